@@ -195,12 +195,14 @@ def is_markup(text):
 
 
 def reference_bpe(spec):
-    from tokenizers import AddedToken, Tokenizer, models
+    from tokenizers import AddedToken, Tokenizer, models, normalizers
     tokens, types = spec["tokens"], types_of(spec)
     ids = {t: i for i, t in enumerate(tokens)}
     vocab = {t: i for i, t in enumerate(tokens) if types[i] != USER_DEFINED}
     tokenizer = Tokenizer(models.BPE(vocab, unpack_merges(spec), ignore_merges=spec["pre"] in ("llama-bpe", "llama3")))
     tokenizer.pre_tokenizer = pre_tokenizer(spec["pre"])
+    if spec["pre"] == "qwen2":  # as Qwen's own tokenizer.json, which a GGUF gives the name of
+        tokenizer.normalizer = normalizers.NFC()
     # Tutti takes user-defined tokens that are spelled as markup for structure, which text cannot spell.
     tokenizer.add_tokens([AddedToken(t, normalized=False) for i, t in enumerate(tokens)
                           if types[i] == USER_DEFINED and not is_markup(t)])

@@ -231,18 +231,25 @@ TEST(FolderGgufTest, AFolderIsAGgufWithItsTokenizerHoweverItIsDivided) {
     EXPECT_EQ((*one)->vocabulary().IsEog(id), (*two)->vocabulary().IsEog(id)) << id;
 }
 
-// In any other program's GGUF it goes by the split.
-TEST(FolderGgufTest, MergingThatTheSplitDoesNotImplyIsAKeyOfOurOwn) {
-  DecoderFolder folder("merging");
-  for (const bool ignored : {false, true}) {
-    auto checkpoint = folder.Open();
-    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-    checkpoint->tokenizer.ignore_merges = ignored;
-    const auto file = FolderAsGguf(*std::move(checkpoint), "");
-    ASSERT_TRUE(file.ok()) << file.status();
-    EXPECT_EQ((*file)->header().Find("tokenizer.ggml.ignore_merges").has_value(), ignored);
-    EXPECT_EQ(ReadTokenizerSpec((*file)->header())->ignore_merges.value_or(false), ignored);
-  }
+TEST(FolderGgufTest, CarriesThePipelineOfTheTokenizer) {
+  DecoderFolder folder("pipeline");
+  auto checkpoint = folder.Open();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const tokenizer::TokenizerSpec given = checkpoint->tokenizer;
+  const auto file = FolderAsGguf(*std::move(checkpoint), "");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE((*file)->header().Find("tokenizer.tutti.pipeline").has_value());
+  const auto read = ReadTokenizerSpec((*file)->header());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->split, given.split);
+  EXPECT_EQ(read->normalizer, given.normalizer);
+  EXPECT_EQ(read->ignore_merges, given.ignore_merges);
+  EXPECT_EQ(read->pre, given.pre);
+  EXPECT_TRUE(read->has_steps);
+}
+
+TEST(FolderGgufTest, RefusesATokenizerThatNoDecoderHas) {
+  DecoderFolder folder("unigram");
   auto checkpoint = folder.Open();
   ASSERT_TRUE(checkpoint.ok());
   checkpoint->tokenizer.model = "t5";

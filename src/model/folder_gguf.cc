@@ -22,7 +22,7 @@
 #include "model/weights.h"
 #include "tensor/dequantize.h"
 #include "tensor/dtype.h"
-#include "tokenizer/pre_tokenizer.h"
+#include "tokenizer/huggingface.h"
 
 namespace tutti::model {
 namespace {
@@ -273,17 +273,25 @@ class KeyWriter {
 };
 
 Status PutTokenizer(const tokenizer::TokenizerSpec& spec, gguf::HeaderWriter& out) {
-  if (spec.model != "gpt2" && spec.model != "llama") {
+  const bool characters = spec.model == "bpe";
+  if (spec.model != "gpt2" && spec.model != "llama" && !characters) {
     return InvalidArgument("tokenizer_unsupported",
                            fmt::format("a tokenizer of kind {} is in no decoder's GGUF (gpt2 and "
                                        "llama are)",
                                        Quote(spec.model)));
   }
   const auto key = [](std::string_view name) { return std::string(kTokenizerPrefix).append(name); };
-  out.String(key("model"), spec.model);
+  // Other programs read BPE over characters as SentencePiece's, by scores; this one by the merges
+  // and the pipeline.
+  out.String(key("model"), characters ? "llama" : spec.model);
   out.String(key("pre"), spec.pre.empty() ? "default" : spec.pre);
   out.Strings(key("tokens"), spec.tokens);
-  if (!spec.scores.empty()) out.Floats(key("scores"), spec.scores);
+  if (characters) {
+    ASSIGN_OR_RETURN(const std::vector<float> scores, tokenizer::ScoresFromMerges(spec));
+    out.Floats(key("scores"), scores);
+  } else if (!spec.scores.empty()) {
+    out.Floats(key("scores"), spec.scores);
+  }
   if (!spec.token_types.empty()) out.Int32s(key("token_type"), spec.token_types);
   if (!spec.merges.empty()) out.Strings(key("merges"), spec.merges);
   const std::pair<std::string_view, const std::optional<int64_t>*> ids[] = {
@@ -308,10 +316,15 @@ Status PutTokenizer(const tokenizer::TokenizerSpec& spec, gguf::HeaderWriter& ou
   for (const auto& [name, flag] : flags) {
     if (*flag) out.Bool(key(name), **flag);
   }
-  // A key of ours, where the published splits do not go with the published merging.
-  const bool implied = tokenizer::FindPreTokenizer(spec.pre) == tokenizer::PreTokenizer::kLlama3;
-  if (spec.ignore_merges && *spec.ignore_merges != implied)
-    out.Bool(key("ignore_merges"), *spec.ignore_merges);
+  if (characters) {
+    const bool prefix =
+        std::ranges::any_of(spec.normalizer, [](const tokenizer::NormalizerStep& step) {
+          return step.kind == tokenizer::NormalizerStep::Kind::kPrepend;
+        });
+    out.Bool(key("add_space_prefix"), prefix || spec.decode_strips_space.value_or(false));
+  }
+  // A key of ours: what the file says and no key of the format does.
+  if (!spec.pipeline.empty()) out.String("tokenizer.tutti.pipeline", spec.pipeline);
   if (!spec.chat_template.empty()) out.String("tokenizer.chat_template", spec.chat_template);
   return OkStatus();
 }

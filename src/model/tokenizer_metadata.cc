@@ -1,11 +1,14 @@
 #include "model/tokenizer_metadata.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "gguf/metadata.h"
+#include "tokenizer/huggingface.h"
 
 namespace tutti::model {
 namespace {
@@ -52,30 +55,67 @@ Status ReadFlag(const gguf::Header& header, const std::string& key, std::optiona
   return OkStatus();
 }
 
-// Of a unigram model ("t5"). Such files do not list the steps of the normaliser; they have a map,
-// and a flag for spaces at the ends and in rows.
+// The steps of a unigram model ("t5"). A GGUF does not list them: it has a map of characters, and a
+// flag for spaces at the ends and in rows.
 Status ReadUnigram(const gguf::Header& header, tokenizer::TokenizerSpec& spec) {
-  using Kind = tokenizer::UnigramSpec::StepKind;
-  tokenizer::UnigramSpec& unigram = spec.unigram;
-  unigram.scores.assign(spec.scores.begin(), spec.scores.end());
+  using Kind = tokenizer::NormalizerStep::Kind;
+  spec.unigram_scores.assign(spec.scores.begin(), spec.scores.end());
   if (const auto map = header.Find(Key("precompiled_charsmap"));
       map && map->is_array() && map->count > 0) {
     if (map->element != gguf::ValueType::kUint8 && map->element != gguf::ValueType::kInt8) {
       return InvalidArgument("gguf_type", Key("precompiled_charsmap") + " is no array of bytes");
     }
-    unigram.charsmap.assign(reinterpret_cast<const char*>(map->data),
-                            static_cast<size_t>(map->count));
-    unigram.normalizer.push_back({Kind::kCharsmap, ""});
+    spec.normalizer.push_back({.kind = Kind::kCharsmap,
+                               .pattern = std::string(reinterpret_cast<const char*>(map->data),
+                                                      static_cast<size_t>(map->count))});
   }
   ASSIGN_OR_RETURN(const bool squeeze,
                    gguf::GetBoolOr(header, Key("remove_extra_whitespaces"), true));
   if (squeeze) {
-    unigram.normalizer.push_back({Kind::kStripLeft, ""});
-    unigram.normalizer.push_back({Kind::kStripRight, ""});
-    unigram.normalizer.push_back({Kind::kSqueeze, " "});
+    spec.normalizer.push_back({.kind = Kind::kStripLeft});
+    spec.normalizer.push_back({.kind = Kind::kStripRight});
+    spec.normalizer.push_back({.kind = Kind::kReplaceRegex, .pattern = " {2,}", .content = " "});
   }
-  unigram.mark_first = spec.add_space_prefix.value_or(true);
+  using Step = tokenizer::SplitStep;
+  const bool prefix = spec.add_space_prefix.value_or(true);
+  spec.split = {{.kind = Step::Kind::kMetaspace,
+                 .pattern = "\xE2\x96\x81",
+                 .prepend = prefix ? Step::Prepend::kAlways : Step::Prepend::kNever}};
+  spec.decode_strips_space = prefix;
+  spec.has_steps = true;
   return OkStatus();
+}
+
+// Rules of added tokens, which a GGUF does not carry: known by the names of the models that need
+// them. Source: llama.cpp's llama-vocab.cpp.
+void AddRulesByName(const gguf::Header& header, tokenizer::TokenizerSpec& spec) {
+  using tokenizer::TokenType;
+  const auto lower = [&](std::string_view key) {
+    const auto text = gguf::GetStringOr(header, std::string(key), "");
+    std::string name = text.ok() ? std::string(*text) : std::string();
+    for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    return name;
+  };
+  const std::string name = lower("general.name"), architecture = lower("general.architecture");
+  const auto has = [](std::string_view text, std::initializer_list<std::string_view> parts) {
+    return std::ranges::any_of(
+        parts, [&](std::string_view part) { return text.find(part) != std::string_view::npos; });
+  };
+  const bool mask = has(spec.pre, {"jina-v2-de", "jina-v2-es", "jina-v2-code", "roberta-bpe"}) ||
+                    has(architecture, {"nomic-bert-moe", "jina-bert-v3"});
+  const bool bracket_mask = has(name, {"modern-bert", "modernbert"}) || spec.pre == "modern-bert";
+  const bool phi3 = has(name, {"phi-3", "phi3"});
+  if (!mask && !bracket_mask && !phi3) return;
+  for (size_t id = 0; id < std::min(spec.tokens.size(), spec.token_types.size()); ++id) {
+    const std::string& text = spec.tokens[id];
+    const auto type = static_cast<TokenType>(spec.token_types[id]);
+    tokenizer::AddedTokenRule rule{.id = static_cast<int32_t>(id)};
+    rule.lstrip = (mask && text == "<mask>") || (bracket_mask && text == "[MASK]");
+    const bool is_added = type == TokenType::kControl || type == TokenType::kUserDefined;
+    rule.rstrip = phi3 && (is_added || text == "</s>") && text != "<unk>" && text != "<s>" &&
+                  text != "<|endoftext|>";
+    if (rule.lstrip || rule.rstrip) spec.added.push_back(rule);
+  }
 }
 
 // What encoders with such tokenizers read of two texts: <s> A </s> </s> B </s>.
@@ -123,6 +163,14 @@ Result<tokenizer::TokenizerSpec> ReadTokenizerSpec(const gguf::Header& header) {
   if (spec.model == "t5") RETURN_IF_ERROR(ReadUnigram(header, spec));
   if (spec.model == "t5" || spec.model == "gpt2") FramePairs(spec);
   ASSIGN_OR_RETURN(spec.chat_template, gguf::GetStringOr(header, "tokenizer.chat_template", ""));
+  // A key of ours: what a folder's tokenizer.json says and GGUF has no key for (folder_gguf.cc).
+  ASSIGN_OR_RETURN(spec.pipeline, gguf::GetStringOr(header, "tokenizer.tutti.pipeline", ""));
+  if (!spec.pipeline.empty()) {
+    spec.pre.clear();
+    RETURN_IF_ERROR(tokenizer::ApplyPipeline(spec));
+  } else {
+    AddRulesByName(header, spec);
+  }
   return spec;
 }
 

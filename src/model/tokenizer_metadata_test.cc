@@ -38,7 +38,7 @@ TEST(TokenizerMetadataTest, ReadsAVocabularyOnlyFile) {
 
 // A unigram model: its scores, its map, and what stands for the steps that such files do not list.
 TEST(TokenizerMetadataTest, ReadsAUnigramModel) {
-  using Kind = tokenizer::UnigramSpec::StepKind;
+  using Kind = tokenizer::NormalizerStep::Kind;
   const auto plain = [] {
     Writer writer;
     writer.String("tokenizer.ggml.model", "t5")
@@ -55,8 +55,8 @@ TEST(TokenizerMetadataTest, ReadsAUnigramModel) {
   };
   auto read = Read(plain());
   ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(read->unigram.scores, (std::vector<double>{0, 0, 0, -3, -2, -2.5}));
-  EXPECT_EQ(read->unigram.normalizer.size(), 3u);
+  EXPECT_EQ(read->unigram_scores, (std::vector<double>{0, 0, 0, -3, -2, -2.5}));
+  EXPECT_EQ(read->normalizer.size(), 3u);
   const auto tokenizer = tokenizer::Tokenizer::Create(*read);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   EXPECT_EQ((*tokenizer)->EncodeInput("  a  aa ").ids, (std::vector<TokenId>{0, 4, 4, 5, 1}));
@@ -67,9 +67,9 @@ TEST(TokenizerMetadataTest, ReadsAUnigramModel) {
       .Bool("tokenizer.ggml.remove_extra_whitespaces", false);
   read = Read(mapped);
   ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(read->unigram.charsmap, std::string("\1\0\2", 3));
-  ASSERT_EQ(read->unigram.normalizer.size(), 1u);
-  EXPECT_EQ(read->unigram.normalizer[0].kind, Kind::kCharsmap);
+  ASSERT_EQ(read->normalizer.size(), 1u);
+  EXPECT_EQ(read->normalizer[0].kind, Kind::kCharsmap);
+  EXPECT_EQ(read->normalizer[0].pattern, std::string("\1\0\2", 3));
   Writer wrong = plain();
   wrong.Floats("tokenizer.ggml.precompiled_charsmap", std::vector<float>{1});
   EXPECT_EQ(Read(wrong).status().reason(), "gguf_type");

@@ -43,8 +43,9 @@ constexpr CaseRange kNewCapitals[] = {
     {0x16EA0, 0x16EB8, 0x16EBB},
 };
 
-// Full, unconditional lower case: simple mappings, and the one that takes two characters.
-void AppendLower(char32_t c, std::u32string& out) {
+}  // namespace
+
+void AppendLowercase(char32_t c, std::u32string& out) {
   if (c == 0x130) {
     out.append(U"i\u0307");
     return;
@@ -58,7 +59,7 @@ void AppendLower(char32_t c, std::u32string& out) {
   out.push_back(static_cast<char32_t>(u_tolower(Icu(c))));
 }
 
-}  // namespace
+bool IsBertAccent(char32_t c) { return IsNonspacingMark(c); }
 
 bool IsBertRemoved(char32_t c) {
   if (c < 0x80) return c < 0x20 ? c != '\t' && c != '\n' && c != '\r' : c == 0x7F;
@@ -92,7 +93,7 @@ void AppendBertFolded(char32_t c, bool strip_accents, bool lowercase, std::u32st
   }
   const auto append = [&](char32_t part) {
     if (lowercase) {
-      AppendLower(part, out);
+      AppendLowercase(part, out);
     } else {
       out.push_back(part);
     }

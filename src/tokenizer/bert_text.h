@@ -18,6 +18,12 @@ bool IsBertIdeograph(char32_t c);
 // ASCII punctuation with the ASCII symbols, and Unicode's \p{P}.
 bool IsBertPunctuation(char32_t c);
 
+// Accents, which strip_accents drops after decomposing: \p{Mn}.
+bool IsBertAccent(char32_t c);
+
+// Full, unconditional lower case, as char::to_lowercase of Rust has it: one character or two.
+void AppendLowercase(char32_t c, std::u32string& out);
+
 // Appends the characters that `c` is written with after the options: none, one or several.
 void AppendBertFolded(char32_t c, bool strip_accents, bool lowercase, std::u32string& out);
 

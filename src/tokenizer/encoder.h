@@ -1,5 +1,4 @@
-// Encoder: the part of a tokenizer that differs between model kinds: text without special tokens to
-// ids.
+// Encoder: the part of a tokenizer that differs between model kinds: words to ids.
 //
 // Immutable after construction; any thread. Refers to the Vocabulary given at construction, which
 // outlives it.
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "tokenizer/pre_tokenizer.h"
 
 namespace tutti::tokenizer {
 
@@ -16,8 +16,10 @@ class Encoder {
  public:
   virtual ~Encoder() = default;
 
-  // Appends the ids of `text`, a stretch between special tokens. Any bytes; O(n log n).
-  virtual void Encode(std::string_view text, std::vector<TokenId>& ids) const = 0;
+  // Appends the ids of `text`, a normalized stretch between special tokens, which `splitter` cuts
+  // into words. `at_start`: it begins the whole input. Any bytes; O(n log n).
+  virtual void Encode(std::string_view text, const PreTokenizer& splitter, bool at_start,
+                      std::vector<TokenId>& ids) const = 0;
 };
 
 }  // namespace tutti::tokenizer

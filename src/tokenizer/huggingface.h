@@ -1,13 +1,13 @@
 // Reads Hugging Face's tokenizer.json, with tokenizer_config.json beside it, into a TokenizerSpec.
 // For folders of encoders and decoders, which come with these files.
 //
-// Pure; any thread. The files are not trusted: sizes and depth are bounded, a split expression is
-// never run but looked up in the list of published ones, and whatever would change an answer and is
-// not supported is refused by name. Truncation and padding blocks are ignored. Format: Hugging Face
-// tokenizers 0.13 to 0.23.
+// Pure; any thread. The files are not trusted: sizes and depth are bounded, and whatever would
+// change an answer and is not supported is refused by name. Truncation and padding blocks are
+// ignored. What the file does not say is decided as Hugging Face tokenizers 0.13 to 0.23 do.
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "tokenizer/tokenizer_spec.h"
@@ -16,11 +16,18 @@ namespace tutti::tokenizer {
 
 inline constexpr size_t kMaxTokenizerJsonBytes = size_t{64} << 20;
 
-// Byte-level BPE becomes model "gpt2", BPE with byte_fallback (SentencePiece's) "llama", WordPiece
-// "bert" (with wordpiece_plain_vocabulary), Unigram "t5". `config_json` may be empty. Errors:
-// tokenizer_invalid (no such JSON), tokenizer_regex (a split expression that is not of the list),
-// tokenizer_unsupported (any other part, by name), tokenizer_limit.
+// BPE behind a ByteLevel becomes model "gpt2", other BPE "bpe", WordPiece "bert" (with
+// wordpiece_plain_vocabulary), Unigram "t5". `config_json` may be empty. Errors: tokenizer_invalid
+// (not such JSON), tokenizer_unsupported (a part, by name), tokenizer_limit.
 Result<TokenizerSpec> SpecFromHuggingFace(std::string_view tokenizer_json,
                                           std::string_view config_json = {});
+
+// Reads `spec.pipeline`, which SpecFromHuggingFace wrote, into the rest of `spec`, whose tokens,
+// types and merges are there already. Errors: the same.
+Status ApplyPipeline(TokenizerSpec& spec);
+
+// The scores by which SentencePiece's BPE would merge as the ranks of a "bpe" do: what a GGUF of
+// kind "llama" has. Errors: tokenizer_invalid (a merge that makes no token).
+Result<std::vector<float>> ScoresFromMerges(const TokenizerSpec& spec);
 
 }  // namespace tutti::tokenizer

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tokenizer/huggingface_split.h"
+#include "base/quote.h"
 #include "tokenizer/vocabulary.h"
 
 namespace tutti::tokenizer::huggingface {
@@ -15,7 +15,7 @@ Status Invalid(std::string_view message) {
 }
 Status Unsupported(std::string_view what, std::string_view value) {
   return InvalidArgument("tokenizer_unsupported",
-                         std::string(what) + " " + QuotedForMessage(value) + " is not supported");
+                         std::string(what) + " " + Quote(value) + " is not supported");
 }
 
 const json::value* Member(const json::object& object, std::string_view key) {

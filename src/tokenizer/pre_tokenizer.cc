@@ -1,380 +1,360 @@
 #include "tokenizer/pre_tokenizer.h"
 
-#include <array>
-#include <span>
+#include <unicode/uscript.h>
 
-#include "tokenizer/deepseek_letters.h"
+#include <algorithm>
+#include <utility>
+
+#include "base/utf8.h"
+#include "tokenizer/bert_text.h"
+#include "tokenizer/byte_alphabet.h"
 #include "tokenizer/unicode_class.h"
 
 namespace tutti::tokenizer {
 namespace {
 
-// End of the run of symbols of `classes` that begins at `at`.
-size_t RunEnd(std::string_view text, size_t at, uint8_t classes) {
-  while (at < text.size()) {
-    const Symbol s = SymbolAt(text, at);
-    if (!s.Is(classes)) break;
-    at += s.length;
-  }
-  return at;
-}
+using Kind = SplitStep::Kind;
+using Behavior = SplitStep::Behavior;
 
-size_t OtherRunEnd(std::string_view text, size_t at) {
-  while (at < text.size()) {
-    const Symbol s = SymbolAt(text, at);
-    if (!s.IsOther()) break;
-    at += s.length;
-  }
-  return at;
-}
-
-// 's 't 're 've 'm 'll 'd. End of the match, or `at`.
-size_t Contraction(std::string_view text, size_t at) {
-  if (text[at] != '\'' || at + 1 >= text.size()) return at;
-  const char first = text[at + 1];
-  if (first == 's' || first == 't' || first == 'm' || first == 'd') return at + 2;
-  if (at + 2 >= text.size()) return at;
-  const char second = text[at + 2];
-  const bool pair = (first == 'r' && second == 'e') || (first == 'v' && second == 'e') ||
-                    (first == 'l' && second == 'l');
-  return pair ? at + 3 : at;
-}
-
-// The same for any case. Caseless matching takes U+017F (long s) for an s.
-size_t ContractionAnyCase(std::string_view text, size_t at) {
-  if (text[at] != '\'' || at + 1 >= text.size()) return at;
-  const auto lower = [&](size_t i) { return i < text.size() ? text[i] | 0x20 : 0; };
-  const int first = lower(at + 1);
-  if (first == 's' || first == 't' || first == 'm' || first == 'd') return at + 2;
-  if (text.substr(at + 1, 2) == "\xC5\xBF") return at + 3;
-  const int second = lower(at + 2);
-  const bool pair = (first == 'r' && second == 'e') || (first == 'v' && second == 'e') ||
-                    (first == 'l' && second == 'l');
-  return pair ? at + 3 : at;
-}
-
-// \s+(?!\S)|\s+ : a run of spaces leaves its last one to the text behind it, unless it is alone.
-size_t SpacesBeforeText(std::string_view text, size_t at) {
-  size_t last = at;
-  size_t end = at;
-  while (end < text.size()) {
-    const Symbol s = SymbolAt(text, end);
-    if (!s.Is(kSpace)) break;
-    last = end;
-    end += s.length;
-  }
-  return end == text.size() || last == at ? end : last;
-}
-
-// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-size_t MatchGpt2(std::string_view text, size_t at) {
-  if (const size_t end = Contraction(text, at); end != at) return end;
-  size_t head = at;
-  Symbol s = SymbolAt(text, at);
-  if (s.code_point == ' ' && at + 1 < text.size()) {
-    head = at + 1;
-    s = SymbolAt(text, head);
-  }
-  if (s.Is(kLetter)) return RunEnd(text, head + s.length, kLetter);
-  if (s.Is(kNumber)) return RunEnd(text, head + s.length, kNumber);
-  if (s.IsOther()) return OtherRunEnd(text, head + s.length);
-  return SpacesBeforeText(text, at);
-}
-
-// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n]*
-// |\s*[\r\n]+|\s+(?!\S)|\s+
-size_t MatchLlama3(std::string_view text, size_t at, int digits) {
-  if (const size_t end = ContractionAnyCase(text, at); end != at) return end;
-  const Symbol first = SymbolAt(text, at);
-  size_t next = at + first.length;
-  if (first.Is(kLetter)) return RunEnd(text, next, kLetter);
-  if (first.Is(kNumber)) {
-    for (int i = 1; i < digits && next < text.size(); ++i) {
-      const Symbol s = SymbolAt(text, next);
-      if (!s.Is(kNumber)) break;
-      next += s.length;
-    }
-    return next;
-  }
-  if (next < text.size()) {
-    const Symbol second = SymbolAt(text, next);
-    if (second.Is(kLetter) && !first.Is(kLineEnd))
-      return RunEnd(text, next + second.length, kLetter);
-    if (first.code_point == ' ' && second.IsOther()) {
-      return RunEnd(text, OtherRunEnd(text, next + second.length), kLineEnd);
-    }
-  }
-  if (first.IsOther()) return RunEnd(text, OtherRunEnd(text, next), kLineEnd);
-  // \s*[\r\n]+ ends behind the last line end of the run.
-  size_t after_line_end = at;
-  size_t end = at;
-  while (end < text.size()) {
-    const Symbol s = SymbolAt(text, end);
-    if (!s.Is(kSpace)) break;
-    end += s.length;
-    if (s.Is(kLineEnd)) after_line_end = end;
-  }
-  return after_line_end != at ? after_line_end : SpacesBeforeText(text, at);
-}
-
-template <typename Match>
-void SplitByMatch(std::string_view text, WordSink& sink, const Match& match) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = match(text, at);
-    sink.OnWord(text.substr(at, end - at));
-    at = end;
-  }
-}
-
-// Isolates every symbol of \p{N} and hands the stretches between them to the gpt-2 split.
-void SplitDigitsGpt2(std::string_view text, WordSink& sink) {
+// A stretch of a piece: a match, or what lies between two.
+struct Stretch {
   size_t begin = 0;
-  const auto flush = [&](size_t end) {
-    if (end > begin) SplitByMatch(text.substr(begin, end - begin), sink, MatchGpt2);
-  };
-  for (size_t at = 0; at < text.size();) {
-    const Symbol s = SymbolAt(text, at);
-    if (s.Is(kNumber)) {
-      flush(at);
-      sink.OnWord(text.substr(at, s.length));
-      begin = at + s.length;
-    }
-    at += s.length;
-  }
-  flush(text.size());
-}
+  size_t end = 0;
+  bool is_match = false;
+};
 
-// --- Families that apply several expressions one after the other, each to the pieces the last one
-// left. ---
-
-// End of a match that begins exactly at `at`, or `at` when there is none.
-using Stage = size_t (*)(std::string_view text, size_t at);
-
-size_t OneLineEnd(std::string_view text, size_t at) {
-  return text[at] == '\r' || text[at] == '\n' ? at + 1 : at;
-}
-
-size_t OneNumber(std::string_view text, size_t at) {
-  const Symbol s = SymbolAt(text, at);
-  return s.Is(kNumber) ? at + s.length : at;
-}
-
-// \s?X+ for the symbols that `member` accepts.
-template <typename Member>
-size_t SpaceThenRun(std::string_view text, size_t at, const Member& member) {
-  const Symbol first = SymbolAt(text, at);
-  size_t end = at;
-  if (first.Is(kSpace) && !member(first)) end += first.length;
-  const size_t run = end;
-  while (end < text.size()) {
-    const Symbol s = SymbolAt(text, end);
-    if (!member(s)) break;
-    end += s.length;
-  }
-  return end == run ? at : end;
-}
-
-size_t SpaceThenLetters(std::string_view text, size_t at) {
-  return SpaceThenRun(text, at, [](const Symbol& s) { return s.Is(kLetter); });
-}
-
-size_t SpaceThenPunctuation(std::string_view text, size_t at) {
-  return SpaceThenRun(text, at, [](const Symbol& s) { return s.Is(kPunctuation); });
-}
-
-size_t SpaceThenDeepseekLetters(std::string_view text, size_t at) {
-  return SpaceThenRun(text, at, [](const Symbol& s) { return IsDeepseekLetter(s.code_point); });
-}
-
-// \s?[!-/:-~！-／：-～‘-‟　-。]+ ; the range U+3000 to U+3002 begins with a space.
-size_t SpaceThenDeepseekMarks(std::string_view text, size_t at) {
-  const auto member = [](const Symbol& s) {
-    const char32_t c = s.code_point;
-    return (c >= '!' && c <= '/') || (c >= ':' && c <= '~') || (c >= 0xFF01 && c <= 0xFF0F) ||
-           (c >= 0xFF1A && c <= 0xFF5E) || (c >= 0x2018 && c <= 0x201F) ||
-           (c >= 0x3000 && c <= 0x3002);
-  };
-  return SpaceThenRun(text, at, member);
-}
-
-// [一-龥ࠀ-一가-퟿]+
-size_t DeepseekIdeographs(std::string_view text, size_t at) {
-  while (at < text.size()) {
-    const Symbol s = SymbolAt(text, at);
-    const char32_t c = s.code_point;
-    if (!((c >= 0x800 && c <= 0x9FA5) || (c >= 0xAC00 && c <= 0xD7FF))) break;
-    at += s.length;
-  }
-  return at;
-}
-
-// [\p{P}\$\+<=>\^~\|`]+
-size_t FalconPunctuation(std::string_view text, size_t at) {
-  while (at < text.size()) {
-    const Symbol s = SymbolAt(text, at);
-    const char32_t c = s.code_point;
-    // In ASCII, punctuation and symbols; nothing printable else is neither letter, number nor
-    // space.
-    const bool member = c < 0x80 ? c > 0x20 && c < 0x7F && s.IsOther() : IsPunctuationInUnicode8(c);
-    if (!member) break;
-    at += s.length;
-  }
-  return at;
-}
-
-void SplitByStages(std::span<const Stage> stages, std::string_view text, WordSink& sink);
-
-// \s+$ as a stage of its own: matching it from every position would be quadratic.
-size_t TrailingSpace(std::string_view text) {
-  size_t begin = text.size();
-  for (size_t at = 0; at < text.size();) {
-    const Symbol s = SymbolAt(text, at);
-    at += s.length;
-    if (!s.Is(kSpace)) {
-      begin = text.size();
-    } else if (begin == text.size()) {
-      begin = at - s.length;
-    }
-  }
-  return begin;
-}
-
-// Stands in a list of stages for \s+$.
-size_t TrailingSpaceStage(std::string_view, size_t at) { return at; }
-
-void SplitByStages(std::span<const Stage> stages, std::string_view text, WordSink& sink) {
-  if (text.empty()) return;
-  if (stages.empty()) {
-    sink.OnWord(text);
-    return;
-  }
-  const std::span<const Stage> rest = stages.subspan(1);  // at most six levels
-  if (stages[0] == &TrailingSpaceStage) {
-    const size_t begin = TrailingSpace(text);
-    SplitByStages(rest, text.substr(0, begin), sink);
-    SplitByStages(rest, text.substr(begin), sink);
-    return;
-  }
-  size_t gap = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = stages[0](text, at);
-    if (end == at) {
-      at += SymbolAt(text, at).length;
-      continue;
-    }
-    SplitByStages(rest, text.substr(gap, at - gap), sink);
-    SplitByStages(rest, text.substr(at, end - at), sink);
-    gap = at = end;
-  }
-  SplitByStages(rest, text.substr(gap), sink);
-}
-
-constexpr std::array<Stage, 6> kDeepseekLlmStages = {
-    OneLineEnd,         SpaceThenDeepseekLetters, SpaceThenDeepseekMarks,
-    TrailingSpaceStage, DeepseekIdeographs,       OneNumber};
-constexpr std::array<Stage, 5> kDeepseekCoderStages = {
-    OneLineEnd, SpaceThenLetters, SpaceThenPunctuation, DeepseekIdeographs, OneNumber};
-constexpr std::array<Stage, 2> kFalconStages = {FalconPunctuation, MatchGpt2};
-
-// Falcon's last two steps see the byte alphabet instead of the text: runs of "numeric" bytes are
-// set apart, and digits inside them cut in threes. Bytes that stand for themselves as superscripts
-// and fractions count.
-class FalconDigits final : public WordSink {
+// Takes the matches of a step in a piece and gives the pieces that its behavior makes of them.
+// Source: SplitDelimiterBehavior of Hugging Face tokenizers.
+template <typename Emit>  // void(size_t begin, size_t end)
+class Cutter final : public MatchSink {
  public:
-  explicit FalconDigits(WordSink& sink) : sink_(sink) {}
+  Cutter(std::string_view piece, Behavior behavior, bool invert, const Emit& emit)
+      : piece_(piece), behavior_(behavior), invert_(invert), emit_(emit) {}
 
-  void OnWord(std::string_view word) override {
-    for (size_t at = 0; at < word.size();) {
-      const bool numeric = IsNumeric(word[at]);
-      size_t end = at + 1;
-      while (end < word.size() && IsNumeric(word[end]) == numeric) ++end;
-      if (numeric) {
-        CutInThrees(word.substr(at, end - at));
-      } else {
-        sink_.OnWord(word.substr(at, end - at));
-      }
-      at = end;
+  void OnMatch(size_t begin, size_t end) override {
+    if (begin > at_) Take({at_, begin, invert_});
+    Take({begin, end, !invert_});
+    at_ = end;
+  }
+  void Finish() {
+    if (at_ < piece_.size()) Take({at_, piece_.size(), invert_});
+    if (behavior_ == Behavior::kMergedWithNext) {
+      MergeWithNext();
+    } else {
+      Give();
     }
   }
 
  private:
-  static bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-  // The alphabet's symbols of these six bytes are U+00B2, B3, B9, BC, BD and BE, all of category
-  // No.
-  static bool IsNumeric(char c) {
-    return IsDigit(c) ||
-           std::string_view("\xB2\xB3\xB9\xBC\xBD\xBE").find(c) != std::string_view::npos;
-  }
-
-  // [0-9][0-9][0-9], each match and each stretch between matches a word.
-  void CutInThrees(std::string_view run) {
-    size_t gap = 0;
-    const auto emit = [&](size_t begin, size_t end) {
-      if (end > begin) sink_.OnWord(run.substr(begin, end - begin));
-    };
-    for (size_t at = 0; at + 3 <= run.size();) {
-      if (!IsDigit(run[at]) || !IsDigit(run[at + 1]) || !IsDigit(run[at + 2])) {
-        ++at;
-        continue;
-      }
-      emit(gap, at);
-      emit(at, at + 3);
-      gap = at += 3;
+  void Take(const Stretch& stretch) {
+    switch (behavior_) {
+      case Behavior::kIsolated:
+        open_ = stretch;
+        return Give();
+      case Behavior::kRemoved:
+        if (stretch.is_match) return;
+        open_ = stretch;
+        return Give();
+      case Behavior::kContiguous:
+        return Join(stretch, stretch.is_match == last_is_match_);
+      case Behavior::kMergedWithPrevious:
+        return Join(stretch, stretch.is_match && !last_is_match_);
+      case Behavior::kMergedWithNext:
+        all_.push_back(stretch);  // decided from the end on
+        return;
     }
-    emit(gap, run.size());
   }
 
+  void Join(const Stretch& stretch, bool joins) {
+    last_is_match_ = stretch.is_match;
+    if (joins && has_open_) {
+      open_.end = stretch.end;
+      return;
+    }
+    Give();
+    open_ = stretch;
+    has_open_ = true;
+  }
+
+  void Give() {
+    if (open_.end > open_.begin) emit_(open_.begin, open_.end);
+    open_ = {};
+    has_open_ = false;
+  }
+
+  void MergeWithNext() {
+    std::vector<Stretch> merged;
+    bool last_is_match = false;
+    for (auto stretch = all_.rbegin(); stretch != all_.rend(); ++stretch) {
+      if (stretch->is_match && !last_is_match && !merged.empty()) {
+        merged.back().begin = stretch->begin;
+      } else {
+        merged.push_back(*stretch);
+      }
+      last_is_match = stretch->is_match;
+    }
+    for (auto stretch = merged.rbegin(); stretch != merged.rend(); ++stretch) {
+      if (stretch->end > stretch->begin) emit_(stretch->begin, stretch->end);
+    }
+  }
+
+  const std::string_view piece_;
+  const Behavior behavior_;
+  const bool invert_;
+  const Emit& emit_;
+  size_t at_ = 0;  // what of the piece is taken
+  Stretch open_;   // what may still grow
+  bool has_open_ = false;
+  bool last_is_match_ = false;
+  std::vector<Stretch> all_;  // kMergedWithNext alone
+};
+
+template <typename Member>  // bool(const Symbol&)
+void EachMember(std::string_view piece, MatchSink& sink, const Member& member) {
+  for (size_t at = 0; at < piece.size();) {
+    const Symbol symbol = SymbolAt(piece, at);
+    if (member(symbol)) sink.OnMatch(at, at + symbol.length);
+    at += symbol.length;
+  }
+}
+
+void EachOccurrence(std::string_view piece, std::string_view text, MatchSink& sink) {
+  for (size_t at = piece.find(text); at != std::string_view::npos;
+       at = piece.find(text, at + text.size()))
+    sink.OnMatch(at, at + text.size());
+}
+
+// Turns words of the byte alphabet back into bytes.
+class FromAlphabet final : public WordSink {
+ public:
+  explicit FromAlphabet(WordSink& sink) : sink_(sink) {}
+  void OnWord(std::string_view word) override {
+    const std::optional<std::string> bytes = BytesOfSpelling(word);
+    sink_.OnWord(bytes ? std::string_view(*bytes) : word);
+  }
+
+ private:
   WordSink& sink_;
 };
 
-struct NamedPreTokenizer {
-  std::string_view name;
-  PreTokenizer family;
-};
-constexpr NamedPreTokenizer kNames[] = {
-    {"smollm", PreTokenizer::kDigitsGpt2},
-    {"gpt-2", PreTokenizer::kGpt2},
-    {"llama-bpe", PreTokenizer::kLlama3},
-    {"llama3", PreTokenizer::kLlama3},
-    {"qwen2", PreTokenizer::kQwen2},
-    {"deepseek-llm", PreTokenizer::kDeepseekLlm},
-    {"deepseek-coder", PreTokenizer::kDeepseekCoder},
-    {"starcoder", PreTokenizer::kDigitsGpt2},
-    {"falcon", PreTokenizer::kFalcon},
-    {"mpt", PreTokenizer::kGpt2},
-    {"refact", PreTokenizer::kDigitsGpt2},
-    {"command-r", PreTokenizer::kDigitsGpt2},
-};
+constexpr int kNoScript = -1;   // no character with a script came yet
+constexpr int kAnyScript = -2;  // belongs to whichever script stands around it
+
+// As SentencePiece joins them: kana are written together with ideographs.
+int ScriptOf(char32_t c) {
+  if (c == 0x30FC) return USCRIPT_HAN;
+  UErrorCode error = U_ZERO_ERROR;
+  const UScriptCode script = uscript_getScript(static_cast<UChar32>(c), &error);
+  if (script == USCRIPT_UNKNOWN) return kAnyScript;
+  return script == USCRIPT_HIRAGANA || script == USCRIPT_KATAKANA ? USCRIPT_HAN : script;
+}
+
+Status Invalid(std::string message) {
+  return InvalidArgument("tokenizer_invalid", std::move(message));
+}
 
 }  // namespace
 
-std::optional<PreTokenizer> FindPreTokenizer(std::string_view name) {
-  for (const NamedPreTokenizer& known : kNames) {
-    if (known.name == name) return known.family;
+Result<PreTokenizer> PreTokenizer::Create(std::span<const SplitStep> steps, bool in_alphabet) {
+  if (steps.size() > kMaxSplitSteps) {
+    return InvalidArgument("tokenizer_limit", "the pre-tokenizer has " +
+                                                  std::to_string(steps.size()) + " steps, limit " +
+                                                  std::to_string(kMaxSplitSteps));
   }
-  return std::nullopt;
+  PreTokenizer made;
+  made.in_alphabet_ = in_alphabet;
+  made.gives_bytes_ = in_alphabet || std::ranges::any_of(steps, [](const SplitStep& step) {
+                        return step.kind == Kind::kByteLevel;
+                      });
+  if (!in_alphabet) made.family_ = FindSplitFamily(steps);
+  if (made.family_) return made;
+  bool alphabet = in_alphabet;
+  for (const SplitStep& spec : steps) {
+    Step step{spec, nullptr};
+    switch (spec.kind) {
+      case Kind::kRegex: {
+        ASSIGN_OR_RETURN(step.regex, Regex::Compile(spec.pattern));
+        break;
+      }
+      case Kind::kText:
+        if (spec.pattern.empty()) return Invalid("the pre-tokenizer splits at an empty text");
+        break;
+      case Kind::kMetaspace:
+        if (spec.pattern.empty() || spec.pattern.size() > 4)
+          return Invalid("the replacement of Metaspace is no character");
+        break;
+      case Kind::kFixedLength:
+        if (spec.length == 0) return Invalid("FixedLength of the pre-tokenizer has length 0");
+        break;
+      case Kind::kByteLevel:
+        if (alphabet) return Invalid("the pre-tokenizer turns bytes into their alphabet twice");
+        alphabet = true;
+        break;
+      default:
+        break;
+    }
+    made.steps_.push_back(std::move(step));
+  }
+  return made;
 }
 
-void SplitWords(PreTokenizer family, std::string_view text, WordSink& sink) {
-  switch (family) {
-    case PreTokenizer::kGpt2:
-      return SplitByMatch(text, sink, MatchGpt2);
-    case PreTokenizer::kDigitsGpt2:
-      return SplitDigitsGpt2(text, sink);
-    case PreTokenizer::kLlama3:
-      return SplitByMatch(text, sink,
-                          [](std::string_view t, size_t at) { return MatchLlama3(t, at, 3); });
-    case PreTokenizer::kQwen2:
-      return SplitByMatch(text, sink,
-                          [](std::string_view t, size_t at) { return MatchLlama3(t, at, 1); });
-    case PreTokenizer::kDeepseekLlm:
-      return SplitByStages(kDeepseekLlmStages, text, sink);
-    case PreTokenizer::kDeepseekCoder:
-      return SplitByStages(kDeepseekCoderStages, text, sink);
-    case PreTokenizer::kFalcon: {
-      FalconDigits digits(sink);
-      return SplitByStages(kFalconStages, text, digits);
+void PreTokenizer::Split(std::string_view text, bool at_start, WordSink& sink) const {
+  if (text.empty()) return;
+  if (family_) return SplitWords(*family_, text, sink);
+  if (!in_alphabet_) return Run(0, text, at_start, sink);
+  FromAlphabet bytes(sink);
+  Run(0, text, at_start, bytes);
+}
+
+void PreTokenizer::Run(size_t next, std::string_view piece, bool at_start, WordSink& sink) const {
+  if (next == steps_.size()) return sink.OnWord(piece);
+  const SplitStep& spec = steps_[next].spec;
+  const auto emit = [&](size_t begin, size_t end) {
+    Run(next + 1, piece.substr(begin, end - begin), at_start && begin == 0, sink);
+  };
+  Cutter cutter(piece, spec.behavior, spec.invert, emit);
+  switch (spec.kind) {
+    case Kind::kByteLevel:
+      return RunByteLevel(next, piece, at_start, sink);
+    case Kind::kMetaspace:
+      return RunMetaspace(next, piece, at_start, sink);
+    case Kind::kUnicodeScripts:
+      return RunScripts(next, piece, at_start, sink);
+    case Kind::kFixedLength:
+      return RunFixedLength(next, piece, at_start, sink);
+    case Kind::kRegex:
+      steps_[next].regex->FindAll(piece, cutter);
+      return cutter.Finish();
+    case Kind::kText:
+      EachOccurrence(piece, spec.pattern, cutter);
+      return cutter.Finish();
+    case Kind::kPunctuation:
+      EachMember(piece, cutter, [](const Symbol& s) { return IsBertPunctuation(s.code_point); });
+      return cutter.Finish();
+    case Kind::kDigits: {
+      Cutter digits(piece, spec.individual ? Behavior::kIsolated : Behavior::kContiguous, false,
+                    emit);
+      EachMember(piece, digits, [](const Symbol& s) { return s.Is(kNumber); });
+      return digits.Finish();
     }
+    case Kind::kWhitespaceSplit: {
+      Cutter spaces(piece, Behavior::kRemoved, false, emit);
+      EachMember(piece, spaces, [](const Symbol& s) { return s.Is(kSpace); });
+      return spaces.Finish();
+    }
+    case Kind::kWhitespace: {
+      // Runs of word characters, and runs of what is neither a word character nor white space.
+      for (size_t at = 0; at < piece.size();) {
+        const Symbol first = SymbolAt(piece, at);
+        const bool word = IsWordCharacter(first.code_point);
+        size_t end = at + first.length;
+        while (end < piece.size() && !first.Is(kSpace)) {
+          const Symbol s = SymbolAt(piece, end);
+          if (s.Is(kSpace) || IsWordCharacter(s.code_point) != word) break;
+          end += s.length;
+        }
+        if (!first.Is(kSpace)) emit(at, end);
+        at = end;
+      }
+      return;
+    }
+  }
+}
+
+void PreTokenizer::RunByteLevel(size_t next, std::string_view piece, bool at_start,
+                                WordSink& sink) const {
+  const SplitStep& spec = steps_[next].spec;
+  std::string prefixed;
+  if (spec.add_prefix_space && !piece.starts_with(' ')) {
+    prefixed.reserve(piece.size() + 1);
+    prefixed.push_back(' ');
+    prefixed.append(piece);
+    piece = prefixed;
+  }
+  const bool last = next + 1 == steps_.size();
+  // What follows sees the alphabet; the model behind it reads bytes.
+  class Alphabet final : public WordSink {
+   public:
+    Alphabet(const PreTokenizer& owner, size_t next, bool at_start, WordSink& sink)
+        : owner_(owner), next_(next), at_start_(at_start), bytes_(sink) {}
+    void OnWord(std::string_view word) override {
+      std::string spelled;
+      spelled.reserve(word.size() * 2);
+      for (const char c : word) AppendUtf8(ByteSymbol(static_cast<unsigned char>(c)), spelled);
+      owner_.Run(next_, spelled, std::exchange(at_start_, false), bytes_);
+    }
+
+   private:
+    const PreTokenizer& owner_;
+    const size_t next_;
+    bool at_start_;
+    FromAlphabet bytes_;
+  };
+  Alphabet alphabet(*this, next + 1, at_start, sink);
+  WordSink& out = last ? sink : static_cast<WordSink&>(alphabet);
+  if (spec.use_regex) return SplitWords(SplitFamily::kGpt2, piece, out);
+  if (!piece.empty()) out.OnWord(piece);
+}
+
+void PreTokenizer::RunMetaspace(size_t next, std::string_view piece, bool at_start,
+                                WordSink& sink) const {
+  const SplitStep& spec = steps_[next].spec;
+  const std::string_view mark = spec.pattern;
+  std::string marked;
+  marked.reserve(piece.size() + piece.size() / 4 + mark.size());
+  const bool prepends = spec.prepend == SplitStep::Prepend::kAlways ||
+                        (spec.prepend == SplitStep::Prepend::kFirst && at_start);
+  if (prepends && !piece.starts_with(' ') && !piece.starts_with(mark)) marked.append(mark);
+  for (const char c : piece) {
+    if (c == ' ') {
+      marked.append(mark);
+    } else {
+      marked.push_back(c);
+    }
+  }
+  const std::string_view all = marked;
+  if (!spec.split) return Run(next + 1, all, at_start, sink);
+  const auto emit = [&](size_t begin, size_t end) {
+    Run(next + 1, all.substr(begin, end - begin), at_start && begin == 0, sink);
+  };
+  // A word begins at each mark: as kMergedWithNext, where marks in a row are words of their own.
+  size_t begin = 0;
+  for (size_t at = all.find(mark, 1); at != std::string_view::npos; at = all.find(mark, at + 1)) {
+    emit(begin, at);
+    begin = at;
+  }
+  emit(begin, all.size());
+}
+
+void PreTokenizer::RunScripts(size_t next, std::string_view piece, bool at_start,
+                              WordSink& sink) const {
+  int last = kNoScript;
+  size_t begin = 0;
+  for (size_t at = 0; at < piece.size();) {
+    const Symbol symbol = SymbolAt(piece, at);
+    const int script = symbol.code_point == ' ' ? kAnyScript : ScriptOf(symbol.code_point);
+    if (script != kAnyScript && script != last) {
+      // What stands before the first script is dropped, as the reference implementation does.
+      if (last != kNoScript)
+        Run(next + 1, piece.substr(begin, at - begin), at_start && begin == 0, sink);
+      begin = at;
+    }
+    if (script != kAnyScript) last = script;
+    at += symbol.length;
+  }
+  if (last != kNoScript) Run(next + 1, piece.substr(begin), at_start && begin == 0, sink);
+}
+
+void PreTokenizer::RunFixedLength(size_t next, std::string_view piece, bool at_start,
+                                  WordSink& sink) const {
+  size_t begin = 0;
+  uint32_t characters = 0;
+  for (size_t at = 0; at < piece.size();) {
+    at += DecodeAt(piece, at).length;
+    if (++characters < steps_[next].spec.length && at < piece.size()) continue;
+    Run(next + 1, piece.substr(begin, at - begin), at_start && begin == 0, sink);
+    begin = at;
+    characters = 0;
   }
 }
 

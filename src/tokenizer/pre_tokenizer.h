@@ -1,39 +1,59 @@
-// Pre-tokenizers of byte-level BPE: cut a text into the words inside which merging happens.
+// PreTokenizer: cuts a text into the words inside which a model merges or looks up pieces.
 //
-// Each family is the published split expression of a model, written out as a hand-made matcher over
-// Unicode classes: linear time for any bytes, no regular-expression engine. Pure functions; any
-// thread. Words cover the text without gap or overlap, in order. Source of the expressions: the
-// models' published tokenizer.json.
+// Immutable after Create(); any thread; any bytes; linear time. Steps are those of Hugging Face
+// tokenizers (tokenizer_spec.h); a sequence of them that is one of the published families
+// (split_families.h) is run by the family's own matcher. Words come in order; together they are the
+// text, but for what steps remove or put in (kRemoved, kMetaspace, add_prefix_space).
 #pragma once
 
-#include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "tokenizer/regex/regex.h"
+#include "tokenizer/split_families.h"
+#include "tokenizer/tokenizer_spec.h"
 
 namespace tutti::tokenizer {
 
-enum class PreTokenizer : uint8_t {
-  kGpt2,           // gpt-2, mpt
-  kDigitsGpt2,     // smollm, starcoder, refact, command-r: every digit alone, then gpt-2
-  kLlama3,         // llama-bpe, llama3
-  kQwen2,          // qwen2: llama3 with single digits
-  kDeepseekLlm,    // deepseek-llm
-  kDeepseekCoder,  // deepseek-coder
-  kFalcon,         // falcon
-};
+inline constexpr size_t kMaxSplitSteps = 32;
 
-// By the file's name for it (tokenizer.ggml.pre); nothing for a name that is not known.
-std::optional<PreTokenizer> FindPreTokenizer(std::string_view name);
-
-// Takes the words as they are found.
-class WordSink {
+class PreTokenizer {
  public:
-  virtual void OnWord(std::string_view word) = 0;
+  // The whole text is one word.
+  PreTokenizer() = default;
+  // `in_alphabet`: the text consists of characters of the byte alphabet (a normalizer made it so).
+  // Errors: tokenizer_invalid, tokenizer_regex, tokenizer_limit.
+  static Result<PreTokenizer> Create(std::span<const SplitStep> steps, bool in_alphabet = false);
 
- protected:
-  ~WordSink() = default;
+  // Words are bytes of the text, to be read through the byte alphabet by a byte-level model. False:
+  // they are characters.
+  bool gives_bytes() const { return gives_bytes_; }
+
+  // `at_start`: the text is at the start of the whole input (SplitStep::Prepend::kFirst).
+  void Split(std::string_view text, bool at_start, WordSink& sink) const;
+
+ private:
+  struct Step {
+    SplitStep spec;
+    std::shared_ptr<const Regex> regex;
+  };
+
+  // Applies the steps from `next` on to a piece that those before have left.
+  void Run(size_t next, std::string_view piece, bool at_start, WordSink& sink) const;
+  void RunByteLevel(size_t next, std::string_view piece, bool at_start, WordSink& sink) const;
+  void RunMetaspace(size_t next, std::string_view piece, bool at_start, WordSink& sink) const;
+  void RunScripts(size_t next, std::string_view piece, bool at_start, WordSink& sink) const;
+  void RunFixedLength(size_t next, std::string_view piece, bool at_start, WordSink& sink) const;
+
+  std::optional<SplitFamily> family_;  // instead of steps_
+  std::vector<Step> steps_;
+  bool in_alphabet_ = false;  // steps_ see the byte alphabet from the first on
+  bool gives_bytes_ = false;
 };
-
-void SplitWords(PreTokenizer family, std::string_view text, WordSink& sink);
 
 }  // namespace tutti::tokenizer

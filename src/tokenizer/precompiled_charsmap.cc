@@ -68,8 +68,9 @@ void PrecompiledCharsmap::ApplyTo(std::string_view character, std::string& out) 
   out.append(Find(character).value_or(character));
 }
 
-void PrecompiledCharsmap::Apply(std::string_view text, std::string& out) const {
+void PrecompiledCharsmap::Apply(std::string_view text, std::string& out, TextMarks& marks) const {
   for (size_t at = 0; at < text.size();) {
+    marks.Reach(at, out.size());
     const size_t end = GraphemeEnd(text, at);
     const std::string_view cluster = text.substr(at, end - at);
     at = end;
@@ -85,6 +86,7 @@ void PrecompiledCharsmap::Apply(std::string_view text, std::string& out) const {
       i += length;
     }
   }
+  marks.Reach(text.size(), out.size());
 }
 
 }  // namespace tutti::tokenizer

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "tokenizer/text_marks.h"
 
 namespace tutti::tokenizer {
 
@@ -24,8 +25,8 @@ class PrecompiledCharsmap {
   // Errors: tokenizer_invalid.
   static Result<PrecompiledCharsmap> Create(std::string_view bytes);
 
-  // Appends what stands for `text`. Linear in it.
-  void Apply(std::string_view text, std::string& out) const;
+  // Appends what stands for `text`. Linear in it. `marks` move from `text` to `out`.
+  void Apply(std::string_view text, std::string& out, TextMarks& marks) const;
 
  private:
   std::optional<std::string_view> Find(std::string_view stretch) const;

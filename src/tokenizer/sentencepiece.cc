@@ -102,7 +102,8 @@ TokenId SentencePiece::FindToken(std::string_view spelling) const {
   return tokens_.Find(spelling, [this](TokenId id) { return vocabulary_.Text(id); });
 }
 
-void SentencePiece::Encode(std::string_view text, std::vector<TokenId>& ids) const {
+void SentencePiece::Encode(std::string_view text, const PreTokenizer&, bool,
+                           std::vector<TokenId>& ids) const {
   if (text.empty()) return;
   Scratch scratch;
   std::string& marked = scratch.text;

@@ -25,7 +25,9 @@ class SentencePiece final : public Encoder {
   // `vocabulary` must outlive the encoder. Errors: tokenizer_limit.
   static Result<std::unique_ptr<const Encoder>> Create(const Vocabulary& vocabulary);
 
-  void Encode(std::string_view text, std::vector<TokenId>& ids) const override;
+  // Marks spaces itself; `splitter` is not used.
+  void Encode(std::string_view text, const PreTokenizer& splitter, bool at_start,
+              std::vector<TokenId>& ids) const override;
 
  private:
   struct Scratch;

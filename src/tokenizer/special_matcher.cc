@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <unordered_map>
+
+#include "base/utf8.h"
+#include "tokenizer/unicode_class.h"
 
 namespace tutti::tokenizer {
 namespace {
@@ -34,34 +38,74 @@ bool IsMarkup(std::string_view spelling) {
   return spelling.size() > 2 && spelling.front() == '[' && spelling.back() == ']';
 }
 
+// Where the white space at the end of text[0, end) begins, but not before `from`.
+size_t SpaceBefore(std::string_view text, size_t from, size_t end) {
+  while (end > from) {
+    size_t at = end - 1;  // where the last character begins
+    while (at > from && end - at < 4 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+    const Symbol symbol = SymbolAt(text, at);
+    if (at + symbol.length != end || !symbol.Is(kSpace)) break;
+    end = at;
+  }
+  return end;
+}
+
+size_t SpaceBehind(std::string_view text, size_t at) {
+  while (at < text.size()) {
+    const Symbol symbol = SymbolAt(text, at);
+    if (!symbol.Is(kSpace)) break;
+    at += symbol.length;
+  }
+  return at;
+}
+
+// Whether a word goes on across [begin, end), so that it does not stand for itself.
+bool TouchesWord(std::string_view text, size_t begin, size_t end) {
+  if (end < text.size() && IsWordCharacter(DecodeAt(text, end).code_point)) return true;
+  if (begin == 0) return false;
+  size_t at = begin - 1;
+  while (at > 0 && begin - at < 4 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  const CodePoint last = DecodeAt(text, at);
+  return at + last.length == begin && last.valid && IsWordCharacter(last.code_point);
+}
+
 }  // namespace
 
-Result<SpecialMatcher> SpecialMatcher::Create(const Vocabulary& vocabulary) {
+Result<SpecialMatcher> SpecialMatcher::Create(const Vocabulary& vocabulary,
+                                              std::span<const AddedTokenRule> rules,
+                                              bool normalized, const Normalizer& normalizer) {
   SpecialMatcher matcher;
-  const auto is_cut_out = [&](TokenId id) {
-    const TokenType type = vocabulary.Type(id);
-    return !vocabulary.Text(id).empty() &&
-           (type == TokenType::kControl || type == TokenType::kUnknown ||
-            type == TokenType::kUserDefined);
-  };
+  std::unordered_map<TokenId, const AddedTokenRule*> rule_of;
+  for (const AddedTokenRule& rule : rules) rule_of.emplace(rule.id, &rule);
   for (TokenId id = 0; id < vocabulary.size(); ++id) {
-    if (!is_cut_out(id)) continue;
-    const size_t length = vocabulary.Text(id).size();
-    if (length > kMaxSpecialBytes || matcher.nodes_.size() > kMaxSpecialNodes) {
+    const TokenType type = vocabulary.Type(id);
+    const bool is_cut_out = type == TokenType::kControl || type == TokenType::kUnknown ||
+                            type == TokenType::kUserDefined;
+    if (!is_cut_out || vocabulary.Text(id).empty()) continue;
+    const auto found = rule_of.find(id);
+    const AddedTokenRule rule = found != rule_of.end() ? *found->second : AddedTokenRule{};
+    if (rule.normalized != normalized) continue;
+    const std::string spelling =
+        normalized ? normalizer.Apply(vocabulary.Text(id)) : std::string(vocabulary.Text(id));
+    if (spelling.empty()) continue;
+    if (spelling.size() > kMaxSpecialBytes || matcher.nodes_.size() > kMaxSpecialNodes) {
       return InvalidArgument("tokenizer_limit",
                              "special token " + std::to_string(id) + " of " +
-                                 std::to_string(length) + " bytes; the limits are " +
+                                 std::to_string(spelling.size()) + " bytes; the limits are " +
                                  std::to_string(kMaxSpecialBytes) + " for one and about " +
                                  std::to_string(kMaxSpecialNodes) + " for all");
     }
-    const bool structure =
-        vocabulary.Type(id) != TokenType::kUserDefined || IsMarkup(vocabulary.Text(id));
-    RETURN_IF_ERROR(matcher.Insert(vocabulary.Text(id), id, structure));
+    const bool structure = type != TokenType::kUserDefined || IsMarkup(vocabulary.Text(id));
+    RETURN_IF_ERROR(matcher.Insert(spelling, {.id = id,
+                                              .structure = structure,
+                                              .single_word = rule.single_word,
+                                              .lstrip = rule.lstrip,
+                                              .rstrip = rule.rstrip}));
   }
   return matcher;
 }
 
-Status SpecialMatcher::Insert(std::string_view spelling, TokenId id, bool structure) {
+Status SpecialMatcher::Insert(std::string_view spelling, const Node& token) {
   begins_[static_cast<unsigned char>(spelling.front())] = true;
   int32_t node = 0;
   for (const char c : spelling) {
@@ -77,7 +121,8 @@ Status SpecialMatcher::Insert(std::string_view spelling, TokenId id, bool struct
     nodes_.emplace_back();
     node = fresh;
   }
-  nodes_[static_cast<size_t>(node)] = {id, structure};
+  Node& place = nodes_[static_cast<size_t>(node)];
+  if (place.id == kNoToken) place = token;  // of equal spellings the lowest id
   return OkStatus();
 }
 
@@ -85,19 +130,32 @@ SpecialMatcher::Match SpecialMatcher::Next(std::string_view text,
                                            const std::vector<TextRange>& trusted, size_t from,
                                            Cursor& cursor) const {
   size_t& range = cursor.range;
-  for (size_t at = from; at < text.size(); ++at) {
-    if (!begins_[static_cast<unsigned char>(text[at])]) continue;
+  for (size_t at = from; at < text.size();) {
+    if (!begins_[static_cast<unsigned char>(text[at])]) {
+      ++at;
+      continue;
+    }
     while (range < trusted.size() && trusted[range].end <= at) ++range;
     const bool inside = range < trusted.size() && trusted[range].begin <= at;
-    const Match match = LongestAt(text, at, inside ? trusted[range].end : at);
-    if (match.id != kNoToken) return match;
+    size_t end = at;
+    const Node* const token = LongestAt(text, at, inside ? trusted[range].end : at, &end);
+    if (token == nullptr) {
+      ++at;
+      continue;
+    }
+    if (token->single_word && TouchesWord(text, at, end)) {
+      at = end;
+      continue;
+    }
+    return {token->lstrip ? SpaceBefore(text, from, at) : at,
+            token->rstrip ? SpaceBehind(text, end) : end, token->id};
   }
   return {text.size(), text.size(), kNoToken};
 }
 
-SpecialMatcher::Match SpecialMatcher::LongestAt(std::string_view text, size_t at,
-                                                size_t trusted_end) const {
-  Match match{at, at, kNoToken};
+const SpecialMatcher::Node* SpecialMatcher::LongestAt(std::string_view text, size_t at,
+                                                      size_t trusted_end, size_t* end) const {
+  const Node* longest = nullptr;
   int32_t node = 0;
   for (size_t i = at; i < text.size(); ++i) {
     const PairTable::Value* child =
@@ -106,10 +164,10 @@ SpecialMatcher::Match SpecialMatcher::LongestAt(std::string_view text, size_t at
     node = child->first;
     const Node& here = nodes_[static_cast<size_t>(node)];
     if (here.id == kNoToken || (here.structure && i + 1 > trusted_end)) continue;
-    match.end = i + 1;
-    match.id = here.id;
+    longest = &here;
+    *end = i + 1;
   }
-  return match;
+  return longest;
 }
 
 }  // namespace tutti::tokenizer

@@ -7,16 +7,21 @@
 //              Found only inside trusted text, so that nobody can type a turn.
 //   words:     the other user-defined tokens (runs of spaces, elements of HTML and the like). Found
 //              everywhere.
+// Rules of a token (AddedTokenRule) widen a match by white space or drop it. Tokens that are looked
+// for in the text as it is and those looked for in the normalized text are two matchers.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
 #include "tokenizer/flat_table.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/tokenizer_spec.h"
 #include "tokenizer/vocabulary.h"
 
 namespace tutti::tokenizer {
@@ -29,8 +34,15 @@ struct TextRange {
 
 class SpecialMatcher {
  public:
-  // Errors: tokenizer_limit (spellings beyond kMaxSpecialBytes, or made to collide).
-  static Result<SpecialMatcher> Create(const Vocabulary& vocabulary);
+  // Matches nothing.
+  SpecialMatcher() = default;
+  // Of the tokens whose rule asks for the normalized text, in their normalized form; or of all the
+  // others. Errors: tokenizer_limit (spellings beyond kMaxSpecialBytes, or made to collide).
+  static Result<SpecialMatcher> Create(const Vocabulary& vocabulary,
+                                       std::span<const AddedTokenRule> rules, bool normalized,
+                                       const Normalizer& normalizer);
+
+  bool empty() const { return nodes_.size() == 1; }
 
   struct Match {
     size_t begin = 0;
@@ -51,10 +63,14 @@ class SpecialMatcher {
   struct Node {
     TokenId id = kNoToken;  // the token spelled by the path to here
     bool structure = false;
+    bool single_word = false;
+    bool lstrip = false;
+    bool rstrip = false;
   };
 
-  Status Insert(std::string_view spelling, TokenId id, bool structure);
-  Match LongestAt(std::string_view text, size_t at, size_t trusted_end) const;
+  Status Insert(std::string_view spelling, const Node& token);
+  // The node of the longest spelling at `at`; `*end` is where it ends. nullptr: none.
+  const Node* LongestAt(std::string_view text, size_t at, size_t trusted_end, size_t* end) const;
 
   std::vector<Node> nodes_ = std::vector<Node>(1);
   PairTable children_;              // (node, byte) -> (node, unused)

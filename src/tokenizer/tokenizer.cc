@@ -2,14 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
+#include "base/quote.h"
 #include "base/utf8.h"
 #include "tokenizer/byte_bpe.h"
+#include "tokenizer/character_bpe.h"
+#include "tokenizer/pre_tokenizer_names.h"
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/special_matcher.h"
+#include "tokenizer/turn_end.h"
 #include "tokenizer/unigram.h"
 #include "tokenizer/wordpiece.h"
 
@@ -26,55 +31,139 @@ bool ClingsToTheLeft(std::string_view piece) {
   return false;
 }
 
+// The tokens that the chat template may write, as text.
+SpecialTokens TemplateTokens(const TokenizerSpec& spec) {
+  const auto text = [&](const std::optional<int64_t>& id) {
+    const bool known = id && *id >= 0 && static_cast<size_t>(*id) < spec.tokens.size();
+    return known ? spec.tokens[static_cast<size_t>(*id)] : std::string();
+  };
+  return {
+      .bos = text(spec.bos), .eos = text(spec.eos), .unk = text(spec.unk), .pad = text(spec.pad)};
+}
+
 }  // namespace
 
-Tokenizer::Tokenizer(Vocabulary vocabulary, SpecialMatcher specials, std::string chat_template)
-    : vocabulary_(std::move(vocabulary)),
-      specials_(std::move(specials)),
-      chat_template_(std::move(chat_template)) {}
+Tokenizer::Tokenizer(Vocabulary vocabulary, std::string chat_template)
+    : vocabulary_(std::move(vocabulary)), chat_template_(std::move(chat_template)) {}
 
 Tokenizer::~Tokenizer() = default;
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::Create(TokenizerSpec spec) {
-  ASSIGN_OR_RETURN(Vocabulary vocabulary, Vocabulary::Create(spec));
-  ASSIGN_OR_RETURN(SpecialMatcher specials, SpecialMatcher::Create(vocabulary));
+  std::string behind_answer;
+  if (!spec.chat_template.empty())
+    behind_answer = TextBehindAnswer(spec.chat_template, TemplateTokens(spec));
+  ASSIGN_OR_RETURN(Vocabulary vocabulary, Vocabulary::Create(spec, behind_answer));
   // The encoder refers to the vocabulary, so the tokenizer is where it is going to stay first.
   std::shared_ptr<Tokenizer> tokenizer(
-      new Tokenizer(std::move(vocabulary), std::move(specials), std::move(spec.chat_template)));
-  RETURN_IF_ERROR(tokenizer->SetFrames(std::move(spec.pair)));
-  switch (tokenizer->vocabulary_.kind()) {
-    case ModelKind::kByteBpe: {
-      ASSIGN_OR_RETURN(tokenizer->encoder_,
-                       ByteBpe::Create(tokenizer->vocabulary_, spec.merges, spec.ignore_merges));
-      break;
-    }
-    case ModelKind::kSentencePiece: {
-      ASSIGN_OR_RETURN(tokenizer->encoder_, SentencePiece::Create(tokenizer->vocabulary_));
-      break;
-    }
-    case ModelKind::kWordPiece: {
-      const bool lowercase = spec.lowercase.value_or(true);
-      const WordPieceOptions options{.lowercase = lowercase,
-                                     .strip_accents = spec.strip_accents.value_or(lowercase)};
-      ASSIGN_OR_RETURN(tokenizer->encoder_, WordPiece::Create(tokenizer->vocabulary_, options));
-      break;
-    }
-    case ModelKind::kUnigram: {
-      ASSIGN_OR_RETURN(tokenizer->encoder_,
-                       Unigram::Create(tokenizer->vocabulary_, std::move(spec.unigram)));
-      break;
-    }
-  }
+      new Tokenizer(std::move(vocabulary), std::move(spec.chat_template)));
+  RETURN_IF_ERROR(tokenizer->SetSteps(spec));
+  RETURN_IF_ERROR(tokenizer->SetFrames(spec));
+  RETURN_IF_ERROR(tokenizer->SetEncoder(spec));
   return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
 }
 
-Status Tokenizer::SetFrames(std::vector<FramePlace> pair) {
+// Normalizer, pre-tokenizer and the two matchers of added tokens.
+Status Tokenizer::SetSteps(TokenizerSpec& spec) {
+  const ModelKind kind = vocabulary_.kind();
+  if (kind == ModelKind::kByteBpe && !spec.has_steps) {
+    std::optional<NamedPreTokenizer> named = FindPreTokenizer(spec.pre);
+    if (!named) {
+      return InvalidArgument("tokenizer_unsupported",
+                             "pre-tokenizer " + Quote(spec.pre) +
+                                 " is not known; guessing one would change every answer");
+    }
+    spec.normalizer = std::move(named->normalizer);
+    spec.split = std::move(named->split);
+    if (!spec.ignore_merges) spec.ignore_merges = named->ignore_merges;
+  }
+  ASSIGN_OR_RETURN(normalizer_, Normalizer::Create(spec.normalizer));
+  const bool in_alphabet = std::ranges::any_of(spec.normalizer, [](const NormalizerStep& step) {
+    return step.kind == NormalizerStep::Kind::kByteLevel;
+  });
+  ASSIGN_OR_RETURN(splitter_, PreTokenizer::Create(spec.split, in_alphabet));
+  if (splitter_.gives_bytes() != (kind == ModelKind::kByteBpe)) {
+    return InvalidArgument("tokenizer_unsupported",
+                           splitter_.gives_bytes()
+                               ? "ByteLevel is supported with BPE alone"
+                               : "byte-level BPE needs ByteLevel in its pre-tokenizer");
+  }
+  ASSIGN_OR_RETURN(specials_, SpecialMatcher::Create(vocabulary_, spec.added, false, normalizer_));
+  ASSIGN_OR_RETURN(normalized_specials_,
+                   SpecialMatcher::Create(vocabulary_, spec.added, true, normalizer_));
+  return OkStatus();
+}
+
+Status Tokenizer::SetEncoder(TokenizerSpec& spec) {
+  switch (vocabulary_.kind()) {
+    case ModelKind::kByteBpe: {
+      ASSIGN_OR_RETURN(
+          encoder_, ByteBpe::Create(vocabulary_, spec.merges, spec.ignore_merges.value_or(false)));
+      return OkStatus();
+    }
+    case ModelKind::kCharacterBpe: {
+      CharacterBpeOptions options{.ignore_merges = spec.ignore_merges.value_or(false),
+                                  .byte_fallback = spec.byte_fallback,
+                                  .fuse_unknown = spec.fuse_unknown,
+                                  .continuing_prefix = std::move(spec.continuing_prefix),
+                                  .end_of_word_suffix = std::move(spec.end_of_word_suffix)};
+      ASSIGN_OR_RETURN(encoder_,
+                       CharacterBpe::Create(vocabulary_, spec.merges, std::move(options)));
+      return OkStatus();
+    }
+    case ModelKind::kSentencePiece: {
+      ASSIGN_OR_RETURN(encoder_, SentencePiece::Create(vocabulary_));
+      return OkStatus();
+    }
+    case ModelKind::kWordPiece: {
+      const bool lowercase = spec.lowercase.value_or(true);
+      WordPieceOptions options{.own_words = !spec.has_steps,
+                               .lowercase = lowercase,
+                               .strip_accents = spec.strip_accents.value_or(lowercase),
+                               .continuing_prefix = vocabulary_.continuing_prefix()};
+      if (spec.max_word_characters != 0) options.max_word_characters = spec.max_word_characters;
+      ASSIGN_OR_RETURN(encoder_, WordPiece::Create(vocabulary_, std::move(options)));
+      return OkStatus();
+    }
+    case ModelKind::kUnigram: {
+      ASSIGN_OR_RETURN(encoder_, Unigram::Create(vocabulary_, std::move(spec.unigram_scores),
+                                                 spec.byte_fallback));
+      return OkStatus();
+    }
+  }
+  return OkStatus();
+}
+
+Status Tokenizer::CheckFrame(const std::vector<FramePlace>& frame, bool pair) const {
+  const auto count = [&](int64_t token) {
+    return std::count_if(frame.begin(), frame.end(),
+                         [&](const FramePlace& place) { return place.token == token; });
+  };
+  const bool sound = std::all_of(frame.begin(), frame.end(), [&](const FramePlace& place) {
+    return place.token < 0 || vocabulary_.Contains(place.token);
+  });
+  if (sound && frame.size() <= kMaxFramePlaces && count(FramePlace::kFirstText) == 1 &&
+      count(FramePlace::kSecondText) == (pair ? 1 : 0))
+    return OkStatus();
+  return InvalidArgument("tokenizer_invalid",
+                         std::string("the frame of ") + (pair ? "pairs" : "single texts") +
+                             " must hold each text once and tokens of the vocabulary, at most " +
+                             std::to_string(kMaxFramePlaces) + " together");
+}
+
+Status Tokenizer::SetFrames(TokenizerSpec& spec) {
   const SpecialIds& ids = vocabulary_.special();
   const bool bert = vocabulary_.kind() == ModelKind::kWordPiece;
-  if (bert || vocabulary_.add_bos()) single_.push_back({bert ? ids.cls : ids.bos, 0});
-  single_.push_back({FramePlace::kFirstText, 0});
-  if (bert || vocabulary_.add_eos()) single_.push_back({bert ? ids.sep : ids.eos, 0});
-  if (pair.empty() && bert) {
+  const bool by_kind = spec.single.empty();
+  if (!by_kind) {
+    RETURN_IF_ERROR(CheckFrame(spec.single, false));
+    single_ = std::move(spec.single);
+  } else {
+    if (bert || vocabulary_.add_bos()) single_.push_back({bert ? ids.cls : ids.bos, 0});
+    single_.push_back({FramePlace::kFirstText, 0});
+    if (bert || vocabulary_.add_eos()) single_.push_back({bert ? ids.sep : ids.eos, 0});
+  }
+  std::vector<FramePlace>& pair = spec.pair;
+  if (pair.empty() && bert && by_kind) {
     pair = {{ids.cls, 0},
             {FramePlace::kFirstText, 0},
             {ids.sep, 0},
@@ -82,20 +171,7 @@ Status Tokenizer::SetFrames(std::vector<FramePlace> pair) {
             {ids.sep, 1}};
   }
   if (pair.empty()) return OkStatus();
-  const auto count = [&](int64_t token) {
-    return std::count_if(pair.begin(), pair.end(),
-                         [&](const FramePlace& place) { return place.token == token; });
-  };
-  const bool sound = std::all_of(pair.begin(), pair.end(), [&](const FramePlace& place) {
-    return place.token < 0 || vocabulary_.Contains(place.token);
-  });
-  if (!sound || pair.size() > kMaxFramePlaces || count(FramePlace::kFirstText) != 1 ||
-      count(FramePlace::kSecondText) != 1) {
-    return InvalidArgument("tokenizer_invalid",
-                           "the frame of pairs must hold each text once and tokens of the "
-                           "vocabulary, at most " +
-                               std::to_string(kMaxFramePlaces) + " together");
-  }
+  RETURN_IF_ERROR(CheckFrame(pair, true));
   pair_ = std::move(pair);
   return OkStatus();
 }
@@ -153,9 +229,42 @@ std::vector<TokenId> Tokenizer::Encode(std::span<const TextSegment> segments,
 void Tokenizer::EncodeText(std::string_view text, const std::vector<TextRange>& trusted,
                            std::vector<TokenId>& ids) const {
   SpecialMatcher::Cursor cursor;
+  size_t range = 0;
   for (size_t at = 0; at < text.size();) {
     const SpecialMatcher::Match match = specials_.Next(text, trusted, at, cursor);
-    if (match.begin > at) encoder_->Encode(text.substr(at, match.begin - at), ids);
+    if (match.begin > at) EncodeStretch(text.substr(at, match.begin - at), at, trusted, range, ids);
+    if (match.id != kNoToken) ids.push_back(match.id);
+    at = match.end;
+  }
+}
+
+void Tokenizer::EncodeStretch(std::string_view stretch, size_t begin,
+                              const std::vector<TextRange>& trusted, size_t& range,
+                              std::vector<TokenId>& ids) const {
+  const bool at_start = begin == 0;
+  if (normalized_specials_.empty()) {
+    if (normalizer_.empty()) return encoder_->Encode(stretch, splitter_, at_start, ids);
+    return encoder_->Encode(normalizer_.Apply(stretch), splitter_, at_start, ids);
+  }
+  // The borders of trust move with the text.
+  const size_t end = begin + stretch.size();
+  std::vector<size_t> borders;
+  while (range < trusted.size() && trusted[range].end <= begin) ++range;
+  for (size_t i = range; i < trusted.size() && trusted[i].begin < end; ++i) {
+    borders.push_back(std::max(trusted[i].begin, begin) - begin);
+    borders.push_back(std::min(trusted[i].end, end) - begin);
+  }
+  const std::string text = normalizer_.Apply(stretch, borders);
+  std::vector<TextRange> inside;
+  for (size_t i = 0; i + 1 < borders.size(); i += 2) {
+    if (borders[i] < borders[i + 1]) inside.push_back({borders[i], borders[i + 1]});
+  }
+  SpecialMatcher::Cursor cursor;
+  const std::string_view all = text;
+  for (size_t at = 0; at < all.size();) {
+    const SpecialMatcher::Match match = normalized_specials_.Next(all, inside, at, cursor);
+    if (match.begin > at)
+      encoder_->Encode(all.substr(at, match.begin - at), splitter_, at_start && at == 0, ids);
     if (match.id != kNoToken) ids.push_back(match.id);
     at = match.end;
   }
@@ -181,12 +290,12 @@ bool Tokenizer::AppendPiece(TokenId id, bool first, const DecodeOptions& options
   if (vocabulary_.kind() == ModelKind::kWordPiece) {
     if (first) {
       // The first token of a text shows itself as it is.
-    } else if (piece.starts_with("##")) {
-      piece.remove_prefix(2);
+    } else if (piece.starts_with(vocabulary_.continuing_prefix())) {
+      piece.remove_prefix(vocabulary_.continuing_prefix().size());
     } else if (!ClingsToTheLeft(piece)) {
       bytes.push_back(' ');
     }
-  } else if (first && options.strip_space_prefix && !special && vocabulary_.add_space_prefix() &&
+  } else if (first && options.strip_space_prefix && !special && vocabulary_.decode_strips_space() &&
              piece.starts_with(' ')) {
     piece.remove_prefix(1);
   }

@@ -16,6 +16,8 @@
 #include "base/types.h"
 #include "tokenizer/encoder.h"
 #include "tokenizer/encoder_input.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/special_matcher.h"
 #include "tokenizer/tokenizer_spec.h"
 #include "tokenizer/vocabulary.h"
@@ -89,16 +91,26 @@ class Tokenizer {
   bool AppendPiece(TokenId id, bool first, const DecodeOptions& options, std::string& bytes) const;
 
  private:
-  Tokenizer(Vocabulary vocabulary, SpecialMatcher specials, std::string chat_template);
-  Status SetFrames(std::vector<FramePlace> pair);
+  Tokenizer(Vocabulary vocabulary, std::string chat_template);
+  Status SetSteps(TokenizerSpec& spec);
+  Status SetEncoder(TokenizerSpec& spec);
+  Status SetFrames(TokenizerSpec& spec);
+  Status CheckFrame(const std::vector<FramePlace>& frame, bool pair) const;
   void EncodeText(std::string_view text, const std::vector<TextRange>& trusted,
                   std::vector<TokenId>& ids) const;
+  // Text between the tokens that are found in it as it is: normalizes it and finds the others.
+  // `begin`: where it stands in the whole text; `range`: the first of `trusted` that may reach it.
+  void EncodeStretch(std::string_view stretch, size_t begin, const std::vector<TextRange>& trusted,
+                     size_t& range, std::vector<TokenId>& ids) const;
   static int CountFraming(std::span<const FramePlace> frame);
   // The special tokens of single_ before or behind the text.
   void AppendFrame(bool behind, std::vector<TokenId>& ids) const;
 
   Vocabulary vocabulary_;
-  SpecialMatcher specials_;
+  Normalizer normalizer_;
+  PreTokenizer splitter_;
+  SpecialMatcher specials_;             // found in the text as it is
+  SpecialMatcher normalized_specials_;  // found in the normalized text
   std::string chat_template_;
   std::vector<FramePlace> single_, pair_;   // frames of one text and of two; no pair_: not read
   std::unique_ptr<const Encoder> encoder_;  // refers to vocabulary_

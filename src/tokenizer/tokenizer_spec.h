@@ -31,36 +31,94 @@ struct FramePlace {
 };
 inline constexpr size_t kMaxFramePlaces = 16;
 
-// What a unigram model ("t5") has beside its tokens. Defaults are those of a plain Metaspace.
-struct UnigramSpec {
-  enum class StepKind : uint8_t {
-    kCharsmap,    // the map below
-    kStripLeft,   // white space at the beginning goes
-    kStripRight,  // white space at the end goes
-    kSqueeze,     // two and more spaces in a row become `content`
+// One step of the normalizer, which rewrites a text before it is split. Steps run in order, each on
+// the whole stretch between added tokens. Names and meaning are those of Hugging Face tokenizers.
+struct NormalizerStep {
+  enum class Kind : uint8_t {
+    kNfc,
+    kNfd,
+    kNfkc,
+    kNfkd,
+    kLowercase,
+    kStripAccents,  // drops combining marks
+    kStripLeft,     // drops white space at the beginning
+    kStripRight,    // drops white space at the end
+    kReplaceText,   // `pattern` is the text itself
+    kReplaceRegex,  // `pattern` is an expression (tokenizer/regex)
+    kPrepend,       // puts `content` before a text that is not empty
+    kNmt,           // control characters go, odd spaces become U+0020
+    kCharsmap,      // `pattern` holds the bytes of SentencePiece's precompiled_charsmap
+    kBertClean,     // BertNormalizer's clean_text
+    kBertChinese,   // BertNormalizer's handle_chinese_chars
+    kBertAccents,   // BertNormalizer's strip_accents
+    kByteLevel,     // bytes become the characters of the byte alphabet
   };
-  struct Step {
-    StepKind kind = StepKind::kCharsmap;
-    std::string content;
-  };
-  std::vector<double> scores;    // of the tokens from 0 on; those behind are none of the model's
-  std::vector<Step> normalizer;  // one after the other, on each stretch between special tokens
-  std::string charsmap;          // precompiled_charsmap, its bytes
-  bool split_space = false;      // white space divides the text and goes
-  bool mark_first = true;        // U+2581 before what does not begin with it
-  bool split_words = true;       // pieces do not reach across a U+2581
-  bool byte_fallback = false;    // unknown characters become tokens of their bytes
+  Kind kind = Kind::kNfc;
+  std::string pattern{};
+  std::string content{};
+  bool operator==(const NormalizerStep&) const = default;
 };
 
+// One step of the pre-tokenizer, which cuts a text into words. Each step cuts the pieces that the
+// one before it left.
+struct SplitStep {
+  enum class Kind : uint8_t {
+    kByteLevel,    // GPT-2's expression if use_regex; what follows sees the byte alphabet
+    kRegex,        // matches of `pattern` (tokenizer/regex)
+    kText,         // occurrences of `pattern`
+    kMetaspace,    // spaces become `pattern`, one is put in front; splits before each if `split`
+    kDigits,       // \p{N}, one by one if `individual`, else runs
+    kPunctuation,  // ASCII and Unicode punctuation
+    kWhitespace,   // keeps \w+ and [^\w\s]+
+    kWhitespaceSplit,  // drops white space
+    kUnicodeScripts,   // cuts where the script changes
+    kFixedLength,      // pieces of `length` characters
+  };
+  enum class Behavior : uint8_t {
+    kIsolated,
+    kRemoved,
+    kMergedWithPrevious,
+    kMergedWithNext,
+    kContiguous,
+  };
+  enum class Prepend : uint8_t { kAlways, kFirst, kNever };
+  Kind kind = Kind::kByteLevel;
+  std::string pattern{};
+  Behavior behavior = Behavior::kIsolated;
+  bool invert = false;                 // what is between the matches counts as the match
+  bool add_prefix_space = false;       // kByteLevel: a space is put before a text without one
+  bool use_regex = true;               // kByteLevel
+  bool individual = false;             // kDigits
+  Prepend prepend = Prepend::kAlways;  // kMetaspace
+  bool split = true;                   // kMetaspace
+  uint32_t length = 0;                 // kFixedLength, in characters; at least 1
+  bool operator==(const SplitStep&) const = default;
+};
+
+// How an added token (a control or user-defined one) is found in a text.
+struct AddedTokenRule {
+  int32_t id = 0;
+  bool single_word = false;  // not next to a word character
+  bool lstrip = false;       // takes the white space on its left with it
+  bool rstrip = false;       // and on its right
+  bool normalized = false;   // looked for in the normalized text, in its own normalized form
+};
+
+// A byte that no text of UTF-8 holds.
+inline constexpr char kMergeBorder = '\xFF';
+
 struct TokenizerSpec {
-  std::string model;                // tokenizer.ggml.model: "gpt2", "llama", "bert" or "t5"
-  std::string pre;                  // tokenizer.ggml.pre: decides for "gpt2", ignored otherwise
+  // tokenizer.ggml.model: "gpt2" (byte-level BPE), "llama" (SentencePiece's BPE by scores), "bert"
+  // (WordPiece), "t5" (unigram); and "bpe", ours: BPE by ranks over characters.
+  std::string model;
+  std::string pre;  // tokenizer.ggml.pre: names `split` and more for "gpt2" (pre_tokenizer_names.h)
   std::vector<std::string> tokens;  // tokenizer.ggml.tokens, index = id
   std::vector<float> scores;  // tokenizer.ggml.scores: empty, or one per token ("llama": required)
   std::vector<int32_t>
       token_types;  // tokenizer.ggml.token_type: empty (all normal), or one per token
-  std::vector<std::string>
-      merges;  // tokenizer.ggml.merges: "left right", index = rank ("gpt2" only)
+  // tokenizer.ggml.merges, index = rank ("gpt2", "bpe"): "left right", or, where a piece holds a
+  // space, the two with kMergeBorder between them.
+  std::vector<std::string> merges;
 
   // tokenizer.ggml.*_token_id; absent means the default of the model kind.
   std::optional<int64_t> bos;      // bos_token_id
@@ -84,17 +142,49 @@ struct TokenizerSpec {
   std::optional<bool> add_space_prefix;  // add_space_prefix
   std::optional<bool> lowercase;         // normalizer.lowercase ("bert"; absent = true)
   std::optional<bool> strip_accents;     // normalizer.strip_accents ("bert"; absent = as lowercase)
-  std::optional<bool>
-      ignore_merges;  // "gpt2": a word that is a token is not merged; absent: as `pre` says
+  // BPE: a word that is a token is not merged; absent: as `pre` says.
+  std::optional<bool> ignore_merges;
+
+  // The steps before the model. For "llama" they are not used: its encoder marks spaces itself. For
+  // "bert" without any, BERT's own. For "gpt2" without any, those that `pre` names.
+  std::vector<NormalizerStep> normalizer;
+  std::vector<SplitStep> split;
+  bool has_steps = false;  // the two above are the file's, also where they are empty
+
+  std::vector<AddedTokenRule> added;  // rules of added tokens; the others have the defaults
+
+  // BPE: the token of what is no token otherwise. Absent: it is dropped.
+  std::optional<int64_t> model_unknown;
+
+  // "bpe": what a character that is no token becomes, and how tokens inside a word are spelled.
+  bool byte_fallback = false;      // its bytes, "<0x0A>"; also "t5"
+  bool fuse_unknown = false;       // neighbours that are unknown become one unknown token
+  std::string continuing_prefix;   // before pieces that do not begin a word; "bert": "##" if empty
+  std::string end_of_word_suffix;  // behind pieces that end a word
+  uint32_t max_word_characters = 0;  // "bert": longer words are unknown; 0: 100
+
   // "bert": tokens are spelled as in vocab.txt ("##ing") and not in GGUF's rewriting (U+2581 before
   // words).
   bool wordpiece_plain_vocabulary = false;
 
-  // How a pair of texts is framed: each text once, ids within the vocabulary. Empty: as the model
-  // kind has it ("bert": [CLS] A [SEP] B [SEP]), or not at all.
+  std::vector<double> unigram_scores;  // "t5": of the tokens from 0 on; later ones are not pieces
+
+  // Decoding drops the one space at the beginning that encoding put there. Absent: as
+  // add_space_prefix.
+  std::optional<bool> decode_strips_space;
+
+  // Further tokens that end a generation, beside eos, eot and eom. Ids that are no tokens are left
+  // out.
+  std::vector<int64_t> ends;
+
+  // How one text and a pair are framed: each text once, ids within the vocabulary. Empty: as the
+  // model kind has it ("bert": [CLS] A [SEP] B [SEP]), or by add_bos and add_eos, or not at all.
+  std::vector<FramePlace> single;
   std::vector<FramePlace> pair;
 
-  UnigramSpec unigram;  // "t5"
+  // The blocks of tokenizer.json that are not lists of tokens or merges, as JSON: what a GGUF
+  // cannot say otherwise (huggingface.h). Empty where the file was none.
+  std::string pipeline;
 
   std::string chat_template;  // tokenizer.chat_template: carried, not interpreted here
 };

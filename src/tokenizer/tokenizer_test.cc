@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "tokenizer/normal_form.h"
 #include "tokenizer/testing/reference_data.h"
 #include "tokenizer/testing/tiny_vocabularies.h"
 
@@ -187,6 +188,15 @@ bool KeepsAllBytes(const Tokenizer& t) {
   return std::count(has.begin(), has.end(), true) == 256;
 }
 
+// What a text is after the normalizer of the vocabulary: Qwen's composes.
+std::string Normalized(const std::string& name, std::string_view text) {
+  if (name != "qwen2") return std::string(text);
+  std::string out;
+  TextMarks marks;
+  AppendNormalForm(NormalForm::kNfc, text, out, marks);
+  return out;
+}
+
 TEST(TokenizerTest, DecodingUndoesEncodingForAnyBytesThatTheVocabularyCanSpell) {
   Random random(10);
   int complete = 0;
@@ -196,7 +206,7 @@ TEST(TokenizerTest, DecodingUndoesEncodingForAnyBytesThatTheVocabularyCanSpell) 
     ++complete;
     for (int i = 0; i < 3000; ++i) {
       const std::string bytes = RandomBytes(random, 60);
-      ASSERT_EQ(t->DecodeBytes(t->Encode(bytes, kUserText)), bytes) << name;
+      ASSERT_EQ(t->DecodeBytes(t->Encode(bytes, kUserText)), Normalized(name, bytes)) << name;
     }
   }
   EXPECT_GE(complete, 4);
@@ -212,7 +222,7 @@ TEST(TokenizerTest, DecodingUndoesEncodingForTheCorpusAndHostileTextsOfEveryByte
         for (const char c : text) {  // without the bytes that the vocabulary lacks
           if (!t->Encode(std::string(1, c), kUserText).empty()) expected.push_back(c);
         }
-        ASSERT_EQ(t->DecodeBytes(t->Encode(text, kUserText)), expected) << name;
+        ASSERT_EQ(t->DecodeBytes(t->Encode(text, kUserText)), Normalized(name, expected)) << name;
       }
     }
   }

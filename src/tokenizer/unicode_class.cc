@@ -59,6 +59,14 @@ uint8_t ClassOfWide(char32_t code_point) {
   return u_isUWhiteSpace(c) != 0 ? static_cast<uint8_t>(kSpace) : uint8_t{0};
 }
 
+bool IsWordCharacter(char32_t code_point) {
+  const auto c = static_cast<UChar32>(code_point);
+  return u_hasBinaryProperty(c, UCHAR_ALPHABETIC) != 0 ||
+         (U_GET_GC_MASK(c) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0 ||
+         u_hasBinaryProperty(c, UCHAR_JOIN_CONTROL) != 0 ||
+         (ClassOfWide(code_point) & kLetter) != 0;
+}
+
 bool HasCategoryInUnicode8(char32_t code_point, uint32_t category_mask) {
   const auto c = static_cast<UChar32>(code_point);
   if ((U_GET_GC_MASK(c) & category_mask) == 0) return false;

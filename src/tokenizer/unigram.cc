@@ -6,53 +6,11 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "tokenizer/unicode_class.h"
 
 namespace tutti::tokenizer {
 namespace {
 
-constexpr std::string_view kWordMark = "\xE2\x96\x81";  // U+2581
 constexpr double kUnknownPenalty = 10;
-
-bool IsSpace(const Symbol& symbol) { return symbol.Is(kSpace); }
-
-std::string_view StripLeft(std::string_view text) {
-  while (!text.empty()) {
-    const Symbol symbol = SymbolAt(text, 0);
-    if (!IsSpace(symbol)) break;
-    text.remove_prefix(symbol.length);
-  }
-  return text;
-}
-
-std::string_view StripRight(std::string_view text) {
-  while (!text.empty()) {
-    size_t at = text.size() - 1;  // where the last character begins
-    while (at > 0 && text.size() - at < 4 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80)
-      --at;
-    const Symbol symbol = SymbolAt(text, at);
-    if (at + symbol.length != text.size() || !IsSpace(symbol)) break;
-    text = text.substr(0, at);
-  }
-  return text;
-}
-
-// Two and more spaces in a row become `content`.
-std::string Squeezed(std::string_view text, std::string_view content) {
-  std::string out;
-  out.reserve(text.size());
-  for (size_t at = 0; at < text.size();) {
-    size_t end = at;
-    while (end < text.size() && text[end] == ' ') ++end;
-    if (end - at >= 2) {
-      out.append(content);
-      at = end;
-    } else {
-      out.push_back(text[at++]);
-    }
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -63,7 +21,6 @@ struct Unigram::Best {
 };
 
 struct Unigram::Scratch {
-  std::string marked;
   std::vector<Best> best;
   struct Cut {
     TokenId id;
@@ -72,15 +29,28 @@ struct Unigram::Scratch {
   std::vector<Cut> cuts;
 };
 
+class Unigram::Words final : public WordSink {
+ public:
+  Words(const Unigram& unigram, std::vector<TokenId>& ids) : unigram_(unigram), ids_(ids) {}
+  void OnWord(std::string_view word) override { unigram_.EncodeWord(word, scratch_, ids_); }
+
+ private:
+  const Unigram& unigram_;
+  std::vector<TokenId>& ids_;
+  Scratch scratch_;
+};
+
 Result<std::unique_ptr<const Encoder>> Unigram::Create(const Vocabulary& vocabulary,
-                                                       UnigramSpec spec) {
-  std::unique_ptr<Unigram> encoder(new Unigram(vocabulary, std::move(spec)));
+                                                       std::vector<double> scores,
+                                                       bool byte_fallback) {
+  std::unique_ptr<Unigram> encoder(new Unigram(vocabulary, std::move(scores)));
+  encoder->spells_bytes_ = byte_fallback;
   RETURN_IF_ERROR(encoder->IndexPieces());
   return std::unique_ptr<const Encoder>(std::move(encoder));
 }
 
 Status Unigram::IndexPieces() {
-  const size_t scored = spec_.scores.size();
+  const size_t scored = scores_.size();
   if (scored == 0 || scored > static_cast<size_t>(vocabulary_.size()))
     return InvalidArgument("tokenizer_invalid", "a unigram model needs a score for each piece");
   if (vocabulary_.special().unk == kNoToken)
@@ -89,11 +59,11 @@ Status Unigram::IndexPieces() {
   std::vector<std::pair<std::string_view, TokenId>> pieces;
   for (size_t i = 0; i < scored; ++i) {
     const auto id = static_cast<TokenId>(i);
-    if (!std::isfinite(spec_.scores[i])) {
+    if (!std::isfinite(scores_[i])) {
       return InvalidArgument("tokenizer_invalid",
                              "the score of token " + std::to_string(id) + " is not finite");
     }
-    least = std::min(least, spec_.scores[i]);
+    least = std::min(least, scores_[i]);
     const std::string_view text = vocabulary_.Text(id);
     if (vocabulary_.IsSpecial(id) || text.empty()) continue;
     if (text.size() > kMaxPieceBytes) {
@@ -105,11 +75,6 @@ Status Unigram::IndexPieces() {
   }
   unknown_score_ = least - kUnknownPenalty;
   ASSIGN_OR_RETURN(pieces_, ByteTrie::Create(std::move(pieces)));
-  for (const UnigramSpec::Step& step : spec_.normalizer) {
-    if (step.kind != UnigramSpec::StepKind::kCharsmap || charsmap_) continue;
-    ASSIGN_OR_RETURN(charsmap_, PrecompiledCharsmap::Create(spec_.charsmap));
-  }
-  spells_bytes_ = spec_.byte_fallback;
   constexpr char kHex[] = "0123456789ABCDEF";
   for (size_t byte = 0; byte < 256 && spells_bytes_; ++byte) {
     byte_token_[byte] =
@@ -119,73 +84,10 @@ Status Unigram::IndexPieces() {
   return OkStatus();
 }
 
-std::string Unigram::Normalized(std::string_view text) const {
-  std::string out(text);
-  for (const UnigramSpec::Step& step : spec_.normalizer) {
-    std::string next;
-    switch (step.kind) {
-      case UnigramSpec::StepKind::kCharsmap:
-        next.reserve(out.size());
-        charsmap_->Apply(out, next);
-        break;
-      case UnigramSpec::StepKind::kStripLeft:
-        next = StripLeft(out);
-        break;
-      case UnigramSpec::StepKind::kStripRight:
-        next = StripRight(out);
-        break;
-      case UnigramSpec::StepKind::kSqueeze:
-        next = Squeezed(out, step.content);
-        break;
-    }
-    out = std::move(next);
-  }
-  return out;
-}
-
-void Unigram::Encode(std::string_view text, std::vector<TokenId>& ids) const {
-  const std::string normalized = Normalized(text);
-  Scratch scratch;
-  if (!spec_.split_space) {
-    EncodeStretch(normalized, scratch, ids);
-    return;
-  }
-  const std::string_view rest = normalized;
-  size_t begin = 0;
-  for (size_t at = 0; at < rest.size();) {
-    const Symbol symbol = SymbolAt(rest, at);
-    if (IsSpace(symbol)) {
-      EncodeStretch(rest.substr(begin, at - begin), scratch, ids);
-      begin = at + symbol.length;
-    }
-    at += symbol.length;
-  }
-  EncodeStretch(rest.substr(begin), scratch, ids);
-}
-
-void Unigram::EncodeStretch(std::string_view text, Scratch& scratch,
-                            std::vector<TokenId>& ids) const {
-  if (text.empty()) return;
-  std::string& marked = scratch.marked;
-  marked.clear();
-  const bool is_marked = text.front() == ' ' || text.starts_with(kWordMark);
-  if (spec_.mark_first && !is_marked) marked.append(kWordMark);
-  for (const char c : text) {
-    if (c == ' ') {
-      marked.append(kWordMark);
-    } else {
-      marked.push_back(c);
-    }
-  }
-  const std::string_view all = marked;
-  size_t begin = 0;
-  while (spec_.split_words && begin < all.size()) {
-    const size_t next = all.find(kWordMark, begin + 1);
-    if (next == std::string_view::npos) break;
-    EncodeWord(all.substr(begin, next - begin), scratch, ids);
-    begin = next;
-  }
-  EncodeWord(all.substr(begin), scratch, ids);
+void Unigram::Encode(std::string_view text, const PreTokenizer& splitter, bool at_start,
+                     std::vector<TokenId>& ids) const {
+  Words words(*this, ids);
+  splitter.Split(text, at_start, words);
 }
 
 void Unigram::EncodeWord(std::string_view word, Scratch& scratch, std::vector<TokenId>& ids) const {
@@ -207,7 +109,7 @@ void Unigram::EncodeWord(std::string_view word, Scratch& scratch, std::vector<To
       ++end;
       const TokenId id = pieces_.id(node);
       if (id == kNoToken) continue;
-      offer(at, end, spec_.scores[static_cast<size_t>(id)], id);
+      offer(at, end, scores_[static_cast<size_t>(id)], id);
       stands_alone |= end - at == character;
     }
     if (!stands_alone) offer(at, at + character, unknown_score_, unknown);

@@ -1,6 +1,5 @@
 // SentencePiece's unigram model (tokenizer.ggml.model = "t5"), as Hugging Face's tokenizers run it:
-// normalise, mark the beginnings of words by U+2581, then cut each word into the pieces whose
-// scores sum up highest.
+// cut each word into the pieces whose scores sum up highest.
 //
 // Immutable after Create; any thread. Time: a step per byte of the text and byte of the longest
 // piece that begins there, which is short (kMaxPieceBytes); memory: some 20 bytes per byte of the
@@ -12,7 +11,6 @@
 
 #include <array>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +18,6 @@
 #include "base/status.h"
 #include "tokenizer/byte_trie.h"
 #include "tokenizer/encoder.h"
-#include "tokenizer/precompiled_charsmap.h"
-#include "tokenizer/tokenizer_spec.h"
 #include "tokenizer/vocabulary.h"
 
 namespace tutti::tokenizer {
@@ -30,30 +26,30 @@ inline constexpr size_t kMaxPieceBytes = 256;  // of a unigram's piece: bounds a
 
 class Unigram final : public Encoder {
  public:
-  // `vocabulary` outlives it. Errors: tokenizer_invalid (a score that is no number, an unknown
-  // normaliser), tokenizer_limit.
+  // `vocabulary` outlives it. Errors: tokenizer_invalid (a score that is no number),
+  // tokenizer_limit. `scores`: of the tokens from 0 on; those behind are not pieces.
   static Result<std::unique_ptr<const Encoder>> Create(const Vocabulary& vocabulary,
-                                                       UnigramSpec spec);
+                                                       std::vector<double> scores,
+                                                       bool byte_fallback);
 
-  void Encode(std::string_view text, std::vector<TokenId>& ids) const override;
+  void Encode(std::string_view text, const PreTokenizer& splitter, bool at_start,
+              std::vector<TokenId>& ids) const override;
 
  private:
   struct Best;     // the best way to a place in a word
   struct Scratch;  // of one call
 
-  Unigram(const Vocabulary& vocabulary, UnigramSpec spec)
-      : vocabulary_(vocabulary), spec_(std::move(spec)) {}
+  class Words;
+
+  Unigram(const Vocabulary& vocabulary, std::vector<double> scores)
+      : vocabulary_(vocabulary), scores_(std::move(scores)) {}
   Status IndexPieces();
-  std::string Normalized(std::string_view text) const;
-  // A stretch between white space, or all of the text: its marks, then its words.
-  void EncodeStretch(std::string_view text, Scratch& scratch, std::vector<TokenId>& ids) const;
   void EncodeWord(std::string_view word, Scratch& scratch, std::vector<TokenId>& ids) const;
   void AppendUnknown(std::string_view text, std::vector<TokenId>& ids) const;
 
   const Vocabulary& vocabulary_;
-  const UnigramSpec spec_;
+  const std::vector<double> scores_;
   ByteTrie pieces_;
-  std::optional<PrecompiledCharsmap> charsmap_;
   std::array<TokenId, 256> byte_token_{};  // all, or none where bytes are not spelled
   bool spells_bytes_ = false;
   double unknown_score_ = 0;

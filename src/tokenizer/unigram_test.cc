@@ -71,8 +71,8 @@ TEST(UnigramTest, TheSumIsTheGreatestThereIs) {
     double least = 0;  // that of the special tokens
     for (const auto& piece : pieces) least = std::min(least, piece.second);
     TokenizerSpec spec = UnigramSpecOf(pieces);
-    spec.unigram.mark_first = false;
-    const std::vector<double> scores = spec.unigram.scores;
+    spec.split[0].prepend = SplitStep::Prepend::kNever;
+    const std::vector<double> scores = spec.unigram_scores;
     const auto t = MustCreate(std::move(spec));
     std::string word;
     for (uint64_t n = 1 + random.Below(10); n > 0; --n)
@@ -98,9 +98,9 @@ TEST(UnigramTest, NeighboursThatNoPieceBeginsWithAreOneUnknownTokenOrTheirBytes)
   for (size_t byte = 0; byte < 256; ++byte) {
     testing::AddToken(spec, std::string("<0x") + kHex[byte / 16] + kHex[byte % 16] + ">",
                       TokenType::kByte);
-    spec.unigram.scores.push_back(-20);
+    spec.unigram_scores.push_back(-20);
   }
-  spec.unigram.byte_fallback = true;
+  spec.byte_fallback = true;
   const auto bytes = MustCreate(std::move(spec));
   EXPECT_EQ(Cut(*bytes, "a\xC3\xA9"), (Texts{"\u2581", "a", "<0xC3>", "<0xA9>"}));
   EXPECT_EQ(bytes->Decode(bytes->Encode("a\u00e9 a")), "a\u00e9 a");
@@ -113,16 +113,17 @@ TEST(UnigramTest, SpecialTokensComeFromTrustedTextAlone) {
 }
 
 TEST(UnigramTest, TheNormaliserStripsAndSqueezes) {
-  using Kind = UnigramSpec::StepKind;
+  using Kind = NormalizerStep::Kind;
   TokenizerSpec spec = UnigramSpecOf({{"\u2581", -1}, {"a", -2}, {"\t", -2}});
-  spec.unigram.normalizer = {
-      {Kind::kStripLeft, ""}, {Kind::kStripRight, ""}, {Kind::kSqueeze, " "}};
+  spec.normalizer = {{.kind = Kind::kStripLeft},
+                     {.kind = Kind::kStripRight},
+                     {.kind = Kind::kReplaceRegex, .pattern = " {2,}", .content = " "}};
   const auto t = MustCreate(spec);
   EXPECT_EQ(Cut(*t, " \t a   a\u3000\n"), (Texts{"\u2581", "a", "\u2581", "a"}));
   EXPECT_EQ(Cut(*t, " \u00a0 "), Texts{});
-  spec.unigram.normalizer.clear();
+  spec.normalizer.clear();
   EXPECT_EQ(Cut(*MustCreate(spec), " a"), (Texts{"\u2581", "a"}));
-  spec.unigram.split_space = true;
+  spec.split.insert(spec.split.begin(), {.kind = SplitStep::Kind::kWhitespaceSplit});
   EXPECT_EQ(Cut(*MustCreate(spec), "\ta\u3000\u2003a"), (Texts{"\u2581", "a", "\u2581", "a"}));
 }
 
@@ -130,13 +131,13 @@ TEST(UnigramTest, WhatCannotBeRunIsRefused) {
   const std::vector<std::pair<std::string, double>> good = {{"a", -1}};
   EXPECT_EQ(Refusal(UnigramSpecOf(good)), "");
   TokenizerSpec spec = UnigramSpecOf(good);
-  spec.unigram.scores.clear();
+  spec.unigram_scores.clear();
   EXPECT_EQ(Refusal(spec), "tokenizer_invalid");
   spec = UnigramSpecOf(good);
-  spec.unigram.scores.push_back(0);  // one more than tokens
+  spec.unigram_scores.push_back(0);  // one more than tokens
   EXPECT_EQ(Refusal(spec), "tokenizer_invalid");
   spec = UnigramSpecOf(good);
-  spec.unigram.scores[3] = std::numeric_limits<double>::quiet_NaN();
+  spec.unigram_scores[3] = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(Refusal(spec), "tokenizer_invalid");
   spec = UnigramSpecOf(good);
   spec.unk.reset();
@@ -144,7 +145,7 @@ TEST(UnigramTest, WhatCannotBeRunIsRefused) {
   EXPECT_EQ(Refusal(UnigramSpecOf({{std::string(kMaxPieceBytes + 1, 'a'), -1}})),
             "tokenizer_limit");
   spec = UnigramSpecOf(good);
-  spec.unigram.normalizer = {{UnigramSpec::StepKind::kCharsmap, ""}};
+  spec.normalizer = {{.kind = NormalizerStep::Kind::kCharsmap}};
   EXPECT_EQ(Refusal(spec), "tokenizer_invalid") << "a step without its map";
 }
 
@@ -173,7 +174,8 @@ TEST(PrecompiledCharsmapTest, MapsThatLieAreRefusedOrLeaveTheTextAlone) {
     const auto map = PrecompiledCharsmap::Create(Words(words) + std::string("abc\0de\0", 7));
     ASSERT_TRUE(map.ok());
     std::string out;
-    map->Apply("hello w\u00f6rld e\u0301 \xFF\xC3 \u1112\u1161", out);
+    TextMarks marks;
+    map->Apply("hello w\u00f6rld e\u0301 \xFF\xC3 \u1112\u1161", out, marks);
     EXPECT_LE(out.size(), 30u * 4);
   }
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tokenizer/byte_alphabet.h"
+#include "tokenizer/pre_tokenizer_names.h"
 
 namespace tutti::tokenizer {
 namespace {
@@ -32,23 +33,37 @@ std::optional<ModelKind> KindOf(std::string_view model) {
   if (model == "llama") return ModelKind::kSentencePiece;
   if (model == "bert") return ModelKind::kWordPiece;
   if (model == "t5") return ModelKind::kUnigram;
+  if (model == "bpe") return ModelKind::kCharacterBpe;
   return std::nullopt;
 }
 
 // Spellings that end a turn in published models whose files do not name them as eos, eot or eom.
-constexpr std::array<std::string_view, 13> kEndSpellings = {"<|im_end|>",
-                                                            "<|eot_id|>",
-                                                            "<|eom_id|>",
-                                                            "<|end|>",
-                                                            "<end_of_turn>",
-                                                            "<|endoftext|>",
-                                                            "<EOT>",
-                                                            "<|end_of_text|>",
-                                                            "<|EOT|>",
-                                                            "<|return|>",
-                                                            "<|call|>",
-                                                            "<end_of_utterance>",
-                                                            "<|END_OF_TURN_TOKEN|>"};
+constexpr std::array<std::string_view, 19> kEndSpellings = {
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|eot|>",
+    "<|eom|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "<|end_of_text|>",
+    "<|EOT|>",
+    "<|return|>",
+    "<|call|>",
+    "<end_of_utterance>",
+    "<|end_of_turn|>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<\uff5cend\u2581of\u2581sentence\uff5c>"};
+
+// Spelled like a marker of structure, which nobody writes by chance.
+bool IsMarker(std::string_view text) {
+  return text.size() > 2 && ((text.front() == '<' && text.back() == '>') ||
+                             (text.front() == '[' && text.back() == ']'));
+}
 
 // "<0x0A>" -> 0x0A.
 std::optional<unsigned char> ByteOfSpelling(std::string_view text) {
@@ -89,12 +104,12 @@ std::string PlainWordPiece(std::string_view text) {
 
 }  // namespace
 
-Result<Vocabulary> Vocabulary::Create(TokenizerSpec& spec) {
+Result<Vocabulary> Vocabulary::Create(TokenizerSpec& spec, std::string_view behind_answer) {
   const std::optional<ModelKind> kind = KindOf(spec.model);
   if (!kind) {
     return InvalidArgument("tokenizer_unsupported",
                            "tokenizer model " + Quoted(spec.model) +
-                               " is not supported; supported are gpt2, llama, bert and t5");
+                               " is not supported; gpt2, llama, bert and t5 are");
   }
   Vocabulary v;
   v.kind_ = *kind;
@@ -102,8 +117,8 @@ Result<Vocabulary> Vocabulary::Create(TokenizerSpec& spec) {
   RETURN_IF_ERROR(v.TakeTokens(spec));
   RETURN_IF_ERROR(v.IndexTexts());
   RETURN_IF_ERROR(v.TakeSpecialIds(spec));
+  v.FindEndOfGeneration(spec, behind_answer);
   v.FillPieces(spec);
-  v.FindEndOfGeneration();
   return v;
 }
 
@@ -147,7 +162,8 @@ Status Vocabulary::TakeTokens(TokenizerSpec& spec) {
     }
     types_[id] = type == 0 ? TokenType::kNormal : static_cast<TokenType>(type);
     if (types_[id] == TokenType::kByte &&
-        (kind_ == ModelKind::kSentencePiece || kind_ == ModelKind::kUnigram) &&
+        (kind_ == ModelKind::kSentencePiece || kind_ == ModelKind::kUnigram ||
+         kind_ == ModelKind::kCharacterBpe) &&
         !ByteOfSpelling(spec.tokens[id])) {
       return Invalid("byte token " + std::to_string(id) + " is spelled " + Quoted(spec.tokens[id]) +
                      " and not <0xNN>");
@@ -161,16 +177,24 @@ Status Vocabulary::TakeTokens(TokenizerSpec& spec) {
 Status Vocabulary::IndexTexts() {
   by_text_.Reserve(texts_.size());
   const auto text_of = [this](TokenId id) { return Text(id); };
+  TokenId first_repeat = kNoToken;
+  size_t repeats = 0;
   for (TokenId id = 0; id < size(); ++id) {
     switch (by_text_.Insert(Text(id), id, text_of)) {
       case Inserted::kNew:
         break;
-      case Inserted::kDuplicate:
-        return Invalid("tokens " + std::to_string(Find(Text(id))) + " and " + std::to_string(id) +
-                       " have the same text " + Quoted(Text(id)));
+      case Inserted::kDuplicate:  // the table keeps the first
+        if (repeats++ == 0) first_repeat = id;
+        break;
       case Inserted::kTooManyProbes:
         return TooLarge("token texts collide in the hash table");
     }
+  }
+  if (repeats > 0) {
+    remarks_.push_back("tokens " + std::to_string(Find(Text(first_repeat))) + " and " +
+                       std::to_string(first_repeat) + " have the same text " +
+                       Quoted(Text(first_repeat)) + "; text becomes the lower one" +
+                       (repeats > 1 ? " (so for " + std::to_string(repeats) + " tokens)" : ""));
   }
   return OkStatus();
 }
@@ -203,12 +227,13 @@ Status Vocabulary::TakeSpecialIds(const TokenizerSpec& spec) {
   };
   for (const Field& field : fields) {
     if (field.given) {
-      if (!Contains(*field.given)) {
-        return Invalid(std::string(field.name) + " is " + std::to_string(*field.given) +
-                       ", outside the vocabulary of " + std::to_string(size()));
+      if (Contains(*field.given)) {
+        *field.id = static_cast<TokenId>(*field.given);
+        continue;
       }
-      *field.id = static_cast<TokenId>(*field.given);
-      continue;
+      if (*field.given < 0) continue;  // -1 is how files say that there is none
+      remarks_.push_back(std::string(field.name) + " is " + std::to_string(*field.given) +
+                         ", outside the vocabulary of " + std::to_string(size()) + ": not used");
     }
     int fallback = -1;
     if (kind_ == ModelKind::kSentencePiece) fallback = field.llama_default;
@@ -219,7 +244,8 @@ Status Vocabulary::TakeSpecialIds(const TokenizerSpec& spec) {
   }
   if (kind_ == ModelKind::kWordPiece) {
     if (s.cls == kNoToken) s.cls = s.bos;
-    if (s.unk == kNoToken || s.cls == kNoToken || s.sep == kNoToken) {
+    const bool framed = spec.single.empty();
+    if (s.unk == kNoToken || (framed && (s.cls == kNoToken || s.sep == kNoToken))) {
       return Invalid("a tokenizer of model bert needs the tokens [UNK], [CLS] and [SEP]");
     }
   }
@@ -230,14 +256,16 @@ Status Vocabulary::TakeSpecialIds(const TokenizerSpec& spec) {
     }
     if (s.unk != kNoToken) types_[static_cast<size_t>(s.unk)] = TokenType::kUnknown;
   }
-  const bool llama3 = pre_ == "llama-bpe" || pre_ == "llama3";
+  const auto named = kind_ == ModelKind::kByteBpe ? FindPreTokenizer(pre_) : std::nullopt;
   const bool bos_by_default =
-      kind_ == ModelKind::kSentencePiece || (kind_ == ModelKind::kByteBpe && llama3);
+      kind_ == ModelKind::kSentencePiece || (named && named->add_bos && !spec.has_steps);
   add_bos_ = spec.add_bos.value_or(bos_by_default) && s.bos != kNoToken;
   add_eos_ = spec.add_eos.value_or(false) && s.eos != kNoToken;
-  add_space_prefix_ =
-      spec.add_space_prefix.value_or(kind_ == ModelKind::kSentencePiece ||
-                                     (kind_ == ModelKind::kUnigram && spec.unigram.mark_first));
+  add_space_prefix_ = spec.add_space_prefix.value_or(kind_ == ModelKind::kSentencePiece);
+  decode_strips_space_ = spec.decode_strips_space.value_or(add_space_prefix_);
+  continuing_prefix_ = spec.continuing_prefix.empty() ? "##" : spec.continuing_prefix;
+  if (spec.model_unknown && Contains(*spec.model_unknown))
+    unknown_ = static_cast<TokenId>(*spec.model_unknown);
   return OkStatus();
 }
 
@@ -255,9 +283,13 @@ void Vocabulary::FillPieces(const TokenizerSpec& spec) {
       // An added token may hold characters outside the alphabet; it then stands for itself.
       const std::optional<std::string> bytes = BytesOfSpelling(text);
       pieces_.append(bytes ? std::string_view(*bytes) : text);
-    } else if (kind_ == ModelKind::kSentencePiece || kind_ == ModelKind::kUnigram) {
+    } else if (kind_ == ModelKind::kSentencePiece || kind_ == ModelKind::kUnigram ||
+               kind_ == ModelKind::kCharacterBpe) {
+      const std::string_view suffix = spec.end_of_word_suffix;
       if (type == TokenType::kByte) {
         pieces_.push_back(static_cast<char>(*ByteOfSpelling(text)));
+      } else if (!suffix.empty() && text.ends_with(suffix)) {
+        pieces_.append(SpacesFromMarks(text.substr(0, text.size() - suffix.size())) + " ");
       } else {
         pieces_.append(SpacesFromMarks(text));
       }
@@ -268,7 +300,7 @@ void Vocabulary::FillPieces(const TokenizerSpec& spec) {
   }
 }
 
-void Vocabulary::FindEndOfGeneration() {
+void Vocabulary::FindEndOfGeneration(const TokenizerSpec& spec, std::string_view behind_answer) {
   is_eog_.assign(texts_.size(), false);
   const auto mark = [this](TokenId id) {
     if (id != kNoToken) is_eog_[static_cast<size_t>(id)] = true;
@@ -276,13 +308,36 @@ void Vocabulary::FindEndOfGeneration() {
   mark(special_.eos);
   mark(special_.eot);
   mark(special_.eom);
+  for (const int64_t id : spec.ends) {
+    if (Contains(id)) mark(static_cast<TokenId>(id));
+  }
+  const auto end_turn = [&](TokenId id) {
+    if (id == kNoToken) return;
+    TokenType& type = types_[static_cast<size_t>(id)];
+    if (type == TokenType::kNormal || type == TokenType::kUserDefined) type = TokenType::kControl;
+    mark(id);
+  };
+  // In the harmony format <|end|> ends a message, and the answer goes on with the next one.
+  const bool harmony = Find("<|return|>") != kNoToken && Find("<|call|>") != kNoToken;
   for (const std::string_view spelling : kEndSpellings) {
     const TokenId id = Find(spelling);
-    if (id != kNoToken && Type(id) == TokenType::kControl) mark(id);
+    // A normal token so spelled is text that a model learnt: RoBERTa has "<|endoftext|>".
+    if (id == kNoToken || Type(id) == TokenType::kNormal) continue;
+    if (!(harmony && spelling == "<|end|>")) end_turn(id);
   }
+  end_turn(MarkerAtBegin(behind_answer));
   for (TokenId id = 0; id < size(); ++id) {
     if (is_eog_[static_cast<size_t>(id)]) eog_tokens_.push_back(id);
   }
+}
+
+// The longest token that `text` begins with, if it is a control token or spelled like a marker.
+TokenId Vocabulary::MarkerAtBegin(std::string_view text) const {
+  for (size_t length = std::min(text.size(), kMaxSpecialBytes); length > 2; --length) {
+    const TokenId id = Find(text.substr(0, length));
+    if (id != kNoToken && (IsSpecial(id) || IsMarker(Text(id)))) return id;
+  }
+  return kNoToken;
 }
 
 std::string_view Vocabulary::Piece(TokenId id) const {

@@ -28,6 +28,7 @@ enum class ModelKind : uint8_t {
   kSentencePiece,  // "llama": BPE by scores, U+2581 for space, byte fallback
   kWordPiece,      // "bert"
   kUnigram,        // "t5": SentencePiece's unigram model, U+2581 for space
+  kCharacterBpe,   // "bpe": BPE over characters with ranked merges, U+2581 for space
 };
 
 // kNoToken where the model has none.
@@ -52,9 +53,11 @@ struct SpecialIds {
 class Vocabulary {
  public:
   // Validates all but pre-tokenizer and merges, and moves the strings out of `spec`. Errors:
-  // tokenizer_invalid (lists of unequal length, equal spellings, ids out of range, unknown type),
+  // tokenizer_invalid (lists of unequal length, unknown type),
   // tokenizer_unsupported (model name), tokenizer_limit.
-  static Result<Vocabulary> Create(TokenizerSpec& spec);
+  // `behind_answer`: what the chat template writes behind an answer (turn_end.h); a token that it
+  // begins with ends a generation.
+  static Result<Vocabulary> Create(TokenizerSpec& spec, std::string_view behind_answer = {});
 
   ModelKind kind() const { return kind_; }
   int32_t size() const { return static_cast<int32_t>(texts_.size()); }
@@ -70,12 +73,14 @@ class Vocabulary {
   }
   TokenType Type(TokenId id) const { return types_[static_cast<size_t>(id)]; }
 
-  // The token whose spelling in the file is exactly `text`, or kNoToken.
+  // The token whose spelling in the file is exactly `text`, the lowest of several, or kNoToken.
   TokenId Find(std::string_view text) const;
 
   const SpecialIds& special() const { return special_; }
-  // True for every token after which a generation is over (eos, eot, eom and their known
-  // spellings).
+  // What a BPE model puts for text that no token spells; kNoToken: nothing.
+  TokenId unknown() const { return unknown_; }
+  // True for every token after which a generation is over: eos, eot, eom, the file's further ends,
+  // known spellings, and what the chat template writes behind an answer.
   bool IsEog(TokenId id) const { return Contains(id) && is_eog_[static_cast<size_t>(id)]; }
   const std::vector<TokenId>& eog_tokens() const { return eog_tokens_; }  // ascending
   // Structure, not text: dropped by decoding with skip_special. Control and unknown tokens.
@@ -86,7 +91,14 @@ class Vocabulary {
   bool add_bos() const { return add_bos_; }
   bool add_eos() const { return add_eos_; }
   bool add_space_prefix() const { return add_space_prefix_; }
+  // Decoding drops the one space that encoding put before a text.
+  bool decode_strips_space() const { return decode_strips_space_; }
+  const std::string& continuing_prefix() const {
+    return continuing_prefix_;
+  }                                                // "##", of kWordPiece
   const std::string& pre() const { return pre_; }  // pre-tokenizer as named by the file
+  // What is odd in the file and changes no answer: sentences for the operator, at most a few.
+  const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:
   Vocabulary() = default;
@@ -94,7 +106,10 @@ class Vocabulary {
   Status TakeSpecialIds(const TokenizerSpec& spec);
   Status IndexTexts();
   void FillPieces(const TokenizerSpec& spec);
-  void FindEndOfGeneration();
+  // Finds the tokens that end a generation and makes them control tokens, whatever the file says:
+  // a prompt that spells them means them, and an answer does not show them.
+  void FindEndOfGeneration(const TokenizerSpec& spec, std::string_view behind_answer);
+  TokenId MarkerAtBegin(std::string_view text) const;
 
   ModelKind kind_ = ModelKind::kByteBpe;
   std::string pre_;
@@ -110,6 +125,10 @@ class Vocabulary {
   bool add_bos_ = false;
   bool add_eos_ = false;
   bool add_space_prefix_ = false;
+  bool decode_strips_space_ = false;
+  TokenId unknown_ = kNoToken;
+  std::string continuing_prefix_;
+  std::vector<std::string> remarks_;
 };
 
 }  // namespace tutti::tokenizer

@@ -8,7 +8,6 @@
 namespace tutti::tokenizer {
 namespace {
 
-constexpr size_t kLongestWord = 100;           // characters; longer words are unknown
 constexpr size_t kMaxNodes = size_t{1} << 22;  // characters of all tokens that no other shares
 constexpr int32_t kWordRoot = 0;
 constexpr int32_t kContinuationRoot = 1;
@@ -17,7 +16,7 @@ constexpr int32_t kContinuationRoot = 1;
 
 Result<std::unique_ptr<const Encoder>> WordPiece::Create(const Vocabulary& vocabulary,
                                                          WordPieceOptions options) {
-  std::unique_ptr<WordPiece> encoder(new WordPiece(vocabulary, options));
+  std::unique_ptr<WordPiece> encoder(new WordPiece(vocabulary, std::move(options)));
   RETURN_IF_ERROR(encoder->IndexTokens());
   return std::unique_ptr<const Encoder>(std::move(encoder));
 }
@@ -27,11 +26,14 @@ Status WordPiece::IndexTokens() {
   for (TokenId id = 0; id < vocabulary_.size(); ++id) {
     if (vocabulary_.IsSpecial(id)) continue;
     const std::string_view piece = vocabulary_.Piece(id);
-    if (piece.starts_with("##") && piece.size() > 2) {
-      RETURN_IF_ERROR(Insert(kContinuationRoot, piece.substr(2), id));
-    }
-    // A word can begin with "##" only where punctuation is no word of its own, which it always is.
-    if (!piece.starts_with("##") && !piece.empty()) RETURN_IF_ERROR(Insert(kWordRoot, piece, id));
+    const std::string_view prefix = options_.continuing_prefix;
+    const bool continues = !prefix.empty() && piece.starts_with(prefix);
+    if (prefix.empty() && !piece.empty()) RETURN_IF_ERROR(Insert(kContinuationRoot, piece, id));
+    if (continues && piece.size() > prefix.size())
+      RETURN_IF_ERROR(Insert(kContinuationRoot, piece.substr(prefix.size()), id));
+    // Among BERT's own words none begins with "##": punctuation is always a word of its own.
+    if (!(continues && options_.own_words) && !piece.empty())
+      RETURN_IF_ERROR(Insert(kWordRoot, piece, id));
   }
   return OkStatus();
 }
@@ -59,7 +61,29 @@ Status WordPiece::Insert(int32_t root, std::string_view spelling, TokenId id) {
   return OkStatus();
 }
 
-void WordPiece::Encode(std::string_view text, std::vector<TokenId>& ids) const {
+class WordPiece::Words final : public WordSink {
+ public:
+  Words(const WordPiece& encoder, std::vector<TokenId>& ids) : encoder_(encoder), ids_(ids) {}
+  void OnWord(std::string_view word) override {
+    size_t characters = 0;
+    for (size_t at = 0; at < word.size(); at += DecodeAt(word, at).length) ++characters;
+    encoder_.EncodeWord(word, characters, ids_);
+  }
+
+ private:
+  const WordPiece& encoder_;
+  std::vector<TokenId>& ids_;
+};
+
+void WordPiece::Encode(std::string_view text, const PreTokenizer& splitter, bool at_start,
+                       std::vector<TokenId>& ids) const {
+  if (options_.own_words) return EncodeOwnWords(text, ids);
+  Words words(*this, ids);
+  splitter.Split(text, at_start, words);
+}
+
+// BertNormalizer, BertPreTokenizer and the model in one pass.
+void WordPiece::EncodeOwnWords(std::string_view text, std::vector<TokenId>& ids) const {
   std::string word;
   size_t characters = 0;
   const auto flush = [&] {
@@ -69,7 +93,7 @@ void WordPiece::Encode(std::string_view text, std::vector<TokenId>& ids) const {
   };
   const auto put = [&](char32_t c) {
     // A word beyond the limit is unknown whatever it holds; its text need not grow.
-    if (++characters <= kLongestWord) AppendUtf8(c, word);
+    if (++characters <= options_.max_word_characters) AppendUtf8(c, word);
   };
   std::u32string folded;
   for (size_t at = 0; at < text.size();) {
@@ -103,7 +127,7 @@ void WordPiece::Encode(std::string_view text, std::vector<TokenId>& ids) const {
 void WordPiece::EncodeWord(std::string_view word, size_t characters,
                            std::vector<TokenId>& ids) const {
   const TokenId unknown = vocabulary_.special().unk;
-  if (characters > kLongestWord) {
+  if (characters > options_.max_word_characters) {
     ids.push_back(unknown);
     return;
   }

@@ -18,8 +18,11 @@
 namespace tutti::tokenizer {
 
 struct WordPieceOptions {
-  bool lowercase = true;
+  bool own_words = true;  // BERT's own normalizer and words; false: those of the file's steps
+  bool lowercase = true;  // of the own normalizer
   bool strip_accents = true;
+  std::string continuing_prefix = "##";
+  size_t max_word_characters = 100;  // longer words are unknown
 };
 
 class WordPiece final : public Encoder {
@@ -28,17 +31,21 @@ class WordPiece final : public Encoder {
   static Result<std::unique_ptr<const Encoder>> Create(const Vocabulary& vocabulary,
                                                        WordPieceOptions options);
 
-  void Encode(std::string_view text, std::vector<TokenId>& ids) const override;
+  void Encode(std::string_view text, const PreTokenizer& splitter, bool at_start,
+              std::vector<TokenId>& ids) const override;
 
  private:
   struct Node {
     TokenId id = kNoToken;  // the token spelled by the path to here
   };
 
+  class Words;
+
   WordPiece(const Vocabulary& vocabulary, WordPieceOptions options)
-      : vocabulary_(vocabulary), options_(options) {}
+      : vocabulary_(vocabulary), options_(std::move(options)) {}
   Status IndexTokens();
   Status Insert(int32_t root, std::string_view spelling, TokenId id);
+  void EncodeOwnWords(std::string_view text, std::vector<TokenId>& ids) const;
   void EncodeWord(std::string_view word, size_t characters, std::vector<TokenId>& ids) const;
 
   const Vocabulary& vocabulary_;

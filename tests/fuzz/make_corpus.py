@@ -117,6 +117,54 @@ def tokenizer_specs():
     }
 
 
+def huggingface():
+    """tokenizer.json files, each with a configuration and a text."""
+    letters = "abcdehlorw"
+    symbol = lambda b: chr(b) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b else chr(256 + sum(1 for c in range(b) if not (33 <= c <= 126 or 161 <= c <= 172 or 174 <= c)))
+    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+
+    def added(*tokens):
+        return [dict(plain, id=i, content=text, **flags) for i, (text, flags) in enumerate(tokens)]
+
+    def file(model, tokens, **blocks):
+        return {"version": "1.0", "added_tokens": tokens, "normalizer": None, "pre_tokenizer": None, "post_processor": None, "decoder": None, "model": model, **blocks}
+
+    special = added(("<unk>", {}), ("<s>", {}), ("</s>", {"rstrip": True}), ("<mask>", {"lstrip": True}), ("word", {"single_word": True, "special": False}),
+                    ("\u00e9", {"normalized": True, "special": False}))
+    vocab = lambda pieces: {p: i for i, p in enumerate([t["content"] for t in special] + [p for p in pieces if p != "\u00e9"])}
+    bytes_model = {"type": "BPE", "vocab": vocab([symbol(b) for b in range(256)] + ["he", "hel"]), "merges": [["h", "e"], "he l"]}
+    characters = {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "merges": ["h e", ["\u2581", "h"]],
+                  "vocab": vocab([*letters, "\u2581", "he", "\u2581h", *(f"<0x{b:02X}>" for b in range(256))])}
+    words = {"type": "WordPiece", "unk_token": "<unk>", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": vocab([*letters, *("##" + c for c in letters), "hello"])}
+    unigram = {"type": "Unigram", "unk_id": 0, "byte_fallback": False, "vocab": [[t, -float(i)] for i, t in enumerate(vocab(["\u2581", *letters, "\u2581hello"]))]}
+    split = {"type": "Split", "pattern": {"Regex": "\\p{N}{1,3}| ?[^\\s\\p{L}]+|\\s+(?!\\S)|\\s+"}, "behavior": "MergedWithNext", "invert": False}
+    level = {"type": "ByteLevel", "add_prefix_space": True, "use_regex": True}
+    frame = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+             "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}], "special_tokens": {"<s>": {"id": "<s>", "ids": [1, 2], "tokens": ["<s>", "</s>"]}}}
+    bert = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
+    steps = [{"type": t} for t in ("NFC", "NFKD", "Lowercase", "StripAccents", "Nmt")] + [
+        {"type": "Strip", "strip_left": True, "strip_right": True}, {"type": "Prepend", "prepend": "\u2581"},
+        {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}, {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]
+    files = {
+        "bytes": file(bytes_model, special, pre_tokenizer=level, post_processor=frame, normalizer={"type": "NFC"}),
+        "bytes_split": file(bytes_model, special, pre_tokenizer={"type": "Sequence", "pretokenizers": [split, dict(level, use_regex=False), {"type": "Digits", "individual_digits": True}]}),
+        "characters": file(characters, special, normalizer={"type": "Sequence", "normalizers": steps}, post_processor=frame),
+        "metaspace": file(characters, special, pre_tokenizer={"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}),
+        "words": file(words, special, normalizer=bert, pre_tokenizer={"type": "BertPreTokenizer"}, post_processor=frame),
+        "words_steps": file(words, special, normalizer=dict(bert, clean_text=False), pre_tokenizer={"type": "Punctuation", "behavior": "Contiguous"}),
+        "unigram": file(unigram, special, pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always"}]}),
+        "scripts": file(bytes_model, special, pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "UnicodeScripts"}, {"type": "FixedLength", "length": 3}, dict(level, use_regex=False)]}),
+        "no_type": file({k: v for k, v in bytes_model.items() if k != "type"}, special, pre_tokenizer=level),
+        "holes": file(bytes_model, special + [dict(plain, id=400, content="<late>")], pre_tokenizer=level),
+        "hostile_regex": file(bytes_model, special, pre_tokenizer={"type": "Sequence", "pretokenizers": [dict(split, pattern={"Regex": "(a+)+$|(?=(b))\\1"}), level]}),
+        "deep": file(bytes_model, special, normalizer=json.loads('{"type":"Sequence","normalizers":[' * 30 + '{"type":"NFC"}' + "]}" * 30)),
+        "no_model": {"added_tokens": []},
+    }
+    config = json.dumps({"bos_token": "<s>", "eos_token": {"content": "</s>"}, "pad_token": "[PAD]", "add_bos_token": True, "chat_template": "{{ messages[0].content }}</s>"}).encode()
+    text = "hello  w\u00e9rld caf\u0065\u0301 <mask> sword word 1234\n\u4e00\u1112\u1161".encode()
+    return {name: b"\xff".join((json.dumps(value).encode(), config, text)) for name, value in files.items()}
+
+
 def gguf_string(text):
     return struct.pack("<Q", len(text)) + text
 
@@ -625,6 +673,7 @@ def main():
     write("template", templates())
     write("tokenizer", texts())
     write("tokenizer_spec", tokenizer_specs())
+    write("huggingface", huggingface())
     write("gguf", ggufs())
     write("packed", packed())
     write("safetensors", safetensors())

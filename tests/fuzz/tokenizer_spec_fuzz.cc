@@ -1,8 +1,8 @@
 // A tokenizer from an untrusted model file: whatever the lists hold, it is refused or it works.
 // Input: lines. The first holds one byte each for model, pre-tokenizer, flags and special ids; then
-// "t" + type byte + spelling, "s" + score byte, "m" + merge, "c" + a charsmap, "n" + steps of a
-// normaliser; the last line without one of these
-// letters is text to encode.
+// "t" + type byte + spelling, "s" + score byte, "m" + merge, "c" + a charsmap, "n" + steps of
+// normalizer and pre-tokenizer, "a" + the rule of an added token; the last line without one of
+// these letters is text to encode.
 #include <array>
 #include <memory>
 #include <string>
@@ -15,16 +15,50 @@
 namespace {
 
 using tutti::TokenId;
+using tutti::tokenizer::NormalizerStep;
+using tutti::tokenizer::SplitStep;
 using tutti::tokenizer::Tokenizer;
 using tutti::tokenizer::TokenizerSpec;
 using tutti::tokenizer::TokenType;
 
-constexpr std::array<const char*, 5> kModels{"gpt2", "llama", "bert", "", "t5"};
+constexpr std::array<const char*, 6> kModels{"gpt2", "llama", "bert", "", "t5", "bpe"};
 constexpr std::array<const char*, 8> kPres{"gpt-2",   "smollm", "llama-bpe",    "qwen2",
                                            "default", "",       "deepseek-llm", "falcon"};
 
+// Small letters are steps of the normalizer, the other characters of the pre-tokenizer.
+void AddStep(char letter, TokenizerSpec& spec) {
+  spec.has_steps = true;
+  if (letter >= 'a' && letter <= 'z') {
+    const auto kind = static_cast<NormalizerStep::Kind>((letter - 'a') % 17);
+    spec.normalizer.push_back({.kind = kind, .pattern = " ", .content = "\xE2\x96\x81"});
+    return;
+  }
+  const auto value = static_cast<unsigned char>(letter);
+  SplitStep step;
+  step.kind = static_cast<SplitStep::Kind>(value % 10);
+  step.behavior = static_cast<SplitStep::Behavior>(value / 10 % 5);
+  step.invert = value % 2 != 0;
+  step.individual = step.split = step.add_prefix_space = value % 3 == 0;
+  step.prepend = static_cast<SplitStep::Prepend>(value / 50 % 3);
+  step.pattern = step.kind == SplitStep::Kind::kRegex ? "\\p{L}+|\\d" : "\xE2\x96\x81";
+  step.length = 1 + value % 7;
+  spec.split.push_back(std::move(step));
+}
+
+// Rules of added tokens: an id, then its flags.
+void AddRule(std::string_view line, TokenizerSpec& spec) {
+  if (line.size() < 2) return;
+  const auto flags = static_cast<unsigned char>(line[1]);
+  spec.added.push_back({.id = static_cast<unsigned char>(line[0]),
+                        .single_word = (flags & 1) != 0,
+                        .lstrip = (flags & 2) != 0,
+                        .rstrip = (flags & 4) != 0,
+                        .normalized = (flags & 8) != 0});
+}
+
 TokenizerSpec ReadSpec(tutti::fuzz::FuzzInput* input, std::string* text) {
   TokenizerSpec spec;
+  std::string charsmap;
   const std::string_view head = input->Until('\n');
   tutti::fuzz::FuzzInput bytes(reinterpret_cast<const uint8_t*>(head.data()), head.size());
   spec.model = kModels[bytes.Byte() % kModels.size()];
@@ -50,23 +84,20 @@ TokenizerSpec ReadSpec(tutti::fuzz::FuzzInput* input, std::string* text) {
     } else if (!line.empty() && line[0] == 'm') {
       spec.merges.emplace_back(line.substr(1));
     } else if (!line.empty() && line[0] == 'c') {
-      spec.unigram.charsmap = line.substr(1);
+      charsmap = line.substr(1);
+    } else if (!line.empty() && line[0] == 'a') {
+      AddRule(line.substr(1), spec);
     } else if (!line.empty() && line[0] == 'n') {
-      for (const char step : line.substr(1, 8)) {
-        spec.unigram.normalizer.push_back(
-            {static_cast<tutti::tokenizer::UnigramSpec::StepKind>(step & 3), " "});
-      }
+      for (const char step : line.substr(1, 8)) AddStep(step, spec);
     } else {
       *text = line;
     }
   }
-  if (spec.model == "t5") {
-    spec.unigram.scores.assign(spec.scores.begin(), spec.scores.end());
-    spec.unigram.split_space = (flags & 16) != 0;
-    spec.unigram.split_words = (flags & 32) != 0;
-    spec.unigram.byte_fallback = (flags & 64) != 0;
-    spec.unigram.mark_first = (flags & 4) != 0;
+  for (NormalizerStep& step : spec.normalizer) {
+    if (step.kind == NormalizerStep::Kind::kCharsmap) step.pattern = charsmap;
   }
+  spec.byte_fallback = (flags & 64) != 0;
+  if (spec.model == "t5") spec.unigram_scores.assign(spec.scores.begin(), spec.scores.end());
   return spec;
 }
 
@@ -81,7 +112,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!made.ok()) {
     const std::string reason = made.status().reason();
     CHECK(reason == "tokenizer_invalid" || reason == "tokenizer_unsupported" ||
-          reason == "tokenizer_limit")
+          reason == "tokenizer_limit" || reason == "tokenizer_regex")
         << made.status();
     return 0;
   }

@@ -93,11 +93,34 @@ inline TokenizerSpec UnigramSpecOf(const std::vector<std::pair<std::string, doub
   spec.eos = 1;
   spec.unk = 2;
   spec.add_bos = spec.add_eos = true;
-  spec.unigram.scores.assign(3, 0);
+  spec.unigram_scores.assign(3, 0);
+  spec.split = {{.kind = SplitStep::Kind::kMetaspace, .pattern = "\u2581"}};
+  spec.decode_strips_space = true;
+  spec.has_steps = true;
   for (const auto& [text, score] : pieces) {
     AddToken(spec, text, TokenType::kNormal);
-    spec.unigram.scores.push_back(score);
+    spec.unigram_scores.push_back(score);
   }
+  return spec;
+}
+
+// <unk> 0, <s> 1, </s> 2, "\u2581" 3, the letters a to z, then one token for each merge.
+inline TokenizerSpec CharacterBpeSpec(
+    const std::vector<std::pair<std::string, std::string>>& merges) {
+  TokenizerSpec spec;
+  spec.model = "bpe";
+  AddToken(spec, "<unk>", TokenType::kUnknown);
+  AddToken(spec, "<s>", TokenType::kControl);
+  AddToken(spec, "</s>", TokenType::kControl);
+  AddToken(spec, "\u2581", TokenType::kNormal);
+  for (char letter = 'a'; letter <= 'z'; ++letter)
+    AddToken(spec, std::string(1, letter), TokenType::kNormal);
+  for (const auto& [left, right] : merges) {
+    AddToken(spec, left + right, TokenType::kNormal);
+    spec.merges.push_back(left + " " + right);
+  }
+  spec.has_steps = true;
+  spec.model_unknown = 0;
   return spec;
 }
 

@@ -1,4 +1,4 @@
-#include "tokenizer/pre_tokenizer.h"
+#include "tokenizer/split_families.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "tokenizer/pre_tokenizer.h"
+#include "tokenizer/pre_tokenizer_names.h"
 
 namespace tutti::tokenizer {
 namespace {
@@ -21,7 +23,9 @@ class Collector final : public WordSink {
 
 std::vector<std::string> Words(const char* pre, std::string_view text) {
   Collector collector;
-  SplitWords(*FindPreTokenizer(pre), text, collector);
+  const auto splitter = PreTokenizer::Create(FindPreTokenizer(pre)->split);
+  CHECK(splitter.ok()) << splitter.status();
+  splitter->Split(text, true, collector);
   return collector.words;
 }
 

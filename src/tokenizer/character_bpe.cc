@@ -1,0 +1,205 @@
+#include "tokenizer/character_bpe.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/utf8.h"
+
+namespace tutti::tokenizer {
+namespace {
+
+constexpr size_t kLongestStretch = size_t{1} << 30;  // bytes; keeps positions in 32 bits
+constexpr size_t kLongestLookup = 64;  // bytes; longer stretches are merged, not looked up
+// Pairs of neighbours kept at most; a vocabulary with more merges every word as one stretch.
+constexpr size_t kMaxNeighbours = size_t{1} << 20;
+
+// Every code point, and every byte that is none, gets a number of its own.
+int32_t CharacterNumber(const CodePoint& c, char first_byte) {
+  if (c.valid) return static_cast<int32_t>(c.code_point);
+  return 0x110000 + static_cast<unsigned char>(first_byte);
+}
+
+std::string ByteSpelling(size_t byte) {
+  constexpr char kHex[] = "0123456789ABCDEF";
+  return std::string("<0x") + kHex[byte / 16] + kHex[byte % 16] + ">";
+}
+
+}  // namespace
+
+class CharacterBpe::Words final : public WordSink {
+ public:
+  Words(const CharacterBpe& bpe, std::vector<TokenId>& ids) : bpe_(bpe), ids_(ids) {}
+  void OnWord(std::string_view word) override { bpe_.EncodeWord(word, scratch_, ids_); }
+
+ private:
+  const CharacterBpe& bpe_;
+  std::vector<TokenId>& ids_;
+  Scratch scratch_;
+};
+
+Result<std::unique_ptr<const Encoder>> CharacterBpe::Create(const Vocabulary& vocabulary,
+                                                            const std::vector<std::string>& merges,
+                                                            CharacterBpeOptions options) {
+  std::unique_ptr<CharacterBpe> bpe(new CharacterBpe(vocabulary, std::move(options)));
+  ASSIGN_OR_RETURN(bpe->merges_,
+                   MergeTable::Create(vocabulary, merges, bpe->options_.continuing_prefix));
+  RETURN_IF_ERROR(bpe->IndexTokens());
+  return std::unique_ptr<const Encoder>(std::move(bpe));
+}
+
+Status CharacterBpe::IndexTokens() {
+  const Status collision =
+      InvalidArgument("tokenizer_limit", "token texts collide in the hash table");
+  spells_bytes_ = options_.byte_fallback;
+  for (size_t byte = 0; byte < 256 && spells_bytes_; ++byte) {
+    byte_token_[byte] = vocabulary_.Find(ByteSpelling(byte));
+    spells_bytes_ = byte_token_[byte] != kNoToken && !vocabulary_.IsSpecial(byte_token_[byte]);
+    // A merge of bytes could bridge any two characters.
+    if (spells_bytes_ && merges_.IsPiece(byte_token_[byte])) cuts_stretches_ = false;
+  }
+  const TokenId unknown = vocabulary_.unknown();
+  if (unknown != kNoToken && merges_.IsPiece(unknown)) cuts_stretches_ = false;
+  if (!options_.continuing_prefix.empty() || !options_.end_of_word_suffix.empty())
+    cuts_stretches_ = false;
+  tokens_.Reserve(static_cast<size_t>(vocabulary_.size()));
+  const auto text_of = [this](TokenId id) { return vocabulary_.Text(id); };
+  for (TokenId id = 0; id < vocabulary_.size(); ++id) {
+    const std::string_view text = vocabulary_.Text(id);
+    const TokenType type = vocabulary_.Type(id);
+    if (text.empty() || (type != TokenType::kNormal && type != TokenType::kUserDefined)) continue;
+    if (tokens_.Insert(text, id, text_of) == Inserted::kTooManyProbes) return collision;
+    longest_ = std::max(longest_, text.size());
+    if (merges_.IsMerged(id) && !IndexNeighbours(text)) return collision;
+  }
+  // With the tables complete, find the tokens that merging their own characters leads to.
+  is_own_merge_.assign(static_cast<size_t>(vocabulary_.size()), false);
+  if (!cuts_stretches_) return OkStatus();
+  Scratch scratch;
+  for (TokenId id = 0; id < vocabulary_.size(); ++id) {
+    const std::string_view text = vocabulary_.Text(id);
+    if (text.empty() || text.size() > kLongestLookup || FindToken(text) != id) continue;
+    bool after_unknown = false;
+    scratch.symbols.clear();
+    AddSymbols(text, true, after_unknown, scratch);
+    merges_.Merge(scratch);
+    is_own_merge_[static_cast<size_t>(id)] =
+        scratch.symbols.size() == 1 && scratch.symbols[0] == id;
+  }
+  return OkStatus();
+}
+
+// False when the table is made to collide.
+bool CharacterBpe::IndexNeighbours(std::string_view token) {
+  int32_t left = -1;
+  for (size_t at = 0; at < token.size() && cuts_stretches_;) {
+    const CodePoint c = DecodeAt(token, at);
+    const int32_t right = CharacterNumber(c, token[at]);
+    at += c.length;
+    if (left >= 0) {
+      switch (neighbours_.Insert(PairTable::Key(left, right), {})) {
+        case Inserted::kNew:
+          cuts_stretches_ = ++neighbour_count_ < kMaxNeighbours;
+          break;
+        case Inserted::kDuplicate:
+          break;
+        case Inserted::kTooManyProbes:
+          return false;
+      }
+    }
+    left = right;
+  }
+  return true;
+}
+
+TokenId CharacterBpe::FindToken(std::string_view spelling) const {
+  if (spelling.size() > longest_) return kNoToken;
+  return tokens_.Find(spelling, [this](TokenId id) { return vocabulary_.Text(id); });
+}
+
+void CharacterBpe::Encode(std::string_view text, const PreTokenizer& splitter, bool at_start,
+                          std::vector<TokenId>& ids) const {
+  Words words(*this, ids);
+  splitter.Split(text, at_start, words);
+}
+
+void CharacterBpe::EncodeWord(std::string_view word, Scratch& scratch,
+                              std::vector<TokenId>& ids) const {
+  if (options_.ignore_merges) {
+    if (const TokenId whole = FindToken(word); whole != kNoToken) {
+      ids.push_back(whole);
+      return;
+    }
+  }
+  bool after_unknown = false;  // the character before was the unknown token
+  if (!cuts_stretches_) {
+    for (size_t at = 0; at < word.size(); at += kLongestStretch)
+      EncodeStretch(word.substr(at, kLongestStretch), true, after_unknown, scratch, ids);
+    return;
+  }
+  size_t begin = 0;
+  int32_t left = -1;
+  for (size_t at = 0; at < word.size();) {
+    const CodePoint c = DecodeAt(word, at);
+    const int32_t right = CharacterNumber(c, word[at]);
+    const bool bridged = left >= 0 && neighbours_.Find(PairTable::Key(left, right)) != nullptr;
+    if (at > begin && (!bridged || at - begin >= kLongestStretch)) {
+      EncodeStretch(word.substr(begin, at - begin), false, after_unknown, scratch, ids);
+      begin = at;
+    }
+    left = right;
+    at += c.length;
+  }
+  EncodeStretch(word.substr(begin), false, after_unknown, scratch, ids);
+}
+
+void CharacterBpe::EncodeStretch(std::string_view text, bool is_word, bool& after_unknown,
+                                 Scratch& scratch, std::vector<TokenId>& ids) const {
+  if (cuts_stretches_ && text.size() <= kLongestLookup) {
+    const TokenId whole = FindToken(text);
+    if (whole != kNoToken && is_own_merge_[static_cast<size_t>(whole)]) {
+      ids.push_back(whole);
+      after_unknown = false;
+      return;
+    }
+  }
+  scratch.symbols.clear();
+  AddSymbols(text, is_word, after_unknown, scratch);
+  merges_.Merge(scratch);
+  ids.insert(ids.end(), scratch.symbols.begin(), scratch.symbols.end());
+}
+
+// `is_word`: the text is a whole word, so that prefix and suffix have their places.
+void CharacterBpe::AddSymbols(std::string_view text, bool is_word, bool& after_unknown,
+                              Scratch& scratch) const {
+  std::string affixed;
+  const bool has_affixes =
+      is_word && (!options_.continuing_prefix.empty() || !options_.end_of_word_suffix.empty());
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = DecodeAt(text, at).length;
+    std::string_view character = text.substr(at, length);
+    if (has_affixes) {
+      affixed = at > 0 ? options_.continuing_prefix : std::string();
+      affixed.append(character);
+      if (at + length == text.size()) affixed.append(options_.end_of_word_suffix);
+      character = affixed;
+    }
+    at += length;
+    if (const TokenId id = FindToken(character); id != kNoToken) {
+      scratch.symbols.push_back(id);
+      after_unknown = false;
+      continue;
+    }
+    if (spells_bytes_) {
+      for (const char c : character)
+        scratch.symbols.push_back(byte_token_[static_cast<unsigned char>(c)]);
+      after_unknown = false;
+      continue;
+    }
+    const TokenId unknown = vocabulary_.unknown();
+    if (unknown == kNoToken || (after_unknown && options_.fuse_unknown)) continue;
+    scratch.symbols.push_back(unknown);
+    after_unknown = true;
+  }
+}
+
+}  // namespace tutti::tokenizer

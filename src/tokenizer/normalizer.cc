@@ -1,0 +1,254 @@
+#include "tokenizer/normalizer.h"
+
+#include <utility>
+
+#include "base/utf8.h"
+#include "tokenizer/bert_text.h"
+#include "tokenizer/byte_alphabet.h"
+#include "tokenizer/normal_form.h"
+#include "tokenizer/text_marks.h"
+#include "tokenizer/unicode_class.h"
+
+namespace tutti::tokenizer {
+namespace {
+
+using Kind = NormalizerStep::Kind;
+
+// A replacement may not make a text longer than this many times its length in bytes: steps follow
+// each other, and a file could ask for any growth.
+constexpr size_t kMaxContent = 64;
+
+size_t SpaceAtBegin(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const Symbol symbol = SymbolAt(text, at);
+    if (!symbol.Is(kSpace)) break;
+    at += symbol.length;
+  }
+  return at;
+}
+
+// Where the white space at the end of `text` begins.
+size_t SpaceAtEnd(std::string_view text) {
+  size_t end = text.size();
+  while (end > 0) {
+    size_t at = end - 1;  // where the last character begins
+    while (at > 0 && end - at < 4 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+    const Symbol symbol = SymbolAt(text, at);
+    if (at + symbol.length != end || !symbol.Is(kSpace)) break;
+    end = at;
+  }
+  return end;
+}
+
+// Appends `text` with each character through `rewrite(character, code_point)`, which appends what
+// stands for it. Bytes that are not UTF-8 stay.
+template <typename Rewrite>
+void EachCharacter(std::string_view text, std::string& out, TextMarks& marks,
+                   const Rewrite& rewrite) {
+  for (size_t at = 0; at < text.size();) {
+    marks.Reach(at, out.size());
+    const CodePoint c = DecodeAt(text, at);
+    if (c.valid) {
+      rewrite(text.substr(at, c.length), c.code_point);
+    } else {
+      out.push_back(text[at]);
+    }
+    at += c.length;
+  }
+  marks.Reach(text.size(), out.size());
+}
+
+// SentencePiece's normalization rule "nmt", without the part that its character map does.
+bool IsDroppedByNmt(char32_t c) {
+  return (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F ||
+         c == 0x8F || c == 0x9F;
+}
+bool IsSpaceForNmt(char32_t c) {
+  switch (c) {
+    case 0x09:
+    case 0x0A:
+    case 0x0C:
+    case 0x0D:
+    case 0x1680:
+    case 0x2028:
+    case 0x2029:
+    case 0x2581:
+    case 0xFEFF:
+    case 0xFFFD:
+      return true;
+    default:
+      return c >= 0x200B && c <= 0x200F;
+  }
+}
+
+class ReplaceMatches final : public MatchSink {
+ public:
+  ReplaceMatches(std::string_view text, std::string_view content, std::string& out,
+                 TextMarks& marks)
+      : text_(text), content_(content), out_(out), marks_(marks) {}
+
+  void OnMatch(size_t begin, size_t end) override {
+    CopyUntil(begin);
+    out_.append(content_);
+    at_ = end;
+    marks_.Reach(at_, out_.size());
+  }
+  void Finish() {
+    CopyUntil(text_.size());
+    marks_.Reach(text_.size(), out_.size());
+  }
+
+ private:
+  void CopyUntil(size_t end) {
+    if (!marks_.done()) {
+      for (size_t at = at_; at < end; ++at) marks_.Reach(at, out_.size() + (at - at_));
+    }
+    out_.append(text_.substr(at_, end - at_));
+    at_ = end;
+  }
+
+  std::string_view text_;
+  std::string_view content_;
+  std::string& out_;
+  TextMarks& marks_;
+  size_t at_ = 0;  // of the text, what is done
+};
+
+void ReplaceText(std::string_view text, std::string_view pattern, ReplaceMatches& sink) {
+  for (size_t at = text.find(pattern); at != std::string_view::npos;
+       at = text.find(pattern, at + pattern.size()))
+    sink.OnMatch(at, at + pattern.size());
+}
+
+}  // namespace
+
+Result<Normalizer> Normalizer::Create(std::span<const NormalizerStep> steps) {
+  if (steps.size() > kMaxNormalizerSteps) {
+    return InvalidArgument("tokenizer_limit", "the normalizer has " + std::to_string(steps.size()) +
+                                                  " steps, limit " +
+                                                  std::to_string(kMaxNormalizerSteps));
+  }
+  Normalizer normalizer;
+  for (const NormalizerStep& from : steps) {
+    Step step{from.kind, from.pattern, from.content, nullptr, nullptr};
+    if (step.content.size() > kMaxContent) {
+      return InvalidArgument("tokenizer_limit", "a replacement of the normalizer has " +
+                                                    std::to_string(step.content.size()) +
+                                                    " bytes, limit " + std::to_string(kMaxContent));
+    }
+    if (step.kind == Kind::kReplaceText && step.pattern.empty())
+      return InvalidArgument("tokenizer_invalid", "the normalizer replaces an empty text");
+    if (step.kind == Kind::kReplaceRegex) {
+      ASSIGN_OR_RETURN(step.regex, Regex::Compile(step.pattern));
+    }
+    if (step.kind == Kind::kCharsmap) {
+      ASSIGN_OR_RETURN(PrecompiledCharsmap map, PrecompiledCharsmap::Create(step.pattern));
+      step.charsmap = std::make_shared<const PrecompiledCharsmap>(std::move(map));
+      step.pattern.clear();
+    }
+    normalizer.steps_.push_back(std::move(step));
+  }
+  return normalizer;
+}
+
+std::string Normalizer::Apply(std::string_view text, std::span<size_t> marks) const {
+  std::string now(text);
+  std::string next;
+  for (const Step& step : steps_) {
+    next.clear();
+    next.reserve(now.size());
+    ApplyStep(step, now, next, marks);
+    now.swap(next);
+  }
+  return now;
+}
+
+void Normalizer::ApplyStep(const Step& step, std::string_view text, std::string& out,
+                           std::span<size_t> places) {
+  TextMarks marks(places);
+  switch (step.kind) {
+    case Kind::kNfc:
+      return AppendNormalForm(NormalForm::kNfc, text, out, marks);
+    case Kind::kNfd:
+      return AppendNormalForm(NormalForm::kNfd, text, out, marks);
+    case Kind::kNfkc:
+      return AppendNormalForm(NormalForm::kNfkc, text, out, marks);
+    case Kind::kNfkd:
+      return AppendNormalForm(NormalForm::kNfkd, text, out, marks);
+    case Kind::kLowercase: {
+      std::u32string lower;
+      return EachCharacter(text, out, marks, [&](std::string_view, char32_t c) {
+        lower.clear();
+        AppendLowercase(c, lower);
+        for (const char32_t part : lower) AppendUtf8(part, out);
+      });
+    }
+    case Kind::kStripAccents:
+      return EachCharacter(text, out, marks, [&](std::string_view character, char32_t c) {
+        if (!IsCombiningMark(c)) out.append(character);
+      });
+    case Kind::kStripLeft:
+    case Kind::kStripRight: {
+      const size_t begin = step.kind == Kind::kStripLeft ? SpaceAtBegin(text) : 0;
+      const size_t end = step.kind == Kind::kStripRight ? SpaceAtEnd(text) : text.size();
+      out.append(text.substr(begin, end - begin));
+      for (size_t at = 0; at <= text.size() && !marks.done(); ++at)
+        marks.Reach(at, std::min(at < begin ? 0 : at - begin, out.size()));
+      return;
+    }
+    case Kind::kReplaceText:
+    case Kind::kReplaceRegex: {
+      ReplaceMatches sink(text, step.content, out, marks);
+      if (step.regex != nullptr) {
+        step.regex->FindAll(text, sink);
+      } else {
+        ReplaceText(text, step.pattern, sink);
+      }
+      return sink.Finish();
+    }
+    case Kind::kPrepend:
+      marks.Reach(0, 0);
+      if (!text.empty()) out.append(step.content);
+      for (size_t at = 0; at <= text.size() && !marks.done(); ++at)
+        marks.Reach(at, out.size() + at);
+      out.append(text);
+      return;
+    case Kind::kNmt:
+      return EachCharacter(text, out, marks, [&](std::string_view character, char32_t c) {
+        if (IsDroppedByNmt(c)) return;
+        out.append(IsSpaceForNmt(c) ? std::string_view(" ") : character);
+      });
+    case Kind::kCharsmap:
+      step.charsmap->Apply(text, out, marks);
+      return;
+    case Kind::kBertClean:
+      return EachCharacter(text, out, marks, [&](std::string_view character, char32_t c) {
+        if (IsBertRemoved(c)) return;
+        out.append(IsBertSpace(c) ? std::string_view(" ") : character);
+      });
+    case Kind::kBertChinese:
+      return EachCharacter(text, out, marks, [&](std::string_view character, char32_t c) {
+        if (IsBertIdeograph(c)) out.push_back(' ');
+        out.append(character);
+        if (IsBertIdeograph(c)) out.push_back(' ');
+      });
+    case Kind::kBertAccents: {
+      std::string decomposed;
+      AppendNormalForm(NormalForm::kNfd, text, decomposed, marks);
+      TextMarks again(places);
+      return EachCharacter(decomposed, out, again, [&](std::string_view character, char32_t c) {
+        if (!IsBertAccent(c)) out.append(character);
+      });
+    }
+    case Kind::kByteLevel:
+      for (size_t at = 0; at < text.size(); ++at) {
+        marks.Reach(at, out.size());
+        AppendUtf8(ByteSymbol(static_cast<unsigned char>(text[at])), out);
+      }
+      marks.Reach(text.size(), out.size());
+      return;
+  }
+}
+
+}  // namespace tutti::tokenizer

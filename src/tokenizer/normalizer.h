@@ -1,0 +1,50 @@
+// Normalizer: the rewriting of a text before it is split into words.
+//
+// Immutable after Create(); any thread; any bytes. Steps are those of Hugging Face tokenizers
+// (tokenizer_spec.h), in their order. Time is O(n log n) for each step.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "tokenizer/precompiled_charsmap.h"
+#include "tokenizer/regex/regex.h"
+#include "tokenizer/tokenizer_spec.h"
+
+namespace tutti::tokenizer {
+
+inline constexpr size_t kMaxNormalizerSteps = 32;
+
+class Normalizer {
+ public:
+  // Does nothing.
+  Normalizer() = default;
+  // Errors: tokenizer_invalid, tokenizer_regex, tokenizer_limit (steps; a replacement that makes
+  // texts too long).
+  static Result<Normalizer> Create(std::span<const NormalizerStep> steps);
+
+  bool empty() const { return steps_.empty(); }
+
+  // The text after all steps. `marks`: ascending byte offsets into `text`, moved along with it.
+  std::string Apply(std::string_view text, std::span<size_t> marks = {}) const;
+
+ private:
+  struct Step {
+    NormalizerStep::Kind kind;
+    std::string pattern;
+    std::string content;
+    std::shared_ptr<const Regex> regex;
+    std::shared_ptr<const PrecompiledCharsmap> charsmap;
+  };
+
+  static void ApplyStep(const Step& step, std::string_view text, std::string& out,
+                        std::span<size_t> marks);
+
+  std::vector<Step> steps_;
+};
+
+}  // namespace tutti::tokenizer
