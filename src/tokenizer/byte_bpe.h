@@ -29,6 +29,7 @@ class ByteBpe final : public Encoder {
 
   void Encode(std::string_view text, const PreTokenizer& splitter, bool at_start,
               std::vector<TokenId>& ids) const override;
+  size_t unusable_merges() const override { return merges_.unusable(); }
 
  private:
   using Scratch = MergeTable::Scratch;

@@ -20,6 +20,9 @@ class Encoder {
   // into words. `at_start`: it begins the whole input. Any bytes; O(n log n).
   virtual void Encode(std::string_view text, const PreTokenizer& splitter, bool at_start,
                       std::vector<TokenId>& ids) const = 0;
+
+  // Merges of the file that name a piece that is no token.
+  virtual size_t unusable_merges() const { return 0; }
 };
 
 }  // namespace tutti::tokenizer

@@ -41,8 +41,11 @@ Result<MergeTable> MergeTable::Create(const Vocabulary& vocabulary,
     const TokenId left_id = vocabulary.Find(left);
     const TokenId right_id = vocabulary.Find(right);
     const TokenId merged_id = vocabulary.Find(merged_text);
-    if (left_id == kNoToken || right_id == kNoToken || merged_id == kNoToken)
-      return Invalid("merge " + std::to_string(rank) + " has a piece that is no token");
+    if (left_id == kNoToken || right_id == kNoToken || merged_id == kNoToken) {
+      if (++table.unusable_ > merges.size() / 2)
+        return Invalid("merge " + std::to_string(rank) + " has a piece that is no token");
+      continue;
+    }
     if (vocabulary.IsSpecial(merged_id)) continue;
     table.is_merged_[static_cast<size_t>(merged_id)] = true;
     table.is_piece_[static_cast<size_t>(left_id)] = true;

@@ -42,6 +42,8 @@ class MergeTable {
 
   void Merge(Scratch& scratch) const;
 
+  // Merges that were left out as a piece of theirs is no token.
+  size_t unusable() const { return unusable_; }
   // Whether some merge makes the token, or takes it as a piece. Tokens of the vocabulary only.
   bool IsMerged(TokenId id) const { return is_merged_[static_cast<size_t>(id)]; }
   bool IsPiece(TokenId id) const { return is_piece_[static_cast<size_t>(id)]; }
@@ -53,6 +55,7 @@ class MergeTable {
   PairTable merges_;  // (left, right) -> (rank, merged)
   std::vector<bool> is_merged_;
   std::vector<bool> is_piece_;
+  size_t unusable_ = 0;
 };
 
 }  // namespace tutti::tokenizer

@@ -176,6 +176,15 @@ Status Tokenizer::SetFrames(TokenizerSpec& spec) {
   return OkStatus();
 }
 
+std::vector<std::string> Tokenizer::Remarks() const {
+  std::vector<std::string> remarks = vocabulary_.remarks();
+  if (const size_t count = encoder_->unusable_merges(); count > 0) {
+    remarks.push_back(std::to_string(count) +
+                      " merges name a piece that is no token: not used, as no text reaches them");
+  }
+  return remarks;
+}
+
 int Tokenizer::CountFraming(std::span<const FramePlace> frame) {
   return static_cast<int>(std::count_if(frame.begin(), frame.end(),
                                         [](const FramePlace& place) { return place.token >= 0; }));

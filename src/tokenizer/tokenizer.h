@@ -60,6 +60,9 @@ class Tokenizer {
     return chat_template_;
   }  // empty when the file has none
 
+  // What is odd in the file and changes no answer: sentences for the operator, at most a few.
+  std::vector<std::string> Remarks() const;
+
   std::vector<TokenId> Encode(std::string_view text, EncodeOptions options = {}) const;
   std::vector<TokenId> Encode(std::span<const TextSegment> segments,
                               bool add_special = false) const;

@@ -17,6 +17,7 @@ using ::testing::HasSubstr;
 using testing::MustCreate;
 using testing::Refusal;
 using testing::SentencePieceSpec;
+using testing::Texts;
 using testing::WordPieceSpec;
 
 TEST(VocabularyTest, AcceptsASoundFileOfEachModel) {
@@ -33,6 +34,18 @@ TEST(VocabularyTest, EqualTextsAreARemarkAndTheLowerIdIsUsed) {
   const auto t = MustCreate(std::move(spec));
   EXPECT_EQ(t->Encode("ab", {.add_special = false}), std::vector<TokenId>{256});
   EXPECT_EQ(t->vocabulary().remarks().size(), 1u);
+}
+
+// A file with two equal texts has a merge whose piece is gone.
+TEST(VocabularyTest, AMergeOfUnknownPiecesIsARemarkUnlessMostAre) {
+  TokenizerSpec spec = ByteLevelSpec({{"a", "b"}, {"c", "d"}});
+  spec.merges.push_back("a zz");
+  const auto t = MustCreate(spec);
+  EXPECT_EQ(Texts(*t, t->Encode("abcd", {.add_special = false})),
+            (std::vector<std::string>{"ab", "cd"}));
+  EXPECT_EQ(t->Remarks().size(), 1u);
+  spec.merges = {"a zz", "zz b", "a b"};
+  EXPECT_EQ(Refusal(std::move(spec)), "tokenizer_invalid");
 }
 
 TEST(VocabularyTest, SpecialIdsThatAreNoTokensMeanNone) {
