@@ -3,8 +3,10 @@
 
 Files are named after what they hold, so running it again changes nothing. Findings are kept beside them by hand.
 """
+import gzip
 import json
 import pathlib
+import re
 import struct
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -163,6 +165,26 @@ def huggingface():
     config = json.dumps({"bos_token": "<s>", "eos_token": {"content": "</s>"}, "pad_token": "[PAD]", "add_bos_token": True, "chat_template": "{{ messages[0].content }}</s>"}).encode()
     text = "hello  w\u00e9rld caf\u0065\u0301 <mask> sword word 1234\n\u4e00\u1112\u1161".encode()
     return {name: b"\xff".join((json.dumps(value).encode(), config, text)) for name, value in files.items()}
+
+
+def regexes():
+    """The published expressions with a text each, and one of each construct."""
+    with gzip.open(HERE.parent / "data/tokenizer/split_expressions.json.gz") as z:
+        published = json.loads(z.read())["published"]
+    files = {re.sub(r"[^a-z0-9.]+", "_", e["name"]): e["pattern"] + "\0" + "".join(case[0] for case in e["cases"][-6:])[:200]
+             for e in published}
+    constructs = {
+        "counts": r"a?b*c+d{2}e{1,3}f{2,}g{,2}?h*?i++", "groups": r"(a)(?:b)(?<n>c)(?i:d)(?-i:e)(?m:.)(?x: f )(?#g)(?>h)",
+        "looks": r"(?=a.)(?!b|$)\w(?<=\w)(?<![^a])\b\B?", "anchors": r"^a$|\A.|\z|\Z|\R|\N\O",
+        "brackets": r"[]a-c-][^a&&b][[:alpha:]\d[e-g&&[^f]]][\x41\x{e9}\u00e8\t]", "properties": r"\p{Lu}\P{Han}\p{^Greek}\p{In_Thai}\p{Alpha}",
+        "empty_loops": r"(|a)*(b?|(?=c))*?c|(?:a*)*", "far_ahead": r"a*b|(a+)+$|(?=.*z)a|a", "case": r"(?i:k[^s-u]\x53|(?-i:k))",
+        "refused": r"(a)\1|\G|\K|(?<=ab)|(?:ab)++|(?(1)a)|\p{X}", "open": "([a(", "bytes": b"[^\\p{L}]+|.\0a\xff\xc3\xe4\xb8b",
+        "large_counts": r"(?:\s{512}|a{1000}b){2}", "states": r"[ab]*a[ab]{14}(?=[ab]*a[ab]{9}$)",
+    }
+    texts = "aabbcc\n kKS 12\r\n\u00e9\u4e2d"
+    for name, pattern in constructs.items():
+        files["construct_" + name] = pattern if isinstance(pattern, bytes) else pattern + "\0" + texts
+    return files
 
 
 def gguf_string(text):
@@ -674,6 +696,7 @@ def main():
     write("tokenizer", texts())
     write("tokenizer_spec", tokenizer_specs())
     write("huggingface", huggingface())
+    write("regex", regexes())
     write("gguf", ggufs())
     write("packed", packed())
     write("safetensors", safetensors())

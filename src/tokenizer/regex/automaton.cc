@@ -69,7 +69,8 @@ void Automaton::FindAll(std::string_view text, MatchSink& sink) const {
     return at;
   };
   const auto choice = [&](size_t at, Place place) {
-    return choices_[size_t{rows[at]} * places_ + place];
+    if (place >= columns_) return only_[place - columns_];
+    return choices_[size_t{rows[at]} * columns_ + place];
   };
   size_t last_end = text.size() + 1;  // none
   for (size_t at = 0; at <= text.size();) {

@@ -24,8 +24,8 @@
 namespace tutti::tokenizer::regex {
 
 inline constexpr size_t kMaxStates = 4'096;
-inline constexpr size_t kMaxChoices = 4 << 20;   // entries of the forward table
-inline constexpr size_t kMaxWork = 100'000'000;  // visits of steps while the tables are made
+inline constexpr size_t kMaxChoices = 1 << 20;  // entries of the forward table
+inline constexpr size_t kMaxWork = 25'000'000;  // visits of steps while the tables are made
 
 class Automaton {
  public:
@@ -56,8 +56,10 @@ class Automaton {
   const Symbols symbols_;
   uint32_t shift_ = 0;       // cells_ has 1 << shift_ symbols for each state
   std::vector<Cell> cells_;  // [state][symbol before, or edge()]
-  uint32_t places_ = 0;
-  std::vector<Place> choices_;  // [row][place]
+  // Places with a choice come first; behind a single character there is none.
+  uint32_t columns_ = 0;
+  std::vector<Place> choices_;  // [row][place], place < columns_
+  std::vector<Place> only_;     // [place - columns_]
 };
 
 }  // namespace tutti::tokenizer::regex

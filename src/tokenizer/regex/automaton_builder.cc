@@ -33,9 +33,10 @@ class AutomatonBuilder {
           auto& cell = made_.cells_[state << made_.shift_ | symbol];
           cell.row = row;
           if (symbol == symbols_.edge()) continue;
+          work_ += takers_[symbol].size();
           cell.state = static_cast<uint16_t>(Add(StateBefore(symbol)));
           if (states_.size() > kMaxStates || states_.size() * kinds_.size() > kMaxStates * 4 ||
-              states_.size() * kinds_.size() * made_.places_ > kMaxChoices) {
+              states_.size() * kinds_.size() * made_.columns_ > kMaxChoices) {
             return TooLarge();
           }
         }
@@ -98,19 +99,30 @@ class AutomatonBuilder {
     return OkStatus();
   }
 
-  // Only steps outside of look-aheads are places of an attempt.
+  // Only steps outside of look-aheads are places of an attempt. An attempt that is at a place will
+  // succeed, so that a place before a single character needs no column.
   void NumberPlaces() {
     place_of_.assign(program_.steps.size(), 0);
-    place_starts_ = {program_.start};
+    choosing_starts_ = {program_.start};
+    std::vector<StepId> single_starts;
+    std::vector<bool> seen(program_.steps.size());
     for (const StepId id : program_.strata.back()) {
       if (program_.steps[id].kind != Step::Kind::kConsume) continue;
-      const StepId behind = program_.steps[id].next;
-      if (place_of_[behind] == 0) {
-        place_of_[behind] = static_cast<Automaton::Place>(place_starts_.size());
-        place_starts_.push_back(behind);
+      const StepId start = program_.steps[id].next;
+      if (seen[start]) continue;
+      seen[start] = true;
+      if (program_.steps[start].kind == Step::Kind::kConsume) {
+        single_starts.push_back(start);
+      } else {
+        place_of_[start] = static_cast<Automaton::Place>(choosing_starts_.size());
+        choosing_starts_.push_back(start);
       }
     }
-    made_.places_ = static_cast<uint32_t>(place_starts_.size());
+    made_.columns_ = static_cast<uint32_t>(choosing_starts_.size());
+    for (size_t i = 0; i < single_starts.size(); ++i)
+      place_of_[single_starts[i]] = static_cast<Automaton::Place>(made_.columns_ + i);
+    for (const StepId start : single_starts)
+      made_.only_.push_back(place_of_[program_.steps[start].next]);
     visited_.resize(program_.steps.size());
   }
 
@@ -179,7 +191,7 @@ class AutomatonBuilder {
 
   // One row of the forward table. Needs FindSuccessful.
   Status AddChoices() {
-    for (const StepId start : place_starts_) made_.choices_.push_back(Choose(start));
+    for (const StepId start : choosing_starts_) made_.choices_.push_back(Choose(start));
     return work_ > kMaxWork ? TooLarge() : OkStatus();
   }
 
@@ -188,6 +200,7 @@ class AutomatonBuilder {
   // go round again would be to repeat oneself, so that a loop is left instead.
   Automaton::Place Choose(StepId start) {
     if (!successful_[start]) return Automaton::kNone;
+    if (!program_.has_empty_loops) return ChooseAtOnce(start);
     for (const StepId id : touched_) visited_[id].clear();
     touched_.clear();
     pending_.assign(1, {start, 0});
@@ -231,6 +244,17 @@ class AutomatonBuilder {
     return Automaton::kNone;
   }
 
+  // The same where no loop can repeat itself: the first successful branch is the one to take.
+  Automaton::Place ChooseAtOnce(StepId id) {
+    while (true) {
+      ++work_;
+      const Step& step = program_.steps[id];
+      if (step.kind == Step::Kind::kAccept) return Automaton::kEnd;
+      if (step.kind == Step::Kind::kConsume) return place_of_[step.next];
+      id = step.kind == Step::Kind::kSplit && !successful_[step.next] ? step.other : step.next;
+    }
+  }
+
   struct Pending {
     StepId step;
     uint64_t loops;  // begun since the last character
@@ -245,7 +269,7 @@ class AutomatonBuilder {
   std::vector<size_t> kind_of_;              // [symbol]
   std::vector<size_t> kinds_;                // a symbol of each kind
   std::vector<Automaton::Place> place_of_;   // [step]
-  std::vector<StepId> place_starts_;         // [place]
+  std::vector<StepId> choosing_starts_;      // [place], of those with a column
   std::vector<Bits> states_;                 // the steps that can be taken in each state
   std::unordered_map<Bits, size_t, HashBits> known_;
   std::vector<uint8_t> successful_;             // [step], of the state at hand

@@ -5,47 +5,20 @@
 #include "tokenizer/regex/syntax.h"
 
 namespace tutti::tokenizer::regex {
-namespace {
-
-CodePoints Complement(CodePoints set) {
-  set.complement();
-  return set;
-}
-
-Result<std::optional<CodePoints>> TakeProperty(PatternReader& in, WordRule words) {
-  const size_t begin = in.position();
-  bool negative = in.PeekAt(1) == 'P';
-  in.Skip(2);
-  if (!in.Take('{')) return in.Refuse("a property without braces", begin, 3);
-  if (in.Take('^')) negative = !negative;
-  const size_t name = in.position();
-  while (!in.at_end() && in.Peek() != '}') in.Skip(1);
-  const size_t end = in.position();
-  const size_t length = end - begin + 1;
-  if (!in.Take('}')) return in.Refuse("an open property", begin, length);
-  PatternReader whole = in;
-  whole.Rewind(name);
-  std::optional<CodePoints> set = FindProperty(whole.rest().substr(0, end - name), words);
-  if (!set) return in.Refuse("an unknown property", begin, length);
-  if (negative) set->complement();
-  return set;
-}
 
 // One item of a bracket class: a character, which may begin or end a range, or a set.
-struct Item {
+struct ClassParser::Item {
   std::optional<char32_t> character;
   CodePoints set;
 };
 
-class BracketParser {
+class ClassParser::Brackets {
  public:
-  BracketParser(PatternReader& in, size_t depth) : in_(in), depth_(depth) {}
+  Brackets(ClassParser& classes, size_t depth)
+      : classes_(classes), in_(classes.in_), depth_(depth) {}
 
-  Result<BracketClass> Run() {
-    if (depth_ > kMaxNesting) return in_.TooDeep();
-    const size_t begin = in_.position() - 1;
-    BracketClass made;
-    made.negative = in_.Take('^');
+  // Behind [ and ^, up to the closing bracket.
+  Result<CodePoints> Run(size_t begin) {
     std::optional<CodePoints> all_before;  // of the parts before the last &&
     CodePoints part;
     for (bool first = true;; first = false) {
@@ -58,10 +31,10 @@ class BracketParser {
         continue;
       }
       RETURN_IF_ERROR(AddNext(part));
+      RETURN_IF_ERROR(classes_.Charge(static_cast<size_t>(part.getRangeCount()) / 16 + 1));
     }
     if (all_before) part.retainAll(*all_before);
-    made.points = std::move(part);
-    return made;
+    return part;
   }
 
  private:
@@ -73,7 +46,7 @@ class BracketParser {
                        !(in_.PeekAt(1) == '[' && IsPosix(1));
     if (!item.character) {
       part.addAll(item.set);
-      // Behind \d a hyphen is refused by Oniguruma as well; behind a nested bracket it is a
+      // Behind \\d a hyphen is refused by Oniguruma as well; behind a nested bracket it is a
       // character.
       if (range && item_was_escape_)
         return in_.Refuse("a range that begins with a class", begin, in_.position() - begin + 2);
@@ -97,7 +70,8 @@ class BracketParser {
 
   bool IsPosix(ptrdiff_t ahead) const {
     if (in_.PeekAt(ahead) != '[' || in_.PeekAt(ahead + 1) != ':') return false;
-    const std::string_view rest = in_.rest().substr(static_cast<size_t>(ahead) + 2);
+    // No name is longer than that, so that a look is cheap.
+    const std::string_view rest = in_.rest().substr(static_cast<size_t>(ahead) + 2, 20);
     const size_t close = rest.find(":]");
     return close != std::string_view::npos && close < rest.find(']');
   }
@@ -110,6 +84,7 @@ class BracketParser {
       in_.Skip(2);
       const bool negative = in_.Take('^');
       const std::string_view name = in_.rest().substr(0, in_.rest().find(":]"));
+      RETURN_IF_ERROR(classes_.Charge(1'000));
       std::optional<CodePoints> set = FindPosixClass(name);
       in_.Skip(name.size() + 2);
       if (!set) return in_.Refuse("an unknown class", begin, in_.position() - begin);
@@ -118,16 +93,15 @@ class BracketParser {
       return Item{std::nullopt, *std::move(set)};
     }
     if (in_.Take('[')) {
-      ASSIGN_OR_RETURN(BracketClass nested, ParseBrackets(in_, depth_ + 1));
-      if (nested.negative) nested.points.complement();
+      ASSIGN_OR_RETURN(CodePoints nested, classes_.TakeBrackets(depth_ + 1, false));
       after_range_ = true;
-      return Item{std::nullopt, std::move(nested.points)};
+      return Item{std::nullopt, std::move(nested)};
     }
     if (in_.Peek() != '\\') {
       item_was_hyphen_ = in_.Peek() == '-';
       return Item{in_.TakeCodePoint(), {}};
     }
-    ASSIGN_OR_RETURN(std::optional<CodePoints> set, TakeClassEscape(in_, WordRule::kBrackets));
+    ASSIGN_OR_RETURN(std::optional<CodePoints> set, classes_.TakeClassEscape(WordRule::kBrackets));
     if (set) {
       item_was_escape_ = true;
       return Item{std::nullopt, *std::move(set)};
@@ -136,6 +110,7 @@ class BracketParser {
     return Item{c, {}};
   }
 
+  ClassParser& classes_;
   PatternReader& in_;
   const size_t depth_;
   bool item_was_escape_ = false;
@@ -143,40 +118,83 @@ class BracketParser {
   bool after_range_ = false;  // a hyphen behind a range or a nested bracket is a character
 };
 
-}  // namespace
-
-Result<BracketClass> ParseBrackets(PatternReader& in, size_t depth) {
-  return BracketParser(in, depth).Run();
+Status ClassParser::Charge(size_t ranges) {
+  set_work_ += ranges;
+  if (set_work_ <= kMaxSetWork) return OkStatus();
+  return InvalidArgument("tokenizer_limit", "split expression names too many large sets, up to " +
+                                                std::to_string(in_.position()));
 }
 
-Result<std::optional<CodePoints>> TakeClassEscape(PatternReader& in, WordRule words) {
-  const auto found = [&](CodePoints set) {
-    in.Skip(2);
-    return std::optional<CodePoints>(std::move(set));
-  };
-  switch (in.PeekAt(1)) {
-    case 'w':
-      return found(WordCharacters(words));
-    case 'W':
-      return found(Complement(WordCharacters(words)));
-    case 's':
-      return found(SpaceCharacters());
-    case 'S':
-      return found(Complement(SpaceCharacters()));
-    case 'd':
-      return found(DecimalDigits());
-    case 'D':
-      return found(Complement(DecimalDigits()));
-    case 'h':
-      return found(HexDigits());
-    case 'H':
-      return found(Complement(HexDigits()));
-    case 'p':
-    case 'P':
-      return TakeProperty(in, words);
-    default:
-      return std::optional<CodePoints>();
+Status ClassParser::IgnoreCase(CodePoints& set, bool negative, size_t begin) {
+  RETURN_IF_ERROR(Charge(10 + static_cast<size_t>(set.size()) / 4));
+  if (CloseOverCase(set) || negative) return OkStatus();
+  return in_.Refuse("ignored case of a character that equals several", begin,
+                    in_.position() - begin);
+}
+
+Result<CodePoints> ClassParser::OneCharacter(char32_t c, bool ignore_case, size_t begin) {
+  CodePoints one(static_cast<UChar32>(c), static_cast<UChar32>(c));
+  if (ignore_case) RETURN_IF_ERROR(IgnoreCase(one, false, begin));
+  return one;
+}
+
+Result<CodePoints> ClassParser::TakeBrackets(size_t depth, bool ignore_case) {
+  if (depth > kMaxNesting) return in_.TooDeep();
+  const size_t begin = in_.position() - 1;
+  const bool negative = in_.Take('^');
+  ASSIGN_OR_RETURN(CodePoints set, Brackets(*this, depth).Run(begin));
+  // [^...] is what no case of the members is.
+  if (ignore_case) RETURN_IF_ERROR(IgnoreCase(set, negative, begin));
+  if (negative) set.complement();
+  return set;
+}
+
+Result<std::optional<CodePoints>> ClassParser::TakeClassEscape(WordRule words) {
+  const size_t begin = in_.position();
+  if (std::string_view("wWsSdDhHpP").find(in_.PeekAt(1)) == std::string_view::npos ||
+      in_.PeekAt(1) == '\0') {
+    return std::optional<CodePoints>();
   }
+  const std::string_view all = in_.rest();
+  const bool property = in_.PeekAt(1) == 'p' || in_.PeekAt(1) == 'P';
+  const size_t length = property ? std::min(all.size(), all.find('}')) + 1 : 2;
+  std::string key(all.substr(0, length));
+  key += words == WordRule::kBrackets ? 'b' : ' ';
+  if (const auto it = known_.find(key); it != known_.end()) {
+    in_.Skip(length);
+    return std::optional<CodePoints>(it->second);
+  }
+  RETURN_IF_ERROR(Charge(1'000));
+  ASSIGN_OR_RETURN(CodePoints set, MakeClassEscape(words));
+  if (in_.position() - begin == length) known_.emplace(std::move(key), set);
+  return std::optional<CodePoints>(std::move(set));
+}
+
+Result<CodePoints> ClassParser::MakeClassEscape(WordRule words) {
+  const char c = in_.PeekAt(1);
+  if (c == 'p' || c == 'P') return TakeProperty(words);
+  in_.Skip(2);
+  CodePoints set = (c | 0x20) == 'w'   ? WordCharacters(words)
+                   : (c | 0x20) == 's' ? SpaceCharacters()
+                   : (c | 0x20) == 'd' ? DecimalDigits()
+                                       : HexDigits();
+  if (c >= 'A' && c <= 'Z') set.complement();
+  return set;
+}
+
+Result<CodePoints> ClassParser::TakeProperty(WordRule words) {
+  const size_t begin = in_.position();
+  bool negative = in_.PeekAt(1) == 'P';
+  in_.Skip(2);
+  if (!in_.Take('{')) return in_.Refuse("a property without braces", begin, 3);
+  if (in_.Take('^')) negative = !negative;
+  const std::string_view name = in_.rest().substr(0, in_.rest().find('}'));
+  in_.Skip(name.size());
+  if (!in_.Take('}')) return in_.Refuse("an open property", begin, in_.position() - begin);
+  std::optional<CodePoints> set = FindProperty(name, words);
+  if (!set) return in_.Refuse("an unknown property", begin, in_.position() - begin);
+  if (negative) set->complement();
+  return *std::move(set);
 }
 
 Result<char32_t> TakeCharacterEscape(PatternReader& in, bool in_brackets) {

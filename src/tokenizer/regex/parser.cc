@@ -22,6 +22,10 @@ struct Options {
 struct Count {
   uint32_t min, max;
   bool is_braces;
+
+  // Of an item that may be empty, Oniguruma ends such a count early in some orders of its rounds
+  // and not in others.
+  bool repeats() const { return min > 1 || (max > 1 && max != kUnlimited); }
 };
 
 class Parser {
@@ -31,11 +35,6 @@ class Parser {
   Result<Syntax> Run() {
     ASSIGN_OR_RETURN(const NodeId root, Alternatives({}, 0));
     if (!in_.at_end()) return in_.Refuse("an unmatched )", in_.position(), 1);
-    if (build_.node_count() > kMaxTreeNodes) {
-      return InvalidArgument("tokenizer_limit",
-                             "split expression has " + std::to_string(build_.node_count()) +
-                                 " parts, limit " + std::to_string(kMaxTreeNodes));
-    }
     return std::move(build_).Finish(root);
   }
 
@@ -71,13 +70,22 @@ class Parser {
         if (!count) break;
         if (build_.node(item).assertion)
           return in_.Refuse("a count behind an assertion", begin, in_.position() - begin);
+        if (count->repeats() && build_.node(item).nullable)
+          return in_.Refuse("a count of what may be empty", begin, in_.position() - begin);
         ASSIGN_OR_RETURN(item, Counted(item, *count, begin));
         counted = true;
       }
+      if (build_.set_count() > kMaxSets) return TooManySets();
       RETURN_IF_ERROR(CheckLiteralRun(options, counted ? std::nullopt : literal, begin));
       items.push_back(item);
     }
     return build_.Concat(std::move(items));
+  }
+
+  Status TooManySets() const {
+    return InvalidArgument("tokenizer_limit", "split expression has more than " +
+                                                  std::to_string(kMaxSets) +
+                                                  " different sets of characters");
   }
 
   // Letters that equal one character together match it only in one node of the tree, which there is
@@ -127,7 +135,7 @@ class Parser {
         return Group(options, depth + 1, begin);
       case '[':
         in_.Skip(1);
-        return Brackets(options, depth + 1, begin);
+        return Brackets(options, depth + 1);
       case '.':
         in_.Skip(1);
         return Dot(options.dot_takes_line_feed);
@@ -156,11 +164,7 @@ class Parser {
   }
 
   Result<NodeId> Literal(Options options, char32_t c, size_t begin) {
-    CodePoints one(static_cast<UChar32>(c), static_cast<UChar32>(c));
-    if (options.ignore_case && !CloseOverCase(one)) {
-      return in_.Refuse("ignored case of a character that equals several", begin,
-                        in_.position() - begin);
-    }
+    ASSIGN_OR_RETURN(CodePoints one, classes_.OneCharacter(c, options.ignore_case, begin));
     return build_.Set(std::move(one));
   }
 
@@ -170,14 +174,9 @@ class Parser {
     return build_.Set(std::move(all));
   }
 
-  Result<NodeId> Brackets(Options options, size_t depth, size_t begin) {
-    ASSIGN_OR_RETURN(BracketClass parsed, ParseBrackets(in_, depth));
-    if (options.ignore_case && !CloseOverCase(parsed.points) && !parsed.negative) {
-      return in_.Refuse("ignored case of a character that equals several", begin,
-                        in_.position() - begin);
-    }
-    if (parsed.negative) parsed.points.complement();
-    return build_.Set(std::move(parsed.points));
+  Result<NodeId> Brackets(Options options, size_t depth) {
+    ASSIGN_OR_RETURN(CodePoints set, classes_.TakeBrackets(depth, options.ignore_case));
+    return build_.Set(std::move(set));
   }
 
   // --- Escapes ---
@@ -209,7 +208,8 @@ class Parser {
       default:
         break;
     }
-    ASSIGN_OR_RETURN(std::optional<CodePoints> set, TakeClassEscape(in_, WordRule::kLatin1Numbers));
+    ASSIGN_OR_RETURN(std::optional<CodePoints> set,
+                     classes_.TakeClassEscape(WordRule::kLatin1Numbers));
     if (set) return build_.Set(*std::move(set));
     ASSIGN_OR_RETURN(literal, TakeCharacterEscape(in_));
     return Literal(options, *literal, begin);
@@ -401,6 +401,7 @@ class Parser {
   }
 
   PatternReader in_;
+  ClassParser classes_{in_};
   SyntaxBuilder build_;
   icu::UnicodeString literal_run_;  // the last literals in a row whose case is ignored
 };

@@ -8,10 +8,9 @@ namespace {
 
 class Builder {
  public:
-  explicit Builder(const Syntax& syntax) : syntax_(syntax), nullable_(syntax.nodes.size()) {}
+  explicit Builder(const Syntax& syntax) : syntax_(syntax) {}
 
   Result<Program> Run() {
-    FindNullable();
     open_.emplace_back();
     const StepId accept = Add({.kind = Step::Kind::kAccept});
     program_.start = Build(syntax_.root, accept);
@@ -27,27 +26,11 @@ class Builder {
                                                     " loops over what may be empty, limit " +
                                                     std::to_string(kMaxEmptyLoops));
     }
+    program_.has_empty_loops = empty_loops_ > 0;
     return std::move(program_);
   }
 
  private:
-  // Children stand before their parents.
-  void FindNullable() {
-    for (size_t id = 0; id < syntax_.nodes.size(); ++id) {
-      const Node& node = syntax_.nodes[id];
-      bool nullable = node.kind != Node::Kind::kSet;
-      if (node.kind == Node::Kind::kConcat) {
-        for (const NodeId child : node.children) nullable = nullable && nullable_[child];
-      } else if (node.kind == Node::Kind::kAlternate) {
-        nullable = false;
-        for (const NodeId child : node.children) nullable = nullable || nullable_[child];
-      } else if (node.kind == Node::Kind::kRepeat) {
-        nullable = node.min == 0 || nullable_[node.children[0]];
-      }
-      nullable_[id] = nullable;
-    }
-  }
-
   StepId Add(Step step) {
     if (program_.steps.size() >= kMaxSteps) {
       full_ = true;
@@ -113,7 +96,7 @@ class Builder {
       // The start of the loop stands before its body, which goes back to it.
       first = Add({.kind = Step::Kind::kSplit});
       StepId body;
-      if (nullable_[child]) {
+      if (syntax_.nodes[child].nullable) {
         const auto loop = static_cast<uint32_t>(empty_loops_++);
         const StepId end =
             Add({.kind = Step::Kind::kLoopEnd, .set = loop, .next = first, .other = next});
@@ -134,7 +117,6 @@ class Builder {
   }
 
   const Syntax& syntax_;
-  std::vector<bool> nullable_;
   Program program_;
   std::vector<std::vector<StepId>> open_;  // strata that are being built, the innermost last
   size_t empty_loops_ = 0;

@@ -40,6 +40,7 @@ struct Program {
   std::vector<Step> steps;
   std::vector<std::vector<StepId>> strata;  // the last one is outside of look-aheads
   StepId start = 0;
+  bool has_empty_loops = false;  // kLoopBegin, kLoopEnd
 };
 
 // Errors: tokenizer_limit.

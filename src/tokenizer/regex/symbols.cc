@@ -35,14 +35,24 @@ Result<Symbols> Symbols::Create(std::span<const CharSet> sets) {
   std::map<std::vector<bool>, Symbol> known;
   std::map<std::vector<Symbol>, uint16_t> known_blocks;
   std::vector<Symbol> block;
-  const auto append = [&](Symbol symbol, char32_t from, char32_t to) {
-    for (char32_t c = from; c < to; ++c) {
-      block.push_back(symbol);
+  const auto add_block = [&](const std::vector<Symbol>& full) {
+    const auto [it, added] = known_blocks.emplace(full, static_cast<uint16_t>(known_blocks.size()));
+    if (added) made.blocks_.insert(made.blocks_.end(), full.begin(), full.end());
+    return it->second;
+  };
+  const auto append = [&](Symbol symbol, size_t count) {
+    while (count > 0) {
+      if (block.empty() && count >= kBlockSize) {  // most of the space: few ranges, many blocks
+        const uint16_t id = add_block(std::vector<Symbol>(kBlockSize, symbol));
+        made.block_.insert(made.block_.end(), count / kBlockSize, id);
+        count %= kBlockSize;
+        continue;
+      }
+      const size_t part = std::min(count, kBlockSize - block.size());
+      block.insert(block.end(), part, symbol);
+      count -= part;
       if (block.size() < kBlockSize) continue;
-      const auto [it, added] =
-          known_blocks.emplace(block, static_cast<uint16_t>(known_blocks.size()));
-      if (added) made.blocks_.insert(made.blocks_.end(), block.begin(), block.end());
-      made.block_.push_back(it->second);
+      made.block_.push_back(add_block(block));
       block.clear();
     }
   };
@@ -62,7 +72,7 @@ Result<Symbols> Symbols::Create(std::span<const CharSet> sets) {
       it = known.emplace(inside, static_cast<Symbol>(known.size())).first;
       for (size_t set = 0; set < sets.size(); ++set) made.members_[set].push_back(inside[set]);
     }
-    append(it->second, at, end);
+    append(it->second, end - at);
     at = end;
   }
   made.count_ = known.size();

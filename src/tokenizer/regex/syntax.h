@@ -19,7 +19,7 @@ inline constexpr size_t kMaxPatternBytes = 64 << 10;
 inline constexpr size_t kMaxNesting = 100;     // groups and brackets inside each other
 inline constexpr uint32_t kMaxRepeat = 1'000;  // n and m of {n,m}
 inline constexpr uint32_t kUnlimited = UINT32_MAX;
-inline constexpr size_t kMaxTreeNodes = 64 << 10;
+inline constexpr size_t kMaxSets = 1'024;  // different ones
 
 struct CharSet {
   CodePoints points;
@@ -44,6 +44,7 @@ struct Node {
   bool greedy = true;      // kRepeat: as often as possible
   bool negative = false;   // kLook, kBehind
   bool assertion = false;  // matches no character, so that a count behind it is refused
+  bool nullable = false;   // may match no character
   uint32_t set = 0;
   uint32_t min = 0, max = 0;
   std::vector<NodeId> children = {};

@@ -1,5 +1,6 @@
 #include "tokenizer/regex/syntax_builder.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tutti::tokenizer::regex {
@@ -10,6 +11,27 @@ CodePoints LineFeed() { return CodePoints('\n', '\n'); }
 }  // namespace
 
 NodeId SyntaxBuilder::Add(Node node) {
+  const auto nullable = [&](NodeId child) { return syntax_.nodes[child].nullable; };
+  switch (node.kind) {
+    case Node::Kind::kEmpty:
+      node.nullable = true;
+      break;
+    case Node::Kind::kSet:
+      break;
+    case Node::Kind::kConcat:
+      node.nullable = std::ranges::all_of(node.children, nullable);
+      break;
+    case Node::Kind::kAlternate:
+      node.nullable = std::ranges::any_of(node.children, nullable);
+      break;
+    case Node::Kind::kRepeat:
+      node.nullable = node.min == 0 || std::ranges::any_of(node.children, nullable);
+      break;
+    case Node::Kind::kLook:
+    case Node::Kind::kBehind:
+      node.nullable = true;
+      break;
+  }
   syntax_.nodes.push_back(std::move(node));
   return static_cast<NodeId>(syntax_.nodes.size() - 1);
 }

@@ -29,7 +29,7 @@ class SyntaxBuilder {
 
   Node& node(NodeId id) { return syntax_.nodes[id]; }
   const CodePoints& points(NodeId id) const { return syntax_.sets[syntax_.nodes[id].set].points; }
-  size_t node_count() const { return syntax_.nodes.size(); }
+  size_t set_count() const { return syntax_.sets.size(); }
   Syntax Finish(NodeId root) &&;
 
  private:
