@@ -35,6 +35,7 @@ Result<DecoderCheckpoint> OverGguf(const gguf::File& file, std::unique_ptr<Tenso
   checkpoint.tensors = std::move(tensors);
   checkpoint.file_type = gguf::FileTypeName(file.header());
   checkpoint.unread_bytes = file.header().unread_bytes();
+  checkpoint.generation = GenerationDefaults::FromGguf(file.header(), checkpoint.remarks);
   return checkpoint;
 }
 
@@ -53,33 +54,36 @@ Result<std::string> TextOrNothing(const files::Folder& folder, const std::string
   return std::move(text).value_or("");
 }
 
-// Tokens after which a generation is over: a number or a list of them.
-Status AddEnds(const JsonFile& file, std::vector<int64_t>& ends) {
-  const boost::json::value* value = file.Find("eos_token_id");
-  if (value == nullptr) return OkStatus();
-  const boost::json::array one = {*value};
-  const boost::json::array& all = value->is_array() ? value->get_array() : one;
-  for (const boost::json::value& id : all) {
-    if (!id.is_int64()) return file.Refuse("eos_token_id", "must be one token or several");
-    if (std::find(ends.begin(), ends.end(), id.get_int64()) == ends.end())
-      ends.push_back(id.get_int64());
+// Sampling and ends. Ends that generation_config.json does not name are those of config.json.
+Result<GenerationDefaults> ReadGeneration(const files::Folder& folder, const std::string& config,
+                                          std::vector<std::string>& remarks) {
+  ASSIGN_OR_RETURN(const std::string text, TextOrNothing(folder, "generation_config.json"));
+  GenerationDefaults defaults;
+  if (!text.empty()) {
+    ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(text, "generation_config.json"));
+    defaults = GenerationDefaults::FromJson(file, remarks);
   }
-  return OkStatus();
+  if (defaults.ends.empty()) {
+    ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(config, "config.json"));
+    std::vector<std::string> ignored;  // of sampling, which is not taken from there
+    defaults.ends = GenerationDefaults::FromJson(file, ignored).ends;
+  }
+  return defaults;
 }
 
-Status ReadEnds(const files::Folder& folder, const std::string& config,
-                tokenizer::TokenizerSpec& spec) {
+void AddEnds(const std::vector<int64_t>& named, tokenizer::TokenizerSpec& spec) {
   std::vector<int64_t> ends;
   if (spec.eos) ends.push_back(*spec.eos);
-  ASSIGN_OR_RETURN(const std::string generation, TextOrNothing(folder, "generation_config.json"));
-  const bool stated = !generation.empty();
-  ASSIGN_OR_RETURN(const JsonFile file,
-                   JsonFile::Parse(stated ? generation : config,
-                                   stated ? "generation_config.json" : "config.json"));
-  RETURN_IF_ERROR(AddEnds(file, ends));
+  for (const int64_t id : named)
+    if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
   std::optional<int64_t>* const places[] = {&spec.eos, &spec.eot, &spec.eom};
-  for (size_t i = 0; i < std::min(ends.size(), std::size(places)); ++i) *places[i] = ends[i];
-  return OkStatus();
+  for (size_t i = 0; i < ends.size(); ++i) {
+    if (i < std::size(places)) {
+      *places[i] = ends[i];
+    } else {
+      spec.ends.push_back(ends[i]);
+    }
+  }
 }
 
 // A model may have rows for tokens that its tokenizer never gives, not the other way round.
@@ -100,7 +104,8 @@ Status PadTokens(int vocab_size, tokenizer::TokenizerSpec& spec) {
 }
 
 Result<tokenizer::TokenizerSpec> ReadFolderTokenizer(const files::Folder& folder,
-                                                     const std::string& config, int vocab_size) {
+                                                     const std::vector<int64_t>& ends,
+                                                     int vocab_size) {
   ASSIGN_OR_RETURN(const std::optional<std::string> text,
                    ReadIfThere(folder, "tokenizer.json", tokenizer::kMaxTokenizerJsonBytes));
   if (!text) return NoTokenizerJson(folder);
@@ -108,7 +113,7 @@ Result<tokenizer::TokenizerSpec> ReadFolderTokenizer(const files::Folder& folder
   ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, tokenizer::SpecFromHuggingFace(*text, settings));
   ASSIGN_OR_RETURN(std::string chat, TextOrNothing(folder, "chat_template.jinja"));
   if (!chat.empty()) spec.chat_template = std::move(chat);
-  RETURN_IF_ERROR(ReadEnds(folder, config, spec));
+  AddEnds(ends, spec);
   RETURN_IF_ERROR(PadTokens(vocab_size, spec));
   return spec;
 }
@@ -155,8 +160,9 @@ Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
   ASSIGN_OR_RETURN(DecoderCheckpoint checkpoint,
                    FromTransformers(config, MakeTensorStore(std::move(files))));
   checkpoint.digest = std::move(digest);
-  ASSIGN_OR_RETURN(checkpoint.tokenizer,
-                   ReadFolderTokenizer(folder, config, checkpoint.config.vocab_size));
+  ASSIGN_OR_RETURN(checkpoint.generation, ReadGeneration(folder, config, checkpoint.remarks));
+  ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadFolderTokenizer(folder, checkpoint.generation.ends,
+                                                             checkpoint.config.vocab_size));
   return checkpoint;
 }
 

@@ -10,10 +10,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "gguf/file.h"
 #include "model/config.h"
+#include "model/generation_defaults.h"
 #include "model/model_files.h"
 #include "model/tensor_store.h"
 #include "packed/file.h"
@@ -31,6 +33,10 @@ struct DecoderCheckpoint {
   std::shared_ptr<const packed::File> packed;
   std::string file_type;      // of a GGUF that tells: as gguf::FileTypeName()
   uint64_t unread_bytes = 0;  // of a GGUF: as gguf::Header's
+  // How its makers sample from it, for requests that do not say. `ends` are in `tokenizer` too.
+  GenerationDefaults generation;
+  // What of the files is odd and changes no answer, a sentence without a full stop each.
+  std::vector<std::string> remarks;
   // Of a folder as many tokens as the model has; of a GGUF what it says (CheckVocabulary judges
   // it). Empty where weights alone were asked for: of FromGguf(const gguf::File&) and
   // FromTransformers.

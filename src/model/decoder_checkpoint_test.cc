@@ -24,6 +24,7 @@ namespace tutti::model {
 namespace {
 
 using gguf::testing::CheckpointSpec;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 namespace json = boost::json;
 
@@ -50,7 +51,7 @@ class DecoderFolder {
     Put("config.json", json::serialize(config));
     Put("tokenizer.json", TokenizerJson());
     Put("tokenizer_config.json", R"({"eos_token":"<|im_end|>","chat_template":"old"})");
-    Put("generation_config.json", R"({"eos_token_id":[2,0]})");
+    Put("generation_config.json", generation);
     Put("chat_template.jinja", "{{ messages[0]['content'] }}");
     PutTensors();
     return DecoderCheckpoint::Open(path_);
@@ -61,6 +62,7 @@ class DecoderFolder {
   const std::string& path() const { return path_; }
 
   json::object config;
+  std::string generation = R"({"eos_token_id":[2,0]})";
   float embedding = 0.5F;  // of every weight of the embedding
   bool sharded = true;
 
@@ -181,6 +183,41 @@ TEST(DecoderCheckpointTest, AShardedFolderHasConfigurationTokenizerAndWeights) {
         << text;
 }
 
+TEST(DecoderCheckpointTest, ReadsDefaultsAndAnyNumberOfEndsOfAFolder) {
+  DecoderFolder folder("generation");
+  folder.generation = R"({"eos_token_id":[0,5,6,7,300],"temperature":0.6,"top_p":2})";
+  const auto checkpoint = folder.Open();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->generation.temperature, 0.6);
+  EXPECT_THAT(checkpoint->generation.ends, ElementsAre(0, 5, 6, 7, 300));
+  EXPECT_EQ(checkpoint->tokenizer.eos, 2) << "of tokenizer_config.json";
+  EXPECT_THAT(checkpoint->tokenizer.ends, ElementsAre(6, 7, 300));
+  EXPECT_THAT(checkpoint->remarks, ElementsAre(HasSubstr("top_p is 2")));
+}
+
+TEST(DecoderCheckpointTest, TakesEndsOfTheConfigurationWithoutOthers) {
+  DecoderFolder folder("ends");
+  folder.config["eos_token_id"] = json::array{1};
+  folder.config["temperature"] = "0";
+  for (const char* generation : {"", R"({"temperature":0.5})"}) {
+    folder.generation = generation;
+    const auto checkpoint = folder.Open();
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    EXPECT_THAT(checkpoint->generation.ends, ElementsAre(1));
+    EXPECT_TRUE(checkpoint->remarks.empty());
+  }
+}
+
+TEST(DecoderCheckpointTest, ReadsDefaultsOfAGguf) {
+  gguf::testing::Writer writer = gguf::testing::MakeCheckpoint(CheckpointSpec{});
+  writer.F32("general.sampling.temp", 0.3F).F32("general.sampling.min_p", 7);
+  const auto file = gguf::File::FromSource(gguf::MemorySource(writer.Build()));
+  const auto checkpoint = DecoderCheckpoint::FromGguf(*file);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->generation.temperature, 0.3);
+  EXPECT_THAT(checkpoint->remarks, ElementsAre(HasSubstr("general.sampling.min_p is 7")));
+}
+
 // All bytes of a GGUF that is made of a folder.
 std::string BytesOf(const gguf::File& file) {
   std::string bytes;
@@ -229,6 +266,21 @@ TEST(FolderGgufTest, AFolderIsAGgufWithItsTokenizerHoweverItIsDivided) {
         << text;
   for (const TokenId id : {0, 1, 2})
     EXPECT_EQ((*one)->vocabulary().IsEog(id), (*two)->vocabulary().IsEog(id)) << id;
+}
+
+TEST(FolderGgufTest, CarriesTheDefaultsOfSampling) {
+  DecoderFolder folder("sampling");
+  folder.generation =
+      R"({"do_sample":false,"temperature":0.6,"top_k":7,"top_p":0.95,"min_p":0.1,
+          "repetition_penalty":1.1})";
+  auto checkpoint = folder.Open();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const std::string said = checkpoint->generation.Text();
+  const auto file = FolderAsGguf(*std::move(checkpoint), "");
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto made = DecoderCheckpoint::FromGguf(*file);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->generation.Text(), said);
 }
 
 TEST(FolderGgufTest, CarriesThePipelineOfTheTokenizer) {

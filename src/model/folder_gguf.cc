@@ -329,6 +329,18 @@ Status PutTokenizer(const tokenizer::TokenizerSpec& spec, gguf::HeaderWriter& ou
   return OkStatus();
 }
 
+void PutSampling(const GenerationDefaults& defaults, gguf::HeaderWriter& out) {
+  const auto put = [&](const char* key, const std::optional<double>& value) {
+    if (value) out.F32(key, static_cast<float>(*value));
+  };
+  if (defaults.do_sample) out.Bool("general.sampling.do_sample", *defaults.do_sample);
+  if (defaults.top_k) out.U32("general.sampling.top_k", static_cast<uint32_t>(*defaults.top_k));
+  put("general.sampling.temp", defaults.temperature);
+  put("general.sampling.top_p", defaults.top_p);
+  put("general.sampling.min_p", defaults.min_p);
+  put("general.sampling.penalty_repeat", defaults.repetition_penalty);
+}
+
 // The GGUF's bytes: its header from memory, its tensors from the folder.
 class FolderSource final : public files::Source {
  public:
@@ -438,6 +450,7 @@ Result<std::shared_ptr<const gguf::File>> FolderAsGguf(DecoderCheckpoint checkpo
   header.String("general.architecture", checkpoint.config.architecture);
   header.String("general.type", "model");
   if (!name.empty()) header.String("general.name", name);
+  PutSampling(checkpoint.generation, header);
   RETURN_IF_ERROR(KeyWriter(checkpoint.config, ConfigParameters(json), header).Write());
   RETURN_IF_ERROR(PutTokenizer(checkpoint.tokenizer, header));
   for (const WholeTensor& tensor : tensors)
