@@ -17,7 +17,6 @@
 #include "kernels/pack.h"
 #include "model/decoder.h"
 #include "model/decoder_checkpoint.h"
-#include "model/tokenizer_metadata.h"
 #include "model/weights.h"
 #include "packed/format.h"
 #include "runner/cpu_model_runner.h"
@@ -164,7 +163,7 @@ Status DecoderPlan::ReadModel() {
   ASSIGN_OR_RETURN(served.tokenizer, tokenizer::Tokenizer::Create(std::move(checkpoint.tokenizer)));
   ASSIGN_OR_RETURN(served.chat_template, CompileTemplate(*served.tokenizer));
   chats = served.chat_template.has_value();
-  return model::CheckVocabulary(config, *served.tokenizer);
+  return OkStatus();
 }
 
 Status DecoderPlan::SizeMemory() {
@@ -194,6 +193,7 @@ Status DecoderPlan::PlanDraft() {
   engine_options.scheduler.speculate = how != Speculate::kOff;
   if (how == Speculate::kDraft) {
     ASSIGN_OR_RETURN(draft, DraftPlan::Open(settings, {.tokenizer = served_model->tokenizer.get(),
+                                                       .rows = config.vocab_size,
                                                        .kernels = table,
                                                        .context = runner_options.context,
                                                        .lanes = engine_options.scheduler.lanes}));
@@ -214,7 +214,7 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
   served.info.architecture = config.architecture;
   served.info.quantisation = checkpoint.TypeName();
   if (mode == model::WeightMode::kInt8) NoteTranscoded(*checkpoint.tensors, notice);
-  Add(notice, UnreadNotice(ref, checkpoint.unread_bytes));
+  Add(notice, RemarksNotice(ref, checkpoint.remarks));
   served.info.digest = checkpoint.digest;
   if (context.metrics != nullptr) {
     served.metrics = std::make_shared<telemetry::ServingMetrics>(

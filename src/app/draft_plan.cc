@@ -10,7 +10,6 @@
 #include "base/quote.h"
 #include "engine/draft_limits.h"
 #include "model/decoder.h"
-#include "model/tokenizer_metadata.h"
 
 namespace tutti::app {
 namespace {
@@ -72,8 +71,10 @@ Result<DraftPlan> DraftPlan::Open(const Settings& settings, const DraftHost& hos
   if (Status same = CheckSameTokens(host.tokenizer->vocabulary(), (*tokens)->vocabulary());
       !same.ok())
     return named(std::move(same));
-  if (Status whole = model::CheckVocabulary(config, **tokens); !whole.ok())
-    return named(std::move(whole));
+  if (config.vocab_size < host.rows) {
+    return named(NotTheSame(fmt::format("the model's embedding has {} rows, the draft's {}",
+                                        host.rows, config.vocab_size)));
+  }
   plan.mode_ = WeightModeOf(DTypeOf(settings, plan.ref_, plan.checkpoint_));
   const auto planned =
       model::Weights::Plan(plan.checkpoint_, LoadOptionsFor(plan.mode_, *host.kernels));

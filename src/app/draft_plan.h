@@ -31,6 +31,7 @@ Result<Speculate> SpeculateFromSettings(const Settings& settings);
 // What it is planned beside.
 struct DraftHost {
   const tokenizer::Tokenizer* tokenizer = nullptr;
+  int rows = 0;  // of the embedding: tokens that a prompt or an answer may hold
   const kernels::KernelTable* kernels = nullptr;
   int context = 0;  // tokens of a sequence
   int lanes = 0;

@@ -58,7 +58,7 @@ class EncoderPlan final : public ModelPlan {
     Describe();
     summary = Summary(asked);
     most_tokens = config.max_tokens;
-    notice = UnreadNotice(ref_, checkpoint_.unread_bytes);
+    notice = RemarksNotice(ref_, checkpoint_.remarks);
     return OkStatus();
   }
 

@@ -1,6 +1,7 @@
 #include "app/model_loader.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <optional>
 #include <utility>
@@ -100,10 +101,9 @@ Status MustChat(const OpenedModel& model, const ModelRef& ref) {
       .WithParam("model");
 }
 
-std::string UnreadNotice(const ModelRef& ref, uint64_t bytes) {
-  if (bytes == 0) return "";
-  return fmt::format("{}: {} byte{} behind the last tensor {} not read", ref.path, bytes,
-                     bytes == 1 ? "" : "s", bytes == 1 ? "is" : "are");
+std::string RemarksNotice(const ModelRef& ref, const std::vector<std::string>& remarks) {
+  if (remarks.empty()) return "";
+  return fmt::format("{}: {}", ref.path, fmt::join(remarks, "; "));
 }
 
 Result<std::shared_ptr<const gateway::ServedModel>> OpenedModel::Load(

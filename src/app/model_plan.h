@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "app/device.h"
 #include "app/model_loader.h"
@@ -42,8 +43,8 @@ model::WeightMode WeightModeOf(const std::string& dtype);
 // How weights of that arithmetic are held for these kernels; on one thread, without progress.
 model::LoadOptions LoadOptionsFor(model::WeightMode mode, const kernels::KernelTable& kernels);
 
-// Of so many bytes behind the last tensor of the file; "" of none.
-std::string UnreadNotice(const ModelRef& ref, uint64_t bytes);
+// The remarks of a checkpoint in one line, with the model's path; "" without any.
+std::string RemarksNotice(const ModelRef& ref, const std::vector<std::string>& remarks);
 
 // Errors: as OpenedModel::Open.
 Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context,

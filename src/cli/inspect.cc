@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "app/model_registry.h"
 #include "cli/command_line.h"
@@ -12,11 +13,11 @@
 #include "cli/inspect_decoder.h"
 #include "cli/inspect_encoder.h"
 #include "cli/inspect_memory.h"
+#include "cli/remarks.h"
 #include "gguf/describe.h"
 #include "gguf/file.h"
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
-#include "model/config.h"
 #include "model/decoder.h"
 #include "model/encoder_choice.h"
 #include "model/model_files.h"
@@ -55,8 +56,8 @@ std::string ComputedAs(const std::string& type) {
 }
 
 // What the container cannot judge: whether tokenizer, template and hyper-parameters make sense
-// together.
-Status CheckMeaning(const model::ModelFiles& files) {
+// together. Gives the remarks.
+Result<std::vector<std::string>> CheckMeaning(const model::ModelFiles& files) {
   RETURN_IF_ERROR(files.fault);
   const auto& file = files.gguf;
   ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, model::ReadTokenizerSpec(file->header()));
@@ -64,10 +65,10 @@ Status CheckMeaning(const model::ModelFiles& files) {
   if (!tokenizer->chat_template().empty()) {
     RETURN_IF_ERROR(tokenizer::ChatTemplate::Compile(tokenizer->chat_template(), {}).status());
   }
-  if (file->tensors().empty()) return OkStatus();  // a vocabulary: nothing to run
-  ASSIGN_OR_RETURN(const model::ModelConfig config, model::ReadModelConfig(*file));
-  RETURN_IF_ERROR(model::CheckVocabulary(config, *tokenizer));
-  return model::Weights::Load(*file, {}).status();
+  if (file->tensors().empty()) return std::vector<std::string>();  // a vocabulary: nothing to run
+  ASSIGN_OR_RETURN(model::DecoderCheckpoint checkpoint, model::DecoderCheckpoint::FromGguf(file));
+  RETURN_IF_ERROR(model::Weights::Load(checkpoint, {}).status());
+  return std::move(checkpoint.remarks);
 }
 
 // "ok: llama, 134515008 parameters in 92 MiB as Q4_1, 12240 bytes of KV cache per token".
@@ -139,12 +140,18 @@ class InspectCommand final : public Command {
     }
     if (files.form != model::ModelFiles::Form::kGguf) return InspectDecoder(files, json_);
     gguf::Description description = gguf::Describe(ref->path);
-    if (description.verdict.ok()) description.verdict = CheckMeaning(files);
+    std::vector<std::string> remarks;
+    if (description.verdict.ok()) {
+      Result<std::vector<std::string>> found = CheckMeaning(files);
+      description.verdict = found.status();
+      if (found.ok()) remarks = *std::move(found);
+    }
     if (json_) {
-      PrintAsJson(description);
+      PrintAsJson(description, remarks);
     } else {
       // Of a file that is no GGUF there is nothing to show but why.
       if (description.verdict.ok()) std::printf("%s\n", Summary(*files.gguf, description).c_str());
+      PrintRemarks(remarks);
       if (description.version != 0) PrintText(description);
     }
     if (description.verdict.ok()) return kExitOk;
@@ -158,10 +165,6 @@ class InspectCommand final : public Command {
   }
 
   static void PrintText(const gguf::Description& d) {
-    if (d.unread_bytes > 0) {
-      std::printf("warning: %llu bytes behind the last tensor are no part of the model\n",
-                  static_cast<unsigned long long>(d.unread_bytes));
-    }
     std::printf("GGUF version %u, %llu bytes, alignment %llu, %llu parameters\n\n", d.version,
                 static_cast<unsigned long long>(d.file_bytes),
                 static_cast<unsigned long long>(d.alignment),
@@ -184,7 +187,7 @@ class InspectCommand final : public Command {
     if (d.verdict.ok()) std::printf("\nverdict: ok\n");
   }
 
-  static void PrintAsJson(const gguf::Description& d) {
+  static void PrintAsJson(const gguf::Description& d, const std::vector<std::string>& remarks) {
     boost::json::array metadata, tensors;
     for (const gguf::MetadataLine& line : d.metadata) {
       metadata.push_back(
@@ -215,6 +218,7 @@ class InspectCommand final : public Command {
                                   {"parameters", d.parameters},
                                   {"file_type", d.file_type},
                                   {"unread_bytes", d.unread_bytes},
+                                  {"remarks", boost::json::value_from(remarks)},
                                   {"metadata", std::move(metadata)},
                                   {"types", std::move(types)},
                                   {"tensors", std::move(tensors)}};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cli/exit_status.h"
+#include "cli/remarks.h"
 #include "kernels/kernels.h"
 #include "model/decoder.h"
 #include "model/decoder_checkpoint.h"
@@ -25,6 +26,7 @@ struct DecoderFacts {
   uint64_t parameters = 0;
   size_t bytes = 0;           // packed
   size_t kv_token_bytes = 0;  // of the cache, of one token
+  std::vector<std::string> remarks;
 };
 
 // Everything that loading looks at.
@@ -45,6 +47,7 @@ Result<DecoderFacts> CheckDecoder(const model::ModelFiles& files) {
   facts.type = checkpoint.TypeName();
   facts.type_text = TypeText(checkpoint);
   facts.digest = checkpoint.digest;
+  facts.remarks = std::move(checkpoint.remarks);
   facts.layers = config.layers;
   facts.width = config.width;
   facts.vocabulary = config.vocab_size;
@@ -85,12 +88,14 @@ int InspectDecoder(const model::ModelFiles& files, bool json) {
       body["packed_bytes"] = facts->bytes;
       if (!facts->packed_for.empty()) body["packed_for"] = facts->packed_for;
       body["kv_token_bytes"] = facts->kv_token_bytes;
+      body["remarks"] = boost::json::value_from(facts->remarks);
     }
     std::printf("%s\n", wire::PrintJson(body).c_str());
   } else if (facts.ok()) {
     std::printf("ok: %s, %llu parameters in %zu MiB as %s, %zu bytes of KV cache per token\n",
                 facts->architecture.c_str(), static_cast<unsigned long long>(facts->parameters),
                 facts->bytes >> 20, facts->type_text.c_str(), facts->kv_token_bytes);
+    PrintRemarks(facts->remarks);
     if (!facts->packed_for.empty())
       std::printf("packed for %s: a start reads the weights as they are\n",
                   facts->packed_for.c_str());

@@ -11,6 +11,7 @@
 #include "base/cpus.h"
 #include "base/quote.h"
 #include "cli/exit_status.h"
+#include "cli/remarks.h"
 #include "kernels/kernels.h"
 #include "model/encoder_checkpoint.h"
 #include "model/encoder_choice.h"
@@ -97,6 +98,7 @@ void PrintText(const Inspection& found) {
               found.choice.weights->bytes() >> 20, found.choice.ToString().c_str(),
               config.labels.empty() ? "vectors" : "scores",
               config.labels.empty() ? config.width : static_cast<int>(config.labels.size()));
+  PrintRemarks(found.checkpoint.remarks);
   for (const auto& [name, value] : Facts(found))
     std::printf("%-24s %s\n", name.c_str(), value.c_str());
   std::printf("\n");
@@ -124,6 +126,7 @@ boost::json::object ToJson(const Inspection& found) {
           {"dtype", model::EncoderDTypeName(found.choice.dtype())},
           {"cosine", found.choice.cosine ? boost::json::value(*found.choice.cosine)
                                          : boost::json::value(nullptr)},
+          {"remarks", boost::json::value_from(found.checkpoint.remarks)},
           {"facts", std::move(facts)},
           {"tensors", std::move(list)}};
 }

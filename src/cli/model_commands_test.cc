@@ -234,7 +234,8 @@ TEST_F(ModelCommandsTest, WhatWasChangedOrNotReadIsToldInALineEach) {
               HasSubstr("tutti: " + longer + ": 5000 bytes behind the last tensor are not read\n"));
   const Said inspected = Tutti({"inspect", longer});
   EXPECT_EQ(inspected.status, kExitOk);
-  EXPECT_THAT(inspected.out, HasSubstr("warning: 5000 bytes behind the last tensor"));
+  EXPECT_THAT(inspected.out,
+              HasSubstr("warning: 5000 bytes behind the last tensor are not read\n"));
   EXPECT_THAT(Tutti({"inspect", longer, "--json"}).out, HasSubstr("\"unread_bytes\":5000"));
 
   CheckpointSpec wide = Small();

@@ -83,7 +83,8 @@ Status CheckInput(const ServedModel& model, const api::EncodeRequest& request, s
 class InputReader {
  public:
   InputReader(const ServedModel& model, const api::EncodeRequest& request)
-      : tokenizer_(*model.tokenizer),
+      : model_(model),
+        tokenizer_(*model.tokenizer),
         limit_(std::min(model.encoder->max_tokens,
                         request.truncate_tokens.value_or(model.encoder->max_tokens))),
         // Whoever says how many tokens are to be read does not want the rest refused.
@@ -103,6 +104,7 @@ class InputReader {
   Status Read(const api::EncodeInput& input, size_t index) {
     ASSIGN_OR_RETURN(const tokenizer::EncoderInput read,
                      std::visit([&](const auto& kind) { return Tokens(kind, index); }, input));
+    RETURN_IF_ERROR(model_.CheckRows(read.ids, Param(index)));
     if (!cuts_ && read.ids.size() > static_cast<size_t>(limit_)) {
       return InvalidArgument("context_length_exceeded",
                              fmt::format("input {} has {} tokens, and the model reads at most {}",
@@ -146,6 +148,7 @@ class InputReader {
     return tokenizer::EncoderInput{{cut.begin(), cut.end()}, {}, ids.size()};
   }
 
+  const ServedModel& model_;
   const tokenizer::Tokenizer& tokenizer_;
   const int limit_;
   const bool cuts_;

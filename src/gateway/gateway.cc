@@ -190,6 +190,7 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   api::GenerateRequest& in = pending.request;
   ASSIGN_OR_RETURN(PreparedPrompt prompt, PreparePrompt(*pending.model, in.prompt, UnixSeconds(),
                                                         in.truncate_prompt_tokens));
+  RETURN_IF_ERROR(pending.model->CheckRows(prompt.tokens, PromptParam(in.prompt)));
   const int64_t prompt_tokens = static_cast<int64_t>(prompt.tokens.size());
   pending.usage.prompt_tokens = static_cast<int>(prompt_tokens);
   api::ReasoningTags tags;
@@ -225,6 +226,10 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
     out.prediction = pending.model->tokenizer->Encode(in.prediction, {.add_special = false});
     const auto most = static_cast<size_t>(pending.model->engine->max_model_len());
     if (out.prediction.size() > most) out.prediction.resize(most);
+    // A token without a row is never drawn: nothing behind it can come true.
+    const auto end = std::find_if(out.prediction.begin(), out.prediction.end(),
+                                  [&](TokenId id) { return id >= pending.model->info.vocab_size; });
+    out.prediction.erase(end, out.prediction.end());
   }
   out.stepwise = pending.stepwise;
   out.prepare = clock_.Now() - begin;

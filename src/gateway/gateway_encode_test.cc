@@ -144,6 +144,21 @@ TEST_F(EncodeTest, TextsThatAreTooLongAreRefusedByNameOrCutAsAsked) {
   EXPECT_THAT(cut->tokens, ElementsAre(3, 3)) << "special tokens are counted, and kept";
 }
 
+TEST_F(EncodeTest, ATokenWithoutARowIsRefusedInTextsAndPairs) {
+  model_->info.vocab_size = kC;
+  Serve();
+  EXPECT_TRUE(Run(Request({std::string("a b")})).ok());
+  const api::EncodeInput inputs[] = {std::string("a c"), api::TextPair{"a", "c"}};
+  const size_t batches = runner_.batches().size();
+  for (const api::EncodeInput& input : inputs) {
+    const Status refused = Run(Request({std::string("a"), input})).status();
+    EXPECT_EQ(refused.reason(), "token_out_of_range");
+    EXPECT_EQ(refused.param(), "input[1]");
+    EXPECT_THAT(refused.message(), HasSubstr("token 7 \"c\" has no row"));
+  }
+  EXPECT_EQ(runner_.batches().size(), batches) << "no forward";
+}
+
 TEST_F(EncodeTest, TokensOfAllInputsTogetherHaveABoundWhereOneIsAskedFor) {
   Serve();
   api::EncodeRequest request = Request({std::string("a b c"), std::vector<TokenId>{kA}});

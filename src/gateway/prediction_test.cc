@@ -19,9 +19,9 @@ struct Answered {
 };
 
 // A model that says letters, each a token.
-Answered AskLetters(const std::string& prediction, bool speculate) {
+Answered AskLetters(const std::string& prediction, bool speculate, int rows = 300) {
   engine::testing::FakeModelOptions fake;
-  fake.limits.vocab_size = 300;
+  fake.limits.vocab_size = rows;
   ManualClock clock;
   engine::testing::TimingRunner runner(fake, {}, &clock);
   const engine::testing::FakeTokenText text;
@@ -29,7 +29,7 @@ Answered AskLetters(const std::string& prediction, bool speculate) {
   options.scheduler.speculate = speculate;
   auto model = std::make_shared<ServedModel>();
   model->info.id = "letters";
-  model->info.vocab_size = 300;
+  model->info.vocab_size = rows;
   model->tokenizer = tokenizer::Tokenizer::Create(tokenizer::testing::ByteLevelSpec()).value();
   model->engine = std::make_shared<engine::Engine>(
       options, engine::EngineDependencies{.runner = &runner, .text = &text, .clock = &clock});
@@ -81,6 +81,14 @@ TEST(Prediction, OneThatSpellsAControlTokenIsTextAndWhereNothingIsProposedItIsNo
   const Answered off = AskLetters(plain.text, false);
   EXPECT_EQ(off.text, plain.text);
   EXPECT_EQ(off.usage.accepted_prediction_tokens + off.usage.rejected_prediction_tokens, 0);
+}
+
+TEST(Prediction, EndsBeforeATokenWithoutARow) {
+  const Answered plain = AskLetters("", true, 259);
+  const Answered right = AskLetters(plain.text.substr(0, 60) + "~~~" + plain.text, true, 259);
+  EXPECT_EQ(right.text, plain.text);
+  EXPECT_EQ(right.usage.accepted_prediction_tokens, 60);
+  EXPECT_EQ(right.usage.rejected_prediction_tokens, 0);
 }
 
 }  // namespace

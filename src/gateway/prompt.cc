@@ -48,6 +48,10 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::TokenPrompt&
 
 }  // namespace
 
+std::string PromptParam(const api::Prompt& prompt) {
+  return std::holds_alternative<api::ChatPrompt>(prompt) ? "messages" : "prompt";
+}
+
 Result<PreparedPrompt> PreparePrompt(const ServedModel& model, const api::Prompt& prompt,
                                      int64_t now_unix_s, std::optional<int> keep_last) {
   ASSIGN_OR_RETURN(
@@ -55,7 +59,7 @@ Result<PreparedPrompt> PreparePrompt(const ServedModel& model, const api::Prompt
       std::visit([&](const auto& kind) { return Prepare(model, kind, now_unix_s); }, prompt));
   if (prepared.tokens.empty()) {
     return InvalidArgument("empty_prompt", "the prompt holds no token")
-        .WithParam(std::holds_alternative<api::ChatPrompt>(prompt) ? "messages" : "prompt");
+        .WithParam(PromptParam(prompt));
   }
   if (keep_last.has_value() && prepared.tokens.size() > static_cast<size_t>(*keep_last)) {
     prepared.tokens.erase(prepared.tokens.begin(), prepared.tokens.end() - *keep_last);

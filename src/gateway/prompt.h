@@ -18,6 +18,9 @@ struct PreparedPrompt {
   std::string text;  // the rendered prompt, whole; empty for token prompts
 };
 
+// Where a request holds its prompt: "messages" or "prompt".
+std::string PromptParam(const api::Prompt& prompt);
+
 // Errors: empty_prompt, token_out_of_range, invalid_value (no chat template; the template refused
 // the chat), template_*. `now_unix_s` is the date a template may print. `keep_last`, from 1: at
 // most so many tokens, the last ones.

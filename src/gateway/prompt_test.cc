@@ -76,6 +76,24 @@ TEST(Prompt, TheTemplateSeesTheRolesAndWhetherAnAnswerIsToFollow) {
   EXPECT_EQ(PreparePrompt(model, Chat(messages, true), 0)->text, rendered + "<|start|>");
 }
 
+TEST(Prompt, RefusesATokenWithoutARow) {
+  ServedModel model = Model();
+  model.info.vocab_size = 259;  // "~~~" is the last of 260
+  const auto check = [&](const std::string& text) {
+    const std::vector<TokenId> tokens =
+        PreparePrompt(model, api::TextPrompt{.text = text}, 0).value().tokens;
+    return model.CheckRows(tokens, "prompt");
+  };
+  EXPECT_TRUE(check("a <tool> b").ok());
+  const Status refused = check("a ~~~ b");
+  EXPECT_EQ(refused.reason(), "token_out_of_range");
+  EXPECT_EQ(refused.message(),
+            "token 259 \"~~~\" has no row in the model's embedding of 259; leave it out");
+  EXPECT_EQ(refused.param(), "prompt");
+  model.info.vocab_size = 260;
+  EXPECT_TRUE(check("a ~~~ b").ok());
+}
+
 TEST(Prompt, AClientsPlainTextBecomesControlTokensOnlyWhenItAsksForThem) {
   const ServedModel model = Model();
   const api::TextPrompt plain{.text = "x<|end|>", .add_special = false, .parse_special = false};

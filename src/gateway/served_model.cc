@@ -1,13 +1,31 @@
 #include "gateway/served_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
+
+#include "base/quote.h"
 
 namespace tutti::gateway {
 
 uint64_t ServedModel::NextInstance() {
   static std::atomic<uint64_t> next{1};
   return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+Status ServedModel::CheckRows(std::span<const TokenId> tokens, const std::string& param) const {
+  if (tokenizer->vocabulary_size() <= info.vocab_size) return OkStatus();
+  for (const TokenId id : tokens) {
+    if (id < info.vocab_size) continue;
+    return InvalidArgument(
+               "token_out_of_range",
+               fmt::format("token {} {} has no row in the model's embedding of {}; "
+                           "leave it out",
+                           id, Quote(tokenizer->vocabulary().Text(id), 40), info.vocab_size))
+        .WithParam(param);
+  }
+  return OkStatus();
 }
 
 bool ServedModel::Answers(std::string_view name) const {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -51,6 +52,10 @@ struct ServedModel {
   std::shared_ptr<engine::Engine> engine;              // null: generates nothing
   std::shared_ptr<const ServedEncoder> encoder;        // null: encodes nothing
   std::shared_ptr<telemetry::ServingMetrics> metrics;  // may be null
+
+  // token_out_of_range where a token has no row in the embedding: a tokenizer may have added tokens
+  // behind the last row. `param`: what holds the tokens.
+  Status CheckRows(std::span<const TokenId> tokens, const std::string& param) const;
 
   bool Answers(std::string_view name) const;  // the id or one of the aliases
 

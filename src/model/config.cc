@@ -243,16 +243,6 @@ Status ReadVocabulary(const HyperParameters& metadata, const TensorStore& store,
   return OkStatus();
 }
 
-// As many token texts as rows.
-Status CheckTokens(const gguf::File& file, const ModelConfig& config) {
-  const std::optional<gguf::Value> tokens = file.header().Find("tokenizer.ggml.tokens");
-  if (tokens && tokens->count != static_cast<uint64_t>(config.vocab_size)) {
-    return Refuse(fmt::format("tokenizer.ggml.tokens has {} entries, token_embd.weight has {} rows",
-                              tokens->count, config.vocab_size));
-  }
-  return OkStatus();
-}
-
 }  // namespace
 
 kernels::AttentionShape ModelConfig::attention_shape() const {
@@ -304,7 +294,6 @@ Result<ModelConfig> ReadModelConfig(const gguf::File& file) {
   const GgufParameters keys(file.header(), architecture + ".");
   ASSIGN_OR_RETURN(ModelConfig config,
                    ReadModelConfig(*family, Form::kGguf, keys, *MakeTensorStore(file)));
-  RETURN_IF_ERROR(CheckTokens(file, config));
   ASSIGN_OR_RETURN(config.name, general.StringOr("name", ""));
   return config;
 }

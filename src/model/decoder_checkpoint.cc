@@ -18,6 +18,7 @@
 #include "model/encoder_config.h"
 #include "model/families/family.h"
 #include "model/folder_text.h"
+#include "model/remarks.h"
 #include "model/tokenizer_metadata.h"
 #include "safetensors/checkpoint.h"
 #include "tensor/dtype.h"
@@ -34,7 +35,7 @@ Result<DecoderCheckpoint> OverGguf(const gguf::File& file, std::unique_ptr<Tenso
   RETURN_IF_ERROR(tensors->Split(checkpoint.config));
   checkpoint.tensors = std::move(tensors);
   checkpoint.file_type = gguf::FileTypeName(file.header());
-  checkpoint.unread_bytes = file.header().unread_bytes();
+  RemarkUnread(file.header(), checkpoint.remarks);
   checkpoint.generation = GenerationDefaults::FromGguf(file.header(), checkpoint.remarks);
   return checkpoint;
 }
@@ -86,26 +87,15 @@ void AddEnds(const std::vector<int64_t>& named, tokenizer::TokenizerSpec& spec) 
   }
 }
 
-// A model may have rows for tokens that its tokenizer never gives, not the other way round.
-Status PadTokens(int vocab_size, tokenizer::TokenizerSpec& spec) {
-  const auto wanted = static_cast<size_t>(vocab_size);
-  if (spec.tokens.size() > wanted) {
-    return InvalidArgument(
-        "tokenizer_invalid",
-        fmt::format("the tokenizer has {} tokens, the model {}", spec.tokens.size(), vocab_size));
-  }
-  while (spec.tokens.size() < wanted) {
-    // As the public converters to GGUF call them.
-    spec.tokens.push_back(fmt::format("[PAD{}]", spec.tokens.size()));
-    spec.token_types.push_back(static_cast<int32_t>(tokenizer::TokenType::kUnused));
-    if (!spec.scores.empty()) spec.scores.push_back(0);
-  }
+Status FitTokens(DecoderCheckpoint& checkpoint) {
+  RETURN_IF_ERROR(
+      CheckRows(checkpoint.config.vocab_size, checkpoint.tokenizer, checkpoint.remarks));
+  PadTokens(checkpoint.config.vocab_size, checkpoint.tokenizer);
   return OkStatus();
 }
 
 Result<tokenizer::TokenizerSpec> ReadFolderTokenizer(const files::Folder& folder,
-                                                     const std::vector<int64_t>& ends,
-                                                     int vocab_size) {
+                                                     const std::vector<int64_t>& ends) {
   ASSIGN_OR_RETURN(const std::optional<std::string> text,
                    ReadIfThere(folder, "tokenizer.json", tokenizer::kMaxTokenizerJsonBytes));
   if (!text) return NoTokenizerJson(folder);
@@ -114,7 +104,6 @@ Result<tokenizer::TokenizerSpec> ReadFolderTokenizer(const files::Folder& folder
   ASSIGN_OR_RETURN(std::string chat, TextOrNothing(folder, "chat_template.jinja"));
   if (!chat.empty()) spec.chat_template = std::move(chat);
   AddEnds(ends, spec);
-  RETURN_IF_ERROR(PadTokens(vocab_size, spec));
   return spec;
 }
 
@@ -123,6 +112,7 @@ Result<tokenizer::TokenizerSpec> ReadFolderTokenizer(const files::Folder& folder
 Result<DecoderCheckpoint> DecoderCheckpoint::FromGguf(std::shared_ptr<const gguf::File> file) {
   ASSIGN_OR_RETURN(DecoderCheckpoint checkpoint, OverGguf(*file, MakeTensorStore(file)));
   ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadTokenizerSpec(file->header()));
+  RETURN_IF_ERROR(FitTokens(checkpoint));
   ASSIGN_OR_RETURN(checkpoint.digest, file->HeaderDigest());
   return checkpoint;
 }
@@ -161,8 +151,8 @@ Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
                    FromTransformers(config, MakeTensorStore(std::move(files))));
   checkpoint.digest = std::move(digest);
   ASSIGN_OR_RETURN(checkpoint.generation, ReadGeneration(folder, config, checkpoint.remarks));
-  ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadFolderTokenizer(folder, checkpoint.generation.ends,
-                                                             checkpoint.config.vocab_size));
+  ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadFolderTokenizer(folder, checkpoint.generation.ends));
+  RETURN_IF_ERROR(FitTokens(checkpoint));
   return checkpoint;
 }
 

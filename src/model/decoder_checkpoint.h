@@ -31,15 +31,13 @@ struct DecoderCheckpoint {
   // Of a packed checkpoint, where the weights come from; else nullptr. `tensors` is the table of
   // what they were made of, and cannot be read.
   std::shared_ptr<const packed::File> packed;
-  std::string file_type;      // of a GGUF that tells: as gguf::FileTypeName()
-  uint64_t unread_bytes = 0;  // of a GGUF: as gguf::Header's
+  std::string file_type;  // of a GGUF that tells: as gguf::FileTypeName()
   // How its makers sample from it, for requests that do not say. `ends` are in `tokenizer` too.
   GenerationDefaults generation;
   // What of the files is odd and changes no answer, a sentence without a full stop each.
   std::vector<std::string> remarks;
-  // Of a folder as many tokens as the model has; of a GGUF what it says (CheckVocabulary judges
-  // it). Empty where weights alone were asked for: of FromGguf(const gguf::File&) and
-  // FromTransformers.
+  // At least as many tokens as the embedding has rows; more where added ones have none. Empty where
+  // weights alone were asked for: of FromGguf(const gguf::File&) and FromTransformers.
   tokenizer::TokenizerSpec tokenizer;
 
   // Of a folder. `root` as in files::Folder. Errors: model_not_found, model_path, model_hparam,

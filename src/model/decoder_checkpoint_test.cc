@@ -62,18 +62,21 @@ class DecoderFolder {
   const std::string& path() const { return path_; }
 
   json::object config;
+  std::vector<std::pair<std::string, uint64_t>> added;  // special tokens beyond the usual
   std::string generation = R"({"eos_token_id":[2,0]})";
   float embedding = 0.5F;  // of every weight of the embedding
   bool sharded = true;
 
  private:
-  static std::string TokenizerJson() {
+  std::string TokenizerJson() const {
     json::object vocabulary;
     const auto tokens = gguf::testing::CheckpointTokens();
-    json::array added;
+    json::array specials;
+    for (const auto& [text, id] : added)
+      specials.push_back({{"id", id}, {"content", text}, {"special", true}});
     for (size_t id = 0; id < tokens.size(); ++id) {
       if (id < 3) {
-        added.push_back({{"id", id}, {"content", tokens[id]}, {"special", true}});
+        specials.push_back({{"id", id}, {"content", tokens[id]}, {"special", true}});
       } else {
         vocabulary[tokens[id]] = id;
       }
@@ -83,7 +86,7 @@ class DecoderFolder {
     const json::array steps = {{{"type", "Digits"}, {"individual_digits", true}},
                                {{"type", "ByteLevel"}, {"add_prefix_space", false}}};
     return json::serialize(
-        json::object{{"added_tokens", added},
+        json::object{{"added_tokens", specials},
                      {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", steps}}},
                      {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", merges}}}});
   }
@@ -216,6 +219,19 @@ TEST(DecoderCheckpointTest, ReadsDefaultsOfAGguf) {
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   EXPECT_EQ(checkpoint->generation.temperature, 0.3);
   EXPECT_THAT(checkpoint->remarks, ElementsAre(HasSubstr("general.sampling.min_p is 7")));
+}
+
+TEST(DecoderCheckpointTest, AnAddedTokenBehindTheRowsIsRemarked) {
+  DecoderFolder folder("rows");
+  for (uint64_t id = gguf::testing::CheckpointTokens().size(); id < DecoderFolder::kRows; ++id)
+    folder.added.emplace_back("<more" + std::to_string(id) + ">", id);
+  folder.added.emplace_back("<image>", DecoderFolder::kRows);
+  const auto checkpoint = folder.Open();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->tokenizer.tokens.size(), DecoderFolder::kRows + 1);
+  EXPECT_EQ(checkpoint->config.vocab_size, static_cast<int>(DecoderFolder::kRows));
+  EXPECT_THAT(checkpoint->remarks, ElementsAre(HasSubstr("1 added token from 320 \"<image>\"")));
+  EXPECT_TRUE(Weights::Load(*checkpoint, {}).ok());
 }
 
 // All bytes of a GGUF that is made of a folder.

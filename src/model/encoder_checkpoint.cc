@@ -9,6 +9,7 @@
 #include "files/folder.h"
 #include "model/encoder_gguf.h"
 #include "model/folder_text.h"
+#include "model/remarks.h"
 #include "model/tokenizer_metadata.h"
 #include "safetensors/checkpoint.h"
 #include "tokenizer/huggingface.h"
@@ -44,26 +45,21 @@ Result<EncoderFiles> ReadFiles(const files::Folder& folder) {
   return files;
 }
 
-Result<std::shared_ptr<const tokenizer::Tokenizer>> ReadTokenizer(const files::Folder& folder) {
+Result<tokenizer::TokenizerSpec> ReadTokenizer(const files::Folder& folder) {
   ASSIGN_OR_RETURN(const std::optional<std::string> text,
                    ReadIfThere(folder, "tokenizer.json", tokenizer::kMaxTokenizerJsonBytes));
   if (!text) return NoTokenizerJson(folder);
   std::string config;
   RETURN_IF_ERROR(ReadInto(folder, "tokenizer_config.json", config));
-  ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, tokenizer::SpecFromHuggingFace(*text, config));
-  return tokenizer::Tokenizer::Create(std::move(spec));
+  return tokenizer::SpecFromHuggingFace(*text, config);
 }
 
-// A model may have rows for tokens that its tokenizer never gives, not the other way round; and it
-// reads something beside the special tokens.
-Status CheckTokenizer(const EncoderCheckpoint& checkpoint) {
-  const tokenizer::Tokenizer& tokenizer = *checkpoint.tokenizer;
+// The model reads something beside the special tokens.
+Status MakeTokenizer(tokenizer::TokenizerSpec spec, EncoderCheckpoint& checkpoint) {
   const EncoderConfig& config = checkpoint.config;
-  if (tokenizer.vocabulary_size() > config.vocab_size) {
-    return InvalidArgument("tokenizer_invalid",
-                           fmt::format("the tokenizer has {} tokens, the model {}",
-                                       tokenizer.vocabulary_size(), config.vocab_size));
-  }
+  RETURN_IF_ERROR(CheckRows(config.vocab_size, spec, checkpoint.remarks));
+  ASSIGN_OR_RETURN(checkpoint.tokenizer, tokenizer::Tokenizer::Create(std::move(spec)));
+  const tokenizer::Tokenizer& tokenizer = *checkpoint.tokenizer;
   const int special = std::max(tokenizer.framing_tokens(), tokenizer.pair_framing_tokens());
   if (config.max_tokens <= special) {
     return InvalidArgument("model_hparam",
@@ -84,8 +80,8 @@ Result<EncoderCheckpoint> EncoderCheckpoint::Open(const std::string& path,
   ASSIGN_OR_RETURN(auto tensors, safetensors::Checkpoint::Open(folder));
   ASSIGN_OR_RETURN(checkpoint.digest, tensors->HeaderDigest());
   checkpoint.tensors = MakeTensorStore(std::move(tensors));
-  ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadTokenizer(folder));
-  RETURN_IF_ERROR(CheckTokenizer(checkpoint));
+  ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, ReadTokenizer(folder));
+  RETURN_IF_ERROR(MakeTokenizer(std::move(spec), checkpoint));
   return checkpoint;
 }
 
@@ -93,11 +89,10 @@ Result<EncoderCheckpoint> EncoderCheckpoint::FromGguf(std::shared_ptr<const gguf
   EncoderCheckpoint checkpoint;
   ASSIGN_OR_RETURN(checkpoint.config, ReadGgufEncoderConfig(*file));
   ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, ReadTokenizerSpec(file->header()));
-  ASSIGN_OR_RETURN(checkpoint.tokenizer, tokenizer::Tokenizer::Create(std::move(spec)));
+  RETURN_IF_ERROR(MakeTokenizer(std::move(spec), checkpoint));
   ASSIGN_OR_RETURN(checkpoint.digest, file->HeaderDigest());
-  checkpoint.unread_bytes = file->header().unread_bytes();
+  RemarkUnread(file->header(), checkpoint.remarks);
   checkpoint.tensors = MakeEncoderStore(std::move(file));
-  RETURN_IF_ERROR(CheckTokenizer(checkpoint));
   return checkpoint;
 }
 

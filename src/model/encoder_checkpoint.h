@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "gguf/file.h"
@@ -22,7 +23,8 @@ struct EncoderCheckpoint {
   std::unique_ptr<TensorStore> tensors;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   std::string digest;  // of the tensor files' headers, hex: names the model without reading it all
-  uint64_t unread_bytes = 0;  // of a GGUF: as gguf::Header's
+  // What of the files is odd and changes no answer, a sentence without a full stop each.
+  std::vector<std::string> remarks;
 
   // Reads config.json, modules.json and what it names, tokenizer.json, tokenizer_config.json and
   // the headers of model.safetensors or its shards. `root` as in files::Folder. Errors:

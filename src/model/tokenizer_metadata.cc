@@ -1,5 +1,7 @@
 #include "model/tokenizer_metadata.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <initializer_list>
 #include <optional>
@@ -7,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/quote.h"
 #include "gguf/metadata.h"
 #include "tokenizer/huggingface.h"
 
@@ -174,11 +177,42 @@ Result<tokenizer::TokenizerSpec> ReadTokenizerSpec(const gguf::Header& header) {
   return spec;
 }
 
-Status CheckVocabulary(const ModelConfig& config, const tokenizer::Tokenizer& tokenizer) {
-  if (config.vocab_size == tokenizer.vocabulary_size()) return OkStatus();
-  return InvalidArgument("tokenizer_invalid",
-                         "the tokenizer has " + std::to_string(tokenizer.vocabulary_size()) +
-                             " tokens and the model " + std::to_string(config.vocab_size));
+Status CheckRows(int rows, const tokenizer::TokenizerSpec& spec,
+                 std::vector<std::string>& remarks) {
+  const size_t size = spec.tokens.size(), first = static_cast<size_t>(rows);
+  if (size <= first) return OkStatus();
+  const auto ordinary = [](int32_t type) {
+    using tokenizer::TokenType;
+    return type == static_cast<int32_t>(TokenType::kNormal) ||
+           type == static_cast<int32_t>(TokenType::kByte);
+  };
+  for (size_t id = first; id < size; ++id) {
+    // A list of types of another length is the tokenizer's to refuse.
+    if (id < spec.token_types.size() && !ordinary(spec.token_types[id])) continue;
+    return InvalidArgument(
+        "tokenizer_invalid",
+        fmt::format("the tokenizer has {} tokens, the embedding {} rows: token {} {} has none",
+                    size, rows, id, Quote(spec.tokens[id], 40)));
+  }
+  const bool one = size == first + 1;
+  remarks.push_back(fmt::format(
+      "{} added token{} from {} {} on ha{} no row in the embedding: a prompt with {} is refused",
+      size - first, one ? "" : "s", rows, Quote(spec.tokens[first], 40), one ? "s" : "ve",
+      one ? "it" : "one"));
+  return OkStatus();
+}
+
+void PadTokens(int rows, tokenizer::TokenizerSpec& spec) {
+  const auto wanted = static_cast<size_t>(rows);
+  if (spec.tokens.size() >= wanted) return;
+  if (spec.token_types.empty())
+    spec.token_types.assign(spec.tokens.size(),
+                            static_cast<int32_t>(tokenizer::TokenType::kNormal));
+  while (spec.tokens.size() < wanted) {
+    spec.tokens.push_back(fmt::format("[PAD{}]", spec.tokens.size()));
+    spec.token_types.push_back(static_cast<int32_t>(tokenizer::TokenType::kUnused));
+    if (!spec.scores.empty()) spec.scores.push_back(0);
+  }
 }
 
 }  // namespace tutti::model

@@ -1,13 +1,14 @@
 // What a GGUF says about its tokenizer, as the plain TokenizerSpec that tokenizer::Tokenizer
-// validates.
+// validates; and whether the tokens of any file go with its model.
 //
 // Works for vocabulary-only files too. Pure; any thread.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "base/status.h"
 #include "gguf/header.h"
-#include "model/config.h"
-#include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_spec.h"
 
 namespace tutti::model {
@@ -16,7 +17,13 @@ namespace tutti::model {
 // judged here.
 Result<tokenizer::TokenizerSpec> ReadTokenizerSpec(const gguf::Header& header);
 
-// tokenizer_invalid unless model and tokenizer know the same number of tokens.
-Status CheckVocabulary(const ModelConfig& config, const tokenizer::Tokenizer& tokenizer);
+// Whether the tokens go with an embedding of `rows`. Added tokens (control, unknown, user-defined,
+// unused) may lie behind its rows: nothing draws them, whoever asks for one is refused, and a
+// remark tells of them. tokenizer_invalid where a token of ordinary text has no row: such a
+// tokenizer is another model's.
+Status CheckRows(int rows, const tokenizer::TokenizerSpec& spec, std::vector<std::string>& remarks);
+
+// Names the rows behind the last token, as unused tokens "[PAD320]" like the public converters.
+void PadTokens(int rows, tokenizer::TokenizerSpec& spec);
 
 }  // namespace tutti::model

@@ -4,6 +4,7 @@
 
 #include "gguf/file.h"
 #include "gguf/testing/checkpoint.h"
+#include "tokenizer/tokenizer.h"
 
 namespace tutti::model {
 namespace {
@@ -93,16 +94,48 @@ TEST(TokenizerMetadataTest, ReadsScoresAndFlags) {
   EXPECT_EQ(read->add_eos, true);
 }
 
-TEST(TokenizerMetadataTest, ModelAndTokenizerKnowTheSameNumberOfTokens) {
-  auto spec = Read(gguf::testing::MakeCheckpoint({}));
-  ASSERT_TRUE(spec.ok()) << spec.status();
-  const auto tokenizer = tokenizer::Tokenizer::Create(*std::move(spec));
-  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-  ModelConfig config;
-  config.vocab_size = (*tokenizer)->vocabulary_size();
-  EXPECT_TRUE(CheckVocabulary(config, **tokenizer).ok());
-  ++config.vocab_size;
-  EXPECT_EQ(CheckVocabulary(config, **tokenizer).reason(), "tokenizer_invalid");
+tokenizer::TokenizerSpec Tokens(std::vector<tokenizer::TokenType> types) {
+  tokenizer::TokenizerSpec spec;
+  for (const tokenizer::TokenType type : types) {
+    spec.tokens.push_back("t" + std::to_string(spec.tokens.size()));
+    spec.token_types.push_back(static_cast<int32_t>(type));
+  }
+  return spec;
+}
+
+TEST(TokenizerMetadataTest, TokensBehindTheRowsMustBeAddedOnes) {
+  using enum tokenizer::TokenType;
+  std::vector<std::string> remarks;
+  EXPECT_TRUE(CheckRows(2, Tokens({kNormal, kNormal}), remarks).ok());
+  EXPECT_TRUE(CheckRows(9, Tokens({kNormal, kNormal}), remarks).ok());
+  EXPECT_TRUE(remarks.empty());
+  EXPECT_TRUE(
+      CheckRows(1, Tokens({kNormal, kControl, kUserDefined, kUnused, kUnknown}), remarks).ok());
+  ASSERT_EQ(remarks.size(), 1U);
+  EXPECT_EQ(remarks[0],
+            "4 added tokens from 1 \"t1\" on have no row in the embedding: a prompt with one is "
+            "refused");
+  for (const tokenizer::TokenType type : {kNormal, kByte}) {
+    const Status refused = CheckRows(1, Tokens({kNormal, kControl, type}), remarks);
+    EXPECT_EQ(refused.reason(), "tokenizer_invalid");
+    EXPECT_EQ(refused.message(),
+              "the tokenizer has 3 tokens, the embedding 1 rows: token 2 \"t2\" has none");
+  }
+  tokenizer::TokenizerSpec untyped = Tokens({kNormal, kControl});
+  untyped.token_types.clear();
+  EXPECT_EQ(CheckRows(1, untyped, remarks).reason(), "tokenizer_invalid");
+}
+
+TEST(TokenizerMetadataTest, RowsWithoutATokenGetUnusedOnes) {
+  tokenizer::TokenizerSpec spec = Tokens({tokenizer::TokenType::kNormal});
+  spec.token_types.clear();
+  spec.scores = {1};
+  PadTokens(3, spec);
+  EXPECT_EQ(spec.tokens, (std::vector<std::string>{"t0", "[PAD1]", "[PAD2]"}));
+  EXPECT_EQ(spec.token_types, (std::vector<int32_t>{1, 5, 5}));
+  EXPECT_EQ(spec.scores.size(), 3U);
+  PadTokens(2, spec);
+  EXPECT_EQ(spec.tokens.size(), 3U);
 }
 
 TEST(TokenizerMetadataTest, NamesWhatIsMissingOrOfAnotherType) {

@@ -1,0 +1,15 @@
+// Remarks: what of a model's files is odd and changes no answer. A start, `run` and `inspect` show
+// them. Pure; any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gguf/header.h"
+
+namespace tutti::model {
+
+// Of bytes behind the last tensor.
+void RemarkUnread(const gguf::Header& header, std::vector<std::string>& remarks);
+
+}  // namespace tutti::model
