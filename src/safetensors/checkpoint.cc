@@ -25,19 +25,6 @@ Status InFile(Status status, const std::string& path) {
   return std::move(status).WithContext(Quote(path));
 }
 
-// No tensor of a file lies elsewhere by the index, or nowhere.
-Status CheckShard(const ShardIndex& index, uint32_t shard, const File& file) {
-  for (const TensorInfo& info : file.tensors()) {
-    const std::optional<uint32_t> named = index.Find(info.name);
-    if (named == shard) continue;
-    return InvalidArgument(
-        "st_index_path",
-        fmt::format("the file has tensor {}, which the index {}", Quote(info.name),
-                    named ? "places in " + Quote(index.shards[*named]) : "does not name"));
-  }
-  return OkStatus();
-}
-
 }  // namespace
 
 Result<std::shared_ptr<const Checkpoint>> Checkpoint::Open(const std::string& folder,
@@ -57,6 +44,8 @@ Result<std::shared_ptr<const Checkpoint>> Checkpoint::Open(const files::Folder& 
 
 std::shared_ptr<const Checkpoint> Checkpoint::Of(std::shared_ptr<const File> file) {
   std::shared_ptr<Checkpoint> checkpoint(new Checkpoint);
+  for (const TensorInfo& info : file->tensors())
+    checkpoint->tensors_.push_back({file.get(), &info});
   checkpoint->shards_.push_back({kSingle, std::move(file)});
   checkpoint->SortTensors();
   return checkpoint;
@@ -84,8 +73,12 @@ Result<std::shared_ptr<const Checkpoint>> Checkpoint::OpenIndexed(const files::F
     const std::string& path = index.shards[shard];
     Result<std::shared_ptr<const File>> file = OpenFile(folder, path);
     if (!file.ok()) return InFile(std::move(file).status(), path);
-    if (Status status = CheckShard(index, shard, **file); !status.ok()) {
-      return InFile(std::move(status), path);
+    for (const TensorInfo& info : (*file)->tensors()) {
+      if (index.Find(info.name) == shard) {
+        checkpoint->tensors_.push_back({file->get(), &info});
+      } else {
+        checkpoint->unnamed_.push_back(info.name);
+      }
     }
     checkpoint->shards_.push_back({path, *std::move(file)});
   }
@@ -102,11 +95,6 @@ Result<std::shared_ptr<const Checkpoint>> Checkpoint::OpenIndexed(const files::F
 }
 
 void Checkpoint::SortTensors() {
-  for (const Shard& shard : shards_) {
-    for (const TensorInfo& info : shard.file->tensors()) {
-      tensors_.push_back({shard.file.get(), &info});
-    }
-  }
   std::sort(tensors_.begin(), tensors_.end(),
             [](const Tensor& a, const Tensor& b) { return a.info->name < b.info->name; });
 }

@@ -1,8 +1,9 @@
 // Checkpoint: the weights of a model in a folder, in one safetensors file or in several.
 //
 // A folder has model.safetensors, or model.safetensors.index.json and the files it names; where
-// both lie, the single file is the model. All files are validated at opening, and index and files
-// must agree: each tensor lies where the index says, and nowhere else is one. Tensors are then read
+// both lie, the single file is the model. All files are validated at opening. The index says which
+// tensor is taken from which file: what it does not name is left out, what it names must be there.
+// Tensors are then read
 // through their File. Immutable; any thread; the files are closed with the last reference.
 #pragma once
 
@@ -43,6 +44,9 @@ class Checkpoint {
   std::span<const Shard> shards() const { return shards_; }     // by path
   std::span<const Tensor> tensors() const { return tensors_; }  // by name
   const Tensor* FindTensor(std::string_view name) const;        // O(log n); null when absent
+  // Names of tensors that lie in one of the files and that the index does not name, or places in
+  // another: they are no part of the checkpoint.
+  std::vector<std::string> unnamed() const { return unnamed_; }
 
   // Names the checkpoint without reading all of it: for a single file its HeaderDigest, for several
   // the SHA-256 of "path\0digest\n" of each.
@@ -58,6 +62,7 @@ class Checkpoint {
 
   std::vector<Shard> shards_;
   std::vector<Tensor> tensors_;
+  std::vector<std::string> unnamed_;
 };
 
 }  // namespace tutti::safetensors

@@ -208,15 +208,28 @@ TEST_F(Folder, IndexAndFilesAgree) {
   EXPECT_EQ(CodeOfIndex(IndexOf({{"a", one}, {"b", one}, {"c", two}, {"d", two}})),
             "model_tensor_missing");
   EXPECT_THAT(StatusOf().message(), HasSubstr("tensor \"d\" in \"deep/two.safetensors\""));
-  EXPECT_EQ(CodeOfIndex(IndexOf({{"a", one}, {"c", two}})), "st_index_path");
-  EXPECT_THAT(StatusOf().message(), HasSubstr("tensor \"b\", which the index does not name"));
-  EXPECT_EQ(CodeOfIndex(IndexOf({{"a", one}, {"b", two}, {"c", two}})), "st_index_path");
-  EXPECT_THAT(StatusOf().message(), HasSubstr("tensor \"b\", which the index places in"));
+  EXPECT_EQ(CodeOfIndex(IndexOf({{"a", one}, {"b", two}, {"c", two}})), "model_tensor_missing");
+  EXPECT_THAT(StatusOf().message(), HasSubstr("tensor \"b\" in \"deep/two.safetensors\""));
   EXPECT_EQ(CodeOfIndex(IndexOf({{"a", one}, {"b", one}})), "ok") << "a file nobody names";
-  // The same tensor in two files: one of them is not where the index says.
+}
+
+TEST_F(Folder, WhatTheIndexDoesNotNameIsLeftOut) {
+  PutShards();
+  PutIndex(IndexOf({{"a", "one.safetensors"}, {"c", "deep/two.safetensors"}}));
+  auto left = Checkpoint::Open(folder_.File("model"));
+  ASSERT_TRUE(left.ok()) << left.status();
+  EXPECT_EQ((*left)->FindTensor("b"), nullptr);
+  EXPECT_EQ((*left)->tensors().size(), 2U);
+  EXPECT_EQ((*left)->unnamed(), std::vector<std::string>{"b"});
+  // The same tensor in two files: the index says which one counts.
   Put("deep/two.safetensors", Writer().Floats("c", {1}, {3}).Floats("a", {1}, {7}));
   PutIndex(IndexOf(kPlaces));
-  EXPECT_EQ(CodeOf(), "st_index_path");
+  left = Checkpoint::Open(folder_.File("model"));
+  ASSERT_TRUE(left.ok()) << left.status();
+  const Checkpoint::Tensor* a = (*left)->FindTensor("a");
+  ASSERT_NE(a, nullptr);
+  EXPECT_NE(a->file->ReadFloats(*a->info)->front(), 7);
+  EXPECT_EQ((*left)->unnamed(), std::vector<std::string>{"a"});
 }
 
 TEST_F(Folder, AFaultOfAFileNamesTheFile) {
