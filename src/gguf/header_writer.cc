@@ -75,6 +75,11 @@ void HeaderWriter::Floats(std::string_view key, std::span<const float> values) {
   PutBytes(&pairs_, values.data(), values.size_bytes());
 }
 
+void HeaderWriter::Bools(std::string_view key, const std::vector<bool>& values) {
+  ArrayKey(key, ValueType::kBool, values.size());
+  for (const bool value : values) PutNumber(&pairs_, static_cast<uint8_t>(value));
+}
+
 void HeaderWriter::Int32s(std::string_view key, std::span<const int32_t> values) {
   ArrayKey(key, ValueType::kInt32, values.size());
   PutBytes(&pairs_, values.data(), values.size_bytes());

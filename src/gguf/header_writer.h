@@ -28,6 +28,7 @@ class HeaderWriter {
   void String(std::string_view key, std::string_view value);
   void Strings(std::string_view key, std::span<const std::string> values);
   void Floats(std::string_view key, std::span<const float> values);
+  void Bools(std::string_view key, const std::vector<bool>& values);
   void Int32s(std::string_view key, std::span<const int32_t> values);
 
   // Its `bytes` lie behind those of the tensor before, padded.

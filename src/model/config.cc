@@ -96,9 +96,53 @@ Status ReadYarn(Form form, const HyperParameters& metadata, ModelConfig& config)
   return OkStatus();
 }
 
-Status ReadRopeScaling(Form form, const HyperParameters& metadata, ModelConfig& config) {
+// Frequencies are divided by one list of factors in texts of up to the length that the model was
+// trained with, by another in longer ones. The first is used, and the context ends there: the cache
+// of a text that grows beyond would have to be computed anew.
+Status ReadLongRope(Form form, const HyperParameters& metadata, const TensorStore& store,
+                    ModelConfig& config) {
+  ASSIGN_OR_RETURN(const int64_t original, metadata.IntOr("rope.scaling.original_context_length",
+                                                          config.context_length, 2, kMaxContext));
+  const double stretch = static_cast<double>(config.context_length) / static_cast<double>(original);
+  ASSIGN_OR_RETURN(const double factor,
+                   metadata.FloatOr("rope.scaling.factor", std::max(stretch, 1.0), 1.0, 1e6));
+  const double magnitude =
+      factor > 1 ? std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(original))) : 1.0;
+  ASSIGN_OR_RETURN(config.rope_magnitude,
+                   metadata.FloatOr("rope.scaling.attn_factor", magnitude, 1e-3, 1e3));
+  if (form == Form::kTransformers) {
+    ASSIGN_OR_RETURN(config.rope_freq_factors, metadata.Floats("rope.scaling.short_factor"));
+  } else {
+    const StoredTensor* factors = store.Find("rope_factors_short.weight");
+    if (factors == nullptr)
+      return Refuse("the file does not have the tensor rope_factors_short.weight");
+    ASSIGN_OR_RETURN(config.rope_freq_factors, store.ReadFloats(*factors));
+    for (const float each : config.rope_freq_factors) {
+      if (each >= 1e-6f && each <= 1e6f) continue;
+      return Refuse(fmt::format("rope_factors_short.weight holds the factor {}", each));
+    }
+  }
+  if (config.rope_freq_factors.size() != static_cast<size_t>(config.rope_dims / 2)) {
+    return Refuse(fmt::format("longrope has {} factors, {} dimensions rotate",
+                              config.rope_freq_factors.size(), config.rope_dims));
+  }
+  config.rope_long = true;
+  config.context_length = std::min(config.context_length, static_cast<int>(original));
+  return OkStatus();
+}
+
+Status ReadRopeScaling(const Family& family, Form form, const HyperParameters& metadata,
+                       const TensorStore& store, ModelConfig& config) {
   constexpr double kMaxFactor = 1e6;
-  ASSIGN_OR_RETURN(const std::string type, metadata.StringOr("rope.scaling.type", "none"));
+  ASSIGN_OR_RETURN(std::string type, metadata.StringOr("rope.scaling.type", "none"));
+  const bool folder = form == Form::kTransformers;
+  // What transformers makes of other names in Phi's folders.
+  if (folder && family.rope_long && (type == "su" || type == "yarn")) type = "longrope";
+  if (family.rope_long &&
+      (type == "longrope" || (!folder && store.Find("rope_factors_short.weight") != nullptr)))
+    return ReadLongRope(form, metadata, store, config);
+  // Within the context, which nothing here exceeds, it changes nothing.
+  if (folder && type == "dynamic") type = "none";
   if (type == "none" || type == "default") {
     ASSIGN_OR_RETURN(config.rope_linear_factor,
                      metadata.FloatOr("rope.scale_linear", 1.0, 1e-3, kMaxFactor));
@@ -111,8 +155,10 @@ Status ReadRopeScaling(Form form, const HyperParameters& metadata, ModelConfig& 
                      metadata.FloatOr("rope.scaling.low_freq_factor", 1.0, 1e-3, kMaxFactor));
     ASSIGN_OR_RETURN(const double high,
                      metadata.FloatOr("rope.scaling.high_freq_factor", 4.0, 1e-3, kMaxFactor));
-    ASSIGN_OR_RETURN(const int64_t original,
-                     metadata.IntOr("rope.scaling.original_context_length", 8192, 1, kMaxContext));
+    ASSIGN_OR_RETURN(
+        const int64_t original,
+        metadata.IntOr("rope.scaling.original_context_length",
+                       form == Form::kGguf ? 8192 : config.context_length, 1, kMaxContext));
     if (high <= low) {
       return Refuse(fmt::format("{} {} is not above {} {}",
                                 metadata.Spelled("rope.scaling.high_freq_factor"), high,
@@ -154,9 +200,13 @@ Status ReadRopeTensor(const TensorStore& store, ModelConfig& config) {
 }
 
 Status ReadRope(const Family& family, Form form, const HyperParameters& metadata,
-                ModelConfig& config) {
+                const TensorStore& store, ModelConfig& config) {
   // A folder says which part of a head rotates, a GGUF how many of its dimensions.
   ASSIGN_OR_RETURN(const double part, metadata.FloatOr("rope.partial", 1.0, 0.0, 1.0));
+  if (part != 1.0 && !family.rope_partial) {
+    return Refuse(fmt::format("{} of {} is not supported in {}", metadata.Spelled("rope.partial"),
+                              part, family.model_type));
+  }
   const int rotating = static_cast<int>(config.head_dim * part);
   ASSIGN_OR_RETURN(const int64_t dims,
                    metadata.IntOr("rope.dimension_count", rotating, 0, config.head_dim));
@@ -169,7 +219,7 @@ Status ReadRope(const Family& family, Form form, const HyperParameters& metadata
                      : form == Form::kGguf ? family.gguf_rope
                                            : kernels::RopeMode::kHalf;
   ASSIGN_OR_RETURN(config.rope_freq_base, metadata.FloatOr("rope.freq_base", 10000.0, 1.0, 1e12));
-  return ReadRopeScaling(form, metadata, config);
+  return ReadRopeScaling(family, form, metadata, store, config);
 }
 
 // Features that other families add: computing without them would give another model's answers.
@@ -213,8 +263,7 @@ Status RefuseWindow(const Family& family, const HyperParameters& metadata,
   constexpr std::string_view kKey = "attention.sliding_window";
   const bool understood =
       std::find(family.keys.begin(), family.keys.end(), kKey) != family.keys.end();
-  // Folders of Qwen name one that is off (families/qwen.cc).
-  if (understood || !metadata.Has(kKey) || metadata.Has("use_sliding_window")) return OkStatus();
+  if (understood || !metadata.Has(kKey)) return OkStatus();
   ASSIGN_OR_RETURN(const int64_t window, metadata.IntOr(kKey, 0, 0, kMaxContext));
   if (window == 0 || window >= config.context_length) return OkStatus();
   return Refuse(fmt::format("sliding-window attention ({} tokens) is not supported in {}", window,
@@ -265,7 +314,7 @@ Result<ModelConfig> ReadModelConfig(const Family& family, Form form, const Hyper
   RETURN_IF_ERROR(RefuseUnsupported(family, keys));
   RETURN_IF_ERROR(ReadShape(keys, config));
   RETURN_IF_ERROR(RefuseWindow(family, keys, config));
-  RETURN_IF_ERROR(ReadRope(family, form, keys, config));
+  RETURN_IF_ERROR(ReadRope(family, form, keys, store, config));
   RETURN_IF_ERROR(family.describe({form, keys, store}, config));
   if (config.feed_forward % 32 != 0) {
     return Refuse(fmt::format("experts of {} are not a multiple of 32, as the kernels need",

@@ -70,6 +70,7 @@ struct ModelConfig {
   std::vector<float> rope_freq_factors;  // rope_dims/2 divisors of the frequencies, or empty
   double rope_magnitude = 1.0;           // cosine and sine are multiplied by it (YaRN)
   bool rope_yarn = false;                // the factors are YaRN's, which files tell by keys alone
+  bool rope_long = false;  // the factors are longrope's for short texts: the context ends with them
 
   // Traits: llama's as they stand here.
   bool qkv_bias = false;     // queries, keys and values have biases

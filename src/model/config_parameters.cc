@@ -34,12 +34,20 @@ constexpr Alias kAliases[] = {
     {"expert_used_count", "num_experts_per_tok"},
     {"expert_feed_forward_length", "moe_intermediate_size"},
     {"expert_weights_norm", "norm_topk_prob"},
+    {"attention.sliding_window_pattern", "layer_types"},
+    {"rope.partial", "rope_scaling.partial_rotary_factor"},
+    {"rope.partial", "rope_parameters.partial_rotary_factor"},
+    {"rope.partial", "rope_parameters.full_attention.partial_rotary_factor"},
     {"rope.partial", "partial_rotary_factor"},
-    {"rope.freq_base", "rope_theta"},
+    {"rope.freq_base", "rope_scaling.rope_theta"},
     {"rope.freq_base", "rope_parameters.rope_theta"},
     {"rope.freq_base", "rope_parameters.full_attention.rope_theta"},
-    {"rope.freq_base_swa", "rope_local_base_freq"},
+    {"rope.freq_base", "rope_theta"},
     {"rope.freq_base_swa", "rope_parameters.sliding_attention.rope_theta"},
+    {"rope.freq_base_swa", "rope_local_base_freq"},
+    {"rope.scaling_swa", "rope_parameters.sliding_attention.rope_type"},
+    {"sliding_window_pattern", "sliding_window_pattern"},
+    {"sliding_window_pattern", "_sliding_window_pattern"},
     {"rope.scaling.type", "rope_scaling.rope_type"},
     {"rope.scaling.type", "rope_scaling.type"},
     {"rope.scaling.type", "rope_parameters.rope_type"},
@@ -49,18 +57,30 @@ constexpr Alias kAliases[] = {
     {"rope.scaling.factor", "rope_parameters.full_attention.factor"},
     {"rope.scaling.low_freq_factor", "rope_scaling.low_freq_factor"},
     {"rope.scaling.low_freq_factor", "rope_parameters.low_freq_factor"},
+    {"rope.scaling.low_freq_factor", "rope_parameters.full_attention.low_freq_factor"},
     {"rope.scaling.high_freq_factor", "rope_scaling.high_freq_factor"},
     {"rope.scaling.high_freq_factor", "rope_parameters.high_freq_factor"},
+    {"rope.scaling.high_freq_factor", "rope_parameters.full_attention.high_freq_factor"},
+    // Where it stands outside as well, as in Phi's files, that one counts.
+    {"rope.scaling.original_context_length", "original_max_position_embeddings"},
     {"rope.scaling.original_context_length", "rope_scaling.original_max_position_embeddings"},
     {"rope.scaling.original_context_length", "rope_parameters.original_max_position_embeddings"},
+    {"rope.scaling.original_context_length",
+     "rope_parameters.full_attention.original_max_position_embeddings"},
     {"rope.scaling.attn_factor", "rope_scaling.attention_factor"},
     {"rope.scaling.attn_factor", "rope_parameters.attention_factor"},
+    {"rope.scaling.attn_factor", "rope_parameters.full_attention.attention_factor"},
     {"rope.scaling.mscale", "rope_scaling.mscale"},
     {"rope.scaling.mscale", "rope_parameters.mscale"},
+    {"rope.scaling.mscale", "rope_parameters.full_attention.mscale"},
     {"rope.scaling.yarn_beta_fast", "rope_scaling.beta_fast"},
     {"rope.scaling.yarn_beta_fast", "rope_parameters.beta_fast"},
+    {"rope.scaling.yarn_beta_fast", "rope_parameters.full_attention.beta_fast"},
     {"rope.scaling.yarn_beta_slow", "rope_scaling.beta_slow"},
     {"rope.scaling.yarn_beta_slow", "rope_parameters.beta_slow"},
+    {"rope.scaling.yarn_beta_slow", "rope_parameters.full_attention.beta_slow"},
+    {"rope.scaling.short_factor", "rope_scaling.short_factor"},
+    {"rope.scaling.short_factor", "rope_parameters.short_factor"},
 };
 
 // What stands at `path` ("rope_scaling.factor"); nullptr where nothing is there, or null.
@@ -141,6 +161,51 @@ Result<bool> ConfigParameters::Bool(std::string_view name) const {
   const bool* flag = found.value->if_bool();
   if (flag == nullptr) return file_.Refuse(found.spelled, "must be true or false");
   return *flag;
+}
+
+Result<std::vector<bool>> ConfigParameters::Windowed(std::string_view name, int layers) const {
+  const Found found = Find(name);
+  if (found.value == nullptr) return file_.Refuse(found.spelled, "is missing");
+  const boost::json::array* kinds = found.value->if_array();
+  const auto wanted = static_cast<size_t>(layers);
+  if (kinds == nullptr || kinds->size() < wanted) {
+    return file_.Refuse(found.spelled,
+                        fmt::format("must be a list of {} kinds, one for each layer", layers));
+  }
+  std::vector<bool> windowed(wanted);
+  for (size_t i = 0; i < wanted; ++i) {
+    const boost::json::value& kind = (*kinds)[i];
+    windowed[i] = kind == "sliding_attention";
+    if (windowed[i] || kind == "full_attention") continue;
+    return file_.Refuse(
+        found.spelled,
+        fmt::format("names {} for layer {}, which is not supported (full_attention and "
+                    "sliding_attention are)",
+                    Shown(kind), i));
+  }
+  return windowed;
+}
+
+bool ConfigParameters::HasItems(std::string_view name) const {
+  const boost::json::value* value = Find(name).value;
+  return value != nullptr && value->is_array() && !value->get_array().empty();
+}
+
+Result<std::vector<float>> ConfigParameters::Floats(std::string_view name) const {
+  const Found found = Find(name);
+  if (found.value == nullptr) return file_.Refuse(found.spelled, "is missing");
+  const boost::json::array* list = found.value->if_array();
+  std::vector<float> numbers;
+  for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
+    boost::system::error_code error;
+    const boost::json::value& item = (*list)[i];
+    const double number = item.is_number() ? item.to_number<double>(error) : 0;
+    if (error || !(number >= 1e-6 && number <= 1e6)) break;
+    numbers.push_back(static_cast<float>(number));
+  }
+  if (list == nullptr || numbers.size() != list->size())
+    return file_.Refuse(found.spelled, "must be a list of numbers from 1e-06 to 1e+06");
+  return numbers;
 }
 
 }  // namespace tutti::model

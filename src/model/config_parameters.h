@@ -27,6 +27,9 @@ class ConfigParameters final : public HyperParameters {
   Result<double> Float(std::string_view name, double low, double high) const override;
   Result<std::string> Text(std::string_view name) const override;
   Result<bool> Bool(std::string_view name) const override;
+  Result<std::vector<bool>> Windowed(std::string_view name, int layers) const override;
+  bool HasItems(std::string_view name) const override;
+  Result<std::vector<float>> Floats(std::string_view name) const override;
 
  private:
   struct Found {

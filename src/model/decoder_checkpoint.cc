@@ -19,6 +19,7 @@
 #include "model/families/family.h"
 #include "model/folder_text.h"
 #include "model/remarks.h"
+#include "model/text_config.h"
 #include "model/tokenizer_metadata.h"
 #include "safetensors/checkpoint.h"
 #include "tensor/dtype.h"
@@ -27,11 +28,22 @@
 namespace tutti::model {
 namespace {
 
+// Of what is served otherwise than a reader of the file might expect.
+void RemarkConfig(const ModelConfig& config, std::vector<std::string>& remarks) {
+  if (!config.rope_long) return;
+  remarks.push_back(
+      fmt::format("longrope: the context ends at {} tokens, where its factors for "
+                  "longer texts would begin",
+                  config.context_length));
+}
+
 Result<DecoderCheckpoint> OverGguf(const gguf::File& file, std::unique_ptr<TensorStore> store) {
   DecoderCheckpoint checkpoint;
   ASSIGN_OR_RETURN(checkpoint.config, ReadModelConfig(file));
   const Family* family = FamilyOfArchitecture(checkpoint.config.architecture);
   auto tensors = std::make_shared<DecoderTensors>(std::move(store), *family, Form::kGguf);
+  RemarkConfig(checkpoint.config, checkpoint.remarks);
+  tensors->DropUnneeded(checkpoint.config, checkpoint.remarks);
   RETURN_IF_ERROR(tensors->Split(checkpoint.config));
   checkpoint.tensors = std::move(tensors);
   checkpoint.file_type = gguf::FileTypeName(file.header());
@@ -147,8 +159,10 @@ Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
   const std::string& config = *read;
   ASSIGN_OR_RETURN(auto files, safetensors::Checkpoint::Open(folder));
   ASSIGN_OR_RETURN(std::string digest, files->HeaderDigest());
+  std::vector<std::string> unnamed = files->unnamed();
   ASSIGN_OR_RETURN(DecoderCheckpoint checkpoint,
                    FromTransformers(config, MakeTensorStore(std::move(files))));
+  RemarkUnnamed(std::move(unnamed), checkpoint.remarks);
   checkpoint.digest = std::move(digest);
   ASSIGN_OR_RETURN(checkpoint.generation, ReadGeneration(folder, config, checkpoint.remarks));
   ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadFolderTokenizer(folder, checkpoint.generation.ends));
@@ -197,23 +211,21 @@ Result<DecoderCheckpoint> DecoderCheckpoint::FromGguf(const gguf::File& file) {
 Result<DecoderCheckpoint> DecoderCheckpoint::FromTransformers(std::string_view config_json,
                                                               std::unique_ptr<TensorStore> store) {
   ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(config_json, "config.json"));
-  ASSIGN_OR_RETURN(const std::string type, file.StringOr("model_type", ""));
-  const Family* family = FamilyOfModelType(type);
-  if (family == nullptr) {
-    return file.Refuse("model_type", fmt::format("is {}, which is not supported ({} are)",
-                                                 Quote(type), KnownModelTypes()));
-  }
-  if (file.Has("quantization_config"))
-    return file.Refuse("quantization_config", "is not supported: the tensors must be floats");
-  const ConfigParameters keys(file);
-  RETURN_IF_ERROR(keys.CheckNesting());
-  auto tensors = std::make_shared<DecoderTensors>(std::move(store), *family, Form::kTransformers);
   DecoderCheckpoint checkpoint;
+  ASSIGN_OR_RETURN(const TextConfig text, TextConfig::Read(file, checkpoint.remarks));
+  if (text.keys.Has("quantization_config"))
+    return text.keys.Refuse("quantization_config", "is not supported: the tensors must be floats");
+  const ConfigParameters keys(text.keys);
+  RETURN_IF_ERROR(keys.CheckNesting());
+  auto tensors =
+      std::make_shared<DecoderTensors>(std::move(store), *text.family, Form::kTransformers);
   ASSIGN_OR_RETURN(checkpoint.config,
-                   ReadModelConfig(*family, Form::kTransformers, keys, *tensors));
+                   ReadModelConfig(*text.family, Form::kTransformers, keys, *tensors));
+  RemarkConfig(checkpoint.config, checkpoint.remarks);
+  tensors->DropUnneeded(checkpoint.config, checkpoint.remarks);
   RETURN_IF_ERROR(tensors->Split(checkpoint.config));
   checkpoint.tensors = std::move(tensors);
-  checkpoint.config_json = config_json;
+  checkpoint.config_json = boost::json::serialize(text.keys.members());
   return checkpoint;
 }
 

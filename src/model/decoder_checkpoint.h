@@ -27,7 +27,8 @@ struct DecoderCheckpoint {
   ModelConfig config;
   std::shared_ptr<const TensorStore> tensors;  // under GGUF's names, one matrix each
   std::string digest;  // of the tensor files' headers, hex: names the model without reading it all
-  std::string config_json;  // config.json of a folder
+  // Of a folder: config.json, or the part of it that the text is described by (text_config.h).
+  std::string config_json;
   // Of a packed checkpoint, where the weights come from; else nullptr. `tensors` is the table of
   // what they were made of, and cannot be read.
   std::shared_ptr<const packed::File> packed;

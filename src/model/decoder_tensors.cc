@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <optional>
 #include <utility>
+
+#include "model/remarks.h"
 
 namespace tutti::model {
 namespace {
@@ -62,14 +66,128 @@ std::string GgufName(const Family& family, std::string_view name) {
   return renamed ? layer + *renamed : std::string(name);
 }
 
+std::string TextPrefix(const TensorStore& store) {
+  // Before others where a model has several parts with layers.
+  constexpr std::string_view kKnown[] = {
+      "model.",           "", "language_model.model.", "model.language_model.", "text_model.",
+      "model.text_model."};
+  const auto is_text = [&](std::string_view prefix) {
+    const std::string begin(prefix);
+    return store.Find(begin + "embed_tokens.weight") != nullptr &&
+           store.Find(begin + "norm.weight") != nullptr;
+  };
+  for (const std::string_view prefix : kKnown)
+    if (is_text(prefix)) return std::string(prefix);
+  constexpr std::string_view kEmbedding = "embed_tokens.weight";
+  for (const StoredTensor& tensor : store.tensors()) {
+    if (!tensor.name.ends_with("." + std::string(kEmbedding))) continue;
+    const std::string prefix = tensor.name.substr(0, tensor.name.size() - kEmbedding.size());
+    if (is_text(prefix)) return prefix;
+  }
+  return std::string(kKnown[0]);
+}
+
+namespace {
+
+// The name under which the common tables know a tensor; nothing for one outside of the text.
+std::optional<std::string> CommonName(std::string_view name, std::string_view prefix) {
+  constexpr std::string_view kModel = "model.", kHead = "lm_head.";
+  if (prefix.empty()) {
+    if (name.starts_with(kHead)) return std::string(name);
+    return std::string(kModel).append(name);
+  }
+  if (name.starts_with(prefix)) return std::string(kModel).append(name.substr(prefix.size()));
+  if (name.starts_with(kHead)) return std::string(name);
+  // "language_model.lm_head.weight".
+  const std::string_view outer = prefix.substr(0, prefix.find('.') + 1);
+  if (name.starts_with(outer) && name.substr(outer.size()).starts_with(kHead))
+    return std::string(name.substr(outer.size()));
+  return std::nullopt;
+}
+
+template <typename Names>
+bool BeginsWithAny(std::string_view name, const Names& names) {
+  return std::any_of(std::begin(names), std::end(names),
+                     [&](std::string_view begin) { return name.starts_with(begin); });
+}
+
+// Of other inputs, of training, of guessing several tokens.
+constexpr std::string_view kOtherParts[] = {
+    "audio_",  "embed_audio.", "embed_vision.", "image_newline", "mm_projector.",
+    "mtp.",    "multi_modal_", "multimodal_",   "rotary_emb.",   "score.",
+    "v_head.", "value_head.",  "vision_",       "visual.",       "classifier."};
+constexpr std::string_view kOtherGgufParts[] = {"a.", "cls.", "mm.", "mtp.", "v."};
+// Tables that files of old versions hold: they are computed here.
+constexpr std::string_view kTables[] = {".rotary_emb.inv_freq", ".rotary_emb.cos_cached",
+                                        ".rotary_emb.sin_cached", ".self_attn.masked_bias",
+                                        ".attn_rot_embd.weight"};
+
+std::optional<int> LayerOf(std::string_view name, std::string_view begin) {
+  if (!name.starts_with(begin)) return std::nullopt;
+  int layer = 0;
+  const char* const end = name.data() + name.size();
+  const auto [at, error] = std::from_chars(name.data() + begin.size(), end, layer);
+  if (error != std::errc() || at == end || *at != '.') return std::nullopt;
+  return layer;
+}
+
+}  // namespace
+
+bool DecoderTensors::IsNeeded(const StoredTensor& tensor, int layers) const {
+  const std::string& name = tensor.name;
+  if (std::any_of(std::begin(kTables), std::end(kTables),
+                  [&](std::string_view end) { return name.ends_with(end); }))
+    return false;
+  // A GGUF with more layers than it says is damaged; folders of some families hold a further one
+  // for guessing several tokens.
+  if (form_ == Form::kGguf)
+    return !BeginsWithAny(name, kOtherGgufParts) && name.find(".nextn.") == std::string::npos;
+  if (const auto layer = LayerOf(name, "blk.")) return *layer < layers;
+  // A name that was translated is of the text.
+  if (!tensor.in_file.empty()) return true;
+  const auto common = CommonName(name, prefix_);
+  if (!common) return false;
+  if (const auto layer = LayerOf(*common, "model.layers.")) return *layer < layers;
+  constexpr std::string_view kModel = "model.";
+  return !common->starts_with(kModel) ||
+         !BeginsWithAny(std::string_view(*common).substr(kModel.size()), kOtherParts);
+}
+
+void DecoderTensors::DropUnneeded(const ModelConfig& config, std::vector<std::string>& remarks) {
+  std::vector<StoredTensor> kept;
+  std::vector<Place> places;
+  std::vector<std::string> dropped;
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    // Many files repeat the embedding as the head; the factors of longrope are in `config`.
+    if (config.tied_head && tensors_[i].name == "output.weight") continue;
+    if (config.rope_long && tensors_[i].name.starts_with("rope_factors_")) continue;
+    if (!IsNeeded(tensors_[i], config.layers)) {
+      const StoredTensor& tensor = tensors_[i];
+      dropped.push_back(tensor.in_file.empty() ? tensor.name : tensor.in_file);
+      continue;
+    }
+    kept.push_back(std::move(tensors_[i]));
+    places.push_back(places_[i]);
+  }
+  tensors_ = std::move(kept);
+  places_ = std::move(places);
+  Index();
+  RemarkUnneeded(std::move(dropped), remarks);
+}
+
 DecoderTensors::DecoderTensors(std::unique_ptr<TensorStore> files, const Family& family, Form form)
     : files_(std::move(files)), family_(family), form_(form) {
+  if (form == Form::kTransformers) prefix_ = TextPrefix(*files_);
   for (const StoredTensor& tensor : files_->tensors()) {
     places_.push_back({tensor.index, 0});
     tensors_.push_back(tensor);
     if (form != Form::kTransformers) continue;
-    tensors_.back().name = GgufName(family, tensor.name);
-    if (tensors_.back().name != tensor.name) tensors_.back().in_file = tensor.name;
+    const auto common = CommonName(tensor.name, prefix_);
+    if (!common) continue;
+    std::string name = GgufName(family, *common);
+    if (name == *common) continue;  // not known: it keeps its own
+    tensors_.back().name = std::move(name);
+    tensors_.back().in_file = tensor.name;
   }
   Index();
 }

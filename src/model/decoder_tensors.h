@@ -23,6 +23,11 @@ class DecoderTensors final : public TensorStore {
  public:
   DecoderTensors(std::unique_ptr<TensorStore> files, const Family& family, Form form);
 
+  // Leaves out what no answer depends on, with one remark: layers behind the last, heads for
+  // training, parts for pictures, tables that are computed here. What is left and not known is
+  // refused by the loader. Before Split.
+  void DropUnneeded(const ModelConfig& config, std::vector<std::string>& remarks);
+
   // Takes joined tensors apart as the shape of the model says. Once, before the first read of one.
   // Errors: the store's shape code.
   Status Split(const ModelConfig& config);
@@ -41,10 +46,12 @@ class DecoderTensors final : public TensorStore {
   };
   Status Replace(const std::string& name, const std::vector<Part>& parts);
   void Index();
+  bool IsNeeded(const StoredTensor& tensor, int layers) const;
 
   const std::unique_ptr<TensorStore> files_;
   const Family& family_;
   const Form form_;
+  std::string prefix_ = "model.";  // of a folder: before the names of the text's tensors
   std::vector<StoredTensor> tensors_;
   struct Place {
     size_t tensor;    // of files_
@@ -53,6 +60,10 @@ class DecoderTensors final : public TensorStore {
   std::vector<Place> places_;  // of tensors_
   std::map<std::string_view, size_t> by_name_;
 };
+
+// "model." for a folder whose tensors are called as most are; others have none, or those of a part:
+// "language_model.model.", "model.language_model.".
+std::string TextPrefix(const TensorStore& store);
 
 // "blk.2.ffn_gate.5.weight" for "model.layers.2.mlp.experts.5.gate_proj.weight".
 std::string GgufName(const Family& family, std::string_view name);

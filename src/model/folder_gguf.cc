@@ -75,7 +75,7 @@ std::optional<std::pair<int, std::string_view>> InLayer(std::string_view name) {
 // The order of tensors in the file, however the folder has them.
 std::tuple<int, int, std::string_view> PlaceInFile(std::string_view name) {
   if (const auto in = InLayer(name)) return {1, in->first, in->second};
-  return {name == "token_embd.weight" || name == "rope_freqs.weight" ? 0 : 2, 0, name};
+  return {name == "token_embd.weight" || name.starts_with("rope_f") ? 0 : 2, 0, name};
 }
 
 // What is one tensor in a GGUF of the architecture: its name, and which part this one is.
@@ -168,7 +168,7 @@ class Layout {
     if (config.rope_freq_factors.empty() || config.rope_yarn) return;
     if (checkpoint_.tensors->Find("rope_freqs.weight") != nullptr) return;
     WholeTensor factors;
-    factors.name = "rope_freqs.weight";
+    factors.name = config.rope_long ? "rope_factors_short.weight" : "rope_freqs.weight";
     factors.values = config.rope_freq_factors;
     factors.shape = {static_cast<int64_t>(factors.values.size())};
     factors.bytes = factors.values.size() * sizeof(float);
@@ -243,7 +243,22 @@ class KeyWriter {
       RETURN_IF_ERROR(CopyFloat(key));
     }
     RETURN_IF_ERROR(CopyFloat("query_pre_attn_scalar"));
-    return CopyInt("sliding_window_pattern");
+    PutWindowedLayers();
+    return OkStatus();
+  }
+
+  // Where they are not those that readers of the architecture assume.
+  void PutWindowedLayers() {
+    if (config_.window == 0) return;
+    const bool gemma2 = config_.architecture == "gemma2";
+    const int every = gemma2 ? 2 : config_.architecture == "gemma3" ? 6 : 0;
+    std::vector<bool> windowed, assumed;
+    for (int i = 0; i < config_.layers; ++i) {
+      windowed.push_back(config_.has_window(i));
+      assumed.push_back(every == 0 || (i + 1) % every != 0);
+    }
+    if (windowed != assumed || config_.architecture.starts_with("qwen"))
+      out_.Bools(Named("attention.sliding_window_pattern"), windowed);
   }
 
   Status PutRope() {
@@ -251,6 +266,12 @@ class KeyWriter {
     PutFloat("rope.freq_base", config_.rope_freq_base);
     if (config_.rope_window_freq_base != 0)
       PutFloat("rope.freq_base_swa", config_.rope_window_freq_base);
+    if (config_.rope_long) {
+      out_.String(Named("rope.scaling.type"), "longrope");
+      PutInt("rope.scaling.original_context_length", config_.context_length);
+      PutFloat("rope.scaling.attn_factor", config_.rope_magnitude);
+      return OkStatus();
+    }
     ASSIGN_OR_RETURN(const std::string type, keys_.StringOr("rope.scaling.type", "none"));
     if (type != "linear" && type != "yarn") return OkStatus();  // a tensor, or none
     out_.String(Named("rope.scaling.type"), type);

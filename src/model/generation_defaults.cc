@@ -8,7 +8,6 @@
 #include <limits>
 #include <string_view>
 
-#include "base/quote.h"
 #include "model/hyper_parameters.h"
 
 namespace tutti::model {
@@ -70,11 +69,6 @@ class Reader {
   const std::string name_;
   std::vector<std::string>& remarks_;
 };
-
-std::string Shown(const boost::json::value& value) {
-  const std::string text = boost::json::serialize(value);
-  return text.size() <= 40 ? text : Quote(text, 40);
-}
 
 std::optional<Number> NumberOf(const JsonFile& file, std::string_view key) {
   const boost::json::value* value = file.Find(key);

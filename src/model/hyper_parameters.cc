@@ -96,4 +96,24 @@ Result<bool> GgufParameters::Bool(std::string_view name) const {
   return gguf::LoadUnaligned<uint8_t>(value->data) != 0;
 }
 
+Result<std::vector<bool>> GgufParameters::Windowed(std::string_view name, int layers) const {
+  const std::optional<gguf::Value> value = Find(name);
+  if (!value) return Missing(name);
+  std::vector<bool> windowed(static_cast<size_t>(layers));
+  if (!value->is_array()) {
+    ASSIGN_OR_RETURN(const int64_t pattern, Int(name, 1, 1 << 20));
+    for (int i = 0; i < layers; ++i) windowed[static_cast<size_t>(i)] = (i + 1) % pattern != 0;
+    return windowed;
+  }
+  if (value->element != gguf::ValueType::kBool || value->count < windowed.size())
+    return WrongType(name, *value, fmt::format("{} flags, one for each layer", layers));
+  for (size_t i = 0; i < windowed.size(); ++i)
+    windowed[i] = gguf::LoadUnaligned<uint8_t>(value->at(i)) != 0;
+  return windowed;
+}
+
+Result<std::vector<float>> GgufParameters::Floats(std::string_view name) const {
+  return Missing(name);  // a GGUF has tensors for these
+}
+
 }  // namespace tutti::model

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "gguf/header.h"
@@ -29,6 +30,13 @@ class HyperParameters {
   virtual Result<double> Float(std::string_view name, double low, double high) const = 0;
   virtual Result<std::string> Text(std::string_view name) const = 0;
   virtual Result<bool> Bool(std::string_view name) const = 0;
+  // Which of `layers` layers have a sliding window. Folders name the kind of each layer; a GGUF has
+  // a flag for each, or a number N: all but every Nth.
+  virtual Result<std::vector<bool>> Windowed(std::string_view name, int layers) const = 0;
+  // A list with something in it; of config.json alone.
+  virtual bool HasItems(std::string_view /*name*/) const { return false; }
+  // Numbers above 0; of config.json alone.
+  virtual Result<std::vector<float>> Floats(std::string_view name) const = 0;
 
   Result<int64_t> IntOr(std::string_view name, int64_t fallback, int64_t low, int64_t high) const {
     return Has(name) ? Int(name, low, high) : Result<int64_t>(fallback);
@@ -58,6 +66,8 @@ class GgufParameters final : public HyperParameters {
   Result<double> Float(std::string_view name, double low, double high) const override;
   Result<std::string> Text(std::string_view name) const override;
   Result<bool> Bool(std::string_view name) const override;
+  Result<std::vector<bool>> Windowed(std::string_view name, int layers) const override;
+  Result<std::vector<float>> Floats(std::string_view name) const override;
 
  private:
   std::optional<gguf::Value> Find(std::string_view name) const {

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/quote.h"
 #include "model/encoder_config.h"
 
 namespace tutti::model {
@@ -79,6 +80,12 @@ Result<std::string> JsonFile::StringOr(std::string_view key, std::string fallbac
   const boost::json::string* text = value->if_string();
   if (text == nullptr) return Refuse(key, "must be a string");
   return std::string(text->data(), text->size());
+}
+
+std::string Shown(const boost::json::value& value) {
+  if (const double* number = value.if_double()) return fmt::format("{}", *number);
+  const std::string text = boost::json::serialize(value);
+  return text.size() <= 40 ? text : Quote(text, 40);
 }
 
 }  // namespace tutti::model

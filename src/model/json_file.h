@@ -21,6 +21,11 @@ class JsonFile {
   // objects. Errors: model_hparam.
   static Result<JsonFile> Parse(std::string_view text, std::string name, bool array = false);
 
+  // Members that were read already. `name` begins every refusal.
+  static JsonFile Of(boost::json::object members, std::string name) {
+    return JsonFile(std::move(members), std::move(name));
+  }
+
   bool Has(std::string_view key) const { return Find(key) != nullptr; }
   Result<int> Int(std::string_view key, int low, int high) const;  // required
   Result<int> IntOr(std::string_view key, int fallback, int low, int high) const;
@@ -29,6 +34,7 @@ class JsonFile {
   Result<std::string> StringOr(std::string_view key, std::string fallback) const;
 
   const boost::json::value* Find(std::string_view key) const;  // nullptr when absent or null
+  const boost::json::object& members() const { return root_.get_object(); }
   const boost::json::array& items() const { return root_.get_array(); }  // of an array
   const std::string& name() const { return name_; }
 
@@ -41,5 +47,8 @@ class JsonFile {
   boost::json::value root_;
   std::string name_;
 };
+
+// A value in a message: as JSON, cut where it is long.
+std::string Shown(const boost::json::value& value);
 
 }  // namespace tutti::model

@@ -17,9 +17,9 @@
 #include "model/config.h"
 #include "model/encoder_config.h"
 #include "model/encoder_gguf.h"
-#include "model/families/family.h"
 #include "model/folder_text.h"
 #include "model/json_file.h"
+#include "model/text_config.h"
 #include "packed/file.h"
 
 namespace tutti::model {
@@ -27,8 +27,7 @@ namespace {
 
 // config.json is a decoder's: of a known family, or of one that says it generates.
 bool IsOfDecoder(const JsonFile& config) {
-  const auto type = config.StringOr("model_type", "");
-  if (type.ok() && FamilyOfModelType(*type) != nullptr) return true;
+  if (FamilyOfConfig(config) != nullptr) return true;
   const boost::json::value* classes = config.Find("architectures");
   const boost::json::array* list = classes == nullptr ? nullptr : classes->if_array();
   return list != nullptr && std::any_of(list->begin(), list->end(), [](const auto& name) {

@@ -33,9 +33,7 @@ struct GeneratedTensor {
   std::vector<float> values;
 };
 
-bool IsGemma(const FamilyGolden& golden) {
-  return golden.entry.at("gguf").as_string().starts_with("gemma");
-}
+bool IsGemma(const FamilyGolden& golden) { return golden.family.starts_with("gemma"); }
 
 // As the script says.
 std::vector<GeneratedTensor> TensorsOf(const FamilyGolden& golden) {
@@ -140,32 +138,40 @@ Result<model::DecoderCheckpoint> FolderOf(const FamilyGolden& golden) {
       model::MakeTensorStore(safetensors::Checkpoint::Of(file)));
 }
 
+std::vector<FamilyGolden> ReadGoldens(const std::string& path) {
+  std::ifstream in(support::SourcePath(path));
+  EXPECT_TRUE(in.is_open());
+  std::ostringstream text;
+  text << in.rdbuf();
+  std::vector<FamilyGolden> goldens;
+  const json::value parsed = json::parse(text.str());
+  for (const auto& value : parsed.as_array()) {
+    FamilyGolden golden;
+    golden.entry = value.as_object();
+    golden.family = std::string(golden.entry.at("family").as_string());
+    golden.prompt = golden.entry.at("prompt").to_number<size_t>();
+    for (const auto& id : golden.entry.at("ids").as_array())
+      golden.ids.push_back(id.to_number<TokenId>());
+    for (const auto& row : golden.entry.at("logits").as_array()) {
+      golden.logits.emplace_back();
+      for (const auto& logit : row.as_array())
+        golden.logits.back().push_back(logit.to_number<float>() * 1e-4F);
+    }
+    goldens.push_back(std::move(golden));
+  }
+  return goldens;
+}
+
 }  // namespace
 
 const std::vector<FamilyGolden>& FamilyGoldens() {
-  static const std::vector<FamilyGolden> kGoldens = [] {
-    std::ifstream in(support::SourcePath("tests/golden/decoder_families.json"));
-    EXPECT_TRUE(in.is_open());
-    std::ostringstream text;
-    text << in.rdbuf();
-    std::vector<FamilyGolden> goldens;
-    const json::value parsed = json::parse(text.str());
-    for (const auto& value : parsed.as_array()) {
-      FamilyGolden golden;
-      golden.entry = value.as_object();
-      golden.family = std::string(golden.entry.at("family").as_string());
-      golden.prompt = golden.entry.at("prompt").to_number<size_t>();
-      for (const auto& id : golden.entry.at("ids").as_array())
-        golden.ids.push_back(id.to_number<TokenId>());
-      for (const auto& row : golden.entry.at("logits").as_array()) {
-        golden.logits.emplace_back();
-        for (const auto& logit : row.as_array())
-          golden.logits.back().push_back(logit.to_number<float>() * 1e-4F);
-      }
-      goldens.push_back(std::move(golden));
-    }
-    return goldens;
-  }();
+  static const std::vector<FamilyGolden> kGoldens =
+      ReadGoldens("tests/golden/decoder_families.json");
+  return kGoldens;
+}
+
+const std::vector<FamilyGolden>& FolderGoldens() {
+  static const std::vector<FamilyGolden> kGoldens = ReadGoldens("tests/golden/folder_configs.json");
   return kGoldens;
 }
 

@@ -24,6 +24,10 @@ struct FamilyGolden {
 // All of tests/golden/decoder_families.json.
 const std::vector<FamilyGolden>& FamilyGoldens();
 
+// All of tests/golden/folder_configs.json (tools/make_folder_goldens.py): folders alone, in the
+// forms that config.json and the names of tensors have.
+const std::vector<FamilyGolden>& FolderGoldens();
+
 // The checkpoint as a GGUF whose matrices are of `type`, or as a folder's files would hold it, in
 // float32. Errors: of loading.
 Result<std::shared_ptr<const model::Weights>> LoadGguf(const FamilyGolden& golden,

@@ -113,6 +113,34 @@ TEST_P(DecoderFamilies, FloatsGiveTheLogitsAndChoicesOfTransformersInBothForms) 
   }
 }
 
+// As transformers 5 writes them, as 4 did, wrapped beside parts for pictures.
+TEST_P(DecoderFamilies, FoldersOfEveryFormGiveTheLogitsOfTransformers) {
+  ASSERT_EQ(FolderGoldens().size(), 23U);
+  for (const FamilyGolden& golden : FolderGoldens()) {
+    SCOPED_TRACE(golden.family);
+    const auto weights = LoadFolder(golden, WeightMode::kF32);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    const Agreement agreement = Compare(golden, *weights, GetParam());
+    EXPECT_EQ(agreement.rows, 10);
+    EXPECT_EQ(agreement.same, 10);
+    EXPECT_LT(agreement.worst, 1e-3);
+  }
+}
+
+// What converting and packing go through.
+TEST(DecoderFamiliesTest, AGgufOfEveryFormOfFolderGivesTheSameLogits) {
+  for (const FamilyGolden& golden : FolderGoldens()) {
+    SCOPED_TRACE(golden.family);
+    const auto file = GgufOfFolder(golden);
+    ASSERT_TRUE(file.ok()) << file.status();
+    const auto weights = model::Weights::Load(**file, {.mode = WeightMode::kF32, .threads = 2});
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    const Agreement agreement = Compare(golden, *weights, Isa::kScalar);
+    EXPECT_EQ(agreement.same, 10);
+    EXPECT_LT(agreement.worst, 1e-3);
+  }
+}
+
 // Names, rows in their order, keys: the weights have the bytes of those that come from a GGUF as
 // the public converter writes it, and the model is the same one.
 TEST(DecoderFamiliesTest, AGgufThatIsMadeOfAFolderIsTheConverters) {

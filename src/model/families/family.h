@@ -47,6 +47,13 @@ struct Family {
   kernels::RopeMode gguf_rope = kernels::RopeMode::kHalf;  // order of rotating rows in a GGUF
   // Keys with a meaning here: every other of RefuseUnsupported's list (config.cc) is refused.
   std::span<const std::string_view> keys = {};
+  // Keys of config.json that are read for this family beside those of all (config_keys.cc).
+  std::span<const std::string_view> config_keys = {};
+  // What transformers' class takes for keys of config.json that are absent, as a JSON object.
+  std::string_view config_defaults = {};
+  bool rope_of_layers = false;  // rope_parameters holds an object for each kind of layer
+  bool rope_partial = false;    // in its folders a part of a head may rotate
+  bool rope_long = false;       // longrope is known
   std::span<const RenamedTensor> tensors = {};  // before the common names (decoder_tensors.cc)
   std::span<const JoinedTensor> gguf_joined = {};
   // The width of experts has a key of its own, expert_feed_forward_length.
@@ -69,5 +76,9 @@ Status RefuseUnlessActivation(const FamilySource& source, std::string_view wante
 Status ReadExperts(const FamilySource& source, ModelConfig& config);
 // attention.sliding_window; 0 or absent: none.
 Status ReadWindow(const FamilySource& source, ModelConfig& config);
+// Which layers have the window, where the file says; else `windowed` stays as it is.
+Status ReadWindowedLayers(const FamilySource& source, ModelConfig& config);
+// attention.bias: of queries, keys and values, and of what attention gives.
+Status ReadAttentionBias(const FamilySource& source, ModelConfig& config);
 
 }  // namespace tutti::model

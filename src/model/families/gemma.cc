@@ -1,7 +1,10 @@
 // Gemma 2 and 3: norms before and behind, embeddings times the root of the width, GELU, windows in
 // some layers. 2: soft caps. 3: norms of each head, and another base of rotation where a window is.
+#include <fmt/format.h>
+
 #include <cmath>
 
+#include "base/quote.h"
 #include "model/families/families.h"
 
 namespace tutti::model {
@@ -9,6 +12,24 @@ namespace {
 
 constexpr std::string_view kGemmaKeys[] = {"attention.sliding_window", "attn_logit_softcapping",
                                            "final_logit_softcapping"};
+constexpr std::string_view kGemmaConfigKeys[] = {
+    "attention_bias", "attn_logit_softcapping", "final_logit_softcapping", "hidden_activation",
+    "layer_types",    "query_pre_attn_scalar",  "sliding_window"};
+constexpr std::string_view kGemma2Defaults =
+    R"({"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,
+        "num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,
+        "max_position_embeddings":8192,"rms_norm_eps":1e-6,"query_pre_attn_scalar":256,
+        "sliding_window":4096,"final_logit_softcapping":30.0,"attn_logit_softcapping":50.0})";
+constexpr std::string_view kGemma3ConfigKeys[] = {
+    "_sliding_window_pattern", "attention_bias",       "attn_logit_softcapping",
+    "final_logit_softcapping", "hidden_activation",    "layer_types",
+    "query_pre_attn_scalar",   "rope_local_base_freq", "sliding_window",
+    "sliding_window_pattern"};
+constexpr std::string_view kGemma3Defaults =
+    R"({"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,
+        "num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,
+        "max_position_embeddings":131072,"rms_norm_eps":1e-6,"query_pre_attn_scalar":256,
+        "sliding_window":4096,"rope_theta":1e6,"rope_local_base_freq":1e4})";
 constexpr RenamedTensor kGemmaTensors[] = {
     {"post_attention_layernorm.", "post_attention_norm."},
     {"pre_feedforward_layernorm.", "ffn_norm."},
@@ -27,6 +48,8 @@ Status DescribeGemma(const FamilySource& source, int pattern, int root_layers,
   config.windowed.resize(static_cast<size_t>(config.layers));
   for (int i = 0; i < config.layers; ++i)
     config.windowed[static_cast<size_t>(i)] = (i + 1) % pattern != 0;
+  RETURN_IF_ERROR(ReadWindowedLayers(source, config));
+  RETURN_IF_ERROR(ReadAttentionBias(source, config));
   const double divided = config.layers == root_layers
                              ? static_cast<double>(config.width) / config.heads
                              : static_cast<double>(config.head_dim);
@@ -51,8 +74,16 @@ Status DescribeGemma3(const FamilySource& source, ModelConfig& config) {
                    source.keys.IntOr("sliding_window_pattern", 6, 1, kMaxLayers));
   RETURN_IF_ERROR(DescribeGemma(source, static_cast<int>(pattern), 62, config));
   config.head_norm = HeadNorm::kPerHead;
+  // Layers with a window rotate by a base of their own, also where no text is longer than it.
+  if (config.window == 0) config.window = config.context_length;
   ASSIGN_OR_RETURN(config.rope_window_freq_base,
                    source.keys.FloatOr("rope.freq_base_swa", 10000.0, 1.0, 1e12));
+  ASSIGN_OR_RETURN(const std::string scaled, source.keys.StringOr("rope.scaling_swa", "default"));
+  if (scaled != "default") {
+    return InvalidArgument("model_hparam",
+                           fmt::format("{} is {}, which is not supported (default is)",
+                                       source.keys.Spelled("rope.scaling_swa"), Quote(scaled)));
+  }
   return OkStatus();
 }
 
@@ -61,12 +92,17 @@ Status DescribeGemma3(const FamilySource& source, ModelConfig& config) {
 const Family kGemma2 = {.architecture = "gemma2",
                         .model_type = "gemma2",
                         .keys = kGemmaKeys,
+                        .config_keys = kGemmaConfigKeys,
+                        .config_defaults = kGemma2Defaults,
                         .tensors = kGemmaTensors,
                         .norms_less_one = true,
                         .describe = &DescribeGemma2};
 const Family kGemma3 = {.architecture = "gemma3",
                         .model_type = "gemma3_text",
                         .keys = kGemmaKeys,
+                        .config_keys = kGemma3ConfigKeys,
+                        .config_defaults = kGemma3Defaults,
+                        .rope_of_layers = true,
                         .tensors = kGemmaTensors,
                         .norms_less_one = true,
                         .describe = &DescribeGemma3};

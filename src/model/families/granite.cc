@@ -5,6 +5,12 @@
 namespace tutti::model {
 namespace {
 
+constexpr std::string_view kGraniteConfigKeys[] = {"attention_bias", "attention_multiplier",
+                                                   "embedding_multiplier", "logits_scaling",
+                                                   "residual_multiplier"};
+constexpr std::string_view kGraniteDefaults =
+    R"({"hidden_size":4096,"intermediate_size":11008,"num_hidden_layers":32,
+        "num_attention_heads":32,"max_position_embeddings":2048,"rms_norm_eps":1e-6})";
 constexpr std::string_view kGraniteKeys[] = {"embedding_scale", "residual_scale", "attention.scale",
                                              "logit_scale"};
 
@@ -20,9 +26,7 @@ Status DescribeGranite(const FamilySource& source, ModelConfig& config) {
   // Logits are divided by it.
   ASSIGN_OR_RETURN(const double divisor, source.keys.FloatOr("logit_scale", 1.0, kLeast, kMost));
   config.logit_scale = 1.0 / divisor;
-  ASSIGN_OR_RETURN(config.qkv_bias, source.keys.BoolOr("attention.bias", false));
-  config.output_bias = config.qkv_bias;
-  return OkStatus();
+  return ReadAttentionBias(source, config);
 }
 
 }  // namespace
@@ -31,6 +35,8 @@ const Family kGranite = {.architecture = "granite",
                          .model_type = "granite",
                          .gguf_rope = kernels::RopeMode::kAdjacent,
                          .keys = kGraniteKeys,
+                         .config_keys = kGraniteConfigKeys,
+                         .config_defaults = kGraniteDefaults,
                          .describe = &DescribeGranite};
 
 }  // namespace tutti::model

@@ -4,6 +4,10 @@
 namespace tutti::model {
 namespace {
 
+constexpr std::string_view kOlmo2ConfigKeys[] = {"attention_bias"};
+constexpr std::string_view kOlmo2Defaults =
+    R"({"hidden_size":4096,"intermediate_size":11008,"num_hidden_layers":32,
+        "num_attention_heads":32,"max_position_embeddings":2048,"rms_norm_eps":1e-5})";
 constexpr RenamedTensor kOlmo2Tensors[] = {
     {"post_attention_layernorm.", "post_attention_norm."},
     {"post_feedforward_layernorm.", "post_ffw_norm."},
@@ -14,13 +18,15 @@ Status DescribeOlmo2(const FamilySource& source, ModelConfig& config) {
   config.head_norm = HeadNorm::kWholeRow;
   config.norm_before = false;
   config.norm_after = true;
-  return OkStatus();
+  return ReadAttentionBias(source, config);
 }
 
 }  // namespace
 
 const Family kOlmo2 = {.architecture = "olmo2",
                        .model_type = "olmo2",
+                       .config_keys = kOlmo2ConfigKeys,
+                       .config_defaults = kOlmo2Defaults,
                        .tensors = kOlmo2Tensors,
                        .describe = &DescribeOlmo2};
 

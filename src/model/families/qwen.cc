@@ -1,50 +1,106 @@
 // Qwen 2 and 2.5: biases of queries, keys and values. Qwen 3: norms of each head instead; its
 // mixture of experts.
-#include "base/quote.h"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
 #include "model/families/families.h"
 
 namespace tutti::model {
 namespace {
 
-constexpr std::string_view kQwenMoeKeys[] = {"expert_count", "expert_used_count"};
+constexpr std::string_view kQwenKeys[] = {"attention.sliding_window"};
+constexpr std::string_view kQwenMoeKeys[] = {"attention.sliding_window", "expert_count",
+                                             "expert_used_count"};
+constexpr std::string_view kQwen2ConfigKeys[] = {"layer_types", "max_window_layers",
+                                                 "sliding_window", "use_sliding_window"};
+constexpr std::string_view kQwen2Defaults =
+    R"({"hidden_size":4096,"intermediate_size":22016,"num_hidden_layers":32,
+        "num_attention_heads":32,"num_key_value_heads":32,"max_position_embeddings":32768,
+        "rms_norm_eps":1e-6,"sliding_window":4096,"max_window_layers":28})";
+constexpr std::string_view kQwen3ConfigKeys[] = {
+    "attention_bias", "layer_types", "max_window_layers", "sliding_window", "use_sliding_window"};
+constexpr std::string_view kQwen3Defaults =
+    R"({"hidden_size":4096,"intermediate_size":22016,"num_hidden_layers":32,
+        "num_attention_heads":32,"num_key_value_heads":32,"head_dim":128,
+        "max_position_embeddings":32768,"rms_norm_eps":1e-6,"sliding_window":4096,
+        "max_window_layers":28})";
+constexpr std::string_view kQwen3MoeConfigKeys[] = {
+    "attention_bias", "decoder_sparse_step", "max_window_layers",     "mlp_only_layers",
+    "norm_topk_prob", "num_experts",         "num_experts_per_tok",   "num_local_experts",
+    "sliding_window", "use_sliding_window",  "moe_intermediate_size",
+};
+constexpr std::string_view kQwen3MoeDefaults =
+    R"({"hidden_size":2048,"intermediate_size":6144,"num_hidden_layers":24,
+        "num_attention_heads":32,"num_key_value_heads":4,"max_position_embeddings":32768,
+        "rms_norm_eps":1e-6,"sliding_window":4096,"moe_intermediate_size":768,
+        "num_experts_per_tok":8,"num_experts":128})";
 
-// Windows are in the files of all of them and off in all that are published.
-Status RefuseQwenWindow(const FamilySource& source) {
+// Windows are in the files of all of them and off in nearly all that are published. A GGUF of other
+// programs that names one means it as a folder without use_sliding_window does not; one with a list
+// of layers was made here.
+Status ReadQwenWindow(const FamilySource& source, ModelConfig& config) {
+  constexpr std::string_view kLayers = "attention.sliding_window_pattern";
+  if (source.form == Form::kGguf) {
+    RETURN_IF_ERROR(ReadWindow(source, config));
+    if (config.window == 0) return OkStatus();
+    if (source.keys.Has(kLayers)) return ReadWindowedLayers(source, config);
+    return InvalidArgument(
+        "model_hparam", fmt::format("sliding-window attention ({} tokens) is not supported in {}",
+                                    config.window, config.architecture));
+  }
   ASSIGN_OR_RETURN(const bool windows, source.keys.BoolOr("use_sliding_window", false));
-  if (!windows) return OkStatus();
-  return InvalidArgument("model_hparam",
-                         "use_sliding_window is true, which is not supported here (false is)");
+  const bool has_layers = source.keys.Has(kLayers);
+  if (windows) RETURN_IF_ERROR(ReadWindow(source, config));
+  if (has_layers) {
+    RETURN_IF_ERROR(ReadWindowedLayers(source, config));
+  } else if (config.experts == 0) {  // of a mixture all layers have it
+    ASSIGN_OR_RETURN(const int64_t first, source.keys.IntOr("max_window_layers", 28, 0, 1 << 20));
+    for (int i = 0; i < config.layers; ++i) config.windowed.push_back(i >= first);
+  }
+  const auto& layers = config.windowed;
+  const bool some = std::find(layers.begin(), layers.end(), true) != layers.end();
+  if (has_layers && some && !windows) {
+    return InvalidArgument("model_hparam",
+                           fmt::format("{} names layers with a window, use_sliding_window is false",
+                                       source.keys.Spelled(kLayers)));
+  }
+  if (!some && config.experts == 0) config.window = 0;
+  if (config.window == 0) config.windowed.clear();
+  return OkStatus();
 }
 
 Status DescribeQwen2(const FamilySource& source, ModelConfig& config) {
   RETURN_IF_ERROR(RefuseUnlessActivation(source, "silu"));
-  RETURN_IF_ERROR(RefuseQwenWindow(source));
   config.qkv_bias = true;
-  return OkStatus();
+  return ReadQwenWindow(source, config);
 }
 
 Status DescribeQwen3(const FamilySource& source, ModelConfig& config) {
   RETURN_IF_ERROR(RefuseUnlessActivation(source, "silu"));
-  RETURN_IF_ERROR(RefuseQwenWindow(source));
-  ASSIGN_OR_RETURN(config.qkv_bias, source.keys.BoolOr("attention.bias", false));
-  config.output_bias = config.qkv_bias;
+  RETURN_IF_ERROR(ReadAttentionBias(source, config));
   config.head_norm = HeadNorm::kPerHead;
-  return OkStatus();
+  return ReadQwenWindow(source, config);
 }
 
 Status DescribeQwen3Moe(const FamilySource& source, ModelConfig& config) {
-  RETURN_IF_ERROR(DescribeQwen3(source, config));
   RETURN_IF_ERROR(ReadExperts(source, config));
+  RETURN_IF_ERROR(DescribeQwen3(source, config));
   if (config.experts == 0)
     return InvalidArgument("model_hparam", source.keys.Spelled("expert_count") + " is missing");
   ASSIGN_OR_RETURN(const int64_t wide,
                    source.keys.Int("expert_feed_forward_length", 1, kMaxFeedForward));
   config.feed_forward = static_cast<int>(wide);
   ASSIGN_OR_RETURN(const int64_t step, source.keys.IntOr("decoder_sparse_step", 1, 0, kMaxLayers));
-  if (step != 1)
+  for (const auto& [key, dense] : {std::pair{"decoder_sparse_step", step != 1},
+                                   {"mlp_only_layers", source.keys.HasItems("mlp_only_layers")}}) {
+    if (!dense) continue;
     return InvalidArgument("model_hparam",
-                           "decoder_sparse_step is not 1: layers with and without "
-                           "experts in one model are not supported");
+                           fmt::format("{} asks for layers without experts, which are not "
+                                       "supported in a mixture",
+                                       key));
+  }
   ASSIGN_OR_RETURN(config.expert_weights_sum_to_1,
                    source.keys.BoolOr("expert_weights_norm", source.form == Form::kGguf));
   return OkStatus();
@@ -52,11 +108,23 @@ Status DescribeQwen3Moe(const FamilySource& source, ModelConfig& config) {
 
 }  // namespace
 
-const Family kQwen2 = {.architecture = "qwen2", .model_type = "qwen2", .describe = &DescribeQwen2};
-const Family kQwen3 = {.architecture = "qwen3", .model_type = "qwen3", .describe = &DescribeQwen3};
+const Family kQwen2 = {.architecture = "qwen2",
+                       .model_type = "qwen2",
+                       .keys = kQwenKeys,
+                       .config_keys = kQwen2ConfigKeys,
+                       .config_defaults = kQwen2Defaults,
+                       .describe = &DescribeQwen2};
+const Family kQwen3 = {.architecture = "qwen3",
+                       .model_type = "qwen3",
+                       .keys = kQwenKeys,
+                       .config_keys = kQwen3ConfigKeys,
+                       .config_defaults = kQwen3Defaults,
+                       .describe = &DescribeQwen3};
 const Family kQwen3Moe = {.architecture = "qwen3moe",
                           .model_type = "qwen3_moe",
                           .keys = kQwenMoeKeys,
+                          .config_keys = kQwen3MoeConfigKeys,
+                          .config_defaults = kQwen3MoeDefaults,
                           .expert_width_key = true,
                           .describe = &DescribeQwen3Moe};
 

@@ -8,7 +8,8 @@ namespace tutti::model {
 Status RefuseUnlessActivation(const FamilySource& source, std::string_view wanted) {
   ASSIGN_OR_RETURN(const std::string activation,
                    source.keys.StringOr("activation", std::string(wanted)));
-  if (activation == wanted) return OkStatus();
+  // Another name of the same.
+  if (activation == wanted || (activation == "swish" && wanted == "silu")) return OkStatus();
   return InvalidArgument("model_hparam",
                          fmt::format("{} is {}, which is not supported here ({} is)",
                                      source.keys.Spelled("activation"), Quote(activation), wanted));
@@ -28,6 +29,19 @@ Status ReadWindow(const FamilySource& source, ModelConfig& config) {
                    source.keys.IntOr("attention.sliding_window", 0, 0, kMaxContext));
   // A window that no position leaves is none.
   config.window = window < config.context_length ? static_cast<int>(window) : 0;
+  return OkStatus();
+}
+
+Status ReadWindowedLayers(const FamilySource& source, ModelConfig& config) {
+  constexpr std::string_view kKey = "attention.sliding_window_pattern";
+  if (!source.keys.Has(kKey)) return OkStatus();
+  ASSIGN_OR_RETURN(config.windowed, source.keys.Windowed(kKey, config.layers));
+  return OkStatus();
+}
+
+Status ReadAttentionBias(const FamilySource& source, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.qkv_bias, source.keys.BoolOr("attention.bias", false));
+  config.output_bias = config.qkv_bias;
   return OkStatus();
 }
 

@@ -1,0 +1,136 @@
+#include "model/text_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "base/quote.h"
+#include "model/config_keys.h"
+
+namespace tutti::model {
+namespace {
+
+// Models of several parts whose texts do not attend as a decoder's do.
+constexpr std::string_view kOtherAttention[] = {"colpali", "mllama", "paligemma"};
+
+std::string TypeOf(const JsonFile& config) {
+  const boost::json::value* type = config.Find("model_type");
+  const boost::json::string* text = type == nullptr ? nullptr : type->if_string();
+  return text == nullptr ? "" : std::string(text->data(), text->size());
+}
+
+// Of a file without model_type: by the class, "Qwen3MoeForCausalLM" is qwen3_moe.
+const Family* FamilyOfClass(const JsonFile& config) {
+  const boost::json::value* classes = config.Find("architectures");
+  const boost::json::array* list = classes == nullptr ? nullptr : classes->if_array();
+  if (list == nullptr || list->empty() || !list->front().is_string()) return nullptr;
+  const boost::json::string& name = list->front().get_string();
+  std::string_view left(name.data(), name.size());
+  constexpr std::string_view kEnd = "ForCausalLM";
+  if (!left.ends_with(kEnd)) return nullptr;
+  left.remove_suffix(kEnd.size());
+  std::string type;
+  for (const char c : left) {
+    const bool capital = c >= 'A' && c <= 'Z';
+    if (capital && !type.empty()) type += '_';
+    type += capital ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return FamilyOfModelType(type);
+}
+
+const Family* FamilyOf(const JsonFile& config) {
+  const std::string type = TypeOf(config);
+  return type.empty() ? FamilyOfClass(config) : FamilyOfModelType(type);
+}
+
+// The text_config as a file of its own, with what the whole says for it.
+JsonFile Inner(const JsonFile& config) {
+  boost::json::object keys = config.Find("text_config")->get_object();
+  for (const char* key : {"tie_word_embeddings", "quantization_config"})
+    if (const boost::json::value* outer = config.Find(key)) keys[key] = *outer;
+  return JsonFile::Of(std::move(keys), config.name() + ": text_config");
+}
+
+bool HasTextConfig(const JsonFile& config) {
+  const boost::json::value* inner = config.Find("text_config");
+  return inner != nullptr && inner->is_object();
+}
+
+// rope_scaling stands for all of rope_parameters where both are there, as in transformers; but in
+// Gemma 3, where it is that of full attention alone.
+void ChooseRope(const Family& family, boost::json::object& keys,
+                std::vector<std::string>& remarks) {
+  const boost::json::value* scaling = keys.if_contains("rope_scaling");
+  const bool there = scaling != nullptr && scaling->is_object() && !scaling->get_object().empty();
+  if (!there || family.rope_of_layers || !keys.contains("rope_parameters")) return;
+  if (!keys.at("rope_parameters").is_null())
+    remarks.emplace_back("config.json: rope_parameters is not used: rope_scaling is there too");
+  keys.erase("rope_parameters");
+}
+
+// transformers' classes of some families have no windows whatever the file says.
+void DropWindow(const Family& family, boost::json::object& keys,
+                std::vector<std::string>& remarks) {
+  const boost::json::value* window = keys.if_contains("sliding_window");
+  const auto& known = family.config_keys;
+  if (window == nullptr || std::find(known.begin(), known.end(), "sliding_window") != known.end())
+    return;
+  if (!window->is_null()) {
+    remarks.push_back(
+        fmt::format("config.json: sliding_window is not used: {} has none", family.model_type));
+  }
+  keys.erase("sliding_window");
+}
+
+}  // namespace
+
+const Family* FamilyOfConfig(const JsonFile& config) {
+  if (const Family* family = FamilyOf(config)) return family;
+  return HasTextConfig(config) ? FamilyOf(Inner(config)) : nullptr;
+}
+
+Result<TextConfig> TextConfig::Read(const JsonFile& config, std::vector<std::string>& remarks) {
+  const std::string type = TypeOf(config);
+  const Family* family = FamilyOf(config);
+  const bool wrapped = family == nullptr && HasTextConfig(config);
+  const JsonFile said = wrapped ? Inner(config) : config;
+  if (wrapped) family = FamilyOf(said);
+  if (family == nullptr) {
+    const std::string inner = wrapped ? TypeOf(said) : "";
+    return config.Refuse(
+        "model_type",
+        fmt::format("is {}{}, which is not supported ({} are)", Quote(type),
+                    inner.empty() ? "" : " with text of " + Quote(inner), KnownModelTypes()));
+  }
+  if (wrapped) {
+    for (const std::string_view other : kOtherAttention) {
+      if (type != other) continue;
+      return config.Refuse("model_type",
+                           fmt::format("is {}, whose texts attend otherwise than a decoder's, "
+                                       "which is not supported",
+                                       Quote(type)));
+    }
+    remarks.push_back(
+        fmt::format("the text part ({}) of a {} model is served: pictures and other "
+                    "inputs are not read",
+                    family->model_type, Quote(type)));
+  }
+  boost::json::object keys = said.members();
+  DropWindow(*family, keys, remarks);
+  ChooseRope(*family, keys, remarks);
+  JsonFile read = JsonFile::Of(keys, said.name());
+  RETURN_IF_ERROR(CheckConfigKeys(*family, read, remarks));
+  if (!family->config_defaults.empty()) {
+    // A constant of this program: it parses.
+    const boost::json::value defaults =
+        boost::json::parse({family->config_defaults.data(), family->config_defaults.size()});
+    for (const auto& [key, value] : defaults.get_object())
+      if (!keys.contains(key)) keys[key] = value;
+    read = JsonFile::Of(std::move(keys), said.name());
+  }
+  return TextConfig{family, std::move(read), wrapped};
+}
+
+}  // namespace tutti::model
