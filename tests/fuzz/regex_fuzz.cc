@@ -164,9 +164,9 @@ bool MeansTheSameInIcu(std::string_view rest) {
   while (!rest.empty()) {
     const char c = rest[0];
     const auto byte = static_cast<unsigned char>(c);
-    const bool property =
-        TakeOne(rest, {"\\p{L}", "\\p{N}", "\\p{Lu}", "\\p{Ll}", "\\p{Lt}", "\\p{Lm}", "\\p{Lo}",
-                       "\\p{P}", "\\p{Nd}", "\\s", "\\S", "\\r", "\\n", "\\t"});
+    const bool property = TakeOne(
+        rest, {"\\p{L}", "\\p{N}", "\\p{Lu}", "\\p{Ll}", "\\p{Lt}", "\\p{Lm}", "\\p{Lo}", "\\p{P}",
+               "\\p{Nd}", "\\p{M}", "\\p{S}", "\\p{Han}", "\\s", "\\S", "\\r", "\\n", "\\t"});
     if (property) {
       item = true;
     } else if (in_brackets) {

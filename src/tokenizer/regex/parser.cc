@@ -3,7 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "base/quote.h"
 #include "base/utf8.h"
 #include "tokenizer/regex/class_parser.h"
 #include "tokenizer/regex/pattern_reader.h"

@@ -37,7 +37,7 @@ NodeId SyntaxBuilder::Add(Node node) {
 }
 
 uint32_t SyntaxBuilder::SetId(CodePoints points, bool edge) {
-  const int32_t hash = points.hashCode() * 2 + (edge ? 1 : 0);
+  const uint32_t hash = static_cast<uint32_t>(points.hashCode()) * 2 + (edge ? 1 : 0);
   const auto [first, last] = sets_.equal_range(hash);
   for (auto it = first; it != last; ++it) {
     const CharSet& known = syntax_.sets[it->second];
@@ -117,9 +117,9 @@ NodeId SyntaxBuilder::TextEndOrLastLineEnd() {
 }
 
 NodeId SyntaxBuilder::WordBoundary(bool negative) {
-  const CodePoints words = WordCharacters(WordRule::kLatin1Numbers);
-  const auto behind = [&](bool word) { return Behind(words, false, !word); };
-  const auto ahead = [&](bool word) { return Look(Set(words), !word); };
+  if (!words_) words_ = WordCharacters(WordRule::kLatin1Numbers);
+  const auto behind = [&](bool word) { return Behind(*words_, false, !word); };
+  const auto ahead = [&](bool word) { return Look(Set(*words_), !word); };
   const NodeId after_word = Concat({behind(true), ahead(negative)});
   const NodeId after_other = Concat({behind(false), ahead(!negative)});
   return Assertion(Alternate({after_word, after_other}));

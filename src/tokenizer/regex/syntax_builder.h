@@ -2,6 +2,7 @@
 // threads at once.
 #pragma once
 
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -38,7 +39,8 @@ class SyntaxBuilder {
   NodeId Assertion(NodeId id);
 
   Syntax syntax_;
-  std::unordered_multimap<int32_t, uint32_t> sets_;  // hash to place in syntax_.sets
+  std::optional<CodePoints> words_;                   // what \b goes by, once it is needed
+  std::unordered_multimap<uint32_t, uint32_t> sets_;  // hash to place in syntax_.sets
 };
 
 }  // namespace tutti::tokenizer::regex
