@@ -84,7 +84,7 @@ Description Describe(const std::string& path, const DescribeOptions& options) {
     return out;
   }
   // A File exists only for sound headers; a broken one is parsed again for what it still tells.
-  Result<std::shared_ptr<const File>> file = File::FromSource(*source);
+  Result<std::shared_ptr<const File>> file = File::Open(path);
   if (file.ok()) {
     Fill((*file)->header(), options, &out);
     if (options.scan_data) out.verdict = ScanData(**file);

@@ -6,6 +6,7 @@
 
 #include "base/quote.h"
 #include "files/digest.h"
+#include "gguf/split.h"
 #include "tensor/dequantize.h"
 #include "tensor/finite.h"
 
@@ -54,7 +55,15 @@ Status CheckFiniteElements(const TensorInfo& tensor, int64_t first, int64_t elem
 Result<std::shared_ptr<const File>> File::Open(const std::string& path, const std::string& root) {
   ASSIGN_OR_RETURN(std::shared_ptr<const files::Source> source,
                    files::OpenSource(path, root, kTruncated));
-  return FromSource(std::move(source));
+  std::shared_ptr<File> file(new File);
+  RETURN_IF_ERROR(Header::Parse(source, &file->header_));
+  ASSIGN_OR_RETURN(const uint64_t parts, SplitCount(file->header_));
+  if (parts > 1) {
+    ASSIGN_OR_RETURN(source, OpenSplit(path, root, std::move(source), file->header_));
+    return FromSource(std::move(source));
+  }
+  file->source_ = std::move(source);
+  return std::shared_ptr<const File>(std::move(file));
 }
 
 Result<std::shared_ptr<const File>> File::FromSource(std::shared_ptr<const files::Source> source) {
@@ -67,6 +76,13 @@ Result<std::shared_ptr<const File>> File::FromFront(std::shared_ptr<const files:
   std::shared_ptr<File> file(new File);
   file->source_ = std::move(front);
   RETURN_IF_ERROR(Header::ParseFront(file->source_, file_bytes, &file->header_));
+  ASSIGN_OR_RETURN(const uint64_t parts, SplitCount(file->header_));
+  if (parts > 1) {
+    return InvalidArgument("gguf_split",
+                           fmt::format("this is one of {} parts of a split model, and the others "
+                                       "cannot be found from here",
+                                       parts));
+  }
   return std::shared_ptr<const File>(std::move(file));
 }
 

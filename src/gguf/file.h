@@ -22,7 +22,8 @@ namespace tutti::gguf {
 class File {
  public:
   // Codes: gguf_* for the contents, model_path and model_not_found for the path; messages do not
-  // name it. `root` as in files::OpenSource. Tensor data is not read (see CheckFinite).
+  // name it. `root` as in files::OpenSource. Tensor data is not read (see CheckFinite). Of a model
+  // that is split, `path` is the first part's, and all are read as one file (split.h).
   static Result<std::shared_ptr<const File>> Open(const std::string& path,
                                                   const std::string& root = "");
   static Result<std::shared_ptr<const File>> FromSource(

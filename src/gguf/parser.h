@@ -29,7 +29,7 @@ class Parser {
   Status ParseArray(std::string_view key, Header::EntryRecord* record);
   Status CheckBools(std::string_view key, uint64_t at, uint64_t count) const;
   Status IndexKeys();
-  Status ReadSpecialKeys();  // general.alignment, split.count, general.quantization_version
+  Status ReadSpecialKeys();  // general.alignment, general.quantization_version
   Status ParseTensorInfo();
   Status ParseExtents(const std::string& name, TensorInfo* info);
   Status ParseSize(const std::string& name, TensorInfo* info);

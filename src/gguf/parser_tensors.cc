@@ -36,12 +36,6 @@ Status Parser::ReadSpecialKeys() {
                            alignment, kMaxAlignment));
   }
   header_.alignment_ = alignment;
-  ASSIGN_OR_RETURN(const uint64_t splits, GetUintOr(header_, "split.count", 0));
-  if (splits > 1) {
-    return Bad(
-        "gguf_split",
-        fmt::format("this is one of {} parts of a split model; merge them into one file", splits));
-  }
   return OkStatus();
 }
 

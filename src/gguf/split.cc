@@ -1,0 +1,184 @@
+#include "gguf/split.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/quote.h"
+#include "gguf/header_writer.h"
+#include "gguf/metadata.h"
+
+namespace tutti::gguf {
+namespace {
+
+Status Bad(std::string message) { return InvalidArgument("gguf_split", std::move(message)); }
+
+// For messages, which name no folder.
+std::string NameOf(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return Quote(slash == std::string_view::npos ? path : path.substr(slash + 1), 255);
+}
+
+// The header from memory, tensors from the parts.
+class JoinedSource final : public files::Source {
+ public:
+  struct Piece {
+    uint64_t at;     // here
+    uint64_t bytes;  // without padding
+    std::shared_ptr<const files::Source> part;
+    uint64_t in_part;
+  };
+
+  JoinedSource(std::vector<std::byte> header, std::vector<Piece> pieces, uint64_t size)
+      : header_(std::move(header)), pieces_(std::move(pieces)), size_(size) {}
+
+  uint64_t size() const override { return size_; }
+
+  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset > size_ || out.size() > size_ - offset)
+      return InvalidArgument(std::string(kTruncated), "the file ends before that");
+    std::fill(out.begin(), out.end(), std::byte{0});  // padding
+    const uint64_t end = offset + out.size();
+    if (offset < header_.size()) {
+      const uint64_t until = std::min<uint64_t>(end, header_.size());
+      std::memcpy(out.data(), header_.data() + offset, static_cast<size_t>(until - offset));
+    }
+    auto piece =
+        std::upper_bound(pieces_.begin(), pieces_.end(), offset,
+                         [](uint64_t at, const Piece& candidate) { return at < candidate.at; });
+    if (piece != pieces_.begin()) --piece;
+    for (; piece != pieces_.end() && piece->at < end; ++piece) {
+      const uint64_t from = std::max(offset, piece->at);
+      const uint64_t until = std::min(end, piece->at + piece->bytes);
+      if (from >= until) continue;
+      RETURN_IF_ERROR(piece->part->ReadAt(
+          piece->in_part + (from - piece->at),
+          out.subspan(static_cast<size_t>(from - offset), static_cast<size_t>(until - from))));
+    }
+    return OkStatus();
+  }
+
+  Status CheckUnchanged() const override {
+    for (const Piece& piece : pieces_) RETURN_IF_ERROR(piece.part->CheckUnchanged());
+    return OkStatus();
+  }
+
+ private:
+  const std::vector<std::byte> header_;
+  const std::vector<Piece> pieces_;  // by place
+  const uint64_t size_;
+};
+
+struct Part {
+  std::shared_ptr<const files::Source> source;
+  Header header;
+};
+
+Result<Part> OpenPart(const std::string& path, const std::string& root, uint64_t number,
+                      uint64_t count) {
+  Part part;
+  auto source = files::OpenSource(path, root, kTruncated);
+  if (!source.ok() && source.status().reason() == "model_not_found") {
+    return Bad(fmt::format("part {} of {} is missing: {} must lie beside the first", number, count,
+                           NameOf(path)));
+  }
+  if (!source.ok()) return std::move(source).status().WithContext(NameOf(path));
+  part.source = *std::move(source);
+  Status status = Header::Parse(part.source, &part.header);
+  if (!status.ok()) return std::move(status).WithContext(NameOf(path));
+  ASSIGN_OR_RETURN(const uint64_t said, GetUintOr(part.header, "split.count", 0));
+  ASSIGN_OR_RETURN(const uint64_t no, GetUintOr(part.header, "split.no", 0));
+  if (said != count || no + 1 != number) {
+    return Bad(fmt::format("{} is part {} of {} by its keys, not part {} of {}", NameOf(path),
+                           no + 1, said, number, count));
+  }
+  return part;
+}
+
+}  // namespace
+
+Result<uint64_t> SplitCount(const Header& header) {
+  ASSIGN_OR_RETURN(const uint64_t count, GetUintOr(header, "split.count", 1));
+  return std::max<uint64_t>(count, 1);
+}
+
+std::optional<std::string> SplitPath(std::string_view path, uint64_t part, uint64_t count) {
+  constexpr std::string_view kEnd = ".gguf";
+  const std::string of = fmt::format("-of-{:05}", count);
+  if (!path.ends_with(of + std::string(kEnd))) return std::nullopt;
+  std::string_view stem = path.substr(0, path.size() - of.size() - kEnd.size());
+  constexpr size_t kNumber = 6;  // "-00001"
+  if (stem.size() < kNumber) return std::nullopt;
+  const std::string_view number = stem.substr(stem.size() - kNumber);
+  if (number[0] != '-' ||
+      !std::all_of(number.begin() + 1, number.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    return std::nullopt;
+  return fmt::format("{}-{:05}{}{}", stem.substr(0, stem.size() - kNumber), part, of, kEnd);
+}
+
+Result<std::shared_ptr<const files::Source>> OpenSplit(const std::string& path,
+                                                       const std::string& root,
+                                                       std::shared_ptr<const files::Source> first,
+                                                       const Header& header) {
+  ASSIGN_OR_RETURN(const uint64_t count, SplitCount(header));
+  ASSIGN_OR_RETURN(const uint64_t no, GetUintOr(header, "split.no", 0));
+  if (count > kMaxSplitParts)
+    return Bad(fmt::format("the model is split in {} parts; at most {}", count, kMaxSplitParts));
+  const std::optional<std::string> start = SplitPath(path, 1, count);
+  if (!start) {
+    return Bad(
+        fmt::format("this is part {} of {} of a split model: its name must end in "
+                    "-{:05}-of-{:05}.gguf",
+                    no + 1, count, no + 1, count));
+  }
+  if (no != 0) {
+    return Bad(fmt::format("this is part {} of {} of a split model: open the first, {}", no + 1,
+                           count, NameOf(*start)));
+  }
+  if (*start != path) {
+    return Bad(fmt::format("this is part 1 of {} by its keys and must be called {}", count,
+                           NameOf(*start)));
+  }
+
+  HeaderWriter writer;
+  for (size_t i = 0; i < header.entry_count(); ++i) {
+    const Entry entry = header.entry(i);
+    if (!entry.key.starts_with("split.")) writer.Copy(entry);
+  }
+  const uint64_t alignment = header.alignment();
+  std::vector<JoinedSource::Piece> pieces;
+  uint64_t at = 0;  // of the next tensor in the data area
+  const auto add = [&](const Header& part, const std::shared_ptr<const files::Source>& source) {
+    for (const TensorInfo& tensor : part.tensors()) {
+      writer.Tensor(tensor.name, tensor.dtype(), tensor.shape, tensor.bytes);
+      pieces.push_back({at, tensor.bytes, source, tensor.file_offset});
+      at += (tensor.bytes + alignment - 1) / alignment * alignment;
+    }
+  };
+  add(header, first);
+  std::vector<Part> parts;  // names of tensors are views of their headers
+  parts.reserve(static_cast<size_t>(count));
+  for (uint64_t number = 2; number <= count; ++number) {
+    ASSIGN_OR_RETURN(Part part, OpenPart(*SplitPath(path, number, count), root, number, count));
+    parts.push_back(std::move(part));
+    add(parts.back().header, parts.back().source);
+    if (pieces.size() > kMaxTensors)
+      return InvalidArgument("gguf_limit", fmt::format("more than {} tensors", kMaxTensors));
+  }
+  ASSIGN_OR_RETURN(const uint64_t tensors, GetUintOr(header, "split.tensors.count", pieces.size()));
+  if (tensors != pieces.size()) {
+    return Bad(fmt::format("the {} parts hold {} tensors, the model has {}", count, pieces.size(),
+                           tensors));
+  }
+  std::vector<std::byte> made = writer.Build(alignment);
+  for (JoinedSource::Piece& piece : pieces) piece.at += made.size();
+  const uint64_t size = made.size() + at;
+  return std::shared_ptr<const files::Source>(
+      std::make_shared<JoinedSource>(std::move(made), std::move(pieces), size));
+}
+
+}  // namespace tutti::gguf
