@@ -8,13 +8,16 @@ ARGS ?=
 # so in `make check-asan`, as everything does.
 SANITIZED := mqtt_test|doors_mqtt_listener_test|doors_access_test|doors_counting_test|doors_sockets_test|doors_http_test|doors_grpc_test|kserve_test|kserve_json_test|client_grpc_test|base_test|client_test|files_test|telemetry_test|tensor_test|tokenizer_test|api_test|gguf_test|safetensors_test|kv_test|sampling_test|wire_test|engine_test|gateway_test|services_cache_test|services_calls_test|services_jobs_test|services_webhooks_test|remote_test|remote_letters_test|broker_test|redis_test
 
-.PHONY: help deps build models test-models serve test e2e check-asan check-tsan sim fuzz bench bench-peers bench-served bench-mqtt-peers bench-encoder-peers install ranks fmt tidy soak
+.PHONY: help deps test-deps build models test-models serve test e2e check-asan check-tsan sim fuzz bench bench-peers bench-served bench-mqtt-peers bench-encoder-peers install ranks fmt tidy soak
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 deps:  ## install the Debian packages the build needs (as root or with sudo; else prints the command)
 	@tools/install_deps.sh cmake/packages.txt
+
+test-deps:  ## install those of the tests and comparisons too; the servers among them are not started
+	@tools/install_deps.sh cmake/packages.txt cmake/packages-test.txt
 
 build: deps  ## build build/release/tutti and the library
 	@tools/build.sh $(PRESET) tutti tutti_shared
@@ -30,20 +33,20 @@ test-models: deps  # those that the suite needs
 serve: models build  ## build, fetch the default model and serve it on 127.0.0.1:8080; ARGS="--port 9000 ..."
 	@exec build/$(PRESET)/tutti serve $(ARGS)
 
-test: deps test-models  ## install, build and run the whole test suite
+test: test-deps test-models  ## install, build and run the whole test suite
 	@tools/build.sh release
 	@tools/run_tests.py build/release
 	@tools/build.sh asan-ubsan $(subst |, ,$(SANITIZED))
 	@tools/run_tests.py build/asan-ubsan --shorten --only '$(SANITIZED)'
 	@echo "make test: all passed"
 
-e2e: test-models build  ## the program driven from outside: stock `openai` client, load, hostile input (also part of `make test`)
+e2e: test-deps test-models build  ## the program driven from outside: stock `openai` client, load, hostile input (also part of `make test`)
 	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv
 
-soak: build test-models  ## full load rounds, idle and stopped clients, then canaries among hostile clients; DURATION=600 seconds
+soak: test-deps build test-models  ## full load rounds, idle and stopped clients, then canaries among hostile clients; DURATION=600 seconds
 	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv --soak $(or $(DURATION),600)
 
-check-asan: deps test-models  ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
+check-asan: test-deps test-models  ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/build.sh asan-ubsan
 	@tools/run_tests.py build/asan-ubsan --shorten
 
@@ -51,19 +54,19 @@ check-asan: deps test-models  ## the whole suite under AddressSanitizer and Unde
 # of them than its own headers give a program that is (PROTOBUF_TSAN in port_def.inc).
 UNSANITIZED_THREADS := doors_grpc_test|client_grpc_test|grpc_clients_test|grpc_hostile_test
 
-check-tsan: deps test-models  ## the suite under ThreadSanitizer, but for gRPC's messages
+check-tsan: test-deps test-models  ## the suite under ThreadSanitizer, but for gRPC's messages
 	@tools/build.sh tsan
 	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" tools/run_tests.py build/tsan --shorten --but '$(UNSANITIZED_THREADS)'
 
-sim: deps  ## a million simulated schedules of the engine (about ten minutes on two cores)
+sim: test-deps  ## a million simulated schedules of the engine (about ten minutes on two cores)
 	@tools/build.sh $(PRESET) engine_sim
 	@build/$(PRESET)/tests/sim/engine_sim --schedules 1000000 --threads $$(nproc)
 
-fuzz: deps  ## every fuzz target for 30 s
+fuzz: test-deps  ## every fuzz target for 30 s
 	@tools/install_deps.sh cmake/packages-clang.txt
 	@tools/fuzz.sh
 
-tidy: deps  ## clang 14: thread-safety analysis of the whole tree
+tidy: test-deps  ## clang 14: thread-safety analysis of the whole tree
 	@tools/install_deps.sh cmake/packages-clang.txt
 	@tools/build.sh analysis
 
@@ -71,17 +74,16 @@ bench: models build  ## the strategy and concurrency benchmarks
 	@build/$(PRESET)/tutti bench strategies
 	@build/$(PRESET)/tutti bench concurrency
 
-bench-peers: models build  ## llama.cpp, OpenVINO GenAI and Tutti side by side, in a throw-away folder
+bench-peers: test-deps models build  ## llama.cpp, OpenVINO GenAI and Tutti side by side, in a throw-away folder
 	@tools/bench_peers.py $(ARGS)
 
-bench-served: models build  ## 32 clients over HTTP beside the engine alone, in turns
+bench-served: test-deps models build  ## 32 clients over HTTP beside the engine alone, in turns
 	@tools/bench_served.py $(ARGS)
 
-bench-mqtt-peers: models build  ## ten chats over one MQTT broker: Tutti beside llama-server behind a bridge
-	@tools/install_deps.sh cmake/packages.txt
+bench-mqtt-peers: test-deps models build  ## ten chats over one MQTT broker: Tutti beside llama-server behind a bridge
 	@tools/bench_mqtt_peers.py $(ARGS)
 
-bench-encoder-peers: models build  ## sentence-transformers, ONNX Runtime, OpenVINO and Tutti on the same encoder
+bench-encoder-peers: test-deps models build  ## sentence-transformers, ONNX Runtime, OpenVINO and Tutti on the same encoder
 	@tools/fetch_model.sh all-minilm-l6-v2
 	@tools/bench_encoder_peers.py --http $(ARGS)
 

@@ -1,4 +1,5 @@
-# Debian packages, found once; `make deps` installs them (cmake/packages.txt).
+# Debian packages, found once; `make deps` installs them (cmake/packages.txt), and `make test-deps` those of the
+# tests (cmake/packages-test.txt). Without GoogleTest and its benchmarks only the program and the library are built.
 find_package(Threads REQUIRED)
 find_package(Boost 1.81 REQUIRED COMPONENTS json)
 find_package(OpenSSL REQUIRED)
@@ -8,8 +9,12 @@ find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(prometheus-cpp REQUIRED)
-find_package(GTest REQUIRED)
-find_package(benchmark REQUIRED)
+find_package(GTest)
+find_package(benchmark)
+set(TUTTI_TESTS OFF)
+if(GTest_FOUND AND benchmark_FOUND)
+  set(TUTTI_TESTS ON)
+endif()
 find_package(ZLIB REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(Protobuf REQUIRED)

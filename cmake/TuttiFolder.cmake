@@ -51,7 +51,9 @@ function(tutti_folder)
 
   list(TRANSFORM F_TEST_DEPENDS REPLACE "/" "_" OUTPUT_VARIABLE test_dep_targets)
   list(TRANSFORM test_dep_targets PREPEND "tutti_")
-  if(tests)
+  if(tests AND NOT TUTTI_TESTS)
+    tutti_missing_tests(${target}_test)
+  elseif(tests)
     add_executable(${target}_test ${tests})
     target_link_libraries(${target}_test PRIVATE tutti_${target} ${test_dep_targets} tutti_test_support ${F_TEST_LINK}
                           GTest::gmock GTest::gtest_main)
@@ -62,7 +64,7 @@ function(tutti_folder)
     endif()
     tutti_register_test(${target}_test)
   endif()
-  if(benches)
+  if(benches AND TUTTI_TESTS)
     add_executable(${target}_bench EXCLUDE_FROM_ALL ${benches})
     target_link_libraries(${target}_bench PRIVATE tutti_${target} ${test_dep_targets} tutti_test_support benchmark::benchmark_main)
   endif()
@@ -74,6 +76,13 @@ function(tutti_folder)
   endforeach()
   set_property(GLOBAL APPEND PROPERTY TUTTI_RANKS
                "{\"folder\": \"${F_NAME}\", \"rank\": ${F_RANK}, \"depends\": [${DEPENDS}], \"test_depends\": [${TEST_DEPENDS}]}")
+endfunction()
+
+# Stands for a test program where the packages of the tests are not installed: building it fails with the command to run.
+function(tutti_missing_tests target)
+  add_custom_target(${target}
+    COMMAND ${CMAKE_COMMAND} -E echo "${target} needs the packages of cmake/packages-test.txt: run make test-deps"
+    COMMAND ${CMAKE_COMMAND} -E false VERBATIM)
 endfunction()
 
 # Runs a gtest program under ctest, leaving its per-case times where `make test` looks for the slowest.
