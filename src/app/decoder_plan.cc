@@ -161,6 +161,8 @@ Status DecoderPlan::ReadModel() {
   config = checkpoint.config;
   gateway::ServedModel& served = *served_model;
   ASSIGN_OR_RETURN(served.tokenizer, tokenizer::Tokenizer::Create(std::move(checkpoint.tokenizer)));
+  for (std::string& remark : served.tokenizer->Remarks())
+    checkpoint.remarks.push_back(std::move(remark));
   ASSIGN_OR_RETURN(served.chat_template, CompileTemplate(*served.tokenizer));
   chats = served.chat_template.has_value();
   return OkStatus();

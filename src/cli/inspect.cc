@@ -13,6 +13,7 @@
 #include "cli/inspect_decoder.h"
 #include "cli/inspect_encoder.h"
 #include "cli/inspect_memory.h"
+#include "cli/inspect_text.h"
 #include "cli/remarks.h"
 #include "gguf/describe.h"
 #include "gguf/file.h"
@@ -56,8 +57,12 @@ std::string ComputedAs(const std::string& type) {
 }
 
 // What the container cannot judge: whether tokenizer, template and hyper-parameters make sense
-// together. Gives the remarks.
-Result<std::vector<std::string>> CheckMeaning(const model::ModelFiles& files) {
+// together.
+struct Meaning {
+  std::vector<std::string> remarks;
+  std::vector<std::pair<std::string, std::string>> text;  // TextFacts
+};
+Result<Meaning> CheckMeaning(const model::ModelFiles& files) {
   RETURN_IF_ERROR(files.fault);
   const auto& file = files.gguf;
   ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, model::ReadTokenizerSpec(file->header()));
@@ -65,10 +70,15 @@ Result<std::vector<std::string>> CheckMeaning(const model::ModelFiles& files) {
   if (!tokenizer->chat_template().empty()) {
     RETURN_IF_ERROR(tokenizer::ChatTemplate::Compile(tokenizer->chat_template(), {}).status());
   }
-  if (file->tensors().empty()) return std::vector<std::string>();  // a vocabulary: nothing to run
+  Meaning meaning;
+  meaning.remarks = tokenizer->Remarks();
+  meaning.text = TextFacts(*tokenizer, {});
+  if (file->tensors().empty()) return meaning;  // a vocabulary: nothing to run
   ASSIGN_OR_RETURN(model::DecoderCheckpoint checkpoint, model::DecoderCheckpoint::FromGguf(file));
   RETURN_IF_ERROR(model::Weights::Load(checkpoint, {}).status());
-  return std::move(checkpoint.remarks);
+  meaning.text = TextFacts(*tokenizer, checkpoint.generation);
+  for (std::string& remark : checkpoint.remarks) meaning.remarks.push_back(std::move(remark));
+  return meaning;
 }
 
 // "ok: llama, 134515008 parameters in 92 MiB as Q4_1, 12240 bytes of KV cache per token".
@@ -140,18 +150,19 @@ class InspectCommand final : public Command {
     }
     if (files.form != model::ModelFiles::Form::kGguf) return InspectDecoder(files, json_);
     gguf::Description description = gguf::Describe(ref->path);
-    std::vector<std::string> remarks;
+    Meaning meaning;
     if (description.verdict.ok()) {
-      Result<std::vector<std::string>> found = CheckMeaning(files);
+      Result<Meaning> found = CheckMeaning(files);
       description.verdict = found.status();
-      if (found.ok()) remarks = *std::move(found);
+      if (found.ok()) meaning = *std::move(found);
     }
     if (json_) {
-      PrintAsJson(description, remarks);
+      PrintAsJson(description, meaning);
     } else {
       // Of a file that is no GGUF there is nothing to show but why.
       if (description.verdict.ok()) std::printf("%s\n", Summary(*files.gguf, description).c_str());
-      PrintRemarks(remarks);
+      PrintRemarks(meaning.remarks);
+      PrintTextFacts(meaning.text);
       if (description.version != 0) PrintText(description);
     }
     if (description.verdict.ok()) return kExitOk;
@@ -187,7 +198,7 @@ class InspectCommand final : public Command {
     if (d.verdict.ok()) std::printf("\nverdict: ok\n");
   }
 
-  static void PrintAsJson(const gguf::Description& d, const std::vector<std::string>& remarks) {
+  static void PrintAsJson(const gguf::Description& d, const Meaning& meaning) {
     boost::json::array metadata, tensors;
     for (const gguf::MetadataLine& line : d.metadata) {
       metadata.push_back(
@@ -210,18 +221,19 @@ class InspectCommand final : public Command {
       }
       types.push_back(std::move(row));
     }
-    const boost::json::object out{{"schema", "tutti.inspect.v1"},
-                                  {"verdict", Verdict(d)},
-                                  {"version", d.version},
-                                  {"file_bytes", d.file_bytes},
-                                  {"alignment", d.alignment},
-                                  {"parameters", d.parameters},
-                                  {"file_type", d.file_type},
-                                  {"unread_bytes", d.unread_bytes},
-                                  {"remarks", boost::json::value_from(remarks)},
-                                  {"metadata", std::move(metadata)},
-                                  {"types", std::move(types)},
-                                  {"tensors", std::move(tensors)}};
+    boost::json::object out{{"schema", "tutti.inspect.v1"},
+                            {"verdict", Verdict(d)},
+                            {"version", d.version},
+                            {"file_bytes", d.file_bytes},
+                            {"alignment", d.alignment},
+                            {"parameters", d.parameters},
+                            {"file_type", d.file_type},
+                            {"unread_bytes", d.unread_bytes},
+                            {"remarks", boost::json::value_from(meaning.remarks)},
+                            {"metadata", std::move(metadata)},
+                            {"types", std::move(types)},
+                            {"tensors", std::move(tensors)}};
+    for (const auto& [name, value] : meaning.text) out[name] = value;
     std::printf("%s\n", wire::PrintJson(out).c_str());
   }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cli/exit_status.h"
+#include "cli/inspect_text.h"
 #include "cli/remarks.h"
 #include "kernels/kernels.h"
 #include "model/decoder.h"
@@ -27,6 +28,7 @@ struct DecoderFacts {
   size_t bytes = 0;           // packed
   size_t kv_token_bytes = 0;  // of the cache, of one token
   std::vector<std::string> remarks;
+  std::vector<std::pair<std::string, std::string>> text;
 };
 
 // Everything that loading looks at.
@@ -48,6 +50,8 @@ Result<DecoderFacts> CheckDecoder(const model::ModelFiles& files) {
   facts.type_text = TypeText(checkpoint);
   facts.digest = checkpoint.digest;
   facts.remarks = std::move(checkpoint.remarks);
+  for (std::string& remark : tokenizer->Remarks()) facts.remarks.push_back(std::move(remark));
+  facts.text = TextFacts(*tokenizer, checkpoint.generation);
   facts.layers = config.layers;
   facts.width = config.width;
   facts.vocabulary = config.vocab_size;
@@ -88,6 +92,7 @@ int InspectDecoder(const model::ModelFiles& files, bool json) {
       body["packed_bytes"] = facts->bytes;
       if (!facts->packed_for.empty()) body["packed_for"] = facts->packed_for;
       body["kv_token_bytes"] = facts->kv_token_bytes;
+      for (const auto& [name, value] : facts->text) body[name] = value;
       body["remarks"] = boost::json::value_from(facts->remarks);
     }
     std::printf("%s\n", wire::PrintJson(body).c_str());
@@ -99,6 +104,7 @@ int InspectDecoder(const model::ModelFiles& files, bool json) {
     if (!facts->packed_for.empty())
       std::printf("packed for %s: a start reads the weights as they are\n",
                   facts->packed_for.c_str());
+    PrintTextFacts(facts->text);
     std::printf("%d layers of %d, %d tokens, context %d\ndigest %s\n\nverdict: ok\n", facts->layers,
                 facts->width, facts->vocabulary, facts->context, facts->digest.c_str());
   }

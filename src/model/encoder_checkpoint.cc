@@ -60,6 +60,7 @@ Status MakeTokenizer(tokenizer::TokenizerSpec spec, EncoderCheckpoint& checkpoin
   RETURN_IF_ERROR(CheckRows(config.vocab_size, spec, checkpoint.remarks));
   ASSIGN_OR_RETURN(checkpoint.tokenizer, tokenizer::Tokenizer::Create(std::move(spec)));
   const tokenizer::Tokenizer& tokenizer = *checkpoint.tokenizer;
+  for (std::string& remark : tokenizer.Remarks()) checkpoint.remarks.push_back(std::move(remark));
   const int special = std::max(tokenizer.framing_tokens(), tokenizer.pair_framing_tokens());
   if (config.max_tokens <= special) {
     return InvalidArgument("model_hparam",
