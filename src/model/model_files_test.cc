@@ -131,17 +131,20 @@ TEST_F(ModelFilesTest, AFolderWithoutAModelIsAnsweredWithWhatToGiveInstead) {
             none + "give \"snapshots/0a1b\" in it");
 }
 
+TEST_F(ModelFilesTest, AFolderOfLinksIsWhatTheyLeadTo) {
+  const std::string linked = folder_.File("linked");
+  std::filesystem::create_directories(linked);
+  std::filesystem::create_symlink("../bert.json", linked + "/config.json");
+  safetensors::testing::WriteFile(folder_.File("bert.json"), R"({"model_type":"bert"})");
+  EXPECT_EQ(ModelFiles::At(linked).holds, ModelFiles::Holds::kEncoder);
+}
+
 TEST_F(ModelFilesTest, WhatIsNoneOfThemHasAFault) {
   ExpectNothing(folder_.File("missing"), Form::kGguf, "model_not_found");
   ExpectNothing(folder_.path(), Form::kFolder, "model_not_found");
   ExpectNothing(FolderOf("empty", ""), Form::kFolder, "model_hparam");
   ExpectNothing(FolderOf("torn", "["), Form::kFolder, "model_hparam");
   ExpectNothing(FolderOf("large", std::string((1 << 20) + 1, ' ')), Form::kFolder, "model_hparam");
-  const std::string linked = folder_.File("linked");
-  std::filesystem::create_directories(linked);
-  std::filesystem::create_symlink("../bert.json", linked + "/config.json");
-  safetensors::testing::WriteFile(folder_.File("bert.json"), R"({"model_type":"bert"})");
-  ExpectNothing(linked, Form::kFolder, "model_path");
   const std::string text = folder_.File("notes.gguf");
   safetensors::testing::WriteFile(text, "not a model at all, but long enough to be looked at");
   ExpectNothing(text, Form::kGguf, "gguf_magic");

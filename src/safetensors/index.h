@@ -1,8 +1,8 @@
 // ShardIndex: model.safetensors.index.json, which says in which of several files a tensor lies.
 //
 // Checked before it is believed: strict JSON, unique names, and paths that by their text alone stay
-// inside the model's folder (that no link leads out of it is seen when they are opened). Members
-// other than "weight_map" are passed over. A value; any thread.
+// inside the model's folder (links that lie there are the operator's). Members other than
+// "weight_map" are passed over. A value; any thread.
 #pragma once
 
 #include <cstdint>
