@@ -11,6 +11,7 @@
 
 #include "base/quote.h"
 #include "gguf/metadata.h"
+#include "model/hyper_parameters.h"
 #include "tokenizer/huggingface.h"
 
 namespace tutti::model {
@@ -30,8 +31,12 @@ Status ReadStrings(const gguf::Header& header, std::string_view name,
 
 Status ReadLists(const gguf::Header& header, tokenizer::TokenizerSpec& spec) {
   RETURN_IF_ERROR(ReadStrings(header, "tokens", &spec.tokens));
-  if (header.Find(Key("merges"))) RETURN_IF_ERROR(ReadStrings(header, "merges", &spec.merges));
-  if (header.Find(Key("scores"))) {
+  // Files of one kind of model may carry the lists of another, in any form: they are not read.
+  const bool by_scores = spec.model == "llama" || spec.model == "t5";
+  const bool by_merges = !by_scores && spec.model != "bert";
+  if (by_merges && header.Find(Key("merges")))
+    RETURN_IF_ERROR(ReadStrings(header, "merges", &spec.merges));
+  if (by_scores && header.Find(Key("scores"))) {
     ASSIGN_OR_RETURN(const auto scores, gguf::GetFloats(header, Key("scores")));
     spec.scores.reserve(scores.size());
     for (size_t i = 0; i < scores.size(); ++i) spec.scores.push_back(scores[i]);
@@ -44,12 +49,13 @@ Status ReadLists(const gguf::Header& header, tokenizer::TokenizerSpec& spec) {
   return OkStatus();
 }
 
-Status ReadId(const gguf::Header& header, std::string_view name, std::optional<int64_t>* out) {
-  const std::string key = Key(name);
-  if (!header.Find(key)) return OkStatus();
-  ASSIGN_OR_RETURN(const uint32_t id, gguf::GetU32(header, key));
-  *out = id;
-  return OkStatus();
+// Writers mean "none" by -1, by 2^32 - 1, by an id behind the vocabulary or by another type.
+void ReadId(const gguf::Header& header, std::string_view name, size_t tokens,
+            std::optional<int64_t>* out) {
+  const std::optional<gguf::Value> value = header.Find(Key(name));
+  if (!value || value->is_array()) return;
+  const std::optional<int64_t> id = IntegerAt(*value, 0);
+  if (id && *id >= 0 && static_cast<uint64_t>(*id) < tokens) *out = *id;
 }
 
 Status ReadFlag(const gguf::Header& header, const std::string& key, std::optional<bool>* out) {
@@ -155,7 +161,7 @@ Result<tokenizer::TokenizerSpec> ReadTokenizerSpec(const gguf::Header& header) {
       {"fim_rep_token_id", &spec.fim_rep},
       {"fim_sep_token_id", &spec.fim_sep},
   };
-  for (const auto& [name, out] : ids) RETURN_IF_ERROR(ReadId(header, name, out));
+  for (const auto& [name, out] : ids) ReadId(header, name, spec.tokens.size(), out);
   RETURN_IF_ERROR(ReadFlag(header, Key("add_bos_token"), &spec.add_bos));
   RETURN_IF_ERROR(ReadFlag(header, Key("add_eos_token"), &spec.add_eos));
   RETURN_IF_ERROR(ReadFlag(header, Key("add_space_prefix"), &spec.add_space_prefix));

@@ -138,6 +138,41 @@ TEST(TokenizerMetadataTest, RowsWithoutATokenGetUnusedOnes) {
   EXPECT_EQ(spec.tokens.size(), 3U);
 }
 
+TEST(TokenizerMetadataTest, IdsThatAreNoTokensMeanNone) {
+  Writer writer;
+  writer.Number("tokenizer.ggml.eos_token_id", gguf::ValueType::kInt32, int32_t{1})
+      .Number("tokenizer.ggml.bos_token_id", gguf::ValueType::kInt32, int32_t{-1})
+      .Number("tokenizer.ggml.eot_token_id", gguf::ValueType::kInt64, int64_t{0})
+      .U32("tokenizer.ggml.padding_token_id", 0xFFFFFFFF)
+      .U64("tokenizer.ggml.mask_token_id", uint64_t{1} << 63)
+      .U32("tokenizer.ggml.unknown_token_id", 2)
+      .String("tokenizer.ggml.seperator_token_id", "</s>")
+      .Int32s("tokenizer.ggml.cls_token_id", std::vector<int32_t>{0})
+      .Strings("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b"})
+      .String("tokenizer.ggml.model", "gpt2");
+  const auto read = Read(writer);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->eos, 1);
+  EXPECT_EQ(read->eot, 0);
+  for (const auto& id : {read->bos, read->pad, read->mask, read->unk, read->sep, read->cls})
+    EXPECT_EQ(id, std::nullopt);
+}
+
+TEST(TokenizerMetadataTest, ListsOfAnotherKindOfModelAreNotRead) {
+  Writer writer;
+  writer.Int32s("tokenizer.ggml.scores", std::vector<int32_t>{1, 2})
+      .Strings("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b"})
+      .String("tokenizer.ggml.model", "gpt2");
+  const auto bpe = Read(writer);
+  ASSERT_TRUE(bpe.ok()) << bpe.status();
+  EXPECT_TRUE(bpe->scores.empty());
+  Writer other;
+  other.Int32s("tokenizer.ggml.merges", std::vector<int32_t>{1})
+      .Strings("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b"})
+      .String("tokenizer.ggml.model", "llama");
+  EXPECT_TRUE(Read(other).ok());
+}
+
 TEST(TokenizerMetadataTest, NamesWhatIsMissingOrOfAnotherType) {
   Writer none;
   none.String("general.architecture", "llama");
