@@ -36,7 +36,8 @@ struct DecoderInstance {
 
 // It also gives vectors: the last token's row, normalised, which is what a decoder can give of a
 // text without having been trained for it. Before it is served. Errors: out_of_memory.
-Status AddVectors(const LoadContext& context, const kernels::KernelTable* table,
+Status AddVectors(const LoadContext& context, const model::VectorModules& modules,
+                  const kernels::KernelTable* table,
                   const std::shared_ptr<DecoderInstance>& instance, gateway::ServedModel& served);
 
 }  // namespace tutti::app

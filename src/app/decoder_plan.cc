@@ -137,7 +137,7 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
   instance->device = std::move(device);
   served.info.max_model_len = instance->engine->max_model_len();
   if (context.settings->On("encode.decoders"))
-    RETURN_IF_ERROR(AddVectors(context, table, instance, served));
+    RETURN_IF_ERROR(AddVectors(context, *checkpoint.vectors, table, instance, served));
   if (served.metrics != nullptr) {
     served.metrics->SetEngineGauges(
         [weak = std::weak_ptr<DecoderInstance>(instance),
@@ -159,6 +159,7 @@ Status DecoderPlan::CheckTensors() const {
 
 Status DecoderPlan::ReadModel() {
   config = checkpoint.config;
+  if (context.settings->On("encode.decoders")) RETURN_IF_ERROR(checkpoint.vectors.status());
   gateway::ServedModel& served = *served_model;
   ASSIGN_OR_RETURN(served.tokenizer, tokenizer::Tokenizer::Create(std::move(checkpoint.tokenizer)));
   for (std::string& remark : served.tokenizer->Remarks())

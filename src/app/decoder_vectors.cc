@@ -8,12 +8,14 @@
 
 namespace tutti::app {
 
-Status AddVectors(const LoadContext& context, const kernels::KernelTable* table,
+Status AddVectors(const LoadContext& context, const model::VectorModules& modules,
+                  const kernels::KernelTable* table,
                   const std::shared_ptr<DecoderInstance>& instance, gateway::ServedModel& served) {
   engine::EncoderOptions options = EncodeOptionsFrom(*context.settings);
   runner::DecoderEmbedderOptions run;
   run.kernels = table;
   run.pool = instance->device->pool();
+  if (modules.stated) run.pooling = modules.pooling;
   run.max_items = options.batch_items;
   run.max_tokens = options.batch_tokens;
   run.max_item_tokens = std::min(run.max_item_tokens, served.info.max_model_len);
@@ -37,7 +39,10 @@ Status AddVectors(const LoadContext& context, const kernels::KernelTable* table,
       &instance->device->loop());
   auto encoder = std::make_shared<gateway::ServedEncoder>();
   encoder->engine = std::shared_ptr<engine::EncoderEngine>(instance, instance->encoder.get());
-  encoder->normalize = true;
+  // A model that says nothing of vectors gives such of length 1, of its last rows.
+  encoder->normalize = !modules.stated || modules.normalize;
+  encoder->prompts = modules.prompts;
+  encoder->default_prompt = modules.default_prompt;
   encoder->max_tokens = limits.max_item_tokens;
   encoder->metrics = instance->encoder_metrics;
   if (instance->encoder_metrics != nullptr) {
@@ -51,6 +56,7 @@ Status AddVectors(const LoadContext& context, const kernels::KernelTable* table,
   served.encoder = std::move(encoder);
   api::EncoderInfo& info = served.info.encoder.emplace();
   info.width = limits.width;
+  for (const auto& [name, text] : modules.prompts) info.prompts.push_back(name);
   info.cuts = context.settings->Text("encode.dimensions") == "any";
   info.pooling = model::PoolingName(run.pooling);
   info.batch_items = options.batch_items;

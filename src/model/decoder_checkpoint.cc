@@ -15,6 +15,7 @@
 #include "gguf/file_type.h"
 #include "model/config_parameters.h"
 #include "model/decoder_tensors.h"
+#include "model/encoder_checkpoint.h"
 #include "model/encoder_config.h"
 #include "model/families/family.h"
 #include "model/folder_text.h"
@@ -167,6 +168,9 @@ Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
   ASSIGN_OR_RETURN(checkpoint.generation, ReadGeneration(folder, config, checkpoint.remarks));
   ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadFolderTokenizer(folder, checkpoint.generation.ends));
   RETURN_IF_ERROR(FitTokens(checkpoint));
+  const Result<EncoderFiles> vectors = ReadEncoderFiles(folder);
+  checkpoint.vectors = vectors.ok() ? ReadVectorModules(*vectors, checkpoint.config.width)
+                                    : Result<VectorModules>(vectors.status());
   return checkpoint;
 }
 

@@ -3,8 +3,8 @@
 // config.json, model.safetensors or its shards, tokenizer.json, tokenizer_config.json,
 // generation_config.json, chat_template.jinja.
 //
-// A value; any thread. The files are not trusted: each is bounded, and none is reached through a
-// link that leaves the folder.
+// A value; any thread. The files are not trusted: each is bounded, and no name in them leads out of
+// the folder; links that lie in it are followed.
 #pragma once
 
 #include <functional>
@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "gguf/file.h"
 #include "model/config.h"
+#include "model/encoder_config.h"
 #include "model/generation_defaults.h"
 #include "model/model_files.h"
 #include "model/tensor_store.h"
@@ -35,6 +36,9 @@ struct DecoderCheckpoint {
   std::string file_type;  // of a GGUF that tells: as gguf::FileTypeName()
   // How its makers sample from it, for requests that do not say. `ends` are in `tokenizer` too.
   GenerationDefaults generation;
+  // How sentence-transformers makes vectors of its rows, or why that is not followed
+  // (model_hparam); `stated` is false where nothing is said of it. Matters to who serves vectors.
+  Result<VectorModules> vectors = VectorModules();
   // What of the files is odd and changes no answer, a sentence without a full stop each.
   std::vector<std::string> remarks;
   // At least as many tokens as the embedding has rows; more where added ones have none. Empty where

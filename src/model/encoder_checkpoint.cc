@@ -23,7 +23,15 @@ Status ReadInto(const files::Folder& folder, const std::string& name, std::strin
   return OkStatus();
 }
 
-Result<EncoderFiles> ReadFiles(const files::Folder& folder) {
+// A head that scores, as transformers names it.
+bool HasClassifier(const TensorStore& tensors) {
+  return tensors.Find("classifier.weight") != nullptr ||
+         tensors.Find("classifier.out_proj.weight") != nullptr;
+}
+
+}  // namespace
+
+Result<EncoderFiles> ReadEncoderFiles(const files::Folder& folder) {
   EncoderFiles files;
   ASSIGN_OR_RETURN(std::optional<std::string> config,
                    ReadIfThere(folder, "config.json", kMaxConfigBytes));
@@ -44,6 +52,8 @@ Result<EncoderFiles> ReadFiles(const files::Folder& folder) {
       ReadInto(folder, "config_sentence_transformers.json", files.sentence_transformers));
   return files;
 }
+
+namespace {
 
 Result<tokenizer::TokenizerSpec> ReadTokenizer(const files::Folder& folder) {
   ASSIGN_OR_RETURN(const std::optional<std::string> text,
@@ -76,11 +86,16 @@ Result<EncoderCheckpoint> EncoderCheckpoint::Open(const std::string& path,
                                                   const std::string& root) {
   ASSIGN_OR_RETURN(const files::Folder folder, files::Folder::Open(path, root));
   EncoderCheckpoint checkpoint;
-  ASSIGN_OR_RETURN(const EncoderFiles files, ReadFiles(folder));
-  ASSIGN_OR_RETURN(checkpoint.config, ReadEncoderConfig(files));
+  ASSIGN_OR_RETURN(EncoderFiles files, ReadEncoderFiles(folder));
+  RETURN_IF_ERROR(ReadInto(folder, "tokenizer_config.json", files.tokenizer));
+  // A file of another kind is refused for that, whatever its tensors are.
+  RETURN_IF_ERROR(ReadEncoderConfig(files).status());
   ASSIGN_OR_RETURN(auto tensors, safetensors::Checkpoint::Open(folder));
   ASSIGN_OR_RETURN(checkpoint.digest, tensors->HeaderDigest());
+  RemarkUnnamed(tensors->unnamed(), checkpoint.remarks);
   checkpoint.tensors = MakeTensorStore(std::move(tensors));
+  files.classifies = HasClassifier(*checkpoint.tensors);
+  ASSIGN_OR_RETURN(checkpoint.config, ReadEncoderConfig(files));
   ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, ReadTokenizer(folder));
   RETURN_IF_ERROR(MakeTokenizer(std::move(spec), checkpoint));
   return checkpoint;

@@ -1,8 +1,8 @@
 // EncoderCheckpoint: an encoder's files, opened and checked as far as their headers tell; no tensor
 // was read. A folder as sentence-transformers and transformers write it, or a GGUF.
 //
-// A value; any thread. The files are not trusted: each is bounded, and none is reached through a
-// link that leaves the folder.
+// A value; any thread. The files are not trusted: each is bounded, and no name in them leads out of
+// the folder; links that lie in it are followed.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "files/folder.h"
 #include "gguf/file.h"
 #include "model/encoder_config.h"
 #include "model/model_files.h"
@@ -39,5 +40,9 @@ struct EncoderCheckpoint {
   // decoder in one file.
   static Result<EncoderCheckpoint> FromFiles(const ModelFiles& files);
 };
+
+// config.json and sentence-transformers' files of a folder, of a decoder too. Errors: model_hparam,
+// model_not_found, model_path.
+Result<EncoderFiles> ReadEncoderFiles(const files::Folder& folder);
 
 }  // namespace tutti::model

@@ -45,12 +45,36 @@ Status CheckOnly(const JsonFile& file, std::string_view key, std::string_view su
   return file.Refuse(key, fmt::format("{} is not supported, only {}", Quote(*value), supported));
 }
 
+// The first of `architectures`; "" where none is said.
+std::string_view ClassOf(const JsonFile& file) {
+  const json::value* architectures = file.Find("architectures");
+  const json::array* names = architectures == nullptr ? nullptr : architectures->if_array();
+  if (names == nullptr || names->empty() || names->front().if_string() == nullptr) return "";
+  return View(names->front().get_string());
+}
+
+// Of a file without model_type.
+std::string TypeOfClass(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> kTypes[] = {{"Bert", "bert"},
+                                                                      {"Roberta", "roberta"},
+                                                                      {"XLMRoberta", "xlm-roberta"},
+                                                                      {"Camembert", "camembert"}};
+  for (const auto& [begin, type] : kTypes) {
+    const std::string_view rest = name.starts_with(begin) ? name.substr(begin.size()) : "";
+    if (rest.starts_with("Model") || rest.starts_with("For")) return std::string(type);
+  }
+  return "";
+}
+
 Status CheckArchitecture(const JsonFile& file, EncoderConfig& config) {
   ASSIGN_OR_RETURN(config.architecture, file.StringOr("model_type", ""));
   if (config.architecture == "nomic_bert") {
     config.architecture = kNomicBert;
     return OkStatus();
   }
+  if (config.architecture.empty()) config.architecture = TypeOfClass(ClassOf(file));
+  // The same arithmetic under another name.
+  if (config.architecture == "camembert") config.architecture = "roberta";
   constexpr std::array<std::string_view, 3> kKnown = {"bert", "roberta", "xlm-roberta"};
   if (std::find(kKnown.begin(), kKnown.end(), config.architecture) == kKnown.end()) {
     return file.Refuse("model_type", fmt::format("{} is no encoder known here (bert, roberta, "
@@ -59,6 +83,9 @@ Status CheckArchitecture(const JsonFile& file, EncoderConfig& config) {
                                                  Quote(config.architecture), KnownModelTypes()));
   }
   RETURN_IF_ERROR(CheckOnly(file, "hidden_act", "gelu"));
+  // Such a one attends backwards alone.
+  ASSIGN_OR_RETURN(const bool decodes, file.BoolOr("is_decoder", false));
+  if (decodes) return file.Refuse("is_decoder", "true is not supported");
   return CheckOnly(file, "position_embedding_type", "absolute");
 }
 
@@ -151,14 +178,13 @@ Status ReadShape(const JsonFile& file, EncoderConfig& config) {
   return shape.ok() ? OkStatus() : std::move(shape).WithContext(file.name());
 }
 
-// Labels are those of a sequence classifier; other heads make no scores.
-Status ReadLabels(const JsonFile& file, EncoderConfig& config) {
-  const json::value* architectures = file.Find("architectures");
-  const json::array* names = architectures == nullptr ? nullptr : architectures->if_array();
-  if (names == nullptr || names->empty() || names->front().if_string() == nullptr)
-    return OkStatus();
-  if (View(names->front().get_string()).find("ForSequenceClassification") == std::string_view::npos)
-    return OkStatus();
+// Labels are those of a sequence classifier; other heads make no scores. A file that does not name
+// its class is one where the weights have a head and no module pools.
+Status ReadLabels(const JsonFile& file, const EncoderFiles& files, EncoderConfig& config) {
+  const std::string_view name = ClassOf(file);
+  const bool scores = name.empty() ? files.classifies && files.modules.empty()
+                                   : name.find("ForSequenceClassification") != name.npos;
+  if (!scores) return OkStatus();
   const json::value* labels = file.Find("id2label");
   const json::object* by_id = labels == nullptr ? nullptr : labels->if_object();
   if (by_id == nullptr) {
@@ -230,46 +256,67 @@ Status ReadActivation(const JsonFile& file, const std::string& sentence_transfor
 
 // ---- sentence-transformers' files
 
-Status ReadPooling(const std::string& text, EncoderConfig& config) {
-  if (text.empty()) {
-    // What a BERT without a pooling module is published for: the first token's row.
-    config.pooling = Pooling::kCls;
-    return OkStatus();
+// The ways to pool, as flags name them and, from 5.4 on, as one word does.
+struct PoolingMode {
+  const char* key;
+  const char* word;
+  std::optional<Pooling> pooling;  // nothing: known and not supported
+};
+constexpr std::array<PoolingMode, 6> kPoolingModes = {
+    {{"pooling_mode_cls_token", "cls", Pooling::kCls},
+     {"pooling_mode_mean_tokens", "mean", Pooling::kMean},
+     {"pooling_mode_max_tokens", "max", Pooling::kMax},
+     {"pooling_mode_lasttoken", "lasttoken", Pooling::kLast},
+     {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", std::nullopt},
+     {"pooling_mode_weightedmean_tokens", "weightedmean", std::nullopt}}};
+
+// One word, or a list of them, of which one is followed.
+Result<Pooling> PoolingOfWord(const JsonFile& file) {
+  constexpr std::string_view kKey = "pooling_mode";
+  const json::value* word = file.Find(kKey);
+  if (const json::array* list = word->if_array()) {
+    if (list->size() != 1)
+      return file.Refuse(kKey, fmt::format("names {} ways, not one", list->size()));
+    word = &list->front();
   }
-  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(text, "the pooling module's config.json"));
-  struct Mode {
-    const char* key;
-    std::optional<Pooling> pooling;  // nothing: known and not supported
-  };
-  constexpr std::array<Mode, 6> kModes = {{{"pooling_mode_cls_token", Pooling::kCls},
-                                           {"pooling_mode_mean_tokens", Pooling::kMean},
-                                           {"pooling_mode_max_tokens", Pooling::kMax},
-                                           {"pooling_mode_lasttoken", Pooling::kLast},
-                                           {"pooling_mode_mean_sqrt_len_tokens", std::nullopt},
-                                           {"pooling_mode_weightedmean_tokens", std::nullopt}}};
-  int chosen = 0;
-  for (const Mode& mode : kModes) {
+  for (const PoolingMode& mode : kPoolingModes)
+    if (mode.pooling && *word == mode.word) return *mode.pooling;
+  return file.Refuse(
+      kKey, fmt::format("is {}, which is not supported (cls, mean, max, lasttoken)", Shown(*word)));
+}
+
+Result<Pooling> PoolingOfFlags(const JsonFile& file) {
+  std::optional<Pooling> chosen;
+  int count = 0;
+  for (const PoolingMode& mode : kPoolingModes) {
     ASSIGN_OR_RETURN(const bool on, file.BoolOr(mode.key, false));
     if (!on) continue;
     if (!mode.pooling) return file.Refuse(mode.key, "is not supported");
-    config.pooling = *mode.pooling;
-    ++chosen;
+    chosen = mode.pooling;
+    ++count;
   }
-  if (chosen != 1) {
-    return file.Refuse("pooling_mode_*", fmt::format("is set {} times, not once", chosen));
-  }
-  ASSIGN_OR_RETURN(const bool with_prompt, file.BoolOr("include_prompt", true));
-  if (!with_prompt) return file.Refuse("include_prompt", "false is not supported");
-  ASSIGN_OR_RETURN(const int width,
-                   file.IntOr("word_embedding_dimension", config.width, 1, kMaxWidth));
-  if (width != config.width) {
-    return file.Refuse("word_embedding_dimension",
-                       fmt::format("is {}, the model's width {}", width, config.width));
-  }
-  return OkStatus();
+  if (count != 1)
+    return file.Refuse("pooling_mode_*", fmt::format("is set {} times, not once", count));
+  return *chosen;
 }
 
-Status ReadModules(const std::string& text, EncoderConfig& config) {
+Result<Pooling> ReadPooling(const std::string& text, int width) {
+  // What a BERT without a pooling module is published for: the first token's row.
+  if (text.empty()) return Pooling::kCls;
+  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(text, "the pooling module's config.json"));
+  ASSIGN_OR_RETURN(const Pooling pooling,
+                   file.Has("pooling_mode") ? PoolingOfWord(file) : PoolingOfFlags(file));
+  ASSIGN_OR_RETURN(const bool with_prompt, file.BoolOr("include_prompt", true));
+  if (!with_prompt) return file.Refuse("include_prompt", "false is not supported");
+  for (const char* key : {"word_embedding_dimension", "embedding_dimension"}) {
+    ASSIGN_OR_RETURN(const int said, file.IntOr(key, width, 1, kMaxWidth));
+    if (said != width)
+      return file.Refuse(key, fmt::format("is {}, the model's width {}", said, width));
+  }
+  return pooling;
+}
+
+Status ReadModules(const std::string& text, VectorModules& modules) {
   if (text.empty()) return OkStatus();
   ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(text, "modules.json", true));
   if (file.items().size() > kMaxModules) {
@@ -278,8 +325,10 @@ Status ReadModules(const std::string& text, EncoderConfig& config) {
   for (const json::value& item : file.items()) {
     const std::string_view kind = item.is_object() ? KindOf(item.get_object()) : std::string_view();
     if (kind == "Normalize") {
-      config.normalize = true;
-    } else if (kind != "Transformer" && kind != "Pooling") {
+      modules.normalize = true;
+    } else if (kind == "Pooling") {
+      modules.stated = true;
+    } else if (kind != "Transformer") {
       return file.Refuse("type", fmt::format("{} is not supported (Transformer, Pooling, "
                                              "Normalize)",
                                              Quote(kind)));
@@ -288,18 +337,38 @@ Status ReadModules(const std::string& text, EncoderConfig& config) {
   return OkStatus();
 }
 
-Status ReadLength(const std::string& text, EncoderConfig& config) {
+// model_max_length of tokenizer_config.json; nothing where it is not there, or a huge number that
+// stands for "any".
+Result<std::optional<int>> TokenizerLength(const std::string& text) {
+  if (text.empty()) return std::optional<int>();
+  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(text, "tokenizer_config.json"));
+  const json::value* said = file.Find("model_max_length");
+  boost::system::error_code error;
+  const double length = said != nullptr && said->is_number() ? said->to_number<double>(error) : 0;
+  if (error || !(length >= 3 && length <= kMaxContext)) return std::optional<int>();
+  return std::optional<int>(static_cast<int>(length));
+}
+
+// Of the places that say how long a text may be the first counts; none goes beyond the positions.
+Status ReadLength(const EncoderFiles& files, EncoderConfig& config) {
   const int longest = config.positions - config.first_position;
-  config.max_tokens = longest;
-  if (text.empty()) return OkStatus();
-  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(text, "sentence_bert_config.json"));
-  ASSIGN_OR_RETURN(config.max_tokens, file.IntOr("max_seq_length", longest, 3, kMaxContext));
-  config.max_tokens = std::min(config.max_tokens, longest);
-  ASSIGN_OR_RETURN(config.lowercase, file.BoolOr("do_lower_case", false));
+  std::optional<int> said;
+  if (!files.sentence_bert.empty()) {
+    ASSIGN_OR_RETURN(const JsonFile file,
+                     JsonFile::Parse(files.sentence_bert, "sentence_bert_config.json"));
+    if (file.Has("max_seq_length")) {
+      ASSIGN_OR_RETURN(said, file.Int("max_seq_length", 3, kMaxContext));
+    }
+    ASSIGN_OR_RETURN(config.lowercase, file.BoolOr("do_lower_case", false));
+  }
+  if (!said) {
+    ASSIGN_OR_RETURN(said, TokenizerLength(files.tokenizer));
+  }
+  config.max_tokens = std::min(said.value_or(longest), longest);
   return OkStatus();
 }
 
-Status ReadPrompts(const std::string& text, EncoderConfig& config) {
+Status ReadPrompts(const std::string& text, VectorModules& config) {
   if (text.empty()) return OkStatus();
   ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(text, "config_sentence_transformers.json"));
   const json::value* prompts = file.Find("prompts");
@@ -390,17 +459,27 @@ Result<std::optional<std::string>> PoolingFolder(const std::string& modules) {
   return std::optional<std::string>();
 }
 
+Result<VectorModules> ReadVectorModules(const EncoderFiles& files, int width) {
+  VectorModules modules;
+  RETURN_IF_ERROR(ReadModules(files.modules, modules));
+  ASSIGN_OR_RETURN(modules.pooling, ReadPooling(files.pooling, width));
+  RETURN_IF_ERROR(ReadPrompts(files.sentence_transformers, modules));
+  return modules;
+}
+
 Result<EncoderConfig> ReadEncoderConfig(const EncoderFiles& files) {
   EncoderConfig config;
   ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(files.config, "config.json"));
   RETURN_IF_ERROR(CheckArchitecture(file, config));
   RETURN_IF_ERROR(ReadShape(file, config));
-  RETURN_IF_ERROR(ReadLabels(file, config));
+  RETURN_IF_ERROR(ReadLabels(file, files, config));
   RETURN_IF_ERROR(ReadActivation(file, files.sentence_transformers, config));
-  RETURN_IF_ERROR(ReadModules(files.modules, config));
-  RETURN_IF_ERROR(ReadPooling(files.pooling, config));
-  RETURN_IF_ERROR(ReadLength(files.sentence_bert, config));
-  RETURN_IF_ERROR(ReadPrompts(files.sentence_transformers, config));
+  RETURN_IF_ERROR(ReadLength(files, config));
+  ASSIGN_OR_RETURN(VectorModules modules, ReadVectorModules(files, config.width));
+  config.pooling = modules.pooling;
+  config.normalize = modules.normalize;
+  config.prompts = std::move(modules.prompts);
+  config.default_prompt = std::move(modules.default_prompt);
   return config;
 }
 

@@ -74,8 +74,22 @@ struct EncoderFiles {
   std::string pooling;                // config.json of the module that pools
   std::string sentence_bert;          // sentence_bert_config.json
   std::string sentence_transformers;  // config_sentence_transformers.json
+  std::string tokenizer;    // tokenizer_config.json: the longest text, where others do not say
+  bool classifies = false;  // the weights have a head that scores
 };
 inline constexpr size_t kMaxConfigBytes = size_t{1} << 20;  // of each
+
+// What sentence-transformers' files say of the vectors of a model, encoder or decoder.
+struct VectorModules {
+  bool stated = false;  // there is a module that pools
+  Pooling pooling = Pooling::kCls;
+  bool normalize = false;
+  std::map<std::string, std::string> prompts;
+  std::optional<std::string> default_prompt;
+};
+// Of `files` all but `config`. `width`: of the model's rows. Errors: model_hparam, for a module
+// that is not followed too.
+Result<VectorModules> ReadVectorModules(const EncoderFiles& files, int width);
 
 // The folder that holds the pooling module's config.json, relative to the checkpoint's
 // ("1_Pooling"), or nothing if `modules` names none. Never leaves the checkpoint's folder. Errors:

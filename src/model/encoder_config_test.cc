@@ -179,6 +179,90 @@ TEST(EncoderConfig, WhatNomicFilesMayAskForBesidesIsRefusedByName) {
   }
 }
 
+TEST(EncoderConfig, PoolingIsReadInTheFormOf54Too) {
+  const std::pair<const char*, Pooling> words[] = {{"\"mean\"", Pooling::kMean},
+                                                   {"\"cls\"", Pooling::kCls},
+                                                   {"\"max\"", Pooling::kMax},
+                                                   {"[\"lasttoken\"]", Pooling::kLast}};
+  for (const auto& [word, pooling] : words) {
+    EncoderFiles files = Good();
+    files.modules =
+        R"([{"path":"","type":"sentence_transformers.base.modules.transformer.Transformer"},
+        {"path":"1_Pooling",
+         "type":"sentence_transformers.sentence_transformer.modules.pooling.Pooling"}])";
+    files.pooling =
+        std::string(R"({"embedding_dimension":64,"include_prompt":true,"pooling_mode":)") + word +
+        "}";
+    const auto config = ReadEncoderConfig(files);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->pooling, pooling);
+    EXPECT_FALSE(config->normalize);
+  }
+}
+
+TEST(EncoderConfig, TheLongestTextIsWhatTheFirstFileSays) {
+  const auto longest = [](const std::string& sentence_bert, const std::string& tokenizer) {
+    EncoderFiles files = Good();
+    files.sentence_bert = sentence_bert;
+    files.tokenizer = tokenizer;
+    const auto config = ReadEncoderConfig(files);
+    EXPECT_TRUE(config.ok()) << config.status();
+    return config.ok() ? config->max_tokens : -1;
+  };
+  const std::string tokenizer = R"({"model_max_length":128})";
+  EXPECT_EQ(longest(R"({"max_seq_length":256})", tokenizer), 256);
+  EXPECT_EQ(longest(R"({"transformer_task":"feature-extraction"})", tokenizer), 128);
+  EXPECT_EQ(longest(R"({"max_seq_length":null})", tokenizer), 128);
+  EXPECT_EQ(longest("", tokenizer), 128);
+  for (const char* any : {R"({"model_max_length":1000000000000000019884624838656})", "{}",
+                          R"({"model_max_length":1e30})", R"({"model_max_length":-1})",
+                          R"({"model_max_length":"512"})", R"({"model_max_length":0})"})
+    EXPECT_EQ(longest("", any), 512) << any;
+  EXPECT_EQ(longest("", R"({"model_max_length":4096})"), 512) << "no further than its positions";
+}
+
+TEST(EncoderConfig, WithoutItsTypeTheClassDecides) {
+  EncoderFiles files;
+  files.config = Replaced(kConfig, R"("model_type":"bert")", R"("architectures":["BertModel"])");
+  auto config = ReadEncoderConfig(files);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->architecture, "bert");
+  files.config =
+      Replaced(kConfig, R"("model_type":"bert")", R"("architectures":["BertweetModel"])");
+  EXPECT_THAT(ReadEncoderConfig(files).status().message(), HasSubstr("model_type"));
+}
+
+TEST(EncoderConfig, WithoutItsClassTheWeightsDecideWhetherItScores) {
+  EncoderFiles files;
+  files.config = kConfig;
+  files.classifies = true;
+  EXPECT_EQ(ReadEncoderConfig(files)->labels.size(), 2U);
+  files.modules = kModules;
+  files.pooling = kPooling;
+  EXPECT_TRUE(ReadEncoderConfig(files)->labels.empty()) << "a module pools";
+  files = {};
+  files.config = Replaced(kConfig, "{", R"({"architectures":["BertModel"],)");
+  files.classifies = true;
+  EXPECT_TRUE(ReadEncoderConfig(files)->labels.empty());
+}
+
+TEST(EncoderConfig, ModulesOfADecoderAreReadWithoutItsConfiguration) {
+  EncoderFiles files = Good();
+  files.config = "";
+  files.pooling = R"({"pooling_mode_lasttoken":true,"word_embedding_dimension":64})";
+  files.sentence_transformers = R"({"prompts":{"query":"Q: ","document":""}})";
+  const auto modules = ReadVectorModules(files, 64);
+  ASSERT_TRUE(modules.ok()) << modules.status();
+  EXPECT_TRUE(modules->stated);
+  EXPECT_TRUE(modules->normalize);
+  EXPECT_EQ(modules->pooling, Pooling::kLast);
+  EXPECT_EQ(modules->prompts.at("query"), "Q: ");
+  EXPECT_FALSE(ReadVectorModules({}, 64)->stated);
+  files.modules =
+      R"([{"type":"x.Transformer"},{"type":"x.Pooling","path":"1"},{"type":"x.Dense"}])";
+  EXPECT_THAT(ReadVectorModules(files, 64).status().message(), HasSubstr("Dense"));
+}
+
 TEST(EncoderConfig, PromptsAreKnownByName) {
   EncoderFiles files = Good();
   files.sentence_transformers =
@@ -229,6 +313,16 @@ TEST(EncoderConfig, WhatWouldChangeAVectorIsRefusedByName) {
             R"({"pooling_mode_mean_tokens":true,"pooling_mode_cls_token":true})"),
        "set 2 times"},
       {with(&EncoderFiles::pooling, "{}"), "set 0 times"},
+      {with(&EncoderFiles::pooling, R"({"pooling_mode":"weightedmean"})"),
+       "pooling_mode is \"weightedmean\", which is not supported"},
+      {with(&EncoderFiles::pooling, R"({"pooling_mode":["mean","cls"]})"),
+       "pooling_mode names 2 ways, not one"},
+      {with(&EncoderFiles::pooling, R"({"pooling_mode":3})"), "pooling_mode is 3"},
+      {with(&EncoderFiles::pooling, R"({"pooling_mode":"mean","embedding_dimension":32})"),
+       "embedding_dimension is 32"},
+      {with(&EncoderFiles::pooling, R"({"pooling_mode":"mean","include_prompt":false})"),
+       "include_prompt"},
+      {config("\"pad_token_id\":0", "\"is_decoder\":true"), "is_decoder"},
       {with(&EncoderFiles::pooling,
             R"({"pooling_mode_mean_tokens":true,"word_embedding_dimension":32})"),
        "word_embedding_dimension"},
