@@ -4,6 +4,7 @@
 
 #include "api/role.h"
 #include "cli/chat_partner.h"
+#include "client/error_text.h"
 #include "client/http_client.h"
 #include "client/served_models.h"
 
@@ -47,20 +48,25 @@ class ServerPartner final : public ChatPartner {
                 const std::function<void(std::string_view)>& on_text,
                 const std::function<bool()>& stopped) override {
     Status failure;
+    bool has_choices = false;  // some servers end an answer with an event without any
     const auto on_event = [&](std::string_view data, TimePoint) {
       if (!failure.ok() || data == "[DONE]") return;
       boost::system::error_code failed;
       const json::value event = json::parse(data, failed);
       if (failed) {
-        failure = Unavailable("bad_response", "the server's answer holds an event that is no JSON");
-      } else if (const std::string error = TextAt(event, "/error/message"); !error.empty()) {
+        failure = Unavailable("bad_response", "the server's answer is not JSON");
+      } else if (const std::string error = client::ErrorText(event); !error.empty()) {
         failure = Unavailable("server_error", error);
       } else {
+        has_choices |= event.is_object() && event.get_object().contains("choices");
         on_text(TextAt(event, "/choices/0/delta/content"));
+        on_text(TextAt(event, "/choices/0/message/content"));  // of a server that does not stream
       }
     };
     RETURN_IF_ERROR(WithFileHint(client::PostStream(server_, "/v1/chat/completions", Body(messages),
                                                     api_key_, kAnswerPatience, on_event, stopped)));
+    if (failure.ok() && !has_choices)
+      return Unavailable("bad_response", "the server's answer holds neither text nor an error");
     return failure;
   }
 

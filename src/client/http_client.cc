@@ -3,6 +3,7 @@
 #include <boost/json/parse.hpp>
 #include <charconv>
 
+#include "client/error_text.h"
 #include "client/socket.h"
 #include "client/stream_connection.h"
 #include "client/stream_response.h"
@@ -10,16 +11,12 @@
 namespace tutti::client {
 namespace {
 
-// {"error": {"message": "..."}}, as OpenAI-compatible servers say what is wrong; else the body's
-// start.
-std::string ErrorText(const std::string& body) {
+// The server's words; where it has none that are known, the body's start.
+std::string ErrorOf(const std::string& body) {
   boost::system::error_code failed;
   const boost::json::value json = boost::json::parse(body, failed);
-  const boost::json::value* message =
-      failed ? nullptr : json.find_pointer("/error/message", failed);
-  if (!failed && message != nullptr && message->is_string())
-    return std::string(message->get_string());
-  return body.substr(0, 300);
+  const std::string text = failed ? "" : ErrorText(json);
+  return text.empty() ? body.substr(0, 300) : text;
 }
 
 StatusCode CodeOf(int http_status) {
@@ -110,7 +107,7 @@ std::string RequestHead(std::string_view method, const Server& server, std::stri
 
 Status AnswerError(int http_status, const std::string& body) {
   return Status(CodeOf(http_status), "http_status",
-                "HTTP " + std::to_string(http_status) + " " + ErrorText(body));
+                "HTTP " + std::to_string(http_status) + " " + ErrorOf(body));
 }
 
 Status PostStream(const Server& server, const std::string& path, const std::string& body,
@@ -118,11 +115,13 @@ Status PostStream(const Server& server, const std::string& path, const std::stri
                   const std::function<void(std::string_view data, TimePoint when)>& on_event,
                   const std::function<bool()>& stopped) {
   StreamResponse response;
-  return Exchange(server,
-                  RequestHead("POST", server, path, api_key, /*close=*/true) +
-                      "Content-Type: application/json\r\nContent-Length: " +
-                      std::to_string(body.size()) + "\r\n\r\n" + body,
-                  patience, response, on_event, stopped);
+  RETURN_IF_ERROR(Exchange(server,
+                           RequestHead("POST", server, path, api_key, /*close=*/true) +
+                               "Content-Type: application/json\r\nContent-Length: " +
+                               std::to_string(body.size()) + "\r\n\r\n" + body,
+                           patience, response, on_event, stopped));
+  if (!response.is_event_stream()) on_event(response.body(), SteadyClock().Now());
+  return OkStatus();
 }
 
 Result<std::string> Get(const Server& server, const std::string& path, const std::string& api_key,

@@ -29,7 +29,8 @@ Status AnswerError(int http_status, const std::string& body);
 std::string RequestHead(std::string_view method, const Server& server, std::string_view path,
                         const std::string& api_key, bool close);
 
-// Posts JSON; `on_event` gets the data of each server-sent event and when its last byte had come.
+// Posts JSON; `on_event` gets the data of each server-sent event and when its last byte had come. A
+// whole answer, from a server that does not stream, is one event.
 // `stopped`, where given, is asked a few times a second and after each signal; true closes the
 // connection, which ends the request. Errors: unavailable (connect, closed early, no byte for
 // `patience`); cancelled (stopped); those of AnswerError() for an answer other than 200.

@@ -94,7 +94,7 @@ TEST(HttpClient, ARefusalTellsTheServersOwnMessage) {
   };
   EXPECT_EQ(refusal(R"({"error":{"message":"wrong key","code":"x"}})"), "HTTP 401 wrong key");
   EXPECT_EQ(refusal("<html>"), "HTTP 401 <html>");
-  EXPECT_EQ(refusal(R"({"error":"plain"})"), R"(HTTP 401 {"error":"plain"})");
+  EXPECT_EQ(refusal(R"({"error":"plain"})"), "HTTP 401 plain");
   EXPECT_EQ(refusal(std::string(100000, '[')), "HTTP 401 " + std::string(300, '['));
 }
 

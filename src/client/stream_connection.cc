@@ -22,10 +22,12 @@ Status ReadStream(const Server& server, const Socket& socket, std::chrono::milli
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return Unreachable(server, std::strerror(errno));
     const TimePoint now = clock.Now();
-    if (got == 0) return response.End();
     events.clear();
-    RETURN_IF_ERROR(response.Feed({buffer.data(), static_cast<size_t>(got)}, events));
+    const Status status = got == 0
+                              ? response.End(events)
+                              : response.Feed({buffer.data(), static_cast<size_t>(got)}, events);
     for (const std::string& event : events) on_event(event, now);
+    RETURN_IF_ERROR(status);
   }
   return OkStatus();
 }

@@ -9,8 +9,8 @@ namespace tutti::client {
 namespace {
 
 constexpr size_t kMostHeader = size_t{64} << 10;
-constexpr size_t kMostLine = size_t{4} << 20;
-constexpr size_t kMostBody = size_t{64} << 10;
+// A list of some thousand models, as gateways to other servers have, takes about a megabyte.
+constexpr size_t kMostBody = size_t{8} << 20;
 
 Status Malformed(const char* what) {
   return Unavailable("bad_response", std::string("the server's answer ") + what);
@@ -85,24 +85,21 @@ Status StreamResponse::TakeLine(std::string_view line) {
 
 Status StreamResponse::TakeBody(std::string_view bytes, std::vector<std::string>& events) {
   if (!event_stream_) {
+    if (status_code_ == 200 && body_.size() + bytes.size() > kMostBody)
+      return Malformed("is longer than 8 MiB");
     body_.append(bytes.substr(0, kMostBody - std::min(kMostBody, body_.size())));
     return OkStatus();
   }
-  while (!bytes.empty()) {
-    const size_t end = bytes.find('\n');
-    line_.append(bytes.substr(0, end));
-    if (line_.size() > kMostLine) return Malformed("has an event that is too long");
-    if (end == std::string_view::npos) return OkStatus();
-    bytes.remove_prefix(end + 1);
-    // Every server measured here puts an event's data on one line.
-    const std::string_view line = Trimmed(line_);
-    if (line.starts_with("data:")) events.emplace_back(Trimmed(line.substr(5)));
-    line_.clear();
-  }
-  return OkStatus();
+  return parser_.Feed(bytes, events);
 }
 
 Status StreamResponse::Feed(std::string_view bytes, std::vector<std::string>& events) {
+  RETURN_IF_ERROR(TakeBytes(bytes, events));
+  if (complete()) parser_.Finish(events);
+  return OkStatus();
+}
+
+Status StreamResponse::TakeBytes(std::string_view bytes, std::vector<std::string>& events) {
   while (!bytes.empty() && state_ != State::kDone) {
     switch (state_) {
       case State::kHeader: {
@@ -151,8 +148,11 @@ Status StreamResponse::Feed(std::string_view bytes, std::vector<std::string>& ev
   return OkStatus();
 }
 
-Status StreamResponse::End() {
-  if (state_ == State::kUntilClose) state_ = State::kDone;
+Status StreamResponse::End(std::vector<std::string>& events) {
+  if (state_ == State::kUntilClose) {
+    state_ = State::kDone;
+    parser_.Finish(events);
+  }
   return complete() ? OkStatus() : Malformed("ended before it was complete");
 }
 

@@ -2,7 +2,7 @@
 // events.
 //
 // Understands content-length, chunked and until-close bodies; no compression, no trailers' meaning.
-// Written against any server, so bounded: a header above 64 KiB, a line above 4 MiB or malformed
+// Written against any server, so bounded: a header above 64 KiB, an event above 4 MiB or malformed
 // framing is an error. One per answer; not thread-safe.
 #pragma once
 
@@ -14,19 +14,22 @@
 #include <vector>
 
 #include "base/status.h"
+#include "client/event_parser.h"
 
 namespace tutti::client {
 
 class StreamResponse {
  public:
   // Takes more bytes; the data of every event they complete is appended to `events` ("[DONE]"
-  // included). Bodies that are not event streams are kept in body() up to 64 KiB.
+  // included). Bodies that are not event streams are kept in body(): above 8 MiB an answer of
+  // status 200 is an error, and another is cut.
   Status Feed(std::string_view bytes, std::vector<std::string>& events);
-  // The connection has ended. An error if the answer has not.
-  Status End();
+  // The connection has ended, and with it perhaps the last event. An error if the answer has not.
+  Status End(std::vector<std::string>& events);
 
   int status_code() const { return status_code_; }  // 0 until the header is complete
   bool complete() const { return state_ == State::kDone; }
+  bool is_event_stream() const { return event_stream_; }
   const std::string& body() const { return body_; }
   // Of a whole number of seconds; dates are not understood.
   std::optional<std::chrono::milliseconds> retry_after() const { return retry_after_; }
@@ -45,12 +48,13 @@ class StreamResponse {
     kDone
   };
   Status ParseHeader(std::string_view header);
+  Status TakeBytes(std::string_view bytes, std::vector<std::string>& events);
   Status TakeBody(std::string_view bytes, std::vector<std::string>& events);
   Status TakeLine(std::string_view line);
 
   State state_ = State::kHeader;
   std::string pending_;  // header, or a line of the framing, not complete yet
-  std::string line_;     // of the event stream, not complete yet
+  EventParser parser_;
   std::string body_;
   uint64_t remaining_ = 0;  // of the body or the chunk
   int status_code_ = 0;

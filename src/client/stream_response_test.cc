@@ -43,15 +43,40 @@ TEST(StreamResponseTest, BodiesOfKnownLengthAndUntilCloseAreUnderstood) {
           .ok());
   EXPECT_THAT(events, ElementsAre("x"));
   EXPECT_FALSE(open.complete());
-  EXPECT_TRUE(open.End().ok());
+  EXPECT_TRUE(open.End(events).ok());
 }
 
 TEST(StreamResponseTest, AnAnswerThatEndsEarlyIsAnError) {
   StreamResponse response;
   std::vector<std::string> events;
   ASSERT_TRUE(response.Feed(std::string_view(kChunked).substr(0, 130), events).ok());
-  EXPECT_EQ(response.End().reason(), "bad_response");
-  EXPECT_FALSE(StreamResponse().End().ok());
+  EXPECT_EQ(response.End(events).reason(), "bad_response");
+  EXPECT_FALSE(StreamResponse().End(events).ok());
+}
+
+TEST(StreamResponseTest, ALastEventWithoutEmptyLineComesWithTheEnd) {
+  const std::string head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
+  StreamResponse open, sized;
+  std::vector<std::string> events;
+  ASSERT_TRUE(open.Feed(head + "\r\ndata: x", events).ok());
+  EXPECT_TRUE(events.empty());
+  ASSERT_TRUE(open.End(events).ok());
+  EXPECT_THAT(events, ElementsAre("x"));
+  ASSERT_TRUE(sized.Feed(head + "Content-Length: 7\r\n\r\ndata: y", events).ok());
+  EXPECT_THAT(events, ElementsAre("x", "y"));
+}
+
+TEST(StreamResponseTest, ALongBodyIsReadWholeOrRefused) {
+  std::vector<std::string> events;
+  const auto feed = [&](const char* status, size_t bytes, StreamResponse& response) {
+    return response.Feed(std::string("HTTP/1.1 ") + status + "\r\n\r\n" + std::string(bytes, 'x'),
+                         events);
+  };
+  StreamResponse list, endless, failed;
+  ASSERT_TRUE(feed("200 OK", 1 << 20, list).ok());
+  EXPECT_EQ(list.body().size(), size_t{1} << 20);
+  EXPECT_EQ(feed("200 OK", 9 << 20, endless).reason(), "bad_response");
+  EXPECT_TRUE(feed("500 Oh", 9 << 20, failed).ok());  // its first words say why
 }
 
 TEST(StreamResponseTest, MalformedAnswersAreRefused) {

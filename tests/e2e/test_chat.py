@@ -1,5 +1,7 @@
 """`tutti chat` at a terminal and with a server."""
 import fcntl
+import http.server
+import json
 import os
 import pty
 import re
@@ -9,6 +11,7 @@ import struct
 import subprocess
 import tempfile
 import termios
+import threading
 import time
 import unittest
 
@@ -290,6 +293,69 @@ class WithAServer(ServerCase):
         running = lambda: int(re.search(r"^tutti_running_sequences\S* (\d+)", self.server.get(
             "/metrics", headers={"Authorization": f"Bearer {self.KEY}"})[2], re.MULTILINE).group(1))
         eventually(lambda: running() == 0)
+
+
+class WithAnotherServer(unittest.TestCase):
+    """Servers of other makers: legal streams and errors that look otherwise than ours."""
+    PIECES = ["Gr\u00fc", "\u00dfe"]
+
+    def talk(self, body, kind="text/event-stream", models=1):
+        listed = json.dumps({"object": "list", "data": [{"id": f"maker/m-{i}", "owned_by": "x" * 100} for i in range(models)]}).encode()
+        chosen = {"GET": (listed, "application/json"), "POST": (body.encode(), kind)}
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def answer(self):
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                data, media = chosen[self.command]
+                self.send_response(200)
+                self.send_header("Content-Type", media)
+                self.end_headers()
+                self.wfile.write(data)
+            do_GET = do_POST = answer
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            done = subprocess.run([os.environ["E2E_BINARY"], "chat", "--url", f"http://127.0.0.1:{server.server_port}"], input="Hi\n",
+                                  capture_output=True, text=True, timeout=STEP_S)
+        finally:
+            server.shutdown()
+            server.server_close()
+        return done.returncode, done.stdout, done.stderr
+
+    def test_streams_in_any_legal_form_are_shown(self):
+        events = [json.dumps({"choices": [{"index": 0, "delta": {"content": piece}}]}, ensure_ascii=False) for piece in self.PIECES]
+        for body in ("".join(f"data: {e}\r\r" for e in events) + "data: [DONE]\r\r",
+                     "\ufeff" + "".join("data: " + e.replace(":", ":\ndata: ", 1) + "\n\n" for e in events),
+                     "".join(f": note\nid: 1\ndata:{e}\r\n\r\n" for e in events).rstrip()):
+            status, output, errors = self.talk(body)
+            self.assertEqual((status, errors), (0, ""), body)
+            self.assertIn("".join(self.PIECES), output)
+
+    def test_a_server_that_does_not_stream_is_shown_too(self):
+        status, output, _ = self.talk(json.dumps({"choices": [{"message": {"content": "whole"}}]}), "application/json")
+        self.assertEqual(status, 0)
+        self.assertIn("whole", output)
+
+    def test_errors_in_every_known_form_are_told(self):
+        for error in ({"error": {"message": "too busy", "code": 500}}, {"error": "too busy"}, {"object": "error", "message": "too busy"}):
+            status, output, _ = self.talk(f"data: {json.dumps(error)}\n\n")
+            self.assertEqual(status, 1)
+            self.assertIn("(too busy)", output)
+        status, output, _ = self.talk("<html>nothing</html>", "text/html")
+        self.assertEqual(status, 1)
+        self.assertIn("is not JSON", output)
+        status, output, _ = self.talk("")
+        self.assertEqual(status, 1)
+        self.assertIn("neither text nor an error", output)
+
+    def test_a_list_of_thousands_of_models_is_read(self):
+        status, output, errors = self.talk('data: {"choices": [{"delta": {"content": "here"}}]}\n\n', models=5000)
+        self.assertEqual((status, errors), (0, ""))
+        self.assertIn("maker/m-0 at ", output)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,13 @@
+// What is wrong, in the words of a server of another maker: the forms in which OpenAI-compatible
+// servers write errors, in a body or in an event. Pure.
+#pragma once
+
+#include <boost/json/value.hpp>
+#include <string>
+
+namespace tutti::client {
+
+// Empty: `answer` is no error.
+std::string ErrorText(const boost::json::value& answer);
+
+}  // namespace tutti::client
