@@ -18,4 +18,6 @@ bool IsLoopback(std::string_view host) {
   return inet_pton(AF_INET6, text.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
+bool IsLocalName(std::string_view host) { return IsLoopback(host) || host.ends_with(".localhost"); }
+
 }  // namespace tutti

@@ -10,4 +10,9 @@ namespace tutti {
 // name may start with 127. too, and is none.
 bool IsLoopback(std::string_view host);
 
+// Whether a request to `host`, in lower case, is one to this machine: also a name below
+// `localhost`, which nobody else can own (RFC 6761). Not for a client that sends secrets: its
+// resolver may know better.
+bool IsLocalName(std::string_view host);
+
 }  // namespace tutti

@@ -18,5 +18,13 @@ TEST(LoopbackTest, LoopbackIsOnlyWhatLeadsToThisMachine) {
   EXPECT_FALSE(IsLoopback(std::string_view("127.0.0.1\0.example", 18)));
 }
 
+TEST(LoopbackTest, NamesBelowLocalhostAreLocal) {
+  EXPECT_TRUE(IsLocalName("app.localhost"));
+  EXPECT_TRUE(IsLocalName("127.0.0.1"));
+  EXPECT_FALSE(IsLoopback("app.localhost"));
+  EXPECT_FALSE(IsLocalName("localhost.example"));
+  EXPECT_FALSE(IsLocalName("evil-localhost"));
+}
+
 }  // namespace
 }  // namespace tutti

@@ -31,6 +31,7 @@ std::optional<std::string> HostName(std::string_view authority) {
            c == '-' || c == '_' || c == ':';
   });
   if (host.empty() || host.size() > 255 || !port || !plain) return std::nullopt;
+  if (host.size() > 1 && host.ends_with('.')) host.remove_suffix(1);  // the root of all names
   return AsciiLower(host);
 }
 
@@ -67,7 +68,7 @@ Status WebRule::CheckHost(const WebFields& fields) const {
   const std::optional<std::string> name = HostName(*fields.host);
   if (!name.has_value()) return Malformed("malformed HTTP request: the Host field");
   const bool listed = std::find(hosts_.begin(), hosts_.end(), *name) != hosts_.end();
-  const bool allowed = loopback_ ? IsLoopback(*name) : hosts_.empty() || IsAddressInDigits(*name);
+  const bool allowed = loopback_ ? IsLocalName(*name) : hosts_.empty() || IsAddressInDigits(*name);
   if (listed || allowed) return OkStatus();
   return Forbidden(
       "this server is not known by the name that the Host field gives; see --allowed-hosts");

@@ -340,7 +340,13 @@ TEST_F(RoutesTest, MediaTypesOtherThanJsonAre415) {
   EXPECT_EQ(
       ask("Content-Type: application/json; charset=\"utf-8\"\r\nContent-Encoding: identity\r\n"),
       200);
+  for (const char* const type :
+       {"application/json; charset=utf8", "application/json;", "application/json; charset=utf-8;",
+        "application/json; charset=us-ascii", "application/json; odata.metadata=minimal",
+        "application/json; a=\"x;charset=latin1\"", "application/vnd.api+json", "text/json"})
+    EXPECT_EQ(ask("Content-Type: " + std::string(type) + "\r\n"), 200) << type;
   EXPECT_EQ(ask("Content-Type: text/plain\r\n"), 415);
+  EXPECT_EQ(ask("Content-Type: application/json; charset=utf-16\r\n"), 415);
   EXPECT_EQ(ask("Content-Type: application/jsonx\r\n"), 415);
   EXPECT_EQ(ask("Content-Type: multipart/form-data; boundary=x\r\n"), 415);
   EXPECT_EQ(ask("Content-Type: application/json; charset=latin1\r\n"), 415);
@@ -355,8 +361,9 @@ TEST_F(RoutesTest, ForeignNamesAreRefusedOnALoopbackAddress) {
   const auto ask = [&](const std::string& host) {
     return Ask("GET /livez HTTP/1.1\r\nHost: " + host + "\r\n\r\n").status;
   };
-  for (const char* host : {"localhost", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:9", "[::1]",
-                           "[::1]:80", "tutti.internal:443"})
+  for (const char* host :
+       {"localhost", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:9", "[::1]", "[::1]:80",
+        "tutti.internal:443", "localhost.:80", "app.localhost", "tutti.internal."})
     EXPECT_EQ(ask(host), 200) << host;
   for (const char* host :
        {"evil.example", "localhost.evil.example", "127.0.0.1.evil.example.", "10.0.0.1", "[::2]"})

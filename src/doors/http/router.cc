@@ -11,6 +11,7 @@
 #include "doors/http/socket_upgrade.h"
 #include "services/auth/who_asks.h"
 #include "wire/multipart.h"
+#include "wire/utf8.h"
 
 namespace tutti::http {
 namespace {
@@ -58,6 +59,45 @@ Status CheckTensorMedia(std::string_view media) {
       "application/json or application/octet-stream");
 }
 
+// "Application/JSON; charset=\"UTF-8\"": the name and each charset, in lower case.
+struct MediaType {
+  std::string name;
+  std::vector<std::string> charsets;
+};
+
+std::string_view Trimmed(std::string_view text) {
+  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+MediaType ParseMediaType(std::string_view field) {
+  const std::string lower = AsciiLower(field);
+  MediaType media;
+  size_t begin = 0;
+  bool quoted = false;
+  for (size_t at = 0; at <= lower.size(); ++at) {
+    if (at < lower.size() && lower[at] == '"') quoted = !quoted;
+    if (at < lower.size() && (lower[at] != ';' || quoted)) continue;
+    const std::string_view part = Trimmed(std::string_view(lower).substr(begin, at - begin));
+    if (begin == 0) {
+      media.name = part;
+    } else if (part.starts_with("charset=")) {
+      std::string value(part.substr(8));
+      std::erase(value, '"');
+      media.charsets.push_back(std::move(value));
+    }
+    begin = at + 1;
+  }
+  return media;
+}
+
+bool IsJson(std::string_view media) {
+  return media == "application/json" || media == "text/json" ||
+         (media.starts_with("application/") && media.ends_with("+json"));
+}
+
 Status CheckMedia(const HttpRequest& request, BodyKind kind) {
   if (const std::string* encoding = request.Find("content-encoding"); encoding != nullptr) {
     const bool known = kind == BodyKind::kTensors ? ParseCoding(*encoding).has_value()
@@ -73,21 +113,18 @@ Status CheckMedia(const HttpRequest& request, BodyKind kind) {
   if (kind == BodyKind::kUpload)
     return wire::MultipartBoundary(type == nullptr ? "" : *type).status();
   if (type == nullptr) return OkStatus();
-  std::string media = AsciiLower(*type);
-  std::string parameters;
-  if (const size_t semicolon = media.find(';'); semicolon != std::string::npos) {
-    parameters = media.substr(semicolon + 1);
-    media.resize(semicolon);
-  }
-  std::erase_if(parameters, [](char c) { return c == ' ' || c == '\t' || c == '"'; });
-  while (!media.empty() && (media.back() == ' ' || media.back() == '\t')) media.pop_back();
+  const MediaType media = ParseMediaType(*type);
   if (kind == BodyKind::kTensors) {
-    RETURN_IF_ERROR(CheckTensorMedia(media));
-  } else if (media != "application/json") {
+    RETURN_IF_ERROR(CheckTensorMedia(media.name));
+  } else if (!IsJson(media.name)) {
     return Unsupported("the body must be JSON: send Content-Type: application/json");
   }
-  if (!parameters.empty() && parameters != "charset=utf-8")
-    return Unsupported("the body must be UTF-8");
+  // Any other parameter changes nothing of JSON, whose encoding is always UTF-8.
+  for (const std::string& charset : media.charsets) {
+    if (charset == "utf-8" || charset == "utf8" || charset == "us-ascii" || charset == "ascii")
+      continue;
+    return Unsupported("charset " + wire::Excerpt(charset) + " is not read; send UTF-8");
+  }
   return OkStatus();
 }
 
