@@ -8,6 +8,8 @@
 
 #include "app/options.h"
 #include "base/ascii.h"
+#include "base/quote.h"
+#include "base/utf8.h"
 #include "tensor/type_spelling.h"
 
 namespace tutti::app {
@@ -127,6 +129,39 @@ std::string NameOf(const std::string& path) {
   return folder.filename().string();
 }
 
+// Names of hubs hold slashes (ORG/NAME=MODEL), and paths may hold '=': a path is what is there, or
+// what begins like one.
+bool IsPath(std::string_view argument) {
+  std::error_code ignored;
+  return argument.starts_with('/') || argument.starts_with("./") || argument.starts_with("../") ||
+         std::filesystem::exists(argument, ignored);
+}
+
+// Names stand in JSON, addresses, logs and metrics.
+Status CheckServedName(std::string_view name) {
+  constexpr size_t kMaxBytes = 128;
+  if (name.empty() || name.size() > kMaxBytes) {
+    return InvalidArgument("invalid_value", "the served name of NAME=MODEL has " +
+                                                std::to_string(name.size()) +
+                                                " bytes; give it 1 to 128");
+  }
+  for (size_t at = 0; at < name.size();) {
+    const CodePoint next = DecodeAt(name, at);
+    const bool control =
+        next.code_point < 0x20 || (next.code_point >= 0x7F && next.code_point <= 0x9F);
+    if (!next.valid || control) {
+      return InvalidArgument("invalid_value", "the served name " + Quote(name) +
+                                                  " must be UTF-8 without control characters");
+    }
+    at += next.length;
+  }
+  if (name.front() == '/' || name.back() == '/' || name.find("//") != std::string_view::npos) {
+    return InvalidArgument("invalid_value", "the served name " + Quote(name) +
+                                                " has an empty part beside a '/'; leave it out");
+  }
+  return OkStatus();
+}
+
 // Not missing, as far as anybody can tell: a folder above may not be looked into.
 Status CannotLook(const std::string& path, const std::error_code& error) {
   return InvalidArgument("model_path",
@@ -150,14 +185,11 @@ std::vector<std::string> ServedNames(const std::vector<ModelRef>& models) {
 Result<ModelRef> ResolveModel(std::string_view argument) {
   ModelRef ref;
   const bool none = argument.empty();
-  const size_t equals = argument.find('=');
-  if (equals != std::string_view::npos &&
-      argument.substr(0, equals).find('/') == std::string_view::npos) {
+  if (const size_t equals = argument.find('=');
+      equals != std::string_view::npos && !IsPath(argument)) {
     ref.served_name = std::string(argument.substr(0, equals));
     argument.remove_prefix(equals + 1);
-    if (ref.served_name.empty() || ref.served_name.size() > 128) {
-      return InvalidArgument("invalid_value", "a served name must hold 1 to 128 bytes: NAME=MODEL");
-    }
+    RETURN_IF_ERROR(CheckServedName(ref.served_name));
   }
   ref.dtype = TakeDType(argument);
   if (none) argument = kDefaultModel;

@@ -111,5 +111,36 @@ TEST_F(ModelRegistryTest, AFileThatIsThereIsMeantBeforeAModelOfOtherLetters) {
   EXPECT_EQ(ref->path, "SmolLM2-135M-Instruct");
 }
 
+TEST_F(ModelRegistryTest, ServedNamesAreThoseOfHubs) {
+  const std::string path = folder_.path() + "/models/SmolLM2-135M-Instruct.Q4_1.gguf";
+  for (const char* const name : {"HuggingFaceTB/SmolLM2-135M-Instruct", "hf.co/acme/SmolLM2:Q4_1",
+                                 "smol lm 2", "smol-\xC3\xA9"}) {
+    const Result<ModelRef> ref = ResolveModel(std::string(name) + "=" + path);
+    ASSERT_TRUE(ref.ok()) << ref.status();
+    EXPECT_EQ(ref->served_name, name);
+    EXPECT_EQ(ref->path, path);
+  }
+}
+
+TEST_F(ModelRegistryTest, APathWithAnEqualsSignIsNotSplit) {
+  const std::string folder = folder_.path() + "/a=b";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/model.gguf") << "x";
+  const Result<ModelRef> ref = ResolveModel(folder + "/model.gguf");
+  ASSERT_TRUE(ref.ok()) << ref.status();
+  EXPECT_EQ(ref->served_name, "model");
+  EXPECT_THAT(Refusal("./x=y/model.gguf"), HasSubstr("no file ./x=y/model.gguf"));
+}
+
+TEST_F(ModelRegistryTest, RejectsServedNamesThatCannotBeShown) {
+  EXPECT_THAT(Refusal("a\nb=x"), HasSubstr("without control characters"));
+  EXPECT_THAT(Refusal("a\xC2\x85=x"), HasSubstr("without control characters"));
+  EXPECT_THAT(Refusal("a\xFF=x"), HasSubstr("must be UTF-8"));
+  EXPECT_THAT(Refusal("a//b=x"), HasSubstr("empty part"));
+  EXPECT_THAT(Refusal("a/=x"), HasSubstr("empty part"));
+  EXPECT_THAT(Refusal("=x"), HasSubstr("has 0 bytes"));
+  EXPECT_THAT(Refusal(std::string(129, 'a') + "=x"), HasSubstr("has 129 bytes; give it 1 to 128"));
+}
+
 }  // namespace
 }  // namespace tutti::app

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/mutex.h"
+#include "base/utf8.h"
 
 namespace tutti::telemetry {
 namespace {
@@ -18,12 +19,21 @@ namespace {
 constexpr size_t kMaxLabelBytes = 128;
 constexpr size_t kMaxSeries = 100;  // label sets of one family, then "other"
 
-// Printable ASCII, so that a hostile name can neither break a line nor a dashboard.
+// Well-formed text without control characters, so that a hostile name can neither break a line nor
+// a dashboard; names of models keep their letters, as Prometheus reads UTF-8.
 std::string BoundedLabel(const std::string& value) {
   std::string out;
-  for (const char c : value.substr(0, kMaxLabelBytes)) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += byte < 0x20 || byte >= 0x7F ? '?' : c;
+  for (size_t at = 0; at < value.size();) {
+    const CodePoint next = DecodeAt(value, at);
+    // U+0080 to U+009F are control characters too, and U+2028, U+2029 end lines for some readers.
+    const char32_t point = next.code_point;
+    const bool shown = next.valid && point >= 0x20 && (point < 0x7F || point > 0x9F) &&
+                       point != 0x2028 && point != 0x2029;
+    const std::string_view written =
+        shown ? std::string_view(value).substr(at, next.length) : std::string_view("?");
+    if (out.size() + written.size() > kMaxLabelBytes) break;
+    out += written;
+    at += next.length;
   }
   return out;
 }

@@ -2,8 +2,8 @@
 //
 // A MetricsRegistry is made once by main and passed on; any thread. Handles stay valid as long as
 // it lives and cost one atomic add (histograms: one uncontended lock). Label values are escaped by
-// the exposition and bounded here: 128 bytes of printable ASCII (any other byte becomes '?'), and
-// at most 100 different label sets a family, further ones counted under "other".
+// the exposition and bounded here: 128 bytes of text (what is no printable character becomes '?'),
+// and at most 100 different label sets a family, further ones counted under "other".
 #pragma once
 
 #include <functional>

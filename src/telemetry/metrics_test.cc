@@ -55,6 +55,24 @@ TEST(Metrics, HostileLabelValuesAreEscapedBoundedAndLimitedInNumber) {
   EXPECT_THAT(text, HasSubstr("d_total{model=\"other\"} 900"));
 }
 
+TEST(Metrics, LabelsKeepTheLettersOfEveryAlphabet) {
+  MetricsRegistry registry;
+  registry.GetCounter("c_total", "help", {{"model", "ORG/smol-\xC3\xA9 2:Q4"}}).Add();
+  // A control character, the end of a line for some readers, and half a character.
+  registry
+      .GetCounter("d_total", "help",
+                  {{"model",
+                    "a\xC2\x85"
+                    "b\xE2\x80\xA8"
+                    "c\xC3"}})
+      .Add();
+  registry.GetCounter("e_total", "help", {{"model", std::string(127, 'x') + "\xC3\xA9"}}).Add();
+  const std::string text = registry.Expose();
+  EXPECT_THAT(text, HasSubstr("c_total{model=\"ORG/smol-\xC3\xA9 2:Q4\"} 1"));
+  EXPECT_THAT(text, HasSubstr("d_total{model=\"a?b?c?\"} 1"));
+  EXPECT_THAT(text, HasSubstr("e_total{model=\"" + std::string(127, 'x') + "\"} 1"));
+}
+
 TEST(Metrics, CollectorsRunBeforeEachExposition) {
   MetricsRegistry registry;
   Gauge gauge = registry.GetGauge("g", "help");
