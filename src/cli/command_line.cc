@@ -298,6 +298,15 @@ Result<app::Settings> SettingsOptions::Resolve(
   return settings;
 }
 
+std::vector<std::pair<std::string, std::string>> SettingsOptions::Typed() const {
+  std::vector<std::pair<std::string, std::string>> typed;
+  if (config_option_->count() > 0) typed.emplace_back("config", config_file_);
+  for (const auto& [key, option] : options_) {
+    if (option->count() > 0) typed.emplace_back(key, values_.at(key));
+  }
+  return typed;
+}
+
 std::vector<std::unique_ptr<Command>> DeclareCommands(CLI::App& parser) {
   parser.formatter(std::make_shared<Formatter>());  // the commands' too
   std::vector<std::unique_ptr<Command>> commands;

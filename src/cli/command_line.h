@@ -30,6 +30,8 @@ class SettingsOptions {
   void NeedBeside(CLI::Option& other);
   // Beside `other` none of them may be given.
   void ExcludeBeside(CLI::Option& other);
+  // Keys and values of the options on the command line, --config among them.
+  std::vector<std::pair<std::string, std::string>> Typed() const;
   bool print_config() const { return print_config_; }
 
  private:

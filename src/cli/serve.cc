@@ -7,6 +7,7 @@
 #include "app/server.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
+#include "cli/second_server.h"
 
 namespace tutti::cli {
 namespace {
@@ -46,24 +47,31 @@ class ServeCommand final : public Command {
     }
     if (settings->Text("role") == "front") return RunFront(*settings);
     std::vector<app::ModelRef> models;
-    if (models_.empty()) models_.emplace_back();
-    for (const std::string& argument : models_) {
+    const std::vector<std::string> usual = {""};
+    for (const std::string& argument : models_.empty() ? usual : models_) {
       Result<app::ModelRef> model = app::ResolveModel(argument);
       if (!model.ok()) return Fail(model.status());
       models.push_back(*std::move(model));
     }
-    const Status status = app::Serve(*settings, models);
-    return status.ok() ? kExitOk : Fail(status);
+    return End(app::Serve(*settings, models), *settings);
   }
 
  private:
+  // Another server that holds the store usually holds the ports as well, so one command names all.
+  int End(const Status& status, const app::Settings& settings) {
+    if (status.ok()) return kExitOk;
+    if (status.reason() != "store_locked") return Fail(status);
+    return Fail(Status(status.code(), status.reason(),
+                       status.message() + ": " +
+                           SecondServerCommand(models_, options_.Typed(), settings, PortIsFree)));
+  }
+
   int RunFront(const app::Settings& settings) {
     if (!models_.empty()) {
       return FailConfig(InvalidArgument(
           "invalid_value", "a front has no models: give " + models_.front() + " to tutti worker"));
     }
-    const Status status = app::ServeFront(settings);
-    return status.ok() ? kExitOk : Fail(status);
+    return End(app::ServeFront(settings), settings);
   }
 
   SettingsOptions options_;
