@@ -52,7 +52,7 @@ inline Prompt UserMessage(std::string content) { return Chat{{{Role::kUser, std:
 // min_p, draw.
 struct SamplingParams {
   double temperature = 1.0;  // 0..2; 0 = always the most probable token, no random number is used
-  double top_p = 1.0;        // (0, 1]
+  double top_p = 1.0;        // 0..1; 0 = the most probable
   int top_k = 0;             // 0 or -1 = off
   double min_p = 0.0;        // 0..1, relative to the most probable token
   double repetition_penalty = 1.0;                         // (0, 10]; prompt and output

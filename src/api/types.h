@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/parameter.h"
 #include "base/clock.h"
 #include "base/types.h"
 
@@ -28,14 +29,20 @@ struct ChatMessage {
   Role role = Role::kUser;
   std::string content;  // text parts already joined with '\n'
   std::string name;     // optional participant name
+  // Of content that came as several text parts: where in `content` each of them ends. Empty: one
+  // text. Chat templates that read lists of parts are given them (gateway/prompt.h).
+  std::vector<size_t> part_ends = {};
 };
 
 // Rendered with the model's own template; user text never yields special tokens.
 struct ChatPrompt {
-  std::vector<ChatMessage> messages;
+  std::vector<ChatMessage> messages = {};
   bool add_generation_prompt = true;
   bool continue_final_message =
       false;  // excludes add_generation_prompt; the last message is continued
+  // Options of the chat template, such as enable_thinking: a JSON object as text; empty: none. The
+  // model's template refuses those that it does not read.
+  std::string template_arguments = {};
 };
 
 struct TextPrompt {
@@ -54,11 +61,13 @@ using Prompt = std::variant<ChatPrompt, TextPrompt, TokenPrompt>;
 // Order of the chain: allowed / banned / min_tokens mask, logit_bias, penalties, temperature,
 // top_k, top_p, min_p, draw. Ranges are checked by ValidateSampling() (api/validate.h).
 struct SamplingParams {
-  double temperature = 1.0;                           // 0..2; 0 = argmax, no random number is used
-  double top_p = 1.0;                                 // (0, 1]
-  int top_k = 0;                                      // 0 or -1 = off
-  double min_p = 0.0;                                 // 0..1, relative to the most probable token
-  double repetition_penalty = 1.0;                    // (0, 10]; prompt and output tokens
+  // A model may have defaults for these five (SamplingDefaults).
+  Parameter<double> temperature = Parameter<double>::Default(1.0);  // 0..2; 0 = argmax
+  Parameter<double> top_p = Parameter<double>::Default(1.0);  // 0..1; 0 = the most probable token
+  Parameter<int> top_k = Parameter<int>::Default(0);          // 0 or -1 = off
+  Parameter<double> min_p = Parameter<double>::Default(0.0);  // 0..1, relative to the most probable
+  // (0, 10]; prompt and output tokens
+  Parameter<double> repetition_penalty = Parameter<double>::Default(1.0);
   double presence_penalty = 0.0;                      // -2..2; output tokens only
   double frequency_penalty = 0.0;                     // -2..2; output tokens only
   std::vector<std::pair<TokenId, float>> logit_bias;  // at most 1,024; -100..100
@@ -198,6 +207,15 @@ struct EncoderInfo {
   Duration batch_window{0};  // longest that a busy device holds a batch back for more; 0: never
 };
 
+// What a model's makers recommend where a request does not say how to sample.
+struct SamplingDefaults {
+  std::optional<double> temperature{}, top_p{};
+  std::optional<int> top_k{};
+  std::optional<double> min_p{}, repetition_penalty{};
+  std::string source{};  // where they stand: "generation_config.json"
+  bool empty() const { return !temperature && !top_p && !top_k && !min_p && !repetition_penalty; }
+};
+
 struct ModelInfo {
   std::string id;
   std::vector<std::string> aliases;
@@ -208,6 +226,7 @@ struct ModelInfo {
   std::string digest;                  // of the weights file's header, hex
   bool generates = true;               // Inference::Generate
   std::optional<EncoderInfo> encoder;  // Inference::Encode; absent: neither vectors nor scores
+  SamplingDefaults sampling;           // applied by the gateway where a request is silent
 };
 
 // What a model's forward passes have done since it was loaded; from atomics.

@@ -43,8 +43,7 @@ Status ValidateRequest(const GenerateRequest& request) {
   const SamplingParams& p = request.sampling;
   RETURN_IF_ERROR(CheckTenantWeight(request.tenant_weight));
   RETURN_IF_ERROR(CheckRange("temperature", p.temperature, 0, kMaxTemperature));
-  if (!(p.top_p > 0) || !(p.top_p <= 1))
-    return Bad("top_p", "top_p must be greater than 0 and at most 1");
+  RETURN_IF_ERROR(CheckRange("top_p", p.top_p, 0, 1));
   RETURN_IF_ERROR(CheckRange("min_p", p.min_p, 0, 1));
   if (p.top_k < -1) return Bad("top_k", "top_k must be -1, 0 (both: off) or positive");
   if (!(p.repetition_penalty > 0) || !(p.repetition_penalty <= kMaxRepetitionPenalty)) {
@@ -102,14 +101,7 @@ Status ValidateRequest(const GenerateRequest& request) {
 }
 
 Status ValidateLastMessage(const ChatPrompt& chat, const std::string& param) {
-  const bool assistant = chat.messages.back().role == Role::kAssistant;
-  if (assistant && !chat.continue_final_message) {
-    return InvalidArgument(
-               "invalid_value",
-               "the last message is the assistant's; set continue_final_message to continue it")
-        .WithParam(param);
-  }
-  if (!assistant && chat.continue_final_message) {
+  if (chat.continue_final_message && chat.messages.back().role != Role::kAssistant) {
     return InvalidArgument("invalid_value",
                            "continue_final_message needs a last message of role assistant")
         .WithParam(param);
@@ -166,9 +158,10 @@ size_t PromptBytes(const Prompt& prompt) {
   if (const auto* chat = std::get_if<ChatPrompt>(&prompt)) {
     size_t bytes = 0;
     for (const ChatMessage& message : chat->messages) {
-      bytes += kMessage + message.content.size() + message.name.size();
+      bytes += kMessage + message.content.size() + message.name.size() +
+               message.part_ends.size() * sizeof(size_t);
     }
-    return bytes;
+    return bytes + chat->template_arguments.size();
   }
   if (const auto* text = std::get_if<TextPrompt>(&prompt)) return text->text.size();
   return std::get<TokenPrompt>(prompt).tokens.size() * sizeof(TokenId);

@@ -59,7 +59,8 @@ Status ValidateRequest(const GenerateRequest& request);
 // other way in may lose bytes of it in silence.
 Status CheckUtf8(std::string_view text, const std::string& param);
 
-// A conversation ends with the assistant's words exactly if they are to be continued.
+// Only a last message of the assistant's can be continued. One that is not continued is answered
+// with a new message of the assistant's.
 Status ValidateLastMessage(const ChatPrompt& chat, const std::string& param);
 
 // token_out_of_range, naming the first id that the vocabulary does not have.

@@ -71,6 +71,32 @@ Result<std::optional<tokenizer::ChatTemplate>> CompileTemplate(
   return std::optional<tokenizer::ChatTemplate>(std::move(compiled));
 }
 
+// Greedy where the makers say that nothing is drawn, whatever else they say.
+api::SamplingDefaults DefaultsOf(const model::GenerationDefaults& generation) {
+  api::SamplingDefaults defaults{.temperature = generation.temperature,
+                                 .top_p = generation.top_p,
+                                 .top_k = generation.top_k,
+                                 .min_p = generation.min_p,
+                                 .repetition_penalty = generation.repetition_penalty,
+                                 .source = generation.source};
+  if (generation.do_sample.has_value() && !*generation.do_sample) defaults.temperature = 0;
+  return defaults;
+}
+
+// "temperature 0.6, top_k 20"
+std::string TextOf(const api::SamplingDefaults& defaults) {
+  std::string text;
+  const auto add = [&](const char* name, const auto& value) {
+    if (value) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, *value);
+  };
+  add("temperature", defaults.temperature);
+  add("top_k", defaults.top_k);
+  add("top_p", defaults.top_p);
+  add("min_p", defaults.min_p);
+  add("repetition_penalty", defaults.repetition_penalty);
+  return text;
+}
+
 class DecoderPlan final : public ModelPlan {
  public:
   Result<std::shared_ptr<const gateway::ServedModel>> Load(
@@ -219,6 +245,9 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
   if (mode == model::WeightMode::kInt8) NoteTranscoded(*checkpoint.tensors, notice);
   Add(notice, RemarksNotice(ref, checkpoint.remarks));
   served.info.digest = checkpoint.digest;
+  const model::GenerationDefaults& generation = checkpoint.generation;
+  if (context.settings->Text("generation-config") == "auto" && !generation.empty())
+    served.info.sampling = DefaultsOf(generation);
   if (context.metrics != nullptr) {
     served.metrics = std::make_shared<telemetry::ServingMetrics>(
         *context.metrics,
@@ -241,6 +270,8 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
       served.info.quantisation, as, kernels::IsaName(table->isa), threads, threads == 1 ? "" : "s",
       lanes, lanes == 1 ? "" : "s", runner_options.context, kv_blocks, kv_blocks == 1 ? "" : "s",
       model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
+  if (!served.info.sampling.empty())
+    summary += "; sampling of " + generation.source + ": " + TextOf(served.info.sampling);
   if (draft.has_value()) summary += "; draft " + draft->summary();
   served.summary = summary;
   return OkStatus();

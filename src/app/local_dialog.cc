@@ -84,6 +84,7 @@ Status LocalDialog::Ask(const Question& question,
   message.input = {{api::Role::kUser, question.text, ""}};
   message.request.model = message.state.model = options_.model;
   message.request.sampling = question.sampling;
+  message.request.prompt = api::ChatPrompt{.template_arguments = question.template_arguments};
   message.state.store = false;  // its text is the dialog's
   message.state.truncation = "auto";
   if (!question.system.empty()) message.system_prompt = question.system;

@@ -37,6 +37,7 @@ class LocalDialog {
   struct Question {
     std::string text, system;  // an empty one: none
     api::SamplingParams sampling;
+    std::string template_arguments;  // as api::ChatPrompt
   };
   // Each piece of the answer goes to `on_text` as it comes. `stopped` is asked several times a
   // second; true ends the answer, and neither it nor the question was said (cancelled). Errors:

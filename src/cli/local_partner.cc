@@ -34,13 +34,17 @@ class LocalPartner final : public ChatPartner {
                 const std::function<void(std::string_view)>& on_text,
                 const std::function<bool()>& stopped) override {
     if (dialog_ != nullptr) {
-      app::LocalDialog::Question question{messages.back().content, "", sampling_.Params()};
+      app::LocalDialog::Question question{.text = messages.back().content,
+                                          .system = "",
+                                          .sampling = Sampling(),
+                                          .template_arguments = sampling_.template_arguments()};
       if (messages.front().role == api::Role::kSystem) question.system = messages.front().content;
       return dialog_->Ask(question, on_text, stopped);
     }
     api::GenerateRequest request;
-    request.prompt = api::ChatPrompt{.messages = messages};
-    request.sampling = sampling_.Params();
+    request.prompt =
+        api::ChatPrompt{.messages = messages, .template_arguments = sampling_.template_arguments()};
+    request.sampling = Sampling();
     auto waker = std::make_shared<app::BlockingWaker>();
     ASSIGN_OR_RETURN(api::Generation generation,
                      inference_.gateway().Generate(std::move(request), waker));
@@ -71,6 +75,10 @@ class LocalPartner final : public ChatPartner {
   }
 
  private:
+  api::SamplingParams Sampling() {
+    return sampling_.Params(inference_.gateway().Models().front().sampling);
+  }
+
   const SamplingOptions& sampling_;
   app::LocalInference inference_;
   std::unique_ptr<app::LocalDialog> dialog_;  // null: the messages are all there is

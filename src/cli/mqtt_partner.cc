@@ -102,11 +102,12 @@ class MqttPartner final : public ChatPartner {
     if (messages.front().role == api::Role::kSystem) question.system = messages.front().content;
     question.model = model_;
     const api::SamplingParams params = sampling_.Params();
-    question.temperature = params.temperature;
+    if (params.temperature.given()) question.temperature = params.temperature;
     question.max_tokens = params.max_tokens;
     question.seed = params.seed;
-    if (sampling_.Given("--top-p")) question.top_p = params.top_p;
-    if (sampling_.Given("--top-k")) question.top_k = params.top_k;
+    if (params.top_p.given()) question.top_p = params.top_p;
+    if (params.top_k.given()) question.top_k = params.top_k;
+    question.template_arguments = sampling_.template_arguments();
     return question;
   }
 
@@ -121,10 +122,11 @@ class MqttPartner final : public ChatPartner {
 
 // What a project cannot be asked is said before anybody types.
 Status CheckProject(const std::string& model, const SamplingOptions& sampling) {
-  const char* const cannot = !model.empty()              ? "MODEL"
-                             : sampling.Given("--seed")  ? "--seed"
-                             : sampling.Given("--top-k") ? "--top-k"
-                                                         : nullptr;
+  const char* const cannot = !model.empty()                             ? "MODEL"
+                             : sampling.Given("--seed")                 ? "--seed"
+                             : sampling.Given("--top-k")                ? "--top-k"
+                             : sampling.Given("--chat-template-kwargs") ? "--chat-template-kwargs"
+                                                                        : nullptr;
   if (cannot == nullptr) return OkStatus();
   return InvalidArgument("invalid_value",
                          std::string(cannot) + ": with --project that is the project's to choose");

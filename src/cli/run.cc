@@ -52,6 +52,10 @@ class RunCommand final : public Command {
       return kExitOk;
     }
     if (const Status status = sampling_.Check(); !status.ok()) return FailConfig(status);
+    if (raw_ && !sampling_.template_arguments().empty()) {
+      return FailConfig(InvalidArgument(
+          "invalid_value", "--chat-template-kwargs has no effect with --raw; leave one out"));
+    }
     const Result<app::ModelRef> ref = app::ResolveModel(model_);
     if (!ref.ok()) return Fail(ref.status());
     if (prompt_ == "-" || app_->count("--prompt") == 0) {
@@ -108,9 +112,10 @@ class RunCommand final : public Command {
       api::ChatPrompt chat;
       if (!system_.empty()) chat.messages.push_back({api::Role::kSystem, system_, ""});
       chat.messages.push_back({api::Role::kUser, prompt_, ""});
+      chat.template_arguments = sampling_.template_arguments();
       request.prompt = std::move(chat);
     }
-    request.sampling = sampling_.Params();
+    request.sampling = sampling_.Params(inference.Models().front().sampling);
 
     auto waker = std::make_shared<app::BlockingWaker>();
     Result<api::Generation> generation = inference.Generate(std::move(request), waker);

@@ -11,14 +11,20 @@ namespace tutti::cli {
 
 class SamplingOptions {
  public:
-  explicit SamplingOptions(double temperature) { params_.temperature = temperature; }
+  // `temperature`: where neither the user nor the model's makers say one.
+  explicit SamplingOptions(double temperature) : temperature_(temperature) {}
 
-  // Declares --temperature, --top-p, --top-k, --seed and -n, --max-tokens.
+  // Declares --temperature, --top-p, --top-k, --seed, -n, --max-tokens and
+  // --chat-template-kwargs.
   void AddTo(CLI::App& command);
-  // After parsing: what the numbers' own ranges do not tell.
-  Status Check() const;
-  // max_tokens and seed only if given.
+  // After parsing. Errors: invalid_value for template options that are no JSON object.
+  Status Check();
+  // Of a model of this process: every value, from the user, its makers or this command.
+  api::SamplingParams Params(const api::SamplingDefaults& defaults) const;
+  // Of somebody else's model: what the user gave.
   api::SamplingParams Params() const;
+  // As api::ChatPrompt; of use after Check().
+  const std::string& template_arguments() const { return template_arguments_; }
   // Whether the user gave "--top-p", ...; false before AddTo().
   bool Given(const std::string& flag) const {
     return command_ != nullptr && command_->count(flag) > 0;
@@ -26,8 +32,9 @@ class SamplingOptions {
 
  private:
   const CLI::App* command_ = nullptr;
-  api::SamplingParams params_;
-  int max_tokens_ = 0;
+  double temperature_, top_p_ = 1;
+  int top_k_ = 0, max_tokens_ = 0;
+  std::string template_arguments_;
   int64_t seed_ = 0;
 };
 

@@ -77,14 +77,14 @@ class ServerPartner final : public ChatPartner {
     for (const api::ChatMessage& message : messages)
       list.push_back({{"role", api::RoleName(message.role)}, {"content", message.content}});
     const api::SamplingParams params = sampling_.Params();
-    json::object body{{"model", model_},
-                      {"messages", std::move(list)},
-                      {"stream", true},
-                      {"temperature", params.temperature}};
+    json::object body{{"model", model_}, {"messages", std::move(list)}, {"stream", true}};
+    if (params.temperature.given()) body["temperature"] = params.temperature.value();
     if (params.max_tokens.has_value()) body["max_tokens"] = *params.max_tokens;
     if (params.seed.has_value()) body["seed"] = *params.seed;
-    if (sampling_.Given("--top-p")) body["top_p"] = params.top_p;
-    if (sampling_.Given("--top-k")) body["top_k"] = params.top_k;
+    if (params.top_p.given()) body["top_p"] = params.top_p.value();
+    if (params.top_k.given()) body["top_k"] = params.top_k.value();
+    if (!sampling_.template_arguments().empty())
+      body["chat_template_kwargs"] = json::parse(sampling_.template_arguments());
     return json::serialize(body);
   }
 

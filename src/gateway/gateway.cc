@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/models.h"
+#include "api/sampling_defaults.h"
 #include "api/validate.h"
 #include "base/memory_reserve.h"
 #include "gateway/prompt.h"
@@ -146,6 +147,8 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
 Result<std::shared_ptr<Gateway::Pending>> Gateway::Queue(std::shared_ptr<const ServedModel> model,
                                                          api::GenerateRequest request) {
   auto pending = std::make_shared<Pending>();
+  // Before caches see the request: their keys hold the values that are used.
+  api::ApplyDefaults(model->info.sampling, &request.sampling);
   RETURN_IF_ERROR(api::ValidateRequest(request));
   RETURN_IF_ERROR(api::ValidateTokenIds(request.sampling, model->info.vocab_size));
   ASSIGN_OR_RETURN(pending->ticket, model->engine->Admit({.n = request.n,

@@ -2,9 +2,48 @@
 
 #include "api/role.h"
 #include "api/validate.h"
+#include "tokenizer/jinja/json.h"
 
 namespace tutti::gateway {
 namespace {
+
+using tokenizer::ChatTemplate;
+using tokenizer::jinja::Value;
+
+// A list of text parts, as clients of multimodal models send them.
+Value PartsOf(const api::ChatMessage& message) {
+  std::vector<Value> parts;
+  size_t begin = 0;
+  const std::vector<size_t> whole = {message.content.size()};
+  for (const size_t end : message.part_ends.empty() ? whole : message.part_ends) {
+    parts.push_back(
+        Value::Dict({{"type", Value::String("text")},
+                     {"text", Value::String(message.content.substr(begin, end - begin))}}));
+    begin = end + 1;  // behind the line end that joins them
+  }
+  return Value::List(std::move(parts));
+}
+
+// In the form that the template reads: its own handling of parts where it has one.
+Value ContentOf(const api::ChatMessage& message, const ChatTemplate& chat_template) {
+  const auto form = chat_template.content_form(api::RoleName(message.role));
+  const bool as_parts =
+      form == ChatTemplate::ContentForm::kParts ||
+      (form == ChatTemplate::ContentForm::kEither && message.part_ends.size() > 1);
+  return as_parts ? PartsOf(message) : Value::String(message.content);
+}
+
+Status AddArguments(const std::string& arguments, tokenizer::ChatInput* input) {
+  if (arguments.empty()) return OkStatus();
+  ASSIGN_OR_RETURN(const Value options, tokenizer::jinja::ParseJson(arguments));
+  if (!options.is_dict()) {
+    return InvalidArgument("invalid_value", "chat_template_kwargs must be an object")
+        .WithParam("chat_template_kwargs");
+  }
+  for (const auto& [name, value] : options.members())
+    input->extra.emplace_back(name.text().bytes(), value);
+  return OkStatus();
+}
 
 Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& chat,
                                int64_t now_unix_s) {
@@ -20,11 +59,12 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& 
     RETURN_IF_ERROR(api::CheckUtf8(message.name, param + ".name"));
     tokenizer::ChatMessage& out = input.messages.emplace_back();
     out.role = api::RoleName(message.role);
-    out.content = tokenizer::jinja::Value::String(message.content);
+    out.content = ContentOf(message, *model.chat_template);
     out.name = message.name;
   }
   input.add_generation_prompt = chat.add_generation_prompt;
   input.continue_final_message = chat.continue_final_message;
+  RETURN_IF_ERROR(AddArguments(chat.template_arguments, &input));
   ASSIGN_OR_RETURN(const tokenizer::RenderedPrompt rendered,
                    model.chat_template->Render(input, {.now_unix_s = now_unix_s}));
   std::vector<tokenizer::TextSegment> segments;

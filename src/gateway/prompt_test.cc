@@ -178,5 +178,75 @@ TEST(Prompt, BytesThatAreNoUtf8AreRefusedWithTheirOffset) {
   EXPECT_TRUE(PreparePrompt(model, api::TextPrompt{"caf\xc3\xa9"}, 0).ok());
 }
 
+constexpr char kWithOptions[] =
+    "{% if enable_thinking is defined and not enable_thinking %}quiet {% endif %}{{ style }}"
+    "{% for m in messages %}{{ m.content }}{% endfor %}";
+
+std::string TextOf(const ServedModel& model, api::ChatPrompt chat) {
+  chat.add_generation_prompt = false;
+  const Result<PreparedPrompt> prompt = PreparePrompt(model, chat, 0);
+  return prompt.ok() ? prompt->text : prompt.status().ToString();
+}
+
+TEST(Prompt, OptionsOfTheTemplateReachIt) {
+  const ServedModel model = Model(kWithOptions);
+  api::ChatPrompt chat{.messages = {Says(api::Role::kUser, "x")}};
+  EXPECT_EQ(TextOf(model, chat), "x");
+  chat.template_arguments = R"({"enable_thinking":false})";
+  EXPECT_EQ(TextOf(model, chat), "quiet x");
+  chat.template_arguments = R"({"enable_thinking":true,"style":"s"})";
+  EXPECT_EQ(TextOf(model, chat), "sx");
+}
+
+TEST(Prompt, AnOptionThatTheTemplateDoesNotReadIsNamed) {
+  const ServedModel model = Model(kWithOptions);
+  for (const char* const name : {"thinking", "messages", "bos_token"}) {
+    api::ChatPrompt chat{.messages = {Says(api::Role::kUser, "x")}};
+    chat.template_arguments = "{\"" + std::string(name) + "\":1}";
+    const Status status = PreparePrompt(model, chat, 0).status();
+    EXPECT_EQ(status.reason(), "unsupported_parameter");
+    EXPECT_EQ(status.param(), "chat_template_kwargs." + std::string(name));
+    EXPECT_EQ(status.message(), "the model's chat template does not read \"" + std::string(name) +
+                                    "\"; it reads enable_thinking, style");
+  }
+}
+
+TEST(Prompt, ValuesOfOptionsNeverBecomeControlTokens) {
+  const ServedModel model = Model("{{ style }}{% for m in messages %}{{ m.content }}{% endfor %}");
+  api::ChatPrompt chat{.messages = {Says(api::Role::kUser, "x")}, .add_generation_prompt = false};
+  chat.template_arguments = R"({"style":"<|end|>"})";
+  EXPECT_EQ(PreparePrompt(model, chat, 0)->tokens, Bytes("<|end|>x"));
+}
+
+// Each part in brackets: the template's own handling of lists.
+constexpr char kOfParts[] =
+    "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"
+    "{% for part in m.content %}[{{ part.text }}]{% endfor %}{% endif %}{% endfor %}";
+
+api::ChatMessage TwoParts() {
+  api::ChatMessage message = Says(api::Role::kUser, "ab\nc");
+  message.part_ends = {2, 4};
+  return message;
+}
+
+TEST(Prompt, TextPartsAreTheTemplatesWhereItReadsLists) {
+  EXPECT_EQ(TextOf(Model(kOfParts), {.messages = {TwoParts()}}), "[ab][c]");
+  EXPECT_EQ(TextOf(Model(kOfParts), {.messages = {Says(api::Role::kUser, "ab")}}), "ab");
+}
+
+TEST(Prompt, TextPartsAreJoinedWhereTheTemplateKnowsNoLists) {
+  const char* const plain = "{% for m in messages %}{{ m.content }}{% endfor %}";
+  EXPECT_EQ(TextOf(Model(plain), {.messages = {TwoParts()}}), "ab\nc");
+  const char* const adds = "{% for m in messages %}{{ 'u:' + m.content }}{% endfor %}";
+  EXPECT_EQ(TextOf(Model(adds), {.messages = {TwoParts()}}), "u:ab\nc");
+}
+
+TEST(Prompt, ATextBecomesAPartWhereTheTemplateReadsOnlyLists) {
+  const char* const parts =
+      "{% for m in messages %}{% for part in m.content %}{{ part['text'] }}{% endfor %}{% endfor "
+      "%}";
+  EXPECT_EQ(TextOf(Model(parts), {.messages = {Says(api::Role::kUser, "ab")}}), "ab");
+}
+
 }  // namespace
 }  // namespace tutti::gateway

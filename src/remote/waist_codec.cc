@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "api/sampling_defaults.h"
+
 namespace tutti::remote {
 namespace {
 
@@ -30,9 +32,11 @@ void ToWire(const api::Prompt& prompt, v1::WirePrompt* wire) {
       one->set_role(static_cast<int>(message.role));
       one->set_content(message.content);
       one->set_name(message.name);
+      Fill(message.part_ends, one->mutable_part_ends());
     }
     out->set_add_generation_prompt(chat->add_generation_prompt);
     out->set_continue_final_message(chat->continue_final_message);
+    out->set_template_arguments(chat->template_arguments);
   } else if (const auto* text = std::get_if<api::TextPrompt>(&prompt)) {
     v1::WireText* out = wire->mutable_text();
     out->set_text(text->text);
@@ -50,11 +54,14 @@ api::Prompt FromWire(const v1::WirePrompt& wire) {
   if (wire.has_tokens()) return api::TokenPrompt{Values(wire.tokens().tokens())};
   api::ChatPrompt chat;
   for (const v1::WireMessage& message : wire.chat().messages()) {
-    chat.messages.push_back(
-        {EnumOf(message.role(), api::Role::kTool), message.content(), message.name()});
+    chat.messages.push_back({EnumOf(message.role(), api::Role::kTool),
+                             message.content(),
+                             message.name(),
+                             {message.part_ends().begin(), message.part_ends().end()}});
   }
   chat.add_generation_prompt = wire.chat().add_generation_prompt();
   chat.continue_final_message = wire.chat().continue_final_message();
+  chat.template_arguments = wire.chat().template_arguments();
   return chat;
 }
 
@@ -64,6 +71,8 @@ void ToWire(const api::SamplingParams& in, v1::WireSampling* wire) {
   wire->set_top_k(in.top_k);
   wire->set_min_p(in.min_p);
   wire->set_repetition_penalty(in.repetition_penalty);
+  // The worker has the model, and its defaults for what the request does not say.
+  wire->set_silent(api::SilentParameters(in));
   wire->set_presence_penalty(in.presence_penalty);
   wire->set_frequency_penalty(in.frequency_penalty);
   for (const auto& [token, bias] : in.logit_bias) {
@@ -91,6 +100,7 @@ api::SamplingParams FromWire(const v1::WireSampling& wire) {
   out.top_k = wire.top_k();
   out.min_p = wire.min_p();
   out.repetition_penalty = wire.repetition_penalty();
+  api::MarkSilent(wire.silent(), &out);
   out.presence_penalty = wire.presence_penalty();
   out.frequency_penalty = wire.frequency_penalty();
   for (int i = 0; i < std::min(wire.bias_tokens_size(), wire.bias_values_size()); ++i)
@@ -386,6 +396,14 @@ void ToWire(const api::ModelInfo& model, v1::WireModel* wire) {
   wire->set_quantisation(model.quantisation);
   wire->set_digest(model.digest);
   wire->set_generates(model.generates);
+  const api::SamplingDefaults& sampling = model.sampling;
+  if (sampling.temperature) wire->mutable_sampling()->set_temperature(*sampling.temperature);
+  if (sampling.top_p) wire->mutable_sampling()->set_top_p(*sampling.top_p);
+  if (sampling.top_k) wire->mutable_sampling()->set_top_k(*sampling.top_k);
+  if (sampling.min_p) wire->mutable_sampling()->set_min_p(*sampling.min_p);
+  if (sampling.repetition_penalty)
+    wire->mutable_sampling()->set_repetition_penalty(*sampling.repetition_penalty);
+  if (!sampling.source.empty()) wire->mutable_sampling()->set_source(sampling.source);
   if (!model.encoder) return;
   v1::WireEncoderInfo* encoder = wire->mutable_encoder();
   encoder->set_width(model.encoder->width);
@@ -410,6 +428,14 @@ api::ModelInfo FromWire(const v1::WireModel& wire) {
   model.quantisation = wire.quantisation();
   model.digest = wire.digest();
   model.generates = wire.generates();
+  const v1::WireSamplingDefaults& sampling = wire.sampling();
+  if (sampling.has_temperature()) model.sampling.temperature = sampling.temperature();
+  if (sampling.has_top_p()) model.sampling.top_p = sampling.top_p();
+  if (sampling.has_top_k()) model.sampling.top_k = sampling.top_k();
+  if (sampling.has_min_p()) model.sampling.min_p = sampling.min_p();
+  if (sampling.has_repetition_penalty())
+    model.sampling.repetition_penalty = sampling.repetition_penalty();
+  model.sampling.source = sampling.source();
   if (!wire.has_encoder()) return model;
   const v1::WireEncoderInfo& in = wire.encoder();
   model.encoder = api::EncoderInfo{.width = in.width(),

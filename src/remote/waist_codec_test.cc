@@ -17,7 +17,9 @@ api::GenerateRequest FullRequest() {
   request.request_id = "req-1";
   request.model = "m";
   api::ChatPrompt chat;
-  chat.messages = {{api::Role::kSystem, "be brief", "ops"}, {api::Role::kTool, "\xff bytes", ""}};
+  chat.messages = {{api::Role::kSystem, "be brief", "ops"},
+                   {api::Role::kTool, "\xff bytes", "", {2, 7}}};
+  chat.template_arguments = R"({"enable_thinking":false})";
   chat.add_generation_prompt = false;
   chat.continue_final_message = true;
   request.prompt = chat;
@@ -25,7 +27,7 @@ api::GenerateRequest FullRequest() {
   s.temperature = 0.25;
   s.top_p = 0.5;
   s.top_k = 7;
-  s.min_p = 0.125;
+  s.min_p = api::Parameter<double>::Default(0.125);
   s.repetition_penalty = 1.5;
   s.presence_penalty = -1;
   s.frequency_penalty = 2;
@@ -95,6 +97,8 @@ TEST(WaistCodec, ARequestCrossesWhole) {
   EXPECT_EQ(std::get<api::ChatPrompt>(back.prompt).messages[1].content, "\xff bytes");
   EXPECT_EQ(back.sampling.logit_bias, request.sampling.logit_bias);
   EXPECT_EQ(back.sampling.seed, request.sampling.seed);
+  EXPECT_TRUE(back.sampling.temperature.given());
+  EXPECT_FALSE(back.sampling.min_p.given());
   EXPECT_FALSE(back.sampling.skip_special_tokens);
   EXPECT_FALSE(back.use_prefix_cache);
   EXPECT_EQ(back.cache.max_age, request.cache.max_age);
@@ -113,6 +117,8 @@ TEST(WaistCodec, DefaultsStayDefaults) {
   EXPECT_TRUE(back.sampling.skip_special_tokens);
   EXPECT_TRUE(back.use_prefix_cache);
   EXPECT_EQ(back.sampling.logprobs, -1);
+  EXPECT_FALSE(back.sampling.temperature.given());
+  EXPECT_EQ(back.sampling.temperature, 1.0);
 }
 
 TEST(WaistCodec, PromptsOfEachKind) {
@@ -227,6 +233,8 @@ TEST(WaistCodec, ModelsAndLoads) {
   model.aliases = {"x"};
   model.generates = false;
   model.digest = "d1";
+  model.sampling = {
+      .temperature = 0.0, .top_p = {}, .top_k = 20, .source = "generation_config.json"};
   model.encoder.emplace();
   model.encoder->width = 384;
   model.encoder->pairs = true;
@@ -237,6 +245,10 @@ TEST(WaistCodec, ModelsAndLoads) {
   EXPECT_EQ(back.id, "e");
   EXPECT_EQ(back.aliases, model.aliases);
   EXPECT_FALSE(back.generates);
+  EXPECT_EQ(back.sampling.temperature, 0.0);
+  EXPECT_EQ(back.sampling.top_k, 20);
+  EXPECT_FALSE(back.sampling.top_p.has_value());
+  EXPECT_EQ(back.sampling.source, "generation_config.json");
   EXPECT_EQ(back.encoder->width, 384);
   EXPECT_EQ(back.encoder->labels, model.encoder->labels);
   v1::Beat beat;

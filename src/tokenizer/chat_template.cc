@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/utf8.h"
 #include "tokenizer/jinja/interpreter.h"
 #include "tokenizer/jinja/parser.h"
 #include "tokenizer/jinja/unicode.h"
@@ -131,6 +132,73 @@ Result<Text> CutAtMark(const Text& rendered, const Text& continued) {
   return cut.Slice(0, jinja::Strip(cut.bytes(), false, true).end);
 }
 
+constexpr std::array<std::string_view, 4> kProbedRoles{"user", "assistant", "system", "tool"};
+
+Value TextPart(std::string_view text) {
+  return Value::Dict({{"type", Value::String("text")}, {"text", Value::String(std::string(text))}});
+}
+
+// The smallest chat in which templates take a message of `role` with this content.
+std::vector<ChatMessage> ProbeChat(std::string_view role, Value content) {
+  const auto message = [](std::string_view who, Value what) {
+    return ChatMessage{.role = std::string(who), .content = std::move(what)};
+  };
+  const auto filler = [] { return Value::String("filler"); };
+  std::vector<ChatMessage> chat;
+  if (role == "system") {
+    chat = {message(role, std::move(content)), message("user", filler())};
+  } else if (role == "assistant") {
+    chat = {message("user", filler()), message(role, std::move(content)),
+            message("user", filler())};
+  } else if (role == "tool") {
+    chat = {message("user", filler()), message("assistant", filler()),
+            message(role, std::move(content))};
+  } else {
+    chat = {message(role, std::move(content))};
+  }
+  return chat;
+}
+
+size_t Count(std::string_view text, std::string_view word) {
+  size_t count = 0;
+  for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1))
+    ++count;
+  return count;
+}
+
+// A template that does not know lists fails on one, leaves it out, or prints it as Python does,
+// with the key "type" of each part.
+ChatTemplate::ContentForm ProbeContent(const ChatTemplate& chat_template, std::string_view role) {
+  constexpr std::string_view kFirst = "probe-one", kSecond = "probe-two", kKey = "type";
+  constexpr RenderOptions kCheap{.max_steps = 50'000, .max_output_bytes = size_t{1} << 20};
+  const auto render = [&](Value content) {
+    const auto rendered =
+        chat_template.Render({.messages = ProbeChat(role, std::move(content))}, kCheap);
+    return rendered.ok() ? rendered->Text() : std::string();
+  };
+  const std::string text = render(Value::String(std::string(kFirst)));
+  const std::string parts = render(Value::List({TextPart(kFirst), TextPart(kSecond)}));
+  const size_t second = parts.find(kSecond);
+  const bool reads_parts = second != std::string::npos && parts.find(kFirst) < second &&
+                           Count(parts, kKey) <= Count(text, kKey);
+  if (!reads_parts) return ChatTemplate::ContentForm::kText;
+  return text.find(kFirst) != std::string::npos ? ChatTemplate::ContentForm::kEither
+                                                : ChatTemplate::ContentForm::kParts;
+}
+
+// "it reads enable_thinking": the options that a client may give.
+std::string OptionsText(const jinja::Program& program) {
+  constexpr size_t kMaxShown = 4;
+  std::string names;
+  size_t shown = 0;
+  for (size_t i = 0; i < program.names.size(); ++i) {
+    if (!program.free[i] || IsReserved(program.names[i])) continue;
+    if (++shown > kMaxShown) break;
+    names += (names.empty() ? "" : ", ") + program.names[i].substr(0, 64);
+  }
+  return names.empty() ? "it has no options" : "it reads " + names;
+}
+
 bool Flag(const jinja::Program& program, const std::vector<bool>& flags,
           std::string_view variable) {
   const auto found = std::find(program.names.begin(), program.names.end(), variable);
@@ -143,6 +211,8 @@ struct ChatTemplate::Compiled {
   std::string source;
   SpecialTokens tokens;
   jinja::Program program;
+  // By role: user, assistant, system, tool.
+  std::array<ContentForm, kProbedRoles.size()> forms{};
 };
 
 std::string RenderedPrompt::Text() const {
@@ -157,7 +227,10 @@ Result<ChatTemplate> ChatTemplate::Compile(std::string source, SpecialTokens tok
   compiled->source = std::move(source);
   compiled->tokens = std::move(tokens);
   compiled->program = std::move(program);
-  return ChatTemplate(std::move(compiled));
+  const ChatTemplate chat_template(compiled);
+  for (size_t i = 0; i < kProbedRoles.size(); ++i)
+    compiled->forms[i] = ProbeContent(chat_template, kProbedRoles[i]);
+  return chat_template;
 }
 
 Result<RenderedPrompt> ChatTemplate::Render(const ChatInput& input,
@@ -175,9 +248,11 @@ Result<RenderedPrompt> ChatTemplate::Render(const ChatInput& input,
   };
   for (const auto& [name, value] : input.extra) {
     if (!AcceptsExtra(name)) {
-      return InvalidArgument("unsupported_parameter",
-                             "the chat template of this model has no such option")
-          .WithParam("chat_template_kwargs." + name.substr(0, 64));
+      const std::string shown = name.substr(0, ValidUtf8Prefix(name.substr(0, 64)));
+      return InvalidArgument("unsupported_parameter", "the model's chat template does not read \"" +
+                                                          shown + "\"; " +
+                                                          OptionsText(compiled_->program))
+          .WithParam("chat_template_kwargs." + shown);
     }
     variables.emplace_back(name, value);  // hides what stands above under the same name
   }
@@ -235,6 +310,13 @@ bool ChatTemplate::Reads(std::string_view variable) const {
 
 bool ChatTemplate::AcceptsExtra(std::string_view variable) const {
   return !IsReserved(variable) && Flag(compiled_->program, compiled_->program.free, variable);
+}
+
+ChatTemplate::ContentForm ChatTemplate::content_form(std::string_view role) const {
+  const auto found = std::find(kProbedRoles.begin(), kProbedRoles.end(), role);
+  return found == kProbedRoles.end()
+             ? ContentForm::kText
+             : compiled_->forms[static_cast<size_t>(found - kProbedRoles.begin())];
 }
 
 const std::string& ChatTemplate::source() const { return compiled_->source; }

@@ -92,6 +92,11 @@ class ChatTemplate {
   // line); unsupported_parameter (param "chat_template_kwargs.KEY").
   Result<RenderedPrompt> Render(const ChatInput& input, const RenderOptions& options) const;
 
+  // How the template reads the content of a message of `role`: a text, either a text or a list of
+  // parts, or parts only (a text would be lost). Found by rendering small chats at Compile.
+  enum class ContentForm : uint8_t { kText, kEither, kParts };
+  ContentForm content_form(std::string_view role) const;
+
   // True if the template reads this variable from outside: "tools", "enable_thinking", ...
   bool Reads(std::string_view variable) const;
   // True if `variable` may be given in ChatInput::extra: the template reads it from outside before

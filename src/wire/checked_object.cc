@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "wire/field_check.h"
+#include "wire/neutral_values.h"
 #include "wire/schema.h"
 #include "wire/utf8.h"
 
@@ -47,11 +48,16 @@ Result<CheckedObject> CheckedObject::CheckPart(Scope scope, const Json& value, s
     if (path.empty()) return InvalidArgument("invalid_json", "the body must be a JSON object");
     return InvalidArgument("invalid_value", path + " must be an object").WithParam(path);
   }
-  const CheckedObject checked(scope, &value.get_object(), path);
+  CheckedObject checked(scope, &value.get_object(), path);
   const std::string prefix = path.empty() ? "" : path + ".";
   for (const auto& member : value.get_object()) {
     const std::string_view name(member.key().data(), member.key().size());
     const FieldSpec* field = FindField(scope, name);
+    const bool required = field != nullptr && field->required;
+    if ((kAsks & scope) != 0 && !required && AsksForNothing(name, member.value())) {
+      checked.neutral_.push_back(&member.value());
+      continue;
+    }
     if (field == nullptr) {
       if (strict) {
         const std::string param = Excerpt(prefix + std::string(name.substr(0, 256)));
@@ -74,7 +80,9 @@ const FieldSpec& CheckedObject::Spec(std::string_view name) const {
 
 const Json* CheckedObject::Find(std::string_view name) const {
   const Json* value = object_->if_contains(name);
-  return value == nullptr || value->is_null() ? nullptr : value;
+  if (value == nullptr || value->is_null()) return nullptr;
+  const bool neutral = std::find(neutral_.begin(), neutral_.end(), value) != neutral_.end();
+  return neutral ? nullptr : value;
 }
 
 std::string CheckedObject::Param(std::string_view name) const {

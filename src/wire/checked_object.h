@@ -29,7 +29,8 @@ class IgnoredFields {
 };
 
 // An object whose members were all checked against the schema of `scope`: reading is total. A
-// member that is null counts as absent. Refers to the document.
+// member that is null counts as absent, and so does one that asks for nothing (neutral_values.h).
+// Refers to the document.
 class CheckedObject {
  public:
   // `path` is "" or "messages[2]"; `strict` refuses unknown members, else they are added to
@@ -63,6 +64,7 @@ class CheckedObject {
   Scope scope_;
   const JsonObject* object_;
   std::string path_;
+  std::vector<const Json*> neutral_;  // members that count as absent
 };
 
 }  // namespace tutti::wire

@@ -6,6 +6,7 @@
 #include "api/validate.h"
 #include "wire/field_error.h"
 #include "wire/schema.h"
+#include "wire/text_content.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {
@@ -36,13 +37,13 @@ std::string_view HintFor(std::string_view type) {
   return "this server reads items of type message";
 }
 
-Result<std::string> ReadContent(const Json& content, const std::string& param, bool strict,
+Result<TextContent> ReadContent(const Json& content, const std::string& param, bool strict,
                                 IgnoredFields* ignored) {
-  if (content.is_string()) return std::string(TextOf(content));
+  if (content.is_string()) return TextContent{.text = std::string(TextOf(content))};
   if (!content.is_array())
     return BadValue(param, param + " must be a string or a list of text parts");
   if (content.get_array().empty()) return BadValue(param, param + " must hold at least one part");
-  std::string joined;
+  TextContent joined;
   for (size_t i = 0; i < content.get_array().size(); ++i) {
     const std::string path = At(param, i);
     const Json& element = content.get_array()[i];
@@ -51,8 +52,7 @@ Result<std::string> ReadContent(const Json& content, const std::string& param, b
       return UnknownKind(path, type, "this model reads text parts only");
     ASSIGN_OR_RETURN(const CheckedObject part,
                      CheckedObject::Check(kInputPart, element, path, strict, ignored));
-    if (i > 0) joined += '\n';
-    joined += *part.Text("text");
+    joined.Append(*part.Text("text"));
   }
   return joined;
 }
@@ -67,8 +67,10 @@ Result<InputItem> ReadInputItem(const Json& value, const std::string& path, bool
                    CheckedObject::Check(kInputItem, value, path, strict, ignored));
   InputItem item;
   item.role = api::FindRole(*object.Text("role")).value_or(api::Role::kSystem);
-  ASSIGN_OR_RETURN(item.text,
+  ASSIGN_OR_RETURN(TextContent content,
                    ReadContent(*object.Find("content"), path + ".content", strict, ignored));
+  item.text = std::move(content.text);
+  item.part_ends = std::move(content.part_ends);
   return item;
 }
 
@@ -103,11 +105,6 @@ Result<std::vector<InputItem>> ReadTurnInput(const Json& value, bool strict,
                   [](const InputItem& item) { return item.text.empty(); })) {
     return InvalidArgument("empty_prompt", "input is empty; there is nothing to answer")
         .WithParam("input");
-  }
-  if (items.back().role == api::Role::kAssistant) {
-    return BadValue(
-        At("input", items.size() - 1) + ".role",
-        "the last item of input must not be the assistant's: there is nothing to answer");
   }
   return items;
 }

@@ -15,8 +15,9 @@
 namespace tutti::wire {
 
 struct InputItem {
-  api::Role role = api::Role::kUser;  // never kTool
-  std::string text;                   // parts already joined with '\n'
+  api::Role role = api::Role::kUser;   // never kTool
+  std::string text;                    // parts already joined with '\n'
+  std::vector<size_t> part_ends = {};  // as api::ChatMessage
   friend bool operator==(const InputItem&, const InputItem&) = default;
 };
 
@@ -29,9 +30,8 @@ Result<InputItem> ReadInputItem(const Json& value, const std::string& path, bool
 Result<std::vector<InputItem>> ReadInputItems(const Json& value, const std::string& param,
                                               size_t most, bool strict, IgnoredFields* ignored);
 
-// What a turn is asked: a text, which is one message of the user, or a list of items. Ends with
-// what is to be answered. Errors: empty_prompt; invalid_value when the last word is the
-// assistant's.
+// What a turn is asked: a text, which is one message of the user, or a list of items. Errors:
+// empty_prompt where no item has a text.
 Result<std::vector<InputItem>> ReadTurnInput(const Json& value, bool strict,
                                              IgnoredFields* ignored);
 

@@ -7,6 +7,17 @@
 namespace tutti::wire {
 namespace {
 
+// What applies where a request is silent.
+void WriteSampling(const api::SamplingDefaults& defaults, JsonWriter* json) {
+  json->Key("default_sampling_params").BeginObject();
+  if (defaults.temperature) json->Member("temperature", *defaults.temperature);
+  if (defaults.top_k) json->Member("top_k", *defaults.top_k);
+  if (defaults.top_p) json->Member("top_p", *defaults.top_p);
+  if (defaults.min_p) json->Member("min_p", *defaults.min_p);
+  if (defaults.repetition_penalty) json->Member("repetition_penalty", *defaults.repetition_penalty);
+  json->EndObject();
+}
+
 void WriteModel(const api::ModelInfo& model, std::string_view id, JsonWriter* json) {
   json->BeginObject()
       .Member("id", id)
@@ -20,7 +31,9 @@ void WriteModel(const api::ModelInfo& model, std::string_view id, JsonWriter* js
   json->Key("tasks").BeginArray();
   for (const std::string_view task : TasksOf(model)) json->String(task);
   json->EndArray();
-  json->Member("digest", model.digest).Member("state", "ready").EndObject();
+  json->Member("digest", model.digest).Member("state", "ready");
+  if (!model.sampling.empty()) WriteSampling(model.sampling, json);
+  json->EndObject();
 }
 
 // {"embedding":{"pooling"}}, or {"reranker":{"id2label","label2id"}} and the same for "classifier".

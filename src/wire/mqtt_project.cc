@@ -78,8 +78,9 @@ Status CheckIds(const CheckedObject& object, std::initializer_list<const char*> 
 
 api::SamplingParams Defaults() {
   api::SamplingParams sampling;
-  sampling.temperature = kTemperature;
-  sampling.top_p = kTopP;
+  // The model's own defaults stand above those of the profile.
+  sampling.temperature = api::Parameter<double>::Default(kTemperature);
+  sampling.top_p = api::Parameter<double>::Default(kTopP);
   sampling.max_tokens = kMaxTokens;
   return sampling;
 }
@@ -104,8 +105,8 @@ Result<ProjectMessage> ReadObject(const Json& payload, const ParseOptions& optio
   ASSIGN_OR_RETURN(ProjectMessage message, ReadText(*object.Text("message")));
   message.system_prompt = object.Text("systemPrompt");
   api::SamplingParams& sampling = message.sampling;
-  sampling.temperature = object.Number("temperature").value_or(kTemperature);
-  sampling.top_p = object.Number("topP").value_or(kTopP);
+  if (const auto value = object.Number("temperature")) sampling.temperature = *value;
+  if (const auto value = object.Number("topP")) sampling.top_p = *value;
   sampling.max_tokens = static_cast<int>(object.Int("maxTokens").value_or(kMaxTokens));
   message.ignored = ignored.names();
   return message;

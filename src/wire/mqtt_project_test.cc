@@ -84,7 +84,7 @@ TEST(ProjectMessage, WrongTypesAreToldByNameAtTheIdsThatCanBeRead) {
   };
   for (const Case& c : std::vector<Case>{{R"("temperature":"0.5")", "temperature"},
                                          {R"("temperature":2.5)", "temperature"},
-                                         {R"("topP":0)", "topP"},
+                                         {R"("topP":-0.1)", "topP"},
                                          {R"("maxTokens":0)", "maxTokens"},
                                          {R"("maxTokens":1.5)", "maxTokens"},
                                          {R"("maxTokens":"512")", "maxTokens"},

@@ -6,8 +6,11 @@
 #include "api/validate.h"
 #include "wire/field_check.h"
 #include "wire/field_error.h"
+#include "wire/neutral_values.h"
 #include "wire/sampling_fields.h"
 #include "wire/schema.h"
+#include "wire/template_arguments.h"
+#include "wire/text_content.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {
@@ -16,13 +19,13 @@ namespace {
 constexpr int kDefaultCompletionTokens = 16;
 
 // A string, or text parts joined with a line break.
-Result<std::string> ReadContent(const Json& content, const std::string& param, bool strict,
+Result<TextContent> ReadContent(const Json& content, const std::string& param, bool strict,
                                 IgnoredFields* ignored) {
-  if (content.is_string()) return std::string(TextOf(content));
+  if (content.is_string()) return TextContent{.text = std::string(TextOf(content))};
   if (!content.is_array())
     return BadValue(param, param + " must be a string or a list of text parts");
   if (content.get_array().empty()) return BadValue(param, param + " must hold at least one part");
-  std::string joined;
+  TextContent joined;
   for (size_t i = 0; i < content.get_array().size(); ++i) {
     const std::string path = param + "[" + std::to_string(i) + "]";
     const Json& element = content.get_array()[i];
@@ -41,8 +44,7 @@ Result<std::string> ReadContent(const Json& content, const std::string& param, b
       return InvalidArgument("missing_required_parameter", path + ".text is missing")
           .WithParam(path + ".text");
     }
-    if (i > 0) joined += '\n';
-    joined += *text;
+    joined.Append(*text);
   }
   return joined;
 }
@@ -64,7 +66,9 @@ Result<api::ChatMessage> ReadMessage(const Json& value, const std::string& path,
     return InvalidArgument("missing_required_parameter", path + ".content is missing")
         .WithParam(path + ".content");
   }
-  ASSIGN_OR_RETURN(message.content, ReadContent(*content, path + ".content", strict, ignored));
+  ASSIGN_OR_RETURN(TextContent text, ReadContent(*content, path + ".content", strict, ignored));
+  message.content = std::move(text.text);
+  message.part_ends = std::move(text.part_ends);
   return message;
 }
 
@@ -79,7 +83,8 @@ Result<std::string> ReadPrediction(const Json& value, bool strict, IgnoredFields
     return InvalidArgument("missing_required_parameter", "prediction.content is missing")
         .WithParam("prediction.content");
   }
-  return ReadContent(*content, "prediction.content", strict, ignored);
+  ASSIGN_OR_RETURN(TextContent text, ReadContent(*content, "prediction.content", strict, ignored));
+  return std::move(text.text);
 }
 
 Status ReadLengths(Dialect dialect, const CheckedObject& object, GenerationCall* call,
@@ -122,7 +127,7 @@ Status ReadLogprobs(Dialect dialect, const CheckedObject& object, GenerationCall
     if (call->echo && call->logprobs >= 0) params->prompt_logprobs = call->logprobs;
   } else {
     const bool wanted = object.Bool("logprobs").value_or(false);
-    if (object.Has("top_logprobs") && !wanted) {
+    if (object.Has("top_logprobs") && !wanted) {  // 0 of them counts as absent
       return BadValue("top_logprobs", "top_logprobs needs logprobs: true");
     }
     if (wanted) call->logprobs = static_cast<int>(object.Int("top_logprobs").value_or(0));
@@ -223,6 +228,7 @@ Result<std::vector<api::Prompt>> ReadPrompts(Dialect dialect, const CheckedObjec
     }
     if (text.has_value()) {
       if (text->empty()) return Empty("prompt");
+      RETURN_IF_ERROR(RefuseTemplateArguments(object));
       prompts.push_back(MakeText(object, *text));
       return prompts;
     }
@@ -300,6 +306,7 @@ Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict
       object.Bool("add_generation_prompt").value_or(!chat.continue_final_message);
   RETURN_IF_ERROR(
       api::ValidateLastMessage(chat, "messages[" + std::to_string(array.size() - 1) + "].role"));
+  ASSIGN_OR_RETURN(chat.template_arguments, ReadTemplateArguments(object));
   return chat;
 }
 
@@ -329,7 +336,8 @@ Result<api::GenerateRequest> ParseSampling(const Json& fields, const ParseOption
   for (const char* const elsewhere :
        {"model", "prompt", "stream", "echo", "logprobs", "prompt_logprobs"}) {
     const Json* given = fields.is_object() ? fields.get_object().if_contains(elsewhere) : nullptr;
-    if (given == nullptr || given->is_null()) continue;
+    if (given == nullptr || given->is_null() || AsksForNothing(elsewhere, *given)) continue;
+    if (given->is_bool() && !given->get_bool()) continue;  // stream: false
     return InvalidArgument("unsupported_parameter",
                            std::string(elsewhere) + " is no sampling parameter of this door")
         .WithParam(elsewhere);

@@ -150,8 +150,6 @@ TEST(ChatRequest, HostileMessagesAndFieldsAreRefusedByName) {
        "unsupported_parameter", "messages[0].tool_calls"},
       {"", R"([{"role":"tool","content":"x"}])", "missing_required_parameter",
        "messages[0].tool_call_id"},
-      {"", R"([{"role":"user","content":"x"},{"role":"assistant","content":"y"}])", "invalid_value",
-       "messages[1].role"},
       {R"("continue_final_message":true)", user, "invalid_value", "messages[0].role"},
       {R"("continue_final_message":true,"add_generation_prompt":true)",
        R"([{"role":"assistant","content":"y"}])", "invalid_value", "continue_final_message"},
@@ -174,16 +172,15 @@ TEST(ChatRequest, HostileMessagesAndFieldsAreRefusedByName) {
       {R"("stream":true,"stream_options":[])", user, "invalid_value", "stream_options"},
       {R"("stream":true,"stream_options":{"include_usage":1})", user, "invalid_value",
        "stream_options.include_usage"},
-      {R"("top_p":0)", user, "invalid_value", "top_p"},
+      {R"("top_p":-0.0001)", user, "invalid_value", "top_p"},
       {R"("top_p":1.0001)", user, "invalid_value", "top_p"},
       {R"("temperature":2.0001)", user, "invalid_value", "temperature"},
       {R"("frequency_penalty":2.1)", user, "invalid_value", "frequency_penalty"},
       {R"("repetition_penalty":0)", user, "invalid_value", "repetition_penalty"},
       {R"("logit_bias":{"abc":1})", user, "invalid_value", "logit_bias"},
       {R"("logit_bias":{"-1":1})", user, "token_out_of_range", "logit_bias"},
-      {R"("allowed_token_ids":[])", user, "invalid_value", "allowed_token_ids"},
       {R"("stop_token_ids":[-1])", user, "token_out_of_range", "stop_token_ids[0]"},
-      {R"("stop":"")", user, "invalid_value", "stop"},
+      {R"("stop":[""])", user, "invalid_value", "stop[0]"},
       {R"("prompt_logprobs":-1)", user, "invalid_value", "prompt_logprobs"},
       {R"("prompt_logprobs":1,"stream":true)", user, "invalid_value", "prompt_logprobs"},
       {R"("tools":[{"type":"function"}])", user, "unsupported_parameter", "tools"},
@@ -191,8 +188,6 @@ TEST(ChatRequest, HostileMessagesAndFieldsAreRefusedByName) {
       {R"("response_format":{"type":"json_object"})", user, "unsupported_parameter",
        "response_format"},
       {R"("chat_template":"x")", user, "unsupported_parameter", "chat_template"},
-      {R"("chat_template_kwargs":{"tokenize":true})", user, "unsupported_parameter",
-       "chat_template_kwargs"},
       {R"("store":true)", user, "unsupported_parameter", "store"},
       {R"("modalities":["audio"])", user, "unsupported_parameter", "modalities"},
       {R"("metadata":"x")", user, "invalid_value", "metadata"},
@@ -253,6 +248,48 @@ TEST(ChatRequest, ContinuingTheLastMessageSwitchesTheGenerationPromptOff) {
   ASSERT_TRUE(call.ok()) << call.status();
   EXPECT_TRUE(Prompt(call).continue_final_message);
   EXPECT_FALSE(Prompt(call).add_generation_prompt);
+}
+
+TEST(ChatRequest, ALastMessageOfTheAssistantsIsAnsweredWithANewOne) {
+  for (const char* const text : {"b", ""}) {
+    const std::string messages =
+        R"([{"role":"user","content":"a"},{"role":"assistant","content":")" + std::string(text) +
+        "\"}]";
+    for (const char* const fields :
+         {R"("n":1)", R"("add_generation_prompt":true,"continue_final_message":false)"}) {
+      const auto call = Chat(fields, messages);
+      ASSERT_TRUE(call.ok()) << call.status();
+      EXPECT_FALSE(Prompt(call).continue_final_message);
+      EXPECT_TRUE(Prompt(call).add_generation_prompt);
+    }
+  }
+}
+
+TEST(ChatRequest, TopPOfNothingIsTaken) {
+  EXPECT_EQ(Chat(R"("top_p":0)")->requests[0].sampling.top_p, 0.0);
+  EXPECT_EQ(Chat(R"("top_p":1e-9)")->requests[0].sampling.top_p, 1e-9);
+}
+
+TEST(ChatRequest, OnlyWhatIsSaidCountsAsGiven) {
+  const api::SamplingParams silent = Chat("\"n\":1")->requests[0].sampling;
+  EXPECT_FALSE(silent.temperature.given() || silent.top_p.given() || silent.top_k.given() ||
+               silent.min_p.given() || silent.repetition_penalty.given());
+  const api::SamplingParams said =
+      Chat(R"("temperature":1,"top_p":1,"top_k":0,"min_p":0,"repetition_penalty":1)")
+          ->requests[0]
+          .sampling;
+  EXPECT_TRUE(said.temperature.given() && said.top_p.given() && said.top_k.given() &&
+              said.min_p.given() && said.repetition_penalty.given());
+  EXPECT_FALSE(Chat(R"("temperature":null)")->requests[0].sampling.temperature.given());
+}
+
+TEST(ChatRequest, TextPartsAreJoinedAndTheirEndsKept) {
+  const auto call = Chat(
+      "\"n\":1",
+      R"([{"role":"user","content":[{"type":"text","text":"ab"},{"type":"text","text":""},{"type":"text","text":"c"}]}])");
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(Prompt(call).messages[0].content, "ab\n\nc");
+  EXPECT_EQ(Prompt(call).messages[0].part_ends, (std::vector<size_t>{2, 3, 5}));
 }
 
 TEST(ChatRequest, ABodyThatIsNoObjectIsInvalidJson) {

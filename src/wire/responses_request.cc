@@ -3,6 +3,7 @@
 #include "wire/field_error.h"
 #include "wire/sampling_fields.h"
 #include "wire/schema.h"
+#include "wire/template_arguments.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {
@@ -14,8 +15,18 @@ api::ChatPrompt PromptOf(const ResponsesCall& call) {
   prompt.messages.reserve(call.input.size() + 1);
   if (call.instructions.has_value() && !call.instructions->empty())
     prompt.messages.push_back({api::Role::kSystem, *call.instructions, ""});
-  for (const InputItem& item : call.input) prompt.messages.push_back({item.role, item.text, ""});
+  for (const InputItem& item : call.input)
+    prompt.messages.push_back({item.role, item.text, "", item.part_ends});
   return prompt;
+}
+
+// The effort within `reasoning`, which CheckSettings() checks; empty: none is asked for.
+std::string EffortOf(const CheckedObject& object) {
+  const Json* reasoning = object.scope() & kResponses ? object.Find("reasoning") : nullptr;
+  if (reasoning == nullptr || !reasoning->is_object()) return "";
+  const Json* effort = reasoning->get_object().if_contains("effort");
+  if (effort == nullptr || !effort->is_string() || TextOf(*effort) == "none") return "";
+  return std::string(TextOf(*effort));
 }
 
 Status ReadLength(const CheckedObject& object, api::SamplingParams* params) {
@@ -147,7 +158,9 @@ Status ReadTurn(const CheckedObject& object, const ParseOptions& options, Ignore
   request.use_prefix_cache = object.Text("cache").value_or("auto") != "bypass";
 
   ASSIGN_OR_RETURN(call->input, ReadTurnInput(*object.Find("input"), options.strict, ignored));
-  request.prompt = PromptOf(*call);
+  api::ChatPrompt prompt = PromptOf(*call);
+  ASSIGN_OR_RETURN(prompt.template_arguments, ReadTemplateArguments(object, EffortOf(object)));
+  request.prompt = std::move(prompt);
   return OkStatus();
 }
 

@@ -3,15 +3,15 @@
 namespace tutti::wire {
 
 void ReadSampling(const CheckedObject& object, api::SamplingParams* params) {
-  params->temperature = object.Number("temperature").value_or(params->temperature);
-  params->top_p = object.Number("top_p").value_or(params->top_p);
-  params->top_k = static_cast<int>(object.Int("top_k").value_or(params->top_k));
-  params->min_p = object.Number("min_p").value_or(params->min_p);
+  // Only what the request says is assigned: the rest may come from the model.
+  if (const auto value = object.Number("temperature")) params->temperature = *value;
+  if (const auto value = object.Number("top_p")) params->top_p = *value;
+  if (const auto value = object.Int("top_k")) params->top_k = static_cast<int>(*value);
+  if (const auto value = object.Number("min_p")) params->min_p = *value;
+  if (const auto value = object.Number("repetition_penalty")) params->repetition_penalty = *value;
   params->frequency_penalty =
       object.Number("frequency_penalty").value_or(params->frequency_penalty);
   params->presence_penalty = object.Number("presence_penalty").value_or(params->presence_penalty);
-  params->repetition_penalty =
-      object.Number("repetition_penalty").value_or(params->repetition_penalty);
   params->logit_bias = object.Bias("logit_bias");
   params->allowed_token_ids = object.Tokens("allowed_token_ids");
   params->seed = object.Int("seed");

@@ -8,7 +8,8 @@
 //   honoured        has the effect it documents
 //   without effect  accepted and checked, cannot change the answer
 //   refused         would change the answer and is not implemented: 400 unsupported_parameter
-//                   naming the field, unless its value is a neutral one that asks for nothing
+//                   naming the field, unless its value asks for nothing: one of the row, or on
+//                   any route one of neutral_values.h
 // A field in no row is unknown: ignored and reported, or 400 unknown_parameter in strict mode.
 // Pure.
 #pragma once
@@ -74,6 +75,11 @@ enum Scope : uint64_t {
   kSessionTurn = kMqttMessage | kChatMessage,  // likewise, of a session, as chats have them
   kTurn = kResponses | kSessionTurn,           // ask for one turn of a dialog
   kSampled = kAnyGeneration | kTurn,           // take the fields of the sampling chain
+  // Ask a model for something: fields with a value that asks for nothing count as absent there
+  // (wire/neutral_values.h).
+  kAsks = kSampled | kTokenize | kDetokenize | kDecode | kApplyTemplate | kProjectMessage |
+          kEmbeddings | kRerank | kScore | kTeiEmbed | kTeiEmbedAll | kTeiPredict | kTeiRerank |
+          kTeiSimilarity,
 };
 
 using ScopeSet = uint64_t;  // of Scope;

@@ -9,6 +9,7 @@
 #include "wire/json_writer.h"
 #include "wire/openai_response.h"
 #include "wire/schema.h"
+#include "wire/template_arguments.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {
@@ -123,6 +124,8 @@ Result<TokenizeCall> ParseTokenize(const Json& body, const ParseOptions& options
     ASSIGN_OR_RETURN(api::ChatPrompt chat, ParseChatPrompt(object, options.strict, &ignored));
     call.requests.push_back({model, std::move(chat)});
     call.pieces = object.Bool("return_token_strs").value_or(false);
+  } else if (const Status alone = RefuseTemplateArguments(object); !alone.ok()) {
+    return alone;
   } else if (object.Has("prompt")) {
     const bool add_special = object.Bool("add_special_tokens").value_or(true);
     call.requests.push_back({model, MakeText(*object.Text("prompt"), add_special, object)});

@@ -28,6 +28,7 @@ struct MqttQuestion {
   std::string model;   // empty: the server's first
   std::optional<double> temperature, top_p;
   std::optional<int64_t> top_k, seed, max_tokens;
+  std::string template_arguments;  // a JSON object as text; empty: none
 };
 
 // Reads the messages that answer one question. One thread at a time.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "client/mqtt/dialect.h"
@@ -142,6 +143,8 @@ class NativeDialect final : public MqttDialect {
     if (question.top_k.has_value()) body["top_k"] = *question.top_k;
     if (question.seed.has_value()) body["seed"] = *question.seed;
     if (question.max_tokens.has_value()) body["max_output_tokens"] = *question.max_tokens;
+    if (!question.template_arguments.empty())
+      body["chat_template_kwargs"] = json::parse(question.template_arguments);
     return MqttSend{topics_.in, json::serialize(body), question.id};
   }
 

@@ -90,10 +90,11 @@ class ProjectDialect final : public MqttDialect {
   }
 
   Result<MqttSend> Ask(const MqttQuestion& question) const override {
-    const char* const cannot = !question.model.empty()      ? "a model"
-                               : question.seed.has_value()  ? "a seed"
-                               : question.top_k.has_value() ? "top-k"
-                                                            : nullptr;
+    const char* const cannot = !question.model.empty()                ? "a model"
+                               : question.seed.has_value()            ? "a seed"
+                               : question.top_k.has_value()           ? "top-k"
+                               : !question.template_arguments.empty() ? "template options"
+                                                                      : nullptr;
     if (cannot != nullptr) {
       return InvalidArgument("invalid_value",
                              "a project cannot be asked for " + std::string(cannot));

@@ -10,6 +10,7 @@
 #include "doors/grpc/services.h"
 #include "doors/grpc/unary.h"
 #include "services/auth/caller.h"
+#include "wire/template_arguments.h"
 
 namespace tutti::rpc {
 namespace {
@@ -50,6 +51,9 @@ Result<api::ChatPrompt> ToChat(v1::Conversation& conversation) {
     chat.messages.push_back(std::move(out));
   }
   RETURN_IF_ERROR(api::ValidateLastMessage(chat, "conversation"));
+  ASSIGN_OR_RETURN(
+      chat.template_arguments,
+      wire::ParseTemplateArguments(conversation.chat_template_kwargs(), "chat_template_kwargs"));
   return chat;
 }
 

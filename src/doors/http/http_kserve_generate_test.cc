@@ -252,6 +252,7 @@ TEST_F(KserveGenerateTest, WhatIsNoRequestIsRefused) {
       {R"({"text_input":"a","parameters":[]})", "400 'parameters' must be an object"},
       {R"({"text_input":"a","id":1})", "400 'id' must be a string"},
       {R"({"text_input":"a","max_tokens":[1]})", "400 invalid value type for 'max_tokens'"},
+      {R"({"text_input":"a","stop":["x"]})", "400 invalid value type for 'stop'"},
       {R"({"text_input":"a","max_tokens":0})", "400 "},
       {R"({"text_input":"a","sampling_parameters":"{"})", "400 "},
       {R"({"text_input":"a","triton_x":1})", "400 parameter keys starting with 'triton_'"},

@@ -6,6 +6,7 @@
 #include "kserve/json/elements.h"
 #include "kserve/refusal.h"
 #include "kserve/request.h"
+#include "wire/neutral_values.h"
 #include "wire/utf8.h"
 
 namespace tutti::kserve {
@@ -211,6 +212,9 @@ Status ReadParameters(const Json& parameters, TimePoint now, RequestBody* body) 
       return Bad("the name of a parameter has more than " + std::to_string(kMaxNameBytes) +
                  " bytes");
     }
+    // Of lists and objects the protocol has none; those that ask for nothing are sent by habit.
+    const bool scalar = !member.value().is_array() && !member.value().is_object();
+    if (!scalar && wire::AsksForNothing(name, member.value())) continue;
     ASSIGN_OR_RETURN(ParameterValue value, ReadParameterValue(name, member.value()));
     if (name == "headers") continue;  // reserved, for fields of the head, and no model's
     RETURN_IF_ERROR(ReadParameter(name, std::move(value), now, &body->request));

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/sampling_defaults.h"
 #include "base/check.h"
 
 namespace tutti::cache {
@@ -71,13 +72,16 @@ void Write(const api::SamplingParams& sampling, Words* words) {
                frequency_penalty, logit_bias, allowed_token_ids, banned_token_ids, seed, max_tokens,
                min_tokens, stop, stop_token_ids, ignore_eos, include_stop_in_output,
                skip_special_tokens, logprobs, prompt_logprobs] = sampling;
-  *words << temperature << top_p << top_k << min_p << repetition_penalty << presence_penalty
-         << frequency_penalty << logit_bias << allowed_token_ids << banned_token_ids << seed
-         << max_tokens << min_tokens << stop << stop_token_ids << ignore_eos
-         << include_stop_in_output << skip_special_tokens << logprobs << prompt_logprobs;
+  // Values after the model's defaults were applied: who gave them changes no answer.
+  *words << temperature.value() << top_p.value() << top_k.value() << min_p.value()
+         << repetition_penalty.value() << presence_penalty << frequency_penalty << logit_bias
+         << allowed_token_ids << banned_token_ids << seed << max_tokens << min_tokens << stop
+         << stop_token_ids << ignore_eos << include_stop_in_output << skip_special_tokens
+         << logprobs << prompt_logprobs;
 }
 
-void Write(const api::GenerateRequest& request, Words* words) {
+// `sampled`: the sampling of `request` with its model's defaults.
+void Write(const api::GenerateRequest& request, const api::SamplingParams& sampled, Words* words) {
   // Likewise. Those left out say who asks, when and how urgently, what of the prompt is read (its
   // tokens are in the key), what the answer is expected to be, or what is to be done with kept
   // answers.
@@ -88,7 +92,7 @@ void Write(const api::GenerateRequest& request, Words* words) {
   *words << !cache_scope.empty() << (cache_scope.empty() ? tenant : cache_scope);
   *words << cache_salt << n << score_only;
   *words << use_prefix_cache;  // the usage of the answer tells it
-  Write(sampling, words);
+  Write(sampled, words);
 }
 
 AnswerKey Hashed(std::string words, const HashKey& secret) {
@@ -115,7 +119,7 @@ AnswerKey KeyOf(const api::RenderedRequest& rendered, const HashKey& secret) {
   Words words(rendered.prompt.size_bytes() + 512);
   words << kKeyVersion << rendered.model_instance << rendered.model.id << rendered.model.digest
         << rendered.reasoning << rendered.begins_inside;
-  Write(rendered.request, &words);
+  Write(rendered.request, rendered.request.sampling, &words);
   words << rendered.prompt;
 
   return Hashed(words.Take(), secret);
@@ -125,7 +129,7 @@ AnswerKey SharedKeyOf(const api::RenderedRequest& rendered, const HashKey& secre
   Words words(rendered.prompt.size_bytes() + 512);
   words << kKeyVersion << rendered.model_identity << rendered.model.max_model_len
         << rendered.reasoning << rendered.begins_inside;
-  Write(rendered.request, &words);
+  Write(rendered.request, rendered.request.sampling, &words);
   words << rendered.prompt;
   return Hashed(words.Take(), secret);
 }
@@ -148,12 +152,15 @@ AnswerKey PartitionOf(const api::GenerateRequest& request,
   Words words(1024);
   words << kKeyVersion << model.id << model.digest << model.created_unix_s << encoder.id
         << encoder.digest << request.truncate_prompt_tokens;
-  Write(request, &words);
-  const auto& [messages, add_generation_prompt, continue_final_message] =
+  api::SamplingParams sampled = request.sampling;
+  api::ApplyDefaults(model.sampling, &sampled);
+  Write(request, sampled, &words);
+  const auto& [messages, add_generation_prompt, continue_final_message, template_arguments] =
       std::get<api::ChatPrompt>(request.prompt);
-  words << add_generation_prompt << continue_final_message << messages.back().name
-        << said_before.size();
-  for (const auto& [role, content, name] : said_before) words << role << content << name;
+  words << add_generation_prompt << continue_final_message << template_arguments
+        << messages.back().name << messages.back().part_ends << said_before.size();
+  for (const auto& [role, content, name, part_ends] : said_before)
+    words << role << content << name << part_ends;
   return Hashed(words.Take(), secret);
 }
 

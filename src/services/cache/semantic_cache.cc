@@ -26,8 +26,14 @@ AnswerKey OwnKey(uint64_t tag) {
 
 // What the model is asked with: nothing that is drawn, counted or cut on the way.
 bool MayBeShared(const api::GenerateRequest& request) {
-  return request.sampling.temperature == 0 && request.n == 1 && !request.score_only &&
-         request.sampling.logprobs < 0 && request.sampling.prompt_logprobs < 0;
+  return request.n == 1 && !request.score_only && request.sampling.logprobs < 0 &&
+         request.sampling.prompt_logprobs < 0;
+}
+
+// Whether the most probable tokens are asked for, by the request or by its model's defaults.
+bool IsGreedy(const api::GenerateRequest& request, const api::ModelInfo& model) {
+  const api::Parameter<double>& asked = request.sampling.temperature;
+  return (asked.given() ? asked.value() : model.sampling.temperature.value_or(asked.value())) == 0;
 }
 
 }  // namespace
@@ -63,7 +69,8 @@ std::optional<SemanticCache::Question> SemanticCache::QuestionOf(
   const api::ModelInfo* encoder = api::EncoderFor(models, encode);
   Question question;
   if (offered) question.form = FormOf(chat->messages.back().content);
-  if (!offered || model == nullptr || encoder == nullptr || question.form.words.empty()) {
+  if (!offered || model == nullptr || !IsGreedy(request, *model) || encoder == nullptr ||
+      question.form.words.empty()) {
     Count([](SemanticStats& stats) { ++stats.bypasses; });
     return std::nullopt;
   }

@@ -8,7 +8,8 @@ namespace tutti::responses {
 
 std::vector<api::ChatMessage> MessagesOf(std::span<const wire::InputItem> items) {
   std::vector<api::ChatMessage> messages;
-  for (const wire::InputItem& item : items) messages.push_back({item.role, item.text, ""});
+  for (const wire::InputItem& item : items)
+    messages.push_back({item.role, item.text, "", item.part_ends});
   return messages;
 }
 

@@ -6,6 +6,7 @@
 
 #include "api/caller.h"
 #include "api/role.h"
+#include "api/sampling_defaults.h"
 #include "services/responses/caller_json.h"
 
 namespace tutti::responses {
@@ -30,9 +31,12 @@ std::vector<TokenId> ReadIds(const JsonArray& list) {
 }
 
 void WriteSampling(const api::SamplingParams& params, JsonWriter* json) {
-  json->Member("temperature", params.temperature).Member("top_p", params.top_p);
-  json->Member("top_k", params.top_k).Member("min_p", params.min_p);
-  json->Member("repetition_penalty", params.repetition_penalty);
+  json->Member("temperature", params.temperature.value());
+  json->Member("top_p", params.top_p.value()).Member("top_k", params.top_k.value());
+  json->Member("min_p", params.min_p.value());
+  json->Member("repetition_penalty", params.repetition_penalty.value());
+  // The model's defaults stand above these when the request runs.
+  json->Member("silent", static_cast<int64_t>(api::SilentParameters(params)));
   json->Member("presence_penalty", params.presence_penalty);
   json->Member("frequency_penalty", params.frequency_penalty);
   json->Key("logit_bias").BeginArray();
@@ -58,6 +62,7 @@ api::SamplingParams ReadSampling(const StoredObject& fields) {
   params.top_k = static_cast<int>(fields.Int("top_k"));
   params.min_p = fields.Real("min_p", params.min_p);
   params.repetition_penalty = fields.Real("repetition_penalty", params.repetition_penalty);
+  api::MarkSilent(static_cast<uint32_t>(fields.Int("silent")), &params);
   params.presence_penalty = fields.Real("presence_penalty", params.presence_penalty);
   params.frequency_penalty = fields.Real("frequency_penalty", params.frequency_penalty);
   const JsonArray& biases = fields.List("logit_bias");
@@ -100,7 +105,8 @@ Result<api::Prompt> ReadPrompt(const StoredObject& fields) {
     return api::Prompt(
         api::ChatPrompt{.messages = ReadMessages(fields.List("messages")),
                         .add_generation_prompt = fields.Flag("add_generation_prompt", true),
-                        .continue_final_message = fields.Flag("continue_final_message")});
+                        .continue_final_message = fields.Flag("continue_final_message"),
+                        .template_arguments = fields.Text("template_arguments")});
   }
   if (fields.Has("text")) {
     return api::Prompt(api::TextPrompt{.text = fields.Text("text"),
@@ -124,6 +130,11 @@ void WriteMessages(const std::vector<api::ChatMessage>& messages, JsonWriter* js
         .Member("role", api::RoleName(message.role))
         .Member("content", message.content);
     if (!message.name.empty()) json->Member("name", message.name);
+    if (!message.part_ends.empty()) {
+      json->Key("part_ends").BeginArray();
+      for (const size_t end : message.part_ends) json->Int(static_cast<int64_t>(end));
+      json->EndArray();
+    }
     json->EndObject();
   }
   json->EndArray();
@@ -136,6 +147,9 @@ std::vector<api::ChatMessage> ReadMessages(const JsonArray& list) {
     messages.push_back({.role = api::FindRole(fields.Text("role")).value_or(api::Role::kUser),
                         .content = fields.Text("content"),
                         .name = fields.Text("name")});
+    for (const Json& end : fields.List("part_ends")) {
+      if (end.is_int64()) messages.back().part_ends.push_back(static_cast<size_t>(end.get_int64()));
+    }
   }
   return messages;
 }
@@ -151,6 +165,10 @@ void WriteRequestFields(const api::GenerateRequest& request, JsonWriter* json) {
   if (request.truncate_prompt_tokens.has_value())
     json->Member("truncate_prompt_tokens", *request.truncate_prompt_tokens);
   WriteSampling(request.sampling, json);
+  // Here and not with the prompt: a turn of a dialog is stored without its prompt.
+  if (const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt);
+      chat != nullptr && !chat->template_arguments.empty())
+    json->Member("template_arguments", chat->template_arguments);
 }
 
 void ReadRequestFields(const StoredObject& fields, api::GenerateRequest* request) {
@@ -167,6 +185,8 @@ void ReadRequestFields(const StoredObject& fields, api::GenerateRequest* request
   if (fields.Has("truncate_prompt_tokens"))
     request->truncate_prompt_tokens = static_cast<int>(fields.Int("truncate_prompt_tokens"));
   request->sampling = ReadSampling(fields);
+  if (fields.Has("template_arguments"))
+    request->prompt = api::ChatPrompt{.template_arguments = fields.Text("template_arguments")};
 }
 
 std::string EncodeRequest(const api::GenerateRequest& request) {

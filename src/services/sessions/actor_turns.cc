@@ -131,6 +131,8 @@ Status SessionActor::RunTurn(const SessionPointer& session, Turn& turn) {
   ASSIGN_OR_RETURN(TurnPrompt built, PromptOf(*session, turn));
   turn.first_place = built.first_place;
   api::GenerateRequest request = turn.message.request;
+  if (const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt))
+    built.prompt.template_arguments = chat->template_arguments;
   request.prompt = std::move(built.prompt);
   request.n = 1;
   request.tenant = session->key.tenant;

@@ -1,0 +1,79 @@
+#include "wire/neutral_values.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <set>
+#include <string>
+
+#include "wire/checked_object.h"
+#include "wire/openai_request.h"
+#include "wire/testing/request_kinds.h"
+
+namespace tutti::wire {
+namespace {
+
+// Every kind of request that asks a model for something, with every value that asks for nothing:
+// whether the feature exists there or not, and also where unknown fields are refused.
+TEST(NeutralValuesTest, AreAcceptedByEveryRequestOfEveryServer) {
+  int checked = 0;
+  for (const Kind& kind : Kinds()) {
+    if ((kind.scope & kAsks) == 0) continue;
+    for (const NeutralField& field : NeutralFields()) {
+      // Documents to rank are no feature that could be left out.
+      const FieldSpec* const row = FindField(kind.scope, field.name);
+      if (row != nullptr && row->required) continue;
+      for (const std::string_view text : field.values) {
+        ++checked;
+        const Json value = boost::json::parse(std::string(text));
+        for (const bool strict : {false, true}) {
+          const Status status = kind.parse(With(kind, field.name, value), {.strict = strict});
+          EXPECT_TRUE(status.ok())
+              << kind.base << " with " << field.name << " = " << text << ": " << status;
+        }
+      }
+    }
+  }
+  EXPECT_GT(checked, 500);
+}
+
+TEST(NeutralValuesTest, NumbersAreComparedByValue) {
+  EXPECT_TRUE(AsksForNothing("dry_multiplier", 0));
+  EXPECT_TRUE(AsksForNothing("dry_multiplier", 0.0));
+  EXPECT_TRUE(AsksForNothing("repeat_penalty", 1.0));
+  EXPECT_FALSE(AsksForNothing("repeat_penalty", 1.1));
+  EXPECT_FALSE(AsksForNothing("dry_multiplier", "0"));
+  EXPECT_FALSE(AsksForNothing("no_such_field", 0));
+}
+
+TEST(NeutralValuesTest, ValuesThatAskForSomethingAreStillRefused) {
+  const auto reason = [](const char* fields) {
+    const Json body = boost::json::parse(
+        std::string(R"({"model":"m","messages":[{"role":"user","content":"x"}],)") + fields + "}");
+    return ParseGeneration(Dialect::kChat, body, {}).status().reason();
+  };
+  EXPECT_EQ(reason(R"("tools":[{"type":"function"}])"), "unsupported_parameter");
+  EXPECT_EQ(reason(R"("verbosity":"high")"), "unsupported_parameter");
+  EXPECT_EQ(reason(R"("modalities":["text","audio"])"), "unsupported_parameter");
+  EXPECT_EQ(reason(R"("store":true)"), "unsupported_parameter");
+  EXPECT_EQ(reason(R"("reasoning_effort":"loud")"), "invalid_value");
+}
+
+TEST(NeutralValuesTest, SeedMinusOneAsksForNoSeed) {
+  const Json body =
+      boost::json::parse(R"({"model":"m","prompt":"x","seed":-1,"logprobs":false,"stop":""})");
+  const auto call = ParseGeneration(Dialect::kText, body, {});
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_FALSE(call->requests[0].sampling.seed.has_value());
+  EXPECT_EQ(call->logprobs, -1);
+  EXPECT_TRUE(call->requests[0].sampling.stop.empty());
+}
+
+TEST(NeutralValuesTest, EachNameStandsOnce) {
+  std::set<std::string_view> names;
+  for (const NeutralField& field : NeutralFields())
+    EXPECT_TRUE(names.insert(field.name).second) << field.name;
+}
+
+}  // namespace
+}  // namespace tutti::wire

@@ -1,0 +1,83 @@
+#include "wire/template_arguments.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "wire/field_error.h"
+#include "wire/json.h"
+
+namespace tutti::wire {
+namespace {
+
+constexpr const char* kName = "chat_template_kwargs";
+
+size_t DepthOf(const Json& value) {
+  size_t deepest = 0;
+  if (value.is_object()) {
+    for (const auto& member : value.get_object())
+      deepest = std::max(deepest, DepthOf(member.value()));
+  } else if (value.is_array()) {
+    for (const Json& element : value.get_array()) deepest = std::max(deepest, DepthOf(element));
+  } else {
+    return 0;
+  }
+  return deepest + 1;
+}
+
+// Equal options give equal text, whatever the order of their names: caches compare it.
+Result<std::string> Canonical(const JsonObject& options, const std::string& param) {
+  if (options.empty()) return std::string();
+  std::vector<const JsonObject::value_type*> members;
+  for (const auto& member : options) members.push_back(&member);
+  std::sort(members.begin(), members.end(),
+            [](const auto* a, const auto* b) { return a->key() < b->key(); });
+  JsonObject sorted;
+  for (const auto* member : members) sorted.emplace(member->key(), member->value());
+  const Json whole(std::move(sorted));
+  if (DepthOf(whole) > kMaxTemplateArgumentDepth) {
+    return BadValue(param, param + " is nested deeper than " +
+                               std::to_string(kMaxTemplateArgumentDepth) + " levels");
+  }
+  std::string text = PrintJson(whole);
+  if (text.size() > kMaxTemplateArgumentBytes) {
+    return BadValue(param, param + " has " + std::to_string(text.size()) + " bytes, limit " +
+                               std::to_string(kMaxTemplateArgumentBytes));
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<std::string> ReadTemplateArguments(const CheckedObject& object, std::string_view effort) {
+  const Json* given = object.Find(kName);
+  JsonObject options = given == nullptr ? JsonObject() : given->get_object();
+  // OpenAI's name of what templates call the same; an option that is given itself stands.
+  const std::string asked = object.Text("reasoning_effort").value_or(std::string(effort));
+  if (!asked.empty()) options.emplace("reasoning_effort", asked);
+  return Canonical(options, object.Param(kName));
+}
+
+Result<std::string> ParseTemplateArguments(std::string_view text, const std::string& param) {
+  if (text.empty()) return std::string();
+  if (text.size() > kMaxTemplateArgumentBytes) {
+    return BadValue(param, param + " has " + std::to_string(text.size()) + " bytes, limit " +
+                               std::to_string(kMaxTemplateArgumentBytes));
+  }
+  Result<JsonDocument> document = ParseJson(text);
+  if (!document.ok()) return Status(document.status()).WithParam(param);
+  if (!document->root().is_object()) return MustBe(param, "a JSON object");
+  return Canonical(document->root().get_object(), param);
+}
+
+Status RefuseTemplateArguments(const CheckedObject& object) {
+  for (const char* const name : {kName, "reasoning_effort"}) {
+    const Json* given = object.Find(name);
+    if (given == nullptr || (given->is_object() && given->get_object().empty())) continue;
+    return InvalidArgument("unsupported_parameter",
+                           std::string(name) + " needs messages: no template renders a prompt")
+        .WithParam(object.Param(name));
+  }
+  return OkStatus();
+}
+
+}  // namespace tutti::wire
