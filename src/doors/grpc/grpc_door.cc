@@ -141,12 +141,14 @@ void SetLimits(const GrpcLimits& limits, grpc::ServerBuilder* builder) {
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Millis(limits.idle));
   // What it has taken it reads to the end, also when the connection is shut down meanwhile.
   set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 32 << 10);
-  // A peer that has vanished is noticed by pings; one that pings too much is told to go away.
+  // A peer that has vanished is noticed by pings.
   set(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, Millis(limits.ping_interval));
-  set(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 5);
+  // One that pings too much is shut down by its account (connection_account.h). The library's own
+  // answer is a GOAWAY for every ping too many, 500 bytes each, held for as long as the peer does
+  // not read: two MiB of pings took 63 MiB.
+  set(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   grpc::ResourceQuota quota("tutti");
   quota.Resize(static_cast<size_t>(limits.library_bytes));
   builder->SetResourceQuota(quota);

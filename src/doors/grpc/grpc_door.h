@@ -40,7 +40,6 @@ struct GrpcLimits {
   int stream_requests = 64;           // unanswered requests of one stream; then it is not read
   Duration handshake = std::chrono::seconds(10);     // until a new connection speaks HTTP/2
   Duration idle = std::chrono::minutes(10);          // without a call: told to go away
-  Duration ping_interval = std::chrono::seconds(5);  // between a client's keepalive pings, at least
   Duration reader_stall = std::chrono::seconds(30);  // a message waits and none leaves: cancelled
   Duration deadline_cap = std::chrono::hours(24);
   AbuseLimits abuse;        // of one connection: then it is shut down
