@@ -108,8 +108,8 @@ class SamplingDefaults(OneFolder):
         self.assertEqual(silent, text(temperature=0.6, top_k=20, top_p=0.95))
         self.assertEqual(silent, text(temperature=None))
         self.assertNotEqual(silent, text(temperature=1, top_k=0, top_p=1))  # what a request says wins
-        completion = server.post_json("/v1/completions", {"prompt": "x", "seed": 7, "max_tokens": 24})["choices"][0]["text"]
-        same = server.post_json("/v1/completions", {"prompt": "x", "seed": 7, "max_tokens": 24, "temperature": 0.6,
+        completion = server.post_json("/v1/completions", {"model": "maker/small", "prompt": "x", "seed": 7, "max_tokens": 24})["choices"][0]["text"]
+        same = server.post_json("/v1/completions", {"model": "maker/small", "prompt": "x", "seed": 7, "max_tokens": 24, "temperature": 0.6,
                                                     "top_k": 20, "top_p": 0.95})["choices"][0]["text"]
         self.assertEqual(completion, same)
 

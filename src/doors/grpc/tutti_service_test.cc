@@ -260,7 +260,7 @@ TEST_F(TuttiServiceTest, AGenerationIsAStreamOfText) {
   EXPECT_TRUE(call->Finish().ok());
 }
 
-TEST_F(TuttiServiceTest, AConversationHasRolesAndEndsWithTheUser) {
+TEST_F(TuttiServiceTest, AConversationHasRolesAndTemplateOptions) {
   inference_.on_generate = [](const std::shared_ptr<kserve::testing::FakeGeneration>& generation) {
     generation->Answer({"yes"});
     return OkStatus();
@@ -299,8 +299,16 @@ TEST_F(TuttiServiceTest, AConversationHasRolesAndEndsWithTheUser) {
   request.set_max_tokens(0);
   EXPECT_EQ(ask(), "invalid_value");
   request.clear_max_tokens();
-  add("assistant", "no");
+  add("assistant", "well");  // answered with a new message
+  EXPECT_EQ(ask(), "yes");
+  auto& options = *request.mutable_conversation()->mutable_chat_template_kwargs();
+  options = R"({"b":1, "a":2})";
+  EXPECT_EQ(ask(), "yes");
+  const auto& last = inference_.Generation(inference_.generations() - 1)->request.prompt;
+  EXPECT_EQ(std::get<api::ChatPrompt>(last).template_arguments, R"({"a":2,"b":1})");
+  options = "[]";
   EXPECT_EQ(ask(), "invalid_value");
+  options.clear();
   add("god", "no");
   EXPECT_EQ(ask(), "invalid_value");
   request.clear_conversation();
