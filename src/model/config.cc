@@ -335,6 +335,11 @@ Result<ModelConfig> ReadModelConfig(const gguf::File& file) {
   ASSIGN_OR_RETURN(const std::string architecture, general.StringOr("architecture", ""));
   const Family* family = FamilyOfArchitecture(architecture);
   if (family == nullptr) {
+    const auto kind = general.StringOr("type", "model");
+    if (kind.ok() && *kind != "model") {
+      return Refuse(fmt::format("the file is of type {}, not a model: give the model's own file",
+                                Quote(*kind)));
+    }
     return Refuse(architecture.empty()
                       ? std::string("the file does not have the key general.architecture")
                       : fmt::format("the architecture {} is not supported ({} are)",

@@ -101,6 +101,15 @@ TEST(ModelConfigTest, RefusesOtherArchitecturesByName) {
   }
 }
 
+TEST(ModelConfigTest, RefusesWhatLiesBesideAModelByItsType) {
+  for (const char* type : {"imatrix", "mmproj", "adapter"}) {
+    Keys keys;
+    keys.architecture = "clip";
+    keys.more = [&](Writer& w) { w.String("general.type", type); };
+    ExpectRefused(keys, std::string("the file is of type \"") + type + "\", not a model");
+  }
+}
+
 TEST(ModelConfigTest, RefusesKeysOfAnotherTypeAndValuesThatDifferByLayer) {
   Writer none;
   none.String("general.architecture", "llama").String("llama.block_count", "2");

@@ -158,6 +158,12 @@ Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
                    ReadIfThere(folder, "config.json", kMaxConfigBytes));
   if (!read) return InvalidArgument("model_not_found", "the folder has no config.json");
   const std::string& config = *read;
+  {
+    // A model of another kind is refused for that, whatever its weights are.
+    ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(config, "config.json"));
+    std::vector<std::string> told_later;
+    RETURN_IF_ERROR(TextConfig::Read(file, told_later).status());
+  }
   ASSIGN_OR_RETURN(auto files, safetensors::Checkpoint::Open(folder));
   ASSIGN_OR_RETURN(std::string digest, files->HeaderDigest());
   std::vector<std::string> unnamed = files->unnamed();

@@ -335,6 +335,36 @@ TEST(FolderGgufTest, AFolderThatIsNoSuchModelIsRefusedAsALoadDoes) {
   EXPECT_EQ(OpenFolderAsGguf(folder.path()).status().reason(), "st_shape");
 }
 
+TEST(DecoderCheckpointTest, AnUnknownModelIsNamedBeforeItsWeightsAreMissed) {
+  DecoderFolder folder("unknown");
+  ASSERT_TRUE(folder.Open().ok());
+  folder.config["model_type"] = "gpt_oss";
+  folder.Put("config.json", json::serialize(folder.config));
+  std::filesystem::remove(folder.path() + "/model.safetensors.index.json");
+  const Status status = DecoderCheckpoint::Open(folder.path()).status();
+  EXPECT_EQ(status.reason(), "model_hparam");
+  EXPECT_THAT(status.message(), HasSubstr("\"gpt_oss\""));
+}
+
+TEST(DecoderCheckpointTest, ModulesThatAreNotFollowedStopVectorsAlone) {
+  DecoderFolder folder("modules");
+  ASSERT_TRUE(folder.Open().ok());
+  folder.Put("modules.json",
+             R"([{"type":"a.Transformer"},{"type":"a.Pooling","path":"1_Pooling"}])");
+  std::filesystem::create_directories(folder.path() + "/1_Pooling");
+  folder.Put("1_Pooling/config.json", R"({"pooling_mode":"mean","embedding_dimension":64})");
+  auto checkpoint = folder.Open();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  ASSERT_TRUE(checkpoint->vectors.ok()) << checkpoint->vectors.status();
+  EXPECT_TRUE(checkpoint->vectors->stated);
+  EXPECT_EQ(checkpoint->vectors->pooling, Pooling::kMean);
+  EXPECT_FALSE(checkpoint->vectors->normalize);
+  folder.Put("modules.json", R"([{"type":"a.Pooling","path":"1_Pooling"},{"type":"a.Dense"}])");
+  checkpoint = folder.Open();
+  ASSERT_TRUE(checkpoint.ok()) << "it still generates: " << checkpoint.status();
+  EXPECT_THAT(checkpoint->vectors.status().message(), HasSubstr("Dense"));
+}
+
 TEST(DecoderCheckpointTest, ATokenizerInAFormThatIsNotReadIsAnsweredWithWhatMakesTheOther) {
   DecoderFolder folder("sentencepiece");
   ASSERT_TRUE(folder.Open().ok());
