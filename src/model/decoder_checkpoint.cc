@@ -63,8 +63,9 @@ std::vector<std::pair<std::string, uint64_t>> BytesByType(const TensorStore& ten
   return sorted;
 }
 
-Result<std::string> TextOrNothing(const files::Folder& folder, const std::string& name) {
-  ASSIGN_OR_RETURN(std::optional<std::string> text, ReadIfThere(folder, name, kMaxConfigBytes));
+Result<std::string> TextOrNothing(const files::Folder& folder, const std::string& name,
+                                  size_t limit = kMaxConfigBytes) {
+  ASSIGN_OR_RETURN(std::optional<std::string> text, ReadIfThere(folder, name, limit));
   return std::move(text).value_or("");
 }
 
@@ -112,7 +113,8 @@ Result<tokenizer::TokenizerSpec> ReadFolderTokenizer(const files::Folder& folder
   ASSIGN_OR_RETURN(const std::optional<std::string> text,
                    ReadIfThere(folder, "tokenizer.json", tokenizer::kMaxTokenizerJsonBytes));
   if (!text) return NoTokenizerJson(folder);
-  ASSIGN_OR_RETURN(const std::string settings, TextOrNothing(folder, "tokenizer_config.json"));
+  ASSIGN_OR_RETURN(const std::string settings,
+                   TextOrNothing(folder, "tokenizer_config.json", kMaxTokenizerConfigBytes));
   ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, tokenizer::SpecFromHuggingFace(*text, settings));
   ASSIGN_OR_RETURN(std::string chat, TextOrNothing(folder, "chat_template.jinja"));
   if (!chat.empty()) spec.chat_template = std::move(chat);

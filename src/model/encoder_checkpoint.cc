@@ -17,8 +17,9 @@
 namespace tutti::model {
 namespace {
 
-Status ReadInto(const files::Folder& folder, const std::string& name, std::string& text) {
-  ASSIGN_OR_RETURN(std::optional<std::string> found, ReadIfThere(folder, name, kMaxConfigBytes));
+Status ReadInto(const files::Folder& folder, const std::string& name, std::string& text,
+                size_t limit = kMaxConfigBytes) {
+  ASSIGN_OR_RETURN(std::optional<std::string> found, ReadIfThere(folder, name, limit));
   text = std::move(found).value_or("");
   return OkStatus();
 }
@@ -60,7 +61,7 @@ Result<tokenizer::TokenizerSpec> ReadTokenizer(const files::Folder& folder) {
                    ReadIfThere(folder, "tokenizer.json", tokenizer::kMaxTokenizerJsonBytes));
   if (!text) return NoTokenizerJson(folder);
   std::string config;
-  RETURN_IF_ERROR(ReadInto(folder, "tokenizer_config.json", config));
+  RETURN_IF_ERROR(ReadInto(folder, "tokenizer_config.json", config, kMaxTokenizerConfigBytes));
   return tokenizer::SpecFromHuggingFace(*text, config);
 }
 
@@ -87,7 +88,8 @@ Result<EncoderCheckpoint> EncoderCheckpoint::Open(const std::string& path,
   ASSIGN_OR_RETURN(const files::Folder folder, files::Folder::Open(path, root));
   EncoderCheckpoint checkpoint;
   ASSIGN_OR_RETURN(EncoderFiles files, ReadEncoderFiles(folder));
-  RETURN_IF_ERROR(ReadInto(folder, "tokenizer_config.json", files.tokenizer));
+  RETURN_IF_ERROR(
+      ReadInto(folder, "tokenizer_config.json", files.tokenizer, kMaxTokenizerConfigBytes));
   // A file of another kind is refused for that, whatever its tensors are.
   RETURN_IF_ERROR(ReadEncoderConfig(files).status());
   ASSIGN_OR_RETURN(auto tensors, safetensors::Checkpoint::Open(folder));

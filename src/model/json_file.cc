@@ -15,9 +15,10 @@ constexpr size_t kMaxDepth = 32;
 }  // namespace
 
 Result<JsonFile> JsonFile::Parse(std::string_view text, std::string name, bool array) {
-  if (text.size() > kMaxConfigBytes) {
-    return InvalidArgument("model_hparam", fmt::format("{} has {} bytes; the limit is {}", name,
-                                                       text.size(), kMaxConfigBytes));
+  const size_t limit = name == "tokenizer_config.json" ? kMaxTokenizerConfigBytes : kMaxConfigBytes;
+  if (text.size() > limit) {
+    return InvalidArgument(
+        "model_hparam", fmt::format("{} has {} bytes; the limit is {}", name, text.size(), limit));
   }
   boost::json::parse_options options;
   options.max_depth = kMaxDepth;

@@ -18,7 +18,7 @@ namespace tutti::model {
 class JsonFile {
  public:
   // `text` must be one JSON value of that name's kind: an object, or where `array` an array of
-  // objects. Errors: model_hparam.
+  // objects, of at most 1 MiB; tokenizer_config.json may have 16 MiB. Errors: model_hparam.
   static Result<JsonFile> Parse(std::string_view text, std::string name, bool array = false);
 
   // Members that were read already. `name` begins every refusal.
