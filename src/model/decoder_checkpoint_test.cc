@@ -301,18 +301,20 @@ TEST(FolderGgufTest, CarriesTheDefaultsOfSampling) {
 
 TEST(FolderGgufTest, CarriesThePipelineOfTheTokenizer) {
   DecoderFolder folder("pipeline");
+  folder.generation = R"({"eos_token_id":[0,5,6,7]})";
   auto checkpoint = folder.Open();
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   const tokenizer::TokenizerSpec given = checkpoint->tokenizer;
   const auto file = FolderAsGguf(*std::move(checkpoint), "");
   ASSERT_TRUE(file.ok()) << file.status();
-  EXPECT_TRUE((*file)->header().Find("tokenizer.tutti.pipeline").has_value());
+  EXPECT_TRUE((*file)->header().Find("tokenizer.ggml.tutti.pipeline").has_value());
   const auto read = ReadTokenizerSpec((*file)->header());
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->split, given.split);
   EXPECT_EQ(read->normalizer, given.normalizer);
   EXPECT_EQ(read->ignore_merges, given.ignore_merges);
   EXPECT_EQ(read->pre, given.pre);
+  EXPECT_THAT(read->ends, ElementsAre(6, 7)) << "those that no key of the format names";
   EXPECT_TRUE(read->has_steps);
 }
 

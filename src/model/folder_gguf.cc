@@ -344,8 +344,16 @@ Status PutTokenizer(const tokenizer::TokenizerSpec& spec, gguf::HeaderWriter& ou
         });
     out.Bool(key("add_space_prefix"), prefix || spec.decode_strips_space.value_or(false));
   }
-  // A key of ours: what the file says and no key of the format does.
-  if (!spec.pipeline.empty()) out.String("tokenizer.tutti.pipeline", spec.pipeline);
+  // Keys of ours: what the file says and no key of the format does.
+  if (!spec.ends.empty()) {
+    std::vector<int32_t> ends;
+    for (const int64_t id : spec.ends) {
+      if (id >= 0 && static_cast<uint64_t>(id) < spec.tokens.size())
+        ends.push_back(static_cast<int32_t>(id));
+    }
+    out.Int32s(key("tutti.ends"), ends);
+  }
+  if (!spec.pipeline.empty()) out.String(key("tutti.pipeline"), spec.pipeline);
   if (!spec.chat_template.empty()) out.String("tokenizer.chat_template", spec.chat_template);
   return OkStatus();
 }

@@ -173,7 +173,11 @@ Result<tokenizer::TokenizerSpec> ReadTokenizerSpec(const gguf::Header& header) {
   if (spec.model == "t5" || spec.model == "gpt2") FramePairs(spec);
   ASSIGN_OR_RETURN(spec.chat_template, gguf::GetStringOr(header, "tokenizer.chat_template", ""));
   // A key of ours: what a folder's tokenizer.json says and GGUF has no key for (folder_gguf.cc).
-  ASSIGN_OR_RETURN(spec.pipeline, gguf::GetStringOr(header, "tokenizer.tutti.pipeline", ""));
+  ASSIGN_OR_RETURN(spec.pipeline, gguf::GetStringOr(header, Key("tutti.pipeline"), ""));
+  if (header.Find(Key("tutti.ends"))) {
+    ASSIGN_OR_RETURN(const auto ends, gguf::GetInt32s(header, Key("tutti.ends")));
+    for (size_t i = 0; i < ends.size(); ++i) spec.ends.push_back(ends[i]);
+  }
   if (!spec.pipeline.empty()) {
     spec.pre.clear();
     RETURN_IF_ERROR(tokenizer::ApplyPipeline(spec));
