@@ -12,12 +12,12 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-struct Reading {
+struct ConfigReading {
   Result<TextConfig> config;
   std::vector<std::string> remarks;
 };
 
-Reading Read(std::string_view text) {
+ConfigReading Read(std::string_view text) {
   const auto file = JsonFile::Parse(text, "config.json");
   EXPECT_TRUE(file.ok()) << file.status();
   std::vector<std::string> remarks;
@@ -26,13 +26,13 @@ Reading Read(std::string_view text) {
 }
 
 std::string Refusal(std::string_view text) {
-  const Reading reading = Read(text);
+  const ConfigReading reading = Read(text);
   EXPECT_FALSE(reading.config.ok()) << text;
   return reading.config.ok() ? "" : std::string(reading.config.status().message());
 }
 
 TEST(TextConfigTest, KeysThatAreAbsentHaveTheDefaultsOfTheClass) {
-  const Reading reading = Read(R"({"model_type":"mistral","num_key_value_heads":null})");
+  const ConfigReading reading = Read(R"({"model_type":"mistral","num_key_value_heads":null})");
   ASSERT_TRUE(reading.config.ok()) << reading.config.status();
   const JsonFile& keys = reading.config->keys;
   EXPECT_EQ(keys.Find("sliding_window")->to_number<int>(), 4096);
@@ -41,7 +41,7 @@ TEST(TextConfigTest, KeysThatAreAbsentHaveTheDefaultsOfTheClass) {
 }
 
 TEST(TextConfigTest, ThePartForTextIsFoundAndRemarked) {
-  const Reading reading = Read(
+  const ConfigReading reading = Read(
       R"({"model_type":"gemma3","tie_word_embeddings":true,"vision_config":{"hidden_act":"x"},
           "text_config":{"model_type":"gemma3_text","hidden_size":2560,"sliding_window":1024,
                          "rope_scaling":{"factor":8.0,"rope_type":"linear"}}})");
@@ -66,7 +66,7 @@ TEST(TextConfigTest, ModelsOfOtherTypesAreRefusedByName) {
 }
 
 TEST(TextConfigTest, WithoutATypeTheClassDecides) {
-  const Reading reading = Read(R"({"architectures":["Qwen3MoeForCausalLM"]})");
+  const ConfigReading reading = Read(R"({"architectures":["Qwen3MoeForCausalLM"]})");
   ASSERT_TRUE(reading.config.ok()) << reading.config.status();
   EXPECT_EQ(reading.config->family->model_type, "qwen3_moe");
   EXPECT_THAT(Refusal(R"({"architectures":["BertModel"]})"), HasSubstr("model_type"));
@@ -111,7 +111,7 @@ TEST(TextConfigTest, AKeyThatChangesTheArithmeticIsRefusedUnlessItIsOff) {
       R"("attention_dropout":0.5)",
   };
   for (const std::string key : off) {
-    const Reading reading = Read(R"({"model_type":"llama",)" + key + "}");
+    const ConfigReading reading = Read(R"({"model_type":"llama",)" + key + "}");
     EXPECT_TRUE(reading.config.ok()) << reading.config.status();
     EXPECT_THAT(reading.remarks, IsEmpty()) << key;
   }
@@ -122,17 +122,17 @@ TEST(TextConfigTest, UnknownKeysAreRemarkedOnceAndBounded) {
   EXPECT_THAT(Read(text + "}").remarks,
               ElementsAre("config.json: keys that are not known and not used: \"made_by\""));
   for (int i = 0; i < 20; ++i) text += ",\"k" + std::to_string(i) + "\":1";
-  const Reading reading = Read(text + "}");
+  const ConfigReading reading = Read(text + "}");
   ASSERT_EQ(reading.remarks.size(), 1U);
   EXPECT_THAT(reading.remarks[0], HasSubstr(" and 13 more"));
 }
 
 TEST(TextConfigTest, WhatTransformersPassesOverIsRemarked) {
-  const Reading window = Read(R"({"model_type":"llama","sliding_window":64})");
+  const ConfigReading window = Read(R"({"model_type":"llama","sliding_window":64})");
   ASSERT_TRUE(window.config.ok());
   EXPECT_FALSE(window.config->keys.Has("sliding_window"));
   EXPECT_THAT(window.remarks, ElementsAre(HasSubstr("sliding_window is not used")));
-  const Reading rope = Read(
+  const ConfigReading rope = Read(
       R"({"model_type":"llama","rope_scaling":{"rope_type":"linear","factor":2},
           "rope_parameters":{"rope_type":"linear","factor":4}})");
   ASSERT_TRUE(rope.config.ok());
@@ -170,7 +170,7 @@ TEST(TextConfigTest, RandomFilesAreReadOrRefused) {
       if (random() % 2 == 0) continue;
       text += ",\"" + std::string(key) + "\":" + values[random() % std::size(values)];
     }
-    const Reading reading = Read(text + "}");
+    const ConfigReading reading = Read(text + "}");
     read += reading.config.ok();
     for (const std::string& remark : reading.remarks) EXPECT_LT(remark.size(), 600U);
   }

@@ -13,9 +13,13 @@ namespace {
 #define TUTTI_CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define TUTTI_SPACES R"re(\s*[\r\n]+|\s+(?!\S)|\s+)re"
 // Words by case: capitals, then small letters.
-#define TUTTI_CASED_WORDS(contractions)                                                              \
-  R"re([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)re" contractions \
-  R"re(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)re" contractions
+#define TUTTI_CAPITALS R"re([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])re"
+#define TUTTI_SMALL R"re([\p{Ll}\p{Lm}\p{Lo}\p{M}])re"
+#define TUTTI_BEFORE_WORD R"re([^\r\n\p{L}\p{N}]?)re"
+#define TUTTI_CASED_WORDS(contractions)                                                 \
+  TUTTI_BEFORE_WORD TUTTI_CAPITALS "*" TUTTI_SMALL "+" contractions                     \
+                                   "|" TUTTI_BEFORE_WORD TUTTI_CAPITALS "+" TUTTI_SMALL \
+                                   "*" contractions
 
 constexpr std::string_view kTekken =
     TUTTI_CASED_WORDS("") R"re(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)re" TUTTI_SPACES;
