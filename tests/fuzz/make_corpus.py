@@ -260,6 +260,43 @@ def ggufs():
     }
 
 
+def gguf_tokenizers():
+    """Files with a tokenizer's keys alone, and a text behind them."""
+    def strings(name, values):
+        return gguf_key(b"tokenizer.ggml." + name, 9, struct.pack("<IQ", 8, len(values)) + b"".join(gguf_string(v.encode()) for v in values))
+
+    def numbers(name, kind, form, values):
+        return gguf_key(b"tokenizer.ggml." + name, 9, struct.pack("<IQ", kind, len(values)) + struct.pack(f"<{len(values)}{form}", *values))
+
+    text = lambda name, value: gguf_key(name, 8, gguf_string(value.encode()))
+    ids = lambda **named: [gguf_key(f"tokenizer.ggml.{n}_token_id".encode(), kind, struct.pack(form, value)) for n, (kind, form, value) in named.items()]
+    symbol = lambda b: chr(b) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b else chr(256 + sum(1 for c in range(b) if not (33 <= c <= 126 or 161 <= c <= 172 or 174 <= c)))
+    byte_tokens = [symbol(b) for b in range(256)] + ["he", "hel", "<|im_start|>", "<|im_end|>", ""]
+    byte_types = [1] * 258 + [3, 4, 5]
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{b:02X}>" for b in range(256)), "\u2581", "h", "e", "\u2581h", "he"]
+    piece_types = [2, 3, 3] + [6] * 256 + [1] * 5
+    scores = [0.0] * 259 + [-1.0, -2.0, -3.0, -0.5, -0.7]
+    chat = text(b"tokenizer.chat_template", "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}")
+    level = '{"model":{"type":"BPE"},"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":true},"normalizer":{"type":"NFKC"},"added_tokens":[{"id":258,"rstrip":true}]}'
+    named = lambda kind, *keys: [text(b"tokenizer.ggml.model", kind), *keys]
+    bytes_keys = [strings(b"tokens", byte_tokens), numbers(b"token_type", 5, "i", byte_types), strings(b"merges", ["h e", "he l"]), chat]
+    piece_keys = [strings(b"tokens", pieces), numbers(b"token_type", 5, "i", piece_types), numbers(b"scores", 6, "f", scores)]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "\u2581hello", "o", "w", "\u2581w"]
+    files = {
+        **{"pre_" + pre.replace("-", "_"): named("gpt2", text(b"tokenizer.ggml.pre", pre), *bytes_keys)
+           for pre in ("gpt-2", "qwen2", "llama-bpe", "tekken", "deepseek-v3", "gpt-4o", "kimi-k2", "default")},
+        "pieces": named("llama", *piece_keys, *ids(bos=(4, "<I", 1), eos=(5, "<i", -1), eot=(10, "<Q", 1 << 40))),
+        "unigram": named("t5", *piece_keys, numbers(b"precompiled_charsmap", 0, "B", [4, 0, 0, 0, 0, 0, 0, 0])),
+        "words": named("bert", strings(b"tokens", words), *ids(cls=(4, "<I", 2), seperator=(4, "<I", 3), unknown=(4, "<I", 1))),
+        "pipeline": named("gpt2", text(b"tokenizer.ggml.tutti.pipeline", level), numbers(b"tutti.ends", 5, "i", [1, 2, -5]), *bytes_keys),
+        "pipeline_bad": named("gpt2", text(b"tokenizer.ggml.tutti.pipeline", level[:40]), *bytes_keys),
+        "phi3": [text(b"general.name", "Phi-3 mini"), *named("llama", *piece_keys)],
+        "short_lists": named("llama", strings(b"tokens", pieces), numbers(b"scores", 6, "f", scores[:4])),
+    }
+    words_behind = b"TEXT\xff" + "hello  w\u00f6rld <|im_start|>\n</s> 123".encode()
+    return {name: gguf_file(keys, []) + words_behind for name, keys in files.items()}
+
+
 def packed_file(description, whole, weights=b"\1" * 64, version=1, arithmetic=0, changed=None):
     """A packed checkpoint (src/packed/format.h) of one piece without sums: the target makes them right."""
     front = bytes(128 + 8)
@@ -702,6 +739,7 @@ def main():
     write("huggingface", huggingface())
     write("regex", regexes())
     write("gguf", ggufs())
+    write("gguf_tokenizer", gguf_tokenizers())
     write("packed", packed())
     write("safetensors", safetensors())
     write("json", jsons())
