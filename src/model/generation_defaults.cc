@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "model/hyper_parameters.h"
+#include "model/json_file.h"
 
 namespace tutti::model {
 namespace {

@@ -12,9 +12,10 @@
 #include <vector>
 
 #include "gguf/header.h"
-#include "model/json_file.h"
 
 namespace tutti::model {
+
+class JsonFile;
 
 struct GenerationDefaults {
   std::optional<bool> do_sample;      // false: the most probable token, whatever else is said

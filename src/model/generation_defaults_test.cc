@@ -7,6 +7,7 @@
 
 #include "gguf/file.h"
 #include "gguf/testing/writer.h"
+#include "model/json_file.h"
 
 namespace tutti::model {
 namespace {

@@ -33,7 +33,9 @@ Status ReadLists(const gguf::Header& header, tokenizer::TokenizerSpec& spec) {
   RETURN_IF_ERROR(ReadStrings(header, "tokens", &spec.tokens));
   // Files of one kind of model may carry the lists of another, in any form: they are not read.
   const bool by_scores = spec.model == "llama" || spec.model == "t5";
-  const bool by_merges = !by_scores && spec.model != "bert";
+  // BPE over characters is "llama" to other programs, and goes by the merges here (folder_gguf.cc).
+  const bool by_merges =
+      (!by_scores && spec.model != "bert") || header.Find(Key("tutti.pipeline")).has_value();
   if (by_merges && header.Find(Key("merges")))
     RETURN_IF_ERROR(ReadStrings(header, "merges", &spec.merges));
   if (by_scores && header.Find(Key("scores"))) {
