@@ -84,8 +84,9 @@ int32_t PanelCount(const PackedMatrix& matrix) { return matrix.rows / kPanelRows
 
 size_t QuantizedRowsBytes(int32_t rows, int32_t cols) {
   const size_t blocks = static_cast<size_t>(rows) * static_cast<size_t>(cols / kQuantBlock);
-  const size_t in_int8 =
-      RoundUp(blocks * kQuantBlock, 64) + 7 * RoundUp(blocks * sizeof(float), 64);
+  const size_t in_int8 = RoundUp(blocks * kQuantBlock, 64) +
+                         7 * RoundUp(blocks * sizeof(float), 64) +
+                         RoundUp(static_cast<size_t>(rows) * kMaxOutliers * sizeof(float), 64);
   return std::max(in_int8, blocks * kQuantBlock * sizeof(uint16_t));
 }
 
@@ -109,6 +110,7 @@ QuantizedRows MakeQuantizedRows(std::byte* memory, int32_t rows, int32_t cols, S
     out.minus8 = reinterpret_cast<int32_t*>(memory + 3 * part);
     out.minus16 = reinterpret_cast<int32_t*>(memory + 4 * part);
     out.minus32 = reinterpret_cast<int32_t*>(memory + 5 * part);
+    out.outlier_values = reinterpret_cast<float*>(memory + 7 * part);
   }
   return out;
 }

@@ -31,6 +31,8 @@
 //   float formats:
 //     f = fma(w, x, f), k ascending
 //
+//   formats with a scale per block: then for the outliers j of x, ascending
+//     f = fma(w_j, x_j, f)
 //   then bias (one add), then the epilogue.
 // Source of the layout and tile: interleaved rows as in BesTLA and ik_llama.cpp, broadcasts from
 // the load ports.
@@ -46,6 +48,7 @@ namespace tutti::kernels {
 inline constexpr int kPanelRows = 32;   // weight rows per panel; N is padded to it
 inline constexpr int kQuantBlock = 32;  // activations and weights per scale
 inline constexpr int kMaxTile = 8;      // activation rows of one register tile
+inline constexpr int kMaxOutliers = 4;  // columns of activations that stay floats
 
 // What a packed matrix holds. A panel is 32 rows x all of K; inside, one block per 32 of K,
 // contiguous, each a multiple of 64 bytes. "Line (g, v)" is 64 bytes whose byte [l*4 + j] belongs
@@ -91,6 +94,9 @@ struct PackedMatrix {
   int32_t rows = 0;       // N padded to kPanelRows
   int32_t used_rows = 0;  // N; the padding rows are zero weights and never win an argmax
   int32_t cols = 0;       // K, a multiple of kQuantBlock
+  // Weights of the activations' outliers in fp16: [panels][outlier_count][kPanelRows]. Null for a
+  // matrix whose activations have none.
+  const uint16_t* outliers = nullptr;
 };
 size_t PanelBytes(const PackedMatrix& matrix);
 int32_t PanelCount(const PackedMatrix& matrix);
@@ -113,6 +119,12 @@ struct QuantizedRows {
   int32_t rows = 0;             // M; the tiling follows from it
   int32_t cols = 0;             // K, a multiple of kQuantBlock
   ScalePer scale = ScalePer::kBlock;
+  // Columns whose values are far greater than the others' would make the steps of their blocks
+  // coarse. They stay floats, and count as zero in their blocks. With ScalePer::kBlock only.
+  // Source: Dettmers et al., LLM.int8(), 2022.
+  const int32_t* outliers = nullptr;  // [outlier_count] ascending columns, in someone else's memory
+  int32_t outlier_count = 0;          // 0..kMaxOutliers
+  float* outlier_values = nullptr;    // [rows][kMaxOutliers]
 };
 size_t QuantizedRowsBytes(int32_t rows, int32_t cols);
 QuantizedRows MakeQuantizedRows(std::byte* memory, int32_t rows, int32_t cols,

@@ -544,6 +544,42 @@ void PairUpPanels(const PackedMatrix& matrix, int32_t panel_begin, int32_t panel
   }
 }
 
+namespace {
+
+uint16_t HalfAt(const uint8_t* p) {
+  uint16_t half;
+  std::memcpy(&half, p, sizeof half);
+  return half;
+}
+
+// Row `row` of one block of a format with scales per block, 32 values.
+void UnpackBlock(WeightFormat format, const uint8_t* block, int row, float* out) {
+  const bool eight = format == WeightFormat::kQ8_0;
+  const bool six = format == WeightFormat::kQ6;
+  const bool five = format == WeightFormat::kQ5_0 || format == WeightFormat::kQ5_1;
+  const uint8_t* masks = block + 512;
+  const uint8_t* scales = eight ? block + 1024 : masks + (six ? 256 : five ? 128 : 0);
+  const float d = tensor::HalfToFloat(HalfAt(scales + 2 * row));
+  const float m =
+      HasMinimum(format) || six ? tensor::HalfToFloat(HalfAt(scales + 64 + 2 * row)) : 0.0f;
+  const int offset = eight ? 128 : format == WeightFormat::kQ4_0 ? 8 : five ? 16 : six ? 32 : 0;
+  for (int k = 0; k < 32; ++k) {
+    const int index = LineIndex(row, k);
+    int q;
+    if (eight) {
+      q = block[index];
+    } else {
+      q = k < 16 ? block[index] & 15 : block[LineIndex(row, k - 16)] >> 4;
+      if (five) q |= ((masks[index / 8] >> (index % 8)) & 1) << 4;
+      if (six) q |= ((masks[UpperBitsOf(row, k).byte] >> UpperBitsOf(row, k).shift) & 3) << 4;
+    }
+    out[k] = HasMinimum(format) ? d * static_cast<float>(q) + m
+                                : (six && k >= 16 ? m : d) * static_cast<float>(q - offset);
+  }
+}
+
+}  // namespace
+
 void UnpackRow(const PackedMatrix& matrix, int32_t row, float* out) {
   CHECK(row >= 0 && row < matrix.rows);
   const size_t block_bytes = BlockBytes(matrix.format);
@@ -560,11 +596,6 @@ void UnpackRow(const PackedMatrix& matrix, int32_t row, float* out) {
     }
     return;
   }
-  const auto half_at = [](const uint8_t* p) {
-    uint16_t half;
-    std::memcpy(&half, p, sizeof half);
-    return half;
-  };
   for (int32_t b = 0; b < matrix.cols / kQuantBlock;
        ++b, panel += block_bytes, out += kQuantBlock) {
     if (matrix.format == WeightFormat::kF32) {
@@ -573,38 +604,33 @@ void UnpackRow(const PackedMatrix& matrix, int32_t row, float* out) {
     }
     if (HoldsFloats(matrix.format)) {
       for (size_t k = 0; k < 32; ++k) {
-        const uint16_t bits = half_at(panel + HalfIndex(matrix.format, r, k) * 2);
+        const uint16_t bits = HalfAt(panel + HalfIndex(matrix.format, r, k) * 2);
         out[k] = matrix.format == WeightFormat::kF16 ? tensor::HalfToFloat(bits)
                                                      : tensor::BFloatToFloat(bits);
       }
       continue;
     }
-    const bool eight = matrix.format == WeightFormat::kQ8_0;
-    const bool six = matrix.format == WeightFormat::kQ6;
-    const bool five = matrix.format == WeightFormat::kQ5_0 || matrix.format == WeightFormat::kQ5_1;
-    const uint8_t* masks = panel + 512;
-    const uint8_t* scales = eight ? panel + 1024 : masks + (six ? 256 : five ? 128 : 0);
-    const float d = tensor::HalfToFloat(half_at(scales + 2 * r));
-    const float m =
-        HasMinimum(matrix.format) || six ? tensor::HalfToFloat(half_at(scales + 64 + 2 * r)) : 0.0f;
-    const int offset = eight                                  ? 128
-                       : matrix.format == WeightFormat::kQ4_0 ? 8
-                       : five                                 ? 16
-                       : six                                  ? 32
-                                                              : 0;
-    for (int k = 0; k < 32; ++k) {
-      const int index = LineIndex(r, k);
-      int q;
-      if (eight) {
-        q = panel[index];
-      } else {
-        q = k < 16 ? panel[index] & 15 : panel[LineIndex(r, k - 16)] >> 4;
-        if (five) q |= ((masks[index / 8] >> (index % 8)) & 1) << 4;
-        if (six) q |= ((masks[UpperBitsOf(r, k).byte] >> UpperBitsOf(r, k).shift) & 3) << 4;
+    UnpackBlock(matrix.format, panel, r, out);
+  }
+}
+
+size_t OutlierBytes(const PackedMatrix& matrix, int32_t outliers) {
+  return static_cast<size_t>(matrix.rows) * static_cast<size_t>(outliers) * sizeof(uint16_t);
+}
+
+void CopyOutliers(const PackedMatrix& matrix, std::span<const int32_t> columns, uint16_t* out) {
+  CHECK(ActivationScale(matrix.format) == ScalePer::kBlock && IsQuantized(matrix.format));
+  float values[kQuantBlock];
+  for (int32_t panel = 0; panel < PanelCount(matrix); ++panel) {
+    const uint8_t* blocks = matrix.data + static_cast<size_t>(panel) * PanelBytes(matrix);
+    for (const int32_t column : columns) {
+      CHECK(column >= 0 && column < matrix.cols);
+      const uint8_t* block =
+          blocks + static_cast<size_t>(column / kQuantBlock) * BlockBytes(matrix.format);
+      for (int row = 0; row < kPanelRows; ++row) {
+        UnpackBlock(matrix.format, block, row, values);
+        *out++ = tensor::FloatToHalf(values[column % kQuantBlock]);
       }
-      out[k] = HasMinimum(matrix.format)
-                   ? d * static_cast<float>(q) + m
-                   : (six && k >= 16 ? m : d) * static_cast<float>(q - offset);
     }
   }
 }

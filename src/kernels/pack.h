@@ -98,4 +98,10 @@ Result<OwnedMatrix> PackMatrix(const PackSpec& spec);
 // tests.
 void UnpackRow(const PackedMatrix& matrix, int32_t row, float* out);
 
+// Copies the weights of `columns`, which are outliers of the activations, to the form of
+// PackedMatrix::outliers: OutlierBytes() of 64-byte aligned memory. The matrix has scales per
+// block.
+size_t OutlierBytes(const PackedMatrix& matrix, int32_t outliers);
+void CopyOutliers(const PackedMatrix& matrix, std::span<const int32_t> columns, uint16_t* out);
+
 }  // namespace tutti::kernels

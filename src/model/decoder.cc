@@ -155,9 +155,10 @@ Status Decoder::Allocate() {
     shared_ffn_ = take_activations(carver, options_.max_rows, config.feed_forward);
     for (Worker& worker : workers_) {
       // One row of kOwnCopyFloats needs as much as any rows x columns of that product, but for
-      // rounding to lines.
-      worker.own.quantized =
-          carver.Take<std::byte>(kernels::QuantizedRowsBytes(1, kOwnCopyFloats) + 6 * 64);
+      // rounding to lines, and for the outliers, which count by row.
+      worker.own.quantized = carver.Take<std::byte>(
+          kernels::QuantizedRowsBytes(1, kOwnCopyFloats) + 7 * 64 +
+          kOwnCopyFloats / kernels::kQuantBlock * kernels::kMaxOutliers * sizeof(float));
       worker.own.floats = carver.Take<float>(kOwnCopyFloats);
       worker.gemm = carver.Take<std::byte>(kernels::GemmScratchBytes(options_.max_rows, max_cols));
       worker.attention = carver.Take<std::byte>(kernels_.attention.scratch_bytes(shape_));
@@ -235,6 +236,7 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
   const auto width = static_cast<size_t>(config.width);
   const auto q_stride = static_cast<size_t>(config.q_rows());
 
+  ShowInput(InputObserver::Input::kAttention, index, layer.attn_norm, rows, team);
   Activations normed = Prepare({.x = x_,
                                 .stride = width,
                                 .rows = rows,
@@ -253,6 +255,7 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
   AddProduct(layer.attn_output, std::move(attended), layer.attn_after_norm, feed_forward, team);
 
   if (config.experts != 0) return ExpertLayer(index, batch, team);
+  ShowInput(InputObserver::Input::kFeedForward, index, layer.ffn_norm, rows, team);
   Activations ffn_in = Prepare(
       {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.ffn_norm},
       layer.gate_up, team);
@@ -261,6 +264,22 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
       index + 1 < config.layers ? &weights_->layer(index + 1).qkv : &weights_->head();
   ReadKeysAhead(index + 1, batch, team);
   AddProduct(layer.down, gated, layer.ffn_after_norm, next, team);
+}
+
+// Rows of the residual stream behind a norm, or as they are where `norm` is null.
+void Decoder::ShowInput(InputObserver::Input input, int layer, const float* norm, int rows,
+                        Team& team) {
+  if (options_.observer == nullptr) return;
+  const auto width = static_cast<size_t>(weights_->config().width);
+  team.ForEach(1, 1, [&](int, int) {
+    std::vector<float> normed(width);
+    for (size_t row = 1; row < static_cast<size_t>(rows); ++row) {
+      const float* x = x_ + row * width;
+      if (norm != nullptr)
+        kernels_.rows.rms_norm(x, norm, stream_eps_, static_cast<int>(width), normed.data());
+      options_.observer->Observe(input, layer, norm == nullptr ? x : normed.data());
+    }
+  });
 }
 
 void Decoder::FinalRow(int row, float* out) const {
@@ -378,6 +397,7 @@ Decoder::Activations Decoder::Prepare(const Source& source, const Projection& co
   if (consumer.reads_quantized()) {
     out.quantized = kernels::MakeQuantizedRows(memory.quantized, source.rows, source.cols,
                                                consumer.activation_scale());
+    consumer.KeepOutliers(&out.quantized);
   }
   const bool as_they_are = source.gather == nullptr && source.norm_weight == nullptr;
   if (consumer.reads_floats()) {

@@ -23,6 +23,7 @@
 #include "kernels/kernels.h"
 #include "kernels/rows_rope.h"
 #include "model/kv_dtype.h"
+#include "model/outliers.h"
 #include "model/team.h"
 #include "model/weights.h"
 
@@ -58,6 +59,7 @@ class Decoder {
     int max_head_rows = 64;  // rows of one HeadBatch
     int context = 0;         // positions, <= config.context_length
     KvDtype kv_dtype = KvDtype::kByWeights;
+    InputObserver* observer = nullptr;  // outlives the decoder; sees all rows but a step's first
   };
   // Errors: out_of_memory, of its scratch.
   static Result<std::unique_ptr<Decoder>> Create(std::shared_ptr<const Weights> weights,
@@ -127,6 +129,7 @@ class Decoder {
   Status Allocate();
 
   void Embed(const DecoderBatch& batch, Team& team);
+  void ShowInput(InputObserver::Input input, int layer, const float* norm, int rows, Team& team);
   void FusedLayer(int index, const DecoderBatch& batch, Team& team);
   // decoder_experts.cc: the feed-forward of a mixture.
   void ExpertLayer(int index, const DecoderBatch& batch, Team& team);

@@ -33,6 +33,7 @@ Decoder::Activations Decoder::PrepareUnfused(const float* x, int rows, int cols,
     const bool wide = cols == weights_->config().feed_forward;
     out.quantized = kernels::MakeQuantizedRows(wide ? shared_ffn_.quantized : shared_.quantized,
                                                rows, cols, consumer.activation_scale());
+    consumer.KeepOutliers(&out.quantized);
   }
   out.floats = x;
   out.stride = source.stride;
@@ -74,6 +75,7 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
     });
   };
 
+  ShowInput(InputObserver::Input::kAttention, index, layer.attn_norm, rows, team);
   norm(layer.attn_norm);
   const Activations normed = PrepareUnfused(normed_, rows, config.width, layer.q, team);
   // A file may give q, k and v different types; what one does not read the next may.
@@ -94,6 +96,7 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
            sum_, config.width);
   add_sum(layer.attn_after_norm);
 
+  ShowInput(InputObserver::Input::kFeedForward, index, layer.ffn_norm, rows, team);
   norm(layer.ffn_norm);
   const Activations for_gate = PrepareUnfused(normed_, rows, config.width, layer.gate, team);
   multiply(layer.gate, for_gate, gate_, config.feed_forward);

@@ -47,7 +47,9 @@ Result<Description> Describe(const gguf::File& file) {
 Result<PackedModel> PackModel(const gguf::File& file, const LoadOptions& options) {
   CHECK(options.fuse);
   PackedModel made;
-  ASSIGN_OR_RETURN(made.weights, Weights::Load(file, options));
+  LoadOptions load = options;
+  load.keep_outliers = false;  // looked for at each start: they are no part of the file
+  ASSIGN_OR_RETURN(made.weights, Weights::Load(file, load));
   ASSIGN_OR_RETURN(const Description description, Describe(file));
   packed::Preamble preamble;
   preamble.layout = kWeightsLayout;

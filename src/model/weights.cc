@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "model/outliers.h"
 #include "model/weight_arena.h"
 
 namespace tutti::model {
@@ -67,7 +68,18 @@ kernels::ScalePer Projection::activation_scale() const {
   return kernels::ScalePer::kBlock;
 }
 
+void Projection::KeepOutliers(kernels::QuantizedRows* rows) const {
+  if (rows->scale != kernels::ScalePer::kBlock) return;
+  rows->outliers = outliers.data();
+  rows->outlier_count = static_cast<int32_t>(outliers.size());
+}
+
 namespace {
+
+bool HasBlockScales(const kernels::PackedMatrix& matrix) {
+  return kernels::IsQuantized(matrix.format) &&
+         kernels::ActivationScale(matrix.format) == kernels::ScalePer::kBlock;
+}
 
 // Whether a packed checkpoint's weights are for this program and `mode`, and as many `bytes` as its
 // model has.
@@ -142,10 +154,58 @@ class WeightsLoader {
                        arena_.ReadPacked(*checkpoint_.packed, options_.threads, options_.progress));
     }
     Link();
-    return std::shared_ptr<const Weights>(std::move(weights_));
+    std::shared_ptr<Weights> weights = std::move(weights_);
+    if (options_.keep_outliers) RETURN_IF_ERROR(KeepOutliers(weights));
+    return std::shared_ptr<const Weights>(std::move(weights));
   }
 
  private:
+  static Status KeepOutliers(const std::shared_ptr<Weights>& weights) {
+    struct Kept {
+      Projection* projection;
+      const std::vector<int32_t>* columns;
+    };
+    const auto has_blocks = [](const Projection* projection) {
+      return std::any_of(projection->parts.begin(), projection->parts.end(), HasBlockScales);
+    };
+    // Matrices that may share their activations: where one of them keeps outliers, all do.
+    std::vector<std::vector<Projection*>> attention, feed_forward;
+    bool any = has_blocks(&weights->head_);
+    for (LayerWeights& layer : weights->layers_) {
+      attention.push_back({&layer.qkv, &layer.q, &layer.k, &layer.v});
+      feed_forward.push_back({&layer.gate_up, &layer.gate, &layer.up});
+      any |= std::any_of(attention.back().begin(), attention.back().end(), has_blocks) ||
+             std::any_of(feed_forward.back().begin(), feed_forward.back().end(), has_blocks);
+    }
+    if (!any) return OkStatus();
+    ASSIGN_OR_RETURN(const OutlierColumns found, FindOutliers(weights));
+
+    std::vector<Kept> kept = {{&weights->head_, &found.head}};
+    for (size_t i = 0; i < weights->layers_.size(); ++i) {
+      for (Projection* projection : attention[i]) kept.push_back({projection, &found.attention[i]});
+      for (Projection* projection : feed_forward[i])
+        kept.push_back({projection, &found.feed_forward[i]});
+    }
+    // Parts begin on cache lines: a panel's weights of one column are one.
+    size_t bytes = 0;
+    for (const auto& [projection, columns] : kept) {
+      for (const kernels::PackedMatrix& part : projection->parts)
+        bytes += kernels::OutlierBytes(part, static_cast<int32_t>(columns->size()));
+    }
+    ASSIGN_OR_RETURN(weights->outliers_, kernels::AlignedBuffer::Allocate(bytes));
+    auto* at = reinterpret_cast<uint16_t*>(weights->outliers_.data());
+    for (const auto& [projection, columns] : kept) {
+      projection->outliers = *columns;
+      for (kernels::PackedMatrix& part : projection->parts) {
+        if (columns->empty() || !HasBlockScales(part)) continue;
+        part.outliers = at;
+        kernels::CopyOutliers(part, *columns, at);
+        at += kernels::OutlierBytes(part, static_cast<int32_t>(columns->size())) / sizeof *at;
+      }
+    }
+    return OkStatus();
+  }
+
   // Where a projection's parts are among the matrices, to be linked once packed.
   struct PartsOf {
     Projection* projection;

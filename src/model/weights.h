@@ -45,12 +45,17 @@ WeightMode ModeOf(packed::Arithmetic arithmetic);
 struct Projection {
   std::vector<kernels::PackedMatrix> parts;
   const float* bias = nullptr;  // [columns()], or none
-  int columns() const;          // of the output, padding included
+  // Columns of the activations that stay floats (model/outliers.h), ascending. Parts with scales
+  // per block have the weights that these meet (PackedMatrix::outliers).
+  std::vector<int32_t> outliers;
+  int columns() const;  // of the output, padding included
   int panels() const;
   bool reads_quantized() const;  // some part wants its activations quantised
   bool reads_floats() const;     // some part wants them as floats
   // What scales of the quantised ones belong to; one for all parts.
   kernels::ScalePer activation_scale() const;
+  // Makes quantize() leave the outliers out of `rows`, which this projection reads.
+  void KeepOutliers(kernels::QuantizedRows* rows) const;
 };
 
 // Of a mixture.
@@ -83,6 +88,9 @@ struct LoadOptions {
   int threads = 1;  // that pack, the calling one included
   // Whether the kernels multiply bfloat16 in pairs (kernels::GemmKernels::bf16_pairs).
   bool bf16_pairs = false;
+  // Whether outliers of the activations stay floats beside int8 (model/outliers.h); false: to
+  // measure what they bring, and where nothing is computed.
+  bool keep_outliers = true;
   bool fuse = true;  // false: q, k, v, gate and up stay matrices of their own, to measure what
                      // fusion brings
   // Called on the loading thread with the bytes packed so far and in all; false abandons the load
@@ -147,6 +155,7 @@ class Weights {
   kernels::PackedMatrix embedding_;
   size_t bytes_ = 0;
   kernels::AlignedBuffer arena_;
+  kernels::AlignedBuffer outliers_;  // weights that outliers meet, of all projections
 };
 
 }  // namespace tutti::model

@@ -19,6 +19,11 @@ inline void Store16(float* p, Vec16 v) {
   _mm256_storeu_ps(p, v.low);
   _mm256_storeu_ps(p + 8, v.high);
 }
+// 16 halves to floats.
+inline Vec16 WidenHalf16(const uint16_t* p) {
+  return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
+          _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
+}
 inline Vec16 Set16(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 inline Vec16 Add(Vec16 a, Vec16 b) {
   return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};

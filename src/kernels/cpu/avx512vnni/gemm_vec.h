@@ -12,6 +12,10 @@ using Vec16 = __m512;
 
 inline Vec16 Load16(const float* p) { return _mm512_loadu_ps(p); }
 inline void Store16(float* p, Vec16 v) { _mm512_storeu_ps(p, v); }
+// 16 halves to floats.
+inline Vec16 WidenHalf16(const uint16_t* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
 inline Vec16 Set16(float x) { return _mm512_set1_ps(x); }
 inline Vec16 Add(Vec16 a, Vec16 b) { return _mm512_add_ps(a, b); }
 inline Vec16 Sub(Vec16 a, Vec16 b) { return _mm512_sub_ps(a, b); }

@@ -26,6 +26,10 @@ inline void Store16(float* p, Vec16 v) {
   TUTTI_UNROLL(4)
   for (int i = 0; i < 4; ++i) vst1q_f32(p + 4 * i, v.part[i]);
 }
+// 16 halves to floats.
+inline Vec16 WidenHalf16(const uint16_t* p) {
+  TUTTI_PARTS(vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * i))));
+}
 inline Vec16 Set16(float x) { TUTTI_PARTS(vdupq_n_f32(x)); }
 inline Vec16 Add(Vec16 a, Vec16 b) { TUTTI_PARTS(vaddq_f32(a.part[i], b.part[i])); }
 inline Vec16 Sub(Vec16 a, Vec16 b) { TUTTI_PARTS(vsubq_f32(a.part[i], b.part[i])); }

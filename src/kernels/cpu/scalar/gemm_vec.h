@@ -87,6 +87,8 @@ inline void QuantizeBlocks(const float* x, float scale, int32_t blocks, int8_t* 
     }
   }
 }
+// 16 halves to floats.
+inline Vec16 WidenHalf16(const uint16_t* p) { TUTTI_LANES(tutti::tensor::HalfToFloat(p[i])); }
 // 32 halves to floats.
 inline void WidenHalf32(const uint8_t* p, float* out) {
   for (int i = 0; i < 32; ++i) {
