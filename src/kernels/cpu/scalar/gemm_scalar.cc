@@ -2,6 +2,7 @@
 // obvious.
 #include "kernels/cpu/gemm_tile.h"
 #include "kernels/cpu/scalar/gemm_vec.h"
+#include "kernels/cpu/unroll.h"
 #include "kernels/gemm.h"
 #include "kernels/isa.h"
 
