@@ -158,7 +158,7 @@ struct AttentionArgs {
   AttentionShape shape;
   KvLayout layout;
   KvLayerView kv;
-  const float* q;     // [rows][heads * head_dim], rotated
+  const float* q;     // [rows][heads * head_dim], as rope_append left them
   size_t q_stride;    // floats between rows of q
   float* out;         // [rows][heads * head_dim]
   size_t out_stride;  // floats between rows of out
@@ -186,7 +186,8 @@ struct AttentionKernels {
   KvFormat native16;  // the 16-bit cache format of this table
 
   // Rotates q and k of rows [row_begin, row_end) in place and writes k and v to their slots of the
-  // cache. Writes nothing but those slots and rows: ranges may run on any workers at once.
+  // cache. For kI8 both are transformed besides (attention_hadamard.inc): their products stay.
+  // Writes nothing but those slots and rows: ranges may run on any workers at once.
   void (*rope_append)(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end);
 
   // Bytes of 64-byte aligned scratch that run_item needs, per worker; its contents need not survive

@@ -48,7 +48,7 @@ namespace tutti::kernels {
 inline constexpr int kPanelRows = 32;   // weight rows per panel; N is padded to it
 inline constexpr int kQuantBlock = 32;  // activations and weights per scale
 inline constexpr int kMaxTile = 8;      // activation rows of one register tile
-inline constexpr int kMaxOutliers = 4;  // columns of activations that stay floats
+inline constexpr int kMaxOutliers = 2;  // columns of activations that stay floats
 
 // What a packed matrix holds. A panel is 32 rows x all of K; inside, one block per 32 of K,
 // contiguous, each a multiple of 64 bytes. "Line (g, v)" is 64 bytes whose byte [l*4 + j] belongs

@@ -77,6 +77,8 @@ struct Score {
   double absolute_difference = 0;
   double worst_difference = 0;
   double perplexity() const { return std::exp(-logprob / tokens); }
+  double agreement() const { return 100.0 * same_top / tokens; }  // per cent
+  double difference() const { return absolute_difference / tokens; }
   double reference_perplexity() const { return std::exp(-reference_logprob / tokens); }
 };
 
@@ -164,34 +166,35 @@ TEST(GoldenTest, ScalarFloatPathReproducesLogProbabilities) {
 }
 
 // The 10,000 tokens beside the reference, for one kind of KV cache.
-void ExpectPerplexityOfFloat(KvDtype kv, const char* name) {
+Score ScoreOver(KvDtype kv, const char* name) {
   const auto text = ReadScoredText();
-  ASSERT_EQ(text.size(), 10000u);
+  EXPECT_EQ(text.size(), 10000u);
   const auto runner = MakeRunner(WeightMode::kInt8, BestIsa(), kv);
-  ASSERT_NE(runner, nullptr);
+  if (runner == nullptr) return {};
   const int tokens = Amount(10000, 2 * kWindow);
   const Score score = ScoreText(*runner, text, 0, static_cast<size_t>(tokens));
   EXPECT_EQ(score.tokens, tokens - (tokens + kWindow - 1) / kWindow);
-  const double agreement = 100.0 * score.same_top / score.tokens;
-  const double difference = score.absolute_difference / score.tokens;
   std::printf(
       "[ %s, KV in %s ] perplexity %.4f, float32 %.4f (%+.3f %%), top-1 agreement %.2f %%, mean "
       "|delta logprob| %.4f\n",
       kernels::IsaName(BestIsa()).data(), name, score.perplexity(), score.reference_perplexity(),
-      100.0 * (score.perplexity() / score.reference_perplexity() - 1.0), agreement, difference);
+      100.0 * (score.perplexity() / score.reference_perplexity() - 1.0), score.agreement(),
+      score.difference());
+  return score;
+}
+
+// Default settings, an int8 cache among them: the same most probable token in 96.8 % of places
+// (llama.cpp: 97.05 % on this file), a perplexity within 0.4 %, and no more than 0.3 points lost to
+// the cache.
+TEST(GoldenTest, DefaultsAgreeWithFloatAsWellAsAFloatCache) {
+  const Score score = ScoreOver(KvDtype::kByWeights, "int8, the default");
+  const Score beside = ScoreOver(KvDtype::kF32, "float32");
+  ASSERT_GT(score.tokens, 0);
   // A mean of few tokens scatters more.
-  EXPECT_NEAR(score.perplexity() / score.reference_perplexity(), 1.0, 0.001 * Amount(10, 30));
-  EXPECT_GT(agreement, 95.0);
-  EXPECT_LT(difference, 0.08);
-}
-
-TEST(GoldenTest, Int8PerplexityOfTenThousandTokensIsWithinOnePercentOfFloat) {
-  ExpectPerplexityOfFloat(KvDtype::k16Bit, "16 bits");
-}
-
-// U58: an int8 cache stays within the same percent.
-TEST(GoldenTest, PerplexityOverAnInt8CacheIsWithinOnePercentOfFloat) {
-  ExpectPerplexityOfFloat(KvDtype::kInt8, "int8");
+  EXPECT_NEAR(score.perplexity() / score.reference_perplexity(), 1.0, 0.001 * Amount(4, 20));
+  EXPECT_GE(score.agreement(), 0.1 * Amount(968, 940));
+  EXPECT_GE(score.agreement(), beside.agreement() - 0.1 * Amount(3, 10));
+  EXPECT_LT(score.difference(), 0.05);
 }
 
 }  // namespace

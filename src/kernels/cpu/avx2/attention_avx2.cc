@@ -231,6 +231,26 @@ float Quantise(const float* x, int32_t head_dim, int8_t* out) {
   return top / 127.0f;
 }
 
+struct Lanes {
+  static constexpr int kCount = 8;
+  using Vector = __m256;
+  static Vector Load(const float* x) { return _mm256_loadu_ps(x); }
+  static void Store(float* x, Vector v) { _mm256_storeu_ps(x, v); }
+  static Vector Times(Vector v, float factor) { return _mm256_mul_ps(v, _mm256_set1_ps(factor)); }
+  static Vector Sum(Vector a, Vector b) { return _mm256_add_ps(a, b); }
+  static Vector Difference(Vector a, Vector b) { return _mm256_sub_ps(a, b); }
+  // Of pairs of lanes: the sum in the first, the difference in the second.
+  template <int kSecond>
+  static Vector Fold(Vector v, Vector partner) {
+    return _mm256_blend_ps(_mm256_add_ps(partner, v), _mm256_sub_ps(partner, v), kSecond);
+  }
+  static Vector Within(Vector v) {
+    v = Fold<0xAA>(v, _mm256_permute_ps(v, 0xB1));
+    v = Fold<0xCC>(v, _mm256_permute_ps(v, 0x4E));
+    return Fold<0xF0>(v, _mm256_permute2f128_ps(v, v, 1));
+  }
+};
+
 #include "kernels/cpu/attention_append.inc"
 #include "kernels/cpu/attention_tiles.inc"
 

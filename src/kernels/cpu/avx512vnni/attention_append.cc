@@ -140,6 +140,28 @@ void AppendFloat(const KvLayout& layout, std::byte* head, int32_t slot, const fl
   for (int32_t d = 0; d < head_dim; d += 16) _mm512_storeu_ps(values + d, _mm512_loadu_ps(v + d));
 }
 
+struct Lanes {
+  static constexpr int kCount = 16;
+  using Vector = __m512;
+  static Vector Load(const float* x) { return _mm512_loadu_ps(x); }
+  static void Store(float* x, Vector v) { _mm512_storeu_ps(x, v); }
+  static Vector Times(Vector v, float factor) { return _mm512_mul_ps(v, _mm512_set1_ps(factor)); }
+  static Vector Sum(Vector a, Vector b) { return _mm512_add_ps(a, b); }
+  static Vector Difference(Vector a, Vector b) { return _mm512_sub_ps(a, b); }
+  // Of pairs of lanes: the sum in the first, the difference in the second.
+  static Vector Fold(Vector v, Vector partner, __mmask16 second) {
+    return _mm512_mask_sub_ps(_mm512_add_ps(partner, v), second, partner, v);
+  }
+  static Vector Within(Vector v) {
+    v = Fold(v, _mm512_permute_ps(v, 0xB1), 0xAAAA);
+    v = Fold(v, _mm512_permute_ps(v, 0x4E), 0xCCCC);
+    v = Fold(v, _mm512_shuffle_f32x4(v, v, 0xB1), 0xF0F0);
+    return Fold(v, _mm512_shuffle_f32x4(v, v, 0x4E), 0xFF00);
+  }
+};
+
+#include "kernels/cpu/attention_hadamard.inc"
+
 }  // namespace
 
 void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end) {
@@ -154,6 +176,10 @@ void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end) 
       for (int32_t h = 0; h < shape.heads + shape.kv_heads; ++h)
         rotate(cos_sin, shape.rope_dims / 2, q + h * head_dim);
     }
+  }
+  if (args.layout.format == KvFormat::kI8) {
+    for (int32_t r = row_begin; r < row_end; ++r)
+      HadamardRow(shape, args.qkv + static_cast<size_t>(r) * args.stride);
   }
   for (int32_t r = row_begin; r < row_end; ++r) {
     const RowPlace place = args.rows[r];

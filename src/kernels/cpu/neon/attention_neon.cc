@@ -257,6 +257,22 @@ float Quantise(const float* x, int32_t head_dim, int8_t* out) {
   return top / 127.0f;
 }
 
+struct Lanes {
+  static constexpr int kCount = 4;
+  using Vector = float32x4_t;
+  static Vector Load(const float* x) { return vld1q_f32(x); }
+  static void Store(float* x, Vector v) { vst1q_f32(x, v); }
+  static Vector Times(Vector v, float factor) { return vmulq_n_f32(v, factor); }
+  static Vector Sum(Vector a, Vector b) { return vaddq_f32(a, b); }
+  static Vector Difference(Vector a, Vector b) { return vsubq_f32(a, b); }
+  static Vector Within(Vector v) {
+    const Vector pairs = vrev64q_f32(v);
+    v = vtrn1q_f32(vaddq_f32(v, pairs), vsubq_f32(v, pairs));
+    const Vector halves = vextq_f32(v, v, 2);
+    return vcombine_f32(vget_low_f32(vaddq_f32(v, halves)), vget_low_f32(vsubq_f32(v, halves)));
+  }
+};
+
 #include "kernels/cpu/attention_append.inc"
 #include "kernels/cpu/attention_tiles.inc"
 

@@ -131,8 +131,18 @@ void AppendHalf(const KvLayout& layout, std::byte* head, int32_t slot, const flo
   }
 }
 
-#include "kernels/cpu/attention_append.inc"
+struct Lanes {
+  static constexpr int kCount = 1;
+  using Vector = float;
+  static Vector Load(const float* x) { return *x; }
+  static void Store(float* x, Vector v) { *x = v; }
+  static Vector Times(Vector v, float factor) { return v * factor; }
+  static Vector Sum(Vector a, Vector b) { return a + b; }
+  static Vector Difference(Vector a, Vector b) { return a - b; }
+  static Vector Within(Vector v) { return v; }
+};
 
+#include "kernels/cpu/attention_append.inc"
 size_t ScratchBytes(const AttentionShape& shape) {
   return FormScratchBytes<ScalarForm>(shape.head_dim);
 }
