@@ -17,7 +17,7 @@ using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
 // A small model whose residual stream has no outliers but those that a test puts into its norms.
-CheckpointSpec SmallSpec(DType type = DType::kQ4_0) {
+CheckpointSpec OutlierSpec(DType type = DType::kQ4_0) {
   CheckpointSpec spec;
   spec.width = 64;
   spec.heads = 2;
@@ -37,8 +37,8 @@ Result<std::shared_ptr<const Weights>> Load(const CheckpointSpec& spec,
 }
 
 TEST(OutliersTest, AreTheSameAtEveryLoadAndFoundOncePerInput) {
-  const auto once = Load(SmallSpec());
-  const auto again = Load(SmallSpec(), {.threads = 3});
+  const auto once = Load(OutlierSpec());
+  const auto again = Load(OutlierSpec(), {.threads = 3});
   ASSERT_TRUE(once.ok() && again.ok());
   for (int i = 0; i < (*once)->config().layers; ++i) {
     const LayerWeights& layer = (*once)->layer(i);
@@ -51,7 +51,7 @@ TEST(OutliersTest, AreTheSameAtEveryLoadAndFoundOncePerInput) {
 }
 
 TEST(OutliersTest, MeetTheWeightsOfTheirOwnColumns) {
-  const auto weights = Load(SmallSpec());
+  const auto weights = Load(OutlierSpec());
   ASSERT_TRUE(weights.ok()) << weights.status();
   const Projection& head = (*weights)->head();
   ASSERT_FALSE(head.outliers.empty());
@@ -71,12 +71,12 @@ TEST(OutliersTest, MeetTheWeightsOfTheirOwnColumns) {
 
 TEST(OutliersTest, AreNotLookedForWhereNothingIsQuantised) {
   for (const WeightMode mode : {WeightMode::kF32, WeightMode::kF16, WeightMode::kBf16}) {
-    const auto weights = Load(SmallSpec(), {.mode = mode});
+    const auto weights = Load(OutlierSpec(), {.mode = mode});
     ASSERT_TRUE(weights.ok()) << weights.status();
     EXPECT_THAT((*weights)->head().outliers, IsEmpty());
     EXPECT_EQ((*weights)->head().parts[0].outliers, nullptr);
   }
-  const auto weights = Load(SmallSpec(), {.keep_outliers = false});
+  const auto weights = Load(OutlierSpec(), {.keep_outliers = false});
   ASSERT_TRUE(weights.ok()) << weights.status();
   EXPECT_THAT((*weights)->head().outliers, IsEmpty());
 }

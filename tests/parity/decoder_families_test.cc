@@ -192,16 +192,22 @@ TEST_P(DecoderFamilies, ServedArithmeticChoosesNearlyAlways) {
   }
 }
 
-// Products in 8-bit integers; a choice may turn where the best two were close.
+// Products in 8-bit integers; a choice may turn where the best two were close. How many of one
+// model's 64 do is chance by two or three, of all together it is not.
 TEST_P(DecoderFamilies, EightBitsChooseMostlyTheSame) {
+  int same = 0, models = 0;
   for (const FamilyGolden& golden : FamilyGoldens()) {
     SCOPED_TRACE(golden.family);
     const auto weights = LoadGguf(golden, WeightMode::kInt8, tensor::DType::kQ8_0);
     ASSERT_TRUE(weights.ok()) << weights.status();
     const Agreement agreement = Compare(golden, *weights, GetParam());
-    EXPECT_GE(agreement.same, 56);
+    EXPECT_GE(agreement.same, 54);
     EXPECT_LT(agreement.mean, 0.15);
+    same += agreement.same;
+    ++models;
   }
+  std::printf("[ %d of %d choices ]\n", same, 64 * models);
+  EXPECT_GE(same, 60 * models);
 }
 
 // Alone, row by row, on one thread; and together with others, in chunks, on three.
