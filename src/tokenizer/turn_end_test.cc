@@ -49,6 +49,23 @@ TEST(TurnEndTest, TakesAnyNumberOfEnds) {
   for (TokenId id = 3; id <= 9; ++id) EXPECT_TRUE(t->vocabulary().IsEog(id)) << id;
 }
 
+TEST(TurnEndTest, TakesOneToEightEndsOfEveryType) {
+  for (const TokenType type : {TokenType::kNormal, TokenType::kControl, TokenType::kUserDefined,
+                               TokenType::kUnused, TokenType::kByte}) {
+    for (size_t count = 1; count <= 8; ++count) {
+      TokenizerSpec spec = ByteLevelSpec({{"a", "b"}});
+      const auto first = static_cast<TokenId>(spec.tokens.size());
+      for (size_t i = 0; i < 8; ++i) AddToken(spec, "<e" + std::to_string(i) + ">", type);
+      for (size_t i = 0; i < count; ++i) spec.ends.push_back(first + static_cast<TokenId>(i));
+      const auto t = MustCreate(std::move(spec));
+      for (size_t i = 0; i < 8; ++i) {
+        EXPECT_EQ(t->vocabulary().IsEog(first + static_cast<TokenId>(i)), i < count)
+            << static_cast<int>(type) << ": " << i << " of " << count;
+      }
+    }
+  }
+}
+
 // RoBERTa's vocabulary holds "<|endoftext|>" as a normal token: text becomes it by merging alone.
 TEST(TurnEndTest, ANormalTokenThatNoTemplateWritesStaysText) {
   TokenizerSpec spec = ByteLevelSpec({{"a", "b"}});

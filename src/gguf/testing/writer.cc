@@ -98,6 +98,12 @@ Writer& Writer::Tensor(WriterTensor tensor) {
   return *this;
 }
 
+Writer& Writer::Without(std::string_view name) {
+  std::erase_if(pairs_, [&](const Pair& pair) { return pair.key == name; });
+  std::erase_if(tensors_, [&](const WriterTensor& tensor) { return tensor.name == name; });
+  return *this;
+}
+
 Bytes Writer::BuildHeader() const {
   Bytes out;
   AppendBytes(&out, "GGUF", 4);

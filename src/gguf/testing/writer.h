@@ -76,6 +76,9 @@ class Writer {
                  std::span<const float> values);
   Writer& Tensor(WriterTensor tensor);
 
+  // Takes away the key or the tensor of that name, if it is there.
+  Writer& Without(std::string_view name);
+
   Bytes Build() const;
   Bytes BuildHeader() const;  // without padding and data
 
