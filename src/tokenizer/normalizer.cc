@@ -18,29 +18,6 @@ using Kind = NormalizerStep::Kind;
 // each other, and a file could ask for any growth.
 constexpr size_t kMaxContent = 64;
 
-size_t SpaceAtBegin(std::string_view text) {
-  size_t at = 0;
-  while (at < text.size()) {
-    const Symbol symbol = SymbolAt(text, at);
-    if (!symbol.Is(kSpace)) break;
-    at += symbol.length;
-  }
-  return at;
-}
-
-// Where the white space at the end of `text` begins.
-size_t SpaceAtEnd(std::string_view text) {
-  size_t end = text.size();
-  while (end > 0) {
-    size_t at = end - 1;  // where the last character begins
-    while (at > 0 && end - at < 4 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
-    const Symbol symbol = SymbolAt(text, at);
-    if (at + symbol.length != end || !symbol.Is(kSpace)) break;
-    end = at;
-  }
-  return end;
-}
-
 // Appends `text` with each character through `rewrite(character, code_point)`, which appends what
 // stands for it. Bytes that are not UTF-8 stay.
 template <typename Rewrite>
@@ -190,8 +167,8 @@ void Normalizer::ApplyStep(const Step& step, std::string_view text, std::string&
       });
     case Kind::kStripLeft:
     case Kind::kStripRight: {
-      const size_t begin = step.kind == Kind::kStripLeft ? SpaceAtBegin(text) : 0;
-      const size_t end = step.kind == Kind::kStripRight ? SpaceAtEnd(text) : text.size();
+      const size_t begin = step.kind == Kind::kStripLeft ? EndOfSpace(text, 0) : 0;
+      const size_t end = step.kind == Kind::kStripRight ? BeginOfSpace(text, 0, text.size()) : text.size();
       out.append(text.substr(begin, end - begin));
       for (size_t at = 0; at <= text.size() && !marks.done(); ++at)
         marks.Reach(at, std::min(at < begin ? 0 : at - begin, out.size()));

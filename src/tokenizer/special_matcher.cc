@@ -38,33 +38,11 @@ bool IsMarkup(std::string_view spelling) {
   return spelling.size() > 2 && spelling.front() == '[' && spelling.back() == ']';
 }
 
-// Where the white space at the end of text[0, end) begins, but not before `from`.
-size_t SpaceBefore(std::string_view text, size_t from, size_t end) {
-  while (end > from) {
-    size_t at = end - 1;  // where the last character begins
-    while (at > from && end - at < 4 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
-    const Symbol symbol = SymbolAt(text, at);
-    if (at + symbol.length != end || !symbol.Is(kSpace)) break;
-    end = at;
-  }
-  return end;
-}
-
-size_t SpaceBehind(std::string_view text, size_t at) {
-  while (at < text.size()) {
-    const Symbol symbol = SymbolAt(text, at);
-    if (!symbol.Is(kSpace)) break;
-    at += symbol.length;
-  }
-  return at;
-}
-
 // Whether a word goes on across [begin, end), so that it does not stand for itself.
 bool TouchesWord(std::string_view text, size_t begin, size_t end) {
   if (end < text.size() && IsWordCharacter(DecodeAt(text, end).code_point)) return true;
   if (begin == 0) return false;
-  size_t at = begin - 1;
-  while (at > 0 && begin - at < 4 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  const size_t at = LastCharacter(text, 0, begin);
   const CodePoint last = DecodeAt(text, at);
   return at + last.length == begin && last.valid && IsWordCharacter(last.code_point);
 }
@@ -147,8 +125,8 @@ SpecialMatcher::Match SpecialMatcher::Next(std::string_view text,
       at = end;
       continue;
     }
-    return {token->lstrip ? SpaceBefore(text, from, at) : at,
-            token->rstrip ? SpaceBehind(text, end) : end, token->id};
+    return {token->lstrip ? BeginOfSpace(text, from, at) : at,
+            token->rstrip ? EndOfSpace(text, end) : end, token->id};
   }
   return {text.size(), text.size(), kNoToken};
 }

@@ -81,4 +81,29 @@ bool IsPunctuationInUnicode8(char32_t code_point) {
          HasCategoryInUnicode8(code_point, U_GC_P_MASK);
 }
 
+size_t LastCharacter(std::string_view text, size_t from, size_t end) {
+  size_t at = end - 1;
+  while (at > from && end - at < 4 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  return at;
+}
+
+size_t EndOfSpace(std::string_view text, size_t at) {
+  while (at < text.size()) {
+    const Symbol symbol = SymbolAt(text, at);
+    if (!symbol.Is(kSpace)) break;
+    at += symbol.length;
+  }
+  return at;
+}
+
+size_t BeginOfSpace(std::string_view text, size_t from, size_t end) {
+  while (end > from) {
+    const size_t at = LastCharacter(text, from, end);
+    const Symbol symbol = SymbolAt(text, at);
+    if (at + symbol.length != end || !symbol.Is(kSpace)) break;
+    end = at;
+  }
+  return end;
+}
+
 }  // namespace tutti::tokenizer

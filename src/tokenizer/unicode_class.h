@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -69,5 +70,14 @@ inline Symbol SymbolAt(std::string_view text, size_t position) {
   const CodePoint c = DecodeMultibyte(text, position);
   return {c.code_point, c.length, c.valid ? ClassOfWide(c.code_point) : uint8_t{0}};
 }
+
+// Where the last character of text[from, end) begins, at most four bytes back. Needs from < end.
+// Bytes that are not UTF-8 give a place whose character does not reach `end`.
+size_t LastCharacter(std::string_view text, size_t from, size_t end);
+
+// White space (kSpace) at the beginning of text[at, ...): where it ends.
+size_t EndOfSpace(std::string_view text, size_t at);
+// White space at the end of text[from, end): where it begins.
+size_t BeginOfSpace(std::string_view text, size_t from, size_t end);
 
 }  // namespace tutti::tokenizer
