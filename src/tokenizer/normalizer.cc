@@ -1,5 +1,7 @@
 #include "tokenizer/normalizer.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/utf8.h"
@@ -14,9 +16,7 @@ namespace {
 
 using Kind = NormalizerStep::Kind;
 
-// A replacement may not make a text longer than this many times its length in bytes: steps follow
-// each other, and a file could ask for any growth.
-constexpr size_t kMaxContent = 64;
+constexpr size_t kMaxContent = 64;  // bytes of one replacement
 
 // Appends `text` with each character through `rewrite(character, code_point)`, which appends what
 // stands for it. Bytes that are not UTF-8 stay.
@@ -107,6 +107,7 @@ Result<Normalizer> Normalizer::Create(std::span<const NormalizerStep> steps) {
                                                   std::to_string(kMaxNormalizerSteps));
   }
   Normalizer normalizer;
+  double growth = 1;
   for (const NormalizerStep& from : steps) {
     Step step{from.kind, from.pattern, from.content, nullptr, nullptr};
     if (step.content.size() > kMaxContent) {
@@ -124,9 +125,52 @@ Result<Normalizer> Normalizer::Create(std::span<const NormalizerStep> steps) {
       step.charsmap = std::make_shared<const PrecompiledCharsmap>(std::move(map));
       step.pattern.clear();
     }
+    // Steps follow each other, so that their growths multiply: six replacements of a letter by 64
+    // would make a terabyte of 16 letters.
+    growth *= GrowthOf(step);
+    if (growth > kMaxNormalizerGrowth) {
+      return InvalidArgument("tokenizer_limit",
+                             "the normalizer can make a text more than " +
+                                 std::to_string(static_cast<int>(kMaxNormalizerGrowth)) +
+                                 " times as long");
+    }
     normalizer.steps_.push_back(std::move(step));
   }
   return normalizer;
+}
+
+// Bytes that the step makes of one byte at most. kPrepend, which adds its content once, has 1.
+double Normalizer::GrowthOf(const Step& step) {
+  const auto content = static_cast<double>(step.content.size());
+  switch (step.kind) {
+    case Kind::kNfc:
+    case Kind::kNfd:
+    case Kind::kBertAccents:
+      return 3;  // UAX #15, "Maximum Expansion Factor", as for the next
+    case Kind::kNfkc:
+    case Kind::kNfkd:
+      return 11;
+    case Kind::kLowercase:
+      return 1.5;  // U+0130, U+023A
+    case Kind::kReplaceText:
+      return std::max(1.0, content / static_cast<double>(step.pattern.size()));
+    case Kind::kReplaceRegex:  // an empty match leaves the character behind it
+      return std::max(1.0, content) + (step.regex->matches_empty() ? 1 : 0);
+    case Kind::kCharsmap:
+      return std::max(1.0, static_cast<double>(step.charsmap->max_replacement()));
+    case Kind::kBertChinese:
+      return 5.0 / 3;  // a space on each side of three bytes
+    case Kind::kByteLevel:
+      return 2;
+    case Kind::kStripAccents:
+    case Kind::kStripLeft:
+    case Kind::kStripRight:
+    case Kind::kPrepend:
+    case Kind::kNmt:
+    case Kind::kBertClean:
+      return 1;
+  }
+  return 1;
 }
 
 std::string Normalizer::Apply(std::string_view text, std::span<size_t> marks) const {
@@ -168,7 +212,8 @@ void Normalizer::ApplyStep(const Step& step, std::string_view text, std::string&
     case Kind::kStripLeft:
     case Kind::kStripRight: {
       const size_t begin = step.kind == Kind::kStripLeft ? EndOfSpace(text, 0) : 0;
-      const size_t end = step.kind == Kind::kStripRight ? BeginOfSpace(text, 0, text.size()) : text.size();
+      const size_t end =
+          step.kind == Kind::kStripRight ? BeginOfSpace(text, 0, text.size()) : text.size();
       out.append(text.substr(begin, end - begin));
       for (size_t at = 0; at <= text.size() && !marks.done(); ++at)
         marks.Reach(at, std::min(at < begin ? 0 : at - begin, out.size()));

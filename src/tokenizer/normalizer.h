@@ -1,7 +1,8 @@
 // Normalizer: the rewriting of a text before it is split into words.
 //
 // Immutable after Create(); any thread; any bytes. Steps are those of Hugging Face tokenizers
-// (tokenizer_spec.h), in their order. Time is O(n log n) for each step.
+// (tokenizer_spec.h), in their order. Time is O(n log n) for each step, memory is bounded by
+// kMaxNormalizerGrowth.
 #pragma once
 
 #include <memory>
@@ -18,13 +19,16 @@
 namespace tutti::tokenizer {
 
 inline constexpr size_t kMaxNormalizerSteps = 32;
+// Bytes that all steps together may make of one byte of text. ALBERT's, which have most of the
+// published ones, come to 545: NFKD (11), lower case (1.5) and a character map (33).
+inline constexpr double kMaxNormalizerGrowth = 4'096;
 
 class Normalizer {
  public:
   // Does nothing.
   Normalizer() = default;
-  // Errors: tokenizer_invalid, tokenizer_regex, tokenizer_limit (steps; a replacement that makes
-  // texts too long).
+  // Errors: tokenizer_invalid, tokenizer_regex, tokenizer_limit (steps, bytes of a replacement,
+  // growth of texts).
   static Result<Normalizer> Create(std::span<const NormalizerStep> steps);
 
   bool empty() const { return steps_.empty(); }
@@ -41,6 +45,7 @@ class Normalizer {
     std::shared_ptr<const PrecompiledCharsmap> charsmap;
   };
 
+  static double GrowthOf(const Step& step);
   static void ApplyStep(const Step& step, std::string_view text, std::string& out,
                         std::span<size_t> marks);
 

@@ -1,5 +1,6 @@
 #include "tokenizer/precompiled_charsmap.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -40,6 +41,7 @@ Result<PrecompiledCharsmap> PrecompiledCharsmap::Create(std::string_view bytes) 
     const size_t end = map.replacements_.find('\0', begin);
     if (end == std::string::npos) return Invalid("its last replacement has no end");
     if (end - begin > kMaxReplacement) return Invalid("a replacement is longer than 256 bytes");
+    map.max_replacement_ = std::max(map.max_replacement_, end - begin);
     begin = end + 1;
   }
   return map;

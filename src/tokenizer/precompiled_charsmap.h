@@ -28,12 +28,16 @@ class PrecompiledCharsmap {
   // Appends what stands for `text`. Linear in it. `marks` move from `text` to `out`.
   void Apply(std::string_view text, std::string& out, TextMarks& marks) const;
 
+  // Bytes of the longest replacement.
+  size_t max_replacement() const { return max_replacement_; }
+
  private:
   std::optional<std::string_view> Find(std::string_view stretch) const;
   void ApplyTo(std::string_view character, std::string& out) const;
 
   std::vector<uint32_t> units_;
   std::string replacements_;
+  size_t max_replacement_ = 0;
 };
 
 }  // namespace tutti::tokenizer

@@ -136,6 +136,34 @@ TEST(ScalingTest, NormalFormsStayLinear) {
   }
 }
 
+// A file is not trusted: a few steps could make gigabytes of a short text.
+TEST(ScalingTest, RefusesNormalizersThatMultiplyTexts) {
+  using Kind = NormalizerStep::Kind;
+  const std::string content(64, 'a');
+  const NormalizerStep text{.kind = Kind::kReplaceText, .pattern = "a", .content = content};
+  const NormalizerStep expression{.kind = Kind::kReplaceRegex, .pattern = "a", .content = content};
+  const NormalizerStep between{.kind = Kind::kReplaceRegex, .pattern = "b*", .content = "a"};
+  const NormalizerStep bytes{.kind = Kind::kByteLevel};
+  const auto status_of = [](const NormalizerStep& step, size_t times) {
+    return Normalizer::Create(std::vector<NormalizerStep>(times, step)).status();
+  };
+  for (const NormalizerStep& step : {text, expression}) {
+    EXPECT_TRUE(status_of(step, 2).ok());
+    EXPECT_EQ(status_of(step, 3).reason(), "tokenizer_limit");
+  }
+  for (const NormalizerStep& step : {between, bytes}) {
+    EXPECT_TRUE(status_of(step, 12).ok());
+    EXPECT_EQ(status_of(step, 13).reason(), "tokenizer_limit");
+    // The growth that is counted is the most that there is.
+    const auto normalizer = Normalizer::Create(std::vector<NormalizerStep>(2, step));
+    ASSERT_TRUE(normalizer.ok());
+    EXPECT_LE(normalizer->Apply(std::string(1000, '\xFF')).size(), 4 * 1000 + 8U);
+  }
+  // Replacements that make nothing longer may follow each other.
+  const NormalizerStep same{.kind = Kind::kReplaceRegex, .pattern = "\\s+", .content = " "};
+  EXPECT_TRUE(status_of(same, kMaxNormalizerSteps).ok());
+}
+
 // T2: a vocabulary as large as a file may bring, every token beginning alike.
 TEST(ScalingTest, AMillionTokensWithOnePrefixLoadWithinBounds) {
   for (const char* model : {"gpt2", "llama", "bert", "t5"}) {

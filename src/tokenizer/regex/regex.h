@@ -40,10 +40,14 @@ class Regex {
   // each of `text`.
   void FindAll(std::string_view text, MatchSink& sink) const;
 
+  // Whether some match may be empty.
+  bool matches_empty() const { return matches_empty_; }
+
  private:
-  explicit Regex(std::unique_ptr<const regex::Automaton> automaton);
+  Regex(std::unique_ptr<const regex::Automaton> automaton, bool matches_empty);
 
   const std::unique_ptr<const regex::Automaton> automaton_;
+  const bool matches_empty_;
 };
 
 }  // namespace tutti::tokenizer
