@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "base/quote.h"
+#include "gguf/composed_source.h"
 #include "gguf/header_writer.h"
 #include "gguf/metadata.h"
 
@@ -24,53 +24,33 @@ std::string NameOf(std::string_view path) {
 }
 
 // The header from memory, tensors from the parts.
-class JoinedSource final : public files::Source {
+class JoinedSource final : public ComposedSource {
  public:
   struct Piece {
-    uint64_t at;     // here
-    uint64_t bytes;  // without padding
     std::shared_ptr<const files::Source> part;
-    uint64_t in_part;
+    uint64_t offset;  // of the tensor in the part
   };
 
-  JoinedSource(std::vector<std::byte> header, std::vector<Piece> pieces, uint64_t size)
-      : header_(std::move(header)), pieces_(std::move(pieces)), size_(size) {}
-
-  uint64_t size() const override { return size_; }
-
-  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
-    if (offset > size_ || out.size() > size_ - offset)
-      return InvalidArgument(std::string(kTruncated), "the file ends before that");
-    std::fill(out.begin(), out.end(), std::byte{0});  // padding
-    const uint64_t end = offset + out.size();
-    if (offset < header_.size()) {
-      const uint64_t until = std::min<uint64_t>(end, header_.size());
-      std::memcpy(out.data(), header_.data() + offset, static_cast<size_t>(until - offset));
-    }
-    auto piece =
-        std::upper_bound(pieces_.begin(), pieces_.end(), offset,
-                         [](uint64_t at, const Piece& candidate) { return at < candidate.at; });
-    if (piece != pieces_.begin()) --piece;
-    for (; piece != pieces_.end() && piece->at < end; ++piece) {
-      const uint64_t from = std::max(offset, piece->at);
-      const uint64_t until = std::min(end, piece->at + piece->bytes);
-      if (from >= until) continue;
-      RETURN_IF_ERROR(piece->part->ReadAt(
-          piece->in_part + (from - piece->at),
-          out.subspan(static_cast<size_t>(from - offset), static_cast<size_t>(until - from))));
-    }
-    return OkStatus();
-  }
+  // `parts`: all of them, those without tensors too. `pieces`, `tensor_bytes`: one for each tensor.
+  JoinedSource(std::vector<std::byte> header, std::span<const uint64_t> tensor_bytes,
+               uint64_t alignment, std::vector<Piece> pieces,
+               std::vector<std::shared_ptr<const files::Source>> parts)
+      : ComposedSource(std::move(header), tensor_bytes, alignment),
+        pieces_(std::move(pieces)),
+        parts_(std::move(parts)) {}
 
   Status CheckUnchanged() const override {
-    for (const Piece& piece : pieces_) RETURN_IF_ERROR(piece.part->CheckUnchanged());
+    for (const auto& part : parts_) RETURN_IF_ERROR(part->CheckUnchanged());
     return OkStatus();
   }
 
  private:
-  const std::vector<std::byte> header_;
-  const std::vector<Piece> pieces_;  // by place
-  const uint64_t size_;
+  Status ReadTensor(size_t index, uint64_t offset, std::span<std::byte> out) const override {
+    return pieces_[index].part->ReadAt(pieces_[index].offset + offset, out);
+  }
+
+  const std::vector<Piece> pieces_;
+  const std::vector<std::shared_ptr<const files::Source>> parts_;
 };
 
 struct Part {
@@ -149,14 +129,15 @@ Result<std::shared_ptr<const files::Source>> OpenSplit(const std::string& path,
     const Entry entry = header.entry(i);
     if (!entry.key.starts_with("split.")) writer.Copy(entry);
   }
-  const uint64_t alignment = header.alignment();
   std::vector<JoinedSource::Piece> pieces;
-  uint64_t at = 0;  // of the next tensor in the data area
+  std::vector<uint64_t> tensor_bytes;
+  std::vector<std::shared_ptr<const files::Source>> sources;
   const auto add = [&](const Header& part, const std::shared_ptr<const files::Source>& source) {
+    sources.push_back(source);
     for (const TensorInfo& tensor : part.tensors()) {
       writer.Tensor(tensor.name, tensor.dtype(), tensor.shape, tensor.bytes);
-      pieces.push_back({at, tensor.bytes, source, tensor.file_offset});
-      at += (tensor.bytes + alignment - 1) / alignment * alignment;
+      pieces.push_back({source, tensor.file_offset});
+      tensor_bytes.push_back(tensor.bytes);
     }
   };
   add(header, first);
@@ -174,11 +155,9 @@ Result<std::shared_ptr<const files::Source>> OpenSplit(const std::string& path,
     return Bad(fmt::format("the {} parts hold {} tensors, the model has {}", count, pieces.size(),
                            tensors));
   }
-  std::vector<std::byte> made = writer.Build(alignment);
-  for (JoinedSource::Piece& piece : pieces) piece.at += made.size();
-  const uint64_t size = made.size() + at;
-  return std::shared_ptr<const files::Source>(
-      std::make_shared<JoinedSource>(std::move(made), std::move(pieces), size));
+  const uint64_t alignment = header.alignment();
+  return std::shared_ptr<const files::Source>(std::make_shared<JoinedSource>(
+      writer.Build(alignment), tensor_bytes, alignment, std::move(pieces), std::move(sources)));
 }
 
 }  // namespace tutti::gguf

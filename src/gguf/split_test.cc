@@ -78,6 +78,22 @@ TEST_F(SplitTest, NoticesAPartThatChanges) {
   EXPECT_EQ((*file)->ReadFloats(*(*file)->FindTensor("t2")).status().reason(), "gguf_truncated");
 }
 
+// llama.cpp's tool can leave the first part with metadata alone.
+TEST_F(SplitTest, NoticesThatAPartWithoutTensorsChanges) {
+  PutAll();
+  Writer first;
+  first.String("general.architecture", "llama")
+      .Number("split.no", ValueType::kUint16, uint16_t{0})
+      .Number("split.count", ValueType::kUint16, kParts)
+      .Number("split.tensors.count", ValueType::kInt32, int32_t{2});
+  Put(Path(1), first);
+  const auto file = File::Open(Path(1));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE((*file)->CheckUnchanged().ok());
+  std::filesystem::resize_file(Path(1), 10);
+  EXPECT_EQ((*file)->CheckUnchanged().reason(), "gguf_truncated");
+}
+
 TEST_F(SplitTest, NamesTheFirstPartAndTheMissingOne) {
   PutAll();
   EXPECT_EQ(StatusOf(2).reason(), "gguf_split");

@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/quote.h"
+#include "gguf/composed_source.h"
 #include "gguf/header_writer.h"
 #include "model/config_parameters.h"
 #include "model/families/family.h"
@@ -58,7 +59,6 @@ struct WholeTensor {
   tensor::Shape shape;
   bool floats = false;  // widened; of one piece
   uint64_t bytes = 0;
-  uint64_t at = 0;  // in the file
 };
 
 // Layer and the rest of "blk.N.REST".
@@ -370,49 +370,26 @@ void PutSampling(const GenerationDefaults& defaults, gguf::HeaderWriter& out) {
   put("general.sampling.penalty_repeat", defaults.repetition_penalty);
 }
 
+std::vector<uint64_t> BytesOf(const std::vector<WholeTensor>& tensors) {
+  std::vector<uint64_t> bytes;
+  for (const WholeTensor& tensor : tensors) bytes.push_back(tensor.bytes);
+  return bytes;
+}
+
 // The GGUF's bytes: its header from memory, its tensors from the folder.
-class FolderSource final : public files::Source {
+class FolderSource final : public gguf::ComposedSource {
  public:
   FolderSource(std::shared_ptr<const TensorStore> store, std::vector<std::byte> header,
                std::vector<WholeTensor> tensors)
-      : store_(std::move(store)), header_(std::move(header)), tensors_(std::move(tensors)) {
-    size_ = header_.size();
-    for (WholeTensor& tensor : tensors_) {
-      tensor.at = size_;
-      size_ += (tensor.bytes + gguf::kDefaultAlignment - 1) / gguf::kDefaultAlignment *
-               gguf::kDefaultAlignment;
-    }
-  }
+      : ComposedSource(std::move(header), BytesOf(tensors), gguf::kDefaultAlignment),
+        store_(std::move(store)),
+        tensors_(std::move(tensors)) {}
 
-  uint64_t size() const override { return size_; }
   Status CheckUnchanged() const override { return store_->CheckUnchanged(); }
 
-  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
-    if (offset > size_ || out.size() > size_ - offset)
-      return InvalidArgument(std::string(gguf::kTruncated), "the file ends before that");
-    std::fill(out.begin(), out.end(), std::byte{0});  // padding
-    const uint64_t end = offset + out.size();
-    if (offset < header_.size()) {
-      const uint64_t until = std::min<uint64_t>(end, header_.size());
-      std::memcpy(out.data(), header_.data() + offset, static_cast<size_t>(until - offset));
-    }
-    auto tensor = std::upper_bound(
-        tensors_.begin(), tensors_.end(), offset,
-        [](uint64_t at, const WholeTensor& candidate) { return at < candidate.at; });
-    if (tensor != tensors_.begin()) --tensor;
-    for (; tensor != tensors_.end() && tensor->at < end; ++tensor) {
-      const uint64_t from = std::max(offset, tensor->at);
-      const uint64_t until = std::min(end, tensor->at + tensor->bytes);
-      if (from >= until) continue;
-      RETURN_IF_ERROR(ReadTensor(
-          *tensor, from - tensor->at,
-          out.subspan(static_cast<size_t>(from - offset), static_cast<size_t>(until - from))));
-    }
-    return OkStatus();
-  }
-
  private:
-  Status ReadTensor(const WholeTensor& tensor, uint64_t offset, std::span<std::byte> out) const {
+  Status ReadTensor(size_t index, uint64_t offset, std::span<std::byte> out) const override {
+    const WholeTensor& tensor = tensors_[index];
     if (tensor.pieces.empty()) {
       std::memcpy(out.data(), reinterpret_cast<const std::byte*>(tensor.values.data()) + offset,
                   out.size());
@@ -463,9 +440,7 @@ class FolderSource final : public files::Source {
   }
 
   const std::shared_ptr<const TensorStore> store_;
-  const std::vector<std::byte> header_;
-  std::vector<WholeTensor> tensors_;
-  uint64_t size_ = 0;
+  const std::vector<WholeTensor> tensors_;
 };
 
 }  // namespace
