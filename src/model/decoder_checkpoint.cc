@@ -63,16 +63,10 @@ std::vector<std::pair<std::string, uint64_t>> BytesByType(const TensorStore& ten
   return sorted;
 }
 
-Result<std::string> TextOrNothing(const files::Folder& folder, const std::string& name,
-                                  size_t limit = kMaxConfigBytes) {
-  ASSIGN_OR_RETURN(std::optional<std::string> text, ReadIfThere(folder, name, limit));
-  return std::move(text).value_or("");
-}
-
 // Sampling and ends. Ends that generation_config.json does not name are those of config.json.
 Result<GenerationDefaults> ReadGeneration(const files::Folder& folder, const std::string& config,
                                           std::vector<std::string>& remarks) {
-  ASSIGN_OR_RETURN(const std::string text, TextOrNothing(folder, "generation_config.json"));
+  ASSIGN_OR_RETURN(const std::string text, ReadOrEmpty(folder, "generation_config.json"));
   GenerationDefaults defaults;
   if (!text.empty()) {
     ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(text, "generation_config.json"));
@@ -113,10 +107,9 @@ Result<tokenizer::TokenizerSpec> ReadFolderTokenizer(const files::Folder& folder
   ASSIGN_OR_RETURN(const std::optional<std::string> text,
                    ReadIfThere(folder, "tokenizer.json", tokenizer::kMaxTokenizerJsonBytes));
   if (!text) return NoTokenizerJson(folder);
-  ASSIGN_OR_RETURN(const std::string settings,
-                   TextOrNothing(folder, "tokenizer_config.json", kMaxTokenizerConfigBytes));
+  ASSIGN_OR_RETURN(const std::string settings, ReadOrEmpty(folder, "tokenizer_config.json"));
   ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, tokenizer::SpecFromHuggingFace(*text, settings));
-  ASSIGN_OR_RETURN(std::string chat, TextOrNothing(folder, "chat_template.jinja"));
+  ASSIGN_OR_RETURN(std::string chat, ReadOrEmpty(folder, "chat_template.jinja"));
   if (!chat.empty()) spec.chat_template = std::move(chat);
   AddEnds(ends, spec);
   return spec;
@@ -157,7 +150,7 @@ Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
                                                   const std::string& root) {
   ASSIGN_OR_RETURN(const files::Folder folder, files::Folder::Open(path, root));
   ASSIGN_OR_RETURN(const std::optional<std::string> read,
-                   ReadIfThere(folder, "config.json", kMaxConfigBytes));
+                   ReadIfThere(folder, "config.json", MaxConfigBytes("config.json")));
   if (!read) return InvalidArgument("model_not_found", "the folder has no config.json");
   const std::string& config = *read;
   {

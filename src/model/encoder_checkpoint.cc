@@ -9,6 +9,7 @@
 #include "files/folder.h"
 #include "model/encoder_gguf.h"
 #include "model/folder_text.h"
+#include "model/json_file.h"
 #include "model/remarks.h"
 #include "model/tokenizer_metadata.h"
 #include "safetensors/checkpoint.h"
@@ -16,13 +17,6 @@
 
 namespace tutti::model {
 namespace {
-
-Status ReadInto(const files::Folder& folder, const std::string& name, std::string& text,
-                size_t limit = kMaxConfigBytes) {
-  ASSIGN_OR_RETURN(std::optional<std::string> found, ReadIfThere(folder, name, limit));
-  text = std::move(found).value_or("");
-  return OkStatus();
-}
 
 // A head that scores, as transformers names it.
 bool HasClassifier(const TensorStore& tensors) {
@@ -35,22 +29,22 @@ bool HasClassifier(const TensorStore& tensors) {
 Result<EncoderFiles> ReadEncoderFiles(const files::Folder& folder) {
   EncoderFiles files;
   ASSIGN_OR_RETURN(std::optional<std::string> config,
-                   ReadIfThere(folder, "config.json", kMaxConfigBytes));
+                   ReadIfThere(folder, "config.json", MaxConfigBytes("config.json")));
   if (!config) return InvalidArgument("model_not_found", "the folder has no config.json");
   files.config = *std::move(config);
-  RETURN_IF_ERROR(ReadInto(folder, "modules.json", files.modules));
+  ASSIGN_OR_RETURN(files.modules, ReadOrEmpty(folder, "modules.json"));
   ASSIGN_OR_RETURN(const std::optional<std::string> pooling, PoolingFolder(files.modules));
   if (pooling) {
-    RETURN_IF_ERROR(ReadInto(folder, *pooling + "/config.json", files.pooling));
+    ASSIGN_OR_RETURN(files.pooling, ReadOrEmpty(folder, *pooling + "/config.json"));
     if (files.pooling.empty()) {
       return InvalidArgument("model_hparam", fmt::format("modules.json names {}, which has no "
                                                          "config.json",
                                                          *pooling));
     }
   }
-  RETURN_IF_ERROR(ReadInto(folder, "sentence_bert_config.json", files.sentence_bert));
-  RETURN_IF_ERROR(
-      ReadInto(folder, "config_sentence_transformers.json", files.sentence_transformers));
+  ASSIGN_OR_RETURN(files.sentence_bert, ReadOrEmpty(folder, "sentence_bert_config.json"));
+  ASSIGN_OR_RETURN(files.sentence_transformers,
+                   ReadOrEmpty(folder, "config_sentence_transformers.json"));
   return files;
 }
 
@@ -60,8 +54,7 @@ Result<tokenizer::TokenizerSpec> ReadTokenizer(const files::Folder& folder) {
   ASSIGN_OR_RETURN(const std::optional<std::string> text,
                    ReadIfThere(folder, "tokenizer.json", tokenizer::kMaxTokenizerJsonBytes));
   if (!text) return NoTokenizerJson(folder);
-  std::string config;
-  RETURN_IF_ERROR(ReadInto(folder, "tokenizer_config.json", config, kMaxTokenizerConfigBytes));
+  ASSIGN_OR_RETURN(const std::string config, ReadOrEmpty(folder, "tokenizer_config.json"));
   return tokenizer::SpecFromHuggingFace(*text, config);
 }
 
@@ -88,8 +81,7 @@ Result<EncoderCheckpoint> EncoderCheckpoint::Open(const std::string& path,
   ASSIGN_OR_RETURN(const files::Folder folder, files::Folder::Open(path, root));
   EncoderCheckpoint checkpoint;
   ASSIGN_OR_RETURN(EncoderFiles files, ReadEncoderFiles(folder));
-  RETURN_IF_ERROR(
-      ReadInto(folder, "tokenizer_config.json", files.tokenizer, kMaxTokenizerConfigBytes));
+  ASSIGN_OR_RETURN(files.tokenizer, ReadOrEmpty(folder, "tokenizer_config.json"));
   // A file of another kind is refused for that, whatever its tensors are.
   RETURN_IF_ERROR(ReadEncoderConfig(files).status());
   ASSIGN_OR_RETURN(auto tensors, safetensors::Checkpoint::Open(folder));

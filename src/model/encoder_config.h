@@ -77,9 +77,6 @@ struct EncoderFiles {
   std::string tokenizer;    // tokenizer_config.json: the longest text, where others do not say
   bool classifies = false;  // the weights have a head that scores
 };
-inline constexpr size_t kMaxConfigBytes = size_t{1} << 20;  // of each but the next
-// tokenizer_config.json lists every added token: 1.2 MB in Gemma 3.
-inline constexpr size_t kMaxTokenizerConfigBytes = size_t{16} << 20;
 
 // What sentence-transformers' files say of the vectors of a model, encoder or decoder.
 struct VectorModules {

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/json_file.h"
+
 namespace tutti::model {
 namespace {
 
@@ -304,7 +306,8 @@ TEST(EncoderConfig, WhatWouldChangeAVectorIsRefusedByName) {
       {with(&EncoderFiles::config, "[]"), "config.json is no JSON object"},
       {with(&EncoderFiles::config, "{"), "config.json is no JSON object"},
       {with(&EncoderFiles::config, std::string(100'000, '[')), "config.json is no JSON object"},
-      {with(&EncoderFiles::config, std::string(kMaxConfigBytes + 1, ' ')), "the limit is"},
+      {with(&EncoderFiles::config, std::string(MaxConfigBytes("config.json") + 1, ' ')),
+       "the limit is"},
       {with(&EncoderFiles::modules, R"([{"type":"x.Transformer"},{"type":"x.Dense"}])"), "Dense"},
       {with(&EncoderFiles::modules, "[1]"), "type"},
       {with(&EncoderFiles::pooling, R"({"pooling_mode_weightedmean_tokens":true})"),

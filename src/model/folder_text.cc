@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "files/source.h"
+#include "model/json_file.h"
 
 namespace tutti::model {
 
@@ -15,6 +16,12 @@ Result<std::optional<std::string>> ReadIfThere(const files::Folder& folder, cons
   auto text = files::ReadAll(**source, limit, "model_hparam");
   if (!text.ok()) return std::move(text).status().WithContext(name);
   return std::optional<std::string>(*std::move(text));
+}
+
+Result<std::string> ReadOrEmpty(const files::Folder& folder, const std::string& name) {
+  ASSIGN_OR_RETURN(std::optional<std::string> text,
+                   ReadIfThere(folder, name, MaxConfigBytes(name)));
+  return std::move(text).value_or("");
 }
 
 Status NoTokenizerJson(const files::Folder& folder) {

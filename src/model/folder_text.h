@@ -14,6 +14,10 @@ namespace tutti::model {
 Result<std::optional<std::string>> ReadIfThere(const files::Folder& folder, const std::string& name,
                                                uint64_t limit);
 
+// A JSON file or template of at most MaxConfigBytes(name), or "" where it is not there. Errors: the
+// same.
+Result<std::string> ReadOrEmpty(const files::Folder& folder, const std::string& name);
+
 // tokenizer_invalid: why the folder, which has no tokenizer.json, gives no tokenizer.
 Status NoTokenizerJson(const files::Folder& folder);
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/quote.h"
-#include "model/encoder_config.h"
 
 namespace tutti::model {
 namespace {
@@ -14,8 +13,12 @@ constexpr size_t kMaxDepth = 32;
 
 }  // namespace
 
+size_t MaxConfigBytes(std::string_view name) {
+  return size_t{name == "tokenizer_config.json" ? 16U : 1U} << 20;
+}
+
 Result<JsonFile> JsonFile::Parse(std::string_view text, std::string name, bool array) {
-  const size_t limit = name == "tokenizer_config.json" ? kMaxTokenizerConfigBytes : kMaxConfigBytes;
+  const size_t limit = MaxConfigBytes(name);
   if (text.size() > limit) {
     return InvalidArgument(
         "model_hparam", fmt::format("{} has {} bytes; the limit is {}", name, text.size(), limit));

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <boost/json.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,10 +16,14 @@
 
 namespace tutti::model {
 
+// The largest file of this name that is read: 1 MiB; 16 MiB for tokenizer_config.json, which lists
+// every added token (1.2 MB in Gemma 3).
+size_t MaxConfigBytes(std::string_view name);
+
 class JsonFile {
  public:
-  // `text` must be one JSON value of that name's kind: an object, or where `array` an array of
-  // objects, of at most 1 MiB; tokenizer_config.json may have 16 MiB. Errors: model_hparam.
+  // `text` must be one JSON object, or with `array` one array, of at most MaxConfigBytes(name).
+  // Errors: model_hparam.
   static Result<JsonFile> Parse(std::string_view text, std::string name, bool array = false);
 
   // Members that were read already. `name` begins every refusal.

@@ -62,7 +62,7 @@ std::string Instead(const std::string& path) {
 Result<ModelFiles::Holds> InFolder(const std::string& path) {
   ASSIGN_OR_RETURN(const files::Folder folder, files::Folder::Open(path));
   ASSIGN_OR_RETURN(const std::optional<std::string> text,
-                   ReadIfThere(folder, "config.json", kMaxConfigBytes));
+                   ReadIfThere(folder, "config.json", MaxConfigBytes("config.json")));
   if (!text)
     return InvalidArgument("model_not_found", "the folder has no config.json" + Instead(path));
   ASSIGN_OR_RETURN(const JsonFile config, JsonFile::Parse(*text, "config.json"));
