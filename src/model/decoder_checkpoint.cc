@@ -63,8 +63,10 @@ std::vector<std::pair<std::string, uint64_t>> BytesByType(const TensorStore& ten
   return sorted;
 }
 
-// Sampling and ends. Ends that generation_config.json does not name are those of config.json.
+// Sampling and ends. Where generation_config.json names no ends, they are those of config.json, and
+// where that names none, those of its text part: the order of transformers' GenerationConfig.
 Result<GenerationDefaults> ReadGeneration(const files::Folder& folder, const std::string& config,
+                                          const std::string& text_config,
                                           std::vector<std::string>& remarks) {
   ASSIGN_OR_RETURN(const std::string text, ReadOrEmpty(folder, "generation_config.json"));
   GenerationDefaults defaults;
@@ -72,8 +74,9 @@ Result<GenerationDefaults> ReadGeneration(const files::Folder& folder, const std
     ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(text, "generation_config.json"));
     defaults = GenerationDefaults::FromJson(file, remarks);
   }
-  if (defaults.ends.empty()) {
-    ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(config, "config.json"));
+  for (const std::string& fallback : {config, text_config}) {
+    if (!defaults.ends.empty()) break;
+    ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(fallback, "config.json"));
     std::vector<std::string> ignored;  // of sampling, which is not taken from there
     defaults.ends = GenerationDefaults::FromJson(file, ignored).ends;
   }
@@ -166,7 +169,8 @@ Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
                    FromTransformers(config, MakeTensorStore(std::move(files))));
   RemarkUnnamed(std::move(unnamed), checkpoint.remarks);
   checkpoint.digest = std::move(digest);
-  ASSIGN_OR_RETURN(checkpoint.generation, ReadGeneration(folder, config, checkpoint.remarks));
+  ASSIGN_OR_RETURN(checkpoint.generation,
+                   ReadGeneration(folder, config, checkpoint.config_json, checkpoint.remarks));
   ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadFolderTokenizer(folder, checkpoint.generation.ends));
   RETURN_IF_ERROR(FitTokens(checkpoint));
   const Result<EncoderFiles> vectors = ReadEncoderFiles(folder);

@@ -211,6 +211,20 @@ TEST(DecoderCheckpointTest, TakesEndsOfTheConfigurationWithoutOthers) {
   }
 }
 
+TEST(DecoderCheckpointTest, TakesEndsOfTheTextPartWithoutOthers) {
+  DecoderFolder folder("text-ends");
+  folder.generation = "";
+  folder.config["eos_token_id"] = 1;
+  folder.config = {{"model_type", "pictures"}, {"text_config", folder.config}};
+  const auto inner = folder.Open();
+  ASSERT_TRUE(inner.ok()) << inner.status();
+  EXPECT_THAT(inner->generation.ends, ElementsAre(1));
+  folder.config["eos_token_id"] = 0;
+  const auto outer = folder.Open();
+  ASSERT_TRUE(outer.ok()) << outer.status();
+  EXPECT_THAT(outer->generation.ends, ElementsAre(0));
+}
+
 TEST(DecoderCheckpointTest, ReadsDefaultsOfAGguf) {
   gguf::testing::Writer writer = gguf::testing::MakeCheckpoint(CheckpointSpec{});
   writer.F32("general.sampling.temp", 0.3F).F32("general.sampling.min_p", 7);
@@ -316,6 +330,21 @@ TEST(FolderGgufTest, CarriesThePipelineOfTheTokenizer) {
   EXPECT_EQ(read->pre, given.pre);
   EXPECT_THAT(read->ends, ElementsAre(6, 7)) << "those that no key of the format names";
   EXPECT_TRUE(read->has_steps);
+}
+
+TEST(FolderGgufTest, LeavesOutEndsThatAreNoTokens) {
+  DecoderFolder folder("no_token");
+  folder.generation = R"({"eos_token_id":[100000,0]})";
+  auto checkpoint = folder.Open();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  ASSERT_EQ(checkpoint->tokenizer.eot, 100000);
+  const auto file = FolderAsGguf(*std::move(checkpoint), "");
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto read = ReadTokenizerSpec((*file)->header());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->eos, 2);
+  EXPECT_EQ(read->eot, std::nullopt);
+  EXPECT_EQ(read->eom, 0);
 }
 
 TEST(FolderGgufTest, RefusesATokenizerThatNoDecoderHas) {

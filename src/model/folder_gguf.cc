@@ -322,11 +322,8 @@ Status PutTokenizer(const tokenizer::TokenizerSpec& spec, gguf::HeaderWriter& ou
       {"mask_token_id", &spec.mask},
   };
   for (const auto& [name, id] : ids) {
-    if (!*id) continue;
-    if (**id < 0 || static_cast<uint64_t>(**id) >= spec.tokens.size()) {
-      return InvalidArgument("tokenizer_invalid",
-                             fmt::format("{} is {}, which is no token", name, **id));
-    }
+    // An id that is no token is not used when the folder is served, so that it is left out here.
+    if (!*id || **id < 0 || static_cast<uint64_t>(**id) >= spec.tokens.size()) continue;
     out.U32(key(name), static_cast<uint32_t>(**id));
   }
   const std::pair<std::string_view, const std::optional<bool>*> flags[] = {

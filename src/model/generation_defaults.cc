@@ -53,13 +53,15 @@ class Reader {
   // Makers write 0, -1 or the whole vocabulary for "off".
   std::optional<int> TopK(std::string_view key, const std::optional<Number>& number) {
     if (!number) return std::nullopt;
-    constexpr double kMost = std::numeric_limits<int32_t>::max();
-    if (number->value && *number->value >= -1 && *number->value <= kMost &&
+    constexpr double kMax = std::numeric_limits<int32_t>::max();
+    if (number->value && *number->value >= -1 && *number->value <= kMax &&
         *number->value == std::floor(*number->value))
       return std::max(0, static_cast<int>(*number->value));
     Drop(key, number->text, "a whole number of at least 0");
     return std::nullopt;
   }
+
+  void Note(std::string_view text) { remarks_.push_back(fmt::format("{}{}", name_, text)); }
 
   void Drop(std::string_view key, std::string_view text, std::string_view wanted) {
     remarks_.push_back(
@@ -105,20 +107,33 @@ std::optional<Number> NumberOf(const gguf::Header& header, const std::string& ke
   return number;
 }
 
-// A number or a list of them; of a list with something else in it, the numbers.
+// A number or a list of them. A list may hold -1 for "none", which is skipped; of a list that holds
+// anything else, the ids are taken, and one remark is made.
 std::vector<int64_t> EndsOf(const JsonFile& file, Reader& reader) {
   const boost::json::value* value = file.Find("eos_token_id");
   std::vector<int64_t> ends;
   if (value == nullptr) return ends;
   const boost::json::array one = {*value};
   const boost::json::array& all = value->is_array() ? value->get_array() : one;
+  bool all_ids = true;
   for (const boost::json::value& id : all) {
-    if (!id.is_int64() || ends.size() == kMaxEnds) {
-      reader.Drop("eos_token_id", Shown(*value), "one token id or a list of them");
+    if (!id.is_int64()) {
+      all_ids = false;
+      continue;
+    }
+    if (id.get_int64() < 0 || std::find(ends.begin(), ends.end(), id.get_int64()) != ends.end())
+      continue;
+    if (ends.size() == kMaxEnds) {
+      reader.Note(fmt::format("eos_token_id holds more than {} ids: the first {} are used",
+                              kMaxEnds, kMaxEnds));
       break;
     }
-    if (id.get_int64() >= 0 && std::find(ends.begin(), ends.end(), id.get_int64()) == ends.end())
-      ends.push_back(id.get_int64());
+    ends.push_back(id.get_int64());
+  }
+  if (!all_ids && ends.empty()) {
+    reader.Drop("eos_token_id", Shown(*value), "one token id or a list of them");
+  } else if (!all_ids) {
+    reader.Note("eos_token_id holds values that are no token ids: they are not used");
   }
   return ends;
 }

@@ -1,9 +1,9 @@
-// GenerationDefaults: how a model's makers say that it is sampled from, and where its answers end:
-// generation_config.json of a folder, the keys general.sampling.* of a GGUF.
+// GenerationDefaults: the sampling parameters that a model's makers recommend, and the tokens that
+// end its answers: generation_config.json of a folder, the keys general.sampling.* of a GGUF.
 //
-// A plain value; any thread. Nothing here is required: a value that is absent, null, of another
-// type or outside the range of the API's sampling parameters is left out, and the last two with a
-// remark. Whether these defaults apply is decided by whoever serves the model.
+// A plain value; any thread. Every value is optional. One that is absent or null is left out; one
+// of another type, or outside the range stated at the field, is left out with a remark. The server
+// of the model decides whether the defaults apply.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ struct GenerationDefaults {
   std::optional<double> top_p;        // (0, 1]
   std::optional<double> min_p;        // 0..1
   std::optional<double> repetition_penalty;  // (0, 10]
-  // eos_token_id of a folder, each once and in the file's order. Not checked against the
-  // vocabulary.
+  // eos_token_id of a folder: ids of at least 0, each once, in the file's order, at most 1,024. Not
+  // checked against the vocabulary.
   std::vector<int64_t> ends;
   std::string source;  // "generation_config.json" or "general.sampling"; empty: nothing was said
 
-  // Nothing is said of sampling.
+  // No sampling parameter is set; `ends` may be.
   bool empty() const {
     return !do_sample && !temperature && !top_k && !top_p && !min_p && !repetition_penalty;
   }

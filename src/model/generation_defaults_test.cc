@@ -93,6 +93,22 @@ TEST(GenerationDefaultsTest, LeavesOutBadValuesWithARemark) {
   EXPECT_THAT(OfJson(R"({"eos_token_id":[-1,7]})").defaults.ends, ElementsAre(7));
 }
 
+TEST(GenerationDefaultsTest, KeepsTheEndsBehindABadOne) {
+  const auto [defaults, remarks] = OfJson(R"({"eos_token_id":[2,"</s>",7,null]})");
+  EXPECT_THAT(defaults.ends, ElementsAre(2, 7));
+  EXPECT_THAT(remarks, ElementsAre("generation_config.json: eos_token_id holds values that are no "
+                                   "token ids: they are not used"));
+}
+
+TEST(GenerationDefaultsTest, LimitsTheNumberOfEnds) {
+  std::string ids = "0";
+  for (int id = 1; id < 1025; ++id) ids += "," + std::to_string(id);
+  const auto [defaults, remarks] = OfJson("{\"eos_token_id\":[" + ids + "]}");
+  EXPECT_EQ(defaults.ends.size(), 1024U);
+  ASSERT_EQ(remarks.size(), 1U);
+  EXPECT_THAT(remarks[0], HasSubstr("more than 1024 ids"));
+}
+
 TEST(GenerationDefaultsTest, ReadsKeysOfAGgufOfAnyNumberType) {
   gguf::testing::Writer writer;
   writer.F32("general.sampling.temp", 0.7F)
