@@ -119,8 +119,9 @@ struct QuantizedRows {
   int32_t rows = 0;             // M; the tiling follows from it
   int32_t cols = 0;             // K, a multiple of kQuantBlock
   ScalePer scale = ScalePer::kBlock;
-  // Columns whose values are far greater than the others' would make the steps of their blocks
-  // coarse. They stay floats, and count as zero in their blocks. With ScalePer::kBlock only.
+  // Outlier columns, whose values are far greater than the others and would make the scales of
+  // their blocks coarse. quantize() stores their values as floats and puts zero into the blocks.
+  // With ScalePer::kBlock only. A product needs PackedMatrix::outliers for the same columns.
   // Source: Dettmers et al., LLM.int8(), 2022.
   const int32_t* outliers = nullptr;  // [outlier_count] ascending columns, in someone else's memory
   int32_t outlier_count = 0;          // 0..kMaxOutliers

@@ -143,6 +143,7 @@ struct Lanes {
 };
 
 #include "kernels/cpu/attention_append.inc"
+
 size_t ScratchBytes(const AttentionShape& shape) {
   return FormScratchBytes<ScalarForm>(shape.head_dim);
 }
