@@ -266,7 +266,9 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
   AddProduct(layer.down, gated, layer.ffn_after_norm, next, team);
 }
 
-// Rows of the residual stream behind a norm, or as they are where `norm` is null.
+// Gives the observer the rows of the residual stream after `norm` (null: as they are), but for the
+// first. Only FindOutliers has an observer: a serving decoder returns at once and allocates
+// nothing.
 void Decoder::ShowInput(InputObserver::Input input, int layer, const float* norm, int rows,
                         Team& team) {
   if (options_.observer == nullptr) return;

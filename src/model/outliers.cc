@@ -11,27 +11,28 @@
 namespace tutti::model {
 namespace {
 
-// Tokens that are run. The first one is not looked at: attention rests on it, and its row is like
-// no other.
+// Tokens that are run. The row of the first one is not counted: it is an attention sink, whose
+// outliers are not those of other rows.
 constexpr int kTokens = 16;
-// Of the squared quantisation error of the matrix's input, at least what one column must save to be
-// kept apart. Each one costs three vector operations for each row and 16 outputs.
-constexpr double kLeastSaving = 0.02;
+// The share of the input's squared quantisation error that a column must save to be kept as floats.
+// Each column costs three vector operations for each row and 16 outputs.
+constexpr double kMinSaving = 0.02;
 
 // The rows of one matrix's input.
 class Rows {
  public:
   explicit Rows(int width) : width_(static_cast<size_t>(width)) {}
 
-  // Rows are scaled to one length: what counts is the error beside a row's own size.
+  // Scales the row to length 1: an error matters relative to the row that it is in.
   void Add(const float* x) {
     const double length = std::sqrt(std::inner_product(x, x + width_, x, 0.0));
     if (!(length > 0) || !std::isfinite(length)) return;
     for (size_t i = 0; i < width_; ++i) values_.push_back(x[i] / length);
   }
 
-  // The columns whose absence takes most from the sum of the blocks' squared maxima, which the
-  // quantisation error is proportional to: one after another, as each uncovers the next.
+  // The columns whose removal lowers the sum of the blocks' squared maxima most. The squared error
+  // of rounding is proportional to that sum. Columns are removed one by one, as the second greatest
+  // value of a block counts only when the greatest is gone.
   std::vector<int32_t> Find() {
     std::vector<int32_t> columns;
     double total = 0;
@@ -44,7 +45,7 @@ class Rows {
         savings[greatest.index % width_] += greatest.square - greatest.second_square;
       }
       const auto best = std::max_element(savings.begin(), savings.end());
-      if (best == savings.end() || *best <= 0 || *best < kLeastSaving * total) break;
+      if (best == savings.end() || *best <= 0 || *best < kMinSaving * total) break;
       const auto column = static_cast<size_t>(best - savings.begin());
       columns.push_back(static_cast<int32_t>(column));
       for (size_t at = column; at < values_.size(); at += width_) values_[at] = 0;

@@ -186,7 +186,8 @@ class WeightsLoader {
       for (Projection* projection : feed_forward[i])
         kept.push_back({projection, &found.feed_forward[i]});
     }
-    // Parts begin on cache lines: a panel's weights of one column are one.
+    // The weights of one panel and column fill a cache line (32 halves), so that each part begins
+    // on one, as kernels need.
     size_t bytes = 0;
     for (const auto& [projection, columns] : kept) {
       for (const kernels::PackedMatrix& part : projection->parts)
