@@ -1,4 +1,5 @@
-// What `tutti inspect` says of a model's texts: tokenizer, chat template, ends, sampling.
+// The lines of `tutti inspect` about a model's text: tokenizer, chat template, end tokens, sampling
+// defaults. One thread.
 #pragma once
 
 #include <string>
@@ -10,11 +11,12 @@
 
 namespace tutti::cli {
 
-// Name and value of each line, in order: "tokenizer", "chat_template", "ends", "sampling".
+// Name and value of each line, in order: "tokenizer", "chat_template", "ends", "sampling". The
+// names are keys of the JSON form. A template that does not compile is a value, not an error.
 std::vector<std::pair<std::string, std::string>> TextFacts(
     const tokenizer::Tokenizer& tokenizer, const model::GenerationDefaults& generation);
 
-// One line each, the name before the value.
+// Prints "name: value" lines to standard output, with spaces for underscores in names.
 void PrintTextFacts(const std::vector<std::pair<std::string, std::string>>& facts);
 
 }  // namespace tutti::cli

@@ -1,5 +1,6 @@
-// Remarks: what of a model's files is odd and changes no answer. A start, `run` and `inspect` show
-// them. Pure; any thread.
+// Remarks: oddities of a model's files that change no answer. A server's start, `run` and `inspect`
+// print them. Each function appends one sentence without a full stop to `remarks`, or nothing where
+// there is nothing odd. Pure; any thread.
 #pragma once
 
 #include <string>
@@ -9,13 +10,13 @@
 
 namespace tutti::model {
 
-// Of bytes behind the last tensor.
+// Bytes behind the last tensor.
 void RemarkUnread(const gguf::Header& header, std::vector<std::string>& remarks);
 
-// Of tensors that no answer depends on, by their names in the file.
+// Tensors that no answer depends on. `names`: as in the file.
 void RemarkUnneeded(std::vector<std::string> names, std::vector<std::string>& remarks);
 
-// Of tensors that a folder's index does not name.
+// Tensors of a folder that model.safetensors.index.json does not name.
 void RemarkUnnamed(std::vector<std::string> names, std::vector<std::string>& remarks);
 
 }  // namespace tutti::model

@@ -60,18 +60,18 @@ bool HasTextConfig(const JsonFile& config) {
 
 // rope_scaling stands for all of rope_parameters where both are there, as in transformers; but in
 // Gemma 3, where it is that of full attention alone.
-void ChooseRope(const Family& family, boost::json::object& keys,
+void ChooseRope(const Family& family, const std::string& name, boost::json::object& keys,
                 std::vector<std::string>& remarks) {
   const boost::json::value* scaling = keys.if_contains("rope_scaling");
   const bool there = scaling != nullptr && scaling->is_object() && !scaling->get_object().empty();
   if (!there || family.rope_of_layers || !keys.contains("rope_parameters")) return;
   if (!keys.at("rope_parameters").is_null())
-    remarks.emplace_back("config.json: rope_parameters is not used: rope_scaling is there too");
+    remarks.push_back(name + ": rope_parameters is not used: rope_scaling is there too");
   keys.erase("rope_parameters");
 }
 
 // transformers' classes of some families have no windows whatever the file says.
-void DropWindow(const Family& family, boost::json::object& keys,
+void DropWindow(const Family& family, const std::string& name, boost::json::object& keys,
                 std::vector<std::string>& remarks) {
   const boost::json::value* window = keys.if_contains("sliding_window");
   const auto& known = family.config_keys;
@@ -79,7 +79,7 @@ void DropWindow(const Family& family, boost::json::object& keys,
     return;
   if (!window->is_null()) {
     remarks.push_back(
-        fmt::format("config.json: sliding_window is not used: {} has none", family.model_type));
+        fmt::format("{}: sliding_window is not used: {} has none", name, family.model_type));
   }
   keys.erase("sliding_window");
 }
@@ -118,8 +118,8 @@ Result<TextConfig> TextConfig::Read(const JsonFile& config, std::vector<std::str
                     family->model_type, Quote(type)));
   }
   boost::json::object keys = said.members();
-  DropWindow(*family, keys, remarks);
-  ChooseRope(*family, keys, remarks);
+  DropWindow(*family, said.name(), keys, remarks);
+  ChooseRope(*family, said.name(), keys, remarks);
   JsonFile read = JsonFile::Of(keys, said.name());
   RETURN_IF_ERROR(CheckConfigKeys(*family, read, remarks));
   if (!family->config_defaults.empty()) {

@@ -167,7 +167,8 @@ Result<tokenizer::TokenizerSpec> ReadTokenizerSpec(const gguf::Header& header) {
   RETURN_IF_ERROR(ReadFlag(header, Key("add_bos_token"), &spec.add_bos));
   RETURN_IF_ERROR(ReadFlag(header, Key("add_eos_token"), &spec.add_eos));
   RETURN_IF_ERROR(ReadFlag(header, Key("add_space_prefix"), &spec.add_space_prefix));
-  // Not of the format: folder_gguf.cc writes it where the kind of split does not say it.
+  // Not a key of the format. Files that earlier versions packed have it; later ones have it in
+  // tutti.pipeline.
   RETURN_IF_ERROR(ReadFlag(header, Key("ignore_merges"), &spec.ignore_merges));
   RETURN_IF_ERROR(ReadFlag(header, Key("normalizer.lowercase"), &spec.lowercase));
   RETURN_IF_ERROR(ReadFlag(header, Key("normalizer.strip_accents"), &spec.strip_accents));

@@ -24,7 +24,8 @@ size_t DepthOf(const Json& value) {
   return deepest + 1;
 }
 
-// Equal options give equal text, whatever the order of their names: caches compare it.
+// The same options in another order give the same text, so that caches find it. Members of nested
+// objects keep their order, which a template can see when it iterates over them.
 Result<std::string> Canonical(const JsonObject& options, const std::string& param) {
   if (options.empty()) return std::string();
   std::vector<const JsonObject::value_type*> members;
