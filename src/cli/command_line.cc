@@ -21,8 +21,8 @@ constexpr char kIntroduction[] =
     "  tutti embed all-minilm-l6-v2 \"A cat sits on the mat.\"\n"
     "\n"
     "MODEL is a .gguf file, a packed one (`tutti pack`), a model's folder, the name of a known\n"
-    "model, or NAME=any of these to choose the\n"
-    "name clients use; an encoder's may end in its arithmetic (all-minilm-l6-v2:f32).\n"
+    "model, or NAME=any of these to choose the name clients use; an encoder's may end in its\n"
+    "arithmetic (all-minilm-l6-v2:f32).\n"
     "Options may also stand in a TOML file (--config) or in the environment (--lanes 8 is "
     "TUTTI_LANES=8);\n"
     "flag > environment > file > default.";
@@ -83,8 +83,12 @@ constexpr FamiliarName kFamiliarNames[] = {
     {"--password", "--password-stdin"},
     {"-m", "the model stands without an option, right behind the command"},
     {"--model", "the model stands without an option, right behind the command"},
-    {"pull", "a model is a .gguf file given by its path; `make models` fetches the default one"},
-    {"list", "a model is a .gguf file given by its path; `tutti serve --help` names the default"},
+    {"pull",
+     "no command fetches models: give the path of a .gguf file or of a model's folder; `make "
+     "models` fetches the known ones"},
+    {"list",
+     "give the path of a .gguf file or of a model's folder; GET /v1/models lists what a server "
+     "serves"},
     {"generate", "run"},
 };
 

@@ -122,7 +122,7 @@ TEST(CommandLine, NamesOfOtherProgramsAreAnsweredWithOurs) {
       {{"serve", "--alias=x"}, "--alias: NAME=MODEL gives a model the name"},
       {{"run", "m.gguf", "-md", "d.gguf"}, "-md: here it is --draft"},
       {{"serve", "--api-key", "k"}, "--api-key-file FILE, or TUTTI_API_KEY"},
-      {{"pull", "smollm2"}, "no command \"pull\": a model is a .gguf file"},
+      {{"pull", "smollm2"}, "no command \"pull\": no command fetches models"},
       {{"srve"}, "did you mean serve?"},
       {{"keys", "del"}, "no command \"del\"; there are create, list, rotate, revoke"},
       {{"bench", "nope"}, "no command \"nope\"; there are engine, strategies, "},
