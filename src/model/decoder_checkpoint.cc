@@ -223,7 +223,8 @@ Result<DecoderCheckpoint> DecoderCheckpoint::FromTransformers(std::string_view c
   DecoderCheckpoint checkpoint;
   ASSIGN_OR_RETURN(const TextConfig text, TextConfig::Read(file, checkpoint.remarks));
   if (text.keys.Has("quantization_config"))
-    return text.keys.Refuse("quantization_config", "is not supported: the tensors must be floats");
+    return text.keys.Refuse("quantization_config",
+                            "is not supported: give the model in F32, F16 or BF16, or as a GGUF");
   const ConfigParameters keys(text.keys);
   RETURN_IF_ERROR(keys.CheckNesting());
   auto tensors =
