@@ -28,8 +28,7 @@ Result<MergeTable> MergeTable::Create(const Vocabulary& vocabulary,
   std::string merged_text;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const std::string_view merge = merges[rank];
-    size_t border = merge.find(kMergeBorder);
-    if (border == std::string_view::npos) border = merge.find(' ', 1);
+    const size_t border = MergeBorder(merge);
     if (border == std::string_view::npos) {
       return Invalid("merge " + std::to_string(rank) +
                      " is not two pieces with a space between them");

@@ -106,6 +106,11 @@ struct AddedTokenRule {
 
 // A byte that no text of UTF-8 holds.
 inline constexpr char kMergeBorder = '\xFF';
+// Where the two pieces of a merge meet; npos: it is not two pieces.
+inline size_t MergeBorder(std::string_view merge) {
+  const size_t border = merge.find(kMergeBorder);
+  return border != std::string_view::npos ? border : merge.find(' ', 1);
+}
 
 struct TokenizerSpec {
   // tokenizer.ggml.model: "gpt2" (byte-level BPE), "llama" (SentencePiece's BPE by scores), "bert"

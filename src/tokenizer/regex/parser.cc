@@ -62,20 +62,21 @@ class Parser {
       const size_t begin = in_.position();
       std::optional<char32_t> literal;
       ASSIGN_OR_RETURN(NodeId item, Atom(options, depth, literal));
-      bool counted = false;
+      size_t counts = 0;
       while (true) {
         if (options.extended) SkipSpaceAndComments();
         ASSIGN_OR_RETURN(const std::optional<Count> count, TakeCount());
         if (!count) break;
+        // Each count of a count is a level of the tree, as a group around it would be.
+        if (depth + ++counts > kMaxNesting) return in_.TooDeep();
         if (build_.node(item).assertion)
           return in_.Refuse("a count behind an assertion", begin, in_.position() - begin);
         if (count->repeats() && build_.node(item).nullable)
           return in_.Refuse("a count of what may be empty", begin, in_.position() - begin);
         ASSIGN_OR_RETURN(item, Counted(item, *count, begin));
-        counted = true;
       }
       if (build_.set_count() > kMaxSets) return TooManySets();
-      RETURN_IF_ERROR(CheckLiteralRun(options, counted ? std::nullopt : literal, begin));
+      RETURN_IF_ERROR(CheckLiteralRun(options, counts > 0 ? std::nullopt : literal, begin));
       items.push_back(item);
     }
     return build_.Concat(std::move(items));

@@ -144,6 +144,12 @@ TEST(RegexTest, RefusesWhatPassesALimit) {
   EXPECT_EQ(reason("(a{1000}){1000}"), "tokenizer_limit");
   EXPECT_EQ(reason(std::string(200, '(') + std::string(200, ')')), "tokenizer_limit");
   EXPECT_EQ(reason(std::string(200, '[') + "a" + std::string(200, ']')), "tokenizer_limit");
+  // Counts of counts: each is a level of the tree, which is gone through by recursion.
+  EXPECT_EQ(reason("a" + std::string(60'000, '?')), "tokenizer_limit");
+  std::string counts = "a";
+  for (int i = 0; i < 20'000; ++i) counts += "{1}";
+  EXPECT_EQ(reason(counts), "tokenizer_limit");
+  EXPECT_EQ(reason("a" + std::string(90, '?')), "ok");
   EXPECT_EQ(reason("[ab]{60}a(?=[ab]*c[ab]{30}$)"), "tokenizer_limit");
 }
 
