@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/git_lfs.h"
 #include "base/quote.h"
 #include "tokenizer/huggingface_json.h"
 #include "tokenizer/huggingface_steps.h"
@@ -31,7 +32,8 @@ Result<json::value> Parse(std::string_view text, std::string_view file) {
   boost::system::error_code error;
   json::value value = json::parse({text.data(), text.size()}, error, {}, options);
   if (error || !value.is_object()) {
-    return InvalidArgument("tokenizer_invalid", std::string(file) + " is no JSON object");
+    return InvalidArgument("tokenizer_invalid",
+                           std::string(file).append(" is no JSON object").append(GitLfsHint(text)));
   }
   return value;
 }
@@ -333,18 +335,9 @@ class PipelineReader {
   // What stands before and behind a text, and around a pair.
   Status ReadPostProcessor() {
     spec_.single = {{FramePlace::kFirstText, 0}};
-    const json::object* block = ObjectAt(root_, "post_processor");
-    if (block == nullptr) return OkStatus();
-    std::vector<const json::object*> parts = {block};
-    if (TextAt(*block, "type") == "Sequence") {
-      parts.clear();
-      const json::array* list = ArrayAt(*block, "processors");
-      if (list == nullptr) return Invalid("post_processor is a Sequence without processors");
-      for (const json::value& part : *list) {
-        if (!part.is_object()) return Invalid("a part of post_processor is no object");
-        parts.push_back(&part.get_object());
-      }
-    }
+    ASSIGN_OR_RETURN(const std::vector<const json::object*> parts,
+                     PartsAt(root_, "post_processor", "processors"));
+    if (parts.empty()) return OkStatus();
     for (const json::object* part : parts) {
       const std::string_view type = TextAt(*part, "type");
       if (type == "ByteLevel") continue;  // only moves offsets
@@ -523,14 +516,16 @@ Result<std::vector<float>> ScoresFromMerges(const TokenizerSpec& spec) {
   for (size_t id = 0; id < spec.tokens.size(); ++id) ids.emplace(spec.tokens[id], id);
   std::vector<float> scores(spec.tokens.size(), -static_cast<float>(kMaxMerges));
   // A tokenizer.json lists for each token the pairs that make it: of several the first one counts.
+  // A merge that makes no token is left out, as by MergeTable.
   for (size_t rank = spec.merges.size(); rank-- > 0;) {
-    std::string made = spec.merges[rank];
-    size_t border = made.find(kMergeBorder);
-    if (border == std::string::npos) border = made.find(' ', 1);
-    if (border != std::string::npos) made.erase(border, 1);
-    const auto id = ids.find(made);
-    if (id == ids.end()) return Invalid("a merge makes " + Quote(made) + ", no token");
-    scores[id->second] = -static_cast<float>(rank);
+    const std::string_view merge = spec.merges[rank];
+    const size_t border = MergeBorder(merge);
+    if (border == std::string_view::npos) continue;
+    std::string_view right = merge.substr(border + 1);
+    if (right.starts_with(spec.continuing_prefix))
+      right.remove_prefix(spec.continuing_prefix.size());
+    const auto id = ids.find(std::string(merge.substr(0, border)).append(right));
+    if (id != ids.end()) scores[id->second] = -static_cast<float>(rank);
   }
   return scores;
 }

@@ -63,16 +63,6 @@ Status CollectParts(const json::object& block, std::string_view list,
   return OkStatus();
 }
 
-Result<std::vector<const json::object*>> PartsAt(const json::object& root, std::string_view key,
-                                                 std::string_view list) {
-  std::vector<const json::object*> parts;
-  const json::value* block = Member(root, key);
-  if (block == nullptr) return parts;
-  if (!block->is_object()) return Invalid(std::string(key) + " is no object");
-  RETURN_IF_ERROR(CollectParts(block->get_object(), list, parts));
-  return parts;
-}
-
 // "pattern": {"String": ...} or {"Regex": ...}.
 struct Pattern {
   std::string text;
@@ -219,6 +209,16 @@ Status AddSplit(const json::object& part, std::vector<SplitStep>& steps) {
 }
 
 }  // namespace
+
+Result<std::vector<const json::object*>> PartsAt(const json::object& root, std::string_view key,
+                                                 std::string_view list) {
+  std::vector<const json::object*> parts;
+  const json::value* block = Member(root, key);
+  if (block == nullptr) return parts;
+  if (!block->is_object()) return Invalid(std::string(key) + " is no object");
+  RETURN_IF_ERROR(CollectParts(block->get_object(), list, parts));
+  return parts;
+}
 
 Result<std::vector<NormalizerStep>> NormalizerSteps(const json::object& root) {
   ASSIGN_OR_RETURN(const auto parts, PartsAt(root, "normalizer", "normalizers"));

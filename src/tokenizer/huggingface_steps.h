@@ -7,6 +7,7 @@
 #pragma once
 
 #include <boost/json/fwd.hpp>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -16,6 +17,12 @@ namespace tutti::tokenizer {
 
 Result<std::vector<NormalizerStep>> NormalizerSteps(const boost::json::object& root);
 Result<std::vector<SplitStep>> SplitSteps(const boost::json::object& root);
+
+// The parts of the block `key`: itself, or those of a Sequence, whose parts stand under `list`, and
+// of Sequences in it, 32 at most. Empty where the block is absent.
+Result<std::vector<const boost::json::object*>> PartsAt(const boost::json::object& root,
+                                                        std::string_view key,
+                                                        std::string_view list);
 
 // Whether normalizer and pre-tokenizer are BERT's whole ones, which WordPiece runs in one pass.
 bool HasBertSteps(const boost::json::object& root);
