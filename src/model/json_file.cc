@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/git_lfs.h"
 #include "base/quote.h"
 
 namespace tutti::model {
@@ -28,8 +29,9 @@ Result<JsonFile> JsonFile::Parse(std::string_view text, std::string name, bool a
   boost::system::error_code error;
   boost::json::value root = boost::json::parse({text.data(), text.size()}, error, {}, options);
   if (error || (array ? !root.is_array() : !root.is_object())) {
-    return InvalidArgument("model_hparam",
-                           fmt::format("{} is no JSON {}", name, array ? "array" : "object"));
+    return InvalidArgument(
+        "model_hparam",
+        fmt::format("{} is no JSON {}{}", name, array ? "array" : "object", GitLfsHint(text)));
   }
   return JsonFile(std::move(root), std::move(name));
 }
