@@ -47,7 +47,15 @@ Result<std::shared_ptr<const Source>> Folder::OpenSource(const std::string& path
                                                          std::string_view truncated) const {
   if (confined_) return OpenRegular(descriptor_.get(), path, OpenBeneath, truncated);
   if (LeadsOut(path)) return OpenError(EXDEV);
-  return OpenRegular(descriptor_.get(), path, OpenAnywhere, truncated);
+  auto source = OpenRegular(descriptor_.get(), path, OpenAnywhere, truncated);
+  struct stat seen = {};
+  if (!source.ok() && source.status().reason() == "model_not_found" &&
+      fstatat(descriptor_.get(), path.c_str(), &seen, AT_SYMLINK_NOFOLLOW) == 0 &&
+      S_ISLNK(seen.st_mode)) {
+    return InvalidArgument("model_path",
+                           "this is a link to a file that is gone; fetch the model again");
+  }
+  return source;
 }
 
 }  // namespace tutti::files

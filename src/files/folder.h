@@ -25,7 +25,8 @@ class Folder {
   // directory or cannot be opened.
   static Result<Folder> Open(const std::string& path, const std::string& root = "");
 
-  // `path` is relative, without "..". Errors: as of files::OpenSource.
+  // `path` is relative, without "..". Errors: as of files::OpenSource; model_path for a link whose
+  // target is gone too.
   Result<std::shared_ptr<const Source>> OpenSource(const std::string& path,
                                                    std::string_view truncated) const;
 

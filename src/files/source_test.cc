@@ -156,6 +156,16 @@ TEST_F(Paths, AFolderIsADirectoryBeneathItsRoot) {
 }
 
 // A hub's cache, a ConfigMap, files that several models share.
+TEST_F(Paths, ALinkToAFileThatIsGoneIsToldFromAFileThatWasNever) {
+  std::filesystem::create_directories(Path("gone"));
+  Link("../blobs/gone", "gone/model.safetensors");
+  const Folder folder = Folder::Open(Path("gone")).value();
+  const Status link = folder.OpenSource("model.safetensors", "st_truncated").status();
+  EXPECT_EQ(link.reason(), "model_path");
+  EXPECT_NE(link.message().find("a link to a file that is gone"), std::string::npos);
+  EXPECT_EQ(folder.OpenSource("other", "st_truncated").status().reason(), "model_not_found");
+}
+
 TEST_F(Paths, LinksOfAModelsFolderAreFollowedWhereverTheyLead) {
   Write(Path("hub/models--a--b/blobs/c0ffee"), kText);
   const std::string snapshot = "hub/models--a--b/snapshots/abc/";
@@ -176,7 +186,7 @@ TEST_F(Paths, LinksOfAModelsFolderAreFollowedWhereverTheyLead) {
     };
     for (const char* path : {"config.json", "deep/config.json", "absolute", "folder/model.gguf"})
       EXPECT_EQ(code(path), "ok") << path;
-    EXPECT_EQ(code("unfinished"), "model_not_found");
+    EXPECT_EQ(code("unfinished"), "model_path");
     for (const char* path : {"loop", "device", "folder", ""}) EXPECT_EQ(code(path), "model_path");
     // Names that an index may hold.
     for (const std::string& path :
