@@ -123,7 +123,7 @@ constexpr std::string_view kHarmless[] = {
 };
 
 // Known from other models: a value that is not neutral changes logits. Neutral is what is null,
-// false, 0 or empty, and the number here.
+// false or empty, and the number here.
 struct ChangingKey {
   std::string_view key;
   double neutral = 0;
@@ -257,7 +257,7 @@ bool IsNeutral(const boost::json::value& value, double neutral) {
   if (const boost::json::object* object = value.if_object()) return object->empty();
   boost::system::error_code error;
   const double number = value.to_number<double>(error);
-  return !error && (number == 0 || number == neutral);
+  return !error && number == neutral;
 }
 
 Status Unsupported(const Family& family, const JsonFile& config, std::string_view key,
