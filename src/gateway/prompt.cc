@@ -33,15 +33,24 @@ Value ContentOf(const api::ChatMessage& message, const ChatTemplate& chat_templa
   return as_parts ? PartsOf(message) : Value::String(message.content);
 }
 
-Status AddArguments(const std::string& arguments, tokenizer::ChatInput* input) {
+// Whether an option asks a model that cannot think not to: clients send that to every model.
+bool AsksForNothing(std::string_view name, const Value& value, const ChatTemplate& chat_template) {
+  return (name == "enable_thinking" || name == "thinking") && value.is_bool() &&
+         !value.bool_value() && !chat_template.AcceptsExtra(name);
+}
+
+Status AddArguments(const std::string& arguments, const ChatTemplate& chat_template,
+                    tokenizer::ChatInput* input) {
   if (arguments.empty()) return OkStatus();
   ASSIGN_OR_RETURN(const Value options, tokenizer::jinja::ParseJson(arguments));
   if (!options.is_dict()) {
     return InvalidArgument("invalid_value", "chat_template_kwargs must be an object")
         .WithParam("chat_template_kwargs");
   }
-  for (const auto& [name, value] : options.members())
+  for (const auto& [name, value] : options.members()) {
+    if (AsksForNothing(name.text().bytes(), value, chat_template)) continue;
     input->extra.emplace_back(name.text().bytes(), value);
+  }
   return OkStatus();
 }
 
@@ -64,7 +73,7 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& 
   }
   input.add_generation_prompt = chat.add_generation_prompt;
   input.continue_final_message = chat.continue_final_message;
-  RETURN_IF_ERROR(AddArguments(chat.template_arguments, &input));
+  RETURN_IF_ERROR(AddArguments(chat.template_arguments, *model.chat_template, &input));
   ASSIGN_OR_RETURN(const tokenizer::RenderedPrompt rendered,
                    model.chat_template->Render(input, {.now_unix_s = now_unix_s}));
   std::vector<tokenizer::TextSegment> segments;

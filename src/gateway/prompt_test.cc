@@ -211,6 +211,15 @@ TEST(Prompt, AnOptionThatTheTemplateDoesNotReadIsNamed) {
   }
 }
 
+TEST(Prompt, AModelThatCannotThinkMayBeAskedNotTo) {
+  const ServedModel model = Model("{% for m in messages %}{{ m.content }}{% endfor %}");
+  api::ChatPrompt chat{.messages = {Says(api::Role::kUser, "x")}};
+  chat.template_arguments = R"({"enable_thinking":false})";
+  EXPECT_EQ(TextOf(model, chat), "x");
+  chat.template_arguments = R"({"enable_thinking":true})";
+  EXPECT_EQ(PreparePrompt(model, chat, 0).status().reason(), "unsupported_parameter");
+}
+
 TEST(Prompt, ValuesOfOptionsNeverBecomeControlTokens) {
   const ServedModel model = Model("{{ style }}{% for m in messages %}{{ m.content }}{% endfor %}");
   api::ChatPrompt chat{.messages = {Says(api::Role::kUser, "x")}, .add_generation_prompt = false};

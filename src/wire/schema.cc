@@ -45,6 +45,7 @@ std::vector<FieldSpec> GenerationRows() {
       Flag("continue_final_message", kPrompted),
       Row("chat_template_kwargs", kPrompted | kTurn, FieldType::kObject, 0,
           kMaxTemplateArgumentBytes),
+      Flag("enable_thinking", kPrompted | kTurn),
       Choice("reasoning_effort", kPrompted | kTurn, "minimal|low|medium|high|xhigh|max"),
       Flag("add_special_tokens", kText | kGenerate | kTokenize),
       Refused("add_special_tokens", kChat | kApplyTemplate | kTurn, {"false"},

@@ -1,6 +1,7 @@
 #include "wire/template_arguments.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "wire/field_error.h"
@@ -55,6 +56,9 @@ Result<std::string> ReadTemplateArguments(const CheckedObject& object, std::stri
   // OpenAI's name of what templates call the same; an option that is given itself stands.
   const std::string asked = object.Text("reasoning_effort").value_or(std::string(effort));
   if (!asked.empty()) options.emplace("reasoning_effort", asked);
+  // Where hosted servers of Qwen's models take it.
+  if (const std::optional<bool> thinking = object.Bool("enable_thinking"))
+    options.emplace("enable_thinking", *thinking);
   return Canonical(options, object.Param(kName));
 }
 
@@ -65,13 +69,13 @@ Result<std::string> ParseTemplateArguments(std::string_view text, const std::str
                                std::to_string(kMaxTemplateArgumentBytes));
   }
   Result<JsonDocument> document = ParseJson(text);
-  if (!document.ok()) return Status(document.status()).WithParam(param);
-  if (!document->root().is_object()) return MustBe(param, "a JSON object");
+  if (!document.ok() || !document->root().is_object())
+    return MustBe(param, R"(a JSON object, such as {"enable_thinking": false})");
   return Canonical(document->root().get_object(), param);
 }
 
 Status RefuseTemplateArguments(const CheckedObject& object) {
-  for (const char* const name : {kName, "reasoning_effort"}) {
+  for (const char* const name : {kName, "reasoning_effort", "enable_thinking"}) {
     const Json* given = object.Find(name);
     if (given == nullptr || (given->is_object() && given->get_object().empty())) continue;
     return InvalidArgument("unsupported_parameter",

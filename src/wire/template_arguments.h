@@ -1,6 +1,6 @@
 // Options of a model's chat template as requests give them: chat_template_kwargs, and
-// reasoning_effort, which is one of them under a name of its own. What the template reads is known
-// to the model alone (gateway/prompt.h). Pure.
+// reasoning_effort and enable_thinking, which are two of them as fields of their own. What the
+// template reads is known to the model alone (gateway/prompt.h). Pure.
 #pragma once
 
 #include <cstddef>

@@ -53,6 +53,13 @@ TEST(TemplateArgumentsTest, ReasoningEffortIsAnOptionOfTheTemplate) {
             R"({"reasoning_effort":"high"})");
 }
 
+TEST(TemplateArgumentsTest, ThinkingIsSwitchedByAFieldToo) {
+  EXPECT_EQ(ArgumentsOf(Chat(R"("enable_thinking":false)")), R"({"enable_thinking":false})");
+  EXPECT_EQ(ArgumentsOf(
+                Chat(R"("enable_thinking":false,"chat_template_kwargs":{"enable_thinking":true})")),
+            R"({"enable_thinking":true})");
+}
+
 TEST(TemplateArgumentsTest, AreReadWhereverMessagesAre) {
   const std::string given = R"("chat_template_kwargs":{"k":1})", kept = R"({"k":1})";
   EXPECT_EQ(ArgumentsOf(ParseGeneration(
@@ -100,7 +107,7 @@ TEST(TemplateArgumentsTest, TextOfThemIsReadLikeAnObject) {
   EXPECT_EQ(ParseTemplateArguments("", "p").value(), "");
   EXPECT_EQ(ParseTemplateArguments("{}", "p").value(), "");
   EXPECT_EQ(ParseTemplateArguments("[1]", "p").status().param(), "p");
-  EXPECT_EQ(ParseTemplateArguments("{", "p").status().reason(), "invalid_json");
+  EXPECT_EQ(ParseTemplateArguments("{", "p").status().reason(), "invalid_value");
 }
 
 }  // namespace
