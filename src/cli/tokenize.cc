@@ -9,8 +9,9 @@
 #include "base/log.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
+#include "files/folder.h"
 #include "model/decoder_checkpoint.h"
-#include "model/encoder_checkpoint.h"
+#include "model/folder_tokenizer.h"
 #include "model/model_files.h"
 #include "model/tokenizer_metadata.h"
 #include "tokenizer/tokenizer.h"
@@ -23,7 +24,8 @@ class TokenizeCommand final : public Command {
   void Declare(CLI::App& parent) override {
     app_ = parent.add_subcommand("tokenize", "Show the tokens of the text on standard input");
     app_->footer(
-        "Works with vocabulary-only files too. Examples:\n"
+        "Works with files and folders without weights and of models that are not served, too.\n"
+        "Examples:\n"
         "  echo -n \"Hello world\" | tutti tokenize smollm2-135m-instruct\n"
         "  echo -n \"Hello world\" | tutti tokenize model.gguf --ids");
     app_->add_option("MODEL", model_, "a .gguf or packed file, a model's folder or a known model")
@@ -61,19 +63,23 @@ class TokenizeCommand final : public Command {
 
  private:
   static Result<std::shared_ptr<const tokenizer::Tokenizer>> Load(const std::string& path) {
+    // Of any architecture, known or not, with weights or without.
+    ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, Spec(path));
+    return tokenizer::Tokenizer::Create(std::move(spec));
+  }
+
+  static Result<tokenizer::TokenizerSpec> Spec(const std::string& path) {
     const model::ModelFiles files = model::ModelFiles::At(path);
+    if (files.form == model::ModelFiles::Form::kFolder) {
+      ASSIGN_OR_RETURN(const files::Folder folder, files::Folder::Open(path));
+      Result<tokenizer::TokenizerSpec> spec = model::ReadFolderTokenizer(folder);
+      // A folder without any file of a model has the better words for it.
+      return !spec.ok() && !files.fault.ok() ? files.fault : spec;
+    }
     RETURN_IF_ERROR(files.fault);
-    if (files.gguf != nullptr) {  // of any architecture, known or not
-      ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec,
-                       model::ReadTokenizerSpec(files.gguf->header()));
-      return tokenizer::Tokenizer::Create(std::move(spec));
-    }
-    if (files.holds == model::ModelFiles::Holds::kEncoder) {
-      ASSIGN_OR_RETURN(const auto encoder, model::EncoderCheckpoint::FromFiles(files));
-      return encoder.tokenizer;
-    }
-    ASSIGN_OR_RETURN(model::DecoderCheckpoint decoder, model::DecoderCheckpoint::FromFiles(files));
-    return tokenizer::Tokenizer::Create(std::move(decoder.tokenizer));
+    if (files.gguf != nullptr) return model::ReadTokenizerSpec(files.gguf->header());
+    ASSIGN_OR_RETURN(model::DecoderCheckpoint packed, model::DecoderCheckpoint::FromFiles(files));
+    return std::move(packed.tokenizer);
   }
 
   std::string model_;

@@ -19,12 +19,12 @@
 #include "model/encoder_config.h"
 #include "model/families/family.h"
 #include "model/folder_text.h"
+#include "model/folder_tokenizer.h"
 #include "model/remarks.h"
 #include "model/text_config.h"
 #include "model/tokenizer_metadata.h"
 #include "safetensors/checkpoint.h"
 #include "tensor/dtype.h"
-#include "tokenizer/huggingface.h"
 
 namespace tutti::model {
 namespace {
@@ -105,19 +105,6 @@ Status FitTokens(DecoderCheckpoint& checkpoint) {
   return OkStatus();
 }
 
-Result<tokenizer::TokenizerSpec> ReadFolderTokenizer(const files::Folder& folder,
-                                                     const std::vector<int64_t>& ends) {
-  ASSIGN_OR_RETURN(const std::optional<std::string> text,
-                   ReadIfThere(folder, "tokenizer.json", tokenizer::kMaxTokenizerJsonBytes));
-  if (!text) return NoTokenizerJson(folder);
-  ASSIGN_OR_RETURN(const std::string settings, ReadOrEmpty(folder, "tokenizer_config.json"));
-  ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, tokenizer::SpecFromHuggingFace(*text, settings));
-  ASSIGN_OR_RETURN(std::string chat, ReadOrEmpty(folder, "chat_template.jinja"));
-  if (!chat.empty()) spec.chat_template = std::move(chat);
-  AddEnds(ends, spec);
-  return spec;
-}
-
 }  // namespace
 
 Result<DecoderCheckpoint> DecoderCheckpoint::FromGguf(std::shared_ptr<const gguf::File> file) {
@@ -171,7 +158,8 @@ Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
   checkpoint.digest = std::move(digest);
   ASSIGN_OR_RETURN(checkpoint.generation,
                    ReadGeneration(folder, config, checkpoint.config_json, checkpoint.remarks));
-  ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadFolderTokenizer(folder, checkpoint.generation.ends));
+  ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadFolderTokenizer(folder));
+  AddEnds(checkpoint.generation.ends, checkpoint.tokenizer);
   RETURN_IF_ERROR(FitTokens(checkpoint));
   const Result<EncoderFiles> vectors = ReadEncoderFiles(folder);
   checkpoint.vectors = vectors.ok() ? ReadVectorModules(*vectors, checkpoint.config.width)

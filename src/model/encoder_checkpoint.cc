@@ -9,11 +9,11 @@
 #include "files/folder.h"
 #include "model/encoder_gguf.h"
 #include "model/folder_text.h"
+#include "model/folder_tokenizer.h"
 #include "model/json_file.h"
 #include "model/remarks.h"
 #include "model/tokenizer_metadata.h"
 #include "safetensors/checkpoint.h"
-#include "tokenizer/huggingface.h"
 
 namespace tutti::model {
 namespace {
@@ -50,14 +50,6 @@ Result<EncoderFiles> ReadEncoderFiles(const files::Folder& folder) {
 
 namespace {
 
-Result<tokenizer::TokenizerSpec> ReadTokenizer(const files::Folder& folder) {
-  ASSIGN_OR_RETURN(const std::optional<std::string> text,
-                   ReadIfThere(folder, "tokenizer.json", tokenizer::kMaxTokenizerJsonBytes));
-  if (!text) return NoTokenizerJson(folder);
-  ASSIGN_OR_RETURN(const std::string config, ReadOrEmpty(folder, "tokenizer_config.json"));
-  return tokenizer::SpecFromHuggingFace(*text, config);
-}
-
 // The model reads something beside the special tokens.
 Status MakeTokenizer(tokenizer::TokenizerSpec spec, EncoderCheckpoint& checkpoint) {
   const EncoderConfig& config = checkpoint.config;
@@ -90,7 +82,7 @@ Result<EncoderCheckpoint> EncoderCheckpoint::Open(const std::string& path,
   checkpoint.tensors = MakeTensorStore(std::move(tensors));
   files.classifies = HasClassifier(*checkpoint.tensors);
   ASSIGN_OR_RETURN(checkpoint.config, ReadEncoderConfig(files));
-  ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, ReadTokenizer(folder));
+  ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, ReadFolderTokenizer(folder));
   RETURN_IF_ERROR(MakeTokenizer(std::move(spec), checkpoint));
   return checkpoint;
 }

@@ -24,13 +24,4 @@ Result<std::string> ReadOrEmpty(const files::Folder& folder, const std::string& 
   return std::move(text).value_or("");
 }
 
-Status NoTokenizerJson(const files::Folder& folder) {
-  const bool sentencepiece = folder.OpenSource("tokenizer.model", "tokenizer_invalid").ok();
-  return InvalidArgument("tokenizer_invalid",
-                         std::string("the folder has no tokenizer.json") +
-                             (sentencepiece ? ": tokenizer.model is not read; transformers' "
-                                              "AutoTokenizer makes a tokenizer.json of it"
-                                            : ""));
-}
-
 }  // namespace tutti::model

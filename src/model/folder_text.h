@@ -18,7 +18,4 @@ Result<std::optional<std::string>> ReadIfThere(const files::Folder& folder, cons
 // same.
 Result<std::string> ReadOrEmpty(const files::Folder& folder, const std::string& name);
 
-// tokenizer_invalid: why the folder, which has no tokenizer.json, gives no tokenizer.
-Status NoTokenizerJson(const files::Folder& folder);
-
 }  // namespace tutti::model

@@ -13,8 +13,8 @@ from harness import STEP_S
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "published_folders.json"
 
 
-def tutti(*arguments):
-    return subprocess.run([os.environ["E2E_BINARY"], *arguments], capture_output=True, stdin=subprocess.DEVNULL, timeout=3 * STEP_S)
+def tutti(*arguments, text=""):
+    return subprocess.run([os.environ["E2E_BINARY"], *arguments], capture_output=True, input=text.encode(), timeout=3 * STEP_S)
 
 
 def shown(text):
@@ -58,6 +58,16 @@ class PublishedFolders(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         for line in (b"ok: qwen2", b"tokenizer:     byte-level BPE", b"chat template:", b"tools", b'"<|im_end|>"', b"sampling:"):
             self.assertIn(line, done.stdout)
+
+    def test_a_tokenizer_is_read_without_weights_and_of_a_model_that_is_not_served(self):
+        model = next(m for m in self.models if not m["chats"])
+        path = pathlib.Path(self.write(model))
+        before = tutti("tokenize", str(path), "--ids", text=model["texts"][1]["prompt"])
+        self.assertEqual(len(json.loads(before.stdout)), model["texts"][1]["prompt_tokens"], before.stderr)
+        (path / "model.safetensors").unlink()
+        (path / "config.json").write_text('{"model_type":"gpt_oss"}')
+        after = tutti("tokenize", str(path), "--ids", text=model["texts"][1]["prompt"])
+        self.assertEqual(after.stdout, before.stdout, after.stderr)
 
     def test_a_packed_file_reads_texts_as_its_folder(self):
         for model in self.models:
