@@ -8,17 +8,7 @@
 namespace tutti::tokenizer {
 namespace {
 
-constexpr size_t kLongestStretch = size_t{1} << 30;  // bytes; keeps positions in 32 bits
 constexpr size_t kLongestLookup = 64;  // bytes; longer stretches are merged, not looked up
-// Pairs of neighbours kept at most; a vocabulary with more merges every word as one stretch.
-constexpr size_t kMaxNeighbours = size_t{1} << 20;
-
-// Every code point, and every byte that is none, gets a number of its own.
-int32_t CharacterNumber(const CodePoint& c, char first_byte) {
-  if (c.valid) return static_cast<int32_t>(c.code_point);
-  return 0x110000 + static_cast<unsigned char>(first_byte);
-}
-
 std::string ByteSpelling(size_t byte) {
   constexpr char kHex[] = "0123456789ABCDEF";
   return std::string("<0x") + kHex[byte / 16] + kHex[byte % 16] + ">";
@@ -55,12 +45,12 @@ Status CharacterBpe::IndexTokens() {
     byte_token_[byte] = vocabulary_.Find(ByteSpelling(byte));
     spells_bytes_ = byte_token_[byte] != kNoToken && !vocabulary_.IsSpecial(byte_token_[byte]);
     // A merge of bytes could bridge any two characters.
-    if (spells_bytes_ && merges_.IsPiece(byte_token_[byte])) cuts_stretches_ = false;
+    if (spells_bytes_ && merges_.IsPiece(byte_token_[byte])) stretches_.Stop();
   }
   const TokenId unknown = vocabulary_.unknown();
-  if (unknown != kNoToken && merges_.IsPiece(unknown)) cuts_stretches_ = false;
+  if (unknown != kNoToken && merges_.IsPiece(unknown)) stretches_.Stop();
   if (!options_.continuing_prefix.empty() || !options_.end_of_word_suffix.empty())
-    cuts_stretches_ = false;
+    stretches_.Stop();
   tokens_.Reserve(static_cast<size_t>(vocabulary_.size()));
   const auto text_of = [this](TokenId id) { return vocabulary_.Text(id); };
   for (TokenId id = 0; id < vocabulary_.size(); ++id) {
@@ -69,11 +59,11 @@ Status CharacterBpe::IndexTokens() {
     if (text.empty() || (type != TokenType::kNormal && type != TokenType::kUserDefined)) continue;
     if (tokens_.Insert(text, id, text_of) == Inserted::kTooManyProbes) return collision;
     longest_ = std::max(longest_, text.size());
-    if (merges_.IsMerged(id) && !IndexNeighbours(text)) return collision;
+    if (merges_.IsMerged(id) && !stretches_.Add(text)) return collision;
   }
   // With the tables complete, find the tokens that merging their own characters leads to.
   is_own_merge_.assign(static_cast<size_t>(vocabulary_.size()), false);
-  if (!cuts_stretches_) return OkStatus();
+  if (!stretches_.cuts()) return OkStatus();
   Scratch scratch;
   for (TokenId id = 0; id < vocabulary_.size(); ++id) {
     const std::string_view text = vocabulary_.Text(id);
@@ -86,29 +76,6 @@ Status CharacterBpe::IndexTokens() {
         scratch.symbols.size() == 1 && scratch.symbols[0] == id;
   }
   return OkStatus();
-}
-
-// False when the table is made to collide.
-bool CharacterBpe::IndexNeighbours(std::string_view token) {
-  int32_t left = -1;
-  for (size_t at = 0; at < token.size() && cuts_stretches_;) {
-    const CodePoint c = DecodeAt(token, at);
-    const int32_t right = CharacterNumber(c, token[at]);
-    at += c.length;
-    if (left >= 0) {
-      switch (neighbours_.Insert(PairTable::Key(left, right), {})) {
-        case Inserted::kNew:
-          cuts_stretches_ = ++neighbour_count_ < kMaxNeighbours;
-          break;
-        case Inserted::kDuplicate:
-          break;
-        case Inserted::kTooManyProbes:
-          return false;
-      }
-    }
-    left = right;
-  }
-  return true;
 }
 
 TokenId CharacterBpe::FindToken(std::string_view spelling) const {
@@ -131,30 +98,14 @@ void CharacterBpe::EncodeWord(std::string_view word, Scratch& scratch,
     }
   }
   bool after_unknown = false;  // the character before was the unknown token
-  if (!cuts_stretches_) {
-    for (size_t at = 0; at < word.size(); at += kLongestStretch)
-      EncodeStretch(word.substr(at, kLongestStretch), true, after_unknown, scratch, ids);
-    return;
-  }
-  size_t begin = 0;
-  int32_t left = -1;
-  for (size_t at = 0; at < word.size();) {
-    const CodePoint c = DecodeAt(word, at);
-    const int32_t right = CharacterNumber(c, word[at]);
-    const bool bridged = left >= 0 && neighbours_.Find(PairTable::Key(left, right)) != nullptr;
-    if (at > begin && (!bridged || at - begin >= kLongestStretch)) {
-      EncodeStretch(word.substr(begin, at - begin), false, after_unknown, scratch, ids);
-      begin = at;
-    }
-    left = right;
-    at += c.length;
-  }
-  EncodeStretch(word.substr(begin), false, after_unknown, scratch, ids);
+  stretches_.Cut(word, [&](std::string_view stretch) {
+    EncodeStretch(stretch, !stretches_.cuts(), after_unknown, scratch, ids);
+  });
 }
 
 void CharacterBpe::EncodeStretch(std::string_view text, bool is_word, bool& after_unknown,
                                  Scratch& scratch, std::vector<TokenId>& ids) const {
-  if (cuts_stretches_ && text.size() <= kLongestLookup) {
+  if (stretches_.cuts() && text.size() <= kLongestLookup) {
     const TokenId whole = FindToken(text);
     if (whole != kNoToken && is_own_merge_[static_cast<size_t>(whole)]) {
       ids.push_back(whole);

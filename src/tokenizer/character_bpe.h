@@ -17,6 +17,7 @@
 #include "tokenizer/encoder.h"
 #include "tokenizer/flat_table.h"
 #include "tokenizer/merge_table.h"
+#include "tokenizer/stretch_cutter.h"
 #include "tokenizer/vocabulary.h"
 
 namespace tutti::tokenizer {
@@ -47,7 +48,6 @@ class CharacterBpe final : public Encoder {
   CharacterBpe(const Vocabulary& vocabulary, CharacterBpeOptions options)
       : vocabulary_(vocabulary), options_(std::move(options)) {}
   Status IndexTokens();
-  bool IndexNeighbours(std::string_view token);
   TokenId FindToken(std::string_view spelling) const;
   void EncodeWord(std::string_view word, Scratch& scratch, std::vector<TokenId>& ids) const;
   void EncodeStretch(std::string_view text, bool is_word, bool& after_unknown, Scratch& scratch,
@@ -60,10 +60,8 @@ class CharacterBpe final : public Encoder {
   StringTable tokens_;              // spelling -> token, for the tokens that text can become
   size_t longest_ = 0;              // bytes of the longest of them
   std::vector<bool> is_own_merge_;  // by token: merging its characters ends in it alone
-  PairTable neighbours_;            // pairs of characters that stand side by side in some token
-  size_t neighbour_count_ = 0;      // entries of neighbours_
-  bool cuts_stretches_ = true;      // false: a word is one stretch
-  bool spells_bytes_ = false;       // byte_token_ is complete
+  StretchCutter stretches_;
+  bool spells_bytes_ = false;  // byte_token_ is complete
   std::array<TokenId, 256> byte_token_{};
 };
 

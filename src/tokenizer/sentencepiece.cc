@@ -12,18 +12,8 @@ namespace tutti::tokenizer {
 namespace {
 
 constexpr std::string_view kWordMark = "\xE2\x96\x81";  // U+2581
-constexpr size_t kLongestStretch = size_t{1} << 30;     // bytes; keeps positions in 32 bits
 
 constexpr size_t kLongestLookup = 64;  // bytes; longer stretches are merged, not looked up
-
-// Pairs of neighbours kept at most; a vocabulary with more merges every text as one stretch.
-constexpr size_t kMaxNeighbours = size_t{1} << 20;
-
-// Every code point, and every byte that is none, gets a number of its own.
-int32_t CharacterNumber(const CodePoint& c, char first_byte) {
-  if (c.valid) return static_cast<int32_t>(c.code_point);
-  return 0x110000 + static_cast<unsigned char>(first_byte);
-}
 
 }  // namespace
 
@@ -57,7 +47,7 @@ Status SentencePiece::IndexTokens() {
     if (!from_text || text.empty()) continue;
     if (tokens_.Insert(text, id, text_of) == Inserted::kTooManyProbes) return collision;
     longest_ = std::max(longest_, text.size());
-    if (!IndexNeighbours(text)) return collision;
+    if (!stretches_.Add(text)) return collision;
   }
   // With the tables complete, find the tokens that merging their own characters leads to.
   is_own_merge_.assign(static_cast<size_t>(vocabulary_.size()), false);
@@ -72,29 +62,6 @@ Status SentencePiece::IndexTokens() {
     is_own_merge_[static_cast<size_t>(id)] = ids.size() == 1 && ids[0] == id;
   }
   return OkStatus();
-}
-
-// False when the table is made to collide.
-bool SentencePiece::IndexNeighbours(std::string_view token) {
-  int32_t left = -1;
-  for (size_t at = 0; at < token.size() && cuts_stretches_;) {
-    const CodePoint c = DecodeAt(token, at);
-    const int32_t right = CharacterNumber(c, token[at]);
-    at += c.length;
-    if (left >= 0) {
-      switch (neighbours_.Insert(PairTable::Key(left, right), {})) {
-        case Inserted::kNew:
-          cuts_stretches_ = ++neighbour_count_ < kMaxNeighbours;
-          break;
-        case Inserted::kDuplicate:
-          break;
-        case Inserted::kTooManyProbes:
-          return false;
-      }
-    }
-    left = right;
-  }
-  return true;
 }
 
 TokenId SentencePiece::FindToken(std::string_view spelling) const {
@@ -116,22 +83,7 @@ void SentencePiece::Encode(std::string_view text, const PreTokenizer&, bool,
       marked.push_back(c);
     }
   }
-  const std::string_view all = marked;
-  size_t begin = 0;
-  int32_t left = -1;
-  for (size_t at = 0; at < all.size();) {
-    const CodePoint c = DecodeAt(all, at);
-    const int32_t right = CharacterNumber(c, all[at]);
-    const bool bridged =
-        !cuts_stretches_ || (left >= 0 && neighbours_.Find(PairTable::Key(left, right)) != nullptr);
-    if (at > begin && (!bridged || at - begin >= kLongestStretch)) {
-      EncodeStretch(all.substr(begin, at - begin), scratch, ids);
-      begin = at;
-    }
-    left = right;
-    at += c.length;
-  }
-  EncodeStretch(all.substr(begin), scratch, ids);
+  stretches_.Cut(marked, [&](std::string_view stretch) { EncodeStretch(stretch, scratch, ids); });
 }
 
 void SentencePiece::EncodeStretch(std::string_view text, Scratch& scratch,

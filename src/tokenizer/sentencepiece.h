@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "tokenizer/encoder.h"
 #include "tokenizer/flat_table.h"
+#include "tokenizer/stretch_cutter.h"
 #include "tokenizer/vocabulary.h"
 
 namespace tutti::tokenizer {
@@ -34,7 +35,6 @@ class SentencePiece final : public Encoder {
 
   explicit SentencePiece(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
   Status IndexTokens();
-  bool IndexNeighbours(std::string_view token);
   TokenId FindToken(std::string_view spelling) const;
   void EncodeStretch(std::string_view text, Scratch& scratch, std::vector<TokenId>& ids) const;
   void MergeStretch(std::string_view text, Scratch& scratch, std::vector<TokenId>& ids) const;
@@ -46,9 +46,7 @@ class SentencePiece final : public Encoder {
   StringTable tokens_;              // spelling -> token, for the tokens that text can become
   size_t longest_ = 0;              // bytes of the longest of them
   std::vector<bool> is_own_merge_;  // by token: merging its characters ends in it alone
-  PairTable neighbours_;            // pairs of characters that stand side by side in some token
-  size_t neighbour_count_ = 0;      // entries of neighbours_
-  bool cuts_stretches_ = true;      // false: too many neighbours to keep
+  StretchCutter stretches_;
   std::array<TokenId, 256> byte_token_{};  // kNoToken where the model has none
 };
 
