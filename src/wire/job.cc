@@ -136,10 +136,10 @@ Status JobErrorOf(std::string_view text) {
     return value != nullptr && value->is_string() ? std::string(TextOf(*value)) : "";
   };
   const std::string code = member("code");
-  for (const ErrorRow& row : ErrorTable()) {
-    if (row.code == code)
-      return Status(row.canonical, row.code, member("message")).WithParam(member("param"));
-  }
+  constexpr std::string_view kUnlisted = "internal_error";
+  const ErrorRow& row = FindError(Status(StatusCode::kInternal, code, ""));
+  if (row.code != kUnlisted || code == kUnlisted)
+    return Status(row.canonical, code, member("message")).WithParam(member("param"));
   return Internal("a job failed of what cannot be read");
 }
 
