@@ -163,7 +163,7 @@ Value CountText(Runtime& rt, const Text& text, const Arguments& args) {
 // ljust, rjust, center, zfill
 Value Pad(Runtime& rt, const Text& text, const Arguments& args, std::string_view name) {
   const ArgReader reader(rt, args, name, {"width", "fillchar"});
-  const int64_t width = reader.Int(0, 0);
+  const int64_t width = std::max<int64_t>(reader.Int(0, 0), 0);
   const Text fill = reader.String(1).value_or(Text(name == "zfill" ? "0" : " ", Origin::kTemplate));
   if (rt.failed()) return Value();
   if (CountCodePoints(fill.bytes()) != 1)

@@ -163,6 +163,8 @@ INSTANTIATE_TEST_SUITE_P(
              "c[x]t[.]c[y]t[.]"},
         Case{"{{ u.strip('<B') }}{{ u.removeprefix('<') }}", "c[a> a> B]"},
         Case{"{{ u.ljust(7, '.') }}", "c[<a> B]t[..]"},
+        Case{"{{ u.ljust(-9223372036854775807 - 1) }}", "c[<a> B]"},
+        Case{"{{ u.center(-9223372036854775807 - 1) }}", "c[<a> B]"},
         Case{"{{ strftime_now('%Y') }}{{ strftime_now(u) }}", "t[1970]c[<a> B]"},
         Case{"{{ list | map('upper') | join }}{{ list | sort | last }}", "c[XYy]"},
         Case{"{{ 'a' if u else 'b' }}{{ u or 'x' }}{{ u | length }}", "t[a]c[<a> B]t[5]"}));
