@@ -98,6 +98,13 @@ void ReplaceText(std::string_view text, std::string_view pattern, ReplaceMatches
     sink.OnMatch(at, at + pattern.size());
 }
 
+Status CheckGrowth(double growth, double limit, const char* what) {
+  if (growth <= limit) return OkStatus();
+  return InvalidArgument("tokenizer_limit", std::string(what) + " can make a text more than " +
+                                                std::to_string(static_cast<int>(limit)) +
+                                                " times as long");
+}
+
 }  // namespace
 
 Result<Normalizer> Normalizer::Create(std::span<const NormalizerStep> steps) {
@@ -107,7 +114,7 @@ Result<Normalizer> Normalizer::Create(std::span<const NormalizerStep> steps) {
                                                   std::to_string(kMaxNormalizerSteps));
   }
   Normalizer normalizer;
-  double growth = 1;
+  double growth = 1, replaced = 1;
   for (const NormalizerStep& from : steps) {
     Step step{from.kind, from.pattern, from.content, nullptr, nullptr};
     if (step.content.size() > kMaxContent) {
@@ -125,15 +132,13 @@ Result<Normalizer> Normalizer::Create(std::span<const NormalizerStep> steps) {
       step.charsmap = std::make_shared<const PrecompiledCharsmap>(std::move(map));
       step.pattern.clear();
     }
-    // Steps follow each other, so that their growths multiply: six replacements of a letter by 64
-    // would make a terabyte of 16 letters.
+    // Steps follow each other, so that their growths multiply: two replacements of a letter by 64
+    // would make 4 GiB of a text of 1 MiB.
     growth *= GrowthOf(step);
-    if (growth > kMaxNormalizerGrowth) {
-      return InvalidArgument("tokenizer_limit",
-                             "the normalizer can make a text more than " +
-                                 std::to_string(static_cast<int>(kMaxNormalizerGrowth)) +
-                                 " times as long");
-    }
+    RETURN_IF_ERROR(CheckGrowth(growth, kMaxNormalizerGrowth, "the normalizer"));
+    if (step.kind == Kind::kReplaceText || step.kind == Kind::kReplaceRegex)
+      replaced *= GrowthOf(step);
+    RETURN_IF_ERROR(CheckGrowth(replaced, kMaxReplacementGrowth, "the normalizer's replacements"));
     normalizer.steps_.push_back(std::move(step));
   }
   return normalizer;

@@ -22,6 +22,8 @@ inline constexpr size_t kMaxNormalizerSteps = 32;
 // Bytes that all steps together may make of one byte of text. ALBERT's, which have most of the
 // published ones, come to 545: NFKD (11), lower case (1.5) and a character map (33).
 inline constexpr double kMaxNormalizerGrowth = 4'096;
+// Of the replacements alone, which may meet every byte of a text: nobody's letters all decompose.
+inline constexpr double kMaxReplacementGrowth = 16;
 
 class Normalizer {
  public:
