@@ -12,9 +12,9 @@ using telemetry::Counter;
 using telemetry::Gauge;
 using telemetry::MetricsRegistry;
 
-class Series {
+class BatchSeries {
  public:
-  explicit Series(MetricsRegistry& registry) {
+  explicit BatchSeries(MetricsRegistry& registry) {
     open_ = registry.GetGauge("tutti_batches_open", "Batches that have not ended", {});
     running_ = registry.GetGauge("tutti_batch_lines_running", "Lines of batches that run", {});
     created_ = registry.GetCounter("tutti_batches_created_total", "Batches accepted", {});
@@ -61,7 +61,7 @@ class Series {
 }  // namespace
 
 BatchMetrics::BatchMetrics(MetricsRegistry& registry, const batches::Batches& batches)
-    : batches_(registry.AddCollector([series = std::make_shared<Series>(registry), &batches] {
+    : batches_(registry.AddCollector([series = std::make_shared<BatchSeries>(registry), &batches] {
         series->Set(batches.stats());
       })) {}
 

@@ -12,9 +12,9 @@ using telemetry::Counter;
 using telemetry::Gauge;
 using telemetry::MetricsRegistry;
 
-class Series {
+class LookupSeries {
  public:
-  Series(MetricsRegistry& registry, const char* cache) {
+  LookupSeries(MetricsRegistry& registry, const char* cache) {
     const auto lookups = [&](const char* outcome) {
       return registry.GetCounter("tutti_cache_lookups_total",
                                  "Requests, of encoders inputs, by what became of them at a cache",
@@ -50,7 +50,7 @@ MetricsRegistry::CollectorHandle Follow(MetricsRegistry& registry, const char* n
                                         const std::shared_ptr<Cache>& cache) {
   if (cache == nullptr) return nullptr;
   return registry.AddCollector(
-      [series = std::make_shared<Series>(registry, name), cache] { series->Set(cache->stats()); });
+      [series = std::make_shared<LookupSeries>(registry, name), cache] { series->Set(cache->stats()); });
 }
 
 // What only the semantic one has.
@@ -91,7 +91,7 @@ class SemanticSeries {
   }
 
  private:
-  Series series_;
+  LookupSeries series_;
   Mutex mutex_;
   Counter guarded_, unverified_, failed_, right_, wrong_;
   Gauge rate_, bound_, answers_;

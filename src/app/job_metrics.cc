@@ -12,9 +12,9 @@ using telemetry::Counter;
 using telemetry::Gauge;
 using telemetry::MetricsRegistry;
 
-class Series {
+class JobSeries {
  public:
-  explicit Series(MetricsRegistry& registry) {
+  explicit JobSeries(MetricsRegistry& registry) {
     const auto gauge = [&](const char* state) {
       return registry.GetGauge("tutti_jobs", "Durable jobs that have not ended",
                                {{"state", state}});
@@ -78,7 +78,7 @@ class Series {
 
 JobMetrics::JobMetrics(MetricsRegistry& registry, const jobs::Jobs& jobs,
                        const webhooks::Webhooks* webhooks)
-    : jobs_(registry.AddCollector([series = std::make_shared<Series>(registry), &jobs, webhooks] {
+    : jobs_(registry.AddCollector([series = std::make_shared<JobSeries>(registry), &jobs, webhooks] {
         series->Set(jobs.stats());
         if (webhooks != nullptr) series->Set(webhooks->stats());
       })) {}

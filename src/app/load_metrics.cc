@@ -8,8 +8,8 @@ namespace {
 using telemetry::Gauge;
 using telemetry::MetricsRegistry;
 
-struct Series {
-  explicit Series(MetricsRegistry& registry) {
+struct LoadSeries {
+  explicit LoadSeries(MetricsRegistry& registry) {
     const auto gauge = [&](const char* name, const char* help) {
       return registry.GetGauge(name, help, {});
     };
@@ -30,7 +30,7 @@ struct Series {
 LoadMetrics::LoadMetrics(MetricsRegistry& registry, const api::Inference& inference,
                          const MemoryWatch& memory)
     : collector_(
-          registry.AddCollector([series = std::make_shared<Series>(registry), &inference, &memory] {
+          registry.AddCollector([series = std::make_shared<LoadSeries>(registry), &inference, &memory] {
             const MemoryWatch::Figures now = memory.figures();
             series->level.Set(static_cast<double>(inference.Load().level));
             series->memory_level.Set(static_cast<double>(now.level));

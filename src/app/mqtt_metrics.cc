@@ -13,8 +13,8 @@ using telemetry::Counter;
 using telemetry::MetricsRegistry;
 
 // Totals are counters to whoever scrapes: brought to where they are by adding.
-struct Series {
-  Series(MetricsRegistry& registry, const std::string& door) {
+struct MqttSeries {
+  MqttSeries(MetricsRegistry& registry, const std::string& door) {
     const auto messages = [&](const char* outcome) {
       return registry.GetCounter("tutti_mqtt_messages_total",
                                  "Messages over MQTT by what became of them",
@@ -51,7 +51,7 @@ struct Series {
 MqttMetrics::MqttMetrics(MetricsRegistry& registry, const std::string& door,
                          std::function<std::optional<Statistics>()> statistics)
     : collector_(registry.AddCollector(
-          [series = std::make_shared<Series>(registry, door), ask = std::move(statistics)] {
+          [series = std::make_shared<MqttSeries>(registry, door), ask = std::move(statistics)] {
             if (const std::optional<Statistics> now = ask()) series->Set(*now);
           })) {}
 

@@ -12,8 +12,8 @@ using telemetry::Counter;
 using telemetry::Gauge;
 using telemetry::MetricsRegistry;
 
-struct Series {
-  explicit Series(MetricsRegistry& registry) {
+struct PasswordSeries {
+  explicit PasswordSeries(MetricsRegistry& registry) {
     const auto hashes = [&](const char* outcome) {
       return registry.GetCounter("tutti_password_hashes_total",
                                  "Passwords to be hashed by what became of them",
@@ -48,7 +48,7 @@ struct Series {
 }  // namespace
 
 PasswordMetrics::PasswordMetrics(MetricsRegistry& registry, const auth::Authority& authority)
-    : collector_(registry.AddCollector([series = std::make_shared<Series>(registry), &authority] {
+    : collector_(registry.AddCollector([series = std::make_shared<PasswordSeries>(registry), &authority] {
         series->Set(authority.hash_counts());
       })) {}
 

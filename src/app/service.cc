@@ -22,10 +22,6 @@ namespace {
 constexpr Duration kRetry = std::chrono::seconds(1);
 constexpr Duration kExpiry = std::chrono::minutes(1);  // of answers that may be asked for again
 
-int64_t MemoryLimitFrom(const Settings& settings) {
-  return settings.OptionalInt("memory.limit_bytes").value_or(MostMemory());
-}
-
 // Of all ways in to a chat: one count for each session, whichever it comes by.
 sessions::ChatOptions ChatOf(const Settings& settings, const Clock& clock) {
   const std::vector<MqttProject> projects = Enabled(settings.mqtt_projects());

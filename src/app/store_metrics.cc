@@ -13,8 +13,8 @@ using telemetry::Counter;
 using telemetry::Gauge;
 using telemetry::MetricsRegistry;
 
-struct Series {
-  explicit Series(MetricsRegistry& registry) {
+struct StoreSeries {
+  explicit StoreSeries(MetricsRegistry& registry) {
     const auto rows = [&](const char* outcome) {
       return registry.GetCounter("tutti_usage_rows_total",
                                  "Rows of the usage ledger by what became of them",
@@ -64,7 +64,7 @@ struct Series {
 StoreMetrics::StoreMetrics(MetricsRegistry& registry, const store::Store& store,
                            const usage::Ledger& ledger)
     : collector_(
-          registry.AddCollector([series = std::make_shared<Series>(registry), &store, &ledger] {
+          registry.AddCollector([series = std::make_shared<StoreSeries>(registry), &store, &ledger] {
             series->Set(store.health().ok(), store.counts(), ledger.counts());
           })) {}
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include "app/settings.h"
+
 namespace tutti::app {
 namespace {
 
@@ -62,6 +64,10 @@ int64_t MostMemory(const std::string& root) {
     }
   }
   return most;
+}
+
+int64_t MemoryLimitFrom(const Settings& settings) {
+  return settings.OptionalInt("memory.limit_bytes").value_or(MostMemory());
 }
 
 }  // namespace tutti::app

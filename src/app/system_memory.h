@@ -7,6 +7,8 @@
 
 namespace tutti::app {
 
+class Settings;
+
 // Bytes that could be taken without swapping; 0 = the system does not say.
 uint64_t AvailableMemory();
 
@@ -18,5 +20,8 @@ int64_t ResidentMemory();
 // Linux, Documentation/admin-guide/cgroup-v2.rst). 0 = the system does not say. `root`: where /proc
 // and /sys/fs/cgroup are looked for, for tests.
 int64_t MostMemory(const std::string& root = "");
+
+// Bytes that this process may take: memory.limit_bytes where it is set, MostMemory() otherwise.
+int64_t MemoryLimitFrom(const Settings& settings);
 
 }  // namespace tutti::app

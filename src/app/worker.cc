@@ -55,10 +55,6 @@ v1::Hello HelloOf(const Settings& settings, LocalInference& inference) {
   return hello;
 }
 
-int64_t MemoryLimitFrom(const Settings& settings) {
-  return settings.OptionalInt("memory.limit_bytes").value_or(MostMemory());
-}
-
 }  // namespace
 
 Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) {

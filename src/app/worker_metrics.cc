@@ -13,9 +13,9 @@ using telemetry::Counter;
 using telemetry::Gauge;
 using telemetry::MetricsRegistry;
 
-class Series {
+class WorkerSeries {
  public:
-  Series(MetricsRegistry& registry, bool broker) {
+  WorkerSeries(MetricsRegistry& registry, bool broker) {
     if (broker) {
       connected_ = registry.GetGauge("tutti_broker_connected",
                                      "Whether the broker of workers elsewhere is there", {});
@@ -70,7 +70,7 @@ class Series {
 
 WorkerMetrics::WorkerMetrics(MetricsRegistry& registry, RemoteModels& models, bool broker)
     : collector_(
-          registry.AddCollector([series = std::make_shared<Series>(registry, broker), &models] {
+          registry.AddCollector([series = std::make_shared<WorkerSeries>(registry, broker), &models] {
             series->Set(models.pool().figures(), models.pool().Load(), models.broker());
           })) {}
 

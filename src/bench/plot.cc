@@ -9,7 +9,7 @@
 namespace tutti::bench {
 namespace {
 
-constexpr double kWidth = 760, kHeight = 460;
+constexpr double kPlotWidth = 760, kPlotHeight = 460;
 constexpr double kLeft = 70, kRight = 150, kTop = 40, kBottom = 55;
 constexpr std::array kColours = {"#1b6ca8", "#c8553d", "#3a7d44", "#7d4f9e", "#a67c00", "#444444"};
 
@@ -62,7 +62,7 @@ std::string Grid(const Plot& plot, const Axis& x, const Axis& y) {
         y.At(v), x.from, x.to);
     svg += Text(x.from - 8, y.At(v) + 4, "end", fmt::format("{:g}", v));
   }
-  svg += Text((x.from + x.to) / 2, kHeight - 14, "middle", plot.x_axis);
+  svg += Text((x.from + x.to) / 2, kPlotHeight - 14, "middle", plot.x_axis);
   const double middle = (y.from + y.to) / 2;
   svg += Text(18, middle, "middle", plot.y_axis,
               fmt::format(" transform=\"rotate(-90 18 {:.1f})\"", middle));
@@ -104,13 +104,13 @@ std::string ToSvg(const Plot& plot) {
       most_y = std::max(most_y, point.y);
     }
   }
-  const Axis x = AxisFor(most_x, kLeft, kWidth - kRight);
-  const Axis y = AxisFor(most_y, kHeight - kBottom, kTop);
+  const Axis x = AxisFor(most_x, kLeft, kPlotWidth - kRight);
+  const Axis y = AxisFor(most_y, kPlotHeight - kBottom, kTop);
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:g} {1:g}\" width=\"{0:g}\" "
       "height=\"{1:g}\" font-family=\"sans-serif\" font-size=\"12\">\n"
       "<rect width=\"{0:g}\" height=\"{1:g}\" fill=\"white\"/>\n",
-      kWidth, kHeight);
+      kPlotWidth, kPlotHeight);
   svg += Text(kLeft, 24, "start", plot.title, " font-size=\"15\"");
   svg += Grid(plot, x, y);
   for (size_t s = 0; s < plot.series.size(); ++s) {
@@ -118,8 +118,8 @@ std::string ToSvg(const Plot& plot) {
     svg += Line(plot.series[s], colour, x, y);
     const double row = kTop + 18 * static_cast<double>(s);
     svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" fill=\"{}\"/>\n",
-                       kWidth - kRight + 16, row, colour);
-    svg += Text(kWidth - kRight + 34, row + 11, "start", plot.series[s].name);
+                       kPlotWidth - kRight + 16, row, colour);
+    svg += Text(kPlotWidth - kRight + 34, row + 11, "start", plot.series[s].name);
   }
   return svg + "</svg>\n";
 }

@@ -10,7 +10,7 @@
 namespace tutti::cli {
 namespace {
 
-using Outcome = LineEditor::Outcome;
+using Edit = LineEditor::Outcome;
 using Window = LineEditor::Window;
 
 constexpr Window kWindow{24, 80};
@@ -96,20 +96,20 @@ class LineEditorTest : public testing::Test {
   }
   ~LineEditorTest() override { std::setlocale(LC_CTYPE, "C"); }
 
-  Outcome Type(std::string_view keys) {
-    Outcome outcome = Outcome::kEditing;
+  Edit Type(std::string_view keys) {
+    Edit outcome = Edit::kEditing;
     for (const char byte : keys) outcome = editor_.Feed(byte);
     return outcome;
   }
   std::string Typed(std::string_view keys) {
     editor_.Begin();
-    EXPECT_EQ(Type(keys), Outcome::kEditing);
+    EXPECT_EQ(Type(keys), Edit::kEditing);
     return editor_.line();
   }
   void Say(std::string_view line) {
     editor_.Begin();
     Type(line);
-    EXPECT_EQ(Type("\r"), Outcome::kLine);
+    EXPECT_EQ(Type("\r"), Edit::kLine);
   }
 
   LineEditor editor_{"> "};
@@ -158,15 +158,15 @@ TEST_F(LineEditorTest, WhatIsNoTextIsDropped) {
 }
 
 TEST_F(LineEditorTest, LinesEndInThreeWays) {
-  EXPECT_EQ(Type("text\r"), Outcome::kLine);
+  EXPECT_EQ(Type("text\r"), Edit::kLine);
   EXPECT_EQ(editor_.line(), "text");
   editor_.Begin();
-  EXPECT_EQ(Type("\n"), Outcome::kLine);
+  EXPECT_EQ(Type("\n"), Edit::kLine);
   editor_.Begin();
-  EXPECT_EQ(Type("text\x03"), Outcome::kGivenUp);
+  EXPECT_EQ(Type("text\x03"), Edit::kGivenUp);
   editor_.Begin();
-  EXPECT_EQ(Type("x\x04"), Outcome::kEditing);
-  EXPECT_EQ(Type("\x7f\x04"), Outcome::kEnd);
+  EXPECT_EQ(Type("x\x04"), Edit::kEditing);
+  EXPECT_EQ(Type("\x7f\x04"), Edit::kEnd);
 }
 
 TEST_F(LineEditorTest, EarlierLinesComeBack) {
@@ -265,8 +265,8 @@ TEST_F(LineEditorTest, AnyKeysInAnyWindowShowTheLine) {
     editor_.Begin();
     std::string drawn;
     for (int key = 0; key < 40; ++key) {
-      Outcome outcome = Type(keys[static_cast<size_t>(pick(0, static_cast<int>(keys.size()) - 1))]);
-      ASSERT_EQ(outcome, Outcome::kEditing);
+      Edit outcome = Type(keys[static_cast<size_t>(pick(0, static_cast<int>(keys.size()) - 1))]);
+      ASSERT_EQ(outcome, Edit::kEditing);
       screen.Write(editor_.Draw(window));
       const std::string shown = screen.All(), meant = "> " + editor_.line();
       // Blanks at the end of a row are not seen.

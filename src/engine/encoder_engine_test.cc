@@ -480,7 +480,7 @@ TEST(EncoderEngine, LivenessFollowsTheBatches) {
   EXPECT_TRUE(engine.Live().ok());
 }
 
-struct CountingWaker final : api::StreamWaker {
+struct BatchWaker final : api::StreamWaker {
   std::atomic<int> wakes{0};
   void Wake() noexcept override { ++wakes; }
 };
@@ -489,7 +489,7 @@ TEST(EncoderEngine, TellsAReaderOnceABatchForAllItsRequests) {
   FakeEncoderRunner runner;
   ManualClock clock;
   EncoderEngine engine({}, {&runner, &clock});
-  auto waker = std::make_shared<CountingWaker>();
+  auto waker = std::make_shared<BatchWaker>();
   std::vector<api::Encoding> live;
   for (int i = 0; i < 64; ++i) {
     Result<api::Encoding> encoding = engine.Submit(TestEncoding(i, {5}), waker);

@@ -23,7 +23,7 @@ using testing::TestEncoding;
 using testing::TestPrompt;
 using testing::TestRequest;
 
-FakeModelOptions BigPool() {
+FakeModelOptions BigUnsampledPool() {
   FakeModelOptions model;
   model.limits.kv_blocks = 2048;
   model.limits.context = 8192;
@@ -31,7 +31,7 @@ FakeModelOptions BigPool() {
   return model;
 }
 
-EngineOptions Lanes(int lanes) {
+EngineOptions LongQueue(int lanes) {
   EngineOptions options;
   options.scheduler.lanes = lanes;
   options.queue.age = Duration::max();
@@ -83,7 +83,7 @@ void RunFor(EngineHarness& h, Duration time) {
 // N50: offered 10 : 1, and the lesser alone more than half of what the engine can do.
 TEST(FairShare, TwoTenantsThatOfferTenToOneGetHalfEach) {
   for (const int lanes : {1, 4, 8}) {
-    EngineHarness h(Lanes(lanes), BigPool());
+    EngineHarness h(LongQueue(lanes), BigUnsampledPool());
     Random random(static_cast<uint64_t>(lanes));
     const double small = 5.0 * lanes;
     Offer(h, random, "few", 1, small, seconds(20), 0);
@@ -98,7 +98,7 @@ TEST(FairShare, TwoTenantsThatOfferTenToOneGetHalfEach) {
 
 TEST(FairShare, TenantsOfWeightsTwoToOneGetTwoToOne) {
   for (const int lanes : {1, 4, 8}) {
-    EngineHarness h(Lanes(lanes), BigPool());
+    EngineHarness h(LongQueue(lanes), BigUnsampledPool());
     Random random(static_cast<uint64_t>(10 + lanes));
     Offer(h, random, "two", 2, 12.0 * lanes, seconds(20), 0);
     Offer(h, random, "one", 1, 36.0 * lanes, seconds(20), 10'000);
@@ -112,7 +112,7 @@ TEST(FairShare, TenantsOfWeightsTwoToOneGetTwoToOne) {
 // what the late one did not use before is gone.
 TEST(FairShare, ATenantThatComesBackGetsItsShareAndNoBurst) {
   for (const bool was_there : {false, true}) {
-    EngineHarness h(Lanes(4), BigPool());
+    EngineHarness h(LongQueue(4), BigUnsampledPool());
     Random random(3);
     Offer(h, random, "steady", 1, 100, seconds(20), 0);
     if (was_there) {
@@ -145,7 +145,7 @@ TEST(FairShare, ATenantThatComesBackGetsItsShareAndNoBurst) {
 // A tenant whose long requests come one after the other, each when the last has ended, is not
 // begun anew with each: beside short ones of another it has half, not nearly all.
 TEST(FairShare, ATenantThatAsksOneByOneIsNotForgottenInBetween) {
-  EngineHarness h(Lanes(1), BigPool());
+  EngineHarness h(LongQueue(1), BigUnsampledPool());
   for (int i = 0; i < 3000; ++i) {
     Request request = TestRequest(TestPrompt(i * 7, 10), 5);
     request.tenant = "shorts";
@@ -166,7 +166,7 @@ TEST(FairShare, ATenantThatAsksOneByOneIsNotForgottenInBetween) {
 }
 
 TEST(FairShare, CachedPromptsAreFree) {
-  EngineHarness h(Lanes(1), BigPool());
+  EngineHarness h(LongQueue(1), BigUnsampledPool());
   // One asks again and again under the same long prompt, the other under a new one each time.
   const std::vector<TokenId> same = TestPrompt(1, 320);
   for (int i = 0; i < 200; ++i) {

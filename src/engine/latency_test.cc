@@ -21,7 +21,7 @@ using testing::TestPrompt;
 using testing::TestRequest;
 using testing::TimingModel;
 
-FakeModelOptions BigPool() {
+FakeModelOptions LatencyPool() {
   FakeModelOptions model;
   model.limits.kv_blocks = 512;
   model.limits.context = 8192;
@@ -56,7 +56,7 @@ TEST(Latency, ALongPromptDoesNotStarveDecodingStreams) {
     timing.base = milliseconds(base_ms);
     EngineOptions options;
     options.scheduler.lanes = 9;
-    FakeModelOptions model = BigPool();
+    FakeModelOptions model = LatencyPool();
     model.limits.kv_blocks = 1024;
     EngineHarness h(options, model, timing);
     for (int i = 0; i < 8; ++i) h.MustSubmit(TestRequest(TestPrompt(i, 20), 2000));
@@ -83,7 +83,7 @@ TEST(Latency, ALongPromptDoesNotStarveDecodingStreams) {
 
 // N01: a cancel during prefill takes effect within one chunk.
 TEST(Latency, ACancelDuringPrefillTakesEffectWithinOneChunk) {
-  EngineHarness h({}, BigPool());
+  EngineHarness h({}, LatencyPool());
   const size_t prompt = h.MustSubmit(TestRequest(TestPrompt(1, 4096), 5));
   h.RunUntil([&] { return h.runner().tokens_computed() >= 1000; });
   const uint64_t steps = h.runner().steps();
@@ -96,7 +96,7 @@ TEST(Latency, ACancelDuringPrefillTakesEffectWithinOneChunk) {
 }
 
 TEST(Latency, TheChunkIsLongWhenNobodyDecodesAndBoundedWhenSomebodyDoes) {
-  EngineHarness h({}, BigPool(),
+  EngineHarness h({}, LatencyPool(),
                   {.base = milliseconds(1),
                    .per_decode_row = Duration(0),
                    .per_prefill_token = std::chrono::microseconds(10)});
@@ -117,7 +117,7 @@ TEST(Latency, TheChunkIsLongWhenNobodyDecodesAndBoundedWhenSomebodyDoes) {
 
 // U72: a short prompt joins within one step although a long one is being computed before it.
 TEST(Latency, AShortPromptGetsThroughBesideALongOne) {
-  EngineHarness h({}, BigPool());
+  EngineHarness h({}, LatencyPool());
   const size_t large = h.MustSubmit(TestRequest(TestPrompt(1, 6000), 5));
   h.RunUntil([&] { return h.runner().steps() >= 2; });
   const TimePoint sent = h.clock().Now();
@@ -183,7 +183,7 @@ TEST(Latency, DeadlinesEndWorkInEveryPhase) {
   EngineOptions options;
   options.scheduler.lanes = 1;
   {  // decode
-    EngineHarness h(options, BigPool());
+    EngineHarness h(options, LatencyPool());
     Request r = TestRequest(TestPrompt(1, 10), 500);
     r.deadline = h.clock().Now() + milliseconds(100);
     h.MustSubmit(std::move(r));
@@ -193,7 +193,7 @@ TEST(Latency, DeadlinesEndWorkInEveryPhase) {
     EXPECT_LE(h.client(0).ended_at - h.start(), milliseconds(100 + 12));  // within one step
   }
   {  // prefill
-    EngineHarness h(options, BigPool());
+    EngineHarness h(options, LatencyPool());
     Request r = TestRequest(TestPrompt(1, 4000), 5);
     r.deadline = h.clock().Now() + milliseconds(300);
     h.MustSubmit(std::move(r));
@@ -205,7 +205,7 @@ TEST(Latency, DeadlinesEndWorkInEveryPhase) {
   {  // queue: not a token is computed for it
     EngineOptions exact = options;
     exact.scheduler.speculate = false;  // rows of proposals are computed too
-    EngineHarness h(exact, BigPool());
+    EngineHarness h(exact, LatencyPool());
     h.MustSubmit(TestRequest(TestPrompt(1, 10), 100));
     Request r = TestRequest(TestPrompt(2, 10), 5);
     r.deadline = h.clock().Now() + milliseconds(200);
@@ -215,13 +215,13 @@ TEST(Latency, DeadlinesEndWorkInEveryPhase) {
     EXPECT_EQ(h.runner().tokens_computed(), 10u + 99u);
   }
   {  // passed already
-    EngineHarness h(options, BigPool());
+    EngineHarness h(options, LatencyPool());
     Request r = TestRequest(TestPrompt(2, 10), 5);
     r.deadline = h.clock().Now();
     EXPECT_EQ(h.Submit(std::move(r)).status().reason(), "deadline_exceeded");
   }
   {  // cannot make it: refused before any compute, once the service time is known
-    EngineHarness h(options, BigPool());
+    EngineHarness h(options, LatencyPool());
     for (int i = 0; i < 6; ++i) h.MustSubmit(TestRequest(TestPrompt(i, 10), 100));
     h.RunUntil([&] { return h.client(0).done(); });
     Request r = TestRequest(TestPrompt(2, 10), 5);
@@ -324,7 +324,7 @@ TEST(Latency, WaitingPromptTokensAreBounded) {
 TEST(Latency, AnInteractiveRequestThatFindsNoLaneIn30sEndsAndABatchOneAndADetachedOneWait) {
   EngineOptions options;
   options.scheduler.lanes = 1;
-  EngineHarness h(options, BigPool(), {.base = milliseconds(100)});
+  EngineHarness h(options, LatencyPool(), {.base = milliseconds(100)});
   h.MustSubmit(TestRequest(TestPrompt(1, 5), 400));  // 40 s
   h.MustSubmit(TestRequest(TestPrompt(2, 5), 5));
   Request batch = TestRequest(TestPrompt(3, 5), 5);
@@ -347,7 +347,7 @@ TEST(Latency, AnInteractiveRequestThatFindsNoLaneIn30sEndsAndABatchOneAndADetach
 TEST(Latency, AStoppedReaderPausesItsSequenceAloneAndIsCancelledAfter30s) {
   EngineOptions options;
   options.scheduler.lanes = 2;
-  EngineHarness h(options, BigPool(), {.base = milliseconds(1), .per_decode_row = Duration(0)});
+  EngineHarness h(options, LatencyPool(), {.base = milliseconds(1), .per_decode_row = Duration(0)});
   h.MustSubmit(TestRequest(TestPrompt(1, 5), 4000));
   h.MustSubmit(TestRequest(TestPrompt(2, 5), 4000));
   h.client(0).reads = false;  // for ever
@@ -378,7 +378,7 @@ TEST(Latency, StoppedReadersKeepNobodyOutOfTheQueueUpToABoundOfTheirOwn) {
   options.queue.requests = 1;
   options.queue.age = Duration::max();
   options.reader.aside = 5;
-  EngineHarness h(options, BigPool(), {.base = milliseconds(1), .per_decode_row = Duration(0)});
+  EngineHarness h(options, LatencyPool(), {.base = milliseconds(1), .per_decode_row = Duration(0)});
   const auto full = [&] {
     return h.Submit(TestRequest(TestPrompt(99, 5), 10)).status().reason() == "queue_full";
   };
@@ -490,7 +490,7 @@ TEST(Latency, AStateThatNobodyStepsHoldsNoLane) {
 TEST(Latency, AFloodOfOneTenantDoesNotStarveAnother) {
   EngineOptions options;
   options.scheduler.lanes = 2;
-  EngineHarness h(options, BigPool());
+  EngineHarness h(options, LatencyPool());
   for (int i = 0; i < 60; ++i) {
     Request r = TestRequest(TestPrompt(i, 20), 20);
     r.tenant = "flood";
@@ -516,7 +516,7 @@ TEST(Latency, PriorityGoesFirstAndWaitingLiftsTheRest) {
   options.scheduler.lanes = 1;
   options.scheduler.priority_aging = seconds(2);
   options.queue.age = Duration::max();
-  EngineHarness h(options, BigPool());
+  EngineHarness h(options, LatencyPool());
   h.MustSubmit(TestRequest(TestPrompt(0, 5), 10));
   Request batch = TestRequest(TestPrompt(1, 5), 10);
   batch.priority = api::Priority::kBatch;
@@ -535,7 +535,7 @@ TEST(Latency, PriorityGoesFirstAndWaitingLiftsTheRest) {
 TEST(Latency, TimingsAddUpToTheWholeTime) {
   EngineOptions options;
   options.scheduler.lanes = 1;
-  EngineHarness h(options, BigPool());
+  EngineHarness h(options, LatencyPool());
   for (int i = 0; i < 5; ++i) h.MustSubmit(TestRequest(TestPrompt(i, 100), 10));
   ASSERT_TRUE(h.RunToEnd());
   for (size_t i = 0; i < h.size(); ++i) {

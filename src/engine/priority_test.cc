@@ -21,14 +21,14 @@ using testing::HarnessClient;
 using testing::TestPrompt;
 using testing::TestRequest;
 
-FakeModelOptions BigPool() {
+FakeModelOptions PriorityPool() {
   FakeModelOptions model;
   model.limits.kv_blocks = 2048;
   model.sample_rows = false;
   return model;
 }
 
-EngineOptions Lanes(int lanes) {
+EngineOptions PatientLanes(int lanes) {
   EngineOptions options;
   options.scheduler.lanes = lanes;
   options.queue.age = Duration::max();
@@ -42,8 +42,8 @@ void RunFor(EngineHarness& h, Duration time) {
 }
 
 TEST(Priority, TheHigherTakesALaneInAFullBatchAndTheOtherGoesOnAsIfNothingHadBeen) {
-  EngineOptions options = Lanes(2);
-  EngineHarness h(options, BigPool());
+  EngineOptions options = PatientLanes(2);
+  EngineHarness h(options, PriorityPool());
   for (int i = 0; i < 2; ++i) {
     Request low = TestRequest(TestPrompt(i * 50, 20), 300, 0.8);
     low.priority = api::Priority::kBatch;
@@ -68,7 +68,7 @@ TEST(Priority, TheHigherTakesALaneInAFullBatchAndTheOtherGoesOnAsIfNothingHadBee
 // N41: a single request beside batch work found a step of all its rows under way, and its own
 // prompt was computed beside them: first texts were four times as late as alone.
 TEST(Priority, AnInteractivePromptIsComputedWithoutBatchRowsBesideIt) {
-  EngineHarness h(Lanes(8), BigPool());
+  EngineHarness h(PatientLanes(8), PriorityPool());
   for (int i = 0; i < 7; ++i) {
     Request low = TestRequest(TestPrompt(i * 50, 20), 400, 0.8);
     low.priority = api::Priority::kBatch;
@@ -94,7 +94,7 @@ TEST(Priority, AnInteractivePromptIsComputedWithoutBatchRowsBesideIt) {
 // N41: a request that came while a step of batch work alone was under way waited for its end, which
 // for a prompt of a few words was half of what it takes alone.
 TEST(Priority, AStepOfBatchWorkAloneIsGivenUpForWhoComes) {
-  EngineHarness h(Lanes(8), BigPool());
+  EngineHarness h(PatientLanes(8), PriorityPool());
   for (int i = 0; i < 7; ++i) {
     Request low = TestRequest(TestPrompt(i * 50, 20), 400, 0.8);
     low.priority = api::Priority::kBatch;
@@ -122,7 +122,7 @@ TEST(Priority, AStepOfBatchWorkAloneIsGivenUpForWhoComes) {
 }
 
 TEST(Priority, StepsThatAreGivenUpWithoutEndDoNotStopBatchRows) {
-  EngineHarness h(Lanes(4), BigPool());
+  EngineHarness h(PatientLanes(4), PriorityPool());
   Request low = TestRequest(TestPrompt(0, 20), 40);
   low.priority = api::Priority::kBatch;
   h.MustSubmit(std::move(low));
@@ -145,7 +145,7 @@ TEST(Priority, StepsThatAreGivenUpWithoutEndDoNotStopBatchRows) {
 // N41: a step with prompts of batch work alone took up to the target of gaps, and who came waited
 // for all of it.
 TEST(Priority, StepsOfBatchWorkAloneAreShort) {
-  EngineHarness h(Lanes(8), BigPool());
+  EngineHarness h(PatientLanes(8), PriorityPool());
   for (int i = 0; i < 40; ++i) {
     Request low = TestRequest(TestPrompt(i * 500, 400), 5);
     low.priority = api::Priority::kBatch;
@@ -163,7 +163,7 @@ TEST(Priority, StepsOfBatchWorkAloneAreShort) {
 }
 
 TEST(Priority, PromptsWithoutEndDoNotStopBatchRows) {
-  EngineHarness h(Lanes(4), BigPool());
+  EngineHarness h(PatientLanes(4), PriorityPool());
   Request low = TestRequest(TestPrompt(0, 20), 40);
   low.priority = api::Priority::kBatch;
   h.MustSubmit(std::move(low));
@@ -178,7 +178,7 @@ TEST(Priority, PromptsWithoutEndDoNotStopBatchRows) {
 }
 
 TEST(Priority, EqualsAndOtherTenantsTakeNoLane) {
-  EngineHarness h(Lanes(1), BigPool());
+  EngineHarness h(PatientLanes(1), PriorityPool());
   Request running = TestRequest(TestPrompt(0, 20), 100);
   running.tenant = "modest";
   running.priority = api::Priority::kFlex;
@@ -193,7 +193,7 @@ TEST(Priority, EqualsAndOtherTenantsTakeNoLane) {
   ASSERT_TRUE(h.RunToEnd());
 
   // Nor does another tenant's request, whatever its class: it has the next lane.
-  EngineHarness other(Lanes(2), BigPool());
+  EngineHarness other(PatientLanes(2), PriorityPool());
   for (int i = 0; i < 2; ++i) {
     Request low = TestRequest(TestPrompt(i * 50, 20), 100);
     low.tenant = "batches";
@@ -210,13 +210,13 @@ TEST(Priority, EqualsAndOtherTenantsTakeNoLane) {
 
 TEST(Priority, NoEvictAndOtherStrategiesInterruptNobody) {
   for (const bool no_evict : {true, false}) {
-    EngineOptions options = Lanes(1);
+    EngineOptions options = PatientLanes(1);
     if (no_evict) {
       options.scheduler.admission = Admission::kNoEvict;
     } else {
       options.scheduler.strategy = Strategy::kBlocking;
     }
-    EngineHarness h(options, BigPool());
+    EngineHarness h(options, PriorityPool());
     Request low = TestRequest(TestPrompt(0, 20), 100);
     low.priority = api::Priority::kBatch;
     h.MustSubmit(std::move(low));
@@ -233,7 +233,7 @@ TEST(Priority, NoEvictAndOtherStrategiesInterruptNobody) {
 TEST(Priority, ALowRequestUnderConstantHighLoadIsDoneWithinItsAgeingBound) {
   for (const bool first : {true, false}) {
     for (const int lanes : {1, 4}) {
-      EngineHarness h(Lanes(lanes), BigPool());
+      EngineHarness h(PatientLanes(lanes), PriorityPool());
       const auto send_low = [&] {
         Request request = TestRequest(TestPrompt(9, 30), 100);
         request.priority = api::Priority::kBatch;
@@ -261,7 +261,7 @@ TEST(Priority, ALowRequestUnderConstantHighLoadIsDoneWithinItsAgeingBound) {
 }
 
 TEST(Priority, RequestsOfTheSameMomentAndClassKeepTheirOrder) {
-  EngineHarness h(Lanes(1), BigPool());
+  EngineHarness h(PatientLanes(1), PriorityPool());
   Random random(8);
   for (int i = 0; i < 200; ++i) {
     Request request = TestRequest(TestPrompt(i * 7, 1 + static_cast<int>(random.Below(30))),

@@ -10,7 +10,7 @@ namespace tutti::engine {
 namespace {
 
 // A moving average over about 16 samples; zero before the first.
-void Average(double& average, double sample) {
+void AverageService(double& average, double sample) {
   average += average == 0 ? sample : (sample - average) / 16;
 }
 
@@ -29,7 +29,7 @@ void SlotStatistics::StepTook(Duration took) {
 }
 
 void SlotStatistics::ServiceTook(Duration took) {
-  Average(service_ns_, static_cast<double>(took.count()));
+  AverageService(service_ns_, static_cast<double>(took.count()));
   ledger_->service_ns.store(static_cast<int64_t>(service_ns_), std::memory_order_relaxed);
 }
 

@@ -16,7 +16,7 @@ using testing::HarnessClient;
 using testing::TestPrompt;
 using testing::TestRequest;
 
-EngineOptions Lanes(int lanes) {
+EngineOptions AnyPromptLength(int lanes) {
   EngineOptions options;
   options.scheduler.lanes = lanes;
   options.queue.prompt_tokens_per_kv_token = 1e6;
@@ -64,7 +64,7 @@ TEST(Transaction, AnAllocationFailureInOneOf16LanesLeaves15OutputsUnchanged) {
   for (const int moment : {0, 1, 5, 20, 40, 50}) {
     FakeModelOptions model;
     model.limits.kv_blocks = 256;
-    EngineHarness h(Lanes(16), model);
+    EngineHarness h(AnyPromptLength(16), model);
     Fill(h, 16);
     int drawn = 0;
     h.engine().decoder_for_test().mutable_pool().SetAllocationFault([&](uint32_t sequence) {
@@ -79,7 +79,7 @@ TEST(Transaction, AnAllocationFailureInOneOf16LanesLeaves15OutputsUnchanged) {
 
 TEST(Transaction, AFailingSliceFailsItsSequenceAlone) {
   for (const int moment : {0, 1, 30}) {
-    EngineHarness h(Lanes(16), {.limits = {.kv_blocks = 256,
+    EngineHarness h(AnyPromptLength(16), {.limits = {.kv_blocks = 256,
                                            .max_step_tokens = 4096,
                                            .max_step_slices = 64,
                                            .context = 4096,
@@ -100,7 +100,7 @@ TEST(Transaction, AFailingSliceFailsItsSequenceAlone) {
 // by one.
 TEST(Transaction, ARequestThatBreaksWholeStepsIsIsolatedAndFailsAlone) {
   for (const int moment : {0, 10, 50}) {
-    EngineHarness h(Lanes(16), {.limits = {.kv_blocks = 256,
+    EngineHarness h(AnyPromptLength(16), {.limits = {.kv_blocks = 256,
                                            .max_step_tokens = 4096,
                                            .max_step_slices = 64,
                                            .context = 4096,
@@ -120,7 +120,7 @@ TEST(Transaction, ARequestThatBreaksWholeStepsIsIsolatedAndFailsAlone) {
 }
 
 TEST(Transaction, AStepThatFailsOnceIsRepeatedAndNobodyNotices) {
-  EngineHarness h(Lanes(8));
+  EngineHarness h(AnyPromptLength(8));
   Fill(h, 8, 30);
   int strikes = 0;
   h.runner().fault = [&](const StepPlan& plan, const SequenceSlice* slice) {
@@ -166,7 +166,7 @@ TEST(Transaction, ARunnerThatAnswersNonsenseFailsTheSequenceNotTheProcess) {
 
 // A choice that fails ends its request, siblings included, once.
 TEST(Transaction, AFailingChoiceEndsItsRequestOnce) {
-  EngineHarness h(Lanes(8));
+  EngineHarness h(AnyPromptLength(8));
   Request r = TestRequest(TestPrompt(1, 40), 30, 0.9);
   r.n = 4;
   h.MustSubmit(std::move(r));
@@ -191,7 +191,7 @@ TEST(Transaction, TheOutputDoesNotDependOnBatchChunkCacheOrPreemption) {
     for (const int chunk : {1, 32, 128}) {
       for (const bool cache : {false, true}) {
         for (const int blocks : {24, 400}) {
-          EngineOptions options = Lanes(lanes);
+          EngineOptions options = AnyPromptLength(lanes);
           options.scheduler.prefill_chunk = chunk;
           options.scheduler.prefill_chunk_alone = chunk;
           options.scheduler.prefix_cache = cache;
@@ -219,7 +219,7 @@ TEST(Transaction, TheOutputDoesNotDependOnBatchChunkCacheOrPreemption) {
 }
 
 TEST(Invariants, FindEachKindOfDamage) {
-  EngineHarness h(Lanes(4));
+  EngineHarness h(AnyPromptLength(4));
   Fill(h, 6);
   h.RunUntil([&] { return h.runner().steps() > 10; });
   EngineSnapshot good;

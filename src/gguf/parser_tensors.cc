@@ -17,7 +17,7 @@ using Wide = unsigned __int128;
 constexpr uint64_t kMaxFilePosition = std::numeric_limits<int64_t>::max();
 constexpr uint64_t kQuantizationVersion = 2;  // of the block layouts, since May 2023
 
-Status Bad(std::string_view code, std::string message) {
+Status BadTensor(std::string_view code, std::string message) {
   return InvalidArgument(code, std::move(message));
 }
 
@@ -31,7 +31,7 @@ Status Parser::ReadSpecialKeys() {
   ASSIGN_OR_RETURN(const uint64_t alignment,
                    GetUintOr(header_, "general.alignment", kDefaultAlignment));
   if (alignment == 0 || alignment % 8 != 0 || alignment > kMaxAlignment) {
-    return Bad("gguf_alignment",
+    return BadTensor("gguf_alignment",
                fmt::format("general.alignment is {}; it must be a multiple of 8, at most {}",
                            alignment, kMaxAlignment));
   }
@@ -44,7 +44,7 @@ Status Parser::ParseTensorInfo() {
   uint64_t name_bytes = 0;
   RETURN_IF_ERROR(Read(&name_bytes));
   if (name_bytes > kMaxTensorNameBytes) {
-    return Bad("gguf_key", fmt::format("the name of tensor {} has {} bytes; at most {}", index,
+    return BadTensor("gguf_key", fmt::format("the name of tensor {} has {} bytes; at most {}", index,
                                        name_bytes, kMaxTensorNameBytes));
   }
   const uint64_t name_at = at_;
@@ -54,7 +54,7 @@ Status Parser::ParseTensorInfo() {
   const bool control = std::any_of(raw.begin(), raw.end(),
                                    [](char c) { return static_cast<unsigned char>(c) < 0x20; });
   if (raw.empty() || control || !IsValidUtf8(raw)) {
-    return Bad("gguf_key", fmt::format("the name of tensor {} is {}", index,
+    return BadTensor("gguf_key", fmt::format("the name of tensor {} is {}", index,
                                        raw.empty() ? "empty" : "not plain UTF-8 text: " + name));
   }
   TensorInfo info;
@@ -73,7 +73,7 @@ Status Parser::ParseExtents(const std::string& name, TensorInfo* info) {
   uint32_t dims = 0;
   RETURN_IF_ERROR(Read(&dims));
   if (dims < 1 || dims > tensor::kMaxDims) {
-    return Bad("gguf_shape", fmt::format("tensor {} has {} dimensions; 1 to {} are legal", name,
+    return BadTensor("gguf_shape", fmt::format("tensor {} has {} dimensions; 1 to {} are legal", name,
                                          dims, tensor::kMaxDims));
   }
   info->shape.dims = static_cast<int>(dims);
@@ -82,11 +82,11 @@ Status Parser::ParseExtents(const std::string& name, TensorInfo* info) {
     uint64_t extent = 0;
     RETURN_IF_ERROR(Read(&extent));
     if (extent == 0 || extent > kMaxFilePosition) {
-      return Bad("gguf_shape", fmt::format("dimension {} of tensor {} is {}", i, name, extent));
+      return BadTensor("gguf_shape", fmt::format("dimension {} of tensor {} is {}", i, name, extent));
     }
     elements *= extent;  // below 2^63 each, so 128 bits hold one more factor
     if (elements > kMaxFilePosition) {
-      return Bad("gguf_shape", fmt::format("tensor {} has more than 2^63 elements", name));
+      return BadTensor("gguf_shape", fmt::format("tensor {} has more than 2^63 elements", name));
     }
     info->shape.ne[i] = static_cast<int64_t>(extent);
   }
@@ -96,18 +96,18 @@ Status Parser::ParseExtents(const std::string& name, TensorInfo* info) {
 Status Parser::ParseSize(const std::string& name, TensorInfo* info) {
   const tensor::DTypeInfo* type = tensor::FindTypeInfo(info->type_id);
   if (type == nullptr || type->block_bytes == 0) {
-    return Bad("gguf_quant",
+    return BadTensor("gguf_quant",
                fmt::format("tensor {} has {}", name,
                            type == nullptr ? fmt::format("the unknown type {}", info->type_id)
                                            : fmt::format("the removed type {}", type->name)));
   }
   if (!type->readable && unreadable_.ok()) {
-    unreadable_ = Bad("gguf_quant", fmt::format("tensor {} has type {}, which is not read; a file "
+    unreadable_ = BadTensor("gguf_quant", fmt::format("tensor {} has type {}, which is not read; a file "
                                                 "of another type works, such as Q8_0 or Q4_K_M",
                                                 name, type->name));
   }
   if (info->shape.columns() % type->block_elements != 0) {
-    return Bad("gguf_quant",
+    return BadTensor("gguf_quant",
                fmt::format("rows of tensor {} have {} elements, not a multiple of {}'s block of {}",
                            name, info->shape.columns(), type->name, type->block_elements));
   }
@@ -115,7 +115,7 @@ Status Parser::ParseSize(const std::string& name, TensorInfo* info) {
       static_cast<Wide>(info->shape.elements()) / static_cast<Wide>(type->block_elements);
   const Wide bytes = blocks * static_cast<Wide>(type->block_bytes);
   if (AlignUp(bytes, header_.alignment_) > kMaxFilePosition) {
-    return Bad("gguf_overflow", fmt::format("tensor {} would have more than 2^63 bytes", name));
+    return BadTensor("gguf_overflow", fmt::format("tensor {} would have more than 2^63 bytes", name));
   }
   info->bytes = static_cast<uint64_t>(bytes);
   quantized_ = quantized_ || type->block_elements > 1;
@@ -134,14 +134,14 @@ Status Parser::IndexNames() {
     return tensors[a].name == tensors[b].name;
   });
   if (twin != sorted.end()) {
-    return Bad("gguf_tensor_duplicate",
+    return BadTensor("gguf_tensor_duplicate",
                fmt::format("tensor {} appears twice", Quote(tensors[*twin].name)));
   }
   if (!quantized_) return OkStatus();
   ASSIGN_OR_RETURN(const uint64_t version,
                    GetUintOr(header_, "general.quantization_version", kQuantizationVersion));
   if (version != kQuantizationVersion) {
-    return Bad("gguf_version", fmt::format("quantization version {}; version {} is read", version,
+    return BadTensor("gguf_version", fmt::format("quantization version {}; version {} is read", version,
                                            kQuantizationVersion));
   }
   return OkStatus();
@@ -164,21 +164,21 @@ Status Parser::CheckLayout() {
     const uint64_t offset = info.file_offset;
     const Wide end = static_cast<Wide>(data) + offset + info.bytes;
     if (AlignUp(end, alignment) > kMaxFilePosition) {
-      return Bad("gguf_overflow", fmt::format("tensor {} would end beyond byte 2^63", name));
+      return BadTensor("gguf_overflow", fmt::format("tensor {} would end beyond byte 2^63", name));
     }
     if (offset % alignment != 0) {
-      return Bad("gguf_tensor_extent",
+      return BadTensor("gguf_tensor_extent",
                  fmt::format("tensor {} begins at offset {}, not a multiple of {}", name, offset,
                              alignment));
     }
     if (offset != expected) {
-      return Bad(
+      return BadTensor(
           "gguf_tensor_extent",
           fmt::format("tensor {} begins at offset {}, {} byte {} that the tensors before it end at",
                       name, offset, offset < expected ? "before" : "after", expected));
     }
     if (end > header_.file_bytes()) {
-      return Bad("gguf_tensor_extent",
+      return BadTensor("gguf_tensor_extent",
                  fmt::format("tensor {} ends at byte {}, the file at {}: an interrupted "
                              "download?",
                              name, static_cast<uint64_t>(end), header_.file_bytes()));

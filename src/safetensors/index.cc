@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxPathBytes = 1024;
 
-Status Bad(std::string_view code, std::string message) {
+Status BadIndex(std::string_view code, std::string message) {
   return InvalidArgument(code, std::move(message));
 }
 
@@ -36,8 +36,8 @@ class IndexParser final : public JsonEvents {
   explicit IndexParser(ShardIndex* index) : index_(*index) {}
 
   Status Finish() {
-    if (!map_seen_) return Bad("st_json", "the index has no weight_map");
-    if (index_.places.empty()) return Bad("st_index_path", "the weight_map names no tensor");
+    if (!map_seen_) return BadIndex("st_json", "the index has no weight_map");
+    if (index_.places.empty()) return BadIndex("st_index_path", "the weight_map names no tensor");
     SortShards();
     return SortPlaces();
   }
@@ -52,11 +52,11 @@ class IndexParser final : public JsonEvents {
     if (depth_ == 1) {
       at_map_ = key == "weight_map";
       if (at_map_ && std::exchange(map_seen_, true)) {
-        return Bad("st_duplicate", "weight_map appears twice");
+        return BadIndex("st_duplicate", "weight_map appears twice");
       }
     } else if (InMap()) {
       if (key.size() > kMaxNameBytes) {
-        return Bad("st_index_path", fmt::format("a tensor's name has {} bytes; at most {}: {}",
+        return BadIndex("st_index_path", fmt::format("a tensor's name has {} bytes; at most {}: {}",
                                                 key.size(), kMaxNameBytes, Quote(key)));
       }
       tensor_ = std::move(key);
@@ -67,27 +67,27 @@ class IndexParser final : public JsonEvents {
   Status OnString(std::string text) override {
     if (!InMap()) return OnOther();
     if (!StaysInside(text)) {
-      return Bad("st_index_path",
+      return BadIndex("st_index_path",
                  fmt::format("the path of tensor {} is {}, which is none inside the model's folder",
                              Quote(tensor_), Quote(text)));
     }
     if (index_.places.size() == kMaxIndexTensors) {
-      return Bad("st_index_path", fmt::format("more than {} tensors", kMaxIndexTensors));
+      return BadIndex("st_index_path", fmt::format("more than {} tensors", kMaxIndexTensors));
     }
     const auto [shard, is_new] =
         numbers_.emplace(std::move(text), static_cast<uint32_t>(numbers_.size()));
     if (is_new && numbers_.size() > kMaxShards) {
-      return Bad("st_index_path", fmt::format("more than {} files", kMaxShards));
+      return BadIndex("st_index_path", fmt::format("more than {} files", kMaxShards));
     }
     index_.places.push_back({std::move(tensor_), shard->second});
     return OkStatus();
   }
   Status OnUint(uint64_t) override { return OnOther(); }
   Status OnOther() override {
-    if (depth_ == 0) return Bad("st_json", "the index is no JSON object");
-    if (depth_ == 1 && at_map_) return Bad("st_json", "weight_map is no object");
+    if (depth_ == 0) return BadIndex("st_json", "the index is no JSON object");
+    if (depth_ == 1 && at_map_) return BadIndex("st_json", "weight_map is no object");
     if (InMap()) {
-      return Bad("st_index_path", fmt::format("the path of tensor {} is no text", Quote(tensor_)));
+      return BadIndex("st_index_path", fmt::format("the path of tensor {} is no text", Quote(tensor_)));
     }
     return OkStatus();
   }
@@ -126,7 +126,7 @@ class IndexParser final : public JsonEvents {
         std::adjacent_find(places.begin(), places.end(),
                            [](const Place& a, const Place& b) { return a.tensor == b.tensor; });
     if (twin == places.end()) return OkStatus();
-    return Bad("st_duplicate", fmt::format("weight_map names {} twice", Quote(twin->tensor)));
+    return BadIndex("st_duplicate", fmt::format("weight_map names {} twice", Quote(twin->tensor)));
   }
 
   ShardIndex& index_;
@@ -149,7 +149,7 @@ std::optional<uint32_t> ShardIndex::Find(std::string_view tensor) const {
 
 Result<ShardIndex> ShardIndex::Parse(const files::Source& source, size_t chunk) {
   if (source.size() > kMaxIndexBytes) {
-    return Bad("st_json",
+    return BadIndex("st_json",
                fmt::format("the file has {} bytes; at most {}", source.size(), kMaxIndexBytes));
   }
   ShardIndex index;

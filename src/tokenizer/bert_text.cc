@@ -12,7 +12,7 @@
 namespace tutti::tokenizer {
 namespace {
 
-UChar32 Icu(char32_t c) { return static_cast<UChar32>(c); }
+UChar32 IcuCharacter(char32_t c) { return static_cast<UChar32>(c); }
 
 bool IsNonspacingMark(char32_t c) {
   if (c == 0x1734) return true;  // Mn until Unicode 13
@@ -56,7 +56,7 @@ void AppendLowercase(char32_t c, std::u32string& out) {
       return;
     }
   }
-  out.push_back(static_cast<char32_t>(u_tolower(Icu(c))));
+  out.push_back(static_cast<char32_t>(u_tolower(IcuCharacter(c))));
 }
 
 bool IsBertAccent(char32_t c) { return IsNonspacingMark(c); }
@@ -68,7 +68,7 @@ bool IsBertRemoved(char32_t c) {
 
 bool IsBertSpace(char32_t c) {
   if (c < 0x80) return c == ' ' || (c >= 0x09 && c <= 0x0D);
-  return u_isUWhiteSpace(Icu(c)) != 0;
+  return u_isUWhiteSpace(IcuCharacter(c)) != 0;
 }
 
 bool IsBertIdeograph(char32_t c) {
@@ -109,7 +109,7 @@ void AppendBertFolded(char32_t c, bool strip_accents, bool lowercase, std::u32st
   // length.
   std::array<UChar, 16> units{};
   UErrorCode error = U_ZERO_ERROR;
-  const int32_t length = unorm2_getDecomposition(Nfd(), Icu(c), units.data(),
+  const int32_t length = unorm2_getDecomposition(Nfd(), IcuCharacter(c), units.data(),
                                                  static_cast<int32_t>(units.size()), &error);
   if (length < 0 || U_FAILURE(error) != 0 || c == kDecomposesSinceUnicode13) {
     keep(c);

@@ -8,7 +8,7 @@
 namespace tutti::tokenizer {
 namespace {
 
-constexpr size_t kLongestLookup = 64;  // bytes; longer stretches are merged, not looked up
+constexpr size_t kLongestPieceLookup = 64;  // bytes; longer stretches are merged, not looked up
 std::string ByteSpelling(size_t byte) {
   constexpr char kHex[] = "0123456789ABCDEF";
   return std::string("<0x") + kHex[byte / 16] + kHex[byte % 16] + ">";
@@ -67,7 +67,7 @@ Status CharacterBpe::IndexTokens() {
   Scratch scratch;
   for (TokenId id = 0; id < vocabulary_.size(); ++id) {
     const std::string_view text = vocabulary_.Text(id);
-    if (text.empty() || text.size() > kLongestLookup || FindToken(text) != id) continue;
+    if (text.empty() || text.size() > kLongestPieceLookup || FindToken(text) != id) continue;
     bool after_unknown = false;
     scratch.symbols.clear();
     AddSymbols(text, true, after_unknown, scratch);
@@ -105,7 +105,7 @@ void CharacterBpe::EncodeWord(std::string_view word, Scratch& scratch,
 
 void CharacterBpe::EncodeStretch(std::string_view text, bool is_word, bool& after_unknown,
                                  Scratch& scratch, std::vector<TokenId>& ids) const {
-  if (stretches_.cuts() && text.size() <= kLongestLookup) {
+  if (stretches_.cuts() && text.size() <= kLongestPieceLookup) {
     const TokenId whole = FindToken(text);
     if (whole != kNoToken && is_own_merge_[static_cast<size_t>(whole)]) {
       ids.push_back(whole);

@@ -15,7 +15,6 @@ namespace json = boost::json;
 using namespace huggingface;  // how the file is read
 
 constexpr size_t kMaxParts = 32;
-constexpr std::string_view kWordMark = "\xE2\x96\x81";  // U+2581
 
 // Nothing where `text` is no base64 of whole bytes.
 std::optional<std::string> FromBase64(std::string_view text) {

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int32_t kNoRank = std::numeric_limits<int32_t>::max();
 
-Status Invalid(std::string message) {
+Status InvalidMerge(std::string message) {
   return InvalidArgument("tokenizer_invalid", std::move(message));
 }
 
@@ -30,7 +30,7 @@ Result<MergeTable> MergeTable::Create(const Vocabulary& vocabulary,
     const std::string_view merge = merges[rank];
     const size_t border = MergeBorder(merge);
     if (border == std::string_view::npos) {
-      return Invalid("merge " + std::to_string(rank) +
+      return InvalidMerge("merge " + std::to_string(rank) +
                      " is not two pieces with a space between them");
     }
     const std::string_view left = merge.substr(0, border);
@@ -42,7 +42,7 @@ Result<MergeTable> MergeTable::Create(const Vocabulary& vocabulary,
     const TokenId merged_id = vocabulary.Find(merged_text);
     if (left_id == kNoToken || right_id == kNoToken || merged_id == kNoToken) {
       if (++table.unusable_ > merges.size() / 2)
-        return Invalid("merge " + std::to_string(rank) + " has a piece that is no token");
+        return InvalidMerge("merge " + std::to_string(rank) + " has a piece that is no token");
       continue;
     }
     if (vocabulary.IsSpecial(merged_id)) continue;

@@ -13,7 +13,7 @@
 namespace tutti::tokenizer {
 namespace {
 
-using Kind = SplitStep::Kind;
+using SplitKind = SplitStep::Kind;
 using Behavior = SplitStep::Behavior;
 
 // A stretch of a piece: a match, or what lies between two.
@@ -149,7 +149,7 @@ int ScriptOf(char32_t c) {
   return script == USCRIPT_HIRAGANA || script == USCRIPT_KATAKANA ? USCRIPT_HAN : script;
 }
 
-Status Invalid(std::string message) {
+Status InvalidSplit(std::string message) {
   return InvalidArgument("tokenizer_invalid", std::move(message));
 }
 
@@ -164,7 +164,7 @@ Result<PreTokenizer> PreTokenizer::Create(std::span<const SplitStep> steps, bool
   PreTokenizer made;
   made.in_alphabet_ = in_alphabet;
   made.gives_bytes_ = in_alphabet || std::ranges::any_of(steps, [](const SplitStep& step) {
-                        return step.kind == Kind::kByteLevel;
+                        return step.kind == SplitKind::kByteLevel;
                       });
   if (!in_alphabet) made.family_ = FindSplitFamily(steps);
   if (made.family_) return made;
@@ -172,22 +172,22 @@ Result<PreTokenizer> PreTokenizer::Create(std::span<const SplitStep> steps, bool
   for (const SplitStep& spec : steps) {
     Step step{spec, nullptr};
     switch (spec.kind) {
-      case Kind::kRegex: {
+      case SplitKind::kRegex: {
         ASSIGN_OR_RETURN(step.regex, Regex::Compile(spec.pattern));
         break;
       }
-      case Kind::kText:
-        if (spec.pattern.empty()) return Invalid("the pre-tokenizer splits at an empty text");
+      case SplitKind::kText:
+        if (spec.pattern.empty()) return InvalidSplit("the pre-tokenizer splits at an empty text");
         break;
-      case Kind::kMetaspace:
+      case SplitKind::kMetaspace:
         if (spec.pattern.empty() || spec.pattern.size() > 4)
-          return Invalid("the replacement of Metaspace is no character");
+          return InvalidSplit("the replacement of Metaspace is no character");
         break;
-      case Kind::kFixedLength:
-        if (spec.length == 0) return Invalid("FixedLength of the pre-tokenizer has length 0");
+      case SplitKind::kFixedLength:
+        if (spec.length == 0) return InvalidSplit("FixedLength of the pre-tokenizer has length 0");
         break;
-      case Kind::kByteLevel:
-        if (alphabet) return Invalid("the pre-tokenizer turns bytes into their alphabet twice");
+      case SplitKind::kByteLevel:
+        if (alphabet) return InvalidSplit("the pre-tokenizer turns bytes into their alphabet twice");
         alphabet = true;
         break;
       default:
@@ -214,35 +214,35 @@ void PreTokenizer::Run(size_t next, std::string_view piece, bool at_start, WordS
   };
   Cutter cutter(piece, spec.behavior, spec.invert, emit);
   switch (spec.kind) {
-    case Kind::kByteLevel:
+    case SplitKind::kByteLevel:
       return RunByteLevel(next, piece, at_start, sink);
-    case Kind::kMetaspace:
+    case SplitKind::kMetaspace:
       return RunMetaspace(next, piece, at_start, sink);
-    case Kind::kUnicodeScripts:
+    case SplitKind::kUnicodeScripts:
       return RunScripts(next, piece, at_start, sink);
-    case Kind::kFixedLength:
+    case SplitKind::kFixedLength:
       return RunFixedLength(next, piece, at_start, sink);
-    case Kind::kRegex:
+    case SplitKind::kRegex:
       steps_[next].regex->FindAll(piece, cutter);
       return cutter.Finish();
-    case Kind::kText:
+    case SplitKind::kText:
       EachOccurrence(piece, spec.pattern, cutter);
       return cutter.Finish();
-    case Kind::kPunctuation:
+    case SplitKind::kPunctuation:
       EachMember(piece, cutter, [](const Symbol& s) { return IsBertPunctuation(s.code_point); });
       return cutter.Finish();
-    case Kind::kDigits: {
+    case SplitKind::kDigits: {
       Cutter digits(piece, spec.individual ? Behavior::kIsolated : Behavior::kContiguous, false,
                     emit);
       EachMember(piece, digits, [](const Symbol& s) { return s.Is(kNumber); });
       return digits.Finish();
     }
-    case Kind::kWhitespaceSplit: {
+    case SplitKind::kWhitespaceSplit: {
       Cutter spaces(piece, Behavior::kRemoved, false, emit);
       EachMember(piece, spaces, [](const Symbol& s) { return s.Is(kSpace); });
       return spaces.Finish();
     }
-    case Kind::kWhitespace: {
+    case SplitKind::kWhitespace: {
       // Runs of word characters, and runs of what is neither a word character nor white space.
       for (size_t at = 0; at < piece.size();) {
         const Symbol first = SymbolAt(piece, at);

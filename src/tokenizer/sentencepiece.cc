@@ -11,9 +11,8 @@
 namespace tutti::tokenizer {
 namespace {
 
-constexpr std::string_view kWordMark = "\xE2\x96\x81";  // U+2581
 
-constexpr size_t kLongestLookup = 64;  // bytes; longer stretches are merged, not looked up
+constexpr size_t kLongestScoredLookup = 64;  // bytes; longer stretches are merged, not looked up
 
 }  // namespace
 
@@ -55,7 +54,7 @@ Status SentencePiece::IndexTokens() {
   std::vector<TokenId> ids;
   for (TokenId id = 0; id < vocabulary_.size(); ++id) {
     const size_t length = vocabulary_.Text(id).size();
-    if (vocabulary_.Type(id) != TokenType::kNormal || length == 0 || length > kLongestLookup)
+    if (vocabulary_.Type(id) != TokenType::kNormal || length == 0 || length > kLongestScoredLookup)
       continue;
     ids.clear();
     MergeStretch(vocabulary_.Text(id), scratch, ids);
@@ -88,7 +87,7 @@ void SentencePiece::Encode(std::string_view text, const PreTokenizer&, bool,
 
 void SentencePiece::EncodeStretch(std::string_view text, Scratch& scratch,
                                   std::vector<TokenId>& ids) const {
-  const TokenId whole = text.size() <= kLongestLookup ? FindToken(text) : kNoToken;
+  const TokenId whole = text.size() <= kLongestScoredLookup ? FindToken(text) : kNoToken;
   if (whole != kNoToken && is_own_merge_[static_cast<size_t>(whole)]) {
     ids.push_back(whole);
   } else {

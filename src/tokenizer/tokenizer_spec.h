@@ -8,9 +8,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tutti::tokenizer {
+
+// U+2581, which stands for a space in pieces of SentencePiece vocabularies.
+inline constexpr std::string_view kWordMark = "\xE2\x96\x81";
 
 // Numeric values are those of tokenizer.ggml.token_type.
 enum class TokenType : uint8_t {

@@ -12,7 +12,6 @@
 namespace tutti::tokenizer {
 namespace {
 
-constexpr std::string_view kWordMark = "\xE2\x96\x81";  // U+2581, stands for a space
 
 Status Invalid(std::string message) {
   return InvalidArgument("tokenizer_invalid", std::move(message));

@@ -8,7 +8,7 @@
 namespace tutti::tokenizer {
 namespace {
 
-constexpr size_t kMaxNodes = size_t{1} << 22;  // characters of all tokens that no other shares
+constexpr size_t kMaxSuffixNodes = size_t{1} << 22;  // characters of all tokens that no other shares
 constexpr int32_t kWordRoot = 0;
 constexpr int32_t kContinuationRoot = 1;
 
@@ -47,9 +47,9 @@ Status WordPiece::Insert(int32_t root, std::string_view spelling, TokenId id) {
       continue;
     }
     const auto fresh = static_cast<int32_t>(nodes_.size());
-    if (nodes_.size() >= kMaxNodes) {
+    if (nodes_.size() >= kMaxSuffixNodes) {
       return InvalidArgument("tokenizer_limit", "the WordPiece vocabulary needs more than " +
-                                                    std::to_string(kMaxNodes) + " nodes");
+                                                    std::to_string(kMaxSuffixNodes) + " nodes");
     }
     if (children_.Insert(key, {fresh, 0}) != Inserted::kNew) {
       return InvalidArgument("tokenizer_limit", "token texts collide in the hash table");

@@ -12,7 +12,7 @@
 namespace tutti::wire {
 namespace {
 
-using Verb = ChatFrame::Verb;
+using FrameVerb = ChatFrame::Verb;
 
 Status Missing(const std::string& type, const char* name) {
   return InvalidArgument("missing_required_parameter", type + " needs " + name).WithParam(name);
@@ -67,7 +67,7 @@ Status CheckDialog(const std::string& type, const std::string& session,
 
 Result<ChatFrame> ReadMessageFrame(const Json& root, const ParseOptions& options) {
   ChatFrame frame;
-  frame.verb = Verb::kMessage;
+  frame.verb = FrameVerb::kMessage;
   ASSIGN_OR_RETURN(frame.message, ReadMqttMessage(root, options, kChatMessage));
   std::string& conversation = frame.message.call.conversation;
   frame.session = Peek(root, "session");
@@ -84,7 +84,7 @@ Result<ChatFrame> ReadSubscription(const CheckedObject& object) {
   if (!frame.job_id.empty()) {
     if (object.Has("response_id"))
       return BadValue("job_id", "job_id and response_id exclude each other");
-    frame.verb = Verb::kJob;
+    frame.verb = FrameVerb::kJob;
     frame.starting_after = object.Int("starting_after").value_or(-1);
     return frame;
   }
@@ -101,7 +101,7 @@ Result<ChatFrame> ReadControlFrame(const CheckedObject& object) {
   RETURN_IF_ERROR(CheckBelongs(object, type));
   ChatFrame frame;
   if (type == "auth") {
-    frame.verb = Verb::kAuth;
+    frame.verb = FrameVerb::kAuth;
     frame.token = object.Text("token").value_or("");
     if (frame.token.empty()) return Missing(type, "token");
     return frame;

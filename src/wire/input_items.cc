@@ -37,7 +37,7 @@ std::string_view HintFor(std::string_view type) {
   return "this server reads items of type message";
 }
 
-Result<TextContent> ReadContent(const Json& content, const std::string& param, bool strict,
+Result<TextContent> ReadItemContent(const Json& content, const std::string& param, bool strict,
                                 IgnoredFields* ignored) {
   if (content.is_string()) return TextContent{.text = std::string(TextOf(content))};
   if (!content.is_array())
@@ -68,7 +68,7 @@ Result<InputItem> ReadInputItem(const Json& value, const std::string& path, bool
   InputItem item;
   item.role = api::FindRole(*object.Text("role")).value_or(api::Role::kSystem);
   ASSIGN_OR_RETURN(TextContent content,
-                   ReadContent(*object.Find("content"), path + ".content", strict, ignored));
+                   ReadItemContent(*object.Find("content"), path + ".content", strict, ignored));
   item.text = std::move(content.text);
   item.part_ends = std::move(content.part_ends);
   return item;

@@ -8,7 +8,7 @@
 namespace tutti::wire {
 namespace {
 
-const std::vector<NeutralField>& Table() {
+const std::vector<NeutralField>& NeutralTable() {
   static const std::vector<NeutralField> table = {
       // --- tools ---
       {"tools", {"[]"}},
@@ -99,10 +99,10 @@ bool Same(const Json& a, const Json& b) {
 }
 
 // The values as JSON, by name.
-const std::unordered_map<std::string_view, std::vector<Json>>& ByName() {
+const std::unordered_map<std::string_view, std::vector<Json>>& NeutralByName() {
   static const auto index = [] {
     std::unordered_map<std::string_view, std::vector<Json>> values;
-    for (const NeutralField& field : Table()) {
+    for (const NeutralField& field : NeutralTable()) {
       for (const std::string_view text : field.values)
         values[field.name].push_back(boost::json::parse(std::string(text)));
     }
@@ -113,11 +113,11 @@ const std::unordered_map<std::string_view, std::vector<Json>>& ByName() {
 
 }  // namespace
 
-std::span<const NeutralField> NeutralFields() { return Table(); }
+std::span<const NeutralField> NeutralFields() { return NeutralTable(); }
 
 bool AsksForNothing(std::string_view name, const Json& value) {
-  const auto found = ByName().find(name);
-  return found != ByName().end() &&
+  const auto found = NeutralByName().find(name);
+  return found != NeutralByName().end() &&
          std::any_of(found->second.begin(), found->second.end(),
                      [&](const Json& neutral) { return Same(neutral, value); });
 }

@@ -14,20 +14,20 @@
 namespace tutti::wire {
 namespace {
 
-using Verb = SocketMessage::Verb;
+using SocketVerb = SocketMessage::Verb;
 constexpr std::string_view kCreateType = "response.create";
-constexpr auto kVerbs = std::to_array<std::pair<std::string_view, Verb>>({
-    {"response.cancel", Verb::kCancel},
-    {"subscribe", Verb::kSubscribe},
-    {"ping", Verb::kPing},
-    {"auth", Verb::kAuth},
+constexpr auto kSocketVerbs = std::to_array<std::pair<std::string_view, SocketVerb>>({
+    {"response.cancel", SocketVerb::kCancel},
+    {"subscribe", SocketVerb::kSubscribe},
+    {"ping", SocketVerb::kPing},
+    {"auth", SocketVerb::kAuth},
 });
 
 // The schema lets nothing else through.
-Verb VerbOf(std::string_view word) {
-  const auto found = std::find_if(kVerbs.begin(), kVerbs.end(),
+SocketVerb SocketVerbOf(std::string_view word) {
+  const auto found = std::find_if(kSocketVerbs.begin(), kSocketVerbs.end(),
                                   [word](const auto& each) { return each.first == word; });
-  CHECK(found != kVerbs.end()) << word;
+  CHECK(found != kSocketVerbs.end()) << word;
   return found->second;
 }
 
@@ -46,7 +46,7 @@ Result<ResponsesCall> ReadCreate(const Json& body, const CheckedObject& object,
 }
 
 // Each field of the others would be dropped in silence otherwise.
-Status CheckBelongs(const CheckedObject& object, Verb verb) {
+Status CheckBelongs(const CheckedObject& object, SocketVerb verb) {
   const auto only = [&](const char* name, bool here, bool needed) {
     if (here == object.Has(name) || (here && !needed)) return OkStatus();
     const std::string type = *object.Text("type");
@@ -54,16 +54,16 @@ Status CheckBelongs(const CheckedObject& object, Verb verb) {
     return InvalidArgument("missing_required_parameter", type + " needs " + std::string(name))
         .WithParam(name);
   };
-  const bool subscribes = verb == Verb::kSubscribe;
+  const bool subscribes = verb == SocketVerb::kSubscribe;
   RETURN_IF_ERROR(only("job_id", subscribes, false));
   if (object.Has("job_id") && object.Has("response_id"))
     return BadValue("job_id", "job_id and response_id exclude each other");
-  const bool needed = verb == Verb::kCancel || !object.Has("job_id");
-  RETURN_IF_ERROR(only("response_id", subscribes || verb == Verb::kCancel, needed));
+  const bool needed = verb == SocketVerb::kCancel || !object.Has("job_id");
+  RETURN_IF_ERROR(only("response_id", subscribes || verb == SocketVerb::kCancel, needed));
   RETURN_IF_ERROR(only("starting_after", subscribes, false));
   RETURN_IF_ERROR(only("stream_id", subscribes, false));
-  RETURN_IF_ERROR(only("id", verb == Verb::kPing, false));
-  return only("token", verb == Verb::kAuth, true);
+  RETURN_IF_ERROR(only("id", verb == SocketVerb::kPing, false));
+  return only("token", verb == SocketVerb::kAuth, true);
 }
 
 // A member as it stands, before anything is checked; empty: it is no string.
@@ -74,7 +74,7 @@ std::string_view Said(const Json& root, std::string_view name) {
 
 Status CheckType(std::string_view type) {
   std::string known(kCreateType);
-  for (const auto& [word, verb] : kVerbs) {
+  for (const auto& [word, verb] : kSocketVerbs) {
     if (word == type) return OkStatus();
     known.append(", ").append(word);
   }
@@ -101,14 +101,14 @@ Result<SocketMessage> ParseSocketMessage(std::string_view text, const ParseOptio
   RETURN_IF_ERROR(CheckLevel(message.stream_id, "stream_id"));
   *stream_id = message.stream_id;
   if (creates) {
-    message.verb = Verb::kCreate;
+    message.verb = SocketVerb::kCreate;
     ASSIGN_OR_RETURN(message.call, ReadCreate(document.root(), object, options));
     return message;
   }
   if (!object.Has("type")) {
     return InvalidArgument("missing_required_parameter", "type is missing").WithParam("type");
   }
-  message.verb = VerbOf(*object.Text("type"));
+  message.verb = SocketVerbOf(*object.Text("type"));
   RETURN_IF_ERROR(CheckBelongs(object, message.verb));
   message.response_id = object.Text("response_id").value_or("");
   message.job_id = object.Text("job_id").value_or("");

@@ -32,7 +32,7 @@ Scope ScopeOf(EncodingKind kind) {
   return kTeiEmbed;
 }
 
-void ReadTruncation(const CheckedObject& object, api::EncodeRequest* request) {
+void ReadTeiTruncation(const CheckedObject& object, api::EncodeRequest* request) {
   if (!object.Bool("truncate").value_or(false)) return;
   const std::string side = object.Text("truncation_direction").value_or("Right");
   request->truncation =
@@ -40,7 +40,7 @@ void ReadTruncation(const CheckedObject& object, api::EncodeRequest* request) {
 }
 
 Status ReadEmbed(const CheckedObject& object, EncodingCall* call) {
-  ReadTruncation(object, &call->request);
+  ReadTeiTruncation(object, &call->request);
   call->request.prompt_name = object.Text("prompt_name");
   if (call->kind == EncodingKind::kTeiEmbed) {
     call->request.normalize = object.Bool("normalize").value_or(true);
@@ -62,7 +62,7 @@ Status AddSequence(std::vector<std::string> texts, const std::string& param, Enc
 
 // string | [string] | [string, string], one input; [[string], [string, string], ...]
 Status ReadPredict(const CheckedObject& object, EncodingCall* call) {
-  ReadTruncation(object, &call->request);
+  ReadTeiTruncation(object, &call->request);
   call->request.output = api::EncodeOutput::kScores;
   call->request.raw_scores = object.Bool("raw_scores").value_or(false);
   const std::string name = call->input_name;
@@ -87,7 +87,7 @@ Status ReadPredict(const CheckedObject& object, EncodingCall* call) {
 }
 
 Status ReadRerank(const CheckedObject& object, EncodingCall* call) {
-  ReadTruncation(object, &call->request);
+  ReadTeiTruncation(object, &call->request);
   call->request.output = api::EncodeOutput::kScores;
   call->request.raw_scores = object.Bool("raw_scores").value_or(false);
   ASSIGN_OR_RETURN(std::vector<std::string> texts, ReadTexts(*object.Find("texts"), "texts"));
@@ -105,7 +105,7 @@ Status ReadSimilarity(const CheckedObject& object, bool strict, IgnoredFields* i
     ASSIGN_OR_RETURN(
         const CheckedObject checked,
         CheckedObject::Check(kSimilarityParameters, *parameters, "parameters", strict, ignored));
-    ReadTruncation(checked, &call->request);
+    ReadTeiTruncation(checked, &call->request);
     call->request.prompt_name = checked.Text("prompt_name");
   }
   // The cosine looks at directions alone.

@@ -38,7 +38,7 @@ BatchCost Linear() {
   return cost;
 }
 
-struct Rig {
+struct BatchRig {
   BatchCost cost;
   PickInputs in{{.items = 4, .tokens = 100}, 3, 0, &cost};
   std::vector<Candidate> singles, bulk;
@@ -47,7 +47,7 @@ struct Rig {
 };
 
 TEST(PickBatch, TakesTheFirstInLineAndThoseOfLikeLength) {
-  Rig rig;
+  BatchRig rig;
   rig.singles = Line({20, 90, 5, 21, 50, 18, 22});
   const PickedBatch batch = rig.Pick();
   EXPECT_THAT(Picked(rig.singles), ::testing::ElementsAre(20, 21, 18, 22));
@@ -62,14 +62,14 @@ TEST(PickBatch, TakesTheFirstInLineAndThoseOfLikeLength) {
 }
 
 TEST(PickBatch, IsNotFullWhereAllThatWaitsFits) {
-  Rig rig;
+  BatchRig rig;
   rig.singles = Line({20, 30});
   rig.bulk = Line({40});
   EXPECT_FALSE(rig.Pick().full);
 }
 
 TEST(PickBatch, KeepsToItsLimitsInItemsTokensAndTime) {
-  Rig rig;
+  BatchRig rig;
   rig.bulk = Line({30, 30, 30, 30, 30});
   EXPECT_EQ(rig.Pick().shape.tokens, 90);
   rig.bulk = Line({1, 1, 1, 1, 1});
@@ -81,7 +81,7 @@ TEST(PickBatch, KeepsToItsLimitsInItemsTokensAndTime) {
 }
 
 TEST(PickBatch, OneItemGoesWhateverItTakes) {
-  Rig rig;
+  BatchRig rig;
   rig.cost = Linear();
   rig.in.limits.time = microseconds(1);
   rig.bulk = Line({100, 1});
@@ -90,7 +90,7 @@ TEST(PickBatch, OneItemGoesWhateverItTakes) {
 }
 
 TEST(PickBatch, AnItemThatWasPassedOverOftenEnoughIsNotPassedOverAgain) {
-  Rig rig;
+  BatchRig rig;
   rig.singles = Line({20, 90, 20, 20, 20});
   rig.singles[1].passed = 3;
   const PickedBatch batch = rig.Pick();
@@ -105,7 +105,7 @@ TEST(PickBatch, AnItemThatWasPassedOverOftenEnoughIsNotPassedOverAgain) {
 }
 
 TEST(PickBatch, SinglesGoAheadAndBulkItemsHaveTheirClaim) {
-  Rig rig;
+  BatchRig rig;
   rig.in.limits = {.items = 8, .tokens = 1000};
   rig.singles = Line({10, 10, 10, 10, 10, 10, 10, 10, 10});
   rig.bulk = Line({10, 10, 10, 10, 10, 10, 10, 10, 10});
@@ -118,7 +118,7 @@ TEST(PickBatch, SinglesGoAheadAndBulkItemsHaveTheirClaim) {
 }
 
 TEST(PickBatch, WhatALineDoesNotUseTheOtherTakes) {
-  Rig rig;
+  BatchRig rig;
   rig.in.limits = {.items = 8, .tokens = 1000};
   rig.in.bulk_claim = 0.5;
   rig.singles = Line({10, 10, 10, 10, 10, 10, 10, 10, 10});
@@ -133,7 +133,7 @@ TEST(PickBatch, WhatALineDoesNotUseTheOtherTakes) {
 }
 
 TEST(PickBatch, ALongBulkItemGoesOnceItsPartIsSaved) {
-  Rig rig;
+  BatchRig rig;
   rig.singles = Line({30, 30, 30, 30});
   rig.bulk = Line({90});
   rig.in.bulk_claim = 0.75;
@@ -149,7 +149,7 @@ TEST(PickBatch, ALongBulkItemGoesOnceItsPartIsSaved) {
 // and the first of a line without claims always goes.
 TEST(PickBatch, HoldsItsPromisesOnRandomLines) {
   Random random(7);
-  Rig rig;
+  BatchRig rig;
   const BatchCost linear = Linear();
   for (int round = 0; round < 20'000; ++round) {
     rig.cost = random.Chance(0.5) ? linear : BatchCost();

@@ -7,7 +7,7 @@
 namespace tutti::engine::testing {
 namespace {
 
-uint64_t Mix(uint64_t h, uint64_t v) {
+uint64_t MixItem(uint64_t h, uint64_t v) {
   h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
   h *= 0xff51afd7ed558ccdull;
   return h ^ (h >> 33);
@@ -29,13 +29,13 @@ EncoderLimits FakeEncoderRunner::DefaultLimits() {
 
 void FakeEncoderRunner::Fill(std::span<const TokenId> tokens, std::span<const uint8_t> types,
                              api::EncodeOutput output, std::span<float> out) {
-  uint64_t hash = Mix(static_cast<uint64_t>(output) + 1, tokens.size());
+  uint64_t hash = MixItem(static_cast<uint64_t>(output) + 1, tokens.size());
   for (size_t i = 0; i < tokens.size(); ++i) {
-    hash = Mix(hash, static_cast<uint64_t>(tokens[i]));
-    hash = Mix(hash, types.empty() ? 0 : types[i]);
+    hash = MixItem(hash, static_cast<uint64_t>(tokens[i]));
+    hash = MixItem(hash, types.empty() ? 0 : types[i]);
   }
   for (float& value : out) {
-    hash = Mix(hash, 1);
+    hash = MixItem(hash, 1);
     value = static_cast<float>(hash >> 40);  // exact
   }
 }

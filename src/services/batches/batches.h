@@ -37,6 +37,11 @@
 
 namespace tutti::batches {
 
+// Rows that one transaction of the store removes, so that others get their turn between.
+inline constexpr int64_t kDroppedAtOnce = 2000;
+// Wait before what the store or a file could not do is tried again.
+inline constexpr Duration kRetry = std::chrono::seconds(1);
+
 struct NewBatch {
   std::string owner = {};  // tenant
   api::CallerRef caller = {};

@@ -13,8 +13,6 @@ namespace {
 using store::Database;
 
 constexpr int64_t kPiece = 256 << 10;
-constexpr int64_t kDroppedAtOnce = 2000;
-constexpr Duration kRetry = std::chrono::seconds(1);
 constexpr Duration kFirstReadRetry = std::chrono::milliseconds(250);
 constexpr int kMostDoublings = 5;  // 8 s
 

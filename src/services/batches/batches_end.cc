@@ -12,8 +12,6 @@ namespace {
 
 using store::Database;
 
-constexpr int64_t kDroppedAtOnce = 2000;
-constexpr Duration kRetry = std::chrono::seconds(1);
 constexpr Duration kFilesRetry = std::chrono::seconds(5);  // they are written anew
 constexpr Duration kDropEvery = std::chrono::minutes(1);
 // What a batch has made is not lost for what its owner keeps beside it.

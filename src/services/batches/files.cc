@@ -21,7 +21,7 @@ using responses::Strand;
 using store::Database;
 using wire::FileView;
 
-constexpr size_t kMostTasks = 16384;
+constexpr size_t kMaxFileTasks = 16384;
 constexpr int64_t kExpiredAtOnce = 256;
 constexpr int kDeleteTries = 5;
 constexpr auto kDeleteAgain = std::chrono::milliseconds(200);
@@ -61,7 +61,7 @@ Files::Files(const Options& options, std::string folder, store::Store& store, co
       store_(store),
       clock_(clock),
       unix_ms_(std::move(unix_ms)),
-      strand_(std::make_shared<Strand>(clock, kMostTasks, "tutti-files")) {}
+      strand_(std::make_shared<Strand>(clock, kMaxFileTasks, "tutti-files")) {}
 
 // Works that were handed in refer to this: they are waited for.
 Files::~Files() {

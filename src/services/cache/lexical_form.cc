@@ -11,7 +11,7 @@
 namespace tutti::cache {
 namespace {
 
-using Words = std::vector<std::string>;
+using LexicalWords = std::vector<std::string>;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsLetter(char c) {
@@ -53,8 +53,8 @@ std::string_view NumberOf(std::string_view word) {
   return In(table, word);
 }
 
-Words Split(std::string_view phrase) {
-  Words words;
+LexicalWords Split(std::string_view phrase) {
+  LexicalWords words;
   while (!phrase.empty()) {
     const size_t blank = std::min(phrase.find(' '), phrase.size());
     if (blank > 0) words.emplace_back(phrase.substr(0, blank));
@@ -214,7 +214,7 @@ void AddWord(const Piece& piece, bool capitals, LexicalForm* form) {
 
 // "twenty five" is 25.
 void ReadNumberWords(LexicalForm* form) {
-  Words out;
+  LexicalWords out;
   for (std::string& word : form->words) {
     const std::string number(NumberOf(word));
     if (number.size() == 1 && IsDigit(number[0]) && number != "0" && !out.empty() &&
@@ -228,22 +228,22 @@ void ReadNumberWords(LexicalForm* form) {
   form->words = std::move(out);
 }
 
-bool StandsAt(const Words& words, size_t at, const Words& phrase) {
+bool StandsAt(const LexicalWords& words, size_t at, const LexicalWords& phrase) {
   return at + phrase.size() <= words.size() &&
          std::equal(phrase.begin(), phrase.end(), words.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
-void TakeFillersAway(Words* words) {
-  static const std::vector<Words> fillers = [] {
-    std::vector<Words> all;
+void TakeFillersAway(LexicalWords* words) {
+  static const std::vector<LexicalWords> fillers = [] {
+    std::vector<LexicalWords> all;
     for (const std::string_view filler : lexical::kFillers) all.push_back(Split(filler));
     std::stable_sort(all.begin(), all.end(),
-                     [](const Words& a, const Words& b) { return a.size() > b.size(); });
+                     [](const LexicalWords& a, const LexicalWords& b) { return a.size() > b.size(); });
     return all;
   }();
-  Words out;
+  LexicalWords out;
   for (size_t at = 0; at < words->size();) {
-    const auto filler = std::find_if(fillers.begin(), fillers.end(), [&](const Words& phrase) {
+    const auto filler = std::find_if(fillers.begin(), fillers.end(), [&](const LexicalWords& phrase) {
       // "can you" asks politely at the beginning alone; "well" and "hi" may be names elsewhere.
       const bool anywhere =
           phrase.size() == 1 && (phrase[0] == "the" || phrase[0] == "a" || phrase[0] == "an" ||
@@ -261,28 +261,28 @@ void TakeFillersAway(Words* words) {
   *words = std::move(out);
 }
 
-void ReadFrame(Words* words) {
+void ReadFrame(LexicalWords* words) {
   for (const auto& [frame, stands_for] : lexical::kFrames) {
-    const Words phrase = Split(frame);
+    const LexicalWords phrase = Split(frame);
     // Something must be left that is asked.
     if (words->size() <= phrase.size() || !StandsAt(*words, 0, phrase)) continue;
     words->erase(words->begin(), words->begin() + static_cast<std::ptrdiff_t>(phrase.size()));
-    const Words instead = Split(stands_for);
+    const LexicalWords instead = Split(stands_for);
     words->insert(words->begin(), instead.begin(), instead.end());
     return;
   }
 }
 
 // Those of `a` that `b` has not, each as often as it is missing.
-Words Missing(Words a, Words b) {
+LexicalWords Missing(LexicalWords a, LexicalWords b) {
   std::sort(a.begin(), a.end());
   std::sort(b.begin(), b.end());
-  Words missing;
+  LexicalWords missing;
   std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(missing));
   return missing;
 }
 
-bool Opposed(const Words& a, const Words& b) {
+bool Opposed(const LexicalWords& a, const LexicalWords& b) {
   static const std::set<lexical::Pair> pairs = [] {
     std::set<lexical::Pair> both;
     for (const auto& [one, other] : lexical::kAntonyms) {
@@ -349,12 +349,12 @@ Likeness Compare(const LexicalForm& a, const LexicalForm& b) {
   if (a.words.empty() || b.words.empty()) return Likeness::kDifferent;
   if (a.words == b.words) return Likeness::kSame;
   if (a.strict != b.strict || a.negations != b.negations) return Likeness::kDifferent;
-  const Words only_a = Missing(a.words, b.words), only_b = Missing(b.words, a.words);
+  const LexicalWords only_a = Missing(a.words, b.words), only_b = Missing(b.words, a.words);
   // The same words in another order: from here to there, or from there to here.
   if (only_a.empty() && only_b.empty()) return Likeness::kDifferent;
   if (Opposed(only_a, only_b)) return Likeness::kDifferent;
   // A name of the one that the other does not even have as a word.
-  const auto foreign = [](const Words& names, const Words& words) {
+  const auto foreign = [](const LexicalWords& names, const LexicalWords& words) {
     return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
       return std::find(words.begin(), words.end(), name) == words.end() &&
              std::find(words.begin(), words.end(), "^" + name) == words.end();

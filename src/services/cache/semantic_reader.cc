@@ -11,9 +11,9 @@ namespace {
 
 using Kind = api::StreamEvent::Kind;
 
-constexpr int kEventsAtOnce = 16;
+constexpr int kComputedAtOnce = 16;
 
-Status CancelledByCaller() {
+Status QuestionCancelled() {
   return {StatusCode::kCancelled, "cancelled", "the request was cancelled"};
 }
 
@@ -197,7 +197,7 @@ void SemanticReader::Compute() {
 
 bool SemanticReader::CopyEvents() {
   bool any = false;
-  for (int i = 0; i < kEventsAtOnce && state_ == State::kComputing; ++i) {
+  for (int i = 0; i < kComputedAtOnce && state_ == State::kComputing; ++i) {
     const api::StreamEvent* const event = computed_.Next();
     if (event == nullptr) return any;
     any = true;
@@ -247,7 +247,7 @@ void SemanticReader::Cancel() noexcept {
     default:
       encoding_ = {};
       judgement_ = {};
-      End(CancelledByCaller(), {}, {});
+      End(QuestionCancelled(), {}, {});
   }
 }
 

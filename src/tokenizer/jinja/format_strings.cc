@@ -9,7 +9,7 @@
 namespace tutti::tokenizer::jinja {
 namespace {
 
-bool IsDigitByte(char c) { return c >= '0' && c <= '9'; }
+bool IsFormatDigit(char c) { return c >= '0' && c <= '9'; }
 
 std::string_view View(const Text& text, size_t begin, size_t end) {
   return std::string_view(text.bytes()).substr(begin, end - begin);
@@ -46,7 +46,7 @@ bool ParseConversion(std::string_view text, size_t pos, Conversion* out) {
   }
   const auto number = [&](int* value) {
     *value = 0;
-    for (int digits = 0; pos < text.size() && IsDigitByte(text[pos]); ++pos, ++digits) {
+    for (int digits = 0; pos < text.size() && IsFormatDigit(text[pos]); ++pos, ++digits) {
       if (digits == 2) return false;
       *value = *value * 10 + (text[pos] - '0');
     }
