@@ -58,8 +58,8 @@ def definitions(text):
         value = re.match(r"(?:static |inline )?(?:constexpr|const|constinit|thread_local)\b[^(]*?[\s&*](\w+)(?:\[\w*\])*\s*(?:=|\{|$|\([^)]*\);)", line)
         if value:
             yield where, value.group(1), f"value {i}"
-        elif re.match(r"[A-Za-z_]", line) and not kind and not alias:
-            whole = line
+        whole = line
+        if re.match(r"[A-Za-z_]", line) and not kind and not alias and not value:
             k = i
             while whole.count("(") > whole.count(")") and k + 1 < len(lines):
                 k += 1
@@ -67,7 +67,8 @@ def definitions(text):
             function = re.match(r"[\w:<>,&*\s]+?[\s&*](\w+)\((.*?)\)\s*(?:const |noexcept )?(?:->.*)?\{", whole)
             if function and function.group(1) not in NOT_FUNCTIONS:
                 yield where, function.group(1), "function " + parameter_types(function.group(2))
-        if re.search(r"\{$", line) and re.match(r"\S", line) and not re.search(r"= \{$|\[\] = \{$", line) and not kind:
+        # The parameters of a function may take several lines.
+        if re.search(r"\{$", whole) and re.match(r"\S", line) and not re.search(r"= \{$|\[\] = \{$", whole) and not kind:
             spaces.append("function")
 
 
@@ -105,7 +106,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", type=pathlib.Path, default=pathlib.Path("."))
     source = parser.parse_args().source
-    sample = "namespace a {\nnamespace {\nint F(int x) {\n  return x;\n}\nstruct S {\n};\n}  // namespace\n}  // namespace a\n"
+    sample = ("namespace a {\nnamespace {\nint F(int x,\n      int y) {\n  return x;\n}\nstruct S {\n};\n}  // namespace\n"
+              "}  // namespace a\n")
     if {(n, w.split()[0]) for _, n, w in definitions(sample)} != {("F", "function"), ("S", "type")}:
         sys.exit("the reader of definitions does not read its own sample: " + str(list(definitions(sample))))
     found, count = [], 0

@@ -44,7 +44,7 @@ std::unique_ptr<EngineHarness> Beside(const EngineOptions& options, const FakeMo
 }
 
 // The answer, and nothing left behind in either memory.
-void ExpectSolo(EngineHarness& h) {
+void ExpectSoloTokens(EngineHarness& h) {
   for (size_t i = 0; i < h.size(); ++i) {
     ASSERT_TRUE(h.client(i).status().ok()) << h.client(i).status();
     for (int c = 0; c < h.client(i).request.n; ++c)
@@ -62,7 +62,7 @@ TEST(DraftModel, OneThatIsAlwaysRightSavesMostOfTheSteps) {
     auto h = Beside(Lanes(1), Says(), DraftSetup{Says()});
     h->MustSubmit(TestRequest(TestPrompt(1, prompt), 600));
     ASSERT_TRUE(h->RunToEnd());
-    ExpectSolo(*h);
+    ExpectSoloTokens(*h);
     const EngineStats stats = h->engine().stats();
     EXPECT_LT(stats.draft_tokens - stats.accepted_tokens, 20u) << prompt;  // some were copied
     EXPECT_LT(stats.steps, 250u) << prompt;
@@ -82,7 +82,7 @@ TEST(DraftModel, OneThatIsSometimesRightGivesTheSame) {
         h->MustSubmit(std::move(r));
       }
       ASSERT_TRUE(h->RunToEnd());
-      ExpectSolo(*h);
+      ExpectSoloTokens(*h);
       accepted += h->engine().stats().accepted_tokens;
       proposed += h->engine().stats().draft_tokens;
     }
@@ -112,7 +112,7 @@ TEST(DraftModel, OneAsLargeAsTheModelIsNotReadAPromptToFindThatOut) {
     auto h = Beside(Lanes(1), model, draft);
     h->MustSubmit(TestRequest(TestPrompt(1, 700), 200));
     EXPECT_TRUE(h->RunToEnd());
-    ExpectSolo(*h);
+    ExpectSoloTokens(*h);
     *ms = ToSeconds(h->now()) * 1e3;
     return h->draft().steps();
   };
@@ -137,7 +137,7 @@ TEST(DraftModel, OneThatFailsIsAskedOnceForASequenceAndNoMore) {
   };
   for (int i = 0; i < 6; ++i) h->MustSubmit(TestRequest(TestPrompt(i, 50), 300));
   ASSERT_TRUE(h->RunToEnd());
-  ExpectSolo(*h);
+  ExpectSoloTokens(*h);
   EXPECT_GT(asked, 0);
   EXPECT_LE(asked, 6);
 }
@@ -174,7 +174,7 @@ TEST(DraftModel, WithTooLittleMemoryOfItsOwnItProposesForFewer) {
     auto h = Beside(Lanes(4), Says(), draft);
     for (int i = 0; i < 12; ++i) h->MustSubmit(TestRequest(TestPrompt(i, 50), 200));
     ASSERT_TRUE(h->RunToEnd());
-    ExpectSolo(*h);
+    ExpectSoloTokens(*h);
     EXPECT_EQ(h->engine().stats().preemptions, 0u);
     if (blocks == 30) {
       EXPECT_GT(h->engine().stats().accepted_tokens, 12 * 200 / 2u);
@@ -188,7 +188,7 @@ TEST(DraftModel, AShortContextOfItsOwnEndsItsProposals) {
   auto h = Beside(Lanes(1), Says(), draft);
   h->MustSubmit(TestRequest(TestPrompt(1, 50), 400));
   ASSERT_TRUE(h->RunToEnd());
-  ExpectSolo(*h);
+  ExpectSoloTokens(*h);
   EXPECT_GT(h->engine().stats().draft_tokens, 20u);
   EXPECT_LE(h->engine().stats().draft_tokens, 100u);
 }
@@ -202,7 +202,7 @@ TEST(DraftModel, ItsFaultsAreNobodysErrors) {
     };
     for (int i = 0; i < 10; ++i) h->MustSubmit(TestRequest(TestPrompt(i, 50), 150));
     ASSERT_TRUE(h->RunToEnd());
-    ExpectSolo(*h);
+    ExpectSoloTokens(*h);
     EXPECT_GT(h->engine().stats().accepted_tokens, 0u);
   }
 }
@@ -255,7 +255,7 @@ TEST(DraftModel, ALongPromptIsReadInPieces) {
   };
   h->MustSubmit(TestRequest(TestPrompt(1, 2000), 300));
   ASSERT_TRUE(h->RunToEnd());
-  ExpectSolo(*h);
+  ExpectSoloTokens(*h);
   EXPECT_LE(most, 128);
   EXPECT_GT(h->engine().stats().accepted_tokens, 50u);
 }
@@ -270,7 +270,7 @@ TEST(DraftModel, WhereTheTextRepeatsItselfItIsCopiedAndElsewhereTheModelIsAsked)
     auto h = Beside(Lanes(1), circles, draft);
     for (int i = 0; i < 6; ++i) h->MustSubmit(TestRequest(TestPrompt(i, 40), 400));
     ASSERT_TRUE(h->RunToEnd());
-    ExpectSolo(*h);
+    ExpectSoloTokens(*h);
     passes[right] = h->draft().steps();
     steps[right] = h->engine().stats().steps;
   }

@@ -36,7 +36,7 @@ EngineOptions PatientLanes(int lanes) {
   return options;
 }
 
-void RunFor(EngineHarness& h, Duration time) {
+void RunUntil(EngineHarness& h, Duration time) {
   while (h.now() < time && h.RunOnce()) {
   }
 }
@@ -49,7 +49,7 @@ TEST(Priority, TheHigherTakesALaneInAFullBatchAndTheOtherGoesOnAsIfNothingHadBee
     low.priority = api::Priority::kBatch;
     h.MustSubmit(std::move(low));
   }
-  RunFor(h, milliseconds(200));
+  RunUntil(h, milliseconds(200));
   const size_t high = h.MustSubmit(TestRequest(TestPrompt(500, 20), 10));
   ASSERT_TRUE(h.RunUntil([&] { return h.client(high).done(); }));
   EXPECT_LE(h.client(high).timings.queue, milliseconds(20)) << "at the next step";
@@ -74,7 +74,7 @@ TEST(Priority, AnInteractivePromptIsComputedWithoutBatchRowsBesideIt) {
     low.priority = api::Priority::kBatch;
     h.MustSubmit(std::move(low));
   }
-  RunFor(h, milliseconds(300));
+  RunUntil(h, milliseconds(300));
   const size_t high = h.MustSubmit(TestRequest(TestPrompt(500, 20), 10));
   const auto said = [&](size_t client) {
     const auto& choices = h.client(client).choices;
@@ -100,7 +100,7 @@ TEST(Priority, AStepOfBatchWorkAloneIsGivenUpForWhoComes) {
     low.priority = api::Priority::kBatch;
     h.MustSubmit(std::move(low));
   }
-  RunFor(h, milliseconds(300));
+  RunUntil(h, milliseconds(300));
   const auto said = [&](size_t client) {
     const auto& choices = h.client(client).choices;
     return choices.empty() ? size_t{0} : choices[0].tokens.size();
@@ -151,7 +151,7 @@ TEST(Priority, StepsOfBatchWorkAloneAreShort) {
     low.priority = api::Priority::kBatch;
     h.MustSubmit(std::move(low));
   }
-  RunFor(h, milliseconds(200));  // until what a token costs is known
+  RunUntil(h, milliseconds(200));  // until what a token costs is known
   Duration longest{0};
   for (int i = 0; i < 100; ++i) {
     const Duration before = h.now();
@@ -167,11 +167,11 @@ TEST(Priority, PromptsWithoutEndDoNotStopBatchRows) {
   Request low = TestRequest(TestPrompt(0, 20), 40);
   low.priority = api::Priority::kBatch;
   h.MustSubmit(std::move(low));
-  RunFor(h, milliseconds(50));
+  RunUntil(h, milliseconds(50));
   // In each step some of another long prompt is computed.
   for (int i = 0; i < 400 && !h.client(0).done(); ++i) {
     h.MustSubmit(TestRequest(TestPrompt(1000 + i * 300, 300), 1));
-    RunFor(h, h.now() + milliseconds(30));
+    RunUntil(h, h.now() + milliseconds(30));
   }
   EXPECT_TRUE(h.client(0).done());
   ASSERT_TRUE(h.RunToEnd());
@@ -183,7 +183,7 @@ TEST(Priority, EqualsAndOtherTenantsTakeNoLane) {
   running.tenant = "modest";
   running.priority = api::Priority::kFlex;
   h.MustSubmit(std::move(running));
-  RunFor(h, milliseconds(100));
+  RunUntil(h, milliseconds(100));
   Request equal = TestRequest(TestPrompt(50, 20), 10);
   equal.tenant = "modest";
   equal.priority = api::Priority::kFlex;
@@ -200,7 +200,7 @@ TEST(Priority, EqualsAndOtherTenantsTakeNoLane) {
     low.priority = api::Priority::kBatch;
     other.MustSubmit(std::move(low));
   }
-  RunFor(other, milliseconds(100));
+  RunUntil(other, milliseconds(100));
   Request high = TestRequest(TestPrompt(200, 20), 10);
   high.tenant = "talks";
   other.MustSubmit(std::move(high));
@@ -220,7 +220,7 @@ TEST(Priority, NoEvictAndOtherStrategiesInterruptNobody) {
     Request low = TestRequest(TestPrompt(0, 20), 100);
     low.priority = api::Priority::kBatch;
     h.MustSubmit(std::move(low));
-    RunFor(h, milliseconds(100));
+    RunUntil(h, milliseconds(100));
     h.MustSubmit(TestRequest(TestPrompt(50, 20), 10));
     ASSERT_TRUE(h.RunToEnd());
     EXPECT_EQ(h.engine().stats().preemptions, 0u);
@@ -246,7 +246,7 @@ TEST(Priority, ALowRequestUnderConstantHighLoadIsDoneWithinItsAgeingBound) {
              [&h, i] { h.MustSubmit(TestRequest(TestPrompt(100 + i * 7, 5), 10)); });
       }
       if (!first) {
-        RunFor(h, seconds(1));
+        RunUntil(h, seconds(1));
         low = send_low();
       }
       const TimePoint sent = h.client(low).sent;
