@@ -43,7 +43,9 @@ test: test-deps test-models  ## install, build and run the whole test suite
 e2e: test-deps test-models build  ## the program driven from outside: stock `openai` client, load, hostile input (also part of `make test`)
 	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv
 
-soak: test-deps build test-models  ## full load rounds, idle and stopped clients, then canaries among hostile clients; DURATION=600 seconds
+soak: test-deps build test-models  ## full amounts of the models' references, full load rounds, idle and stopped clients, then canaries among hostile clients; DURATION=600 seconds
+	@tools/build.sh $(PRESET) parity_test
+	@TUTTI_TEST_FULL=1 build/$(PRESET)/tests/parity/parity_test --gtest_filter='Scores.*:GoldenTest.*:LongContext.*'
 	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv --soak $(or $(DURATION),600)
 
 check-asan: test-deps test-models  ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer

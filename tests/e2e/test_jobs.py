@@ -335,7 +335,7 @@ class Kills(unittest.TestCase):
         self.assertEqual(len(json.loads(self.server.get("/v1/jobs?limit=100")[2])["data"]), min(count, 100))
 
     def test_killed_at_random_every_accepted_job_has_one_end(self):
-        kills = int(os.environ.get("E2E_JOB_KILLS", 0)) or amount(3, 8, 20)
+        kills = int(os.environ.get("E2E_JOB_KILLS", 0)) or amount(3, 5, 20)
         chance = random.Random(46)
         accepted, seen = {}, {}
         for round_number in range(kills):

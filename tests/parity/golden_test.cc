@@ -158,7 +158,7 @@ TEST(GoldenTest, ScalarFloatPathReproducesLogProbabilities) {
   const auto runner = MakeRunner(WeightMode::kF32, Isa::kScalar);
   ASSERT_NE(runner, nullptr);
   const int tokens =
-      Amount(128, 32);  // minutes for all 512, which the best path has in LongContext
+      Amount(128, 48, 32);  // minutes for all 512, which the best path has in LongContext
   const Score score = ScoreText(*runner, text, 0, static_cast<size_t>(tokens));
   EXPECT_EQ(score.tokens, tokens - 1);
   EXPECT_LT(score.worst_difference, 1e-3);

@@ -77,7 +77,7 @@ Score ScoreAsOneText(WeightMode mode, KvDtype kv, int tokens) {
 }
 
 TEST(LongContext, FloatPathReproducesATextOfTheWholeContext) {
-  const int tokens = support::Amount(kContext, kChunk);
+  const int tokens = support::Amount(kContext, kContext / 4, kChunk);
   const Score score = ScoreAsOneText(WeightMode::kF32, KvDtype::kByWeights, tokens);
   ASSERT_GT(score.compared, 0);
   std::printf("[ f32 ] worst |delta logprob| %.6f, most probable token %d of %d\n",

@@ -186,7 +186,7 @@ TEST(Scores, TwoHundredSetsAreScoredAndOrderedAsTheReferenceDoes) {
   EXPECT_EQ(classifier.limits().types, 2);
   EXPECT_EQ(classifier.limits().width, 0);
   double worst = 0;
-  const auto sets = static_cast<size_t>(support::Amount(200, 10));
+  const auto sets = static_cast<size_t>(support::Amount(200, 50, 10));
   for (size_t s = 0; s < sets; ++s) {
     const Set& set = references.sets[s];
     std::vector<tokenizer::EncoderInput> inputs;
