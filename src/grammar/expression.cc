@@ -1,0 +1,105 @@
+#include "grammar/expression.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "grammar/dfa.h"
+
+namespace tutti::grammar {
+
+std::string SpecialTokenBytes(TokenId id) {
+  const auto value = static_cast<uint32_t>(id);
+  std::string bytes;
+  bytes.push_back(static_cast<char>(kSpecialTokenByte));
+  for (const int shift : {14, 7, 0})
+    bytes.push_back(static_cast<char>(0x80U | ((value >> shift) & 0x7FU)));
+  return bytes;
+}
+
+Grammar::Grammar() {
+  exprs_.push_back({.kind = Expr::Kind::kNever});
+  exprs_.push_back({.kind = Expr::Kind::kEmpty});
+}
+
+ExprId Grammar::Add(Expr expr) {
+  exprs_.push_back(std::move(expr));
+  return static_cast<ExprId>(exprs_.size() - 1);
+}
+
+ExprId Grammar::Bytes(std::string_view bytes) {
+  if (bytes.empty()) return Empty();
+  return Add({.kind = Expr::Kind::kBytes, .text = std::string(bytes)});
+}
+
+ExprId Grammar::ByteRange(uint8_t first, uint8_t last) {
+  return Add({.kind = Expr::Kind::kByteRange, .min = first, .max = last});
+}
+
+ExprId Grammar::Chars(CodePoints set) {
+  if (set.empty()) return Never();
+  for (size_t i = sets_.size(); i-- > 0 && i + 16 > sets_.size();) {
+    if (sets_[i] == set) return Add({.kind = Expr::Kind::kChars, .set = static_cast<uint32_t>(i)});
+  }
+  sets_.push_back(std::move(set));
+  return Add({.kind = Expr::Kind::kChars, .set = static_cast<uint32_t>(sets_.size() - 1)});
+}
+
+ExprId Grammar::Concat(std::vector<ExprId> children) {
+  std::erase(children, Empty());
+  for (const ExprId child : children) {
+    if (child == Never()) return Never();
+  }
+  if (children.empty()) return Empty();
+  if (children.size() == 1) return children[0];
+  return Add({.kind = Expr::Kind::kConcat, .children = std::move(children)});
+}
+
+ExprId Grammar::Alternate(std::vector<ExprId> children) {
+  std::erase(children, Never());
+  if (children.empty()) return Never();
+  if (children.size() == 1) return children[0];
+  return Add({.kind = Expr::Kind::kAlternate, .children = std::move(children)});
+}
+
+ExprId Grammar::Repeat(ExprId child, uint32_t min, uint32_t max) {
+  CHECK(min <= max);
+  if (max == 0 || child == Empty()) return Empty();
+  if (child == Never()) return min == 0 ? Empty() : Never();
+  if (min == 1 && max == 1) return child;
+  return Add({.kind = Expr::Kind::kRepeat, .min = min, .max = max, .children = {child}});
+}
+
+ExprId Grammar::Call(RuleId rule) { return Add({.kind = Expr::Kind::kRule, .rule = rule}); }
+
+ExprId Grammar::SpecialToken(TokenId id) {
+  return Add({.kind = Expr::Kind::kToken, .rule = static_cast<RuleId>(id)});
+}
+
+ExprId Grammar::Embed(std::shared_ptr<const Dfa> dfa) {
+  if (dfa->empty()) return Never();
+  dfas_.push_back(std::move(dfa));
+  return Add({.kind = Expr::Kind::kDfa, .set = static_cast<uint32_t>(dfas_.size() - 1)});
+}
+
+ExprId Grammar::TextStart() { return Add({.kind = Expr::Kind::kTextStart}); }
+ExprId Grammar::TextEnd() { return Add({.kind = Expr::Kind::kTextEnd}); }
+
+RuleId Grammar::AddRule(std::string name, RuleKind kind) {
+  rules_.push_back({.name = std::move(name), .body = Never(), .kind = kind});
+  return static_cast<RuleId>(rules_.size() - 1);
+}
+
+RuleId Grammar::AddRule(std::string name, RuleKind kind, ExprId body) {
+  const RuleId rule = AddRule(std::move(name), kind);
+  rules_[rule].body = body;
+  return rule;
+}
+
+RuleId Grammar::AddCountedRule(std::string name, ExprId body, uint32_t min, uint32_t max) {
+  const RuleId rule = AddRule(std::move(name), RuleKind::kCounted, body);
+  rules_[rule].min = min;
+  rules_[rule].max = max;
+  return rule;
+}
+
+}  // namespace tutti::grammar

@@ -1,0 +1,58 @@
+// SchemaChecker: whether one given value satisfies a schema, and the languages of its strings. For
+// the values of enum and const, for names of properties, and for telling oneOf's branches apart.
+//
+// One thread; belongs to one compilation.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "grammar/dfa.h"
+#include "grammar/schema_merge.h"
+
+namespace tutti::grammar {
+
+// A string as the inside of a JSON string, spelled as Spelling::kJson does.
+std::string JsonSpelling(std::string_view text);
+
+class SchemaChecker {
+ public:
+  SchemaChecker(SchemaDocument& document, SchemaMerger& merger, Budget& budget)
+      : document_(document), merger_(merger), budget_(budget) {}
+
+  Result<bool> Accepts(const Elements& elements, const Json& value, int depth = 0);
+  // False also where it cannot be told.
+  Result<bool> Disjoint(const Elements& a, const Elements& b, int depth = 0);
+
+  // The insides of the strings that satisfy `elements`.
+  Result<std::shared_ptr<const Dfa>> Strings(const Elements& elements);
+  // Those that keep the patterns, formats and lengths.
+  Result<std::shared_ptr<const Dfa>> Strings(const StringConstraints& strings);
+  // Those that match a pattern of a schema somewhere.
+  Result<std::shared_ptr<const Dfa>> Pattern(NodeId node, std::string_view keyword,
+                                             const std::string& pattern);
+  Result<std::shared_ptr<const Dfa>> AllStrings();
+
+  // What the value of a property, or an item, must satisfy.
+  Result<Elements> Property(const ObjectConstraints& objects, const std::string& name);
+  static Elements Item(const ArrayConstraints& arrays, uint64_t index);
+  // The elements of `merged` with a branch for each of its choices, one list for each combination.
+  Result<std::vector<Elements>> Combinations(const Merged& merged);
+
+ private:
+  Result<bool> AcceptsOwn(const Merged& merged, const Json& value, int depth);
+  Result<bool> Disjoint(const Merged& a, const Merged& b, uint8_t type, int depth);
+  Status TooComplex() const { return budget_.status(); }
+
+  SchemaDocument& document_;
+  SchemaMerger& merger_;
+  Budget& budget_;
+  std::map<std::string, std::shared_ptr<const Dfa>> patterns_;
+  std::shared_ptr<const Dfa> all_;
+};
+
+}  // namespace tutti::grammar

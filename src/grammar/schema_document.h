@@ -1,0 +1,68 @@
+// SchemaDocument: a parsed JSON schema, its subschemas by number, and where references lead.
+//
+// Immutable but for the numbering; one thread. Sources: JSON Schema 2020-12 core, sections 8.2
+// (identifiers, anchors, references) and 9.2; RFC 3986, section 5.2; RFC 6901.
+#pragma once
+
+#include <boost/json/value.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "grammar/limits.h"
+
+namespace tutti::grammar {
+
+using Json = boost::json::value;
+using NodeId = uint32_t;  // of a subschema
+
+// The text of a string value, as long as the value lives.
+inline std::string_view TextOf(const Json& value) {
+  return {value.get_string().data(), value.get_string().size()};
+}
+
+class SchemaDocument {
+ public:
+  // Errors: schema_invalid (not JSON, neither an object nor a boolean), grammar_too_complex (bytes,
+  // nesting).
+  static Result<std::unique_ptr<SchemaDocument>> Parse(std::string_view text, Budget& budget);
+
+  NodeId root() const { return 0; }
+  // The number of the subschema at `value`, which stands in `parent` under `key`.
+  NodeId Child(NodeId parent, std::string_view key, const Json& value);
+  const Json& value(NodeId id) const { return *nodes_[id].value; }
+  // Dotted, from the root: "properties.a.items"; empty for the root.
+  const std::string& path(NodeId id) const { return nodes_[id].path; }
+  size_t nodes() const { return nodes_.size(); }
+
+  // Before draft 2019-09 the neighbours of $ref do not count.
+  bool ref_stands_alone() const { return ref_stands_alone_; }
+  // The subschema that a reference in `from` leads to. Errors: schema_reference.
+  Result<NodeId> Resolve(NodeId from, std::string_view reference);
+
+  // Errors of the subschema's keyword; `param` of the status is its path.
+  Status Invalid(NodeId id, std::string_view keyword, std::string_view what) const;
+  Status Unsupported(NodeId id, std::string_view keyword, std::string_view why = {}) const;
+
+ private:
+  struct Node {
+    const Json* value = nullptr;
+    std::string path;
+  };
+  std::string PathOf(NodeId id, std::string_view keyword) const;
+  void FindIds(const Json& value, const std::string& base, Budget& budget);
+
+  Json document_;
+  std::vector<Node> nodes_;
+  std::unordered_map<const Json*, NodeId> ids_;
+  std::unordered_map<const Json*, std::string> bases_;      // of objects below an $id
+  std::unordered_map<std::string, const Json*> resources_;  // by absolute URI
+  std::unordered_map<std::string, const Json*> anchors_;    // by absolute URI with #name
+  bool ref_stands_alone_ = false;
+};
+
+}  // namespace tutti::grammar

@@ -1,0 +1,154 @@
+// StateSets: an automaton made deterministic while it runs.
+//
+// A StateSet is all places at which a text read so far can stand, with their stacks. Equal sets are
+// one and are found by one look-up for a byte once they were seen, so that the token mask of a set
+// needs to be made once as well. Sets are numbered; a number is valid until Reset().
+//
+// A stack is a list of frames, shared by all stacks that hold it: a frame is where to go on when
+// the rule above it has ended, which may be several places. (The form is that of a graph-structured
+// stack: Tomita, "An efficient augmented-context-free parsing algorithm", 1987. The automaton has
+// no left recursion, so that it has no cycles.)
+//
+// One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "grammar/automaton.h"
+
+namespace tutti::grammar {
+
+using SetId = uint32_t;
+using FrameId = uint32_t;
+
+class StateSets {
+ public:
+  static constexpr SetId kDead = 0;              // no text goes on from here, and none ends here
+  static constexpr FrameId kBottom = 0;          // where the root rule ends: the text may end
+  static constexpr uint32_t kMaxPlaces = 2'048;  // of one set
+  static constexpr uint32_t kMaxDepth = 4'096;   // frames of a stack
+
+  struct Place {
+    uint32_t state = 0;
+    FrameId frame = kBottom;
+    uint32_t count = 0;  // items so far, of a counted rule
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+  struct PlaceHash {
+    size_t operator()(const Place& place) const;
+  };
+  struct Return {
+    uint32_t state = 0;
+    FrameId frame = kBottom;
+    friend auto operator<=>(const Return&, const Return&) = default;
+  };
+
+  explicit StateSets(std::shared_ptr<const Automaton> automaton);
+
+  SetId start() const { return start_; }
+  // kDead where the byte cannot follow.
+  SetId Next(SetId set, uint8_t byte) {
+    const uint32_t at = set * classes_ + automaton_->ClassOf(byte);
+    const SetId known = next_[at];
+    return known != kUnknown ? known : MakeNext(set, byte);
+  }
+  SetId Next(SetId set, std::string_view bytes);
+  // The text may end here.
+  bool complete(SetId set) const { return sets_[set].complete; }
+  bool HasPlaces(SetId set) const { return sets_[set].end > sets_[set].begin; }
+  std::span<const Place> places(SetId set) const {
+    return std::span(places_).subspan(sets_[set].begin, sets_[set].end - sets_[set].begin);
+  }
+
+  // --- sets whose stacks are cut off, for work that is shared by all stacks ---
+  // `set` with the frames of its places replaced by open ones, numbered from 0 in the order of
+  // frames(set), and counts by others that no token of at most `reach` bytes tells apart from
+  // them. kDead where it has too many frames.
+  SetId CutOff(SetId set, uint32_t reach);
+  static constexpr uint32_t kMaxOpen = 8;
+  // The frames of the places of `set`, each once, in the order of CutOff().
+  std::vector<FrameId> Frames(SetId set) const;
+  // Bit i: at this point of a set that was made from one that is cut off, open frame i is returned
+  // to.
+  uint32_t returns(SetId set) const { return sets_[set].returns; }
+  // The set behind the end of a rule with that frame.
+  SetId Resume(FrameId frame);
+
+  // True once a set was too large or a stack too deep: sets made since then may lack texts, and the
+  // request must end with an error.
+  bool overflowed() const { return overflowed_; }
+  size_t memory_bytes() const;
+  size_t size() const { return sets_.size(); }
+  const Automaton& automaton() const { return *automaton_; }
+  // Places that were visited so far: what the work has cost.
+  uint64_t work() const { return visits_; }
+  // The set of `other` that `set` equals, where `other` runs the same automaton.
+  SetId CopyTo(StateSets& other, SetId set) const;
+
+ private:
+  static constexpr SetId kUnknown = UINT32_MAX;
+  static constexpr FrameId kOpen = 0x40000000;     // and its number
+  static constexpr FrameId kPending = 0x80000000;  // and its place in pending_
+
+  struct Set {
+    uint32_t begin = 0, end = 0;  // of places_
+    uint32_t returns = 0;
+    bool complete = false;
+    SetId cut_off = kUnknown;
+  };
+  struct Frame {
+    uint32_t begin = 0, end = 0;  // of returns_
+    uint32_t depth = 0;
+    SetId resume = kUnknown;
+  };
+  // A frame that is being made: rules that are called at one point of the text share it, whoever
+  // calls.
+  struct Pending {
+    RuleId rule = 0;
+    bool ended = false;  // the rule has matched the empty text
+    FrameId final = kUnknown;
+    std::vector<Return> returns;
+  };
+
+  SetId MakeNext(SetId set, uint8_t byte);
+  // Closes the places of work_ and finds or makes their set.
+  SetId Close();
+  void Visit(uint32_t state, FrameId frame, uint32_t count);
+  void End(FrameId frame);
+  void EndItem(const Place& place);
+  void Call(const Automaton::CallEdge& call, const Place& from);
+  FrameId Settle(FrameId frame);
+  FrameId MakeFrame(std::vector<Return> returns);
+  SetId MakeSet(std::vector<Place> places, bool complete, uint32_t returns);
+  FrameId CopyFrame(StateSets& other, FrameId frame,
+                    std::unordered_map<FrameId, FrameId>& copied) const;
+  uint32_t DepthOf(FrameId frame) const { return frame >= kOpen ? 0 : frames_[frame].depth; }
+
+  const std::shared_ptr<const Automaton> automaton_;
+  const uint32_t classes_;
+  std::vector<Set> sets_;
+  std::vector<Place> places_;
+  std::vector<SetId> next_;  // [set][class]
+  std::vector<Frame> frames_;
+  std::vector<Return> returns_;
+  std::unordered_multimap<uint64_t, SetId> set_ids_;      // by hash
+  std::unordered_multimap<uint64_t, FrameId> frame_ids_;  // by hash
+  SetId start_ = kDead;
+  bool overflowed_ = false;
+
+  // Of the set that is being made.
+  std::vector<Place> work_;
+  std::vector<Pending> pending_;
+  std::unordered_set<Place, PlaceHash> visited_;  // of work_, where that is long
+  bool complete_ = false;
+  uint32_t open_returns_ = 0;
+  uint64_t visits_ = 0;
+};
+
+}  // namespace tutti::grammar

@@ -1,0 +1,22 @@
+// Whether a compiled grammar accepts a whole text. For tests.
+#pragma once
+
+#include <string_view>
+
+#include "grammar/compile.h"
+#include "grammar/state_sets.h"
+
+namespace tutti::grammar::testing {
+
+inline bool Accepts(const std::shared_ptr<const Automaton>& automaton, std::string_view text) {
+  StateSets sets(automaton);
+  return sets.complete(sets.Next(sets.start(), text));
+}
+
+// False also where the source does not compile.
+inline bool Accepts(const Source& source, std::string_view text) {
+  const auto automaton = Compile(source);
+  return automaton.ok() && Accepts(*automaton, text);
+}
+
+}  // namespace tutti::grammar::testing

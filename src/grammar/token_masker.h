@@ -1,0 +1,117 @@
+// TokenMasker: which tokens may follow a text that a grammar constrains.
+//
+// One for each compiled grammar and vocabulary, shared by all sequences under them. What it finds
+// out about a state is kept and reused, by whichever sequence comes there next; a sequence's own
+// state is a number. Made on any thread; then one thread at a time (the engine's).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "grammar/automaton.h"
+#include "grammar/state_sets.h"
+#include "grammar/token_mask.h"
+#include "grammar/token_trie.h"
+
+namespace tutti::grammar {
+
+class Matcher;
+
+class TokenMasker {
+ public:
+  static constexpr size_t kMaxBytes = size_t{24} << 20;
+
+  // `max_bytes` of what was learned are kept.
+  TokenMasker(std::shared_ptr<const Automaton> automaton, std::shared_ptr<const TokenTrie> trie,
+              size_t max_bytes = kMaxBytes);
+  TokenMasker(const TokenMasker&) = delete;
+  TokenMasker& operator=(const TokenMasker&) = delete;
+
+  SetId start() const { return sets_->start(); }
+  // The state behind a token; StateSets::kDead where it is not allowed. A token that ends the text
+  // is allowed where the text is complete, and leaves the state as it is.
+  SetId Next(SetId set, TokenId token);
+  bool complete(SetId set) const { return sets_->complete(set); }
+  // Nothing can follow but the end.
+  bool finished(SetId set) const { return sets_->complete(set) && !sets_->HasPlaces(set); }
+
+  // Tokens that may follow; with `ends` those that end the text too, where it is complete. It may
+  // allow none: the vocabulary may lack the bytes. Shared with later calls; null: the grammar is
+  // too ambiguous, and the request must end with grammar_too_complex.
+  std::shared_ptr<const TokenMask> Mask(SetId set, bool ends = true);
+
+  // The bytes that must follow, up to `most`; whitespace that may follow, but need not, is passed
+  // over. A guess for speculation, which the mask has the last word on.
+  std::string Forced(SetId set, size_t most);
+
+  // Forgets what was learned, where it is more than `max_bytes`. Matchers keep their states.
+  void Trim();
+  size_t memory_bytes() const;
+  const TokenTrie& trie() const { return *trie_; }
+  bool overflowed() const { return sets_->overflowed(); }
+
+ private:
+  // What a token does when the stack below is not known: it is allowed, or from a node of the trie
+  // on that depends on what comes behind an open frame.
+  struct OpenMask {
+    struct Return {
+      uint32_t node = 0;
+      uint32_t frames = 0;  // bits
+    };
+    TokenMask allowed;
+    std::vector<Return> returns;
+  };
+
+  const OpenMask* MakeOpenMask(SetId cut);
+  // Allows the tokens that `set` reaches below `node`, in a walk that stops at `behind`.
+  void Walk(SetId set, uint32_t first, uint32_t behind, TokenMask& mask,
+            std::vector<OpenMask::Return>* returns);
+
+  friend class Matcher;
+
+  const std::shared_ptr<const Automaton> automaton_;
+  const std::shared_ptr<const TokenTrie> trie_;
+  const size_t max_bytes_;
+  std::unique_ptr<StateSets> sets_;
+  // By twice the number of a set; plus one: with the tokens that end the text.
+  std::unordered_map<uint64_t, std::shared_ptr<const TokenMask>> masks_;
+  std::unordered_map<SetId, std::unique_ptr<const OpenMask>> open_masks_;
+  size_t open_bytes_ = 0;
+  std::vector<SetId> path_;     // of a walk: the set at each depth
+  std::vector<Matcher*> live_;  // that have a state
+};
+
+// Matcher: how far one sequence has come under a grammar. Made on any thread; then the engine's
+// thread alone. Movable while it has not taken a token.
+class Matcher {
+ public:
+  Matcher() = default;
+  explicit Matcher(std::shared_ptr<TokenMasker> masker) : masker_(std::move(masker)) {}
+  Matcher(const Matcher&) = delete;
+  Matcher& operator=(const Matcher&) = delete;
+  Matcher(Matcher&& other) noexcept;
+  Matcher& operator=(Matcher&& other) noexcept;
+  ~Matcher() { Leave(); }
+
+  explicit operator bool() const { return masker_ != nullptr; }
+  TokenMasker& masker() const { return *masker_; }
+  SetId state() const { return started_ ? state_ : masker_->start(); }
+  // False where the token is not allowed: then the state is as before.
+  bool Take(TokenId token);
+  // The grammar is satisfied, and nothing but the end can follow.
+  bool finished() const { return masker_->finished(state()); }
+
+ private:
+  friend class TokenMasker;
+  void Leave();
+
+  std::shared_ptr<TokenMasker> masker_;
+  SetId state_ = StateSets::kDead;
+  bool started_ = false;  // it stands in the masker's list
+};
+
+}  // namespace tutti::grammar
