@@ -86,6 +86,22 @@ struct SamplingParams {
   int prompt_logprobs = -1;  // the same for the prompt's tokens (echo)
 };
 
+// What every answer to a request must satisfy. It is kept, or the request is refused: an answer
+// that is not cut by its length is never outside of it.
+struct Constraint {
+  enum class Kind : uint8_t {
+    kJsonObject,  // any JSON object
+    kJsonSchema,  // `text`: a JSON schema
+    kRegex,       // `text`: a regular expression that matches the whole answer
+    kChoice,      // one of `choices`
+    kGrammar,     // `text`: a grammar in GBNF
+  };
+  Kind kind = Kind::kJsonObject;
+  std::string text = {};
+  std::vector<std::string> choices = {};
+  std::string param = {};  // the request's field that holds it, for errors
+};
+
 // What a request says of kept answers (HTTP: Cache-Control).
 struct CacheControl {
   bool no_store = false;                 // neither given a kept answer nor kept
@@ -102,6 +118,7 @@ struct GenerateRequest {
   std::string model;       // served name or alias
   Prompt prompt;
   SamplingParams sampling;
+  std::optional<Constraint> constraint = {};
   int n = 1;  // 1..8 sequences that share the prompt's blocks
   Priority priority = Priority::kInteractive;
   TimePoint deadline = TimePoint::max();

@@ -86,6 +86,12 @@ Status ValidateRequest(const GenerateRequest& request) {
   if (request.request_id.size() > kMaxRequestIdBytes)
     return Bad("request_id", "request_id is longer than 128 bytes");
   RETURN_IF_ERROR(CheckUtf8(request.prediction, "prediction"));
+  if (request.constraint) {
+    const Constraint& constraint = *request.constraint;
+    RETURN_IF_ERROR(CheckUtf8(constraint.text, constraint.param));
+    for (const std::string& choice : constraint.choices)
+      RETURN_IF_ERROR(CheckUtf8(choice, constraint.param));
+  }
   if (request.truncate_prompt_tokens.has_value() && *request.truncate_prompt_tokens < 1) {
     return Bad("truncate_prompt_tokens", "truncate_prompt_tokens must be at least 1");
   }
@@ -174,6 +180,10 @@ size_t RequestBytes(const GenerateRequest& request) {
   size_t bytes = PromptBytes(request.prompt) + ids * sizeof(TokenId) +
                  s.logit_bias.size() * sizeof(s.logit_bias[0]) + request.request_id.size() +
                  request.tenant.size() + request.cache_salt.size() + request.prediction.size();
+  if (request.constraint) {
+    bytes += request.constraint->text.size();
+    for (const std::string& choice : request.constraint->choices) bytes += choice.size();
+  }
   for (const std::string& stop : s.stop) bytes += stop.size();
   return bytes;
 }

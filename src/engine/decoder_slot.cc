@@ -232,6 +232,7 @@ bool DecoderSlot::Step() {
   NoteAdmissions(begin);
   if (drafter_.has_value() && !scheduler_.draft_asks().empty())
     scheduler_.TakeDrafts(drafter_->Run(scheduler_.draft_asks()));
+  scheduler_.Constrain();
   StepResult result;
   if (!plan.slices.empty()) {
     deps_.runner->Launch(plan);

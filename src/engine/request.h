@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "grammar/token_masker.h"
 
 namespace tutti::engine {
 
@@ -40,6 +41,7 @@ struct Request {
   double tenant_weight = 1.0;  // > 0; of several at once the newest request's holds
   std::string cache_salt;      // further partition of prefix reuse
   bool use_prefix_cache = true;
+  std::shared_ptr<grammar::TokenMasker> constraint;  // of the answer; null: none
   std::vector<TokenId> prediction;  // the answer as the client expects it; may be empty
   bool score_only = false;          // compute the prompt's log-probabilities, draw nothing
   // On-demand stepping: a choice draws its next token only while RequestControl::Grant() has
@@ -59,6 +61,8 @@ class RequestControl final : public api::Cancellable,
   // The request leaves at the next step boundary; its stream ends with CANCELLED.
   void Cancel() noexcept override;
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+  // For work that looks at it now and then.
+  const std::atomic<bool>& cancelled_flag() const { return cancelled_; }
 
   // Lets every choice of a stepwise request draw `tokens` more tokens.
   void Grant(int64_t tokens) noexcept;

@@ -276,6 +276,53 @@ void Scheduler::PlanDrafts() {
   }
 }
 
+void Scheduler::KeepDrafts(size_t i, int count) {
+  Sequence& s = *planned_[i].sequence;
+  SequenceSlice& slice = plan_.slices[i];
+  const int dropped = slice.drafts - count;
+  DropDrafts(s, dropped);
+  slice.tokens = slice.tokens.first(slice.tokens.size() - static_cast<size_t>(dropped));
+  slice.drafts = count;
+  s.sampler.output =
+      std::span<const TokenId>(s.tokens).subspan(static_cast<size_t>(s.prompt_tokens));
+  plan_.tokens -= dropped;
+  drafts_ -= dropped;
+}
+
+void Scheduler::Constrain() {
+  masks_.clear();
+  for (size_t i = 0; i < planned_.size(); ++i) {
+    const Sequence& s = *planned_[i].sequence;
+    SequenceSlice& slice = plan_.slices[i];
+    if (!s.matcher || !slice.sample) continue;
+    grammar::TokenMasker& masker = s.matcher.masker();
+    masker.Trim();
+    grammar::SetId state = s.matcher.state();
+    const size_t first_draft = s.tokens.size() - static_cast<size_t>(slice.drafts);
+    for (int k = 0; k <= slice.drafts; ++k) {
+      std::shared_ptr<const grammar::TokenMask> mask =
+          masker.Mask(state, /*ends=*/!s.request->sampling.ignore_eos);
+      if (mask == nullptr) {
+        if (k == 0) {
+          planned_[i].constraint =
+              InvalidArgument("grammar_too_complex",
+                              "grammar is too ambiguous at this point of the answer; simplify it");
+        }
+        KeepDrafts(i, std::max(k - 1, 0));
+        break;
+      }
+      slice.masks[static_cast<size_t>(k)] = mask.get();
+      masks_.push_back(std::move(mask));
+      if (k == slice.drafts) break;
+      state = masker.Next(state, s.tokens[first_draft + static_cast<size_t>(k)]);
+      if (state == grammar::StateSets::kDead || masker.finished(state)) {
+        KeepDrafts(i, k);
+        break;
+      }
+    }
+  }
+}
+
 void Scheduler::TakeDrafts(const DraftTimes& times) {
   speculation_.ModelRan(times);
   for (const DraftAsk& ask : speculation_.asks()) {
@@ -641,6 +688,13 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
     // be handed to others.
     return fail(Internal("the runner gave no valid token"));
   }
+  if (draws && s.matcher) {
+    if (!planned.constraint.ok()) return fail(planned.constraint);
+    for (int k = 0; k <= accepted; ++k) {
+      if (!s.matcher.Take(DrawOf(slice, k)))
+        return fail(Internal("the runner drew a token that the grammar does not allow"));
+    }
+  }
   planned.reservation.Commit();
   memory_.DropCopy(s);
   // The rows of proposals that did not come true are written over by the next step.
@@ -709,6 +763,10 @@ void Scheduler::EndAtToken(const Sequence& s, Outcome& outcome) const {
   outcome.named_stop = Contains(s.request->sampling.stop_token_ids, outcome.token);
   outcome.stop_token = StopsAt(s, outcome.token);
   if (outcome.stop_token) {
+    outcome.ended = true;
+    outcome.finish_reason = api::FinishReason::kStop;
+  } else if (s.matcher && s.matcher.finished()) {
+    // Only an end could be drawn: it need not be waited for.
     outcome.ended = true;
     outcome.finish_reason = api::FinishReason::kStop;
   } else if (static_cast<int>(s.tokens.size()) >= s.target_tokens) {

@@ -3,6 +3,7 @@
 //
 //   const StepPlan& plan = scheduler.Plan(now);     // plan and reserve
 //   ... have scheduler.draft_asks() answered, scheduler.TakeDrafts(...) ...
+//   scheduler.Constrain();                          // masks of grammars
 //   ... run it ...
 //   for (const Outcome& o : scheduler.Commit(result, now)) ...   // what each sequence got
 //
@@ -86,14 +87,17 @@ class Scheduler {
   // Removes a sequence in any state and frees what it holds. Not between Plan and Commit.
   void Finish(Sequence& sequence, bool keep_tail_for_reuse);
 
-  // The plan stays valid and unchanged until the next call of any method but TakeDrafts and Commit.
-  // It may hold no slice; then Commit (with an empty result) still reports sequences that failed to
-  // get memory.
+  // The plan stays valid and unchanged until the next call of any method but TakeDrafts, Constrain
+  // and Commit. It may hold no slice; then Commit (with an empty result) still reports sequences
+  // that failed to get memory.
   const StepPlan& Plan(TimePoint now);
   // What a second model is to do for the plan (Drafter::Run), and, once it did, what it proposed:
   // added to the plan. Without the second call nothing is.
   std::span<DraftAsk> draft_asks() { return speculation_.asks(); }
   void TakeDrafts(const DraftTimes& times);
+  // Gives the draws of sequences under a grammar their token masks. Drafts that the grammar rules
+  // out are taken from the plan.
+  void Constrain();
   std::span<Outcome> Commit(StepResult& result, TimePoint now);
 
   // Of the last Plan().
@@ -127,6 +131,7 @@ class Scheduler {
     int score_from = 0;
     bool scores = false;
     bool by_model = false;  // its proposals are the second model's
+    Status constraint;      // why no mask could be made for its draw
   };
   enum class Fit { kAdmitted, kDoesNotFit, kWaitsForSibling, kFailed };
 
@@ -141,6 +146,8 @@ class Scheduler {
   void PlanDrafts();
   // Enters into slice `i` what was put behind the tokens of its sequence.
   void AddDrafts(size_t i, int count);
+  // Leaves the first `count` drafts in slice `i`.
+  void KeepDrafts(size_t i, int count);
   // Adds a slice of at most `budget` tokens; false when it got no blocks.
   bool AddSlice(Sequence& sequence, int budget, bool may_preempt);
   int ChunkBudget() const;
@@ -197,6 +204,7 @@ class Scheduler {
   // Of the plan in progress; kept to reuse their memory.
   StepPlan plan_;
   std::vector<Planned> planned_;
+  std::vector<std::shared_ptr<const grammar::TokenMask>> masks_;  // that slices point to
   std::vector<Admitted> admitted_;
   std::vector<Preempted> preempted_;
   std::vector<Outcome> outcomes_;

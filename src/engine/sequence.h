@@ -19,6 +19,7 @@
 #include "engine/predicted_text.h"
 #include "engine/prompt_lookup.h"
 #include "engine/request.h"
+#include "grammar/token_masker.h"
 #include "kv/block_table.h"
 #include "kv/prefix_index.h"
 #include "sampling/sampler.h"
@@ -58,6 +59,7 @@ struct Sequence {
       kv::kNoBlock;     // a block to copy before the next slice (a reference is held), and ...
   int copy_tokens = 0;  // ... how many of its slots are ours
   sampling::RowState sampler;
+  grammar::Matcher matcher;  // how far the output has come under the request's grammar
   PromptLookup lookup;  // where the text may be copied from; finds nothing where it was not begun
   PredictedText prediction;  // what the client expects; as the above
   DraftState draft;          // what a second model knows of it

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "engine/draft_limits.h"
+#include "grammar/token_mask.h"
 #include "kv/types.h"
 #include "sampling/sampler.h"
 
@@ -31,6 +32,8 @@ struct SequenceSlice {
   // Parameters and history of the draws; set when sample. `output` ends with the proposals:
   // HistoryOf() gives that of one draw.
   const sampling::RowState* sampler = nullptr;
+  // What the sequence's grammar allows at each draw, [0, drafts]; null: everything.
+  std::array<const grammar::TokenMask*, kMostDrafts + 1> masks = {};
   // >= 0: log-probabilities of the token after each of tokens[0..n-1], with so many alternatives.
   // The token after the last one is in `next_token`, or kNoToken where the prompt ends here.
   int prompt_logprobs = -1;
@@ -41,6 +44,7 @@ struct SequenceSlice {
 inline sampling::RowState HistoryOf(const SequenceSlice& slice, int i) {
   sampling::RowState state = *slice.sampler;
   state.output = state.output.first(state.output.size() - static_cast<size_t>(slice.drafts - i));
+  state.mask = slice.masks[static_cast<size_t>(i)];
   return state;
 }
 

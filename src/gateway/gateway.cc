@@ -118,7 +118,9 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
   }
   // Where another machine is asked for the answer, this thread is not the one to wait for it.
   pending->may_wait = pending->answer != nullptr && answers_->waits();
-  if (stepwise || (work <= options_.inline_prompt_bytes && !pending->may_wait)) {
+  const std::optional<api::Constraint>& constraint = pending->request.constraint;
+  const bool compiles = constraint && !constraints_.Knows(*pending->model, *constraint);
+  if (stepwise || (work <= options_.inline_prompt_bytes && !pending->may_wait && !compiles)) {
     const PrepPool::Place place(pool_);
     if (stepwise || place) {  // who steps waits for nobody
       Status status = Prepare(*pending);
@@ -196,6 +198,11 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   RETURN_IF_ERROR(pending.model->CheckRows(prompt.tokens, PromptParam(in.prompt)));
   const int64_t prompt_tokens = static_cast<int64_t>(prompt.tokens.size());
   pending.usage.prompt_tokens = static_cast<int>(prompt_tokens);
+  std::shared_ptr<grammar::TokenMasker> constraint;
+  if (in.constraint) {
+    ASSIGN_OR_RETURN(constraint, constraints_.Get(*pending.model, *in.constraint,
+                                                  &pending.ticket.control()->cancelled_flag()));
+  }
   api::ReasoningTags tags;
   tags.begins_inside = EndsOpen(prompt.text, tags.open);
   const std::shared_ptr<api::TokenStream> written =
@@ -224,6 +231,7 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   out.cache_salt = std::move(in.cache_salt);
   out.use_prefix_cache = in.use_prefix_cache;
   out.score_only = in.score_only;
+  out.constraint = std::move(constraint);
   if (pending.model->engine->proposes() && !in.prediction.empty()) {
     // As text: what a client writes never becomes a control token, here as in its messages.
     out.prediction = pending.model->tokenizer->Encode(in.prediction, {.add_special = false});

@@ -18,6 +18,7 @@
 #include "api/inference.h"
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "gateway/constraints.h"
 #include "gateway/prep_pool.h"
 #include "gateway/served_model.h"
 
@@ -103,7 +104,8 @@ class Gateway final : public api::Inference {
   std::vector<std::string> expected_ GUARDED_BY(mutex_);  // names of those that are to come
   std::shared_ptr<api::AnswerCache> answers_;             // may be null
   std::shared_ptr<api::EncodingCache> rows_;              // may be null
-  PrepPool pool_;                                         // last: its jobs use everything above
+  Constraints constraints_;
+  PrepPool pool_;  // last: its jobs use everything above
 };
 
 }  // namespace tutti::gateway

@@ -203,6 +203,13 @@ void ToWire(const api::GenerateRequest& request, TimePoint now, v1::WireGenerate
   wire->set_call_bytes(request.call_bytes);
   wire->set_score_only(request.score_only);
   wire->set_prediction(request.prediction);
+  if (request.constraint) {
+    v1::WireConstraint* constraint = wire->mutable_constraint();
+    constraint->set_kind(static_cast<int>(request.constraint->kind));
+    constraint->set_text(request.constraint->text);
+    for (const std::string& choice : request.constraint->choices) constraint->add_choices(choice);
+    constraint->set_param(request.constraint->param);
+  }
 }
 
 api::GenerateRequest FromWire(const v1::WireGenerate& wire, TimePoint now) {
@@ -219,6 +226,13 @@ api::GenerateRequest FromWire(const v1::WireGenerate& wire, TimePoint now) {
   request.call_bytes = wire.call_bytes();
   request.score_only = wire.score_only();
   request.prediction = wire.prediction();
+  if (wire.has_constraint()) {
+    const v1::WireConstraint& from = wire.constraint();
+    request.constraint = api::Constraint{.kind = static_cast<api::Constraint::Kind>(from.kind()),
+                                         .text = from.text(),
+                                         .choices = {from.choices().begin(), from.choices().end()},
+                                         .param = from.param()};
+  }
   return request;
 }
 

@@ -59,6 +59,10 @@ api::GenerateRequest FullRequest() {
   request.call_bytes = 123;
   request.score_only = true;
   request.prediction = "as it will be";
+  request.constraint = {.kind = api::Constraint::Kind::kChoice,
+                        .text = "t",
+                        .choices = {"a", "b\xff"},
+                        .param = "guided_choice"};
   return request;
 }
 

@@ -28,10 +28,28 @@ void ForgetCounts(SamplerScratch& scratch) {
   scratch.touched.clear();
 }
 
+void ApplyMask(std::span<float> logits, const grammar::TokenMask& mask) {
+  const std::vector<uint64_t>& words = mask.words();
+  for (size_t begin = 0; begin < logits.size(); begin += 64) {
+    const size_t end = std::min(begin + 64, logits.size());
+    const uint64_t word = begin / 64 < words.size() ? words[begin / 64] : 0;
+    if (word == ~uint64_t{0}) continue;
+    if (word == 0) {
+      std::fill(logits.begin() + static_cast<std::ptrdiff_t>(begin),
+                logits.begin() + static_cast<std::ptrdiff_t>(end), kMasked);
+      continue;
+    }
+    for (size_t i = begin; i < end; ++i) {
+      if ((word >> (i - begin) & 1) == 0) logits[i] = kMasked;
+    }
+  }
+}
+
 }  // namespace
 
 void ApplyMasks(std::span<float> logits, const RowState& state, SamplerScratch& scratch) {
   const api::SamplingParams& params = *state.params;
+  if (state.mask != nullptr) ApplyMask(logits, *state.mask);
   if (!params.allowed_token_ids.empty()) {
     scratch.values.clear();
     for (const TokenId id : params.allowed_token_ids) {

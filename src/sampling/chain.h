@@ -13,8 +13,8 @@ inline bool RanksBefore(const SamplerScratch::Candidate& a, const SamplerScratch
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
 }
 
-// Masks with -infinity what may not be drawn: outside allowed_token_ids, banned_token_ids, and end
-// tokens while fewer than min_tokens are there.
+// Masks with -infinity what may not be drawn: outside the grammar's mask and allowed_token_ids,
+// banned_token_ids, and end tokens while fewer than min_tokens are there.
 void ApplyMasks(std::span<float> logits, const RowState& state, SamplerScratch& scratch);
 
 void ApplyBias(std::span<float> logits, const api::SamplingParams& params);

@@ -165,7 +165,7 @@ bool HasPenalties(const api::SamplingParams& params) {
 }  // namespace
 
 bool RowState::plain_argmax() const {
-  return greedy() && params->logprobs < 0 && params->logit_bias.empty() &&
+  return mask == nullptr && greedy() && params->logprobs < 0 && params->logit_bias.empty() &&
          params->allowed_token_ids.empty() && params->banned_token_ids.empty() &&
          !HasPenalties(*params) &&
          (end_tokens.empty() ||

@@ -2,9 +2,9 @@
 // position); the random number is keyed by (seed, stream, position), so batch order, preemption and
 // retries change nothing.
 //
-// Order of the chain: allowed / banned / min_tokens mask, logit_bias, penalties, temperature,
-// top_k, top_p, min_p, draw. Equal logits rank by lowest id. Any thread; a SamplerScratch serves
-// one at a time.
+// Order of the chain: grammar / allowed / banned / min_tokens mask, logit_bias, penalties,
+// temperature, top_k, top_p, min_p, draw. Equal logits rank by lowest id. Any thread; a
+// SamplerScratch serves one at a time.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "api/types.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "grammar/token_mask.h"
 
 namespace tutti::sampling {
 
@@ -26,6 +27,8 @@ struct RowState {
   std::span<const TokenId> end_tokens;  // banned until min_tokens are there (eos and stop ids)
   uint64_t seed = 0;
   uint32_t stream = 0;  // choice index: choice i of n draws from (seed, i)
+  // Tokens that the request's grammar allows at this position; null: all.
+  const grammar::TokenMask* mask = nullptr;
 
   bool greedy() const { return params->temperature == 0.0; }
   // True when the token is the plain argmax of the raw logits and no log-probabilities are asked:

@@ -4,6 +4,7 @@
 
 #include "api/role.h"
 #include "api/validate.h"
+#include "wire/constraint_fields.h"
 #include "wire/field_check.h"
 #include "wire/field_error.h"
 #include "wire/neutral_values.h"
@@ -258,6 +259,7 @@ Result<api::GenerateRequest> ReadBesidePrompts(Dialect dialect, const CheckedObj
   RETURN_IF_ERROR(ReadStreaming(dialect, object, options.strict, ignored, call));
   if (dialect == Dialect::kText) call->echo = object.Bool("echo").value_or(false);
   ReadSampling(object, &base.sampling);
+  ASSIGN_OR_RETURN(base.constraint, ReadConstraint(object));
   RETURN_IF_ERROR(ReadLengths(dialect, object, call, &base.sampling, &base.score_only));
   RETURN_IF_ERROR(ReadLogprobs(dialect, object, call, &base.sampling));
   if (dialect != Dialect::kGenerate) base.n = static_cast<int>(object.Int("n").value_or(1));

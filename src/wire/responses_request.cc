@@ -1,5 +1,6 @@
 #include "wire/responses_request.h"
 
+#include "wire/constraint_fields.h"
 #include "wire/field_error.h"
 #include "wire/sampling_fields.h"
 #include "wire/schema.h"
@@ -145,6 +146,7 @@ Status ReadTurn(const CheckedObject& object, const ParseOptions& options, Ignore
   call->instructions = object.Text("instructions");
   call->truncate = object.Text("truncation") == "auto";
   ReadSampling(object, &request.sampling);
+  ASSIGN_OR_RETURN(request.constraint, ReadConstraint(object));
   RETURN_IF_ERROR(ReadLength(object, &request.sampling));
 
   Result<Placement> placement = ReadPlacement(object, options);

@@ -247,10 +247,7 @@ TEST(ParseResponses, FormAndReasoningAreAcceptedOnlyWhereTheyAskForNothing) {
   EXPECT_TRUE(With(R"("text":{"format":{"type":"text"},"verbosity":"medium"})").ok());
   EXPECT_TRUE(With(R"("text":null,"reasoning":{"effort":null,"summary":null})").ok());
   EXPECT_TRUE(With(R"("reasoning":{"summary":"auto"})").ok());
-  const Status format =
-      Refusal(R"("text":{"format":{"type":"json_schema","name":"s","schema":{}}})");
-  EXPECT_EQ(format.reason(), "unsupported_parameter");
-  EXPECT_EQ(format.param(), "text.format");
+  EXPECT_EQ(Refusal(R"("text":{"format":{"type":"xml"}})").param(), "text.format.type");
   EXPECT_EQ(Refusal(R"("text":{"verbosity":"low"})").param(), "text.verbosity");
   EXPECT_TRUE(With(R"("reasoning":{"effort":"high"})").ok()) << "the template's to take";
   EXPECT_EQ(Refusal(R"("reasoning":{"effort":"loud"})").param(), "reasoning.effort");

@@ -32,7 +32,6 @@ std::vector<FieldSpec> GenerationRows() {
   constexpr ScopeSet kEverything = kSampled | kTokenize | kDetokenize | kApplyTemplate;
   constexpr std::string_view kLogprobsHint = "the routes of /v1 have log-probabilities";
   constexpr std::string_view kToolsHint = "tools are not available in this release";
-  constexpr std::string_view kFormatHint = "constrained output is not available in this release";
   return {
       // --- what is asked of which model ---
       Required(Text("model", kChat | kText, 1, kNameBytes)),
@@ -84,6 +83,19 @@ std::vector<FieldSpec> GenerationRows() {
 
       Row("prediction", kChat, FieldType::kAny),
 
+      // --- what the answer must satisfy (wire/constraint_fields.h) ---
+      Row("response_format", kAnyGeneration | kSessionTurn, FieldType::kAny),
+      Row("structured_outputs", kSampled, FieldType::kAny),
+      Row("guided_json", kSampled, FieldType::kAny),
+      Row("guided_regex", kSampled, FieldType::kAny),
+      Row("guided_choice", kSampled, FieldType::kAny),
+      Row("guided_grammar", kSampled, FieldType::kAny),
+      WithoutEffect(Text("guided_decoding_backend", kSampled, 0, kNameBytes)),
+      WithoutEffect(Text("guided_whitespace_pattern", kSampled, 0, kNameBytes)),
+      Row("grammar", kSampled, FieldType::kAny),
+      Row("json_schema", kSampled, FieldType::kAny),
+      Row("format", kSampled, FieldType::kAny),
+
       // --- what comes back ---
       Flag("stream", kAnyGeneration),
       Row("stream_options", kChat | kText, FieldType::kAny),
@@ -131,15 +143,6 @@ std::vector<FieldSpec> GenerationRows() {
       Refused("parallel_tool_calls", kChat | kGenerate, {}, kToolsHint),
       Refused("functions", kChat | kGenerate | kTurn, {}, "deprecated; use tools"),
       Refused("function_call", kChat | kGenerate | kTurn, {}, "deprecated; use tools"),
-      Refused("response_format", kAnyGeneration, {}, kFormatHint),
-      Refused("structured_outputs", kSampled, {}, kFormatHint),
-      Refused("guided_json", kSampled, {}, kFormatHint),
-      Refused("guided_regex", kSampled, {}, kFormatHint),
-      Refused("guided_choice", kSampled, {}, kFormatHint),
-      Refused("guided_grammar", kSampled, {}, kFormatHint),
-      Refused("guided_decoding_backend", kSampled, {}, kFormatHint),
-      Refused("grammar", kSampled, {}, kFormatHint),
-      Refused("json_schema", kSampled, {}, kFormatHint),
       Refused("reasoning_effort", kText, {}, "no template renders a prompt"),
       Refused("verbosity", kSampled, {}, "the length of an answer is max_tokens"),
       Refused("chat_template", kPrompted | kTurn, {}, "the template is the model's own"),
@@ -179,7 +182,6 @@ std::vector<FieldSpec> GenerationRows() {
       Refused("num_beams", kSampled, {}, "beam search is not available"),
       Refused("no_repeat_ngram_size", kSampled),
       Refused("ban_eos_token", kSampled, {}, "use ignore_eos"),
-      Refused("format", kSampled),
 
       // --- messages ---
       Required(Choice("role", kMessage, "system|developer|user|assistant|tool")),

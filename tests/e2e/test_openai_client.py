@@ -183,7 +183,7 @@ class OpenAiClient(ServerCase):
         self.assertEqual(caught.exception.code, "model_not_found")
         for options, param in (({"temperature": 3}, "temperature"), ({"n": 9}, "n"), ({"messages": []}, "messages"),
                                ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
-                               ({"response_format": {"type": "json_object"}}, "response_format"),
+                               ({"response_format": {"type": "xml"}}, "response_format.type"),
                                ({"top_logprobs": 3}, "top_logprobs"), ({"logit_bias": {"99999": 1}}, "logit_bias")):
             with self.subTest(param), self.assertRaises(openai.BadRequestError) as caught:
                 self.chat(**options)

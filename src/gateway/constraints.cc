@@ -1,0 +1,100 @@
+#include "gateway/constraints.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "grammar/compile.h"
+
+namespace tutti::gateway {
+namespace {
+
+using Kind = api::Constraint::Kind;
+
+Result<grammar::Source> SourceOf(const api::Constraint& constraint) {
+  grammar::Source source{.text = constraint.text, .choices = constraint.choices};
+  switch (constraint.kind) {
+    case Kind::kJsonObject:
+      source.kind = grammar::Source::Kind::kJsonObject;
+      return source;
+    case Kind::kJsonSchema:
+      source.kind = grammar::Source::Kind::kJsonSchema;
+      return source;
+    case Kind::kRegex:
+      source.kind = grammar::Source::Kind::kRegex;
+      return source;
+    case Kind::kChoice:
+      source.kind = grammar::Source::Kind::kChoice;
+      return source;
+    case Kind::kGrammar:
+      source.kind = grammar::Source::Kind::kGbnf;
+      return source;
+  }
+  // Another process may be newer.
+  return InvalidArgument("invalid_value", "unknown kind of constraint");
+}
+
+// No two constraints of two models have the same.
+std::string KeyOf(const ServedModel& model, const api::Constraint& constraint) {
+  std::string key = std::to_string(model.instance) + ":" +
+                    std::to_string(static_cast<int>(constraint.kind)) + ":" + constraint.text;
+  for (const std::string& choice : constraint.choices)
+    key += std::to_string(choice.size()) + ":" + choice;
+  return key;
+}
+
+}  // namespace
+
+std::shared_ptr<const grammar::TokenTrie> Constraints::TrieOf(const ServedModel& model) {
+  const MutexLock lock(trie_mutex_);
+  std::shared_ptr<const grammar::TokenTrie>& trie = tries_[model.instance];
+  if (trie != nullptr) return trie;
+  const tokenizer::Vocabulary& vocabulary = model.tokenizer->vocabulary();
+  std::vector<std::string> texts(static_cast<size_t>(model.info.vocab_size));
+  for (TokenId id = 0; id < model.info.vocab_size; ++id) {
+    if (!vocabulary.Contains(id)) continue;
+    texts[static_cast<size_t>(id)] = vocabulary.IsSpecial(id) ? grammar::SpecialTokenBytes(id)
+                                                              : std::string(vocabulary.Piece(id));
+  }
+  std::vector<TokenId> ends = vocabulary.eog_tokens();
+  std::erase_if(ends, [&](TokenId id) { return id >= model.info.vocab_size; });
+  trie = grammar::TokenTrie::Create(std::move(texts), std::move(ends));
+  return trie;
+}
+
+bool Constraints::Knows(const ServedModel& model, const api::Constraint& constraint) const {
+  const std::string key = KeyOf(model, constraint);
+  const MutexLock lock(mutex_);
+  return std::any_of(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.key == key; });
+}
+
+Result<std::shared_ptr<grammar::TokenMasker>> Constraints::Get(const ServedModel& model,
+                                                               const api::Constraint& constraint,
+                                                               const std::atomic<bool>* cancelled) {
+  std::string key = KeyOf(model, constraint);
+  {
+    const MutexLock lock(mutex_);
+    const auto known =
+        std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.key == key; });
+    if (known != kept_.end()) {
+      kept_.splice(kept_.begin(), kept_, known);
+      return known->masker;
+    }
+  }
+  ASSIGN_OR_RETURN(const grammar::Source source, SourceOf(constraint));
+  Result<std::shared_ptr<const grammar::Automaton>> automaton =
+      grammar::Compile(source, {}, cancelled);
+  if (!automaton.ok()) {
+    Status status = std::move(automaton).status();
+    const std::string path = status.param();
+    return std::move(status).WithParam(path.empty() ? constraint.param
+                                                    : constraint.param + "." + path);
+  }
+  auto masker = std::make_shared<grammar::TokenMasker>(*std::move(automaton), TrieOf(model));
+  const MutexLock lock(mutex_);
+  kept_.push_front({std::move(key), masker});
+  if (kept_.size() > kMaxKept) kept_.pop_back();
+  return masker;
+}
+
+}  // namespace tutti::gateway

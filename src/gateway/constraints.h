@@ -1,0 +1,50 @@
+// Constraints: what requests constrain their answers to, compiled once for all that ask the same.
+//
+// Owned by the gateway; any thread. Compiled grammars are kept by content, whoever sent them, the
+// last used ones; their number is bounded. The bytes of a vocabulary's tokens are sorted when a
+// model is first asked for a constrained answer.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "api/types.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "gateway/served_model.h"
+#include "grammar/token_masker.h"
+
+namespace tutti::gateway {
+
+class Constraints {
+ public:
+  // Compiled grammars that are kept.
+  static constexpr size_t kMaxKept = 64;
+
+  // Takes up to 250 ms for a grammar that is not known yet. Errors: those of grammar::Compile(),
+  // with `param` beginning with the request's field.
+  Result<std::shared_ptr<grammar::TokenMasker>> Get(const ServedModel& model,
+                                                    const api::Constraint& constraint,
+                                                    const std::atomic<bool>* cancelled);
+  // Whether Get() need not compile.
+  bool Knows(const ServedModel& model, const api::Constraint& constraint) const;
+
+ private:
+  struct Kept {
+    std::string key;
+    std::shared_ptr<grammar::TokenMasker> masker;
+  };
+
+  std::shared_ptr<const grammar::TokenTrie> TrieOf(const ServedModel& model);
+
+  mutable Mutex mutex_;
+  std::list<Kept> kept_ GUARDED_BY(mutex_);  // the last used first
+  Mutex trie_mutex_;                         // held while one is made: it is made once
+  std::map<uint64_t, std::shared_ptr<const grammar::TokenTrie>> tries_ GUARDED_BY(trie_mutex_);
+};
+
+}  // namespace tutti::gateway
