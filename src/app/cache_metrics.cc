@@ -49,8 +49,9 @@ template <class Cache>
 MetricsRegistry::CollectorHandle Follow(MetricsRegistry& registry, const char* name,
                                         const std::shared_ptr<Cache>& cache) {
   if (cache == nullptr) return nullptr;
-  return registry.AddCollector(
-      [series = std::make_shared<LookupSeries>(registry, name), cache] { series->Set(cache->stats()); });
+  return registry.AddCollector([series = std::make_shared<LookupSeries>(registry, name), cache] {
+    series->Set(cache->stats());
+  });
 }
 
 // What only the semantic one has.

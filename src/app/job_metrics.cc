@@ -78,9 +78,10 @@ class JobSeries {
 
 JobMetrics::JobMetrics(MetricsRegistry& registry, const jobs::Jobs& jobs,
                        const webhooks::Webhooks* webhooks)
-    : jobs_(registry.AddCollector([series = std::make_shared<JobSeries>(registry), &jobs, webhooks] {
-        series->Set(jobs.stats());
-        if (webhooks != nullptr) series->Set(webhooks->stats());
-      })) {}
+    : jobs_(
+          registry.AddCollector([series = std::make_shared<JobSeries>(registry), &jobs, webhooks] {
+            series->Set(jobs.stats());
+            if (webhooks != nullptr) series->Set(webhooks->stats());
+          })) {}
 
 }  // namespace tutti::app

@@ -29,8 +29,8 @@ struct LoadSeries {
 
 LoadMetrics::LoadMetrics(MetricsRegistry& registry, const api::Inference& inference,
                          const MemoryWatch& memory)
-    : collector_(
-          registry.AddCollector([series = std::make_shared<LoadSeries>(registry), &inference, &memory] {
+    : collector_(registry.AddCollector(
+          [series = std::make_shared<LoadSeries>(registry), &inference, &memory] {
             const MemoryWatch::Figures now = memory.figures();
             series->level.Set(static_cast<double>(inference.Load().level));
             series->memory_level.Set(static_cast<double>(now.level));

@@ -48,8 +48,7 @@ struct PasswordSeries {
 }  // namespace
 
 PasswordMetrics::PasswordMetrics(MetricsRegistry& registry, const auth::Authority& authority)
-    : collector_(registry.AddCollector([series = std::make_shared<PasswordSeries>(registry), &authority] {
-        series->Set(authority.hash_counts());
-      })) {}
+    : collector_(registry.AddCollector([series = std::make_shared<PasswordSeries>(registry),
+                                        &authority] { series->Set(authority.hash_counts()); })) {}
 
 }  // namespace tutti::app

@@ -63,8 +63,8 @@ struct StoreSeries {
 
 StoreMetrics::StoreMetrics(MetricsRegistry& registry, const store::Store& store,
                            const usage::Ledger& ledger)
-    : collector_(
-          registry.AddCollector([series = std::make_shared<StoreSeries>(registry), &store, &ledger] {
+    : collector_(registry.AddCollector(
+          [series = std::make_shared<StoreSeries>(registry), &store, &ledger] {
             series->Set(store.health().ok(), store.counts(), ledger.counts());
           })) {}
 

@@ -69,8 +69,8 @@ class WorkerSeries {
 }  // namespace
 
 WorkerMetrics::WorkerMetrics(MetricsRegistry& registry, RemoteModels& models, bool broker)
-    : collector_(
-          registry.AddCollector([series = std::make_shared<WorkerSeries>(registry, broker), &models] {
+    : collector_(registry.AddCollector(
+          [series = std::make_shared<WorkerSeries>(registry, broker), &models] {
             series->Set(models.pool().figures(), models.pool().Load(), models.broker());
           })) {}
 

@@ -80,10 +80,10 @@ TEST(Transaction, AnAllocationFailureInOneOf16LanesLeaves15OutputsUnchanged) {
 TEST(Transaction, AFailingSliceFailsItsSequenceAlone) {
   for (const int moment : {0, 1, 30}) {
     EngineHarness h(AnyPromptLength(16), {.limits = {.kv_blocks = 256,
-                                           .max_step_tokens = 4096,
-                                           .max_step_slices = 64,
-                                           .context = 4096,
-                                           .vocab_size = 64}});
+                                                     .max_step_tokens = 4096,
+                                                     .max_step_slices = 64,
+                                                     .context = 4096,
+                                                     .vocab_size = 64}});
     Fill(h, 16);
     h.runner().fault = [&](const StepPlan&, const SequenceSlice* slice) {
       const bool strike = slice != nullptr && slice->sequence == IdOf(h, 3) &&
@@ -101,10 +101,10 @@ TEST(Transaction, AFailingSliceFailsItsSequenceAlone) {
 TEST(Transaction, ARequestThatBreaksWholeStepsIsIsolatedAndFailsAlone) {
   for (const int moment : {0, 10, 50}) {
     EngineHarness h(AnyPromptLength(16), {.limits = {.kv_blocks = 256,
-                                           .max_step_tokens = 4096,
-                                           .max_step_slices = 64,
-                                           .context = 4096,
-                                           .vocab_size = 64}});
+                                                     .max_step_tokens = 4096,
+                                                     .max_step_slices = 64,
+                                                     .context = 4096,
+                                                     .vocab_size = 64}});
     Fill(h, 16);
     h.runner().fault = [&](const StepPlan& plan, const SequenceSlice* slice) {
       if (slice != nullptr || static_cast<int>(h.client(5).choices[0].tokens.size()) < moment)

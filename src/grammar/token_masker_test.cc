@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "amount.h"
 #include "grammar/compile.h"
-#include "support/amount.h"
 
 namespace tutti::grammar {
 namespace {

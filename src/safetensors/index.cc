@@ -57,7 +57,7 @@ class IndexParser final : public JsonEvents {
     } else if (InMap()) {
       if (key.size() > kMaxNameBytes) {
         return BadIndex("st_index_path", fmt::format("a tensor's name has {} bytes; at most {}: {}",
-                                                key.size(), kMaxNameBytes, Quote(key)));
+                                                     key.size(), kMaxNameBytes, Quote(key)));
       }
       tensor_ = std::move(key);
     }
@@ -67,9 +67,10 @@ class IndexParser final : public JsonEvents {
   Status OnString(std::string text) override {
     if (!InMap()) return OnOther();
     if (!StaysInside(text)) {
-      return BadIndex("st_index_path",
-                 fmt::format("the path of tensor {} is {}, which is none inside the model's folder",
-                             Quote(tensor_), Quote(text)));
+      return BadIndex(
+          "st_index_path",
+          fmt::format("the path of tensor {} is {}, which is none inside the model's folder",
+                      Quote(tensor_), Quote(text)));
     }
     if (index_.places.size() == kMaxIndexTensors) {
       return BadIndex("st_index_path", fmt::format("more than {} tensors", kMaxIndexTensors));
@@ -87,7 +88,8 @@ class IndexParser final : public JsonEvents {
     if (depth_ == 0) return BadIndex("st_json", "the index is no JSON object");
     if (depth_ == 1 && at_map_) return BadIndex("st_json", "weight_map is no object");
     if (InMap()) {
-      return BadIndex("st_index_path", fmt::format("the path of tensor {} is no text", Quote(tensor_)));
+      return BadIndex("st_index_path",
+                      fmt::format("the path of tensor {} is no text", Quote(tensor_)));
     }
     return OkStatus();
   }
@@ -149,8 +151,8 @@ std::optional<uint32_t> ShardIndex::Find(std::string_view tensor) const {
 
 Result<ShardIndex> ShardIndex::Parse(const files::Source& source, size_t chunk) {
   if (source.size() > kMaxIndexBytes) {
-    return BadIndex("st_json",
-               fmt::format("the file has {} bytes; at most {}", source.size(), kMaxIndexBytes));
+    return BadIndex(
+        "st_json", fmt::format("the file has {} bytes; at most {}", source.size(), kMaxIndexBytes));
   }
   ShardIndex index;
   IndexParser parser(&index);

@@ -31,7 +31,7 @@ Result<MergeTable> MergeTable::Create(const Vocabulary& vocabulary,
     const size_t border = MergeBorder(merge);
     if (border == std::string_view::npos) {
       return InvalidMerge("merge " + std::to_string(rank) +
-                     " is not two pieces with a space between them");
+                          " is not two pieces with a space between them");
     }
     const std::string_view left = merge.substr(0, border);
     const std::string_view right = merge.substr(border + 1);

@@ -187,7 +187,8 @@ Result<PreTokenizer> PreTokenizer::Create(std::span<const SplitStep> steps, bool
         if (spec.length == 0) return InvalidSplit("FixedLength of the pre-tokenizer has length 0");
         break;
       case SplitKind::kByteLevel:
-        if (alphabet) return InvalidSplit("the pre-tokenizer turns bytes into their alphabet twice");
+        if (alphabet)
+          return InvalidSplit("the pre-tokenizer turns bytes into their alphabet twice");
         alphabet = true;
         break;
       default:

@@ -11,7 +11,6 @@
 namespace tutti::tokenizer {
 namespace {
 
-
 constexpr size_t kLongestScoredLookup = 64;  // bytes; longer stretches are merged, not looked up
 
 }  // namespace

@@ -12,7 +12,6 @@
 namespace tutti::tokenizer {
 namespace {
 
-
 Status Invalid(std::string message) {
   return InvalidArgument("tokenizer_invalid", std::move(message));
 }

@@ -8,7 +8,8 @@
 namespace tutti::tokenizer {
 namespace {
 
-constexpr size_t kMaxSuffixNodes = size_t{1} << 22;  // characters of all tokens that no other shares
+constexpr size_t kMaxSuffixNodes = size_t{1}
+                                   << 22;  // characters of all tokens that no other shares
 constexpr int32_t kWordRoot = 0;
 constexpr int32_t kContinuationRoot = 1;
 

@@ -38,7 +38,7 @@ std::string_view HintFor(std::string_view type) {
 }
 
 Result<TextContent> ReadItemContent(const Json& content, const std::string& param, bool strict,
-                                IgnoredFields* ignored) {
+                                    IgnoredFields* ignored) {
   if (content.is_string()) return TextContent{.text = std::string(TextOf(content))};
   if (!content.is_array())
     return BadValue(param, param + " must be a string or a list of text parts");

@@ -237,21 +237,23 @@ void TakeFillersAway(LexicalWords* words) {
   static const std::vector<LexicalWords> fillers = [] {
     std::vector<LexicalWords> all;
     for (const std::string_view filler : lexical::kFillers) all.push_back(Split(filler));
-    std::stable_sort(all.begin(), all.end(),
-                     [](const LexicalWords& a, const LexicalWords& b) { return a.size() > b.size(); });
+    std::stable_sort(all.begin(), all.end(), [](const LexicalWords& a, const LexicalWords& b) {
+      return a.size() > b.size();
+    });
     return all;
   }();
   LexicalWords out;
   for (size_t at = 0; at < words->size();) {
-    const auto filler = std::find_if(fillers.begin(), fillers.end(), [&](const LexicalWords& phrase) {
-      // "can you" asks politely at the beginning alone; "well" and "hi" may be names elsewhere.
-      const bool anywhere =
-          phrase.size() == 1 && (phrase[0] == "the" || phrase[0] == "a" || phrase[0] == "an" ||
-                                 phrase[0] == "please" || phrase[0] == "kindly");
-      const bool ends = at + phrase.size() == words->size();
-      return (anywhere || out.empty() || (ends && phrase[0].starts_with("thank"))) &&
-             StandsAt(*words, at, phrase);
-    });
+    const auto filler =
+        std::find_if(fillers.begin(), fillers.end(), [&](const LexicalWords& phrase) {
+          // "can you" asks politely at the beginning alone; "well" and "hi" may be names elsewhere.
+          const bool anywhere =
+              phrase.size() == 1 && (phrase[0] == "the" || phrase[0] == "a" || phrase[0] == "an" ||
+                                     phrase[0] == "please" || phrase[0] == "kindly");
+          const bool ends = at + phrase.size() == words->size();
+          return (anywhere || out.empty() || (ends && phrase[0].starts_with("thank"))) &&
+                 StandsAt(*words, at, phrase);
+        });
     if (filler != fillers.end()) {
       at += filler->size();
     } else {
