@@ -62,19 +62,19 @@ Status Form(const Fields& fields, bool strict = false) {
 }
 
 TEST(FileTest, TheFormIsChecked) {
-  const std::string anchor = "expires_after[anchor]", seconds = "expires_after[seconds]";
+  const std::string anchor = "expires_after[anchor]", after = "expires_after[seconds]";
   EXPECT_TRUE(Form({{"purpose", "batch"}}).ok());
-  EXPECT_TRUE(Form({{"purpose", "batch"}, {anchor, "created_at"}, {seconds, "3600"}}).ok());
+  EXPECT_TRUE(Form({{"purpose", "batch"}, {anchor, "created_at"}, {after, "3600"}}).ok());
   EXPECT_EQ(Form({}).reason(), "missing_required_parameter");
   for (const char* known : {"assistants", "fine-tune", "vision", "user_data", "evals"})
     EXPECT_EQ(Form({{"purpose", known}}).reason(), "unsupported_parameter") << known;
   for (const char* none : {"", "Batch", "batch_output", "else"})
     EXPECT_EQ(Form({{"purpose", none}}).reason(), "invalid_value") << none;
   EXPECT_EQ(Form({{"purpose", "batch"}, {"purpose", "batch"}}).param(), "purpose");
-  EXPECT_EQ(Form({{"purpose", "batch"}, {anchor, "created_at"}}).param(), seconds);
-  EXPECT_EQ(Form({{"purpose", "batch"}, {seconds, "3600"}}).param(), anchor);
+  EXPECT_EQ(Form({{"purpose", "batch"}, {anchor, "created_at"}}).param(), after);
+  EXPECT_EQ(Form({{"purpose", "batch"}, {after, "3600"}}).param(), anchor);
   for (const char* bad : {"3599", "2592001", "-1", "1e4", ""})
-    EXPECT_EQ(Form({{"purpose", "batch"}, {seconds, bad}}).param(), seconds) << bad;
+    EXPECT_EQ(Form({{"purpose", "batch"}, {after, bad}}).param(), after) << bad;
   EXPECT_EQ(Form({{anchor, "last_active_at"}}).param(), anchor);
   EXPECT_TRUE(Form({{"purpose", "batch"}, {"else", "x"}}).ok());
   EXPECT_EQ(Form({{"purpose", "batch"}, {"else", "x"}}, true).reason(), "unknown_parameter");

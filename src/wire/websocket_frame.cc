@@ -12,7 +12,7 @@ namespace {
 constexpr uint8_t kFinal = 0x80, kReserved = 0x70, kOpcode = 0x0F, kMasked = 0x80, kLength = 0x7F;
 enum Opcode : uint8_t {
   kContinuation = 0,
-  kText = 1,
+  kTextFrame = 1,
   kBinary = 2,
   kFirstControl = 8,
   kClose = 8,
@@ -71,7 +71,7 @@ std::optional<FrameEvent> FrameReader::CheckStart() {
     case kContinuation:
       if (!in_message_) return Fault(kCloseProtocolError, "nothing to continue");
       return std::nullopt;
-    case kText:
+    case kTextFrame:
     case kBinary:
       if (in_message_) return Fault(kCloseProtocolError, "a message within a message");
       if (opcode == kBinary) return Fault(kCloseUnsupportedData, "messages are text");
@@ -175,7 +175,7 @@ std::optional<FrameEvent> FrameReader::Next(std::string_view* bytes) {
   return std::nullopt;
 }
 
-void AppendText(std::string_view text, std::string* out) { AppendFrame(kText, text, out); }
+void AppendText(std::string_view text, std::string* out) { AppendFrame(kTextFrame, text, out); }
 
 void AppendPing(std::string* out) { AppendFrame(kPing, "", out); }
 
