@@ -30,7 +30,7 @@ constexpr int kQueue = 16;
 constexpr Duration kTtftTarget = milliseconds(2500);
 
 // What became of the requests of one load.
-struct Outcome {
+struct RunOutcome {
   int offered = 0, answered = 0, refused = 0, failed = 0;
   std::vector<Duration> ttft;  // from when a request was due
   double rate() const { return answered / ToSeconds(kLoad); }
@@ -64,7 +64,7 @@ class Overload : public ::testing::Test {
     return number;
   }
 
-  void Collect(Outcome& outcome) {
+  void Collect(RunOutcome& outcome) {
     for (const auto& client : h_.TakeDone()) {
       if (!client->status().ok()) {
         ++outcome.failed;
@@ -78,8 +78,8 @@ class Overload : public ::testing::Test {
   }
 
   // So many requests are always under way.
-  Outcome ClosedLoop(int clients) {
-    Outcome outcome;
+  RunOutcome ClosedLoop(int clients) {
+    RunOutcome outcome;
     const TimePoint end = h_.clock().Now() + kLoad;
     while (h_.clock().Now() < end) {
       while (h_.size() < static_cast<size_t>(clients)) {
@@ -89,14 +89,14 @@ class Overload : public ::testing::Test {
       EXPECT_TRUE(h_.RunOnce());
       Collect(outcome);
     }
-    Outcome rest;  // what ends later does not count
+    RunOutcome rest;  // what ends later does not count
     Finish(rest);
     return outcome;
   }
 
   // Requests of a Poisson process; a step's are asked for when it has ended.
-  Outcome OpenLoop(double rate) {
-    Outcome outcome;
+  RunOutcome OpenLoop(double rate) {
+    RunOutcome outcome;
     Random random(7);
     const TimePoint begin = h_.clock().Now(), end = begin + kLoad;
     TimePoint due = begin;
@@ -125,14 +125,14 @@ class Overload : public ::testing::Test {
     return outcome;
   }
 
-  void Finish(Outcome& outcome) {
+  void Finish(RunOutcome& outcome) {
     EXPECT_TRUE(h_.RunToEnd());
     Collect(outcome);
   }
 
   // Time to the first token of single requests, one after the other.
   Duration Single() {
-    Outcome outcome;
+    RunOutcome outcome;
     for (int i = 0; i < 20; ++i) {
       EXPECT_TRUE(Send(h_.clock().Now()).ok());
       Finish(outcome);
@@ -150,7 +150,7 @@ TEST_F(Overload, TenMinutesBeyondThePeakServeAsManyAsThePeakAndNobodyLate) {
   const double peak = ClosedLoop(8 + kQueue).rate();
   ASSERT_GT(peak, 5);
   for (const double factor : {1.2, 3.0, 10.0}) {
-    const Outcome outcome = OpenLoop(factor * peak);
+    const RunOutcome outcome = OpenLoop(factor * peak);
     EXPECT_NEAR(outcome.offered, factor * peak * ToSeconds(kLoad), 0.05 * outcome.offered);
     EXPECT_GE(outcome.rate(), 0.99 * peak) << factor << ": a refusal costs the device nothing";
     EXPECT_EQ(outcome.failed, 0) << factor;

@@ -9,7 +9,7 @@
 namespace tutti::kserve {
 namespace {
 
-Status Bad(const Tensor& input, std::string message) {
+Status BadInput(const Tensor& input, std::string message) {
   return InvalidArgument("invalid_value", "input '" + input.name + "' " + std::move(message))
       .WithParam(input.name);
 }
@@ -22,13 +22,13 @@ int64_t IdAt(const Tensor& tensor, size_t index) {
 // Rows of ids without the padding at their ends: negative ids, or those that `mask` leaves out.
 Result<std::vector<api::EncodeInput>> Ids(const Tensor& ids, const Tensor* mask) {
   if (mask != nullptr && mask->shape != ids.shape) {
-    return Bad(*mask, "must have the shape of '" + ids.name + "'");
+    return BadInput(*mask, "must have the shape of '" + ids.name + "'");
   }
   const auto rows = static_cast<uint64_t>(ids.shape[0]);
   const auto length = static_cast<size_t>(ids.shape[1]);
   if (rows < 1 || rows > api::kMaxEncodeInputs) {
-    return Bad(ids, "must hold 1 to " + std::to_string(api::kMaxEncodeInputs) + " texts, not " +
-                        std::to_string(rows));
+    return BadInput(ids, "must hold 1 to " + std::to_string(api::kMaxEncodeInputs) +
+                             " texts, not " + std::to_string(rows));
   }
   std::vector<api::EncodeInput> inputs;
   for (size_t row = 0; row < rows; ++row) {
@@ -42,7 +42,7 @@ Result<std::vector<api::EncodeInput>> Ids(const Tensor& ids, const Tensor* mask)
     tokens.reserve(end);
     for (size_t i = 0; i < end; ++i) {
       const int64_t id = IdAt(ids, row * length + i);
-      if (padding(i)) return Bad(ids, "may be padded at the end of a row only");
+      if (padding(i)) return BadInput(ids, "may be padded at the end of a row only");
       if (id < 0 || id > INT32_MAX) {
         return InvalidArgument("token_out_of_range", "input '" + ids.name + "' holds " +
                                                          std::to_string(id) + ", which is no token")
@@ -101,7 +101,7 @@ class EmbeddingModel final : public EncodingModel {
       ASSIGN_OR_RETURN(encode->inputs, Ids(*ids, mask));
       return ids->name;
     }
-    if (mask != nullptr) return Bad(*mask, "belongs to token ids");
+    if (mask != nullptr) return BadInput(*mask, "belongs to token ids");
     ASSIGN_OR_RETURN(std::vector<std::string> list, Texts(*texts));
     for (std::string& text : list) encode->inputs.emplace_back(std::move(text));
     return texts->name;

@@ -14,7 +14,7 @@ namespace {
 
 using Json = wire::Json;
 
-Status Bad(const char* param, std::string message) {
+Status BadParameter(const char* param, std::string message) {
   return InvalidArgument("invalid_value", std::move(message)).WithParam(param);
 }
 
@@ -31,7 +31,7 @@ Result<wire::JsonObject> SamplingFields(const InferRequest& request) {
     const auto elements = SplitBytes(tensor->data, 1);
     ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(elements->front()));
     if (!document.root().is_object()) {
-      return Bad("sampling_parameters", "sampling_parameters must hold a JSON object");
+      return BadParameter("sampling_parameters", "sampling_parameters must hold a JSON object");
     }
     for (const auto& member : document.root().get_object()) object[member.key()] = member.value();
   }
@@ -150,8 +150,8 @@ class GenerationModel final : public Model {
     const bool stream = Flag(request, "stream", false);
     const bool exclude = Flag(request, "exclude_input_in_output", stream);
     if (stream && !exclude) {
-      return Bad("exclude_input_in_output",
-                 "When streaming, exclude_input_in_output = False is not allowed.");
+      return BadParameter("exclude_input_in_output",
+                          "When streaming, exclude_input_in_output = False is not allowed.");
     }
     const Tensor& input = *FindInput(request, "text_input");
     std::string text(SplitBytes(input.data, 1)->front());
