@@ -35,7 +35,7 @@ std::string FindProgram(const std::string& name) {
   while (!rest.empty()) {
     const size_t colon = std::min(rest.find(':'), rest.size());
     const std::string candidate = std::string(rest.substr(0, colon)) + "/" + name;
-    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
     rest.remove_prefix(std::min(colon + 1, rest.size()));
   }
   return "";

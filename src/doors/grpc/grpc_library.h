@@ -1,6 +1,12 @@
-// The gRPC library, for the two sources that use it (grpc_door.cc, reactor.cc). Comes before any
-// header of ours: a library below it defines macros that base/mutex.h defines too.
+// The gRPC library, for the two sources that use it (grpc_door.cc, reactor.cc). A library below it
+// defines macros that base/mutex.h defines too: ours stay what they are where that was included
+// before, in this file or in one that is compiled with it.
 #pragma once
+
+#pragma push_macro("GUARDED_BY")
+#pragma push_macro("NO_THREAD_SAFETY_ANALYSIS")
+#undef GUARDED_BY
+#undef NO_THREAD_SAFETY_ANALYSIS
 
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc_security_constants.h>
@@ -14,5 +20,5 @@
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
-#undef GUARDED_BY
-#undef NO_THREAD_SAFETY_ANALYSIS
+#pragma pop_macro("NO_THREAD_SAFETY_ANALYSIS")
+#pragma pop_macro("GUARDED_BY")
