@@ -149,9 +149,16 @@ NodeId SchemaDocument::Child(NodeId parent, std::string_view key, const Json& va
 }
 
 std::string SchemaDocument::PathOf(NodeId id, std::string_view keyword) const {
+  // Names are the client's: an error repeats so much of them.
+  constexpr size_t kMaxNameBytes = 64, kMaxPathBytes = 1'024;
   const std::string& path = nodes_[id].path;
-  if (keyword.empty()) return path;
-  return path.empty() ? std::string(keyword) : path + "." + std::string(keyword);
+  if (keyword.empty() || path.size() > kMaxPathBytes) return path;
+  std::string_view name = keyword;
+  if (name.size() > kMaxNameBytes) {
+    name = name.substr(0, kMaxNameBytes);
+    name = name.substr(0, ValidUtf8Prefix(name));
+  }
+  return path.empty() ? std::string(name) : path + "." + std::string(name);
 }
 
 Result<NodeId> SchemaDocument::Resolve(NodeId from, std::string_view reference) {

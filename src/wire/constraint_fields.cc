@@ -107,7 +107,7 @@ Result<MaybeConstraint> StructuredOutputs(const Json& value, const std::string& 
                name == "_backend" || name == "backend") {
       continue;
     } else {
-      return UnsupportedForm(path, name, "json, regex, choice, grammar or json_object");
+      return UnsupportedForm(param, name, "json, regex, choice, grammar or json_object");
     }
     if (!one) continue;
     if (found) return BadValue(path, path + " and " + found->param + " exclude each other");

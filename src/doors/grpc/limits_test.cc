@@ -82,7 +82,8 @@ TEST_F(GrpcDoorTest, ConnectionsAreBoundedAndOneThatEndsMakesRoom) {
   EXPECT_FALSE(Live(fourth, 300));
   clients.pop_back();
   EXPECT_TRUE(Eventually([&] { return Live(fourth, 1000); }));
-  EXPECT_EQ(door_->open_connections(), 3);
+  // A connection that was refused may be counted off later than the one that took its place.
+  EXPECT_TRUE(Eventually([&] { return door_->open_connections() == 3; }));
 }
 
 TEST_F(GrpcDoorTest, AConnectionThatSpeaksNoHttp2IsClosed) {
