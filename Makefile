@@ -43,8 +43,9 @@ e2e: test-deps test-models build  ## the program driven from outside: stock `ope
 	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv
 
 soak: test-deps build test-models  ## full amounts of the models' references, full load rounds, idle and stopped clients, then canaries among hostile clients; DURATION=600 seconds
-	@tools/build.sh $(PRESET) parity_test
+	@tools/build.sh $(PRESET) parity_test grpc_host
 	@TUTTI_TEST_FULL=1 build/$(PRESET)/tests/parity/parity_test --gtest_filter='Scores.*:GoldenTest.*:LongContext.*'
+	@TUTTI_TEST_FULL=1 python3 tests/grpc/run.py --host build/$(PRESET)/tests/grpc/grpc_host --venv build/grpc-venv test_hostile
 	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv --soak $(or $(DURATION),600)
 
 check-asan: test-deps test-models  ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer

@@ -6,6 +6,7 @@ import subprocess
 import unittest
 
 SHORT = os.environ.get("GRPC_SHORT") == "1"  # a slow build: fewer of everything
+FULL = os.environ.get("GRPC_FULL", "") != ""  # as `make soak` runs them
 START_LIMIT_S = 60
 
 
