@@ -137,6 +137,20 @@ TEST(JsonSchema, TellsBranchesOfOneOfApart) {
                 "schema_unsupported", "properties.p.oneOf");
 }
 
+TEST(JsonSchema, APropertyThatNeedsOthersComesWithThem) {
+  const Accepted accepts(R"({"type":"object","properties":{"card":{"type":"integer"},
+      "address":{"type":"string"}},"dependentRequired":{"card":["address"]},
+      "additionalProperties":false})");
+  EXPECT_TRUE(accepts(R"({"card":1,"address":"x"})"));
+  EXPECT_TRUE(accepts(R"({"address":"x"})"));
+  EXPECT_TRUE(accepts("{}"));
+  EXPECT_FALSE(accepts(R"({"card":1})"));
+  ExpectRefused(R"({"dependencies":{"a":{"required":["b"]}}})", "schema_unsupported",
+                "dependencies");
+  ExpectRefused(R"({"$schema":"https://example.org/own","type":"null"})", "schema_unsupported",
+                "$schema");
+}
+
 TEST(JsonSchema, EnumKeepsWhatElseIsAsked) {
   const Accepted accepts(R"({"enum":["a",1,1.5,null,[1,{"b":2}],"long"],"maxLength":3,
       "minimum":1.2})");

@@ -92,6 +92,9 @@ Result<std::unique_ptr<SchemaDocument>> SchemaDocument::Parse(std::string_view t
   if (root.is_object()) {
     const Json* draft = root.get_object().if_contains("$schema");
     if (draft != nullptr && draft->is_string()) {
+      // A vocabulary of its own may change what keywords mean.
+      if (TextOf(*draft).find("json-schema.org/") == std::string_view::npos)
+        return document->Unsupported(0, "$schema", "only those of json-schema.org are known");
       for (const std::string_view old : {"draft-03", "draft-04", "draft-06", "draft-07"}) {
         if (TextOf(*draft).find(old) != std::string_view::npos) document->ref_stands_alone_ = true;
       }
@@ -144,6 +147,16 @@ NodeId SchemaDocument::Child(NodeId parent, std::string_view key, const Json& va
   if (fresh) {
     std::string path = PathOf(parent, key);
     nodes_.push_back({&value, std::move(path)});
+  }
+  return at->second;
+}
+
+NodeId SchemaDocument::Derive(NodeId parent, const std::string& name, Json value) {
+  const auto [at, fresh] =
+      derived_ids_.try_emplace({parent, name}, static_cast<NodeId>(nodes_.size()));
+  if (fresh) {
+    derived_.push_back(std::move(value));
+    nodes_.push_back({&derived_.back(), nodes_[parent].path});
   }
   return at->second;
 }

@@ -6,10 +6,13 @@
 
 #include <boost/json/value.hpp>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -34,6 +37,9 @@ class SchemaDocument {
   NodeId root() const { return 0; }
   // The number of the subschema at `value`, which stands in `parent` under `key`.
   NodeId Child(NodeId parent, std::string_view key, const Json& value);
+  // A subschema that stands for a part of the one at `parent`, under a name that tells it from
+  // others there: the same number for the same name.
+  NodeId Derive(NodeId parent, const std::string& name, Json value);
   const Json& value(NodeId id) const { return *nodes_[id].value; }
   // Dotted, from the root: "properties.a.items"; empty for the root.
   const std::string& path(NodeId id) const { return nodes_[id].path; }
@@ -57,6 +63,8 @@ class SchemaDocument {
   void FindIds(const Json& value, const std::string& base, Budget& budget);
 
   Json document_;
+  std::deque<Json> derived_;
+  std::map<std::pair<NodeId, std::string>, NodeId> derived_ids_;
   std::vector<Node> nodes_;
   std::unordered_map<const Json*, NodeId> ids_;
   std::unordered_map<const Json*, std::string> bases_;      // of objects below an $id

@@ -136,6 +136,33 @@ Status SchemaMerger::AddReferences(NodeId node, const object& schema, Merged& me
       merged.choices.push_back(std::move(choice));
     }
   }
+  return AddDependencies(node, schema, merged);
+}
+
+// A property that needs others: either it is not there, or they are.
+Status SchemaMerger::AddDependencies(NodeId node, const object& schema, Merged& merged) {
+  for (const char* keyword : {"dependentRequired", "dependencies"}) {
+    const Json* map = schema.if_contains(keyword);
+    if (map == nullptr) continue;
+    if (!map->is_object()) return document_.Invalid(node, keyword, "must be an object");
+    for (const auto& member : map->get_object()) {
+      if (!member.value().is_array()) {
+        if (keyword == std::string_view("dependentRequired"))
+          return document_.Invalid(node, keyword, "must hold lists of names");
+        continue;
+      }
+      if (!budget_.Take(50)) return budget_.status();
+      const std::string name(KeyOf(member));
+      boost::json::array required = {Json(name)};
+      for (const Json& other : member.value().get_array()) required.push_back(other);
+      const object absent = {{"properties", object{{name, false}}}};
+      merged.choices.push_back(
+          {.at = node,
+           .branches = {document_.Derive(node, "without " + name, absent),
+                        document_.Derive(node, std::string(keyword) + " " + name,
+                                         object{{"required", required}})}});
+    }
+  }
   return OkStatus();
 }
 
@@ -159,9 +186,13 @@ void SchemaMerger::AddUnsupported(NodeId node, const object& schema, Merged& mer
   }
   refuse("if", kAllTypes, "write the cases as anyOf");
   refuse("contains", kArray);
-  refuse("dependentRequired", kObject);
-  refuse("dependentSchemas", kObject);
-  refuse("dependencies", kObject);
+  refuse("dependentSchemas", kObject, "write the cases as anyOf");
+  // Up to draft 7 lists of names stand beside schemas.
+  if (const Json* map = schema.if_contains("dependencies"); map != nullptr && map->is_object()) {
+    if (std::any_of(map->get_object().begin(), map->get_object().end(),
+                    [](const auto& member) { return !member.value().is_array(); }))
+      refuse("dependencies", kObject, "write the cases as anyOf");
+  }
   refuse("unevaluatedItems", kArray, "use items: false");
   refuse("unevaluatedProperties", kObject, "use additionalProperties: false");
   refuse("$dynamicRef", kAllTypes, "use $ref");

@@ -100,6 +100,7 @@ class SchemaMerger {
   Status Add(NodeId node, bool own_only, Merged& merged, std::vector<uint32_t>& todo);
   Status AddReferences(NodeId node, const boost::json::object& object, Merged& merged,
                        std::vector<uint32_t>& todo);
+  Status AddDependencies(NodeId node, const boost::json::object& object, Merged& merged);
   Status AddTypes(NodeId node, const boost::json::object& object, Merged& merged);
   Status AddNumbers(NodeId node, const boost::json::object& object, Merged& merged);
   Status AddStrings(NodeId node, const boost::json::object& object, Merged& merged);
