@@ -90,10 +90,19 @@ Result<std::shared_ptr<grammar::TokenMasker>> Constraints::Get(const ServedModel
     return std::move(status).WithParam(path.empty() ? constraint.param
                                                     : constraint.param + "." + path);
   }
+  const size_t bytes = key.size() + (*automaton)->memory_bytes();
   auto masker = std::make_shared<grammar::TokenMasker>(*std::move(automaton), TrieOf(model));
   const MutexLock lock(mutex_);
-  kept_.push_front({std::move(key), masker});
-  if (kept_.size() > kMaxKept) kept_.pop_back();
+  // Another request may have compiled the same meanwhile.
+  for (const Kept& kept : kept_) {
+    if (kept.key == key) return kept.masker;
+  }
+  kept_.push_front({std::move(key), masker, bytes});
+  kept_bytes_ += bytes;
+  while (kept_.size() > kMaxKept || (kept_bytes_ > kMaxKeptBytes && kept_.size() > 1)) {
+    kept_bytes_ -= kept_.back().bytes;
+    kept_.pop_back();
+  }
   return masker;
 }
 

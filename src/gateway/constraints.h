@@ -22,11 +22,13 @@ namespace tutti::gateway {
 
 class Constraints {
  public:
-  // Compiled grammars that are kept.
-  static constexpr size_t kMaxKept = 64;
+  // Compiled grammars that are kept, and the bytes of their sources and automata. What a grammar
+  // learns while it is used is bounded by TokenMasker::kMaxBytes each.
+  static constexpr size_t kMaxKept = 32;
+  static constexpr size_t kMaxKeptBytes = size_t{64} << 20;
 
-  // Takes up to 250 ms for a grammar that is not known yet. Errors: those of grammar::Compile(),
-  // with `param` beginning with the request's field.
+  // Compiles a grammar that is not known yet, within grammar::Limits. Errors: those of
+  // grammar::Compile(), with `param` beginning with the request's field.
   Result<std::shared_ptr<grammar::TokenMasker>> Get(const ServedModel& model,
                                                     const api::Constraint& constraint,
                                                     const std::atomic<bool>* cancelled);
@@ -37,13 +39,15 @@ class Constraints {
   struct Kept {
     std::string key;
     std::shared_ptr<grammar::TokenMasker> masker;
+    size_t bytes = 0;
   };
 
   std::shared_ptr<const grammar::TokenTrie> TrieOf(const ServedModel& model);
 
   mutable Mutex mutex_;
   std::list<Kept> kept_ GUARDED_BY(mutex_);  // the last used first
-  Mutex trie_mutex_;                         // held while one is made: it is made once
+  size_t kept_bytes_ GUARDED_BY(mutex_) = 0;
+  Mutex trie_mutex_;  // held while one is made: it is made once
   std::map<uint64_t, std::shared_ptr<const grammar::TokenTrie>> tries_ GUARDED_BY(trie_mutex_);
 };
 

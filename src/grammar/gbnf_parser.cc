@@ -170,8 +170,9 @@ class GbnfParser {
   }
 
   Result<ExprId> TakeCount(ExprId part) {
-    // Several counts apply one after the other.
-    while (true) {
+    // Several counts apply one after the other; each nests the expression once more.
+    for (size_t counts = 0;; ++counts) {
+      if (counts > budget_.limits().depth) return Refuse("too many counts in a row");
       if (Take("*")) {
         part = grammar_.Repeat(part, 0, kUnlimited);
       } else if (Take("+")) {

@@ -63,6 +63,8 @@ TEST(GbnfParser, RefusesBadTextsByLine) {
 TEST(GbnfParser, RefusesWhatIsTooLarge) {
   EXPECT_EQ(Compile(Gbnf("root ::= (\"a\" | \"b\"){100000}{100000}")).status().reason(),
             "grammar_too_complex");
+  EXPECT_EQ(Compile(Gbnf("root ::= \"a\"" + std::string(500'000, '?'))).status().reason(),
+            "grammar_syntax");
 }
 
 }  // namespace

@@ -212,6 +212,12 @@ TEST(JsonSchema, RefusesWhatIsTooLarge) {
   ExpectRefused(wide + "]}", "grammar_too_complex", "allOf.3");
 }
 
+TEST(JsonSchema, RefusesNamesThatReferToThemselves) {
+  ExpectRefused(R"({"propertyNames":{"$ref":"#/$defs/a"},"$defs":{"a":{"anyOf":[{
+      "$ref":"#/$defs/a"},{"pattern":"x"}]}}})",
+                "grammar_too_complex", "");
+}
+
 TEST(JsonSchema, ASchemaThatNothingSatisfiesIsRefused) {
   ExpectRefused(R"({"type":"string","enum":[1]})", "grammar_empty", "");
   ExpectRefused(R"({"$ref":"#/$defs/a","$defs":{"a":{"type":"object","properties":{"a":{

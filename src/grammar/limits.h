@@ -14,7 +14,7 @@
 namespace tutti::grammar {
 
 struct Limits {
-  // One unit is about 10 ns: 20 million are below 250 ms on the slowest machines measured.
+  // Chosen so that what uses it up is refused within 250 ms of CPU; a unit is a few nanoseconds.
   uint64_t work = 20'000'000;
   size_t bytes = 48 << 20;      // of all tables that exist at one time
   size_t states = 1 << 16;      // of the finished automaton

@@ -278,7 +278,11 @@ Result<std::shared_ptr<const Dfa>> SchemaChecker::Strings(const StringConstraint
   return language;
 }
 
-Result<std::shared_ptr<const Dfa>> SchemaChecker::Strings(const Elements& elements) {
+Result<std::shared_ptr<const Dfa>> SchemaChecker::Strings(const Elements& elements, int depth) {
+  if (depth > kMaxDepth) {
+    budget_.Exhaust();
+    return TooComplex();
+  }
   ASSIGN_OR_RETURN(const Merged* const merged, merger_.Merge(elements));
   if ((merged->types & kString) == 0) return std::make_shared<const Dfa>();
   Grammar grammar;
@@ -297,7 +301,7 @@ Result<std::shared_ptr<const Dfa>> SchemaChecker::Strings(const Elements& elemen
     }
     ASSIGN_OR_RETURN(const std::vector<Elements> cases, Combinations(*merged));
     for (const Elements& one : cases) {
-      ASSIGN_OR_RETURN(const auto language, Strings(one));
+      ASSIGN_OR_RETURN(const auto language, Strings(one, depth + 1));
       ways.push_back(grammar.Embed(language));
     }
   } else {

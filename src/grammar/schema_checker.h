@@ -29,7 +29,7 @@ class SchemaChecker {
   Result<bool> Disjoint(const Elements& a, const Elements& b, int depth = 0);
 
   // The insides of the strings that satisfy `elements`.
-  Result<std::shared_ptr<const Dfa>> Strings(const Elements& elements);
+  Result<std::shared_ptr<const Dfa>> Strings(const Elements& elements, int depth = 0);
   // Those that keep the patterns, formats and lengths.
   Result<std::shared_ptr<const Dfa>> Strings(const StringConstraints& strings);
   // Those that match a pattern of a schema somewhere.

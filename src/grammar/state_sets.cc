@@ -27,7 +27,9 @@ size_t StateSets::PlaceHash::operator()(const Place& place) const {
 StateSets::StateSets(std::shared_ptr<const Automaton> automaton)
     : automaton_(std::move(automaton)), classes_(automaton_->classes()) {
   sets_.emplace_back();  // kDead
+  sets_.emplace_back();  // kOverflow
   next_.assign(classes_, kDead);
+  next_.resize(size_t{2} * classes_, kOverflow);
   frames_.emplace_back();  // kBottom
   const Automaton::Rule& root = automaton_->rule(automaton_->root());
   if (!root.counted || root.max > 0) Visit(root.start, kBottom, 0);
@@ -59,7 +61,6 @@ SetId StateSets::MakeNext(SetId set, uint8_t byte) {
 
 void StateSets::Visit(uint32_t state, FrameId frame, uint32_t count) {
   const Place place{state, frame, count};
-  ++visits_;
   if (work_.size() <= kFewPlaces) {
     if (std::find(work_.begin(), work_.end(), place) != work_.end()) return;
     work_.push_back(place);
@@ -149,15 +150,13 @@ SetId StateSets::Close() {
   }
   std::sort(places.begin(), places.end());
   places.erase(std::unique(places.begin(), places.end()), places.end());
-  if (places.size() > kMaxPlaces) {
-    overflowed_ = true;
-    places.resize(kMaxPlaces);
-  }
-  const SetId set = MakeSet(std::move(places), complete_, open_returns_);
+  overflowed_ = overflowed_ || places.size() > kMaxPlaces;
+  const SetId set = overflowed_ ? kOverflow : MakeSet(std::move(places), complete_, open_returns_);
   work_.clear();
   pending_.clear();
   visited_.clear();
   complete_ = false;
+  overflowed_ = false;
   open_returns_ = 0;
   return set;
 }

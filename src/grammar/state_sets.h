@@ -30,6 +30,7 @@ using FrameId = uint32_t;
 class StateSets {
  public:
   static constexpr SetId kDead = 0;              // no text goes on from here, and none ends here
+  static constexpr SetId kOverflow = 1;          // too many places, or a stack is too deep
   static constexpr FrameId kBottom = 0;          // where the root rule ends: the text may end
   static constexpr uint32_t kMaxPlaces = 2'048;  // of one set
   static constexpr uint32_t kMaxDepth = 4'096;   // frames of a stack
@@ -80,14 +81,9 @@ class StateSets {
   // The set behind the end of a rule with that frame.
   SetId Resume(FrameId frame);
 
-  // True once a set was too large or a stack too deep: sets made since then may lack texts, and the
-  // request must end with an error.
-  bool overflowed() const { return overflowed_; }
   size_t memory_bytes() const;
   size_t size() const { return sets_.size(); }
   const Automaton& automaton() const { return *automaton_; }
-  // Places that were visited so far: what the work has cost.
-  uint64_t work() const { return visits_; }
   // The set of `other` that `set` equals, where `other` runs the same automaton.
   SetId CopyTo(StateSets& other, SetId set) const;
 
@@ -140,7 +136,6 @@ class StateSets {
   std::unordered_multimap<uint64_t, SetId> set_ids_;      // by hash
   std::unordered_multimap<uint64_t, FrameId> frame_ids_;  // by hash
   SetId start_ = kDead;
-  bool overflowed_ = false;
 
   // Of the set that is being made.
   std::vector<Place> work_;
@@ -148,7 +143,7 @@ class StateSets {
   std::unordered_set<Place, PlaceHash> visited_;  // of work_, where that is long
   bool complete_ = false;
   uint32_t open_returns_ = 0;
-  uint64_t visits_ = 0;
+  bool overflowed_ = false;
 };
 
 }  // namespace tutti::grammar

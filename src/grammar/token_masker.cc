@@ -1,7 +1,6 @@
 #include "grammar/token_masker.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/check.h"
@@ -9,10 +8,11 @@
 namespace tutti::grammar {
 namespace {
 
-// Places that the making of one mask may visit: about 50 ms.
-constexpr uint64_t kMaxMaskWork = 3'000'000;
+// Places that the walks for one mask may pass. It does not depend on what is known already, so that
+// no request fails because of what others did.
+constexpr uint64_t kMaxMaskWork = 8'000'000;
 // Masks that are kept, in bytes; made anew where they are needed again.
-constexpr size_t kMaxMaskBytes = size_t{16} << 20;
+constexpr size_t kMaxMaskBytes = size_t{6} << 20;
 
 }  // namespace
 
@@ -28,12 +28,13 @@ SetId TokenMasker::Next(SetId set, TokenId token) {
   if (token < 0 || static_cast<size_t>(token) >= trie_->vocabulary()) return StateSets::kDead;
   if (trie_->IsEnd(token)) return sets_->complete(set) ? set : StateSets::kDead;
   if (trie_->text(token).empty()) return StateSets::kDead;
-  return sets_->Next(set, trie_->text(token));
+  const SetId next = sets_->Next(set, trie_->text(token));
+  return next == StateSets::kOverflow ? StateSets::kDead : next;
 }
 
-void TokenMasker::Walk(SetId set, uint32_t first, uint32_t behind, TokenMask& mask,
-                       std::vector<OpenMask::Return>* returns) {
-  if (first == behind) return;
+bool TokenMasker::Walk(SetId set, uint32_t first, uint32_t behind, TokenMask& mask,
+                       std::vector<OpenMask::Return>* returns, uint64_t& work) {
+  if (first == behind) return true;
   const uint32_t base = trie_->depth(first) - 1;
   path_[base] = set;
   for (uint32_t node = first; node < behind;) {
@@ -43,6 +44,8 @@ void TokenMasker::Walk(SetId set, uint32_t first, uint32_t behind, TokenMask& ma
       node = trie_->behind(node);
       continue;
     }
+    work += sets_->places(next).size();
+    if (next == StateSets::kOverflow || work > kMaxMaskWork) return false;
     if (returns != nullptr && sets_->returns(next) != 0) {
       returns->push_back({node, sets_->returns(next)});
     }
@@ -58,13 +61,15 @@ void TokenMasker::Walk(SetId set, uint32_t first, uint32_t behind, TokenMask& ma
     path_[depth] = next;
     ++node;
   }
+  return true;
 }
 
 const TokenMasker::OpenMask* TokenMasker::MakeOpenMask(SetId cut) {
   const auto known = open_masks_.find(cut);
   if (known != open_masks_.end()) return known->second.get();
-  auto open = std::make_unique<OpenMask>(OpenMask{TokenMask(trie_->vocabulary()), {}});
-  Walk(cut, 1, static_cast<uint32_t>(trie_->nodes()), open->allowed, &open->returns);
+  auto open = std::make_unique<OpenMask>(OpenMask{.allowed = TokenMask(trie_->vocabulary())});
+  open->whole = Walk(cut, 1, static_cast<uint32_t>(trie_->nodes()), open->allowed, &open->returns,
+                     open->work);
   open_bytes_ += open->allowed.words().size() * 8 + open->returns.size() * 8;
   return open_masks_.emplace(cut, std::move(open)).first->second.get();
 }
@@ -74,11 +79,13 @@ std::shared_ptr<const TokenMask> TokenMasker::Mask(SetId set, bool ends) {
   const uint64_t key = uint64_t{set} * 2 + (ends ? 1 : 0);
   const auto known = masks_.find(key);
   if (known != masks_.end()) return known->second;
-  const uint64_t before = sets_->work();
+  uint64_t work = 0;
   std::shared_ptr<TokenMask> mask;
   const SetId cut = sets_->CutOff(set, static_cast<uint32_t>(trie_->longest()));
   if (cut != StateSets::kDead) {
     const OpenMask* open = MakeOpenMask(cut);
+    if (!open->whole) return nullptr;
+    work = open->work;
     mask = std::make_shared<TokenMask>(open->allowed);
     const std::vector<FrameId> frames = sets_->Frames(set);
     for (const OpenMask::Return& at : open->returns) {
@@ -86,55 +93,23 @@ std::shared_ptr<const TokenMask> TokenMasker::Mask(SetId set, bool ends) {
         if ((at.frames & (1U << i)) == 0) continue;
         const SetId resumed = sets_->Resume(frames[i]);
         if (resumed == StateSets::kDead) continue;
+        if (resumed == StateSets::kOverflow) return nullptr;
         for (const TokenId id : trie_->tokens(at.node)) mask->Allow(id);
-        if (sets_->HasPlaces(resumed))
-          Walk(resumed, at.node + 1, trie_->behind(at.node), *mask, nullptr);
+        if (sets_->HasPlaces(resumed) &&
+            !Walk(resumed, at.node + 1, trie_->behind(at.node), *mask, nullptr, work))
+          return nullptr;
       }
-      if (sets_->work() - before > kMaxMaskWork) return nullptr;
     }
   } else {
     mask = std::make_shared<TokenMask>(trie_->vocabulary());
-    Walk(set, 1, static_cast<uint32_t>(trie_->nodes()), *mask, nullptr);
+    if (!Walk(set, 1, static_cast<uint32_t>(trie_->nodes()), *mask, nullptr, work)) return nullptr;
   }
-  if (sets_->overflowed() || sets_->work() - before > kMaxMaskWork) return nullptr;
   if (ends) {
     for (const TokenId id : trie_->ends()) mask->Allow(id);
   }
   if ((masks_.size() + 1) * mask->words().size() * 8 > kMaxMaskBytes) masks_.clear();
   masks_.emplace(key, mask);
   return mask;
-}
-
-std::string TokenMasker::Forced(SetId set, size_t most) {
-  std::string forced;
-  while (forced.size() < most && set != StateSets::kDead && !sets_->complete(set)) {
-    std::array<bool, 256> can{};
-    int others = 0, spaces = 0;
-    uint8_t other = 0, space = 0;
-    const auto add = [&](uint8_t byte) {
-      if (can[byte]) return;
-      can[byte] = true;
-      if (byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r') {
-        ++spaces;
-        space = byte;
-      } else {
-        ++others;
-        other = byte;
-      }
-    };
-    for (const StateSets::Place& place : sets_->places(set)) {
-      for (const Automaton::ByteEdge& edge : automaton_->bytes(automaton_->state(place.state))) {
-        for (int byte = edge.first; byte <= edge.last && others < 2; ++byte)
-          add(static_cast<uint8_t>(byte));
-      }
-      if (others > 1) break;
-    }
-    if (others > 1 || (others == 0 && spaces != 1)) break;
-    const uint8_t byte = others == 1 ? other : space;
-    forced.push_back(static_cast<char>(byte));
-    set = sets_->Next(set, byte);
-  }
-  return forced;
 }
 
 void TokenMasker::Trim() {

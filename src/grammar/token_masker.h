@@ -23,7 +23,7 @@ class Matcher;
 
 class TokenMasker {
  public:
-  static constexpr size_t kMaxBytes = size_t{24} << 20;
+  static constexpr size_t kMaxBytes = size_t{8} << 20;
 
   // `max_bytes` of what was learned are kept.
   TokenMasker(std::shared_ptr<const Automaton> automaton, std::shared_ptr<const TokenTrie> trie,
@@ -44,15 +44,10 @@ class TokenMasker {
   // too ambiguous, and the request must end with grammar_too_complex.
   std::shared_ptr<const TokenMask> Mask(SetId set, bool ends = true);
 
-  // The bytes that must follow, up to `most`; whitespace that may follow, but need not, is passed
-  // over. A guess for speculation, which the mask has the last word on.
-  std::string Forced(SetId set, size_t most);
-
   // Forgets what was learned, where it is more than `max_bytes`. Matchers keep their states.
   void Trim();
   size_t memory_bytes() const;
   const TokenTrie& trie() const { return *trie_; }
-  bool overflowed() const { return sets_->overflowed(); }
 
  private:
   // What a token does when the stack below is not known: it is allowed, or from a node of the trie
@@ -63,13 +58,16 @@ class TokenMasker {
       uint32_t frames = 0;  // bits
     };
     TokenMask allowed;
-    std::vector<Return> returns;
+    std::vector<Return> returns = {};
+    uint64_t work = 0;   // places that the walk passed
+    bool whole = false;  // false: the walk was given up
   };
 
   const OpenMask* MakeOpenMask(SetId cut);
-  // Allows the tokens that `set` reaches below `node`, in a walk that stops at `behind`.
-  void Walk(SetId set, uint32_t first, uint32_t behind, TokenMask& mask,
-            std::vector<OpenMask::Return>* returns);
+  // Allows the tokens that `set` reaches from node `first` on, in a walk that stops at `behind`.
+  // Counts the places it passes in `work`. False where they are too many.
+  bool Walk(SetId set, uint32_t first, uint32_t behind, TokenMask& mask,
+            std::vector<OpenMask::Return>* returns, uint64_t& work);
 
   friend class Matcher;
 

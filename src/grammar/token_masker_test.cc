@@ -108,16 +108,18 @@ TEST(TokenMasker, NeverAllowsOtherSpecialTokens) {
   EXPECT_EQ(masker.Next(masker.start(), special), StateSets::kDead);
 }
 
-TEST(TokenMasker, ForcedBytesAreThoseThatMustFollow) {
-  const auto trie = MakeTrie();
+// A text whose stack grows too deep ends its own request, not others under the same grammar.
+TEST(TokenMasker, OverflowEndsOnlyItsOwnRequest) {
   TokenMasker masker(
-      *Compile({.kind = Source::Kind::kJsonSchema,
-                .text = R"({"type":"object","properties":{"name":{"const":"red"},"id":
-                            {"type":"integer"}},"required":["name","id"],
-                            "additionalProperties":false})"}),
-      trie);
-  EXPECT_EQ(masker.Forced(masker.start(), 100), R"({"name":"red","id":)");
-  EXPECT_EQ(masker.Forced(masker.start(), 5), R"({"nam)");
+      *Compile({.kind = Source::Kind::kGbnf,
+                .text = "root ::= [0-9] | deep\ndeep ::= \"(\" deep \")\" | \"1\"\n"}),
+      MakeTrie());
+  SetId state = masker.start();
+  for (uint32_t i = 0; i <= StateSets::kMaxDepth + 1 && state != StateSets::kDead; ++i)
+    state = masker.Next(state, '(');
+  EXPECT_EQ(state, StateSets::kDead);
+  EXPECT_NE(masker.Mask(masker.start()), nullptr);
+  EXPECT_NE(masker.Next(masker.start(), '7'), StateSets::kDead);
 }
 
 TEST(Matcher, KeepsItsStateWhenTheMaskerForgets) {
