@@ -1,8 +1,9 @@
-// Constraints: what requests constrain their answers to, compiled once for all that ask the same.
+// Constraints: what requests constrain their answers to, compiled once for all requests with the
+// same text.
 //
-// Owned by the gateway; any thread. Compiled grammars are kept by content, whoever sent them, the
-// last used ones; their number is bounded. The bytes of a vocabulary's tokens are sorted when a
-// model is first asked for a constrained answer.
+// Owned by the gateway; any thread. Compiled grammars are kept by content, least recently
+// used first out; their number and bytes are bounded. The bytes of a vocabulary's tokens are sorted
+// when a model is first asked for a constrained answer.
 #pragma once
 
 #include <atomic>
