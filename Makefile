@@ -33,10 +33,7 @@ serve: models build  ## build, fetch the default model and serve it on 127.0.0.1
 	@exec build/$(PRESET)/tutti serve $(ARGS)
 
 test: test-deps test-models  ## install, build and run the whole test suite
-	@tools/build.sh release
-	@tools/run_tests.py build/release
-	@tools/build.sh asan-ubsan $(subst |, ,$(SANITIZED))
-	@tools/run_tests.py build/asan-ubsan --shorten --only '$(SANITIZED)'
+	@tools/test.sh '$(SANITIZED)'
 	@echo "make test: all passed"
 
 e2e: test-deps test-models build  ## the program driven from outside: stock `openai` client, load, hostile input (also part of `make test`)
