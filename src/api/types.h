@@ -25,13 +25,46 @@ class RequestObserver;  // api/caller.h
 
 enum class Role { kSystem, kUser, kAssistant, kTool };
 
+// A function that the model may call.
+struct Tool {
+  std::string name;              // 1 to 64 of [A-Za-z0-9_.-], unique within a request
+  std::string description = {};  // empty: none
+  std::string parameters = {};   // JSON schema of the arguments, an object, as text; empty: none
+  bool strict = false;           // the client asked for arguments that satisfy the whole schema
+  std::string param = {};        // the request's field that holds it, for errors
+  friend bool operator==(const Tool&, const Tool&) = default;
+};
+
+struct ToolChoice {
+  enum class Kind : uint8_t {
+    kAuto,      // the model decides
+    kNone,      // no call
+    kRequired,  // at least one call, of any tool
+    kNamed,     // a call of `name`
+  };
+  Kind kind = Kind::kAuto;
+  std::string name = {};  // kNamed: one of the request's tools
+  friend bool operator==(const ToolChoice&, const ToolChoice&) = default;
+};
+
+// A call that a model made.
+struct ToolCall {
+  std::string id;         // by which its result is given
+  std::string name;       // of the function
+  std::string arguments;  // a JSON object as text
+  friend bool operator==(const ToolCall&, const ToolCall&) = default;
+};
+
 struct ChatMessage {
   Role role = Role::kUser;
   std::string content;  // text parts already joined with '\n'
-  std::string name;     // optional participant name
+  std::string name;     // optional participant name; kTool: of the function, where it is known
   // Of content that came as several text parts: where in `content` each of them ends. Empty: one
   // text. Chat templates that read lists of parts are given them (gateway/prompt.h).
   std::vector<size_t> part_ends = {};
+  std::vector<ToolCall> tool_calls = {};  // kAssistant
+  std::string tool_call_id = {};          // kTool: the call that this answers
+  std::string reasoning = {};             // kAssistant: what it thought before its answer
 };
 
 // Rendered with the model's own template; user text never yields special tokens.
@@ -43,6 +76,9 @@ struct ChatPrompt {
   // Options of the chat template, such as enable_thinking: a JSON object as text; empty: none. The
   // model's template refuses those that it does not read.
   std::string template_arguments = {};
+  std::vector<Tool> tools = {};  // at most kMaxTools
+  ToolChoice tool_choice = {};
+  bool parallel_tool_calls = true;  // an answer may hold several calls
 };
 
 struct TextPrompt {
@@ -150,8 +186,9 @@ struct GenerateRequest {
 };
 
 enum class FinishReason {
-  kStop,    // end of text, stop token or stop string
-  kLength,  // max_tokens or the context is used up
+  kStop,       // end of text, stop token or stop string
+  kLength,     // max_tokens or the context is used up
+  kToolCalls,  // end of text behind at least one tool call
 };
 
 struct Logprob {
@@ -186,6 +223,15 @@ struct Timings {
   Duration decode{0};   // first token until the last
 };
 
+// More of a tool call, as it is generated. Concatenated, the deltas of one index are the call.
+struct ToolCallDelta {
+  int index = 0;        // of the call within its choice, from 0
+  std::string id = {};  // the first delta of a call has both; then they are empty
+  std::string name = {};
+  std::string arguments = {};
+  friend bool operator==(const ToolCallDelta&, const ToolCallDelta&) = default;
+};
+
 // One entry of the append-only log of a generation.
 struct StreamEvent {
   enum class Kind {
@@ -200,6 +246,7 @@ struct StreamEvent {
   TokenId token = kNoToken;
   std::string text;       // complete UTF-8 characters only
   std::string reasoning;  // what the model thinks aloud, where that is told apart from its text
+  std::vector<ToolCallDelta> tool_calls = {};  // behind `text`, where one event has both
   std::optional<TokenLogprobs> logprobs;
   // kChoiceEnd
   FinishReason finish_reason = FinishReason::kStop;
@@ -244,6 +291,7 @@ struct ModelInfo {
   bool generates = true;               // Inference::Generate
   std::optional<EncoderInfo> encoder;  // Inference::Encode; absent: neither vectors nor scores
   SamplingDefaults sampling;           // applied by the gateway where a request is silent
+  std::string tool_format;             // how it writes tool calls: "hermes"; empty: not at all
 };
 
 // What a model's forward passes have done since it was loaded; from atomics.

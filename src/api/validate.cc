@@ -33,6 +33,59 @@ Status CheckSize(const char* param, size_t size, size_t limit) {
                         std::to_string(limit) + " are allowed");
 }
 
+std::string Element(const char* list, size_t index) {
+  return std::string(list) + "[" + std::to_string(index) + "]";
+}
+
+Status ValidateTools(const ChatPrompt& chat) {
+  RETURN_IF_ERROR(CheckSize("tools", chat.tools.size(), kMaxTools));
+  std::unordered_set<std::string_view> names;
+  for (size_t i = 0; i < chat.tools.size(); ++i) {
+    const Tool& tool = chat.tools[i];
+    const std::string param = tool.param.empty() ? Element("tools", i) : tool.param;
+    if (!IsToolName(tool.name)) {
+      return InvalidArgument("invalid_value",
+                             "a tool's name must be 1 to 64 of letters, digits, _, . and -")
+          .WithParam(param + ".name");
+    }
+    if (!names.insert(tool.name).second) {
+      return InvalidArgument("invalid_value", "two tools are named " + tool.name)
+          .WithParam(param + ".name");
+    }
+    RETURN_IF_ERROR(CheckUtf8(tool.description, param + ".description"));
+    RETURN_IF_ERROR(CheckUtf8(tool.parameters, param + ".parameters"));
+  }
+  const ToolChoice& choice = chat.tool_choice;
+  if (choice.kind == ToolChoice::Kind::kRequired && chat.tools.empty())
+    return Bad("tool_choice", "tool_choice required needs at least one tool");
+  if (choice.kind == ToolChoice::Kind::kNamed && !names.contains(choice.name))
+    return Bad("tool_choice", "tool_choice names a function that tools does not list");
+  return OkStatus();
+}
+
+Status ValidateToolCalls(const ChatPrompt& chat) {
+  for (size_t i = 0; i < chat.messages.size(); ++i) {
+    const ChatMessage& message = chat.messages[i];
+    const std::string path = Element("messages", i);
+    if (message.tool_calls.size() > kMaxToolCalls) {
+      return InvalidArgument("invalid_value",
+                             "a message has at most " + std::to_string(kMaxToolCalls) + " calls")
+          .WithParam(path + ".tool_calls");
+    }
+    if (!message.tool_calls.empty() && message.role != Role::kAssistant) {
+      return InvalidArgument("invalid_value", "only messages of role assistant have tool_calls")
+          .WithParam(path + ".tool_calls");
+    }
+    RETURN_IF_ERROR(CheckUtf8(message.tool_call_id, path + ".tool_call_id"));
+    for (const ToolCall& call : message.tool_calls) {
+      RETURN_IF_ERROR(CheckUtf8(call.id, path + ".tool_calls"));
+      RETURN_IF_ERROR(CheckUtf8(call.name, path + ".tool_calls"));
+      RETURN_IF_ERROR(CheckUtf8(call.arguments, path + ".tool_calls"));
+    }
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Status CheckTenantWeight(double weight) {
@@ -102,8 +155,17 @@ Status ValidateRequest(const GenerateRequest& request) {
       return Bad("continue_final_message", "continue_final_message excludes add_generation_prompt");
     }
     RETURN_IF_ERROR(ValidateLastMessage(*chat, "messages"));
+    RETURN_IF_ERROR(ValidateTools(*chat));
+    RETURN_IF_ERROR(ValidateToolCalls(*chat));
   }
   return OkStatus();
+}
+
+bool IsToolName(std::string_view name) {
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+  return !name.empty() && name.size() <= kMaxToolNameBytes &&
+         name.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
 Status ValidateLastMessage(const ChatPrompt& chat, const std::string& param) {
@@ -165,8 +227,13 @@ size_t PromptBytes(const Prompt& prompt) {
     size_t bytes = 0;
     for (const ChatMessage& message : chat->messages) {
       bytes += kMessage + message.content.size() + message.name.size() +
-               message.part_ends.size() * sizeof(size_t);
+               message.part_ends.size() * sizeof(size_t) + message.tool_call_id.size() +
+               message.reasoning.size();
+      for (const ToolCall& call : message.tool_calls)
+        bytes += kMessage + call.id.size() + call.name.size() + call.arguments.size();
     }
+    for (const Tool& tool : chat->tools)
+      bytes += kMessage + tool.name.size() + tool.description.size() + tool.parameters.size();
     return bytes + chat->template_arguments.size();
   }
   if (const auto* text = std::get_if<TextPrompt>(&prompt)) return text->text.size();

@@ -21,6 +21,9 @@ inline constexpr size_t kMaxStopTokens = 256;     // stop_token_ids
 inline constexpr size_t kMaxLogitBias = 1024;     // entries
 inline constexpr size_t kMaxTokenIdList = 65536;  // allowed_token_ids, banned_token_ids
 inline constexpr size_t kMaxMessages = 2048;
+inline constexpr size_t kMaxTools = 128;
+inline constexpr size_t kMaxToolNameBytes = 64;
+inline constexpr size_t kMaxToolCalls = 128;   // of one message
 inline constexpr size_t kMaxPieces = 1 << 18;  // tokens told with their texts in one answer
 inline constexpr size_t kMaxRequestIdBytes = 128;
 // A query is copied for each of its documents: bytes of all pairs of a request together.
@@ -58,6 +61,9 @@ Status ValidateRequest(const GenerateRequest& request);
 // invalid_utf8, naming the first byte at fault and its offset: HTTP reads no such text, and no
 // other way in may lose bytes of it in silence.
 Status CheckUtf8(std::string_view text, const std::string& param);
+
+// The name of a function: 1 to kMaxToolNameBytes of [A-Za-z0-9_.-].
+bool IsToolName(std::string_view name);
 
 // Only a last message of the assistant's can be continued. One that is not continued is answered
 // with a new message of the assistant's.

@@ -24,19 +24,52 @@ void Fill(const Range& values, Field* wire) {
   for (const auto& value : values) wire->Add(value);
 }
 
+void ToWire(const api::ToolCall& call, v1::WireToolCall* wire) {
+  wire->set_id(call.id);
+  wire->set_name(call.name);
+  wire->set_arguments(call.arguments);
+}
+
+void ToWire(const api::ChatMessage& message, v1::WireMessage* wire) {
+  wire->set_role(static_cast<int>(message.role));
+  wire->set_content(message.content);
+  wire->set_name(message.name);
+  Fill(message.part_ends, wire->mutable_part_ends());
+  for (const api::ToolCall& call : message.tool_calls) ToWire(call, wire->add_tool_calls());
+  wire->set_tool_call_id(message.tool_call_id);
+  wire->set_reasoning(message.reasoning);
+}
+
+api::ChatMessage FromWire(const v1::WireMessage& wire) {
+  api::ChatMessage message{.role = EnumOf(wire.role(), api::Role::kTool),
+                           .content = wire.content(),
+                           .name = wire.name(),
+                           .part_ends = {wire.part_ends().begin(), wire.part_ends().end()},
+                           .tool_call_id = wire.tool_call_id(),
+                           .reasoning = wire.reasoning()};
+  for (const v1::WireToolCall& call : wire.tool_calls())
+    message.tool_calls.push_back({call.id(), call.name(), call.arguments()});
+  return message;
+}
+
 void ToWire(const api::Prompt& prompt, v1::WirePrompt* wire) {
   if (const auto* chat = std::get_if<api::ChatPrompt>(&prompt)) {
     v1::WireChat* out = wire->mutable_chat();
-    for (const api::ChatMessage& message : chat->messages) {
-      v1::WireMessage* one = out->add_messages();
-      one->set_role(static_cast<int>(message.role));
-      one->set_content(message.content);
-      one->set_name(message.name);
-      Fill(message.part_ends, one->mutable_part_ends());
-    }
+    for (const api::ChatMessage& message : chat->messages) ToWire(message, out->add_messages());
     out->set_add_generation_prompt(chat->add_generation_prompt);
     out->set_continue_final_message(chat->continue_final_message);
     out->set_template_arguments(chat->template_arguments);
+    for (const api::Tool& tool : chat->tools) {
+      v1::WireTool* one = out->add_tools();
+      one->set_name(tool.name);
+      one->set_description(tool.description);
+      one->set_parameters(tool.parameters);
+      one->set_strict(tool.strict);
+      one->set_param(tool.param);
+    }
+    out->set_tool_choice(static_cast<int>(chat->tool_choice.kind));
+    out->set_tool_choice_name(chat->tool_choice.name);
+    out->set_parallel_tool_calls(chat->parallel_tool_calls);
   } else if (const auto* text = std::get_if<api::TextPrompt>(&prompt)) {
     v1::WireText* out = wire->mutable_text();
     out->set_text(text->text);
@@ -53,15 +86,18 @@ api::Prompt FromWire(const v1::WirePrompt& wire) {
                            wire.text().parse_special()};
   if (wire.has_tokens()) return api::TokenPrompt{Values(wire.tokens().tokens())};
   api::ChatPrompt chat;
-  for (const v1::WireMessage& message : wire.chat().messages()) {
-    chat.messages.push_back({EnumOf(message.role(), api::Role::kTool),
-                             message.content(),
-                             message.name(),
-                             {message.part_ends().begin(), message.part_ends().end()}});
-  }
+  for (const v1::WireMessage& message : wire.chat().messages())
+    chat.messages.push_back(FromWire(message));
   chat.add_generation_prompt = wire.chat().add_generation_prompt();
   chat.continue_final_message = wire.chat().continue_final_message();
   chat.template_arguments = wire.chat().template_arguments();
+  for (const v1::WireTool& tool : wire.chat().tools()) {
+    chat.tools.push_back(
+        {tool.name(), tool.description(), tool.parameters(), tool.strict(), tool.param()});
+  }
+  chat.tool_choice = {EnumOf(wire.chat().tool_choice(), api::ToolChoice::Kind::kNamed),
+                      wire.chat().tool_choice_name()};
+  chat.parallel_tool_calls = wire.chat().parallel_tool_calls();
   return chat;
 }
 
@@ -310,6 +346,13 @@ void ToWire(const api::StreamEvent& event, v1::WireEvent* wire) {
   wire->set_token(event.token);
   wire->set_text(event.text);
   wire->set_reasoning(event.reasoning);
+  for (const api::ToolCallDelta& delta : event.tool_calls) {
+    v1::WireToolCall* one = wire->add_tool_calls();
+    one->set_index(delta.index);
+    one->set_id(delta.id);
+    one->set_name(delta.name);
+    one->set_arguments(delta.arguments);
+  }
   if (event.logprobs) {
     ToWire(event.logprobs->chosen, wire->mutable_logprobs()->mutable_chosen());
     for (const api::Logprob& top : event.logprobs->top)
@@ -341,13 +384,15 @@ api::StreamEvent FromWire(const v1::WireEvent& wire) {
   event.token = wire.token();
   event.text = wire.text();
   event.reasoning = wire.reasoning();
+  for (const v1::WireToolCall& delta : wire.tool_calls())
+    event.tool_calls.push_back({delta.index(), delta.id(), delta.name(), delta.arguments()});
   if (wire.has_logprobs()) {
     event.logprobs.emplace();
     event.logprobs->chosen = FromWire(wire.logprobs().chosen());
     for (const v1::WireLogprob& top : wire.logprobs().top())
       event.logprobs->top.push_back(FromWire(top));
   }
-  event.finish_reason = EnumOf(wire.finish_reason(), api::FinishReason::kLength);
+  event.finish_reason = EnumOf(wire.finish_reason(), api::FinishReason::kToolCalls);
   if (wire.has_stop_token()) event.stop_reason = wire.stop_token();
   if (wire.has_stop_string()) event.stop_reason = wire.stop_string();
   event.usage = {wire.usage().prompt_tokens(),
@@ -410,6 +455,7 @@ void ToWire(const api::ModelInfo& model, v1::WireModel* wire) {
   wire->set_quantisation(model.quantisation);
   wire->set_digest(model.digest);
   wire->set_generates(model.generates);
+  wire->set_tool_format(model.tool_format);
   const api::SamplingDefaults& sampling = model.sampling;
   if (sampling.temperature) wire->mutable_sampling()->set_temperature(*sampling.temperature);
   if (sampling.top_p) wire->mutable_sampling()->set_top_p(*sampling.top_p);
@@ -442,6 +488,7 @@ api::ModelInfo FromWire(const v1::WireModel& wire) {
   model.quantisation = wire.quantisation();
   model.digest = wire.digest();
   model.generates = wire.generates();
+  model.tool_format = wire.tool_format();
   const v1::WireSamplingDefaults& sampling = wire.sampling();
   if (sampling.has_temperature()) model.sampling.temperature = sampling.temperature();
   if (sampling.has_top_p()) model.sampling.top_p = sampling.top_p();
