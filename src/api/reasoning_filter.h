@@ -32,6 +32,7 @@ class ReasoningFilter {
 
   // What is ready now, appended to both; `reasoning` grows in mode kSeparate only.
   void Push(std::string_view delta, std::string* text, std::string* reasoning);
+  bool inside() const { return inside_; }  // what comes next is reasoning
   // The end of the text: what was held back comes out.
   void Finish(std::string* text, std::string* reasoning);
 

@@ -1,5 +1,6 @@
 #include "api/token_stream.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -33,17 +34,29 @@ void TokenStream::FilterReasoning(ReasoningMode mode, const ReasoningTags& tags,
   for (int i = 0; i < choices; ++i) reasoning_.emplace_back(mode, tags);
 }
 
+void TokenStream::ParseOutput(std::vector<std::unique_ptr<OutputParser>> parsers) {
+  parsers_ = std::move(parsers);
+}
+
 void TokenStream::Filter(StreamEvent* event) {
   const bool ends = event->kind == StreamEvent::Kind::kChoiceEnd;
   if (!ends && event->kind != StreamEvent::Kind::kToken) return;
-  ReasoningFilter& filter = reasoning_[static_cast<size_t>(event->choice)];
-  const std::string raw = std::exchange(event->text, {});
-  filter.Push(raw, &event->text, &event->reasoning);
-  if (ends) filter.Finish(&event->text, &event->reasoning);
+  const auto choice = static_cast<size_t>(event->choice);
+  if (!reasoning_.empty()) {
+    const std::string raw = std::exchange(event->text, {});
+    const bool inside = reasoning_[choice].inside();
+    reasoning_[choice].Push(raw, &event->text, &event->reasoning);
+    if (!ends && (inside || reasoning_[choice].inside())) ++reasoning_tokens_;
+    if (ends) reasoning_[choice].Finish(&event->text, &event->reasoning);
+  }
+  if (parsers_.empty()) return;
+  const std::string text = std::exchange(event->text, {});
+  parsers_[choice]->Push(text, event);
+  if (ends) parsers_[choice]->Finish(event);
 }
 
 void TokenStream::Append(StreamEvent event) {
-  if (!reasoning_.empty()) Filter(&event);
+  Filter(&event);
   if (!has_token_ && event.kind != StreamEvent::Kind::kStarted) {
     has_token_ = true;
     if (observer_ != nullptr) observer_->FirstToken();
@@ -65,6 +78,8 @@ void TokenStream::Publish(StreamEvent event, size_t ended) {
 
 size_t TokenStream::EventBytes(const StreamEvent& event) {
   size_t bytes = sizeof(StreamEvent) + event.reasoning.size();
+  for (const ToolCallDelta& delta : event.tool_calls)
+    bytes += sizeof(ToolCallDelta) + delta.id.size() + delta.name.size() + delta.arguments.size();
   if (!event.logprobs) return bytes;
   // By size, not capacity: both ends of the stream must come to the same figure.
   bytes += event.logprobs->chosen.bytes.size();
@@ -73,6 +88,7 @@ size_t TokenStream::EventBytes(const StreamEvent& event) {
 }
 
 void TokenStream::Finish(Status status, Usage usage, Timings timings) {
+  usage.reasoning_tokens = std::max(usage.reasoning_tokens, reasoning_tokens_);
   if (const auto observer = std::exchange(observer_, nullptr))
     status = observer->End(std::move(status), usage, timings);
   status_ = std::move(status);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "api/caller.h"
+#include "api/output_parser.h"
 #include "api/reasoning_filter.h"
 #include "api/types.h"
 #include "base/status.h"
@@ -42,6 +43,8 @@ class TokenStream {
   // --- writer ---
   // Before the first token: what each of `choices` thinks between tags is taken out of its text.
   void FilterReasoning(ReasoningMode mode, const ReasoningTags& tags, int choices);
+  // Likewise: what comes through that filter is read by the parser of its choice. One for each.
+  void ParseOutput(std::vector<std::unique_ptr<OutputParser>> parsers);
   void Append(StreamEvent event);  // not kEnd; CHECKs that the stream has not ended
   void Finish(Status status, Usage usage, Timings timings);  // the one terminal event; exactly once
   const std::shared_ptr<StreamWaker>& waker() const { return waker_; }
@@ -71,7 +74,9 @@ class TokenStream {
   const std::shared_ptr<StreamWaker> waker_;
   std::shared_ptr<RequestObserver> observer_;  // writer only; null after the end
   bool has_token_ = false;                     // writer only
+  int reasoning_tokens_ = 0;                   // writer only
   std::vector<ReasoningFilter> reasoning_;     // writer only; of each choice; empty: text passes
+  std::vector<std::unique_ptr<OutputParser>> parsers_;  // likewise
   std::unique_ptr<Chunk> first_;
   Chunk* last_;          // writer only
   size_t appended_ = 0;  // writer only

@@ -131,6 +131,9 @@ struct Constraint {
     kRegex,       // `text`: a regular expression that matches the whole answer
     kChoice,      // one of `choices`
     kGrammar,     // `text`: a grammar in GBNF
+    // `text`: {"triggers": [...], "structures": [{"begin", "schema", "end"}]}: free text, in which
+    // a trigger begins a part under a schema
+    kStructuralTag,
   };
   Kind kind = Kind::kJsonObject;
   std::string text = {};
@@ -155,6 +158,9 @@ struct GenerateRequest {
   Prompt prompt;
   SamplingParams sampling;
   std::optional<Constraint> constraint = {};
+  // Tokens between <think> and </think>, at most; then the model is led to its answer. Without
+  // effect on models that do not reason.
+  std::optional<int> max_reasoning_tokens = {};
   int n = 1;  // 1..8 sequences that share the prompt's blocks
   Priority priority = Priority::kInteractive;
   TimePoint deadline = TimePoint::max();
@@ -213,6 +219,7 @@ struct Usage {
   // Of a prediction, over all choices: tokens that came where it says, and the others. 0 and 0
   // where there was none, or it was not looked at.
   int accepted_prediction_tokens = 0, rejected_prediction_tokens = 0;
+  int reasoning_tokens = 0;  // of completion_tokens, where reasoning is told apart from the text
 };
 
 // Where the time of a request went. Zero where a stage was not reached.

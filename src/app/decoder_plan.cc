@@ -12,6 +12,7 @@
 #include "app/engine_options.h"
 #include "app/kv_memory.h"
 #include "app/model_plan.h"
+#include "chat_template/tool_support.h"
 #include "engine/engine.h"
 #include "gateway/engine_metrics.h"
 #include "kernels/pack.h"
@@ -192,6 +193,12 @@ Status DecoderPlan::ReadModel() {
     checkpoint.remarks.push_back(std::move(remark));
   ASSIGN_OR_RETURN(served.chat_template, CompileTemplate(*served.tokenizer));
   chats = served.chat_template.has_value();
+  if (chats) {
+    served.tools =
+        chat_template::FindToolSupport(context.settings->Text("tool-format"), *served.chat_template,
+                                       served.tokenizer->vocabulary());
+  }
+  if (served.tools) served.info.tool_format = served.tools->syntax->name;
   return OkStatus();
 }
 

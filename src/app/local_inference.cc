@@ -15,7 +15,7 @@ LocalInference::LocalInference(const Settings& settings, telemetry::MetricsRegis
       device_(std::make_shared<Device>(&clock_, ThreadsFromSettings(settings))),
       gateway_({.prep = static_cast<int>(settings.Int("prep")),
                 .prep_threads = static_cast<int>(settings.Int("prep-threads")),
-                .reasoning = *api::ParseReasoningMode(settings.Text("reasoning"))},
+                .reasoning = api::ParseReasoningMode(settings.Text("reasoning"))},
                clock_) {}
 
 LocalInference::~LocalInference() = default;

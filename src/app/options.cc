@@ -61,9 +61,15 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      "arithmetic: int8 products (of 16-bit weights bf16 ones, where the processor has them), f32 "
      "throughout, weights in bf16, or (decoders only) in f16 with float products",
      0, 0, "int8|f32|bf16|f16"},
-    {"reasoning", kChoice, kModel, "keep",
-     "what a model thinks in <think> tags of a chat's answer: left in it, left out, or told apart",
-     0, 0, "keep|hide|separate"},
+    {"reasoning", kChoice, kModel, "auto",
+     "reasoning in <think> tags of a chat's answer: kept in the text, left out, or in a field of "
+     "its own; auto: in its own field if the chat template knows the tags",
+     0, 0, "auto|keep|hide|separate"},
+    {"tool-format", kChoice, kModel, "auto",
+     "format of tool calls; auto: by the chat template; none: requests with tools are refused", 0,
+     0,
+     "auto|none|generic|hermes|qwen3-coder|llama3-json|llama-pythonic|mistral|mistral-args|granite|"
+     "phi4|deepseek-v3|deepseek-v3.1|kimi|lfm2|functionary|glm|minimax|harmony"},
     {"generation-config", kChoice, kModel, "auto",
      "auto: where a request is silent, sampling follows the model's files; none: it does not", 0, 0,
      "auto|none"},

@@ -297,6 +297,14 @@ void Scheduler::Constrain() {
     if (!s.matcher || !slice.sample) continue;
     grammar::TokenMasker& masker = s.matcher.masker();
     masker.Trim();
+    if (slice.drafts >= s.reasoning.Unchecked()) KeepDrafts(i, s.reasoning.Unchecked() - 1);
+    if (const TokenId forced = s.reasoning.Forced(); forced != kNoToken) {
+      auto only = std::make_shared<grammar::TokenMask>(masker.trie().vocabulary());
+      only->Allow(forced);
+      slice.masks[0] = only.get();
+      masks_.push_back(std::move(only));
+      continue;
+    }
     grammar::SetId state = s.matcher.state();
     const size_t first_draft = s.tokens.size() - static_cast<size_t>(slice.drafts);
     for (int k = 0; k <= slice.drafts; ++k) {
@@ -698,7 +706,10 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
   planned.reservation.Commit();
   memory_.DropCopy(s);
   // The rows of proposals that did not come true are written over by the next step.
-  for (int k = 0; draws && k <= accepted; ++k) s.tokens.push_back(DrawOf(slice, k));
+  for (int k = 0; draws && k <= accepted; ++k) {
+    s.tokens.push_back(DrawOf(slice, k));
+    if (s.matcher) s.reasoning.Take(s.matcher.masker().trie().text(DrawOf(slice, k)));
+  }
   s.computed = planned.computed_after + accepted;
   SetSuspect(s, false);
   memory_.IndexFull(s);

@@ -60,6 +60,7 @@ struct Sequence {
   int copy_tokens = 0;  // ... how many of its slots are ours
   sampling::RowState sampler;
   grammar::Matcher matcher;  // how far the output has come under the request's grammar
+  ReasoningBudget reasoning;  // only with a matcher
   PromptLookup lookup;  // where the text may be copied from; finds nothing where it was not begun
   PredictedText prediction;  // what the client expects; as the above
   DraftState draft;          // what a second model knows of it

@@ -46,7 +46,10 @@ std::unique_ptr<Work> MakeWork(Ticket ticket, Request request,
     s.sampler.end_tokens = s.end_tokens;
     s.sampler.seed = r.seed;
     s.sampler.stream = static_cast<uint32_t>(i);
-    if (r.constraint != nullptr) s.matcher = grammar::Matcher(r.constraint);
+    if (r.constraint != nullptr) {
+      s.matcher = grammar::Matcher(r.constraint);
+      s.reasoning = ReasoningBudget(r.reasoning);
+    }
     choice->text = TextOutput(text, &work->stops, r.sampling.include_stop_in_output,
                               r.sampling.skip_special_tokens, r.sampling.min_tokens);
     work->sequences.push_back(&s);

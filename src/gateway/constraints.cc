@@ -5,45 +5,44 @@
 #include <vector>
 
 #include "grammar/compile.h"
+#include "grammar/structural_tag.h"
 
 namespace tutti::gateway {
 namespace {
 
-using Kind = api::Constraint::Kind;
+// No two constraints of two models have the same.
+std::string KeyOf(const ServedModel& model, const grammar::Structure& structure) {
+  return std::to_string(model.instance) + ":" + structure.Key();
+}
 
-Result<grammar::Source> SourceOf(const api::Constraint& constraint) {
-  grammar::Source source{.text = constraint.text, .choices = constraint.choices};
+}  // namespace
+
+Result<grammar::Structure> StructureOf(const api::Constraint& constraint) {
+  using Kind = grammar::Structure::Kind;
+  grammar::Structure structure{
+      .text = constraint.text, .texts = constraint.choices, .param = constraint.param};
   switch (constraint.kind) {
-    case Kind::kJsonObject:
-      source.kind = grammar::Source::Kind::kJsonObject;
-      return source;
-    case Kind::kJsonSchema:
-      source.kind = grammar::Source::Kind::kJsonSchema;
-      return source;
-    case Kind::kRegex:
-      source.kind = grammar::Source::Kind::kRegex;
-      return source;
-    case Kind::kChoice:
-      source.kind = grammar::Source::Kind::kChoice;
-      return source;
-    case Kind::kGrammar:
-      source.kind = grammar::Source::Kind::kGbnf;
-      return source;
+    case api::Constraint::Kind::kJsonObject:
+      structure.kind = Kind::kJsonObject;
+      return structure;
+    case api::Constraint::Kind::kJsonSchema:
+      structure.kind = Kind::kJsonSchema;
+      return structure;
+    case api::Constraint::Kind::kRegex:
+      structure.kind = Kind::kRegex;
+      return structure;
+    case api::Constraint::Kind::kChoice:
+      structure.kind = Kind::kChoice;
+      return structure;
+    case api::Constraint::Kind::kGrammar:
+      structure.kind = Kind::kGbnf;
+      return structure;
+    case api::Constraint::Kind::kStructuralTag:
+      return grammar::ParseStructuralTag(constraint.text, constraint.param);
   }
   // Another process may be newer.
   return InvalidArgument("invalid_value", "unknown kind of constraint");
 }
-
-// No two constraints of two models have the same.
-std::string KeyOf(const ServedModel& model, const api::Constraint& constraint) {
-  std::string key = std::to_string(model.instance) + ":" +
-                    std::to_string(static_cast<int>(constraint.kind)) + ":" + constraint.text;
-  for (const std::string& choice : constraint.choices)
-    key += std::to_string(choice.size()) + ":" + choice;
-  return key;
-}
-
-}  // namespace
 
 std::shared_ptr<const grammar::TokenTrie> Constraints::TrieOf(const ServedModel& model) {
   const MutexLock lock(trie_mutex_);
@@ -62,16 +61,16 @@ std::shared_ptr<const grammar::TokenTrie> Constraints::TrieOf(const ServedModel&
   return trie;
 }
 
-bool Constraints::Knows(const ServedModel& model, const api::Constraint& constraint) const {
-  const std::string key = KeyOf(model, constraint);
+bool Constraints::Knows(const ServedModel& model, const grammar::Structure& structure) const {
+  const std::string key = KeyOf(model, structure);
   const MutexLock lock(mutex_);
   return std::any_of(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.key == key; });
 }
 
 Result<std::shared_ptr<grammar::TokenMasker>> Constraints::Get(const ServedModel& model,
-                                                               const api::Constraint& constraint,
+                                                               const grammar::Structure& structure,
                                                                const std::atomic<bool>* cancelled) {
-  std::string key = KeyOf(model, constraint);
+  std::string key = KeyOf(model, structure);
   {
     const MutexLock lock(mutex_);
     const auto known =
@@ -81,17 +80,10 @@ Result<std::shared_ptr<grammar::TokenMasker>> Constraints::Get(const ServedModel
       return known->masker;
     }
   }
-  ASSIGN_OR_RETURN(const grammar::Source source, SourceOf(constraint));
-  Result<std::shared_ptr<const grammar::Automaton>> automaton =
-      grammar::Compile(source, {}, cancelled);
-  if (!automaton.ok()) {
-    Status status = std::move(automaton).status();
-    const std::string path = status.param();
-    return std::move(status).WithParam(path.empty() ? constraint.param
-                                                    : constraint.param + "." + path);
-  }
-  const size_t bytes = key.size() + (*automaton)->memory_bytes();
-  auto masker = std::make_shared<grammar::TokenMasker>(*std::move(automaton), TrieOf(model));
+  ASSIGN_OR_RETURN(std::shared_ptr<const grammar::Automaton> automaton,
+                   grammar::Compile(structure, {}, cancelled));
+  const size_t bytes = key.size() + automaton->memory_bytes();
+  auto masker = std::make_shared<grammar::TokenMasker>(std::move(automaton), TrieOf(model));
   const MutexLock lock(mutex_);
   // Another request may have compiled the same meanwhile.
   for (const Kept& kept : kept_) {

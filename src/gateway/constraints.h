@@ -17,9 +17,13 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "gateway/served_model.h"
+#include "grammar/structure.h"
 #include "grammar/token_masker.h"
 
 namespace tutti::gateway {
+
+// Errors: invalid_value for a kind that is not known here; those of ParseStructuralTag().
+Result<grammar::Structure> StructureOf(const api::Constraint& constraint);
 
 class Constraints {
  public:
@@ -29,12 +33,12 @@ class Constraints {
   static constexpr size_t kMaxKeptBytes = size_t{64} << 20;
 
   // Compiles a grammar that is not known yet, within grammar::Limits. Errors: those of
-  // grammar::Compile(), with `param` beginning with the request's field.
+  // grammar::Compile().
   Result<std::shared_ptr<grammar::TokenMasker>> Get(const ServedModel& model,
-                                                    const api::Constraint& constraint,
+                                                    const grammar::Structure& structure,
                                                     const std::atomic<bool>* cancelled);
   // Whether Get() need not compile.
-  bool Knows(const ServedModel& model, const api::Constraint& constraint) const;
+  bool Knows(const ServedModel& model, const grammar::Structure& structure) const;
 
  private:
   struct Kept {

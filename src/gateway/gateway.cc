@@ -10,6 +10,7 @@
 #include "api/sampling_defaults.h"
 #include "api/validate.h"
 #include "base/memory_reserve.h"
+#include "gateway/answer_rules.h"
 #include "gateway/prompt.h"
 
 namespace tutti::gateway {
@@ -118,8 +119,7 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
   }
   // Where another machine is asked for the answer, this thread is not the one to wait for it.
   pending->may_wait = pending->answer != nullptr && answers_->waits();
-  const std::optional<api::Constraint>& constraint = pending->request.constraint;
-  const bool compiles = constraint && !constraints_.Knows(*pending->model, *constraint);
+  const bool compiles = Compiles(*pending);
   if (stepwise || (work <= options_.inline_prompt_bytes && !pending->may_wait && !compiles)) {
     const PrepPool::Place place(pool_);
     if (stepwise || place) {  // who steps waits for nobody
@@ -198,13 +198,14 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   RETURN_IF_ERROR(pending.model->CheckRows(prompt.tokens, PromptParam(in.prompt)));
   const int64_t prompt_tokens = static_cast<int64_t>(prompt.tokens.size());
   pending.usage.prompt_tokens = static_cast<int>(prompt_tokens);
-  std::shared_ptr<grammar::TokenMasker> constraint;
-  if (in.constraint) {
-    ASSIGN_OR_RETURN(constraint, constraints_.Get(*pending.model, *in.constraint,
-                                                  &pending.ticket.control()->cancelled_flag()));
-  }
   api::ReasoningTags tags;
   tags.begins_inside = EndsOpen(prompt.text, tags.open);
+  const api::ReasoningMode reasoning = ReasoningOf(*pending.model, in.prompt);
+  const bool reasons = reasoning != api::ReasoningMode::kKeep && pending.model->tools &&
+                       pending.model->tools->thinks;
+  ASSIGN_OR_RETURN(std::shared_ptr<grammar::TokenMasker> constraint,
+                   CompileAnswer(constraints_, *pending.model, in, reasons, tags.begins_inside,
+                                 &pending.ticket.control()->cancelled_flag()));
   const std::shared_ptr<api::TokenStream> written =
       WhatIsWritten(pending, prompt.tokens, tags.begins_inside);
   if (written == nullptr) {
@@ -212,7 +213,14 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
     return OkStatus();
   }
   if (std::holds_alternative<api::ChatPrompt>(in.prompt))
-    written->FilterReasoning(options_.reasoning, tags, in.n);
+    written->FilterReasoning(reasoning, tags, in.n);
+  if (std::vector<std::unique_ptr<api::OutputParser>> parsers =
+          MakeParsers(*pending.model, in, DrawSeed());
+      !parsers.empty()) {
+    written->ParseOutput(std::move(parsers));
+    // The parser looks for them in the text.
+    if (!pending.model->tools->marker_tokens.empty()) in.sampling.skip_special_tokens = false;
+  }
   const int64_t max_tokens = in.sampling.max_tokens.value_or(0);
   const int n = in.n;
 
@@ -232,6 +240,7 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   out.use_prefix_cache = in.use_prefix_cache;
   out.score_only = in.score_only;
   out.constraint = std::move(constraint);
+  out.reasoning = ReasoningLimitOf(*pending.model, in, tags.begins_inside);
   if (pending.model->engine->proposes() && !in.prediction.empty()) {
     // As text: what a client writes never becomes a control token, here as in its messages.
     out.prediction = pending.model->tokenizer->Encode(in.prediction, {.add_special = false});
@@ -255,17 +264,32 @@ std::shared_ptr<api::TokenStream> Gateway::WhatIsWritten(Pending& pending,
                                                          std::span<const TokenId> prompt,
                                                          bool begins_inside) {
   if (pending.answer == nullptr) return pending.stream;
-  const bool filtered = std::holds_alternative<api::ChatPrompt>(pending.request.prompt) &&
-                        options_.reasoning != api::ReasoningMode::kKeep;
-  return pending.answer->Resolve(
-      {.request = pending.request,
-       .prompt = prompt,
-       .model = pending.model->info,
-       .model_instance = pending.model->instance,
-       .reasoning = filtered ? options_.reasoning : api::ReasoningMode::kKeep,
-       .begins_inside = filtered && begins_inside,
-       .model_identity = pending.model->identity,
-       .may_wait = pending.may_wait});
+  const api::ReasoningMode reasoning = ReasoningOf(*pending.model, pending.request.prompt);
+  const bool filtered = reasoning != api::ReasoningMode::kKeep;
+  return pending.answer->Resolve({.request = pending.request,
+                                  .prompt = prompt,
+                                  .model = pending.model->info,
+                                  .model_instance = pending.model->instance,
+                                  .reasoning = reasoning,
+                                  .begins_inside = filtered && begins_inside,
+                                  .model_identity = pending.model->identity,
+                                  .may_wait = pending.may_wait});
+}
+
+api::ReasoningMode Gateway::ReasoningOf(const ServedModel& model, const api::Prompt& prompt) const {
+  if (!std::holds_alternative<api::ChatPrompt>(prompt)) return api::ReasoningMode::kKeep;
+  const bool known = model.tools && model.tools->thinks;
+  return options_.reasoning.value_or(known ? api::ReasoningMode::kSeparate
+                                           : api::ReasoningMode::kKeep);
+}
+
+// A grammar may have to be compiled, which the calling thread leaves to the pool.
+bool Gateway::Compiles(const Pending& pending) const {
+  if (ToolsOf(pending.request) != nullptr || pending.request.max_reasoning_tokens) return true;
+  const std::optional<api::Constraint>& constraint = pending.request.constraint;
+  if (!constraint) return false;
+  const Result<grammar::Structure> structure = StructureOf(*constraint);
+  return !structure.ok() || !constraints_.Knows(*pending.model, *structure);
 }
 
 uint64_t Gateway::DrawSeed() {

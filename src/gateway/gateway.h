@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -28,8 +29,9 @@ struct GatewayOptions {
   int prep = 12;                      // most requests prepared at once (prep_pool.h)
   int prep_threads = 2;               // of the prep pool
   size_t inline_prompt_bytes = 4096;  // larger prompts go to the prep pool
-  // What becomes of what a model thinks between <think> and </think> in answers to chats.
-  api::ReasoningMode reasoning = api::ReasoningMode::kKeep;
+  // What becomes of what a model thinks between <think> and </think> in answers to chats. Absent:
+  // told apart for models whose template knows these tags, else kept.
+  std::optional<api::ReasoningMode> reasoning = {};
 };
 
 class Gateway final : public api::Inference {
@@ -86,6 +88,8 @@ class Gateway final : public api::Inference {
   // Asks the cache of answers; what is to be written, null: nothing.
   std::shared_ptr<api::TokenStream> WhatIsWritten(Pending& pending, std::span<const TokenId> prompt,
                                                   bool begins_inside);
+  bool Compiles(const Pending& pending) const;
+  api::ReasoningMode ReasoningOf(const ServedModel& model, const api::Prompt& prompt) const;
   static uint64_t DrawSeed();
 
   bool AwaitsModels() const;

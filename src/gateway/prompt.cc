@@ -1,7 +1,10 @@
 #include "gateway/prompt.h"
 
+#include <algorithm>
+
 #include "api/role.h"
 #include "api/validate.h"
+#include "chat_template/tool_prompt.h"
 #include "tokenizer/jinja/json.h"
 
 namespace tutti::gateway {
@@ -54,6 +57,76 @@ Status AddArguments(const std::string& arguments, const ChatTemplate& chat_templ
   return OkStatus();
 }
 
+bool UsesTools(const api::ChatPrompt& chat) {
+  return !chat.tools.empty() ||
+         std::any_of(chat.messages.begin(), chat.messages.end(), [](const api::ChatMessage& one) {
+           return !one.tool_calls.empty() || one.role == api::Role::kTool;
+         });
+}
+
+// The name of the function whose result the message is: some templates print it.
+std::string FunctionOf(const api::ChatPrompt& chat, const api::ChatMessage& result) {
+  for (const api::ChatMessage& message : chat.messages) {
+    for (const api::ToolCall& call : message.tool_calls) {
+      if (call.id == result.tool_call_id && !call.id.empty()) return call.name;
+    }
+  }
+  return "";
+}
+
+Status AddTools(const chat_template::ToolSupport& support, const api::ChatPrompt& chat,
+                tokenizer::ChatInput* input) {
+  if (chat.tools.empty()) return OkStatus();
+  ASSIGN_OR_RETURN(Value tools, chat_template::ToolValues(chat.tools));
+  if (support.variable == "tools") {
+    input->tools = std::move(tools);
+  } else {
+    input->extra.emplace_back(support.variable, std::move(tools));
+  }
+  return OkStatus();
+}
+
+// What a message has besides its text.
+Status AddCalls(const chat_template::ToolSupport& support, const api::ChatPrompt& chat,
+                const api::ChatMessage& message, tokenizer::ChatMessage* out) {
+  if (message.role == api::Role::kTool) {
+    out->tool_call_id = chat_template::HistoryId(*support.syntax, message.tool_call_id);
+    if (out->name.empty()) out->name = FunctionOf(chat, message);
+  }
+  if (message.tool_calls.empty()) return OkStatus();
+  if (!support.writes_calls) {
+    std::string text = message.content;
+    if (!text.empty()) text += "\n";
+    text += chat_template::WriteCalls(*support.syntax, message.tool_calls);
+    out->content = Value::String(std::move(text));
+    return OkStatus();
+  }
+  ASSIGN_OR_RETURN(out->tool_calls,
+                   chat_template::ToolCallValues(*support.syntax, message.tool_calls));
+  // Templates of models whose calls have no text test for none, as transformers passes it on.
+  if (message.content.empty()) out->content = Value::None();
+  return OkStatus();
+}
+
+Result<tokenizer::RenderedPrompt> Render(const tokenizer::ChatTemplate& chat_template,
+                                         tokenizer::ChatInput input, int64_t now_unix_s) {
+  Result<tokenizer::RenderedPrompt> rendered =
+      chat_template.Render(input, {.now_unix_s = now_unix_s});
+  if (rendered.ok()) return rendered;
+  // Other templates take no content that is none.
+  bool changed = false;
+  for (tokenizer::ChatMessage& message : input.messages) {
+    if (!message.content.is_none()) continue;
+    message.content = Value::String("");
+    changed = true;
+  }
+  if (!changed) return rendered;
+  return chat_template.Render(input, {.now_unix_s = now_unix_s});
+}
+
+Result<PreparedPrompt> PrepareChat(const ServedModel& model, const api::ChatPrompt& chat,
+                                   const chat_template::ToolSupport* support, int64_t now_unix_s);
+
 Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& chat,
                                int64_t now_unix_s) {
   if (!model.chat_template.has_value()) {
@@ -61,7 +134,25 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& 
                                                 " has no chat template; send a text prompt instead")
         .WithParam("messages");
   }
+  if (!UsesTools(chat)) return PrepareChat(model, chat, nullptr, now_unix_s);
+  if (!model.tools.has_value()) {
+    if (!chat.tools.empty()) {
+      return InvalidArgument("unsupported_parameter",
+                             "tools are off for model " + model.info.id +
+                                 "; start the server with --tool-format auto")
+          .WithParam("tools");
+    }
+    return PrepareChat(model, chat, nullptr, now_unix_s);
+  }
+  if (!model.tools->native())
+    return PrepareChat(model, chat_template::DescribeTools(chat), nullptr, now_unix_s);
+  return PrepareChat(model, chat, &*model.tools, now_unix_s);
+}
+
+Result<PreparedPrompt> PrepareChat(const ServedModel& model, const api::ChatPrompt& chat,
+                                   const chat_template::ToolSupport* support, int64_t now_unix_s) {
   tokenizer::ChatInput input;
+  if (support != nullptr) RETURN_IF_ERROR(AddTools(*support, chat, &input));
   for (const api::ChatMessage& message : chat.messages) {
     const std::string param = "messages[" + std::to_string(input.messages.size()) + "]";
     RETURN_IF_ERROR(api::CheckUtf8(message.content, param + ".content"));
@@ -70,12 +161,17 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& 
     out.role = api::RoleName(message.role);
     out.content = ContentOf(message, *model.chat_template);
     out.name = message.name;
+    if (!message.reasoning.empty() && chat_template::IsHarmony(model.tools))
+      out.extra.emplace_back("thinking", Value::String(message.reasoning));
+    if (!message.reasoning.empty())
+      out.extra.emplace_back("reasoning_content", Value::String(message.reasoning));
+    if (support != nullptr) RETURN_IF_ERROR(AddCalls(*support, chat, message, &out));
   }
   input.add_generation_prompt = chat.add_generation_prompt;
   input.continue_final_message = chat.continue_final_message;
   RETURN_IF_ERROR(AddArguments(chat.template_arguments, *model.chat_template, &input));
   ASSIGN_OR_RETURN(const tokenizer::RenderedPrompt rendered,
-                   model.chat_template->Render(input, {.now_unix_s = now_unix_s}));
+                   Render(*model.chat_template, std::move(input), now_unix_s));
   std::vector<tokenizer::TextSegment> segments;
   for (const tokenizer::PromptSegment& segment : rendered.segments) {
     segments.push_back({segment.text, segment.trusted});

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "api/types.h"
+#include "chat_template/tool_support.h"
 #include "engine/encoder_engine.h"
 #include "engine/engine.h"
 #include "telemetry/encoder_metrics.h"
@@ -49,6 +50,7 @@ struct ServedModel {
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   std::optional<tokenizer::ChatTemplate>
       chat_template;                                   // absent: chat is refused, text prompts work
+  std::optional<chat_template::ToolSupport> tools;     // absent: requests with tools are refused
   std::shared_ptr<engine::Engine> engine;              // null: generates nothing
   std::shared_ptr<const ServedEncoder> encoder;        // null: encodes nothing
   std::shared_ptr<telemetry::ServingMetrics> metrics;  // may be null

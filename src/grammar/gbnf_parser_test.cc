@@ -7,8 +7,8 @@
 namespace tutti::grammar {
 namespace {
 
-Source Gbnf(std::string_view text) {
-  return {.kind = Source::Kind::kGbnf, .text = std::string(text)};
+Structure Gbnf(std::string_view text) {
+  return {.kind = Structure::Kind::kGbnf, .text = std::string(text)};
 }
 
 // llama.cpp's own example of arithmetic, shortened.
@@ -28,7 +28,7 @@ TEST(GbnfParser, ReadsRulesThatCallEachOther) {
 }
 
 TEST(GbnfParser, ReadsCountsGroupsAndComments) {
-  const Source source = Gbnf(R"x(# a comment
+  const Structure source = Gbnf(R"x(# a comment
 root ::= ("a" | "b"){2,3} [^"\\]? .  # another
        | 'single' "\x41\u00e9\U0001F600"
 )x");

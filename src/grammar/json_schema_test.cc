@@ -7,8 +7,8 @@
 namespace tutti::grammar {
 namespace {
 
-Source Schema(std::string_view text) {
-  return {.kind = Source::Kind::kJsonSchema, .text = std::string(text)};
+Structure Schema(std::string_view text) {
+  return {.kind = Structure::Kind::kJsonSchema, .text = std::string(text)};
 }
 
 class Accepted {

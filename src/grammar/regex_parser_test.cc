@@ -8,11 +8,11 @@ namespace tutti::grammar {
 namespace {
 
 bool Matches(std::string_view pattern, std::string_view text) {
-  return testing::Accepts({.kind = Source::Kind::kRegex, .text = std::string(pattern)}, text);
+  return testing::Accepts({.kind = Structure::Kind::kRegex, .text = std::string(pattern)}, text);
 }
 
 Status ErrorOf(std::string_view pattern) {
-  return Compile({.kind = Source::Kind::kRegex, .text = std::string(pattern)}).status();
+  return Compile({.kind = Structure::Kind::kRegex, .text = std::string(pattern)}).status();
 }
 
 TEST(RegexParser, MatchesTheWholeText) {

@@ -32,15 +32,15 @@ std::shared_ptr<const TokenTrie> MakeTrie() {
   return TokenTrie::Create(std::move(texts), {end});
 }
 
-std::vector<Source> Sources() {
+std::vector<Structure> Structures() {
   const auto schema = [](const char* text) {
-    return Source{.kind = Source::Kind::kJsonSchema, .text = text};
+    return Structure{.kind = Structure::Kind::kJsonSchema, .text = text};
   };
   return {
-      {.kind = Source::Kind::kJsonObject},
-      {.kind = Source::Kind::kRegex, .text = "[a-z]{2,5}(é|€)*\\d{0,40}x?"},
-      {.kind = Source::Kind::kChoice, .choices = {"red", "green", "blue", "bl", "\n"}},
-      {.kind = Source::Kind::kGbnf,
+      {.kind = Structure::Kind::kJsonObject},
+      {.kind = Structure::Kind::kRegex, .text = "[a-z]{2,5}(é|€)*\\d{0,40}x?"},
+      {.kind = Structure::Kind::kChoice, .texts = {"red", "green", "blue", "bl", "\n"}},
+      {.kind = Structure::Kind::kGbnf,
        .text = "root ::= sum\nsum ::= term ([+*] term)*\nterm ::= [0-9]+ | \"(\" sum \")\"\n"},
       schema(R"({"type":"object","properties":{"name":{"type":"string","maxLength":20},
                  "id":{"type":"integer","minimum":-5,"maximum":300},"a":{"enum":["red","green"]}},
@@ -58,7 +58,7 @@ std::vector<Source> Sources() {
 TEST(TokenMasker, MaskEqualsEachTokenByItself) {
   const auto trie = MakeTrie();
   std::mt19937 random(7);
-  for (const Source& source : Sources()) {
+  for (const Structure& source : Structures()) {
     const auto automaton = Compile(source);
     ASSERT_TRUE(automaton.ok()) << automaton.status();
     TokenMasker masker(*automaton, trie);
@@ -87,7 +87,7 @@ TEST(TokenMasker, MaskEqualsEachTokenByItself) {
 TEST(TokenMasker, EndsWhereTheGrammarIsSatisfied) {
   const auto trie = MakeTrie();
   const TokenId end = trie->ends()[0];
-  TokenMasker masker(*Compile({.kind = Source::Kind::kChoice, .choices = {"tr", "true"}}), trie);
+  TokenMasker masker(*Compile({.kind = Structure::Kind::kChoice, .texts = {"tr", "true"}}), trie);
   EXPECT_FALSE(masker.Mask(masker.start())->Allows(end));
   const SetId open = masker.Next(masker.start(), 't');
   const SetId complete = masker.Next(open, 'r');
@@ -102,7 +102,7 @@ TEST(TokenMasker, EndsWhereTheGrammarIsSatisfied) {
 
 TEST(TokenMasker, NeverAllowsOtherSpecialTokens) {
   const auto trie = MakeTrie();
-  TokenMasker masker(*Compile({.kind = Source::Kind::kRegex, .text = "[^]*"}), trie);
+  TokenMasker masker(*Compile({.kind = Structure::Kind::kRegex, .text = "[^]*"}), trie);
   const auto special = static_cast<TokenId>(trie->vocabulary() - 2);
   EXPECT_FALSE(masker.Mask(masker.start())->Allows(special));
   EXPECT_EQ(masker.Next(masker.start(), special), StateSets::kDead);
@@ -111,7 +111,7 @@ TEST(TokenMasker, NeverAllowsOtherSpecialTokens) {
 // A text whose stack grows too deep ends its own request, not others under the same grammar.
 TEST(TokenMasker, OverflowEndsOnlyItsOwnRequest) {
   TokenMasker masker(
-      *Compile({.kind = Source::Kind::kGbnf,
+      *Compile({.kind = Structure::Kind::kGbnf,
                 .text = "root ::= [0-9] | deep\ndeep ::= \"(\" deep \")\" | \"1\"\n"}),
       MakeTrie());
   SetId state = masker.start();
@@ -125,7 +125,7 @@ TEST(TokenMasker, OverflowEndsOnlyItsOwnRequest) {
 TEST(Matcher, KeepsItsStateWhenTheMaskerForgets) {
   const auto trie = MakeTrie();
   auto masker = std::make_shared<TokenMasker>(
-      *Compile({.kind = Source::Kind::kRegex, .text = "(a|b)*a(a|b){12}"}), trie,
+      *Compile({.kind = Structure::Kind::kRegex, .text = "(a|b)*a(a|b){12}"}), trie,
       /*max_bytes=*/100'000);
   Matcher one(masker), two(masker);
   std::mt19937 random(3);
@@ -147,7 +147,7 @@ TEST(Matcher, KeepsItsStateWhenTheMaskerForgets) {
 TEST(Matcher, TakesOnlyWhatIsAllowed) {
   const auto trie = MakeTrie();
   Matcher matcher(
-      std::make_shared<TokenMasker>(*Compile({.kind = Source::Kind::kRegex, .text = "ab"}), trie));
+      std::make_shared<TokenMasker>(*Compile({.kind = Structure::Kind::kRegex, .text = "ab"}), trie));
   EXPECT_FALSE(matcher.Take('b'));
   EXPECT_TRUE(matcher.Take('a'));
   EXPECT_FALSE(matcher.finished());

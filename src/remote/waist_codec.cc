@@ -239,6 +239,7 @@ void ToWire(const api::GenerateRequest& request, TimePoint now, v1::WireGenerate
   wire->set_call_bytes(request.call_bytes);
   wire->set_score_only(request.score_only);
   wire->set_prediction(request.prediction);
+  if (request.max_reasoning_tokens) wire->set_max_reasoning_tokens(*request.max_reasoning_tokens);
   if (request.constraint) {
     v1::WireConstraint* constraint = wire->mutable_constraint();
     constraint->set_kind(static_cast<int>(request.constraint->kind));
@@ -262,6 +263,7 @@ api::GenerateRequest FromWire(const v1::WireGenerate& wire, TimePoint now) {
   request.call_bytes = wire.call_bytes();
   request.score_only = wire.score_only();
   request.prediction = wire.prediction();
+  if (wire.has_max_reasoning_tokens()) request.max_reasoning_tokens = wire.max_reasoning_tokens();
   if (wire.has_constraint()) {
     const v1::WireConstraint& from = wire.constraint();
     request.constraint = api::Constraint{.kind = static_cast<api::Constraint::Kind>(from.kind()),
@@ -367,6 +369,7 @@ void ToWire(const api::StreamEvent& event, v1::WireEvent* wire) {
   usage->set_prompt_tokens(event.usage.prompt_tokens);
   usage->set_cached_tokens(event.usage.cached_tokens);
   usage->set_completion_tokens(event.usage.completion_tokens);
+  usage->set_reasoning_tokens(event.usage.reasoning_tokens);
   usage->set_cached_response(event.usage.cached_response);
   usage->set_accepted_prediction_tokens(event.usage.accepted_prediction_tokens);
   usage->set_rejected_prediction_tokens(event.usage.rejected_prediction_tokens);
@@ -400,7 +403,8 @@ api::StreamEvent FromWire(const v1::WireEvent& wire) {
                  wire.usage().completion_tokens(),
                  wire.usage().cached_response(),
                  wire.usage().accepted_prediction_tokens(),
-                 wire.usage().rejected_prediction_tokens()};
+                 wire.usage().rejected_prediction_tokens(),
+                 wire.usage().reasoning_tokens()};
   event.timings = {Duration(wire.timings().prepare()), Duration(wire.timings().queue()),
                    Duration(wire.timings().prefill()), Duration(wire.timings().decode())};
   return event;

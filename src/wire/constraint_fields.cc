@@ -65,8 +65,12 @@ Result<MaybeConstraint> ResponseFormat(const Json& value, const std::string& par
       return SchemaOf(*schema, param + ".schema");
     return MaybeConstraint({.kind = Kind::kJsonObject, .param = param});
   }
+  if (name == "structural_tag")
+    return MaybeConstraint(
+        {.kind = Kind::kStructuralTag, .text = PrintJson(value), .param = param});
   if (name != "json_schema")
-    return UnsupportedForm(param + ".type", name, "text, json_object or json_schema");
+    return UnsupportedForm(param + ".type", name,
+                           "text, json_object, json_schema or structural_tag");
   const JsonObject* holder = &object;
   std::string path = param;
   if (nested) {
@@ -99,6 +103,10 @@ Result<MaybeConstraint> StructuredOutputs(const Json& value, const std::string& 
       ASSIGN_OR_RETURN(one, Choices(inner, path));
     } else if (name == "grammar") {
       ASSIGN_OR_RETURN(one, TextConstraint(inner, Kind::kGrammar, path));
+    } else if (name == "structural_tag") {
+      // As an object, or as its text.
+      ASSIGN_OR_RETURN(one, SchemaOf(inner, path));
+      one->kind = Kind::kStructuralTag;
     } else if (name == "json_object") {
       if (!inner.is_bool()) return MustBe(path, "true or false");
       if (inner.get_bool()) one = api::Constraint{.kind = Kind::kJsonObject, .param = path};
@@ -107,7 +115,8 @@ Result<MaybeConstraint> StructuredOutputs(const Json& value, const std::string& 
                name == "_backend" || name == "backend") {
       continue;
     } else {
-      return UnsupportedForm(param, name, "json, regex, choice, grammar or json_object");
+      return UnsupportedForm(param, name,
+                             "json, regex, choice, grammar, structural_tag or json_object");
     }
     if (!one) continue;
     if (found) return BadValue(path, path + " and " + found->param + " exclude each other");

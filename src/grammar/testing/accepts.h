@@ -14,7 +14,7 @@ inline bool Accepts(const std::shared_ptr<const Automaton>& automaton, std::stri
 }
 
 // False also where the source does not compile.
-inline bool Accepts(const Source& source, std::string_view text) {
+inline bool Accepts(const Structure& source, std::string_view text) {
   const auto automaton = Compile(source);
   return automaton.ok() && Accepts(*automaton, text);
 }

@@ -1,0 +1,345 @@
+#include "chat_template/tool_arguments.h"
+
+#include <boost/json.hpp>
+#include <utility>
+#include <vector>
+
+namespace tutti::chat_template {
+namespace {
+
+constexpr int kMaxDepth = 64;
+
+using Json = boost::json::value;
+
+std::optional<Json> Parse(std::string_view text) {
+  boost::system::error_code error;
+  boost::json::parse_options options;
+  options.max_depth = kMaxDepth;
+  Json value = boost::json::parse(text, error, {}, options);
+  if (error) return std::nullopt;
+  return value;
+}
+
+// Behind the JSON value that begins at `at`, whose text is valid.
+size_t BehindValue(std::string_view text, size_t at) {
+  int depth = 0;
+  bool in_string = false;
+  for (; at < text.size(); ++at) {
+    const char c = text[at];
+    if (in_string) {
+      if (c == '\\') {
+        ++at;
+      } else if (c == '"') {
+        in_string = false;
+        if (depth == 0) return at + 1;
+      }
+      continue;
+    }
+    if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      ++depth;
+    } else if (c == '}' || c == ']') {
+      if (depth == 0) return at;
+      if (--depth == 0) return at + 1;
+    } else if (depth == 0 && (c == ',' || c == ':')) {
+      return at;
+    }
+  }
+  return at;
+}
+
+struct Member {
+  std::string key;
+  std::string_view value;  // as it is written
+};
+
+// The members of an object whose text is valid, as they are written: numbers keep their digits.
+std::vector<Member> MembersOf(std::string_view object) {
+  std::vector<Member> members;
+  size_t at = object.find('{') + 1;
+  while (true) {
+    at = object.find_first_not_of(" \t\r\n,", at);
+    if (at == std::string_view::npos || object[at] != '"') return members;
+    const size_t key_end = BehindValue(object, at);
+    const std::optional<Json> key = Parse(object.substr(at, key_end - at));
+    const size_t begin = object.find_first_not_of(" \t\r\n:", key_end);
+    const size_t end = BehindValue(object, begin);
+    members.push_back(
+        {.key = std::string(key->get_string()), .value = Trim(object.substr(begin, end - begin))});
+    at = end;
+  }
+}
+
+std::optional<std::string> StringOf(std::string_view json) {
+  const std::optional<Json> value = Parse(json);
+  if (!value || !value->is_string()) return std::nullopt;
+  return std::string(value->get_string());
+}
+
+// Python's literals as JSON, by recursive descent. Source: the Python language reference, section
+// 2.4 (without bytes, raw and formatted strings).
+class PythonReader {
+ public:
+  explicit PythonReader(std::string_view text) : text_(text) {}
+
+  bool done() {
+    SkipSpace();
+    return at_ == text_.size();
+  }
+  bool Take(char c) {
+    SkipSpace();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  std::string Name() {
+    SkipSpace();
+    const size_t begin = at_;
+    while (at_ < text_.size() && (IsWord(text_[at_]) || text_[at_] == '.' || text_[at_] == '-'))
+      ++at_;
+    return std::string(text_.substr(begin, at_ - begin));
+  }
+
+  bool Value(std::string* json, int depth = 0) {
+    SkipSpace();
+    if (at_ >= text_.size() || depth > kMaxDepth) return false;
+    const char c = text_[at_];
+    if (c == '"' || c == '\'') return String(json);
+    if (c == '[' || c == '(') return List(c == '[' ? ']' : ')', json, depth);
+    if (c == '{') return Dict(json, depth);
+    return Word(json);
+  }
+
+ private:
+  static bool IsWord(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  }
+  void SkipSpace() {
+    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string::npos)
+      ++at_;
+  }
+
+  bool Word(std::string* json) {
+    const size_t begin = at_;
+    while (at_ < text_.size() &&
+           (IsWord(text_[at_]) || text_[at_] == '.' || text_[at_] == '-' || text_[at_] == '+'))
+      ++at_;
+    const std::string_view word = text_.substr(begin, at_ - begin);
+    if (word == "True" || word == "true") {
+      *json += "true";
+    } else if (word == "False" || word == "false") {
+      *json += "false";
+    } else if (word == "None" || word == "null") {
+      *json += "null";
+    } else if (const std::optional<Json> number = Parse(word); number && number->is_number()) {
+      *json += word;
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  bool String(std::string* json) {
+    const char quote = text_[at_++];
+    std::string bytes;
+    while (at_ < text_.size() && text_[at_] != quote) {
+      if (text_[at_] != '\\') {
+        bytes += text_[at_++];
+        continue;
+      }
+      if (!Escape(&bytes)) return false;
+    }
+    if (at_ >= text_.size()) return false;
+    ++at_;
+    *json += JsonString(bytes);
+    return true;
+  }
+
+  bool Escape(std::string* bytes) {
+    if (++at_ >= text_.size()) return false;
+    const char c = text_[at_++];
+    constexpr std::string_view kFrom = "ntrbf\\'\"/", kTo = "\n\t\r\b\f\\'\"/";
+    if (const size_t found = kFrom.find(c); found != std::string_view::npos) {
+      *bytes += kTo[found];
+      return true;
+    }
+    if (c != 'u') {  // Python keeps the backslash of an escape it does not know
+      *bytes += '\\';
+      *bytes += c;
+      return true;
+    }
+    // As JSON reads it, with the second half of a pair.
+    std::string escape = "\"\\u" + std::string(text_.substr(at_, 4));
+    at_ += 4;
+    if (text_.substr(std::min(at_, text_.size()), 2) == "\\u") {
+      const std::string pair = escape + std::string(text_.substr(at_, 6)) + "\"";
+      if (const std::optional<std::string> both = StringOf(pair)) {
+        *bytes += *both;
+        at_ += 6;
+        return true;
+      }
+    }
+    const std::optional<std::string> one = StringOf(escape + "\"");
+    if (!one) return false;
+    *bytes += *one;
+    return true;
+  }
+
+  bool List(char end, std::string* json, int depth) {
+    ++at_;
+    *json += '[';
+    for (bool first = true; !Take(end); first = false) {
+      if (!first) {
+        if (!Take(',')) return false;
+        if (Take(end)) break;  // a comma behind the last
+        *json += ", ";
+      }
+      if (!Value(json, depth + 1)) return false;
+    }
+    *json += ']';
+    return true;
+  }
+
+  bool Dict(std::string* json, int depth) {
+    ++at_;
+    *json += '{';
+    for (bool first = true; !Take('}'); first = false) {
+      if (!first) {
+        if (!Take(',')) return false;
+        if (Take('}')) break;
+        *json += ", ";
+      }
+      SkipSpace();
+      if (at_ >= text_.size() || (text_[at_] != '"' && text_[at_] != '\'')) return false;
+      if (!String(json) || !Take(':')) return false;
+      *json += ": ";
+      if (!Value(json, depth + 1)) return false;
+    }
+    *json += '}';
+    return true;
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+// Whether a parameter's schema lets it be a text, and nothing else.
+bool IsText(const Json* schema) {
+  const auto* object = schema == nullptr ? nullptr : schema->if_object();
+  const Json* type = object == nullptr ? nullptr : object->if_contains("type");
+  if (type == nullptr) return false;
+  if (type->is_string()) return type->get_string() == "string";
+  if (!type->is_array()) return false;
+  for (const Json& one : type->get_array())
+    if (!one.is_string() || one.get_string() != "string") return false;
+  return true;
+}
+
+// A value in a tag: a text as it is, or JSON.
+std::string TaggedValue(std::string_view value, const Json* schema) {
+  if (!IsText(schema) && Parse(value).has_value()) return std::string(Trim(value));
+  return JsonString(value);
+}
+
+bool Skip(std::string_view marker, std::string_view* text) {
+  const std::string_view wanted = Trim(marker);
+  const size_t begin = text->find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos || !text->substr(begin).starts_with(wanted)) return false;
+  text->remove_prefix(begin + wanted.size());
+  return true;
+}
+
+}  // namespace
+
+std::string_view Trim(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
+}
+
+std::string JsonString(std::string_view text) { return boost::json::serialize(Json(text)); }
+
+bool IsJsonObject(std::string_view text) {
+  const std::optional<Json> value = Parse(text);
+  return value && value->is_object();
+}
+
+std::optional<ReadCall> ReadJsonCall(std::string_view text) {
+  if (!IsJsonObject(text)) return std::nullopt;
+  ReadCall call;
+  bool has_arguments = false;
+  for (const Member& member : MembersOf(text)) {
+    if (member.key == "name" || member.key == "tool_name") {
+      const std::optional<std::string> name = StringOf(member.value);
+      if (!name) return std::nullopt;
+      call.name = *name;
+    } else if (member.key == "arguments" || member.key == "parameters") {
+      // Some models write the object as a text.
+      const std::optional<std::string> inner = StringOf(member.value);
+      call.arguments = inner ? *inner : std::string(member.value);
+      if (!IsJsonObject(call.arguments)) return std::nullopt;
+      has_arguments = true;
+    } else if (member.key == "id" || member.key == "tool_call_id") {
+      call.id = StringOf(member.value).value_or("");
+    }
+  }
+  if (call.name.empty() || !has_arguments) return std::nullopt;
+  return call;
+}
+
+std::optional<ReadCall> ReadPythonicCall(std::string_view text) {
+  PythonReader reader(text);
+  ReadCall call{.name = reader.Name()};
+  if (call.name.empty() || !reader.Take('(')) return std::nullopt;
+  call.arguments = "{";
+  for (bool first = true; !reader.Take(')'); first = false) {
+    if (!first) {
+      if (!reader.Take(',')) return std::nullopt;
+      if (reader.Take(')')) break;
+      call.arguments += ", ";
+    }
+    const std::string key = reader.Name();
+    if (key.empty() || !reader.Take('=')) return std::nullopt;
+    call.arguments += JsonString(key) + ": ";
+    if (!reader.Value(&call.arguments)) return std::nullopt;
+  }
+  call.arguments += "}";
+  if (!reader.done()) return std::nullopt;
+  return call;
+}
+
+std::optional<std::string> ReadTaggedArguments(const ToolSyntax& syntax, std::string_view text,
+                                               std::string_view schema) {
+  const std::optional<Json> root = Parse(schema);
+  const boost::json::object* properties = nullptr;
+  if (root && root->is_object()) {
+    const Json* found = root->get_object().if_contains("properties");
+    if (found != nullptr) properties = found->if_object();
+  }
+  std::string arguments = "{";
+  while (!Trim(text).empty()) {
+    if (!Skip(syntax.key_begin, &text)) return std::nullopt;
+    const std::string_view key_end = Trim(syntax.key_end), value_end = Trim(syntax.value_end);
+    // The end of a key may be several tags with white space between them, such as GLM's.
+    const size_t first_tag = std::min(key_end.find('\n'), key_end.size());
+    const size_t key_size = text.find(key_end.substr(0, first_tag));
+    if (key_size == std::string_view::npos) return std::nullopt;
+    const std::string_view key = Trim(text.substr(0, key_size));
+    text.remove_prefix(key_size + first_tag);
+    if (first_tag < key_end.size() && !Skip(key_end.substr(first_tag), &text)) return std::nullopt;
+    const size_t value_size = text.find(value_end);
+    if (value_size == std::string_view::npos) return std::nullopt;
+    std::string_view value = text.substr(0, value_size);
+    text.remove_prefix(value_size + value_end.size());
+    // The line ends that belong to the tags, and no others.
+    if (syntax.key_end.ends_with('\n') && value.starts_with('\n')) value.remove_prefix(1);
+    if (syntax.value_end.starts_with('\n') && value.ends_with('\n')) value.remove_suffix(1);
+    const Json* type = properties == nullptr ? nullptr : properties->if_contains(key);
+    if (arguments.size() > 1) arguments += ", ";
+    arguments += JsonString(key) + ": " + TaggedValue(value, type);
+  }
+  return arguments + "}";
+}
+
+}  // namespace tutti::chat_template

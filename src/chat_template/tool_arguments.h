@@ -1,0 +1,38 @@
+// Reading the name and the arguments of one whole tool call in each syntax. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "api/types.h"
+#include "chat_template/tool_syntax.h"
+
+namespace tutti::chat_template {
+
+struct ReadCall {
+  std::string name = {};
+  std::string arguments = {};  // a JSON object as text
+  std::string id = {};         // as the model wrote it; empty: it wrote none
+};
+
+// `text`: {"name": ..., "arguments": {...}} in any order, with the syntax's key or one of the usual
+// ones; arguments that are a string hold a JSON object themselves. Absent: it is no call.
+std::optional<ReadCall> ReadJsonCall(std::string_view text);
+
+// `text`: NAME(KEY=VALUE, ...). Values are Python's literals, or JSON's.
+std::optional<ReadCall> ReadPythonicCall(std::string_view text);
+
+// The arguments of a tagged call as a JSON object. `schema`: of the tool's parameters; may be
+// empty. Absent: a tag is not closed.
+std::optional<std::string> ReadTaggedArguments(const ToolSyntax& syntax, std::string_view text,
+                                               std::string_view schema);
+
+// A text as a JSON string with its quotes.
+std::string JsonString(std::string_view text);
+// Whether the text is one JSON object, with nothing but white space around it.
+bool IsJsonObject(std::string_view text);
+
+std::string_view Trim(std::string_view text);  // white space of JSON
+
+}  // namespace tutti::chat_template

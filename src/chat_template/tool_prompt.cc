@@ -1,0 +1,158 @@
+#include "chat_template/tool_prompt.h"
+
+#include <algorithm>
+
+#include "chat_template/tool_arguments.h"
+#include "tokenizer/jinja/json.h"
+
+namespace tutti::chat_template {
+namespace {
+
+using tokenizer::jinja::Value;
+
+constexpr std::string_view kBefore = "You can call these functions:\n";
+constexpr std::string_view kAfter =
+    "\nTo call a function, write this and nothing behind it:\n"
+    "<tool_call>\n"
+    "{\"name\": \"NAME\", \"arguments\": {ARGUMENTS}}\n"
+    "</tool_call>\n"
+    "Write one such block for each call. Results come back in <tool_response> blocks. If no "
+    "function helps, answer in plain text.";
+
+std::string SystemText(const api::ChatPrompt& chat) {
+  std::string text(kBefore);
+  for (const api::Tool& tool : chat.tools) text += ToolDefinition(tool) + "\n";
+  text += kAfter;
+  if (chat.tool_choice.kind == api::ToolChoice::Kind::kRequired)
+    text += " Now you must call a function.";
+  if (chat.tool_choice.kind == api::ToolChoice::Kind::kNamed)
+    text += " Now you must call " + chat.tool_choice.name + ".";
+  return text;
+}
+
+std::string ArgumentsOf(const api::ToolCall& call) {
+  return call.arguments.empty() ? "{}" : call.arguments;
+}
+
+std::string WriteCall(const ToolSyntax& syntax, const api::ToolCall& call) {
+  const std::string begin(syntax.call_begin), end(syntax.call_end);
+  switch (syntax.call) {
+    case ToolSyntax::Call::kJson:
+      return begin + "{\"name\": " + JsonString(call.name) + ", \"" +
+             std::string(syntax.arguments_key) + "\": " + ArgumentsOf(call) + "}" + end;
+    case ToolSyntax::Call::kNamed:
+      return begin + std::string(syntax.name_begin) + call.name + std::string(syntax.name_end) +
+             ArgumentsOf(call) + end;
+    case ToolSyntax::Call::kTagged:
+    case ToolSyntax::Call::kPythonic:
+    case ToolSyntax::Call::kHarmony:
+      // Templates of these formats write the calls themselves.
+      return call.name + "(" + ArgumentsOf(call) + ")";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string ToolDefinition(const api::Tool& tool) {
+  std::string text = "{\"name\": " + JsonString(tool.name);
+  if (!tool.description.empty()) text += ", \"description\": " + JsonString(tool.description);
+  if (!tool.parameters.empty()) text += ", \"parameters\": " + tool.parameters;
+  return text + "}";
+}
+
+std::string WriteCalls(const ToolSyntax& syntax, const std::vector<api::ToolCall>& calls) {
+  std::string text(syntax.begin);
+  if (syntax.list) text += "[";
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (i > 0) text += syntax.separator;
+    text += WriteCall(syntax, calls[i]);
+  }
+  if (syntax.list) text += "]";
+  return text + std::string(syntax.end);
+}
+
+api::ChatPrompt DescribeTools(const api::ChatPrompt& chat) {
+  api::ChatPrompt out = chat;
+  out.messages.clear();
+  out.tools.clear();
+  if (!chat.tools.empty()) {
+    const bool has_system =
+        !chat.messages.empty() && chat.messages.front().role == api::Role::kSystem;
+    api::ChatMessage system{.role = api::Role::kSystem, .content = SystemText(chat), .name = ""};
+    if (has_system && !chat.messages.front().content.empty())
+      system.content = chat.messages.front().content + "\n\n" + system.content;
+    out.messages.push_back(std::move(system));
+    if (has_system && chat.messages.size() == 1) return out;
+  }
+  bool after_result = false;
+  for (size_t i = 0; i < chat.messages.size(); ++i) {
+    api::ChatMessage message = chat.messages[i];
+    if (i == 0 && !chat.tools.empty() && message.role == api::Role::kSystem) continue;
+    if (message.role == api::Role::kTool) {
+      std::string result = "<tool_response>\n" + message.content + "\n</tool_response>";
+      if (after_result) {
+        out.messages.back().content += "\n" + result;
+        continue;
+      }
+      message = {.role = api::Role::kUser, .content = std::move(result), .name = ""};
+      after_result = true;
+    } else {
+      after_result = false;
+    }
+    if (!message.tool_calls.empty()) {
+      if (!message.content.empty()) message.content += "\n";
+      message.content += WriteCalls(GenericSyntax(), message.tool_calls);
+      message.tool_calls.clear();
+      message.part_ends.clear();
+    }
+    out.messages.push_back(std::move(message));
+  }
+  return out;
+}
+
+Result<Value> ToolValues(const std::vector<api::Tool>& tools) {
+  std::vector<Value> list;
+  for (const api::Tool& tool : tools) {
+    std::vector<Value::Member> function = {{"name", Value::String(tool.name)}};
+    // Templates print a description that is not there as Python's None.
+    function.emplace_back("description", Value::String(tool.description));
+    Result<Value> parameters = tokenizer::jinja::ParseJson(
+        tool.parameters.empty() ? R"({"type":"object","properties":{}})" : tool.parameters);
+    if (!parameters.ok())
+      return std::move(parameters).status().WithParam(tool.param + ".parameters");
+    function.emplace_back("parameters", *std::move(parameters));
+    list.push_back(Value::Dict(
+        {{"type", Value::String("function")}, {"function", Value::Dict(std::move(function))}}));
+  }
+  return Value::List(std::move(list));
+}
+
+Result<Value> ToolCallValues(const ToolSyntax& syntax, const std::vector<api::ToolCall>& calls) {
+  std::vector<Value> list;
+  for (const api::ToolCall& call : calls) {
+    ASSIGN_OR_RETURN(Value arguments, tokenizer::jinja::ParseJson(ArgumentsOf(call)));
+    list.push_back(Value::Dict({{"id", Value::String(HistoryId(syntax, call.id))},
+                                {"type", Value::String("function")},
+                                {"function", Value::Dict({{"name", Value::String(call.name)},
+                                                          {"arguments", std::move(arguments)}})}}));
+  }
+  return Value::List(std::move(list));
+}
+
+std::string HistoryId(const ToolSyntax& syntax, std::string_view id) {
+  const bool fits =
+      id.size() == 9 && std::all_of(id.begin(), id.end(), [](char c) {
+        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+      });
+  if (syntax.id != ToolSyntax::Id::kNine || fits) return std::string(id);
+  // Equal ids stay equal (FNV-1a), as calls and results name each other by them.
+  uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : id) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
+  std::string short_id;
+  for (int i = 0; i < 9; ++i, hash /= kDigits.size()) short_id += kDigits[hash % kDigits.size()];
+  return short_id;
+}
+
+}  // namespace tutti::chat_template

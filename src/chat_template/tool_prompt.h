@@ -1,0 +1,36 @@
+// Tools in prompts: what a chat says of its tools, of earlier calls and of their results, in the
+// forms that chat templates read, or as text for templates that know no tools.
+//
+// Pure; any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/types.h"
+#include "chat_template/tool_syntax.h"
+#include "tokenizer/jinja/value.h"
+
+namespace tutti::chat_template {
+
+// {"name": ..., "description": ..., "parameters": {...}}: the definition of a tool as JSON text.
+std::string ToolDefinition(const api::Tool& tool);
+
+// The generic form: a system message that lists the tools and says how to call them, calls of the
+// assistant as text, results as messages of the user. docs/tools.md has the words.
+api::ChatPrompt DescribeTools(const api::ChatPrompt& chat);
+
+// Calls as the model writes them, for templates that leave out those of earlier turns.
+std::string WriteCalls(const ToolSyntax& syntax, const std::vector<api::ToolCall>& calls);
+
+// [{"type": "function", "function": {...}}], as transformers' templates read `tools`. Errors:
+// invalid_json (a schema that is no JSON).
+Result<tokenizer::jinja::Value> ToolValues(const std::vector<api::Tool>& tools);
+// The calls of a message, with arguments as a dict. Errors: invalid_json.
+Result<tokenizer::jinja::Value> ToolCallValues(const ToolSyntax& syntax,
+                                               const std::vector<api::ToolCall>& calls);
+// An id as the format's templates take it: Mistral's refuse any but 9 letters and digits.
+std::string HistoryId(const ToolSyntax& syntax, std::string_view id);
+
+}  // namespace tutti::chat_template

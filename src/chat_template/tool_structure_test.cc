@@ -1,0 +1,207 @@
+#include "chat_template/tool_structure.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <random>
+
+#include "amount.h"
+#include "chat_template/tool_parser.h"
+#include "chat_template/tool_prompt.h"
+#include "grammar/compile.h"
+#include "grammar/testing/accepts.h"
+#include "grammar/token_masker.h"
+
+namespace tutti::chat_template {
+namespace {
+
+using grammar::testing::Accepts;
+using Kind = api::ToolChoice::Kind;
+
+std::vector<api::Tool> TwoTools() {
+  return {{.name = "find",
+           .parameters = R"({"type":"object","properties":{"query":{"type":"string","maxLength":12},
+             "limit":{"type":"integer","minimum":1,"maximum":50},"exact":{"type":"boolean"},
+             "order":{"enum":["up","down"]}},"required":["query"],"additionalProperties":false})",
+           .param = "tools[0].function"},
+          {.name = "now", .param = "tools[1].function"}};
+}
+
+// Bytes as tokens, some longer ones, and the markers' special tokens.
+std::shared_ptr<const grammar::TokenTrie> ByteTrie(size_t specials) {
+  std::vector<std::string> texts;
+  for (int byte = 0; byte < 256; ++byte) texts.emplace_back(1, static_cast<char>(byte));
+  for (const char* const text : {"<tool_call>", "</tool_call>", "{\"name\": \"", "\"}", "}}", "\n"})
+    texts.emplace_back(text);
+  for (size_t i = 0; i < specials; ++i)
+    texts.push_back(grammar::SpecialTokenBytes(static_cast<TokenId>(texts.size())));
+  texts.push_back(grammar::SpecialTokenBytes(static_cast<TokenId>(texts.size())));
+  const auto end = static_cast<TokenId>(texts.size() - 1);
+  return grammar::TokenTrie::Create(std::move(texts), {end});
+}
+
+constexpr TokenId kFirstSpecial = 262;
+
+// A text of the grammar, drawn step by step; ends soon after it can. Empty: it did not end.
+std::string Draw(grammar::TokenMasker& masker, const SpecialTokenTexts& specials,
+                 std::mt19937& random) {
+  const grammar::TokenTrie& trie = masker.trie();
+  grammar::SetId state = masker.start();
+  std::string text;
+  for (int step = 0; step < 3000; ++step) {
+    const auto mask = masker.Mask(state);
+    if (mask == nullptr) return "";
+    std::vector<TokenId> allowed;
+    for (TokenId id = 0; id < static_cast<TokenId>(trie.vocabulary()); ++id) {
+      if (mask->Allows(id)) allowed.push_back(id);
+    }
+    if (allowed.empty()) return "";
+    // Longer tokens and ends are preferred, or texts would go on for long.
+    TokenId chosen = allowed[random() % allowed.size()];
+    for (const TokenId id :
+         {static_cast<TokenId>('"'), static_cast<TokenId>('}'), static_cast<TokenId>('<')}) {
+      if (random() % 4 == 0 && mask->Allows(id)) chosen = id;
+    }
+    if (mask->Allows(trie.ends()[0]) && random() % 2 == 0) chosen = trie.ends()[0];
+    if (trie.IsEnd(chosen)) return text;
+    if (chosen >= kFirstSpecial) {
+      text += specials[static_cast<size_t>(chosen - kFirstSpecial)].first;
+    } else {
+      text += trie.text(chosen);
+    }
+    state = masker.Next(state, chosen);
+  }
+  return "";
+}
+
+struct Parsed {
+  std::string text;
+  std::vector<api::ToolCall> calls;
+};
+Parsed Parse(const ToolSyntax& syntax, const std::string& text) {
+  auto options = std::make_shared<ToolParserOptions>();
+  options->syntax = &syntax;
+  options->tools = TwoTools();
+  options->constrained = true;
+  ToolParser parser(options, 0);
+  api::StreamEvent event;
+  event.kind = api::StreamEvent::Kind::kChoiceEnd;
+  parser.Push(text, &event);
+  parser.Finish(&event);
+  Parsed parsed{.text = event.text, .calls = {}};
+  for (const api::ToolCallDelta& delta : event.tool_calls) {
+    if (delta.index == static_cast<int>(parsed.calls.size()))
+      parsed.calls.push_back({delta.id, delta.name, ""});
+    parsed.calls.back().arguments += delta.arguments;
+  }
+  return parsed;
+}
+
+// Whatever a model writes under the grammar is read as calls, and their arguments are valid.
+TEST(ToolAnswer, EveryTextOfTheGrammarIsReadAsCalls) {
+  std::mt19937 random(11);
+  for (const ToolSyntax& syntax : ToolSyntaxes()) {
+    SCOPED_TRACE(syntax.name);
+    if (syntax.call == ToolSyntax::Call::kHarmony) continue;  // harmony_test.cc
+    // Markers in angle or square brackets are special tokens of the vocabulary.
+    SpecialTokenTexts specials;
+    for (const char* const text : {"[TOOL_CALLS]", "[ARGS]", "<|tool_call|>", "<|tool_call_start|>",
+                                   "<｜tool▁calls▁begin｜>", "<|tool_call_argument_begin|>"})
+      specials.emplace_back(text, kFirstSpecial + static_cast<TokenId>(specials.size()));
+    const auto trie = ByteTrie(specials.size());
+    const AnswerShape shape{.tools = TwoTools(), .choice = {.kind = Kind::kRequired}};
+    const auto automaton =
+        grammar::Compile(ToolAnswer(syntax, shape, MarkerTokens(syntax, specials)));
+    ASSERT_TRUE(automaton.ok()) << automaton.status();
+    grammar::TokenMasker masker(*automaton, trie);
+    const grammar::Structure find = grammar::Structure::Schema(TwoTools()[0].parameters, "");
+    const auto valid = grammar::Compile(find);
+    int drawn = 0;
+    for (int i = 0; i < support::Amount(100, 15); ++i) {
+      const std::string text = Draw(masker, specials, random);
+      if (text.empty()) continue;
+      ++drawn;
+      const Parsed parsed = Parse(syntax, text);
+      EXPECT_EQ(parsed.text, "") << text;
+      ASSERT_FALSE(parsed.calls.empty()) << text;
+      for (const api::ToolCall& call : parsed.calls) {
+        boost::system::error_code error;
+        const auto arguments = boost::json::parse(call.arguments, error);
+        ASSERT_TRUE(!error && arguments.is_object()) << text << " gave " << call.arguments;
+        if (call.name != "find") {
+          EXPECT_EQ(call.name, "now");
+          continue;
+        }
+        ASSERT_TRUE(arguments.get_object().contains("query")) << text;
+        if (syntax.call == ToolSyntax::Call::kJson || syntax.call == ToolSyntax::Call::kNamed) {
+          EXPECT_TRUE(Accepts(*valid, call.arguments)) << call.arguments;
+        }
+      }
+    }
+    EXPECT_GT(drawn, 0);
+  }
+}
+
+grammar::Structure Answer(const char* format, Kind kind, bool parallel = true) {
+  return ToolAnswer(
+      *FindToolSyntax(format),
+      {.tools = TwoTools(), .choice = {.kind = kind, .name = "now"}, .parallel = parallel}, {});
+}
+
+TEST(ToolAnswer, FollowsTheToolChoice) {
+  const std::string call = "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
+  const std::string find =
+      "<tool_call>\n{\"name\": \"find\", \"arguments\": {\"query\": \"x\"}}\n</tool_call>";
+  for (const std::string& text : {call, find}) {
+    EXPECT_TRUE(Accepts(Answer("hermes", Kind::kAuto), text));
+    EXPECT_TRUE(Accepts(Answer("hermes", Kind::kAuto), "Let me see.\n" + text));
+    EXPECT_TRUE(Accepts(Answer("hermes", Kind::kRequired), text));
+    EXPECT_FALSE(Accepts(Answer("hermes", Kind::kRequired), "Let me see.\n" + text));
+    EXPECT_FALSE(Accepts(Answer("hermes", Kind::kNone), text));
+  }
+  EXPECT_TRUE(Accepts(Answer("hermes", Kind::kAuto), "No call."));
+  EXPECT_TRUE(Accepts(Answer("hermes", Kind::kNone), "No call < or <tool."));
+  EXPECT_FALSE(Accepts(Answer("hermes", Kind::kRequired), "No call."));
+  EXPECT_TRUE(Accepts(Answer("hermes", Kind::kNamed), call));
+  EXPECT_FALSE(Accepts(Answer("hermes", Kind::kNamed), find));
+  EXPECT_TRUE(Accepts(Answer("hermes", Kind::kRequired), call + "\n" + find));
+  EXPECT_FALSE(Accepts(Answer("hermes", Kind::kRequired, false), call + "\n" + find));
+  EXPECT_FALSE(Accepts(Answer("hermes", Kind::kAuto),
+                       "<tool_call>\n{\"name\": \"rm\", \"arguments\": {}}\n</tool_call>"));
+}
+
+TEST(ToolAnswer, FormatsWithoutMarkersTellTextByItsStart) {
+  const std::string call = R"({"name": "now", "parameters": {}})";
+  EXPECT_TRUE(Accepts(Answer("llama3-json", Kind::kAuto), call));
+  EXPECT_TRUE(Accepts(Answer("llama3-json", Kind::kAuto), "Text {\"name\": 1}"));
+  EXPECT_FALSE(Accepts(Answer("llama3-json", Kind::kAuto), R"({"name": "rm", "parameters": {}})"));
+  EXPECT_FALSE(Accepts(Answer("llama3-json", Kind::kNone), call));
+  EXPECT_TRUE(Accepts(Answer("llama-pythonic", Kind::kAuto), "[now()]"));
+  EXPECT_TRUE(Accepts(Answer("llama-pythonic", Kind::kAuto), "[1, 2]"));
+  EXPECT_TRUE(Accepts(Answer("llama-pythonic", Kind::kAuto),
+                      R"([find(query="a", limit=3, exact=True), now()])"));
+  EXPECT_FALSE(Accepts(Answer("llama-pythonic", Kind::kAuto), "[find(limit=3)]"));
+}
+
+TEST(ToolAnswer, TextMayHaveItsOwnConstraint) {
+  const AnswerShape shape{
+      .tools = TwoTools(),
+      .text = grammar::Structure{.kind = grammar::Structure::Kind::kJsonObject}};
+  const grammar::Structure answer = ToolAnswer(*FindToolSyntax("hermes"), shape, {});
+  EXPECT_TRUE(Accepts(answer, "{\"a\": 1}"));
+  EXPECT_TRUE(Accepts(answer, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"));
+  EXPECT_FALSE(Accepts(answer, "plain"));
+}
+
+TEST(ToolAnswer, ErrorsNameTheToolsSchema) {
+  AnswerShape shape{.tools = TwoTools()};
+  shape.tools[0].parameters = R"({"type":"object","properties":{"a":{"not":{"type":"null"}}}})";
+  const Status status = grammar::Compile(ToolAnswer(*FindToolSyntax("hermes"), shape, {})).status();
+  EXPECT_EQ(status.reason(), "schema_unsupported");
+  EXPECT_EQ(status.param(), "tools[0].function.parameters.properties.a.not");
+  shape.tools[0].parameters = RelaxedSchema(shape.tools[0].parameters);
+  EXPECT_TRUE(grammar::Compile(ToolAnswer(*FindToolSyntax("hermes"), shape, {})).ok());
+}
+
+}  // namespace
+}  // namespace tutti::chat_template

@@ -1,0 +1,41 @@
+// ToolSupport: what is known of one model's way with tools: the format of its calls, and how its
+// template is given tools and earlier calls.
+//
+// Immutable once made; any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "chat_template/tool_structure.h"
+#include "chat_template/tool_syntax.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/vocabulary.h"
+
+namespace tutti::chat_template {
+
+struct ToolSupport {
+  const ToolSyntax* syntax = nullptr;
+  // The variable in which the template reads the tools; empty: it reads none, and they are
+  // described in the system message.
+  std::string variable = {};
+  // The template writes the calls of earlier turns. Else they are put into their messages' text.
+  bool writes_calls = false;
+  SpecialTokenTexts marker_tokens = {};  // of the syntax
+  // The template knows reasoning between <think> and </think>.
+  bool thinks = false;
+
+  bool native() const { return !variable.empty(); }
+};
+
+inline bool IsHarmony(const std::optional<ToolSupport>& support) {
+  return support && support->syntax->call == ToolSyntax::Call::kHarmony;
+}
+
+// `format`: of --tool-format: "auto", or the name of a syntax. Absent for "none".
+std::optional<ToolSupport> FindToolSupport(std::string_view format,
+                                           const tokenizer::ChatTemplate& chat_template,
+                                           const tokenizer::Vocabulary& vocabulary);
+
+}  // namespace tutti::chat_template

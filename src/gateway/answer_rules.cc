@@ -1,0 +1,140 @@
+#include "gateway/answer_rules.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "chat_template/harmony.h"
+#include "chat_template/tool_parser.h"
+#include "chat_template/tool_structure.h"
+
+namespace tutti::gateway {
+namespace {
+
+using grammar::Structure;
+
+// Free text up to the end of the reasoning, then `answer`.
+Structure BehindReasoning(Structure answer, bool inside) {
+  const std::string open = "<think>", close = "</think>";
+  std::vector<Structure> reasoning;
+  if (!inside) reasoning.push_back(Structure::Text(open));
+  reasoning.push_back({.kind = Structure::Kind::kFreeText, .texts = {close}});
+  reasoning.push_back(Structure::Text(close));
+  reasoning.push_back({.kind = Structure::Kind::kRegex, .text = "[ \\t\\r\\n]{0,8}"});
+  Structure whole = Structure::Sequence(std::move(reasoning));
+  if (!inside) whole = Structure::Optional(std::move(whole));
+  return Structure::Sequence({std::move(whole), std::move(answer)});
+}
+
+Result<std::optional<Structure>> AnswerStructure(const ServedModel& model,
+                                                 const api::GenerateRequest& request,
+                                                 const std::vector<api::Tool>& tools, bool reasons,
+                                                 bool inside_reasoning) {
+  std::optional<Structure> answer;
+  if (request.score_only) return answer;
+  if (request.constraint) {
+    ASSIGN_OR_RETURN(answer, StructureOf(*request.constraint));
+  }
+  if (const api::ChatPrompt* chat = ToolsOf(request); chat != nullptr) {
+    answer = chat_template::ToolAnswer(*model.tools->syntax,
+                                       {.tools = tools,
+                                        .choice = chat->tool_choice,
+                                        .parallel = chat->parallel_tool_calls,
+                                        .text = std::move(answer)},
+                                       model.tools->marker_tokens);
+  }
+  const bool limited = ReasoningLimitOf(model, request, inside_reasoning).limited();
+  if (limited && !answer) answer = Structure{.kind = Structure::Kind::kFreeText};
+  const bool harmony = chat_template::IsHarmony(model.tools);
+  if (harmony && answer && ToolsOf(request) == nullptr) {
+    answer = chat_template::HarmonyAnswer({.text = std::move(answer)}, model.tools->marker_tokens);
+  }
+  if (answer && !harmony && (reasons || limited))
+    answer = BehindReasoning(*std::move(answer), inside_reasoning);
+  return answer;
+}
+
+bool IsOfTool(const Status& status, const api::Tool& tool) {
+  return status.param().starts_with(tool.param + ".parameters");
+}
+
+}  // namespace
+
+const api::ChatPrompt* ToolsOf(const api::GenerateRequest& request) {
+  const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt);
+  return chat != nullptr && !chat->tools.empty() ? chat : nullptr;
+}
+
+Result<std::shared_ptr<grammar::TokenMasker>> CompileAnswer(Constraints& constraints,
+                                                            const ServedModel& model,
+                                                            const api::GenerateRequest& request,
+                                                            bool reasons, bool inside_reasoning,
+                                                            const std::atomic<bool>* cancelled) {
+  std::vector<api::Tool> tools;
+  if (const api::ChatPrompt* chat = ToolsOf(request); chat != nullptr) tools = chat->tools;
+  // Twice for each tool at most: relaxed, then without its schema.
+  std::vector<int> relaxed(tools.size());
+  while (true) {
+    ASSIGN_OR_RETURN(const std::optional<Structure> answer,
+                     AnswerStructure(model, request, tools, reasons, inside_reasoning));
+    if (!answer) return std::shared_ptr<grammar::TokenMasker>();
+    Result<std::shared_ptr<grammar::TokenMasker>> masker =
+        constraints.Get(model, *answer, cancelled);
+    if (masker.ok() || masker.status().reason() != "schema_unsupported") return masker;
+    const auto tool = std::find_if(tools.begin(), tools.end(), [&](const api::Tool& one) {
+      return IsOfTool(masker.status(), one);
+    });
+    if (tool == tools.end() || tool->strict) return masker;
+    switch (relaxed[static_cast<size_t>(tool - tools.begin())]++) {
+      case 0:
+        tool->parameters = chat_template::RelaxedSchema(tool->parameters);
+        break;
+      case 1:
+        tool->parameters = R"({"type":"object"})";
+        break;
+      default:
+        return masker;
+    }
+  }
+}
+
+engine::ReasoningLimit ReasoningLimitOf(const ServedModel& model,
+                                        const api::GenerateRequest& request,
+                                        bool inside_reasoning) {
+  engine::ReasoningLimit limit;
+  if (!request.max_reasoning_tokens || !model.tools || !model.tools->thinks ||
+      !std::holds_alternative<api::ChatPrompt>(request.prompt))
+    return limit;
+  limit.tokens = *request.max_reasoning_tokens;
+  limit.inside = inside_reasoning;
+  limit.close =
+      model.tokenizer->Encode("\n</think>\n\n", {.add_special = false, .parse_special = true});
+  return limit;
+}
+
+std::vector<std::unique_ptr<api::OutputParser>> MakeParsers(const ServedModel& model,
+                                                            const api::GenerateRequest& request,
+                                                            uint64_t id_seed) {
+  std::vector<std::unique_ptr<api::OutputParser>> parsers;
+  const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt);
+  if (chat == nullptr || !model.tools) return parsers;
+  const bool harmony = chat_template::IsHarmony(model.tools);
+  const bool calls = !chat->tools.empty() && chat->tool_choice.kind != api::ToolChoice::Kind::kNone;
+  // Harmony's texts are never for clients as they are.
+  if (!calls && !harmony) return parsers;
+  auto options = std::make_shared<chat_template::ToolParserOptions>();
+  options->syntax = model.tools->syntax;
+  options->tools = chat->tools;
+  options->constrained = true;
+  options->id_seed = id_seed;
+  for (int i = 0; i < request.n; ++i) {
+    if (harmony) {
+      parsers.push_back(std::make_unique<chat_template::HarmonyParser>(options, i));
+    } else {
+      parsers.push_back(std::make_unique<chat_template::ToolParser>(options, i));
+    }
+  }
+  return parsers;
+}
+
+}  // namespace tutti::gateway

@@ -1,0 +1,46 @@
+// AnswerRules: what the answer to one request must satisfy, and how its text is read: the
+// request's constraint, its tools and the model's reasoning together.
+//
+// Functions over immutable values; any thread.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "api/output_parser.h"
+#include "api/types.h"
+#include "base/status.h"
+#include "engine/reasoning_budget.h"
+#include "gateway/constraints.h"
+#include "gateway/served_model.h"
+#include "grammar/structure.h"
+#include "grammar/token_masker.h"
+
+namespace tutti::gateway {
+
+// The tools that the answer may call; null: it may call none.
+const api::ChatPrompt* ToolsOf(const api::GenerateRequest& request);
+
+// Null: the answer may be any text. `inside_reasoning`: the prompt ends within reasoning, which the
+// answer goes on with; `reasons`: it may begin with reasoning, which is told apart from the answer.
+// A tool that is not strict and whose schema cannot be enforced in full is held to its types.
+// Errors: those of Constraints::Get().
+Result<std::shared_ptr<grammar::TokenMasker>> CompileAnswer(Constraints& constraints,
+                                                            const ServedModel& model,
+                                                            const api::GenerateRequest& request,
+                                                            bool reasons, bool inside_reasoning,
+                                                            const std::atomic<bool>* cancelled);
+
+// The bound on the answer's reasoning; without a limit where the request has none or the model does
+// not reason.
+engine::ReasoningLimit ReasoningLimitOf(const ServedModel& model,
+                                        const api::GenerateRequest& request, bool inside_reasoning);
+
+// One for each choice; none where the answer holds no calls. `id_seed`: random.
+std::vector<std::unique_ptr<api::OutputParser>> MakeParsers(const ServedModel& model,
+                                                            const api::GenerateRequest& request,
+                                                            uint64_t id_seed);
+
+}  // namespace tutti::gateway

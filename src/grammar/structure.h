@@ -1,0 +1,67 @@
+// Structure: a text put together from fixed parts, JSON values and free text, such as an answer
+// that may hold tool calls.
+//
+// A value; one thread. Parts come from the server's own formats and from clients' schemas: a
+// Budget bounds what they cost.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "grammar/expression.h"
+#include "grammar/limits.h"
+
+namespace tutti::grammar {
+
+struct Structure {
+  enum class Kind : uint8_t {
+    kText,          // `text` as it is
+    kToken,         // the special token `token`
+    kJsonSchema,    // a JSON value that satisfies the schema `text`
+    kJsonObject,    // any JSON object
+    kRegex,         // what the expression `text` matches
+    kChoice,        // one of `texts`
+    kGbnf,          // what the grammar `text` matches
+    kFreeText,      // any bytes in which none of `texts` and of the special tokens `tokens` occurs
+    kOtherStart,    // any bytes that do not begin with one of `texts` or of `tokens`
+    kPlainText,     // UTF-8 without special tokens in which none of `texts` occurs
+    kSequence,      // `parts` one after the other
+    kAlternatives,  // one of `parts`
+    kRepeat,        // parts[0], `min` to `max` times, with parts[1], if there is one, between them
+  };
+  Kind kind = Kind::kText;
+  std::string text = {};
+  std::vector<std::string> texts = {};  // valid UTF-8 for kChoice
+  TokenId token = kNoToken;
+  std::vector<TokenId> tokens = {};
+  uint32_t min = 0, max = kUnlimited;
+  std::vector<Structure> parts = {};
+  // Where an error in `text` lies, for Status::param(): "tools[0].function.parameters".
+  std::string param = {};
+
+  static Structure Text(std::string text) { return {.text = std::move(text)}; }
+  static Structure Schema(std::string schema, std::string param) {
+    return {.kind = Kind::kJsonSchema, .text = std::move(schema), .param = std::move(param)};
+  }
+  static Structure Sequence(std::vector<Structure> parts) {
+    return {.kind = Kind::kSequence, .parts = std::move(parts)};
+  }
+  static Structure Alternatives(std::vector<Structure> parts) {
+    return {.kind = Kind::kAlternatives, .parts = std::move(parts)};
+  }
+  static Structure Optional(Structure part) {
+    return {.kind = Kind::kRepeat, .max = 1, .parts = {std::move(part)}};
+  }
+
+  // Equal for equal structures, and for no others: `param` does not count.
+  std::string Key() const;
+};
+
+// Adds the rules and returns the one for the whole text. Errors: those of the parts' front ends,
+// `param` beginning with the part's own; grammar_too_complex.
+Result<RuleId> AddStructure(Grammar& grammar, const Structure& structure, Budget& budget);
+
+}  // namespace tutti::grammar
