@@ -37,6 +37,8 @@ std::string Element(const char* list, size_t index) {
   return std::string(list) + "[" + std::to_string(index) + "]";
 }
 
+}  // namespace
+
 Status ValidateTools(const ChatPrompt& chat) {
   RETURN_IF_ERROR(CheckSize("tools", chat.tools.size(), kMaxTools));
   std::unordered_set<std::string_view> names;
@@ -62,6 +64,8 @@ Status ValidateTools(const ChatPrompt& chat) {
     return Bad("tool_choice", "tool_choice names a function that tools does not list");
   return OkStatus();
 }
+
+namespace {
 
 Status ValidateToolCalls(const ChatPrompt& chat) {
   for (size_t i = 0; i < chat.messages.size(); ++i) {

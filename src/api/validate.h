@@ -62,6 +62,9 @@ Status ValidateRequest(const GenerateRequest& request);
 // other way in may lose bytes of it in silence.
 Status CheckUtf8(std::string_view text, const std::string& param);
 
+// The tools of a chat, and whether its tool_choice is one of them.
+Status ValidateTools(const ChatPrompt& chat);
+
 // The name of a function: 1 to kMaxToolNameBytes of [A-Za-z0-9_.-].
 bool IsToolName(std::string_view name);
 

@@ -53,8 +53,8 @@ Result<CheckedObject> CheckedObject::CheckPart(Scope scope, const Json& value, s
   for (const auto& member : value.get_object()) {
     const std::string_view name(member.key().data(), member.key().size());
     const FieldSpec* field = FindField(scope, name);
-    const bool required = field != nullptr && field->required;
-    if ((kAsks & scope) != 0 && !required && AsksForNothing(name, member.value())) {
+    const bool read_always = field != nullptr && (field->required || field->keeps_neutral);
+    if ((kAsks & scope) != 0 && !read_always && AsksForNothing(name, member.value())) {
       checked.neutral_.push_back(&member.value());
       continue;
     }

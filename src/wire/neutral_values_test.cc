@@ -37,6 +37,35 @@ TEST(NeutralValuesTest, AreAcceptedByEveryRequestOfEveryServer) {
   EXPECT_GT(checked, 500);
 }
 
+// Beside tools the values of these fields differ: each is read where the request has tools.
+TEST(NeutralValuesTest, ToolFieldsAreReadOnEachRouteThatHasTools) {
+  const Json nested = boost::json::parse(R"([{"type":"function","function":{"name":"f"}}])");
+  int checked = 0;
+  for (const Kind& kind : Kinds()) {
+    const FieldSpec* const row = FindField(kind.scope, "tools");
+    if (row == nullptr || row->field_class != FieldClass::kHonoured) continue;
+    for (const char* const field : {"tool_choice", "parallel_tool_calls"}) {
+      ASSERT_TRUE(FindField(kind.scope, field)->keeps_neutral) << kind.base << field;
+      for (const NeutralField& neutral : NeutralFields()) {
+        if (neutral.name != field) continue;
+        for (const std::string_view text : neutral.values) {
+          Json body = With(kind, field, boost::json::parse(std::string(text)));
+          body.as_object()["tools"] = nested;
+          // These two take a prompt without messages.
+          if (body.as_object().contains("prompt")) {
+            body.as_object().erase("prompt");
+            body.as_object()["messages"] = boost::json::parse(R"([{"role":"user","content":"x"}])");
+          }
+          const Status status = kind.parse(body, {.strict = true});
+          EXPECT_TRUE(status.ok()) << body << ": " << status;
+          ++checked;
+        }
+      }
+    }
+  }
+  EXPECT_GE(checked, 16) << "four values on four routes";
+}
+
 TEST(NeutralValuesTest, NumbersAreComparedByValue) {
   EXPECT_TRUE(AsksForNothing("dry_multiplier", 0));
   EXPECT_TRUE(AsksForNothing("dry_multiplier", 0.0));
@@ -52,7 +81,7 @@ TEST(NeutralValuesTest, ValuesThatAskForSomethingAreStillRefused) {
         std::string(R"({"model":"m","messages":[{"role":"user","content":"x"}],)") + fields + "}");
     return ParseGeneration(Dialect::kChat, body, {}).status().reason();
   };
-  EXPECT_EQ(reason(R"("tools":[{"type":"function"}])"), "unsupported_parameter");
+  EXPECT_EQ(reason(R"("functions":[{"name":"f"}])"), "unsupported_parameter");
   EXPECT_EQ(reason(R"("verbosity":"high")"), "unsupported_parameter");
   EXPECT_EQ(reason(R"("modalities":["text","audio"])"), "unsupported_parameter");
   EXPECT_EQ(reason(R"("store":true)"), "unsupported_parameter");

@@ -2,12 +2,14 @@
 #include <utility>
 
 #include "wire/openai_parts.h"
+#include "wire/tool_calls.h"
 
 namespace tutti::wire {
 namespace {
 
 struct Choice {
   std::string text, reasoning;
+  std::vector<api::ToolCall> calls;
   std::vector<ShownToken> tokens;  // only when log-probabilities are shown
   OffsetCounter offsets;
   api::StreamEvent end;
@@ -40,11 +42,13 @@ class JsonAnswer final : public ResponseWriter {
       case api::StreamEvent::Kind::kToken:
         choice.text += event.text;
         choice.reasoning += event.reasoning;
+        AddCallDeltas(event.tool_calls, &choice.calls);
         AddToken(event, &choice);
         return;
       case api::StreamEvent::Kind::kChoiceEnd:
         choice.text += event.text;
         choice.reasoning += event.reasoning;
+        AddCallDeltas(event.tool_calls, &choice.calls);
         choice.end = event;
         return;
       case api::StreamEvent::Kind::kEnd:
@@ -97,14 +101,28 @@ class JsonAnswer final : public ResponseWriter {
     json->EndObject();
   }
 
+  static void WriteCalls(const Choice& choice, JsonWriter* json) {
+    if (choice.calls.empty()) return;
+    json->Key("tool_calls");
+    WriteToolCalls(choice.calls, json);
+  }
+
   void WriteChat(JsonWriter* json) const {
     WriteHead("chat.completion", json);
     json->Key("choices").BeginArray();
     for (size_t i = 0; i < choices_.size(); ++i) {
       const Choice& choice = choices_[i];
       json->BeginObject().Member("index", static_cast<int64_t>(i)).Key("message").BeginObject();
-      json->Member("role", "assistant").Member("content", choice.text).Member("refusal", nullptr);
+      json->Member("role", "assistant");
+      // An answer of calls alone has no content; an empty answer has an empty one.
+      if (choice.text.empty() && !choice.calls.empty()) {
+        json->Member("content", nullptr);
+      } else {
+        json->Member("content", choice.text);
+      }
+      json->Member("refusal", nullptr);
       if (!choice.reasoning.empty()) WriteReasoning(choice.reasoning, json);
+      WriteCalls(choice, json);
       json->EndObject();
       json->Key("logprobs");
       if (call_.logprobs >= 0) {
@@ -165,8 +183,9 @@ class JsonAnswer final : public ResponseWriter {
     json->BeginObject()
         .Member("id", head_.id)
         .Member("model", head_.model)
-        .Member("text", choice.text)
-        .Member("finish_reason", FinishReasonText(choice.end.finish_reason));
+        .Member("text", choice.text);
+    WriteCalls(choice, json);
+    json->Member("finish_reason", FinishReasonText(choice.end.finish_reason));
     WriteStopReason(choice.end, json);
     WriteTail(json);
   }

@@ -211,7 +211,15 @@ void WriteStopReason(const api::StreamEvent& end, JsonWriter* json) {
 }
 
 std::string_view FinishReasonText(api::FinishReason reason) {
-  return reason == api::FinishReason::kLength ? "length" : "stop";
+  switch (reason) {
+    case api::FinishReason::kStop:
+      return "stop";
+    case api::FinishReason::kLength:
+      return "length";
+    case api::FinishReason::kToolCalls:
+      return "tool_calls";
+  }
+  return "stop";
 }
 
 void AddUsage(const api::Usage& more, api::Usage* sum) {

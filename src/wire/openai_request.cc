@@ -12,6 +12,7 @@
 #include "wire/schema.h"
 #include "wire/template_arguments.h"
 #include "wire/text_content.h"
+#include "wire/tool_fields.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {
@@ -62,8 +63,20 @@ Result<api::ChatMessage> ReadMessage(const Json& value, const std::string& path,
                            path + " answers a tool call but has no tool_call_id")
         .WithParam(path + ".tool_call_id");
   }
+  message.tool_call_id = object.Text("tool_call_id").value_or("");
+  if (const Json* calls = object.Find("tool_calls"); calls != nullptr) {
+    const std::string at = object.Param("tool_calls");
+    if (message.role != api::Role::kAssistant && !calls->get_array().empty())
+      return BadValue(at, at + " needs role assistant");
+    ASSIGN_OR_RETURN(message.tool_calls, ReadToolCalls(calls->get_array(), at, strict, ignored));
+  }
+  if (message.role == api::Role::kAssistant) {
+    const std::optional<std::string> reasoning = object.Text("reasoning_content");
+    message.reasoning = reasoning ? *reasoning : object.Text("reasoning").value_or("");
+  }
   const Json* content = object.Find("content");
   if (content == nullptr) {
+    if (!message.tool_calls.empty()) return message;  // the calls are the whole message
     return InvalidArgument("missing_required_parameter", path + ".content is missing")
         .WithParam(path + ".content");
   }
@@ -230,6 +243,7 @@ Result<std::vector<api::Prompt>> ReadPrompts(Dialect dialect, const CheckedObjec
     if (text.has_value()) {
       if (text->empty()) return Empty("prompt");
       RETURN_IF_ERROR(RefuseTemplateArguments(object));
+      RETURN_IF_ERROR(RefuseTools(object));
       prompts.push_back(MakeText(object, *text));
       return prompts;
     }
@@ -299,6 +313,7 @@ Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict
                      ReadMessage(array[i], "messages[" + std::to_string(i) + "]", strict, ignored));
     chat.messages.push_back(std::move(message));
   }
+  NameToolResults(&chat.messages);
   chat.continue_final_message = object.Bool("continue_final_message").value_or(false);
   if (chat.continue_final_message && object.Bool("add_generation_prompt").value_or(false)) {
     return BadValue("continue_final_message",
@@ -309,6 +324,7 @@ Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict
   RETURN_IF_ERROR(
       api::ValidateLastMessage(chat, "messages[" + std::to_string(array.size() - 1) + "].role"));
   ASSIGN_OR_RETURN(chat.template_arguments, ReadTemplateArguments(object));
+  RETURN_IF_ERROR(ReadTools(object, strict, ignored, &chat));
   return chat;
 }
 

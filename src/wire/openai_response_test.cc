@@ -128,6 +128,117 @@ TEST(OpenAiResponse, ReasoningStandsApartUnderBothItsNames) {
   }
 }
 
+api::StreamEvent Calling(std::vector<api::ToolCallDelta> deltas, std::string text = "",
+                         std::optional<api::TokenLogprobs> logprobs = std::nullopt) {
+  api::StreamEvent event = Token(std::move(text), 0, std::move(logprobs));
+  event.tool_calls = std::move(deltas);
+  return event;
+}
+
+std::vector<api::StreamEvent> TwoCalls() {
+  return {Started(5),
+          Calling({{0, "call_1", "f", ""}}),
+          Calling({{0, "", "", R"({"a")"}}),
+          Calling({{0, "", "", ":1}"}, {1, "call_2", "g", ""}}),
+          Calling({{1, "", "", "{}"}}),
+          ChoiceEnd(api::FinishReason::kToolCalls),
+          End({5, 0, 9})};
+}
+
+TEST(ChatAnswer, HasCallsAndNoContent) {
+  const std::string out = Feed(Call(Dialect::kChat, false), TwoCalls());
+  EXPECT_THAT(
+      out,
+      ::testing::HasSubstr(
+          R"("message":{"role":"assistant","content":null,"refusal":null,"tool_calls":[)"
+          R"({"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}},)"
+          R"({"id":"call_2","type":"function","function":{"name":"g","arguments":"{}"}}]},)"
+          R"("logprobs":null,"finish_reason":"tool_calls","stop_reason":null}])"));
+}
+
+TEST(ChatAnswer, HasContentBesideCalls) {
+  const std::string out =
+      Feed(Call(Dialect::kChat, false),
+           {Started(5), Token("Wait."), Calling({{0, "call_1", "f", "{}"}}, " So:"),
+            ChoiceEnd(api::FinishReason::kToolCalls), End({5, 0, 9})});
+  EXPECT_THAT(out, ::testing::HasSubstr(R"("content":"Wait. So:","refusal":null,"tool_calls":[{)"));
+  EXPECT_THAT(
+      Feed(Call(Dialect::kChat, false), {Started(5), ChoiceEnd(), End({5, 0, 1})}),
+      ::testing::HasSubstr(R"("message":{"role":"assistant","content":"","refusal":null},)"))
+      << "no calls: no tool_calls, and an empty text";
+}
+
+TEST(ChatStream, BeginsEachCallWithItsNameThenSendsArguments) {
+  const auto chunk = [](const std::string& delta) {
+    return kPrefix + R"({"index":0,"delta":{)" + delta +
+           R"(},"logprobs":null,"finish_reason":null}]})" + "\n\n";
+  };
+  EXPECT_EQ(
+      Feed(Call(Dialect::kChat, true), TwoCalls()),
+      chunk(R"("role":"assistant","content":null,"tool_calls":[{"index":0,"id":"call_1",)"
+            R"("type":"function","function":{"name":"f","arguments":""}}])") +
+          chunk(R"("tool_calls":[{"index":0,"function":{"arguments":"{\"a\""}}])") +
+          chunk(R"("tool_calls":[{"index":0,"function":{"arguments":":1}"}}])") +
+          chunk(R"("tool_calls":[{"index":1,"id":"call_2","type":"function",)"
+                R"("function":{"name":"g","arguments":""}}])") +
+          chunk(R"("tool_calls":[{"index":1,"function":{"arguments":"{}"}}])") + kPrefix +
+          R"({"index":0,"delta":{},"logprobs":null,"finish_reason":"tool_calls","stop_reason":null}]})"
+          "\n\ndata: [DONE]\n\n");
+}
+
+TEST(ChatStream, SendsTextBeforeTheCallOfTheSameEvent) {
+  const std::string out =
+      Feed(Call(Dialect::kChat, true), {Started(5), Calling({{0, "call_1", "f", ""}}, "So"),
+                                        ChoiceEnd(api::FinishReason::kToolCalls), End({5, 0, 2})});
+  EXPECT_EQ(out.find(R"("delta":{"role":"assistant","content":"So"})"), kPrefix.size() + 11);
+  EXPECT_THAT(out, ::testing::HasSubstr(R"("delta":{"tool_calls":[{"index":0,"id":"call_1")"));
+}
+
+TEST(ChatStream, SendsACallThatTheEndCompletes) {
+  api::StreamEvent end = ChoiceEnd(api::FinishReason::kToolCalls);
+  end.tool_calls = {{0, "call_1", "f", "{}"}};
+  const std::string out =
+      Feed(Call(Dialect::kChat, true), {Started(5), Token(""), end, End({5, 0, 1})});
+  EXPECT_THAT(
+      out,
+      ::testing::HasSubstr(
+          R"("delta":{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":"call_1",)"
+          R"("type":"function","function":{"name":"f","arguments":"{}"}}]})"));
+  EXPECT_EQ(out.find(R"("content":"")"), std::string::npos) << "no empty chunk before the end";
+}
+
+// The tokens that made a call without showing text wait for the next chunk of the choice.
+TEST(ChatStream, KeepsLogprobsOfTokensThatMadeCalls) {
+  GenerationCall call = Call(Dialect::kChat, true);
+  call.logprobs = 0;
+  const std::string out =
+      Feed(call, {Started(5), Token("", 0, Logprobs("<", -1)), Token("", 0, Logprobs("f", -2)),
+                  Calling({{0, "call_1", "f", ""}}, "", Logprobs(">", -3)),
+                  Token("", 0, Logprobs("{", -4)), ChoiceEnd(api::FinishReason::kToolCalls),
+                  End({5, 0, 4})});
+  const size_t call_at = out.find("call_1"), first = out.find(R"({"token":"<")");
+  ASSERT_NE(call_at, std::string::npos);
+  EXPECT_GT(first, call_at) << "in the chunk of the call";
+  for (const char* token : {"<", "f", ">", "{"}) {
+    const std::string shown = R"({"token":")" + std::string(token) + R"(","logprob")";
+    EXPECT_NE(out.find(shown), std::string::npos) << token;
+    EXPECT_EQ(out.find(shown), out.rfind(shown)) << token << " once";
+  }
+  EXPECT_LT(out.find(R"({"token":"{")"), out.find(R"("finish_reason":"tool_calls")"));
+}
+
+TEST(Generate, ShowsCallsWholeAndStreamed) {
+  EXPECT_THAT(Feed(Call(Dialect::kGenerate, false), TwoCalls()),
+              ::testing::HasSubstr(R"("text":"","tool_calls":[{"id":"call_1","type":"function",)"));
+  const std::string streamed = Feed(Call(Dialect::kGenerate, true), TwoCalls());
+  EXPECT_THAT(streamed,
+              ::testing::StartsWith("event: data\ndata: "
+                                    R"({"tool_calls":[{"index":0,"id":"call_1","type":"function",)"
+                                    R"("function":{"name":"f","arguments":""}}]})"
+                                    "\n\n"));
+  EXPECT_THAT(streamed, ::testing::HasSubstr(R"("finish_reason":"tool_calls")"));
+}
+
 TEST(ChatStream, RoleComesWithTheFirstTextThenDeltasThenTheFinishThenDone) {
   const std::string out = Feed(Call(Dialect::kChat, true), {Started(5), Token("He"), Token("llo"),
                                                             ChoiceEnd(), End({5, 0, 2})});

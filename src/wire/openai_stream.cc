@@ -1,11 +1,12 @@
 // Answers as server-sent events. Each event is `data: <compact JSON>\n\n`, in one piece; /generate
 // names its events. A chunk leaves with the token that completes it: log-probabilities of tokens
-// whose characters are still open wait for the text they belong to.
+// whose characters are still open wait for the text they belong to, or for the next part of a call.
 #include <functional>
 #include <utility>
 
 #include "base/random.h"
 #include "wire/openai_parts.h"
+#include "wire/tool_calls.h"
 
 namespace tutti::wire {
 namespace {
@@ -47,13 +48,16 @@ class ChunkStream : public ResponseWriter {
         if (call_.logprobs >= 0 && event.logprobs.has_value()) AddToken(event, &choice);
         if (!event.reasoning.empty()) WriteThought(index, event.reasoning, &choice, out);
         if (!event.text.empty()) WriteText(prompt, index, event.text, &choice, out);
+        for (const api::ToolCallDelta& delta : event.tool_calls)
+          WriteCall(index, delta, &choice, out);
         return;
       case api::StreamEvent::Kind::kChoiceEnd:
         if (!event.reasoning.empty()) WriteThought(index, event.reasoning, &choice, out);
+        if (!event.text.empty()) WriteText(prompt, index, event.text, &choice, out);
+        for (const api::ToolCallDelta& delta : event.tool_calls)
+          WriteCall(index, delta, &choice, out);
         // Also when no token had any text: every choice starts before it ends.
-        if (!event.text.empty() || !choice.started || !choice.waiting.empty()) {
-          WriteText(prompt, index, event.text, &choice, out);
-        }
+        if (!choice.started || !choice.waiting.empty()) WriteText(prompt, index, "", &choice, out);
         WriteChunk(out, [&](JsonWriter* json) { WriteFinish(index, event, json); });
         return;
       case api::StreamEvent::Kind::kEnd:
@@ -99,6 +103,8 @@ class ChunkStream : public ResponseWriter {
                           JsonWriter* json) = 0;
   // One with reasoning, which only chats have.
   virtual void WriteReasoningDelta(int, std::string_view, const Choice&, JsonWriter*) {}
+  // One with a part of a call, which only chats have.
+  virtual void WriteCallDelta(int, const api::ToolCallDelta&, const Choice&, JsonWriter*) {}
   virtual void WriteFinish(int index, const api::StreamEvent& end, JsonWriter* json) = 0;
 
   const GenerationCall& call_;
@@ -119,6 +125,12 @@ class ChunkStream : public ResponseWriter {
     WriteChunk(out,
                [&](JsonWriter* json) { WriteReasoningDelta(index, reasoning, *choice, json); });
     choice->started = true;
+  }
+
+  void WriteCall(int index, const api::ToolCallDelta& delta, Choice* choice, std::string* out) {
+    WriteChunk(out, [&](JsonWriter* json) { WriteCallDelta(index, delta, *choice, json); });
+    choice->started = true;
+    choice->waiting.clear();
   }
 
   void WriteChunk(std::string* out, const std::function<void(JsonWriter*)>& write_choice) {
@@ -170,6 +182,23 @@ class ChatStream final : public ChunkStream {
     if (!choice.started) json->Member("role", "assistant");
     WriteReasoning(reasoning, json);
     json->EndObject().Member("logprobs", nullptr).Member("finish_reason", nullptr).EndObject();
+  }
+
+  void WriteCallDelta(int index, const api::ToolCallDelta& delta, const Choice& choice,
+                      JsonWriter* json) override {
+    json->BeginObject().Member("index", index).Key("delta").BeginObject();
+    if (!choice.started) json->Member("role", "assistant").Member("content", nullptr);
+    json->Key("tool_calls");
+    WriteToolCallDelta(delta, json);
+    json->EndObject();
+    if (call_.obfuscation) json->Member("obfuscation", std::string(1 + random_.Below(32), 'x'));
+    json->Key("logprobs");
+    if (call_.logprobs >= 0 && !choice.waiting.empty()) {
+      WriteChatLogprobs(choice.waiting, json);
+    } else {
+      json->Null();
+    }
+    json->Member("finish_reason", nullptr).EndObject();
   }
 
   void WriteFinish(int index, const api::StreamEvent& end, JsonWriter* json) override {
@@ -237,7 +266,7 @@ class TextStream final : public ChunkStream {
   std::vector<Prompt> prompts_;
 };
 
-// POST /generate: `data` events with text, then one `done` or one `error`.
+// POST /generate: `data` events with text or with a part of a call, then one `done` or one `error`.
 class GenerateStream final : public ResponseWriter {
  public:
   GenerateStream(const GenerationCall& call, ResponseHead head)
@@ -247,10 +276,19 @@ class GenerateStream final : public ResponseWriter {
     if (event.kind == api::StreamEvent::Kind::kToken ||
         event.kind == api::StreamEvent::Kind::kChoiceEnd) {
       if (event.kind == api::StreamEvent::Kind::kChoiceEnd) end_ = event;
-      if (event.text.empty()) return;
-      *out += "event: data\ndata: ";
-      JsonWriter(out).BeginObject().Member("text", event.text).EndObject();
-      *out += "\n\n";
+      if (!event.text.empty()) {
+        *out += "event: data\ndata: ";
+        JsonWriter(out).BeginObject().Member("text", event.text).EndObject();
+        *out += "\n\n";
+      }
+      for (const api::ToolCallDelta& delta : event.tool_calls) {
+        *out += "event: data\ndata: ";
+        JsonWriter json(out);
+        json.BeginObject().Key("tool_calls");
+        WriteToolCallDelta(delta, &json);
+        json.EndObject();
+        *out += "\n\n";
+      }
     } else if (event.kind == api::StreamEvent::Kind::kEnd) {
       usage_ = event.usage;
       timings_ = event.timings;

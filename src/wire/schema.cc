@@ -31,7 +31,7 @@ std::vector<FieldSpec> GenerationRows() {
   constexpr ScopeSet kPrompted = kChat | kGenerate | kTokenize | kApplyTemplate;  // take messages
   constexpr ScopeSet kEverything = kSampled | kTokenize | kDetokenize | kApplyTemplate;
   constexpr std::string_view kLogprobsHint = "the routes of /v1 have log-probabilities";
-  constexpr std::string_view kToolsHint = "tools are not available in this release";
+  constexpr std::string_view kTurnToolsHint = "/v1/chat/completions has them";
   return {
       // --- what is asked of which model ---
       Required(Text("model", kChat | kText, 1, kNameBytes)),
@@ -96,6 +96,17 @@ std::vector<FieldSpec> GenerationRows() {
       Row("json_schema", kSampled, FieldType::kAny),
       Row("format", kSampled, FieldType::kAny),
 
+      // --- functions that the model may call (wire/tool_fields.h) ---
+      Row("tools", kPrompted, FieldType::kArray, 0, api::kMaxTools),
+      KeepsNeutral(Row("tool_choice", kPrompted, FieldType::kAny)),
+      KeepsNeutral(Flag("parallel_tool_calls", kPrompted)),
+      Text("type", kTool | kResponseTool | kToolCall, 1, kNameBytes),
+      Required(Row("function", kTool | kToolCall, FieldType::kAny)),
+      Required(Text("name", kToolFunction | kResponseTool, 1, api::kMaxToolNameBytes)),
+      Text("description", kToolFunction | kResponseTool, 0, kTextBytes),
+      Row("parameters", kToolFunction | kResponseTool, FieldType::kAny),
+      Flag("strict", kToolFunction | kResponseTool),
+
       // --- what comes back ---
       Flag("stream", kAnyGeneration),
       Row("stream_options", kChat | kText, FieldType::kAny),
@@ -138,9 +149,9 @@ std::vector<FieldSpec> GenerationRows() {
       WithoutEffect(Text("prompt_cache_retention", kEverything, 0, kNameBytes)),
 
       // --- would change the answer, not in this release ---
-      Refused("tools", kTurn | kChat | kGenerate | kApplyTemplate | kTokenize, {"[]"}, kToolsHint),
-      Refused("tool_choice", kChat | kGenerate | kTurn, {}, kToolsHint),
-      Refused("parallel_tool_calls", kChat | kGenerate, {}, kToolsHint),
+      Refused("tools", kTurn, {"[]"}, kTurnToolsHint),
+      Refused("tool_choice", kTurn, {}, kTurnToolsHint),
+      Refused("parallel_tool_calls", kTurn, {}, kTurnToolsHint),
       Refused("functions", kChat | kGenerate | kTurn, {}, "deprecated; use tools"),
       Refused("function_call", kChat | kGenerate | kTurn, {}, "deprecated; use tools"),
       Refused("reasoning_effort", kText, {}, "no template renders a prompt"),
@@ -188,12 +199,16 @@ std::vector<FieldSpec> GenerationRows() {
       Row("content", kMessage | kPrediction, FieldType::kAny),
       Text("name", kMessage, 1, kNameBytes),
       Text("tool_call_id", kMessage, 1, kNameBytes),
-      Refused("tool_calls", kMessage, {"[]"}, kToolsHint),
-      Refused("function_call", kMessage, {}, kToolsHint),
+      Row("tool_calls", kMessage, FieldType::kArray, 0, api::kMaxToolCalls),
+      Required(Text("id", kToolCall, 1, kNameBytes)),
+      WithoutEffect(Int("index", kToolCall, 0, kInt32Max)),  // of a streamed call, sent back
+      Required(Text("name", kCalledFunction, 1, kNameBytes)),
+      Text("arguments", kCalledFunction, 0, kTextBytes),
+      Refused("function_call", kMessage, {}, "deprecated; use tool_calls"),
       Refused("audio", kMessage),
       Refused("refusal", kMessage, {"\"\""}),
-      WithoutEffect(Text("reasoning_content", kMessage, 0, kTextBytes)),
-      WithoutEffect(Text("reasoning", kMessage, 0, kTextBytes)),
+      Text("reasoning_content", kMessage, 0, kTextBytes),
+      Text("reasoning", kMessage, 0, kTextBytes),
       Required(Text("type", kPart | kPrediction, 1, kNameBytes)),
       Text("text", kPart, 0, kTextBytes),
 

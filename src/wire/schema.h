@@ -69,7 +69,12 @@ enum Scope : uint64_t {
   kChatMessage = uint64_t{1} << 41,            // WebSocket, /v1/ws: a message of a session
   kChatControl = uint64_t{1} << 42,            // its other frames
   kPrediction = uint64_t{1} << 43,             // a chat's prediction
-  kLastScope = kPrediction,
+  kTool = uint64_t{1} << 44,                   // an element of a chat's tools
+  kToolFunction = uint64_t{1} << 45,           // its function
+  kResponseTool = uint64_t{1} << 46,           // an element of a response's tools
+  kToolCall = uint64_t{1} << 47,               // an element of a message's tool_calls
+  kCalledFunction = uint64_t{1} << 48,         // its function
+  kLastScope = kCalledFunction,
   kSocketCreate = kResponses | kSocketEnvelope,
   kAnyGeneration = kChat | kText | kGenerate,
   kSessionTurn = kMqttMessage | kChatMessage,  // likewise, of a session, as chats have them
@@ -112,6 +117,7 @@ struct FieldSpec {
   FieldClass field_class = FieldClass::kHonoured;
   bool required = false;
   bool above_low = false;            // low itself is outside (top_p > 0)
+  bool keeps_neutral = false;        // values of neutral_values.h are read, not taken as absent
   size_t count = 0;                  // elements of a list
   std::string_view words;            // "a|b|c"
   std::vector<std::string> neutral;  // refused: values, as JSON, that ask for nothing

@@ -91,8 +91,8 @@ std::vector<FieldSpec> TurnRows() {
       Refused("prompt_logprobs", kTurn, {}, kLogprobsHint),
       Refused("timings", kTurn),
       Refused("timings_per_token", kTurn),
-      Refused("parallel_tool_calls", kTurn),
-      WithoutEffect(Int("max_tool_calls", kTurn, 1, kInt32Max)),  // there are none
+      // It counts calls of tools that the server runs, and there are none.
+      WithoutEffect(Int("max_tool_calls", kTurn, 1, kInt32Max)),
 
       // --- items and their parts ---
       WithoutEffect(Text("type", kInputItem, 1, kNameBytes)),

@@ -54,6 +54,11 @@ inline FieldSpec Required(FieldSpec row) {
   row.required = true;
   return row;
 }
+// A field whose values of neutral_values.h mean something beside another field.
+inline FieldSpec KeepsNeutral(FieldSpec row) {
+  row.keeps_neutral = true;
+  return row;
+}
 inline FieldSpec AboveLow(FieldSpec row) {
   row.above_low = true;
   return row;

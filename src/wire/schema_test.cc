@@ -38,7 +38,8 @@ bool NumberFits(const FieldSpec& field, double value) {
 
 // A value that counts as absent there, whatever the row says.
 bool IsNeutral(const Kind& kind, const FieldSpec& field, const Json& value) {
-  return (kAsks & kind.scope) != 0 && !field.required && AsksForNothing(field.name, value);
+  return (kAsks & kind.scope) != 0 && !field.required && !field.keeps_neutral &&
+         AsksForNothing(field.name, value);
 }
 
 void ForEachField(const std::function<void(const Kind&, const FieldSpec&)>& visit) {
@@ -58,13 +59,15 @@ TEST(Schema, ThePageOfTheDoorNamesEveryFieldThatIsTaken) {
   const std::string http = Page("docs/http.md"), dialogs = Page("docs/dialogs.md"),
                     sockets = Page("docs/websocket.md"), batches = Page("docs/batches.md");
   ASSERT_FALSE(http.empty() || dialogs.empty() || sockets.empty() || batches.empty());
+  constexpr ScopeSet kOfTools = kTool | kToolFunction | kResponseTool | kToolCall | kCalledFunction;
   constexpr ScopeSet kInSockets = kSocketEnvelope | kSocketControl | kChatMessage | kChatControl;
   for (const FieldSpec& field : Schema()) {
     if (field.field_class == FieldClass::kRefused ||
         !(field.scopes & ~(kMessage | kPart | kDocument)))
       continue;
     // What dialogs share with the routes that have no dialogs stands on their page.
-    const std::string& page = (field.scopes & (kResponses - 1)) != 0        ? http
+    const bool in_http = (field.scopes & ((kResponses - 1) | kOfTools)) != 0;
+    const std::string& page = in_http                                       ? http
                               : (field.scopes & (kSocketEnvelope - 1)) != 0 ? dialogs
                               : (field.scopes & kInSockets) != 0            ? sockets
                                                                             : batches;

@@ -10,6 +10,7 @@
 #include "wire/openai_response.h"
 #include "wire/schema.h"
 #include "wire/template_arguments.h"
+#include "wire/tool_fields.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {
@@ -126,6 +127,8 @@ Result<TokenizeCall> ParseTokenize(const Json& body, const ParseOptions& options
     call.pieces = object.Bool("return_token_strs").value_or(false);
   } else if (const Status alone = RefuseTemplateArguments(object); !alone.ok()) {
     return alone;
+  } else if (const Status tools = RefuseTools(object); !tools.ok()) {
+    return tools;
   } else if (object.Has("prompt")) {
     const bool add_special = object.Bool("add_special_tokens").value_or(true);
     call.requests.push_back({model, MakeText(*object.Text("prompt"), add_special, object)});

@@ -53,6 +53,14 @@ class FakeGeneration final : public Cancellable {
     ++usage.completion_tokens;
     stream->Append(std::move(event));
   }
+  void Calls(std::vector<ToolCallDelta> deltas, int choice = 0) {
+    StreamEvent event;
+    event.choice = choice;
+    event.token = 7;
+    event.tool_calls = std::move(deltas);
+    ++usage.completion_tokens;
+    stream->Append(std::move(event));
+  }
   void ChoiceEnd(FinishReason reason = FinishReason::kStop, int choice = 0,
                  const std::string& held = "") {
     StreamEvent event;

@@ -72,6 +72,27 @@ inline Status ParsePart(const Json& j, const ParseOptions& o) {
   return Below("content[0]", ParseItem(item, o));
 }
 
+inline Status ParseTool(const Json& j, const ParseOptions& o) {
+  const Json body{{"model", "m"},
+                  {"messages", JsonArray{JsonObject{{"role", "user"}, {"content", "x"}}}},
+                  {"tools", JsonArray{j}}};
+  return Below("tools[0]", ParseGeneration(Dialect::kChat, body, o).status());
+}
+
+inline Status ParseToolFunction(const Json& j, const ParseOptions& o) {
+  return Below("function", ParseTool(JsonObject{{"type", "function"}, {"function", j}}, o));
+}
+
+inline Status ParseToolCall(const Json& j, const ParseOptions& o) {
+  const JsonObject message{{"role", "assistant"}, {"tool_calls", JsonArray{j}}};
+  const Json body{{"model", "m"}, {"messages", JsonArray{message}}};
+  return Below("messages[0].tool_calls[0]", ParseGeneration(Dialect::kChat, body, o).status());
+}
+
+inline Status ParseCalledFunction(const Json& j, const ParseOptions& o) {
+  return Below("function", ParseToolCall(JsonObject{{"id", "c"}, {"function", j}}, o));
+}
+
 inline Status ParseSocket(const Json& j, const ParseOptions& o) {
   std::string stream_id;
   return ParseSocketMessage(PrintJson(j), o, &stream_id).status();
@@ -122,6 +143,10 @@ inline const std::vector<Kind>& Kinds() {
       {kResponses,
        R"({"model":"m","input":"x","stream":true,"conversation":"c","max_output_tokens":2147483647})",
        [](const Json& j, const ParseOptions& o) { return ParseResponses(j, o).status(); }},
+      {kTool, R"({"type":"function","function":{"name":"f"}})", &ParseTool},
+      {kToolFunction, R"({"name":"f"})", &ParseToolFunction},
+      {kToolCall, R"({"id":"c","type":"function","function":{"name":"f"}})", &ParseToolCall},
+      {kCalledFunction, R"({"name":"f","arguments":"{}"})", &ParseCalledFunction},
       {kTextOptions, "{}", InResponses("text")},
       {kReasoningOptions, "{}", InResponses("reasoning")},
       {kResponseStreamOptions, "{}", InResponses("stream_options")},

@@ -1,0 +1,35 @@
+#include "wire/tool_calls.h"
+
+namespace tutti::wire {
+
+void AddCallDeltas(std::span<const api::ToolCallDelta> deltas, std::vector<api::ToolCall>* calls) {
+  for (const api::ToolCallDelta& delta : deltas) {
+    const auto index = static_cast<size_t>(delta.index);
+    if (index > calls->size()) continue;  // a call that no delta began
+    if (index == calls->size()) calls->emplace_back();
+    api::ToolCall& call = (*calls)[index];
+    call.id += delta.id;
+    call.name += delta.name;
+    call.arguments += delta.arguments;
+  }
+}
+
+void WriteToolCalls(std::span<const api::ToolCall> calls, JsonWriter* json) {
+  json->BeginArray();
+  for (const api::ToolCall& call : calls) {
+    json->BeginObject().Member("id", call.id).Member("type", "function");
+    json->Key("function").BeginObject().Member("name", call.name);
+    json->Member("arguments", call.arguments).EndObject().EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteToolCallDelta(const api::ToolCallDelta& delta, JsonWriter* json) {
+  json->BeginArray().BeginObject().Member("index", delta.index);
+  if (!delta.id.empty()) json->Member("id", delta.id).Member("type", "function");
+  json->Key("function").BeginObject();
+  if (!delta.name.empty()) json->Member("name", delta.name);
+  json->Member("arguments", delta.arguments).EndObject().EndObject().EndArray();
+}
+
+}  // namespace tutti::wire

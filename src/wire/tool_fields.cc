@@ -1,0 +1,167 @@
+#include "wire/tool_fields.h"
+
+#include <unordered_map>
+#include <utility>
+
+#include "api/validate.h"
+#include "wire/field_error.h"
+#include "wire/schema.h"
+#include "wire/utf8.h"
+
+namespace tutti::wire {
+namespace {
+
+std::string ElementPath(const std::string& list, size_t index) {
+  return list + "[" + std::to_string(index) + "]";
+}
+
+// A tool of another type is refused for what it is, before the schema reads its fields. Clients
+// leave out the one type there is.
+Status CheckFunctionType(const Json& value, const std::string& path) {
+  const Json* type = value.is_object() ? value.get_object().if_contains("type") : nullptr;
+  if (type == nullptr || !type->is_string() || TextOf(*type) == "function") return OkStatus();
+  return InvalidArgument("unsupported_parameter", path + " is of type " + Excerpt(TextOf(*type)) +
+                                                      "; only type function is supported")
+      .WithParam(path);
+}
+
+Result<api::Tool> ReadFunction(const CheckedObject& function, const std::string& path) {
+  api::Tool tool{.name = *function.Text("name"),
+                 .description = function.Text("description").value_or(""),
+                 .strict = function.Bool("strict").value_or(false),
+                 .param = path};
+  if (const Json* parameters = function.Find("parameters"); parameters != nullptr) {
+    if (!parameters->is_object())
+      return MustBe(function.Param("parameters"), "a JSON schema: an object");
+    tool.parameters = PrintJson(*parameters);  // its members keep their order
+  }
+  return tool;
+}
+
+Result<api::Tool> ReadTool(const Json& value, const std::string& path, bool flat, bool strict,
+                           IgnoredFields* ignored) {
+  RETURN_IF_ERROR(CheckFunctionType(value, path));
+  if (flat) {
+    ASSIGN_OR_RETURN(const CheckedObject function,
+                     CheckedObject::Check(kResponseTool, value, path, strict, ignored));
+    return ReadFunction(function, path);
+  }
+  ASSIGN_OR_RETURN(const CheckedObject tool,
+                   CheckedObject::Check(kTool, value, path, strict, ignored));
+  const std::string inner = path + ".function";
+  ASSIGN_OR_RETURN(
+      const CheckedObject function,
+      CheckedObject::Check(kToolFunction, *tool.Find("function"), inner, strict, ignored));
+  return ReadFunction(function, inner);
+}
+
+// {"type":"function"} with the function's name, in the form of the tools.
+Result<api::ToolChoice> ReadNamedTool(const JsonObject& object, const std::string& param,
+                                      bool flat) {
+  const Json* type = object.if_contains("type");
+  if (type == nullptr || !type->is_string())
+    return MustBe(param + ".type", "the type of a tool: function");
+  if (TextOf(*type) != "function") {
+    return InvalidArgument("unsupported_parameter",
+                           param + ".type " + Excerpt(TextOf(*type)) +
+                               " is not supported; use none, auto, required or a function")
+        .WithParam(param);
+  }
+  std::string path = param + ".name";
+  const JsonObject* holder = &object;
+  if (!flat) {
+    path = param + ".function.name";
+    const Json* function = object.if_contains("function");
+    if (function == nullptr) {
+      return InvalidArgument("missing_required_parameter", param + ".function is missing")
+          .WithParam(param + ".function");
+    }
+    if (!function->is_object()) return MustBe(param + ".function", "an object with a name");
+    holder = &function->get_object();
+  }
+  const Json* name = holder->if_contains("name");
+  if (name == nullptr)
+    return InvalidArgument("missing_required_parameter", path + " is missing").WithParam(path);
+  if (!name->is_string()) return MustBe(path, "a string");
+  return api::ToolChoice{api::ToolChoice::Kind::kNamed, std::string(TextOf(*name))};
+}
+
+Result<api::ToolChoice> ReadToolChoice(const Json& value, const std::string& param, bool flat) {
+  using Kind = api::ToolChoice::Kind;
+  if (value.is_object()) return ReadNamedTool(value.get_object(), param, flat);
+  const std::string_view word = value.is_string() ? TextOf(value) : std::string_view();
+  if (word == "auto") return api::ToolChoice{Kind::kAuto};
+  if (word == "none") return api::ToolChoice{Kind::kNone};
+  if (word == "required") return api::ToolChoice{Kind::kRequired};
+  return MustBe(param, "none, auto, required or an object that names a function");
+}
+
+}  // namespace
+
+Status ReadTools(const CheckedObject& object, bool strict, IgnoredFields* ignored,
+                 api::ChatPrompt* chat) {
+  const bool flat = (object.scope() & kResponses) != 0;
+  if (const Json* tools = object.Find("tools"); tools != nullptr) {
+    const JsonArray& list = tools->get_array();
+    chat->tools.reserve(list.size());
+    for (size_t i = 0; i < list.size(); ++i) {
+      ASSIGN_OR_RETURN(api::Tool tool, ReadTool(list[i], ElementPath(object.Param("tools"), i),
+                                                flat, strict, ignored));
+      chat->tools.push_back(std::move(tool));
+    }
+  }
+  if (const Json* choice = object.Find("tool_choice"); choice != nullptr) {
+    ASSIGN_OR_RETURN(chat->tool_choice, ReadToolChoice(*choice, object.Param("tool_choice"), flat));
+  }
+  chat->parallel_tool_calls = object.Bool("parallel_tool_calls").value_or(true);
+  return api::ValidateTools(*chat);
+}
+
+Status RefuseTools(const CheckedObject& object) {
+  api::ChatPrompt chat;
+  IgnoredFields ignored;
+  RETURN_IF_ERROR(ReadTools(object, /*strict=*/false, &ignored, &chat));
+  if (chat.tools.empty()) return OkStatus();
+  return InvalidArgument("unsupported_parameter",
+                         "tools needs messages: no template renders a prompt")
+      .WithParam(object.Param("tools"));
+}
+
+Result<std::vector<api::ToolCall>> ReadToolCalls(const JsonArray& list, const std::string& path,
+                                                 bool strict, IgnoredFields* ignored) {
+  std::vector<api::ToolCall> calls;
+  calls.reserve(list.size());
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::string at = ElementPath(path, i);
+    RETURN_IF_ERROR(CheckFunctionType(list[i], at));
+    ASSIGN_OR_RETURN(const CheckedObject call,
+                     CheckedObject::Check(kToolCall, list[i], at, strict, ignored));
+    ASSIGN_OR_RETURN(const CheckedObject function,
+                     CheckedObject::Check(kCalledFunction, *call.Find("function"), at + ".function",
+                                          strict, ignored));
+    ASSIGN_OR_RETURN(std::string arguments, CheckArguments(function.Text("arguments").value_or(""),
+                                                           function.Param("arguments")));
+    calls.push_back({*call.Text("id"), *function.Text("name"), std::move(arguments)});
+  }
+  return calls;
+}
+
+Result<std::string> CheckArguments(std::string_view text, const std::string& param) {
+  if (text.empty()) return std::string("{}");
+  const Result<JsonDocument> document = ParseJson(text);
+  if (!document.ok() || !document->root().is_object())
+    return MustBe(param, "a JSON object as text");
+  return std::string(text);
+}
+
+void NameToolResults(std::vector<api::ChatMessage>* messages) {
+  std::unordered_map<std::string_view, std::string_view> names;  // by the call's id
+  for (api::ChatMessage& message : *messages) {
+    for (const api::ToolCall& call : message.tool_calls) names[call.id] = call.name;
+    if (message.role != api::Role::kTool || !message.name.empty()) continue;
+    const auto named = names.find(message.tool_call_id);
+    if (named != names.end()) message.name = std::string(named->second);
+  }
+}
+
+}  // namespace tutti::wire

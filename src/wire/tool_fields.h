@@ -1,0 +1,42 @@
+// Functions that a model may call, as requests list them: tools, tool_choice and
+// parallel_tool_calls; and the calls that earlier messages hold. Pure.
+//
+// Chat completions nest a function under its type, {"type":"function","function":{"name":"f"}}. The
+// Responses API is flat, {"type":"function","name":"f"}, and so is its tool_choice.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/types.h"
+#include "base/status.h"
+#include "wire/checked_object.h"
+#include "wire/json.h"
+
+namespace tutti::wire {
+
+// Reads the three fields into `chat`. `object` was checked against a scope that has messages
+// (nested form) or kResponses (flat form). Errors, naming the field: unsupported_parameter for
+// another type of tool or choice; missing_required_parameter; invalid_value, also from
+// api::ValidateTools().
+Status ReadTools(const CheckedObject& object, bool strict, IgnoredFields* ignored,
+                 api::ChatPrompt* chat);
+
+// Errors: unsupported_parameter where tools stand beside a prompt that no template renders.
+Status RefuseTools(const CheckedObject& object);
+
+// The tool_calls of an assistant's message; `list` was checked against its row, `path` is
+// "messages[1].tool_calls".
+Result<std::vector<api::ToolCall>> ReadToolCalls(const JsonArray& list, const std::string& path,
+                                                 bool strict, IgnoredFields* ignored);
+
+// The arguments of a call, which are a JSON object as text; an empty text stands for {}. Errors:
+// invalid_value of `param`.
+Result<std::string> CheckArguments(std::string_view text, const std::string& param);
+
+// Gives each message of role tool that has no name that of the function whose call it answers, as
+// some chat templates need it.
+void NameToolResults(std::vector<api::ChatMessage>* messages);
+
+}  // namespace tutti::wire
