@@ -44,7 +44,15 @@ bool Flag(const InferRequest& request, const char* name, bool otherwise) {
 }
 
 const char* Word(api::FinishReason reason) {
-  return reason == api::FinishReason::kStop ? "stop" : "length";
+  switch (reason) {
+    case api::FinishReason::kStop:
+      return "stop";
+    case api::FinishReason::kLength:
+      return "length";
+    case api::FinishReason::kToolCalls:
+      return "tool_calls";
+  }
+  return "stop";
 }
 
 Tensor TextTensor(const char* name, const std::vector<std::string>& texts) {

@@ -34,9 +34,9 @@ std::optional<Token> Collector::Take(const api::StreamEvent& event) {
     case Kind::kChoiceEnd: {
       Choice& choice = completion_.choices[static_cast<size_t>(event.choice)];
       ended_choices_ |= uint32_t{1} << event.choice;
-      choice.finish_reason = event.finish_reason == api::FinishReason::kStop
-                                 ? FinishReason::kStop
-                                 : FinishReason::kLength;
+      choice.finish_reason = event.finish_reason == api::FinishReason::kLength
+                                 ? FinishReason::kLength
+                                 : FinishReason::kStop;
       choice.stop_reason = event.stop_reason;
       choice.text += event.text;
       if (event.text.empty()) return std::nullopt;

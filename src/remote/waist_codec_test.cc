@@ -19,6 +19,12 @@ api::GenerateRequest FullRequest() {
   api::ChatPrompt chat;
   chat.messages = {{api::Role::kSystem, "be brief", "ops"},
                    {api::Role::kTool, "\xff bytes", "", {2, 7}}};
+  chat.messages[0].tool_calls = {{"call_1", "f\xff", R"({"a":1})"}, {"call_2", "g", "{}"}};
+  chat.messages[0].reasoning = "hm \xff";
+  chat.messages[1].tool_call_id = "call_1";
+  chat.tools = {{.name = "f", .description = "d", .parameters = "{}", .strict = true, .param = "p"},
+                {.name = "g"}};
+  chat.tool_choice = {api::ToolChoice::Kind::kNamed, "f"};
   chat.template_arguments = R"({"enable_thinking":false})";
   chat.add_generation_prompt = false;
   chat.continue_final_message = true;
@@ -99,6 +105,14 @@ TEST(WaistCodec, ARequestCrossesWhole) {
   EXPECT_EQ(back.deadline, TimePoint(seconds(1100)));  // what was left of it is left
   EXPECT_EQ(Bytes<v1::WireGenerate>(back, TimePoint(seconds(1040))), wire.SerializeAsString());
   EXPECT_EQ(std::get<api::ChatPrompt>(back.prompt).messages[1].content, "\xff bytes");
+  const auto& asked = std::get<api::ChatPrompt>(request.prompt);
+  const auto& chat = std::get<api::ChatPrompt>(back.prompt);
+  EXPECT_EQ(chat.tools, asked.tools);
+  EXPECT_EQ(chat.tool_choice, asked.tool_choice);
+  EXPECT_TRUE(chat.parallel_tool_calls);
+  EXPECT_EQ(chat.messages[0].tool_calls, asked.messages[0].tool_calls);
+  EXPECT_EQ(chat.messages[0].reasoning, "hm \xff");
+  EXPECT_EQ(chat.messages[1].tool_call_id, "call_1");
   EXPECT_EQ(back.sampling.logit_bias, request.sampling.logit_bias);
   EXPECT_EQ(back.sampling.seed, request.sampling.seed);
   EXPECT_TRUE(back.sampling.temperature.given());
@@ -123,6 +137,19 @@ TEST(WaistCodec, DefaultsStayDefaults) {
   EXPECT_EQ(back.sampling.logprobs, -1);
   EXPECT_FALSE(back.sampling.temperature.given());
   EXPECT_EQ(back.sampling.temperature, 1.0);
+}
+
+TEST(WaistCodec, ToolChoicesCross) {
+  using Kind = api::ToolChoice::Kind;
+  for (const Kind kind : {Kind::kAuto, Kind::kNone, Kind::kRequired, Kind::kNamed}) {
+    api::GenerateRequest request;
+    request.prompt = api::ChatPrompt{.tool_choice = {kind, ""}, .parallel_tool_calls = false};
+    v1::WireGenerate wire;
+    ToWire(request, {}, &wire);
+    const api::GenerateRequest back = FromWire(wire, {});
+    EXPECT_EQ(std::get<api::ChatPrompt>(back.prompt).tool_choice.kind, kind);
+    EXPECT_FALSE(std::get<api::ChatPrompt>(back.prompt).parallel_tool_calls);
+  }
 }
 
 TEST(WaistCodec, PromptsOfEachKind) {
@@ -190,6 +217,17 @@ TEST(WaistCodec, EventsKeepBytesLogprobsAndWhatEndedThem) {
   EXPECT_EQ(std::get<std::string>(back.stop_reason), "END");
 }
 
+TEST(WaistCodec, EventsKeepCallsAndWhatEndedThem) {
+  api::StreamEvent event;
+  event.tool_calls = {{0, "call_1", "f", "{\"a\":\xff"}, {3, "", "", "}"}};
+  event.finish_reason = api::FinishReason::kToolCalls;
+  v1::WireEvent wire;
+  ToWire(event, &wire);
+  const api::StreamEvent back = FromWire(wire);
+  EXPECT_EQ(back.tool_calls, event.tool_calls);
+  EXPECT_EQ(back.finish_reason, api::FinishReason::kToolCalls);
+}
+
 TEST(WaistCodec, ThePredictionOfARequestAndTheCountsOfItsUsageCross) {
   api::GenerateRequest request;
   request.prediction = "as it \xff will be";
@@ -224,10 +262,13 @@ TEST(WaistCodec, WhatIsOutOfRangeBecomesTheFirstOfItsKind) {
   v1::WireGenerate wire;
   wire.mutable_place()->set_priority(99);
   wire.mutable_prompt()->mutable_chat()->add_messages()->set_role(-3);
+  wire.mutable_prompt()->mutable_chat()->set_tool_choice(4);
   wire.mutable_sampling()->add_bias_tokens(1);  // without its value
   const api::GenerateRequest request = FromWire(wire, {});
   EXPECT_EQ(request.priority, api::Priority::kInteractive);
   EXPECT_EQ(std::get<api::ChatPrompt>(request.prompt).messages[0].role, api::Role::kSystem);
+  EXPECT_EQ(std::get<api::ChatPrompt>(request.prompt).tool_choice.kind,
+            api::ToolChoice::Kind::kAuto);
   EXPECT_TRUE(request.sampling.logit_bias.empty());
 }
 
@@ -237,6 +278,7 @@ TEST(WaistCodec, ModelsAndLoads) {
   model.aliases = {"x"};
   model.generates = false;
   model.digest = "d1";
+  model.tool_format = "hermes";
   model.sampling = {
       .temperature = 0.0, .top_p = {}, .top_k = 20, .source = "generation_config.json"};
   model.encoder.emplace();
@@ -248,6 +290,7 @@ TEST(WaistCodec, ModelsAndLoads) {
   const api::ModelInfo back = FromWire(wire);
   EXPECT_EQ(back.id, "e");
   EXPECT_EQ(back.aliases, model.aliases);
+  EXPECT_EQ(back.tool_format, "hermes");
   EXPECT_FALSE(back.generates);
   EXPECT_EQ(back.sampling.temperature, 0.0);
   EXPECT_EQ(back.sampling.top_k, 20);

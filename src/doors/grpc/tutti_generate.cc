@@ -193,8 +193,8 @@ class GenerateExchange final : public Exchange {
       choice.news = choice.news || !event->text.empty();
       if (event->kind != api::StreamEvent::Kind::kChoiceEnd) continue;
       choice.news = true;
-      const bool stop = event->finish_reason == api::FinishReason::kStop;
-      choice.untold.set_finish_reason(stop ? "stop" : "length");
+      const bool cut = event->finish_reason == api::FinishReason::kLength;
+      choice.untold.set_finish_reason(cut ? "length" : "stop");
       if (const auto* token = std::get_if<TokenId>(&event->stop_reason)) {
         choice.untold.set_stop_reason(std::to_string(*token));
       } else if (const auto* text = std::get_if<std::string>(&event->stop_reason)) {

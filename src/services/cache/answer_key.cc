@@ -48,6 +48,9 @@ class Words {
     for (const T& each : list) *this << each;
     return *this;
   }
+  Words& operator<<(const api::ToolCall& call) {
+    return *this << call.id << call.name << call.arguments;
+  }
   Words& operator<<(std::span<const TokenId> tokens) {
     static_assert(std::has_unique_object_representations_v<TokenId>);
     return *this << std::string_view(reinterpret_cast<const char*>(tokens.data()),
@@ -160,13 +163,20 @@ AnswerKey PartitionOf(const api::GenerateRequest& request,
   api::SamplingParams sampled = request.sampling;
   api::ApplyDefaults(model.sampling, &sampled);
   Write(request, sampled, &words);
-  const auto& [messages, add_generation_prompt, continue_final_message, template_arguments] =
-      std::get<api::ChatPrompt>(request.prompt);
+  // Tools are not written: a request that has some is not kept (HasTools()).
+  const auto& [messages, add_generation_prompt, continue_final_message, template_arguments, tools,
+               tool_choice, parallel_tool_calls] = std::get<api::ChatPrompt>(request.prompt);
   words << add_generation_prompt << continue_final_message << template_arguments
         << messages.back().name << messages.back().part_ends << said_before.size();
-  for (const auto& [role, content, name, part_ends] : said_before)
-    words << role << content << name << part_ends;
+  for (const auto& [role, content, name, part_ends, tool_calls, tool_call_id, reasoning] :
+       said_before)
+    words << role << content << name << part_ends << tool_calls << tool_call_id << reasoning;
   return Hashed(words.Take(), secret);
+}
+
+bool HasTools(const api::Prompt& prompt) {
+  const auto* chat = std::get_if<api::ChatPrompt>(&prompt);
+  return chat != nullptr && !chat->tools.empty();
 }
 
 bool Deterministic(const api::SamplingParams& sampling) {

@@ -58,4 +58,8 @@ struct AnswerKeyHash {
 // chose.
 bool Deterministic(const api::SamplingParams& sampling);
 
+// Whether the prompt lists functions. Such an answer is neither kept nor shared: a key holds the
+// prompt's tokens, and not what tool_choice and schemas allow of the answer.
+bool HasTools(const api::Prompt& prompt);
+
 }  // namespace tutti::cache

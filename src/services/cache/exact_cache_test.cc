@@ -99,6 +99,20 @@ TEST_F(ExactCacheTest, WhatMayComeOutOtherwiseTheNextTimeIsNeitherKeptNorGiven) 
   EXPECT_EQ(OutcomeOf(random), CacheOutcome::kHit);
 }
 
+TEST_F(ExactCacheTest, ARequestWithToolsIsNeitherKeptNorGiven) {
+  Keep();
+  api::GenerateRequest calls = Greedy();
+  calls.prompt =
+      api::ChatPrompt{.messages = {{api::Role::kUser, "x", ""}}, .tools = {{.name = "weather"}}};
+  for (int i = 0; i < 2; ++i) {
+    Asked asked = Ask(*cache_, calls);
+    EXPECT_EQ(asked.part, nullptr) << "computed by itself";
+    EXPECT_EQ(asked.outcome(), CacheOutcome::kBypass);
+  }
+  std::get<api::ChatPrompt>(calls.prompt).tools.clear();
+  EXPECT_EQ(OutcomeOf(calls), CacheOutcome::kHit) << "of the same tokens without tools";
+}
+
 TEST_F(ExactCacheTest, AnotherTenantNeverSeesItNorJoinsIt) {
   Keep(Greedy("a"));
   EXPECT_EQ(OutcomeOf(Greedy("b")), CacheOutcome::kMiss);

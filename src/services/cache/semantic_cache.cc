@@ -55,11 +55,11 @@ std::optional<SemanticCache::Question> SemanticCache::QuestionOf(
     const api::GenerateRequest& request) {
   if (!options_.routes.contains(request.route)) return std::nullopt;
   const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt);
-  const bool offered = chat != nullptr && !chat->messages.empty() &&
-                       chat->messages.back().role == api::Role::kUser &&
-                       !chat->continue_final_message && MayBeShared(request) &&
-                       chat->messages.back().content.size() <= kMostQuestionBytes &&
-                       !request.cache.no_store;
+  const bool offered =
+      chat != nullptr && !chat->messages.empty() &&
+      chat->messages.back().role == api::Role::kUser && !chat->continue_final_message &&
+      !HasTools(request.prompt) && MayBeShared(request) &&
+      chat->messages.back().content.size() <= kMostQuestionBytes && !request.cache.no_store;
   const std::vector<api::ModelInfo> models =
       offered ? inner_.Models() : std::vector<api::ModelInfo>();
   const api::ModelInfo* model =

@@ -174,6 +174,38 @@ TEST_F(SemanticCacheTest, AParaphraseIsGivenTheAnswerThatWasKept) {
   EXPECT_EQ(cache_->stats().hits, 1u);
 }
 
+TEST_F(SemanticCacheTest, ARequestWithToolsIsNeitherKeptNorGiven) {
+  const auto with_tools = [](const std::string& text) {
+    api::GenerateRequest request = Ask(text);
+    std::get<api::ChatPrompt>(request.prompt).tools = {{.name = "weather"}};
+    return request;
+  };
+  Run(with_tools("What is the capital of France?"));
+  EXPECT_FALSE(Run("What is the capital of France?").hit) << "nothing was kept";
+  EXPECT_FALSE(Run(with_tools("What is the capital of France?")).hit);
+  EXPECT_TRUE(Run("what's the capital of france").hit);
+  EXPECT_EQ(cache_->stats().bypasses, 2u);
+}
+
+TEST_F(SemanticCacheTest, EarlierCallsAreAQuestionOfTheirOwn) {
+  const auto behind = [](const std::string& result, const std::string& arguments) {
+    api::GenerateRequest request = Ask("What is the capital of France?");
+    auto& messages = std::get<api::ChatPrompt>(request.prompt).messages;
+    api::ChatMessage calls, answer;
+    calls.role = api::Role::kAssistant;
+    calls.tool_calls = {{"call_1", "lookup", arguments}};
+    answer.role = api::Role::kTool;
+    answer.content = result;
+    answer.tool_call_id = "call_1";
+    messages.insert(messages.end() - 1, {calls, answer});
+    return request;
+  };
+  Run(behind("1", "{}"));
+  EXPECT_TRUE(Run(behind("1", "{}")).hit);
+  EXPECT_FALSE(Run(behind("2", "{}")).hit);
+  EXPECT_FALSE(Run(behind("1", R"({"a":1})")).hit);
+}
+
 // Row U54.
 TEST_F(SemanticCacheTest, At985ItHitsAndAt975ItMissesAndAClientMayOnlyTighten) {
   Run("What is the capital of France?");
