@@ -21,6 +21,7 @@ Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings, const std::s
   options.port = static_cast<int>(settings.Int("port"));
   options.io_threads = static_cast<int>(settings.Int("http.io_threads"));
   options.max_connections = static_cast<int>(settings.Int("http.max_connections"));
+  options.prep_threads = static_cast<int>(settings.Int("prep-threads"));
   options.api_key = api_key;
   options.has_keys = has_keys;
   options.tls_cert_file = settings.Text("tls-cert");

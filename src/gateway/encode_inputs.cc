@@ -31,6 +31,8 @@ Status CheckOutput(const ServedModel& model, const api::EncodeRequest& request) 
         .WithParam("model");
   }
   if (!request.dimensions.has_value()) return OkStatus();
+  // Clients name the model's own length by habit: every vector has it.
+  if (!scores && *request.dimensions == info.width) return OkStatus();
   if (request.output != api::EncodeOutput::kPooled || !info.cuts) {
     return InvalidArgument(
                "invalid_value",
@@ -58,6 +60,17 @@ Status CheckPromptName(const ServedModel& model, const api::EncodeRequest& reque
       .WithParam("prompt_name");
 }
 
+// LangChain's OpenAIEmbeddings sends the ids of OpenAI's tokenizer by default: few of them are in
+// another vocabulary, and those that are mean other texts.
+Status CheckIds(const ServedModel& model, const std::vector<TokenId>& ids, size_t index) {
+  Status status = api::CheckTokens(ids, model.info.vocab_size, Param(index));
+  if (status.ok()) return status;
+  return InvalidArgument(
+             status.reason(),
+             status.message() + "; send texts (LangChain: check_embedding_ctx_length=False)")
+      .WithParam(status.param());
+}
+
 Status CheckInput(const ServedModel& model, const api::EncodeRequest& request, size_t index) {
   const api::EncodeInput& input = request.inputs[index];
   if (IsEmpty(input)) {
@@ -65,7 +78,7 @@ Status CheckInput(const ServedModel& model, const api::EncodeRequest& request, s
         .WithParam(Param(index));
   }
   if (const auto* ids = std::get_if<std::vector<TokenId>>(&input))
-    return api::CheckTokens(*ids, model.info.vocab_size, Param(index));
+    return CheckIds(model, *ids, index);
   if (!std::holds_alternative<api::TextPair>(input)) return OkStatus();
   if (!model.info.encoder->pairs) {
     return InvalidArgument("invalid_value",

@@ -190,7 +190,9 @@ TEST_F(EncodeTest, WhatTheModelCannotGiveIsRefusedWithItsReason) {
   const Status empty = Run(Request({std::string("a"), std::string()})).status();
   EXPECT_EQ(empty.reason(), "empty_prompt");
   EXPECT_EQ(empty.param(), "input[1]");
-  EXPECT_EQ(Run(Request({std::vector<TokenId>{kA, 8}})).status().reason(), "token_out_of_range");
+  const Status foreign = Run(Request({std::vector<TokenId>{kA, 8}})).status();
+  EXPECT_EQ(foreign.reason(), "token_out_of_range");
+  EXPECT_THAT(foreign.message(), HasSubstr("check_embedding_ctx_length=False"));
   EXPECT_EQ(Run(Request({std::string("\xff")})).status().reason(), "invalid_utf8");
   request = Request({api::TextPair{"a", "b"}});
   request.prompt_name = "query";
@@ -206,6 +208,21 @@ TEST_F(EncodeTest, WhatTheModelCannotGiveIsRefusedWithItsReason) {
   request.dimensions = 2;
   EXPECT_EQ(Run(request).status().param(), "dimensions");
   EXPECT_THAT(runner_.batches(), IsEmpty()) << "none of it reached the model";
+}
+
+TEST_F(EncodeTest, AcceptsDimensionsEqualToTheModelsOwn) {
+  Serve();
+  model_->info.encoder->cuts = false;
+  api::EncodeRequest request = Request({std::string("a")});
+  const auto plain = Run(request);
+  request.dimensions = model_->info.encoder->width;
+  const auto named = Run(request);
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ(named->values, plain->values);
+  for (const int other : {-1, +1}) {
+    request.dimensions = model_->info.encoder->width + other;
+    EXPECT_EQ(Run(request).status().param(), "dimensions") << *request.dimensions;
+  }
 }
 
 TEST_F(EncodeTest, RowsAreCutNormalisedAndSquashedForTheReader) {

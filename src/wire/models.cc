@@ -108,6 +108,7 @@ std::string InfoBody(const api::ModelInfo& model, const InfoLimits& limits) {
   json.Member("max_batch_tokens", encoder.batch_tokens);
   json.Member("max_batch_requests", encoder.batch_items);
   json.Member("max_client_batch_size", api::kMaxEncodeInputs).Member("auto_truncate", false);
+  json.Member("tokenization_workers", limits.tokenizers);
   json.Member("version", limits.version).Member("sha", nullptr).Member("docker_label", nullptr);
   json.EndObject();
   return body;

@@ -22,6 +22,7 @@ std::string ModelBody(const api::ModelInfo& model, std::string_view id);
 
 struct InfoLimits {
   int connections = 0;
+  int tokenizers = 0;   // threads that tokenise long inputs
   std::string version;  // of this server
 };
 // TEI's description of a model.

@@ -68,7 +68,7 @@ TEST(Models, TheFirstThatGivesVectorsStandsForAServerThatKnowsOne) {
 }
 
 TEST(Models, TheInfoOfTextEmbeddingsInference) {
-  const JsonDocument embedder = *ParseJson(InfoBody(Encoder("e", 8, {}, true), {64, "1.2.3"}));
+  const JsonDocument embedder = *ParseJson(InfoBody(Encoder("e", 8, {}, true), {64, 2, "1.2.3"}));
   const Json& info = embedder.root();
   EXPECT_EQ(info.at("model_id").as_string(), "e");
   EXPECT_EQ(info.at("model_dtype").as_string(), "int8");
@@ -77,9 +77,10 @@ TEST(Models, TheInfoOfTextEmbeddingsInference) {
   EXPECT_EQ(info.at("max_input_length").as_int64(), 512);
   EXPECT_EQ(info.at("max_batch_tokens").as_int64(), 1024);
   EXPECT_EQ(info.at("max_client_batch_size").as_int64(), 2048);
+  EXPECT_EQ(info.at("tokenization_workers").as_int64(), 2) << "clients read it as a required field";
   EXPECT_EQ(info.at("version").as_string(), "1.2.3");
   const auto type = [](const api::ModelInfo& model) {
-    return PrintJson(ParseJson(InfoBody(model, {64, ""}))->root().at("model_type"));
+    return PrintJson(ParseJson(InfoBody(model, {64, 2, ""}))->root().at("model_type"));
   };
   EXPECT_EQ(type(Encoder("r", 0, {"fits"}, true)),
             R"({"reranker":{"id2label":{"0":"fits"},"label2id":{"fits":0}}})");

@@ -22,6 +22,8 @@ TeiError TeiErrorOf(const ErrorView& view) {
   if (view.ours) return {424, "Backend"};
   if (view.http != 400) return {view.http, "Validation"};
   if (view.code == "empty_prompt") return {400, "Empty"};
+  // A request of another server's: no status of TEI's is the right one.
+  if (view.code == "unsupported_parameter") return {400, "Validation"};
   if (IsNoJson(view.code)) return {400, "Validation"};
   if (view.code == "token_out_of_range") return {422, "Tokenizer"};
   // The model that is asked does not do this.

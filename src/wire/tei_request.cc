@@ -119,6 +119,24 @@ Status ReadSimilarity(const CheckedObject& object, bool strict, IgnoredFields* i
   return OkStatus();
 }
 
+// The field by which a body is one of Text Generation Inference (its docs/openapi.json,
+// CompatGenerateRequest and GenerateParameters), or "". `parameters` alone is not: LangChain sends
+// an empty one with texts to embed.
+std::string FieldOfTextGeneration(const Json& body) {
+  if (!body.is_object()) return "";
+  const JsonObject& object = body.get_object();
+  if (object.contains("stream")) return "stream";
+  const Json* parameters = object.if_contains("parameters");
+  if (parameters == nullptr || !parameters->is_object()) return "";
+  for (const char* name :
+       {"max_new_tokens", "temperature", "do_sample", "top_k", "top_p", "typical_p", "seed",
+        "repetition_penalty", "frequency_penalty", "return_full_text", "stop", "stop_sequences",
+        "best_of", "details", "decoder_input_details", "top_n_tokens", "watermark", "grammar"}) {
+    if (parameters->get_object().contains(name)) return std::string("parameters.") + name;
+  }
+  return "";
+}
+
 }  // namespace
 
 Result<EncodingCall> ParseTei(EncodingKind kind, const Json& body, const ParseOptions& options) {
@@ -144,7 +162,13 @@ Result<EncodingCall> ParseTei(EncodingKind kind, const Json& body, const ParseOp
   return call;
 }
 
-EncodingKind KindOfRoot(const Json& body, bool vectors) {
+Result<EncodingKind> KindOfRoot(const Json& body, bool vectors) {
+  if (const std::string field = FieldOfTextGeneration(body); !field.empty()) {
+    return InvalidArgument("unsupported_parameter",
+                           "text generation is not at this address; use POST "
+                           "/v1/chat/completions or /v1/completions")
+        .WithParam(field);
+  }
   if (HasField(body, "texts")) return EncodingKind::kTeiRerank;
   const Json* inputs = body.is_object() ? body.get_object().if_contains("inputs") : nullptr;
   if (inputs != nullptr && inputs->is_object()) return EncodingKind::kTeiSimilarity;

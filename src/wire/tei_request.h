@@ -16,7 +16,9 @@ namespace tutti::wire {
 Result<EncodingCall> ParseTei(EncodingKind kind, const Json& body, const ParseOptions& options);
 
 // What a body sent to the address alone asks for. `vectors`: the server's encoder gives them.
-EncodingKind KindOfRoot(const Json& body, bool vectors);
+// Errors: unsupported_parameter for a request of Text Generation Inference, which has the same
+// address and `inputs`.
+Result<EncodingKind> KindOfRoot(const Json& body, bool vectors);
 
 // Which of two dialects a body of /rerank, or of /tokenize, is written in: whether it has `field`.
 bool HasField(const Json& body, std::string_view field);

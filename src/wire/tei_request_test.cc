@@ -153,6 +153,27 @@ TEST(TeiRequest, ARefusalOfTheWaistNamesTheClientsField) {
   EXPECT_EQ(blamed(Good(EncodingKind::kTeiEmbed, R"({"inputs":"a"})"), "input[0]"), "inputs");
 }
 
+// It was answered with vectors and status 200.
+TEST(TeiRequest, RefusesTextGenerationAtTheRoot) {
+  const auto kind = [](const char* body) { return KindOfRoot(boost::json::parse(body), true); };
+  for (const auto& [body, param] : std::initializer_list<std::pair<const char*, const char*>>{
+           {R"({"inputs":"a","parameters":{"max_new_tokens":20}})", "parameters.max_new_tokens"},
+           {R"({"inputs":"a","parameters":{"do_sample":null}})", "parameters.do_sample"},
+           {R"({"inputs":"a","stream":false})", "stream"},
+           {R"({"inputs":"a","stream":true,"parameters":{}})", "stream"}}) {
+    const Status status = kind(body).status();
+    EXPECT_EQ(status.reason(), "unsupported_parameter") << body;
+    EXPECT_EQ(status.param(), param);
+    EXPECT_NE(status.message().find("/v1/completions"), std::string::npos) << status;
+  }
+  for (const char* body :
+       {R"({"inputs":["a"],"parameters":{}})", R"({"inputs":"a","parameters":{"truncate":true}})",
+        R"({"inputs":"a"})"}) {
+    ASSERT_TRUE(kind(body).ok()) << body;
+    EXPECT_EQ(*kind(body), EncodingKind::kTeiEmbed) << body;
+  }
+}
+
 TEST(TeiError, WordsAndStatusesAreTeis) {
   struct Row {
     const char* code;
@@ -170,6 +191,7 @@ TEST(TeiError, WordsAndStatusesAreTeis) {
                                   {"unknown_parameter", "x", 422, "Validation"},
                                   {"token_out_of_range", "inputs", 422, "Tokenizer"},
                                   {"empty_prompt", "inputs", 400, "Empty"},
+                                  {"unsupported_parameter", "stream", 400, "Validation"},
                                   {"invalid_json", "", 400, "Validation"},
                                   {"invalid_utf8", "", 400, "Validation"},
                                   {"model_not_found", "model", 404, "Validation"},

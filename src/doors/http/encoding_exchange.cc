@@ -64,8 +64,9 @@ ParsedEncoding Parse(RouteId route, wire::ErrorForm errors, bool vectors, std::s
   const Result<wire::JsonDocument> body = wire::ParseJson(text);
   if (!body.ok()) return {errors, body.status()};
   if (route == RouteId::kTeiRoot) {
-    const wire::EncodingKind kind = wire::KindOfRoot(body->root(), vectors);
-    return {errors, wire::ParseTei(kind, body->root(), options)};
+    const Result<wire::EncodingKind> kind = wire::KindOfRoot(body->root(), vectors);
+    if (!kind.ok()) return {errors, kind.status()};
+    return {errors, wire::ParseTei(*kind, body->root(), options)};
   }
   if (route == RouteId::kRerankOrTei && wire::HasField(body->root(), "texts") &&
       !wire::HasField(body->root(), "documents")) {

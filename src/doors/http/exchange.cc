@@ -70,7 +70,8 @@ class ImmediateExchange final : public Exchange {
     if (models.empty())
       return connection_.RespondError(Unavailable("model_loading", "the model is being loaded"));
     const HttpOptions& options = connection_.context().options;
-    Json(wire::InfoBody(wire::MainEncoder(models), {options.max_connections, options.version}));
+    Json(wire::InfoBody(wire::MainEncoder(models),
+                        {options.max_connections, options.prep_threads, options.version}));
   }
   void Health(const Status& status) {
     if (!status.ok()) return connection_.RespondError(status);

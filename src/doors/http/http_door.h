@@ -86,6 +86,7 @@ struct HttpOptions {
   int port = 8080;                 // 0 = a free one, see HttpDoor::port()
   int io_threads = 2;              // 1..4
   int max_connections = 4096;      // further ones wait to be accepted
+  int prep_threads = 2;            // of the gateway, for GET /info
   std::string api_key;    // of --api-key-file, which the authority knows too: kept out of logs
   bool has_keys = false;  // somebody is known to the authority: an address of a network may be
                           // listened to

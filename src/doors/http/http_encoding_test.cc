@@ -204,6 +204,8 @@ TEST_F(EncodingTest, TheAddressAloneDoesWhatTheBodyAsksFor) {
                 .to_number<double>(),
             1.0);
   EXPECT_EQ(Refusal("/", R"({"inputs":[]})"), "400 Empty empty_prompt inputs");
+  EXPECT_EQ(Refusal("/", R"({"inputs":"one","parameters":{"max_new_tokens":5}})"),
+            "400 Validation unsupported_parameter parameters.max_new_tokens");
   EXPECT_EQ(Ask(Get("/")).status, 405);
 }
 
