@@ -18,7 +18,8 @@ namespace tutti::wire {
 // passed here.
 Status CheckValue(const FieldSpec& field, const Json& value, const std::string& param);
 
-// An integer given as 3 or 3.0; nothing for other values and for 2^63 and above.
+// An integer given as 3 or 3.0; nothing for other values, outside int64, and for 2^53 and beyond
+// with a point or exponent, where a double is not exact.
 std::optional<int64_t> AsInteger(const Json& value);
 
 // A list of token ids; code token_out_of_range or invalid_value, naming the element.

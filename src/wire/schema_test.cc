@@ -160,6 +160,47 @@ TEST(Schema, EveryNumericFieldTakesWhatItsRowSaysAndNothingElse) {
   EXPECT_GT(checked, 1500);
 }
 
+std::string Decimal(__int128 number) {
+  const bool negative = number < 0;
+  std::string digits;
+  for (__int128 rest = negative ? -number : number; rest > 0 || digits.empty(); rest /= 10)
+    digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(rest % 10)));
+  return negative ? "-" + digits : digits;
+}
+
+// A seed of -9223372036854775809 was accepted: as a double it is -2^63, the lowest of the range.
+TEST(Schema, IntegersAreExactAtTheirLimitsAndOneBeyond) {
+  int checked = 0;
+  ForEachField([&](const Kind& kind, const FieldSpec& field) {
+    if (field.type != FieldType::kInteger || field.field_class == FieldClass::kRefused) return;
+    // 2^63 - 1 has no double: the row's bound is 2^63.
+    const __int128 high =
+        field.high >= kInt64High ? __int128{INT64_MAX} : static_cast<__int128>(field.high);
+    const auto low = static_cast<__int128>(field.low);
+    for (const __int128 number : {low - 1, low, high, high + 1}) {
+      std::vector<std::string> spellings = {Decimal(number)};
+      if (std::abs(static_cast<double>(number)) < 1e15) spellings.push_back(Decimal(number) + ".0");
+      for (const std::string& text : spellings) {
+        const Json value = ParseJson(text)->root();
+        const bool fits = number >= low && number <= high;
+        EXPECT_EQ(CheckIn(kind, field.name, value).ok(), fits || IsNeutral(kind, field, value))
+            << field.name << " = " << text;
+        ++checked;
+      }
+    }
+  });
+  EXPECT_GT(checked, 300);
+}
+
+TEST(Schema, ANumberWithAPointThatMayHaveBeenRoundedIsNoInteger) {
+  for (const char* text : {"9007199254740993.0", "-9007199254740993.0", "-9223372036854775808.0",
+                           "1e18", "-9223372036854775809", "9223372036854775808"})
+    EXPECT_EQ(AsInteger(ParseJson(text)->root()), std::nullopt) << text;
+  EXPECT_EQ(AsInteger(ParseJson("9007199254740993")->root()), 9007199254740993);
+  EXPECT_EQ(AsInteger(ParseJson("9007199254740991.0")->root()), 9007199254740991);
+  EXPECT_EQ(AsInteger(ParseJson("-9223372036854775808")->root()), INT64_MIN);
+}
+
 TEST(Schema, EveryFieldRefusesTheWrongTypeByName) {
   ForEachField([](const Kind& kind, const FieldSpec& field) {
     if (field.field_class == FieldClass::kRefused || field.type == FieldType::kAny) return;
