@@ -197,9 +197,25 @@ TEST(HostileFile, AlignmentThatIsNone) {
   for (uint32_t alignment : {0u, 1u, 4u, 12u, 33u, 65544u, 0x80000000u, 0xFFFFFFFFu, 0xFFFFFFF8u}) {
     EXPECT_EQ(CodeOf(Sound().U32("general.alignment", alignment)), "gguf_alignment") << alignment;
   }
-  EXPECT_EQ(CodeOf(Sound().U64("general.alignment", uint64_t{1} << 63)), "gguf_alignment");
+  EXPECT_EQ(CodeOf(Sound().U64("general.alignment", uint64_t{1} << 63)), "gguf_type");
   EXPECT_EQ(CodeOf(Sound().String("general.alignment", "32")), "gguf_type");
   EXPECT_EQ(CodeOf(Sound().F32("general.alignment", 32)), "gguf_type");
+}
+
+// An int32 was accepted.
+TEST(HostileFile, AlignmentIsAUint32) {
+  const auto typed = [](ValueType type, auto value) {
+    return CodeOf(Sound().Number("general.alignment", type, value));
+  };
+  EXPECT_EQ(typed(ValueType::kUint32, uint32_t{32}), "ok");
+  EXPECT_EQ(typed(ValueType::kInt32, int32_t{32}), "gguf_type");
+  EXPECT_EQ(typed(ValueType::kUint8, uint8_t{32}), "gguf_type");
+  EXPECT_EQ(typed(ValueType::kInt8, int8_t{32}), "gguf_type");
+  EXPECT_EQ(typed(ValueType::kUint16, uint16_t{32}), "gguf_type");
+  EXPECT_EQ(typed(ValueType::kInt16, int16_t{32}), "gguf_type");
+  EXPECT_EQ(typed(ValueType::kUint64, uint64_t{32}), "gguf_type");
+  EXPECT_EQ(typed(ValueType::kInt64, int64_t{32}), "gguf_type");
+  EXPECT_EQ(typed(ValueType::kFloat64, 32.0), "gguf_type");
 }
 
 TEST(HostileFile, G6ShapesThatAreNone) {

@@ -28,8 +28,15 @@ Wide AlignUp(Wide position, uint64_t alignment) {
 }  // namespace
 
 Status Parser::ReadSpecialKeys() {
-  ASSIGN_OR_RETURN(const uint64_t alignment,
-                   GetUintOr(header_, "general.alignment", kDefaultAlignment));
+  constexpr std::string_view kAlignment = "general.alignment";
+  // The one number that says where all others lie: other readers know it as a uint32 alone, and
+  // would read another file.
+  const std::optional<Value> value = header_.Find(kAlignment);
+  if (value && value->type != ValueType::kUint32) {
+    return BadTensor("gguf_type",
+                     fmt::format("{} is {}, it must be uint32", kAlignment, TypeName(value->type)));
+  }
+  ASSIGN_OR_RETURN(const uint64_t alignment, GetUintOr(header_, kAlignment, kDefaultAlignment));
   if (alignment == 0 || alignment % 8 != 0 || alignment > kMaxAlignment) {
     return BadTensor("gguf_alignment",
                      fmt::format("general.alignment is {}; it must be a multiple of 8, at most {}",
