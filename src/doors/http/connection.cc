@@ -262,9 +262,6 @@ void Connection::Advance() {
     const size_t used = parser_->Feed(input_);
     input_.erase(0, used);
     if (!parser_->fault().ok()) {
-      // Bytes behind a complete request that are no request themselves: one answer was given, no
-      // second one.
-      if (pipelined_ && phase_ == Phase::kHead) return Linger();
       close_after_ = true;
       exchange_.reset();  // of an upload
       return Refuse(parser_->fault());
@@ -770,7 +767,6 @@ void Connection::OnFlushed() {
 void Connection::NextRequest() {
   phase_ = Phase::kIdle;
   phase_start_ = loop_->clock().Now();
-  pipelined_ = !input_.empty();
   parser_.reset();
   request_ = HttpRequest();
   decision_ = Decision();

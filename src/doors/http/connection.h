@@ -182,8 +182,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool reading_ = false, peer_done_ = false, awaiting_gone_ = false;
   TimePoint probed_;  // last
   std::array<char, 16384> read_buffer_;
-  std::string input_;       // read, not yet parsed
-  bool pipelined_ = false;  // the request began in the bytes behind another one
+  std::string input_;  // read, not yet parsed
 
   std::unique_ptr<MessageParser> parser_;
   HttpRequest request_;

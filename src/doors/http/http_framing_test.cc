@@ -47,19 +47,25 @@ TEST_F(FramingTest, EverySmugglingAttemptGetsExactlyOneAnswerAndTheConnectionClo
   EXPECT_EQ(inference_.generations(), 0u) << "none of them reached the model";
 }
 
-TEST_F(FramingTest, BytesBehindARequestThatAreNoRequestGetNoSecondAnswer) {
+// In one write the second got no answer, in two writes it got 400.
+TEST_F(FramingTest, GarbageBehindARequestIs400AndCloses) {
   inference_.on_generate = [](const auto& generation) {
     generation->Answer({"ok"});
     return OkStatus();
   };
   StartDoor();
-  RawClient client(port());
-  std::string request = Post("/v1/chat/completions", kChatBody);
-  client.Send(request + "\x01 garbage that a longer Content-Length would have covered");
-  const std::string answer = client.ReadAll();
-  EXPECT_EQ(CountResponses(answer), 1u) << answer;
-  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200")) << answer;
-  EXPECT_TRUE(client.closed());
+  const std::string request = Post("/v1/chat/completions", kChatBody);
+  for (const char* garbage : {"\x01 garbage that a longer Content-Length would have covered",
+                              "GET / HTTP/1.1\r\n\r\n", "hello world\r\n\r\n"}) {
+    RawClient client(port());
+    client.Send(request + garbage + Get("/livez"));
+    const std::string answer = client.ReadAll();
+    EXPECT_EQ(CountResponses(answer), 2u) << garbage << "\n" << answer;
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 200")) << answer;
+    EXPECT_THAT(answer, HasSubstr("HTTP/1.1 400")) << garbage;
+    EXPECT_THAT(answer, HasSubstr("Connection: close\r\n")) << garbage;
+    EXPECT_TRUE(client.closed()) << garbage;
+  }
 }
 
 TEST_F(FramingTest, RequestsOnOneConnectionAreAnsweredInOrder) {
