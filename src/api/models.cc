@@ -22,6 +22,13 @@ const ModelInfo* FindModel(std::span<const ModelInfo> models, std::string_view n
   return found == models.end() ? nullptr : &*found;
 }
 
+const ModelInfo* FindGenerator(std::span<const ModelInfo> models, std::string_view name) {
+  if (const ModelInfo* const named = FindModel(models, name)) return named;
+  const auto found = std::find_if(models.begin(), models.end(),
+                                  [](const ModelInfo& model) { return model.answers_any_name; });
+  return found == models.end() ? nullptr : &*found;
+}
+
 const ModelInfo* DefaultGenerator(std::span<const ModelInfo> models) {
   const auto found = std::find_if(models.begin(), models.end(),
                                   [](const ModelInfo& model) { return model.generates; });

@@ -15,6 +15,9 @@ namespace tutti::api {
 // Null when no model has that id or alias.
 const ModelInfo* FindModel(std::span<const ModelInfo> models, std::string_view name);
 
+// The same for requests of text or tokens: the model that answers any name where none has that one.
+const ModelInfo* FindGenerator(std::span<const ModelInfo> models, std::string_view name);
+
 // The model that a request without a name goes to where it asks for text or for a tokenizer,
 // through every door: the first that generates. Where none does, the first, whose refusal says so.
 // Null when there are none.

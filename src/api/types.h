@@ -299,6 +299,8 @@ struct ModelInfo {
   std::optional<EncoderInfo> encoder;  // Inference::Encode; absent: neither vectors nor scores
   SamplingDefaults sampling;           // applied by the gateway where a request is silent
   std::string tool_format;             // how it writes tool calls: "hermes"; empty: not at all
+  // Answers requests for text or tokens under names that no model has; set by the admission.
+  bool answers_any_name = false;
 };
 
 // What a model's forward passes have done since it was loaded; from atomics.

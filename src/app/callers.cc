@@ -47,6 +47,7 @@ Result<admission::Policy> PolicyFrom(const Settings& settings) {
       admission::ReadScopes(settings.Text("cache.shared"));
   if (!scopes.ok()) return std::move(scopes).status().WithParam("cache.shared");
   policy.cache_scopes = *std::move(scopes);
+  policy.any_model_name = settings.On("any-model-name");
   return policy;
 }
 

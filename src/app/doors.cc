@@ -28,8 +28,8 @@ Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings, const std::s
   options.tls_key_file = settings.Text("tls-key");
   options.tls_client_ca_file = settings.Text("tls-client-ca");
   options.tls_client_required = settings.Text("tls-client-auth") == "required";
-  if (settings.IsSet("cors-origin")) options.cors_origins = {settings.Text("cors-origin")};
-  options.allowed_hosts = SplitHosts(settings.Text("allowed-hosts"));
+  options.cors_origins = SplitList(settings.Text("cors-origin"));
+  options.allowed_hosts = SplitList(settings.Text("allowed-hosts"));
   options.strict = settings.On("strict");
   if (const auto keepalive = settings.OptionalNumber("http.keepalive_s")) {
     options.keepalive = FromSeconds(*keepalive);

@@ -63,8 +63,8 @@ mqtt::listener::ListenerOptions ListenerOf(const Settings& settings) {
   };
   options.port = port_of("mqtt-port");
   options.websocket_port = port_of("mqtt.websocket_port");
-  if (settings.IsSet("cors-origin")) options.cors_origins = {settings.Text("cors-origin")};
-  options.allowed_hosts = SplitHosts(settings.Text("allowed-hosts"));
+  options.cors_origins = SplitList(settings.Text("cors-origin"));
+  options.allowed_hosts = SplitList(settings.Text("allowed-hosts"));
   options.tls_cert_file = settings.Text("tls-cert");
   options.tls_key_file = settings.Text("tls-key");
   options.tls_client_ca_file = settings.Text("tls-client-ca");

@@ -224,11 +224,13 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
     {"tls-client-auth", kChoice, kServer, "optional",
      "clients with --tls-client-ca: who shows no certificate may show a key, or is refused", 0, 0,
      "optional|required"},
-    {"cors-origin", kOrigin, kServer, "",
-     "origin that browsers may call from (https://app.example), or *"},
+    {"cors-origin", kOrigins, kServer, "",
+     "origins that browsers may call from (https://app.example), or *"},
     {"allowed-hosts", kHosts, kServer, "",
      "names that clients may call this server by (llm.example,llm.local)", 0, 0, "",
      "http.allowed_hosts"},
+    {"any-model-name", kChoice, kServer, "off",
+     "answer a name that no model has with the only generating model", 0, 0, "on|off"},
     {"strict", kChoice, kServer, "off", "refuse request fields that no dialect knows", 0, 0,
      "on|off"},
     {"http.io_threads", kInt, kServer, "2", "threads that own connections", 1, 4},
@@ -279,7 +281,8 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      "served model that scores pairs (default: the first that does)"},
     {"cache.semantic.cross_threshold", kNumber, kServer, "0.9", "least score, both ways round", 0,
      1},
-    {"cache.semantic.routes", kHosts, kServer, "", "routes that may use it: chat, responses"},
+    {"cache.semantic.routes", kChoices, kServer, "", "routes that may use it", 0, 0,
+     "chat|responses"},
     {"cache.semantic.max_false_hit_rate", kNumber, kServer, "0.01",
      "mode auto answers while at most this share of hits is wrong, at 95 %", 0, 1},
     {"cache.semantic.bytes", kSize, kServer, "64MiB", "of all its entries", 1 << 20,
@@ -361,7 +364,9 @@ bool IsOrigin(std::string_view text) {
   const size_t scheme = text.find("://");
   if (scheme == 0 || scheme == std::string_view::npos) return false;
   const std::string_view host = text.substr(scheme + 3);
-  return !host.empty() && host.find_first_of("/?#, ") == std::string_view::npos;
+  return !host.empty() && std::all_of(host.begin(), host.end(), [](unsigned char c) {
+    return c > ' ' && c != '/' && c != '?' && c != '#';
+  });
 }
 
 bool IsHostName(std::string_view text) {
@@ -405,6 +410,10 @@ bool IsNumber(std::string_view text, std::from_chars_result read) {
 }
 
 }  // namespace
+
+bool IsList(OptionType type) {
+  return type == kHosts || type == kOrigins || type == kChoices || type == kWeights;
+}
 
 std::span<const OptionSpec> AllOptions() { return kOptions; }
 
@@ -453,7 +462,7 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text) {
       if (!ChoiceMeant(option, text).empty()) return OkStatus();
       return Bad(option, "must be one of " + std::string(option.choices) + ", not " + Quote(text));
     case kHosts:
-      for (const std::string& host : SplitHosts(text)) {
+      for (const std::string& host : SplitList(text)) {
         if (!IsHostName(host)) {
           return Bad(option,
                      "needs names without port such as llm.example,llm.local, not " + Quote(host));
@@ -464,11 +473,22 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text) {
       if (Status status = admission::ReadWeights(text).status(); !status.ok())
         return std::move(status).WithContext(FlagName(option)).WithParam(option.key);
       return OkStatus();
-    case kOrigin:
-      if (!IsOrigin(text)) {
-        return Bad(option, "needs an origin such as https://app.example, or *, not " + Quote(text));
+    case kOrigins:
+      for (const std::string& origin : SplitList(text)) {
+        if (!IsOrigin(origin)) {
+          return Bad(option,
+                     "needs origins such as https://app.example, or *, not " + Quote(origin));
+        }
       }
-      [[fallthrough]];
+      return OkStatus();
+    case kChoices:
+      for (const std::string& choice : SplitList(text)) {
+        if (ChoiceMeant(option, choice).empty()) {
+          return Bad(option, "takes " + std::string(option.choices) +
+                                 ", separated by commas, not " + Quote(choice));
+        }
+      }
+      return OkStatus();
     case kText:
       for (const char c : text) {
         if (static_cast<unsigned char>(c) < 32)
@@ -484,7 +504,7 @@ std::string PlainOptionValue(const OptionSpec& option, std::string_view text) {
   return std::string(choice.empty() ? text : choice);
 }
 
-std::vector<std::string> SplitHosts(std::string_view text) {
+std::vector<std::string> SplitList(std::string_view text) {
   std::vector<std::string> hosts;
   while (!text.empty()) {
     const size_t comma = std::min(text.find(','), text.size());

@@ -20,7 +20,9 @@ enum class OptionType {
   kChoice,   // one of `choices`, separated by '|'; in any case, and FP16 is f16
              // (tensor/type_spelling.h)
   kText,     // anything without control characters; empty = unset
-  kOrigin,   // scheme://host[:port] as browsers send it, or *; empty = unset
+  kOrigins,  // scheme://host[:port] as browsers send them, or *, separated by commas; empty =
+             // unset
+  kChoices,  // some of `choices`, separated by commas; empty = unset
   kHosts,    // names or addresses without port, separated by commas; empty = unset
   kWeights,  // TENANT=NUMBER, separated by commas: admission::ReadWeights(); empty = unset
 };
@@ -45,6 +47,10 @@ struct OptionSpec {
   bool open = false;       // kNumber: min and max are no legal values themselves
 };
 
+// Whether a value is a list: several of the flag, or a list of a TOML file, mean the same as
+// commas.
+bool IsList(OptionType type);
+
 std::span<const OptionSpec> AllOptions();
 const OptionSpec* FindOption(std::string_view key);  // by key or alias; null when unknown
 
@@ -57,8 +63,9 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text);
 // A legal value as all who read it know it: a choice in the spelling of `choices`, else `text`.
 std::string PlainOptionValue(const OptionSpec& option, std::string_view text);
 
-// "a, B" -> {"a", "b"}: the names of a legal kHosts value, in lower case.
-std::vector<std::string> SplitHosts(std::string_view text);
+// "a, B" -> {"a", "b"}: the elements of a legal value of kHosts, kOrigins or kChoices, in lower
+// case.
+std::vector<std::string> SplitList(std::string_view text);
 
 // "1GiB" -> 1073741824. Suffixes KiB MiB GiB TiB and Ki Mi Gi Ti (binary), KB MB GB TB
 // (decimal), case-insensitive. A bare "1G" means different things to different people: refused.

@@ -9,13 +9,8 @@ namespace tutti::app {
 namespace {
 
 // As the setting names a route, and as the ledger does.
-Result<std::string> RouteNamed(const std::string& name) {
-  if (name == "chat") return std::string("chat.completions");
-  if (name == "responses") return std::string("responses");
-  return InvalidArgument("invalid_value", "cache.semantic.routes: " + name.substr(0, 64) +
-                                              " is none of chat, "
-                                              "responses")
-      .WithParam("cache.semantic.routes");
+std::string RouteNamed(const std::string& name) {
+  return name == "chat" ? "chat.completions" : name;
 }
 
 }  // namespace
@@ -36,14 +31,13 @@ Result<std::optional<cache::SemanticOptions>> SemanticOptionsFrom(const Settings
   options.cross_encoder = settings.Text("cache.semantic.cross_encoder");
   options.cross_threshold = settings.Number("cache.semantic.cross_threshold");
   options.max_false_hit_rate = settings.Number("cache.semantic.max_false_hit_rate");
-  for (const std::string& name : SplitHosts(settings.Text("cache.semantic.routes"))) {
-    ASSIGN_OR_RETURN(std::string route, RouteNamed(name));
-    options.routes.insert(std::move(route));
+  for (const std::string& name : SplitList(settings.Text("cache.semantic.routes"))) {
+    options.routes.insert(RouteNamed(name));
   }
   if (options.routes.empty()) {
     return InvalidArgument("invalid_value",
                            "cache.semantic.mode needs the routes that may use it: "
-                           "cache.semantic.routes = [\"chat\"]")
+                           "--cache-semantic-routes chat,responses, or one of them")
         .WithParam("cache.semantic.routes");
   }
   options.limits.bytes = static_cast<size_t>(settings.Int("cache.semantic.bytes"));

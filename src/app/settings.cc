@@ -77,7 +77,7 @@ Status UnknownKey(std::string_view where, std::string_view name, const std::stri
 Result<std::string> ListText(const std::string& key, const toml::array& list) {
   const OptionSpec* option = FindOption(key);
   if (option == nullptr) return std::string();
-  if (option->type != OptionType::kHosts)
+  if (!IsList(option->type))
     return InvalidArgument("invalid_value", key + " takes one value, not a list");
   std::string out;
   for (const toml::node& item : list) {
@@ -377,9 +377,7 @@ std::string Settings::Print(bool with_server_options) const {
     const Value& value = Find(option.key);
     // A text without a default is none; all else is decided at start, as its help says.
     const bool decided = std::string_view(option.help).find("(default:") != std::string_view::npos;
-    const bool plain =
-        !decided && (option.type == OptionType::kText || option.type == OptionType::kOrigin ||
-                     option.type == OptionType::kHosts || option.type == OptionType::kWeights);
+    const bool plain = !decided && (option.type == OptionType::kText || IsList(option.type));
     const std::string text =
         value.text.empty() ? plain ? "(none)" : "(automatic)" : TomlValue(option, value.text);
     // What is unset has no value that a file could hold: it stands there as a comment.

@@ -30,8 +30,10 @@ std::string OtherValue(const OptionSpec& option) {
       const std::string all = option.choices;
       return all.substr(all.rfind('|') + 1);
     }
-    case OptionType::kOrigin:
-      return "https://app.example:8443";
+    case OptionType::kOrigins:
+      return "https://app.example:8443,http://localhost:3000";
+    case OptionType::kChoices:
+      return option.choices[0] == 'c' ? "chat,responses" : option.choices;
     case OptionType::kHosts:
       return "llm.example,192.0.2.7";
     case OptionType::kWeights:
@@ -161,6 +163,10 @@ TEST(Settings, AListInAFileIsTakenWhereTheValueIsOne) {
   EXPECT_EQ(resolve("allowed-hosts = [\"a.example\", \"b\"]\n").value().Text("allowed-hosts"),
             "a.example,b");
   EXPECT_EQ(resolve("[http]\nallowed_hosts = []\n").value().Text("allowed-hosts"), "");
+  EXPECT_EQ(resolve("cors-origin = [\"https://a.example\", \"http://b.example:3000\"]\n")
+                .value()
+                .Text("cors-origin"),
+            "https://a.example,http://b.example:3000");
   for (const char* bad :
        {"allowed-hosts = [1]\n", "allowed-hosts = [\"a,b\"]\n", "allowed-hosts = [[\"a\"]]\n",
         "allowed-hosts = [\"a b\"]\n", "host = [\"127.0.0.1\"]\n", "lanes = [1, 2]\n"})
@@ -243,7 +249,16 @@ TEST(Settings, ARefusalSpeaksOfWhatTheUserWrote) {
     EXPECT_NE(message("cors-origin", bad).find("such as https://app.example"), std::string::npos)
         << bad;
   }
-  EXPECT_EQ(message("cors-origin", "*"), "");
+  for (const char* good :
+       {"*", "https://app.example", "https://app.example, http://localhost:3000"})
+    EXPECT_EQ(message("cors-origin", good), "") << good;
+  EXPECT_EQ(message("cors-origin", "https://app.example,app.example"),
+            "option: --cors-origin needs origins such as https://app.example, or *, not "
+            "\"app.example\"");
+  for (const char* bad : {"completions", "/v1/chat/completions", "chat,completions"}) {
+    EXPECT_NE(message("cache.semantic.routes", bad).find("takes chat|responses"), std::string::npos)
+        << bad;
+  }
 }
 
 // Only the start once looked at them: what --print-config showed did not run.
@@ -299,9 +314,9 @@ TEST(Settings, HostNamesAreAListWithoutPortsOrWildcards) {
     EXPECT_TRUE(refused(bad)) << bad;
   for (const char* good : {"", "llm.example", "LLM.example, 10.0.0.1,my_host-2"})
     EXPECT_FALSE(refused(good)) << good;
-  EXPECT_EQ(SplitHosts("LLM.example, 10.0.0.1"),
+  EXPECT_EQ(SplitList("LLM.example, 10.0.0.1"),
             (std::vector<std::string>{"llm.example", "10.0.0.1"}));
-  EXPECT_TRUE(SplitHosts("").empty());
+  EXPECT_TRUE(SplitList("").empty());
 }
 
 TEST(Settings, WhatIsUnsetIsNoneOrAutomatic) {
@@ -367,8 +382,14 @@ std::string Range(const OptionSpec& option) {
         out += (out.empty() ? "" : ", ") + Code(choice);
       return out;
     }
-    case OptionType::kOrigin:
-      return "an origin, or `*`";
+    case OptionType::kOrigins:
+      return "origins, or `*`, separated by commas";
+    case OptionType::kChoices: {
+      std::istringstream choices(option.choices);
+      std::string out;
+      for (std::string choice; std::getline(choices, choice, '|');) out += Code(choice) + ", ";
+      return out + "separated by commas";
+    }
     case OptionType::kHosts:
       return "names, separated by commas";
     case OptionType::kWeights:

@@ -44,7 +44,7 @@ Result<webhooks::Webhooks::Options> WebhookOptions(const Settings& settings) {
   }
   if (options.secrets.empty() || options.secrets.size() > kMostSecrets)
     return Bad(path + " must hold one secret, or two while one replaces the other, a line each");
-  for (const std::string& host : SplitHosts(settings.Text("jobs.webhook_hosts")))
+  for (const std::string& host : SplitList(settings.Text("jobs.webhook_hosts")))
     options.trusted.insert(host);
   options.ca_file = settings.Text("jobs.webhook_ca_file");
   if (!options.ca_file.empty() && stat(options.ca_file.c_str(), &known) != 0) {

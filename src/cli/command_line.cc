@@ -221,12 +221,14 @@ void SettingsOptions::AddOption(CLI::App& command, const app::OptionSpec& option
   std::string help = option.help;
   if (*option.choices != '\0') help += std::string(": ") + option.choices;
   if (*option.fallback != '\0') help += std::string(" [") + option.fallback + "]";
-  options_[option.key] = command.add_option(app::FlagName(option), values_[option.key], help)
-                             ->type_name(option.type == app::OptionType::kSize     ? "SIZE"
-                                         : option.type == app::OptionType::kInt    ? "N"
-                                         : option.type == app::OptionType::kNumber ? "X"
-                                                                                   : "TEXT")
-                             ->group(group);
+  CLI::Option* const flag = command.add_option(app::FlagName(option), values_[option.key], help)
+                                ->type_name(option.type == app::OptionType::kSize     ? "SIZE"
+                                            : option.type == app::OptionType::kInt    ? "N"
+                                            : option.type == app::OptionType::kNumber ? "X"
+                                                                                      : "TEXT")
+                                ->group(group);
+  if (app::IsList(option.type)) flag->join(',');
+  options_[option.key] = flag;
 }
 
 CLI::Validator ModelName() {

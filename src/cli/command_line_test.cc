@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -107,6 +108,22 @@ TEST(CommandLine, ABenchOfAServerRefusesOptionsOfAModelInHereByName) {
     }
   }
   EXPECT_EQ(Complaint({"bench", "grpc", "--seconds", "1", "--requests", "5"}).first, 2);
+}
+
+TEST(CommandLine, ListsAreTakenWithCommasOrOptionByOption) {
+  const auto origins = [](std::vector<std::string> arguments) {
+    CLI::App parser("", "tutti");
+    SettingsOptions options;
+    options.AddOnly(parser, {"cors-origin", "allowed-hosts"});
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end
+    parser.parse(arguments);
+    return options.Resolve().value().Text("cors-origin");
+  };
+  const std::string both = "https://a.example,http://b.example:3000";
+  EXPECT_EQ(origins({"--cors-origin", both}), both);
+  EXPECT_EQ(origins({"--cors-origin", "https://a.example", "--cors-origin=http://b.example:3000"}),
+            both);
+  EXPECT_EQ(origins({"--allowed-hosts", "a", "--allowed-hosts", "b"}), "");
 }
 
 TEST(CommandLine, NamesOfOtherProgramsAreAnsweredWithOurs) {

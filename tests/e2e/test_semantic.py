@@ -137,8 +137,9 @@ class Apart(unittest.TestCase):
             self.assertEqual(run.returncode, 78, run.stderr)
             return run.stderr
 
-        self.assertIn("cache.semantic.routes", refused())
-        self.assertIn("none of chat", refused("--cache-semantic-routes", "completions"))
+        self.assertIn("--cache-semantic-routes chat,responses", refused())
+        self.assertIn("takes chat|responses", refused("--cache-semantic-routes", "completions"))
+        self.assertIn("takes chat|responses", refused("--cache-semantic-routes", "/v1/chat/completions"))
         self.assertIn("is served", refused("--cache-semantic-routes", "chat", "--cache-semantic-model", "nobody"))
         self.assertIn("between 0 and 1", refused("--cache-semantic-routes", "chat", "--cache-semantic-threshold", "2"))
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:

@@ -79,7 +79,7 @@ Status WebRule::CheckOrigin(const WebFields& fields, std::string* echo) const {
   if (fields.origins > 1) return Malformed("malformed HTTP request: more than one Origin");
   const std::string& origin = *fields.origin;
   for (const std::string& allowed : origins_) {
-    if (allowed == "*" || allowed == origin) {
+    if (allowed == "*" || allowed == AsciiLower(origin)) {
       if (echo != nullptr) *echo = origin;
       return OkStatus();
     }

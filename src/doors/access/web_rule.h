@@ -22,8 +22,8 @@ struct WebFields {
 // Constant after construction; any thread.
 class WebRule {
  public:
-  // `origins`: "https://app.example", or "*". `hosts`: names in lower case. `loopback`: whether the
-  // listening address is one.
+  // `origins`: "https://app.example", in lower case, or "*". `hosts`: names in lower case.
+  // `loopback`: whether the listening address is one.
   WebRule(std::vector<std::string> origins, std::vector<std::string> hosts, bool loopback);
 
   // Whether the request may be answered; `echo`, if it is not null, is then the origin that a list

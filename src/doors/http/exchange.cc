@@ -51,7 +51,7 @@ class ImmediateExchange final : public Exchange {
       case RouteId::kModel: {
         const std::vector<api::ModelInfo> models = Models();
         const std::string& id = connection_.decision().argument;
-        if (const api::ModelInfo* model = api::FindModel(models, id))
+        if (const api::ModelInfo* model = api::FindGenerator(models, id))
           return Json(wire::ModelBody(*model, id));
         return connection_.RespondError(api::ModelNotFound(id));
       }

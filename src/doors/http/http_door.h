@@ -95,7 +95,7 @@ struct HttpOptions {
   // for. Required: who shows none is refused in the handshake.
   std::string tls_client_ca_file;
   bool tls_client_required = false;
-  std::vector<std::string> cors_origins;  // "https://app.example", or "*"
+  std::vector<std::string> cors_origins;  // "https://app.example", in lower case, or "*"
   // Names this server may be called by, in lower case. On a loopback address they come beside the
   // loopback names; elsewhere beside addresses in digits, and an empty list allows every name.
   std::vector<std::string> allowed_hosts;

@@ -399,7 +399,7 @@ TEST(Router, OnANetworkListedNamesAndAddressesAreAnsweredOrAllNamesWithoutAList)
 
 TEST_F(RoutesTest, ForeignOriginsAreRefusedAndConfiguredOnesEchoed) {
   HttpOptions options = WithKey();
-  options.cors_origins = {"https://app.example"};
+  options.cors_origins = {"https://app.example", "http://dev.example:3000"};
   StartDoor(options);
   EXPECT_EQ(Ask(Get("/livez", "Origin: https://evil.example\r\n")).status, 403);
   EXPECT_EQ(Ask(Get("/livez", "Origin: null\r\n")).status, 403);
@@ -407,6 +407,10 @@ TEST_F(RoutesTest, ForeignOriginsAreRefusedAndConfiguredOnesEchoed) {
   EXPECT_EQ(
       Ask(Get("/livez", "Origin: https://app.example\r\nOrigin: https://evil.example\r\n")).status,
       400);
+  EXPECT_EQ(Ask(Get("/livez", "Origin: http://dev.example:3000\r\n"))
+                .Header("access-control-allow-origin"),
+            "http://dev.example:3000");
+  EXPECT_EQ(Ask(Get("/livez", "Origin: http://dev.example\r\n")).status, 403) << "another port";
   const RawResponse good = Ask(Get("/livez", "Origin: https://app.example\r\n"));
   EXPECT_EQ(good.status, 200);
   EXPECT_EQ(good.Header("access-control-allow-origin"), "https://app.example");

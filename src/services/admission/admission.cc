@@ -149,13 +149,26 @@ Admission::Admission(Policy policy, const Dependencies& dependencies)
 
 Admission::~Admission() { running_->WaitUntilNoneIsHeld(); }
 
+std::vector<api::ModelInfo> Admission::Models() const {
+  std::vector<api::ModelInfo> models = deps_.inference->Models();
+  if (!policy_.any_model_name) return models;
+  const auto generates = [](const api::ModelInfo& model) { return model.generates; };
+  if (std::count_if(models.begin(), models.end(), generates) == 1)
+    std::find_if(models.begin(), models.end(), generates)->answers_any_name = true;
+  return models;
+}
+
 Result<std::string> Admission::ModelFor(const api::CallerRef& caller, const std::string& name,
                                         const api::EncodeRequest* encode) const {
   if (caller == nullptr || caller->credential.empty()) return NobodyAsks();
-  const std::vector<api::ModelInfo> models = deps_.inference->Models();
+  const std::vector<api::ModelInfo> models = Models();
   const api::ModelInfo* model = nullptr;
   if (!name.empty()) {
-    model = api::FindModel(models, name);
+    model = encode != nullptr ? api::FindModel(models, name) : api::FindGenerator(models, name);
+    // The name may be that of a model which is still being loaded.
+    if (model != nullptr && model != api::FindModel(models, name) &&
+        deps_.inference->Statistics(name).status().reason() == "model_loading")
+      return name;
   } else if (encode != nullptr) {
     model = api::EncoderFor(models, *encode);
   } else {
@@ -226,6 +239,7 @@ Result<api::Generation> Admission::Generate(api::GenerateRequest request,
   ASSIGN_OR_RETURN(const std::shared_ptr<Request> admitted,
                    Admit({request.caller, model, request.user, request.route, KindOf(request),
                           EstimateOf(request), request.rate_limits.get()}));
+  if (policy_.any_model_name) request.model = model;
   request.tenant = request.caller->tenant;
   request.tenant_weight = policy_.WeightOf(request.tenant);
   request.cache_scope = policy_.ScopeOf(request.tenant);
@@ -253,24 +267,32 @@ Result<api::Encoding> Admission::Encode(api::EncodeRequest request,
 }
 
 Result<api::TokenizeResult> Admission::Tokenize(const api::TokenizeRequest& request) {
-  RETURN_IF_ERROR(ModelFor(request.caller, request.model, nullptr).status());
-  return deps_.inference->Tokenize(request);
+  ASSIGN_OR_RETURN(std::string model, ModelFor(request.caller, request.model, nullptr));
+  if (model == request.model) return deps_.inference->Tokenize(request);
+  api::TokenizeRequest named = request;
+  named.model = std::move(model);
+  return deps_.inference->Tokenize(named);
 }
 
 Result<std::string> Admission::Detokenize(const api::DetokenizeRequest& request) {
-  RETURN_IF_ERROR(ModelFor(request.caller, request.model, nullptr).status());
-  return deps_.inference->Detokenize(request);
+  ASSIGN_OR_RETURN(std::string model, ModelFor(request.caller, request.model, nullptr));
+  if (model == request.model) return deps_.inference->Detokenize(request);
+  api::DetokenizeRequest named = request;
+  named.model = std::move(model);
+  return deps_.inference->Detokenize(named);
 }
 
 void Admission::TokenizeLater(api::TokenizeRequest request, Done<api::TokenizeResult> done) {
-  if (Status refused = ModelFor(request.caller, request.model, nullptr).status(); !refused.ok())
-    return done(std::move(refused));
+  Result<std::string> model = ModelFor(request.caller, request.model, nullptr);
+  if (!model.ok()) return done(model.status());
+  request.model = *std::move(model);
   deps_.inference->TokenizeLater(std::move(request), std::move(done));
 }
 
 void Admission::DetokenizeLater(api::DetokenizeRequest request, Done<std::string> done) {
-  if (Status refused = ModelFor(request.caller, request.model, nullptr).status(); !refused.ok())
-    return done(std::move(refused));
+  Result<std::string> model = ModelFor(request.caller, request.model, nullptr);
+  if (!model.ok()) return done(model.status());
+  request.model = *std::move(model);
   deps_.inference->DetokenizeLater(std::move(request), std::move(done));
 }
 

@@ -59,7 +59,7 @@ class Admission final : public api::Inference {
   Result<std::string> Detokenize(const api::DetokenizeRequest& request) override;
   void TokenizeLater(api::TokenizeRequest request, Done<api::TokenizeResult> done) override;
   void DetokenizeLater(api::DetokenizeRequest request, Done<std::string> done) override;
-  std::vector<api::ModelInfo> Models() const override { return deps_.inference->Models(); }
+  std::vector<api::ModelInfo> Models() const override;
   api::LoadSnapshot Load() const override { return deps_.inference->Load(); }
   Result<api::ModelStatistics> Statistics(const std::string& model) const override {
     return deps_.inference->Statistics(model);
@@ -86,8 +86,7 @@ class Admission final : public api::Inference {
     limits::Estimate estimate;
     api::RateLimits* told = nullptr;  // may be null
   };
-  // Whether the caller may use it; the model's name as served, or "" where it is not known and not
-  // needed.
+  // Whether the caller may use it; the model's name as served, or `name` where it is not known.
   Result<std::string> ModelFor(const api::CallerRef& caller, const std::string& name,
                                const api::EncodeRequest* encode) const;
   Result<std::shared_ptr<Request>> Admit(const Asked& asked);

@@ -350,6 +350,37 @@ TEST_F(AdmissionTest, WhatTheInferenceRefusesNeverWas) {
   EXPECT_EQ(admission_->running(), 0u);
 }
 
+TEST_F(AdmissionTest, AnyNameMeansTheOnlyGeneratorWhereThatIsWanted) {
+  FakeInference one{{Model("m", true), Model("e", false)}};
+  Start({}, &one);
+  EXPECT_EQ(admission_->Generate(Ask(Caller(), "gpt-4o"), nullptr).status().reason(),
+            "model_not_found")
+      << "off by default";
+  Policy policy;
+  policy.any_model_name = true;
+  Start(policy, &one);
+  const auto generation = admission_->Generate(Ask(Caller(), "gpt-4o"), nullptr);
+  ASSERT_TRUE(generation.ok()) << generation.status();
+  EXPECT_EQ(one.Generation(0)->request.model, "m");
+  EXPECT_TRUE(admission_->Tokenize({.model = "gpt-4o", .prompt = {}, .caller = Caller()}).ok());
+  EXPECT_TRUE(admission_->Detokenize({.model = "gpt-4o", .tokens = {}, .caller = Caller()}).ok());
+  EXPECT_EQ(admission_->Generate(Ask(Caller({}, {"e"}), "gpt-4o"), nullptr).status().reason(),
+            "insufficient_scope")
+      << "names open no model that the caller was not given";
+  api::EncodeRequest vector = AskVector(Caller());
+  vector.model = "text-embedding-3-small";
+  EXPECT_EQ(admission_->Encode(std::move(vector), nullptr).status().reason(), "model_not_found");
+  one.awaited = "later";
+  EXPECT_EQ(admission_->Generate(Ask(Caller(), "later"), nullptr).status().reason(),
+            "model_not_found")
+      << "a model that is to come answers under its own name";
+  one.Generation(0)->End();
+
+  Start(policy);  // two models generate: neither is meant
+  EXPECT_EQ(admission_->Generate(Ask(Caller(), "gpt-4o"), nullptr).status().reason(),
+            "model_not_found");
+}
+
 TEST_F(AdmissionTest, TheLimitsOfATenantHoldForItsKeysTogether) {
   Policy policy;
   policy.tenant.requests_per_minute = 2;

@@ -21,6 +21,9 @@ struct Policy {
   // Of tenants that share kept answers: what they have in common; others share with nobody.
   std::map<std::string, std::string, std::less<>> cache_scopes;
 
+  // A name that no model has means the only one that generates.
+  bool any_model_name = false;
+
   std::string ScopeOf(std::string_view name) const {
     const auto found = cache_scopes.find(name);
     return found == cache_scopes.end() ? std::string() : found->second;

@@ -51,10 +51,11 @@ void Batches::BeginCheck(int64_t batch) {
   Active& begun = *Find(batch);
   const auto accepted = responses::CallerOfText(begun.row.caller);
   const api::CallerRef caller = accepted.ok() ? *accepted : nullptr;
-  begun.check = std::make_unique<InputCheck>(begun.row.view.endpoint,
-                                             [this, caller](const std::string& model) {
-                                               return calls::CheckModel(model, caller, inference_);
-                                             });
+  const bool generates = begun.row.view.endpoint != "/v1/embeddings";
+  begun.check = std::make_unique<InputCheck>(
+      begun.row.view.endpoint, [this, caller, generates](const std::string& model) {
+        return calls::CheckModel(model, generates, caller, inference_);
+      });
   auto more = std::make_shared<bool>(false);
   store_.Write(
       [batch, more](Database& rows) -> Status {

@@ -29,7 +29,7 @@ Result<std::unique_ptr<ResponseLine>> ResponseLine::Parse(std::string_view body,
   if (call.background) return NotInBatches("background", "a batch is in the background already");
   if (!call.conversation.empty())
     return NotInBatches("conversation", "its turns run in their order, lines of a batch in any");
-  RETURN_IF_ERROR(calls::CheckModel(call.model, context.caller, inference));
+  RETURN_IF_ERROR(calls::CheckModel(call.model, /*generates=*/true, context.caller, inference));
   return std::unique_ptr<ResponseLine>(new ResponseLine(
       std::move(call), std::move(owner), std::move(context), inference, std::move(unix_s)));
 }

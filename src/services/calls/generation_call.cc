@@ -66,7 +66,7 @@ GenerationHead HeadOf(const wire::GenerationCall& call, const std::string& rando
                       const api::Inference& inference, int64_t unix_s) {
   const std::vector<api::ModelInfo> models = inference.Models();
   const api::ModelInfo* model =
-      call.model.empty() ? api::DefaultGenerator(models) : api::FindModel(models, call.model);
+      call.model.empty() ? api::DefaultGenerator(models) : api::FindGenerator(models, call.model);
   GenerationHead made;
   made.head.id = IdPrefix(call.dialect) + random;
   made.head.model = !call.model.empty() ? call.model : model == nullptr ? "" : model->id;

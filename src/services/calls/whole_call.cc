@@ -261,13 +261,14 @@ Verdict VerdictOf(const Status& error) {
 }
 
 // What the waist would say later, said before anything is accepted.
-Status CheckModel(const std::string& name, const api::CallerRef& caller,
+Status CheckModel(const std::string& name, bool generates, const api::CallerRef& caller,
                   const api::Inference& inference) {
   const std::vector<api::ModelInfo> models = inference.Models();
   if (name.empty() || models.empty()) return OkStatus();
   const std::vector<api::ModelInfo> theirs =
       caller == nullptr ? models : api::ModelsFor(*caller, models);
-  if (api::FindModel(theirs, name) != nullptr) return OkStatus();
+  if ((generates ? api::FindGenerator(theirs, name) : api::FindModel(theirs, name)) != nullptr)
+    return OkStatus();
   // One that is still to come is waited for, as all are while none has come.
   const bool to_come = api::FindModel(models, name) == nullptr &&
                        inference.Statistics(name).status().reason() == "model_loading";
@@ -279,7 +280,7 @@ Result<std::unique_ptr<WholeCall>> WholeCall::Parse(CallKind kind, std::string_v
                                                     api::Inference& inference) {
   if (kind >= CallKind::kEmbeddings) {
     ASSIGN_OR_RETURN(wire::EncodingCall call, ParseEncoding(kind, body, context.parse));
-    RETURN_IF_ERROR(CheckModel(call.request.model, context.caller, inference));
+    RETURN_IF_ERROR(CheckModel(call.request.model, /*generates=*/false, context.caller, inference));
     return std::unique_ptr<WholeCall>(
         std::make_unique<WholeEncoding>(kind, std::move(call), std::move(context), inference));
   }
@@ -292,7 +293,7 @@ Result<std::unique_ptr<WholeCall>> WholeCall::Parse(CallKind kind, std::string_v
         .WithParam("stream");
   }
   call.stream = false;
-  RETURN_IF_ERROR(CheckModel(call.model, context.caller, inference));
+  RETURN_IF_ERROR(CheckModel(call.model, /*generates=*/true, context.caller, inference));
   return std::unique_ptr<WholeCall>(
       std::make_unique<WholeGeneration>(kind, std::move(call), std::move(context), inference));
 }

@@ -43,8 +43,9 @@ enum class Verdict : uint8_t {
 };
 Verdict VerdictOf(const Status& error);
 
-// Whether the model is there for that caller, as far as it is known yet. Errors: model_not_found.
-Status CheckModel(const std::string& name, const api::CallerRef& caller,
+// Whether the model is there for that caller, as far as it is known yet. `generates`: it is asked
+// for text. Errors: model_not_found.
+Status CheckModel(const std::string& name, bool generates, const api::CallerRef& caller,
                   const api::Inference& inference);
 
 class WholeCall {
