@@ -135,7 +135,8 @@ Result<std::string> SessionOf(const CheckedObject& object, std::string_view topi
   return session;
 }
 
-// The prompt of a template, under any of its names; nothing with `reset`.
+// The prompt of a template, under any of its names. `reset` alone takes the session's own prompt
+// back; beside a prompt it empties the history, as clients send both in one object.
 Status ReadTemplate(const CheckedObject& object, ProjectVerb* verb) {
   for (const char* const name : {"template", "system_prompt", "prompt_template"}) {
     std::optional<std::string> prompt = object.Text(name);
@@ -151,8 +152,7 @@ Status ReadTemplate(const CheckedObject& object, ProjectVerb* verb) {
   const bool reset = object.Bool("reset").value_or(false);
   if (reset && verb->op != ProjectOp::kTemplate)
     return BadValue("reset", "reset has no meaning for " + std::string(ProjectOpName(verb->op)));
-  if (reset && verb->system_prompt.has_value())
-    return BadValue("reset", "reset and a template exclude each other");
+  verb->clears = reset && verb->system_prompt.has_value();
   if (verb->op == ProjectOp::kTemplate && !reset && !verb->system_prompt.has_value()) {
     return InvalidArgument("missing_required_parameter", "template or reset is needed")
         .WithParam("template");

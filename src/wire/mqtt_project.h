@@ -67,6 +67,7 @@ struct ProjectVerb {
   ProjectOp op = ProjectOp::kClear;
   std::string session;                       // empty: all of the project
   std::optional<std::string> system_prompt;  // template; absent: back to the project's own
+  bool clears = false;                       // template: the history goes as well
   std::vector<std::string> ignored;
 };
 

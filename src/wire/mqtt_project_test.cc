@@ -243,9 +243,12 @@ TEST(ProjectVerb, ATemplateHasThreeNamesAndCanBeTakenBack) {
   EXPECT_EQ(ReadVerb(ProjectOp::kTemplate, "{}").verb.status().reason(),
             "missing_required_parameter");
   EXPECT_EQ(ReadVerb(ProjectOp::kTemplate, R"({"reset":false})").verb.status().param(), "template");
-  EXPECT_EQ(
-      ReadVerb(ProjectOp::kTemplate, R"({"reset":true,"template":"x"})").verb.status().param(),
-      "reset");
+  EXPECT_FALSE(ReadVerb(ProjectOp::kTemplate, R"({"reset":true})").verb->clears);
+  EXPECT_FALSE(ReadVerb(ProjectOp::kTemplate, R"({"reset":false,"template":"x"})").verb->clears);
+  const ReceivedVerb both = ReadVerb(ProjectOp::kTemplate, R"({"reset":true,"system_prompt":"x"})");
+  ASSERT_TRUE(both.verb.ok()) << both.verb.status();
+  EXPECT_EQ(both.verb->system_prompt, "x");
+  EXPECT_TRUE(both.verb->clears);
   EXPECT_EQ(ReadVerb(ProjectOp::kTemplate, R"({"template":"x","system_prompt":"y"})")
                 .verb.status()
                 .param(),

@@ -59,12 +59,19 @@ void ProjectVerbs::Take(const ProjectSettings& project, const Message& message, 
 
 void ProjectVerbs::OfOne(const sessions::SessionKey& key, const ProjectAddress& address,
                          const wire::ProjectVerb& verb, int64_t seq) {
-  auto told = context_.tasks.WhileAlive(
+  sessions::Sessions::Told told = context_.tasks.WhileAlive(
       [this, address, op = verb.op, seq](const Status& status) { Tell(address, op, seq, status); });
   sessions::Sessions& sessions = context_.services.sessions;
   switch (verb.op) {
     case ProjectOp::kTemplate:
-      return sessions.SetSystemPrompt(key, verb.system_prompt.value_or(""), std::move(told));
+      if (!verb.clears)
+        return sessions.SetSystemPrompt(key, verb.system_prompt.value_or(""), std::move(told));
+      return sessions.SetSystemPrompt(
+          key, *verb.system_prompt,
+          context_.tasks.WhileAlive([this, key, told = std::move(told)](const Status& set) {
+            if (!set.ok()) return told(set);
+            context_.services.sessions.Clear(key, told);
+          }));
     case ProjectOp::kClear:
       return sessions.Clear(key, std::move(told));
     case ProjectOp::kDelete:
@@ -74,15 +81,24 @@ void ProjectVerbs::OfOne(const sessions::SessionKey& key, const ProjectAddress& 
 
 void ProjectVerbs::OfAll(const ProjectSettings& project, const ProjectAddress& address,
                          const wire::ProjectVerb& verb) {
-  auto told =
+  std::function<void(const Result<int64_t>&)> told =
       context_.tasks.WhileAlive([this, address, op = verb.op](const Result<int64_t>& result) {
         Tell(address, op, 0, result.status());
       });
   sessions::Sessions& sessions = context_.services.sessions;
   switch (verb.op) {
     case ProjectOp::kTemplate:
-      return sessions.SetProjectPrompt(project.tenant, project.name,
-                                       verb.system_prompt.value_or(""), std::move(told));
+      if (!verb.clears) {
+        return sessions.SetProjectPrompt(project.tenant, project.name,
+                                         verb.system_prompt.value_or(""), std::move(told));
+      }
+      return sessions.SetProjectPrompt(
+          project.tenant, project.name, *verb.system_prompt,
+          context_.tasks.WhileAlive([this, tenant = project.tenant, name = project.name,
+                                     told = std::move(told)](const Result<int64_t>& set) {
+            if (!set.ok()) return told(set);
+            context_.services.sessions.ClearProject(tenant, name, told);
+          }));
     case ProjectOp::kClear:
       return sessions.ClearProject(project.tenant, project.name, std::move(told));
     case ProjectOp::kDelete:

@@ -83,6 +83,23 @@ TEST_F(ProjectVerbsTest, ATemplateIsOfASessionOrOfTheProjectFromTheNextTurnOn) {
   EXPECT_EQ(LastPrompt(), "x");
 }
 
+// It was refused: reset and a template excluded each other.
+TEST_F(ProjectVerbsTest, ATemplateWithResetBeginsANewDialogWithOneAck) {
+  Say("u1");
+  const Message ack = Answer("driving/template/s", R"({"system_prompt":"be brief","reset":true})");
+  EXPECT_EQ(ack.payload, R"({"type":"ack","op":"template","session_id":"s","seq":1})");
+  EXPECT_EQ(Dialog("s"), "");
+  Say("u2");
+  EXPECT_EQ(LastPrompt(), "<be brief> u2");
+  Say("v1", "other");
+  Answer("driving/template", R"({"template":"drive well","reset":true})");
+  EXPECT_EQ(Dialog("s") + Dialog("other"), "");
+  Say("v2", "other");
+  EXPECT_EQ(LastPrompt(), "<drive well> v2");
+  Say("u3");
+  EXPECT_EQ(LastPrompt(), "<be brief> u3") << "a session's own prompt goes before the project's";
+}
+
 TEST_F(ProjectVerbsTest, DeleteTakesTheSessionWithItsPrompt) {
   Answer("driving/template/s", R"({"system_prompt":"be brief"})");
   Say("u1");
