@@ -141,7 +141,7 @@ Result<std::unique_ptr<MqttDoors>> MqttDoors::Create(const Settings& settings,
              .watch_job =
                  [&jobs = deps.state->jobs()](const std::string& tenant, const std::string& id,
                                               int64_t version, TimePoint until, auto seen) {
-                   jobs.Watch(tenant, id, version, until, std::move(seen));
+                   jobs.Follow(tenant, id, version, until, std::move(seen));
                  }}));
     RETURN_IF_ERROR(profile->Subscribe());
     doors->metrics_.emplace_back(

@@ -119,7 +119,7 @@ std::vector<store::Migration> StoreTables() {
           sessions::kVersionTables, sessions::kFingerprintTables, sessions::kOwnerTables,
           jobs::kJobTables,         webhooks::kWebhookTables,     jobs::kJobNews,
           batches::kFileTables,     batches::kBatchTables,        webhooks::kWebhookOwners,
-          jobs::kLeanJobs,          repeats::kRepeatTables};
+          jobs::kLeanJobs,          repeats::kRepeatTables,       jobs::kJobEvents};
 }
 
 Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder) {

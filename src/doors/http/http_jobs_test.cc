@@ -157,6 +157,17 @@ TEST_F(HttpJobsTest, EventsTellEachStateAndEndWithTheResult) {
             std::string::npos)
       << stream.body;
   EXPECT_NE(stream.body.find(R"("content":"Hello")"), std::string::npos);
+  // A late reader is told the state there is, or all behind a number.
+  const auto types = [&](const std::string& query) {
+    const std::string body = Ask(Get("/v1/jobs/" + id + "/events" + query)).body;
+    std::string out;
+    for (size_t at = 0; (at = body.find("event: ", at)) != std::string::npos; ++at)
+      out += body.substr(at + 7, body.find('\n', at) - at - 7) + " ";
+    return out;
+  };
+  EXPECT_EQ(types(""), "job.completed ");
+  EXPECT_EQ(types("?starting_after=0"), "job.queued job.running job.completed ");
+  EXPECT_EQ(types("?starting_after=2"), "job.completed ");
   // From behind the last one there is nothing more.
   const RawResponse rest = Ask(Get("/v1/jobs/" + id + "/events?starting_after=99"));
   EXPECT_EQ(rest.status, 200);

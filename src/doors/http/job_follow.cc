@@ -15,7 +15,7 @@ void JobFollow::Run(State state, Done done) {
 }
 
 void JobFollow::Watch() {
-  connection_.context().deps.jobs->Watch(
+  connection_.context().deps.jobs->Follow(
       connection_.tenant(), id_, seen_,
       connection_.loop()->clock().Now() + std::chrono::seconds(wire::kMostWaitSeconds),
       [here = connection_.Return(), weak = weak_from_this()](Result<wire::JobView> job) {
@@ -31,7 +31,7 @@ void JobFollow::OnJob(const Result<wire::JobView>& job) {
     seen_ = job->version;
     state_(*job);
   }
-  if (wire::Ended(job->state)) return done_(OkStatus());
+  if (wire::Ended(job->state) && !job->past) return done_(OkStatus());
   Watch();
 }
 

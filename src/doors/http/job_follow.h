@@ -17,11 +17,12 @@ namespace tutti::http {
 
 class JobFollow : public std::enable_shared_from_this<JobFollow> {
  public:
-  // `seen`: the version that is known; -1: none.
+  // `seen`: the version that is known, each one behind it is told; -1: the one there is, and each
+  // behind that.
   JobFollow(Connection& connection, std::string id, int64_t seen)
       : connection_(connection), id_(std::move(id)), seen_(seen) {}
 
-  // Who comes late is told the state there is. `done` is the last word: OK behind the state in
+  // `done` is the last word: OK behind the state in
   // which the job has ended; errors: not_found, not_implemented (no jobs here). It may destroy
   // this.
   using State = std::function<void(const wire::JobView&)>;

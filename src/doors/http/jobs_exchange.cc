@@ -126,7 +126,8 @@ class JobsExchange final : public Exchange {
 };
 
 // GET /v1/jobs/{id}/events: each state that is seen as an event with the job's version as its
-// number, the last of which has the result. Who comes late gets the state there is.
+// number, the last of which has the result. Who comes late gets the state there is, or with
+// starting_after those behind that number.
 class JobEventsExchange final : public Exchange {
  public:
   explicit JobEventsExchange(Connection& connection)
@@ -136,7 +137,7 @@ class JobEventsExchange final : public Exchange {
     wire::IgnoredFields ignored;
     const auto asked = ReadQuery(connection_, &wire::ParseJobQuery, &ignored);
     if (!asked.ok()) return connection_.RespondError(asked.status());
-    int64_t seen = asked->starting_after.value_or(0);
+    int64_t seen = asked->starting_after.value_or(-1);
     // Of a stream that a browser opens again.
     if (const std::string* last = connection_.request().Find("last-event-id"); last != nullptr) {
       if (const auto number = wire::ReadWholeNumber(*last)) seen = *number;

@@ -382,6 +382,29 @@ Result<std::optional<JobRow>> LoadJob(Database& database, const std::string& own
   return std::optional(std::move(job));
 }
 
+Result<std::optional<JobRow>> EventAfter(Database& database, const JobRow& job, int64_t after) {
+  ASSIGN_OR_RETURN(Statement row,
+                   database.Prepare("SELECT version, state, attempt, started_ms, finished_ms, "
+                                    "run_at_ms, deadline_ms, expires_ms, progress, error FROM "
+                                    "job_event WHERE job=?1 AND version>?2 AND version<?3 "
+                                    "ORDER BY version LIMIT 1"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(job.number, after, job.version).Step());
+  if (!found) return std::optional<JobRow>();
+  JobRow event = job;
+  event.result.clear();
+  event.version = row.Int(0);
+  event.state = static_cast<JobState>(std::clamp<int64_t>(row.Int(1), 0, Number(JobState::kDead)));
+  event.attempt = row.Int(2);
+  event.started_ms = row.Int(3);
+  event.finished_ms = row.Int(4);
+  event.run_at_ms = row.Int(5);
+  event.deadline_ms = row.Int(6);
+  event.expires_ms = row.Int(7);
+  event.progress = row.Int(8);
+  event.error = row.Text(9);
+  return std::optional(std::move(event));
+}
+
 wire::JobView ViewOf(const JobRow& row) {
   wire::JobView view;
   view.id = row.id;

@@ -91,6 +91,11 @@ Result<std::vector<std::string>> ExpireJobs(store::Database& database, int64_t n
 Result<int64_t> DropResults(store::Database& database, int64_t now_ms, int64_t most,
                             const JobLimits& limits);
 
+// What `job` was in the first version behind `after` that is still known, before the one it has:
+// without a result. Nothing: there is none between them.
+Result<std::optional<JobRow>> EventAfter(store::Database& database, const JobRow& job,
+                                         int64_t after);
+
 // Without its request. Nothing: there is no such job of this owner.
 Result<std::optional<JobRow>> LoadJob(store::Database& database, const std::string& owner,
                                       const std::string& id);

@@ -255,6 +255,28 @@ TEST_F(JobRowsTest, TheOldestResultsGoFirstAndTheirIdsAreKnownAWhile) {
   EXPECT_EQ(Total("jobs"), -1) << "no total of nothing";
 }
 
+TEST_F(JobRowsTest, EventsAreBoundedAndGoWithTheResult) {
+  const auto events = [&] {
+    Result<store::Statement> row = database_.Prepare("SELECT count(*) FROM job_event");
+    return row.ok() && row->Step().ok() ? row->Int(0) : -1;
+  };
+  ASSERT_TRUE(*Insert("j"));
+  EXPECT_EQ(events(), 0) << "to accept costs none";
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(*RequeueJob(database_, ClaimOne(), 0, false));
+  EXPECT_EQ(events(), 64);
+  EXPECT_EQ((*EventAfter(database_, Load("j"), 0))->version, 37) << "the first that is known";
+  EXPECT_EQ((*EventAfter(database_, Load("j"), 99))->state, JobState::kRunning);
+  EXPECT_FALSE((*EventAfter(database_, Load("j"), 100)).has_value()) << "101 is the job itself";
+  EXPECT_TRUE(Finish(ClaimOne()));
+  EXPECT_EQ(*DropResults(database_, 200 + limits_.result_ttl_ms, 100, limits_), 1);
+  EXPECT_EQ(events(), 0);
+  ASSERT_TRUE(*Insert("k"));
+  ASSERT_TRUE(*RequeueJob(database_, ClaimOne(), 0, false));
+  EXPECT_EQ(events(), 2);
+  ASSERT_TRUE(store::Run(database_, "DELETE FROM job").ok());
+  EXPECT_EQ(events(), 0);
+}
+
 // They counted against no bound: who sends what fails could fill the disk.
 TEST_F(JobRowsTest, RequestsKeptOfWhatFailedCountAsResults) {
   ASSERT_TRUE(*Insert("j"));
@@ -321,7 +343,8 @@ TEST(JobTablesTest, JobsOfAnEarlierStoreAreKeptBothWays) {
   Result<store::Database> opened = store::Database::Open("");
   ASSERT_TRUE(opened.ok());
   store::Database& database = *opened;
-  const std::vector<store::Migration> all = JobMigrations();
+  std::vector<store::Migration> all = JobMigrations();
+  all.pop_back();  // kJobEvents, which came later
   const std::span<const store::Migration> before = std::span(all).first(all.size() - 1);
   ASSERT_TRUE(store::Migrate(before, &database).ok());
   for (const std::string id : {"a", "b", "c"}) {
@@ -369,6 +392,31 @@ TEST(JobTablesTest, JobsOfAnEarlierStoreAreKeptBothWays) {
   ASSERT_TRUE(store::Migrate(all, &database).ok()) << "and once more";
   EXPECT_TRUE((*LoadJob(database, "t", fresh.id)).has_value());
   EXPECT_FALSE((*LoadJob(database, "t", "b")).has_value());
+}
+
+TEST(JobTablesTest, JobsOfAStoreWithoutEventsHaveThemFromThenOn) {
+  Result<store::Database> opened = store::Database::Open("");
+  ASSERT_TRUE(opened.ok());
+  store::Database& database = *opened;
+  const std::vector<store::Migration> all = JobMigrations();
+  const std::span<const store::Migration> before = std::span(all).first(all.size() - 1);
+  ASSERT_TRUE(store::Migrate(before, &database).ok());
+  JobRow row;
+  row.owner = "t";
+  row.caller = "{}";
+  row.kind = "chat.completions";
+  row.request = "request";
+  ASSERT_TRUE(*InsertJob(database, &row, std::nullopt, {}));
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(store::Migrate(all, &database).ok());
+    std::optional<std::string> cursor;
+    const auto claimed = ClaimJobs(database, 100, 30'000, 1, &cursor);
+    ASSERT_TRUE(claimed.ok() && claimed->size() == 1) << claimed.status();
+    EXPECT_EQ((*EventAfter(database, claimed->front(), 0))->state, JobState::kQueued);
+    EXPECT_TRUE(*RequeueJob(database, claimed->front(), 0, true));
+    ASSERT_TRUE(store::Migrate(before, &database).ok()) << "and back";
+  }
+  EXPECT_TRUE((*LoadJob(database, "t", row.id)).has_value());
 }
 
 }  // namespace

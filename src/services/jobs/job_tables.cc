@@ -145,8 +145,36 @@ const store::Migration kLeanJobs = {
          sum(length(CAST(result AS BLOB))) FROM job WHERE job.owner=job_total.owner), 0);
        DROP TABLE job_id_key)"};
 
+#define EVENT_VALUES(ROW)                                                                  \
+  ROW ".number, " ROW ".version, " ROW ".state, " ROW ".attempt, " ROW ".started_ms, " ROW \
+      ".finished_ms, " ROW ".run_at_ms, " ROW ".deadline_ms, " ROW ".expires_ms, " ROW     \
+      ".progress, " ROW ".error"
+
+// The version that is left is written, not the one that begins: to accept a job costs nothing more,
+// and what a job is stands in its row alone.
+const store::Migration kJobEvents = {
+    "CREATE TABLE job_event(job INTEGER NOT NULL, version INTEGER NOT NULL, "
+    "state INTEGER NOT NULL, attempt INTEGER NOT NULL, started_ms INTEGER NOT NULL, "
+    "finished_ms INTEGER NOT NULL, run_at_ms INTEGER NOT NULL, deadline_ms INTEGER NOT NULL, "
+    "expires_ms INTEGER NOT NULL, progress INTEGER NOT NULL, error TEXT NOT NULL, "
+    "PRIMARY KEY(job, version)) WITHOUT ROWID; "
+    "CREATE TRIGGER job_moved AFTER UPDATE OF version ON job WHEN new.gone=0 BEGIN "
+    "INSERT INTO job_event VALUES(" EVENT_VALUES("old")
+    "); "
+    "DELETE FROM job_event WHERE job=new.number AND version<new.version-64; "
+    "END; "
+    "CREATE TRIGGER job_emptied AFTER UPDATE OF gone ON job WHEN new.gone=1 BEGIN "
+    "DELETE FROM job_event WHERE job=new.number; "
+    "END; "
+    "CREATE TRIGGER job_forgotten AFTER DELETE ON job BEGIN "
+    "DELETE FROM job_event WHERE job=old.number; "
+    "END",
+    "DROP TRIGGER job_moved; DROP TRIGGER job_emptied; DROP TRIGGER job_forgotten; "
+    "DROP TABLE job_event"};
+
 std::vector<store::Migration> JobMigrations() {
-  return {kJobTables, webhooks::kWebhookTables, kJobNews, webhooks::kWebhookOwners, kLeanJobs};
+  return {kJobTables, webhooks::kWebhookTables, kJobNews, webhooks::kWebhookOwners, kLeanJobs,
+          kJobEvents};
 }
 
 }  // namespace tutti::jobs

@@ -14,6 +14,9 @@ extern const store::Migration kJobNews;
 // of what is new by the statement that adds it. Requests that are kept of what failed count as
 // results, and events have their job's owner (behind webhooks::kWebhookOwners).
 extern const store::Migration kLeanJobs;
+// What a job was before it is what it is: a row for each earlier version, the last 64 of a job, as
+// long as its result is kept.
+extern const store::Migration kJobEvents;
 // All, with what lies between them: what jobs alone need of a store.
 std::vector<store::Migration> JobMigrations();
 

@@ -45,10 +45,13 @@ Status Finished(const JobRow& row) {
 }
 
 // The job of that owner as it is, or why it cannot be shown.
-Result<JobRow> Find(Database& rows, const std::string& owner, const std::string& id) {
+// A result is kept until `expires_ms`, though the sweep that frees its bytes comes up to a minute
+// later.
+Result<JobRow> Find(Database& rows, const std::string& owner, const std::string& id,
+                    int64_t now_ms) {
   ASSIGN_OR_RETURN(std::optional<JobRow> row, LoadJob(rows, owner, id));
   if (!row.has_value()) return NoSuchJob();
-  if (row->gone) return ResultGone();
+  if (row->gone || (wire::Ended(row->state) && row->expires_ms <= now_ms)) return ResultGone();
   return *std::move(row);
 }
 
@@ -131,7 +134,7 @@ void Jobs::Submit(NewJob job, std::function<void(Result<JobView>, bool)> done) {
 }
 
 Result<JobView> Jobs::Load(Database& rows, const std::string& owner, const std::string& id) const {
-  ASSIGN_OR_RETURN(const JobRow row, Find(rows, owner, id));
+  ASSIGN_OR_RETURN(const JobRow row, Find(rows, owner, id, unix_ms_()));
   JobView view = ViewOf(row);
   ASSIGN_OR_RETURN(const std::optional<webhooks::Delivery> told, webhooks::DeliveryOf(rows, id));
   if (told) view.webhook = {told->status, told->attempts, told->error};
@@ -144,7 +147,18 @@ Result<JobView> Jobs::Load(Database& rows, const std::string& owner, const std::
   return view;
 }
 
+Result<JobView> Jobs::LoadNext(Database& rows, const std::string& owner, const std::string& id,
+                               int64_t version) const {
+  ASSIGN_OR_RETURN(const JobRow row, Find(rows, owner, id, unix_ms_()));
+  ASSIGN_OR_RETURN(const std::optional<JobRow> event, EventAfter(rows, row, version));
+  if (!event.has_value()) return Load(rows, owner, id);
+  JobView view = ViewOf(*event);
+  view.past = true;
+  return view;
+}
+
 void Jobs::Overlay(JobView* view) const {
+  if (view->past) return;
   if (const auto found = running_.find(view->id);
       found != running_.end() && found->second.call != nullptr) {
     view->progress_tokens = found->second.call->progress();
@@ -165,12 +179,20 @@ void Jobs::Watch(const std::string& owner, const std::string& id, int64_t versio
   Tell(id, waiter);
 }
 
+void Jobs::Follow(const std::string& owner, const std::string& id, int64_t version, TimePoint until,
+                  Seen done) {
+  auto waiter = std::make_shared<Waiter>(Waiter{owner, version, until, std::move(done)});
+  waiter->each = version >= 0;
+  Tell(id, waiter);
+}
+
 // Looks, and waits on where there is nothing to tell yet.
 void Jobs::Tell(const std::string& id, const std::shared_ptr<Waiter>& waiter) {
   auto view = std::make_shared<JobView>();
   store_.Read(
       [this, id, waiter, view](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(*view, Load(rows, waiter->owner, id));
+        ASSIGN_OR_RETURN(*view, waiter->each ? LoadNext(rows, waiter->owner, id, waiter->version)
+                                             : Load(rows, waiter->owner, id));
         return OkStatus();
       },
       [this, strand = strand_, id, waiter, view](const Status& status) {
@@ -224,7 +246,7 @@ void Jobs::Cancel(const std::string& owner, const std::string& id, Seen done) {
   auto runs = std::make_shared<bool>(false);
   store_.Write(
       [this, owner, id, runs](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(const JobRow row, Find(rows, owner, id));
+        ASSIGN_OR_RETURN(const JobRow row, Find(rows, owner, id, unix_ms_()));
         if (row.state == JobState::kCancelled) return OkStatus();
         if (wire::Ended(row.state)) return Finished(row);
         *runs = row.state == JobState::kRunning;
@@ -252,7 +274,7 @@ void Jobs::Replay(const std::string& owner, const std::string& id, Seen done) {
         ASSIGN_OR_RETURN(const bool replayed,
                          ReplayJob(rows, owner, id, unix_ms_() + Millis(options_.window)));
         if (replayed) return OkStatus();
-        ASSIGN_OR_RETURN(const JobRow row, Find(rows, owner, id));
+        ASSIGN_OR_RETURN(const JobRow row, Find(rows, owner, id, unix_ms_()));
         return Finished(row);
       },
       [this, strand = strand_, owner, id, done = std::move(done)](const Status& status) {

@@ -94,6 +94,10 @@ class Jobs {
   static constexpr int64_t kUntilEnd = INT64_MAX;
   void Watch(const std::string& owner, const std::string& id, int64_t version, TimePoint until,
              Seen done);
+  // The same of each version in turn: what the job was in the first one above `version` that is
+  // still known, `past` unless it is that now. -1: as it is now.
+  void Follow(const std::string& owner, const std::string& id, int64_t version, TimePoint until,
+              Seen done);
   // One more than `query.limit` where there are more. Errors: not_found (`after`).
   void List(const std::string& owner, JobQuery query,
             std::function<void(Result<std::vector<wire::JobView>>)> done);
@@ -126,6 +130,7 @@ class Jobs {
     int64_t version = 0;
     TimePoint until;
     Seen done;
+    bool each = false;  // version by version
   };
 
   template <typename Change>
@@ -153,6 +158,8 @@ class Jobs {
   // On the store's thread; with where it stands in the queue.
   Result<wire::JobView> Load(store::Database& rows, const std::string& owner,
                              const std::string& id) const;
+  Result<wire::JobView> LoadNext(store::Database& rows, const std::string& owner,
+                                 const std::string& id, int64_t version) const;
   void Overlay(wire::JobView* view) const;  // what is newer here than in the store
 
   const Options options_;

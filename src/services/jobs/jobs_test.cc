@@ -436,6 +436,51 @@ TEST_F(JobsTest, AResultIsGoneAfterItsTime) {
   }));
 }
 
+// It could be read for up to a minute more, until the sweep came.
+TEST_F(JobsTest, AResultIsExpiredToTheMillisecond) {
+  jobs_->Start();
+  const std::string id = Submit("hello", "key").id;
+  ASSERT_TRUE(Becomes(id, JobState::kSucceeded));
+  const int64_t expires_ms = Get(id)->expires_ms;
+  ASSERT_GT(expires_ms, WallMs());
+  jump_ms_ = expires_ms - 1 - (WallMs() - jump_ms_);  // nothing is swept: only the wall clock moves
+  EXPECT_EQ(Get(id)->state, JobState::kSucceeded);
+  ++jump_ms_;
+  EXPECT_EQ(Get(id).status().reason(), "expired");
+  EXPECT_EQ(Cancel(id).status().reason(), "expired");
+  EXPECT_EQ(TrySubmit("hello", "key").status().reason(), "expired") << "of its key too";
+}
+
+// They were told the last state alone.
+TEST_F(JobsTest, ALateReaderIsToldEveryStateBehindItsNumber) {
+  jobs_->Start();
+  refusal_ = InvalidArgument("invalid_value", "no");
+  const std::string id = Submit("hello").id;
+  ASSERT_TRUE(Becomes(id, JobState::kFailed));
+  refusal_ = OkStatus();
+  ASSERT_TRUE(Replay(id).ok());
+  ASSERT_TRUE(Becomes(id, JobState::kSucceeded));
+  const auto log = [&](int64_t after) {
+    std::string out;
+    for (bool past = true; past;) {
+      Call<Result<JobView>> next;
+      jobs_->Follow("t", id, after, clock_.Now() + hours(1), next.done());
+      const Result<JobView> job = next.Get();
+      if (!job.ok()) return out + job.status().reason();
+      out += std::to_string(job->version) + " " + std::string(wire::JobStateName(job->state)) + " ";
+      EXPECT_EQ(job->result.empty(), job->state != JobState::kSucceeded);
+      EXPECT_EQ(job->error.empty(), job->state != JobState::kFailed);
+      after = job->version;
+      past = job->past;
+    }
+    return out;
+  };
+  EXPECT_EQ(log(0), "1 queued 2 running 3 failed 4 queued 5 running 6 completed ");
+  EXPECT_EQ(log(3), "4 queued 5 running 6 completed ");
+  EXPECT_EQ(log(5), "6 completed ");
+  EXPECT_EQ(log(-1), "6 completed ") << "without a number: as it is now";
+}
+
 TEST_F(JobsTest, AResultThatIsLargerThanAllMayBeIsAFailure) {
   Close();
   options_.limits.result_bytes = 100;

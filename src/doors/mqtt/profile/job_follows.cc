@@ -18,7 +18,7 @@ void JobFollows::Follow(const NativeAddress& address, const wire::MqttControl& c
   };
   if (const Status status = admit(); !status.ok()) return Refuse(address, control.id, status);
   const Key key{address.reply_topic, control.job_id, address.tenant};
-  Entry entry{.address = address, .id = control.id, .seen = control.starting_after.value_or(0)};
+  Entry entry{.address = address, .id = control.id, .seen = control.starting_after.value_or(-1)};
   if (const auto older = follows_.find(key); older != follows_.end()) {
     entry.serial = older->second.serial;  // and whatever waits for news goes on
     older->second = std::move(entry);
@@ -49,9 +49,8 @@ void JobFollows::Clear() {
 // The answer may come when nothing here is left: it holds the strand, and what runs there looks.
 void JobFollows::Watch(const Key& key, const Entry& entry, Wait wait) {
   auto seen = context_.tasks.WhileAlive(
-      [this, key, serial = entry.serial, wait](const Result<wire::JobView>& job) {
-        OnJob(key, serial, wait, job);
-      });
+      [this, key, serial = entry.serial, asked = entry.seen,
+       wait](const Result<wire::JobView>& job) { OnJob(key, serial, asked, wait, job); });
   const Duration most = std::chrono::seconds(wait == Wait::kForNews ? wire::kMostWaitSeconds : 0);
   context_.services.watch_job(key.tenant, key.job, entry.seen, context_.Now() + most,
                               [strand = context_.tasks.strand(), seen](Result<wire::JobView> job) {
@@ -59,7 +58,7 @@ void JobFollows::Watch(const Key& key, const Entry& entry, Wait wait) {
                               });
 }
 
-void JobFollows::OnJob(const Key& key, uint64_t serial, Wait wait,
+void JobFollows::OnJob(const Key& key, uint64_t serial, int64_t asked, Wait wait,
                        const Result<wire::JobView>& job) {
   const Place place = follows_.find(key);
   if (place == follows_.end() || place->second.serial != serial) return;  // it has ended
@@ -69,7 +68,10 @@ void JobFollows::OnJob(const Key& key, uint64_t serial, Wait wait,
     Close(place);
   };
   if (!job.ok()) return refuse(job.status());
-  const bool last = wire::Ended(job->state);
+  // Another watch has told more, or the client wants it from another number on: what lies between
+  // must not be left out.
+  if (asked != entry.seen) return wait == Wait::kForNews ? Watch(key, entry, wait) : void();
+  const bool last = wire::Ended(job->state) && !job->past;
   if (last && job->version < entry.seen) {
     return refuse(InvalidArgument("invalid_value", "the job has ended, and its last event is " +
                                                        std::to_string(job->version))
@@ -88,14 +90,15 @@ void JobFollows::OnJob(const Key& key, uint64_t serial, Wait wait,
     if (last || !entry.detached) Tell(entry, *job, std::move(event));
   }
   if (last) return Close(place);
-  if (wait == Wait::kForNews) Watch(key, entry, wait);
+  // Of what was before now each version is told, also where another watch waits for news.
+  if (wait == Wait::kForNews || job->past) Watch(key, entry, wait);
 }
 
 void JobFollows::Tell(const Entry& entry, const wire::JobView& job, std::string event) {
   Message message = EventMessage(entry.address, std::move(event));
   message.user_properties = {{"job", job.id},
                              {"seq", std::to_string(job.version)},
-                             {"last", wire::Ended(job.state) ? "true" : "false"}};
+                             {"last", wire::Ended(job.state) && !job.past ? "true" : "false"}};
   context_.Publish(std::move(message));
 }
 

@@ -2,7 +2,8 @@
 // .../ctl. Of the strand.
 //
 // Each state that is seen is one event on the reply topic, with the job's version as its number;
-// the last one has the result, also for who comes late. Of one job to one topic there is one, with
+// the last one has the result, also for who comes late; who names a number is told each state
+// behind it. Of one job to one topic there is one, with
 // one wait for news however often it is asked for; bounded in all and for each user. Nothing of it
 // is durable: who was away subscribes again, with the last number it has seen.
 #pragma once
@@ -48,7 +49,8 @@ class JobFollows {
   // Until there is news, or only for how it is now.
   enum class Wait { kForNews, kNot };
   void Watch(const Key& key, const Entry& entry, Wait wait);
-  void OnJob(const Key& key, uint64_t serial, Wait wait, const Result<wire::JobView>& job);
+  void OnJob(const Key& key, uint64_t serial, int64_t asked, Wait wait,
+             const Result<wire::JobView>& job);
   void Tell(const Entry& entry, const wire::JobView& job, std::string event);
   void Refuse(const NativeAddress& address, const std::string& id, const Status& why);
   void Close(Place place);

@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Jobs of a tenant each, told to who waits as jobs::Jobs::Watch does.
+// Jobs of a tenant each, told to who waits as jobs::Jobs::Follow does.
 class WatchedJobs {
  public:
   explicit WatchedJobs(const Clock& clock) : clock_(clock) {}
@@ -31,7 +31,7 @@ class WatchedJobs {
   // As it is from now on.
   void Put(const std::string& tenant, wire::JobView job) {
     const std::lock_guard lock(mutex_);
-    jobs_[tenant][job.id] = std::move(job);
+    jobs_[tenant][job.id].push_back(std::move(job));
     TellLocked();
   }
   void Look() {
@@ -62,17 +62,22 @@ class WatchedJobs {
         each.seen(NotFound("not_found", "there is no such job"));
         return true;
       }
-      const wire::JobView& job = found->second;
+      const std::vector<wire::JobView>& log = found->second;
+      const auto next = std::find_if(log.begin(), log.end(), [&](const wire::JobView& job) {
+        return each.version >= 0 && job.version > each.version;
+      });
+      wire::JobView job = next == log.end() ? log.back() : *next;
+      job.past = job.version != log.back().version;
       if (job.version <= each.version && !wire::Ended(job.state) && each.until > clock_.Now())
         return false;
-      each.seen(job);
+      each.seen(std::move(job));
       return true;
     });
   }
 
   const Clock& clock_;
   mutable std::mutex mutex_;
-  std::map<std::string, std::map<std::string, wire::JobView>> jobs_;
+  std::map<std::string, std::map<std::string, std::vector<wire::JobView>>> jobs_;  // as they were
   std::vector<Waiter> waiters_;
 };
 
@@ -146,6 +151,24 @@ TEST_F(JobFollowsTest, WhoComesLateIsToldTheEndAndWhoHasSeenItNothing) {
   EXPECT_THAT(Types(Topic("out")), IsEmpty());
   Subscribe(R"(,"starting_after":4)");
   EXPECT_EQ(Only(Topic("out"), "error").Text("param"), "starting_after");
+}
+
+TEST_F(JobFollowsTest, WhoNamesANumberIsToldEachStateBehindIt) {
+  Put(JobAt(State::kQueued, 1));
+  Put(JobAt(State::kRunning, 2));
+  Put(JobAt(State::kFailed, 3));
+  Put(JobAt(State::kQueued, 4));
+  Subscribe(R"(,"starting_after":0)");
+  EXPECT_THAT(Types(Topic("out")),
+              ElementsAre("job.queued", "job.running", "job.failed", "job.queued"));
+  EXPECT_EQ(testing::Property(port_.sent(Topic("out"))[2].message, "last"), "false")
+      << "it was replayed";
+  port_.Forget();
+  Subscribe(R"(,"starting_after":1)");  // once more, beside the wait for news
+  Put(JobAt(State::kSucceeded, 5));
+  EXPECT_THAT(Types(Topic("out")),
+              ElementsAre("job.running", "job.failed", "job.queued", "job.completed"));
+  EXPECT_EQ(jobs_.waiters(), 0u);
 }
 
 TEST_F(JobFollowsTest, AJobOfAnotherTenantIsNotThere) {

@@ -83,7 +83,7 @@ struct Services {
   std::function<Result<api::CallerRef>(const std::string& credential, const std::string& tenant)>
       caller_of;
   // A tenant's durable job once its version is above that, or it has ended, or `until` has come;
-  // `seen` on any thread, later. As jobs::Jobs::Watch, with its errors. Empty: there are no jobs.
+  // `seen` on any thread, later. As jobs::Jobs::Follow, with its errors. Empty: there are no jobs.
   using JobSeen = std::function<void(Result<wire::JobView>)>;
   std::function<void(const std::string& tenant, const std::string& id, int64_t version,
                      TimePoint until, JobSeen seen)>
