@@ -28,7 +28,7 @@ void SamplingOptions::AddTo(CLI::App& command) {
   AddNumber(command, "--top-k", top_k_, -1, kMost<int>,
             "only the k most probable tokens; 0 = off [the model's, else 0]");
   AddNumber(command, "--seed", seed_, std::numeric_limits<int64_t>::min(), kMost<int64_t>,
-            "makes a sampled answer repeatable");
+            "makes a sampled answer repeatable; -1 = a random one");
   command
       .add_option("--chat-template-kwargs", template_arguments_,
                   "options of the chat template, such as '{\"enable_thinking\": false}' [none]")
@@ -47,7 +47,7 @@ api::SamplingParams SamplingOptions::Params() const {
   if (Given("--top-p")) params.top_p = top_p_;
   if (Given("--top-k")) params.top_k = top_k_;
   if (Given("--max-tokens")) params.max_tokens = max_tokens_;
-  if (Given("--seed")) params.seed = seed_;
+  if (Given("--seed") && seed_ != -1) params.seed = seed_;
   return params;
 }
 

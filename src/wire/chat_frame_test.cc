@@ -58,8 +58,8 @@ TEST(ChatFrame, AMessageNamesASessionOrAConversation) {
             "missing_required_parameter id");
   EXPECT_EQ(RefusalOfFrame(message + R"(,"session":"a","stream_id":"b c"})"),
             "invalid_value stream_id");
-  EXPECT_EQ(RefusalOfFrame(message + R"(,"session":"a","store":false})"),
-            "unsupported_parameter store");
+  EXPECT_EQ(RefusalOfFrame(message + R"(,"session":"a","background":false})"),
+            "unsupported_parameter background");
 }
 
 TEST(ChatFrame, VerbsAreThoseOfMqttWithTheirSession) {

@@ -71,7 +71,7 @@ TEST(MqttMessage, ALongDialogIsCutUnlessItsClientSaysOtherwise) {
 
 TEST(MqttMessage, WhatTheTopicSaysIsNotSaidAgain) {
   for (const char* member : {R"("conversation":"c")", R"("previous_response_id":"r")",
-                             R"("stream":false)", R"("store":false)", R"("background":false)"}) {
+                             R"("stream":false)", R"("background":false)"}) {
     EXPECT_EQ(MessageRefusal(R"({"id":"1","input":"x",)" + std::string(member) + "}").reason(),
               "unsupported_parameter")
         << member;

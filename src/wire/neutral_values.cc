@@ -33,12 +33,21 @@ const std::vector<NeutralField>& NeutralTable() {
       {"reasoning_effort", {R"("none")"}},
       {"reasoning", {"{}", R"({"effort":"none"})"}},
       {"verbosity", {R"("medium")"}},
+      {"chat_template", {R"("")"}},
       {"chat_template_kwargs", {"{}"}},
+      {"continue_final_message", {"false"}},
       {"modalities", {R"(["text"])"}},
       {"mm_processor_kwargs", {"{}"}},
 
       // --- sampling ---
       {"seed", {"-1"}},
+      {"frequency_penalty", {"0"}},
+      {"presence_penalty", {"0"}},
+      {"samplers", {"[]"}},
+      {"n_predict", {"-1"}},
+      {"num_predict", {"-1"}},
+      {"min_tokens", {"0"}},
+      {"ignore_eos", {"false"}},
       {"n", {"1"}},
       {"best_of", {"1"}},
       {"stop", {"[]", R"("")"}},
@@ -73,6 +82,7 @@ const std::vector<NeutralField>& NeutralTable() {
       {"n_probs", {"0"}},
       {"echo", {"false"}},
       {"suffix", {R"("")"}},
+      {"encoding_format", {R"("float")"}},
       {"return_token_ids", {"false"}},
       {"return_tokens_as_token_ids", {"false"}},
       {"spaces_between_special_tokens", {"true"}},
@@ -84,6 +94,8 @@ const std::vector<NeutralField>& NeutralTable() {
 
       // --- where and when ---
       {"options", {"{}"}},
+      {"service_tier", {R"("auto")"}},
+      {"metadata", {"{}"}},
       {"context_management", {"[]"}},
       {"t_max_predict_ms", {"-1", "0"}},
       {"user", {R"("")"}},

@@ -5,6 +5,8 @@
 #include <boost/json/parse.hpp>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "wire/checked_object.h"
 #include "wire/openai_request.h"
@@ -66,6 +68,38 @@ TEST(NeutralValuesTest, ToolFieldsAreReadOnEachRouteThatHasTools) {
   EXPECT_GE(checked, 16) << "four values on four routes";
 }
 
+// The values of the schema's own rows, on each kind of object that has the row.
+TEST(NeutralValuesTest, ThoseOfARowAreAcceptedWhereverItStands) {
+  int checked = 0;
+  for (const Kind& kind : Kinds()) {
+    for (const FieldSpec& field : Schema()) {
+      if (!field.In(kind.scope)) continue;
+      std::vector<std::string> values = field.neutral;
+      values.emplace_back("null");
+      for (const std::string& text : values) {
+        if (field.required) continue;
+        const Json body = With(kind, field.name, boost::json::parse(text));
+        const Status plain = kind.parse(body, {}), strict = kind.parse(body, {.strict = true});
+        EXPECT_EQ(plain, strict) << kind.base << " with " << field.name << " = " << text;
+        EXPECT_TRUE(text == "null" || plain.ok())
+            << kind.base << " with " << field.name << " = " << text << ": " << plain;
+        ++checked;
+      }
+    }
+  }
+  EXPECT_GT(checked, 500);
+}
+
+// store asks for nothing that could change an answer, whatever it says.
+TEST(NeutralValuesTest, StoreIsTakenByEveryRouteThatGenerates) {
+  for (const Kind& kind : Kinds()) {
+    if ((kind.scope & kSampled) == 0) continue;
+    for (const bool value : {false, true})
+      EXPECT_TRUE(kind.parse(With(kind, "store", value), {.strict = true}).ok()) << kind.base;
+    EXPECT_EQ(kind.parse(With(kind, "store", "yes"), {}).reason(), "invalid_value") << kind.base;
+  }
+}
+
 TEST(NeutralValuesTest, NumbersAreComparedByValue) {
   EXPECT_TRUE(AsksForNothing("dry_multiplier", 0));
   EXPECT_TRUE(AsksForNothing("dry_multiplier", 0.0));
@@ -84,7 +118,7 @@ TEST(NeutralValuesTest, ValuesThatAskForSomethingAreStillRefused) {
   EXPECT_EQ(reason(R"("functions":[{"name":"f"}])"), "unsupported_parameter");
   EXPECT_EQ(reason(R"("verbosity":"high")"), "unsupported_parameter");
   EXPECT_EQ(reason(R"("modalities":["text","audio"])"), "unsupported_parameter");
-  EXPECT_EQ(reason(R"("store":true)"), "unsupported_parameter");
+  EXPECT_EQ(reason(R"("background":true)"), "unsupported_parameter");
   EXPECT_EQ(reason(R"("reasoning_effort":"loud")"), "invalid_value");
 }
 

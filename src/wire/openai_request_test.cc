@@ -194,7 +194,7 @@ TEST(ChatRequest, HostileMessagesAndFieldsAreRefusedByName) {
       {R"("guided_choice":[1])", user, "invalid_value", "guided_choice"},
       {R"("guided_regex":"a","grammar":"root ::= \"a\"")", user, "invalid_value", "grammar"},
       {R"("chat_template":"x")", user, "unsupported_parameter", "chat_template"},
-      {R"("store":true)", user, "unsupported_parameter", "store"},
+      {R"("store":"yes")", user, "invalid_value", "store"},
       {R"("modalities":["audio"])", user, "unsupported_parameter", "modalities"},
       {R"("metadata":"x")", user, "invalid_value", "metadata"},
       {R"("request_id":"a b")", user, "invalid_value", "request_id"},

@@ -147,6 +147,8 @@ std::vector<FieldSpec> GenerationRows() {
           Row("metadata", kEverything & ~kResponses, FieldType::kObject, 0, kMetadataBytes)),
       WithoutEffect(Text("prompt_cache_key", kEverything, 0, kMetadataBytes)),
       WithoutEffect(Text("prompt_cache_retention", kEverything, 0, kNameBytes)),
+      // Clients send it by habit; answers are kept by /v1/responses, turns by their session.
+      WithoutEffect(Flag("store", kAnyGeneration | kSessionTurn)),
 
       // --- would change the answer, not in this release ---
       Refused("tools", kTurn, {"[]"}, kTurnToolsHint),
@@ -163,7 +165,6 @@ std::vector<FieldSpec> GenerationRows() {
       Refused("modalities", kChat | kGenerate | kTurn, {"[\"text\"]"}),
       Refused("prediction", kGenerate | kTurn, {}, "/v1/chat/completions has it"),
       Refused("web_search_options", kChat | kGenerate | kTurn),
-      Refused("store", kAnyGeneration, {"false"}, "nothing is stored"),
       Refused("background", kAnyGeneration, {"false"}),
       Refused("use_beam_search", kSampled),
       Refused("length_penalty", kSampled, {}, "beam search is not available"),

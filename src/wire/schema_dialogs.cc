@@ -61,7 +61,6 @@ std::vector<FieldSpec> TurnRows() {
       Flag("background", kResponses),
       Flag("store", kResponses),
       Refused("background", kSessionTurn, {"true"}, "a turn of a session outlives its client"),
-      Refused("store", kSessionTurn, {"true"}, "a turn is part of its session"),
       Refused("disconnect", kResponses, {"\"cancel\""}, "use background"),
       Refused("disconnect", kSessionTurn, {"\"detach\""},
               "a turn of a session outlives its client"),

@@ -377,8 +377,9 @@ TEST(Schema, FieldsWithoutEffectChangeNothingInTheRequest) {
   for (const FieldSpec& field : Schema()) {
     if (field.field_class != FieldClass::kNoEffect || !field.In(kChat)) continue;
     const boost::json::string_view name(field.name.data(), field.name.size());
-    with.as_object()[name] =
-        field.type == FieldType::kObject ? Json(JsonObject{{"a", "b"}}) : Json("value");
+    with.as_object()[name] = field.type == FieldType::kObject ? Json(JsonObject{{"a", "b"}})
+                             : field.type == FieldType::kBool ? Json(true)
+                                                              : Json("value");
   }
   ASSERT_GT(with.as_object().size(), plain.as_object().size() + 3);
   const GenerationCall a = ParseGeneration(Dialect::kChat, plain, {}).value();

@@ -73,7 +73,8 @@ Status ReadSampling(v1::GenerateRequest& message, api::SamplingParams* out) {
   if (message.has_repetition_penalty()) out->repetition_penalty = message.repetition_penalty();
   if (message.has_presence_penalty()) out->presence_penalty = message.presence_penalty();
   if (message.has_frequency_penalty()) out->frequency_penalty = message.frequency_penalty();
-  if (message.has_seed()) out->seed = message.seed();
+  // -1 asks for a random one, as over HTTP.
+  if (message.has_seed() && message.seed() != -1) out->seed = message.seed();
   for (std::string& stop : *message.mutable_stop()) {
     RETURN_IF_ERROR(api::CheckUtf8(stop, "stop"));
     out->stop.push_back(std::move(stop));

@@ -215,6 +215,19 @@ TEST_F(TuttiServiceTest, FieldsOfARequestReachTheWaist) {
   EXPECT_LE(left, std::chrono::seconds(110));  // the library rounds it
 }
 
+TEST_F(TuttiServiceTest, SeedMinusOneAsksForARandomOneAsOverHttp) {
+  v1::GenerateRequest request;
+  request.set_prompt("Once");
+  request.set_seed(-1);
+  const auto call = client_->Start(kTutti + "Generate");
+  ASSERT_TRUE(call->Write(request));
+  call->WritesDone();
+  const auto generation = inference_.Generation(0);
+  ASSERT_NE(generation, nullptr);
+  EXPECT_FALSE(generation->request.sampling.seed.has_value());
+  generation->Answer({"x"});
+}
+
 TEST_F(TuttiServiceTest, AGenerationIsAStreamOfText) {
   v1::GenerateRequest request;
   request.set_prompt("Once");
