@@ -144,19 +144,26 @@ Result<std::optional<api::Constraint>> ReadConstraint(const CheckedObject& objec
       return TextConstraint(value, kind, param);
     };
   };
-  if ((object.scope() & kResponses) == 0) {
+  // `format` inside of the object that the field holds.
+  const auto member_format = [](const Json& value,
+                                const std::string& param) -> Result<MaybeConstraint> {
+    const Json* format = value.is_object() ? value.get_object().if_contains("format") : nullptr;
+    if (format == nullptr || format->is_null()) return MaybeConstraint();
+    return ResponseFormat(*format, param + ".format", /*nested=*/false);
+  };
+  if ((object.scope() & (kResponses | kMessages)) == 0) {
     RETURN_IF_ERROR(read("response_format", [](const Json& value, const std::string& param) {
       return ResponseFormat(value, param, /*nested=*/true);
     }));
   }
   if ((object.scope() & kResponses) != 0) {
-    RETURN_IF_ERROR(
-        read("text", [](const Json& value, const std::string& param) -> Result<MaybeConstraint> {
-          const Json* format =
-              value.is_object() ? value.get_object().if_contains("format") : nullptr;
-          if (format == nullptr || format->is_null()) return MaybeConstraint();
-          return ResponseFormat(*format, param + ".format", /*nested=*/false);
-        }));
+    RETURN_IF_ERROR(read("text", member_format));
+  }
+  if ((object.scope() & kMessages) != 0) {
+    RETURN_IF_ERROR(read("output_config", member_format));
+    RETURN_IF_ERROR(read("output_format", [](const Json& value, const std::string& param) {
+      return ResponseFormat(value, param, /*nested=*/false);
+    }));
   }
   RETURN_IF_ERROR(read("structured_outputs", StructuredOutputs));
   RETURN_IF_ERROR(read("guided_json", SchemaOf));

@@ -1,6 +1,6 @@
 // What an answer is constrained to, in every spelling that clients use: response_format (OpenAI),
-// text.format (Responses), structured_outputs and guided_* (vLLM), grammar and json_schema
-// (llama.cpp), format (Ollama). Pure.
+// text.format (Responses), output_config.format (Anthropic), structured_outputs and guided_*
+// (vLLM), grammar and json_schema (llama.cpp), format (Ollama). Pure.
 #pragma once
 
 #include <optional>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "wire/anthropic_error.h"
 #include "wire/json_writer.h"
 #include "wire/kserve_error.h"
 #include "wire/tei_error.h"
@@ -149,6 +150,7 @@ ErrorView ViewError(const Status& status, const ErrorOptions& options) {
     view.type = tei.type;
   }
   if (options.form == ErrorForm::kKserve) view.http = KserveStatusOf(row, view.http);
+  if (options.form == ErrorForm::kAnthropic) view.type = AnthropicErrorType(view.http);
   const bool retry = row.retry == Retry::kYes;
   const bool tell_when =
       view.http == 429 || view.http == 503 || view.http == 504 || (view.http == 409 && retry);
@@ -161,6 +163,7 @@ ErrorView ViewError(const Status& status, const ErrorOptions& options) {
 }
 
 std::string ErrorBody(const ErrorView& error, std::optional<ContextNumbers> context) {
+  if (error.form == ErrorForm::kAnthropic) return AnthropicErrorBody(error);
   std::string body;
   JsonWriter json(&body);
   json.BeginObject();

@@ -35,9 +35,10 @@ const ErrorRow& FindError(const Status& status);
 
 // How a body shows an error.
 enum class ErrorForm : uint8_t {
-  kOpenAi,  // {"error":{"message","type","param","code"}}
-  kTei,     // {"error","error_type","param","code"}, with TEI's statuses (tei_error.h)
-  kKserve,  // {"error": text}, with Triton's statuses (kserve_error.h)
+  kOpenAi,     // {"error":{"message","type","param","code"}}
+  kTei,        // {"error","error_type","param","code"}, with TEI's statuses (tei_error.h)
+  kKserve,     // {"error": text}, with Triton's statuses (kserve_error.h)
+  kAnthropic,  // {"type":"error","error":{"type","message"},"request_id"} (anthropic_error.h)
 };
 
 struct ErrorView {
@@ -46,6 +47,7 @@ struct ErrorView {
   std::string code, type;
   std::string message, param;  // of a failure of ours a fixed sentence and nothing
   bool ours = false;           // an internal_error: details are for the log
+  std::string request_id;      // shown in Anthropic's form; set by the server
   std::optional<std::chrono::milliseconds>
       retry_after;                   // on 429, 503 and 504, and whenever the status has one
   std::optional<bool> should_retry;  // x-should-retry, where the client's default is wrong

@@ -4,6 +4,7 @@
 
 #include "api/encoding.h"
 #include "api/validate.h"
+#include "wire/schema_anthropic.h"
 #include "wire/schema_batches.h"
 #include "wire/schema_dialogs.h"
 #include "wire/schema_encoding.h"
@@ -29,6 +30,7 @@ FieldSpec BiasRow(ScopeSet scopes) {
 
 std::vector<FieldSpec> GenerationRows() {
   constexpr ScopeSet kPrompted = kChat | kGenerate | kTokenize | kApplyTemplate;  // take messages
+  constexpr ScopeSet kTemplated = kPrompted | kTurn | kAnthropic;  // render a chat template
   constexpr ScopeSet kEverything = kSampled | kTokenize | kDetokenize | kApplyTemplate;
   constexpr std::string_view kLogprobsHint = "the routes of /v1 have log-probabilities";
   constexpr std::string_view kTurnToolsHint = "/v1/chat/completions has them";
@@ -42,10 +44,9 @@ std::vector<FieldSpec> GenerationRows() {
       Text("prompt", kGenerate | kTokenize, 0, kTextBytes),
       Flag("add_generation_prompt", kPrompted),
       Flag("continue_final_message", kPrompted),
-      Row("chat_template_kwargs", kPrompted | kTurn, FieldType::kObject, 0,
-          kMaxTemplateArgumentBytes),
-      Flag("enable_thinking", kPrompted | kTurn),
-      Choice("reasoning_effort", kPrompted | kTurn, "minimal|low|medium|high|xhigh|max"),
+      Row("chat_template_kwargs", kTemplated, FieldType::kObject, 0, kMaxTemplateArgumentBytes),
+      Flag("enable_thinking", kTemplated),
+      Choice("reasoning_effort", kTemplated, "minimal|low|medium|high|xhigh|max"),
       Flag("add_special_tokens", kText | kGenerate | kTokenize),
       Refused("add_special_tokens", kChat | kApplyTemplate | kTurn, {"false"},
               "the chat template writes them"),
@@ -65,7 +66,7 @@ std::vector<FieldSpec> GenerationRows() {
       Flag("include_stop_str_in_output", kSampled),
 
       // --- sampling ---
-      Num("temperature", kSampled, 0, api::kMaxTemperature),
+      Num("temperature", kSampled & ~kMessages, 0, api::kMaxTemperature),
       Num("top_p", kSampled, 0, 1),
       Int("top_k", kSampled, -1, kInt32Max),
       Num("min_p", kSampled, 0, 1),
@@ -131,7 +132,7 @@ std::vector<FieldSpec> GenerationRows() {
       Flag("timings_per_token", kAnyGeneration),
 
       // --- when and where ---
-      Choice("service_tier", kSampled, "auto|default|flex|priority"),
+      Choice("service_tier", kSampled & ~kMessages, "auto|default|flex|priority"),
       Int("priority", kSampled, -kInt32Max, kInt32Max),
       Int("deadline_ms", kSampled, 1, kDayMs),
       Text("request_id", kSampled, 1, api::kMaxRequestIdBytes),
@@ -143,8 +144,8 @@ std::vector<FieldSpec> GenerationRows() {
       // --- accepted, without effect on the answer ---
       WithoutEffect(Text("user", kEverything, 0, kMetadataBytes)),
       WithoutEffect(Text("safety_identifier", kEverything, 0, kMetadataBytes)),
-      WithoutEffect(
-          Row("metadata", kEverything & ~kResponses, FieldType::kObject, 0, kMetadataBytes)),
+      WithoutEffect(Row("metadata", kEverything & ~(kResponses | kMessages), FieldType::kObject, 0,
+                        kMetadataBytes)),
       WithoutEffect(Text("prompt_cache_key", kEverything, 0, kMetadataBytes)),
       WithoutEffect(Text("prompt_cache_retention", kEverything, 0, kNameBytes)),
       // Clients send it by habit; answers are kept by /v1/responses, turns by their session.
@@ -158,9 +159,9 @@ std::vector<FieldSpec> GenerationRows() {
       Refused("function_call", kChat | kGenerate | kTurn, {}, "deprecated; use tools"),
       Refused("reasoning_effort", kText, {}, "no template renders a prompt"),
       Refused("verbosity", kSampled, {}, "the length of an answer is max_tokens"),
-      Refused("chat_template", kPrompted | kTurn, {}, "the template is the model's own"),
+      Refused("chat_template", kTemplated, {}, "the template is the model's own"),
       Refused("chat_template_kwargs", kText, {}, "no template renders a prompt"),
-      Refused("documents", kPrompted | kTurn),
+      Refused("documents", kTemplated),
       Refused("audio", kChat | kGenerate | kTurn),
       Refused("modalities", kChat | kGenerate | kTurn, {"[\"text\"]"}),
       Refused("prediction", kGenerate | kTurn, {}, "/v1/chat/completions has it"),
@@ -230,6 +231,7 @@ std::vector<FieldSpec> MakeSchema() {
   std::vector<FieldSpec> rows = GenerationRows();
   for (FieldSpec& row : EncodingRows()) rows.push_back(std::move(row));
   for (FieldSpec& row : DialogRows()) rows.push_back(std::move(row));
+  for (FieldSpec& row : AnthropicRows()) rows.push_back(std::move(row));
   for (FieldSpec& row : BatchRows()) rows.push_back(std::move(row));
   return rows;
 }

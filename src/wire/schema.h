@@ -74,17 +74,27 @@ enum Scope : uint64_t {
   kResponseTool = uint64_t{1} << 46,           // an element of a response's tools
   kToolCall = uint64_t{1} << 47,               // an element of a message's tool_calls
   kCalledFunction = uint64_t{1} << 48,         // its function
-  kLastScope = kCalledFunction,
+  kMessages = uint64_t{1} << 49,               // POST /v1/messages (Anthropic)
+  kCountTokens = uint64_t{1} << 50,            // POST /v1/messages/count_tokens
+  kMessagesTurn = uint64_t{1} << 51,           // an element of their messages
+  kContentBlock = uint64_t{1} << 52,           // an element of a message's content
+  kMessagesTool = uint64_t{1} << 53,           // an element of their tools
+  kMessagesToolChoice = uint64_t{1} << 54,     // their tool_choice
+  kThinkingOptions = uint64_t{1} << 55,        // their thinking
+  kRequestMetadata = uint64_t{1} << 56,        // their metadata
+  kOutputConfig = uint64_t{1} << 57,           // their output_config
+  kLastScope = kOutputConfig,
   kSocketCreate = kResponses | kSocketEnvelope,
   kAnyGeneration = kChat | kText | kGenerate,
-  kSessionTurn = kMqttMessage | kChatMessage,  // likewise, of a session, as chats have them
-  kTurn = kResponses | kSessionTurn,           // ask for one turn of a dialog
-  kSampled = kAnyGeneration | kTurn,           // take the fields of the sampling chain
+  kSessionTurn = kMqttMessage | kChatMessage,     // likewise, of a session, as chats have them
+  kTurn = kResponses | kSessionTurn,              // ask for one turn of a dialog
+  kSampled = kAnyGeneration | kTurn | kMessages,  // take the fields of the sampling chain
+  kAnthropic = kMessages | kCountTokens,          // hold a dialog as Anthropic writes it
   // Ask a model for something: fields with a value that asks for nothing count as absent there
   // (wire/neutral_values.h).
-  kAsks = kSampled | kTokenize | kDetokenize | kDecode | kApplyTemplate | kProjectMessage |
-          kEmbeddings | kRerank | kScore | kTeiEmbed | kTeiEmbedAll | kTeiPredict | kTeiRerank |
-          kTeiSimilarity,
+  kAsks = kSampled | kCountTokens | kTokenize | kDetokenize | kDecode | kApplyTemplate |
+          kProjectMessage | kEmbeddings | kRerank | kScore | kTeiEmbed | kTeiEmbedAll |
+          kTeiPredict | kTeiRerank | kTeiSimilarity,
 };
 
 using ScopeSet = uint64_t;  // of Scope;

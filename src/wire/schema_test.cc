@@ -57,8 +57,10 @@ std::string Page(const char* path) {
 
 TEST(Schema, ThePageOfTheDoorNamesEveryFieldThatIsTaken) {
   const std::string http = Page("docs/http.md"), dialogs = Page("docs/dialogs.md"),
-                    sockets = Page("docs/websocket.md"), batches = Page("docs/batches.md");
-  ASSERT_FALSE(http.empty() || dialogs.empty() || sockets.empty() || batches.empty());
+                    sockets = Page("docs/websocket.md"), batches = Page("docs/batches.md"),
+                    messages = Page("docs/messages.md");
+  ASSERT_FALSE(http.empty() || dialogs.empty() || sockets.empty() || batches.empty() ||
+               messages.empty());
   constexpr ScopeSet kOfTools = kTool | kToolFunction | kResponseTool | kToolCall | kCalledFunction;
   constexpr ScopeSet kInSockets = kSocketEnvelope | kSocketControl | kChatMessage | kChatControl;
   for (const FieldSpec& field : Schema()) {
@@ -70,7 +72,8 @@ TEST(Schema, ThePageOfTheDoorNamesEveryFieldThatIsTaken) {
     const std::string& page = in_http                                       ? http
                               : (field.scopes & (kSocketEnvelope - 1)) != 0 ? dialogs
                               : (field.scopes & kInSockets) != 0            ? sockets
-                                                                            : batches;
+                              : (field.scopes & (kMessages - 1)) != 0       ? batches
+                                                                            : messages;
     EXPECT_NE(page.find("`" + std::string(field.name) + "`"), std::string::npos) << field.name;
   }
 }

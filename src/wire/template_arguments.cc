@@ -50,15 +50,17 @@ Result<std::string> Canonical(const JsonObject& options, const std::string& para
 
 }  // namespace
 
-Result<std::string> ReadTemplateArguments(const CheckedObject& object, std::string_view effort) {
+Result<std::string> ReadTemplateArguments(const CheckedObject& object, std::string_view effort,
+                                          std::optional<bool> thinking) {
   const Json* given = object.Find(kName);
   JsonObject options = given == nullptr ? JsonObject() : given->get_object();
   // OpenAI's name of what templates call the same; an option that is given itself stands.
   const std::string asked = object.Text("reasoning_effort").value_or(std::string(effort));
   if (!asked.empty()) options.emplace("reasoning_effort", asked);
   // Where hosted servers of Qwen's models take it.
-  if (const std::optional<bool> thinking = object.Bool("enable_thinking"))
-    options.emplace("enable_thinking", *thinking);
+  if (const std::optional<bool> enabled = object.Bool("enable_thinking"))
+    options.emplace("enable_thinking", *enabled);
+  if (thinking.has_value()) options.emplace("enable_thinking", *thinking);
   return Canonical(options, object.Param(kName));
 }
 

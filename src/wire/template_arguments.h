@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,9 +19,10 @@ inline constexpr size_t kMaxTemplateArgumentDepth = 16;
 // As api::ChatPrompt::template_arguments: a JSON object as text, with its members in order of their
 // names; empty where nothing is asked. `object` has been checked against a scope that prompts a
 // model with messages. Errors: invalid_value for one that is nested too deep.
-// `effort`: a reasoning effort that stands elsewhere; empty: none.
-Result<std::string> ReadTemplateArguments(const CheckedObject& object,
-                                          std::string_view effort = "");
+// `effort` and `thinking`: what another field says of reasoning_effort and enable_thinking; empty
+// and nullopt: nothing.
+Result<std::string> ReadTemplateArguments(const CheckedObject& object, std::string_view effort = "",
+                                          std::optional<bool> thinking = std::nullopt);
 // The same of an object that comes as text, by a server whose requests are no JSON. `param` names
 // it in errors, which are also those of JSON.
 Result<std::string> ParseTemplateArguments(std::string_view text, const std::string& param);

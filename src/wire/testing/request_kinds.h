@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "wire/anthropic_request.h"
 #include "wire/batch.h"
 #include "wire/chat_frame.h"
 #include "wire/conversations.h"
@@ -91,6 +92,30 @@ inline Status ParseToolCall(const Json& j, const ParseOptions& o) {
 
 inline Status ParseCalledFunction(const Json& j, const ParseOptions& o) {
   return Below("function", ParseToolCall(JsonObject{{"id", "c"}, {"function", j}}, o));
+}
+
+// An object inside of a body of /v1/messages, in the place of `member`.
+inline ParseKind InMessages(const std::string& member) {
+  return [member](const Json& j, const ParseOptions& o) {
+    JsonObject body{{"model", "m"}, {"max_tokens", 9}};
+    body["messages"] = JsonArray{JsonObject{{"role", "user"}, {"content", "x"}}};
+    body["tools"] = JsonArray{JsonObject{{"name", "f"}, {"input_schema", JsonObject()}}};
+    body[member] = j;
+    return Below(member, ParseMessages(body, o).status());
+  };
+}
+
+inline Status ParseMessagesTurn(const Json& j, const ParseOptions& o) {
+  return Below("messages[0]", InMessages("messages")(JsonArray{j}, o));
+}
+
+inline Status ParseContentBlock(const Json& j, const ParseOptions& o) {
+  const JsonObject turn{{"role", "user"}, {"content", JsonArray{j}}};
+  return Below("content[0]", ParseMessagesTurn(turn, o));
+}
+
+inline Status ParseMessagesTool(const Json& j, const ParseOptions& o) {
+  return Below("tools[0]", InMessages("tools")(JsonArray{j}, o));
 }
 
 inline Status ParseSocket(const Json& j, const ParseOptions& o) {
@@ -188,6 +213,18 @@ inline const std::vector<Kind>& Kinds() {
                          {"output_expires_after", j}};
          return Below("output_expires_after", ParseBatchCreate(body, o).status());
        }},
+      {kMessages,
+       R"({"model":"m","max_tokens":2147483647,"messages":[{"role":"user","content":"x"}]})",
+       [](const Json& j, const ParseOptions& o) { return ParseMessages(j, o).status(); }},
+      {kCountTokens, R"({"model":"m","messages":[{"role":"user","content":"x"}]})",
+       [](const Json& j, const ParseOptions& o) { return ParseCountTokens(j, o).status(); }},
+      {kMessagesTurn, R"({"role":"user","content":"x"})", &ParseMessagesTurn},
+      {kContentBlock, R"({"type":"text","text":"x"})", &ParseContentBlock},
+      {kMessagesTool, R"({"name":"f","input_schema":{}})", &ParseMessagesTool},
+      {kMessagesToolChoice, R"({"type":"auto"})", InMessages("tool_choice")},
+      {kThinkingOptions, R"({"type":"enabled"})", InMessages("thinking")},
+      {kRequestMetadata, "{}", InMessages("metadata")},
+      {kOutputConfig, "{}", InMessages("output_config")},
       {kProjectMessage, R"({"message":"x"})",
        [](const Json& j, const ParseOptions& o) {
          return ParseProjectMessage("p", PrintJson(j), "01234567", o).message.status();
