@@ -49,10 +49,11 @@ std::string AllowedHeaders(const HttpRequest& request) {
   std::string out =
       "authorization, content-type, x-request-id, x-request-timeout-ms, x-tutti-timings, "
       "x-tutti-run-at, x-tutti-deadline, x-tutti-webhook, x-cache-similarity";
-  constexpr std::string_view kPrefixes[] = {"x-stainless-", "openai-"};
+  constexpr std::string_view kPrefixes[] = {"x-stainless-", "openai-", "anthropic-"};
   constexpr std::string_view kNames[] = {
       "idempotency-key", "prefer",      "if-none-match", "last-event-id",
-      "cache-control",   "traceparent", "tracestate",    "inference-header-content-length"};
+      "cache-control",   "traceparent", "tracestate",    "inference-header-content-length",
+      "x-api-key"};
   const std::string* asked = request.Find("access-control-request-headers");
   if (asked == nullptr) return out;
   std::string_view rest = *asked;
@@ -521,12 +522,15 @@ void TellRateLimits(const api::RateLimits& told, HeaderList* headers) {
 
 void Connection::WriteHead(HeadSpec head) {
   head.headers.emplace_back("X-Request-Id", request_id_);
+  if (error_options_.form == wire::ErrorForm::kAnthropic)
+    head.headers.emplace_back("request-id", request_id_);  // where its clients look for it
   head.headers.emplace_back("X-Content-Type-Options", "nosniff");
   if (!decision_.cors_origin.empty()) {
     head.headers.emplace_back("Access-Control-Allow-Origin", decision_.cors_origin);
     head.headers.emplace_back(
         "Access-Control-Expose-Headers",
-        "x-request-id, location, etag, preference-applied, idempotency-replayed, retry-after, "
+        "x-request-id, request-id, location, etag, preference-applied, idempotency-replayed, "
+        "retry-after, "
         "x-tutti-ignored, x-context-dropped-items, x-cache, age, x-cache-kind, x-cache-similarity, "
         "x-cache-source, "
         "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
@@ -565,6 +569,7 @@ void Connection::Respond(int status, HeaderList headers, std::string body) {
 
 wire::ErrorView Connection::Shown(const Status& status, Origin origin) {
   wire::ErrorView error = wire::ViewError(status, error_options_);
+  error.request_id = request_id_;
   if (error.ours && context_.deps.log != nullptr) {
     context_.deps.log->Error(
         "http.internal_error",
@@ -592,8 +597,8 @@ void Connection::RespondError(const Status& status, Origin origin,
     headers.emplace_back("Upgrade", "websocket");
     headers.emplace_back("Sec-WebSocket-Version", "13");
   }
-  // A body of KServe v2 has place for the text alone.
-  if (error.form == wire::ErrorForm::kKserve)
+  // Bodies of KServe v2 and of Anthropic's form have no place for the code.
+  if (error.form == wire::ErrorForm::kKserve || error.form == wire::ErrorForm::kAnthropic)
     headers.emplace_back("x-tutti-error-code", error.code);
   if (const auto excess = status.excess(); excess && error.code == "context_length_exceeded") {
     numbers = {static_cast<int>(excess->asked), static_cast<int>(excess->most)};

@@ -6,7 +6,6 @@
 
 #include "doors/http/connection.h"
 #include "doors/http/exchange.h"
-#include "wire/openai_response.h"
 
 namespace tutti::http {
 
@@ -14,9 +13,11 @@ namespace {
 constexpr Duration kLongestHold = std::chrono::seconds(15);
 }
 
-void EventStream::Open(Duration keepalive, std::vector<std::string> ignored) {
+void EventStream::Open(Duration keepalive, std::vector<std::string> ignored,
+                       std::string_view ping) {
   connection_.WillStream();
   keepalive_ = keepalive;
+  ping_ = ping;
   quiet_since_ = connection_.loop()->clock().Now();
   headers_ = {{"Content-Type", "text/event-stream; charset=utf-8"},
               {"Cache-Control", "no-cache"},
@@ -67,7 +68,7 @@ void EventStream::KeepAlive(TimePoint now) {
   if (!begun_) Begin();
   quiet_since_ = now;
   // While the reader is behind, what waits for it keeps the connection alive.
-  if (connection_.unsent() == 0) connection_.Send(wire::kSsePing);
+  if (connection_.unsent() == 0) connection_.Send(ping_);
 }
 
 }  // namespace tutti::http

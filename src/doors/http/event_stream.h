@@ -8,10 +8,12 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "doors/http/response.h"
+#include "wire/openai_response.h"
 
 namespace tutti::http {
 
@@ -22,8 +24,9 @@ class EventStream {
   explicit EventStream(Connection& connection) : connection_(connection) {}
 
   // Silence counts from now on. `keepalive`: how long it may last; 0 = for ever. `ignored`: names
-  // of unknown fields, for the head.
-  void Open(Duration keepalive, std::vector<std::string> ignored);
+  // of unknown fields, for the head. `ping`: what ends a silence, a static text.
+  void Open(Duration keepalive, std::vector<std::string> ignored,
+            std::string_view ping = wire::kSsePing);
 
   // The head is not complete yet: what is shown waits, until Release(), the end, or the time of the
   // first keep-alive, or where there are none that of others (15 s).
@@ -37,7 +40,7 @@ class EventStream {
   void Show(const std::string& events);  // none = nothing happens
   void End();
 
-  // When a comment is to be sent if nothing was until then; max() = never.
+  // When a ping is to be sent if nothing was until then; max() = never.
   TimePoint KeepAliveDue() const;
   void KeepAlive(TimePoint now);  // sends it, if it is due
 
@@ -48,6 +51,7 @@ class EventStream {
   Connection& connection_;
   HeaderList headers_;
   Duration keepalive_{0};
+  std::string_view ping_ = wire::kSsePing;
   TimePoint quiet_since_;
   bool begun_ = false, holds_ = false;
   std::string held_;  // shown before the head is

@@ -140,6 +140,7 @@ std::unique_ptr<Exchange> MakeRouteExchange(const Route& route, Connection& conn
     case RouteId::kChat:
     case RouteId::kText:
     case RouteId::kGenerate:
+    case RouteId::kMessages:
       return MakeGenerationExchange(route.id, connection);
     case RouteId::kResponses:
       return keeps() ? MakeResponsesExchange(connection) : nothing_kept();
@@ -192,6 +193,7 @@ std::unique_ptr<Exchange> MakeRouteExchange(const Route& route, Connection& conn
     case RouteId::kDetokenize:
     case RouteId::kApplyTemplate:
     case RouteId::kDecode:
+    case RouteId::kCountTokens:
       return MakeTokenizerExchange(route.id, connection);
     case RouteId::kEmbeddings:
     case RouteId::kRerank:

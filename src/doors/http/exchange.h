@@ -46,7 +46,7 @@ std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connectio
 // Of a request that does not come again, nor for later.
 std::unique_ptr<Exchange> MakeRouteExchange(const Route& route, Connection& connection);
 
-// The three generating routes (generation_exchange.cc), those of encoders (encoding_exchange.cc),
+// The four generating routes (generation_exchange.cc), those of encoders (encoding_exchange.cc),
 // and the tokenizer routes (tokenizer_exchange.cc).
 std::unique_ptr<Exchange> MakeGenerationExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeEncodingExchange(RouteId route, Connection& connection);

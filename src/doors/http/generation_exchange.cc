@@ -1,5 +1,5 @@
-// POST /v1/chat/completions, /v1/completions, /generate: JSON -> requests -> streams -> JSON or
-// SSE.
+// POST /v1/chat/completions, /v1/completions, /generate, /v1/messages: JSON -> requests -> streams
+// -> JSON or SSE.
 //
 // Reading stops while too much waits for the socket (event_stream.h); the unread log then pauses
 // the sequence itself. A failure before a stream has begun is an ordinary HTTP error. Destroying
@@ -20,19 +20,22 @@
 #include "doors/http/event_stream.h"
 #include "doors/http/request_deadline.h"
 #include "services/calls/generation_call.h"
+#include "wire/anthropic_response.h"
 #include "wire/openai_response.h"
 
 namespace tutti::http {
 namespace {
 
-wire::Dialect DialectOf(RouteId route) {
+calls::CallKind CallKindOf(RouteId route) {
   switch (route) {
     case RouteId::kText:
-      return wire::Dialect::kText;
+      return calls::CallKind::kText;
     case RouteId::kGenerate:
-      return wire::Dialect::kGenerate;
+      return calls::CallKind::kGenerate;
+    case RouteId::kMessages:
+      return calls::CallKind::kMessages;
     default:
-      return wire::Dialect::kChat;
+      return calls::CallKind::kChat;
   }
 }
 
@@ -45,7 +48,7 @@ struct Parsed {
 class GenerationExchange final : public Exchange {
  public:
   GenerationExchange(RouteId route, Connection& connection)
-      : dialect_(DialectOf(route)),
+      : kind_(CallKindOf(route)),
         connection_(connection),
         clock_(connection.loop()->clock()),
         events_(connection) {}
@@ -60,10 +63,10 @@ class GenerationExchange final : public Exchange {
     api::Inference& inference = *connection_.context().deps.inference;
     AskWithBody<Result<Parsed>>(
         connection_, kInlineJsonBytes, connection_.context().json_helper,
-        [dialect = dialect_, parse, caller = connection_.caller(), &inference](
+        [kind = kind_, parse, caller = connection_.caller(), &inference](
             std::string_view body,
             const std::function<void(std::function<Result<Parsed>()>)>& done) {
-          Result<wire::GenerationCall> call = calls::ParseGeneration(dialect, body, parse);
+          Result<wire::GenerationCall> call = calls::ParseGeneration(kind, body, parse);
           if (!call.ok()) return done([status = call.status()] { return status; });
           const auto parsed = std::make_shared<Parsed>();
           parsed->call = *std::move(call);
@@ -133,14 +136,14 @@ class GenerationExchange final : public Exchange {
       request.deadline = std::min(request.deadline, *deadline);
     }
     keepalive_ = options.keepalive.value_or(
-        dialect_ == wire::Dialect::kGenerate ? std::chrono::seconds(5) : std::chrono::seconds(15));
+        kind_ == calls::CallKind::kGenerate ? std::chrono::seconds(5) : std::chrono::seconds(15));
     Submit(std::move(parsed->echo));
   }
 
   void Submit(calls::EchoTexts echo) {
     api::Inference& inference = *connection_.context().deps.inference;
     calls::GenerationHead made =
-        calls::HeadOf(*call_, connection_.loop()->RandomId(24), inference, UnixSeconds());
+        calls::HeadOf(kind_, *call_, connection_.loop()->RandomId(24), inference, UnixSeconds());
     context_tokens_ = made.context_tokens;
     chat_prompt_ = std::holds_alternative<api::ChatPrompt>(call_->requests.front().prompt);
     connection_.WatchStreams(true);
@@ -159,9 +162,12 @@ class GenerationExchange final : public Exchange {
     }
     running_ = unheard_ = generations_.size();
     heard_.resize(running_);
-    if (call_->stream) events_.Open(keepalive_, call_->ignored);
+    if (call_->stream) {
+      events_.Open(keepalive_, call_->ignored,
+                   kind_ == calls::CallKind::kMessages ? wire::kMessagesPing : wire::kSsePing);
+    }
     if (call_->stream && connection_.context().options.tells_cache) events_.Hold();
-    writer_ = wire::MakeResponseWriter(*call_, std::move(made.head), std::move(echo));
+    writer_ = calls::MakeWriter(kind_, *call_, std::move(made.head), std::move(echo));
     Pump();
   }
 
@@ -196,7 +202,9 @@ class GenerationExchange final : public Exchange {
     for (api::Generation& generation : generations_)
       generation.Cancel();  // the other prompts of this call
     if (events_.begun() || (call_->stream && !frames->empty())) {
-      writer_->OnError(wire::ViewError(status, connection_.error_options()), frames);
+      wire::ErrorView error = wire::ViewError(status, connection_.error_options());
+      error.request_id = connection_.request_id();
+      writer_->OnError(error, frames);
       events_.Show(*frames);
       return events_.End();
     }
@@ -220,7 +228,7 @@ class GenerationExchange final : public Exchange {
         ToMillis(timings_.decode), ToMillis(clock_.Now() - done), total);
   }
 
-  const wire::Dialect dialect_;
+  const calls::CallKind kind_;
   Connection& connection_;
   const Clock& clock_;
   TimePoint parse_start_;

@@ -138,7 +138,7 @@ TEST_F(ErrorsTest, FortyProvokedErrorsMatchTheTable) {
       {"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8388609\r\n\r\n", 413,
        "request_too_large", ""},
       {Get("/livez", "Origin: https://evil.example\r\n"), 403, "insufficient_scope", ""},
-      {Post("/v1/messages", "{}"), 501, "not_implemented", ""},
+      {Post("/v1/responses/compact", "{}"), 501, "not_implemented", ""},
       {"GET /livez HTTP/3.7\r\nHost: localhost\r\n\r\n", 505, "http_version_not_supported", ""},
       {salted("queue"), 503, "queue_full", ""},
       {salted("drain"), 503, "draining", ""},

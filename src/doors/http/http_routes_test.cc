@@ -217,7 +217,11 @@ TEST_F(RoutesTest, EveryWrongKeyGetsTheSameAnswer) {
         "Authorization: Bearer " + std::string(20'000, 'k') + "\r\n",
         std::string("Authorization: Bearer sk-test-\xc3\xa9\r\n"),
         std::string("Authorization: Bearer  ") + kKey + "\r\n",
-        std::string("X-Api-Key: ") + kKey + "\r\n"}) {
+        std::string("X-Api-Key: ") + kKey + "x\r\n", std::string("X-Api-Key: \r\n"),
+        std::string("X-Api-Key: Bearer ") + kKey + "\r\n",
+        // Which of two callers asks is not for the server to choose.
+        bearer_ + "X-Api-Key: another\r\n",
+        std::string("X-Api-Key: ") + kKey + "\r\nX-Api-Key: " + kKey + "\r\n"}) {
     const RawResponse response = Ask(Get("/v1/models", fields));
     EXPECT_EQ(response.status, 401) << fields.substr(0, 60);
     EXPECT_EQ(response.Header("www-authenticate"), "Bearer");
@@ -233,6 +237,9 @@ TEST_F(RoutesTest, EveryWrongKeyGetsTheSameAnswer) {
   EXPECT_EQ(Ask(Get("/v1/models", std::string("authorization: bearer ") + kKey + "\r\n")).status,
             200)
       << "schemes have no case";
+  EXPECT_EQ(Ask(Get("/v1/models", std::string("x-api-key: ") + kKey + "\r\n")).status, 200)
+      << "as Anthropic's clients send it";
+  EXPECT_EQ(Ask(Get("/v1/models", bearer_ + "x-api-key: " + kKey + "\r\n")).status, 200);
   EXPECT_EQ(lines_->Joined().find(kKey), std::string::npos);
 }
 
@@ -319,7 +326,7 @@ TEST_F(RoutesTest, HealthTellsWhatTheProbeSays) {
 
 TEST_F(RoutesTest, RoutesOfLaterReleasesSaySo) {
   StartDoor();
-  for (const char* path : {"/v1/messages"}) {
+  for (const char* path : {"/v1/responses/compact"}) {
     const RawResponse response = Ask(Post(path, "{}"));
     EXPECT_EQ(response.status, 501) << path;
     EXPECT_EQ(CodeOf(response), "not_implemented");

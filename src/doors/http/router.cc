@@ -36,6 +36,21 @@ std::string NoSuchRoute(std::string_view target) {
   return message;
 }
 
+// The form of errors before it is known who asks, and where there is no such route: below these
+// paths are clients that read no other.
+wire::ErrorForm UnroutedForm(const Route* route, std::string_view path) {
+  constexpr std::string_view kMessages = "/v1/messages";
+  if (route != nullptr) {
+    const bool own =
+        route->errors == wire::ErrorForm::kKserve || route->errors == wire::ErrorForm::kAnthropic;
+    return own ? route->errors : wire::ErrorForm::kOpenAi;
+  }
+  if (path.starts_with("/v2/")) return wire::ErrorForm::kKserve;
+  const bool messages = path.starts_with(kMessages) &&
+                        (path.size() == kMessages.size() || path[kMessages.size()] == '/');
+  return messages ? wire::ErrorForm::kAnthropic : wire::ErrorForm::kOpenAi;
+}
+
 Status Malformed(std::string message) {
   return InvalidArgument("invalid_value", std::move(message));
 }
@@ -146,8 +161,19 @@ template <typename Ask>
 auto OfShown(const HttpRequest& request, const auth::CertifiedName* certificate, const Ask& ask) {
   const std::string* const field = request.Find("authorization");
   const std::string_view first = field == nullptr ? std::string_view() : *field;
-  const std::array values = {first, first};  // of a second one it matters only that it is there
-  const size_t count = std::min(request.Count("authorization"), values.size());
+  std::array values = {first, first};  // of a second one it matters only that it is there
+  size_t count = std::min(request.Count("authorization"), values.size());
+  // Anthropic's clients send a key in a field of its own. Where both fields are there they have to
+  // agree: which of two callers asks is not for the server to choose.
+  const std::string* const key = request.Find("x-api-key");
+  const std::string bearer = key == nullptr ? std::string() : "Bearer " + *key;
+  if (key != nullptr && count == 0) {
+    values.fill(bearer);
+    count = std::min(request.Count("x-api-key"), values.size());
+  } else if (key != nullptr &&
+             (request.Count("x-api-key") > 1 || auth::BearerOf({values.data(), count}) != *key)) {
+    count = values.size();
+  }
   return ask(auth::Shown{.authorization = {values.data(), count}, .certificate = certificate});
 }
 
@@ -171,7 +197,7 @@ bool Router::MaySayLater(const Route* route, const HttpRequest& request,
   const bool socket = route != nullptr &&
                       (route->id == RouteId::kResponsesSocket || route->id == RouteId::kChatSocket);
   return socket && WantsSocket(request) && request.Count("authorization") == 0 &&
-         certificate == nullptr && !authority_.IsOpen(loopback_);
+         request.Count("x-api-key") == 0 && certificate == nullptr && !authority_.IsOpen(loopback_);
 }
 
 Decision Router::Decide(const HttpRequest& request, const auth::CertifiedName* certificate) const {
@@ -210,10 +236,7 @@ Decision Router::Decide(const HttpRequest& request, const auth::CertifiedName* c
   decision.argument = std::move(found.argument);
   decision.item = std::move(found.item);
   decision.version = std::move(found.version);
-  if (route != nullptr ? route->errors == wire::ErrorForm::kKserve
-                       : path.has_value() && path->starts_with("/v2/")) {
-    decision.unrouted_errors = wire::ErrorForm::kKserve;
-  }
+  if (path.has_value()) decision.unrouted_errors = UnroutedForm(route, *path);
   const bool probe = request.method == "HEAD" || request.method == "OPTIONS";
   const bool open = decision.preflight ||
                     (route != nullptr &&

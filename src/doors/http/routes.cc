@@ -20,6 +20,12 @@ constexpr Route TeiRoute(std::string_view pattern, RouteId id, auth::RouteClasse
   return {pattern, "POST", id, rule, op, false, false, wire::ErrorForm::kTei};
 }
 
+// Of Anthropic's Messages API.
+constexpr Route MessagesRoute(std::string_view pattern, std::string_view method, RouteId id,
+                              auth::RouteClasses rule, OpKind op = OpKind::kOther) {
+  return {pattern, method, id, rule, op, false, false, wire::ErrorForm::kAnthropic};
+}
+
 // Of KServe v2 (Open Inference Protocol), with Triton's additions.
 constexpr Route KserveRoute(std::string_view pattern, std::string_view method, RouteId id,
                             auth::RouteClasses rule, OpKind op = OpKind::kOther) {
@@ -40,6 +46,9 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/v1/chat/completions", "POST", RouteId::kChat, kGenerate, OpKind::kChat},
     {"/v1/completions", "POST", RouteId::kText, kGenerate, OpKind::kCompletion},
     {"/generate", "POST", RouteId::kGenerate, kGenerate, OpKind::kGenerate},
+    MessagesRoute("/v1/messages", "POST", RouteId::kMessages, kGenerate, OpKind::kChat),
+    MessagesRoute("/v1/messages/count_tokens", "POST", RouteId::kCountTokens, kTokenize,
+                  OpKind::kTokenize),
     {"/tokenize", "POST", RouteId::kTokenize, kTokenize, OpKind::kTokenize},
     {"/v1/tokenize", "POST", RouteId::kTokenize, kTokenize, OpKind::kTokenize},
     {"/detokenize", "POST", RouteId::kDetokenize, kTokenize, OpKind::kTokenize},
@@ -131,7 +140,6 @@ constexpr auto kRoutes = std::to_array<Route>({
     KserveRoute("/v2/cudasharedmemory/{id}", "POST", RouteId::kNotOffered, kKnown),
     KserveRoute("/v2/trace/setting", "POST", RouteId::kNotOffered, kKnown),
     KserveRoute("/v2/logging", "POST", RouteId::kNotOffered, kKnown),
-    {"/v1/messages", "POST", RouteId::kNotOffered, kKnown},
 });
 
 // Default deny: a row that says nothing of who may ask does not compile.

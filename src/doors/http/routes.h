@@ -16,7 +16,9 @@ enum class RouteId {
   kChat,
   kText,
   kGenerate,
-  kResponses,  // POST /v1/responses
+  kMessages,     // POST /v1/messages
+  kCountTokens,  // POST /v1/messages/count_tokens
+  kResponses,    // POST /v1/responses
   kResponsesSocket,
   kChatSocket,  // GET /v1/ws
   kResponse,

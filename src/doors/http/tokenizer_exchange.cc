@@ -1,6 +1,6 @@
-// POST /tokenize, /detokenize, /decode, /apply-template: questions to the waist, which answers at
-// once or, from another process, later. Bodies above 4 KiB are handled on a helper thread, so that
-// no other connection waits for them; for an answer no thread waits.
+// POST /tokenize, /detokenize, /decode, /apply-template, /v1/messages/count_tokens: questions to
+// the waist, which answers at once or, from another process, later. Bodies above 4 KiB are handled
+// on a helper thread, so that no other connection waits for them; for an answer no thread waits.
 #include <functional>
 #include <memory>
 #include <utility>
@@ -10,6 +10,7 @@
 #include "api/validate.h"
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
+#include "wire/anthropic_request.h"
 #include "wire/json.h"
 #include "wire/models.h"
 #include "wire/tei_request.h"
@@ -107,6 +108,16 @@ Result<Questions> OfApplyTemplate(const wire::Json& body, const wire::ParseOptio
   return questions;
 }
 
+Result<Questions> OfCountTokens(const wire::Json& body, const wire::ParseOptions& options) {
+  ASSIGN_OR_RETURN(wire::CountTokensCall call, wire::ParseCountTokens(body, options));
+  Questions questions;
+  questions.texts.push_back(std::move(call.request));
+  questions.answer = [ignored = call.ignored](const Said& said) {
+    return TokenizerAnswer{OkStatus(), wire::CountTokensBody(said.front()), ignored};
+  };
+  return questions;
+}
+
 Result<Questions> QuestionsOf(RouteId route, const api::Inference& inference,
                               const wire::Json& body, const wire::ParseOptions& options) {
   switch (route) {
@@ -116,6 +127,8 @@ Result<Questions> QuestionsOf(RouteId route, const api::Inference& inference,
       return OfDecode(inference, body, options);
     case RouteId::kDetokenize:
       return OfDetokenize(body, options);
+    case RouteId::kCountTokens:
+      return OfCountTokens(body, options);
     default:
       return OfApplyTemplate(body, options);
   }
@@ -123,6 +136,7 @@ Result<Questions> QuestionsOf(RouteId route, const api::Inference& inference,
 
 // The form of this body's errors.
 wire::ErrorForm FormOf(RouteId route, const wire::Json* body) {
+  if (route == RouteId::kCountTokens) return wire::ErrorForm::kAnthropic;
   const bool tei = route == RouteId::kDecode || (route == RouteId::kTokenize && body != nullptr &&
                                                  wire::HasField(*body, "inputs"));
   return tei ? wire::ErrorForm::kTei : wire::ErrorForm::kOpenAi;

@@ -5,29 +5,44 @@
 
 #include "api/models.h"
 #include "api/question_series.h"
+#include "wire/anthropic_request.h"
+#include "wire/anthropic_response.h"
 #include "wire/json.h"
 
 namespace tutti::calls {
 namespace {
 
-const char* IdPrefix(wire::Dialect dialect) {
-  switch (dialect) {
-    case wire::Dialect::kChat:
-      return "chatcmpl-";
-    case wire::Dialect::kText:
-      return "cmpl-";
-    case wire::Dialect::kGenerate:
-      return "gen-";
+wire::Dialect DialectOf(CallKind kind) {
+  switch (kind) {
+    case CallKind::kText:
+      return wire::Dialect::kText;
+    case CallKind::kGenerate:
+      return wire::Dialect::kGenerate;
+    default:
+      return wire::Dialect::kChat;
   }
-  return "";
+}
+
+const char* IdPrefix(CallKind kind) {
+  switch (kind) {
+    case CallKind::kText:
+      return "cmpl-";
+    case CallKind::kGenerate:
+      return "gen-";
+    case CallKind::kMessages:
+      return "msg_";
+    default:
+      return "chatcmpl-";
+  }
 }
 
 }  // namespace
 
-Result<wire::GenerationCall> ParseGeneration(wire::Dialect dialect, std::string_view body,
+Result<wire::GenerationCall> ParseGeneration(CallKind kind, std::string_view body,
                                              const wire::ParseOptions& options) {
   ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(body));
-  return wire::ParseGeneration(dialect, document.root(), options);
+  if (kind == CallKind::kMessages) return wire::ParseMessages(document.root(), options);
+  return wire::ParseGeneration(DialectOf(kind), document.root(), options);
 }
 
 void AskForEcho(const wire::GenerationCall& call, const api::CallerRef& caller,
@@ -62,19 +77,25 @@ void AskForEcho(const wire::GenerationCall& call, const api::CallerRef& caller,
       });
 }
 
-GenerationHead HeadOf(const wire::GenerationCall& call, const std::string& random,
+GenerationHead HeadOf(CallKind kind, const wire::GenerationCall& call, const std::string& random,
                       const api::Inference& inference, int64_t unix_s) {
   const std::vector<api::ModelInfo> models = inference.Models();
   const api::ModelInfo* model =
       call.model.empty() ? api::DefaultGenerator(models) : api::FindGenerator(models, call.model);
   GenerationHead made;
-  made.head.id = IdPrefix(call.dialect) + random;
+  made.head.id = IdPrefix(kind) + random;
   made.head.model = !call.model.empty() ? call.model : model == nullptr ? "" : model->id;
   made.head.created_s = unix_s;
   made.head.fingerprint =
       "fp_" + (model == nullptr ? std::string("unknown") : model->digest.substr(0, 12));
   made.context_tokens = model == nullptr ? 0 : model->max_model_len;
   return made;
+}
+
+std::unique_ptr<wire::ResponseWriter> MakeWriter(CallKind kind, const wire::GenerationCall& call,
+                                                 wire::ResponseHead head, EchoTexts echo) {
+  if (kind == CallKind::kMessages) return wire::MakeMessagesWriter(call, std::move(head));
+  return wire::MakeResponseWriter(call, std::move(head), std::move(echo));
 }
 
 Status Blame(const wire::GenerationCall& call, Status status, size_t index, bool chat,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,14 +12,15 @@
 #include "api/caller.h"
 #include "api/inference.h"
 #include "base/status.h"
+#include "services/calls/call_kind.h"
 #include "wire/openai_request.h"
 #include "wire/openai_response.h"
 #include "wire/request_placement.h"
 
 namespace tutti::calls {
 
-// Errors: those of the schema.
-Result<wire::GenerationCall> ParseGeneration(wire::Dialect dialect, std::string_view body,
+// `kind` generates, here and below. Errors: those of the schema.
+Result<wire::GenerationCall> ParseGeneration(CallKind kind, std::string_view body,
                                              const wire::ParseOptions& options);
 
 // What `echo` repeats, for each prompt: as it was sent, or decoded from token ids; nothing without
@@ -34,8 +36,12 @@ struct GenerationHead {
   wire::ResponseHead head;
   int context_tokens = 0;  // of its model; 0 = not known
 };
-GenerationHead HeadOf(const wire::GenerationCall& call, const std::string& random,
+GenerationHead HeadOf(CallKind kind, const wire::GenerationCall& call, const std::string& random,
                       const api::Inference& inference, int64_t unix_s);
+
+// What writes its answer. The call must outlive it.
+std::unique_ptr<wire::ResponseWriter> MakeWriter(CallKind kind, const wire::GenerationCall& call,
+                                                 wire::ResponseHead head, EchoTexts echo);
 
 // Which field of the call is to blame for what the waist said of its request `index`: which of
 // several prompts, and what made it longer than the context. `chat`: its prompts are chats;

@@ -1,7 +1,6 @@
 #include "services/calls/whole_call.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -19,26 +18,6 @@
 
 namespace tutti::calls {
 namespace {
-
-constexpr std::array<std::pair<CallKind, std::string_view>, 6> kNames = {{
-    {CallKind::kChat, "chat.completions"},
-    {CallKind::kText, "completions"},
-    {CallKind::kGenerate, "generate"},
-    {CallKind::kEmbeddings, "embeddings"},
-    {CallKind::kRerank, "rerank"},
-    {CallKind::kScore, "score"},
-}};
-
-wire::Dialect DialectOf(CallKind kind) {
-  switch (kind) {
-    case CallKind::kText:
-      return wire::Dialect::kText;
-    case CallKind::kGenerate:
-      return wire::Dialect::kGenerate;
-    default:
-      return wire::Dialect::kChat;
-  }
-}
 
 template <typename Request>
 void Place(CallKind kind, const CallContext& context, Request* request) {
@@ -80,7 +59,7 @@ class WholeGeneration final : public WholeCall {
 
   Status Begin(std::shared_ptr<api::StreamWaker> waker) override {
     GenerationHead made =
-        HeadOf(call_, RandomPart(context_.request_id), inference_, context_.unix_s);
+        HeadOf(kind_, call_, RandomPart(context_.request_id), inference_, context_.unix_s);
     context_tokens_ = made.context_tokens;
     chat_ = std::holds_alternative<api::ChatPrompt>(call_.requests.front().prompt);
     size_t bytes = 0;
@@ -115,7 +94,7 @@ class WholeGeneration final : public WholeCall {
       std::optional<Result<EchoTexts>> echo = echo_->Take();
       if (!echo.has_value()) return std::nullopt;
       if (!echo->ok()) return Fail(echo->status());
-      writer_ = wire::MakeResponseWriter(call_, std::move(head_), **std::move(echo));
+      writer_ = MakeWriter(kind_, call_, std::move(head_), **std::move(echo));
     }
     for (size_t i = 0; i < generations_.size() && running_ > 0; ++i) {
       while (const api::StreamEvent* event = generations_[i].Next()) {
@@ -238,19 +217,6 @@ Result<wire::EncodingCall> ParseEncoding(CallKind kind, std::string_view body,
 
 }  // namespace
 
-std::string_view NameOf(CallKind kind) {
-  return std::find_if(kNames.begin(), kNames.end(),
-                      [kind](const auto& entry) { return entry.first == kind; })
-      ->second;
-}
-
-std::optional<CallKind> KindNamed(std::string_view name) {
-  for (const auto& [kind, known] : kNames) {
-    if (known == name) return kind;
-  }
-  return std::nullopt;
-}
-
 Verdict VerdictOf(const Status& error) {
   if (error.reason() == "draining") return Verdict::kStopping;
   const wire::ErrorRow& row = wire::FindError(error);
@@ -278,14 +244,13 @@ Status CheckModel(const std::string& name, bool generates, const api::CallerRef&
 Result<std::unique_ptr<WholeCall>> WholeCall::Parse(CallKind kind, std::string_view body,
                                                     CallContext context,
                                                     api::Inference& inference) {
-  if (kind >= CallKind::kEmbeddings) {
+  if (!Generates(kind)) {
     ASSIGN_OR_RETURN(wire::EncodingCall call, ParseEncoding(kind, body, context.parse));
     RETURN_IF_ERROR(CheckModel(call.request.model, /*generates=*/false, context.caller, inference));
     return std::unique_ptr<WholeCall>(
         std::make_unique<WholeEncoding>(kind, std::move(call), std::move(context), inference));
   }
-  ASSIGN_OR_RETURN(wire::GenerationCall call,
-                   ParseGeneration(DialectOf(kind), body, context.parse));
+  ASSIGN_OR_RETURN(wire::GenerationCall call, ParseGeneration(kind, body, context.parse));
   // /generate streams unless it is told otherwise: there it is no wish.
   if (call.stream && kind != CallKind::kGenerate) {
     return InvalidArgument("unsupported_parameter",

@@ -15,15 +15,10 @@
 #include "api/inference.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "services/calls/call_kind.h"
 #include "wire/request_placement.h"
 
 namespace tutti::calls {
-
-enum class CallKind : uint8_t { kChat, kText, kGenerate, kEmbeddings, kRerank, kScore };
-
-// "chat.completions": as the ledger of usage names the route, and as it is stored.
-std::string_view NameOf(CallKind kind);
-std::optional<CallKind> KindNamed(std::string_view name);
 
 // What the body does not say.
 struct CallContext {
