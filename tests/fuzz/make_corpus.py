@@ -415,6 +415,35 @@ def jsons():
     }
 
 
+def anthropic():
+    ask = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+    tool = {"name": "f", "description": "d", "input_schema": {"type": "object", "properties": {"a": {"type": "number"}}}}
+
+    def said(*blocks, role="user"):
+        return {**ask, "messages": [ask["messages"][0], {"role": role, "content": list(blocks)}]}
+
+    text, use = {"type": "text", "text": "a"}, {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1.5}}
+    variants = {
+        "ask": ask, "stream": {**ask, "stream": True, "system": "s", "metadata": {"user_id": "u"}},
+        "blocks": said(text, text), "prefill": said(text, role="assistant"), "system": {**ask, "system": [text, text]},
+        "tools": {**ask, "tools": [tool], "tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": True}},
+        "history": {**ask, "tools": [tool], "messages": [
+            ask["messages"][0], {"role": "assistant", "content": [{"type": "thinking", "thinking": "h", "signature": ""}, text, use]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [text], "is_error": True}, text]}]},
+        "open_call": said(use, role="assistant"), "wrong_role": said(use), "image": said({"type": "image", "source": {"data": "x"}}),
+        "redacted": said({"type": "redacted_thinking", "data": "x"}, role="assistant"), "empty": said(), "no_type": said({"text": "a"}),
+        "server_tool": {**ask, "tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+        "sampling": {**ask, "temperature": 0.5, "top_p": 0.9, "top_k": 40, "stop_sequences": ["a"], "seed": 1, "service_tier": "auto"},
+        "thinking": {**ask, "thinking": {"type": "enabled", "budget_tokens": 1024}, "output_config": {"effort": "low"}},
+        "format": {**ask, "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
+        "two_formats": {**ask, "output_format": {"type": "json_schema", "schema": True}, "json_schema": {"type": "string"}},
+        "out_of_range": {**ask, "temperature": 1.5}, "wrong_types": {**ask, "system": 1, "tools": [1], "messages": [1]},
+        "nulls": {**ask, "system": None, "tools": None, "thinking": None}, "unknown": {**ask, "x": 1, "__proto__": {}},
+    }
+    return {f"{name}_{route}": bytes([route + (128 if number % 2 else 0)]) + json.dumps(body).encode()
+            for number, (name, body) in enumerate(variants.items()) for route in range(2)}
+
+
 def requests():
     chat = {"model": "m", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "Hi"}]}
     variants = {
@@ -744,6 +773,7 @@ def main():
     write("safetensors", safetensors())
     write("json", jsons())
     write("openai_request", requests())
+    write("anthropic_request", anthropic())
     write("encoding_request", encodings())
     write("dialog_request", dialogs())
     write("mqtt_payload", mqtt())
