@@ -297,6 +297,15 @@ Result<std::optional<bool>> ReadThinking(const CheckedObject& object, bool stric
   return std::optional<bool>(type == "enabled");
 }
 
+// Tokens of thinking at most; `thinking` was checked before.
+std::optional<int> ThinkingBudget(const CheckedObject& object) {
+  const Json* thinking = object.Find("thinking");
+  const Json* budget =
+      thinking == nullptr ? nullptr : thinking->get_object().if_contains("budget_tokens");
+  if (budget == nullptr || !budget->is_number()) return std::nullopt;
+  return static_cast<int>(budget->to_number<int64_t>());
+}
+
 Result<std::string> ReadEffort(const CheckedObject& object, bool strict, IgnoredFields* ignored) {
   const Json* value = object.Find("output_config");
   if (value == nullptr) return std::string();
@@ -387,6 +396,7 @@ Result<GenerationCall> ParseMessages(const Json& body, const ParseOptions& optio
   ASSIGN_OR_RETURN(request.user, ReadUser(object, options.strict, &ignored));
 
   ASSIGN_OR_RETURN(api::ChatPrompt chat, ReadChat(object, options.strict, &ignored));
+  request.max_reasoning_tokens = ThinkingBudget(object);
   request.prompt = std::move(chat);
   call.requests.push_back(std::move(request));
   call.ignored = ignored.names();

@@ -168,7 +168,7 @@ void WriteUsage(const api::Usage& usage, JsonWriter* json) {
       .BeginObject()
       .Member("cached_tokens", usage.cached_tokens)
       .EndObject();
-  json->Key("completion_tokens_details").BeginObject().Member("reasoning_tokens", 0);
+  json->Key("completion_tokens_details").BeginObject().Member("reasoning_tokens", usage.reasoning_tokens);
   if (usage.accepted_prediction_tokens + usage.rejected_prediction_tokens > 0) {
     json->Member("accepted_prediction_tokens", usage.accepted_prediction_tokens)
         .Member("rejected_prediction_tokens", usage.rejected_prediction_tokens);
@@ -228,6 +228,7 @@ void AddUsage(const api::Usage& more, api::Usage* sum) {
   sum->prompt_tokens += more.prompt_tokens;
   sum->cached_tokens += more.cached_tokens;
   sum->completion_tokens += more.completion_tokens;
+  sum->reasoning_tokens += more.reasoning_tokens;
   sum->accepted_prediction_tokens += more.accepted_prediction_tokens;
   sum->rejected_prediction_tokens += more.rejected_prediction_tokens;
 }

@@ -274,6 +274,9 @@ Result<api::GenerateRequest> ReadBesidePrompts(Dialect dialect, const CheckedObj
   if (dialect == Dialect::kText) call->echo = object.Bool("echo").value_or(false);
   ReadSampling(object, &base.sampling);
   ASSIGN_OR_RETURN(base.constraint, ReadConstraint(object));
+  if (dialect != Dialect::kText) {
+    ASSIGN_OR_RETURN(base.max_reasoning_tokens, ReadReasoningBudget(object));
+  }
   RETURN_IF_ERROR(ReadLengths(dialect, object, call, &base.sampling, &base.score_only));
   RETURN_IF_ERROR(ReadLogprobs(dialect, object, call, &base.sampling));
   if (dialect != Dialect::kGenerate) base.n = static_cast<int>(object.Int("n").value_or(1));

@@ -45,7 +45,7 @@ void WriteUsage(const api::Usage& usage, JsonWriter* json) {
   json->Key("input_tokens_details").BeginObject();
   json->Member("cached_tokens", usage.cached_tokens).Member("cache_write_tokens", 0).EndObject();
   json->Member("output_tokens", usage.completion_tokens);
-  json->Key("output_tokens_details").BeginObject().Member("reasoning_tokens", 0).EndObject();
+  json->Key("output_tokens_details").BeginObject().Member("reasoning_tokens", usage.reasoning_tokens).EndObject();
   json->Member("total_tokens", usage.prompt_tokens + usage.completion_tokens).EndObject();
 }
 

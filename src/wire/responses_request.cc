@@ -147,6 +147,7 @@ Status ReadTurn(const CheckedObject& object, const ParseOptions& options, Ignore
   call->truncate = object.Text("truncation") == "auto";
   ReadSampling(object, &request.sampling);
   ASSIGN_OR_RETURN(request.constraint, ReadConstraint(object));
+  ASSIGN_OR_RETURN(request.max_reasoning_tokens, ReadReasoningBudget(object));
   RETURN_IF_ERROR(ReadLength(object, &request.sampling));
 
   Result<Placement> placement = ReadPlacement(object, options);

@@ -1,5 +1,7 @@
 #include "wire/sampling_fields.h"
 
+#include "wire/field_error.h"
+
 namespace tutti::wire {
 
 void ReadSampling(const CheckedObject& object, api::SamplingParams* params) {
@@ -20,6 +22,18 @@ void ReadSampling(const CheckedObject& object, api::SamplingParams* params) {
   params->stop_token_ids = object.Tokens("stop_token_ids");
   params->include_stop_in_output = object.Bool("include_stop_str_in_output").value_or(false);
   params->skip_special_tokens = object.Bool("skip_special_tokens").value_or(true);
+}
+
+Result<std::optional<int>> ReadReasoningBudget(const CheckedObject& object) {
+  const std::optional<int64_t> vllm = object.Int("thinking_token_budget");
+  const std::optional<int64_t> qwen = object.Int("thinking_budget");
+  if (vllm.has_value() && qwen.has_value() && *vllm != *qwen) {
+    return BadValue("thinking_budget",
+                    "thinking_token_budget and thinking_budget are both given and differ");
+  }
+  const std::optional<int64_t> budget = vllm.has_value() ? vllm : qwen;
+  if (!budget.has_value()) return std::optional<int>();
+  return std::optional<int>(static_cast<int>(*budget));
 }
 
 }  // namespace tutti::wire

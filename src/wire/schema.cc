@@ -47,6 +47,8 @@ std::vector<FieldSpec> GenerationRows() {
       Row("chat_template_kwargs", kTemplated, FieldType::kObject, 0, kMaxTemplateArgumentBytes),
       Flag("enable_thinking", kTemplated),
       Choice("reasoning_effort", kTemplated, "minimal|low|medium|high|xhigh|max"),
+      Int("thinking_token_budget", kChat | kGenerate | kTurn, 0, kInt32Max),
+      Int("thinking_budget", kChat | kGenerate | kTurn, 0, kInt32Max),
       Flag("add_special_tokens", kText | kGenerate | kTokenize),
       Refused("add_special_tokens", kChat | kApplyTemplate | kTurn, {"false"},
               "the chat template writes them"),

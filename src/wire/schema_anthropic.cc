@@ -107,7 +107,7 @@ std::vector<FieldSpec> OptionRows() {
 
       Required(Choice("type", kThinkingOptions, "enabled|disabled|adaptive")),
       // The model ends its thinking itself; max_tokens bounds both.
-      WithoutEffect(Int("budget_tokens", kThinkingOptions, 1, kInt32Max)),
+      Int("budget_tokens", kThinkingOptions, 1, kInt32Max),
       Refused("display", kThinkingOptions, {"\"summarized\""}),
 
       Row("format", kOutputConfig, FieldType::kAny),
