@@ -49,34 +49,6 @@ size_t BehindValue(std::string_view text, size_t at) {
   return at;
 }
 
-struct Member {
-  std::string key;
-  std::string_view value;  // as it is written
-};
-
-// The members of an object whose text is valid, as they are written: numbers keep their digits.
-std::vector<Member> MembersOf(std::string_view object) {
-  std::vector<Member> members;
-  size_t at = object.find('{') + 1;
-  while (true) {
-    at = object.find_first_not_of(" \t\r\n,", at);
-    if (at == std::string_view::npos || object[at] != '"') return members;
-    const size_t key_end = BehindValue(object, at);
-    const std::optional<Json> key = Parse(object.substr(at, key_end - at));
-    const size_t begin = object.find_first_not_of(" \t\r\n:", key_end);
-    const size_t end = BehindValue(object, begin);
-    members.push_back(
-        {.key = std::string(key->get_string()), .value = Trim(object.substr(begin, end - begin))});
-    at = end;
-  }
-}
-
-std::optional<std::string> StringOf(std::string_view json) {
-  const std::optional<Json> value = Parse(json);
-  if (!value || !value->is_string()) return std::nullopt;
-  return std::string(value->get_string());
-}
-
 // Python's literals as JSON, by recursive descent. Source: the Python language reference, section
 // 2.4 (without bytes, raw and formatted strings).
 class PythonReader {
@@ -174,13 +146,13 @@ class PythonReader {
     at_ += 4;
     if (text_.substr(std::min(at_, text_.size()), 2) == "\\u") {
       const std::string pair = escape + std::string(text_.substr(at_, 6)) + "\"";
-      if (const std::optional<std::string> both = StringOf(pair)) {
+      if (const std::optional<std::string> both = JsonText(pair)) {
         *bytes += *both;
         at_ += 6;
         return true;
       }
     }
-    const std::optional<std::string> one = StringOf(escape + "\"");
+    const std::optional<std::string> one = JsonText(escape + "\"");
     if (!one) return false;
     *bytes += *one;
     return true;
@@ -258,6 +230,28 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
 }
 
+std::vector<JsonMember> JsonMembers(std::string_view object) {
+  std::vector<JsonMember> members;
+  if (!IsJsonObject(object)) return members;
+  size_t at = object.find('{') + 1;
+  while (true) {
+    at = object.find_first_not_of(" \t\r\n,", at);
+    if (at == std::string_view::npos || object[at] != '"') return members;
+    const size_t key_end = BehindValue(object, at);
+    const std::optional<std::string> key = JsonText(object.substr(at, key_end - at));
+    const size_t begin = object.find_first_not_of(" \t\r\n:", key_end);
+    const size_t end = BehindValue(object, begin);
+    members.push_back({.key = *key, .value = Trim(object.substr(begin, end - begin))});
+    at = end;
+  }
+}
+
+std::optional<std::string> JsonText(std::string_view json) {
+  const std::optional<Json> value = Parse(json);
+  if (!value || !value->is_string()) return std::nullopt;
+  return std::string(value->get_string());
+}
+
 std::string JsonString(std::string_view text) { return boost::json::serialize(Json(text)); }
 
 bool IsJsonObject(std::string_view text) {
@@ -269,19 +263,19 @@ std::optional<ReadCall> ReadJsonCall(std::string_view text) {
   if (!IsJsonObject(text)) return std::nullopt;
   ReadCall call;
   bool has_arguments = false;
-  for (const Member& member : MembersOf(text)) {
+  for (const JsonMember& member : JsonMembers(text)) {
     if (member.key == "name" || member.key == "tool_name") {
-      const std::optional<std::string> name = StringOf(member.value);
+      const std::optional<std::string> name = JsonText(member.value);
       if (!name) return std::nullopt;
       call.name = *name;
     } else if (member.key == "arguments" || member.key == "parameters") {
       // Some models write the object as a text.
-      const std::optional<std::string> inner = StringOf(member.value);
+      const std::optional<std::string> inner = JsonText(member.value);
       call.arguments = inner ? *inner : std::string(member.value);
       if (!IsJsonObject(call.arguments)) return std::nullopt;
       has_arguments = true;
     } else if (member.key == "id" || member.key == "tool_call_id") {
-      call.id = StringOf(member.value).value_or("");
+      call.id = JsonText(member.value).value_or("");
     }
   }
   if (call.name.empty() || !has_arguments) return std::nullopt;

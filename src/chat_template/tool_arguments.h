@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/types.h"
 #include "chat_template/tool_syntax.h"
@@ -27,6 +28,16 @@ std::optional<ReadCall> ReadPythonicCall(std::string_view text);
 // empty. Absent: a tag is not closed.
 std::optional<std::string> ReadTaggedArguments(const ToolSyntax& syntax, std::string_view text,
                                                std::string_view schema);
+
+// The members of a JSON object as they are written: numbers keep their digits. Empty where the text
+// is no object.
+struct JsonMember {
+  std::string key = {};
+  std::string_view value = {};  // within the text
+};
+std::vector<JsonMember> JsonMembers(std::string_view object);
+// The text of a JSON string; absent: it is another value.
+std::optional<std::string> JsonText(std::string_view json);
 
 // A text as a JSON string with its quotes.
 std::string JsonString(std::string_view text);

@@ -291,6 +291,11 @@ void ToolParser::TakeTail(char c, api::StreamEvent* event) {
   std::string_view text = Trim(piece_);
   if (text.empty()) return;
   if (syntax_.call == ToolSyntax::Call::kJson) {
+    if (text.front() == ',') {
+      // Further members, such as an id.
+      if (!text.ends_with('}') || !IsJsonObject("{\"\":0" + std::string(text))) return;
+      piece_ = text = "}";
+    }
     if (text.front() != '}') return Break(event);
     text = Trim(text.substr(1));
   }

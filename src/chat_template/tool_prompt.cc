@@ -10,28 +10,16 @@ namespace {
 
 using tokenizer::jinja::Value;
 
-constexpr std::string_view kBefore = "You can call these functions:\n";
-constexpr std::string_view kAfter =
-    "\nTo call a function, write this and nothing behind it:\n"
-    "<tool_call>\n"
-    "{\"name\": \"NAME\", \"arguments\": {ARGUMENTS}}\n"
-    "</tool_call>\n"
-    "Write one such block for each call. Results come back in <tool_response> blocks. If no "
-    "function helps, answer in plain text.";
-
-std::string SystemText(const api::ChatPrompt& chat) {
-  std::string text(kBefore);
-  for (const api::Tool& tool : chat.tools) text += ToolDefinition(tool) + "\n";
-  text += kAfter;
-  if (chat.tool_choice.kind == api::ToolChoice::Kind::kRequired)
-    text += " Now you must call a function.";
-  if (chat.tool_choice.kind == api::ToolChoice::Kind::kNamed)
-    text += " Now you must call " + chat.tool_choice.name + ".";
-  return text;
-}
-
 std::string ArgumentsOf(const api::ToolCall& call) {
   return call.arguments.empty() ? "{}" : call.arguments;
+}
+
+// Only constants differ between JSON and Python on the top level.
+std::string PythonicValue(std::string_view json) {
+  if (json == "true") return "True";
+  if (json == "false") return "False";
+  if (json == "null") return "None";
+  return std::string(json);
 }
 
 std::string WriteCall(const ToolSyntax& syntax, const api::ToolCall& call) {
@@ -43,13 +31,49 @@ std::string WriteCall(const ToolSyntax& syntax, const api::ToolCall& call) {
     case ToolSyntax::Call::kNamed:
       return begin + std::string(syntax.name_begin) + call.name + std::string(syntax.name_end) +
              ArgumentsOf(call) + end;
-    case ToolSyntax::Call::kTagged:
-    case ToolSyntax::Call::kPythonic:
+    case ToolSyntax::Call::kTagged: {
+      std::string text = begin + call.name + std::string(syntax.name_end);
+      for (const JsonMember& member : JsonMembers(ArgumentsOf(call))) {
+        text += std::string(syntax.key_begin) + member.key + std::string(syntax.key_end) +
+                JsonText(member.value).value_or(std::string(member.value)) +
+                std::string(syntax.value_end);
+      }
+      return text + end;
+    }
+    case ToolSyntax::Call::kPythonic: {
+      std::string text = call.name + "(";
+      for (const JsonMember& member : JsonMembers(ArgumentsOf(call))) {
+        if (!text.ends_with('(')) text += ", ";
+        text += member.key + "=" + PythonicValue(member.value);
+      }
+      return text + ")";
+    }
     case ToolSyntax::Call::kHarmony:
-      // Templates of these formats write the calls themselves.
-      return call.name + "(" + ArgumentsOf(call) + ")";
+      return "<|channel|>commentary to=functions." + call.name + " <|constrain|>json<|message|>" +
+             ArgumentsOf(call);
   }
   return {};
+}
+
+constexpr std::string_view kBefore = "You can call these functions:\n";
+constexpr std::string_view kAfter =
+    "Write one such block for each call. Results come back in the next message. If no function "
+    "helps, answer in plain text.";
+
+std::string SystemText(const ToolSyntax& syntax, const api::ChatPrompt& chat) {
+  std::string text(kBefore);
+  for (const api::Tool& tool : chat.tools) text += ToolDefinition(tool) + "\n";
+  text += "\nTo call a function, write this and nothing behind it:\n";
+  const bool by_key =
+      syntax.call == ToolSyntax::Call::kTagged || syntax.call == ToolSyntax::Call::kPythonic;
+  const char* const arguments = by_key ? R"({"KEY": "VALUE"})" : "{ARGUMENTS}";
+  text += WriteCalls(syntax, {{.id = "", .name = "NAME", .arguments = arguments}}) + "\n";
+  text += kAfter;
+  if (chat.tool_choice.kind == api::ToolChoice::Kind::kRequired)
+    text += " Now you must call a function.";
+  if (chat.tool_choice.kind == api::ToolChoice::Kind::kNamed)
+    text += " Now you must call " + chat.tool_choice.name + ".";
+  return text;
 }
 
 }  // namespace
@@ -72,23 +96,26 @@ std::string WriteCalls(const ToolSyntax& syntax, const std::vector<api::ToolCall
   return text + std::string(syntax.end);
 }
 
-api::ChatPrompt DescribeTools(const api::ChatPrompt& chat) {
+api::ChatPrompt DescribeTools(const ToolSyntax& syntax, api::ChatPrompt chat) {
+  if (chat.tools.empty()) return chat;
+  std::string text = SystemText(syntax, chat);
+  chat.tools.clear();
+  if (!chat.messages.empty() && chat.messages.front().role == api::Role::kSystem) {
+    api::ChatMessage& system = chat.messages.front();
+    system.content += (system.content.empty() ? "" : "\n\n") + text;
+    system.part_ends.clear();
+  } else {
+    chat.messages.insert(chat.messages.begin(),
+                         {.role = api::Role::kSystem, .content = std::move(text), .name = ""});
+  }
+  return chat;
+}
+
+api::ChatPrompt WriteToolsAsText(const ToolSyntax& syntax, const api::ChatPrompt& chat) {
   api::ChatPrompt out = chat;
   out.messages.clear();
-  out.tools.clear();
-  if (!chat.tools.empty()) {
-    const bool has_system =
-        !chat.messages.empty() && chat.messages.front().role == api::Role::kSystem;
-    api::ChatMessage system{.role = api::Role::kSystem, .content = SystemText(chat), .name = ""};
-    if (has_system && !chat.messages.front().content.empty())
-      system.content = chat.messages.front().content + "\n\n" + system.content;
-    out.messages.push_back(std::move(system));
-    if (has_system && chat.messages.size() == 1) return out;
-  }
   bool after_result = false;
-  for (size_t i = 0; i < chat.messages.size(); ++i) {
-    api::ChatMessage message = chat.messages[i];
-    if (i == 0 && !chat.tools.empty() && message.role == api::Role::kSystem) continue;
+  for (api::ChatMessage message : chat.messages) {
     if (message.role == api::Role::kTool) {
       std::string result = "<tool_response>\n" + message.content + "\n</tool_response>";
       if (after_result) {
@@ -102,7 +129,7 @@ api::ChatPrompt DescribeTools(const api::ChatPrompt& chat) {
     }
     if (!message.tool_calls.empty()) {
       if (!message.content.empty()) message.content += "\n";
-      message.content += WriteCalls(GenericSyntax(), message.tool_calls);
+      message.content += WriteCalls(syntax, message.tool_calls);
       message.tool_calls.clear();
       message.part_ends.clear();
     }

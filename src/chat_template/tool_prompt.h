@@ -17,9 +17,12 @@ namespace tutti::chat_template {
 // {"name": ..., "description": ..., "parameters": {...}}: the definition of a tool as JSON text.
 std::string ToolDefinition(const api::Tool& tool);
 
-// The generic form: a system message that lists the tools and says how to call them, calls of the
-// assistant as text, results as messages of the user. docs/tools.md has the words.
-api::ChatPrompt DescribeTools(const api::ChatPrompt& chat);
+// For templates that read no tools: the system message lists them and says how to call them.
+// docs/tools.md has the words.
+api::ChatPrompt DescribeTools(const ToolSyntax& syntax, api::ChatPrompt chat);
+// For templates that know no calls: those of the assistant become text, results become messages of
+// the user.
+api::ChatPrompt WriteToolsAsText(const ToolSyntax& syntax, const api::ChatPrompt& chat);
 
 // Calls as the model writes them, for templates that leave out those of earlier turns.
 std::string WriteCalls(const ToolSyntax& syntax, const std::vector<api::ToolCall>& calls);

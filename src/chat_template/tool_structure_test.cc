@@ -30,7 +30,8 @@ std::vector<api::Tool> TwoTools() {
 // Bytes as tokens, some longer ones, and the markers' special tokens.
 std::shared_ptr<const grammar::TokenTrie> ByteTrie(size_t specials) {
   std::vector<std::string> texts;
-  for (int byte = 0; byte < 256; ++byte) texts.emplace_back(1, static_cast<char>(byte));
+  for (int byte = 0; byte < 255; ++byte) texts.emplace_back(1, static_cast<char>(byte));
+  texts.emplace_back();  // 0xFF begins special tokens
   for (const char* const text : {"<tool_call>", "</tool_call>", "{\"name\": \"", "\"}", "}}", "\n"})
     texts.emplace_back(text);
   for (size_t i = 0; i < specials; ++i)

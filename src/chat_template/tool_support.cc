@@ -44,8 +44,8 @@ std::optional<ToolSupport> FindToolSupport(std::string_view format,
     for (const char* const variable : {"tools", "xml_tools"}) {
       if (chat_template.Reads(variable)) support.variable = variable;
     }
+    support.writes_calls = WritesCalls(*support.syntax, chat_template);
   }
-  support.writes_calls = support.native() && WritesCalls(*support.syntax, chat_template);
   SpecialTokenTexts specials;
   for (TokenId id = 0; id < vocabulary.size(); ++id) {
     if (vocabulary.IsSpecial(id)) specials.emplace_back(vocabulary.Text(id), id);

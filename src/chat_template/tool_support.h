@@ -26,7 +26,7 @@ struct ToolSupport {
   // The template knows reasoning between <think> and </think>.
   bool thinks = false;
 
-  bool native() const { return !variable.empty(); }
+  bool reads_tools() const { return !variable.empty(); }
 };
 
 inline bool IsHarmony(const std::optional<ToolSupport>& support) {

@@ -154,7 +154,6 @@ const ToolSyntax* FindToolSyntax(std::string_view name) {
 }
 
 const ToolSyntax& DetectToolSyntax(const tokenizer::ChatTemplate& chat_template) {
-  if (!chat_template.Reads("tools") && !chat_template.Reads("xml_tools")) return GenericSyntax();
   const std::string& source = chat_template.source();
   for (const Clue& clue : kClues) {
     if (source.find(clue.text) != std::string::npos &&

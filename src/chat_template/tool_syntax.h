@@ -55,8 +55,8 @@ const ToolSyntax& GenericSyntax();
 std::span<const ToolSyntax> ToolSyntaxes();
 const ToolSyntax* FindToolSyntax(std::string_view name);  // null: there is none of that name
 
-// The format that a template writes in histories and asks for. The generic one where the template
-// reads no tools, or writes calls in no known way.
+// The format that a template writes in histories and asks for; the generic one where it shows none
+// that is known.
 const ToolSyntax& DetectToolSyntax(const tokenizer::ChatTemplate& chat_template);
 
 }  // namespace tutti::chat_template

@@ -52,8 +52,15 @@ std::shared_ptr<const grammar::TokenTrie> Constraints::TrieOf(const ServedModel&
   std::vector<std::string> texts(static_cast<size_t>(model.info.vocab_size));
   for (TokenId id = 0; id < model.info.vocab_size; ++id) {
     if (!vocabulary.Contains(id)) continue;
-    texts[static_cast<size_t>(id)] = vocabulary.IsSpecial(id) ? grammar::SpecialTokenBytes(id)
-                                                              : std::string(vocabulary.Piece(id));
+    std::string& text = texts[static_cast<size_t>(id)];
+    if (vocabulary.IsSpecial(id)) {
+      text = grammar::SpecialTokenBytes(id);
+      continue;
+    }
+    const std::string_view piece = vocabulary.Piece(id);
+    // A byte that no UTF-8 text holds, and by which automata know special tokens.
+    if (piece.find(static_cast<char>(grammar::kSpecialTokenByte)) == std::string_view::npos)
+      text = piece;
   }
   std::vector<TokenId> ends = vocabulary.eog_tokens();
   std::erase_if(ends, [&](TokenId id) { return id >= model.info.vocab_size; });

@@ -144,9 +144,12 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& 
     }
     return PrepareChat(model, chat, nullptr, now_unix_s);
   }
-  if (!model.tools->native())
-    return PrepareChat(model, chat_template::DescribeTools(chat), nullptr, now_unix_s);
-  return PrepareChat(model, chat, &*model.tools, now_unix_s);
+  const chat_template::ToolSupport& support = *model.tools;
+  if (support.reads_tools()) return PrepareChat(model, chat, &support, now_unix_s);
+  const api::ChatPrompt described = chat_template::DescribeTools(*support.syntax, chat);
+  if (support.writes_calls) return PrepareChat(model, described, &support, now_unix_s);
+  return PrepareChat(model, chat_template::WriteToolsAsText(*support.syntax, described), nullptr,
+                     now_unix_s);
 }
 
 Result<PreparedPrompt> PrepareChat(const ServedModel& model, const api::ChatPrompt& chat,

@@ -61,7 +61,8 @@ TEST(Structure, RepeatsWithSeparators) {
 
 TEST(Structure, ErrorsNameThePart) {
   const Structure broken = Structure::Sequence(
-      {Structure::Text("x"), Structure::Schema(R"({"properties":{"a":{"not":{}}}})", "tools[3]")});
+      {Structure::Text("x"),
+       Structure::Schema(R"({"properties":{"a":{"not":{"type":"null"}}}})", "tools[3]")});
   const Status status = Compile(broken).status();
   EXPECT_EQ(status.reason(), "schema_unsupported");
   EXPECT_EQ(status.param(), "tools[3].properties.a.not");

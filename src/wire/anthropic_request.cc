@@ -23,10 +23,6 @@ namespace {
 // Anthropic's default effort: a request that names it asks for nothing.
 constexpr std::string_view kUsualEffort = "high";
 
-std::string ElementPath(const std::string& list, size_t index) {
-  return list + "[" + std::to_string(index) + "]";
-}
-
 Status MissingAt(const std::string& param) {
   return InvalidArgument("missing_required_parameter", param + " is missing").WithParam(param);
 }

@@ -18,4 +18,9 @@ inline Status MustBe(const std::string& param, const std::string& rule) {
   return BadValue(param, param + " must be " + rule);
 }
 
+// The path of an element of a list: "messages[3]".
+inline std::string ElementPath(const std::string& list, size_t index) {
+  return list + "[" + std::to_string(index) + "]";
+}
+
 }  // namespace tutti::wire

@@ -11,10 +11,6 @@
 namespace tutti::wire {
 namespace {
 
-std::string ElementPath(const std::string& list, size_t index) {
-  return list + "[" + std::to_string(index) + "]";
-}
-
 // A tool of another type is refused for what it is, before the schema reads its fields. Clients
 // leave out the one type there is.
 Status CheckFunctionType(const Json& value, const std::string& path) {

@@ -88,12 +88,13 @@ void Write(const api::GenerateRequest& request, const api::SamplingParams& sampl
   // Likewise. Those left out say who asks, when and how urgently, what of the prompt is read (its
   // tokens are in the key), what the answer is expected to be, or what is to be done with kept
   // answers.
-  const auto& [request_id, model, prompt, sampling, constraint, n, priority, deadline, detached,
-               caller, user, route, rate_limits, cache, cache_report, tenant, tenant_weight,
-               observer, cache_salt, cache_scope, use_prefix_cache, prediction,
+  const auto& [request_id, model, prompt, sampling, constraint, max_reasoning_tokens, n, priority,
+               deadline, detached, caller, user, route, rate_limits, cache, cache_report, tenant,
+               tenant_weight, observer, cache_salt, cache_scope, use_prefix_cache, prediction,
                truncate_prompt_tokens, call_bytes, score_only] = request;
   *words << !cache_scope.empty() << (cache_scope.empty() ? tenant : cache_scope);
   *words << cache_salt << n << score_only;
+  *words << max_reasoning_tokens.value_or(-1);
   *words << constraint.has_value();
   if (constraint.has_value()) {
     const auto& [kind, text, choices, param] = *constraint;
