@@ -5,8 +5,6 @@
 #include <boost/json/parse.hpp>
 #include <set>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "wire/checked_object.h"
 #include "wire/openai_request.h"
@@ -68,26 +66,25 @@ TEST(NeutralValuesTest, ToolFieldsAreReadOnEachRouteThatHasTools) {
   EXPECT_GE(checked, 16) << "four values on four routes";
 }
 
-// The values of the schema's own rows, on each kind of object that has the row.
+// The values of the schema's own rows, on each kind of object that has the row; null is
+// schema_test.cc's.
 TEST(NeutralValuesTest, ThoseOfARowAreAcceptedWhereverItStands) {
   int checked = 0;
   for (const Kind& kind : Kinds()) {
     for (const FieldSpec& field : Schema()) {
       if (!field.In(kind.scope)) continue;
-      std::vector<std::string> values = field.neutral;
-      values.emplace_back("null");
-      for (const std::string& text : values) {
-        if (field.required) continue;
+      for (const std::string& text : field.neutral) {
         const Json body = With(kind, field.name, boost::json::parse(text));
-        const Status plain = kind.parse(body, {}), strict = kind.parse(body, {.strict = true});
-        EXPECT_EQ(plain, strict) << kind.base << " with " << field.name << " = " << text;
-        EXPECT_TRUE(text == "null" || plain.ok())
-            << kind.base << " with " << field.name << " = " << text << ": " << plain;
+        for (const bool strict : {false, true}) {
+          const Status status = kind.parse(body, {.strict = strict});
+          EXPECT_TRUE(status.ok())
+              << kind.base << " with " << field.name << " = " << text << ": " << status;
+        }
         ++checked;
       }
     }
   }
-  EXPECT_GT(checked, 500);
+  EXPECT_GT(checked, 40);
 }
 
 // store asks for nothing that could change an answer, whatever it says.
