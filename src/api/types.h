@@ -287,6 +287,14 @@ struct SamplingDefaults {
   bool empty() const { return !temperature && !top_p && !top_k && !min_p && !repetition_penalty; }
 };
 
+// What a model's files say of its tokenizer, for clients that render templates themselves. Empty
+// texts: there is no such token, or no template.
+struct TokenizerInfo {
+  std::string bos, eos, unk, pad;
+  bool add_bos = false, add_eos = false;  // at the ends of a plain text
+  std::string chat_template;
+};
+
 struct ModelInfo {
   std::string id;
   std::vector<std::string> aliases;
@@ -299,6 +307,7 @@ struct ModelInfo {
   std::optional<EncoderInfo> encoder;  // Inference::Encode; absent: neither vectors nor scores
   SamplingDefaults sampling;           // applied by the gateway where a request is silent
   std::string tool_format;             // how it writes tool calls: "hermes"; empty: not at all
+  std::shared_ptr<const TokenizerInfo> tokenizer;  // null: not known
   // Answers requests for text or tokens under names that no model has; set by the admission.
   bool answers_any_name = false;
 };

@@ -199,6 +199,7 @@ Status DecoderPlan::ReadModel() {
                                        served.tokenizer->vocabulary());
   }
   if (served.tools) served.info.tool_format = served.tools->syntax->name;
+  served.info.tokenizer = gateway::DescribeTokenizer(*served.tokenizer);
   return OkStatus();
 }
 

@@ -123,6 +123,7 @@ class EncoderPlan final : public ModelPlan {
     encoder.batch_tokens = options_.batch_tokens;
     encoder.batch_window = options_.window;
     served_->tokenizer = checkpoint_.tokenizer;
+    served_->info.tokenizer = gateway::DescribeTokenizer(*served_->tokenizer);
   }
 
   void Connect(EncoderInstance& instance, std::shared_ptr<Device> device) {

@@ -84,6 +84,14 @@ class EncodeTest : public ::testing::Test {
   Gateway gateway_{{}, clock_};
 };
 
+TEST_F(EncodeTest, ATokenizerIsDescribedByItsSpecialTokens) {
+  const auto info = DescribeTokenizer(*model_->tokenizer);
+  const tokenizer::Vocabulary& vocabulary = model_->tokenizer->vocabulary();
+  ASSERT_TRUE(vocabulary.Contains(vocabulary.special().unk));
+  EXPECT_EQ(info->unk, vocabulary.Text(vocabulary.special().unk));
+  EXPECT_EQ(info->chat_template, "");
+}
+
 TEST_F(EncodeTest, TextsAreFramedIdsAreUsedAsGiven) {
   Serve();
   const auto result = Run(Request({std::string("a b"), std::vector<TokenId>{kB, kA}}));

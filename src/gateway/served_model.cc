@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "base/quote.h"
+#include "base/utf8.h"
 
 namespace tutti::gateway {
 
@@ -26,6 +27,27 @@ Status ServedModel::CheckRows(std::span<const TokenId> tokens, const std::string
         .WithParam(param);
   }
   return OkStatus();
+}
+
+std::shared_ptr<const api::TokenizerInfo> DescribeTokenizer(const tokenizer::Tokenizer& tokenizer) {
+  const tokenizer::Vocabulary& vocabulary = tokenizer.vocabulary();
+  // Texts of a vocabulary may be any bytes; what is no UTF-8 cannot be told.
+  const auto plain = [](std::string_view text) {
+    return std::string(IsValidUtf8(text) ? text : std::string_view());
+  };
+  const auto text = [&](TokenId id) {
+    return vocabulary.Contains(id) ? plain(vocabulary.Text(id)) : std::string();
+  };
+  const tokenizer::SpecialIds& ids = vocabulary.special();
+  api::TokenizerInfo info;
+  info.bos = text(ids.bos);
+  info.eos = text(ids.eos);
+  info.unk = text(ids.unk);
+  info.pad = text(ids.pad);
+  info.add_bos = vocabulary.add_bos();
+  info.add_eos = vocabulary.add_eos();
+  info.chat_template = plain(tokenizer.chat_template());
+  return std::make_shared<const api::TokenizerInfo>(std::move(info));
 }
 
 bool ServedModel::Answers(std::string_view name) const {

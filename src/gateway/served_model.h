@@ -69,4 +69,7 @@ struct ServedModel {
   static uint64_t NextInstance();  // never the same twice
 };
 
+// For ModelInfo::tokenizer.
+std::shared_ptr<const api::TokenizerInfo> DescribeTokenizer(const tokenizer::Tokenizer& tokenizer);
+
 }  // namespace tutti::gateway

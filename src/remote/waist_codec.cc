@@ -460,6 +460,16 @@ void ToWire(const api::ModelInfo& model, v1::WireModel* wire) {
   wire->set_digest(model.digest);
   wire->set_generates(model.generates);
   wire->set_tool_format(model.tool_format);
+  if (model.tokenizer != nullptr) {
+    v1::WireTokenizerInfo* const tokenizer = wire->mutable_tokenizer();
+    tokenizer->set_bos(model.tokenizer->bos);
+    tokenizer->set_eos(model.tokenizer->eos);
+    tokenizer->set_unk(model.tokenizer->unk);
+    tokenizer->set_pad(model.tokenizer->pad);
+    tokenizer->set_add_bos(model.tokenizer->add_bos);
+    tokenizer->set_add_eos(model.tokenizer->add_eos);
+    tokenizer->set_chat_template(model.tokenizer->chat_template);
+  }
   const api::SamplingDefaults& sampling = model.sampling;
   if (sampling.temperature) wire->mutable_sampling()->set_temperature(*sampling.temperature);
   if (sampling.top_p) wire->mutable_sampling()->set_top_p(*sampling.top_p);
@@ -493,6 +503,18 @@ api::ModelInfo FromWire(const v1::WireModel& wire) {
   model.digest = wire.digest();
   model.generates = wire.generates();
   model.tool_format = wire.tool_format();
+  if (wire.has_tokenizer()) {
+    const v1::WireTokenizerInfo& tokenizer = wire.tokenizer();
+    api::TokenizerInfo info;
+    info.bos = tokenizer.bos();
+    info.eos = tokenizer.eos();
+    info.unk = tokenizer.unk();
+    info.pad = tokenizer.pad();
+    info.add_bos = tokenizer.add_bos();
+    info.add_eos = tokenizer.add_eos();
+    info.chat_template = tokenizer.chat_template();
+    model.tokenizer = std::make_shared<const api::TokenizerInfo>(std::move(info));
+  }
   const v1::WireSamplingDefaults& sampling = wire.sampling();
   if (sampling.has_temperature()) model.sampling.temperature = sampling.temperature();
   if (sampling.has_top_p()) model.sampling.top_p = sampling.top_p();

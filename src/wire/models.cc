@@ -96,6 +96,25 @@ std::string ModelBody(const api::ModelInfo& model, std::string_view id) {
   return body;
 }
 
+std::string TokenizerInfoBody(const api::ModelInfo& model) {
+  const api::TokenizerInfo& info = *model.tokenizer;
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject().Member("tokenizer_class", "PreTrainedTokenizerFast");
+  json.Member("model_max_length", model.max_model_len);
+  json.Member("add_bos_token", info.add_bos).Member("add_eos_token", info.add_eos);
+  const auto text = [&](std::string_view key, const std::string& value) {
+    value.empty() ? json.Member(key, nullptr) : json.Member(key, value);
+  };
+  text("bos_token", info.bos);
+  text("eos_token", info.eos);
+  text("unk_token", info.unk);
+  text("pad_token", info.pad);
+  text("chat_template", info.chat_template);
+  json.EndObject();
+  return body;
+}
+
 std::string InfoBody(const api::ModelInfo& model, const InfoLimits& limits) {
   std::string body;
   JsonWriter json(&body);

@@ -25,6 +25,8 @@ struct InfoLimits {
   int tokenizers = 0;   // threads that tokenise long inputs
   std::string version;  // of this server
 };
+// As vLLM's GET /tokenizer_info: members of a tokenizer_config.json. `model` has a tokenizer.
+std::string TokenizerInfoBody(const api::ModelInfo& model);
 // TEI's description of a model.
 std::string InfoBody(const api::ModelInfo& model, const InfoLimits& limits);
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,21 @@ TEST(Models, TheFirstThatGivesVectorsStandsForAServerThatKnowsOne) {
   EXPECT_EQ(MainEncoder(models).id, "vectors");
   EXPECT_EQ(MainEncoder(std::vector<api::ModelInfo>{models[0], models[1]}).id, "classes");
   EXPECT_EQ(MainEncoder(std::vector<api::ModelInfo>{models[0]}).id, "chat");
+}
+
+TEST(Models, TokenizerInfoHasTheMembersOfATokenizerConfig) {
+  api::ModelInfo model = Decoder("d");
+  api::TokenizerInfo tokenizer;
+  tokenizer.bos = "<s>";
+  tokenizer.eos = "</s>";
+  tokenizer.add_bos = true;
+  tokenizer.chat_template = "{{ messages }}";
+  model.tokenizer = std::make_shared<const api::TokenizerInfo>(tokenizer);
+  EXPECT_EQ(
+      TokenizerInfoBody(model),
+      R"({"tokenizer_class":"PreTrainedTokenizerFast","model_max_length":512,"add_bos_token":true,)"
+      R"("add_eos_token":false,"bos_token":"<s>","eos_token":"</s>","unk_token":null,)"
+      R"("pad_token":null,"chat_template":"{{ messages }}"})");
 }
 
 TEST(Models, TheInfoOfTextEmbeddingsInference) {

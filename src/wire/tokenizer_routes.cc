@@ -8,6 +8,7 @@
 #include "wire/field_error.h"
 #include "wire/json_writer.h"
 #include "wire/openai_response.h"
+#include "wire/responses_request.h"
 #include "wire/schema.h"
 #include "wire/template_arguments.h"
 #include "wire/tool_fields.h"
@@ -194,6 +195,33 @@ std::string ApplyTemplateBody(const api::TokenizeResult& result) {
       .Member("prompt", result.text)
       .Member("count", static_cast<int64_t>(result.tokens.size()))
       .Member("max_model_len", result.max_model_len)
+      .EndObject();
+  return body;
+}
+
+Result<InputTokensCall> ParseInputTokens(const Json& body, const ParseOptions& options) {
+  ASSIGN_OR_RETURN(ResponsesCall call, ParseResponses(body, options));
+  const char* const dialog = !call.conversation.empty()           ? "conversation"
+                             : !call.previous_response_id.empty() ? "previous_response_id"
+                                                                  : nullptr;
+  if (dialog != nullptr) {
+    return InvalidArgument("unsupported_parameter",
+                           std::string(dialog) + " is not counted; send its items as input")
+        .WithParam(dialog);
+  }
+  InputTokensCall counted;
+  counted.request.model = std::move(call.model);
+  counted.request.prompt = std::move(call.request.prompt);
+  counted.ignored = std::move(call.ignored);
+  return counted;
+}
+
+std::string InputTokensBody(const api::TokenizeResult& result) {
+  std::string body;
+  JsonWriter(&body)
+      .BeginObject()
+      .Member("object", "response.input_tokens")
+      .Member("input_tokens", static_cast<int64_t>(result.tokens.size()))
       .EndObject();
   return body;
 }

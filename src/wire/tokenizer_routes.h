@@ -41,6 +41,16 @@ struct ApplyTemplateCall {
 Result<ApplyTemplateCall> ParseApplyTemplate(const Json& body, const ParseOptions& options);
 std::string ApplyTemplateBody(const api::TokenizeResult& result);
 
+// POST /v1/responses/input_tokens: the body of /v1/responses -> its prompt. Errors: those of
+// ParseResponses(); unsupported_parameter for a dialog that is kept, which is not read here.
+struct InputTokensCall {
+  api::TokenizeRequest request;
+  std::vector<std::string> ignored;
+};
+Result<InputTokensCall> ParseInputTokens(const Json& body, const ParseOptions& options);
+// {"object":"response.input_tokens","input_tokens":N}
+std::string InputTokensBody(const api::TokenizeResult& result);
+
 // TEI's way back to texts: one list of ids, or several.
 struct DecodeCall {
   std::string model;

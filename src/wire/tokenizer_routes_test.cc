@@ -82,6 +82,27 @@ TEST(ApplyTemplate, ShowsThePromptAndItsCount) {
   EXPECT_EQ(ApplyTemplateBody(Sample()), R"({"prompt":"hé","count":3,"max_model_len":128})");
 }
 
+TEST(InputTokens, CountsThePromptOfAResponse) {
+  const auto parse = [](const char* text) { return ParseInputTokens(ParseJson(text)->root(), {}); };
+  const auto call = parse(
+      R"({"model":"m","instructions":"Be brief.","input":[{"role":"user","content":"hi"}],"odd":1})");
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->request.model, "m");
+  EXPECT_FALSE(call->request.pieces);
+  const auto& messages = std::get<api::ChatPrompt>(call->request.prompt).messages;
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_EQ(messages[0].content, "Be brief.");
+  EXPECT_EQ(call->ignored, std::vector<std::string>{"odd"});
+  EXPECT_EQ(InputTokensBody(Sample()), R"({"object":"response.input_tokens","input_tokens":3})");
+  for (const char* dialog : {"conversation", "previous_response_id"}) {
+    const Status status =
+        parse((R"({"model":"m","input":"hi",")" + std::string(dialog) + R"(":"x"})").c_str())
+            .status();
+    EXPECT_EQ(status.reason(), "unsupported_parameter") << dialog;
+    EXPECT_EQ(status.param(), dialog);
+  }
+}
+
 TEST(Decode, OneListOfIdsOrSeveral) {
   const auto parse = [](const char* text) { return ParseDecode(ParseJson(text)->root(), {}); };
   const DecodeCall one = *parse(R"({"ids":[1,2]})");

@@ -154,7 +154,37 @@ class Habits(ServerCase):
         self.assertEqual(self.server.post_json("/v1/responses", body)["object"], "response")
 
 
+    def test_prompts_are_counted_and_the_tokenizer_is_told(self):
+        body = {"model": MODEL, "instructions": "Be brief.", "input": "Name a river.", "max_output_tokens": 16}
+        counted = self.server.post_json("/v1/responses/input_tokens", body)
+        self.assertEqual(counted, {"object": "response.input_tokens",
+                                   "input_tokens": self.server.post_json("/v1/responses", body)["usage"]["input_tokens"]})
+        told = json.loads(self.server.get("/tokenizer_info")[2])
+        self.assertEqual((told["bos_token"], told["eos_token"]), ("<|im_start|>", "<|im_end|>"))
+        self.assertIn("add_generation_prompt", told["chat_template"])
+        self.assertEqual(self.server.get("/v1/models/gpt-4o")[0], 404)
+
+
 class Names(unittest.TestCase):
+    def test_any_name_is_answered_where_that_is_wanted(self):
+        server = Server("--any-model-name", "on", "--cors-origin", "https://a.example", "--cors-origin", "https://b.example", model=default_model())
+        self.addCleanup(server.stop)
+        body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
+        self.assertEqual(server.post_json("/v1/chat/completions", body)["model"], "gpt-4o")
+        self.assertEqual(server.post_json("/v1/responses", {"model": "gpt-4o", "input": "Hi", "max_output_tokens": 16})["object"], "response")
+        self.assertEqual(server.post_json("/tokenize", {"model": "gpt-4o", "prompt": "Hi"})["count"], 1)
+        self.assertEqual(server.get("/v1/models/gpt-4o")[0], 200)
+        self.assertEqual(server.post("/v1/embeddings", {"model": "text-embedding-3-small", "input": "Hi"})[0], 404)
+        status, _, text = server.post("/v1/chat/completions", body, headers={"Prefer": "respond-async"})
+        self.assertEqual(status, 202, text)
+        done = json.loads(server.get(f"/v1/jobs/{json.loads(text)['id']}?wait=30")[2])
+        self.assertEqual((done["status"], done["result"]["model"]), ("completed", "gpt-4o"))
+        events = server.get(f"/v1/jobs/{done['id']}/events?starting_after=0")[2]
+        self.assertEqual([line for line in events.splitlines() if line.startswith("event:")],
+                         ["event: job.queued", "event: job.running", "event: job.completed"])
+        for origin, allowed in (("https://a.example", 200), ("https://b.example", 200), ("https://c.example", 403)):
+            self.assertEqual(server.get("/v1/models", headers={"Origin": origin})[0], allowed, origin)
+
     def test_a_hubs_name_is_listed_asked_and_counted(self):
         for name in ("maker/small.model:Q4_1", "smol-\u00e9 2"):
             with self.subTest(name):

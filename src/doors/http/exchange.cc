@@ -46,6 +46,8 @@ class ImmediateExchange final : public Exchange {
             deps.metrics->Expose());
       case RouteId::kInfo:
         return Info();
+      case RouteId::kTokenizerInfo:
+        return TokenizerInfo();
       case RouteId::kModels:
         return Json(wire::ModelListBody(Models()));
       case RouteId::kModel: {
@@ -72,6 +74,18 @@ class ImmediateExchange final : public Exchange {
     const HttpOptions& options = connection_.context().options;
     Json(wire::InfoBody(wire::MainEncoder(models),
                         {options.max_connections, options.prep_threads, options.version}));
+  }
+  // Of the model that a request without a name goes to.
+  void TokenizerInfo() {
+    const std::vector<api::ModelInfo> models = Models();
+    const api::ModelInfo* const model = api::DefaultGenerator(models);
+    if (model == nullptr)
+      return connection_.RespondError(Unavailable("model_loading", "the model is being loaded"));
+    if (model->tokenizer == nullptr) {
+      return connection_.RespondError(Status(StatusCode::kUnimplemented, "not_implemented",
+                                             "nothing is known of this model's tokenizer"));
+    }
+    Json(wire::TokenizerInfoBody(*model));
   }
   void Health(const Status& status) {
     if (!status.ok()) return connection_.RespondError(status);
@@ -189,6 +203,7 @@ std::unique_ptr<Exchange> MakeRouteExchange(const Route& route, Connection& conn
     case RouteId::kItem:
     case RouteId::kItemDelete:
       return keeps() ? MakeConversationsExchange(route.id, connection) : nothing_kept();
+    case RouteId::kInputTokens:
     case RouteId::kTokenize:
     case RouteId::kDetokenize:
     case RouteId::kApplyTemplate:

@@ -550,6 +550,9 @@ TEST_F(RoutesTest, TokenizerRoutesAnswerSmallAndLargeTexts) {
   EXPECT_EQ(Ask(Post("/v1/tokenize", R"({"content":"ab"})")).body, R"({"tokens":[97,98]})");
   EXPECT_EQ(Ask(Post("/detokenize", R"({"tokens":[97,98]})")).body,
             R"({"prompt":"ab","content":"ab"})");
+  EXPECT_EQ(Ask(Post("/v1/responses/input_tokens", R"({"model":"fake","input":"x"})")).body,
+            R"({"object":"response.input_tokens","input_tokens":3})");
+  EXPECT_THAT(Ask(Get("/tokenizer_info")).body, HasSubstr(R"("eos_token":"</s>")"));
   EXPECT_EQ(Ask(Post("/apply-template", R"({"messages":[{"role":"user","content":"x"}]})")).body,
             R"({"prompt":"<x>","count":3,"max_model_len":128})");
   const RawResponse large =

@@ -25,6 +25,7 @@ enum class RouteId {
   kResponseCancel,
   kResponseDelete,
   kResponseInput,
+  kInputTokens,
   kJobs,
   kJobsPause,
   kJobsResume,
@@ -60,6 +61,7 @@ enum class RouteId {
   kTeiSimilarity,
   kTeiRoot,  // POST /: whatever the model does
   kInfo,
+  kTokenizerInfo,
   kDecode,
   kTokenize,
   kDetokenize,

@@ -1,4 +1,5 @@
-// POST /tokenize, /detokenize, /decode, /apply-template, /v1/messages/count_tokens: questions to
+// POST /tokenize, /detokenize, /decode, /apply-template, /v1/messages/count_tokens,
+// /v1/responses/input_tokens: questions to
 // the waist, which answers at once or, from another process, later. Bodies above 4 KiB are handled
 // on a helper thread, so that no other connection waits for them; for an answer no thread waits.
 #include <functional>
@@ -118,6 +119,16 @@ Result<Questions> OfCountTokens(const wire::Json& body, const wire::ParseOptions
   return questions;
 }
 
+Result<Questions> OfInputTokens(const wire::Json& body, const wire::ParseOptions& options) {
+  ASSIGN_OR_RETURN(wire::InputTokensCall call, wire::ParseInputTokens(body, options));
+  Questions questions;
+  questions.texts.push_back(std::move(call.request));
+  questions.answer = [ignored = call.ignored](const Said& said) {
+    return TokenizerAnswer{OkStatus(), wire::InputTokensBody(said.front()), ignored};
+  };
+  return questions;
+}
+
 Result<Questions> QuestionsOf(RouteId route, const api::Inference& inference,
                               const wire::Json& body, const wire::ParseOptions& options) {
   switch (route) {
@@ -129,6 +140,8 @@ Result<Questions> QuestionsOf(RouteId route, const api::Inference& inference,
       return OfDetokenize(body, options);
     case RouteId::kCountTokens:
       return OfCountTokens(body, options);
+    case RouteId::kInputTokens:
+      return OfInputTokens(body, options);
     default:
       return OfApplyTemplate(body, options);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -106,6 +107,9 @@ inline std::vector<FakeModel> FakeModels() {
   decoder.info.max_model_len = 128;
   decoder.info.vocab_size = 1000;
   decoder.info.digest = "0123456789abcdef";
+  api::TokenizerInfo tokenizer;
+  tokenizer.eos = "</s>";
+  decoder.info.tokenizer = std::make_shared<const api::TokenizerInfo>(tokenizer);
   api::EncoderInfo embedder, reranker, classifier;
   embedder.width = 5;
   embedder.cuts = true;
