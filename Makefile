@@ -39,8 +39,9 @@ test: test-deps test-models  ## install, build and run the whole test suite
 e2e: test-deps test-models build  ## the program driven from outside: stock `openai` client, load, hostile input (also part of `make test`)
 	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv
 
-soak: test-deps build test-models  ## full amounts of the models' references, full load rounds, idle and stopped clients, then canaries among hostile clients; DURATION=600 seconds
-	@tools/build.sh $(PRESET) parity_test grpc_host
+soak: test-deps build test-models  ## what hostile grammars take, full amounts of the models' references, full load rounds, idle and stopped clients, then canaries among hostile clients; DURATION=600 seconds
+	@tools/build.sh $(PRESET) parity_test grpc_host grammar_test
+	@TUTTI_TEST_FULL=1 TUTTI_SOURCE_DIR=$(CURDIR) build/$(PRESET)/src/grammar/grammar_test --gtest_filter='HostileSources.*'
 	@TUTTI_TEST_FULL=1 build/$(PRESET)/tests/parity/parity_test --gtest_filter='Scores.*:GoldenTest.*:LongContext.*'
 	@TUTTI_TEST_FULL=1 python3 tests/grpc/run.py --host build/$(PRESET)/tests/grpc/grpc_host --venv build/grpc-venv test_hostile
 	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv --soak $(or $(DURATION),600)

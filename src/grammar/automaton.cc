@@ -62,38 +62,60 @@ class AutomatonBuilder {
 
   void AddRule(RuleId rule) {
     const Rule& from = grammar_.rule(rule);
-    const Nfa nfa = MakeNfa(grammar_, from.body, budget_);
-    if (budget_.exhausted()) return;
     const auto offset = static_cast<uint32_t>(states_.size());
-    info_[rule] = {.start = offset + nfa.start};
-    if (from.kind == RuleKind::kNested) {
-      CHECK(!nfa.has_anchors);
-      for (const auto& edges : nfa.states) {
-        Edges& state = states_.emplace_back(Edges{.edges = edges, .rule = rule});
-        for (NfaEdge& edge : state.edges) edge.to += offset;
-      }
-      states_[offset + nfa.accept].accepts = true;
+    const Expr& body = grammar_.expr(from.body);
+    if (from.kind != RuleKind::kNested && body.kind == Expr::Kind::kDfa) {
+      AddDfa(rule, grammar_.dfa(body.set));
     } else {
-      const std::shared_ptr<const Dfa> dfa = Dfa::FromNfa(nfa, budget_);
-      if (dfa == nullptr) return;
-      info_[rule] = {.start = offset,
-                     .counted = from.kind == RuleKind::kCounted,
-                     .min = from.min,
-                     .max = from.max};
-      // A language without texts keeps a start state, which leads nowhere.
-      if (dfa->empty()) states_.emplace_back(Edges{.rule = rule});
-      for (uint32_t s = 0; s < dfa->states(); ++s) {
-        Edges& state = states_.emplace_back(Edges{.rule = rule, .accepts = dfa->accepts(s)});
-        dfa->ForEachRange(s, [&](uint8_t first, uint8_t last, uint32_t to) {
-          state.edges.push_back(
-              {.kind = NfaEdge::Kind::kBytes, .first = first, .last = last, .to = offset + to});
-        });
-        // An item of a counted rule ends where it can: no item begins another.
-        if (info_[rule].counted && state.accepts) CHECK(state.edges.empty() && s != 0);
+      const Nfa nfa = MakeNfa(grammar_, from.body, budget_);
+      if (budget_.exhausted()) return;
+      if (from.kind == RuleKind::kNested) {
+        AddNfa(rule, nfa);
+      } else {
+        const std::shared_ptr<const Dfa> dfa = Dfa::FromNfa(nfa, budget_);
+        if (dfa == nullptr) return;
+        AddDfa(rule, *dfa);
       }
+      budget_.ReturnBytes(nfa.bytes);
     }
     if (states_.size() > budget_.limits().states) budget_.Exhaust();
-    budget_.TakeBytes((states_.size() - offset) * (sizeof(Edges) + 2 * sizeof(NfaEdge)));
+    // Each edge three times: here, among the sources of its target, and packed.
+    size_t edges = 0;
+    for (size_t s = offset; s < states_.size(); ++s) edges += states_[s].edges.size();
+    budget_.TakeBytes((states_.size() - offset) * (2 * sizeof(Edges) + sizeof(Automaton::State)) +
+                      edges * 3 * sizeof(NfaEdge));
+  }
+
+  void AddNfa(RuleId rule, const Nfa& nfa) {
+    CHECK(!nfa.has_anchors);
+    const auto offset = static_cast<uint32_t>(states_.size());
+    info_[rule] = {.start = offset + nfa.start};
+    for (const auto& edges : nfa.states) {
+      Edges& state = states_.emplace_back(Edges{.edges = edges, .rule = rule});
+      for (NfaEdge& edge : state.edges) edge.to += offset;
+    }
+    states_[offset + nfa.accept].accepts = true;
+  }
+
+  void AddDfa(RuleId rule, const Dfa& dfa) {
+    const Rule& from = grammar_.rule(rule);
+    const auto offset = static_cast<uint32_t>(states_.size());
+    info_[rule] = {.start = offset,
+                   .counted = from.kind == RuleKind::kCounted,
+                   .min = from.min,
+                   .max = from.max};
+    // A language without texts keeps a start state, which leads nowhere.
+    if (dfa.empty()) states_.emplace_back(Edges{.rule = rule});
+    for (uint32_t s = 0; s < dfa.states(); ++s) {
+      Edges& state = states_.emplace_back(Edges{.rule = rule, .accepts = dfa.accepts(s)});
+      dfa.ForEachRange(s, [&](uint8_t first, uint8_t last, uint32_t to) {
+        state.edges.push_back(
+            {.kind = NfaEdge::Kind::kBytes, .first = first, .last = last, .to = offset + to});
+      });
+      budget_.Take(16 + state.edges.size());
+      // An item of a counted rule ends where it can: no item begins another.
+      if (info_[rule].counted && state.accepts) CHECK(state.edges.empty() && s != 0);
+    }
   }
 
   // Rules that match at least one text, in rounds: a call counts once its rule does.

@@ -25,6 +25,8 @@ struct StateSetHash {
 // Where an attempt stands: an NFA state, whether a byte was read, and whether the end of the text
 // was asserted, after which none may be read.
 constexpr uint32_t kRead = 1, kEnded = 2;
+// A pair of states in a vector, and in a hash table.
+constexpr size_t kPairBytes = 64;
 constexpr uint32_t Place(uint32_t state, uint32_t phase) { return state * 4 + phase; }
 
 }  // namespace
@@ -50,7 +52,7 @@ class DfaBuilder {
           known.try_emplace(std::move(set), static_cast<uint32_t>(sets.size()));
       if (fresh) {
         sets.push_back(at->first);
-        const size_t bytes = 2 * at->first.size() * sizeof(uint32_t) + 100;
+        const size_t bytes = 2 * at->first.size() * sizeof(uint32_t) + 150;
         set_bytes += bytes;
         budget_.TakeBytes(bytes);
         AddState(std::any_of(at->first.begin(), at->first.end(),
@@ -58,10 +60,13 @@ class DfaBuilder {
       }
       return at->second;
     };
+    const size_t split_bytes = nfa.states.size() * (4 * sizeof(uint32_t) + sizeof(empty_[0]) + 32);
+    if (!budget_.TakeBytes(split_bytes)) return nullptr;
     seen_.assign(nfa.states.size() * 4, 0);
     SplitEdges(nfa);
     id_of(Close(nfa, {Place(nfa.start, 0)}));
     std::vector<StateSet> moved(dfa_->classes_);
+    size_t moved_bytes = 0;
     for (uint32_t s = 0; s < sets.size(); ++s) {
       if (budget_.exhausted()) break;
       for (StateSet& set : moved) set.clear();
@@ -75,37 +80,64 @@ class DfaBuilder {
           budget_.Take(1 + last - dfa_->class_of_[edge.first]);
         }
       }
-      for (uint32_t c = 0; c < dfa_->classes_; ++c) {
+      size_t room = 0;
+      for (const StateSet& set : moved) room += set.capacity() * sizeof(uint32_t);
+      budget_.TakeBytes(room - moved_bytes);  // a vector that was cleared keeps its room
+      moved_bytes = room;
+      for (uint32_t c = 0; c < dfa_->classes_ && !budget_.exhausted(); ++c) {
         if (moved[c].empty()) continue;
         const uint32_t target = id_of(Close(nfa, moved[c]));
         dfa_->next_[size_t{s} * dfa_->classes_ + c] = target;
       }
     }
-    budget_.ReturnBytes(set_bytes);
+    budget_.ReturnBytes(set_bytes + moved_bytes + split_bytes);
+    known.clear();
+    sets.clear();
     return Finish();
+  }
+
+  // State 0 reads the first quote, s + 1 is s of `a`, and the last state stands behind the end.
+  std::shared_ptr<const Dfa> Quote(const Dfa& a) {
+    if (a.empty()) return Finish();
+    FindClasses([&](auto cut) {
+      CutAs(a, cut);
+      cut('"', '"');
+    });
+    const std::array<uint8_t, 256> member = Members();
+    const uint32_t classes = dfa_->classes_, quote = dfa_->class_of_['"'], end = a.states() + 1;
+    for (uint32_t s = 0; s <= end && !budget_.exhausted(); ++s) AddState(s == end);
+    if (budget_.exhausted()) return nullptr;
+    dfa_->next_[quote] = a.start() + 1;
+    for (uint32_t s = 0; s < a.states(); ++s) {
+      for (uint32_t c = 0; c < classes; ++c) {
+        const uint32_t next = a.Next(s, member[c]);
+        if (next != Dfa::kDead) dfa_->next_[size_t{s + 1} * classes + c] = next + 1;
+      }
+      if (!a.accepts(s)) continue;
+      uint32_t& closing = dfa_->next_[size_t{s + 1} * classes + quote];
+      CHECK(closing == Dfa::kDead);
+      closing = end;
+    }
+    budget_.ReturnBytes(taken_);
+    return budget_.TakeBytes(dfa_->bytes()) ? std::move(dfa_) : nullptr;
   }
 
   // Pairs of states, as far as they can be reached. A dead `b` is kept where `subtract` says so.
   std::shared_ptr<const Dfa> Product(const Dfa& a, const Dfa& b, bool subtract) {
     if (a.empty()) return Finish();
     FindClasses([&](auto cut) {
-      for (const Dfa* dfa : {&a, &b}) {
-        for (int byte = 1; byte < 256; ++byte) {
-          if (dfa->class_of_[static_cast<size_t>(byte)] !=
-              dfa->class_of_[static_cast<size_t>(byte - 1)])
-            cut(static_cast<uint8_t>(byte), 255);
-        }
-      }
+      CutAs(a, cut);
+      CutAs(b, cut);
     });
-    std::array<uint8_t, 256> member{};  // a byte of each class
-    for (int byte = 0; byte < 256; ++byte)
-      member[dfa_->class_of_[static_cast<size_t>(byte)]] = static_cast<uint8_t>(byte);
+    const std::array<uint8_t, 256> member = Members();
     std::unordered_map<uint64_t, uint32_t> known;
     std::vector<std::pair<uint32_t, uint32_t>> pairs;
     const auto id_of = [&](uint32_t x, uint32_t y) {
       const auto [at, fresh] =
           known.try_emplace(uint64_t{x} << 32 | y, static_cast<uint32_t>(pairs.size()));
       if (fresh) {
+        budget_.TakeBytes(kPairBytes);
+        taken_ += kPairBytes;
         pairs.emplace_back(x, y);
         const bool in_b = y != Dfa::kDead && b.accepts(y);
         AddState(a.accepts(x) && in_b != subtract);
@@ -146,12 +178,29 @@ class DfaBuilder {
     dfa_->classes_ = uint32_t{current} + 1;
   }
 
+  // Tells bytes apart as `dfa` does.
+  template <class Cut>
+  static void CutAs(const Dfa& dfa, Cut cut) {
+    for (size_t byte = 1; byte < 256; ++byte) {
+      if (dfa.class_of_[byte] != dfa.class_of_[byte - 1]) cut(static_cast<uint8_t>(byte), 255);
+    }
+  }
+
+  // A byte of each class.
+  std::array<uint8_t, 256> Members() const {
+    std::array<uint8_t, 256> member{};
+    for (size_t byte = 0; byte < 256; ++byte)
+      member[dfa_->class_of_[byte]] = static_cast<uint8_t>(byte);
+    return member;
+  }
+
   void AddState(bool accepts) {
     dfa_->accepts_.push_back(accepts);
     dfa_->next_.resize(dfa_->accepts_.size() * dfa_->classes_, Dfa::kDead);
     budget_.Take(8 + dfa_->classes_ / 4);
-    budget_.TakeBytes(dfa_->classes_ * sizeof(uint32_t) + 1);
-    taken_ += dfa_->classes_ * sizeof(uint32_t) + 1;
+    // Twice, as vectors grow by doubling.
+    budget_.TakeBytes(2 * dfa_->classes_ * sizeof(uint32_t) + 1);
+    taken_ += 2 * dfa_->classes_ * sizeof(uint32_t) + 1;
     if (dfa_->accepts_.size() > budget_.limits().states) budget_.Exhaust();
   }
 
@@ -202,9 +251,12 @@ class DfaBuilder {
   }
 
   std::shared_ptr<const Dfa> Finish() {
+    // Lists of sources, and a second table.
+    const size_t trim_bytes = dfa_->states() * (64 + dfa_->classes_ * sizeof(uint32_t));
+    budget_.TakeBytes(trim_bytes);
     if (!budget_.exhausted()) Trim();
     if (!budget_.exhausted()) Merge();
-    budget_.ReturnBytes(taken_);
+    budget_.ReturnBytes(taken_ + trim_bytes);
     if (budget_.exhausted() || !budget_.TakeBytes(dfa_->bytes())) return nullptr;
     return std::move(dfa_);
   }
@@ -269,13 +321,16 @@ class DfaBuilder {
   // "Gedanken-experiments on sequential machines", 1956). Long chains need many rounds: then the
   // automaton stays as it is, which is right too, only larger.
   void Merge() {
-    constexpr int kMaxRounds = 40;
+    constexpr uint64_t kMaxRounds = 40;
+    constexpr uint64_t kMaxWork = 3'000'000;  // a smaller automaton is not worth a refusal
     const uint32_t count = dfa_->states(), classes = dfa_->classes_;
-    if (count < 2 || uint64_t{count} * classes > 1'000'000) return;
+    const uint64_t round_work = uint64_t{count} * (classes / 2 + 16);
+    const uint64_t rounds = std::min(kMaxRounds, kMaxWork / std::max<uint64_t>(round_work, 1));
+    if (count < 2 || rounds < 2 || uint64_t{count} * classes > 1'000'000) return;
     std::vector<uint32_t> group(count);
     for (uint32_t s = 0; s < count; ++s) group[s] = dfa_->accepts_[s] ? 1 : 0;
     uint32_t groups = 0;
-    for (int round = 0; round < kMaxRounds; ++round) {
+    for (uint64_t round = 0; round < rounds; ++round) {
       std::unordered_map<StateSet, uint32_t, StateSetHash> known;
       std::vector<uint32_t> refined(count);
       StateSet key(classes + 1);
@@ -287,7 +342,7 @@ class DfaBuilder {
         }
         refined[s] = known.try_emplace(key, static_cast<uint32_t>(known.size())).first->second;
       }
-      if (!budget_.Take(uint64_t{count} * (classes / 4 + 8))) return;
+      if (!budget_.Take(round_work)) return;
       const auto now = static_cast<uint32_t>(known.size());
       group = std::move(refined);
       if (now == groups) {
@@ -314,7 +369,10 @@ std::shared_ptr<const Dfa> Dfa::FromNfa(const Nfa& nfa, Budget& budget) {
 }
 
 std::shared_ptr<const Dfa> Dfa::FromExpr(const Grammar& grammar, ExprId body, Budget& budget) {
-  return FromNfa(MakeNfa(grammar, body, budget), budget);
+  const Nfa nfa = MakeNfa(grammar, body, budget);
+  std::shared_ptr<const Dfa> dfa = FromNfa(nfa, budget);
+  budget.ReturnBytes(nfa.bytes);
+  return dfa;
 }
 
 std::shared_ptr<const Dfa> Dfa::Intersect(const Dfa& a, const Dfa& b, Budget& budget) {
@@ -323,6 +381,10 @@ std::shared_ptr<const Dfa> Dfa::Intersect(const Dfa& a, const Dfa& b, Budget& bu
 
 std::shared_ptr<const Dfa> Dfa::Subtract(const Dfa& a, const Dfa& b, Budget& budget) {
   return DfaBuilder(budget).Product(a, b, /*subtract=*/true);
+}
+
+std::shared_ptr<const Dfa> Dfa::Quote(const Dfa& a, Budget& budget) {
+  return DfaBuilder(budget).Quote(a);
 }
 
 bool Dfa::Accepts(std::string_view text) const {

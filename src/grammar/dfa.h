@@ -26,6 +26,9 @@ class Dfa {
   static std::shared_ptr<const Dfa> Intersect(const Dfa& a, const Dfa& b, Budget& budget);
   static std::shared_ptr<const Dfa> Subtract(const Dfa& a, const Dfa& b, Budget& budget);
 
+  // The texts of `a` between quotes, where no text of `a` goes on with a quote.
+  static std::shared_ptr<const Dfa> Quote(const Dfa& a, Budget& budget);
+
   bool empty() const { return accepts_.empty(); }  // accepts no text, and has no states
   uint32_t states() const { return static_cast<uint32_t>(accepts_.size()); }
   uint32_t start() const { return 0; }

@@ -16,12 +16,32 @@ std::string SpecialTokenBytes(TokenId id) {
   return bytes;
 }
 
+namespace {
+
+// With what the heap adds to its parts.
+constexpr size_t kExprBytes = sizeof(Expr) + 16;
+
+}  // namespace
+
 Grammar::Grammar() {
   exprs_.push_back({.kind = Expr::Kind::kNever});
   exprs_.push_back({.kind = Expr::Kind::kEmpty});
 }
 
+Grammar::~Grammar() {
+  if (budget_ != nullptr) budget_->ReturnBytes(charged_bytes_);
+}
+
+bool Grammar::Charge(uint64_t work, size_t bytes) {
+  if (budget_ == nullptr) return true;
+  charged_bytes_ += bytes;
+  return budget_->Take(work) && budget_->TakeBytes(bytes);
+}
+
 ExprId Grammar::Add(Expr expr) {
+  if (!Charge(8 + expr.children.size() / 2 + expr.text.size() / 8,
+              kExprBytes + expr.text.size() + expr.children.size() * sizeof(ExprId)))
+    return Never();
   exprs_.push_back(std::move(expr));
   return static_cast<ExprId>(exprs_.size() - 1);
 }
@@ -40,6 +60,8 @@ ExprId Grammar::Chars(CodePoints set) {
   for (size_t i = sets_.size(); i-- > 0 && i + 16 > sets_.size();) {
     if (sets_[i] == set) return Add({.kind = Expr::Kind::kChars, .set = static_cast<uint32_t>(i)});
   }
+  if (!Charge(8 + set.ranges().size() / 4, 64 + set.ranges().size() * sizeof(CodeRange)))
+    return Never();
   sets_.push_back(std::move(set));
   return Add({.kind = Expr::Kind::kChars, .set = static_cast<uint32_t>(sets_.size() - 1)});
 }
@@ -85,6 +107,7 @@ ExprId Grammar::TextStart() { return Add({.kind = Expr::Kind::kTextStart}); }
 ExprId Grammar::TextEnd() { return Add({.kind = Expr::Kind::kTextEnd}); }
 
 RuleId Grammar::AddRule(std::string name, RuleKind kind) {
+  Charge(8, sizeof(Rule) + name.size());
   rules_.push_back({.name = std::move(name), .body = Never(), .kind = kind});
   return static_cast<RuleId>(rules_.size() - 1);
 }

@@ -1,10 +1,11 @@
 // Grammar: rules whose bodies are expressions over bytes, characters and other rules. What every
 // front end (JSON schema, regular expression, GBNF) makes, and what MakeAutomaton() compiles.
 //
-// A value; one thread. Expressions are immutable once added and may be shared by several parents.
+// One thread. Expressions are immutable once added and may be shared by several parents.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 
 #include "base/types.h"
 #include "grammar/code_points.h"
+#include "grammar/limits.h"
 
 namespace tutti::grammar {
 
@@ -65,6 +67,14 @@ struct Rule {
 class Grammar {
  public:
   Grammar();
+  explicit Grammar(Budget& budget) : Grammar() { ChargeTo(budget); }
+  ~Grammar();
+  Grammar(const Grammar&) = delete;
+  Grammar& operator=(const Grammar&) = delete;
+
+  // Charges what is added from now on, until it is destroyed. `budget` must outlive the grammar.
+  // When it is used up, expressions become Never(): callers check it.
+  void ChargeTo(Budget& budget) { budget_ = &budget; }
 
   ExprId Never() const { return 0; }
   ExprId Empty() const { return 1; }
@@ -98,9 +108,12 @@ class Grammar {
 
  private:
   ExprId Add(Expr expr);
+  bool Charge(uint64_t work, size_t bytes);
 
-  std::vector<Expr> exprs_;
-  std::vector<Rule> rules_;
+  Budget* budget_ = nullptr;
+  size_t charged_bytes_ = 0;
+  std::deque<Expr> exprs_;
+  std::deque<Rule> rules_;
   std::vector<CodePoints> sets_;
   std::vector<std::shared_ptr<const Dfa>> dfas_;
 };

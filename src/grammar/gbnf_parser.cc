@@ -306,6 +306,7 @@ class GbnfParser {
 }  // namespace
 
 Result<RuleId> ParseGbnf(Grammar& grammar, std::string_view text, Budget& budget) {
+  grammar.ChargeTo(budget);
   return GbnfParser(grammar, text, budget).Parse();
 }
 

@@ -54,8 +54,9 @@ class SchemaCompiler {
     if (elements.empty()) return json_.Value();
     const auto [at, fresh] = rules_.try_emplace(elements, 0);
     if (fresh) {
-      at->second = g_.AddRule("schema " + document_.path(elements[0] / 2));
-      budget_.TakeBytes(200);
+      at->second = g_.AddRule("schema " + document_.key(elements[0] / 2));
+      // In a tree and in a queue.
+      budget_.TakeBytes(200 + 2 * elements.size() * sizeof(uint32_t));
       todo_.emplace_back(elements, at->second);
     }
     return at->second;
@@ -100,7 +101,7 @@ class SchemaCompiler {
     // Values without whitespace inside are one regular rule.
     std::vector<ExprId> scalars, others;
     for (const Json* value : *merged.values) {
-      ASSIGN_OR_RETURN(const bool accepts, checker_.Accepts(elements, *value));
+      ASSIGN_OR_RETURN(const bool accepts, checker_.AcceptsListed(elements, *value));
       if (!accepts) continue;
       (value->is_structured() ? others : scalars).push_back(Literal(*value));
       if (!budget_.Take(20)) return budget_.status();
@@ -203,8 +204,15 @@ class SchemaCompiler {
       return g_.Concat({quote, g_.Call(characters), quote});
     }
     ASSIGN_OR_RETURN(const std::shared_ptr<const Dfa> language, checker_.Strings(strings));
-    return g_.Call(
-        g_.AddRule("string", RuleKind::kRegular, g_.Concat({quote, g_.Embed(language), quote})));
+    ASSIGN_OR_RETURN(const ExprId quoted, Quoted(*language));
+    return g_.Call(g_.AddRule("string", RuleKind::kRegular, quoted));
+  }
+
+  // The insides of strings, with their quotes.
+  Result<ExprId> Quoted(const Dfa& language) {
+    const std::shared_ptr<const Dfa> quoted = Dfa::Quote(language, budget_);
+    if (quoted == nullptr) return budget_.status();
+    return g_.Embed(quoted);
   }
 
   // --- arrays ---
@@ -236,7 +244,7 @@ class SchemaCompiler {
       }
       g_.SetBody(rule, g_.Alternate(std::move(ways)));
       next = rule;
-      if (!budget_.Take(50) || !budget_.TakeBytes(500)) return budget_.status();
+      if (!budget_.Take(50)) return budget_.status();
     }
     return g_.Concat({g_.Bytes("["), json_.Space(), g_.Call(next)});
   }
@@ -297,7 +305,7 @@ class SchemaCompiler {
       ASSIGN_OR_RETURN(names, checker_.Strings(elements));
     }
     if (!declared.empty()) {
-      Grammar own;
+      Grammar own(budget_);
       std::vector<ExprId> literals;
       for (const std::string& name : declared)
         literals.push_back(Spell(own, name, Spelling::kJson));
@@ -340,9 +348,8 @@ class SchemaCompiler {
         if (!named && part.additional) value.push_back(WholeElement(*part.additional));
       }
       Sort(value);
-      const RuleId name =
-          g_.AddRule("name", RuleKind::kRegular,
-                     g_.Concat({g_.Bytes("\""), g_.Embed(split.names), g_.Bytes("\"")}));
+      ASSIGN_OR_RETURN(const ExprId quoted, Quoted(*split.names));
+      const RuleId name = g_.AddRule("name", RuleKind::kRegular, quoted);
       add(g_.Call(name), std::move(value));
     }
     return members;
@@ -382,7 +389,7 @@ class SchemaCompiler {
       }
       required += member.required ? 1 : 0;
       members.push_back(member);
-      if (!budget_.Take(100) || !budget_.TakeBytes(1000)) return budget_.status();
+      if (!budget_.Take(100) || !budget_.TakeBytes(200)) return budget_.status();
     }
     ASSIGN_OR_RETURN(const std::vector<ExprId> others, Others(objects, declared));
     const uint64_t least = objects.min_properties, most = objects.max_properties;
@@ -433,7 +440,7 @@ class SchemaCompiler {
           ways.push_back(g_.Concat({comma(count), members[i].member, g_.Call(next[after(count)])}));
         if (!members[i].required) ways.push_back(g_.Call(next[count]));
         rules[count] = g_.AddRule("properties", RuleKind::kNested, g_.Alternate(std::move(ways)));
-        if (!budget_.Take(50) || !budget_.TakeBytes(500)) return budget_.status();
+        if (!budget_.Take(50)) return budget_.status();
       }
       next = rules;
     }
@@ -454,6 +461,7 @@ class SchemaCompiler {
 
 Result<RuleId> AddJsonSchema(Grammar& grammar, std::string_view schema,
                              const JsonSchemaOptions& options, Budget& budget) {
+  grammar.ChargeTo(budget);
   ASSIGN_OR_RETURN(const std::unique_ptr<SchemaDocument> document,
                    SchemaDocument::Parse(schema, budget));
   return SchemaCompiler(grammar, *document, options, budget).Compile();

@@ -1,5 +1,6 @@
 #include "grammar/json_text.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -40,7 +41,9 @@ ExprId HexDigits(Grammar& grammar, uint32_t first, uint32_t last) {
 }  // namespace
 
 ExprId Characters(Grammar& grammar, const CodePoints& set, Spelling spelling) {
-  if (spelling == Spelling::kPlain) return grammar.Chars(set);
+  const bool escapes = !set.ranges().empty() &&
+                       (set.ranges()[0].first < 0x20 || set.Contains('"') || set.Contains('\\'));
+  if (spelling == Spelling::kPlain || !escapes) return grammar.Chars(set);
   std::vector<ExprId> ways = {grammar.Chars(set.Without(MustBeEscaped()))};
   CodePoints named;
   for (const auto& [character, letter] : kShortEscapes) {
@@ -62,12 +65,23 @@ ExprId Spell(Grammar& grammar, std::string_view text, Spelling spelling) {
   if (spelling == Spelling::kPlain) return grammar.Bytes(text);
   std::vector<ExprId> parts;
   std::string plain;
+  std::array<ExprId, 16> digits{};
   for (size_t i = 0; i < text.size();) {
     const CodePoint at = DecodeAt(text, i);
-    if (at.code_point < 0x20 || at.code_point == '"' || at.code_point == '\\') {
+    const auto escape =
+        std::find_if(kShortEscapes.begin(), kShortEscapes.end(), [&](const auto& known) {
+          return at.code_point == static_cast<unsigned char>(known.first);
+        });
+    if (escape != kShortEscapes.end()) {
+      plain += {'\\', escape->second};
+    } else if (at.code_point < 0x20) {
+      // The case of the last digit is free.
+      plain += at.code_point < 0x10 ? "\\u000" : "\\u001";
       parts.push_back(grammar.Bytes(plain));
       plain.clear();
-      parts.push_back(Characters(grammar, CodePoints(at.code_point, at.code_point), spelling));
+      ExprId& digit = digits[at.code_point % 16];
+      if (digit == grammar.Never()) digit = HexDigit(grammar, at.code_point % 16);
+      parts.push_back(digit);
     } else {
       plain += text.substr(i, at.length);
     }

@@ -10,9 +10,6 @@
 namespace tutti::grammar {
 namespace {
 
-// A state with its edges, roughly.
-constexpr size_t kStateBytes = 64;
-
 class NfaBuilder {
  public:
   NfaBuilder(const Grammar& grammar, Budget& budget) : grammar_(grammar), budget_(budget) {}
@@ -21,18 +18,25 @@ class NfaBuilder {
     nfa_.start = AddState();
     nfa_.accept = AddState();
     Add(body, nfa_.start, nfa_.accept);
-    budget_.ReturnBytes(nfa_.states.size() * kStateBytes);
     return std::move(nfa_);
   }
 
  private:
   uint32_t AddState() {
     budget_.Take(4);
-    budget_.TakeBytes(kStateBytes);
+    Charge(kNfaStateBytes);
     nfa_.states.emplace_back();
     return static_cast<uint32_t>(nfa_.states.size() - 1);
   }
-  void AddEdge(uint32_t from, NfaEdge edge) { nfa_.states[from].push_back(edge); }
+  void AddEdge(uint32_t from, NfaEdge edge) {
+    budget_.Take(1);
+    Charge(sizeof(NfaEdge));
+    nfa_.states[from].push_back(edge);
+  }
+  void Charge(size_t bytes) {
+    budget_.TakeBytes(bytes);
+    nfa_.bytes += bytes;
+  }
   void AddEmpty(uint32_t from, uint32_t to) { AddEdge(from, {.to = to}); }
   void AddBytes(uint32_t from, uint8_t first, uint8_t last, uint32_t to) {
     AddEdge(from, {.kind = NfaEdge::Kind::kBytes, .first = first, .last = last, .to = to});

@@ -32,7 +32,11 @@ struct Nfa {
   uint32_t accept = 0;  // has no edges
   bool has_anchors = false;
   bool has_calls = false;
+  size_t bytes = 0;  // charged to the budget: whoever drops it returns them
 };
+
+// A state without its edges, in a vector that grows by doubling, with what the heap adds.
+inline constexpr size_t kNfaStateBytes = 80;
 
 // Counts are unrolled. Check budget.exhausted() afterwards: the result is then incomplete.
 Nfa MakeNfa(const Grammar& grammar, ExprId body, Budget& budget);

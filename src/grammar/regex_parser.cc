@@ -97,8 +97,29 @@ class RegexParser {
   Result<ExprId> TakeTerm(size_t depth) {
     if (Take("^")) return NoCount(grammar_.TextStart());
     if (Take("$")) return NoCount(grammar_.TextEnd());
+    if (const std::string literal = TakeLiteral(); !literal.empty()) {
+      if (!budget_.Take(literal.size())) return budget_.status();
+      return Spell(grammar_, literal, spelling_);
+    }
     ASSIGN_OR_RETURN(const ExprId atom, TakeAtom(depth));
     return TakeCount(atom);
+  }
+
+  // Characters that stand for themselves, up to one that a count follows: one expression instead of
+  // many.
+  std::string TakeLiteral() {
+    constexpr std::string_view kSpecial = "^$([.\\*+?{|)";
+    std::string literal;
+    while (!AtEnd() && kSpecial.find(Peek()) == std::string_view::npos) {
+      const size_t begin = at_;
+      const char32_t c = TakeCodePoint();
+      if (Peek() == '*' || Peek() == '+' || Peek() == '?' || (Peek() == '{' && IsCount())) {
+        at_ = begin;
+        break;
+      }
+      AppendUtf8(c, literal);
+    }
+    return literal;
   }
 
   Result<ExprId> NoCount(ExprId assertion) {
@@ -395,6 +416,7 @@ class RegexParser {
 
 Result<ExprId> ParseRegex(Grammar& grammar, std::string_view pattern, Spelling spelling,
                           RegexMatch match, Budget& budget) {
+  grammar.ChargeTo(budget);
   ASSIGN_OR_RETURN(const ExprId body, RegexParser(grammar, pattern, spelling, budget).Parse());
   if (match == RegexMatch::kWhole) return body;
   const ExprId any =

@@ -110,19 +110,20 @@ Result<Elements> SchemaChecker::Property(const ObjectConstraints& objects,
   Elements elements;
   for (const ObjectPart& part : objects.parts) {
     bool named = false;
-    for (const auto& [property, node] : part.properties) {
-      if (property != name) continue;
+    const Json* own = part.declared == nullptr ? nullptr : part.declared->if_contains(name);
+    if (own != nullptr) {
       named = true;
-      elements.push_back(WholeElement(node));
+      elements.push_back(WholeElement(document_.Child(/*parent=*/0, "", *own)));  // known already
     }
     for (const auto& [pattern, node] : part.patterns) {
       ASSIGN_OR_RETURN(const auto language, Pattern(node, "", pattern));
+      if (!budget_.Take(20 + 2 * name.size() + pattern.size())) return TooComplex();
       if (!language->Accepts(JsonSpelling(name))) continue;
       named = true;
       elements.push_back(WholeElement(node));
     }
     if (!named && part.additional) elements.push_back(WholeElement(*part.additional));
-    if (!budget_.Take(10 + part.properties.size())) return TooComplex();
+    if (!budget_.Take(20 + name.size() / 8)) return TooComplex();
   }
   std::sort(elements.begin(), elements.end());
   elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
@@ -130,12 +131,21 @@ Result<Elements> SchemaChecker::Property(const ObjectConstraints& objects,
 }
 
 Result<bool> SchemaChecker::Accepts(const Elements& elements, const Json& value, int depth) {
+  return Accepts(elements, value, depth, /*listed=*/false);
+}
+
+Result<bool> SchemaChecker::AcceptsListed(const Elements& elements, const Json& value) {
+  return Accepts(elements, value, /*depth=*/0, /*listed=*/true);
+}
+
+Result<bool> SchemaChecker::Accepts(const Elements& elements, const Json& value, int depth,
+                                    bool listed) {
   if (depth > kMaxDepth || !budget_.Take(50)) {
     budget_.Exhaust();
     return TooComplex();
   }
   ASSIGN_OR_RETURN(const Merged* const merged, merger_.Merge(elements));
-  ASSIGN_OR_RETURN(const bool own, AcceptsOwn(*merged, value, depth));
+  ASSIGN_OR_RETURN(const bool own, AcceptsOwn(*merged, value, depth, listed));
   if (!own) return false;
   for (const Choice& choice : merged->choices) {
     int matching = 0;
@@ -148,15 +158,18 @@ Result<bool> SchemaChecker::Accepts(const Elements& elements, const Json& value,
   return true;
 }
 
-Result<bool> SchemaChecker::AcceptsOwn(const Merged& merged, const Json& value, int depth) {
+Result<bool> SchemaChecker::AcceptsOwn(const Merged& merged, const Json& value, int depth,
+                                       bool listed) {
   const uint8_t type = TypeOf(value);
   if ((merged.types & type) == 0) return false;
   for (const auto& [types, status] : merged.refusals) {
     if ((types & type) != 0) return Status(status);
   }
-  if (merged.values && std::none_of(merged.values->begin(), merged.values->end(),
-                                    [&](const Json* one) { return SameValue(*one, value); })) {
-    return false;
+  if (merged.values && !listed) {
+    if (!budget_.Take(2 * merged.values->size())) return TooComplex();
+    if (std::none_of(merged.values->begin(), merged.values->end(),
+                     [&](const Json* one) { return SameValue(*one, value); }))
+      return false;
   }
   switch (type) {
     case kNumber: {
@@ -165,6 +178,7 @@ Result<bool> SchemaChecker::AcceptsOwn(const Merged& merged, const Json& value, 
     }
     case kString: {
       const std::string_view text = TextOf(value);
+      if (!budget_.Take(text.size())) return TooComplex();
       const size_t length = CountCharacters(text);
       if (length < merged.strings.min_length || length > merged.strings.max_length) return false;
       ASSIGN_OR_RETURN(const auto language, Strings({.patterns = merged.strings.patterns,
@@ -209,7 +223,7 @@ Result<bool> SchemaChecker::AcceptsOwn(const Merged& merged, const Json& value, 
 
 Result<std::shared_ptr<const Dfa>> SchemaChecker::AllStrings() {
   if (all_ == nullptr) {
-    Grammar grammar;
+    Grammar grammar(budget_);
     all_ = Dfa::FromExpr(
         grammar,
         grammar.Repeat(Characters(grammar, CodePoints::All(), Spelling::kJson), 0, kUnlimited),
@@ -223,7 +237,7 @@ Result<std::shared_ptr<const Dfa>> SchemaChecker::Pattern(NodeId node, std::stri
                                                           const std::string& pattern) {
   const auto known = patterns_.find(pattern);
   if (known != patterns_.end()) return known->second;
-  Grammar grammar;
+  Grammar grammar(budget_);
   const std::string path = document_.path(node) +
                            (keyword.empty() || document_.path(node).empty() ? "" : ".") +
                            std::string(keyword);
@@ -262,7 +276,7 @@ Result<std::shared_ptr<const Dfa>> SchemaChecker::Strings(const StringConstraint
     ASSIGN_OR_RETURN(language, AllStrings());
   }
   if (strings.any_length()) return language;
-  Grammar grammar;
+  Grammar grammar(budget_);
   const auto bound = [](uint64_t length) {
     return static_cast<uint32_t>(std::min<uint64_t>(length, kUnlimited));
   };
@@ -285,12 +299,12 @@ Result<std::shared_ptr<const Dfa>> SchemaChecker::Strings(const Elements& elemen
   }
   ASSIGN_OR_RETURN(const Merged* const merged, merger_.Merge(elements));
   if ((merged->types & kString) == 0) return std::make_shared<const Dfa>();
-  Grammar grammar;
+  Grammar grammar(budget_);
   std::vector<ExprId> ways;
   if (merged->values) {
     for (const Json* value : *merged->values) {
       if (!value->is_string()) continue;
-      ASSIGN_OR_RETURN(const bool accepts, Accepts(elements, *value));
+      ASSIGN_OR_RETURN(const bool accepts, AcceptsListed(elements, *value));
       if (accepts) ways.push_back(grammar.Bytes(JsonSpelling(TextOf(*value))));
     }
   } else if (!merged->choices.empty()) {
@@ -329,7 +343,7 @@ Result<bool> SchemaChecker::Disjoint(const Elements& a, const Elements& b, int d
     for (const Json* value : *listed.values) {
       ASSIGN_OR_RETURN(const bool in_both, Accepts(swapped ? a : b, *value));
       if (!in_both) continue;
-      ASSIGN_OR_RETURN(const bool in_own, Accepts(swapped ? b : a, *value));
+      ASSIGN_OR_RETURN(const bool in_own, AcceptsListed(swapped ? b : a, *value));
       if (in_own) return false;
     }
     return true;

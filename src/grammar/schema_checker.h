@@ -25,6 +25,8 @@ class SchemaChecker {
       : document_(document), merger_(merger), budget_(budget) {}
 
   Result<bool> Accepts(const Elements& elements, const Json& value, int depth = 0);
+  // The same of a value that stands in the enum or const of each element that has one.
+  Result<bool> AcceptsListed(const Elements& elements, const Json& value);
   // False also where it cannot be told.
   Result<bool> Disjoint(const Elements& a, const Elements& b, int depth = 0);
 
@@ -44,7 +46,8 @@ class SchemaChecker {
   Result<std::vector<Elements>> Combinations(const Merged& merged);
 
  private:
-  Result<bool> AcceptsOwn(const Merged& merged, const Json& value, int depth);
+  Result<bool> Accepts(const Elements& elements, const Json& value, int depth, bool listed);
+  Result<bool> AcceptsOwn(const Merged& merged, const Json& value, int depth, bool listed);
   Result<bool> Disjoint(const Merged& a, const Merged& b, uint8_t type, int depth);
   Status TooComplex() const { return budget_.status(); }
 

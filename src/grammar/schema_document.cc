@@ -62,11 +62,13 @@ std::string Unescape(std::string_view token) {
   return out;
 }
 
-std::string Quoted(std::string_view text) {
-  std::string_view cut = text.substr(0, 64);
-  cut = cut.substr(0, ValidUtf8Prefix(cut));
-  return "\"" + std::string(cut) + "\"";
+// Names are the client's: an error repeats so much of them.
+std::string_view CutName(std::string_view name) {
+  const std::string_view cut = name.substr(0, 64);
+  return cut.substr(0, ValidUtf8Prefix(cut));
 }
+
+std::string Quoted(std::string_view text) { return "\"" + std::string(CutName(text)) + "\""; }
 
 }  // namespace
 
@@ -75,6 +77,7 @@ Result<std::unique_ptr<SchemaDocument>> SchemaDocument::Parse(std::string_view t
   if (text.size() > budget.limits().text_bytes)
     return InvalidArgument("grammar_too_complex", "schema is longer than 1 MiB");
   auto document = std::make_unique<SchemaDocument>();
+  document->budget_ = &budget;
   boost::system::error_code error;
   boost::json::parse_options options;
   options.max_depth = budget.limits().depth;
@@ -87,7 +90,7 @@ Result<std::unique_ptr<SchemaDocument>> SchemaDocument::Parse(std::string_view t
   const Json& root = document->document_;
   if (!root.is_object() && !root.is_bool())
     return InvalidArgument("schema_invalid", "schema must be an object or a boolean");
-  document->nodes_.push_back({&root, ""});
+  document->AddNode(root, 0, "");
   document->ids_.emplace(&root, 0);
   if (root.is_object()) {
     const Json* draft = root.get_object().if_contains("$schema");
@@ -101,24 +104,25 @@ Result<std::unique_ptr<SchemaDocument>> SchemaDocument::Parse(std::string_view t
     }
   }
   document->resources_.emplace("", &root);
-  document->FindIds(root, "", budget);
-  if (budget.exhausted()) return budget.status();
+  RETURN_IF_ERROR(document->FindIds(root, ""));
   return document;
 }
 
-void SchemaDocument::FindIds(const Json& value, const std::string& base, Budget& budget) {
-  if (!budget.Take(8)) return;
+Status SchemaDocument::FindIds(const Json& value, const std::string& base) {
+  if (!budget_->Take(8)) return budget_->status();
   if (value.is_array()) {
-    for (const Json& item : value.get_array()) FindIds(item, base, budget);
-    return;
+    for (const Json& item : value.get_array()) RETURN_IF_ERROR(FindIds(item, base));
+    return OkStatus();
   }
-  if (!value.is_object()) return;
+  if (!value.is_object()) return OkStatus();
   const boost::json::object& object = value.get_object();
   std::string own = base;
   const Json* ref = object.if_contains("$ref");
   if (const Json* id = object.if_contains("$id");
       id != nullptr && id->is_string() && !(ref_stands_alone_ && ref != nullptr)) {
     const std::string uri = ResolveUri(base, TextOf(*id));
+    if (uri.size() > kMaxUriBytes)
+      return InvalidArgument("schema_invalid", "$id is longer than 2,048 bytes").WithParam("$id");
     if (TextOf(*id).starts_with("#")) {
       anchors_.emplace(uri, &value);  // drafts 6 and 7
     } else {
@@ -129,25 +133,40 @@ void SchemaDocument::FindIds(const Json& value, const std::string& base, Budget&
   }
   for (const char* keyword : {"$anchor", "$dynamicAnchor"}) {
     const Json* anchor = object.if_contains(keyword);
-    if (anchor != nullptr && anchor->is_string())
-      anchors_.emplace(own + "#" + std::string(TextOf(*anchor)), &value);
+    if (anchor == nullptr || !anchor->is_string()) continue;
+    if (TextOf(*anchor).size() > kMaxUriBytes)
+      return InvalidArgument("schema_invalid", "anchor is longer than 2,048 bytes")
+          .WithParam(keyword);
+    anchors_.emplace(own + "#" + std::string(TextOf(*anchor)), &value);
+    if (!budget_->TakeBytes(200 + own.size() + TextOf(*anchor).size())) return budget_->status();
   }
-  if (!own.empty()) bases_.emplace(&value, own);
+  if (!own.empty()) {
+    if (!budget_->Take(20 + own.size() / 8) || !budget_->TakeBytes(200 + 2 * own.size()))
+      return budget_->status();
+    bases_.emplace(&value, own);
+  }
   for (const auto& member : object) {
     // What stands here is data, whatever it looks like.
     if (member.key() == "enum" || member.key() == "const" || member.key() == "default" ||
         member.key() == "examples")
       continue;
-    FindIds(member.value(), own, budget);
+    RETURN_IF_ERROR(FindIds(member.value(), own));
   }
+  return OkStatus();
+}
+
+NodeId SchemaDocument::AddNode(const Json& value, NodeId parent, std::string_view key) {
+  key = CutName(key);
+  // With its places in the tables below.
+  budget_->Take(8);
+  budget_->TakeBytes(2 * sizeof(Node) + key.size() + 64);
+  nodes_.push_back({&value, parent, std::string(key)});
+  return static_cast<NodeId>(nodes_.size() - 1);
 }
 
 NodeId SchemaDocument::Child(NodeId parent, std::string_view key, const Json& value) {
   const auto [at, fresh] = ids_.try_emplace(&value, static_cast<NodeId>(nodes_.size()));
-  if (fresh) {
-    std::string path = PathOf(parent, key);
-    nodes_.push_back({&value, std::move(path)});
-  }
+  if (fresh) AddNode(value, parent, key);
   return at->second;
 }
 
@@ -156,25 +175,30 @@ NodeId SchemaDocument::Derive(NodeId parent, const std::string& name, Json value
       derived_ids_.try_emplace({parent, name}, static_cast<NodeId>(nodes_.size()));
   if (fresh) {
     derived_.push_back(std::move(value));
-    nodes_.push_back({&derived_.back(), nodes_[parent].path});
+    AddNode(derived_.back(), parent, "");
   }
   return at->second;
 }
 
 std::string SchemaDocument::PathOf(NodeId id, std::string_view keyword) const {
-  // Names are the client's: an error repeats so much of them.
-  constexpr size_t kMaxNameBytes = 64, kMaxPathBytes = 1'024;
-  const std::string& path = nodes_[id].path;
-  if (keyword.empty() || path.size() > kMaxPathBytes) return path;
-  std::string_view name = keyword;
-  if (name.size() > kMaxNameBytes) {
-    name = name.substr(0, kMaxNameBytes);
-    name = name.substr(0, ValidUtf8Prefix(name));
+  constexpr size_t kMaxPathBytes = 1'024;
+  std::vector<std::string_view> parts;  // from the end
+  if (!keyword.empty()) parts.push_back(CutName(keyword));
+  for (; id != 0; id = nodes_[id].parent) {
+    if (!nodes_[id].key.empty()) parts.push_back(nodes_[id].key);
+    budget_->Take(1);  // a chain of references can be long
   }
-  return path.empty() ? std::string(name) : path + "." + std::string(name);
+  std::string path;
+  while (!parts.empty() && path.size() <= kMaxPathBytes) {
+    if (!path.empty()) path += '.';
+    path += parts.back();
+    parts.pop_back();
+  }
+  return path;
 }
 
 Result<NodeId> SchemaDocument::Resolve(NodeId from, std::string_view reference) {
+  if (!budget_->Take(40 + reference.size())) return budget_->status();
   const auto base_at = bases_.find(nodes_[from].value);
   const std::string uri = ResolveUri(base_at == bases_.end() ? "" : base_at->second, reference);
   const size_t hash = uri.find('#');
@@ -214,7 +238,7 @@ Result<NodeId> SchemaDocument::Resolve(NodeId from, std::string_view reference) 
 }
 
 Status SchemaDocument::Invalid(NodeId id, std::string_view keyword, std::string_view what) const {
-  return InvalidArgument("schema_invalid", std::string(keyword) + " " + std::string(what))
+  return InvalidArgument("schema_invalid", std::string(CutName(keyword)) + " " + std::string(what))
       .WithParam(PathOf(id, keyword));
 }
 

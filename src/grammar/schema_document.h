@@ -30,8 +30,11 @@ inline std::string_view TextOf(const Json& value) {
 
 class SchemaDocument {
  public:
-  // Errors: schema_invalid (not JSON, neither an object nor a boolean), grammar_too_complex (bytes,
-  // nesting).
+  // Longest absolute URI of an $id or $anchor, in bytes: each subschema below keeps it.
+  static constexpr size_t kMaxUriBytes = 2'048;
+
+  // Errors: schema_invalid (not JSON, neither an object nor a boolean, a URI that is too long),
+  // grammar_too_complex (bytes, nesting). `budget` must outlive the document.
   static Result<std::unique_ptr<SchemaDocument>> Parse(std::string_view text, Budget& budget);
 
   NodeId root() const { return 0; }
@@ -41,8 +44,10 @@ class SchemaDocument {
   // others there: the same number for the same name.
   NodeId Derive(NodeId parent, const std::string& name, Json value);
   const Json& value(NodeId id) const { return *nodes_[id].value; }
-  // Dotted, from the root: "properties.a.items"; empty for the root.
-  const std::string& path(NodeId id) const { return nodes_[id].path; }
+  // Dotted, from the root: "properties.a.items"; empty for the root. Names are cut at 64 bytes.
+  std::string path(NodeId id) const { return PathOf(id, ""); }
+  // The last part of the path.
+  const std::string& key(NodeId id) const { return nodes_[id].key; }
   size_t nodes() const { return nodes_.size(); }
 
   // Before draft 2019-09 the neighbours of $ref do not count.
@@ -55,13 +60,17 @@ class SchemaDocument {
   Status Unsupported(NodeId id, std::string_view keyword, std::string_view why = {}) const;
 
  private:
+  // Paths are made when they are asked for: together they can be much longer than the schema.
   struct Node {
     const Json* value = nullptr;
-    std::string path;
+    NodeId parent = 0;
+    std::string key;  // below the parent; empty: the parent's own place
   };
   std::string PathOf(NodeId id, std::string_view keyword) const;
-  void FindIds(const Json& value, const std::string& base, Budget& budget);
+  NodeId AddNode(const Json& value, NodeId parent, std::string_view key);
+  Status FindIds(const Json& value, const std::string& base);
 
+  Budget* budget_ = nullptr;
   Json document_;
   std::deque<Json> derived_;
   std::map<std::pair<NodeId, std::string>, NodeId> derived_ids_;

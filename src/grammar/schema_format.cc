@@ -25,14 +25,15 @@ std::string Date() {
          leap_year + "-02-29)";
 }
 
-// A leap second is the last of a day in UTC, whatever the offset.
+// A leap second is the last of a day in UTC, whatever the offset. Offsets are whole quarters of an
+// hour, as all in use are: each other one costs hundreds of states.
 std::string LeapSecond() {
   std::string ways = "23:59:60" + std::string(kSecondFraction) + "[zZ]";
   const auto two = [](int value) {
     return std::string{static_cast<char>('0' + value / 10), static_cast<char>('0' + value % 10)};
   };
   for (const int sign : {1, -1}) {
-    for (int offset = 0; offset < 24 * 60; ++offset) {
+    for (int offset = 0; offset < 24 * 60; offset += 15) {
       const int local = (23 * 60 + 59 + sign * offset + 24 * 60) % (24 * 60);
       ways += "|" + two(local / 60) + ":" + two(local % 60) + ":60" + std::string(kSecondFraction) +
               (sign > 0 ? "\\+" : "-") + two(offset / 60) + ":" + two(offset % 60);
@@ -155,7 +156,7 @@ std::shared_ptr<const Dfa> Compile(std::string_view name) {
   };
   std::shared_ptr<const Dfa> language = compile(PatternOf(name));
   if (name == "hostname") {  // RFC 1035, section 2.3.4: 253 characters as text
-    const auto short_enough = compile(".{1,253}");
+    const auto short_enough = compile("[a-zA-Z0-9.-]{1,253}");
     language = Dfa::Intersect(*language, *short_enough, budget);
   }
   CHECK(language != nullptr && !language->empty());

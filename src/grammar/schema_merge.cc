@@ -1,6 +1,7 @@
 #include "grammar/schema_merge.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "grammar/schema_format.h"
 
@@ -25,6 +26,31 @@ std::optional<uint8_t> TypeNamed(std::string_view name) {
 
 }  // namespace
 
+namespace {
+
+// About what is kept for a set, with what the heap adds.
+size_t BytesOf(const Merged& merged) {
+  constexpr size_t kPart = 64;  // a list, a name, a number
+  size_t bytes = sizeof(Merged) + kPart + merged.nodes.size() * sizeof(NodeId);
+  for (const auto& [node, pattern] : merged.strings.patterns) bytes += kPart + pattern.size();
+  for (const ArrayPart& part : merged.arrays.parts)
+    bytes += kPart + 2 * part.prefix.size() * sizeof(NodeId);
+  for (const ObjectPart& part : merged.objects.parts) {
+    for (const auto* list : {&part.properties, &part.patterns}) {
+      for (const auto& [name, node] : *list) bytes += kPart + name.size();
+    }
+  }
+  for (const std::string& name : merged.objects.required) bytes += kPart + name.size();
+  if (merged.values) bytes += 2 * merged.values->size() * sizeof(const Json*);
+  for (const Choice& choice : merged.choices)
+    bytes += kPart + choice.branches.size() * sizeof(NodeId);
+  for (const auto& [types, status] : merged.refusals)
+    bytes += kPart + status.message().size() + status.param().size();
+  return bytes;
+}
+
+}  // namespace
+
 uint8_t TypeOf(const Json& value) {
   if (value.is_null()) return kNull;
   if (value.is_bool()) return kBoolean;
@@ -34,6 +60,7 @@ uint8_t TypeOf(const Json& value) {
 }
 
 bool SameValue(const Json& a, const Json& b) {
+  if (a.is_int64() && b.is_int64()) return a.get_int64() == b.get_int64();
   if (a.is_number() && b.is_number()) {
     const std::optional<Decimal> x = Decimal::From(a), y = Decimal::From(b);
     return x && y && *x == *y;
@@ -60,7 +87,7 @@ Result<const Merged*> SchemaMerger::Merge(const Elements& elements) {
   if (at != known_.end()) return &at->second;
   Merged merged;
   std::vector<uint32_t> todo(elements.begin(), elements.end());
-  std::vector<uint32_t> seen = todo;
+  std::unordered_set<uint32_t> seen(elements.begin(), elements.end());
   while (!todo.empty()) {
     if (!budget_.Take(50)) return budget_.status();
     const uint32_t element = todo.back();
@@ -68,9 +95,8 @@ Result<const Merged*> SchemaMerger::Merge(const Elements& elements) {
     std::vector<uint32_t> more;
     RETURN_IF_ERROR(Add(element / 2, element % 2 == 1, merged, more));
     for (const uint32_t next : more) {
-      if (std::find(seen.begin(), seen.end(), next) != seen.end()) continue;
-      seen.push_back(next);
-      todo.push_back(next);
+      if (!budget_.Take(10)) return budget_.status();
+      if (seen.insert(next).second) todo.push_back(next);
     }
   }
   std::sort(merged.nodes.begin(), merged.nodes.end());
@@ -80,7 +106,8 @@ Result<const Merged*> SchemaMerger::Merge(const Elements& elements) {
     for (const Json* value : *merged.values) types |= TypeOf(*value);
     merged.types &= types;
   }
-  if (!budget_.TakeBytes(512)) return budget_.status();
+  if (!budget_.TakeBytes(BytesOf(merged) + elements.size() * sizeof(uint32_t)))
+    return budget_.status();
   return &known_.emplace(elements, std::move(merged)).first->second;
 }
 
@@ -125,6 +152,7 @@ Status SchemaMerger::AddReferences(NodeId node, const object& schema, Merged& me
       return document_.Invalid(node, keyword, "must be a list of schemas that is not empty");
     Choice choice{.at = node, .exclusive = keyword[0] == 'o'};
     for (size_t i = 0; i < list->get_array().size(); ++i) {
+      if (!budget_.Take(20)) return budget_.status();
       ASSIGN_OR_RETURN(
           const NodeId branch,
           Subschema(node, std::string(keyword) + "." + std::to_string(i), list->get_array()[i]));
@@ -151,7 +179,7 @@ Status SchemaMerger::AddDependencies(NodeId node, const object& schema, Merged& 
           return document_.Invalid(node, keyword, "must hold lists of names");
         continue;
       }
-      if (!budget_.Take(50)) return budget_.status();
+      if (!budget_.Take(50 + 20 * member.value().get_array().size())) return budget_.status();
       const std::string name(KeyOf(member));
       boost::json::array required = {Json(name)};
       for (const Json& other : member.value().get_array()) required.push_back(other);
@@ -217,6 +245,7 @@ Status SchemaMerger::AddTypes(NodeId node, const object& schema, Merged& merged)
     };
     bool known = true;
     if (type->is_array()) {
+      if (!budget_.Take(4 * type->get_array().size())) return budget_.status();
       for (const Json& name : type->get_array()) known = add(name) && known;
       known = known && !type->get_array().empty();
     } else {
@@ -343,6 +372,7 @@ Status SchemaMerger::AddArrays(NodeId node, const object& schema, Merged& merged
     if (!prefix->is_array())
       return document_.Invalid(node, prefix_key, "must be a list of schemas");
     for (size_t i = 0; i < prefix->get_array().size(); ++i) {
+      if (!budget_.Take(20)) return budget_.status();
       ASSIGN_OR_RETURN(const NodeId item,
                        Subschema(node, std::string(prefix_key) + "." + std::to_string(i),
                                  prefix->get_array()[i]));
@@ -376,6 +406,7 @@ Status SchemaMerger::AddObjects(NodeId node, const object& schema, Merged& merge
           const NodeId property,
           Subschema(node, std::string(keyword) + "." + std::string(KeyOf(member)), member.value()));
       auto& list = keyword[1] == 'r' ? part.properties : part.patterns;
+      if (keyword[1] == 'r') part.declared = &map->get_object();
       list.emplace_back(KeyOf(member), property);
     }
   }

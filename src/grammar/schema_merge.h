@@ -58,6 +58,7 @@ struct ArrayConstraints {
 // others of that object.
 struct ObjectPart {
   std::vector<std::pair<std::string, NodeId>> properties;  // as they are written
+  const boost::json::object* declared = nullptr;           // their object, which finds a name fast
   std::vector<std::pair<std::string, NodeId>> patterns;
   std::optional<NodeId> additional;
 };

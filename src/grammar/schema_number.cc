@@ -125,13 +125,16 @@ class DigitExprs {
 
 // Numbers with at most `step.digits` decimal places that are multiples: the state is the remainder
 // of the digits so far, scaled in the end.
-Nfa MultiplesOf(const Step& step, bool integer) {
+Nfa MultiplesOf(const Step& step, bool integer, Budget& budget) {
   Nfa nfa;
   const auto modulus = static_cast<uint32_t>(step.step);
   const auto places = static_cast<uint32_t>(step.digits);
   // 0: start; 1: accept; 2: behind the sign; 3 + place * modulus + remainder: behind a digit, of
   // the fraction from place 1 on; then one for each remainder behind the point.
   const uint32_t digits_at = 3, points_at = digits_at + (places + 1) * modulus;
+  // Ten edges of each state, in a vector of 16.
+  nfa.bytes = (points_at + modulus) * (kNfaStateBytes + 16 * sizeof(NfaEdge));
+  if (!budget.Take(40 * (points_at + modulus)) || !budget.TakeBytes(nfa.bytes)) return nfa;
   nfa.states.resize(points_at + modulus);
   nfa.start = 0;
   nfa.accept = 1;
@@ -210,7 +213,7 @@ bool NumberBounds::Contains(const Decimal& value) const {
 bool CanKeepMultiple(const Decimal& multiple) { return StepOf(multiple).has_value(); }
 
 std::shared_ptr<const Dfa> MakeNumbers(const NumberBounds& bounds, Budget& budget) {
-  Grammar grammar;
+  Grammar grammar(budget);
   DigitExprs digits(grammar);
   std::optional<Decimal> low = bounds.low, high = bounds.high;
   bool low_exclusive = bounds.low_exclusive, high_exclusive = bounds.high_exclusive;
@@ -263,7 +266,9 @@ std::shared_ptr<const Dfa> MakeNumbers(const NumberBounds& bounds, Budget& budge
   for (const Decimal& multiple : bounds.multiples) {
     const std::optional<Step> step = StepOf(multiple);
     if (numbers == nullptr || !step) return nullptr;
-    const auto multiples = Dfa::FromNfa(MultiplesOf(*step, bounds.integer), budget);
+    const Nfa nfa = MultiplesOf(*step, bounds.integer, budget);
+    const auto multiples = Dfa::FromNfa(nfa, budget);
+    budget.ReturnBytes(nfa.bytes);
     numbers = multiples == nullptr ? nullptr : Dfa::Intersect(*numbers, *multiples, budget);
   }
   return numbers;

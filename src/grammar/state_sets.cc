@@ -30,6 +30,8 @@ StateSets::StateSets(std::shared_ptr<const Automaton> automaton)
   sets_.emplace_back();  // kOverflow
   next_.assign(classes_, kDead);
   next_.resize(size_t{2} * classes_, kOverflow);
+  steps_.resize(next_.size());
+  pending_of_.resize(automaton_->rules());
   frames_.emplace_back();  // kBottom
   const Automaton::Rule& root = automaton_->rule(automaton_->root());
   if (!root.counted || root.max > 0) Visit(root.start, kBottom, 0);
@@ -47,6 +49,8 @@ SetId StateSets::Next(SetId set, std::string_view bytes) {
 
 SetId StateSets::MakeNext(SetId set, uint8_t byte) {
   const Set from = sets_[set];
+  steps_now_ = 0;
+  Count(from.end - from.begin);
   for (uint32_t i = from.begin; i < from.end; ++i) {
     const Place place = places_[i];
     const Automaton::State& state = automaton_->state(place.state);
@@ -55,8 +59,15 @@ SetId StateSets::MakeNext(SetId set, uint8_t byte) {
     }
   }
   const SetId to = Close();
-  next_[set * classes_ + automaton_->ClassOf(byte)] = to;
+  const size_t at = set * classes_ + automaton_->ClassOf(byte);
+  next_[at] = to;
+  steps_[at] = static_cast<uint16_t>(std::min<uint32_t>(steps_now_ / kStepUnit, UINT16_MAX));
   return to;
+}
+
+void StateSets::Count(size_t steps) {
+  steps_now_ += static_cast<uint32_t>(std::min<size_t>(steps, kMaxSteps));
+  if (steps_now_ > kMaxSteps) overflowed_ = true;
 }
 
 void StateSets::Visit(uint32_t state, FrameId frame, uint32_t count) {
@@ -79,6 +90,7 @@ void StateSets::End(FrameId frame) {
     Pending& pending = pending_[frame & ~kPending];
     if (pending.ended) return;
     pending.ended = true;
+    Count(pending.returns.size());
     for (size_t i = 0; i < pending_[frame & ~kPending].returns.size(); ++i) {
       const Return to = pending_[frame & ~kPending].returns[i];
       Visit(to.state, to.frame, 0);
@@ -89,7 +101,8 @@ void StateSets::End(FrameId frame) {
     complete_ = true;
   } else {
     const Frame& from = frames_[frame];
-    for (uint32_t i = from.begin; i < from.end; ++i) {
+    Count(from.end - from.begin);
+    for (uint32_t i = from.begin; i < from.end && !overflowed_; ++i) {
       const Return to = returns_[i];
       Visit(to.state, to.frame, 0);
     }
@@ -113,26 +126,41 @@ void StateSets::Call(const Automaton::CallEdge& call, const Place& from) {
   // Behind the last call of a rule there is nothing to come back to but its caller.
   if (automaton_->state(call.to).only_ends) return begin(from.frame);
   const Return to{call.to, from.frame};
-  const auto known = std::find_if(pending_.begin(), pending_.end(),
-                                  [&](const Pending& p) { return p.rule == call.rule; });
-  if (known != pending_.end()) {
-    if (std::find(known->returns.begin(), known->returns.end(), to) != known->returns.end()) return;
-    known->returns.push_back(to);
-    if (known->ended) Visit(to.state, to.frame, 0);
+  const uint32_t at = pending_of_[call.rule];
+  if (at < pending_.size() && pending_[at].rule == call.rule) {
+    if (AddReturn(pending_[at], to) && pending_[at].ended) Visit(to.state, to.frame, 0);
     return;
   }
   if (pending_.size() >= kMaxPending) {
     overflowed_ = true;
     return;
   }
+  pending_of_[call.rule] = static_cast<uint32_t>(pending_.size());
   pending_.push_back({.rule = call.rule, .returns = {to}});
   begin(kPending | static_cast<FrameId>(pending_.size() - 1));
 }
 
+bool StateSets::AddReturn(Pending& pending, const Return& to) {
+  std::vector<Return>& returns = pending.returns;
+  const auto key = [](const Return& one) { return uint64_t{one.state} << 32 | one.frame; };
+  if (returns.size() < kFewPlaces) {
+    if (std::find(returns.begin(), returns.end(), to) != returns.end()) return false;
+  } else {
+    if (pending.known.empty()) {
+      for (const Return& one : returns) pending.known.insert(key(one));
+    }
+    if (!pending.known.insert(key(to)).second) return false;
+  }
+  returns.push_back(to);
+  return true;
+}
+
 SetId StateSets::Close() {
-  for (size_t i = 0; i < work_.size(); ++i) {
+  for (size_t i = 0; i < work_.size() && !overflowed_; ++i) {
     const Place place = work_[i];
     const Automaton::State& state = automaton_->state(place.state);
+    Count(1 + (state.empties_end - state.empties_begin) + (state.calls_end - state.calls_begin));
+    if (overflowed_) break;
     for (const uint32_t to : automaton_->empties(state)) Visit(to, place.frame, 0);
     for (const Automaton::CallEdge& call : automaton_->calls(state)) Call(call, place);
     if (!state.accepts) continue;
@@ -144,6 +172,7 @@ SetId StateSets::Close() {
   }
   std::vector<Place> places;
   for (const Place& place : work_) {
+    if (overflowed_) break;
     const Automaton::State& state = automaton_->state(place.state);
     if (state.bytes_begin == state.bytes_end) continue;
     places.push_back({place.state, Settle(place.frame), place.count});
@@ -217,6 +246,7 @@ SetId StateSets::MakeSet(std::vector<Place> places, bool complete, uint32_t retu
   set.complete = complete;
   set.returns = returns;
   next_.resize(sets_.size() * classes_, kUnknown);
+  steps_.resize(next_.size());
   const auto id = static_cast<SetId>(sets_.size() - 1);
   set_ids_.emplace(hash, id);
   return id;
@@ -259,6 +289,7 @@ SetId StateSets::CutOff(SetId set, uint32_t reach) {
 
 SetId StateSets::Resume(FrameId frame) {
   if (frames_[frame].resume != kUnknown) return frames_[frame].resume;
+  steps_now_ = 0;
   End(frame);
   const SetId set = Close();
   return frames_[frame].resume = set;
@@ -288,7 +319,7 @@ SetId StateSets::CopyTo(StateSets& other, SetId set) const {
 
 size_t StateSets::memory_bytes() const {
   // An entry of a hash table takes about 40 bytes.
-  return sets_.size() * (sizeof(Set) + classes_ * sizeof(SetId) + 40) +
+  return sets_.size() * (sizeof(Set) + classes_ * (sizeof(SetId) + sizeof(uint16_t)) + 40) +
          places_.size() * sizeof(Place) + frames_.size() * (sizeof(Frame) + 40) +
          returns_.size() * sizeof(Return);
 }

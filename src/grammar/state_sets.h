@@ -34,6 +34,7 @@ class StateSets {
   static constexpr FrameId kBottom = 0;          // where the root rule ends: the text may end
   static constexpr uint32_t kMaxPlaces = 2'048;  // of one set
   static constexpr uint32_t kMaxDepth = 4'096;   // frames of a stack
+  static constexpr uint32_t kMaxSteps = 65'536;  // places, edges and calls looked at for one set
 
   struct Place {
     uint32_t state = 0;
@@ -60,6 +61,12 @@ class StateSets {
     return known != kUnknown ? known : MakeNext(set, byte);
   }
   SetId Next(SetId set, std::string_view bytes);
+  // What Next(set, byte), which was called before, took when it was made: places, edges and calls
+  // that were looked at. Depends on set and byte alone.
+  uint32_t steps(SetId set, uint8_t byte) const {
+    return uint32_t{kStepUnit} * steps_[set * classes_ + automaton_->ClassOf(byte)];
+  }
+  uint32_t classes() const { return classes_; }
   // The text may end here.
   bool complete(SetId set) const { return sets_[set].complete; }
   bool HasPlaces(SetId set) const { return sets_[set].end > sets_[set].begin; }
@@ -89,6 +96,7 @@ class StateSets {
 
  private:
   static constexpr SetId kUnknown = UINT32_MAX;
+  static constexpr uint16_t kStepUnit = 4;
   static constexpr FrameId kOpen = 0x40000000;     // and its number
   static constexpr FrameId kPending = 0x80000000;  // and its place in pending_
 
@@ -109,14 +117,18 @@ class StateSets {
     RuleId rule = 0;
     bool ended = false;  // the rule has matched the empty text
     FrameId final = kUnknown;
-    std::vector<Return> returns;
+    std::vector<Return> returns = {};
+    std::unordered_set<uint64_t> known = {};  // of returns, where those are many
   };
 
   SetId MakeNext(SetId set, uint8_t byte);
+  void Count(size_t steps);
   // Closes the places of work_ and finds or makes their set.
   SetId Close();
   void Visit(uint32_t state, FrameId frame, uint32_t count);
   void End(FrameId frame);
+  // False where it is there already.
+  static bool AddReturn(Pending& pending, const Return& to);
   void EndItem(const Place& place);
   void Call(const Automaton::CallEdge& call, const Place& from);
   FrameId Settle(FrameId frame);
@@ -130,7 +142,8 @@ class StateSets {
   const uint32_t classes_;
   std::vector<Set> sets_;
   std::vector<Place> places_;
-  std::vector<SetId> next_;  // [set][class]
+  std::vector<SetId> next_;      // [set][class]
+  std::vector<uint16_t> steps_;  // [set][class]: of next_, in units, up to the largest
   std::vector<Frame> frames_;
   std::vector<Return> returns_;
   std::unordered_multimap<uint64_t, SetId> set_ids_;      // by hash
@@ -144,6 +157,8 @@ class StateSets {
   bool complete_ = false;
   uint32_t open_returns_ = 0;
   bool overflowed_ = false;
+  uint32_t steps_now_ = 0;
+  std::vector<uint32_t> pending_of_;  // by rule: its place in pending_, where that is of the rule
 };
 
 }  // namespace tutti::grammar

@@ -8,9 +8,9 @@
 namespace tutti::grammar {
 namespace {
 
-// Places that the walks for one mask may pass. It does not depend on what is known already, so that
-// no request fails because of what others did.
-constexpr uint64_t kMaxMaskWork = 8'000'000;
+// Nodes of the vocabulary are passed in some 5 ns; a place, edge or call of a set that is made
+// takes about four times as long.
+constexpr uint64_t kWorkOfStep = 4;
 // Masks that are kept, in bytes; made anew where they are needed again.
 constexpr size_t kMaxMaskBytes = size_t{6} << 20;
 
@@ -39,13 +39,18 @@ bool TokenMasker::Walk(SetId set, uint32_t first, uint32_t behind, TokenMask& ma
   path_[base] = set;
   for (uint32_t node = first; node < behind;) {
     const uint32_t depth = trie_->depth(node);
-    const SetId next = sets_->Next(path_[depth - 1], trie_->byte(node));
+    const SetId from = path_[depth - 1];
+    const SetId next = sets_->Next(from, trie_->byte(node));
+    // Sets count whether they are known already or not, so that no request fails because of what
+    // others did.
+    ++work;
+    if (FirstTime(from, trie_->byte(node)))
+      work += kWorkOfStep * sets_->steps(from, trie_->byte(node));
     if (next == StateSets::kDead) {
       node = trie_->behind(node);
       continue;
     }
-    work += sets_->places(next).size();
-    if (next == StateSets::kOverflow || work > kMaxMaskWork) return false;
+    if (next == StateSets::kOverflow || work > MaxWork()) return false;
     if (returns != nullptr && sets_->returns(next) != 0) {
       returns->push_back({node, sets_->returns(next)});
     }
@@ -64,9 +69,18 @@ bool TokenMasker::Walk(SetId set, uint32_t first, uint32_t behind, TokenMask& ma
   return true;
 }
 
+bool TokenMasker::FirstTime(SetId set, uint8_t byte) {
+  const size_t at = size_t{set} * sets_->classes() + automaton_->ClassOf(byte);
+  if (at >= passed_.size()) passed_.resize(sets_->size() * sets_->classes());
+  if (passed_[at] == mask_) return false;
+  passed_[at] = mask_;
+  return true;
+}
+
 const TokenMasker::OpenMask* TokenMasker::MakeOpenMask(SetId cut) {
   const auto known = open_masks_.find(cut);
   if (known != open_masks_.end()) return known->second.get();
+  ++mask_;
   auto open = std::make_unique<OpenMask>(OpenMask{.allowed = TokenMask(trie_->vocabulary())});
   open->whole = Walk(cut, 1, static_cast<uint32_t>(trie_->nodes()), open->allowed, &open->returns,
                      open->work);
@@ -80,11 +94,13 @@ std::shared_ptr<const TokenMask> TokenMasker::Mask(SetId set, bool ends) {
   const auto known = masks_.find(key);
   if (known != masks_.end()) return known->second;
   uint64_t work = 0;
+  ++mask_;
   std::shared_ptr<TokenMask> mask;
   const SetId cut = sets_->CutOff(set, static_cast<uint32_t>(trie_->longest()));
   if (cut != StateSets::kDead) {
     const OpenMask* open = MakeOpenMask(cut);
     if (!open->whole) return nullptr;
+    ++mask_;  // the work of the walk above counts, whoever made it
     work = open->work;
     mask = std::make_shared<TokenMask>(open->allowed);
     const std::vector<FrameId> frames = sets_->Frames(set);
@@ -120,10 +136,12 @@ void TokenMasker::Trim() {
   masks_.clear();
   open_masks_.clear();
   open_bytes_ = 0;
+  passed_.clear();
 }
 
 size_t TokenMasker::memory_bytes() const {
-  return sets_->memory_bytes() + open_bytes_ + masks_.size() * (trie_->vocabulary() / 8 + 100);
+  return sets_->memory_bytes() + passed_.size() * sizeof(uint32_t) + open_bytes_ +
+         masks_.size() * (trie_->vocabulary() / 8 + 100);
 }
 
 Matcher::Matcher(Matcher&& other) noexcept : masker_(std::move(other.masker_)) {

@@ -59,13 +59,13 @@ class TokenMasker {
     };
     TokenMask allowed;
     std::vector<Return> returns = {};
-    uint64_t work = 0;   // places that the walk passed
+    uint64_t work = 0;   // of the walk
     bool whole = false;  // false: the walk was given up
   };
 
   const OpenMask* MakeOpenMask(SetId cut);
   // Allows the tokens that `set` reaches from node `first` on, in a walk that stops at `behind`.
-  // Counts the places it passes in `work`. False where they are too many.
+  // Counts nodes, and what their sets take to make, in `work`. False where that is too much.
   bool Walk(SetId set, uint32_t first, uint32_t behind, TokenMask& mask,
             std::vector<OpenMask::Return>* returns, uint64_t& work);
 
@@ -79,8 +79,17 @@ class TokenMasker {
   std::unordered_map<uint64_t, std::shared_ptr<const TokenMask>> masks_;
   std::unordered_map<SetId, std::unique_ptr<const OpenMask>> open_masks_;
   size_t open_bytes_ = 0;
-  std::vector<SetId> path_;     // of a walk: the set at each depth
-  std::vector<Matcher*> live_;  // that have a state
+  // For one mask: one for each node of the vocabulary, so that free text passes, and what a few
+  // milliseconds of making sets take.
+  uint64_t MaxWork() const { return trie_->nodes() + kMaxSetWork; }
+  static constexpr uint64_t kMaxSetWork = 400'000;
+  // Whether the mask at hand has not come by here yet.
+  bool FirstTime(SetId set, uint8_t byte);
+
+  std::vector<SetId> path_;       // of a walk: the set at each depth
+  std::vector<uint32_t> passed_;  // [set][class]: the last mask whose walks came by here
+  uint32_t mask_ = 0;             // that is being made
+  std::vector<Matcher*> live_;    // that have a state
 };
 
 // Matcher: how far one sequence has come under a grammar. Made on any thread; then the engine's
