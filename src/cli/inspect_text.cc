@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/quote.h"
+#include "chat_template/tool_syntax.h"
 #include "tokenizer/chat_template.h"
 
 namespace tutti::cli {
@@ -31,7 +32,7 @@ std::string TemplateText(const std::string& source) {
   const auto compiled = tokenizer::ChatTemplate::Compile(source, {});
   if (!compiled.ok()) return "cannot be used: " + compiled.status().message();
   std::string text = fmt::format("{} bytes", source.size());
-  if (compiled->Reads("tools")) text += ", tools";
+  text += fmt::format(", tool calls as {}", chat_template::DetectToolSyntax(*compiled).name);
   for (const char* option : {"enable_thinking", "thinking", "reasoning_effort"})
     if (compiled->AcceptsExtra(option)) text += fmt::format(", option {}", option);
   return text;

@@ -131,11 +131,11 @@ void MeasureMasks(const std::shared_ptr<const Automaton>& automaton,
 }
 
 // As Compile(), with a budget that the test can read.
-Result<RuleId> ParseSource(Grammar& grammar, const Source& source, Budget& budget) {
+Result<RuleId> ParseSource(Grammar& grammar, const Structure& source, Budget& budget) {
   switch (source.kind) {
-    case Source::Kind::kJsonSchema:
+    case Structure::Kind::kJsonSchema:
       return AddJsonSchema(grammar, source.text, {}, budget);
-    case Source::Kind::kRegex: {
+    case Structure::Kind::kRegex: {
       ASSIGN_OR_RETURN(const ExprId body, ParseRegex(grammar, source.text, Spelling::kPlain,
                                                      RegexMatch::kWhole, budget));
       return grammar.AddRule("regex", RuleKind::kRegular, body);
@@ -147,7 +147,7 @@ Result<RuleId> ParseSource(Grammar& grammar, const Source& source, Budget& budge
 
 // The units of a compilation that succeeds stay within the limit, and it is refused where fewer
 // are allowed.
-uint64_t WorkOf(const Source& source) {
+uint64_t WorkOf(const Structure& source) {
   const Limits limits;
   Budget budget(limits);
   Grammar grammar;
@@ -214,7 +214,7 @@ TEST(HostileSources, AreRefusedWithLessWorkThanTheyTake) {
   int compiled = 0;
   const std::vector<testing::HostileSource> all = testing::HostileSources();
   for (size_t i = 0; i < all.size(); i += 5) {
-    if (all[i].source.kind == Source::Kind::kChoice) continue;
+    if (all[i].source.kind == Structure::Kind::kChoice) continue;
     const uint64_t work = WorkOf(all[i].source);
     if (work == 0) continue;
     ++compiled;

@@ -60,7 +60,7 @@ Verdict Judge(const json::object& group, SuiteResult& result) {
   const std::string where = std::string(group.at("file").as_string()) + ": " +
                             std::string(group.at("description").as_string());
   const auto automaton = Compile(
-      {.kind = Source::Kind::kJsonSchema, .text = std::string(group.at("schema").as_string())});
+      {.kind = Structure::Kind::kJsonSchema, .text = std::string(group.at("schema").as_string())});
   if (!automaton.ok()) return JudgeRefusal(automaton.status(), group, result);
   Verdict verdict = Verdict::kRight;
   for (const json::value& instance : group.at("instances").as_array()) {

@@ -32,6 +32,7 @@ void WriteModel(const api::ModelInfo& model, std::string_view id, JsonWriter* js
   for (const std::string_view task : TasksOf(model)) json->String(task);
   json->EndArray();
   json->Member("digest", model.digest).Member("state", "ready");
+  if (!model.tool_format.empty()) json->Member("tool_format", model.tool_format);
   if (!model.sampling.empty()) WriteSampling(model.sampling, json);
   json->EndObject();
 }

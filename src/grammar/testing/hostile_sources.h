@@ -17,7 +17,7 @@ namespace tutti::grammar::testing {
 
 struct HostileSource {
   std::string name;
-  Source source;
+  Structure source;
   // The code of the refusal that is the only right answer; empty: it may compile, or be refused by
   // any code.
   std::string refusal = {};
@@ -508,15 +508,15 @@ inline std::string RefusalOf(std::string_view name) {
 
 inline std::vector<HostileSource> HostileSources() {
   std::vector<HostileSource> all;
-  const auto add = [&](const auto& list, Source::Kind kind, const char* kind_name) {
+  const auto add = [&](const auto& list, Structure::Kind kind, const char* kind_name) {
     for (const auto& [name, text] : list)
       all.push_back({std::string(kind_name) + name, {.kind = kind, .text = text}, RefusalOf(name)});
   };
-  add(HostileSchemas(), Source::Kind::kJsonSchema, "schema ");
-  add(HostileRegexes(), Source::Kind::kRegex, "regex ");
-  add(HostileGrammars(), Source::Kind::kGbnf, "gbnf ");
+  add(HostileSchemas(), Structure::Kind::kJsonSchema, "schema ");
+  add(HostileRegexes(), Structure::Kind::kRegex, "regex ");
+  add(HostileGrammars(), Structure::Kind::kGbnf, "gbnf ");
   for (const auto& [name, choices] : HostileChoices())
-    all.push_back({"choice " + name, {.kind = Source::Kind::kChoice, .choices = choices}});
+    all.push_back({"choice " + name, {.kind = Structure::Kind::kChoice, .texts = choices}});
   return all;
 }
 
