@@ -16,9 +16,21 @@ Result<Metadata> MetadataOf(const CheckedObject& object) {
 }
 
 void WriteItem(const ItemView& item, JsonWriter* json) {
-  json->BeginObject().Member("id", item.id).Member("type", "message");
-  json->Member("role", api::RoleName(item.role));
-  json->Member("status", item.incomplete ? "incomplete" : "completed");
+  const std::string_view status = item.incomplete ? "incomplete" : "completed";
+  json->BeginObject().Member("id", item.id);
+  if (item.call.has_value()) {
+    json->Member("type", "function_call").Member("status", status);
+    json->Member("arguments", item.call->arguments).Member("call_id", item.call->id);
+    json->Member("name", item.call->name).EndObject();
+    return;
+  }
+  if (item.role == api::Role::kTool) {
+    json->Member("type", "function_call_output").Member("status", status);
+    json->Member("call_id", item.tool_call_id).Member("output", item.text).EndObject();
+    return;
+  }
+  json->Member("type", "message").Member("role", api::RoleName(item.role));
+  json->Member("status", status);
   json->Key("content").BeginArray().BeginObject();
   const bool said = item.role == api::Role::kAssistant;
   json->Member("type", said ? "output_text" : "input_text").Member("text", item.text);

@@ -72,10 +72,12 @@ struct ConversationView {
 std::string ConversationJson(const ConversationView& conversation);
 
 struct ItemView {
-  std::string id;  // "msg_..."
+  std::string id;  // "msg_...", "fc_..." or "fco_..."
   api::Role role = api::Role::kUser;
   std::string text;
-  bool incomplete = false;  // an answer that was cut short
+  bool incomplete = false;                 // an answer that was cut short
+  std::optional<api::ToolCall> call = {};  // of a call
+  std::string tool_call_id = {};           // of a call's output, which is `text`
 };
 std::string ItemJson(const ItemView& item);
 

@@ -58,8 +58,33 @@ TEST(Conversations, AFaultyItemIsNamed) {
               R"({"items":[{"role":"user","content":"x"},{"type":"function_call","name":"f"}]})"),
           {})
           .status();
-  EXPECT_EQ(status.reason(), "unsupported_parameter");
-  EXPECT_EQ(status.param(), "items[1]");
+  EXPECT_EQ(status.reason(), "missing_required_parameter");
+  EXPECT_EQ(status.param(), "items[1].call_id");
+}
+
+TEST(Conversations, CallsAndTheirOutputsAreItems) {
+  const ItemsCreate create =
+      ParseItemsCreate(
+          ReadJson(
+              R"({"items":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},)"
+              R"({"type":"function_call_output","call_id":"c","output":"42"}]})"),
+          {})
+          .value();
+  ASSERT_EQ(create.items.size(), 2u);
+  EXPECT_EQ(create.items[0].call, (api::ToolCall{"c", "f", "{}"}));
+  EXPECT_EQ(create.items[1].tool_call_id, "c");
+  EXPECT_EQ(ItemIdPrefix(MessageOf(create.items[0])), "fc_");
+  EXPECT_EQ(ItemIdPrefix(MessageOf(create.items[1])), "fco_");
+  EXPECT_EQ(ItemJson({.id = "fc_1",
+                      .role = api::Role::kAssistant,
+                      .text = {},
+                      .incomplete = true,
+                      .call = create.items[0].call}),
+            R"({"id":"fc_1","type":"function_call","status":"incomplete","arguments":"{}",)"
+            R"("call_id":"c","name":"f"})");
+  EXPECT_EQ(ItemJson({.id = "fco_1", .role = api::Role::kTool, .text = "42", .tool_call_id = "c"}),
+            R"({"id":"fco_1","type":"function_call_output","status":"completed","call_id":"c",)"
+            R"("output":"42"})");
 }
 
 TEST(Conversations, AnUpdateNeedsMetadata) {

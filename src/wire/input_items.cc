@@ -7,6 +7,7 @@
 #include "wire/field_error.h"
 #include "wire/schema.h"
 #include "wire/text_content.h"
+#include "wire/tool_fields.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {
@@ -32,9 +33,8 @@ Status UnknownKind(const std::string& path, std::string_view type, std::string_v
 std::string_view HintFor(std::string_view type) {
   if (type == "item_reference")
     return "send the item itself, or name previous_response_id or conversation";
-  if (type.starts_with("function_call") || type.starts_with("custom_tool_call"))
-    return "tools are not available in this release";
-  return "this server reads items of type message";
+  return "this server reads items of type message, function_call, function_call_output and "
+         "reasoning";
 }
 
 Result<TextContent> ReadItemContent(const Json& content, const std::string& param, bool strict,
@@ -57,12 +57,8 @@ Result<TextContent> ReadItemContent(const Json& content, const std::string& para
   return joined;
 }
 
-}  // namespace
-
-Result<InputItem> ReadInputItem(const Json& value, const std::string& path, bool strict,
-                                IgnoredFields* ignored) {
-  const std::string_view type = TypeOf(value);
-  if (!type.empty() && type != "message") return UnknownKind(path, type, HintFor(type));
+Result<InputItem> ReadMessageItem(const Json& value, const std::string& path, bool strict,
+                                  IgnoredFields* ignored) {
   ASSIGN_OR_RETURN(const CheckedObject object,
                    CheckedObject::Check(kInputItem, value, path, strict, ignored));
   InputItem item;
@@ -74,6 +70,76 @@ Result<InputItem> ReadInputItem(const Json& value, const std::string& path, bool
   return item;
 }
 
+Result<InputItem> ReadCallItem(const Json& value, const std::string& path, bool strict,
+                               IgnoredFields* ignored) {
+  ASSIGN_OR_RETURN(const CheckedObject object,
+                   CheckedObject::Check(kCallItem, value, path, strict, ignored));
+  ASSIGN_OR_RETURN(std::string arguments, CheckArguments(object.Text("arguments").value_or(""),
+                                                         object.Param("arguments")));
+  InputItem item{.role = api::Role::kAssistant, .text = {}};
+  item.call = api::ToolCall{*object.Text("call_id"), *object.Text("name"), std::move(arguments)};
+  return item;
+}
+
+Result<InputItem> ReadCallOutput(const Json& value, const std::string& path, bool strict,
+                                 IgnoredFields* ignored) {
+  ASSIGN_OR_RETURN(const CheckedObject object,
+                   CheckedObject::Check(kCallOutputItem, value, path, strict, ignored));
+  ASSIGN_OR_RETURN(TextContent output,
+                   ReadItemContent(*object.Find("output"), path + ".output", strict, ignored));
+  InputItem item{.role = api::Role::kTool, .text = std::move(output.text)};
+  item.part_ends = std::move(output.part_ends);
+  item.tool_call_id = *object.Text("call_id");
+  return item;
+}
+
+// The words of a reasoning item, as this server's or another's answers had them. What is encrypted
+// is another server's to read.
+Result<std::string> ReadReasoning(const Json& value, const std::string& path, bool strict,
+                                  IgnoredFields* ignored) {
+  ASSIGN_OR_RETURN(const CheckedObject object,
+                   CheckedObject::Check(kReasoningItem, value, path, strict, ignored));
+  TextContent joined;
+  const Json* content = object.Find("content");
+  if (content == nullptr) return joined.text;
+  if (!content->is_array()) return MustBe(object.Param("content"), "a list of parts");
+  const JsonArray& parts = content->get_array();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::string at = At(path + ".content", i);
+    const std::string_view type = TypeOf(parts[i]);
+    if (!type.empty() && type != "reasoning_text")
+      return UnknownKind(at, type, "reasoning has parts of type reasoning_text");
+    ASSIGN_OR_RETURN(const CheckedObject part,
+                     CheckedObject::Check(kInputPart, parts[i], at, strict, ignored));
+    joined.Append(*part.Text("text"));
+  }
+  return joined.text;
+}
+
+Result<InputItem> ReadInputItem(const Json& value, const std::string& path, bool strict,
+                                IgnoredFields* ignored) {
+  const std::string_view type = TypeOf(value);
+  if (type.empty() || type == "message") return ReadMessageItem(value, path, strict, ignored);
+  if (type == "function_call") return ReadCallItem(value, path, strict, ignored);
+  if (type == "function_call_output") return ReadCallOutput(value, path, strict, ignored);
+  return UnknownKind(path, type, HintFor(type));
+}
+
+}  // namespace
+
+api::ChatMessage MessageOf(const InputItem& item) {
+  api::ChatMessage message{item.role, item.text, "", item.part_ends};
+  if (item.call.has_value()) message.tool_calls = {*item.call};
+  message.tool_call_id = item.tool_call_id;
+  message.reasoning = item.reasoning;
+  return message;
+}
+
+std::string_view ItemIdPrefix(const api::ChatMessage& item) {
+  if (item.role == api::Role::kTool) return "fco_";
+  return item.tool_calls.empty() ? "msg_" : "fc_";
+}
+
 Result<std::vector<InputItem>> ReadInputItems(const Json& value, const std::string& param,
                                               size_t most, bool strict, IgnoredFields* ignored) {
   if (!value.is_array()) return BadValue(param, param + " must be a list of items");
@@ -83,9 +149,17 @@ Result<std::vector<InputItem>> ReadInputItems(const Json& value, const std::stri
                                std::to_string(array.size()));
   }
   std::vector<InputItem> items;
+  std::string reasoning;
   items.reserve(array.size());
   for (size_t i = 0; i < array.size(); ++i) {
-    ASSIGN_OR_RETURN(InputItem item, ReadInputItem(array[i], At(param, i), strict, ignored));
+    const std::string path = At(param, i);
+    if (TypeOf(array[i]) == "reasoning") {
+      ASSIGN_OR_RETURN(reasoning, ReadReasoning(array[i], path, strict, ignored));
+      continue;
+    }
+    ASSIGN_OR_RETURN(InputItem item, ReadInputItem(array[i], path, strict, ignored));
+    if (item.role == api::Role::kAssistant) item.reasoning = std::move(reasoning);
+    reasoning.clear();
     items.push_back(std::move(item));
   }
   return items;
@@ -101,8 +175,9 @@ Result<std::vector<InputItem>> ReadTurnInput(const Json& value, bool strict,
   } else {
     return BadValue("input", "input must be a string or a list of items");
   }
-  if (std::all_of(items.begin(), items.end(),
-                  [](const InputItem& item) { return item.text.empty(); })) {
+  if (std::all_of(items.begin(), items.end(), [](const InputItem& item) {
+        return item.text.empty() && !item.call.has_value() && item.tool_call_id.empty();
+      })) {
     return InvalidArgument("empty_prompt", "input is empty; there is nothing to answer")
         .WithParam("input");
   }

@@ -1,10 +1,12 @@
 // Items of a dialog as clients write them: the `input` of a response, the `items` of a
-// conversation. Only messages of text are read; other kinds (calls of tools, references, images)
-// are refused by name. Pure.
+// conversation. Messages of text, calls of functions and their outputs are read; other kinds
+// (references, images, calls of other tools) are refused by name. Pure.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/types.h"
@@ -15,23 +17,28 @@
 namespace tutti::wire {
 
 struct InputItem {
-  api::Role role = api::Role::kUser;   // never kTool
-  std::string text;                    // parts already joined with '\n'
-  std::vector<size_t> part_ends = {};  // as api::ChatMessage
+  api::Role role = api::Role::kUser;       // kTool: the output of a call
+  std::string text;                        // parts already joined with '\n'
+  std::vector<size_t> part_ends = {};      // as api::ChatMessage
+  std::optional<api::ToolCall> call = {};  // of kAssistant: the item is a call, without text
+  std::string tool_call_id = {};           // of kTool
+  std::string reasoning = {};              // of kAssistant: of the reasoning item before it
   friend bool operator==(const InputItem&, const InputItem&) = default;
 };
 
-// One item; `path` is "input[2]".
-// Errors: unsupported_parameter for another kind of item or part; as checked_object.h.
-Result<InputItem> ReadInputItem(const Json& value, const std::string& path, bool strict,
-                                IgnoredFields* ignored);
+// The item as a message; a call is one without content.
+api::ChatMessage MessageOf(const InputItem& item);
+// What the id of such an item begins with: "msg_", "fc_" of a call, "fco_" of a call's output.
+std::string_view ItemIdPrefix(const api::ChatMessage& item);
 
-// A list of at most `most` items, which may be empty.
+// A list of at most `most` items, which may be empty. Reasoning becomes that of the assistant's
+// item behind it, and is left out where there is none.
+// Errors: unsupported_parameter for another kind of item or part; as checked_object.h.
 Result<std::vector<InputItem>> ReadInputItems(const Json& value, const std::string& param,
                                               size_t most, bool strict, IgnoredFields* ignored);
 
 // What a turn is asked: a text, which is one message of the user, or a list of items. Errors:
-// empty_prompt where no item has a text.
+// empty_prompt where no item has a text or belongs to a call.
 Result<std::vector<InputItem>> ReadTurnInput(const Json& value, bool strict,
                                              IgnoredFields* ignored);
 

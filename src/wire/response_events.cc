@@ -13,17 +13,6 @@ JsonWriter& WriteText(std::string_view key, const std::string& text, JsonWriter*
   return text.empty() ? json->Member(key, nullptr) : json->Member(key, text);
 }
 
-// Of the output item: it is as complete as its response.
-std::string_view ItemStatus(ResponseStatus status) {
-  if (!IsFinal(status)) return "in_progress";
-  return status == ResponseStatus::kCompleted ? "completed" : "incomplete";
-}
-
-bool ShowsItem(const ResponseState& state) {
-  return !state.text.empty() || state.status == ResponseStatus::kCompleted ||
-         state.status == ResponseStatus::kIncomplete;
-}
-
 void WritePart(std::string_view text, JsonWriter* json) {
   json->BeginObject().Member("type", "output_text").Member("text", text);
   json->Key("annotations").BeginArray().EndArray();
@@ -31,13 +20,62 @@ void WritePart(std::string_view text, JsonWriter* json) {
   json->EndObject();
 }
 
-// The output message; nullptr: before its one part was added.
-void WriteItem(const ResponseState& state, const std::string* text, std::string_view status,
-               JsonWriter* json) {
-  json->BeginObject().Member("id", state.item_id).Member("type", "message");
+// `added`: before the one part of a message, or the arguments of a call.
+void WriteOutputItem(const OutputItem& item, std::string_view status, bool added,
+                     JsonWriter* json) {
+  json->BeginObject().Member("id", item.id);
+  if (item.call.has_value()) {
+    json->Member("type", "function_call").Member("status", status);
+    json->Member("arguments", added ? std::string_view() : item.call->arguments);
+    json->Member("call_id", item.call->id).Member("name", item.call->name).EndObject();
+    return;
+  }
+  json->Member("type", "message");
   json->Member("role", "assistant").Member("status", status).Key("content").BeginArray();
-  if (text != nullptr) WritePart(*text, json);
+  if (!added) WritePart(item.text, json);
   json->EndArray().EndObject();
+}
+
+void WriteOutput(const ResponseState& state, JsonWriter* json) {
+  const std::vector<OutputItem> items = OutputOf(state);
+  json->BeginArray();
+  for (size_t i = 0; i < items.size(); ++i) {
+    const bool last = i + 1 == items.size();
+    WriteOutputItem(items[i], last ? LastItemStatus(state.status) : "completed", /*added=*/false,
+                    json);
+  }
+  json->EndArray();
+}
+
+// As the request had them, in the flat form of the Responses API.
+void WriteTools(const ResponseState& state, JsonWriter* json) {
+  json->Key("tools").BeginArray();
+  for (const api::Tool& tool : state.tools) {
+    json->BeginObject().Member("type", "function").Member("name", tool.name);
+    WriteText("description", tool.description, json).Key("parameters");
+    if (tool.parameters.empty()) {
+      json->Null();
+    } else {
+      json->Raw(tool.parameters);
+    }
+    json->Member("strict", tool.strict).EndObject();
+  }
+  json->EndArray().Key("tool_choice");
+  switch (state.tool_choice.kind) {
+    case api::ToolChoice::Kind::kAuto:
+      json->String("auto");
+      return;
+    case api::ToolChoice::Kind::kNone:
+      json->String("none");
+      return;
+    case api::ToolChoice::Kind::kRequired:
+      json->String("required");
+      return;
+    case api::ToolChoice::Kind::kNamed:
+      json->BeginObject().Member("type", "function");
+      json->Member("name", state.tool_choice.name).EndObject();
+      return;
+  }
 }
 
 void WriteUsage(const api::Usage& usage, JsonWriter* json) {
@@ -73,7 +111,7 @@ void WriteOutcome(const ResponseState& state, JsonWriter* json) {
 
 // What was asked for, and what this server always answers.
 void WriteSettings(const ResponseState& state, JsonWriter* json) {
-  json->Member("parallel_tool_calls", true);
+  json->Member("parallel_tool_calls", state.parallel_tool_calls);
   WriteText("previous_response_id", state.previous_response_id, json);
   json->Key("conversation");
   if (state.conversation.empty()) {
@@ -85,7 +123,8 @@ void WriteSettings(const ResponseState& state, JsonWriter* json) {
   json->EndObject().Member("service_tier", state.service_tier).Member("store", state.store);
   json->Member("temperature", state.temperature).Member("top_p", state.top_p);
   json->Key("text").BeginObject().Key("format").BeginObject().Member("type", "text").EndObject();
-  json->EndObject().Key("tools").BeginArray().EndArray().Member("tool_choice", "auto");
+  json->EndObject();
+  WriteTools(state, json);
   json->Member("truncation", state.truncation).Key("metadata");
   WriteMetadata(state.metadata, json);
 }
@@ -111,9 +150,8 @@ void WriteResponse(const ResponseState& state, JsonWriter* json) {
   } else {
     json->Null();
   }
-  json->Member("model", state.model).Key("output").BeginArray();
-  if (ShowsItem(state)) WriteItem(state, &state.text, ItemStatus(state.status), json);
-  json->EndArray();
+  json->Member("model", state.model).Key("output");
+  WriteOutput(state, json);
   WriteSettings(state, json);
   json->Key("usage");
   if (state.usage.has_value()) {
@@ -131,11 +169,19 @@ JsonWriter Open(std::string_view type, int64_t sequence, std::string* out) {
   return json;
 }
 
-// Likewise, of the one part of the one item.
-JsonWriter OpenPart(std::string_view type, int64_t sequence, const ResponseState& state,
-                    std::string* out) {
+// Likewise, of an item.
+JsonWriter OpenOfItem(std::string_view type, int64_t sequence, size_t index,
+                      std::string_view item_id, std::string* out) {
   JsonWriter json = Open(type, sequence, out);
-  json.Member("item_id", state.item_id).Member("output_index", 0).Member("content_index", 0);
+  json.Member("item_id", item_id).Member("output_index", static_cast<int64_t>(index));
+  return json;
+}
+
+// Likewise, of the one part of a message.
+JsonWriter OpenPart(std::string_view type, int64_t sequence, size_t index, std::string_view item_id,
+                    std::string* out) {
+  JsonWriter json = OpenOfItem(type, sequence, index, item_id, out);
+  json.Member("content_index", 0);
   return json;
 }
 
@@ -179,28 +225,38 @@ std::string LifecycleEvent(std::string_view type, int64_t sequence, const Respon
   return out;
 }
 
-std::string ItemAddedEvent(int64_t sequence, const ResponseState& state) {
+std::string ItemAddedEvent(int64_t sequence, size_t index, const OutputItem& item) {
   std::string out;
   JsonWriter json = Open("response.output_item.added", sequence, &out);
-  json.Member("output_index", 0).Key("item");
-  WriteItem(state, nullptr, "in_progress", &json);
+  json.Member("output_index", static_cast<int64_t>(index)).Key("item");
+  WriteOutputItem(item, "in_progress", /*added=*/true, &json);
   json.EndObject();
   return out;
 }
 
-std::string PartAddedEvent(int64_t sequence, const ResponseState& state) {
+std::string PartAddedEvent(int64_t sequence, size_t index, std::string_view item_id) {
   std::string out;
-  JsonWriter json = OpenPart("response.content_part.added", sequence, state, &out);
+  JsonWriter json = OpenPart("response.content_part.added", sequence, index, item_id, &out);
   json.Key("part");
   WritePart("", &json);
   json.EndObject();
   return out;
 }
 
-std::string TextDeltaEvent(int64_t sequence, const ResponseState& state, std::string_view delta) {
+std::string TextDeltaEvent(int64_t sequence, size_t index, std::string_view item_id,
+                           std::string_view delta) {
   std::string out;
-  JsonWriter json = OpenPart("response.output_text.delta", sequence, state, &out);
+  JsonWriter json = OpenPart("response.output_text.delta", sequence, index, item_id, &out);
   json.Member("delta", delta).Key("logprobs").BeginArray().EndArray().EndObject();
+  return out;
+}
+
+std::string ArgumentsDeltaEvent(int64_t sequence, size_t index, std::string_view item_id,
+                                std::string_view delta) {
+  std::string out;
+  JsonWriter json =
+      OpenOfItem("response.function_call_arguments.delta", sequence, index, item_id, &out);
+  json.Member("delta", delta).EndObject();
   return out;
 }
 
@@ -211,27 +267,37 @@ std::string Obfuscated(std::string event, size_t characters) {
   return event;
 }
 
-std::string TextDoneEvent(int64_t sequence, const ResponseState& state) {
+std::string TextDoneEvent(int64_t sequence, size_t index, const OutputItem& item) {
   std::string out;
-  JsonWriter json = OpenPart("response.output_text.done", sequence, state, &out);
-  json.Member("text", state.text).Key("logprobs").BeginArray().EndArray().EndObject();
+  JsonWriter json = OpenPart("response.output_text.done", sequence, index, item.id, &out);
+  json.Member("text", item.text).Key("logprobs").BeginArray().EndArray().EndObject();
   return out;
 }
 
-std::string PartDoneEvent(int64_t sequence, const ResponseState& state) {
+std::string PartDoneEvent(int64_t sequence, size_t index, const OutputItem& item) {
   std::string out;
-  JsonWriter json = OpenPart("response.content_part.done", sequence, state, &out);
+  JsonWriter json = OpenPart("response.content_part.done", sequence, index, item.id, &out);
   json.Key("part");
-  WritePart(state.text, &json);
+  WritePart(item.text, &json);
   json.EndObject();
   return out;
 }
 
-std::string ItemDoneEvent(int64_t sequence, const ResponseState& state) {
+std::string ArgumentsDoneEvent(int64_t sequence, size_t index, const OutputItem& item) {
+  CHECK(item.call.has_value());
+  std::string out;
+  JsonWriter json =
+      OpenOfItem("response.function_call_arguments.done", sequence, index, item.id, &out);
+  json.Member("arguments", item.call->arguments).EndObject();
+  return out;
+}
+
+std::string ItemDoneEvent(int64_t sequence, size_t index, const OutputItem& item,
+                          std::string_view status) {
   std::string out;
   JsonWriter json = Open("response.output_item.done", sequence, &out);
-  json.Member("output_index", 0).Key("item");
-  WriteItem(state, &state.text, ItemStatus(state.status), &json);
+  json.Member("output_index", static_cast<int64_t>(index)).Key("item");
+  WriteOutputItem(item, status, /*added=*/false, &json);
   json.EndObject();
   return out;
 }

@@ -2,17 +2,21 @@
 //
 // Each event is one compact object with `type` and `sequence_number`, which the caller counts from
 // 0 without gaps; how it is framed (SSE, MQTT, WebSocket) is the door's business, so that all doors
-// carry the same bytes, but for the number: MQTT counts `accepted` too. The order for a text answer
-// is
+// carry the same bytes, but for the number: MQTT counts `accepted` too. The order is
 //
 //   response.created, response.queued (background), response.in_progress
-//   response.output_item.added, response.content_part.added
-//   response.output_text.delta ...
-//   response.output_text.done, response.content_part.done, response.output_item.done
+//   of each message of the output:
+//     response.output_item.added, response.content_part.added
+//     response.output_text.delta ...
+//     response.output_text.done, response.content_part.done, response.output_item.done
+//   of each call of a function:
+//     response.output_item.added
+//     response.function_call_arguments.delta ..., response.function_call_arguments.done
+//     response.output_item.done
 //   response.completed | .incomplete | .failed | .cancelled
 //
-// There is one output item, a message with one part, both at index 0. It is part of the response
-// object once it has text or the response ended well. Pure.
+// An answer without calls is one message at output_index 0; a message has one part, at
+// content_index 0. What the output of a response is says response_output.h. Pure.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +26,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "wire/response_output.h"
 #include "wire/response_state.h"
 
 namespace tutti::wire {
@@ -37,17 +42,22 @@ std::string ResponseJson(const ResponseState& state);
 // `type` is "response.created" or LifecycleType(state.status).
 std::string LifecycleEvent(std::string_view type, int64_t sequence, const ResponseState& state);
 
-std::string ItemAddedEvent(int64_t sequence, const ResponseState& state);
-std::string PartAddedEvent(int64_t sequence, const ResponseState& state);
-std::string TextDeltaEvent(int64_t sequence, const ResponseState& state, std::string_view delta);
+// `index`: the item's place in the output. Added, it has no text and no arguments yet.
+std::string ItemAddedEvent(int64_t sequence, size_t index, const OutputItem& item);
+std::string PartAddedEvent(int64_t sequence, size_t index, std::string_view item_id);
+std::string TextDeltaEvent(int64_t sequence, size_t index, std::string_view item_id,
+                           std::string_view delta);
+std::string ArgumentsDeltaEvent(int64_t sequence, size_t index, std::string_view item_id,
+                                std::string_view delta);
 // A finished event for a reader that asked for obfuscation: with a member of so many characters
 // that has no meaning, so that sizes on the way do not tell the words. The event itself is shared.
 std::string Obfuscated(std::string event, size_t characters);
-// These three repeat the whole text. The state has its final status already: the item is
-// `completed` after a completed response, else `incomplete`.
-std::string TextDoneEvent(int64_t sequence, const ResponseState& state);
-std::string PartDoneEvent(int64_t sequence, const ResponseState& state);
-std::string ItemDoneEvent(int64_t sequence, const ResponseState& state);
+// These repeat the whole text, or the whole call.
+std::string TextDoneEvent(int64_t sequence, size_t index, const OutputItem& item);
+std::string PartDoneEvent(int64_t sequence, size_t index, const OutputItem& item);
+std::string ArgumentsDoneEvent(int64_t sequence, size_t index, const OutputItem& item);
+std::string ItemDoneEvent(int64_t sequence, size_t index, const OutputItem& item,
+                          std::string_view status);
 
 // The same event, but `accepted` or `error`, under another number.
 std::string Renumbered(std::string_view event, int64_t sequence);

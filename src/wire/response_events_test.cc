@@ -113,31 +113,103 @@ TEST(ResponseJson, AFailureAndAnEarlyEndSayWhy) {
 }
 
 TEST(ResponseEvents, TheEventsOfATextHaveTheDocumentedShapes) {
-  const ResponseState running = Running();
-  const ResponseState done = Ended(ResponseStatus::kCompleted, "Hello");
-  EXPECT_EQ(ItemAddedEvent(2, running),
+  const OutputItem item{.id = "msg_1", .text = "Hello"};
+  EXPECT_EQ(ItemAddedEvent(2, 0, item),
             R"({"type":"response.output_item.added","sequence_number":2,"output_index":0,)"
             R"("item":{"id":"msg_1","type":"message","role":"assistant","status":"in_progress",)"
             R"("content":[]}})");
-  EXPECT_EQ(PartAddedEvent(3, running),
+  EXPECT_EQ(PartAddedEvent(3, 0, "msg_1"),
             R"({"type":"response.content_part.added","sequence_number":3,"item_id":"msg_1",)"
             R"("output_index":0,"content_index":0,)"
             R"("part":{"type":"output_text","text":"","annotations":[],"logprobs":[]}})");
-  EXPECT_EQ(TextDeltaEvent(4, running, "Hel"),
+  EXPECT_EQ(TextDeltaEvent(4, 0, "msg_1", "Hel"),
             R"({"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_1",)"
             R"("output_index":0,"content_index":0,"delta":"Hel","logprobs":[]})");
-  EXPECT_EQ(TextDoneEvent(5, done),
+  EXPECT_EQ(TextDoneEvent(5, 0, item),
             R"({"type":"response.output_text.done","sequence_number":5,"item_id":"msg_1",)"
             R"("output_index":0,"content_index":0,"text":"Hello","logprobs":[]})");
-  EXPECT_EQ(PartDoneEvent(6, done),
+  EXPECT_EQ(PartDoneEvent(6, 0, item),
             R"({"type":"response.content_part.done","sequence_number":6,"item_id":"msg_1",)"
             R"("output_index":0,"content_index":0,)"
             R"("part":{"type":"output_text","text":"Hello","annotations":[],"logprobs":[]}})");
   EXPECT_EQ(
-      ItemDoneEvent(7, done),
+      ItemDoneEvent(7, 0, item, "completed"),
       R"({"type":"response.output_item.done","sequence_number":7,"output_index":0,)"
       R"("item":{"id":"msg_1","type":"message","role":"assistant","status":"completed",)"
       R"("content":[{"type":"output_text","text":"Hello","annotations":[],"logprobs":[]}]}})");
+}
+
+TEST(ResponseEvents, EventsOfACallHaveTheDocumentedShapes) {
+  const OutputItem item{.id = "fc_1_0", .call = api::ToolCall{"call_1", "f", R"({"a":1})"}};
+  EXPECT_EQ(ItemAddedEvent(2, 1, item),
+            R"({"type":"response.output_item.added","sequence_number":2,"output_index":1,)"
+            R"("item":{"id":"fc_1_0","type":"function_call","status":"in_progress",)"
+            R"("arguments":"","call_id":"call_1","name":"f"}})");
+  EXPECT_EQ(ArgumentsDeltaEvent(3, 1, "fc_1_0", R"({"a")"),
+            R"({"type":"response.function_call_arguments.delta","sequence_number":3,)"
+            R"("item_id":"fc_1_0","output_index":1,"delta":"{\"a\""})");
+  EXPECT_EQ(ArgumentsDoneEvent(4, 1, item),
+            R"({"type":"response.function_call_arguments.done","sequence_number":4,)"
+            R"("item_id":"fc_1_0","output_index":1,"arguments":"{\"a\":1}"})");
+  EXPECT_EQ(ItemDoneEvent(5, 1, item, "completed"),
+            R"({"type":"response.output_item.done","sequence_number":5,"output_index":1,)"
+            R"("item":{"id":"fc_1_0","type":"function_call","status":"completed",)"
+            R"("arguments":"{\"a\":1}","call_id":"call_1","name":"f"}})");
+}
+
+TEST(ResponseJson, TextAndCallsAreItemsInTheirOrder) {
+  ResponseState state = Ended(ResponseStatus::kIncomplete, "one two");
+  state.calls = {{{"call_1", "f", "{}"}, 3}, {{"call_2", "g", "{}"}, 3}, {{"call_3", "h", "{"}, 7}};
+  const std::vector<OutputItem> items = OutputOf(state);
+  ASSERT_EQ(items.size(), 5u);
+  EXPECT_EQ(items[0].id, "msg_1");
+  EXPECT_EQ(items[0].text, "one");
+  EXPECT_EQ(items[1].id, "fc_1_0");
+  EXPECT_EQ(items[2].call->name, "g");
+  EXPECT_EQ(items[3].id, "msg_1_1");
+  EXPECT_EQ(items[3].text, " two");
+  EXPECT_EQ(items[4].id, "fc_1_2");
+  const Json json = Read(ResponseJson(state));
+  const JsonArray& output = json.at("output").as_array();
+  ASSERT_EQ(output.size(), 5u);
+  EXPECT_EQ(Text(output[0], "status"), "completed");
+  EXPECT_EQ(Text(output[4], "status"), "incomplete") << "the last one alone was cut";
+  EXPECT_EQ(Text(output[4], "arguments"), "{");
+}
+
+TEST(ResponseJson, CallsAloneAreTheWholeOutput) {
+  ResponseState state = Ended(ResponseStatus::kCompleted, "");
+  state.calls = {{{"call_1", "f", "{}"}, 0}};
+  const Json json = Read(ResponseJson(state));
+  ASSERT_EQ(json.at("output").as_array().size(), 1u);
+  EXPECT_EQ(PrintJson(json.at("output").at(0)),
+            R"({"id":"fc_1_0","type":"function_call","status":"completed","arguments":"{}",)"
+            R"("call_id":"call_1","name":"f"})");
+}
+
+TEST(ResponseJson, ToolsAreEchoedInTheirFlatForm) {
+  ResponseState state = Running();
+  state.tools = {{.name = "f",
+                  .description = "d",
+                  .parameters = R"({"type":"object","b":1,"a":2})",
+                  .strict = true},
+                 {.name = "g"}};
+  state.parallel_tool_calls = false;
+  const auto shown = [&] { return ResponseJson(state); };
+  EXPECT_NE(shown().find(R"("tools":[{"type":"function","name":"f","description":"d",)"
+                         R"("parameters":{"type":"object","b":1,"a":2},"strict":true},)"
+                         R"({"type":"function","name":"g","description":null,)"
+                         R"("parameters":null,"strict":false}],"tool_choice":"auto")"),
+            std::string::npos)
+      << shown();
+  EXPECT_NE(shown().find(R"("parallel_tool_calls":false)"), std::string::npos);
+  using Kind = api::ToolChoice::Kind;
+  state.tool_choice = {Kind::kNone, ""};
+  EXPECT_NE(shown().find(R"("tool_choice":"none")"), std::string::npos);
+  state.tool_choice = {Kind::kRequired, ""};
+  EXPECT_NE(shown().find(R"("tool_choice":"required")"), std::string::npos);
+  state.tool_choice = {Kind::kNamed, "g"};
+  EXPECT_NE(shown().find(R"("tool_choice":{"type":"function","name":"g"})"), std::string::npos);
 }
 
 TEST(ResponseEvents, ALifecycleEventCarriesTheResponseAsGetShowsIt) {
@@ -158,22 +230,23 @@ TEST(ResponseEvents, ALifecycleEventCarriesTheResponseAsGetShowsIt) {
 
 TEST(ResponseEvents, AnItemCutShortIsIncomplete) {
   for (const auto status :
-       {ResponseStatus::kIncomplete, ResponseStatus::kFailed, ResponseStatus::kCancelled}) {
-    const Json event = Read(ItemDoneEvent(1, Ended(status, "a")));
-    EXPECT_EQ(Text(event.at("item"), "status"), "incomplete") << ResponseStatusName(status);
-  }
+       {ResponseStatus::kIncomplete, ResponseStatus::kFailed, ResponseStatus::kCancelled})
+    EXPECT_EQ(LastItemStatus(status), "incomplete") << ResponseStatusName(status);
+  EXPECT_EQ(LastItemStatus(ResponseStatus::kCompleted), "completed");
+  EXPECT_EQ(LastItemStatus(ResponseStatus::kInProgress), "in_progress");
 }
 
 TEST(ResponseEvents, ObfuscationIsAddedToAnEventThatIsWritten) {
-  EXPECT_EQ(Obfuscated(TextDeltaEvent(4, Running(), "}"), 3),
+  EXPECT_EQ(Obfuscated(TextDeltaEvent(4, 0, "msg_1", "}"), 3),
             R"({"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_1",)"
             R"("output_index":0,"content_index":0,"delta":"}","logprobs":[],"obfuscation":"xxx"})");
-  EXPECT_EQ(Text(Read(Obfuscated(TextDeltaEvent(4, Running(), "a"), 0)), "obfuscation"), "");
+  EXPECT_EQ(Text(Read(Obfuscated(TextDeltaEvent(4, 0, "msg_1", "a"), 0)), "obfuscation"), "");
 }
 
 TEST(ResponseEvents, AnEventUnderAnotherNumberIsTheSameOtherwise) {
   const std::string text = "say \"sequence_number\":7";
-  EXPECT_EQ(Renumbered(TextDeltaEvent(10, Running(), text), 9), TextDeltaEvent(9, Running(), text));
+  EXPECT_EQ(Renumbered(TextDeltaEvent(10, 0, "msg_1", text), 9),
+            TextDeltaEvent(9, 0, "msg_1", text));
   EXPECT_EQ(Renumbered(LifecycleEvent("response.created", 1, Running()), 0),
             LifecycleEvent("response.created", 0, Running()));
 }
@@ -205,7 +278,9 @@ TEST(ResponseEvents, AFailureOfOursIsToldWithoutItsDetails) {
 TEST(ResponseEvents, WhateverTheTextHoldsTheEventIsJson) {
   const std::string odd("\xFF\x00\x1F\"\\\xE2\x82 \xF0\x9F\x98\x80\x7F", 14);
   for (const std::string& event :
-       {TextDeltaEvent(0, Running(), odd), TextDoneEvent(0, Ended(ResponseStatus::kFailed, odd)),
+       {TextDeltaEvent(0, 0, "msg_1", odd), TextDoneEvent(0, 0, {.id = "msg_1", .text = odd}),
+        ArgumentsDeltaEvent(0, 0, "fc_1", odd),
+        ItemDoneEvent(0, 0, {.id = "fc_1", .call = api::ToolCall{odd, odd, odd}}, "completed"),
         ResponseJson(Ended(ResponseStatus::kCancelled, odd)), AcceptedEvent(0, odd, odd, 1, 0)}) {
     EXPECT_TRUE(ParseJson(event).ok()) << event;
   }

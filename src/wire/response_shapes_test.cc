@@ -50,6 +50,19 @@ ResponseState Full() {
   return state;
 }
 
+ResponseState Calling() {
+  ResponseState state = State(ResponseStatus::kCompleted, "One moment.");
+  state.tools = {{.name = "weather",
+                  .description = "The weather now",
+                  .parameters = R"({"type":"object","properties":{"city":{"type":"string"}}})",
+                  .strict = true},
+                 {.name = "time"}};
+  state.tool_choice = {api::ToolChoice::Kind::kNamed, "weather"};
+  state.parallel_tool_calls = false;
+  state.calls = {{{"call_1", "weather", R"({"city":"Oslo"})"}, state.text.size()}};
+  return state;
+}
+
 std::vector<std::string> Lines() {
   std::vector<std::string> lines;
   const auto add = [&](const std::string& type, const std::string& json) {
@@ -66,20 +79,33 @@ std::vector<std::string> Lines() {
     if (status == ResponseStatus::kCancelled) continue;  // the event is ours alone
     add("ResponseStreamEvent", LifecycleEvent(LifecycleType(status), 1, state));
   }
-  add("ResponseStreamEvent", ItemAddedEvent(2, running));
-  add("ResponseStreamEvent", PartAddedEvent(3, running));
-  add("ResponseStreamEvent", TextDeltaEvent(4, running, "Hel"));
-  const ResponseState done = Full();
-  add("ResponseStreamEvent", TextDoneEvent(5, done));
-  add("ResponseStreamEvent", PartDoneEvent(6, done));
-  add("ResponseStreamEvent", ItemDoneEvent(7, done));
+  const OutputItem done = OutputOf(Full()).front();
+  add("ResponseStreamEvent", ItemAddedEvent(2, 0, done));
+  add("ResponseStreamEvent", PartAddedEvent(3, 0, done.id));
+  add("ResponseStreamEvent", TextDeltaEvent(4, 0, done.id, "Hel"));
+  add("ResponseStreamEvent", TextDoneEvent(5, 0, done));
+  add("ResponseStreamEvent", PartDoneEvent(6, 0, done));
+  add("ResponseStreamEvent", ItemDoneEvent(7, 0, done, "completed"));
+  const ResponseState calling = Calling();
+  add("Response", ResponseJson(calling));
+  const OutputItem call = OutputOf(calling).back();
+  add("ResponseStreamEvent", ItemAddedEvent(8, 1, call));
+  add("ResponseStreamEvent", ArgumentsDeltaEvent(9, 1, call.id, "{\"city\""));
+  add("ResponseStreamEvent", ArgumentsDoneEvent(10, 1, call));
+  add("ResponseStreamEvent", ItemDoneEvent(11, 1, call, "completed"));
   add("ResponseStreamEvent",
       ErrorEvent(8, InvalidArgument("invalid_value", "no").WithParam("input"), ""));
   add("Conversation", ConversationJson({"conv_1", 1700000000, 17, {{"a", "b"}}, "", 0}));
   add("Conversation", ConversationJson({"conv_2", 1700000000, 3, {}, "conv_1", 3}));
-  const std::vector<ItemView> items = {{"msg_1", api::Role::kSystem, "Be brief.", false},
-                                       {"msg_2", api::Role::kUser, "Hi", false},
-                                       {"msg_3", api::Role::kAssistant, "Ho", true}};
+  const std::vector<ItemView> items = {
+      {"msg_1", api::Role::kSystem, "Be brief.", false},
+      {"msg_2", api::Role::kUser, "Hi", false},
+      {"msg_3", api::Role::kAssistant, "Ho", true},
+      {.id = "fc_4",
+       .role = api::Role::kAssistant,
+       .text = {},
+       .call = api::ToolCall{"call_1", "weather", "{}"}},
+      {.id = "fco_5", .role = api::Role::kTool, .text = "21", .tool_call_id = "call_1"}};
   for (const ItemView& item : items) add("ConversationItem", ItemJson(item));
   add("ConversationItemList", ItemListJson(items, true));
   add("ConversationItemList", ItemListJson({}, false));

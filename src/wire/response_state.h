@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "api/types.h"
 #include "wire/metadata.h"
@@ -19,9 +20,16 @@ constexpr bool IsFinal(ResponseStatus status) {
   return status != ResponseStatus::kQueued && status != ResponseStatus::kInProgress;
 }
 
+// A call of a function in the output.
+struct OutputCall {
+  api::ToolCall call;
+  size_t text_before = 0;  // bytes of ResponseState::text that stand before it
+  friend bool operator==(const OutputCall&, const OutputCall&) = default;
+};
+
 struct ResponseState {
   std::string id;                      // "resp_" and 32 hex digits that cannot be guessed
-  std::string item_id;                 // "msg_" and the same: of its one output message
+  std::string item_id;                 // "msg_" and the same: of its first output message
   int64_t created_s = 0;               // unix seconds
   std::optional<int64_t> completed_s;  // of a completed one
   ResponseStatus status = ResponseStatus::kInProgress;
@@ -34,10 +42,14 @@ struct ResponseState {
   std::string truncation = "disabled";  // or "auto"
   Metadata metadata;
   std::string previous_response_id, conversation;  // empty: none
-  std::string text;                                // of the output message, so far
-  std::string incomplete_reason;                   // "max_output_tokens"; of an incomplete one
-  std::string error_code, error_message;           // of a failed one; both empty: none
-  std::optional<api::Usage> usage;                 // known at the end
+  std::vector<api::Tool> tools;                    // echoed, as are the two that follow
+  api::ToolChoice tool_choice;
+  bool parallel_tool_calls = true;
+  std::string text;               // of the output messages, so far
+  std::vector<OutputCall> calls;  // likewise, in their order; what is shown: response_output.h
+  std::string incomplete_reason;  // "max_output_tokens"; of an incomplete one
+  std::string error_code, error_message;  // of a failed one; both empty: none
+  std::optional<api::Usage> usage;        // known at the end
 };
 
 }  // namespace tutti::wire

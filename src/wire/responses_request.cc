@@ -5,6 +5,7 @@
 #include "wire/sampling_fields.h"
 #include "wire/schema.h"
 #include "wire/template_arguments.h"
+#include "wire/tool_fields.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {
@@ -16,8 +17,7 @@ api::ChatPrompt PromptOf(const ResponsesCall& call) {
   prompt.messages.reserve(call.input.size() + 1);
   if (call.instructions.has_value() && !call.instructions->empty())
     prompt.messages.push_back({api::Role::kSystem, *call.instructions, ""});
-  for (const InputItem& item : call.input)
-    prompt.messages.push_back({item.role, item.text, "", item.part_ends});
+  for (const InputItem& item : call.input) prompt.messages.push_back(MessageOf(item));
   return prompt;
 }
 
@@ -163,6 +163,8 @@ Status ReadTurn(const CheckedObject& object, const ParseOptions& options, Ignore
   ASSIGN_OR_RETURN(call->input, ReadTurnInput(*object.Find("input"), options.strict, ignored));
   api::ChatPrompt prompt = PromptOf(*call);
   ASSIGN_OR_RETURN(prompt.template_arguments, ReadTemplateArguments(object, EffortOf(object)));
+  if ((object.scope() & kResponses) != 0)
+    RETURN_IF_ERROR(ReadTools(object, options.strict, ignored, &prompt));
   request.prompt = std::move(prompt);
   return OkStatus();
 }

@@ -74,9 +74,8 @@ TEST(ParseResponses, ItemsMayHaveTextsOrPartsAndAnyRole) {
 }
 
 TEST(ParseResponses, OtherKindsOfItemsAreRefusedByName) {
-  for (const char* type :
-       {"function_call", "function_call_output", "item_reference", "reasoning", "compaction",
-        "computer_call", "custom_tool_call_output", "web_search_call", "nonsense"}) {
+  for (const char* type : {"item_reference", "compaction", "computer_call", "custom_tool_call",
+                           "custom_tool_call_output", "web_search_call", "nonsense"}) {
     const Status status = Parse(R"({"model":"m","input":[{"role":"user","content":"x"},{"type":")" +
                                 std::string(type) + R"(","id":"i","call_id":"c","output":"o"}]})")
                               .status();
@@ -233,14 +232,103 @@ TEST(ParseResponses, MetadataIsBoundedAsOpenAiHasIt) {
   EXPECT_EQ(ordered, (Metadata{{"z", "1"}, {"a", "2"}}));
 }
 
-TEST(ParseResponses, ToolsAreRefusedInTheirFlatFormUnlessTheListIsEmpty) {
-  const Status status = Refusal(
-      R"("tools":[{"type":"function","name":"f","parameters":{},"strict":true,"description":"d"}])");
-  EXPECT_EQ(status.reason(), "unsupported_parameter");
-  EXPECT_EQ(status.param(), "tools");
+const api::ChatPrompt& PromptOf(const ResponsesCall& call) {
+  return std::get<api::ChatPrompt>(call.request.prompt);
+}
+
+TEST(ParseResponses, ReadsToolsInTheirFlatForm) {
+  const Result<ResponsesCall> call =
+      With(R"("tools":[{"type":"function","name":"f","parameters":{"b":1,"a":2},"strict":true,)"
+           R"("description":"d"},{"type":"function","name":"g","parameters":null,"strict":null}],)"
+           R"("tool_choice":{"type":"function","name":"g"},"parallel_tool_calls":false)");
+  ASSERT_TRUE(call.ok()) << call.status();
+  const api::ChatPrompt& prompt = PromptOf(*call);
+  EXPECT_EQ(prompt.tools, std::vector<api::Tool>({{.name = "f",
+                                                   .description = "d",
+                                                   .parameters = R"({"b":1,"a":2})",
+                                                   .strict = true,
+                                                   .param = "tools[0]"},
+                                                  {.name = "g", .param = "tools[1]"}}));
+  EXPECT_EQ(prompt.tool_choice, (api::ToolChoice{api::ToolChoice::Kind::kNamed, "g"}));
+  EXPECT_FALSE(prompt.parallel_tool_calls);
+}
+
+TEST(ParseResponses, AcceptsToolFieldsThatAskForNothing) {
   EXPECT_TRUE(With(R"("tools":[],"tool_choice":"auto","parallel_tool_calls":true)").ok());
   EXPECT_TRUE(With(R"("tool_choice":"none","parallel_tool_calls":false,"max_tool_calls":3)").ok());
+}
+
+TEST(ParseResponses, RefusesToolsByPath) {
   EXPECT_EQ(Refusal(R"("tool_choice":"required")").param(), "tool_choice");
+  EXPECT_EQ(Refusal(R"("tools":[{"type":"function","function":{"name":"f"}}])").param(),
+            "tools[0].name");
+  EXPECT_EQ(Refusal(R"("tools":[{"type":"function","name":"f","parameters":1}])").param(),
+            "tools[0].parameters");
+  for (const char* type : {"web_search", "file_search", "custom", "mcp", "code_interpreter"}) {
+    const Status status = Refusal(R"("tools":[{"type":")" + std::string(type) + "\"}]");
+    EXPECT_EQ(status.reason(), "unsupported_parameter") << type;
+    EXPECT_EQ(status.param(), "tools[0]");
+  }
+  const Status allowed =
+      Refusal(R"("tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"allowed_tools",)"
+              R"("mode":"auto","tools":[]})");
+  EXPECT_EQ(allowed.reason(), "unsupported_parameter");
+  EXPECT_EQ(allowed.param(), "tool_choice");
+}
+
+TEST(ParseResponses, ReadsCallsTheirOutputsAndReasoning) {
+  const Result<ResponsesCall> call = Parse(
+      R"({"model":"m","input":[{"role":"user","content":"x"},)"
+      R"({"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"hm"}]},)"
+      R"({"type":"function_call","id":"fc_1","status":"completed","call_id":"call_1","name":"f",)"
+      R"("arguments":"{\"a\":1}"},)"
+      R"({"type":"function_call","call_id":"call_2","name":"g","arguments":""},)"
+      R"({"type":"function_call_output","call_id":"call_1","output":"42"},)"
+      R"({"type":"function_call_output","id":"fco_1","call_id":"call_2","output":)"
+      R"([{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]},)"
+      R"({"type":"reasoning","summary":[],"encrypted_content":"x"}]})");
+  ASSERT_TRUE(call.ok()) << call.status();
+  ASSERT_EQ(call->input.size(), 5u) << "reasoning is no item of its own";
+  const auto& messages = PromptOf(*call).messages;
+  ASSERT_EQ(messages.size(), 5u);
+  EXPECT_EQ(messages[1].role, api::Role::kAssistant);
+  EXPECT_EQ(messages[1].content, "");
+  EXPECT_EQ(messages[1].reasoning, "hm");
+  EXPECT_EQ(messages[1].tool_calls, std::vector<api::ToolCall>({{"call_1", "f", R"({"a":1})"}}));
+  EXPECT_EQ(messages[2].reasoning, "");
+  EXPECT_EQ(messages[2].tool_calls, std::vector<api::ToolCall>({{"call_2", "g", "{}"}}));
+  EXPECT_EQ(messages[3].role, api::Role::kTool);
+  EXPECT_EQ(messages[3].tool_call_id, "call_1");
+  EXPECT_EQ(messages[3].content, "42");
+  EXPECT_EQ(messages[4].content, "a\nb");
+}
+
+TEST(ParseResponses, AnOutputAloneIsNoEmptyInput) {
+  EXPECT_TRUE(Parse(R"({"model":"m","previous_response_id":"r","input":[)"
+                    R"({"type":"function_call_output","call_id":"c","output":""}]})")
+                  .ok());
+  EXPECT_EQ(Parse(R"({"model":"m","input":[{"type":"reasoning","summary":[]}]})").status().reason(),
+            "empty_prompt");
+}
+
+TEST(ParseResponses, RefusesCallsByPath) {
+  const auto refusal = [](const std::string& item) {
+    return Parse(R"({"model":"m","input":[)" + item + "]}").status();
+  };
+  EXPECT_EQ(refusal(R"({"type":"function_call","name":"f"})").param(), "input[0].call_id");
+  EXPECT_EQ(refusal(R"({"type":"function_call","call_id":"c"})").param(), "input[0].name");
+  EXPECT_EQ(refusal(R"({"type":"function_call","call_id":"c","name":"f","arguments":"1"})").param(),
+            "input[0].arguments");
+  EXPECT_EQ(refusal(R"({"type":"function_call_output","call_id":"c"})").param(), "input[0].output");
+  EXPECT_EQ(refusal(R"({"type":"function_call_output","call_id":"c","output":[)"
+                    R"({"type":"input_image","image_url":"x"}]})")
+                .reason(),
+            "unsupported_parameter");
+  EXPECT_EQ(refusal(R"({"type":"custom_tool_call","call_id":"c","name":"f","input":""})").param(),
+            "input[0]");
+  EXPECT_EQ(
+      refusal(R"({"type":"reasoning","summary":[],"content":[{"type":"x","text":""}]})").param(),
+      "input[0].content[0]");
 }
 
 TEST(ParseResponses, FormAndReasoningAreAcceptedOnlyWhereTheyAskForNothing) {

@@ -15,6 +15,7 @@ std::vector<FieldSpec> TurnRows() {
   constexpr std::string_view kSessionHint = "the session has its dialog";
   constexpr std::string_view kLogprobsHint = "use /v1/chat/completions";
   constexpr std::string_view kInputHint = "use input";
+  constexpr ScopeSet kAnyItem = kInputItem | kCallItem | kCallOutputItem | kReasoningItem;
   return {
       // --- what is asked of which model ---
       Required(Text("model", kResponses, 1, kNameBytes)),
@@ -94,11 +95,16 @@ std::vector<FieldSpec> TurnRows() {
       WithoutEffect(Int("max_tool_calls", kTurn, 1, kInt32Max)),
 
       // --- items and their parts ---
-      WithoutEffect(Text("type", kInputItem, 1, kNameBytes)),
+      WithoutEffect(Text("type", kAnyItem, 1, kNameBytes)),  // which scope it is
       Required(Choice("role", kInputItem, "system|developer|user|assistant")),
       Required(Row("content", kInputItem, FieldType::kAny)),
-      WithoutEffect(Text("id", kInputItem, 1, kNameBytes)),
-      WithoutEffect(Choice("status", kInputItem, "in_progress|completed|incomplete")),
+      Required(Text("call_id", kCallItem | kCallOutputItem, 1, kNameBytes)),
+      Required(Row("output", kCallOutputItem, FieldType::kAny)),
+      Row("content", kReasoningItem, FieldType::kAny),
+      WithoutEffect(Row("summary", kReasoningItem, FieldType::kAny)),
+      WithoutEffect(Text("encrypted_content", kReasoningItem, 0, kTextBytes)),
+      WithoutEffect(Text("id", kAnyItem, 1, kNameBytes)),
+      WithoutEffect(Choice("status", kAnyItem, "in_progress|completed|incomplete")),
       WithoutEffect(Choice("phase", kInputItem, "commentary|final_answer")),
       Required(Text("type", kInputPart, 1, kNameBytes)),
       Required(Text("text", kInputPart, 0, kTextBytes)),

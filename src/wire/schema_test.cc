@@ -62,6 +62,7 @@ TEST(Schema, ThePageOfTheDoorNamesEveryFieldThatIsTaken) {
   ASSERT_FALSE(http.empty() || dialogs.empty() || sockets.empty() || batches.empty() ||
                messages.empty());
   constexpr ScopeSet kOfTools = kTool | kToolFunction | kResponseTool | kToolCall | kCalledFunction;
+  constexpr ScopeSet kOfItems = kCallItem | kCallOutputItem | kReasoningItem;
   constexpr ScopeSet kInSockets = kSocketEnvelope | kSocketControl | kChatMessage | kChatControl;
   for (const FieldSpec& field : Schema()) {
     if (field.field_class == FieldClass::kRefused ||
@@ -69,11 +70,11 @@ TEST(Schema, ThePageOfTheDoorNamesEveryFieldThatIsTaken) {
       continue;
     // What dialogs share with the routes that have no dialogs stands on their page.
     const bool in_http = (field.scopes & ((kResponses - 1) | kOfTools)) != 0;
-    const std::string& page = in_http                                       ? http
-                              : (field.scopes & (kSocketEnvelope - 1)) != 0 ? dialogs
-                              : (field.scopes & kInSockets) != 0            ? sockets
-                              : (field.scopes & (kMessages - 1)) != 0       ? batches
-                                                                            : messages;
+    const bool in_dialogs = (field.scopes & ((kSocketEnvelope - 1) | kOfItems)) != 0;
+    const std::string& page = in_http                            ? http
+                              : in_dialogs                       ? dialogs
+                              : (field.scopes & kInSockets) != 0 ? sockets
+                                                                 : batches;
     EXPECT_NE(page.find("`" + std::string(field.name) + "`"), std::string::npos) << field.name;
   }
 }

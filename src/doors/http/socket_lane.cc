@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "services/responses/call_state.h"
+
 namespace tutti::http {
 
 Status SocketLane::Add(wire::SocketMessage message, BudgetShare share) {
@@ -105,11 +107,15 @@ void SocketLane::Remember() {
   if (start_ == nullptr || start_->call().store) return;
   remembered_id_.clear();
   remembered_ = start_->TakeDialog();
-  wire::ResponseState state = start_->response()->State();
-  if (!state.text.empty())
-    remembered_.push_back({api::Role::kAssistant, std::move(state.text), ""});
+  const wire::ResponseState state = start_->response()->State();
+  for (api::ChatMessage& said : responses::AnswerOf(state)) {
+    if (!said.content.empty() || !said.tool_calls.empty()) remembered_.push_back(std::move(said));
+  }
   size_t bytes = 0;
-  for (const api::ChatMessage& message : remembered_) bytes += message.content.size();
+  for (const api::ChatMessage& message : remembered_) {
+    bytes += message.content.size() + message.reasoning.size();
+    for (const api::ToolCall& call : message.tool_calls) bytes += call.arguments.size();
+  }
   const bool ended_well = state.status == wire::ResponseStatus::kCompleted ||
                           state.status == wire::ResponseStatus::kIncomplete;
   if (ended_well && bytes <= connection_.context().options.socket.lane_memory_bytes) {

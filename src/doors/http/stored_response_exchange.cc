@@ -93,9 +93,13 @@ class StoredResponseExchange final : public Exchange {
     if (!list.ok()) return connection_.RespondError(list.status());
     std::vector<wire::ItemView> items;
     const std::vector<api::ChatMessage>& input = response.base().input;
-    const std::string stem = "msg_" + response.id().substr(response.id().find('_') + 1) + "_";
-    for (size_t i = 0; i < input.size(); ++i)
-      items.push_back({stem + std::to_string(i), input[i].role, input[i].content});
+    const std::string stem = response.id().substr(response.id().find('_') + 1) + "_";
+    for (size_t i = 0; i < input.size(); ++i) {
+      items.push_back({std::string(wire::ItemIdPrefix(input[i])) + stem + std::to_string(i),
+                       input[i].role, input[i].content});
+      if (!input[i].tool_calls.empty()) items.back().call = input[i].tool_calls.front();
+      items.back().tool_call_id = input[i].tool_call_id;
+    }
     const Result<size_t> first = FirstOfPage(*list, &items);
     if (!first.ok()) return connection_.RespondError(first.status());
     const auto rest = std::span(std::as_const(items)).subspan(*first);

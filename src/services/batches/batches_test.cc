@@ -321,6 +321,26 @@ TEST_F(BatchesTest, LinesOfResponsesAreKeptAsTheRouteKeepsThem) {
             (std::map<std::string, std::string>{{"o", "404"}}));
 }
 
+TEST_F(BatchesTest, LinesOfResponsesKeepTheirCalls) {
+  endpoint_ = "/v1/responses";
+  inference_->script = [](const api::GenerateRequest&) {
+    return Script{.pieces = {"So", ":"},
+                  .finish = api::FinishReason::kToolCalls,
+                  .calls = {{0, "call_1", "f", ""}, {0, "", "", "{"}, {0, "", "", "}"}}};
+  };
+  batches_->Start();
+  const auto made = Create(ResponsesInputLine("a", R"(,"tools":[{"type":"function","name":"f"}])"));
+  ASSERT_TRUE(Becomes(made->id, BatchState::kCompleted));
+  EXPECT_EQ(LinesOf(Get(made->id)->output_file).size(), 1u);
+  const auto kept = Kept(bodies_["a"]);
+  ASSERT_TRUE(kept.has_value());
+  EXPECT_EQ(wire::ResponseJson(kept->end), bodies_["a"]);
+  EXPECT_EQ(kept->end.calls, std::vector<wire::OutputCall>({{{"call_1", "f", "{}"}, 3}}));
+  const auto again = responses::Replay(*kept, 1 << 20);
+  EXPECT_EQ(again->State().calls, kept->end.calls);
+  EXPECT_GT(again->log().next(), 10) << "with the deltas of text and call";
+}
+
 TEST_F(BatchesTest, AResponseIsThereExactlyWhereItsLineHasEndedWhateverIsKilled) {
   endpoint_ = "/v1/responses";
   lanes_ = 2;

@@ -66,6 +66,7 @@ Status ResponseLine::Begin(std::shared_ptr<api::StreamWaker> waker) {
   request.deadline = std::min(request.deadline, context_.deadline);
   request.detached = true;
   request.n = 1;
+  responses::JoinCalls(&request.prompt);
   request.call_bytes = api::PromptBytes(request.prompt);
   if (!request.sampling.seed.has_value()) request.sampling.seed = responses::NewSeed();
   ASSIGN_OR_RETURN(generation_, inference_.Generate(std::move(request), std::move(waker)));
@@ -79,17 +80,33 @@ std::optional<calls::WholeCall::Answer> ResponseLine::Poll() {
     if (event->kind == api::StreamEvent::Kind::kEnd) return End(*event);
     if (event->kind == api::StreamEvent::Kind::kToken) ++tokens_;
     if (event->kind == api::StreamEvent::Kind::kChoiceEnd) finish_ = event->finish_reason;
-    if (event->kind == api::StreamEvent::Kind::kPromptToken || event->text.empty()) continue;
-    text_ += event->text;
-    record_.pieces.push_back(static_cast<uint32_t>(event->text.size()));
+    if (event->kind != api::StreamEvent::Kind::kPromptToken) Add(*event);
   }
   return std::nullopt;
+}
+
+// As responses::ResponseWriter has it, so that the record can be shown again.
+void ResponseLine::Add(const api::StreamEvent& event) {
+  if (!event.text.empty()) {
+    text_ += event.text;
+    record_.pieces.push_back(static_cast<uint32_t>(event.text.size()));
+  }
+  for (const api::ToolCallDelta& delta : event.tool_calls) {
+    const auto index = static_cast<size_t>(delta.index);
+    if (index == calls_.size()) calls_.push_back({{delta.id, delta.name, ""}, text_.size()});
+    // Of a call that another item has ended there is no more.
+    const bool open = index + 1 == calls_.size() && calls_.back().text_before == text_.size();
+    if (!open || delta.arguments.empty()) continue;
+    calls_.back().call.arguments += delta.arguments;
+    record_.pieces.push_back(static_cast<uint32_t>(delta.arguments.size()));
+  }
 }
 
 calls::WholeCall::Answer ResponseLine::End(const api::StreamEvent& end) {
   const api::Usage usage = end.usage;
   wire::ResponseState state = record_.base.state;
   state.text = std::move(text_);
+  state.calls = std::move(calls_);
   const Status status = generation_.stream().status();
   if (status.ok()) {
     state = responses::EndOf(std::move(state), generation_.stream(), end, finish_,

@@ -45,6 +45,7 @@ class ResponseLine final : public calls::WholeCall {
   ResponseLine(wire::ResponsesCall call, std::string owner, calls::CallContext context,
                api::Inference& inference, std::function<int64_t()> unix_s);
   Answer End(const api::StreamEvent& end);
+  void Add(const api::StreamEvent& event);
 
   wire::ResponsesCall call_;
   const calls::CallContext context_;
@@ -54,6 +55,7 @@ class ResponseLine final : public calls::WholeCall {
   responses::ResponseRecord record_;
   std::shared_ptr<const responses::ResponseRecord> kept_;
   std::string text_;
+  std::vector<wire::OutputCall> calls_;
   api::FinishReason finish_ = api::FinishReason::kStop;
   int64_t tokens_ = 0;
 };

@@ -3,14 +3,47 @@
 #include <utility>
 
 #include "services/responses/ids.h"
+#include "wire/response_output.h"
+#include "wire/tool_fields.h"
 
 namespace tutti::responses {
 
 std::vector<api::ChatMessage> MessagesOf(std::span<const wire::InputItem> items) {
   std::vector<api::ChatMessage> messages;
-  for (const wire::InputItem& item : items)
-    messages.push_back({item.role, item.text, "", item.part_ends});
+  messages.reserve(items.size());
+  for (const wire::InputItem& item : items) messages.push_back(wire::MessageOf(item));
   return messages;
+}
+
+std::vector<api::ChatMessage> AnswerOf(const wire::ResponseState& end) {
+  std::vector<api::ChatMessage> messages;
+  const std::vector<wire::OutputItem> output = wire::OutputOf(end);
+  for (size_t i = 0; i < output.size(); ++i) {
+    const bool cut = i + 1 == output.size() && end.status != wire::ResponseStatus::kCompleted;
+    if (output[i].call.has_value() && cut) break;
+    messages.push_back({api::Role::kAssistant, output[i].text, ""});
+    if (output[i].call.has_value()) messages.back().tool_calls = {*output[i].call};
+  }
+  return messages;
+}
+
+void JoinCalls(api::Prompt* prompt) {
+  auto* chat = std::get_if<api::ChatPrompt>(prompt);
+  if (chat == nullptr) return;
+  std::vector<api::ChatMessage> joined;
+  joined.reserve(chat->messages.size());
+  for (api::ChatMessage& message : chat->messages) {
+    const bool calls_alone = message.content.empty() && !message.tool_calls.empty();
+    if (!calls_alone || joined.empty() || joined.back().role != api::Role::kAssistant) {
+      joined.push_back(std::move(message));
+      continue;
+    }
+    api::ChatMessage& before = joined.back();
+    if (before.reasoning.empty()) before.reasoning = std::move(message.reasoning);
+    for (api::ToolCall& call : message.tool_calls) before.tool_calls.push_back(std::move(call));
+  }
+  chat->messages = std::move(joined);
+  wire::NameToolResults(&chat->messages);
 }
 
 wire::ResponseState SkeletonOf(const wire::ResponsesCall& call, std::string model,
@@ -28,6 +61,11 @@ wire::ResponseState SkeletonOf(const wire::ResponsesCall& call, std::string mode
   state.service_tier = call.service_tier;
   state.truncation = call.truncate ? "auto" : "disabled";
   state.metadata = call.metadata;
+  if (const auto* chat = std::get_if<api::ChatPrompt>(&call.request.prompt)) {
+    state.tools = chat->tools;
+    state.tool_choice = chat->tool_choice;
+    state.parallel_tool_calls = chat->parallel_tool_calls;
+  }
   state.previous_response_id = call.previous_response_id;
   state.conversation = std::move(conversation);
   return state;

@@ -1,5 +1,6 @@
 #include "services/responses/record_json.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "services/responses/request_json.h"
@@ -41,6 +42,15 @@ void WriteEnd(const ResponseState& state, JsonWriter* json) {
   if (state.completed_s.has_value()) json->Member("completed_s", *state.completed_s);
   json->Member("incomplete_reason", state.incomplete_reason);
   json->Member("error_code", state.error_code).Member("error_message", state.error_message);
+  if (!state.calls.empty()) {
+    json->Key("calls").BeginArray();
+    for (const wire::OutputCall& each : state.calls) {
+      json->BeginObject().Member("id", each.call.id).Member("name", each.call.name);
+      json->Member("arguments", each.call.arguments);
+      json->Member("text_before", static_cast<int64_t>(each.text_before)).EndObject();
+    }
+    json->EndArray();
+  }
   if (state.usage.has_value()) WriteUsage(*state.usage, json);
 }
 
@@ -51,6 +61,11 @@ void ReadEnd(const StoredObject& fields, ResponseState* state) {
   state->incomplete_reason = fields.Text("incomplete_reason");
   state->error_code = fields.Text("error_code");
   state->error_message = fields.Text("error_message");
+  for (const Json& each : fields.List("calls")) {
+    const StoredObject call(each);
+    state->calls.push_back({{call.Text("id"), call.Text("name"), call.Text("arguments")},
+                            static_cast<size_t>(std::max<int64_t>(call.Int("text_before"), 0))});
+  }
   state->usage = ReadUsage(fields.List("usage"));
 }
 
@@ -69,6 +84,7 @@ void WriteState(const ResponseState& state, JsonWriter* json) {
   for (const auto& [key, value] : state.metadata) json->String(key).String(value);
   json->EndArray().Member("previous", state.previous_response_id);
   json->Member("conversation", state.conversation);
+  WriteTools(state.tools, state.tool_choice, state.parallel_tool_calls, json);
   WriteEnd(state, json);
   json->EndObject();
 }
@@ -96,6 +112,7 @@ ResponseState ReadState(const StoredObject& fields) {
     state.metadata.emplace_back(text(metadata[i]), text(metadata[i + 1]));
   state.previous_response_id = fields.Text("previous");
   state.conversation = fields.Text("conversation");
+  ReadTools(fields, &state.tools, &state.tool_choice, &state.parallel_tool_calls);
   ReadEnd(fields, &state);
   return state;
 }

@@ -100,13 +100,21 @@ void WritePrompt(const api::Prompt& prompt, JsonWriter* json) {
   }
 }
 
+// What of a chat stands with the request's fields.
+api::ChatPrompt ReadChatFields(const StoredObject& fields) {
+  api::ChatPrompt chat;
+  chat.template_arguments = fields.Text("template_arguments");
+  ReadTools(fields, &chat.tools, &chat.tool_choice, &chat.parallel_tool_calls);
+  return chat;
+}
+
 Result<api::Prompt> ReadPrompt(const StoredObject& fields) {
   if (fields.Has("messages")) {
-    return api::Prompt(
-        api::ChatPrompt{.messages = ReadMessages(fields.List("messages")),
-                        .add_generation_prompt = fields.Flag("add_generation_prompt", true),
-                        .continue_final_message = fields.Flag("continue_final_message"),
-                        .template_arguments = fields.Text("template_arguments")});
+    api::ChatPrompt chat = ReadChatFields(fields);
+    chat.messages = ReadMessages(fields.List("messages"));
+    chat.add_generation_prompt = fields.Flag("add_generation_prompt", true);
+    chat.continue_final_message = fields.Flag("continue_final_message");
+    return api::Prompt(std::move(chat));
   }
   if (fields.Has("text")) {
     return api::Prompt(api::TextPrompt{.text = fields.Text("text"),
@@ -123,6 +131,41 @@ Status CorruptRecord(std::string_view what) {
   return {StatusCode::kDataLoss, "record_corrupt", "the store has " + std::string(what)};
 }
 
+void WriteTools(const std::vector<api::Tool>& tools, const api::ToolChoice& choice, bool parallel,
+                JsonWriter* json) {
+  if (!tools.empty()) {
+    json->Key("tools").BeginArray();
+    for (const api::Tool& tool : tools) {
+      json->BeginObject().Member("name", tool.name).Member("description", tool.description);
+      json->Member("parameters", tool.parameters).Member("strict", tool.strict);
+      json->Member("param", tool.param).EndObject();
+    }
+    json->EndArray();
+  }
+  if (choice.kind != api::ToolChoice::Kind::kAuto) {
+    json->Member("tool_choice", static_cast<int>(choice.kind));
+    json->Member("tool_choice_name", choice.name);
+  }
+  if (!parallel) json->Member("parallel_tool_calls", false);
+}
+
+void ReadTools(const StoredObject& fields, std::vector<api::Tool>* tools, api::ToolChoice* choice,
+               bool* parallel) {
+  for (const Json& each : fields.List("tools")) {
+    const StoredObject tool(each);
+    tools->push_back({.name = tool.Text("name"),
+                      .description = tool.Text("description"),
+                      .parameters = tool.Text("parameters"),
+                      .strict = tool.Flag("strict"),
+                      .param = tool.Text("param")});
+  }
+  const int64_t kind = fields.Int("tool_choice");
+  if (kind > 0 && kind <= static_cast<int64_t>(api::ToolChoice::Kind::kNamed))
+    choice->kind = static_cast<api::ToolChoice::Kind>(kind);
+  choice->name = fields.Text("tool_choice_name");
+  *parallel = fields.Flag("parallel_tool_calls", true);
+}
+
 void WriteMessages(const std::vector<api::ChatMessage>& messages, JsonWriter* json) {
   json->BeginArray();
   for (const api::ChatMessage& message : messages) {
@@ -135,6 +178,16 @@ void WriteMessages(const std::vector<api::ChatMessage>& messages, JsonWriter* js
       for (const size_t end : message.part_ends) json->Int(static_cast<int64_t>(end));
       json->EndArray();
     }
+    if (!message.tool_calls.empty()) {
+      json->Key("tool_calls").BeginArray();
+      for (const api::ToolCall& call : message.tool_calls) {
+        json->BeginObject().Member("id", call.id).Member("name", call.name);
+        json->Member("arguments", call.arguments).EndObject();
+      }
+      json->EndArray();
+    }
+    if (!message.tool_call_id.empty()) json->Member("tool_call_id", message.tool_call_id);
+    if (!message.reasoning.empty()) json->Member("reasoning", message.reasoning);
     json->EndObject();
   }
   json->EndArray();
@@ -150,6 +203,13 @@ std::vector<api::ChatMessage> ReadMessages(const JsonArray& list) {
     for (const Json& end : fields.List("part_ends")) {
       if (end.is_int64()) messages.back().part_ends.push_back(static_cast<size_t>(end.get_int64()));
     }
+    for (const Json& each_call : fields.List("tool_calls")) {
+      const StoredObject call(each_call);
+      messages.back().tool_calls.push_back(
+          {call.Text("id"), call.Text("name"), call.Text("arguments")});
+    }
+    messages.back().tool_call_id = fields.Text("tool_call_id");
+    messages.back().reasoning = fields.Text("reasoning");
   }
   return messages;
 }
@@ -166,9 +226,11 @@ void WriteRequestFields(const api::GenerateRequest& request, JsonWriter* json) {
     json->Member("truncate_prompt_tokens", *request.truncate_prompt_tokens);
   WriteSampling(request.sampling, json);
   // Here and not with the prompt: a turn of a dialog is stored without its prompt.
-  if (const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt);
-      chat != nullptr && !chat->template_arguments.empty())
-    json->Member("template_arguments", chat->template_arguments);
+  if (const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt)) {
+    if (!chat->template_arguments.empty())
+      json->Member("template_arguments", chat->template_arguments);
+    WriteTools(chat->tools, chat->tool_choice, chat->parallel_tool_calls, json);
+  }
 }
 
 void ReadRequestFields(const StoredObject& fields, api::GenerateRequest* request) {
@@ -185,8 +247,7 @@ void ReadRequestFields(const StoredObject& fields, api::GenerateRequest* request
   if (fields.Has("truncate_prompt_tokens"))
     request->truncate_prompt_tokens = static_cast<int>(fields.Int("truncate_prompt_tokens"));
   request->sampling = ReadSampling(fields);
-  if (fields.Has("template_arguments"))
-    request->prompt = api::ChatPrompt{.template_arguments = fields.Text("template_arguments")};
+  request->prompt = ReadChatFields(fields);
 }
 
 std::string EncodeRequest(const api::GenerateRequest& request) {

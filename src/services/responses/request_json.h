@@ -21,6 +21,12 @@ Result<api::GenerateRequest> DecodeRequest(std::string_view text);
 // Parts of the above: everything but the prompt, as members of an open object; messages as a list.
 void WriteRequestFields(const api::GenerateRequest& request, wire::JsonWriter* json);
 void ReadRequestFields(const StoredObject& fields, api::GenerateRequest* request);
+// Tools and how they may be called, as members of an open object; nothing where all is as if the
+// request had not named them. Of a prompt they stand with the request's fields.
+void WriteTools(const std::vector<api::Tool>& tools, const api::ToolChoice& choice, bool parallel,
+                wire::JsonWriter* json);
+void ReadTools(const StoredObject& fields, std::vector<api::Tool>* tools, api::ToolChoice* choice,
+               bool* parallel);
 void WriteMessages(const std::vector<api::ChatMessage>& messages, wire::JsonWriter* json);
 std::vector<api::ChatMessage> ReadMessages(const wire::JsonArray& list);
 

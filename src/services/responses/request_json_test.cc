@@ -16,7 +16,20 @@ api::GenerateRequest Full() {
                                    {api::Role::kUser, "a \"b\"\n\xF0\x9F\x8E\xB5", "anna"},
                                    {api::Role::kAssistant, "so", ""}},
                       .add_generation_prompt = false,
-                      .continue_final_message = true};
+                      .continue_final_message = true,
+                      .template_arguments = R"({"enable_thinking":false})",
+                      .tools = {{.name = "f",
+                                 .description = "d",
+                                 .parameters = R"({"b":1,"a":2})",
+                                 .strict = true,
+                                 .param = "tools[0]"},
+                                {.name = "g"}},
+                      .tool_choice = {api::ToolChoice::Kind::kNamed, "f"},
+                      .parallel_tool_calls = false};
+  auto& messages = std::get<api::ChatPrompt>(request.prompt).messages;
+  messages[2].tool_calls = {{"call_1", "f", "{}"}};
+  messages[2].reasoning = "hm";
+  messages[1].tool_call_id = "call_0";
   api::SamplingParams& sampling = request.sampling;
   sampling.temperature = 0.7;
   sampling.top_p = 0.9;
@@ -68,6 +81,13 @@ TEST(RequestJsonTest, ARequestIsReadAsItWasWritten) {
   EXPECT_EQ(chat.messages[1].content, "a \"b\"\n\xF0\x9F\x8E\xB5");
   EXPECT_EQ(chat.messages[1].name, "anna");
   EXPECT_EQ(chat.messages[2].role, api::Role::kAssistant);
+  EXPECT_EQ(chat.messages[2].tool_calls, std::vector<api::ToolCall>({{"call_1", "f", "{}"}}));
+  EXPECT_EQ(chat.messages[2].reasoning, "hm");
+  EXPECT_EQ(chat.messages[1].tool_call_id, "call_0");
+  EXPECT_EQ(chat.tools, std::get<api::ChatPrompt>(in.prompt).tools);
+  EXPECT_EQ(chat.tool_choice, std::get<api::ChatPrompt>(in.prompt).tool_choice);
+  EXPECT_FALSE(chat.parallel_tool_calls);
+  EXPECT_EQ(chat.template_arguments, R"({"enable_thinking":false})");
   EXPECT_TRUE(chat.continue_final_message);
   EXPECT_FALSE(chat.add_generation_prompt);
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "services/responses/call_state.h"
 #include "services/responses/record_json.h"
 
 namespace tutti::responses {
@@ -102,7 +103,10 @@ Result<std::vector<api::ChatMessage>> LoadChain(Database& database, const std::s
   std::vector<api::ChatMessage> messages;
   for (auto link = links.rbegin(); link != links.rend(); ++link) {
     messages.insert(messages.end(), link->base.input.begin(), link->base.input.end());
-    messages.push_back({.role = api::Role::kAssistant, .content = link->end.text, .name = {}});
+    std::vector<api::ChatMessage> answer = AnswerOf(link->end);
+    // What was cancelled before it said anything stands there as an empty answer.
+    if (answer.empty()) answer.push_back({api::Role::kAssistant, "", ""});
+    messages.insert(messages.end(), answer.begin(), answer.end());
   }
   return messages;
 }

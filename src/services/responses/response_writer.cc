@@ -72,39 +72,88 @@ void ResponseWriter::Begin() {
       wire::LifecycleEvent("response.in_progress", response_->log().next(), state));
 }
 
-void ResponseWriter::AddItem() {
-  if (std::exchange(item_, true)) return;
-  const ResponseState& state = response_->base().state;
-  Add("response.output_item.added", wire::ItemAddedEvent(response_->log().next(), state));
-  Add("response.content_part.added", wire::PartAddedEvent(response_->log().next(), state));
+void ResponseWriter::OpenMessage() {
+  if (open_ == OpenItem::kMessage) return;
+  CloseItem(response_->State(), "completed");
+  open_ = OpenItem::kMessage;
+  const wire::OutputItem item{.id = wire::MessageItemId(response_->base().state, messages_++)};
+  const size_t index = items_++;
+  ResponseLog& log = response_->log();
+  Add("response.output_item.added", wire::ItemAddedEvent(log.next(), index, item));
+  Add("response.content_part.added", wire::PartAddedEvent(log.next(), index, item.id));
+}
+
+// `state`: with the item's whole text or arguments.
+void ResponseWriter::CloseItem(const ResponseState& state, std::string_view status) {
+  if (open_ == OpenItem::kNone) return;
+  const bool message = std::exchange(open_, OpenItem::kNone) == OpenItem::kMessage;
+  const std::vector<wire::OutputItem> output = wire::OutputOf(state);
+  const size_t index = items_ - 1;
+  if (index >= output.size()) return;  // of a record that cannot be trusted
+  const wire::OutputItem& item = output[index];
+  ResponseLog& log = response_->log();
+  if (message) {
+    Add("response.output_text.done", wire::TextDoneEvent(log.next(), index, item));
+    Add("response.content_part.done", wire::PartDoneEvent(log.next(), index, item));
+  } else {
+    Add("response.function_call_arguments.done", wire::ArgumentsDoneEvent(log.next(), index, item));
+  }
+  Add("response.output_item.done", wire::ItemDoneEvent(log.next(), index, item, status));
 }
 
 void ResponseWriter::Piece(std::string_view text) {
-  AddItem();
+  OpenMessage();
   pieces_.push_back(static_cast<uint32_t>(text.size()));
   {
     const MutexLock lock(response_->mutex_);
     response_->state_.text += text;
   }
   Add("response.output_text.delta",
-      wire::TextDeltaEvent(response_->log().next(), response_->base().state, text));
+      wire::TextDeltaEvent(response_->log().next(), items_ - 1,
+                           wire::MessageItemId(response_->base().state, messages_ - 1), text));
+}
+
+void ResponseWriter::Call(const api::ToolCallDelta& delta) {
+  const ResponseState& base = response_->base().state;
+  const auto index = static_cast<size_t>(delta.index);
+  size_t calls = items_ - messages_;
+  if (index == calls) {
+    CloseItem(response_->State(), "completed");
+    open_ = OpenItem::kCall;
+    ++calls;
+    const wire::OutputItem item{.id = wire::CallItemId(base, index),
+                                .call = api::ToolCall{delta.id, delta.name, ""}};
+    {
+      const MutexLock lock(response_->mutex_);
+      response_->state_.calls.push_back({*item.call, response_->state_.text.size()});
+    }
+    Add("response.output_item.added",
+        wire::ItemAddedEvent(response_->log().next(), items_++, item));
+  }
+  // Calls come one after the other: there is no more of one that the next item has ended.
+  if (delta.arguments.empty() || open_ != OpenItem::kCall || index + 1 != calls) return;
+  pieces_.push_back(static_cast<uint32_t>(delta.arguments.size()));
+  {
+    const MutexLock lock(response_->mutex_);
+    response_->state_.calls.back().call.arguments += delta.arguments;
+  }
+  Add("response.function_call_arguments.delta",
+      wire::ArgumentsDeltaEvent(response_->log().next(), items_ - 1, wire::CallItemId(base, index),
+                                delta.arguments));
 }
 
 void ResponseWriter::End(const ResponseState& end) {
   CHECK(wire::IsFinal(end.status));
+  if (end.status == ResponseStatus::kCompleted || end.status == ResponseStatus::kIncomplete) {
+    if (items_ == 0) OpenMessage();
+    CloseItem(end, wire::LastItemStatus(end.status));
+  }
   {
     const MutexLock lock(response_->mutex_);
     response_->state_ = end;
   }
-  ResponseLog& log = response_->log();
-  if (end.status == ResponseStatus::kCompleted || end.status == ResponseStatus::kIncomplete) {
-    AddItem();
-    Add("response.output_text.done", wire::TextDoneEvent(log.next(), end));
-    Add("response.content_part.done", wire::PartDoneEvent(log.next(), end));
-    Add("response.output_item.done", wire::ItemDoneEvent(log.next(), end));
-  }
   const std::string_view type = wire::LifecycleType(end.status);
-  Add(type, wire::LifecycleEvent(type, log.next(), end), /*terminal=*/true);
+  Add(type, wire::LifecycleEvent(type, response_->log().next(), end), /*terminal=*/true);
 }
 
 ResponseRecord ResponseWriter::Record(const ResponseState& end) const {
@@ -115,18 +164,40 @@ ResponseRecord ResponseWriter::Record(const ResponseState& end) const {
           .dropped = response_->dropped()};
 }
 
+namespace {
+
+// A record is not trusted: what its pieces do not fit to is left out.
+void ReplayOutput(const ResponseRecord& record, ResponseWriter* writer) {
+  auto piece = record.pieces.begin();
+  int calls = 0;
+  for (const wire::OutputItem& item : wire::OutputOf(record.end)) {
+    api::ToolCallDelta more{.index = calls};
+    if (item.call.has_value()) {
+      writer->Call({.index = calls++, .id = item.call->id, .name = item.call->name});
+    }
+    std::string_view left = item.call.has_value() ? item.call->arguments : item.text;
+    while (!left.empty()) {
+      if (piece == record.pieces.end() || *piece == 0 || *piece > left.size()) return;
+      if (item.call.has_value()) {
+        more.arguments = left.substr(0, *piece);
+        writer->Call(more);
+      } else {
+        writer->Piece(left.substr(0, *piece));
+      }
+      left.remove_prefix(*piece++);
+    }
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<Response> Replay(const ResponseRecord& record, size_t log_bytes) {
   auto response = std::make_shared<Response>(record.base, log_bytes);
   ResponseWriter writer(response);
   writer.Open();
   if (record.dropped.turns > 0) writer.Truncated(record.dropped);
   if (record.begun) writer.Begin();
-  size_t at = 0;
-  for (const uint32_t bytes : record.pieces) {
-    if (bytes == 0 || bytes > record.end.text.size() - at) break;  // a record is not trusted
-    writer.Piece(std::string_view(record.end.text).substr(at, bytes));
-    at += bytes;
-  }
+  ReplayOutput(record, &writer);
   writer.End(record.end);
   return response;
 }

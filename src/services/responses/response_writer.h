@@ -3,11 +3,13 @@
 // (Replay), and a run that is repeated after a crash with the same seed writes the same log.
 //
 //   [accepted] created [queued] [context.truncated] [in_progress]
-//   [item added, part added, delta ..., [text done, part done, item done]] terminal
+//   [item added, part added, text delta ..., [text done, part done, item done]] ...
+//   [item added, arguments delta ..., [arguments done, item done]] ...   terminal
 //
-// `queued`: background responses and turns of dialogs. One delta for each piece of text that the
-// model's stream gives. The three `done` events follow an answer that ended well, the item's
-// beginning also one without text. Belongs to the strand.
+// `queued`: background responses and turns of dialogs. Items of the output, messages and calls,
+// begin in any order; one that begins ends the item before it. One delta for each piece of text or
+// arguments that the model's stream gives. The `done` events of the last item follow an answer that
+// ended well, which has a message also where it has neither text nor calls. Belongs to the strand.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +25,7 @@ namespace tutti::responses {
 struct ResponseRecord {
   ResponseBase base;
   wire::ResponseState end;       // final
-  std::vector<uint32_t> pieces;  // bytes of each delta; together the text
+  std::vector<uint32_t> pieces;  // bytes of each delta, item after item
   bool begun = false;            // its prompt was read
   DroppedContext dropped;
 };
@@ -36,7 +38,8 @@ class ResponseWriter {
   void Truncated(const DroppedContext& dropped);  // at most once, before Begin()
   void Begin();                                   // the prompt was read
   void Piece(std::string_view text);              // not empty
-  // Exactly once, last. `end` is final, with the same text.
+  void Call(const api::ToolCallDelta& delta);     // more of the last call, or the next one's first
+  // Exactly once, last. `end` is final, with the same text and calls.
   void End(const wire::ResponseState& end);
 
   bool begun() const { return begun_; }
@@ -45,12 +48,16 @@ class ResponseWriter {
 
  private:
   void Add(std::string_view type, std::string json, bool terminal = false);
-  void AddItem();
+  void OpenMessage();
+  void CloseItem(const wire::ResponseState& state, std::string_view status);
 
   std::shared_ptr<Response> response_;
   std::vector<uint32_t> pieces_;
   bool begun_ = false;
-  bool item_ = false;  // the item was added
+  enum class OpenItem : uint8_t { kNone, kMessage, kCall };
+  OpenItem open_ = OpenItem::kNone;  // the item that was added last and has no `done` events
+  size_t messages_ = 0;              // added
+  size_t items_ = 0;                 // likewise, with the calls
 };
 
 std::shared_ptr<Response> Replay(const ResponseRecord& record, size_t log_bytes);

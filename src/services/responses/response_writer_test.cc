@@ -124,6 +124,102 @@ TEST(ResponseWriterTest, ALogIsMadeAgainByteForByteFromItsRecord) {
   }
 }
 
+TEST(ResponseWriterTest, CallsFollowTheTextThatStandsBeforeThem) {
+  ResponseWriter writer(std::make_shared<Response>(BaseOf(), 1 << 20));
+  writer.Open();
+  writer.Begin();
+  writer.Piece("So");
+  writer.Call({0, "call_1", "f", ""});
+  writer.Call({0, "", "", R"({"a")"});
+  writer.Call({0, "", "", ":1}"});
+  writer.Call({1, "call_2", "g", "{}"});
+  EXPECT_EQ(writer.response()->State().calls,
+            std::vector<wire::OutputCall>(
+                {{{"call_1", "f", R"({"a":1})"}, 2}, {{"call_2", "g", "{}"}, 2}}));
+  writer.End(EndOf(writer, wire::ResponseStatus::kCompleted));
+  EXPECT_THAT(
+      Types(*writer.response()),
+      ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                  "response.content_part.added", "response.output_text.delta",
+                  "response.output_text.done", "response.content_part.done",
+                  "response.output_item.done", "response.output_item.added",
+                  "response.function_call_arguments.delta",
+                  "response.function_call_arguments.delta", "response.function_call_arguments.done",
+                  "response.output_item.done", "response.output_item.added",
+                  "response.function_call_arguments.delta", "response.function_call_arguments.done",
+                  "response.output_item.done", "response.completed"));
+  const std::vector<std::string> events = Events(*writer.response());
+  for (size_t i = 0; i < events.size(); ++i)
+    EXPECT_THAT(events[i], HasSubstr("\"sequence_number\":" + std::to_string(i) + ","));
+  EXPECT_THAT(events[8], HasSubstr(R"("output_index":1,"item":{"id":"fc_1_0")"));
+  EXPECT_THAT(events[12], HasSubstr(R"("arguments":"{\"a\":1}","call_id":"call_1","name":"f")"));
+  EXPECT_THAT(events[13], HasSubstr(R"("output_index":2,"item":{"id":"fc_1_1")"));
+}
+
+TEST(ResponseWriterTest, CallsAloneHaveNoMessage) {
+  ResponseWriter writer(std::make_shared<Response>(BaseOf(), 1 << 20));
+  writer.Open();
+  writer.Begin();
+  writer.Call({0, "call_1", "f", "{}"});
+  writer.End(EndOf(writer, wire::ResponseStatus::kCompleted));
+  EXPECT_THAT(
+      Types(*writer.response()),
+      ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                  "response.function_call_arguments.delta", "response.function_call_arguments.done",
+                  "response.output_item.done", "response.completed"));
+}
+
+TEST(ResponseWriterTest, ALogWithCallsIsMadeAgainByteForByte) {
+  using wire::ResponseStatus;
+  for (const ResponseStatus status :
+       {ResponseStatus::kCompleted, ResponseStatus::kIncomplete, ResponseStatus::kFailed}) {
+    ResponseBase base = BaseOf();
+    base.state.tools = {{.name = "f", .description = "d", .parameters = "{}", .strict = true}};
+    base.state.tool_choice = {api::ToolChoice::Kind::kNamed, "f"};
+    base.state.parallel_tool_calls = false;
+    base.input.push_back({api::Role::kAssistant, "", ""});
+    base.input.back().tool_calls = {{"call_0", "f", "{}"}};
+    base.input.push_back({api::Role::kTool, "42", ""});
+    base.input.back().tool_call_id = "call_0";
+    ResponseWriter writer(std::make_shared<Response>(base, 1 << 20));
+    writer.Open();
+    writer.Begin();
+    writer.Call({0, "call_1", "f", R"({"a")"});
+    writer.Call({0, "", "", ":1}"});
+    writer.Piece("and ");
+    writer.Piece("so");
+    writer.Call({0, "", "", "late"});
+    writer.Call({1, "call_2", "g", ""});
+    writer.Call({1, "", "", "{"});
+    const wire::ResponseState end = EndOf(writer, status);
+    const ResponseRecord record = writer.Record(end);
+    writer.End(end);
+    const Result<ResponseRecord> stored = DecodeRecord(EncodeRecord(record));
+    ASSERT_TRUE(stored.ok()) << stored.status();
+    const std::shared_ptr<Response> again = Replay(*stored, 1 << 20);
+    EXPECT_EQ(Events(*again), Events(*writer.response()));
+    EXPECT_EQ(again->State().calls, end.calls);
+    EXPECT_EQ(again->base().input[1].tool_calls, base.input[1].tool_calls);
+    EXPECT_EQ(again->base().input[2].tool_call_id, "call_0");
+    EXPECT_EQ(again->base().state.tools, base.state.tools);
+    EXPECT_EQ(again->base().state.tool_choice, base.state.tool_choice);
+  }
+}
+
+TEST(ResponseWriterTest, ARecordWithFewerPiecesThanCallsIsShownAsFarAsItGoes) {
+  ResponseRecord record;
+  record.base = BaseOf();
+  record.end = record.base.state;
+  record.end.status = wire::ResponseStatus::kCompleted;
+  record.end.text = "ab";
+  record.end.calls = {{{"call_1", "f", "{}"}, 9}, {{"call_2", "g", "{}"}, 0}};
+  for (const std::vector<uint32_t>& pieces :
+       {std::vector<uint32_t>{}, {1}, {2, 5}, {2, 2}, {2, 1}}) {
+    record.pieces = pieces;
+    EXPECT_TRUE(Replay(record, 1 << 20)->ended());
+  }
+}
+
 TEST(ResponseWriterTest, ARecordThatIsBrokenGivesNoMoreThanItHas) {
   ResponseRecord record;
   record.base = BaseOf();

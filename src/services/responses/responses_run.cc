@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "services/responses/active.h"
+#include "services/responses/call_state.h"
 #include "services/responses/inference_guard.h"
 #include "services/responses/responses.h"
 
@@ -60,6 +61,7 @@ Status Responses::Run(const std::shared_ptr<Response>& response, api::GenerateRe
   CHECK(waiting != waiting_.end());
   CheckNoSection();
   request.detached = true;
+  JoinCalls(&request.prompt);
   ASSIGN_OR_RETURN(api::Generation generation, inference_.Generate(std::move(request), strand_));
   const ActivePointer active = waiting->second;
   waiting_.erase(waiting);
@@ -132,6 +134,10 @@ void Responses::Read(const ActivePointer& active) {
     writer.Piece(text);
     bytes += text.size();
   };
+  const auto call = [&](const std::vector<api::ToolCallDelta>& deltas) {
+    if (!deltas.empty() && !writer.begun()) writer.Begin();
+    for (const api::ToolCallDelta& delta : deltas) writer.Call(delta);
+  };
   while (const api::StreamEvent* event = active->generation.Next()) {
     switch (event->kind) {
       case api::StreamEvent::Kind::kStarted:
@@ -139,10 +145,12 @@ void Responses::Read(const ActivePointer& active) {
         break;
       case api::StreamEvent::Kind::kToken:
         say(event->text);
+        call(event->tool_calls);
         break;
       case api::StreamEvent::Kind::kChoiceEnd:
         active->finish = event->finish_reason;
         say(event->text);
+        call(event->tool_calls);
         break;
       case api::StreamEvent::Kind::kPromptToken:
         break;

@@ -416,6 +416,79 @@ TEST_F(ResponsesTest, AChainOfResponsesGivesAllThatWasSaid) {
   EXPECT_EQ(foreign.Get().status().reason(), "not_found");
 }
 
+// A text, a call in two deltas and a second call.
+testing::Script CallingScript(const api::GenerateRequest&) {
+  return {.pieces = {"So", ":"},
+          .finish = api::FinishReason::kToolCalls,
+          .calls = {{0, "call_1", "f", ""},
+                    {0, "", "", R"({"a":)"},
+                    {0, "", "", "1}"},
+                    {1, "call_2", "g", "{}"}}};
+}
+
+TEST_F(ResponsesTest, CallsAreShownStoredAndPartOfTheChain) {
+  inference_->script = CallingScript;
+  Call asked = CallOf("hello", true, true);
+  std::get<api::ChatPrompt>(asked.request.prompt).tools = {{.name = "f"}, {.name = "g"}};
+  const Attachment attachment = Begin(std::move(asked));
+  StepAll();
+  ASSERT_TRUE(Ended(attachment.response()));
+  const wire::ResponseState state = attachment.response()->State();
+  EXPECT_EQ(state.status, ResponseStatus::kCompleted);
+  EXPECT_EQ(state.calls, std::vector<wire::OutputCall>(
+                             {{{"call_1", "f", R"({"a":1})"}, 3}, {{"call_2", "g", "{}"}, 3}}));
+  const std::vector<std::string> events = Events(*attachment.response());
+  Restart();
+  const auto found = Find(state.id);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(Events(**found), events);
+  testing::Call<Result<Responses::Messages>> call;
+  responses_->Chain("t", state.id, call.done());
+  const auto chain = call.Get();
+  ASSERT_TRUE(chain.ok()) << chain.status();
+  ASSERT_EQ(chain->size(), 4u) << "an item each, until they are asked with";
+  EXPECT_EQ((*chain)[1].content, "So:");
+  EXPECT_EQ((*chain)[2].tool_calls, std::vector<api::ToolCall>({{"call_1", "f", R"({"a":1})"}}));
+
+  Call next = CallOf("");
+  auto& prompt = std::get<api::ChatPrompt>(next.request.prompt);
+  prompt.messages.insert(prompt.messages.begin(), chain->begin(), chain->end());
+  const Attachment second = Begin(std::move(next));
+  const auto& messages = std::get<api::ChatPrompt>(inference_->requests().back().prompt).messages;
+  ASSERT_EQ(messages.size(), 3u);
+  EXPECT_EQ(messages[1].content, "So:");
+  EXPECT_EQ(messages[1].tool_calls.size(), 2u) << "one message of the assistant's";
+  StepAll();
+}
+
+TEST_F(ResponsesTest, ACallThatRanWhenTheProcessEndedRunsAgainWithTheSameNumbers) {
+  inference_->script = CallingScript;
+  std::string id;
+  std::vector<std::string> before;
+  {
+    const Attachment attachment = Begin(CallOf("hello"));
+    id = attachment.response()->id();
+    Settle();
+    for (int i = 0; i < 4; ++i) inference_->Step();
+    Settle();
+    before = Events(*attachment.response());
+  }
+  ASSERT_GT(before.size(), 6u);
+  Restart();
+  inference_->script = CallingScript;
+  responses_->Resume();
+  EXPECT_TRUE(Eventually([&] { return inference_->active() > 0; }));
+  StepAll();
+  const auto found = Find(id);
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_TRUE(Ended(*found));
+  const std::vector<std::string> after = Events(**found);
+  ASSERT_GT(after.size(), before.size());
+  EXPECT_EQ(std::vector<std::string>(after.begin(),
+                                     after.begin() + static_cast<ptrdiff_t>(before.size())),
+            before);
+}
+
 TEST_F(ResponsesTest, AChainWithoutItsMiddleIsRefused) {
   const Attachment first = Begin(CallOf("one"));
   StepAll();

@@ -68,6 +68,18 @@ inline Status ParseItem(const Json& j, const ParseOptions& o) {
   return Below("input[0]", ParseResponses(body, o).status());
 }
 
+// Reasoning alone is no input.
+inline Status ParseReasoning(const Json& j, const ParseOptions& o) {
+  const JsonObject said{{"role", "user"}, {"content", "x"}};
+  const Json body{{"model", "m"}, {"input", JsonArray{j, said}}};
+  return Below("input[0]", ParseResponses(body, o).status());
+}
+
+inline Status ParseResponseTool(const Json& j, const ParseOptions& o) {
+  const Json body{{"model", "m"}, {"input", "x"}, {"tools", JsonArray{j}}};
+  return Below("tools[0]", ParseResponses(body, o).status());
+}
+
 inline Status ParsePart(const Json& j, const ParseOptions& o) {
   const JsonObject item{{"role", "user"}, {"content", JsonArray{j}}};
   return Below("content[0]", ParseItem(item, o));
@@ -178,6 +190,11 @@ inline const std::vector<Kind>& Kinds() {
       {kConversationName, R"({"id":"c"})", InResponses("conversation")},
       {kInputItem, R"({"role":"user","content":"x"})", ParseItem},
       {kInputPart, R"({"type":"input_text","text":"x"})", ParsePart},
+      {kCallItem, R"({"type":"function_call","call_id":"c","name":"f","arguments":"{}"})",
+       ParseItem},
+      {kCallOutputItem, R"({"type":"function_call_output","call_id":"c","output":"x"})", ParseItem},
+      {kReasoningItem, R"({"type":"reasoning","summary":[]})", &ParseReasoning},
+      {kResponseTool, R"({"type":"function","name":"f"})", &ParseResponseTool},
       {kConversation, "{}",
        [](const Json& j, const ParseOptions& o) { return ParseConversationCreate(j, o).status(); }},
       {kConversationUpdate, R"({"metadata":{}})",

@@ -2,14 +2,17 @@
 
 namespace tutti::mqtt::profile {
 
-void DeltaCoalescer::Add(int64_t sequence, std::string_view text, TimePoint now) {
+void DeltaCoalescer::Add(int64_t sequence, const TextDelta& delta, TimePoint now) {
   if (!held_.has_value()) {
-    held_ = Deltas{.first = sequence, .last = sequence, .text = {}};
+    held_ = Deltas{.first = sequence,
+                   .last = sequence,
+                   .item_id = delta.item_id,
+                   .output_index = delta.output_index};
     const bool paused = !sent_.has_value() || now - *sent_ >= options_.hold;
     due_ = paused ? now : now + options_.hold;
   }
   held_->last = sequence;
-  held_->text += text;
+  held_->text += delta.text;
   if (held_->text.size() >= options_.bytes) due_ = now;
 }
 

@@ -11,16 +11,24 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "base/clock.h"
 
 namespace tutti::mqtt::profile {
 
-// Deltas with successive numbers, and their texts one after the other.
+// More of the text of a message in the output, which is named by its id and place.
+struct TextDelta {
+  std::string text;
+  std::string item_id = {};
+  size_t output_index = 0;
+};
+
+// Deltas of one message with successive numbers, and their texts one after the other.
 struct Deltas {
   int64_t first = 0, last = 0;
-  std::string text;
+  std::string text = {};
+  std::string item_id = {};
+  size_t output_index = 0;
 };
 
 class DeltaCoalescer {
@@ -31,8 +39,8 @@ class DeltaCoalescer {
   };
   explicit DeltaCoalescer(const Options& options) : options_(options) {}
 
-  // `sequence` follows that of the delta before.
-  void Add(int64_t sequence, std::string_view text, TimePoint now);
+  // `sequence` follows that of the delta before, and the message is the same.
+  void Add(int64_t sequence, const TextDelta& delta, TimePoint now);
   const Deltas* held() const { return held_.has_value() ? &*held_ : nullptr; }
   // When what is held is to be sent; max(): nothing is held.
   TimePoint due() const { return due_; }

@@ -14,17 +14,17 @@ TEST(DeltaCoalescerTest, TheFirstGoesAtOnce) {
   DeltaCoalescer coalescer(kOptions);
   EXPECT_EQ(coalescer.due(), TimePoint::max());
   EXPECT_EQ(coalescer.held(), nullptr);
-  coalescer.Add(5, "a", kStart);
+  coalescer.Add(5, {"a"}, kStart);
   EXPECT_EQ(coalescer.due(), kStart);
 }
 
 TEST(DeltaCoalescerTest, ThoseThatFollowAreHeldForThirtyMillisecondsFromTheFirstOfThem) {
   DeltaCoalescer coalescer(kOptions);
-  coalescer.Add(5, "a", kStart);
+  coalescer.Add(5, {"a"}, kStart);
   coalescer.Sent(kStart);
-  coalescer.Add(6, "b", kStart + milliseconds(20));
+  coalescer.Add(6, {"b"}, kStart + milliseconds(20));
   EXPECT_EQ(coalescer.due(), kStart + milliseconds(50));
-  coalescer.Add(7, "c", kStart + milliseconds(40));
+  coalescer.Add(7, {"c"}, kStart + milliseconds(40));
   EXPECT_EQ(coalescer.due(), kStart + milliseconds(50));
   ASSERT_NE(coalescer.held(), nullptr);
   EXPECT_EQ(coalescer.held()->first, 6);
@@ -34,20 +34,20 @@ TEST(DeltaCoalescerTest, ThoseThatFollowAreHeldForThirtyMillisecondsFromTheFirst
 
 TEST(DeltaCoalescerTest, OneThatComesAfterAPauseGoesAtOnce) {
   DeltaCoalescer coalescer(kOptions);
-  coalescer.Add(5, "a", kStart);
+  coalescer.Add(5, {"a"}, kStart);
   coalescer.Sent(kStart);
-  coalescer.Add(6, "b", kStart + milliseconds(30));
+  coalescer.Add(6, {"b"}, kStart + milliseconds(30));
   EXPECT_EQ(coalescer.due(), kStart + milliseconds(30));
 }
 
 TEST(DeltaCoalescerTest, So256BytesAreDueAtOnce) {
   DeltaCoalescer coalescer(kOptions);
-  coalescer.Add(5, "a", kStart);
+  coalescer.Add(5, {"a"}, kStart);
   coalescer.Sent(kStart);
   const TimePoint soon = kStart + milliseconds(1);
-  coalescer.Add(6, std::string(255, 'x'), soon);
+  coalescer.Add(6, {std::string(255, 'x')}, soon);
   EXPECT_GT(coalescer.due(), soon);
-  coalescer.Add(7, "y", soon);
+  coalescer.Add(7, {"y"}, soon);
   EXPECT_EQ(coalescer.due(), soon);
 }
 
@@ -58,7 +58,7 @@ TEST(DeltaCoalescerTest, FiftyTokensASecondAreTwentyFiveMessages) {
   std::string text;
   for (int ms = 0; ms < 1000; ++ms) {
     const TimePoint now = kStart + milliseconds(ms);
-    if (ms % 20 == 0) coalescer.Add(ms / 20, "t", now);
+    if (ms % 20 == 0) coalescer.Add(ms / 20, {"t"}, now);
     if (coalescer.due() > now) continue;
     ++messages;
     text += coalescer.held()->text;

@@ -2,22 +2,26 @@
 
 #include <utility>
 
+#include "services/responses/stored_json.h"
 #include "wire/json.h"
 #include "wire/response_events.h"
 
 namespace tutti::mqtt::profile {
 
-std::optional<std::string> DeltaTextOf(const responses::LogEntry& entry) {
+std::optional<TextDelta> TextDeltaOf(const responses::LogEntry& entry) {
   if (entry.type != "response.output_text.delta") return std::nullopt;
   const Result<wire::JsonDocument> document = wire::ParseJson(entry.json);
   if (!document.ok() || !document->root().is_object()) return std::nullopt;
-  const wire::Json* delta = document->root().get_object().if_contains("delta");
-  if (delta == nullptr || !delta->is_string()) return std::nullopt;
-  return std::string(delta->get_string().data(), delta->get_string().size());
+  const responses::StoredObject event(document->root());
+  if (!event.Has("delta")) return std::nullopt;
+  return TextDelta{.text = event.Text("delta"),
+                   .item_id = event.Text("item_id"),
+                   .output_index = static_cast<size_t>(event.Int("output_index"))};
 }
 
-std::string DeltasEvent(const wire::ResponseState& state, const Deltas& deltas) {
-  std::string event = wire::TextDeltaEvent(deltas.last, state, deltas.text);
+std::string DeltasEvent(const Deltas& deltas) {
+  std::string event =
+      wire::TextDeltaEvent(deltas.last, deltas.output_index, deltas.item_id, deltas.text);
   if (deltas.first == deltas.last) return event;
   event.pop_back();  // of a finished object: one member more
   return event + ",\"first_sequence_number\":" + std::to_string(deltas.first) + "}";

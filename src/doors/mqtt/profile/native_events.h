@@ -23,11 +23,10 @@
 
 namespace tutti::mqtt::profile {
 
-// The text of a response.output_text.delta; nothing when that is none.
-std::optional<std::string> DeltaTextOf(const responses::LogEntry& entry);
+// What a response.output_text.delta adds; nothing when the entry is another event.
+std::optional<TextDelta> TextDeltaOf(const responses::LogEntry& entry);
 
-// `state`: of the response that they belong to.
-std::string DeltasEvent(const wire::ResponseState& state, const Deltas& deltas);
+std::string DeltasEvent(const Deltas& deltas);
 
 // An event is one message, and brokers have their limits: what grows with what clients ask for may
 // have so many bytes.

@@ -6,8 +6,7 @@ namespace tutti::mqtt::profile {
 
 std::optional<Message> NativeReply::OfDeltas(const Deltas& deltas, int64_t) const {
   const wire::ResponseState& state = response_->base().state;
-  Message message =
-      LogMessage(address_, state, deltas.last, /*last=*/false, DeltasEvent(state, deltas));
+  Message message = LogMessage(address_, state, deltas.last, /*last=*/false, DeltasEvent(deltas));
   message.qos = 0;
   return message;
 }

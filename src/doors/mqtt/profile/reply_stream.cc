@@ -91,10 +91,10 @@ bool ReplyStream::Refill(TimePoint now) {
 // The next entry; false when nothing more can be done now.
 bool ReplyStream::Take(TimePoint now, bool may_end) {
   const responses::ResponseLog::Entry entry = entries_.front();
-  if (const std::optional<std::string> text = DeltaTextOf(*entry); text.has_value()) {
+  if (const std::optional<TextDelta> delta = TextDeltaOf(*entry); delta.has_value()) {
     entries_.pop_front();
     if (detached_) return true;
-    coalescer_.Add(entry->sequence, *text, now);
+    coalescer_.Add(entry->sequence, *delta, now);
     return coalescer_.due() > now || SendHeld(now);
   }
   if (coalescer_.held() != nullptr && !SendHeld(now)) return false;

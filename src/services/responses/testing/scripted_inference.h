@@ -25,6 +25,7 @@ struct Script {
   std::vector<std::string> pieces;
   Status end = OkStatus();
   api::FinishReason finish = api::FinishReason::kStop;
+  std::vector<api::ToolCallDelta> calls = {};  // behind the pieces, one a step
 };
 
 // "[last message]" in pieces of three bytes.
@@ -190,6 +191,14 @@ class ScriptedInference final : public api::Inference {
     api::StreamEvent event;
     if (generation.at < generation.script.pieces.size()) {
       event.text = generation.script.pieces[generation.at++];
+      ++generation.usage.completion_tokens;
+      generation.stream->Append(std::move(event));
+      return false;
+    }
+    const size_t call = generation.at - generation.script.pieces.size();
+    if (call < generation.script.calls.size()) {
+      event.tool_calls = {generation.script.calls[call]};
+      ++generation.at;
       ++generation.usage.completion_tokens;
       generation.stream->Append(std::move(event));
       return false;
