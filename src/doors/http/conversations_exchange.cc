@@ -22,7 +22,7 @@ namespace tutti::http {
 namespace {
 
 wire::ItemView ViewOf(const sessions::Item& item) {
-  return {item.id, item.role, item.content, item.incomplete};
+  return {item.id, item.role, item.content, item.incomplete, item.call, item.tool_call_id};
 }
 
 // As it was given by its owner, and so an object of pairs of text.

@@ -95,5 +95,112 @@ TEST_F(ToolsDoorTest, TakesCallsAndResultsBack) {
   EXPECT_EQ(messages[2].name, "weather");
 }
 
+// Of the Responses API: tools are flat, calls are items.
+class ToolResponsesTest : public ToolsDoorTest {
+ protected:
+  static constexpr const char* kFlat =
+      R"(,"tools":[{"type":"function","name":"weather","parameters":{"type":"object"}}])";
+
+  RawResponse Create(const std::string& members) {
+    return Ask(Post("/v1/responses", R"({"model":"fake")" + members + "}"));
+  }
+  static std::string IdOf(const std::string& body) {
+    const std::string mark = R"("id":")";
+    const size_t at = body.find(mark) + mark.size();
+    return body.substr(at, body.find('"', at) - at);
+  }
+  // The messages of the k-th prompt, each as role, content and calls.
+  std::string Prompt(size_t k) {
+    const auto generation = inference_.Generation(k);
+    if (generation == nullptr) return "none";
+    std::string text;
+    for (const api::ChatMessage& message :
+         std::get<api::ChatPrompt>(generation->request.prompt).messages) {
+      text += message.content;
+      for (const api::ToolCall& call : message.tool_calls) text += "@" + call.id + call.arguments;
+      if (!message.tool_call_id.empty()) text += "#" + message.tool_call_id + message.name;
+      text += "|";
+    }
+    return text;
+  }
+};
+
+constexpr const char* kOutput =
+    R"(,"input":[{"type":"function_call_output","call_id":"call_1","output":"21"}])";
+
+TEST_F(ToolResponsesTest, CallsAreItemsOfTheOutput) {
+  CallWeather();
+  StartDoor();
+  const RawResponse response = Create(
+      std::string(R"(,"input":"x","tool_choice":"required","parallel_tool_calls":false)") + kFlat);
+  ASSERT_EQ(response.status, 200) << response.body;
+  EXPECT_THAT(response.body, HasSubstr(R"("output":[{"id":"fc_)"));
+  EXPECT_THAT(
+      response.body,
+      HasSubstr(R"("type":"function_call","status":"completed",)"
+                R"("arguments":"{\"city\":\"Oslo\"}","call_id":"call_1","name":"weather"}])"));
+  EXPECT_THAT(response.body, HasSubstr(R"("tools":[{"type":"function","name":"weather")"));
+  EXPECT_THAT(response.body, HasSubstr(R"("tool_choice":"required")"));
+  EXPECT_THAT(response.body, HasSubstr(R"("parallel_tool_calls":false)"));
+  const auto generation = inference_.Generation(0);
+  ASSERT_NE(generation, nullptr);
+  const auto& chat = std::get<api::ChatPrompt>(generation->request.prompt);
+  EXPECT_EQ(chat.tools.size(), 1u);
+  EXPECT_FALSE(chat.parallel_tool_calls);
+  EXPECT_EQ(Ask(Get("/v1/responses/" + IdOf(response.body))).body, response.body);
+}
+
+TEST_F(ToolResponsesTest, AStreamWithACallIsReplayed) {
+  CallWeather();
+  StartDoor();
+  const RawResponse stream = Create(std::string(R"(,"input":"x","stream":true)") + kFlat);
+  ASSERT_EQ(stream.status, 200) << stream.body;
+  size_t at = 0;
+  for (const char* type :
+       {"response.created", "response.in_progress", "response.output_item.added",
+        "response.function_call_arguments.delta", "response.function_call_arguments.delta",
+        "response.function_call_arguments.done", "response.output_item.done",
+        "response.completed"}) {
+    at = stream.body.find("event: " + std::string(type) + "\n", at);
+    ASSERT_NE(at, std::string::npos) << type << " in " << stream.body;
+    ++at;
+  }
+  EXPECT_EQ(Ask(Get("/v1/responses/" + IdOf(stream.body) + "?stream=true")).body, stream.body);
+}
+
+TEST_F(ToolResponsesTest, PreviousResponseIdBringsTheCallBack) {
+  CallWeather();
+  StartDoor();
+  const RawResponse first = Create(std::string(R"(,"input":"x")") + kFlat);
+  const RawResponse second =
+      Create(R"(,"previous_response_id":")" + IdOf(first.body) + "\"" + kOutput + kFlat);
+  ASSERT_EQ(second.status, 200) << second.body;
+  EXPECT_EQ(Prompt(1), R"(x|@call_1{"city":"Oslo"}|21#call_1weather|)");
+  EXPECT_THAT(Ask(Get("/v1/responses/" + IdOf(second.body) + "/input_items")).body,
+              HasSubstr(R"("type":"function_call_output","status":"completed",)"
+                        R"("call_id":"call_1","output":"21")"));
+}
+
+TEST_F(ToolResponsesTest, AConversationKeepsCallsAndOutputs) {
+  CallWeather();
+  StartDoor();
+  const std::string id = IdOf(Ask(Post("/v1/conversations", "{}")).body);
+  const std::string in = R"(,"conversation":")" + id + "\"";
+  ASSERT_EQ(Create(in + R"(,"input":"x")" + kFlat).status, 200);
+  ASSERT_EQ(Create(in + kOutput + kFlat).status, 200);
+  ASSERT_EQ(Create(in + R"(,"input":"y")").status, 200);
+  EXPECT_EQ(Prompt(2), R"(x|@call_1{"city":"Oslo"}|21#call_1weather|@call_1{"city":"Oslo"}|y|)");
+  const std::string items = Ask(Get("/v1/conversations/" + id + "/items?order=asc&limit=4")).body;
+  EXPECT_THAT(items, HasSubstr(R"("type":"function_call","status":"completed",)"
+                               R"("arguments":"{\"city\":\"Oslo\"}","call_id":"call_1")"));
+  EXPECT_THAT(items, HasSubstr(R"("type":"function_call_output","status":"completed",)"
+                               R"("call_id":"call_1","output":"21")"));
+  const RawResponse added =
+      Ask(Post("/v1/conversations/" + id + "/items",
+               R"({"items":[{"type":"function_call","call_id":"call_9","name":"f"}]})"));
+  ASSERT_EQ(added.status, 200) << added.body;
+  EXPECT_THAT(added.body, HasSubstr(R"("arguments":"{}","call_id":"call_9","name":"f")"));
+}
+
 }  // namespace
 }  // namespace tutti::http::testing

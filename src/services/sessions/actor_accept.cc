@@ -23,7 +23,7 @@ Status CheckMessage(const Message& message, size_t most_bytes) {
   if (message.reply_to.size() > kMostReplyToBytes)
     return InvalidArgument("invalid_value", "where the answer belongs has at most 16384 bytes");
   size_t bytes = message.system_prompt.value_or("").size();
-  for (const api::ChatMessage& each : message.input) bytes += each.content.size();
+  for (const api::ChatMessage& each : message.input) bytes += CountedText(ItemOf(each)).size();
   if (bytes <= most_bytes) return OkStatus();
   return ResourceExhausted("request_too_large", "the message has " + std::to_string(bytes) +
                                                     " bytes, at most " +

@@ -5,13 +5,14 @@
 #include "services/responses/ids.h"
 #include "services/sessions/conversations.h"
 #include "services/sessions/session_actor.h"
+#include "wire/input_items.h"
 
 namespace tutti::sessions {
 
 // Counted with the default model's tokenizer: which model will answer is not known yet.
 Result<std::vector<Item>> SessionActor::ItemsOf(const std::vector<api::ChatMessage>& messages) {
   size_t bytes = 0;
-  for (const api::ChatMessage& message : messages) bytes += message.content.size();
+  for (const api::ChatMessage& message : messages) bytes += CountedText(ItemOf(message)).size();
   if (bytes > options_.message_bytes) {
     return ResourceExhausted("request_too_large", "the items are too long")
         .WithExcess(static_cast<int64_t>(bytes), static_cast<int64_t>(options_.message_bytes));
@@ -19,14 +20,11 @@ Result<std::vector<Item>> SessionActor::ItemsOf(const std::vector<api::ChatMessa
   ASSIGN_OR_RETURN(const TokenCounter::Template around, counter_.TemplateOf(""));
   std::vector<Item> items;
   for (const api::ChatMessage& message : messages) {
-    ASSIGN_OR_RETURN(const int tokens, counter_.Count("", message.content));
-    items.push_back({.turn = 0,
-                     .role = message.role,
-                     .content = message.content,
-                     .tokens = tokens + around.message,
-                     .incomplete = false,
-                     .id = responses::NewId("msg_"),
-                     .place = 0});
+    Item item = ItemOf(message);
+    ASSIGN_OR_RETURN(const int tokens, counter_.Count("", CountedText(item)));
+    item.tokens = tokens + around.message;
+    item.id = responses::NewId(wire::ItemIdPrefix(message));
+    items.push_back(std::move(item));
   }
   return items;
 }

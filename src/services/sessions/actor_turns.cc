@@ -6,6 +6,8 @@
 #include "services/responses/ids.h"
 #include "services/sessions/conversations.h"
 #include "services/sessions/session_actor.h"
+#include "wire/input_items.h"
+#include "wire/response_output.h"
 
 namespace tutti::sessions {
 namespace {
@@ -131,8 +133,12 @@ Status SessionActor::RunTurn(const SessionPointer& session, Turn& turn) {
   ASSIGN_OR_RETURN(TurnPrompt built, PromptOf(*session, turn));
   turn.first_place = built.first_place;
   api::GenerateRequest request = turn.message.request;
-  if (const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt))
+  if (const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt)) {
     built.prompt.template_arguments = chat->template_arguments;
+    built.prompt.tools = chat->tools;
+    built.prompt.tool_choice = chat->tool_choice;
+    built.prompt.parallel_tool_calls = chat->parallel_tool_calls;
+  }
   request.prompt = std::move(built.prompt);
   request.n = 1;
   request.tenant = session->key.tenant;
@@ -146,11 +152,28 @@ Status SessionActor::CountInput(Turn& turn, const TokenCounter::Template& around
   if (!turn.input_tokens.empty()) return OkStatus();
   std::vector<int> tokens;
   for (const api::ChatMessage& message : turn.message.input) {
-    ASSIGN_OR_RETURN(const int count, counter_.Count(turn.message.request.model, message.content));
+    ASSIGN_OR_RETURN(const int count,
+                     counter_.Count(turn.message.request.model, CountedText(ItemOf(message))));
     tokens.push_back(count + around.message);
   }
   turn.input_tokens = std::move(tokens);
   return OkStatus();
+}
+
+// What the template puts around functions is not known here: each counts as a message.
+Result<int> SessionActor::CountTools(Turn& turn, const TokenCounter::Template& around) {
+  const auto* chat = std::get_if<api::ChatPrompt>(&turn.message.request.prompt);
+  if (chat == nullptr || chat->tools.empty()) return 0;
+  if (turn.tool_tokens.has_value()) return *turn.tool_tokens;
+  int tokens = 0;
+  for (const api::Tool& tool : chat->tools) {
+    ASSIGN_OR_RETURN(const int count,
+                     counter_.Count(turn.message.request.model,
+                                    tool.name + " " + tool.description + " " + tool.parameters));
+    tokens += count + around.message;
+  }
+  turn.tool_tokens = tokens;
+  return tokens;
 }
 
 Result<int> SessionActor::CountSystem(Session& session, const std::string& model,
@@ -181,6 +204,8 @@ Result<TurnPrompt> SessionActor::PromptOf(Session& session, Turn& turn) {
   // The input's first message is within what any prompt costs.
   int fixed = std::accumulate(turn.input_tokens.begin(), turn.input_tokens.end(),
                               around.prompt - around.message);
+  ASSIGN_OR_RETURN(const int tool_tokens, CountTools(turn, around));
+  fixed += tool_tokens;
   if (!system.empty()) {
     ASSIGN_OR_RETURN(const int tokens, CountSystem(session, model, system));
     fixed += tokens + around.system;
@@ -235,25 +260,31 @@ Outcome SessionActor::OutcomeOf(const Turn& turn, const ResponseState& end) {
   if (!LeavesItems(end, turn.cut)) return outcome;
   const std::string& model = turn.message.request.model;
   const std::vector<api::ChatMessage>& input = turn.message.input;
+  const auto add = [&](Item item, std::string id, int tokens, bool incomplete) {
+    item.turn = turn.number;
+    item.tokens = tokens;
+    item.incomplete = incomplete;
+    item.id = std::move(id);
+    item.place = turn.place;
+    outcome.items.push_back(std::move(item));
+  };
   for (size_t i = 0; i < input.size(); ++i) {
-    outcome.items.push_back({.turn = turn.number,
-                             .role = input[i].role,
-                             .content = input[i].content,
-                             .tokens = i < turn.input_tokens.size()
-                                           ? turn.input_tokens[i]
-                                           : CountOrBytes(model, input[i].content),
-                             .incomplete = false,
-                             .id = responses::NewId("msg_"),
-                             .place = turn.place});
+    Item item = ItemOf(input[i]);
+    const int tokens = i < turn.input_tokens.size() ? turn.input_tokens[i]
+                                                    : CountOrBytes(model, CountedText(item));
+    add(std::move(item), responses::NewId(wire::ItemIdPrefix(input[i])), tokens, false);
   }
-  if (end.incomplete_reason == responses::kSteered && end.text.empty()) return outcome;
-  outcome.items.push_back({.turn = turn.number,
-                           .role = api::Role::kAssistant,
-                           .content = end.text,
-                           .tokens = CountOrBytes(model, end.text),
-                           .incomplete = end.status != ResponseStatus::kCompleted,
-                           .id = end.item_id,
-                           .place = turn.place});
+  if (end.incomplete_reason == responses::kSteered && end.text.empty() && end.calls.empty())
+    return outcome;
+  std::vector<wire::OutputItem> output = wire::OutputOf(end);
+  if (output.empty()) output.push_back({.id = end.item_id});  // cut before it said anything
+  for (size_t i = 0; i < output.size(); ++i) {
+    Item item{.role = api::Role::kAssistant, .content = output[i].text};
+    item.call = output[i].call;
+    const int tokens = CountOrBytes(model, CountedText(item));
+    const bool cut = i + 1 == output.size() && end.status != ResponseStatus::kCompleted;
+    add(std::move(item), output[i].id, tokens, cut);
+  }
   return outcome;
 }
 

@@ -36,6 +36,12 @@ int64_t FingerprintOf(const Message& message) {
   for (const api::ChatMessage& each : message.input) {
     fnv.Add(api::RoleName(each.role));
     fnv.Add(each.content);
+    for (const api::ToolCall& call : each.tool_calls) {
+      fnv.Add(call.id);
+      fnv.Add(call.name);
+      fnv.Add(call.arguments);
+    }
+    if (!each.tool_call_id.empty()) fnv.Add(each.tool_call_id);
   }
   if (message.system_prompt.has_value()) {
     fnv.Add("system_prompt");

@@ -29,6 +29,26 @@ TEST(FingerprintTest, EveryMessageThatSaysSomethingElseHasAnother) {
   EXPECT_EQ(all.size(), 8u);
 }
 
+TEST(FingerprintTest, CallsAndTheirOutputsAreInIt) {
+  api::ChatMessage call{api::Role::kAssistant, "", ""}, output{api::Role::kTool, "42", ""};
+  call.tool_calls = {{"call_1", "f", "{}"}};
+  output.tool_call_id = "call_1";
+  const auto changed = [](api::ChatMessage message, auto change) {
+    change(&message);
+    return FingerprintOf(Said({std::move(message)}));
+  };
+  const std::set<int64_t> all = {
+      FingerprintOf(Said({call})),
+      changed(call, [](auto* message) { message->tool_calls.clear(); }),
+      changed(call, [](auto* message) { message->tool_calls[0].id = "call_2"; }),
+      changed(call, [](auto* message) { message->tool_calls[0].name = "g"; }),
+      changed(call, [](auto* message) { message->tool_calls[0].arguments = "{ }"; }),
+      FingerprintOf(Said({output})),
+      changed(output, [](auto* message) { message->tool_call_id = "call_2"; }),
+  };
+  EXPECT_EQ(all.size(), 7u);
+}
+
 TEST(FingerprintTest, HowAMessageIsToBeAnsweredIsNotInIt) {
   const Message once = Said({{api::Role::kUser, "ab", ""}});
   Message again = once;

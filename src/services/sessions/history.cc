@@ -7,8 +7,10 @@
 #include "api/role.h"
 #include "base/check.h"
 #include "services/responses/request_json.h"
+#include "services/responses/stored_json.h"
 #include "services/sessions/branch.h"
 #include "services/sessions/versions.h"
+#include "wire/json_writer.h"
 
 namespace tutti::sessions {
 namespace {
@@ -17,6 +19,8 @@ using store::Database;
 using store::Statement;
 
 constexpr size_t kMostNameBytes = 512;
+// In the column of roles, of items that are no messages.
+constexpr std::string_view kCallRole = "function_call", kCallOutputRole = "function_call_output";
 
 bool IsName(const std::string& name) {
   return name.size() <= kMostNameBytes && std::none_of(name.begin(), name.end(), [](char c) {
@@ -56,18 +60,77 @@ Status CheckKey(const SessionKey& key) {
   return InvalidArgument("invalid_value", "this can be no session's name").WithParam("session");
 }
 
+api::ChatMessage MessageOf(const Item& item) {
+  api::ChatMessage message{item.role, item.content, ""};
+  if (item.call.has_value()) message.tool_calls = {*item.call};
+  message.tool_call_id = item.tool_call_id;
+  return message;
+}
+
+Item ItemOf(const api::ChatMessage& message) {
+  Item item{.role = message.role, .content = message.content};
+  if (!message.tool_calls.empty()) item.call = message.tool_calls.front();
+  item.tool_call_id = message.tool_call_id;
+  return item;
+}
+
+std::string CountedText(const Item& item) {
+  return item.call.has_value() ? item.call->name + " " + item.call->arguments : item.content;
+}
+
+std::string_view StoredRole(const Item& item) {
+  if (item.call.has_value()) return kCallRole;
+  return item.role == api::Role::kTool ? kCallOutputRole : api::RoleName(item.role);
+}
+
+std::string StoredContent(const Item& item) {
+  if (!item.call.has_value() && item.role != api::Role::kTool) return item.content;
+  std::string out;
+  wire::JsonWriter json(&out);
+  json.BeginObject();
+  if (item.call.has_value()) {
+    json.Member("call_id", item.call->id).Member("name", item.call->name);
+    json.Member("arguments", item.call->arguments);
+  } else {
+    json.Member("call_id", item.tool_call_id).Member("output", item.content);
+  }
+  json.EndObject();
+  return out;
+}
+
+Status Restore(std::string_view role, std::string content, Item* item) {
+  if (role != kCallRole && role != kCallOutputRole) {
+    item->role = api::FindRole(role).value_or(api::Role::kUser);
+    item->content = std::move(content);
+    return OkStatus();
+  }
+  const Result<wire::JsonDocument> document = wire::ParseJson(content);
+  if (!document.ok()) return responses::CorruptRecord("an item that is no JSON");
+  const responses::StoredObject fields(document->root());
+  if (role == kCallRole) {
+    item->role = api::Role::kAssistant;
+    item->call = {fields.Text("call_id"), fields.Text("name"), fields.Text("arguments")};
+  } else {
+    item->role = api::Role::kTool;
+    item->tool_call_id = fields.Text("call_id");
+    item->content = fields.Text("output");
+  }
+  return OkStatus();
+}
+
 Result<std::vector<Item>> ReadItems(Statement& rows) {
   std::vector<Item> items;
   while (true) {
     ASSIGN_OR_RETURN(const bool row, rows.Step());
     if (!row) return items;
-    items.push_back({.turn = rows.Int(0),
-                     .role = api::FindRole(rows.Text(1)).value_or(api::Role::kUser),
-                     .content = std::string(rows.Text(2)),
-                     .tokens = static_cast<int>(rows.Int(3)),
-                     .incomplete = rows.Int(4) != 0,
-                     .id = std::string(rows.Text(5)),
-                     .place = rows.Int(6)});
+    Item item;
+    RETURN_IF_ERROR(Restore(rows.Text(1), std::string(rows.Text(2)), &item));
+    item.turn = rows.Int(0);
+    item.tokens = static_cast<int>(rows.Int(3));
+    item.incomplete = rows.Int(4) != 0;
+    item.id = std::string(rows.Text(5));
+    item.place = rows.Int(6);
+    items.push_back(std::move(item));
   }
 }
 
@@ -75,7 +138,7 @@ Status InsertItem(Database& database, int64_t dialog, int64_t seq, const Item& i
   return Run(database,
              "INSERT INTO item(dialog, turn, seq, role, content, tokens, incomplete, item_id, "
              "place) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-             dialog, item.turn, seq, api::RoleName(item.role), item.content, item.tokens,
+             dialog, item.turn, seq, StoredRole(item), StoredContent(item), item.tokens,
              item.incomplete, item.id, item.place);
 }
 

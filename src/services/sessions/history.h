@@ -51,7 +51,20 @@ struct Item {
   bool incomplete = false;  // an answer that was interrupted, or longer than it might be
   std::string id = {};      // "msg_..."; empty: none was given
   int64_t place = 0;        // of its turn
+  std::optional<api::ToolCall> call = {};  // of kAssistant: the item is a call; no content
+  std::string tool_call_id = {};           // of kTool: the call whose output `content` is
 };
+
+// An item and its message in a prompt; numbers and ids are the caller's to give.
+api::ChatMessage MessageOf(const Item& item);
+Item ItemOf(const api::ChatMessage& message);
+// What an item's tokens are counted by.
+std::string CountedText(const Item& item);
+// How rows and exports hold an item: a role, or the type of an item that is no message, and a text,
+// which is JSON of such an item. Errors of Restore(): record_corrupt.
+std::string_view StoredRole(const Item& item);
+std::string StoredContent(const Item& item);
+Status Restore(std::string_view role, std::string content, Item* item);
 
 struct Dialog {
   int64_t id = 0;

@@ -56,6 +56,34 @@ class HistoryTest : public ::testing::Test {
   store::Database database_ = Opened();
 };
 
+TEST_F(HistoryTest, CallsAndTheirOutputsAreItems) {
+  const int64_t id = Create();
+  ASSERT_TRUE(Accept(id, 1, "a").ok());
+  Outcome outcome = Answer(1, "x", "");
+  outcome.items[0] = ItemOf({api::Role::kTool, "4\"2\"", ""});
+  outcome.items[0].tool_call_id = "call_0";
+  outcome.items[1].call = api::ToolCall{"call_1", "f", R"({"a":1})"};
+  ASSERT_TRUE(EndTurn(database_, id, std::nullopt, outcome, 102).ok());
+  const std::vector<Item> items = Load().items;
+  ASSERT_EQ(items.size(), 2u);
+  EXPECT_EQ(items[0].role, api::Role::kTool);
+  EXPECT_EQ(items[0].content, "4\"2\"");
+  EXPECT_EQ(items[0].tool_call_id, "call_0");
+  EXPECT_EQ(items[1].role, api::Role::kAssistant);
+  EXPECT_EQ(items[1].content, "");
+  EXPECT_EQ(items[1].call, (api::ToolCall{"call_1", "f", R"({"a":1})"}));
+  EXPECT_EQ(CountedText(items[1]), R"(f {"a":1})");
+  EXPECT_EQ(MessageOf(items[1]).tool_calls, std::vector<api::ToolCall>({*items[1].call}));
+  EXPECT_EQ(MessageOf(items[0]).tool_call_id, "call_0");
+}
+
+TEST_F(HistoryTest, AnItemWhoseCallCannotBeReadIsAFaultOfTheStore) {
+  Item item;
+  EXPECT_EQ(Restore("function_call", "{", &item).reason(), "record_corrupt");
+  EXPECT_TRUE(Restore("user", "{", &item).ok());
+  EXPECT_EQ(item.content, "{");
+}
+
 TEST_F(HistoryTest, TurnsAreReadAsTheyWereCommitted) {
   const int64_t id = Create();
   for (const int64_t turn : {1, 2}) {

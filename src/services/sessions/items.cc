@@ -89,7 +89,7 @@ Result<ItemList> AddItems(Database& database, const SessionKey& key,
   ASSIGN_OR_RETURN(const Dialog dialog, DialogOf(database, key));
   int64_t turn = dialog.turns, place = dialog.next_place, bytes = 0;
   for (Item& item : items) {
-    bytes += static_cast<int64_t>(item.content.size());
+    bytes += static_cast<int64_t>(StoredContent(item).size());
     if (item.turn == 0) item.turn = turn + 1;
     if (item.place == 0) item.place = place;
     if (item.id.empty()) item.id = responses::NewId("msg_");

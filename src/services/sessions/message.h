@@ -26,7 +26,7 @@ struct Message {
   std::vector<api::ChatMessage> input;  // at least one
   // Whose its dialog becomes if it is the first there; empty: OwnerOf() the key (dialog_quota.h).
   std::string owner = {};
-  // Model, sampling, deadline, priority; of its prompt only the template's options are looked at.
+  // Model, sampling, deadline, priority; of its prompt the template's options and the tools alone.
   api::GenerateRequest request;
   // The skeleton of the response: model, metadata, store...; ids and times are given here.
   wire::ResponseState state;

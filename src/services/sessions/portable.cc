@@ -32,7 +32,7 @@ std::string WriteDialog(const SessionKey& key, const Dialog& dialog) {
   json.Member("metadata", dialog.metadata).Member("owner", dialog.owner).Key("items").BeginArray();
   for (const Item& item : dialog.items) {
     json.BeginObject().Member("id", item.id).Member("turn", item.turn).Member("place", item.place);
-    json.Member("role", api::RoleName(item.role)).Member("content", item.content);
+    json.Member("role", StoredRole(item)).Member("content", StoredContent(item));
     json.Member("tokens", item.tokens).Member("incomplete", item.incomplete).EndObject();
   }
   json.EndArray().EndObject();
@@ -78,12 +78,12 @@ Status ImportItems(Database& database, int64_t dialog, int64_t turns,
   int64_t last_place = 0, last_turn = 0, seq = 0;
   for (const wire::Json& each : items) {
     const StoredObject fields(each);
-    const std::optional<api::Role> role = api::FindRole(fields.Text("role"));
-    if (!role.has_value()) return Foreign("an item has no role that is known");
-    Item item{.role = *role,
-              .content = fields.Text("content"),
-              .incomplete = fields.Flag("incomplete"),
-              .id = fields.Text("id")};
+    Item item{.content = {}, .incomplete = fields.Flag("incomplete"), .id = fields.Text("id")};
+    const std::string role = fields.Text("role");
+    if (!Restore(role, fields.Text("content"), &item).ok())
+      return Foreign("an item's content is not of its kind");
+    if (role != StoredRole(item) && !api::FindRole(role).has_value())
+      return Foreign("an item has no role that is known");
     ASSIGN_OR_RETURN(item.place, CountIn(fields, "place", 1, kMostCount));
     ASSIGN_OR_RETURN(item.turn, CountIn(fields, "turn", 0, turns));
     ASSIGN_OR_RETURN(const int64_t tokens, CountIn(fields, "tokens", 0, kMostTokens));
@@ -92,7 +92,8 @@ Status ImportItems(Database& database, int64_t dialog, int64_t turns,
     seq = item.place == last_place && item.turn == last_turn ? seq + 1 : 0;
     last_place = item.place;
     last_turn = item.turn;
-    RETURN_IF_ERROR(CheckRoom(database, dialog, 1, static_cast<int64_t>(item.content.size())));
+    RETURN_IF_ERROR(
+        CheckRoom(database, dialog, 1, static_cast<int64_t>(StoredContent(item).size())));
     RETURN_IF_ERROR(InsertItem(database, dialog, seq, item));
   }
   return OkStatus();

@@ -36,6 +36,7 @@ struct Turn {
   int64_t first_place = 1;                // of its prompt
   std::optional<CutShort> cut;            // it was cancelled, to end so
   std::vector<int> input_tokens;          // of each message of its input
+  std::optional<int> tool_tokens;         // of the functions that it lists
   TimePoint patience = TimePoint::max();  // tries to run until then
   Admitted admitted;                      // to be called when it is durable
   // Others that end for it, and how, when it is durable.

@@ -124,6 +124,7 @@ class SessionActor {
   Status RunTurn(const SessionPointer& session, Turn& turn);
   Result<TurnPrompt> PromptOf(Session& session, Turn& turn);
   Status CountInput(Turn& turn, const TokenCounter::Template& around);
+  Result<int> CountTools(Turn& turn, const TokenCounter::Template& around);
   Result<int> CountSystem(Session& session, const std::string& model, const std::string& system);
   void EndUnrun(const SessionPointer& session, Turn& turn, const Status& why);
   int CountOrBytes(const std::string& model, const std::string& text);

@@ -27,7 +27,8 @@ Result<TurnPrompt> BuildPrompt(const ContextWindow& window, const std::string& s
   if (!system.empty()) messages.push_back({api::Role::kSystem, system, {}});
   for (const Item& item : items) {
     if (item.place >= built.first_place) {
-      messages.push_back({item.role, item.content, {}});
+      // Arguments that were cut short are no JSON, which templates cannot show.
+      if (!item.call.has_value() || !item.incomplete) messages.push_back(MessageOf(item));
     } else if (item.place >= first_place) {
       ++built.dropped_items;
     }

@@ -41,6 +41,21 @@ TEST(TurnPromptTest, WhatFitsGoesInWhole) {
   EXPECT_TRUE(built->prompt.add_generation_prompt);
 }
 
+TEST(TurnPromptTest, CallsGoInUnlessTheyWereCutShort) {
+  std::vector<Item> items = Turns({1, 2});
+  items[1].content = "";
+  items[1].call = api::ToolCall{"call_1", "f", "{}"};
+  items[3].call = api::ToolCall{"call_2", "f", "{"};
+  items[3].incomplete = true;
+  const auto built = BuildPrompt({.limit = 100}, "", items, 1, kInput, 10);
+  ASSERT_TRUE(built.ok());
+  const auto& messages = built->prompt.messages;
+  ASSERT_EQ(messages.size(), 4u);
+  EXPECT_EQ(messages[1].tool_calls, std::vector<api::ToolCall>({{"call_1", "f", "{}"}}));
+  EXPECT_EQ(messages[2].content, "u2");
+  EXPECT_EQ(messages[3].content, "new");
+}
+
 TEST(TurnPromptTest, WholeTurnsAreDroppedAndStayDropped) {
   auto built = BuildPrompt({.limit = 100}, "", Turns({1, 3, 4, 7}), 1, kInput, 30);
   ASSERT_TRUE(built.ok());
