@@ -86,6 +86,27 @@ api::SamplingParams ReadSampling(const StoredObject& fields) {
   return params;
 }
 
+void WriteConstraint(const api::Constraint& constraint, JsonWriter* json) {
+  json->Key("constraint").BeginObject().Member("kind", static_cast<int>(constraint.kind));
+  json->Member("text", constraint.text).Key("choices").BeginArray();
+  for (const std::string& choice : constraint.choices) json->String(choice);
+  json->EndArray().Member("param", constraint.param).EndObject();
+}
+
+std::optional<api::Constraint> ReadConstraint(const Json* stored) {
+  if (stored == nullptr) return std::nullopt;
+  const StoredObject fields(*stored);
+  const int64_t kind = fields.Int("kind", -1);
+  if (kind < 0 || kind > static_cast<int64_t>(api::Constraint::Kind::kGrammar)) return std::nullopt;
+  api::Constraint constraint{.kind = static_cast<api::Constraint::Kind>(kind),
+                             .text = fields.Text("text"),
+                             .param = fields.Text("param")};
+  for (const Json& choice : fields.List("choices")) {
+    if (choice.is_string()) constraint.choices.emplace_back(wire::TextOf(choice));
+  }
+  return constraint;
+}
+
 void WritePrompt(const api::Prompt& prompt, JsonWriter* json) {
   if (const auto* chat = std::get_if<api::ChatPrompt>(&prompt)) {
     json->Key("messages");
@@ -225,6 +246,7 @@ void WriteRequestFields(const api::GenerateRequest& request, JsonWriter* json) {
   if (request.truncate_prompt_tokens.has_value())
     json->Member("truncate_prompt_tokens", *request.truncate_prompt_tokens);
   WriteSampling(request.sampling, json);
+  if (request.constraint.has_value()) WriteConstraint(*request.constraint, json);
   // Here and not with the prompt: a turn of a dialog is stored without its prompt.
   if (const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt)) {
     if (!chat->template_arguments.empty())
@@ -247,6 +269,7 @@ void ReadRequestFields(const StoredObject& fields, api::GenerateRequest* request
   if (fields.Has("truncate_prompt_tokens"))
     request->truncate_prompt_tokens = static_cast<int>(fields.Int("truncate_prompt_tokens"));
   request->sampling = ReadSampling(fields);
+  request->constraint = ReadConstraint(fields.Find("constraint"));
   request->prompt = ReadChatFields(fields);
 }
 

@@ -55,6 +55,10 @@ api::GenerateRequest Full() {
                   .credential = "key:a1",
                   .models = {"m", "n"},
                   .limits = {.requests_per_minute = 60, .daily_tokens = 1000}});
+  request.constraint = api::Constraint{.kind = api::Constraint::Kind::kChoice,
+                                       .text = "t",
+                                       .choices = {"a", "b"},
+                                       .param = "guided_choice"};
   request.cache_salt = "salt";
   request.use_prefix_cache = false;
   request.truncate_prompt_tokens = 100;
@@ -74,6 +78,11 @@ TEST(RequestJsonTest, ARequestIsReadAsItWasWritten) {
   EXPECT_EQ(out->sampling.logit_bias, in.sampling.logit_bias);
   EXPECT_EQ(out->priority, api::Priority::kBatch);
   EXPECT_FALSE(out->use_prefix_cache);
+  ASSERT_TRUE(out->constraint.has_value());
+  EXPECT_EQ(out->constraint->kind, api::Constraint::Kind::kChoice);
+  EXPECT_EQ(out->constraint->text, "t");
+  EXPECT_EQ(out->constraint->choices, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(out->constraint->param, "guided_choice");
   EXPECT_FALSE(out->sampling.skip_special_tokens);
   EXPECT_EQ(out->truncate_prompt_tokens, 100);
   const auto& chat = std::get<api::ChatPrompt>(out->prompt);
@@ -104,6 +113,7 @@ TEST(RequestJsonTest, TextsAndTokensArePromptsToo) {
   ASSERT_TRUE(tokens.ok());
   EXPECT_EQ(std::get<api::TokenPrompt>(tokens->prompt).tokens, (std::vector<TokenId>{3, 1, 2}));
   EXPECT_FALSE(tokens->sampling.seed.has_value());
+  EXPECT_FALSE(tokens->constraint.has_value());
   EXPECT_FALSE(tokens->sampling.max_tokens.has_value());
 }
 
