@@ -193,6 +193,33 @@ TEST_F(SocketTest, WhatIsNotStoredIsRememberedByTheConnectionForAnyLane) {
   EXPECT_EQ(ErrorCode(Answer(second).back()), "not_found");
 }
 
+TEST_F(SocketTest, CallsThatAreNotStoredAreRememberedByTheConnection) {
+  inference_.on_generate = [](const std::shared_ptr<FakeGeneration>& generation) {
+    generation->Started();
+    generation->Calls({{0, "call_1", "f", "{}"}});
+    generation->ChoiceEnd(api::FinishReason::kToolCalls);
+    generation->End();
+    return OkStatus();
+  };
+  Open();
+  SocketClient client(port());
+  const std::string tools = R"(,"store":false,"tools":[{"type":"function","name":"f"}])";
+  client.Say(CreateText(tools));
+  const std::string id =
+      std::string(boost::json::parse(Answer(client).back()).at("response").at("id").as_string());
+  client.Say(R"({"type":"response.create","model":"fake","input":[{"type":"function_call_output",)"
+             R"("call_id":"call_1","output":"42"}],"previous_response_id":")" +
+             id + "\"" + tools + "}");
+  EXPECT_EQ(Member(Answer(client).back(), "type"), "response.completed");
+  const auto generation = inference_.Generation(1);
+  ASSERT_NE(generation, nullptr);
+  const auto& messages = std::get<api::ChatPrompt>(generation->request.prompt).messages;
+  ASSERT_EQ(messages.size(), 3u);
+  EXPECT_EQ(messages[1].tool_calls, std::vector<api::ToolCall>({{"call_1", "f", "{}"}}));
+  EXPECT_EQ(messages[2].name, "f");
+  EXPECT_EQ(messages[2].content, "42");
+}
+
 TEST_F(SocketTest, AStoredAnswerIsReadAgainFromWhereItsReaderWas) {
   Open();
   SocketClient client(port());
