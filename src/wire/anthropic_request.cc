@@ -97,7 +97,13 @@ class DialogReader {
   Status ReadMessage(const Json& value, const std::string& path) {
     ASSIGN_OR_RETURN(const CheckedObject object,
                      CheckedObject::Check(kMessagesTurn, value, path, strict_, ignored_));
-    const bool assistant = *object.Text("role") == "assistant";
+    const std::string role = *object.Text("role");
+    if (role == "system") {
+      ASSIGN_OR_RETURN(TextContent text, ReadTexts(*object.Find("content"), path + ".content"));
+      StartTurn(api::Role::kSystem).text = std::move(text);
+      return OkStatus();
+    }
+    const bool assistant = role == "assistant";
     ASSIGN_OR_RETURN(BlockContent content,
                      ReadContent(*object.Find("content"), path + ".content", assistant));
     const bool only_results = !content.tool_results.empty() && content.texts.empty();
@@ -162,7 +168,7 @@ class DialogReader {
   static Result<std::string_view> CheckType(const Json& value, const std::string& path) {
     if (!value.is_object()) return MustBe(path, "a content block: an object with a type");
     const Json* type = value.get_object().if_contains("type");
-    if (type == nullptr) return MissingAt(path + ".type");
+    if (type == nullptr || type->is_null()) return MissingAt(path + ".type");
     if (!type->is_string()) return MustBe(path + ".type", "a string");
     for (const std::string_view known :
          {"text", "tool_use", "tool_result", "thinking", "redacted_thinking"}) {

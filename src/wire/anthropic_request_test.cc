@@ -82,7 +82,7 @@ TEST_F(MessagesRequest, RefusesWhatIsMissingOrOutOfRange) {
   EXPECT_EQ(Refusal(Plain(R"("min_tokens":10)")), "invalid_value min_tokens");
   EXPECT_EQ(Refusal(Plain(R"("mcp_servers":[{"type":"url"}])")),
             "unsupported_parameter mcp_servers");
-  EXPECT_EQ(Refusal(Body(R"({"role":"system","content":"x"})")), "invalid_value messages[0].role");
+  EXPECT_EQ(Refusal(Body(R"({"role":"tool","content":"x"})")), "invalid_value messages[0].role");
   EXPECT_EQ(Refusal(Body(R"({"role":"user"})")), "missing_required_parameter messages[0].content");
   EXPECT_EQ(Refusal(Body(R"({"role":"user","content":[]})")), "invalid_value messages[0].content");
 }
@@ -96,6 +96,9 @@ TEST_F(MessagesRequest, SystemBecomesTheFirstMessage) {
   EXPECT_THAT(Said(hi, blocks), ElementsAre("system: a\nb", "user: hi"));
   EXPECT_THAT(ChatOf(Body(hi, blocks)).messages[0].part_ends, ElementsAre(1, 3));
   EXPECT_THAT(Said(hi, R"(,"system":"")"), ElementsAre("user: hi"));
+  EXPECT_THAT(
+      Said(hi + R"(,{"role":"system","content":[{"type":"text","text":"now in verse"}]},)" + hi),
+      ElementsAre("user: hi", "system: now in verse", "user: hi"));
   EXPECT_EQ(Refusal(Body(hi, R"(,"system":[{"type":"image","source":{}}])")),
             "unsupported_parameter system[0]");
 }

@@ -70,7 +70,7 @@ std::vector<FieldSpec> BodyRows() {
 
 std::vector<FieldSpec> MessageRows() {
   return {
-      Required(Choice("role", kMessagesTurn, "user|assistant")),
+      Required(Choice("role", kMessagesTurn, "user|assistant|system")),
       Required(Row("content", kMessagesTurn, FieldType::kAny)),
       // Each type of block has some of these; anthropic_request.cc asks for those that it needs.
       Required(Text("type", kContentBlock, 1, kNameBytes)),
