@@ -72,6 +72,7 @@ struct BatchView {
   // Unix; 0 = not yet.
   int64_t created_ms = 0, in_progress_ms = 0, expires_ms = 0, finalizing_ms = 0, completed_ms = 0,
           failed_ms = 0, expired_ms = 0, cancelling_ms = 0, cancelled_ms = 0;
+  int64_t input_lines = 0;                       // of its input, empty ones too
   int64_t total = 0, completed = 0, failed = 0;  // lines
   int64_t input_tokens = 0, cached_tokens = 0, output_tokens = 0;
 };

@@ -86,7 +86,9 @@ enum Scope : uint64_t {
   kThinkingOptions = uint64_t{1} << 58,        // their thinking
   kRequestMetadata = uint64_t{1} << 59,        // their metadata
   kOutputConfig = uint64_t{1} << 60,           // their output_config
-  kLastScope = kOutputConfig,
+  kMessageBatch = uint64_t{1} << 61,           // POST /v1/messages/batches
+  kMessageBatchRequest = uint64_t{1} << 62,    // an element of its requests
+  kLastScope = kMessageBatchRequest,
   kSocketCreate = kResponses | kSocketEnvelope,
   kAnyGeneration = kChat | kText | kGenerate,
   kSessionTurn = kMqttMessage | kChatMessage,     // likewise, of a session, as chats have them

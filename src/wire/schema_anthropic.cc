@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "api/validate.h"
+#include "wire/batch.h"
 #include "wire/schema_rows.h"
 
 namespace tutti::wire {
@@ -116,12 +117,21 @@ std::vector<FieldSpec> OptionRows() {
   };
 }
 
+std::vector<FieldSpec> MessageBatchRows() {
+  return {
+      Required(Row("requests", kMessageBatch, FieldType::kArray, 1, kMostBatchLines)),
+      Required(Text("custom_id", kMessageBatchRequest, 1, kNameBytes)),
+      Required(Row("params", kMessageBatchRequest, FieldType::kAny)),
+  };
+}
+
 }  // namespace
 
 std::vector<FieldSpec> AnthropicRows() {
   std::vector<FieldSpec> rows = BodyRows();
   for (FieldSpec& row : MessageRows()) rows.push_back(std::move(row));
   for (FieldSpec& row : OptionRows()) rows.push_back(std::move(row));
+  for (FieldSpec& row : MessageBatchRows()) rows.push_back(std::move(row));
   return rows;
 }
 

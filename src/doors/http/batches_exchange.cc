@@ -61,7 +61,7 @@ class BatchesExchange final : public Exchange {
     names_ = ignored.names();
     const auto most = static_cast<size_t>(query->limit);
     Service().List(
-        connection_.tenant(), query->after, query->limit,
+        connection_.tenant(), /*endpoint=*/"", query->after, query->limit,
         [here = connection_.Return(), this, most](Result<std::vector<BatchView>> batches) {
           here([this, most, batches = std::move(batches)]() mutable {
             if (!batches.ok()) return connection_.RespondError(batches.status());

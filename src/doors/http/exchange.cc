@@ -144,6 +144,9 @@ std::unique_ptr<Exchange> MakeRouteExchange(const Route& route, Connection& conn
     return deps.responses != nullptr && deps.sessions != nullptr;
   };
   const auto keeps_files = [&] { return connection.context().deps.files != nullptr; };
+  const auto keeps_batches = [&] {
+    return keeps_files() && connection.context().deps.batches != nullptr;
+  };
   const auto nothing_kept = [&]() -> std::unique_ptr<Exchange> {
     return std::make_unique<RefusalExchange>(
         Status(StatusCode::kUnimplemented, "not_implemented",
@@ -181,7 +184,7 @@ std::unique_ptr<Exchange> MakeRouteExchange(const Route& route, Connection& conn
     case RouteId::kFileUpload:
       return keeps_files() ? MakeUploadExchange(connection) : nothing_kept();
     case RouteId::kFileContent:
-      return keeps_files() ? MakeDownloadExchange(connection) : nothing_kept();
+      return keeps_files() ? MakeFileContentExchange(connection) : nothing_kept();
     case RouteId::kFiles:
     case RouteId::kFile:
     case RouteId::kFileDelete:
@@ -190,9 +193,15 @@ std::unique_ptr<Exchange> MakeRouteExchange(const Route& route, Connection& conn
     case RouteId::kBatchCreate:
     case RouteId::kBatch:
     case RouteId::kBatchCancel:
-      return connection.context().deps.batches != nullptr
-                 ? MakeBatchesExchange(route.id, connection)
-                 : nothing_kept();
+      return keeps_batches() ? MakeBatchesExchange(route.id, connection) : nothing_kept();
+    case RouteId::kMessageBatches:
+    case RouteId::kMessageBatchCreate:
+    case RouteId::kMessageBatch:
+    case RouteId::kMessageBatchDelete:
+    case RouteId::kMessageBatchCancel:
+      return keeps_batches() ? MakeMessageBatchesExchange(route.id, connection) : nothing_kept();
+    case RouteId::kMessageBatchResults:
+      return keeps_batches() ? MakeMessageBatchResultsExchange(connection) : nothing_kept();
     case RouteId::kConversationCreate:
     case RouteId::kConversation:
     case RouteId::kConversationUpdate:

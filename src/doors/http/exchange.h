@@ -2,6 +2,7 @@
 // owned by its Connection, used on its thread; destroying it gives up the request.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "doors/http/memory_budget.h"
 #include "doors/http/response.h"
 #include "doors/http/routes.h"
+#include "services/batches/files.h"
 
 namespace tutti::http {
 
@@ -69,9 +71,18 @@ std::unique_ptr<Exchange> MakeJobsExchange(RouteId route, Connection& connection
 // Files: uploads and downloads (file_transfer_exchange.cc), the rest of their routes and those of
 // batches (batches_exchange.cc).
 std::unique_ptr<Exchange> MakeUploadExchange(Connection& connection);
-std::unique_ptr<Exchange> MakeDownloadExchange(Connection& connection);
+std::unique_ptr<Exchange> MakeFileContentExchange(Connection& connection);
+// A file as the answer, of that media type. `open` is called once and gives the file to what it is
+// called with, on any thread.
+using OpenDownload =
+    std::function<void(std::function<void(Result<batches::Files::Content>)> opened)>;
+std::unique_ptr<Exchange> MakeDownloadExchange(Connection& connection, std::string media_type,
+                                               OpenDownload open);
 std::unique_ptr<Exchange> MakeFilesExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeBatchesExchange(RouteId route, Connection& connection);
+// Anthropic's message batches (message_batches_exchange.cc).
+std::unique_ptr<Exchange> MakeMessageBatchesExchange(RouteId route, Connection& connection);
+std::unique_ptr<Exchange> MakeMessageBatchResultsExchange(Connection& connection);
 // Those of KServe v2: questions (kserve_exchange.cc), one answer (kserve_infer_exchange.cc), a
 // stream (kserve_stream_exchange.cc).
 std::unique_ptr<Exchange> MakeKserveExchange(RouteId route, Connection& connection);

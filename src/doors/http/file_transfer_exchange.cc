@@ -1,5 +1,6 @@
-// POST /v1/files and GET /v1/files/{id}/content: files on their way to the disk and from it, a
-// piece at a time, never whole in memory. An upload that is given up leaves nothing.
+// POST /v1/files and GET /v1/files/{id}/content, and the results of message batches: files on their
+// way to the disk and from it, a piece at a time, never whole in memory. An upload that is given up
+// leaves nothing.
 #include <memory>
 #include <optional>
 #include <string>
@@ -84,14 +85,13 @@ class UploadExchange final : public Exchange {
 
 class DownloadExchange final : public Exchange {
  public:
-  explicit DownloadExchange(Connection& connection) : connection_(connection) {}
+  DownloadExchange(Connection& connection, std::string media_type, OpenDownload open)
+      : connection_(connection), media_type_(std::move(media_type)), open_(std::move(open)) {}
 
   void Start() override {
-    connection_.context().deps.files->OpenContent(
-        connection_.tenant(), connection_.decision().argument,
-        [here = connection_.Return(), this](Result<batches::Files::Content> content) {
-          here([this, content = std::move(content)] { OnOpened(content); });
-        });
+    open_([here = connection_.Return(), this](Result<batches::Files::Content> content) {
+      here([this, content = std::move(content)] { OnOpened(content); });
+    });
   }
   void Pump() override {
     if (content_.has_value() && !reading_ && connection_.unsent() < kMostUnsent) Read();
@@ -103,8 +103,8 @@ class DownloadExchange final : public Exchange {
     if (!content.ok()) return connection_.RespondError(content.status());
     content_ = *content;
     // Never shown by a browser as a page of ours.
-    connection_.BeginStream(
-        200, {{"Content-Type", "application/octet-stream"}, {"Content-Disposition", "attachment"}});
+    connection_.BeginStream(200,
+                            {{"Content-Type", media_type_}, {"Content-Disposition", "attachment"}});
     if (connection_.decision().head_only) return connection_.EndStream();
     Read();
   }
@@ -129,6 +129,8 @@ class DownloadExchange final : public Exchange {
   }
 
   Connection& connection_;
+  const std::string media_type_;
+  const OpenDownload open_;
   std::optional<batches::Files::Content> content_;
   int64_t offset_ = 0;
   bool reading_ = false;
@@ -139,8 +141,17 @@ class DownloadExchange final : public Exchange {
 std::unique_ptr<Exchange> MakeUploadExchange(Connection& connection) {
   return std::make_unique<UploadExchange>(connection);
 }
-std::unique_ptr<Exchange> MakeDownloadExchange(Connection& connection) {
-  return std::make_unique<DownloadExchange>(connection);
+std::unique_ptr<Exchange> MakeDownloadExchange(Connection& connection, std::string media_type,
+                                               OpenDownload open) {
+  return std::make_unique<DownloadExchange>(connection, std::move(media_type), std::move(open));
+}
+std::unique_ptr<Exchange> MakeFileContentExchange(Connection& connection) {
+  return MakeDownloadExchange(connection, "application/octet-stream",
+                              [&files = *connection.context().deps.files,
+                               owner = connection.tenant(), id = connection.decision().argument](
+                                  std::function<void(Result<batches::Files::Content>)> done) {
+                                files.OpenContent(owner, id, std::move(done));
+                              });
 }
 
 }  // namespace tutti::http

@@ -238,5 +238,103 @@ TEST_F(MessagesRouteTest, IsAnsweredAgainUnderItsIdempotencyKey) {
   EXPECT_EQ(inference_.generations(), 1u);
 }
 
+// Of message batches.
+class MessageBatchesRouteTest : public MessagesRouteTest {
+ protected:
+  static constexpr const char* kBatches = "/v1/messages/batches";
+
+  static std::string Batch(const std::vector<std::string>& ids) {
+    std::string body;
+    for (const std::string& id : ids) {
+      body += body.empty() ? R"({"requests":[)" : ",";
+      body += R"({"custom_id":")" + id + R"(","params":)" + MessagesRouteTest::Ask("") + "}";
+    }
+    return body + "]}";
+  }
+  static std::string IdOf(const RawResponse& response) {
+    EXPECT_EQ(response.status, 200) << response.body;
+    const boost::json::value body = boost::json::parse(response.body);
+    EXPECT_EQ(body.at("type").as_string(), "message_batch") << response.body;
+    return std::string(body.at("id").as_string());
+  }
+  RawResponse Of(const std::string& id, const std::string& more = "") {
+    return DoorTest::Ask(Get(std::string(kBatches) + "/" + id + more));
+  }
+  RawResponse Remove(const std::string& id) {
+    return DoorTest::Ask("DELETE " + std::string(kBatches) + "/" + id +
+                         " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  }
+  bool Ends(const std::string& id) {
+    return Eventually(
+        [&] { return Of(id).body.find(R"("processing_status":"ended")") != std::string::npos; });
+  }
+};
+
+TEST_F(MessageBatchesRouteTest, ABatchRunsAndItsResultsAreRead) {
+  inference_.on_generate = [](const std::shared_ptr<FakeGeneration>& generation) -> Status {
+    EXPECT_EQ(generation->request.route, "messages");
+    if (generation->request.request_id.ends_with("-2"))
+      return InvalidArgument("context_length_exceeded", "too long");
+    generation->Answer({"Hello"});
+    return OkStatus();
+  };
+  StartDoor();
+  const RawResponse made = DoorTest::Ask(Post(kBatches, Batch({"a", "b"})));
+  const std::string id = IdOf(made);
+  EXPECT_TRUE(id.starts_with("msgbatch_")) << id;
+  EXPECT_THAT(made.body, AllOf(HasSubstr(R"("processing_status":"in_progress")"),
+                               HasSubstr(R"("processing":2)")));
+  ASSERT_TRUE(Ends(id)) << Of(id).body;
+  EXPECT_THAT(Of(id).body,
+              AllOf(HasSubstr(R"("succeeded":1,"errored":1)"),
+                    HasSubstr(R"("results_url":"/v1/messages/batches/)" + id + "/results")));
+  const RawResponse results = Of(id, "/results");
+  EXPECT_EQ(results.status, 200);
+  EXPECT_EQ(results.Header("content-type"), "application/x-jsonl");
+  EXPECT_THAT(results.body,
+              AllOf(HasSubstr(R"({"custom_id":"a","result":{"type":"succeeded","message":{"id":)"),
+                    HasSubstr(R"("content":[{"type":"text","text":"Hello"}])"),
+                    HasSubstr(R"({"custom_id":"b","result":{"type":"errored","error":{)"
+                              R"("type":"error","error":{"type":"invalid_request_error",)")));
+  EXPECT_TRUE(Eventually([&] {
+    const std::string files = DoorTest::Ask(Get("/v1/files")).body;
+    return files.find("messages.jsonl") == std::string::npos;
+  })) << "the input is the batch's alone";
+}
+
+TEST_F(MessageBatchesRouteTest, ABatchIsListedCanceledAndDeleted) {
+  StartDoor();
+  const std::string id = IdOf(DoorTest::Ask(Post(kBatches, Batch({"a"}))));
+  ASSERT_NE(inference_.Generation(0), nullptr);
+  EXPECT_THAT(DoorTest::Ask(Get(std::string(kBatches) + "?limit=1")).body,
+              AllOf(HasSubstr(R"("first_id":")" + id), HasSubstr(R"("has_more":false)")));
+  EXPECT_EQ(ErrorOf(Of(id, "/results")), "404 not_found_error") << "it has not ended";
+  EXPECT_EQ(ErrorOf(Remove(id)), "400 invalid_request_error");
+  const RawResponse canceled =
+      DoorTest::Ask(Post(std::string(kBatches) + "/" + id + "/cancel", ""));
+  EXPECT_THAT(canceled.body, HasSubstr(R"("processing_status":"canceling")"));
+  inference_.Generation(0)->End(Status(StatusCode::kCancelled, "cancelled", "cancelled"));
+  inference_.Generation(0)->Wake();
+  ASSERT_TRUE(Ends(id)) << Of(id).body;
+  EXPECT_EQ(Of(id, "/results").body, "{\"custom_id\":\"a\",\"result\":{\"type\":\"canceled\"}}\n");
+  EXPECT_EQ(Remove(id).body, R"({"id":")" + id + R"(","type":"message_batch_deleted"})");
+  EXPECT_EQ(ErrorOf(Of(id)), "404 not_found_error");
+  EXPECT_EQ(DoorTest::Ask(Get("/v1/files")).body.find("results"), std::string::npos);
+}
+
+TEST_F(MessageBatchesRouteTest, RefusesAWrongRequestAndBatchesOfOtherEndpoints) {
+  StartDoor();
+  const RawResponse wrong = DoorTest::Ask(
+      Post(kBatches, R"({"requests":[{"custom_id":"a","params":{"model":"fake"}}]})"));
+  EXPECT_EQ(ErrorOf(wrong), "400 invalid_request_error");
+  EXPECT_THAT(wrong.body, HasSubstr("requests[0].params.messages: "));
+  const RawResponse other = DoorTest::Ask(
+      Post(kBatches, R"({"requests":[{"custom_id":"a","params":{"model":"other","max_tokens":1,)"
+                     R"("messages":[{"role":"user","content":"x"}]}}]})"));
+  EXPECT_EQ(ErrorOf(other), "404 not_found_error");
+  EXPECT_EQ(ErrorOf(Of("batch_1")), "404 not_found_error");
+  EXPECT_EQ(ErrorOf(Remove("batch_1")), "404 not_found_error");
+}
+
 }  // namespace
 }  // namespace tutti::http::testing

@@ -53,6 +53,7 @@ BatchRow BatchOf(const Statement& row) {
         &batch.output_expires_s}) {
     *field = number();
   }
+  view.input_lines = batch.lines;
   return batch;
 }
 
@@ -142,6 +143,7 @@ Result<std::optional<BatchRow>> LoadBatch(Database& database, const std::string&
 }
 
 Result<std::vector<wire::BatchView>> ListBatches(Database& database, const std::string& owner,
+                                                 const std::string& endpoint,
                                                  const std::string& after, int64_t most) {
   std::optional<int64_t> before;
   if (!after.empty()) {
@@ -153,8 +155,9 @@ Result<std::vector<wire::BatchView>> ListBatches(Database& database, const std::
   }
   ASSIGN_OR_RETURN(Statement rows,
                    database.Prepare("SELECT " BATCH_COLUMNS " FROM batch WHERE owner=?1 AND "
-                                    "(?2 IS NULL OR number<?2) ORDER BY number DESC LIMIT ?3"));
-  rows.Bind(owner, before, most);
+                                    "(?2 IS NULL OR number<?2) AND (?4='' OR endpoint=?4) "
+                                    "ORDER BY number DESC LIMIT ?3"));
+  rows.Bind(owner, before, most, endpoint);
   std::vector<wire::BatchView> views;
   while (true) {
     ASSIGN_OR_RETURN(const bool more, rows.Step());
@@ -321,6 +324,10 @@ Result<int64_t> EndedWithLines(Database& database) {
                                                    "has_lines=1 LIMIT 1"));
   ASSIGN_OR_RETURN(const bool found, row.Step());
   return found ? row.Int(0) : 0;
+}
+
+Status DeleteBatch(Database& database, int64_t batch) {
+  return Run(database, "DELETE FROM batch WHERE number=?1", batch);
 }
 
 Status DropBatches(Database& database, int64_t ended_before_ms, int64_t most) {

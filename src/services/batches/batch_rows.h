@@ -50,9 +50,11 @@ Status InsertBatch(store::Database& database, BatchRow* row, const BatchLimits& 
 Result<std::optional<BatchRow>> LoadBatch(store::Database& database, const std::string& owner,
                                           const std::string& id);
 // Newest first, behind the batch `after` (empty: from the newest). Errors: not_found (`after`).
+// `endpoint`: those of that one alone; empty: all.
 Result<std::vector<wire::BatchView>> ListBatches(store::Database& database,
-                                                 const std::string& owner, const std::string& after,
-                                                 int64_t most);
+                                                 const std::string& owner,
+                                                 const std::string& endpoint,
+                                                 const std::string& after, int64_t most);
 // All that have not ended, oldest first.
 Result<std::vector<BatchRow>> OpenBatches(store::Database& database);
 // What of a batch changes: its state, times, counts of all lines, model, errors, files, ending.
@@ -109,6 +111,8 @@ Result<std::vector<LineResult>> ReadResults(store::Database& database, int64_t b
 Result<bool> DropLines(store::Database& database, int64_t batch, int64_t most);
 // Of batches that have ended: one that has lines left; 0: none.
 Result<int64_t> EndedWithLines(store::Database& database);
+// One whose lines are dropped goes.
+Status DeleteBatch(store::Database& database, int64_t batch);
 // Batches that ended before that time go, at most `most`.
 Status DropBatches(store::Database& database, int64_t ended_before_ms, int64_t most);
 

@@ -15,6 +15,7 @@
 #include "wire/error.h"
 #include "wire/field_error.h"
 #include "wire/json_writer.h"
+#include "wire/message_batch.h"
 
 namespace tutti::batches {
 namespace {
@@ -39,6 +40,7 @@ Status NoSuchBatch() { return NotFound("not_found", "there is no such batch"); }
 std::optional<calls::CallKind> KindOf(const std::string& endpoint) {
   if (endpoint == "/v1/chat/completions") return calls::CallKind::kChat;
   if (endpoint == "/v1/completions") return calls::CallKind::kText;
+  if (endpoint == wire::kMessagesEndpoint) return calls::CallKind::kMessages;
   if (endpoint == "/v1/embeddings") return calls::CallKind::kEmbeddings;
   return std::nullopt;
 }
@@ -104,7 +106,8 @@ void Batches::Create(NewBatch batch, Shown done) {
       done(wire::BadValue("endpoint", "endpoint is none that a batch may have"));
     });
   }
-  row->view.id = responses::NewId("batch_");
+  const bool messages = create.endpoint == wire::kMessagesEndpoint;
+  row->view.id = responses::NewId(messages ? "msgbatch_" : "batch_");
   row->view.endpoint = create.endpoint;
   row->view.input_file = create.input_file_id;
   row->view.metadata = MetadataText(create.metadata);
@@ -150,7 +153,7 @@ void Batches::Create(NewBatch batch, Shown done) {
           return NotFound("not_found", "there is no such file").WithParam("input_file_id");
         if (file->view.purpose != wire::kBatchPurpose)
           return wire::BadValue("input_file_id", "the file's purpose is not batch");
-        row->lines = file->lines;
+        row->lines = row->view.input_lines = file->lines;
         row->bytes = file->view.bytes;
         return OkStatus();
       },
@@ -178,12 +181,12 @@ void Batches::Get(const std::string& owner, const std::string& id, Shown done) {
       });
 }
 
-void Batches::List(const std::string& owner, const std::string& after, int64_t most,
-                   std::function<void(Result<std::vector<BatchView>>)> done) {
+void Batches::List(const std::string& owner, const std::string& endpoint, const std::string& after,
+                   int64_t most, std::function<void(Result<std::vector<BatchView>>)> done) {
   auto views = std::make_shared<std::vector<BatchView>>();
   store_.Read(
-      [owner, after, most, views](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(*views, ListBatches(rows, owner, after, most + 1));
+      [owner, endpoint, after, most, views](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(*views, ListBatches(rows, owner, endpoint, after, most + 1));
         return OkStatus();
       },
       [strand = strand_, views, done = std::move(done)](const Status& status) {
@@ -223,6 +226,27 @@ void Batches::Cancel(const std::string& owner, const std::string& id, Shown done
           active->row.view.state = BatchState::kCancelling;
           active->row.view.cancelling_ms = row->view.cancelling_ms;
           EndEarly(*active, BatchState::kCancelled);
+        });
+      });
+}
+
+// A slice of its lines at a time, as after its end.
+void Batches::Delete(const std::string& owner, const std::string& id,
+                     std::function<void(const Status&)> done) {
+  auto more = std::make_shared<bool>(false);
+  store_.Write(
+      [owner, id, more](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(const std::optional<BatchRow> found, LoadBatch(rows, owner, id));
+        if (!found.has_value()) return NoSuchBatch();
+        if (!wire::Ended(found->view.state))
+          return InvalidArgument("invalid_value", "the batch has not ended; cancel it first");
+        ASSIGN_OR_RETURN(*more, DropLines(rows, found->number, kDroppedAtOnce));
+        return *more ? OkStatus() : DeleteBatch(rows, found->number);
+      },
+      [this, strand = strand_, owner, id, more, done = std::move(done)](const Status& status) {
+        strand->Post([this, owner, id, more, done, status] {
+          if (status.ok() && *more && !stopped_) return Delete(owner, id, done);
+          done(StoreStatus(status));
         });
       });
 }

@@ -84,11 +84,16 @@ class Batches {
   void Create(NewBatch batch, Shown done);
   // Errors: not_found (also another owner's).
   void Get(const std::string& owner, const std::string& id, Shown done);
-  // One more than `most` where there are more. Errors: not_found (`after`).
-  void List(const std::string& owner, const std::string& after, int64_t most,
-            std::function<void(Result<std::vector<wire::BatchView>>)> done);
+  // One more than `most` where there are more. `endpoint`: batches of that one alone; empty: all.
+  // Errors: not_found (`after`).
+  void List(const std::string& owner, const std::string& endpoint, const std::string& after,
+            int64_t most, std::function<void(Result<std::vector<wire::BatchView>>)> done);
   // Ends it with what it has, soon. Once more changes nothing. Errors: as Get; already_finished.
   void Cancel(const std::string& owner, const std::string& id, Shown done);
+  // A batch that has ended is there no more; its files stay. Errors: as Get; invalid_value (it has
+  // not ended).
+  void Delete(const std::string& owner, const std::string& id,
+              std::function<void(const Status&)> done);
 
   // Takes up what the process before left, and begins. Once, when the models are loaded.
   void Start();

@@ -661,7 +661,7 @@ TEST_F(BatchesTest, OwnersTakeTurns) {
   ASSERT_TRUE(Becomes(one->id, BatchState::kCompleted, "one"));
   EXPECT_LT(Get(many->id, "many")->completed, 30);
   Call<Result<std::vector<BatchView>>> list;
-  batches_->List("one", "", 20, list.done());
+  batches_->List("one", "", "", 20, list.done());
   EXPECT_EQ(list.Get()->size(), 1u);
 }
 

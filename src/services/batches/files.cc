@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -145,14 +146,45 @@ void Files::Keep(UploadRef upload, const std::string& owner, Shown done) {
     if (const auto after = upload->expires_after_s())
       row->view.expires_s = row->view.created_s + *after;
     row->lines = upload->lines();
-    store_.Write([this, row](Database& rows) { return InsertFile(rows, *row, options_.limits); },
-                 [this, strand = strand_, row, done](const Status& status) {
-                   strand->Post([this, row, done, status] {
-                     if (status.ok()) return done(row->view);
-                     unlink(PathOf(row->view.id).c_str());
-                     done(StoreStatus(status));
-                   });
+    Insert(row, done);
+  });
+}
+
+void Files::Insert(std::shared_ptr<FileRow> row, const Shown& done) {
+  store_.Write([this, row](Database& rows) { return InsertFile(rows, *row, options_.limits); },
+               [this, strand = strand_, row, done](const Status& status) {
+                 strand->Post([this, row, done, status] {
+                   if (status.ok()) return done(row->view);
+                   unlink(PathOf(row->view.id).c_str());
+                   done(StoreStatus(status));
                  });
+               });
+}
+
+void Files::Put(const std::string& owner, const std::string& filename, std::string text,
+                Shown done) {
+  strand_->Post([this, owner, filename, text = std::move(text), done = std::move(done)] {
+    if (std::ssize(text) > options_.limits.file_bytes) {
+      return done(ResourceExhausted(
+          "request_too_large", "the file has " + std::to_string(text.size()) + " bytes, limit " +
+                                   std::to_string(options_.limits.file_bytes)));
+    }
+    auto row = std::make_shared<FileRow>();
+    row->view.id = responses::NewId("file-");
+    row->owner = owner;
+    const Status written = [&]() -> Status {
+      ASSIGN_OR_RETURN(DiskFile file, DiskFile::Create(PathOf(row->view.id + std::string(kPart))));
+      RETURN_IF_ERROR(file.CheckRoom());
+      RETURN_IF_ERROR(file.Append(text));
+      return file.KeepAs(PathOf(row->view.id));
+    }();
+    if (!written.ok()) return done(written);
+    row->view.purpose = wire::kBatchPurpose;
+    row->view.filename = filename;
+    row->view.bytes = std::ssize(text);
+    row->view.created_s = NowSeconds();
+    row->lines = std::count(text.begin(), text.end(), '\n');
+    Insert(row, done);
   });
 }
 

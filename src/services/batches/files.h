@@ -53,6 +53,9 @@ class Files {
   void Append(UploadRef upload, std::string bytes, Done done);
   // The body is over. Errors: as Upload; insufficient_quota, storage_full, storage_error.
   void Keep(UploadRef upload, const std::string& owner, Shown done);
+  // Keeps a text that is there whole, as an upload of that name. Errors: as Keep;
+  // request_too_large.
+  void Put(const std::string& owner, const std::string& filename, std::string text, Shown done);
   void Drop(UploadRef upload);  // what has come of it is removed there, not here
 
   // --- files that are there. Errors: not_found (also another owner's), the store's ---
@@ -85,6 +88,8 @@ class Files {
 
  private:
   void Delete(const std::string& owner, const std::string& id, int tries, Done done);
+  // Gives a file that is on the disk its row; without one it goes again.
+  void Insert(std::shared_ptr<FileRow> row, const Shown& done);
   Files(const Options& options, std::string folder, store::Store& store, const Clock& clock,
         std::function<int64_t()> unix_ms);
   Status Sweep();  // what was left behind

@@ -7,6 +7,7 @@
 #include "services/responses/ids.h"
 #include "services/responses/responses.h"
 #include "wire/batch.h"
+#include "wire/message_batch.h"
 
 namespace tutti::batches {
 namespace {
@@ -54,6 +55,12 @@ void OutputWriter::Next() {
 }
 
 Status OutputWriter::Add(const LineResult& result) {
+  // Anthropic's clients read one list of results, of all requests.
+  if (row_.view.endpoint == wire::kMessagesEndpoint) {
+    return Append(&output_, &made_.output, "results",
+                  wire::MessageBatchResultLine(result.custom_id, result.status_code, result.body,
+                                               row_.ending));
+  }
   const std::string id = LineId(row_.view.id, result.line);
   if (result.status_code == 0) {
     const bool expired = row_.ending == BatchState::kExpired;

@@ -1,5 +1,6 @@
 // OutputWriter: the two files that a batch leaves, out of the rows of its lines: those that were
-// answered well, and all others. A slice of rows at a time is in memory.
+// answered well, and all others. Of a message batch it is one file, of all lines. A slice of rows
+// at a time is in memory.
 //
 // Started once; it keeps itself until it has called `done`, on the strand of the files. The store
 // and the files must outlive that.

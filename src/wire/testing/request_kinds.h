@@ -16,6 +16,7 @@
 #include "wire/conversations.h"
 #include "wire/encoding_request.h"
 #include "wire/json.h"
+#include "wire/message_batch.h"
 #include "wire/mqtt_native.h"
 #include "wire/mqtt_project.h"
 #include "wire/openai_request.h"
@@ -235,6 +236,16 @@ inline const std::vector<Kind>& Kinds() {
        [](const Json& j, const ParseOptions& o) { return ParseMessages(j, o).status(); }},
       {kCountTokens, R"({"model":"m","messages":[{"role":"user","content":"x"}]})",
        [](const Json& j, const ParseOptions& o) { return ParseCountTokens(j, o).status(); }},
+      {kMessageBatch,
+       R"({"requests":[{"custom_id":"a","params":{"model":"m","max_tokens":1,)"
+       R"("messages":[{"role":"user","content":"x"}]}}]})",
+       [](const Json& j, const ParseOptions& o) { return ParseMessageBatch(j, o).status(); }},
+      {kMessageBatchRequest,
+       R"({"custom_id":"a","params":{"model":"m","max_tokens":1,)"
+       R"("messages":[{"role":"user","content":"x"}]}})",
+       [](const Json& j, const ParseOptions& o) {
+         return Below("requests[0]", ParseMessageBatch({{"requests", JsonArray{j}}}, o).status());
+       }},
       {kMessagesTurn, R"({"role":"user","content":"x"})", &ParseMessagesTurn},
       {kContentBlock, R"({"type":"text","text":"x"})", &ParseContentBlock},
       {kMessagesTool, R"({"name":"f","input_schema":{}})", &ParseMessagesTool},
