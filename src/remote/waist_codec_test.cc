@@ -65,6 +65,7 @@ api::GenerateRequest FullRequest() {
   request.call_bytes = 123;
   request.score_only = true;
   request.prediction = "as it will be";
+  request.max_reasoning_tokens = 7;
   request.constraint = {.kind = api::Constraint::Kind::kChoice,
                         .text = "t",
                         .choices = {"a", "b\xff"},
@@ -113,6 +114,7 @@ TEST(WaistCodec, ARequestCrossesWhole) {
   EXPECT_EQ(chat.messages[0].tool_calls, asked.messages[0].tool_calls);
   EXPECT_EQ(chat.messages[0].reasoning, "hm \xff");
   EXPECT_EQ(chat.messages[1].tool_call_id, "call_1");
+  EXPECT_EQ(back.max_reasoning_tokens, 7);
   EXPECT_EQ(back.sampling.logit_bias, request.sampling.logit_bias);
   EXPECT_EQ(back.sampling.seed, request.sampling.seed);
   EXPECT_TRUE(back.sampling.temperature.given());
@@ -238,10 +240,12 @@ TEST(WaistCodec, ThePredictionOfARequestAndTheCountsOfItsUsageCross) {
   event.kind = api::StreamEvent::Kind::kEnd;
   event.usage.accepted_prediction_tokens = 3;
   event.usage.rejected_prediction_tokens = 4;
+  event.usage.reasoning_tokens = 2;
   v1::WireEvent told;
   ToWire(event, &told);
   EXPECT_EQ(FromWire(told).usage.accepted_prediction_tokens, 3);
   EXPECT_EQ(FromWire(told).usage.rejected_prediction_tokens, 4);
+  EXPECT_EQ(FromWire(told).usage.reasoning_tokens, 2);
 }
 
 TEST(WaistCodec, StatusesKeepWhatDoorsTell) {

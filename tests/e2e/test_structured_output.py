@@ -95,7 +95,9 @@ class StructuredOutput(ServerCase):
 
     def test_every_spelling_gives_the_same_tokens(self):
         schema = SCHEMAS[1]
+        tag = {"type": "structural_tag", "triggers": ["<"], "structures": [{"begin": "<a>", "schema": schema, "end": "</a>"}]}
         spellings = {
+            "tag": ({"response_format": tag}, {"structured_outputs": {"structural_tag": tag}}),
             "schema": ({"response_format": {"type": "json_schema", "json_schema": {"name": "it", "schema": schema}}},
                        {"response_format": {"type": "json_object", "schema": schema}}, {"guided_json": schema},
                        {"guided_json": json.dumps(schema)}, {"structured_outputs": {"json": schema}}, {"json_schema": schema},

@@ -3,6 +3,7 @@ import concurrent.futures
 import json
 import unittest
 
+import anthropic
 import jsonschema
 import openai
 
@@ -123,6 +124,54 @@ class Tools(ServerCase):
         second = client.chat.completions.create(model=MODEL, messages=messages, tools=tools(), tool_choice="none", max_tokens=40,
                                                 temperature=0)
         self.assertTrue(second.choices[0].message.content)
+
+    def test_a_loop_over_responses(self):
+        client = self.client()
+        now = [{"type": "function", "name": "now", "description": "The current time", "strict": False,
+                "parameters": {"type": "object", "properties": {}, "additionalProperties": False}}]
+        items = [{"role": "user", "content": "What time is it?"}]
+        options = {"model": MODEL, "tools": now, "max_output_tokens": 80, "temperature": 0}
+        named = {"type": "function", "name": "now"}
+        first = client.responses.create(input=items, tool_choice=named, **options)
+        calls = [item for item in first.output if item.type == "function_call"]
+        self.assertEqual([call.name for call in calls], ["now"])
+        streamed = []
+        with client.responses.stream(input=items, tool_choice=named, **options) as stream:
+            for event in stream:
+                if event.type == "response.function_call_arguments.done":
+                    streamed.append(event.arguments)
+        self.assertEqual(streamed, [call.arguments for call in calls])
+        results = [{"type": "function_call_output", "call_id": call.call_id, "output": "12:30"} for call in calls]
+        whole = client.responses.create(input=items + first.output + results, tool_choice="none", **options)
+        chained = client.responses.create(input=results, previous_response_id=first.id, tool_choice="none", **options)
+        self.assertTrue(whole.output_text)
+        self.assertEqual(chained.output_text, whole.output_text)
+
+    def test_a_loop_over_messages_gives_the_text_of_chat_completions(self):
+        client = anthropic.Anthropic(base_url=self.server.url, api_key="none", max_retries=0)
+        now = [{"name": "now", "description": "The current time",
+                "input_schema": {"type": "object", "properties": {}, "additionalProperties": False}}]
+        messages = [{"role": "user", "content": "What time is it?"}]
+        options = {"model": MODEL, "tools": now, "max_tokens": 80, "temperature": 0}
+        first = client.messages.create(messages=messages, tool_choice={"type": "tool", "name": "now"}, **options)
+        self.assertEqual(first.stop_reason, "tool_use")
+        calls = [block for block in first.content if block.type == "tool_use"]
+        self.assertEqual([(call.name, call.input) for call in calls], [("now", {})])
+        with client.messages.stream(messages=messages, tool_choice={"type": "tool", "name": "now"}, **options) as stream:
+            streamed = [block for block in stream.get_final_message().content if block.type == "tool_use"]
+        self.assertEqual([(call.name, call.input) for call in streamed], [("now", {})])
+        dialog = messages + [{"role": "assistant", "content": first.content},
+                             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": calls[0].id, "content": "12:30"}]}]
+        second = client.messages.create(messages=dialog, tool_choice={"type": "none"}, **options)
+        chat = self.client().chat.completions.create(
+            model=MODEL, max_tokens=80, temperature=0, tool_choice="none",
+            tools=[{"type": "function", "function": {"name": "now", "description": "The current time",
+                                                     "parameters": now[0]["input_schema"]}}],
+            messages=messages + [
+                {"role": "assistant", "content": None, "tool_calls": [
+                    {"id": calls[0].id, "type": "function", "function": {"name": "now", "arguments": "{}"}}]},
+                {"role": "tool", "tool_call_id": calls[0].id, "content": "12:30"}])
+        self.assertEqual("".join(block.text for block in second.content), chat.choices[0].message.content)
 
     def test_what_is_wrong_with_a_tool_is_named(self):
         def refused(**fields):
