@@ -87,10 +87,16 @@ Result<std::shared_ptr<grammar::TokenMasker>> Constraints::Get(const ServedModel
       return known->masker;
     }
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<const grammar::Automaton> automaton,
-                   grammar::Compile(structure, {}, cancelled));
-  const size_t bytes = key.size() + automaton->memory_bytes();
-  auto masker = std::make_shared<grammar::TokenMasker>(std::move(automaton), TrieOf(model));
+  Result<std::shared_ptr<const grammar::Automaton>> automaton =
+      grammar::Compile(structure, {}, cancelled);
+  if (!automaton.ok()) {
+    Status status = std::move(automaton).status();
+    // Limits are those of the whole text.
+    if (!status.param().empty() || structure.param.empty()) return status;
+    return std::move(status).WithParam(structure.param);
+  }
+  const size_t bytes = key.size() + (*automaton)->memory_bytes();
+  auto masker = std::make_shared<grammar::TokenMasker>(*std::move(automaton), TrieOf(model));
   const MutexLock lock(mutex_);
   // Another request may have compiled the same meanwhile.
   for (const Kept& kept : kept_) {

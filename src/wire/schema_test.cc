@@ -71,10 +71,11 @@ TEST(Schema, ThePageOfTheDoorNamesEveryFieldThatIsTaken) {
     // What dialogs share with the routes that have no dialogs stands on their page.
     const bool in_http = (field.scopes & ((kResponses - 1) | kOfTools)) != 0;
     const bool in_dialogs = (field.scopes & ((kSocketEnvelope - 1) | kOfItems)) != 0;
-    const std::string& page = in_http                            ? http
-                              : in_dialogs                       ? dialogs
-                              : (field.scopes & kInSockets) != 0 ? sockets
-                                                                 : batches;
+    const std::string& page = in_http                                 ? http
+                              : in_dialogs                            ? dialogs
+                              : (field.scopes & kInSockets) != 0      ? sockets
+                              : (field.scopes & (kMessages - 1)) != 0 ? batches
+                                                                      : messages;
     EXPECT_NE(page.find("`" + std::string(field.name) + "`"), std::string::npos) << field.name;
   }
 }

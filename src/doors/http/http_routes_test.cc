@@ -191,6 +191,7 @@ TEST_F(RoutesTest, ResponsesAndConversationsWithoutAStoreAreNotOffered) {
     if (!route.pattern.starts_with("/v1/responses") &&
         !route.pattern.starts_with("/v1/conversations"))
       continue;
+    if (route.pattern.ends_with("/input_tokens")) continue;  // keeps nothing
     for (const std::string& body :
          {std::string("{}"), std::string(R"({"model":"fake","input":"hi"})")}) {
       const bool posts = route.method == "POST";

@@ -72,7 +72,7 @@ class MessageBatchesExchange final : public Exchange {
           ASSIGN_OR_RETURN(MessageBatchCreate create,
                            wire::ParseMessageBatch(document.root(), options));
           for (const std::string& model : create.models)
-            RETURN_IF_ERROR(calls::CheckModel(model, caller, inference));
+            RETURN_IF_ERROR(calls::CheckModel(model, /*generates=*/true, caller, inference));
           return create;
         },
         [this](Result<MessageBatchCreate> create) { OnParsed(std::move(create)); });
