@@ -268,10 +268,10 @@ class SchemaCompiler {
     std::vector<std::pair<NodeId, std::string>> patterns;  // each once
     bool closed = !objects.parts.empty();
     for (const ObjectPart& part : objects.parts) {
-      for (const auto& [pattern, node] : part.patterns) {
-        const auto same = [&](const auto& known) { return known.second == pattern; };
+      for (const auto& named : part.patterns) {
+        const auto same = [&](const auto& known) { return known.second == named.first; };
         if (std::none_of(patterns.begin(), patterns.end(), same))
-          patterns.emplace_back(node, pattern);
+          patterns.emplace_back(named.second, named.first);
       }
     }
     if (patterns.size() > kMaxPatterns) {

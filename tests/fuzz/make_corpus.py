@@ -191,6 +191,60 @@ def regexes():
     return files
 
 
+def json_schemas():
+    """One byte (seed), then a schema: each keyword, references, and forms that are refused."""
+    person = '{"type":"object","properties":{"name":{"type":"string","maxLength":9},"age":{"type":"integer","minimum":0,"maximum":120}},' \
+        '"required":["name"],"additionalProperties":false}'
+    node = '{"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{"l":{"$ref":"#/$defs/n"},"v":{"type":"number"}}}}}'
+    files = {
+        "person": person, "node": node, "any": "true", "none": "false", "empty": "{}",
+        "tools": '{"anyOf":[{"properties":{"name":{"const":"a"},"x":{"type":"null"}},"required":["name"]},'
+                 '{"properties":{"name":{"const":"b"},"y":{"enum":[1,"\\u00e9\\n",[2,{"k":null}]]}},"required":["name"]}]}',
+        "oneOf": '{"oneOf":[{"type":"integer","multipleOf":3},{"type":"string","pattern":"^a+$"}]}',
+        "strings": '{"type":"string","minLength":2,"maxLength":5,"pattern":"[a-c\\\\p{Lu}]\\\\d"}',
+        "formats": '{"anyOf":[{"format":"date"},{"format":"ipv4"},{"format":"uuid"},{"format":"no-such"}],"type":"string"}',
+        "numbers": '{"type":"number","exclusiveMinimum":-1.5,"maximum":20,"multipleOf":0.25}',
+        "arrays": '{"type":"array","prefixItems":[{"type":"boolean"},{"type":"null"}],"items":{"type":"integer"},"minItems":1,"maxItems":4}',
+        "objects": '{"patternProperties":{"^x":{"type":"integer"},"y$":{"type":"string"}},"propertyNames":{"maxLength":3},"maxProperties":3}',
+        "dependent": '{"properties":{"a":true,"b":{"type":"integer"}},"dependentRequired":{"a":["b","c"]},"minProperties":1}',
+        "allOf": '{"allOf":[{"properties":{"a":{"type":["integer","null"]}}},{"required":["a"]},{"$ref":"#/$defs/o"}],"$defs":{"o":{"type":"object"}}}',
+        "ids": '{"$id":"http://a/b/","$ref":"c#x","$defs":{"c":{"$id":"c","$defs":{"d":{"$anchor":"x","type":"null"}}}}}',
+        "draft4": '{"$schema":"http://json-schema.org/draft-04/schema#","minimum":1,"exclusiveMinimum":true,"items":[{"$ref":"#"}],"additionalItems":false}',
+        "refused": '{"properties":{"a":{"not":{"type":"null"}},"b":{"contains":{}},"c":{"uniqueItems":true}}}',
+        "ring": '{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"anyOf":[{"$ref":"#/$defs/a"},{"type":"null"}]}}}',
+        "contradiction": '{"type":"string","allOf":[{"minLength":5},{"maxLength":2}]}', "not_json": '{"type":', "not_a_schema": '[1]',
+        "bytes": b'{"enum":["\xff\xc3\xa9","\xed\xa0\x80"]}', "nested": '{"items":' * 40 + "{}" + "}" * 40,
+        "counts": '{"minItems":100,"items":{"minLength":50,"maxLength":1e3,"type":"string"}}', "big": '{"const":1e400,"enum":[12345678901234567890,-0.0,1E-9]}',
+        "nullable": '{"type":"string","nullable":true,"title":"t","default":1}',
+    }
+    return {name: b"\x05" + (text if isinstance(text, bytes) else text.encode()) for name, text in files.items()}
+
+
+def constraint_regexes():
+    """One byte (seed), then an expression."""
+    files = {
+        "plain": "yes|no", "counts": "a?b*c+d{2}e{1,3}f{2,}g{,2}h*?", "classes": r"[a-c\d][^\s\w][\u00e9-\u{1F600}\x41][]^-]", "properties": r"\p{Lu}\P{L}+[\p{Han}\p{Nd}]{2,4}",
+        "groups": "(a(?:b|c)(?<n>d))*(?P<m>e)", "anchors": "^(^a|b$)$|c^", "escapes": r"\t\n\r\v\f\0\cA\x0a\u000a\ud83d\ude00\/\.", "dot": ".+\n.", "any": "[^]*|[]",
+        "look": "(?=a)b", "back": r"(a)\1", "open": "(((", "brackets": "[a-", "brace": "a{,b}{x", "order": "[z-a]", "two": "a**", "empty": "", "empty_ways": "(||a|)*",
+        "exponential": "(a|b)*a(a|b){9}", "counted_counts": "((a{1,9}){1,9}){1,9}", "quotes": '"[\\"\\x00-\\x1f]*"', "bytes": b"[\xff-\xc3\xa9]\xed\xa0\x80", "date": r"\d{4}-(0[1-9]|1[0-2])-[0-3]\d",
+    }
+    return {name: b"\x03" + (text if isinstance(text, bytes) else text.encode()) for name, text in files.items()}
+
+
+def gbnfs():
+    """One byte (seed), then a grammar."""
+    files = {
+        "sums": 'root ::= sum\nsum ::= term ([+*] term)*  # a comment\nterm ::= [0-9]+ | "(" sum ")"\n',
+        "lines": 'root ::=\n  "a" |\n  "b"\n  | other\nother ::= [^\\n\\]\\x41-\\u00e9]{2,3} .?\n', "counts": 'root ::= "a"{2} "b"{1,} ("c" | "d"){0,3} [e]*?\n',
+        "escapes": 'root ::= "\\x41\\u00e9\\U0001F600\\n\\t\\"\\\\" \'x\'\n', "palindromes": 'root ::= "a" root "a" | "b" root "b" | ""\n', "left": 'root ::= root "a" | "b"\n',
+        "left_behind_empty": 'root ::= e root | "x"\ne ::= "a"?\n', "no_end": 'root ::= "a" root\n', "undefined": "root ::= other\n", "twice": 'root ::= "a"\nroot ::= "b"\n',
+        "no_root": 'a ::= "b"\n', "json": 'root ::= v\nv ::= "{" (s ":" v ("," s ":" v)*)? "}" | "[" (v ("," v)*)? "]" | s | [0-9]+\ns ::= "\\"" [^"\\\\\\x00-\\x1F]* "\\""\n',
+        "ambiguous": "root ::= (a | b)*\na ::= [a-z]+\nb ::= [a-z]+ b?\n", "open": 'root ::= ("a" [b', "other_marks": 'root = "a" ; x := "b"\n', "bytes": b'root ::= "\xff" [\xc3\xa9]\n', "counted_counts": 'root ::= (("a"{3}){3}){0,3}\n',
+        "empty": "", "nullable": 'root ::= a a a "x"\na ::= b?\nb ::= c*\nc ::= "y"?\n',
+    }
+    return {name: b"\x07" + (text if isinstance(text, bytes) else text.encode()) for name, text in files.items()}
+
+
 def gguf_string(text):
     return struct.pack("<Q", len(text)) + text
 
@@ -767,6 +821,9 @@ def main():
     write("tokenizer_spec", tokenizer_specs())
     write("huggingface", huggingface())
     write("regex", regexes())
+    write("json_schema", json_schemas())
+    write("regex_constraint", constraint_regexes())
+    write("gbnf", gbnfs())
     write("gguf", ggufs())
     write("gguf_tokenizer", gguf_tokenizers())
     write("packed", packed())
