@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
+
 #include "app/model_registry.h"
 #include "app/options.h"
 #include "app/version.h"
@@ -227,7 +229,8 @@ void SettingsOptions::AddOption(CLI::App& command, const app::OptionSpec& option
                                             : option.type == app::OptionType::kNumber ? "X"
                                                                                       : "TEXT")
                                 ->group(group);
-  if (app::IsList(option.type)) flag->join(',');
+  // A line each, so that what is empty between two commas stays a fault.
+  if (app::IsList(option.type)) flag->join();
   options_[option.key] = flag;
 }
 
@@ -275,6 +278,12 @@ void SettingsOptions::ExcludeBeside(CLI::Option& other) {
   for (const auto& [key, option] : options_) other.excludes(option);
 }
 
+std::string SettingsOptions::ValueOf(const std::string& key) const {
+  std::string value = values_.at(key);
+  if (app::IsList(app::FindOption(key)->type)) std::replace(value.begin(), value.end(), '\n', ',');
+  return value;
+}
+
 std::string HelpOf(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();
   return command.help(parent == nullptr ? "" : FullName(*parent));
@@ -285,7 +294,7 @@ Result<app::Settings> SettingsOptions::Resolve(
   app::Settings::Inputs inputs;
   inputs.flags = usual;
   for (const auto& [key, option] : options_) {
-    if (option->count() > 0) inputs.flags[key] = values_.at(key);
+    if (option->count() > 0) inputs.flags[key] = ValueOf(key);
   }
   inputs.environment = app::TuttiEnvironment();
   inputs.file = config_file_;
@@ -308,7 +317,7 @@ std::vector<std::pair<std::string, std::string>> SettingsOptions::Typed() const 
   std::vector<std::pair<std::string, std::string>> typed;
   if (config_option_->count() > 0) typed.emplace_back("config", config_file_);
   for (const auto& [key, option] : options_) {
-    if (option->count() > 0) typed.emplace_back(key, values_.at(key));
+    if (option->count() > 0) typed.emplace_back(key, ValueOf(key));
   }
   return typed;
 }

@@ -37,6 +37,7 @@ class SettingsOptions {
  private:
   void AddConfig(CLI::App& command);
   void AddOption(CLI::App& command, const app::OptionSpec& option, const std::string& group);
+  std::string ValueOf(const std::string& key) const;  // as typed; of a list with commas
 
   std::map<std::string, std::string> values_;  // by option key; CLI11 writes here
   std::map<std::string, CLI::Option*> options_;
