@@ -43,7 +43,7 @@ struct Request {
   std::string cache_salt;      // further partition of prefix reuse
   bool use_prefix_cache = true;
   std::shared_ptr<grammar::TokenMasker> constraint;  // of the answer; null: none
-  ReasoningLimit reasoning;         // only with a constraint
+  ReasoningLimit reasoning;                          // only with a constraint
   std::vector<TokenId> prediction;  // the answer as the client expects it; may be empty
   bool score_only = false;          // compute the prompt's log-probabilities, draw nothing
   // On-demand stepping: a choice draws its next token only while RequestControl::Grant() has

@@ -59,7 +59,7 @@ struct Sequence {
       kv::kNoBlock;     // a block to copy before the next slice (a reference is held), and ...
   int copy_tokens = 0;  // ... how many of its slots are ours
   sampling::RowState sampler;
-  grammar::Matcher matcher;  // how far the output has come under the request's grammar
+  grammar::Matcher matcher;   // how far the output has come under the request's grammar
   ReasoningBudget reasoning;  // only with a matcher
   PromptLookup lookup;  // where the text may be copied from; finds nothing where it was not begun
   PredictedText prediction;  // what the client expects; as the above

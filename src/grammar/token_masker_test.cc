@@ -146,8 +146,8 @@ TEST(Matcher, KeepsItsStateWhenTheMaskerForgets) {
 
 TEST(Matcher, TakesOnlyWhatIsAllowed) {
   const auto trie = MakeTrie();
-  Matcher matcher(
-      std::make_shared<TokenMasker>(*Compile({.kind = Structure::Kind::kRegex, .text = "ab"}), trie));
+  Matcher matcher(std::make_shared<TokenMasker>(
+      *Compile({.kind = Structure::Kind::kRegex, .text = "ab"}), trie));
   EXPECT_FALSE(matcher.Take('b'));
   EXPECT_TRUE(matcher.Take('a'));
   EXPECT_FALSE(matcher.finished());

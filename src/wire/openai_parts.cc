@@ -168,7 +168,9 @@ void WriteUsage(const api::Usage& usage, JsonWriter* json) {
       .BeginObject()
       .Member("cached_tokens", usage.cached_tokens)
       .EndObject();
-  json->Key("completion_tokens_details").BeginObject().Member("reasoning_tokens", usage.reasoning_tokens);
+  json->Key("completion_tokens_details")
+      .BeginObject()
+      .Member("reasoning_tokens", usage.reasoning_tokens);
   if (usage.accepted_prediction_tokens + usage.rejected_prediction_tokens > 0) {
     json->Member("accepted_prediction_tokens", usage.accepted_prediction_tokens)
         .Member("rejected_prediction_tokens", usage.rejected_prediction_tokens);

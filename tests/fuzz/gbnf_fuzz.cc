@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tutti::fuzz::FuzzInput input(data, size);
   const uint8_t seed = input.Byte();
   const auto automaton =
-      tutti::fuzz::CompileOrRefuse(tutti::grammar::Source::Kind::kGbnf, input.Rest(),
+      tutti::fuzz::CompileOrRefuse(tutti::grammar::Structure::Kind::kGbnf, input.Rest(),
                                    {"grammar_syntax", "grammar_left_recursion"});
   if (automaton == nullptr) return 0;
   tutti::fuzz::GrammarWalk walk(automaton, seed);

@@ -26,7 +26,7 @@ inline grammar::Limits SmallLimits() {
 // Compiles; null where it is refused, which must be by one of the codes of
 // docs/structured-output.md.
 inline std::shared_ptr<const grammar::Automaton> CompileOrRefuse(
-    grammar::Source::Kind kind, std::string_view text,
+    grammar::Structure::Kind kind, std::string_view text,
     std::initializer_list<std::string_view> codes) {
   auto automaton = grammar::Compile({.kind = kind, .text = std::string(text)}, SmallLimits());
   if (automaton.ok()) return *std::move(automaton);

@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tutti::fuzz::FuzzInput input(data, size);
   const uint8_t seed = input.Byte();
   const auto automaton =
-      tutti::fuzz::CompileOrRefuse(tutti::grammar::Source::Kind::kJsonSchema, input.Rest(),
+      tutti::fuzz::CompileOrRefuse(tutti::grammar::Structure::Kind::kJsonSchema, input.Rest(),
                                    {"schema_invalid", "schema_unsupported", "schema_reference",
                                     "grammar_regex", "grammar_left_recursion"});
   if (automaton == nullptr) return 0;

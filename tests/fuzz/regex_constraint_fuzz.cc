@@ -10,7 +10,7 @@
 #include "grammar_walk.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using tutti::grammar::Source;
+  using tutti::grammar::Structure;
   tutti::fuzz::FuzzInput input(data, size);
   const uint8_t seed = input.Byte();
   const std::string_view expression = input.Rest();
