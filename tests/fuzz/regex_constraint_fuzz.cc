@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint8_t seed = input.Byte();
   const std::string_view expression = input.Rest();
   const auto automaton =
-      tutti::fuzz::CompileOrRefuse(Source::Kind::kRegex, expression, {"grammar_regex"});
+      tutti::fuzz::CompileOrRefuse(Structure::Kind::kRegex, expression, {"grammar_regex"});
   if (automaton != nullptr) {
     tutti::fuzz::GrammarWalk walk(automaton, seed);
     for (int i = 0; i < 3; ++i) {
@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!tutti::IsValidUtf8(expression)) return 0;
   const boost::json::object schema = {{"type", "string"}, {"pattern", expression}};
   const auto strings = tutti::fuzz::CompileOrRefuse(
-      Source::Kind::kJsonSchema, boost::json::serialize(schema), {"grammar_regex"});
+      Structure::Kind::kJsonSchema, boost::json::serialize(schema), {"grammar_regex"});
   if (strings == nullptr) return 0;
   const std::optional<std::string> text = tutti::fuzz::GrammarWalk(strings, seed).Text();
   if (!text) return 0;
