@@ -23,7 +23,7 @@ struct ToolParserOptions {
   std::vector<api::Tool> tools = {};  // whose calls are taken; calls of others are text
   // The text is constrained to the format, so that arguments can leave before the call is complete.
   bool constrained = false;
-  uint64_t id_seed = 0;  // ids of calls are made of it: random, so that no two requests share one
+  uint64_t id_seed = 0;  // ids of calls are made of it: two turns of a dialog have different ones
 };
 
 // The id of call `index` of a choice.

@@ -38,7 +38,7 @@ Result<std::shared_ptr<grammar::TokenMasker>> CompileAnswer(Constraints& constra
 engine::ReasoningLimit ReasoningLimitOf(const ServedModel& model,
                                         const api::GenerateRequest& request, bool inside_reasoning);
 
-// One for each choice; none where the answer holds no calls. `id_seed`: random.
+// One for each choice; none where the answer holds no calls. `id_seed`: of the calls' ids.
 std::vector<std::unique_ptr<api::OutputParser>> MakeParsers(const ServedModel& model,
                                                             const api::GenerateRequest& request,
                                                             uint64_t id_seed);

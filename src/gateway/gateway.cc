@@ -28,6 +28,14 @@ bool EndsOpen(std::string_view prompt, std::string_view tag) {
   return last != std::string_view::npos && prompt.substr(0, last + 1).ends_with(tag);
 }
 
+// FNV-1a.
+uint64_t PrintOf(std::span<const TokenId> tokens) {
+  uint64_t print = 0xcbf29ce484222325U;
+  for (const TokenId token : tokens)
+    print = (print ^ static_cast<uint32_t>(token)) * 0x100000001b3U;
+  return print;
+}
+
 }  // namespace
 
 struct Gateway::Pending {
@@ -214,8 +222,11 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   }
   if (std::holds_alternative<api::ChatPrompt>(in.prompt))
     written->FilterReasoning(reasoning, tags, in.n);
+  const uint64_t seed =
+      in.sampling.seed.has_value() ? static_cast<uint64_t>(*in.sampling.seed) : DrawSeed();
+  // The same request with the same seed gives the same ids, and another turn of its dialog others.
   if (std::vector<std::unique_ptr<api::OutputParser>> parsers =
-          MakeParsers(*pending.model, in, DrawSeed());
+          MakeParsers(*pending.model, in, seed ^ PrintOf(prompt.tokens));
       !parsers.empty()) {
     written->ParseOutput(std::move(parsers));
     // The parser looks for them in the text.
@@ -228,7 +239,7 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   out.id = std::move(in.request_id);
   out.prompt = std::move(prompt.tokens);
   out.end_tokens = pending.model->tokenizer->vocabulary().eog_tokens();
-  out.seed = in.sampling.seed.has_value() ? static_cast<uint64_t>(*in.sampling.seed) : DrawSeed();
+  out.seed = seed;
   out.sampling = std::move(in.sampling);
   out.n = in.n;
   out.priority = in.priority;

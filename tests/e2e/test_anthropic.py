@@ -34,9 +34,10 @@ class Messages(ServerCase):
         cls.client.close()
         super().tearDownClass()
 
-    def create(self, **options):
+    def create(self, body=None, **options):
+        """`body`: members that this client has no arguments for, such as temperature."""
         return self.client.messages.create(
-            **{"model": MODEL, "messages": QUESTION, "max_tokens": 24, "temperature": 0, **options})
+            **{"model": MODEL, "messages": QUESTION, "max_tokens": 24, **options}, extra_body={"temperature": 0, **(body or {})})
 
     def chat(self, messages, **options):
         answer = self.server.post_json("/v1/chat/completions", {
@@ -71,7 +72,7 @@ class Messages(ServerCase):
 
     def test_streamed_and_whole_answers_agree(self):
         whole = self.create()
-        with self.client.messages.stream(model=MODEL, messages=QUESTION, max_tokens=24, temperature=0) as stream:
+        with self.client.messages.stream(model=MODEL, messages=QUESTION, max_tokens=24, extra_body={"temperature": 0}) as stream:
             text = "".join(stream.text_stream)
             final = stream.get_final_message()
         self.assertEqual(text, text_of(whole))
@@ -94,7 +95,7 @@ class Messages(ServerCase):
 
     def test_the_asynchronous_client_streams_side_by_side(self):
         async def one(client):
-            async with client.messages.stream(model=MODEL, messages=QUESTION, max_tokens=24, temperature=0) as stream:
+            async with client.messages.stream(model=MODEL, messages=QUESTION, max_tokens=24, extra_body={"temperature": 0}) as stream:
                 return text_of(await stream.get_final_message())
 
         async def all_of_them():
@@ -128,7 +129,7 @@ class Messages(ServerCase):
             self.create(model="nobody")
         self.assertEqual(failed.exception.body["error"]["type"], "not_found_error")
         self.assertTrue(failed.exception.request_id)
-        for options, said in (({"temperature": 1.5}, "temperature"), ({"messages": []}, "messages"),
+        for options, said in (({"body": {"temperature": 1.5}}, "temperature"), ({"messages": []}, "messages"),
                               ({"max_tokens": 0}, "max_tokens"),
                               ({"messages": [{"role": "user", "content": [
                                   {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "eA=="}}]}]},
@@ -152,7 +153,7 @@ class Messages(ServerCase):
     def test_an_output_format_is_kept(self):
         schema = {"type": "object", "properties": {"colour": {"type": "string", "maxLength": 12}}, "required": ["colour"],
                   "additionalProperties": False}
-        message = self.create(max_tokens=60, extra_body={"output_config": {"format": {"type": "json_schema", "schema": schema}}})
+        message = self.create(max_tokens=60, output_config={"format": {"type": "json_schema", "schema": schema}})
         self.assertEqual(message.stop_reason, "end_turn")
         jsonschema.validate(json.loads(text_of(message)), schema)
 
@@ -180,8 +181,8 @@ class Messages(ServerCase):
             batches.retrieve(batch.id)
 
     def test_a_client_that_leaves_cancels(self):
-        with self.client.messages.stream(model=MODEL, messages=QUESTION, max_tokens=2000, temperature=0,
-                                         extra_body={"ignore_eos": True}) as stream:
+        with self.client.messages.stream(model=MODEL, messages=QUESTION, max_tokens=2000,
+                                         extra_body={"temperature": 0, "ignore_eos": True}) as stream:
             next(iter(stream.text_stream))
         self.server.wait_idle()
 
@@ -196,9 +197,9 @@ class Keys(ServerCase):
     def test_a_key_is_taken_from_either_field(self):
         key = self.ENVIRONMENT["TUTTI_API_KEY"]
         self.assertTrue(self.ask(api_key=key))
-        self.assertTrue(self.ask(api_key=None, auth_token=key))
-        self.assertTrue(self.ask(api_key=key, auth_token=key))
-        for wrong in ({"api_key": "sk-wrong"}, {"api_key": key, "auth_token": "sk-other"}):
+        self.assertTrue(self.ask(auth_token=key))
+        self.assertTrue(self.ask(api_key=key, default_headers={"Authorization": "Bearer " + key}))
+        for wrong in ({"api_key": "sk-wrong"}, {"api_key": key, "default_headers": {"Authorization": "Bearer sk-other"}}):
             with self.assertRaises(anthropic.AuthenticationError) as failed:
                 self.ask(**wrong)
             self.assertEqual(failed.exception.body["error"]["type"], "authentication_error")

@@ -182,7 +182,7 @@ class OpenAiClient(ServerCase):
             self.chat(model="gpt-nope")
         self.assertEqual(caught.exception.code, "model_not_found")
         for options, param in (({"temperature": 3}, "temperature"), ({"n": 9}, "n"), ({"messages": []}, "messages"),
-                               ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+                               ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name"),
                                ({"response_format": {"type": "xml"}}, "response_format.type"),
                                ({"top_logprobs": 3}, "top_logprobs"), ({"logit_bias": {"99999": 1}}, "logit_bias")):
             with self.subTest(param), self.assertRaises(openai.BadRequestError) as caught:

@@ -126,8 +126,7 @@ class Responses(ServerCase):
                 ({"max_output_tokens": 3}, "invalid_value", "max_output_tokens"),
                 ({"background": True, "store": False}, "invalid_value", None),
                 ({"previous_response_id": "resp_none"}, "not_found", "previous_response_id"),
-                ({"tools": [{"type": "function", "name": "f", "parameters": {}, "strict": True}]},
-                 "unsupported_parameter", "tools"),
+                ({"tools": [{"type": "web_search"}]}, "unsupported_parameter", "tools[0]"),
                 ({"model": "no-such-model"}, "model_not_found", "model"),
                 ({"input": []}, "empty_prompt", None)]:
             with self.assertRaises(openai.APIStatusError, msg=str(options)) as raised:
