@@ -200,7 +200,7 @@ class OpenAiClient(ServerCase):
     def test_routes_of_later_releases_are_not_retried(self):
         before = self.server.metric("tutti_requests_total", code="501")
         with self.assertRaises(openai.InternalServerError):
-            self.client.post("/messages", cast_to=object, body={})
+            self.client.post("/responses/compact", cast_to=object, body={})
         self.assertEqual(self.server.metric("tutti_requests_total", code="501"), before + 1)
 
     def test_request_ids_reach_the_client(self):
