@@ -222,8 +222,8 @@ class CallBuilder {
 
 // Keeps types, members and their names; drops ranges, patterns, lengths and conditions.
 Json Relaxed(const Json& schema, int depth) {
-  constexpr int kMaxDepth = 32;
-  if (depth > kMaxDepth) return JsonObject();
+  constexpr int kMaxSchemaDepth = 32;
+  if (depth > kMaxSchemaDepth) return JsonObject();
   if (!schema.is_object()) return schema;
   JsonObject kept;
   for (const auto& member : schema.get_object()) {

@@ -7,7 +7,7 @@
 namespace tutti::wire {
 namespace {
 
-struct Choice {
+struct GatheredChoice {
   std::string text, reasoning;
   std::vector<api::ToolCall> calls;
   std::vector<ShownToken> tokens;  // only when log-probabilities are shown
@@ -31,7 +31,7 @@ class JsonAnswer final : public ResponseWriter {
 
   void OnEvent(int prompt, const api::StreamEvent& event, std::string*) override {
     PromptState& source = prompts_[static_cast<size_t>(prompt)];
-    Choice& choice =
+    GatheredChoice& choice =
         choices_[static_cast<size_t>(prompt * call_.requests.front().n + event.choice)];
     switch (event.kind) {
       case api::StreamEvent::Kind::kStarted:
@@ -76,7 +76,7 @@ class JsonAnswer final : public ResponseWriter {
   void OnError(const ErrorView& error, std::string* out) override { *out += ErrorBody(error); }
 
  private:
-  void AddToken(const api::StreamEvent& event, Choice* choice) {
+  void AddToken(const api::StreamEvent& event, GatheredChoice* choice) {
     if (call_.logprobs < 0 || !event.logprobs.has_value()) return;
     choice->tokens.push_back(MakeShownToken(event, call_.skip_special_tokens, &choice->offsets));
   }
@@ -101,7 +101,7 @@ class JsonAnswer final : public ResponseWriter {
     json->EndObject();
   }
 
-  static void WriteCalls(const Choice& choice, JsonWriter* json) {
+  static void WriteCalls(const GatheredChoice& choice, JsonWriter* json) {
     if (choice.calls.empty()) return;
     json->Key("tool_calls");
     WriteToolCalls(choice.calls, json);
@@ -111,7 +111,7 @@ class JsonAnswer final : public ResponseWriter {
     WriteHead("chat.completion", json);
     json->Key("choices").BeginArray();
     for (size_t i = 0; i < choices_.size(); ++i) {
-      const Choice& choice = choices_[i];
+      const GatheredChoice& choice = choices_[i];
       json->BeginObject().Member("index", static_cast<int64_t>(i)).Key("message").BeginObject();
       json->Member("role", "assistant");
       // An answer of calls alone has no content; an empty answer has an empty one.
@@ -146,7 +146,7 @@ class JsonAnswer final : public ResponseWriter {
     WriteHead("text_completion", json);
     json->Key("choices").BeginArray();
     for (size_t i = 0; i < choices_.size(); ++i) {
-      const Choice& choice = choices_[i];
+      const GatheredChoice& choice = choices_[i];
       const size_t prompt = i / static_cast<size_t>(call_.requests.front().n);
       const std::string echo = call_.echo ? echo_texts_[prompt] : std::string();
       json->BeginObject()
@@ -171,7 +171,7 @@ class JsonAnswer final : public ResponseWriter {
   }
 
   // With echo the prompt's tokens come first and the others are counted from where they end.
-  std::vector<ShownToken> Tokens(size_t prompt, const Choice& choice) const {
+  std::vector<ShownToken> Tokens(size_t prompt, const GatheredChoice& choice) const {
     if (!call_.echo) return choice.tokens;
     std::vector<ShownToken> all = prompts_[prompt].tokens;
     AppendAfterPrompt(choice.tokens, prompts_[prompt].offsets, &all);
@@ -179,7 +179,7 @@ class JsonAnswer final : public ResponseWriter {
   }
 
   void WriteGenerate(JsonWriter* json) const {
-    const Choice& choice = choices_.front();
+    const GatheredChoice& choice = choices_.front();
     json->BeginObject()
         .Member("id", head_.id)
         .Member("model", head_.model)
@@ -194,7 +194,7 @@ class JsonAnswer final : public ResponseWriter {
   const ResponseHead head_;
   const std::vector<std::string> echo_texts_;
   std::vector<PromptState> prompts_;
-  std::vector<Choice> choices_;
+  std::vector<GatheredChoice> choices_;
   api::Usage usage_;
   api::Timings timings_;
 };

@@ -78,12 +78,15 @@ void WriteTools(const ResponseState& state, JsonWriter* json) {
   }
 }
 
-void WriteUsage(const api::Usage& usage, JsonWriter* json) {
+void WriteResponseUsage(const api::Usage& usage, JsonWriter* json) {
   json->BeginObject().Member("input_tokens", usage.prompt_tokens);
   json->Key("input_tokens_details").BeginObject();
   json->Member("cached_tokens", usage.cached_tokens).Member("cache_write_tokens", 0).EndObject();
   json->Member("output_tokens", usage.completion_tokens);
-  json->Key("output_tokens_details").BeginObject().Member("reasoning_tokens", usage.reasoning_tokens).EndObject();
+  json->Key("output_tokens_details")
+      .BeginObject()
+      .Member("reasoning_tokens", usage.reasoning_tokens)
+      .EndObject();
   json->Member("total_tokens", usage.prompt_tokens + usage.completion_tokens).EndObject();
 }
 
@@ -155,7 +158,7 @@ void WriteResponse(const ResponseState& state, JsonWriter* json) {
   WriteSettings(state, json);
   json->Key("usage");
   if (state.usage.has_value()) {
-    WriteUsage(*state.usage, json);
+    WriteResponseUsage(*state.usage, json);
   } else {
     json->Null();
   }
