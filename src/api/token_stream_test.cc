@@ -182,5 +182,63 @@ TEST(TokenStream, ReasoningIsTakenOutWhereverItsTagsAreCut) {
   }
 }
 
+// Makes a call of each capital letter, and text of the others.
+class CapitalParser final : public OutputParser {
+ public:
+  void Push(std::string_view delta, StreamEvent* event) override {
+    for (const char c : delta) {
+      if (c < 'A' || c > 'Z') {
+        event->text += c;
+      } else {
+        event->tool_calls.push_back({.index = calls_++, .id = "i", .name = std::string(1, c)});
+      }
+    }
+  }
+  void Finish(StreamEvent* event) override { event->finish_reason = FinishReason::kToolCalls; }
+
+ private:
+  int calls_ = 0;
+};
+
+TEST(TokenStream, ParsersReadWhatReasoningLeaves) {
+  const auto stream = std::make_shared<TokenStream>(nullptr);
+  stream->FilterReasoning(ReasoningMode::kSeparate, {}, 2);
+  std::vector<std::unique_ptr<OutputParser>> parsers;
+  for (int i = 0; i < 2; ++i) parsers.push_back(std::make_unique<CapitalParser>());
+  stream->ParseOutput(std::move(parsers));
+  const auto append = [&](int choice, const char* text, StreamEvent::Kind kind) {
+    StreamEvent event;
+    event.kind = kind;
+    event.choice = choice;
+    event.text = text;
+    stream->Append(std::move(event));
+  };
+  append(0, "<think>A", StreamEvent::Kind::kToken);
+  append(1, "bC", StreamEvent::Kind::kToken);
+  append(0, "</think>Dee", StreamEvent::Kind::kToken);
+  append(0, "F", StreamEvent::Kind::kChoiceEnd);
+  append(1, "", StreamEvent::Kind::kChoiceEnd);
+  stream->Finish(OkStatus(), {.completion_tokens = 3}, {});
+  Generation generation(stream, nullptr);
+  std::vector<std::string> text(2), reasoning(2), calls(2);
+  int reasoning_tokens = 0;
+  while (const StreamEvent* event = generation.Next()) {
+    const auto choice = static_cast<size_t>(event->choice);
+    text[choice] += event->text;
+    reasoning[choice] += event->reasoning;
+    for (const ToolCallDelta& delta : event->tool_calls) calls[choice] += delta.name;
+    if (event->kind == StreamEvent::Kind::kChoiceEnd) {
+      EXPECT_EQ(event->finish_reason, FinishReason::kToolCalls);
+    }
+    if (event->kind == StreamEvent::Kind::kEnd) reasoning_tokens = event->usage.reasoning_tokens;
+    generation.Consumed(event->text.size());
+  }
+  EXPECT_EQ(text, (std::vector<std::string>{"ee", "b"}));
+  EXPECT_EQ(reasoning, (std::vector<std::string>{"A", ""}));
+  EXPECT_EQ(calls, (std::vector<std::string>{"DF", "C"}));
+  EXPECT_EQ(reasoning_tokens, 2);
+  EXPECT_EQ(stream->unread_bytes(), 0u);
+}
+
 }  // namespace
 }  // namespace tutti::api

@@ -7,6 +7,8 @@
 #include "chat_template/harmony.h"
 #include "chat_template/tool_parser.h"
 #include "chat_template/tool_structure.h"
+#include "grammar/json_schema.h"
+#include "grammar/limits.h"
 
 namespace tutti::gateway {
 namespace {
@@ -54,8 +56,23 @@ Result<std::optional<Structure>> AnswerStructure(const ServedModel& model,
   return answer;
 }
 
-bool IsOfTool(const Status& status, const api::Tool& tool) {
-  return status.param().starts_with(tool.param + ".parameters");
+bool IsEnforceable(const std::string& schema, grammar::Budget& budget) {
+  grammar::Grammar scratch;
+  const Status status =
+      grammar::AddJsonSchema(scratch, chat_template::ArgumentsSchema(schema), {}, budget).status();
+  return status.reason() != "schema_unsupported";
+}
+
+// Tools that are not strict and whose schemas cannot be enforced in full are held to their types.
+// One budget bounds the checks of all.
+std::vector<api::Tool> Relaxed(std::vector<api::Tool> tools, const std::atomic<bool>* cancelled) {
+  grammar::Budget budget(grammar::Limits(), cancelled);
+  for (api::Tool& tool : tools) {
+    if (tool.strict || IsEnforceable(tool.parameters, budget)) continue;
+    tool.parameters = chat_template::RelaxedSchema(tool.parameters);
+    if (!IsEnforceable(tool.parameters, budget)) tool.parameters = R"({"type":"object"})";
+  }
+  return tools;
 }
 
 }  // namespace
@@ -70,32 +87,21 @@ Result<std::shared_ptr<grammar::TokenMasker>> CompileAnswer(Constraints& constra
                                                             const api::GenerateRequest& request,
                                                             bool reasons, bool inside_reasoning,
                                                             const std::atomic<bool>* cancelled) {
-  std::vector<api::Tool> tools;
-  if (const api::ChatPrompt* chat = ToolsOf(request); chat != nullptr) tools = chat->tools;
-  // Twice for each tool at most: relaxed, then without its schema.
-  std::vector<int> relaxed(tools.size());
-  while (true) {
+  const auto compile =
+      [&](const std::vector<api::Tool>& tools) -> Result<std::shared_ptr<grammar::TokenMasker>> {
     ASSIGN_OR_RETURN(const std::optional<Structure> answer,
                      AnswerStructure(model, request, tools, reasons, inside_reasoning));
     if (!answer) return std::shared_ptr<grammar::TokenMasker>();
-    Result<std::shared_ptr<grammar::TokenMasker>> masker =
-        constraints.Get(model, *answer, cancelled);
-    if (masker.ok() || masker.status().reason() != "schema_unsupported") return masker;
-    const auto tool = std::find_if(tools.begin(), tools.end(), [&](const api::Tool& one) {
-      return IsOfTool(masker.status(), one);
-    });
-    if (tool == tools.end() || tool->strict) return masker;
-    switch (relaxed[static_cast<size_t>(tool - tools.begin())]++) {
-      case 0:
-        tool->parameters = chat_template::RelaxedSchema(tool->parameters);
-        break;
-      case 1:
-        tool->parameters = R"({"type":"object"})";
-        break;
-      default:
-        return masker;
-    }
-  }
+    return constraints.Get(model, *answer, cancelled);
+  };
+  const api::ChatPrompt* const chat = ToolsOf(request);
+  if (chat == nullptr) return compile({});
+  Result<std::shared_ptr<grammar::TokenMasker>> masker = compile(chat->tools);
+  if (!masker.ok() && masker.status().reason() == "schema_unsupported")
+    masker = compile(Relaxed(chat->tools, cancelled));
+  if (masker.ok() || !masker.status().param().empty()) return masker;
+  // Limits are those of all schemas together.
+  return std::move(masker).status().WithParam("tools");
 }
 
 engine::ReasoningLimit ReasoningLimitOf(const ServedModel& model,

@@ -1,6 +1,8 @@
 #include "gateway/prompt.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "api/role.h"
 #include "api/validate.h"
@@ -64,14 +66,16 @@ bool UsesTools(const api::ChatPrompt& chat) {
          });
 }
 
-// The name of the function whose result the message is: some templates print it.
-std::string FunctionOf(const api::ChatPrompt& chat, const api::ChatMessage& result) {
+// The names of called functions by the ids of their calls: some templates print them with results.
+using FunctionNames = std::unordered_map<std::string_view, std::string_view>;
+FunctionNames NamesOf(const api::ChatPrompt& chat) {
+  FunctionNames names;
   for (const api::ChatMessage& message : chat.messages) {
     for (const api::ToolCall& call : message.tool_calls) {
-      if (call.id == result.tool_call_id && !call.id.empty()) return call.name;
+      if (!call.id.empty()) names.emplace(call.id, call.name);
     }
   }
-  return "";
+  return names;
 }
 
 Status AddTools(const chat_template::ToolSupport& support, const api::ChatPrompt& chat,
@@ -87,11 +91,12 @@ Status AddTools(const chat_template::ToolSupport& support, const api::ChatPrompt
 }
 
 // What a message has besides its text.
-Status AddCalls(const chat_template::ToolSupport& support, const api::ChatPrompt& chat,
+Status AddCalls(const chat_template::ToolSupport& support, const FunctionNames& names,
                 const api::ChatMessage& message, tokenizer::ChatMessage* out) {
   if (message.role == api::Role::kTool) {
     out->tool_call_id = chat_template::HistoryId(*support.syntax, message.tool_call_id);
-    if (out->name.empty()) out->name = FunctionOf(chat, message);
+    const auto name = names.find(message.tool_call_id);
+    if (out->name.empty() && name != names.end()) out->name = name->second;
   }
   if (message.tool_calls.empty()) return OkStatus();
   if (!support.writes_calls) {
@@ -155,7 +160,11 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& 
 Result<PreparedPrompt> PrepareChat(const ServedModel& model, const api::ChatPrompt& chat,
                                    const chat_template::ToolSupport* support, int64_t now_unix_s) {
   tokenizer::ChatInput input;
-  if (support != nullptr) RETURN_IF_ERROR(AddTools(*support, chat, &input));
+  FunctionNames names;
+  if (support != nullptr) {
+    RETURN_IF_ERROR(AddTools(*support, chat, &input));
+    names = NamesOf(chat);
+  }
   for (const api::ChatMessage& message : chat.messages) {
     const std::string param = "messages[" + std::to_string(input.messages.size()) + "]";
     RETURN_IF_ERROR(api::CheckUtf8(message.content, param + ".content"));
@@ -168,7 +177,7 @@ Result<PreparedPrompt> PrepareChat(const ServedModel& model, const api::ChatProm
       out.extra.emplace_back("thinking", Value::String(message.reasoning));
     if (!message.reasoning.empty())
       out.extra.emplace_back("reasoning_content", Value::String(message.reasoning));
-    if (support != nullptr) RETURN_IF_ERROR(AddCalls(*support, chat, message, &out));
+    if (support != nullptr) RETURN_IF_ERROR(AddCalls(*support, names, message, &out));
   }
   input.add_generation_prompt = chat.add_generation_prompt;
   input.continue_final_message = chat.continue_final_message;
