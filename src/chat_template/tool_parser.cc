@@ -10,6 +10,9 @@
 namespace tutti::chat_template {
 namespace {
 
+// What stands before and behind the arguments of a call is looked at again with every byte.
+constexpr size_t kMaxPieceBytes = 1024;
+
 bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 std::string Alphanumerics(uint64_t seed, int count) {
@@ -192,6 +195,7 @@ void ToolParser::TakeBetween(char c, api::StreamEvent* event) {
 
 void ToolParser::TakeHead(char c, api::StreamEvent* event) {
   piece_ += c;
+  if (piece_.size() > kMaxPieceBytes) return Break(event);
   switch (syntax_.call) {
     case ToolSyntax::Call::kJson: {
       const JsonHead head = MatchJsonHead(piece_, syntax_.arguments_key);
@@ -288,6 +292,7 @@ void ToolParser::TakeArguments(char c, api::StreamEvent* event) {
 
 void ToolParser::TakeTail(char c, api::StreamEvent* event) {
   piece_ += c;
+  if (piece_.size() > kMaxPieceBytes) return Break(event);
   std::string_view text = Trim(piece_);
   if (text.empty()) return;
   if (syntax_.call == ToolSyntax::Call::kJson) {
@@ -374,9 +379,12 @@ void ToolParser::EndCall(api::StreamEvent* event) {
 }
 
 void ToolParser::Break(api::StreamEvent* event) {
-  // What has left cannot be taken back; a constrained text never comes here.
   const std::string raw = std::exchange(raw_, {});
-  if (!streamed_) EmitText(raw, event);
+  if (streamed_) {
+    ++calls_;  // What has left cannot be taken back; a constrained text never comes here.
+  } else {
+    EmitText(raw, event);
+  }
   streamed_ = false;
   name_.clear();
   piece_.clear();

@@ -79,20 +79,22 @@ class Cases:
 
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
                 clients = [pool.submit(submits, client) for client in range(2)]
-                for _ in range(amount(short=1, normal=2, full=10)):
-                    stream = Stream(world.front, "List facts about seven.", 300)
-                    self.assertTrue(stream.begun.wait(STEP_S))
-                    world.broker.kill()
-                    world.broker.wipe()
-                    self.assertEqual(world.front.get("/livez")[0], 200)
-                    accepted = submit(world.front, chat("Meanwhile", 8))  # the record is the store
-                    self.assertIn(look(world.front, accepted["id"])["status"], ("queued", "running"))
-                    world.broker.start()
-                    stream.join()
-                    self.assertIsNone(stream.error)
-                    self.assertEqual(stream.text, alone)
-                    self.assertEqual(ended(world.front, accepted["id"])["status"], "completed")
-                stop.set()
+                try:
+                    for _ in range(amount(short=1, normal=2, full=10)):
+                        stream = Stream(world.front, "List facts about seven.", 300)
+                        self.assertTrue(stream.begun.wait(STEP_S))
+                        world.broker.kill()
+                        world.broker.wipe()
+                        self.assertEqual(world.front.get("/livez")[0], 200)
+                        accepted = submit(world.front, chat("Meanwhile", 8))  # the record is the store
+                        self.assertIn(look(world.front, accepted["id"])["status"], ("queued", "running"))
+                        world.broker.start()
+                        stream.join()
+                        self.assertIsNone(stream.error)
+                        self.assertEqual(stream.text, alone)
+                        self.assertEqual(ended(world.front, accepted["id"])["status"], "completed")
+                finally:
+                    stop.set()  # or the pool would wait for ever for clients
                 for client in clients:
                     client.result(timeout=STEP_S)
             done = [ended(world.front, job) for job in jobs]

@@ -231,6 +231,41 @@ def constraint_regexes():
     return {name: b"\x03" + (text if isinstance(text, bytes) else text.encode()) for name, text in files.items()}
 
 
+def tool_calls():
+    """One text of each format in the order of kSyntaxes (src/chat_template/tool_syntax.cc), each whole and broken."""
+    find, now = '{"query": "a\\"b"}', "{}"
+    json_call = '{"name": "find", "arguments": %s}' % find
+    texts = [
+        ("generic", "Hm.\n<tool_call>\n%s\n</tool_call>" % json_call),
+        ("hermes", "<tool_call>\n%s\n</tool_call>\n<tool_call>\n%s\n</tool_call>" % (json_call, json_call)),
+        ("qwen3_coder", "<tool_call>\n<function=find>\n<parameter=query>\na\n</parameter>\n</function>\n</tool_call>"),
+        ("llama3_json", '{"name": "find", "parameters": %s}' % find),
+        ("llama_pythonic", "[find(query='a'), now()]"),
+        ("mistral", '[TOOL_CALLS] [%s, {"name": "now", "arguments": {}, "id": "123456789"}]' % json_call),
+        ("mistral_args", "[TOOL_CALLS]find[ARGS]%s[TOOL_CALLS]now[ARGS]%s" % (find, now)),
+        ("granite", "<|tool_call|>[%s]" % json_call),
+        ("phi4", "<|tool_call|>[%s]<|/tool_call|>" % json_call),
+        ("deepseek_v3", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>find\n```json\n%s\n```<｜tool▁call▁end｜>"
+                        "<｜tool▁calls▁end｜>" % find),
+        ("deepseek_v3_1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"),
+        ("kimi", "<|tool_calls_section_begin|><|tool_call_begin|>functions.find:0<|tool_call_argument_begin|>%s<|tool_call_end|>"
+                 "<|tool_calls_section_end|>" % find),
+        ("lfm2", '<|tool_call_start|>[find(query="a", n=[1, None, {"k": True}])]<|tool_call_end|>'),
+        ("functionary", "<function=find>%s</function>" % find),
+        ("glm", "<tool_call>find\n<arg_key>query</arg_key>\n<arg_value>a</arg_value>\n</tool_call>"),
+        ("harmony", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary to=functions.find "
+                    "<|constrain|>json<|message|>%s<|call|>" % find),
+        ("minimax", '<minimax:tool_call>\n<invoke name="find">\n<parameter name="query">a</parameter>\n</invoke>\n'
+                    "</minimax:tool_call>"),
+    ]
+    files = {}
+    for number, (name, text) in enumerate(texts):
+        data = text.encode()
+        files[name] = bytes([number, 7]) + data
+        files[name + "_cut"] = bytes([number, 9]) + data[: len(data) * 2 // 3]
+    return files
+
+
 def gbnfs():
     """One byte (seed), then a grammar."""
     files = {
@@ -823,6 +858,7 @@ def main():
     write("regex", regexes())
     write("json_schema", json_schemas())
     write("regex_constraint", constraint_regexes())
+    write("tool_calls", tool_calls())
     write("gbnf", gbnfs())
     write("gguf", ggufs())
     write("gguf_tokenizer", gguf_tokenizers())
