@@ -26,12 +26,12 @@ Result<GenerationCall> ChatWith(const std::string& fields) {
 
 TEST(TemplateArgumentsTest, AreTheSameTextInAnyOrder) {
   const std::string sorted = R"({"a":[1,{"b":null}],"enable_thinking":false})";
-  EXPECT_EQ(
-      ArgumentsOf(ChatWith(R"("chat_template_kwargs":{"enable_thinking":false,"a":[1,{"b":null}]})")),
-      sorted);
-  EXPECT_EQ(
-      ArgumentsOf(ChatWith(R"("chat_template_kwargs":{"a":[1,{"b":null}],"enable_thinking":false})")),
-      sorted);
+  EXPECT_EQ(ArgumentsOf(
+                ChatWith(R"("chat_template_kwargs":{"enable_thinking":false,"a":[1,{"b":null}]})")),
+            sorted);
+  EXPECT_EQ(ArgumentsOf(
+                ChatWith(R"("chat_template_kwargs":{"a":[1,{"b":null}],"enable_thinking":false})")),
+            sorted);
 }
 
 TEST(TemplateArgumentsTest, NothingIsAskedByAnEmptyObject) {
@@ -55,8 +55,8 @@ TEST(TemplateArgumentsTest, ReasoningEffortIsAnOptionOfTheTemplate) {
 
 TEST(TemplateArgumentsTest, ThinkingIsSwitchedByAFieldToo) {
   EXPECT_EQ(ArgumentsOf(ChatWith(R"("enable_thinking":false)")), R"({"enable_thinking":false})");
-  EXPECT_EQ(ArgumentsOf(
-                ChatWith(R"("enable_thinking":false,"chat_template_kwargs":{"enable_thinking":true})")),
+  EXPECT_EQ(ArgumentsOf(ChatWith(
+                R"("enable_thinking":false,"chat_template_kwargs":{"enable_thinking":true})")),
             R"({"enable_thinking":true})");
 }
 
