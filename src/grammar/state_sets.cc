@@ -265,6 +265,7 @@ SetId StateSets::CutOff(SetId set, uint32_t reach) {
   if (sets_[set].cut_off != kUnknown) return sets_[set].cut_off;
   const std::vector<FrameId> frames = Frames(set);
   SetId cut = kDead;
+  uint32_t exact = UINT32_MAX;
   if (frames.size() <= kMaxOpen) {
     std::vector<Place> places(this->places(set).begin(), this->places(set).end());
     for (Place& place : places) {
@@ -274,8 +275,10 @@ SetId StateSets::CutOff(SetId set, uint32_t reach) {
       if (!rule.counted) continue;
       // An item has a byte at least, so that a token ends at most `reach` of them.
       if (rule.min > place.count && rule.min - place.count > reach) {
+        exact = std::min(exact, rule.min - place.count - 1);
         place.count = 0;
       } else if (place.count >= rule.min && rule.max - place.count > reach) {
+        if (rule.max != kUnlimited) exact = std::min(exact, rule.max - place.count);
         place.count = rule.min;
       }
     }
@@ -284,7 +287,13 @@ SetId StateSets::CutOff(SetId set, uint32_t reach) {
     cut = MakeSet(std::move(places), /*complete=*/false, /*returns=*/0);
   }
   sets_[set].cut_off = cut;
+  sets_[set].exact_bytes = exact;
   return cut;
+}
+
+SetId StateSets::OpenAt(uint32_t state) {
+  const Automaton::Rule& rule = automaton_->rule(automaton_->state(state).rule);
+  return MakeSet({{state, kOpen, rule.counted ? rule.min : 0}}, /*complete=*/false, /*returns=*/0);
 }
 
 SetId StateSets::Resume(FrameId frame) {

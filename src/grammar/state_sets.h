@@ -80,6 +80,12 @@ class StateSets {
   // them. kDead where it has too many frames.
   SetId CutOff(SetId set, uint32_t reach);
   static constexpr uint32_t kMaxOpen = 8;
+  // Longest token, in bytes, for which CutOff(set), which was called before, stands exactly: longer
+  // ones may tell its counts from those of the set.
+  uint32_t exact_bytes(SetId set) const { return sets_[set].exact_bytes; }
+  // What CutOff() gives for a set of one place at `state`, whose counter, if its rule has one, is
+  // far from both limits.
+  SetId OpenAt(uint32_t state);
   // The frames of the places of `set`, each once, in the order of CutOff().
   std::vector<FrameId> Frames(SetId set) const;
   // Bit i: at this point of a set that was made from one that is cut off, open frame i is returned
@@ -105,6 +111,7 @@ class StateSets {
     uint32_t returns = 0;
     bool complete = false;
     SetId cut_off = kUnknown;
+    uint32_t exact_bytes = UINT32_MAX;
   };
   struct Frame {
     uint32_t begin = 0, end = 0;  // of returns_

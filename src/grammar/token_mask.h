@@ -14,6 +14,7 @@ class TokenMask {
   explicit TokenMask(size_t vocabulary) : words_((vocabulary + 63) / 64) {}
 
   void Allow(TokenId id) { words_[Word(id)] |= Bit(id); }
+  void Forbid(TokenId id) { words_[Word(id)] &= ~Bit(id); }
   bool Allows(TokenId id) const {
     return id >= 0 && Word(id) < words_.size() && (words_[Word(id)] & Bit(id)) != 0;
   }

@@ -1,6 +1,8 @@
 #include "grammar/token_masker.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <utility>
 
 #include "base/check.h"
@@ -11,6 +13,9 @@ namespace {
 // Nodes of the vocabulary are passed in some 5 ns; a place, edge or call of a set that is made
 // takes about four times as long.
 constexpr uint64_t kWorkOfStep = 4;
+// Tokens that are looked at one by one, at most, and bytes that none of them has fewer than.
+constexpr size_t kMaxLongTokens = 64;
+constexpr size_t kMinLongBytes = 8;
 // Masks that are kept, in bytes; made anew where they are needed again.
 constexpr size_t kMaxMaskBytes = size_t{6} << 20;
 
@@ -22,7 +27,63 @@ TokenMasker::TokenMasker(std::shared_ptr<const Automaton> automaton,
       trie_(std::move(trie)),
       max_bytes_(max_bytes),
       sets_(std::make_unique<StateSets>(automaton_)),
-      path_(trie_->longest() + 1) {}
+      path_(trie_->longest() + 1) {
+  std::vector<size_t> lengths;
+  for (TokenId id = 0; id < static_cast<TokenId>(trie_->vocabulary()); ++id) {
+    if (!trie_->IsEnd(id)) lengths.push_back(trie_->text(id).size());
+  }
+  const size_t behind = std::min(kMaxLongTokens, lengths.size());
+  if (behind < lengths.size()) {
+    std::nth_element(lengths.begin(), lengths.begin() + static_cast<std::ptrdiff_t>(behind),
+                     lengths.end(), std::greater<>());
+    reach_ = static_cast<uint32_t>(std::max(kMinLongBytes, lengths[behind]));
+  } else {
+    reach_ = kMinLongBytes;
+  }
+  for (TokenId id = 0; id < static_cast<TokenId>(trie_->vocabulary()); ++id) {
+    if (!trie_->IsEnd(id) && trie_->text(id).size() > reach_) long_tokens_.push_back(id);
+  }
+  std::stable_sort(long_tokens_.begin(), long_tokens_.end(), [&](TokenId a, TokenId b) {
+    return trie_->text(a).size() > trie_->text(b).size();
+  });
+  Prepare();
+}
+
+std::shared_ptr<const TokenMask> TokenMasker::CorrectLong(SetId set,
+                                                          std::shared_ptr<const TokenMask> mask) {
+  const uint32_t exact = sets_->exact_bytes(set);
+  std::shared_ptr<TokenMask> corrected;
+  for (const TokenId id : long_tokens_) {
+    if (trie_->text(id).size() <= exact) break;
+    const SetId next = sets_->Next(set, trie_->text(id));
+    const bool follows = next != StateSets::kDead && next != StateSets::kOverflow;
+    if (mask->Allows(id) == follows) continue;
+    if (corrected == nullptr) corrected = std::make_shared<TokenMask>(*mask);
+    if (follows) {
+      corrected->Allow(id);
+    } else {
+      corrected->Forbid(id);
+    }
+  }
+  return corrected != nullptr ? corrected : mask;
+}
+
+void TokenMasker::Prepare() {
+  constexpr uint32_t kManyBytes = 64;  // that lead on from a state of free text
+  constexpr int kMaxPrepared = 8;
+  int prepared = 0;
+  for (uint32_t s = 0; s < automaton_->states() && prepared < kMaxPrepared; ++s) {
+    uint32_t bytes = 0;
+    bool loops = automaton_->rule(automaton_->state(s).rule).counted;
+    for (const Automaton::ByteEdge& edge : automaton_->bytes(automaton_->state(s))) {
+      bytes += uint32_t{edge.last} - edge.first + 1;
+      loops = loops || edge.to == s;
+    }
+    if (!loops || bytes < kManyBytes) continue;
+    MakeOpenMask(sets_->OpenAt(s));
+    ++prepared;
+  }
+}
 
 SetId TokenMasker::Next(SetId set, TokenId token) {
   if (token < 0 || static_cast<size_t>(token) >= trie_->vocabulary()) return StateSets::kDead;
@@ -88,42 +149,65 @@ const TokenMasker::OpenMask* TokenMasker::MakeOpenMask(SetId cut) {
   return open_masks_.emplace(cut, std::move(open)).first->second.get();
 }
 
+std::shared_ptr<const TokenMask> TokenMasker::MaskOfCut(SetId cut,
+                                                        const std::vector<FrameId>& frames) {
+  std::vector<uint32_t> key = {cut};
+  key.insert(key.end(), frames.begin(), frames.end());
+  const auto known = cut_masks_.find(key);
+  if (known != cut_masks_.end()) return known->second;
+  const OpenMask* open = MakeOpenMask(cut);
+  if (!open->whole) return nullptr;
+  ++mask_;  // the work of the open mask counts, whoever made it
+  uint64_t work = open->work;
+  auto mask = std::make_shared<TokenMask>(open->allowed);
+  for (size_t i = 0; i < frames.size(); ++i) {
+    const SetId resumed = sets_->Resume(frames[i]);
+    if (resumed == StateSets::kDead) continue;
+    if (resumed == StateSets::kOverflow) return nullptr;
+    // There may be as many returns as nodes, most of which cannot go on.
+    std::array<bool, 256> follows{};
+    for (size_t byte = 0; byte < 256; ++byte)
+      follows[byte] = sets_->Next(resumed, static_cast<uint8_t>(byte)) != StateSets::kDead;
+    for (const OpenMask::Return& at : open->returns) {
+      if ((at.frames & (1U << i)) == 0) continue;
+      for (const TokenId id : trie_->tokens(at.node)) mask->Allow(id);
+      const uint32_t behind = trie_->behind(at.node);
+      for (uint32_t child = at.node + 1; child < behind; child = trie_->behind(child)) {
+        if (follows[trie_->byte(child)] &&
+            !Walk(resumed, child, trie_->behind(child), *mask, nullptr, work))
+          return nullptr;
+      }
+    }
+  }
+  return cut_masks_.emplace(std::move(key), std::move(mask)).first->second;
+}
+
 std::shared_ptr<const TokenMask> TokenMasker::Mask(SetId set, bool ends) {
   ends = ends && sets_->complete(set);
   const uint64_t key = uint64_t{set} * 2 + (ends ? 1 : 0);
   const auto known = masks_.find(key);
   if (known != masks_.end()) return known->second;
-  uint64_t work = 0;
-  ++mask_;
-  std::shared_ptr<TokenMask> mask;
-  const SetId cut = sets_->CutOff(set, static_cast<uint32_t>(trie_->longest()));
+  if ((masks_.size() + cut_masks_.size() + 2) * trie_->vocabulary() / 8 > kMaxMaskBytes) {
+    masks_.clear();
+    cut_masks_.clear();
+  }
+  std::shared_ptr<const TokenMask> mask;
+  const SetId cut = sets_->CutOff(set, reach_);
   if (cut != StateSets::kDead) {
-    const OpenMask* open = MakeOpenMask(cut);
-    if (!open->whole) return nullptr;
-    ++mask_;  // the work of the walk above counts, whoever made it
-    work = open->work;
-    mask = std::make_shared<TokenMask>(open->allowed);
-    const std::vector<FrameId> frames = sets_->Frames(set);
-    for (const OpenMask::Return& at : open->returns) {
-      for (size_t i = 0; i < frames.size(); ++i) {
-        if ((at.frames & (1U << i)) == 0) continue;
-        const SetId resumed = sets_->Resume(frames[i]);
-        if (resumed == StateSets::kDead) continue;
-        if (resumed == StateSets::kOverflow) return nullptr;
-        for (const TokenId id : trie_->tokens(at.node)) mask->Allow(id);
-        if (sets_->HasPlaces(resumed) &&
-            !Walk(resumed, at.node + 1, trie_->behind(at.node), *mask, nullptr, work))
-          return nullptr;
-      }
-    }
+    mask = MaskOfCut(cut, sets_->Frames(set));
+    if (mask != nullptr) mask = CorrectLong(set, std::move(mask));
   } else {
-    mask = std::make_shared<TokenMask>(trie_->vocabulary());
-    if (!Walk(set, 1, static_cast<uint32_t>(trie_->nodes()), *mask, nullptr, work)) return nullptr;
+    ++mask_;
+    uint64_t work = 0;
+    auto whole = std::make_shared<TokenMask>(trie_->vocabulary());
+    if (Walk(set, 1, static_cast<uint32_t>(trie_->nodes()), *whole, nullptr, work)) mask = whole;
   }
-  if (ends) {
-    for (const TokenId id : trie_->ends()) mask->Allow(id);
+  if (mask == nullptr) return nullptr;
+  if (ends && !trie_->ends().empty()) {
+    auto with_ends = std::make_shared<TokenMask>(*mask);
+    for (const TokenId id : trie_->ends()) with_ends->Allow(id);
+    mask = std::move(with_ends);
   }
-  if ((masks_.size() + 1) * mask->words().size() * 8 > kMaxMaskBytes) masks_.clear();
   masks_.emplace(key, mask);
   return mask;
 }
@@ -134,6 +218,7 @@ void TokenMasker::Trim() {
   for (Matcher* matcher : live_) matcher->state_ = sets_->CopyTo(*fresh, matcher->state_);
   sets_ = std::move(fresh);
   masks_.clear();
+  cut_masks_.clear();
   open_masks_.clear();
   open_bytes_ = 0;
   passed_.clear();

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -63,6 +64,14 @@ class TokenMasker {
     bool whole = false;  // false: the walk was given up
   };
 
+  // Makes the masks of free text, such as the inside of strings, which pass the whole vocabulary: a
+  // step of the engine should not wait for that.
+  void Prepare();
+  // The mask of all sets with this cut and these frames, but for long tokens and the end. Null: too
+  // ambiguous.
+  std::shared_ptr<const TokenMask> MaskOfCut(SetId cut, const std::vector<FrameId>& frames);
+  // Looks at the tokens that `mask` may be wrong about one by one.
+  std::shared_ptr<const TokenMask> CorrectLong(SetId set, std::shared_ptr<const TokenMask> mask);
   const OpenMask* MakeOpenMask(SetId cut);
   // Allows the tokens that `set` reaches from node `first` on, in a walk that stops at `behind`.
   // Counts nodes, and what their sets take to make, in `work`. False where that is too much.
@@ -74,9 +83,14 @@ class TokenMasker {
   const std::shared_ptr<const Automaton> automaton_;
   const std::shared_ptr<const TokenTrie> trie_;
   const size_t max_bytes_;
+  // Counters are told apart as tokens of up to so many bytes do. The few longer ones, the longest
+  // first, are looked at one by one.
+  uint32_t reach_ = 0;
+  std::vector<TokenId> long_tokens_;
   std::unique_ptr<StateSets> sets_;
   // By twice the number of a set; plus one: with the tokens that end the text.
   std::unordered_map<uint64_t, std::shared_ptr<const TokenMask>> masks_;
+  std::map<std::vector<uint32_t>, std::shared_ptr<const TokenMask>> cut_masks_;
   std::unordered_map<SetId, std::unique_ptr<const OpenMask>> open_masks_;
   size_t open_bytes_ = 0;
   // For one mask: one for each node of the vocabulary, so that free text passes, and what a few
