@@ -41,6 +41,8 @@ struct SchedulerOptions {
   // what followed the same tokens earlier in the text, from an answer that the client foretold, or
   // proposed by a second model. Changes no answer. A server turns it on when asked to.
   bool speculate = true;
+  // Tokens that a request's grammar forces are proposed, whatever `speculate` is.
+  bool propose_forced = true;
   int max_overtakes = 16;  // admissions past a sequence that does not fit, before all wait for it
   int max_preemptions =
       3;  // of one sequence; then it is pinned: admitted only with its worst case reserved

@@ -262,13 +262,20 @@ bool Scheduler::BatchAlone(TimePoint now) {
 
 void Scheduler::PlanDrafts() {
   // In turn, each sequence has one token of each round.
-  if (!options_.speculate || options_.strategy == Strategy::kInterleaved) return;
+  if (options_.strategy == Strategy::kInterleaved) return;
   if (decode_rows_ == 0 || decode_rows_ > kMostDraftSequences || prefill_tokens() > 0) return;
+  // What a grammar forces is proposed whether or not speculation is on: it nearly always comes
+  // true.
+  const auto forced = [&](const Planned& planned) {
+    return options_.propose_forced && planned.sequence->matcher;
+  };
+  if (!options_.speculate && std::none_of(planned_.begin(), planned_.end(), forced)) return;
   for (int i = 0; i < decode_rows_; ++i) {
     Sequence& s = *planned_[static_cast<size_t>(i)].sequence;
     // The last token of a sequence is drawn and never computed.
     const int most = std::min(s.blocks.size() * kBlockTokens, s.target_tokens - 1);
-    speculation_.Add(s, std::clamp(most - static_cast<int>(s.tokens.size()), 0, kMostDrafts));
+    speculation_.Add(s, std::clamp(most - static_cast<int>(s.tokens.size()), 0, kMostDrafts),
+                     options_.propose_forced);
   }
   speculation_.Choose(TokensLeft());
   for (int i = 0; i < decode_rows_; ++i) {

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/types.h"
 #include "engine/draft_state.h"
+#include "engine/forced_drafts.h"
 #include "engine/policy/order.h"
 #include "engine/predicted_text.h"
 #include "engine/prompt_lookup.h"
@@ -64,6 +65,7 @@ struct Sequence {
   PromptLookup lookup;  // where the text may be copied from; finds nothing where it was not begun
   PredictedText prediction;  // what the client expects; as the above
   DraftState draft;          // what a second model knows of it
+  ForcedDrafts forced;       // what the grammar forces; guesses nothing where it was not begun
 
   // --- the scheduler's ---
   int preemptions = 0;

@@ -25,7 +25,7 @@ Speculation::Speculation(double pass) : passes_(pass) {
   wishes_.reserve(kMostDraftSequences);
   rows_.reserve(kMostDraftSequences);
   room_.reserve(kMostDraftSequences);
-  predicted_.reserve(kMostDraftSequences);
+  copy_from_.reserve(kMostDraftSequences);
   asks_.reserve(kMostDraftSequences);
 }
 
@@ -33,11 +33,11 @@ void Speculation::Begin() {
   wishes_.clear();
   rows_.clear();
   room_.clear();
-  predicted_.clear();
+  copy_from_.clear();
   asks_.clear();
 }
 
-void Speculation::Add(Sequence& s, int room) {
+void Speculation::Add(Sequence& s, int room, bool propose_forced) {
   rows_.push_back(&s);
   room_.push_back(room);
   DraftWish& wish = wishes_.emplace_back();
@@ -53,8 +53,18 @@ void Speculation::Add(Sequence& s, int room) {
       wish.chance[static_cast<size_t>(j)] = chance;
     }
   };
+  if (propose_forced && s.matcher) s.forced.Advance(s.tokens, s.matcher, forced_);
+  const std::span<const TokenId> forced = s.forced.next();
   const std::span<const TokenId> expected = s.prediction.next();
-  predicted_.push_back(!expected.empty());
+  copy_from_.push_back(!forced.empty()     ? CopyFrom::kGrammar
+                       : !expected.empty() ? CopyFrom::kPrediction
+                                           : CopyFrom::kText);
+  if (!forced.empty()) {
+    fill(DraftSource::kCopied, s.forced.hits(), s.forced.agreed(), forced_);
+    wish.available = std::min(room, static_cast<int>(forced.size()));
+    if (s.draft.on) s.draft.Settle(s.tokens);
+    return;
+  }
   const bool copies = s.lookup.source() >= 0 || !expected.empty();
   if (!expected.empty()) {
     fill(DraftSource::kCopied, s.prediction.hits(), s.prediction.agreed(), copied_);
@@ -91,11 +101,13 @@ int Speculation::AppendCopied(int i) {
   const DraftWish& wish = wishes_[static_cast<size_t>(i)];
   if (wish.source != DraftSource::kCopied) return 0;
   Sequence& s = *rows_[static_cast<size_t>(i)];
-  const std::span<const TokenId> expected = s.prediction.next();
+  const CopyFrom from = copy_from_[static_cast<size_t>(i)];
+  const std::span<const TokenId> guessed =
+      from == CopyFrom::kGrammar ? s.forced.next() : s.prediction.next();
   for (int j = 0; j < wish.take; ++j) {
-    s.tokens.push_back(predicted_[static_cast<size_t>(i)]
-                           ? expected[static_cast<size_t>(j)]
-                           : s.tokens[static_cast<size_t>(s.lookup.source() + j)]);
+    s.tokens.push_back(from == CopyFrom::kText
+                           ? s.tokens[static_cast<size_t>(s.lookup.source() + j)]
+                           : guessed[static_cast<size_t>(j)]);
   }
   return wish.take;
 }

@@ -1,8 +1,9 @@
 // Speculation: which tokens a step proposes for the sequences that decode in it, from where, and
-// what may be asked of the second model for that (drafter.h). What is copied from the text costs
-// nothing to find; the model costs its passes, and before them the reading of what it has not seen.
-// Both are taken where tokens for the time promise to be more than without; what does not pay is
-// looked at again now and then, the model for one part in a hundred of the time.
+// what may be asked of the second model for that (drafter.h). What a grammar forces comes first.
+// What is copied from the text costs nothing to find; the model costs its passes, and before them
+// the reading of what it has not seen. Both are taken where tokens for the time promise to be more
+// than without; what does not pay is looked at again now and then, the model for one part in a
+// hundred of the time.
 //
 // Part of a Scheduler; engine thread, pure.
 #pragma once
@@ -26,8 +27,9 @@ class Speculation {
 
   // --- one step: its decode rows in order, then a choice over all of them ---
   void Begin();
-  // `room`: tokens that could stand behind those of the sequence.
-  void Add(Sequence& sequence, int room);
+  // `room`: tokens that could stand behind those of the sequence. `forced`: what its grammar forces
+  // may be among them.
+  void Add(Sequence& sequence, int room, bool forced);
   // At most `rows_left` proposals in all.
   void Choose(int rows_left);
   // Puts what row `i` copies behind the tokens of its sequence; so many.
@@ -50,7 +52,8 @@ class Speculation {
 
   DraftCost cost_;
   PassCost passes_;
-  DraftHits copied_{DraftSource::kCopied}, modelled_{DraftSource::kModel};  // of all sequences
+  // Of all sequences.
+  DraftHits copied_{DraftSource::kCopied}, modelled_{DraftSource::kModel}, forced_;
   double allowance_ns_ = 0;  // for looks at a model that did not pay
   int look_steps_ = 0;       // left of the one that is under way
 
@@ -58,7 +61,8 @@ class Speculation {
   std::vector<DraftWish> wishes_;
   std::vector<Sequence*> rows_;
   std::vector<int> room_;
-  std::vector<bool> predicted_;  // what a row copies is of the prediction
+  enum class CopyFrom : uint8_t { kText, kPrediction, kGrammar };
+  std::vector<CopyFrom> copy_from_;
   std::vector<DraftAsk> asks_;
 };
 

@@ -49,6 +49,7 @@ std::unique_ptr<Work> MakeWork(Ticket ticket, Request request,
     if (r.constraint != nullptr) {
       s.matcher = grammar::Matcher(r.constraint);
       s.reasoning = ReasoningBudget(r.reasoning);
+      if (!r.stepwise && output > 1) s.forced.Begin(prompt);
     }
     choice->text = TextOutput(text, &work->stops, r.sampling.include_stop_in_output,
                               r.sampling.skip_special_tokens, r.sampling.min_tokens);

@@ -20,6 +20,7 @@
 
 namespace tutti::grammar {
 
+class ForcedText;
 class Matcher;
 
 class TokenMasker {
@@ -78,6 +79,7 @@ class TokenMasker {
   bool Walk(SetId set, uint32_t first, uint32_t behind, TokenMask& mask,
             std::vector<OpenMask::Return>* returns, uint64_t& work);
 
+  friend class ForcedText;
   friend class Matcher;
 
   const std::shared_ptr<const Automaton> automaton_;

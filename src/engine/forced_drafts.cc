@@ -1,0 +1,42 @@
+#include "engine/forced_drafts.h"
+
+#include <algorithm>
+
+namespace tutti::engine {
+namespace {
+
+// Guesses are trusted at first like copies of which so many tokens agreed.
+constexpr int kFirstAgreed = 10;
+constexpr int kMaxAgreed = 12;
+// Behind a guess that was wrong.
+constexpr int kLeastTrusted = 6;
+
+}  // namespace
+
+void ForcedDrafts::Begin(int read) {
+  read_ = read;
+  agreed_ = kFirstAgreed;
+  next_.reserve(kMostDrafts);
+}
+
+void ForcedDrafts::Advance(std::span<const TokenId> tokens, grammar::Matcher& matcher,
+                           DraftHits& everybody) {
+  if (read_ < 0) return;
+  const grammar::TokenTrie& trie = matcher.masker().trie();
+  bool followed = true;  // every token so far came as guessed
+  size_t guess = 0;
+  for (; read_ < static_cast<int>(tokens.size()); ++read_) {
+    const TokenId token = tokens[static_cast<size_t>(read_)];
+    if (followed && guess < next_.size()) {
+      const bool hit = next_[guess++] == token;
+      hits_.Note(agreed_, hit);
+      everybody.Note(agreed_, hit);
+      agreed_ = hit ? std::min(agreed_ + 1, kMaxAgreed) : kLeastTrusted;
+      followed = hit;
+    }
+    if (!trie.IsEnd(token)) text_.Read(trie.text(token));
+  }
+  text_.Guess(matcher.masker(), matcher.state(), kMostDrafts, next_);
+}
+
+}  // namespace tutti::engine
