@@ -10,6 +10,7 @@
 #include <string>
 
 #include "bench/concurrency.h"
+#include "bench/constrained.h"
 #include "bench/forward.h"
 #include "bench/kernels_report.h"
 #include "bench/perplexity.h"
@@ -420,6 +421,27 @@ TEST_F(ModelBenchesTest, PerplexityIsThatOfTheWindowsAndComparesTwoForms) {
   EXPECT_EQ(BenchPerplexity(options, nullptr).status().reason(), "invalid_value");
   options.text = page.path() + "none";
   EXPECT_EQ(BenchPerplexity(options, nullptr).status().reason(), "model_path");
+}
+
+TEST_F(ModelBenchesTest, AnAnswerThatIsNoRecordFailsTheConstrainedBench) {
+  ConstrainedOptions options;
+  options.model = file_->path();
+  options.flags = {{"threads", "2"}, {"kv-cache-bytes", "64MiB"}, {"context", "2048"}};
+  options.sequences = {1, 8};
+  options.free_tokens = 8;
+  options.max_tokens = 100;  // each character is a token here: all answers are cut
+  options.rounds = 1;
+  options.made_vocabulary = 2'000;
+  options.calibrate = false;
+  options.gated = false;
+  const auto report = BenchConstrained(options, nullptr);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->failures, testing::Each(testing::HasSubstr("is no such record")));
+  EXPECT_EQ(report->failures.size(), 2u);
+  EXPECT_EQ(report->json.at("rates").as_array().size(), 2u);
+  ASSERT_EQ(report->json.at("masks").as_array().size(), 4u);
+  for (const boost::json::value& row : report->json.at("masks").as_array())
+    EXPECT_GT(row.at("steps").to_number<int>(), 0);
 }
 
 }  // namespace

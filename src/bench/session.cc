@@ -97,7 +97,8 @@ struct Session::Running {
 };
 
 Result<Session::Running> Session::SubmitAll(const std::vector<std::vector<TokenId>>& prompts,
-                                            int new_tokens, bool stepwise, double temperature) {
+                                            int new_tokens, bool stepwise, double temperature,
+                                            std::shared_ptr<grammar::TokenMasker> constraint) {
   Running running;
   running.start = inference_->clock().Now();
   for (const std::vector<TokenId>& prompt : prompts) {
@@ -106,7 +107,10 @@ Result<Session::Running> Session::SubmitAll(const std::vector<std::vector<TokenI
     request.sampling.temperature = temperature;
     request.seed = running.all.size();
     request.sampling.max_tokens = new_tokens;
-    request.sampling.ignore_eos = true;
+    request.sampling.ignore_eos = constraint == nullptr;
+    request.constraint = constraint;
+    if (constraint != nullptr)
+      request.end_tokens = {constraint->trie().ends().begin(), constraint->trie().ends().end()};
     request.use_prefix_cache = false;
     request.stepwise = stepwise;
     ASSIGN_OR_RETURN(engine::Ticket ticket,
@@ -121,7 +125,7 @@ Result<Session::Running> Session::SubmitAll(const std::vector<std::vector<TokenI
   return running;
 }
 
-Status Session::StepUntil(Running& running, size_t tokens_each) {
+Status Session::StepUntil(Running& running, size_t tokens_each, Until until) {
   while (true) {
     const bool stepped = engine().RunOneStep();
     const double now = ToSeconds(inference_->clock().Now() - running.start);
@@ -139,6 +143,10 @@ Status Session::StepUntil(Running& running, size_t tokens_each) {
           one.ended = true;
           RETURN_IF_ERROR(one.generation.stream().status());
         }
+      }
+      if (until == Until::kTokensOrEnd) {
+        done = done && one.ended;
+        continue;
       }
       if (one.ended && served.output.size() < tokens_each) {
         return Internal(fmt::format("a request ended after {} of {} tokens", served.output.size(),
@@ -164,6 +172,28 @@ Result<std::vector<ServedRequest>> Session::Serve(const std::vector<std::vector<
   std::vector<ServedRequest> out;
   for (Running::One& one : running.all) out.push_back(std::move(one.served));
   return out;
+}
+
+Result<std::vector<ServedRequest>> Session::ServeConstrained(
+    const std::vector<std::vector<TokenId>>& prompts, int max_tokens,
+    const std::shared_ptr<grammar::TokenMasker>& constraint) {
+  ASSIGN_OR_RETURN(Running running, SubmitAll(prompts, max_tokens, /*stepwise=*/false,
+                                              /*temperature=*/0, constraint));
+  RETURN_IF_ERROR(StepUntil(running, static_cast<size_t>(max_tokens), Until::kTokensOrEnd));
+  std::vector<ServedRequest> out;
+  for (Running::One& one : running.all) out.push_back(std::move(one.served));
+  return out;
+}
+
+std::shared_ptr<const grammar::TokenTrie> Session::Trie() const {
+  const auto& vocabulary = served_->tokenizer->vocabulary();
+  std::vector<std::string> texts(static_cast<size_t>(served_->info.vocab_size));
+  for (TokenId id = 0; id < served_->info.vocab_size; ++id) {
+    if (!vocabulary.Contains(id)) continue;
+    texts[static_cast<size_t>(id)] = vocabulary.IsSpecial(id) ? grammar::SpecialTokenBytes(id)
+                                                              : std::string(vocabulary.Piece(id));
+  }
+  return grammar::TokenTrie::Create(std::move(texts), vocabulary.eog_tokens());
 }
 
 Result<Session::TwoPhases> Session::PrefillThenDecode(

@@ -15,6 +15,7 @@
 #include "app/local_inference.h"
 #include "bench/machine.h"
 #include "gateway/gateway.h"
+#include "grammar/token_masker.h"
 #include "model/config.h"
 
 namespace tutti::bench {
@@ -47,6 +48,14 @@ class Session {
   Result<std::vector<ServedRequest>> Serve(const std::vector<std::vector<TokenId>>& prompts,
                                            int new_tokens, double temperature = 0);
 
+  // All at once and greedy, each until its answer, which `constraint` bounds, has ended, or has
+  // `max_tokens`. By hand only.
+  Result<std::vector<ServedRequest>> ServeConstrained(
+      const std::vector<std::vector<TokenId>>& prompts, int max_tokens,
+      const std::shared_ptr<grammar::TokenMasker>& constraint);
+  // The bytes of the model's tokens, for constraints.
+  std::shared_ptr<const grammar::TokenTrie> Trie() const;
+
   // All prompts until each has its first token, then all decode together until each has 1 +
   // `new_tokens`.
   struct TwoPhases {
@@ -76,8 +85,10 @@ class Session {
   struct Running;  // requests that were submitted and not yet ended
   Session(app::Settings settings);
   Result<Running> SubmitAll(const std::vector<std::vector<TokenId>>& prompts, int new_tokens,
-                            bool stepwise, double temperature = 0);
-  Status StepUntil(Running& running, size_t tokens_each);
+                            bool stepwise, double temperature = 0,
+                            std::shared_ptr<grammar::TokenMasker> constraint = nullptr);
+  enum class Until { kTokens, kTokensOrEnd };
+  Status StepUntil(Running& running, size_t tokens_each, Until until = Until::kTokens);
 
   const app::Settings settings_;
   std::unique_ptr<app::LocalInference> inference_;

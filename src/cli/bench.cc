@@ -13,6 +13,7 @@
 
 #include "app/api_key.h"
 #include "bench/concurrency.h"
+#include "bench/constrained.h"
 #include "bench/forward.h"
 #include "bench/jobs.h"
 #include "bench/kernels_report.h"
@@ -63,6 +64,7 @@ class BenchCommand final : public Command {
         "  tutti bench engine smollm2-135m-instruct --prompt 128 --gen 64 --batch 1,8,32\n"
         "  tutti bench strategies\n"
         "  tutti bench speculation\n"
+        "  tutti bench constrained\n"
         "  tutti bench concurrency --json concurrency.json\n"
         "  tutti bench serve --url http://127.0.0.1:8080 --concurrency 1,4,8 --requests 100\n"
         "  tutti bench overload --url http://127.0.0.1:8080\n"
@@ -84,6 +86,7 @@ class BenchCommand final : public Command {
     DeclareEngine();
     DeclareStrategies();
     DeclareSpeculation();
+    DeclareConstrained();
     DeclareConcurrency();
     DeclareServe();
     DeclareOverload();
@@ -179,6 +182,21 @@ class BenchCommand final : public Command {
         ->add_option("--draft", draft_,
                      "a smaller model of the same tokens that proposes too; judged by no gate")
         ->check(ModelName());
+  }
+
+  void DeclareConstrained() {
+    CLI::App* command =
+        Add("constrained", "Answers under a JSON schema against free text, and the cost of masks",
+            [this] {
+              constrained_.model = model_.model;
+              constrained_.flags = model_.flags;
+              return bench::BenchConstrained(constrained_, Progress());
+            });
+    command->footer("Example:\n  tutti bench constrained --rounds 9");
+    model_.AddTo(*command, false);
+    AddNumber(*command, "--tokens", constrained_.free_tokens, 2, 100000,
+              "output tokens of each free answer [96]");
+    AddNumber(*command, "--rounds", constrained_.rounds, 1, 1000, "alternating runs [5]");
   }
 
   void DeclareConcurrency() {
@@ -458,6 +476,7 @@ class BenchCommand final : public Command {
   bench::SpeculationOptions speculation_;
   std::string draft_;
   int requests_ = 0, tokens_ = 30;
+  bench::ConstrainedOptions constrained_;
   bench::ConcurrencyOptions concurrency_;
   bench::ServeOptions serve_;
   bench::JobsOptions jobs_;
