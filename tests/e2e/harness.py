@@ -127,6 +127,13 @@ class Server:
         # Not by seek(): the program writes through the same file description.
         return os.pread(self.errors.fileno(), 1 << 26, 0).decode(errors="replace")
 
+    def expect_log(self, *patterns):
+        """Waits until the log has each of them, and returns it. The program writes its log from a thread of its own, so a line
+        may come after the answer of what it tells."""
+        for pattern in patterns:
+            eventually(lambda: re.search(pattern, self.log()), lambda: f"no {pattern!r} in the log:\n{self.log()}")
+        return self.log()
+
     def resident_kib(self):
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", status).group(1))

@@ -76,9 +76,7 @@ class LevelsOfMemory(unittest.TestCase):
         eventually(lambda: self.level() == "green", limit_s=20)
         self.assertEqual(ask(self.server, service_tier="flex")[:2], (200, None))
         self.assertEqual(self.server.get("/readyz")[0], 200)
-        log = self.server.log()
-        for word in ("level=yellow", "level=red", "level=green"):
-            self.assertIn(word, log)
+        self.server.expect_log("level=yellow", "level=red", "level=green")
 
 
 if __name__ == "__main__":

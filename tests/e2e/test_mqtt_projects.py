@@ -178,7 +178,7 @@ class Projects(unittest.TestCase):
             client.say("Hello.", "mine", replyTopic=topic)
             refused = client.reply()
             self.assertEqual((refused.topic, kind(refused)), ("driving/assistant_response/mine", "error"))
-        self.assertIn("mqtt.refused", self.server.log())
+        self.server.expect_log(r"mqtt\.refused")
 
     def test_verbs_are_acknowledged_and_the_status_says_online(self):
         client = self.client("chunks")

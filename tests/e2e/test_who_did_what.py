@@ -126,15 +126,14 @@ class Log(Case):
         self.tutti("keys", "revoke", "app")
         self.tutti("users", "disable", "ann")
         self.tutti("users", "delete", "ann")
-        log = self.server.log()
-        for line in (r"auth\.open ", r"accounts\.changed op=keys\.create name=app id=%s tenant=acme result=ok" % public, r"auth\.closed ",
-                     r"op=users\.create name=ann ", r"op=keys\.rotate name=app id=\w{12} ", r"op=keys\.revoke name=app id=\w{12},\w{12} ",
-                     r"op=users\.disable name=ann ", r"op=users\.delete name=ann ",
-                     r"http\.request .*status=429 .*caller=key:%s tenant=acme" % public,
-                     r"http\.request .*status=401 .*caller=refused:key:x{12} tenant=-",
-                     r'mqtt\.connection_ended .*user=- asked_as="mallory\\x0a" reason=0x86 suppressed=',
-                     r"mqtt\.forbidden .*user=ann what=publish topic=llm/v1/bob/s/in reason=0x87"):
-            self.assertRegex(log, line)
+        log = self.server.expect_log(
+            r"auth\.open ", r"accounts\.changed op=keys\.create name=app id=%s tenant=acme result=ok" % public, r"auth\.closed ",
+            r"op=users\.create name=ann ", r"op=keys\.rotate name=app id=\w{12} ", r"op=keys\.revoke name=app id=\w{12},\w{12} ",
+            r"op=users\.disable name=ann ", r"op=users\.delete name=ann ",
+            r"http\.request .*status=429 .*caller=key:%s tenant=acme" % public,
+            r"http\.request .*status=401 .*caller=refused:key:x{12} tenant=-",
+            r'mqtt\.connection_ended .*user=- asked_as="mallory\\x0a" reason=0x86 suppressed=',
+            r"mqtt\.forbidden .*user=ann what=publish topic=llm/v1/bob/s/in reason=0x87")
         for secret in (key, key.split("-")[2], "y" * 43, PASSWORD, "my secret password"):
             self.assertNotIn(secret, log)
 
@@ -161,7 +160,7 @@ class Start(Case):
                             "--mqtt-websocket-port", str(websocket))
         addresses = f"mqtts://127.0.0.1:{self.mqtt} and wss://127.0.0.1:{websocket}/mqtt"
         self.assertIn(addresses, "".join(server.output))
-        self.assertIn(addresses, server.log())
+        server.expect_log(re.escape(addresses))
         with socket.create_connection(("127.0.0.1", self.mqtt), timeout=STEP_S) as plain:
             plain.sendall(b"\x10\x0d\x00\x04MQTT\x05\x02\x00\x3c\x00\x00\x00")
             plain.recv(16)
@@ -196,7 +195,7 @@ class Start(Case):
         self.assertEqual(os.stat(database).st_mode & 0o777, 0o600)
         os.chmod(self.store, 0o755)
         os.chmod(database, 0o644)
-        self.assertIn("store.readable", self.serve().log())
+        self.serve().expect_log(r"store\.readable")
         os.chmod(database, 0o664)
         self.assertIn(f"chmod go-w {database}", self.refused())
 

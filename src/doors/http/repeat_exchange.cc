@@ -110,12 +110,13 @@ class RepeatExchange final : public Exchange {
   }
 
   void OnAnswer(int status, const HeaderList& headers, const std::string& body) override {
-    if (turn_ == nullptr || status != 200) return;  // a refusal: who comes again is heard anew
-    repeats::KeptAnswer answer{status, HeadToKeep(headers), {}};
-    // A longer one is given to nobody else, and need not be copied.
-    if (static_cast<int64_t>(body.size()) > repeats_.limits().answer_bytes) return;
-    answer.body = body;
-    std::exchange(turn_, nullptr)->Answer(std::move(answer));
+    const std::shared_ptr<repeats::Repeats::Turn> turn = std::exchange(turn_, nullptr);
+    if (turn == nullptr) return;
+    // A refusal is not kept, and neither is an answer above the limit. The key is free before the
+    // client can read this answer, so that its next request is heard anew.
+    if (status != 200 || static_cast<int64_t>(body.size()) > repeats_.limits().answer_bytes)
+      return turn->Decline();
+    turn->Answer({status, HeadToKeep(headers), body});
   }
   void OnStream() override {
     if (turn_ != nullptr) turn_->Streams();

@@ -104,6 +104,11 @@ Repeats::Turn::~Turn() {
   if (!over_) repeats_.PassOn(id_);
 }
 
+void Repeats::Turn::Decline() {
+  over_ = true;
+  repeats_.PassOn(id_);
+}
+
 void Repeats::Turn::Answer(KeptAnswer answer) {
   over_ = true;
   repeats_.Save(id_, asked_, std::make_shared<const KeptAnswer>(std::move(answer)));

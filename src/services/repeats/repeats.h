@@ -49,6 +49,9 @@ class Repeats {
     Turn& operator=(const Turn&) = delete;
     // It is complete: who waits has it, and the store gets it. At most once, the last.
     void Answer(KeptAnswer answer);
+    // There is no answer to keep: the request that has waited longest gets the turn. At most once,
+    // the last.
+    void Decline();
     // It is told bit by bit, and not kept: who waits, or comes while it runs, is refused.
     void Streams();
 

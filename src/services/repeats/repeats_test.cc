@@ -102,6 +102,15 @@ TEST_F(RepeatsTest, ATurnThatEndsWithoutAnAnswerPassesOn) {
   EXPECT_EQ(Ask("k")->text(), "turn") << "and is forgotten when nobody is left";
 }
 
+TEST_F(RepeatsTest, ADeclinedTurnFreesItsKeyBeforeItIsDestroyed) {
+  Open();
+  const auto first = Ask("k"), second = Ask("k");
+  first->found.turn->Decline();
+  EXPECT_EQ(second->text(), "turn");
+  second->found.turn->Decline();
+  EXPECT_EQ(Ask("k", "another body")->text(), "turn");
+}
+
 TEST_F(RepeatsTest, AStreamIsWaitedForByNobodyAndKeptForNobody) {
   Open();
   auto first = Ask("k"), second = Ask("k");
