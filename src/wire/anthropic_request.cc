@@ -23,10 +23,6 @@ namespace {
 // Anthropic's default effort: a request that names it asks for nothing.
 constexpr std::string_view kUsualEffort = "high";
 
-Status MissingAt(const std::string& param) {
-  return InvalidArgument("missing_required_parameter", param + " is missing").WithParam(param);
-}
-
 // The content of one message, in blocks of any type; text parts are not joined yet.
 struct BlockContent {
   std::vector<std::string> texts;
@@ -168,7 +164,7 @@ class DialogReader {
   static Result<std::string_view> CheckType(const Json& value, const std::string& path) {
     if (!value.is_object()) return MustBe(path, "a content block: an object with a type");
     const Json* type = value.get_object().if_contains("type");
-    if (type == nullptr || type->is_null()) return MissingAt(path + ".type");
+    if (type == nullptr || type->is_null()) return IsMissing(path + ".type");
     if (!type->is_string()) return MustBe(path + ".type", "a string");
     for (const std::string_view known :
          {"text", "tool_use", "tool_result", "thinking", "redacted_thinking"}) {
@@ -182,7 +178,7 @@ class DialogReader {
 
   static Result<std::string> RequiredText(const CheckedObject& block, const char* name) {
     std::optional<std::string> text = block.Text(name);
-    if (!text.has_value()) return MissingAt(block.Param(name));
+    if (!text.has_value()) return IsMissing(block.Param(name));
     return *std::move(text);
   }
 
@@ -191,7 +187,7 @@ class DialogReader {
     ASSIGN_OR_RETURN(call.id, RequiredText(block, "id"));
     ASSIGN_OR_RETURN(call.name, RequiredText(block, "name"));
     const Json* input = block.Find("input");
-    if (input == nullptr) return MissingAt(block.Param("input"));
+    if (input == nullptr) return IsMissing(block.Param("input"));
     if (!input->is_object()) return MustBe(block.Param("input"), "an object");
     call.arguments = PrintJson(*input);
     return call;
@@ -275,7 +271,7 @@ Status ReadToolChoice(const Json& value, bool strict, IgnoredFields* ignored,
   if (type == "tool") {
     chat->tool_choice.kind = Kind::kNamed;
     chat->tool_choice.name = object.Text("name").value_or("");
-    if (chat->tool_choice.name.empty()) return MissingAt("tool_choice.name");
+    if (chat->tool_choice.name.empty()) return IsMissing("tool_choice.name");
   }
   if ((type == "any" || type == "tool") && chat->tools.empty())
     return BadValue("tool_choice", "tool_choice " + type + " needs tools");

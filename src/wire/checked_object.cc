@@ -5,19 +5,12 @@
 
 #include "base/check.h"
 #include "wire/field_check.h"
+#include "wire/field_error.h"
 #include "wire/neutral_values.h"
 #include "wire/schema.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {
-namespace {
-
-Status MissingField(const std::string& param) {
-  return InvalidArgument("missing_required_parameter", param + " is missing").WithParam(param);
-}
-
-}  // namespace
-
 void IgnoredFields::Add(std::string_view path) {
   constexpr size_t kMaxNames = 32, kMaxBytes = 64;
   std::string name;
@@ -37,7 +30,7 @@ Result<CheckedObject> CheckedObject::Check(Scope scope, const Json& value, std::
                    CheckPart(scope, value, std::move(path), strict, ignored));
   for (const FieldSpec& field : Schema()) {
     if (field.required && field.In(scope) && checked.Find(field.name) == nullptr)
-      return MissingField(checked.Param(field.name));
+      return IsMissing(checked.Param(field.name));
   }
   return checked;
 }

@@ -13,10 +13,6 @@ namespace {
 using Kind = api::Constraint::Kind;
 using MaybeConstraint = std::optional<api::Constraint>;
 
-Status MissingMember(const std::string& param) {
-  return InvalidArgument("missing_required_parameter", param + " is missing").WithParam(param);
-}
-
 Status UnsupportedForm(const std::string& param, std::string_view type, std::string_view forms) {
   return InvalidArgument(
              "unsupported_parameter",
@@ -55,7 +51,7 @@ Result<MaybeConstraint> ResponseFormat(const Json& value, const std::string& par
   if (!value.is_object()) return MustBe(param, "an object with a type");
   const JsonObject& object = value.get_object();
   const Json* type = object.if_contains("type");
-  if (type == nullptr) return MissingMember(param + ".type");
+  if (type == nullptr) return IsMissing(param + ".type");
   if (!type->is_string()) return MustBe(param + ".type", "a string");
   const std::string_view name = TextOf(*type);
   if (name == "text") return MaybeConstraint();
@@ -76,12 +72,12 @@ Result<MaybeConstraint> ResponseFormat(const Json& value, const std::string& par
   if (nested) {
     path += ".json_schema";
     const Json* inner = object.if_contains("json_schema");
-    if (inner == nullptr) return MissingMember(path);
+    if (inner == nullptr) return IsMissing(path);
     if (!inner->is_object()) return MustBe(path, "an object with a schema");
     holder = &inner->get_object();
   }
   const Json* schema = holder->if_contains("schema");
-  if (schema == nullptr || schema->is_null()) return MissingMember(path + ".schema");
+  if (schema == nullptr || schema->is_null()) return IsMissing(path + ".schema");
   return SchemaOf(*schema, path + ".schema");
 }
 

@@ -18,6 +18,11 @@ inline Status MustBe(const std::string& param, const std::string& rule) {
   return BadValue(param, param + " must be " + rule);
 }
 
+// missing_required_parameter of the field `param`.
+inline Status IsMissing(const std::string& param) {
+  return InvalidArgument("missing_required_parameter", param + " is missing").WithParam(param);
+}
+
 // The path of an element of a list: "messages[3]".
 inline std::string ElementPath(const std::string& list, size_t index) {
   return list + "[" + std::to_string(index) + "]";

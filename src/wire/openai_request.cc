@@ -42,10 +42,7 @@ Result<TextContent> ReadContent(const Json& content, const std::string& param, b
     ASSIGN_OR_RETURN(const CheckedObject part,
                      CheckedObject::Check(kPart, element, path, strict, ignored));
     const std::optional<std::string> text = part.Text("text");
-    if (!text.has_value()) {
-      return InvalidArgument("missing_required_parameter", path + ".text is missing")
-          .WithParam(path + ".text");
-    }
+    if (!text.has_value()) return IsMissing(path + ".text");
     joined.Append(*text);
   }
   return joined;
@@ -77,8 +74,7 @@ Result<api::ChatMessage> ReadMessage(const Json& value, const std::string& path,
   const Json* content = object.Find("content");
   if (content == nullptr) {
     if (!message.tool_calls.empty()) return message;  // the calls are the whole message
-    return InvalidArgument("missing_required_parameter", path + ".content is missing")
-        .WithParam(path + ".content");
+    return IsMissing(path + ".content");
   }
   ASSIGN_OR_RETURN(TextContent text, ReadContent(*content, path + ".content", strict, ignored));
   message.content = std::move(text.text);
@@ -93,10 +89,7 @@ Result<std::string> ReadPrediction(const Json& value, bool strict, IgnoredFields
   if (*object.Text("type") != "content")
     return BadValue("prediction.type", "prediction.type must be \"content\"");
   const Json* content = object.Find("content");
-  if (content == nullptr) {
-    return InvalidArgument("missing_required_parameter", "prediction.content is missing")
-        .WithParam("prediction.content");
-  }
+  if (content == nullptr) return IsMissing("prediction.content");
   ASSIGN_OR_RETURN(TextContent text, ReadContent(*content, "prediction.content", strict, ignored));
   return std::move(text.text);
 }

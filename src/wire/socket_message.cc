@@ -105,9 +105,7 @@ Result<SocketMessage> ParseSocketMessage(std::string_view text, const ParseOptio
     ASSIGN_OR_RETURN(message.call, ReadCreate(document.root(), object, options));
     return message;
   }
-  if (!object.Has("type")) {
-    return InvalidArgument("missing_required_parameter", "type is missing").WithParam("type");
-  }
+  if (!object.Has("type")) return IsMissing("type");
   message.verb = SocketVerbOf(*object.Text("type"));
   RETURN_IF_ERROR(CheckBelongs(object, message.verb));
   message.response_id = object.Text("response_id").value_or("");
