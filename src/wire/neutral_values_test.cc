@@ -52,7 +52,7 @@ TEST(NeutralValuesTest, ToolFieldsAreReadOnEachRouteThatHasTools) {
         if (neutral.name != field) continue;
         for (const std::string_view text : neutral.values) {
           Json body = With(kind, field, boost::json::parse(std::string(text)));
-          body.as_object()["tools"] = (kind.scope & kResponses) != 0 ? flat : nested;
+          body.as_object()["tools"] = (kind.scope & kTurn) != 0 ? flat : nested;
           // These two take a prompt without messages.
           if (body.as_object().contains("prompt")) {
             body.as_object().erase("prompt");
@@ -65,7 +65,7 @@ TEST(NeutralValuesTest, ToolFieldsAreReadOnEachRouteThatHasTools) {
       }
     }
   }
-  EXPECT_GE(checked, 24) << "four values on six routes";
+  EXPECT_GE(checked, 32) << "four values on eight routes";
 }
 
 // The values of the schema's own rows, on each kind of object that has the row; null is

@@ -163,8 +163,7 @@ Status ReadTurn(const CheckedObject& object, const ParseOptions& options, Ignore
   ASSIGN_OR_RETURN(call->input, ReadTurnInput(*object.Find("input"), options.strict, ignored));
   api::ChatPrompt prompt = PromptOf(*call);
   ASSIGN_OR_RETURN(prompt.template_arguments, ReadTemplateArguments(object, EffortOf(object)));
-  if ((object.scope() & kResponses) != 0)
-    RETURN_IF_ERROR(ReadTools(object, options.strict, ignored, &prompt));
+  RETURN_IF_ERROR(ReadTools(object, options.strict, ignored, &prompt));
   request.prompt = std::move(prompt);
   return OkStatus();
 }

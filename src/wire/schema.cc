@@ -33,7 +33,6 @@ std::vector<FieldSpec> GenerationRows() {
   constexpr ScopeSet kTemplated = kPrompted | kTurn | kAnthropic;  // render a chat template
   constexpr ScopeSet kEverything = kSampled | kTokenize | kDetokenize | kApplyTemplate;
   constexpr std::string_view kLogprobsHint = "the routes of /v1 have log-probabilities";
-  constexpr std::string_view kSessionToolsHint = "/v1/responses has them";
   return {
       // --- what is asked of which model ---
       Required(Text("model", kChat | kText, 1, kNameBytes)),
@@ -100,9 +99,9 @@ std::vector<FieldSpec> GenerationRows() {
       Row("format", kSampled, FieldType::kAny),
 
       // --- functions that the model may call (wire/tool_fields.h) ---
-      Row("tools", kPrompted | kResponses, FieldType::kArray, 0, api::kMaxTools),
-      KeepsNeutral(Row("tool_choice", kPrompted | kResponses, FieldType::kAny)),
-      KeepsNeutral(Flag("parallel_tool_calls", kPrompted | kResponses)),
+      Row("tools", kPrompted | kTurn, FieldType::kArray, 0, api::kMaxTools),
+      KeepsNeutral(Row("tool_choice", kPrompted | kTurn, FieldType::kAny)),
+      KeepsNeutral(Flag("parallel_tool_calls", kPrompted | kTurn)),
       Text("type", kTool | kResponseTool | kToolCall, 1, kNameBytes),
       Required(Row("function", kTool | kToolCall, FieldType::kAny)),
       Required(Text("name", kToolFunction | kResponseTool, 1, api::kMaxToolNameBytes)),
@@ -154,9 +153,6 @@ std::vector<FieldSpec> GenerationRows() {
       WithoutEffect(Flag("store", kAnyGeneration | kSessionTurn)),
 
       // --- would change the answer, not in this release ---
-      Refused("tools", kSessionTurn, {"[]"}, kSessionToolsHint),
-      Refused("tool_choice", kSessionTurn, {}, kSessionToolsHint),
-      Refused("parallel_tool_calls", kSessionTurn, {}, kSessionToolsHint),
       Refused("functions", kChat | kGenerate | kTurn, {}, "deprecated; use tools"),
       Refused("function_call", kChat | kGenerate | kTurn, {}, "deprecated; use tools"),
       Refused("reasoning_effort", kText, {}, "no template renders a prompt"),

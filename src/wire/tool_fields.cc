@@ -68,16 +68,12 @@ Result<api::ToolChoice> ReadNamedTool(const JsonObject& object, const std::strin
   if (!flat) {
     path = param + ".function.name";
     const Json* function = object.if_contains("function");
-    if (function == nullptr) {
-      return InvalidArgument("missing_required_parameter", param + ".function is missing")
-          .WithParam(param + ".function");
-    }
+    if (function == nullptr) return IsMissing(param + ".function");
     if (!function->is_object()) return MustBe(param + ".function", "an object with a name");
     holder = &function->get_object();
   }
   const Json* name = holder->if_contains("name");
-  if (name == nullptr)
-    return InvalidArgument("missing_required_parameter", path + " is missing").WithParam(path);
+  if (name == nullptr) return IsMissing(path);
   if (!name->is_string()) return MustBe(path, "a string");
   return api::ToolChoice{api::ToolChoice::Kind::kNamed, std::string(TextOf(*name))};
 }
@@ -96,7 +92,7 @@ Result<api::ToolChoice> ReadToolChoice(const Json& value, const std::string& par
 
 Status ReadTools(const CheckedObject& object, bool strict, IgnoredFields* ignored,
                  api::ChatPrompt* chat) {
-  const bool flat = (object.scope() & kResponses) != 0;
+  const bool flat = (object.scope() & kTurn) != 0;
   if (const Json* tools = object.Find("tools"); tools != nullptr) {
     const JsonArray& list = tools->get_array();
     chat->tools.reserve(list.size());

@@ -2,7 +2,8 @@
 // parallel_tool_calls; and the calls that earlier messages hold. Pure.
 //
 // Chat completions nest a function under its type, {"type":"function","function":{"name":"f"}}. The
-// Responses API is flat, {"type":"function","name":"f"}, and so is its tool_choice.
+// Responses API is flat, {"type":"function","name":"f"}, and so is its tool_choice; messages of
+// sessions (MQTT, WebSocket) follow it.
 #pragma once
 
 #include <string>
@@ -17,7 +18,7 @@
 namespace tutti::wire {
 
 // Reads the three fields into `chat`. `object` was checked against a scope that has messages
-// (nested form) or kResponses (flat form). Errors, naming the field: unsupported_parameter for
+// (nested form) or of kTurn (flat form). Errors, naming the field: unsupported_parameter for
 // another type of tool or choice; missing_required_parameter; invalid_value, also from
 // api::ValidateTools().
 Status ReadTools(const CheckedObject& object, bool strict, IgnoredFields* ignored,
@@ -31,7 +32,7 @@ Status RefuseTools(const CheckedObject& object);
 Result<std::vector<api::ToolCall>> ReadToolCalls(const JsonArray& list, const std::string& path,
                                                  bool strict, IgnoredFields* ignored);
 
-// The arguments of a call, which are a JSON object as text; an empty text stands for {}. Errors:
+// A JSON object as text, such as the arguments of a call; an empty text stands for {}. Errors:
 // invalid_value of `param`.
 Result<std::string> CheckArguments(std::string_view text, const std::string& param);
 
