@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "api/finish_reason.h"
 #include "api/validate.h"
 #include "kserve/adapters.h"
 #include "kserve/request.h"
@@ -43,18 +44,6 @@ bool Flag(const InferRequest& request, const char* name, bool otherwise) {
   return tensor == nullptr ? otherwise : tensor->data.front() != 0;
 }
 
-const char* Word(api::FinishReason reason) {
-  switch (reason) {
-    case api::FinishReason::kStop:
-      return "stop";
-    case api::FinishReason::kLength:
-      return "length";
-    case api::FinishReason::kToolCalls:
-      return "tool_calls";
-  }
-  return "stop";
-}
-
 Tensor TextTensor(const char* name, const std::vector<std::string>& texts) {
   Tensor tensor{name, DataType::kBytes, {static_cast<int64_t>(texts.size())}, {}};
   for (const std::string& text : texts) AppendBytesElement(text, &tensor.data);
@@ -90,7 +79,7 @@ class GenerationExecution final : public Execution {
       texts_[choice] += event->text;
       news_ = news_ || !event->text.empty();
       if (event->kind == api::StreamEvent::Kind::kChoiceEnd) {
-        reasons_[choice] = Word(event->finish_reason);
+        reasons_[choice] = api::FinishReasonName(event->finish_reason);
         news_ = true;
       }
     }

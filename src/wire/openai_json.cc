@@ -1,6 +1,8 @@
 // Answers in one JSON object: events are gathered per choice and written at the end.
 #include <utility>
 
+#include "api/finish_reason.h"
+#include "api/tool_calls.h"
 #include "wire/openai_parts.h"
 #include "wire/tool_calls.h"
 
@@ -42,13 +44,13 @@ class JsonAnswer final : public ResponseWriter {
       case api::StreamEvent::Kind::kToken:
         choice.text += event.text;
         choice.reasoning += event.reasoning;
-        AddCallDeltas(event.tool_calls, &choice.calls);
+        api::AddCallDeltas(event.tool_calls, &choice.calls);
         AddToken(event, &choice);
         return;
       case api::StreamEvent::Kind::kChoiceEnd:
         choice.text += event.text;
         choice.reasoning += event.reasoning;
-        AddCallDeltas(event.tool_calls, &choice.calls);
+        api::AddCallDeltas(event.tool_calls, &choice.calls);
         choice.end = event;
         return;
       case api::StreamEvent::Kind::kEnd:
@@ -130,7 +132,7 @@ class JsonAnswer final : public ResponseWriter {
       } else {
         json->Null();
       }
-      json->Member("finish_reason", FinishReasonText(choice.end.finish_reason));
+      json->Member("finish_reason", api::FinishReasonName(choice.end.finish_reason));
       WriteStopReason(choice.end, json);
       json->EndObject();
     }
@@ -158,7 +160,7 @@ class JsonAnswer final : public ResponseWriter {
       } else {
         json->Null();
       }
-      json->Member("finish_reason", FinishReasonText(choice.end.finish_reason));
+      json->Member("finish_reason", api::FinishReasonName(choice.end.finish_reason));
       WriteStopReason(choice.end, json);
       if (call_.prompt_logprobs) {
         json->Key("prompt_logprobs");
@@ -185,7 +187,7 @@ class JsonAnswer final : public ResponseWriter {
         .Member("model", head_.model)
         .Member("text", choice.text);
     WriteCalls(choice, json);
-    json->Member("finish_reason", FinishReasonText(choice.end.finish_reason));
+    json->Member("finish_reason", api::FinishReasonName(choice.end.finish_reason));
     WriteStopReason(choice.end, json);
     WriteTail(json);
   }

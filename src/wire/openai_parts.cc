@@ -212,18 +212,6 @@ void WriteStopReason(const api::StreamEvent& end, JsonWriter* json) {
   }
 }
 
-std::string_view FinishReasonText(api::FinishReason reason) {
-  switch (reason) {
-    case api::FinishReason::kStop:
-      return "stop";
-    case api::FinishReason::kLength:
-      return "length";
-    case api::FinishReason::kToolCalls:
-      return "tool_calls";
-  }
-  return "stop";
-}
-
 void AddUsage(const api::Usage& more, api::Usage* sum) {
   const bool first = sum->prompt_tokens == 0;  // no prompt has none
   sum->cached_response = more.cached_response && (first || sum->cached_response);

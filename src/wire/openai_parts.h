@@ -50,7 +50,6 @@ void WritePromptLogprobs(const std::vector<ShownToken>& tokens,
 void WriteUsage(const api::Usage& usage, JsonWriter* json);
 void WriteTimings(const api::Usage& usage, const api::Timings& timings, JsonWriter* json);
 void WriteStopReason(const api::StreamEvent& end, JsonWriter* json);
-std::string_view FinishReasonText(api::FinishReason reason);
 
 void AddUsage(const api::Usage& more, api::Usage* sum);
 void AddTimings(const api::Timings& more, api::Timings* sum);  // the longest of each stage

@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "api/finish_reason.h"
 #include "base/random.h"
 #include "wire/openai_parts.h"
 #include "wire/tool_calls.h"
@@ -208,7 +209,7 @@ class ChatStream final : public ChunkStream {
         .BeginObject()
         .EndObject()
         .Member("logprobs", nullptr);
-    json->Member("finish_reason", FinishReasonText(end.finish_reason));
+    json->Member("finish_reason", api::FinishReasonName(end.finish_reason));
     WriteStopReason(end, json);
     json->EndObject();
   }
@@ -257,7 +258,7 @@ class TextStream final : public ChunkStream {
 
   void WriteFinish(int index, const api::StreamEvent& end, JsonWriter* json) override {
     json->BeginObject().Member("index", index).Member("text", "").Member("logprobs", nullptr);
-    json->Member("finish_reason", FinishReasonText(end.finish_reason));
+    json->Member("finish_reason", api::FinishReasonName(end.finish_reason));
     WriteStopReason(end, json);
     json->EndObject();
   }
@@ -299,7 +300,7 @@ class GenerateStream final : public ResponseWriter {
     *out += "event: done\ndata: ";
     JsonWriter json(out);
     json.BeginObject().Member("id", head_.id).Member("model", head_.model);
-    json.Member("finish_reason", FinishReasonText(end_.finish_reason));
+    json.Member("finish_reason", api::FinishReasonName(end_.finish_reason));
     WriteStopReason(end_, &json);
     json.Key("usage");
     WriteUsage(usage_, &json);

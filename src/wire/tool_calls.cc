@@ -2,18 +2,6 @@
 
 namespace tutti::wire {
 
-void AddCallDeltas(std::span<const api::ToolCallDelta> deltas, std::vector<api::ToolCall>* calls) {
-  for (const api::ToolCallDelta& delta : deltas) {
-    const auto index = static_cast<size_t>(delta.index);
-    if (index > calls->size()) continue;  // a call that no delta began
-    if (index == calls->size()) calls->emplace_back();
-    api::ToolCall& call = (*calls)[index];
-    call.id += delta.id;
-    call.name += delta.name;
-    call.arguments += delta.arguments;
-  }
-}
-
 void WriteToolCalls(std::span<const api::ToolCall> calls, JsonWriter* json) {
   json->BeginArray();
   for (const api::ToolCall& call : calls) {
