@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/types.h"
+#include "base/status.h"
 #include "chat_template/tool_syntax.h"
 
 namespace tutti::chat_template {
@@ -43,6 +44,10 @@ std::optional<std::string> JsonText(std::string_view json);
 std::string JsonString(std::string_view text);
 // Whether the text is one JSON object, with nothing but white space around it.
 bool IsJsonObject(std::string_view text);
+
+// Whether the schemas of tools and the arguments of earlier calls, which come as text, are JSON
+// objects; an empty text stands for none. Errors: invalid_value with the path of the text.
+Status CheckToolTexts(const api::ChatPrompt& chat);
 
 std::string_view Trim(std::string_view text);  // white space of JSON
 

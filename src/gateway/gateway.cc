@@ -10,6 +10,7 @@
 #include "api/sampling_defaults.h"
 #include "api/validate.h"
 #include "base/memory_reserve.h"
+#include "chat_template/tool_arguments.h"
 #include "gateway/answer_rules.h"
 #include "gateway/prompt.h"
 
@@ -201,6 +202,9 @@ Status Gateway::Prepare(Pending& pending) {
 Status Gateway::PrepareOrThrow(Pending& pending) {
   const TimePoint begin = clock_.Now();
   api::GenerateRequest& in = pending.request;
+  // Servers whose requests are JSON have read these texts; the library's callers may write any.
+  if (const auto* chat = std::get_if<api::ChatPrompt>(&in.prompt))
+    RETURN_IF_ERROR(chat_template::CheckToolTexts(*chat));
   ASSIGN_OR_RETURN(PreparedPrompt prompt, PreparePrompt(*pending.model, in.prompt, UnixSeconds(),
                                                         in.truncate_prompt_tokens));
   RETURN_IF_ERROR(pending.model->CheckRows(prompt.tokens, PromptParam(in.prompt)));
