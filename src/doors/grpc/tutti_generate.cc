@@ -5,112 +5,18 @@
 #include <utility>
 #include <vector>
 
-#include "api/validate.h"
+#include "api/finish_reason.h"
 #include "doors/counting/request_counts.h"
+#include "doors/grpc/generate_request.h"
 #include "doors/grpc/services.h"
 #include "doors/grpc/unary.h"
 #include "services/auth/caller.h"
-#include "wire/template_arguments.h"
 
 namespace tutti::rpc {
 namespace {
 
-constexpr size_t kMostUntold = 64 << 10;  // of text, in messages that were not written yet
-constexpr int kDefaultPromptTokens = 16;  // of the completions route of HTTP, too
-
-Status Bad(const char* param, const std::string& message) {
-  return InvalidArgument("invalid_value", message).WithParam(param);
-}
-
-Result<api::ChatPrompt> ToChat(v1::Conversation& conversation) {
-  if (conversation.messages_size() == 0) {
-    return InvalidArgument("empty_prompt", "a conversation holds at least one message")
-        .WithParam("conversation");
-  }
-  if (static_cast<size_t>(conversation.messages_size()) > api::kMaxMessages) {
-    return Bad("conversation",
-               "a conversation holds at most " + std::to_string(api::kMaxMessages) + " messages");
-  }
-  api::ChatPrompt chat;
-  for (v1::ChatMessage& message : *conversation.mutable_messages()) {
-    api::ChatMessage out;
-    if (message.role() == "user") {
-      out.role = api::Role::kUser;
-    } else if (message.role() == "assistant") {
-      out.role = api::Role::kAssistant;
-    } else if (message.role() == "system" || message.role() == "developer") {
-      out.role = api::Role::kSystem;
-    } else if (message.role() == "tool") {
-      out.role = api::Role::kTool;
-    } else {
-      return Bad("role", "role must be system, developer, user, assistant or tool");
-    }
-    RETURN_IF_ERROR(api::CheckUtf8(message.content(), "conversation"));
-    out.content = std::move(*message.mutable_content());
-    out.name = std::move(*message.mutable_name());
-    chat.messages.push_back(std::move(out));
-  }
-  RETURN_IF_ERROR(api::ValidateLastMessage(chat, "conversation"));
-  ASSIGN_OR_RETURN(
-      chat.template_arguments,
-      wire::ParseTemplateArguments(conversation.chat_template_kwargs(), "chat_template_kwargs"));
-  return chat;
-}
-
-// Ranges are the waist's to check, for all doors.
-Status ReadSampling(v1::GenerateRequest& message, api::SamplingParams* out) {
-  if (message.has_max_tokens()) {
-    if (message.max_tokens() < 1) return Bad("max_tokens", "max_tokens must be at least 1");
-    out->max_tokens = message.max_tokens();
-  } else if (message.input_case() == v1::GenerateRequest::kPrompt) {
-    out->max_tokens = kDefaultPromptTokens;
-  }
-  if (message.has_min_tokens()) out->min_tokens = message.min_tokens();
-  if (message.has_temperature()) out->temperature = message.temperature();
-  if (message.has_top_p()) out->top_p = message.top_p();
-  if (message.has_top_k()) out->top_k = message.top_k();
-  if (message.has_min_p()) out->min_p = message.min_p();
-  if (message.has_repetition_penalty()) out->repetition_penalty = message.repetition_penalty();
-  if (message.has_presence_penalty()) out->presence_penalty = message.presence_penalty();
-  if (message.has_frequency_penalty()) out->frequency_penalty = message.frequency_penalty();
-  // -1 asks for a random one, as over HTTP.
-  if (message.has_seed() && message.seed() != -1) out->seed = message.seed();
-  for (std::string& stop : *message.mutable_stop()) {
-    RETURN_IF_ERROR(api::CheckUtf8(stop, "stop"));
-    out->stop.push_back(std::move(stop));
-  }
-  out->stop_token_ids.assign(message.stop_token_ids().begin(), message.stop_token_ids().end());
-  out->ignore_eos = message.ignore_eos();
-  out->logit_bias.assign(message.logit_bias().begin(), message.logit_bias().end());
-  return OkStatus();
-}
-
-Result<api::GenerateRequest> ToRequest(v1::GenerateRequest& message) {
-  api::GenerateRequest request;
-  switch (message.input_case()) {
-    case v1::GenerateRequest::kPrompt: {
-      RETURN_IF_ERROR(api::CheckUtf8(message.prompt(), "prompt"));
-      api::TextPrompt prompt;
-      prompt.text = std::move(*message.mutable_prompt());
-      request.prompt = std::move(prompt);
-      break;
-    }
-    case v1::GenerateRequest::kConversation: {
-      ASSIGN_OR_RETURN(request.prompt, ToChat(*message.mutable_conversation()));
-      break;
-    }
-    case v1::GenerateRequest::INPUT_NOT_SET:
-      return InvalidArgument("missing_required_parameter", "prompt or conversation must be given")
-          .WithParam("prompt");
-  }
-  RETURN_IF_ERROR(ReadSampling(message, &request.sampling));
-  if (message.n() < 0 || message.n() > api::kMaxChoices) {
-    return Bad("n", "n must be 1 to " + std::to_string(api::kMaxChoices));
-  }
-  request.n = message.n() == 0 ? 1 : message.n();
-  request.model = message.model();
-  return request;
-}
+// Bytes of text, reasoning and arguments that wait in messages which were not written yet.
+constexpr size_t kMaxPendingBytes = 64 << 10;
 
 class GenerateExchange final : public Exchange {
  public:
@@ -119,7 +25,7 @@ class GenerateExchange final : public Exchange {
   void OnMessage(google::protobuf::io::ZeroCopyInputStream& stream) override {
     v1::GenerateRequest message;
     if (!message.ParseFromZeroCopyStream(&stream)) return call_.Finish(Unreadable());
-    Result<api::GenerateRequest> request = ToRequest(message);
+    Result<api::GenerateRequest> request = ReadGenerateRequest(message);
     if (!request.ok()) return call_.Finish(request.status());
     request->request_id = call_.info().request_id;
     request->caller = auth::CallerOf(*call_.info().principal);
@@ -164,6 +70,7 @@ class GenerateExchange final : public Exchange {
     response.mutable_usage()->set_prompt_tokens(usage_.prompt_tokens);
     response.mutable_usage()->set_cached_tokens(usage_.cached_tokens);
     response.mutable_usage()->set_completion_tokens(usage_.completion_tokens);
+    response.mutable_usage()->set_reasoning_tokens(usage_.reasoning_tokens);
     writing_ = true;
     call_.Write(response);
   }
@@ -174,11 +81,32 @@ class GenerateExchange final : public Exchange {
     bool news = false;
   };
 
+  static size_t BytesOf(const std::vector<api::ToolCallDelta>& deltas) {
+    size_t bytes = 0;
+    for (const api::ToolCallDelta& delta : deltas)
+      bytes += delta.id.size() + delta.name.size() + delta.arguments.size();
+    return bytes;
+  }
+
+  // Pieces of one call that wait for the same message are joined.
+  static void Append(const api::ToolCallDelta& delta, v1::GenerateResponse* response) {
+    const int count = response->tool_calls_size();
+    v1::ToolCall* call = count > 0 ? response->mutable_tool_calls(count - 1) : nullptr;
+    if (call == nullptr || call->index() != delta.index) {
+      call = response->add_tool_calls();
+      call->set_index(delta.index);
+    }
+    if (!delta.id.empty()) call->set_id(delta.id);
+    if (!delta.name.empty()) call->set_name(delta.name);
+    call->mutable_arguments()->append(delta.arguments);
+  }
+
   void Take() {
-    for (size_t bytes = 0; bytes < kMostUntold;) {
+    for (size_t bytes = 0; bytes < kMaxPendingBytes;) {
       const api::StreamEvent* event = generation_.Next();
       if (event == nullptr) return;
-      bytes += event->text.size();
+      const size_t size = event->text.size() + event->reasoning.size() + BytesOf(event->tool_calls);
+      bytes += size;
       generation_.Consumed(event->text.size());
       if (event->kind == api::StreamEvent::Kind::kEnd) {
         ended_ = true;
@@ -191,11 +119,12 @@ class GenerateExchange final : public Exchange {
       Choice& choice = choices_[static_cast<size_t>(event->choice)];
       choice.untold.set_choice(event->choice);
       choice.untold.mutable_text()->append(event->text);
-      choice.news = choice.news || !event->text.empty();
+      choice.untold.mutable_reasoning()->append(event->reasoning);
+      for (const api::ToolCallDelta& delta : event->tool_calls) Append(delta, &choice.untold);
+      choice.news = choice.news || size > 0;
       if (event->kind != api::StreamEvent::Kind::kChoiceEnd) continue;
       choice.news = true;
-      const bool cut = event->finish_reason == api::FinishReason::kLength;
-      choice.untold.set_finish_reason(cut ? "length" : "stop");
+      choice.untold.set_finish_reason(std::string(api::FinishReasonName(event->finish_reason)));
       if (const auto* token = std::get_if<TokenId>(&event->stop_reason)) {
         choice.untold.set_stop_reason(std::to_string(*token));
       } else if (const auto* text = std::get_if<std::string>(&event->stop_reason)) {

@@ -330,6 +330,175 @@ TEST_F(TuttiServiceTest, AConversationHasRolesAndTemplateOptions) {
   EXPECT_EQ(ask(), "empty_prompt");
 }
 
+TEST_F(TuttiServiceTest, PassesToolsToTheModelAndCallsToTheClient) {
+  v1::GenerateRequest request;
+  v1::Conversation& conversation = *request.mutable_conversation();
+  v1::Tool& tool = *conversation.add_tools();
+  tool.set_name("weather");
+  tool.set_description("Weather at a place");
+  tool.set_parameters(R"({"type":"object"})");
+  tool.set_strict(true);
+  conversation.mutable_tool_choice()->set_function("weather");
+  conversation.set_parallel_tool_calls(false);
+  v1::ChatMessage& question = *conversation.add_messages();
+  question.set_role("user");
+  question.set_content("Is it warm?");
+  v1::ChatMessage& call = *conversation.add_messages();
+  call.set_role("assistant");
+  call.set_reasoning("I must look.");
+  v1::ToolCall& made = *call.add_tool_calls();
+  made.set_id("call_0");
+  made.set_name("weather");
+  made.set_arguments(R"({"city":"Oslo"})");
+  v1::ChatMessage& result = *conversation.add_messages();
+  result.set_role("tool");
+  result.set_tool_call_id("call_0");
+  result.set_content("9 degrees");
+  const auto stream = client_->Start(kTutti + "Generate");
+  ASSERT_TRUE(stream->Write(request));
+  stream->WritesDone();
+  const auto generation = inference_.Generation(0);
+  ASSERT_NE(generation, nullptr);
+  const auto& chat = std::get<api::ChatPrompt>(generation->request.prompt);
+  EXPECT_THAT(chat.tools, ElementsAre(api::Tool{.name = "weather",
+                                                .description = "Weather at a place",
+                                                .parameters = R"({"type":"object"})",
+                                                .strict = true,
+                                                .param = "tools[0]"}));
+  EXPECT_EQ(chat.tool_choice, (api::ToolChoice{api::ToolChoice::Kind::kNamed, "weather"}));
+  EXPECT_FALSE(chat.parallel_tool_calls);
+  ASSERT_EQ(chat.messages.size(), 3u);
+  EXPECT_EQ(chat.messages[1].reasoning, "I must look.");
+  EXPECT_THAT(chat.messages[1].tool_calls,
+              ElementsAre(api::ToolCall{"call_0", "weather", R"({"city":"Oslo"})"}));
+  EXPECT_EQ(chat.messages[2].tool_call_id, "call_0");
+
+  generation->Started();
+  generation->Calls({{0, "call_1", "weather", ""}});
+  generation->Calls({{0, "", "", R"({"city":)"}});
+  generation->Calls({{0, "", "", R"("Oslo"})"}, {1, "call_2", "weather", "{}"}});
+  generation->ChoiceEnd(api::FinishReason::kToolCalls);
+  generation->usage.reasoning_tokens = 2;
+  generation->End();
+  generation->Wake();
+  std::vector<api::ToolCall> calls(2);
+  std::string reason;
+  v1::GenerateResponse response;
+  while (stream->Read(&response)) {
+    for (const v1::ToolCall& piece : response.tool_calls()) {
+      ASSERT_LT(piece.index(), 2);
+      api::ToolCall& whole = calls[static_cast<size_t>(piece.index())];
+      whole.id += piece.id();
+      whole.name += piece.name();
+      whole.arguments += piece.arguments();
+    }
+    reason += response.finish_reason();
+  }
+  EXPECT_THAT(calls, ElementsAre(api::ToolCall{"call_1", "weather", R"({"city":"Oslo"})"},
+                                 api::ToolCall{"call_2", "weather", "{}"}));
+  EXPECT_EQ(reason, "tool_calls");
+  EXPECT_EQ(response.usage().reasoning_tokens(), 2);
+}
+
+TEST_F(TuttiServiceTest, NamesTheFieldOfAToolThatIsWrong) {
+  v1::GenerateRequest request;
+  const auto refusal = [&] {
+    const auto call = client_->Start(kTutti + "Generate");
+    (void)call->Write(request);
+    call->WritesDone();
+    v1::GenerateResponse response;
+    while (call->Read(&response)) {
+    }
+    const Outcome outcome = call->Finish();
+    return outcome.Trailer("tutti-error-code") + " " + outcome.details;
+  };
+  const auto expect = [&](const char* code, const char* field) {
+    EXPECT_THAT(refusal(), ::testing::AllOf(HasSubstr(code), HasSubstr(field)));
+  };
+  v1::Conversation& conversation = *request.mutable_conversation();
+  v1::ChatMessage& message = *conversation.add_messages();
+  message.set_role("user");
+  message.set_content("x");
+  conversation.mutable_tool_choice()->set_function("f");
+  expect("invalid_value", "tool_choice");
+  v1::Tool& tool = *conversation.add_tools();
+  tool.set_name("f");
+  tool.set_parameters("[]");
+  expect("invalid_value", "tools[0].parameters");
+  tool.set_parameters("{}");
+  tool.set_name("two words");
+  expect("invalid_value", "tools[0].name");
+  conversation.clear_tools();
+  conversation.clear_tool_choice();
+  conversation.mutable_tool_choice()->set_mode(static_cast<v1::ToolChoice::Mode>(9));
+  expect("invalid_value", "tool_choice");
+  conversation.clear_tool_choice();
+  v1::ToolCall& call = *message.add_tool_calls();
+  expect("invalid_value", "messages[0]");
+  message.set_role("assistant");
+  expect("missing_required_parameter", "messages[0].tool_calls[0].id");
+  call.set_id("c");
+  expect("missing_required_parameter", "messages[0].tool_calls[0].name");
+  call.set_name("f");
+  call.set_arguments("no JSON");
+  expect("invalid_value", "messages[0].tool_calls[0].arguments");
+  message.clear_tool_calls();
+  message.set_role("tool");
+  expect("missing_required_parameter", "messages[0].tool_call_id");
+}
+
+TEST_F(TuttiServiceTest, PassesConstraintsAndTheReasoningBudget) {
+  using Kind = api::Constraint::Kind;
+  inference_.on_generate = [](const std::shared_ptr<kserve::testing::FakeGeneration>& generation) {
+    generation->Answer({"x"});
+    return OkStatus();
+  };
+  v1::GenerateRequest request;
+  request.set_prompt("x");
+  size_t asked = 0;
+  const auto constraint = [&]() -> std::optional<api::Constraint> {
+    const auto call = client_->Start(kTutti + "Generate");
+    (void)call->Write(request);
+    call->WritesDone();
+    v1::GenerateResponse response;
+    while (call->Read(&response)) {
+    }
+    EXPECT_TRUE(call->Finish().ok());
+    return inference_.Generation(asked++)->request.constraint;
+  };
+  EXPECT_FALSE(constraint().has_value());
+  request.set_json_object(false);
+  EXPECT_FALSE(constraint().has_value());
+  request.set_json_object(true);
+  EXPECT_EQ(constraint()->kind, Kind::kJsonObject);
+  request.set_json_schema("{}");
+  EXPECT_EQ(constraint()->kind, Kind::kJsonSchema);
+  request.set_regex("a+");
+  EXPECT_EQ(constraint()->text, "a+");
+  EXPECT_EQ(inference_.Generation(asked - 1)->request.constraint->kind, Kind::kRegex);
+  request.set_grammar("root ::= \"a\"");
+  EXPECT_EQ(constraint()->kind, Kind::kGrammar);
+  request.set_structural_tag("{}");
+  EXPECT_EQ(constraint()->kind, Kind::kStructuralTag);
+  request.mutable_choice()->add_values("yes");
+  request.mutable_choice()->add_values("no");
+  request.set_thinking_token_budget(5);
+  EXPECT_THAT(constraint()->choices, ElementsAre("yes", "no"));
+  EXPECT_EQ(inference_.Generation(asked - 1)->request.max_reasoning_tokens, 5);
+  for (const int budget : {-1, 0}) {
+    request.set_thinking_token_budget(budget);
+    if (budget == 0) request.mutable_choice()->clear_values();
+    const auto call = client_->Start(kTutti + "Generate");
+    (void)call->Write(request);
+    call->WritesDone();
+    v1::GenerateResponse response;
+    while (call->Read(&response)) {
+    }
+    EXPECT_THAT(call->Finish().details,
+                HasSubstr(budget == 0 ? "choice" : "thinking_token_budget"));
+  }
+}
+
 TEST_F(TuttiServiceTest, AGenerationThatFailsSaysWhyAndOneThatIsCancelledIsFreed) {
   v1::GenerateRequest request;
   request.set_prompt("x");
