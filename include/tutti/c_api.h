@@ -100,8 +100,45 @@ TUTTI_API tutti_code tutti_request_text(tutti_request* request, const char* text
 TUTTI_API tutti_code tutti_request_tokens(tutti_request* request, const int32_t* ids, size_t count);
 TUTTI_API tutti_code tutti_request_message(tutti_request* request, tutti_role role,
                                            const char* content);
+/* A function that the model may call in this conversation. `description` and `parameters` (a JSON
+ * schema of the arguments, an object) may be NULL. `strict` is not 0: a schema that cannot be
+ * enforced in full is refused. */
+TUTTI_API tutti_code tutti_request_tool(tutti_request* request, const char* name,
+                                        const char* description, const char* parameters,
+                                        int strict);
+typedef enum tutti_tool_choice {
+  TUTTI_TOOLS_AUTO = 0,     /* the model decides */
+  TUTTI_TOOLS_NONE = 1,     /* no call */
+  TUTTI_TOOLS_REQUIRED = 2, /* at least one call */
+  TUTTI_TOOLS_NAMED = 3     /* a call of `name` */
+} tutti_tool_choice;
+/* `name` is needed by TUTTI_TOOLS_NAMED alone. `parallel` is not 0: an answer may hold several
+ * calls. */
+TUTTI_API tutti_code tutti_request_tool_choice(tutti_request* request, tutti_tool_choice choice,
+                                               const char* name, int parallel);
+/* A call that the assistant made earlier: part of the last message if that is the assistant's, else
+ * of a new one without text. */
+TUTTI_API tutti_code tutti_request_tool_call(tutti_request* request, const char* id,
+                                             const char* name, const char* arguments);
+/* The result of the call with that id. */
+TUTTI_API tutti_code tutti_request_tool_result(tutti_request* request, const char* id,
+                                               const char* content);
+
+typedef enum tutti_constraint {
+  TUTTI_JSON_OBJECT = 0,   /* any JSON object; `text` may be NULL */
+  TUTTI_JSON_SCHEMA = 1,   /* `text`: a JSON schema */
+  TUTTI_REGEX = 2,         /* `text`: a regular expression that matches the whole answer */
+  TUTTI_CHOICE = 3,        /* `text`: one text more of which the answer is one */
+  TUTTI_GRAMMAR = 4,       /* `text`: a grammar in GBNF */
+  TUTTI_STRUCTURAL_TAG = 5 /* `text`: {"triggers": [...], "structures": [...]} */
+} tutti_constraint;
+/* What the answer must satisfy, in place of what was set before; but for TUTTI_CHOICE, whose texts
+ * add up. An answer outside of it was cut (TUTTI_LENGTH). */
+TUTTI_API tutti_code tutti_request_constrain(tutti_request* request, tutti_constraint kind,
+                                             const char* text);
+
 /* By name: temperature top_p top_k min_p repetition_penalty presence_penalty frequency_penalty seed
- * max_tokens min_tokens ignore_eos skip_special_tokens logprobs n timeout_ms.
+ * max_tokens min_tokens ignore_eos skip_special_tokens logprobs n timeout_ms max_reasoning_tokens.
  * TUTTI_INVALID_ARGUMENT for another name or a number that does not fit; ranges are checked when
  * the request is used. */
 TUTTI_API tutti_code tutti_request_set(tutti_request* request, const char* name, double value);
@@ -151,7 +188,8 @@ TUTTI_API void tutti_state_free(tutti_state* state);
 typedef enum tutti_finish {
   TUTTI_STOP = 0,
   TUTTI_LENGTH = 1,
-  TUTTI_CANCELLED_BY_CALLER = 2
+  TUTTI_CANCELLED_BY_CALLER = 2,
+  TUTTI_TOOL_CALLS = 3 /* end of text behind at least one call */
 } tutti_finish;
 
 TUTTI_API int tutti_completion_choices(const tutti_completion* completion);
@@ -160,6 +198,17 @@ TUTTI_API const char* tutti_completion_text(const tutti_completion* completion, 
 TUTTI_API const int32_t* tutti_completion_tokens(const tutti_completion* completion, int choice,
                                                  size_t* count);
 TUTTI_API tutti_finish tutti_completion_finish(const tutti_completion* completion, int choice);
+/* What the model thought before its answer, where that is separate; "" where there is none. */
+TUTTI_API const char* tutti_completion_reasoning(const tutti_completion* completion, int choice);
+TUTTI_API int tutti_completion_tool_calls(const tutti_completion* completion, int choice);
+typedef struct tutti_tool_call {
+  const char* id;
+  const char* name;      /* of the function */
+  const char* arguments; /* a JSON object */
+} tutti_tool_call;
+/* Call `index` from 0. TUTTI_OUT_OF_RANGE where there is none. */
+TUTTI_API tutti_code tutti_completion_tool_call(const tutti_completion* completion, int choice,
+                                                int index, tutti_tool_call* call);
 TUTTI_API int tutti_completion_prompt_tokens(const tutti_completion* completion);
 TUTTI_API int tutti_completion_completion_tokens(const tutti_completion* completion);
 TUTTI_API void tutti_completion_free(tutti_completion* completion);

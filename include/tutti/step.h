@@ -21,6 +21,8 @@ struct StepResult {
   std::string text = {};      // whole UTF-8 characters only
   bool done = false;          // there is nothing more to come
   std::optional<TokenLogprobs> logprobs = {};
+  std::string reasoning = {};
+  std::vector<ToolCallDelta> tool_calls = {};
 };
 
 class TUTTI_API StepState {

@@ -17,10 +17,39 @@ using TokenId = int32_t;  // index into the vocabulary
 
 enum class Role { kSystem, kUser, kAssistant, kTool };
 
+// A function that the model may call.
+struct Tool {
+  std::string name;              // 1 to 64 letters, digits, _ . -; unique within a chat
+  std::string description = {};  // empty: none
+  std::string parameters = {};   // JSON schema of the arguments, an object, as text; empty: none
+  bool strict = false;           // refuse a schema that cannot be enforced in full
+};
+
+struct ToolChoice {
+  enum class Kind {
+    kAuto,      // the model decides
+    kNone,      // no call
+    kRequired,  // at least one call
+    kNamed,     // a call of `name`
+  };
+  Kind kind = Kind::kAuto;
+  std::string name = {};
+};
+
+// A call that a model made. Run the function and send its result back in a message of role kTool.
+struct ToolCall {
+  std::string id = {};
+  std::string name = {};       // of the function
+  std::string arguments = {};  // a JSON object as text
+};
+
 struct Message {
   Role role = Role::kUser;
   std::string content;
-  std::string name = {};  // optional participant name
+  std::string name = {};                  // optional participant name
+  std::vector<ToolCall> tool_calls = {};  // kAssistant: the calls that it made
+  std::string tool_call_id = {};          // kTool: the call whose result `content` is
+  std::string reasoning = {};             // kAssistant: what it thought before its answer
 };
 
 // Rendered with the model's own chat template. User text never yields special tokens.
@@ -28,7 +57,13 @@ struct Chat {
   std::vector<Message> messages;
   bool add_generation_prompt = true;
   bool continue_final_message =
-      false;  // excludes add_generation_prompt; continues the last message
+      false;                     // excludes add_generation_prompt; continues the last message
+  std::vector<Tool> tools = {};  // at most 128
+  ToolChoice tool_choice = {};
+  bool parallel_tool_calls = true;  // one answer may hold several calls
+  // Options of the chat template, such as {"enable_thinking": false}: a JSON object as text; empty:
+  // none.
+  std::string template_arguments = {};
 };
 
 // Continued as it is.
@@ -83,6 +118,31 @@ enum class Priority {
   kBatch,        // last: what GenerateBatch uses
 };
 
+// What every answer must satisfy. It is kept, or the request is refused; an answer outside of it
+// was cut by its length (FinishReason::kLength).
+struct Constraint {
+  enum class Kind {
+    kJsonObject,     // any JSON object
+    kJsonSchema,     // `text`: a JSON schema
+    kRegex,          // `text`: a regular expression that matches the whole answer
+    kChoice,         // one of `choices`
+    kGrammar,        // `text`: a grammar in GBNF
+    kStructuralTag,  // `text`: {"triggers": [...], "structures": [...]}
+  };
+  Kind kind = Kind::kJsonObject;
+  std::string text = {};
+  std::vector<std::string> choices = {};
+
+  static Constraint JsonSchema(std::string schema) {
+    return {Kind::kJsonSchema, std::move(schema)};
+  }
+  static Constraint Regex(std::string pattern) { return {Kind::kRegex, std::move(pattern)}; }
+  static Constraint Grammar(std::string gbnf) { return {Kind::kGrammar, std::move(gbnf)}; }
+  static Constraint OneOf(std::vector<std::string> choices) {
+    return {Kind::kChoice, {}, std::move(choices)};
+  }
+};
+
 struct Request {
   Prompt prompt;
   SamplingParams sampling = {};
@@ -93,6 +153,9 @@ struct Request {
   bool use_prefix_cache = true;
   std::string tenant = {};      // unit of isolation and of fair share
   std::string cache_salt = {};  // further partition of the prefix cache
+  std::optional<Constraint> constraint = {};
+  // Most tokens of reasoning before the answer, of models that reason.
+  std::optional<int> max_reasoning_tokens = {};
 };
 
 // --- what comes back ---
@@ -109,6 +172,15 @@ struct TokenLogprobs {
   std::vector<Logprob> top = {};
 };
 
+// More of a call, as it is made. Concatenated, the deltas of one index are the call; the first has
+// its id and name.
+struct ToolCallDelta {
+  int index = 0;  // of the call within its answer, from 0
+  std::string id = {};
+  std::string name = {};
+  std::string arguments = {};
+};
+
 // One piece of an answer as it is made.
 struct Token {
   static constexpr TokenId kNone = -1;
@@ -117,12 +189,15 @@ struct Token {
       {};          // whole UTF-8 characters only; empty while a character or stop string is open
   int choice = 0;  // which of the n answers
   std::optional<TokenLogprobs> logprobs = {};
+  std::string reasoning = {};  // of the option "reasoning": separate
+  std::vector<ToolCallDelta> tool_calls = {};
 };
 
 enum class FinishReason {
   kStop,       // end of text, stop token or stop string
   kLength,     // max_tokens, or the context is used up
   kCancelled,  // by the caller
+  kToolCalls,  // end of text behind at least one call
 };
 
 struct Choice {
@@ -132,12 +207,15 @@ struct Choice {
   FinishReason finish_reason = FinishReason::kLength;
   std::variant<std::monostate, TokenId, std::string> stop_reason =
       {};  // what matched; monostate = end of text
+  std::string reasoning = {};
+  std::vector<ToolCall> tool_calls = {};
 };
 
 struct Usage {
   int prompt_tokens = 0;
   int cached_tokens = 0;      // of those, taken from the prefix cache
   int completion_tokens = 0;  // over all choices
+  int reasoning_tokens = 0;   // of completion_tokens
 };
 
 // Where the time went; zero for what was not reached.

@@ -133,6 +133,13 @@ bool ToInt(double value, int* out) {
   return *out == value;
 }
 
+// The conversation of a request, begun if it has another prompt.
+tutti::Chat& ChatOf(tutti_request& request) {
+  tutti::Prompt& prompt = request.request.prompt;
+  if (!std::holds_alternative<tutti::Chat>(prompt)) prompt = tutti::Chat{};
+  return std::get<tutti::Chat>(prompt);
+}
+
 tutti_code SetByName(tutti::Request& request, std::string_view name, double value) {
   tutti::SamplingParams& s = request.sampling;
   const std::pair<std::string_view, double*> reals[] = {
@@ -168,6 +175,8 @@ tutti_code SetByName(tutti::Request& request, std::string_view name, double valu
     s.skip_special_tokens = number != 0;
   } else if (name == "timeout_ms") {
     request.timeout = std::chrono::milliseconds(number);
+  } else if (name == "max_reasoning_tokens") {
+    request.max_reasoning_tokens = number;
   } else {
     return TUTTI_INVALID_ARGUMENT;
   }
@@ -279,11 +288,81 @@ tutti_code tutti_request_message(tutti_request* request, tutti_role role, const 
     return TUTTI_INVALID_ARGUMENT;
   }
   return Guarded([&] {
-    if (!std::holds_alternative<tutti::Chat>(request->request.prompt))
-      request->request.prompt = tutti::Chat{};
     constexpr tutti::Role kRoles[] = {tutti::Role::kSystem, tutti::Role::kUser,
                                       tutti::Role::kAssistant};
-    std::get<tutti::Chat>(request->request.prompt).messages.push_back({kRoles[role], content});
+    ChatOf(*request).messages.push_back({kRoles[role], content});
+    return TUTTI_OK;
+  });
+}
+
+tutti_code tutti_request_tool(tutti_request* request, const char* name, const char* description,
+                              const char* parameters, int strict) {
+  if (request == nullptr || name == nullptr) return TUTTI_INVALID_ARGUMENT;
+  return Guarded([&] {
+    ChatOf(*request).tools.push_back({.name = name,
+                                      .description = description == nullptr ? "" : description,
+                                      .parameters = parameters == nullptr ? "" : parameters,
+                                      .strict = strict != 0});
+    return TUTTI_OK;
+  });
+}
+
+tutti_code tutti_request_tool_choice(tutti_request* request, tutti_tool_choice choice,
+                                     const char* name, int parallel) {
+  if (request == nullptr || choice < TUTTI_TOOLS_AUTO || choice > TUTTI_TOOLS_NAMED ||
+      (choice == TUTTI_TOOLS_NAMED && name == nullptr)) {
+    return TUTTI_INVALID_ARGUMENT;
+  }
+  return Guarded([&] {
+    using Kind = tutti::ToolChoice::Kind;
+    constexpr Kind kKinds[] = {Kind::kAuto, Kind::kNone, Kind::kRequired, Kind::kNamed};
+    tutti::Chat& chat = ChatOf(*request);
+    chat.tool_choice = {kKinds[choice], name == nullptr ? "" : name};
+    chat.parallel_tool_calls = parallel != 0;
+    return TUTTI_OK;
+  });
+}
+
+tutti_code tutti_request_tool_call(tutti_request* request, const char* id, const char* name,
+                                   const char* arguments) {
+  if (request == nullptr || id == nullptr || name == nullptr || arguments == nullptr)
+    return TUTTI_INVALID_ARGUMENT;
+  return Guarded([&] {
+    std::vector<tutti::Message>& messages = ChatOf(*request).messages;
+    if (messages.empty() || messages.back().role != tutti::Role::kAssistant)
+      messages.push_back({tutti::Role::kAssistant, ""});
+    messages.back().tool_calls.push_back({id, name, arguments});
+    return TUTTI_OK;
+  });
+}
+
+tutti_code tutti_request_tool_result(tutti_request* request, const char* id, const char* content) {
+  if (request == nullptr || id == nullptr || content == nullptr) return TUTTI_INVALID_ARGUMENT;
+  return Guarded([&] {
+    ChatOf(*request).messages.push_back(
+        {.role = tutti::Role::kTool, .content = content, .tool_call_id = id});
+    return TUTTI_OK;
+  });
+}
+
+tutti_code tutti_request_constrain(tutti_request* request, tutti_constraint kind,
+                                   const char* text) {
+  if (request == nullptr || kind < TUTTI_JSON_OBJECT || kind > TUTTI_STRUCTURAL_TAG ||
+      (text == nullptr && kind != TUTTI_JSON_OBJECT)) {
+    return TUTTI_INVALID_ARGUMENT;
+  }
+  return Guarded([&] {
+    using Kind = tutti::Constraint::Kind;
+    constexpr Kind kKinds[] = {Kind::kJsonObject, Kind::kJsonSchema, Kind::kRegex,
+                               Kind::kChoice,     Kind::kGrammar,    Kind::kStructuralTag};
+    std::optional<tutti::Constraint>& constraint = request->request.constraint;
+    if (kind != TUTTI_CHOICE) {
+      constraint = tutti::Constraint{kKinds[kind], text == nullptr ? "" : text};
+      return TUTTI_OK;
+    }
+    if (!constraint.has_value() || constraint->kind != Kind::kChoice)
+      constraint = tutti::Constraint{Kind::kChoice};
+    constraint->choices.emplace_back(text);
     return TUTTI_OK;
   });
 }
@@ -438,8 +517,31 @@ tutti_finish tutti_completion_finish(const tutti_completion* completion, int cho
       return TUTTI_LENGTH;
     case tutti::FinishReason::kCancelled:
       return TUTTI_CANCELLED_BY_CALLER;
+    case tutti::FinishReason::kToolCalls:
+      return TUTTI_TOOL_CALLS;
   }
   return TUTTI_LENGTH;
+}
+
+const char* tutti_completion_reasoning(const tutti_completion* completion, int choice) {
+  const tutti::Choice* found = Find(completion, choice);
+  return found == nullptr ? nullptr : found->reasoning.c_str();
+}
+
+int tutti_completion_tool_calls(const tutti_completion* completion, int choice) {
+  const tutti::Choice* found = Find(completion, choice);
+  return found == nullptr ? 0 : static_cast<int>(found->tool_calls.size());
+}
+
+tutti_code tutti_completion_tool_call(const tutti_completion* completion, int choice, int index,
+                                      tutti_tool_call* call) {
+  if (call == nullptr) return TUTTI_INVALID_ARGUMENT;
+  if (index < 0 || index >= tutti_completion_tool_calls(completion, choice))
+    return TUTTI_OUT_OF_RANGE;
+  const tutti::ToolCall& found = Find(completion, choice)->tool_calls[static_cast<size_t>(index)];
+  *call = {
+      .id = found.id.c_str(), .name = found.name.c_str(), .arguments = found.arguments.c_str()};
+  return TUTTI_OK;
 }
 
 int tutti_completion_prompt_tokens(const tutti_completion* completion) {

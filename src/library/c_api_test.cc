@@ -9,6 +9,7 @@
 
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"
+#include "test_paths.h"
 
 namespace tutti {
 namespace {
@@ -50,6 +51,77 @@ class CApiTest : public ::testing::Test {
   tutti_completion* answer_ = nullptr;
   tutti_error* error_ = nullptr;
 };
+
+TEST_F(CApiTest, KeepsAnAnswerInsideItsConstraint) {
+  const auto answer = [&]() -> std::string {
+    tutti_completion_free(answer_);
+    answer_ = nullptr;
+    return tutti_generate(model_, request_, nullptr, nullptr, &answer_, &error_) == TUTTI_OK
+               ? Text()
+               : Message();
+  };
+  tutti_request_set(request_, "ignore_eos", 0);
+  ASSERT_EQ(tutti_request_constrain(request_, TUTTI_REGEX, "[ab]{3}"), TUTTI_OK);
+  EXPECT_EQ(answer().find_first_not_of("ab"), std::string::npos);
+  EXPECT_EQ(Text().size(), 3u);
+  ASSERT_EQ(tutti_request_constrain(request_, TUTTI_CHOICE, "north"), TUTTI_OK);
+  EXPECT_EQ(answer(), "north");
+  ASSERT_EQ(tutti_request_constrain(request_, TUTTI_CHOICE, "south"), TUTTI_OK);
+  EXPECT_TRUE(answer() == "north" || Text() == "south") << Text();
+  ASSERT_EQ(tutti_request_constrain(request_, TUTTI_JSON_SCHEMA, R"({"const": 7})"), TUTTI_OK);
+  EXPECT_EQ(answer(), "7");
+  EXPECT_EQ(tutti_request_constrain(request_, TUTTI_GRAMMAR, nullptr), TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_request_constrain(request_, static_cast<tutti_constraint>(6), "x"),
+            TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_request_constrain(nullptr, TUTTI_REGEX, "x"), TUTTI_INVALID_ARGUMENT);
+}
+
+TEST(CApiToolsTest, AToolLoopGoesThroughCallAndResult) {
+  tutti_options* options = tutti_options_new(support::DefaultModelPath().c_str());
+  tutti_options_set(options, "kv-cache-bytes", "64MiB");
+  tutti_model* model = nullptr;
+  tutti_error* error = nullptr;
+  ASSERT_EQ(tutti_model_load(options, &model, &error), TUTTI_OK) << tutti_error_message(error);
+  tutti_options_free(options);
+  tutti_request* request = tutti_request_new();
+  tutti_request_message(request, TUTTI_USER, "How warm is it in Oslo?");
+  EXPECT_EQ(tutti_request_tool(request, nullptr, nullptr, nullptr, 0), TUTTI_INVALID_ARGUMENT);
+  ASSERT_EQ(tutti_request_tool(request, "get_weather", nullptr,
+                               R"({"type":"object","properties":{"city":{"enum":["Oslo"]}},)"
+                               R"("required":["city"],"additionalProperties":false})",
+                               1),
+            TUTTI_OK);
+  EXPECT_EQ(tutti_request_tool_choice(request, TUTTI_TOOLS_NAMED, nullptr, 0),
+            TUTTI_INVALID_ARGUMENT);
+  ASSERT_EQ(tutti_request_tool_choice(request, TUTTI_TOOLS_NAMED, "get_weather", 0), TUTTI_OK);
+  tutti_request_set(request, "temperature", 0);
+  tutti_request_set(request, "max_tokens", 60);
+  tutti_completion* answer = nullptr;
+  ASSERT_EQ(tutti_generate(model, request, nullptr, nullptr, &answer, &error), TUTTI_OK)
+      << tutti_error_message(error);
+  EXPECT_EQ(tutti_completion_finish(answer, 0), TUTTI_TOOL_CALLS);
+  EXPECT_STREQ(tutti_completion_reasoning(answer, 0), "");
+  ASSERT_EQ(tutti_completion_tool_calls(answer, 0), 1);
+  tutti_tool_call call{};
+  EXPECT_EQ(tutti_completion_tool_call(answer, 0, 1, &call), TUTTI_OUT_OF_RANGE);
+  EXPECT_EQ(tutti_completion_tool_call(answer, 1, 0, &call), TUTTI_OUT_OF_RANGE);
+  ASSERT_EQ(tutti_completion_tool_call(answer, 0, 0, &call), TUTTI_OK);
+  EXPECT_STREQ(call.name, "get_weather");
+  EXPECT_NE(std::string(call.arguments).find("\"Oslo\""), std::string::npos);
+
+  ASSERT_EQ(tutti_request_tool_call(request, call.id, call.name, call.arguments), TUTTI_OK);
+  ASSERT_EQ(tutti_request_tool_result(request, call.id, "9 degrees"), TUTTI_OK);
+  ASSERT_EQ(tutti_request_tool_choice(request, TUTTI_TOOLS_NONE, nullptr, 1), TUTTI_OK);
+  tutti_completion_free(answer);
+  answer = nullptr;
+  ASSERT_EQ(tutti_generate(model, request, nullptr, nullptr, &answer, &error), TUTTI_OK)
+      << tutti_error_message(error);
+  EXPECT_EQ(tutti_completion_tool_calls(answer, 0), 0);
+  EXPECT_STRNE(tutti_completion_text(answer, 0), "");
+  tutti_completion_free(answer);
+  tutti_request_free(request);
+  tutti_model_free(model);
+}
 
 struct Seen {
   std::string text = {};

@@ -2,9 +2,19 @@
 
 #include <variant>
 
+#include "api/tool_calls.h"
 #include "library/convert.h"
 
 namespace tutti::library {
+namespace {
+
+void Append(const Token& token, Choice* choice) {
+  choice->text += token.text;
+  choice->reasoning += token.reasoning;
+  api::AddCallDeltas(token.tool_calls, &choice->tool_calls);
+}
+
+}  // namespace
 
 std::optional<Token> Collector::Take(const api::StreamEvent& event) {
   using Kind = api::StreamEvent::Kind;
@@ -24,23 +34,30 @@ std::optional<Token> Collector::Take(const api::StreamEvent& event) {
       return std::nullopt;
     case Kind::kToken: {
       Choice& choice = completion_.choices[static_cast<size_t>(event.choice)];
-      Token token{.id = event.token, .text = event.text, .choice = event.choice};
+      Token token{.id = event.token,
+                  .text = event.text,
+                  .choice = event.choice,
+                  .reasoning = event.reasoning,
+                  .tool_calls = FromApi(event.tool_calls)};
       if (event.logprobs) token.logprobs = FromApi(*event.logprobs);
       choice.tokens.push_back(token.id);
-      choice.text += token.text;
+      Append(token, &choice);
       if (token.logprobs) choice.logprobs.push_back(*token.logprobs);
       return token;
     }
     case Kind::kChoiceEnd: {
       Choice& choice = completion_.choices[static_cast<size_t>(event.choice)];
       ended_choices_ |= uint32_t{1} << event.choice;
-      choice.finish_reason = event.finish_reason == api::FinishReason::kLength
-                                 ? FinishReason::kLength
-                                 : FinishReason::kStop;
+      choice.finish_reason = FromApi(event.finish_reason);
       choice.stop_reason = event.stop_reason;
-      choice.text += event.text;
-      if (event.text.empty()) return std::nullopt;
-      return Token{.text = event.text, .choice = event.choice};
+      Token token{.text = event.text,
+                  .choice = event.choice,
+                  .reasoning = event.reasoning,
+                  .tool_calls = FromApi(event.tool_calls)};
+      Append(token, &choice);
+      if (token.text.empty() && token.reasoning.empty() && token.tool_calls.empty())
+        return std::nullopt;
+      return token;
     }
   }
   return std::nullopt;

@@ -32,6 +32,38 @@ api::Priority ToApi(Priority priority) {
   return api::Priority::kInteractive;
 }
 
+api::ToolChoice::Kind ToApi(ToolChoice::Kind kind) {
+  switch (kind) {
+    case ToolChoice::Kind::kAuto:
+      return api::ToolChoice::Kind::kAuto;
+    case ToolChoice::Kind::kNone:
+      return api::ToolChoice::Kind::kNone;
+    case ToolChoice::Kind::kRequired:
+      return api::ToolChoice::Kind::kRequired;
+    case ToolChoice::Kind::kNamed:
+      return api::ToolChoice::Kind::kNamed;
+  }
+  return api::ToolChoice::Kind::kAuto;
+}
+
+api::Constraint::Kind ToApi(Constraint::Kind kind) {
+  switch (kind) {
+    case Constraint::Kind::kJsonObject:
+      return api::Constraint::Kind::kJsonObject;
+    case Constraint::Kind::kJsonSchema:
+      return api::Constraint::Kind::kJsonSchema;
+    case Constraint::Kind::kRegex:
+      return api::Constraint::Kind::kRegex;
+    case Constraint::Kind::kChoice:
+      return api::Constraint::Kind::kChoice;
+    case Constraint::Kind::kGrammar:
+      return api::Constraint::Kind::kGrammar;
+    case Constraint::Kind::kStructuralTag:
+      return api::Constraint::Kind::kStructuralTag;
+  }
+  return api::Constraint::Kind::kJsonObject;
+}
+
 api::SamplingParams ToApi(SamplingParams in) {
   api::SamplingParams out;
   out.temperature = in.temperature;
@@ -98,11 +130,26 @@ api::Prompt ToApi(Prompt prompt) {
   if (Chat* chat = std::get_if<Chat>(&prompt)) {
     api::ChatPrompt out;
     for (Message& message : chat->messages) {
-      out.messages.push_back(
-          {ToApi(message.role), std::move(message.content), std::move(message.name)});
+      api::ChatMessage& added = out.messages.emplace_back(api::ChatMessage{
+          ToApi(message.role), std::move(message.content), std::move(message.name)});
+      for (ToolCall& call : message.tool_calls) {
+        added.tool_calls.push_back(
+            {std::move(call.id), std::move(call.name), std::move(call.arguments)});
+      }
+      added.tool_call_id = std::move(message.tool_call_id);
+      added.reasoning = std::move(message.reasoning);
     }
     out.add_generation_prompt = chat->add_generation_prompt;
     out.continue_final_message = chat->continue_final_message;
+    for (Tool& tool : chat->tools) {
+      out.tools.push_back({.name = std::move(tool.name),
+                           .description = std::move(tool.description),
+                           .parameters = std::move(tool.parameters),
+                           .strict = tool.strict});
+    }
+    out.tool_choice = {ToApi(chat->tool_choice.kind), std::move(chat->tool_choice.name)};
+    out.parallel_tool_calls = chat->parallel_tool_calls;
+    out.template_arguments = std::move(chat->template_arguments);
     return out;
   }
   if (Text* text = std::get_if<Text>(&prompt)) {
@@ -123,6 +170,13 @@ api::GenerateRequest ToApi(Request in) {
   out.use_prefix_cache = in.use_prefix_cache;
   out.tenant = std::move(in.tenant);
   out.cache_salt = std::move(in.cache_salt);
+  if (in.constraint.has_value()) {
+    out.constraint = api::Constraint{.kind = ToApi(in.constraint->kind),
+                                     .text = std::move(in.constraint->text),
+                                     .choices = std::move(in.constraint->choices),
+                                     .param = "constraint"};
+  }
+  out.max_reasoning_tokens = in.max_reasoning_tokens;
   return out;
 }
 
@@ -132,8 +186,28 @@ TokenLogprobs FromApi(const api::TokenLogprobs& in) {
   return out;
 }
 
+FinishReason FromApi(api::FinishReason in) {
+  switch (in) {
+    case api::FinishReason::kStop:
+      return FinishReason::kStop;
+    case api::FinishReason::kLength:
+      return FinishReason::kLength;
+    case api::FinishReason::kToolCalls:
+      return FinishReason::kToolCalls;
+  }
+  return FinishReason::kStop;
+}
+
+std::vector<ToolCallDelta> FromApi(const std::vector<api::ToolCallDelta>& in) {
+  std::vector<ToolCallDelta> out;
+  out.reserve(in.size());
+  for (const api::ToolCallDelta& delta : in)
+    out.push_back({delta.index, delta.id, delta.name, delta.arguments});
+  return out;
+}
+
 Usage FromApi(const api::Usage& in) {
-  return {in.prompt_tokens, in.cached_tokens, in.completion_tokens};
+  return {in.prompt_tokens, in.cached_tokens, in.completion_tokens, in.reasoning_tokens};
 }
 
 Timings FromApi(const api::Timings& in) { return {in.prepare, in.queue, in.prefill, in.decode}; }

@@ -2,6 +2,8 @@
 // of a timeout.
 #pragma once
 
+#include <vector>
+
 #include "api/types.h"
 #include "base/status.h"
 #include "tutti/error.h"
@@ -13,6 +15,8 @@ Error ToError(const Status& status);  // of a status that is not OK
 api::Prompt ToApi(Prompt prompt);
 api::GenerateRequest ToApi(Request request);
 TokenLogprobs FromApi(const api::TokenLogprobs& logprobs);
+FinishReason FromApi(api::FinishReason reason);
+std::vector<ToolCallDelta> FromApi(const std::vector<api::ToolCallDelta>& deltas);
 Usage FromApi(const api::Usage& usage);
 Timings FromApi(const api::Timings& timings);
 

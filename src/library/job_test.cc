@@ -67,6 +67,92 @@ TEST_F(JobTest, AStreamHandlerAndAnAnswerAreTheSame) {
   EXPECT_EQ(handled.tokens(), whole.tokens());
 }
 
+TEST_F(JobTest, KeepsAnAnswerInsideItsConstraint) {
+  Request request = Greedy("The sea is", 30);
+  request.sampling.ignore_eos = false;
+  const auto text = [&](Constraint constraint) {
+    request.constraint = std::move(constraint);
+    return model_.Generate(request).value();
+  };
+  const Completion answer = text(Constraint::Regex("[ab]{3}"));
+  ASSERT_EQ(answer.text().size(), 3u);
+  EXPECT_EQ(answer.text().find_first_not_of("ab"), std::string::npos);
+  EXPECT_EQ(answer.finish_reason(), FinishReason::kStop);
+  EXPECT_EQ(text(Constraint::OneOf({"north"})).text(), "north");
+  EXPECT_EQ(text(Constraint::Grammar("root ::= \"so\" \"uth\"")).text(), "south");
+  EXPECT_EQ(text(Constraint::JsonSchema(R"({"const": 7})")).text(), "7");
+  request.constraint = Constraint::Regex("(");
+  const auto refused = model_.Generate(request);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused.error().param(), "constraint");
+}
+
+TEST(ToolsTest, AToolLoopGoesThroughCallAndResult) {
+  const Model& model = RealModel();
+  Chat chat{.messages = {{Role::kUser, "How warm is it in Oslo?"}},
+            .tools = {{.name = "get_weather",
+                       .parameters = R"({"type":"object","properties":{"city":{"enum":["Oslo"]}},)"
+                                     R"("required":["city"],"additionalProperties":false})"}},
+            .tool_choice = {ToolChoice::Kind::kRequired},
+            .parallel_tool_calls = false};
+  Request request{.prompt = chat, .sampling = {.temperature = 0, .max_tokens = 60}};
+  std::string arguments;
+  const Completion called = model
+                                .Generate(request,
+                                          [&](const Token& token) {
+                                            for (const ToolCallDelta& delta : token.tool_calls)
+                                              arguments += delta.arguments;
+                                          })
+                                .value();
+  EXPECT_EQ(called.finish_reason(), FinishReason::kToolCalls);
+  EXPECT_EQ(called.text(), "");
+  const std::vector<ToolCall>& calls = called.choices[0].tool_calls;
+  ASSERT_EQ(calls.size(), 1u);
+  EXPECT_EQ(calls[0].name, "get_weather");
+  EXPECT_EQ(arguments, calls[0].arguments);
+  EXPECT_NE(arguments.find("\"Oslo\""), std::string::npos) << arguments;
+
+  // The same one token at a time.
+  StepState state = model.CreateState(request).value();
+  std::string stepped;
+  while (!state.done()) {
+    for (const ToolCallDelta& delta : model.Step(state).value().tool_calls)
+      stepped += delta.arguments;
+  }
+  EXPECT_EQ(stepped, arguments);
+
+  chat.messages.push_back({.role = Role::kAssistant, .content = "", .tool_calls = calls});
+  chat.messages.push_back(
+      {.role = Role::kTool, .content = "9 degrees", .tool_call_id = calls[0].id});
+  chat.tool_choice = {ToolChoice::Kind::kNone};
+  request.prompt = chat;
+  const Completion answer = model.Generate(request).value();
+  EXPECT_NE(answer.text(), "");
+  EXPECT_TRUE(answer.choices[0].tool_calls.empty());
+
+  chat.tool_choice = {ToolChoice::Kind::kNamed, "another"};
+  request.prompt = chat;
+  const auto refused = model.Generate(request);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().param(), "tool_choice");
+}
+
+TEST(ToolsTest, NamesTheArgumentsAndSchemasThatAreNoJson) {
+  const Model& model = RealModel();
+  Chat chat{.messages = {{Role::kUser, "x"}}, .tools = {{.name = "f", .parameters = "{"}}};
+  const auto refusal = [&] {
+    const auto answer =
+        model.Generate({.prompt = chat, .sampling = {.temperature = 0, .max_tokens = 2}});
+    return answer.ok() ? "none" : answer.error().reason() + " " + answer.error().param();
+  };
+  EXPECT_EQ(refusal(), "invalid_value tools[0].parameters");
+  chat.tools[0].parameters.clear();
+  chat.messages.push_back(
+      {.role = Role::kAssistant, .content = "", .tool_calls = {{"c", "f", "no JSON"}}});
+  EXPECT_EQ(refusal(), "invalid_value messages[1].tool_calls[0].arguments");
+}
+
 TEST_F(JobTest, WhatAHandlerThrowsReachesTheCaller) {
   int calls = 0;
   const auto result = model_.Generate(Greedy("hello", 500), [&](const Token&) {

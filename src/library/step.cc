@@ -1,5 +1,6 @@
 #include "tutti/step.h"
 
+#include <iterator>
 #include <utility>
 
 #include "engine/request.h"
@@ -53,6 +54,9 @@ void TakeEvents(StepState::Impl& impl, StepResult& result) {
     if (std::optional<Token> token = impl.collector.Take(*event)) {
       if (token->id != Token::kNone) result.id = token->id;
       result.text += token->text;
+      result.reasoning += token->reasoning;
+      std::move(token->tool_calls.begin(), token->tool_calls.end(),
+                std::back_inserter(result.tool_calls));
       if (token->logprobs) result.logprobs = std::move(token->logprobs);
     }
   }
