@@ -1,6 +1,7 @@
 #include "cli/exit_status.h"
 
 #include <cstdio>
+#include <string>
 
 #include "base/quote.h"
 
@@ -8,8 +9,11 @@ namespace tutti::cli {
 namespace {
 
 void Print(const Status& status) {
-  std::fprintf(stderr, "tutti: %s: %s\n", status.reason().c_str(),
-               Printable(status.message()).c_str());
+  // The place of the fault, where the sentence does not name it: a path within a schema.
+  const bool placed = status.message().find(status.param()) == std::string::npos;
+  std::fprintf(stderr, "tutti: %s: %s%s\n", status.reason().c_str(),
+               Printable(status.message()).c_str(),
+               placed ? (" (at " + Printable(status.param()) + ")").c_str() : "");
 }
 
 }  // namespace

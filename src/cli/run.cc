@@ -7,10 +7,15 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "api/finish_reason.h"
+#include "api/tool_calls.h"
 #include "app/blocking_waker.h"
 #include "app/loading.h"
 #include "app/local_inference.h"
+#include "cli/answer_options.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "cli/sampling_options.h"
@@ -30,7 +35,11 @@ class RunCommand final : public Command {
         "  tutti run smollm2-135m-instruct --system \"Answer in French.\" -p \"Good morning!\"\n"
         "  tutti run smollm2-135m-instruct < question.txt > answer.txt\n"
         "  tutti run model.gguf --raw -p \"Once upon a time\" -n 100 --temperature 0.8 --seed 7\n"
-        "  tutti run model.gguf -p \"Hi\" --json");
+        "  tutti run model.gguf -p \"Hi\" --json\n"
+        "  tutti run model.gguf -p \"A person.\" --json-schema person.json\n"
+        "  tutti run model.gguf -p \"Is it red?\" --choice yes --choice no\n"
+        "  tutti run model.gguf -p \"How warm is Oslo?\" --tools tools.json --tool-choice "
+        "required");
     app_->add_option("MODEL", model_, "a .gguf or packed file, a folder or a known model")
         ->check(ModelName())
         ->required();
@@ -40,6 +49,7 @@ class RunCommand final : public Command {
     app_->add_flag("--raw", raw_, "continue the text as it is, without chat template")
         ->excludes(system);
     sampling_.AddTo(*app_);
+    answer_.AddTo(*app_);
     app_->add_flag("--json", json_, "one JSON object at the end instead of the text");
     options_.AddTo(*app_, app::OptionGroup::kModel);
   }
@@ -52,6 +62,11 @@ class RunCommand final : public Command {
       return kExitOk;
     }
     if (const Status status = sampling_.Check(); !status.ok()) return FailConfig(status);
+    if (const Status status = answer_.Read(); !status.ok()) return FailConfig(status);
+    if (raw_ && answer_.has_tools()) {
+      return FailConfig(
+          InvalidArgument("invalid_value", "--tools needs the chat template; leave --raw out"));
+    }
     if (raw_ && !sampling_.template_arguments().empty()) {
       return FailConfig(InvalidArgument(
           "invalid_value", "--chat-template-kwargs has no effect with --raw; leave one out"));
@@ -113,14 +128,17 @@ class RunCommand final : public Command {
       if (!system_.empty()) chat.messages.push_back({api::Role::kSystem, system_, ""});
       chat.messages.push_back({api::Role::kUser, prompt_, ""});
       chat.template_arguments = sampling_.template_arguments();
+      answer_.AddTools(&chat);
       request.prompt = std::move(chat);
     }
     request.sampling = sampling_.Params(inference.Models().front().sampling);
+    request.constraint = answer_.constraint();
 
     auto waker = std::make_shared<app::BlockingWaker>();
     Result<api::Generation> generation = inference.Generate(std::move(request), waker);
     if (!generation.ok()) return Fail(generation.status());
-    std::string text;
+    std::string text, reasoning;
+    std::vector<api::ToolCall> calls;
     api::FinishReason finish = api::FinishReason::kStop;
     api::Usage usage;
     api::Timings timings;
@@ -130,10 +148,15 @@ class RunCommand final : public Command {
         usage = event->usage;
         timings = event->timings;
       }
+      api::AddCallDeltas(event->tool_calls, &calls);
       if (json_) {
         text += event->text;
+        reasoning += event->reasoning;
       } else {
+        ShowReasoning(event->reasoning);
+        if (!event->text.empty()) EndReasoning();
         std::fwrite(event->text.data(), 1, event->text.size(), stdout);
+        text_ends_line_ = event->text.empty() ? text_ends_line_ : event->text.ends_with('\n');
         // Nobody reads any more, and SIGPIPE, which says so as a rule, may be ignored by
         // inheritance.
         if (std::fflush(stdout) != 0) {
@@ -145,29 +168,64 @@ class RunCommand final : public Command {
     }
     if (const Status& status = generation->stream().status(); !status.ok()) return Fail(status);
     if (!json_) {
-      std::fputc('\n', stdout);
+      EndReasoning();
+      // One line for each call, behind the text if there is any.
+      if (calls.empty() || !text_ends_line_) std::fputc('\n', stdout);
+      for (const api::ToolCall& call : calls)
+        std::printf("%s\n", wire::PrintJson(JsonOf(call)).c_str());
       std::fflush(stdout);  // before what follows, where both streams go to one file
       if (finish == api::FinishReason::kLength) {
         std::fprintf(stderr, "tutti: cut after %d tokens\n", usage.completion_tokens);
       }
       return kExitOk;
     }
-    const boost::json::object out{
-        {"schema", "tutti.run.v1"},
-        {"text", text},
-        {"finish_reason", finish == api::FinishReason::kLength ? "length" : "stop"},
-        {"prompt_tokens", usage.prompt_tokens},
-        {"completion_tokens", usage.completion_tokens},
-        {"prefill_ms", ToMillis(timings.prefill)},
-        {"decode_ms", ToMillis(timings.decode)}};
+    boost::json::object out{{"schema", "tutti.run.v1"},
+                            {"text", text},
+                            {"finish_reason", api::FinishReasonName(finish)},
+                            {"prompt_tokens", usage.prompt_tokens},
+                            {"completion_tokens", usage.completion_tokens},
+                            {"prefill_ms", ToMillis(timings.prefill)},
+                            {"decode_ms", ToMillis(timings.decode)}};
+    if (!reasoning.empty()) out["reasoning"] = reasoning;
+    if (answer_.has_tools()) {
+      boost::json::array& list = out["tool_calls"].emplace_array();
+      for (const api::ToolCall& call : calls) list.push_back(JsonOf(call));
+    }
     std::printf("%s\n", wire::PrintJson(out).c_str());
     return kExitOk;
   }
 
+  // {"name": ..., "arguments": {...}}. The arguments of a call that its length cut are no JSON:
+  // they stay a text.
+  static boost::json::object JsonOf(const api::ToolCall& call) {
+    const Result<wire::JsonDocument> arguments = wire::ParseJson(call.arguments);
+    boost::json::object out{{"name", call.name}};
+    if (arguments.ok()) {
+      out["arguments"] = arguments->root();
+    } else {
+      out["arguments"] = call.arguments;
+    }
+    return out;
+  }
+
+  // Reasoning goes to standard error, dimmed, for somebody who watches: standard output holds the
+  // answer alone.
+  void ShowReasoning(const std::string& piece) {
+    if (piece.empty() || isatty(STDERR_FILENO) != 1) return;
+    if (!std::exchange(reasons_, true)) std::fputs("\x1b[2m", stderr);
+    std::fwrite(piece.data(), 1, piece.size(), stderr);
+  }
+  void EndReasoning() {
+    if (std::exchange(reasons_, false)) std::fputs("\x1b[0m\n", stderr);
+  }
+
   SettingsOptions options_;
   SamplingOptions sampling_{0};
+  AnswerOptions answer_;
   std::string model_, prompt_, system_;
   bool raw_ = false, json_ = false;
+  bool reasons_ = false;        // a terminal shows reasoning just now
+  bool text_ends_line_ = true;  // what was printed so far
 };
 
 }  // namespace
