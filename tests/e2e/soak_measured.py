@@ -1,8 +1,8 @@
 """Measured checks of `make soak`: they need minutes, or a machine that does nothing else, and so are not in `make test`.
 
-Each prints its figures and judges them: what others notice of a thousand stopped readers, what a busy process beside
-the server does to the time between tokens, and whether a proxy with a read timeout stays connected over a prefill
-that is longer.
+Each prints its figures and judges them: what others notice of a thousand stopped readers and of hostile constraints, what
+a busy process beside the server does to the time between tokens, and whether a proxy with a read timeout stays connected
+over a prefill that is longer.
 """
 import os
 import select
@@ -92,6 +92,53 @@ class BusyNeighbour(ServerCase):
         figure(f"between tokens: median {quiet * 1e3:.1f} ms; beside a busy process median {median * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms "
                f"= {p99 / median:.2f} x its median, {p99 / quiet:.2f} x the quiet one; {os.cpu_count()} cores")
         self.assertLessEqual(p99, self.LIMIT * median)
+
+
+class HostileGrammars(ServerCase):
+    """A stream of free text beside a client that sends constraints which take as much work as the limits allow (R03)."""
+    SECONDS, ROUNDS, LIMIT = 8, 5, 1.5
+    # Each is compiled anew, because `number` makes it another text.
+    SOURCES = (
+        lambda number: {"guided_regex": f"{number}(a|b)*a(a|b){{40}}"},
+        lambda number: {"guided_regex": f"{number}((a{{1,20}}){{1,20}}){{1,20}}"},
+        lambda number: {"guided_regex": f"{number}(([a-z]|[a-f]|[0-9a-c]){{0,200}}x){{0,100}}"},
+        lambda number: {"guided_json": {"enum": [f"{number}-{i}" for i in range(9000)]}},
+        lambda number: {"guided_json": {"type": "object", "properties": {f"p{number}-{i}": {"type": "string"} for i in range(1500)}}},
+        lambda number: {"guided_json": {"anyOf": [{"type": "object", "properties": {f"a{number}-{i}": {"type": "integer"}},
+                                                   "required": [f"a{number}-{i}"]} for i in range(400)]}},
+        lambda number: {"grammar": f'root ::= "{number}" ' + " ".join(f'("a{i}" | "b{i}")?' for i in range(2000))},
+    )
+
+    def send_constraints(self, stop, outcomes):
+        number = 0
+        while not stop.is_set():
+            source = self.SOURCES[number % len(self.SOURCES)](number)
+            number += 1
+            status, _, text = self.server.post("/v1/chat/completions", {
+                "model": MODEL, "messages": [{"role": "user", "content": "x"}], "max_tokens": 1, **source})
+            outcomes.append((status, text))
+
+    def test_a_stream_keeps_its_gaps(self):
+        gaps(self.server.port, 3, MODEL)  # warm
+        quiet, beside, outcomes = [], [], []
+        for _ in range(self.ROUNDS):
+            quiet.append(percentile(gaps(self.server.port, self.SECONDS, MODEL), .99))
+            stop = threading.Event()
+            client = threading.Thread(target=self.send_constraints, args=(stop, outcomes))
+            client.start()
+            try:
+                beside.append(percentile(gaps(self.server.port, self.SECONDS, MODEL), .99))
+            finally:
+                stop.set()
+                client.join()
+        for status, text in outcomes:
+            self.assertIn(status, (200, 400), text)
+        ratio = statistics.median(beside) / statistics.median(quiet)
+        refused = sum(status == 400 for status, _ in outcomes)
+        figure(f"gaps p99, {self.ROUNDS} rounds: {', '.join(f'{1e3 * t:.1f}' for t in quiet)} ms without and "
+               f"{', '.join(f'{1e3 * t:.1f}' for t in beside)} ms beside {len(outcomes)} hostile constraints ({refused} refused); "
+               f"medians {ratio:.2f} x")
+        self.assertLessEqual(ratio, self.LIMIT)
 
 
 class Proxy:

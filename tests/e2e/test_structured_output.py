@@ -12,31 +12,7 @@ import openai
 import pydantic
 
 from harness import MODEL, ServerCase, amount
-
-# Schemas as people write them; every one can be kept.
-SCHEMAS = (
-    {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "required": ["name", "age"],
-     "additionalProperties": False},
-    {"type": "object", "properties": {"city": {"type": "string", "maxLength": 20}, "unit": {"enum": ["C", "F"]}},
-     "required": ["city", "unit"]},
-    {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 255}, "minItems": 3, "maxItems": 3},
-    {"type": "object", "properties": {"when": {"type": "string", "format": "date"}, "id": {"type": "string", "format": "uuid"}},
-     "required": ["when", "id"], "additionalProperties": False},
-    {"$defs": {"node": {"type": "object", "properties": {"value": {"type": "number"}, "next": {"anyOf": [
-        {"$ref": "#/$defs/node"}, {"type": "null"}]}}, "required": ["value", "next"], "additionalProperties": False}},
-     "$ref": "#/$defs/node"},
-    {"oneOf": [{"type": "object", "properties": {"kind": {"const": "circle"}, "radius": {"type": "number", "exclusiveMinimum": 0}},
-                "required": ["kind", "radius"], "additionalProperties": False},
-               {"type": "object", "properties": {"kind": {"const": "square"}, "side": {"type": "number", "exclusiveMinimum": 0}},
-                "required": ["kind", "side"], "additionalProperties": False}]},
-    {"type": "object", "patternProperties": {"^[a-z]{1,8}$": {"type": "boolean"}}, "additionalProperties": False, "maxProperties": 4},
-    {"type": "string", "pattern": "^[A-Z]{2}-[0-9]{4}$"},
-    {"type": "object", "properties": {"tags": {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 12},
-                                               "maxItems": 4}, "note": {"type": ["string", "null"], "maxLength": 40}},
-     "required": ["tags", "note"]},
-    {"type": "number", "multipleOf": 0.5, "minimum": -10, "maximum": 10},
-)
-
+from schemas import SCHEMAS
 
 def chat(text, **more):
     return {"model": MODEL, "messages": [{"role": "user", "content": text}], "max_tokens": 120, **more}
@@ -57,7 +33,7 @@ class StructuredOutput(ServerCase):
 
         whole = 0
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            for schema, text, reason in pool.map(one, range(amount(10, 60, 1000))):
+            for schema, text, reason in pool.map(one, range(amount(10, 75, 1000))):
                 if reason == "length":
                     continue
                 whole += 1
