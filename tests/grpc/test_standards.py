@@ -154,18 +154,26 @@ class InNumbers(HostCase):
         """Row U02: 500 known calls, within 5 %, and what the client itself takes: sending and reading, and on a busy machine the
         wait for a processor, of a thread of the library and of its own, which late timers show."""
         calls, at_once = (100, 5) if SHORT else (500, 10)
-        took, late, seconds, total = self.measure(calls, at_once)
-        self.assertEqual(total.count, calls)
-        self.assertLessEqual(total.throughput, calls / (sum(took) / 1e3 / at_once) * 1.05)
-        self.assertGreaterEqual(total.throughput, calls / seconds * 0.5)
         at = lambda values, percent: values[len(values) * percent // 100]
-        for name, own, wait in (("avg_ms", sum(took) / calls, sum(late) / len(late)), ("p50_ms", at(took, 50), at(late, 50)),
-                                ("p95_ms", at(took, 95), at(late, 95)), ("p99_ms", at(took, 99), at(late, 99))):
-            server = getattr(total, name)
-            self.assertGreaterEqual(server, 58, name)
-            self.assertLessEqual(server, own * 1.05, name)
-            self.assertLessEqual(own - server, 0.05 * own + (15 if SHORT else 3) + 2 * wait,
-                                 f"{name}: {server} against {own}, timers late by {wait}")
+        # On a machine that does much else, a few calls of one measurement may wait longer in the client than its timers show. A
+        # server that measures wrongly does so each time.
+        for attempts_left in (2, 1, 0):
+            took, late, seconds, total = self.measure(calls, at_once)
+            self.assertEqual(total.count, calls)
+            self.assertLessEqual(total.throughput, calls / (sum(took) / 1e3 / at_once) * 1.05)
+            self.assertGreaterEqual(total.throughput, calls / seconds * 0.5)
+            far = []
+            for name, own, wait in (("avg_ms", sum(took) / calls, sum(late) / len(late)), ("p50_ms", at(took, 50), at(late, 50)),
+                                    ("p95_ms", at(took, 95), at(late, 95)), ("p99_ms", at(took, 99), at(late, 99))):
+                server = getattr(total, name)
+                self.assertGreaterEqual(server, 58, name)
+                self.assertLessEqual(server, own * 1.05, name)
+                if own - server > 0.05 * own + (15 if SHORT else 3) + 2 * wait:
+                    far.append(f"{name}: {server} against {own}, timers late by {wait}")
+            if not far:
+                return
+            if attempts_left == 0:
+                self.fail("; ".join(far))
 
 
 class LargeMessages(HostCase):
