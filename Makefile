@@ -7,7 +7,7 @@ ARGS ?=
 # somebody else wrote, and the engine. `make check-asan` runs everything so.
 SANITIZED := mqtt_test|doors_mqtt_listener_test|doors_access_test|doors_sockets_test|doors_http_test|kserve_test|kserve_json_test|base_test|client_test|files_test|tensor_test|tokenizer_test|grammar_test|chat_template_test|api_test|gguf_test|safetensors_test|kv_test|sampling_test|wire_test|engine_test|gateway_test|redis_test
 
-.PHONY: help deps test-deps build models test-models serve test e2e check-asan check-tsan sim fuzz bench bench-peers bench-served bench-mqtt-peers bench-encoder-peers install ranks fmt tidy soak
+.PHONY: help deps test-deps build models test-models serve test e2e check-asan check-tsan sim fuzz bench bench-peers bench-structured-peers bench-served bench-mqtt-peers bench-encoder-peers install ranks fmt tidy soak
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -74,8 +74,11 @@ bench: models build  ## the strategy and concurrency benchmarks
 	@build/$(PRESET)/tutti bench strategies
 	@build/$(PRESET)/tutti bench concurrency
 
-bench-peers: test-deps models build  ## llama.cpp, OpenVINO GenAI and Tutti side by side, in a throw-away folder
-	@tools/bench_peers.py $(ARGS)
+bench-peers: test-deps models build  ## llama.cpp, OpenVINO GenAI and Tutti side by side, then answers under JSON schemas, in a throw-away folder
+	@status=0; tools/bench_peers.py $(ARGS) || status=1; tools/bench_structured_peers.py || status=1; exit $$status
+
+bench-structured-peers: test-deps models build  ## answers under JSON schemas: Tutti beside llama.cpp's server
+	@tools/bench_structured_peers.py $(ARGS)
 
 bench-served: test-deps models build  ## 32 clients over HTTP beside the engine alone, in turns
 	@tools/bench_served.py $(ARGS)

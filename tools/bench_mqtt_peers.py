@@ -11,41 +11,16 @@ import os
 import pathlib
 import queue
 import statistics
-import subprocess
 import sys
 import threading
 import time
-import urllib.request
 
 from bench_peers import ROOT, install_environment, install_llama, peer_options, run, say, write_page
+from peer_process import PATIENCE_S, Process, llama_server
 
 BEGIN, END = "<!-- bench-mqtt-peers: begin -->", "<!-- bench-mqtt-peers: end -->"
 TUTTI, LLAMA = "Tutti, its own client of the broker", "llama-server behind a bridge"
 PAHO = "paho-mqtt==2.1.0"
-PATIENCE_S = 300
-
-
-class Process:
-    """A program that is ended with it, and what it printed."""
-
-    def __init__(self, command, ready, log):
-        self.log = open(log, "w+")
-        self.process = subprocess.Popen([str(part) for part in command], stdout=self.log, stderr=subprocess.STDOUT)
-        end = time.monotonic() + PATIENCE_S
-        while not ready(self):
-            if self.process.poll() is not None or time.monotonic() > end:
-                self.stop()
-                sys.exit(f"bench-mqtt-peers: {command[0]} did not start:\n{pathlib.Path(log).read_text()[-3000:]}")
-            time.sleep(0.05)
-
-    def printed(self):
-        return pathlib.Path(self.log.name).read_text()
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-            self.process.wait(60)
-        self.log.close()
 
 
 def start_tutti(args, broker_port, folder, port):
@@ -56,14 +31,7 @@ def start_tutti(args, broker_port, folder, port):
 
 
 def start_llama(args, broker_port, folder, port, binaries, python):
-    def healthy(_):
-        try:
-            return urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).status == 200
-        except OSError:
-            return False
-    server = Process([binaries / "llama-server", "-m", args.model, "--host", "127.0.0.1", "--port", port, "-np", args.lanes,
-                      "-c", 1024 * args.lanes, "-t", args.threads, "-tb", args.threads, "--no-webui"], healthy,
-                     folder / "llama-server.log")
+    server = llama_server(binaries, args.model, port, args.lanes, args.threads, folder / "llama-server.log")
     try:
         bridge = Process([python, ROOT / "tools" / "mqtt_bridge.py", broker_port, f"http://127.0.0.1:{port}", args.clients, args.model.stem],
                          lambda p: "ready" in p.printed(), folder / "bridge.log")
