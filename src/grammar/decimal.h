@@ -16,7 +16,7 @@ struct Decimal {
   std::string whole = "0";  // digits, no leading zeros
   std::string fraction;     // digits, no trailing zeros
 
-  // Of a JSON number; empty where it has more than 400 digits or is not finite.
+  // The value of a JSON number; empty where it has more than 400 digits or is not finite.
   static std::optional<Decimal> From(const boost::json::value& number);
   // "12", "-0.5", "1e21"
   static std::optional<Decimal> Parse(std::string_view text);

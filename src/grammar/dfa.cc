@@ -243,7 +243,7 @@ class DfaBuilder {
       }
       budget_.Take(1 + empty_[closed[i] / 4].size());
     }
-    // Of a place only what can be read from it counts, and whether it accepts.
+    // A place matters only if something can be read from it, or if it accepts.
     std::erase_if(closed,
                   [&](uint32_t place) { return place / 4 != nfa.accept && !reads_[place / 4]; });
     std::sort(closed.begin(), closed.end());

@@ -32,7 +32,7 @@ struct Nfa {
   uint32_t accept = 0;  // has no edges
   bool has_anchors = false;
   bool has_calls = false;
-  size_t bytes = 0;  // charged to the budget: whoever drops it returns them
+  size_t bytes = 0;  // charged to the budget; returned when the NFA is dropped
 };
 
 // A state without its edges, in a vector that grows by doubling, with what the heap adds.

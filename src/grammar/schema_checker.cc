@@ -13,7 +13,7 @@ namespace {
 
 // How deep values are compared with schemas; a schema may call itself without a value in between.
 constexpr int kMaxDepth = 64;
-// How deep branches of oneOf are told apart.
+// How deep two branches of oneOf are compared to find that no value matches both.
 constexpr int kMaxDisjointDepth = 8;
 constexpr size_t kMaxCombinations = 256;
 

@@ -204,7 +204,7 @@ void SchemaMerger::AddUnsupported(NodeId node, const object& schema, Merged& mer
       unique != nullptr && !(unique->is_bool() && !unique->get_bool()))
     refuse("uniqueItems", kArray, "the items before would have to be remembered");
   if (const Json* never = schema.if_contains("not")) {
-    // Of negations only those of types are easy.
+    // Only negations of types can be enforced.
     const bool trivial = never->is_bool() || (never->is_object() && never->get_object().empty());
     if (trivial) {
       if (!never->is_bool() || never->get_bool()) merged.types = 0;

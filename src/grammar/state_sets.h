@@ -118,8 +118,7 @@ class StateSets {
     uint32_t depth = 0;
     SetId resume = kUnknown;
   };
-  // A frame that is being made: rules that are called at one point of the text share it, whoever
-  // calls.
+  // A frame that is being made. All callers of a rule at one point of the text share it.
   struct Pending {
     RuleId rule = 0;
     bool ended = false;  // the rule has matched the empty text
@@ -157,7 +156,7 @@ class StateSets {
   std::unordered_multimap<uint64_t, FrameId> frame_ids_;  // by hash
   SetId start_ = kDead;
 
-  // Of the set that is being made.
+  // Scratch of the set that is being made.
   std::vector<Place> work_;
   std::vector<Pending> pending_;
   std::unordered_set<Place, PlaceHash> visited_;  // of work_, where that is long

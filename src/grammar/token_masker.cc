@@ -157,7 +157,7 @@ std::shared_ptr<const TokenMask> TokenMasker::MaskOfCut(SetId cut,
   if (known != cut_masks_.end()) return known->second;
   const OpenMask* open = MakeOpenMask(cut);
   if (!open->whole) return nullptr;
-  ++mask_;  // the work of the open mask counts, whoever made it
+  ++mask_;  // the work of the open mask counts for each of its users
   uint64_t work = open->work;
   auto mask = std::make_shared<TokenMask>(open->allowed);
   for (size_t i = 0; i < frames.size(); ++i) {

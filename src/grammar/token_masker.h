@@ -1,8 +1,8 @@
 // TokenMasker: which tokens may follow a text that a grammar constrains.
 //
 // One for each compiled grammar and vocabulary, shared by all sequences under them. What it finds
-// out about a state is kept and reused, by whichever sequence comes there next; a sequence's own
-// state is a number. Made on any thread; then one thread at a time (the engine's).
+// out about a state is kept for every sequence that comes there later; a sequence's own state is a
+// number. Made on any thread; then one thread at a time (the engine's).
 #pragma once
 
 #include <cstdint>
@@ -85,8 +85,8 @@ class TokenMasker {
   const std::shared_ptr<const Automaton> automaton_;
   const std::shared_ptr<const TokenTrie> trie_;
   const size_t max_bytes_;
-  // Counters are told apart as tokens of up to so many bytes do. The few longer ones, the longest
-  // first, are looked at one by one.
+  // A mask follows counters only as far as tokens of this many bytes can count, so that states
+  // with larger counts share it. The few longer tokens, the longest first, are checked one by one.
   uint32_t reach_ = 0;
   std::vector<TokenId> long_tokens_;
   std::unique_ptr<StateSets> sets_;

@@ -16,7 +16,7 @@
 
 namespace tutti::wire {
 
-// The endpoint of their lines, by which they differ from other batches.
+// The endpoint of their lines; other batches have other endpoints.
 inline constexpr std::string_view kMessagesEndpoint = "/v1/messages";
 
 // POST /v1/messages/batches
@@ -30,7 +30,8 @@ struct MessageBatchCreate {
 // custom_id that comes twice, a request beyond kMostBatchLineBytes).
 Result<MessageBatchCreate> ParseMessageBatch(const Json& body, const ParseOptions& options);
 
-// Of GET /v1/messages/batches: `limit` (1 to 1,000) and `after_id`. Errors: unsupported_parameter
+// The query of GET /v1/messages/batches: `limit` (1 to 1,000) and `after_id`. Errors:
+// unsupported_parameter
 // (`before_id`).
 Result<ListQuery> ParseMessageBatchListQuery(std::span<const QueryParameter> parameters,
                                              const ParseOptions& options, IgnoredFields* ignored);
