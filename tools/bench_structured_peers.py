@@ -46,7 +46,7 @@ def ask(port, model, schema, seed, tokens):
 def satisfies(text, schema):
     import jsonschema
     try:
-        jsonschema.validate(json.loads(text), schema, format_checker=jsonschema.FormatChecker())
+        jsonschema.validate(json.loads(text), schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
     except (ValueError, jsonschema.ValidationError, RecursionError):
         return False
     return True

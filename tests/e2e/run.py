@@ -8,10 +8,10 @@
 
 The environment is made once for each content of requirements.txt and each Python; that needs pip's package index,
 later runs do not. The default model must be in the cache folder (`make models`). TUTTI_TEST_SHORT=1 shortens the
-loads, and so does a sanitized program, which run.py recognises. Every report of a sanitizer, of whatever process, is
-printed and fails the run; checks that make no sense in such a program are listed, and with --left-out FILE written there
-as the skipped cases of a JUnit report. What took longest is told at the end, by files and by cases; with --left-out the
-times of all cases stand in another report beside it.
+loads, and so does a sanitized program, which run.py recognises; TUTTI_TEST_FULL=1 makes them those of `make soak`.
+Every report of a sanitizer, of whatever process, is printed and fails the run; checks that make no sense in such a
+program are listed, and with --left-out FILE written there as the skipped cases of a JUnit report. What took longest is
+told at the end, by files and by cases; with --left-out the times of all cases stand in another report beside it.
 """
 import argparse
 import fcntl
@@ -109,6 +109,8 @@ def main() -> int:
     sanitizer = sanitizer_of(args.tutti)
     if sanitizer or os.environ.get("TUTTI_TEST_SHORT") == "1":
         environment["E2E_AMOUNT"] = "short"
+    elif os.environ.get("TUTTI_TEST_FULL") == "1":
+        environment["E2E_AMOUNT"] = "full"
     command = [str(python)]
     if args.soak is not None:
         environment["E2E_AMOUNT"] = "full"
