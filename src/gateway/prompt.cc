@@ -66,16 +66,14 @@ bool UsesTools(const api::ChatPrompt& chat) {
          });
 }
 
-// The names of called functions by the ids of their calls: some templates print them with results.
+// The functions of a chat's calls by the ids of the calls: some templates print the name with a
+// result. A client that counts its ids anew in each turn means the call before the result.
 using FunctionNames = std::unordered_map<std::string_view, std::string_view>;
-FunctionNames NamesOf(const api::ChatPrompt& chat) {
-  FunctionNames names;
-  for (const api::ChatMessage& message : chat.messages) {
-    for (const api::ToolCall& call : message.tool_calls) {
-      if (!call.id.empty()) names.emplace(call.id, call.name);
-    }
-  }
-  return names;
+
+std::string NameOf(const api::ChatMessage& message, const FunctionNames& names) {
+  if (message.role != api::Role::kTool || !message.name.empty()) return message.name;
+  const auto called = names.find(message.tool_call_id);
+  return called == names.end() ? "" : std::string(called->second);
 }
 
 Status AddTools(const chat_template::ToolSupport& support, const api::ChatPrompt& chat,
@@ -91,13 +89,10 @@ Status AddTools(const chat_template::ToolSupport& support, const api::ChatPrompt
 }
 
 // What a message has besides its text.
-Status AddCalls(const chat_template::ToolSupport& support, const FunctionNames& names,
-                const api::ChatMessage& message, tokenizer::ChatMessage* out) {
-  if (message.role == api::Role::kTool) {
+Status AddCalls(const chat_template::ToolSupport& support, const api::ChatMessage& message,
+                tokenizer::ChatMessage* out) {
+  if (message.role == api::Role::kTool)
     out->tool_call_id = chat_template::HistoryId(*support.syntax, message.tool_call_id);
-    const auto name = names.find(message.tool_call_id);
-    if (out->name.empty() && name != names.end()) out->name = name->second;
-  }
   if (message.tool_calls.empty()) return OkStatus();
   if (!support.writes_calls) {
     std::string text = message.content;
@@ -129,8 +124,38 @@ Result<tokenizer::RenderedPrompt> Render(const tokenizer::ChatTemplate& chat_tem
   return chat_template.Render(input, {.now_unix_s = now_unix_s});
 }
 
+// `support`: null for a chat without tools, and for templates that know none.
 Result<PreparedPrompt> PrepareChat(const ServedModel& model, const api::ChatPrompt& chat,
-                                   const chat_template::ToolSupport* support, int64_t now_unix_s);
+                                   const chat_template::ToolSupport* support, int64_t now_unix_s) {
+  tokenizer::ChatInput input;
+  if (support != nullptr) RETURN_IF_ERROR(AddTools(*support, chat, &input));
+  FunctionNames names;
+  for (const api::ChatMessage& message : chat.messages) {
+    const std::string param = "messages[" + std::to_string(input.messages.size()) + "]";
+    RETURN_IF_ERROR(api::CheckUtf8(message.content, param + ".content"));
+    RETURN_IF_ERROR(api::CheckUtf8(message.name, param + ".name"));
+    tokenizer::ChatMessage& out = input.messages.emplace_back();
+    out.role = api::RoleName(message.role);
+    out.content = ContentOf(message, *model.chat_template);
+    out.name = NameOf(message, names);
+    for (const api::ToolCall& call : message.tool_calls) names[call.id] = call.name;
+    if (!message.reasoning.empty() && chat_template::IsHarmony(model.tools))
+      out.extra.emplace_back("thinking", Value::String(message.reasoning));
+    if (!message.reasoning.empty())
+      out.extra.emplace_back("reasoning_content", Value::String(message.reasoning));
+    if (support != nullptr) RETURN_IF_ERROR(AddCalls(*support, message, &out));
+  }
+  input.add_generation_prompt = chat.add_generation_prompt;
+  input.continue_final_message = chat.continue_final_message;
+  RETURN_IF_ERROR(AddArguments(chat.template_arguments, *model.chat_template, &input));
+  ASSIGN_OR_RETURN(const tokenizer::RenderedPrompt rendered,
+                   Render(*model.chat_template, std::move(input), now_unix_s));
+  std::vector<tokenizer::TextSegment> segments;
+  for (const tokenizer::PromptSegment& segment : rendered.segments) {
+    segments.push_back({segment.text, segment.trusted});
+  }
+  return PreparedPrompt{model.tokenizer->Encode(segments), rendered.Text()};
+}
 
 Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& chat,
                                int64_t now_unix_s) {
@@ -155,40 +180,6 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& 
   if (support.writes_calls) return PrepareChat(model, described, &support, now_unix_s);
   return PrepareChat(model, chat_template::WriteToolsAsText(*support.syntax, described), nullptr,
                      now_unix_s);
-}
-
-Result<PreparedPrompt> PrepareChat(const ServedModel& model, const api::ChatPrompt& chat,
-                                   const chat_template::ToolSupport* support, int64_t now_unix_s) {
-  tokenizer::ChatInput input;
-  FunctionNames names;
-  if (support != nullptr) {
-    RETURN_IF_ERROR(AddTools(*support, chat, &input));
-    names = NamesOf(chat);
-  }
-  for (const api::ChatMessage& message : chat.messages) {
-    const std::string param = "messages[" + std::to_string(input.messages.size()) + "]";
-    RETURN_IF_ERROR(api::CheckUtf8(message.content, param + ".content"));
-    RETURN_IF_ERROR(api::CheckUtf8(message.name, param + ".name"));
-    tokenizer::ChatMessage& out = input.messages.emplace_back();
-    out.role = api::RoleName(message.role);
-    out.content = ContentOf(message, *model.chat_template);
-    out.name = message.name;
-    if (!message.reasoning.empty() && chat_template::IsHarmony(model.tools))
-      out.extra.emplace_back("thinking", Value::String(message.reasoning));
-    if (!message.reasoning.empty())
-      out.extra.emplace_back("reasoning_content", Value::String(message.reasoning));
-    if (support != nullptr) RETURN_IF_ERROR(AddCalls(*support, names, message, &out));
-  }
-  input.add_generation_prompt = chat.add_generation_prompt;
-  input.continue_final_message = chat.continue_final_message;
-  RETURN_IF_ERROR(AddArguments(chat.template_arguments, *model.chat_template, &input));
-  ASSIGN_OR_RETURN(const tokenizer::RenderedPrompt rendered,
-                   Render(*model.chat_template, std::move(input), now_unix_s));
-  std::vector<tokenizer::TextSegment> segments;
-  for (const tokenizer::PromptSegment& segment : rendered.segments) {
-    segments.push_back({segment.text, segment.trusted});
-  }
-  return PreparedPrompt{model.tokenizer->Encode(segments), rendered.Text()};
 }
 
 Result<PreparedPrompt> Prepare(const ServedModel& model, const api::TextPrompt& text, int64_t) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "api/validate.h"
@@ -151,7 +150,6 @@ class DialogReader {
       ASSIGN_OR_RETURN(content->thoughts.emplace_back(), RequiredText(block, "thinking"));
     } else if (type == "tool_use") {
       ASSIGN_OR_RETURN(api::ToolCall call, ReadToolUse(block));
-      tool_names_[call.id] = call.name;
       content->calls.push_back(std::move(call));
     } else if (type == "tool_result") {
       ASSIGN_OR_RETURN(api::ChatMessage result, ReadToolResult(block));
@@ -197,8 +195,6 @@ class DialogReader {
     api::ChatMessage result;
     result.role = api::Role::kTool;
     ASSIGN_OR_RETURN(result.tool_call_id, RequiredText(block, "tool_use_id"));
-    if (const auto named = tool_names_.find(result.tool_call_id); named != tool_names_.end())
-      result.name = named->second;
     const Json* content = block.Find("content");
     if (content == nullptr) return result;
     ASSIGN_OR_RETURN(TextContent text, ReadTexts(*content, block.Param("content")));
@@ -231,7 +227,6 @@ class DialogReader {
   const bool strict_;
   IgnoredFields* const ignored_;
   std::vector<Turn> turns_;
-  std::unordered_map<std::string, std::string> tool_names_;  // by the id of their call
 };
 
 Result<api::Tool> ReadTool(const Json& value, const std::string& path, bool strict,

@@ -142,10 +142,9 @@ TEST_F(MessagesRequest, ToolUseAndItsResultBecomeCallsAndToolMessages) {
               ElementsAre(api::ToolCall{"toolu_1", "get", R"({"city":"Rome","n":1.5})"},
                           api::ToolCall{"toolu_2", "now", "{}"}));
   EXPECT_EQ(messages[2].tool_call_id, "toolu_2");
-  EXPECT_EQ(messages[2].name, "now");
-  EXPECT_EQ(messages[3].name, "get");
+  EXPECT_EQ(messages[3].tool_call_id, "toolu_1");
   EXPECT_THAT(messages[3].part_ends, ElementsAre(2, 6));
-  EXPECT_EQ(messages[4].name, "") << "its call is not in the history";
+  EXPECT_EQ(messages[4].tool_call_id, "other");
 }
 
 TEST_F(MessagesRequest, ToolResultsAreNotJoinedWithOtherMessages) {

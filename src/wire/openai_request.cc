@@ -309,7 +309,6 @@ Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict
                      ReadMessage(array[i], "messages[" + std::to_string(i) + "]", strict, ignored));
     chat.messages.push_back(std::move(message));
   }
-  NameToolResults(&chat.messages);
   chat.continue_final_message = object.Bool("continue_final_message").value_or(false);
   if (chat.continue_final_message && object.Bool("add_generation_prompt").value_or(false)) {
     return BadValue("continue_final_message",

@@ -1,6 +1,5 @@
 #include "wire/tool_fields.h"
 
-#include <unordered_map>
 #include <utility>
 
 #include "api/validate.h"
@@ -144,16 +143,6 @@ Result<std::string> CheckArguments(std::string_view text, const std::string& par
   if (!document.ok() || !document->root().is_object())
     return MustBe(param, "a JSON object as text");
   return std::string(text);
-}
-
-void NameToolResults(std::vector<api::ChatMessage>* messages) {
-  std::unordered_map<std::string_view, std::string_view> names;  // by the call's id
-  for (api::ChatMessage& message : *messages) {
-    for (const api::ToolCall& call : message.tool_calls) names[call.id] = call.name;
-    if (message.role != api::Role::kTool || !message.name.empty()) continue;
-    const auto named = names.find(message.tool_call_id);
-    if (named != names.end()) message.name = std::string(named->second);
-  }
 }
 
 }  // namespace tutti::wire

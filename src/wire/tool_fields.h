@@ -36,8 +36,4 @@ Result<std::vector<api::ToolCall>> ReadToolCalls(const JsonArray& list, const st
 // invalid_value of `param`.
 Result<std::string> CheckArguments(std::string_view text, const std::string& param);
 
-// Gives each message of role tool that has no name that of the function whose call it answers, as
-// some chat templates need it.
-void NameToolResults(std::vector<api::ChatMessage>* messages);
-
 }  // namespace tutti::wire

@@ -176,11 +176,10 @@ TEST(ToolFieldsTest, ReadsCallsAndTheirResults) {
   EXPECT_EQ(assistant.tool_calls, std::vector<api::ToolCall>({{"call_1", "f", R"({"b":1,"a":2})"},
                                                               {"call_2", "g", "{}"}}));
   EXPECT_EQ(chat->messages[2].tool_call_id, "call_2");
-  EXPECT_EQ(chat->messages[2].name, "g") << "of the call that it answers";
+  EXPECT_EQ(chat->messages[2].name, "") << "the gateway names it for templates";
   EXPECT_EQ(chat->messages[2].content, "42");
   EXPECT_EQ(chat->messages[3].name, "own");
   EXPECT_EQ(chat->messages[3].content, "a\nb");
-  EXPECT_EQ(chat->messages[4].name, "") << "no call has this id";
 }
 
 TEST(ToolFieldsTest, ReadsContentBesideCallsAndReasoningUnderBothNames) {

@@ -4,7 +4,6 @@
 
 #include "services/responses/ids.h"
 #include "wire/response_output.h"
-#include "wire/tool_fields.h"
 
 namespace tutti::responses {
 
@@ -43,7 +42,6 @@ void JoinCalls(api::Prompt* prompt) {
     for (api::ToolCall& call : message.tool_calls) before.tool_calls.push_back(std::move(call));
   }
   chat->messages = std::move(joined);
-  wire::NameToolResults(&chat->messages);
 }
 
 wire::ResponseState SkeletonOf(const wire::ResponsesCall& call, std::string model,

@@ -37,8 +37,8 @@ TEST(CallStateTest, JoinsCallsToTheMessageBeforeThem) {
   EXPECT_EQ(messages[1].content, "So:");
   ASSERT_EQ(messages[1].tool_calls.size(), 2u);
   EXPECT_EQ(messages[1].tool_calls[1].id, "call_2");
-  EXPECT_EQ(messages[2].name, "g") << "of the call that it answers";
-  EXPECT_EQ(messages[3].name, "f");
+  EXPECT_EQ(messages[2].tool_call_id, "call_2");
+  EXPECT_EQ(messages[3].tool_call_id, "call_1");
   EXPECT_EQ(messages[4].tool_calls.size(), 1u) << "behind results a message of its own";
   EXPECT_EQ(messages[4].reasoning, "hm");
   EXPECT_EQ(messages[6].content, "done");
