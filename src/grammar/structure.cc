@@ -1,5 +1,6 @@
 #include "grammar/structure.h"
 
+#include <map>
 #include <utility>
 
 #include "base/utf8.h"
@@ -92,6 +93,8 @@ class StructureCompiler {
       }
       case Kind::kRepeat:
         return Repeat(structure);
+      case Kind::kMembers:
+        return Members(structure);
     }
     return Internal("unknown kind of structure");
   }
@@ -123,6 +126,24 @@ class StructureCompiler {
     return structure.min == 0 ? g_.Optional(items) : items;
   }
 
+  // From the last part to the first, so that each is compiled once: what may follow a part is a
+  // rule of its own, with a separator before it and without.
+  Result<ExprId> Members(const Structure& structure) {
+    ExprId first = g_.Empty(), rest = g_.Empty();
+    for (auto part = structure.parts.rbegin(); part != structure.parts.rend(); ++part) {
+      const bool optional = part->kind == Kind::kRepeat && part->min == 0 && part->max == 1;
+      ASSIGN_OR_RETURN(const ExprId item, Compile(optional ? part->parts[0] : *part));
+      const ExprId call = g_.Call(g_.AddRule("member", RuleKind::kNested, item));
+      const ExprId with = g_.Concat({g_.Bytes(structure.text), call, rest});
+      const ExprId begins = g_.Concat({call, rest});
+      first = optional ? g_.Alternate({begins, first}) : begins;
+      rest = optional ? g_.Alternate({with, rest}) : with;
+      first = g_.Call(g_.AddRule("members", RuleKind::kNested, first));
+      rest = g_.Call(g_.AddRule("more members", RuleKind::kNested, rest));
+    }
+    return first;
+  }
+
   // All texts, less those in which one of the texts occurs, or that begin with one.
   Result<ExprId> FreeText(const Structure& structure) {
     const ExprId one =
@@ -137,17 +158,23 @@ class StructureCompiler {
     if (stops.empty()) return g_.Call(g_.AddRule("free text", RuleKind::kRegular, any));
     const ExprId before = structure.kind == Kind::kOtherStart ? g_.Empty() : any;
     const ExprId holds_stop = g_.Concat({before, g_.Alternate(std::move(stops)), any});
+    // One tool may have many values of the same kind.
+    const std::string key = structure.Key();
+    if (const auto known = free_texts_.find(key); known != free_texts_.end()) return known->second;
     const std::shared_ptr<const Dfa> all = Dfa::FromExpr(g_, any, budget_);
     const std::shared_ptr<const Dfa> bad = Dfa::FromExpr(g_, holds_stop, budget_);
     if (all == nullptr || bad == nullptr) return Spent();
     const std::shared_ptr<const Dfa> free = Dfa::Subtract(*all, *bad, budget_);
     if (free == nullptr) return Spent();
-    return g_.Embed(free);
+    const ExprId embedded = g_.Embed(free);
+    free_texts_.emplace(key, embedded);
+    return embedded;
   }
 
   Grammar& g_;
   Budget& budget_;
   JsonRules json_{g_, JsonSchemaOptions().space};
+  std::map<std::string, ExprId> free_texts_;  // by their keys
 };
 
 }  // namespace

@@ -31,6 +31,7 @@ struct Structure {
     kSequence,      // `parts` one after the other
     kAlternatives,  // one of `parts`
     kRepeat,        // parts[0], `min` to `max` times, with parts[1], if there is one, between them
+    kMembers,       // `parts` in this order with `text` between two; Optional() ones may be missing
   };
   Kind kind = Kind::kText;
   std::string text = {};

@@ -59,6 +59,32 @@ TEST(Structure, RepeatsWithSeparators) {
   EXPECT_FALSE(Accepts(repeat(2, kUnlimited), "a"));
 }
 
+TEST(Structure, MembersKeepTheirOrderAndSeparators) {
+  const Structure members{.kind = Kind::kMembers,
+                          .text = ", ",
+                          .parts = {Structure::Optional(Structure::Text("a")), Structure::Text("b"),
+                                    Structure::Optional(Structure::Text("c")),
+                                    Structure::Optional(Structure::Text("d"))}};
+  for (const char* const text :
+       {"b", "a, b", "b, c", "b, d", "a, b, c", "a, b, d", "b, c, d", "a, b, c, d"})
+    EXPECT_TRUE(Accepts(members, text)) << text;
+  for (const char* const text :
+       {"", "a", "a, c", "b, a", "a, b, ", ", b", "b, d, c", "ab", "a, a, b"})
+    EXPECT_FALSE(Accepts(members, text)) << text;
+  Structure optional{.kind = Kind::kMembers, .text = ","};
+  EXPECT_TRUE(Accepts(optional, ""));
+  EXPECT_FALSE(Accepts(optional, ","));
+  for (int i = 0; i < 200; ++i)
+    optional.parts.push_back(Structure::Optional(Structure::Text("k" + std::to_string(i))));
+  const auto automaton = Compile(optional);
+  ASSERT_TRUE(automaton.ok()) << automaton.status();
+  EXPECT_TRUE(Accepts(*automaton, ""));
+  EXPECT_TRUE(Accepts(*automaton, "k0,k7,k199"));
+  EXPECT_TRUE(Accepts(*automaton, "k199"));
+  EXPECT_FALSE(Accepts(*automaton, "k7,k0"));
+  EXPECT_FALSE(Accepts(*automaton, "k7,"));
+}
+
 TEST(Structure, ErrorsNameThePart) {
   const Structure broken = Structure::Sequence(
       {Structure::Text("x"),
