@@ -16,6 +16,8 @@ class OutputParser {
   virtual ~OutputParser() = default;
   // Appends what is ready to the event's text, reasoning and tool calls.
   virtual void Push(std::string_view delta, StreamEvent* event) = 0;
+  // What comes next is reasoning. Its tokens are counted, whether it is shown or not.
+  virtual bool inside_reasoning() const { return false; }
   // The end of the choice: what was held back comes out, and the event's finish_reason tells of
   // calls.
   virtual void Finish(StreamEvent* event) = 0;

@@ -42,17 +42,24 @@ void TokenStream::Filter(StreamEvent* event) {
   const bool ends = event->kind == StreamEvent::Kind::kChoiceEnd;
   if (!ends && event->kind != StreamEvent::Kind::kToken) return;
   const auto choice = static_cast<size_t>(event->choice);
+  bool reasons = false;  // a token that ends within reasoning counts, and so does one that ends it
   if (!reasoning_.empty()) {
+    ReasoningFilter& filter = reasoning_[choice];
     const std::string raw = std::exchange(event->text, {});
-    const bool inside = reasoning_[choice].inside();
-    reasoning_[choice].Push(raw, &event->text, &event->reasoning);
-    if (!ends && (inside || reasoning_[choice].inside())) ++reasoning_tokens_;
-    if (ends) reasoning_[choice].Finish(&event->text, &event->reasoning);
+    reasons = filter.inside();
+    filter.Push(raw, &event->text, &event->reasoning);
+    reasons = reasons || filter.inside();
+    if (ends) filter.Finish(&event->text, &event->reasoning);
   }
-  if (parsers_.empty()) return;
-  const std::string text = std::exchange(event->text, {});
-  parsers_[choice]->Push(text, event);
-  if (ends) parsers_[choice]->Finish(event);
+  if (!parsers_.empty()) {
+    OutputParser& parser = *parsers_[choice];
+    const std::string text = std::exchange(event->text, {});
+    reasons = reasons || parser.inside_reasoning();
+    parser.Push(text, event);
+    reasons = reasons || parser.inside_reasoning();
+    if (ends) parser.Finish(event);
+  }
+  if (reasons && !ends) ++reasoning_tokens_;
 }
 
 void TokenStream::Append(StreamEvent event) {

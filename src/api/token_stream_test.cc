@@ -194,11 +194,32 @@ class CapitalParser final : public OutputParser {
       }
     }
   }
+  bool inside_reasoning() const override { return calls_ == 1; }
   void Finish(StreamEvent* event) override { event->finish_reason = FinishReason::kToolCalls; }
 
  private:
   int calls_ = 0;
 };
+
+TEST(TokenStream, TokensThatAParserTakesForReasoningAreCounted) {
+  const auto stream = std::make_shared<TokenStream>(nullptr);
+  std::vector<std::unique_ptr<OutputParser>> parsers;
+  parsers.push_back(std::make_unique<CapitalParser>());
+  stream->ParseOutput(std::move(parsers));
+  for (const char* const text : {"a", "B", "c", "d", "E", "f"}) {
+    StreamEvent event;
+    event.kind = StreamEvent::Kind::kToken;
+    event.text = text;
+    stream->Append(std::move(event));
+  }
+  stream->Finish(OkStatus(), {.completion_tokens = 6}, {});
+  Generation generation(stream, nullptr);
+  int counted = -1;
+  while (const StreamEvent* event = generation.Next()) {
+    if (event->kind == StreamEvent::Kind::kEnd) counted = event->usage.reasoning_tokens;
+  }
+  EXPECT_EQ(counted, 4) << "from the token that begins it to the one that ends it";
+}
 
 TEST(TokenStream, ParsersReadWhatReasoningLeaves) {
   const auto stream = std::make_shared<TokenStream>(nullptr);
@@ -236,7 +257,7 @@ TEST(TokenStream, ParsersReadWhatReasoningLeaves) {
   EXPECT_EQ(text, (std::vector<std::string>{"ee", "b"}));
   EXPECT_EQ(reasoning, (std::vector<std::string>{"A", ""}));
   EXPECT_EQ(calls, (std::vector<std::string>{"DF", "C"}));
-  EXPECT_EQ(reasoning_tokens, 2);
+  EXPECT_EQ(reasoning_tokens, 3) << "two by their tags, one by its parser";
   EXPECT_EQ(stream->unread_bytes(), 0u);
 }
 

@@ -31,8 +31,9 @@ std::string WordBehind(std::string_view header, std::string_view key) {
 
 }  // namespace
 
-HarmonyParser::HarmonyParser(std::shared_ptr<const ToolParserOptions> options, int choice)
-    : options_(std::move(options)), choice_(choice) {}
+HarmonyParser::HarmonyParser(std::shared_ptr<const ToolParserOptions> options, int choice,
+                             api::ReasoningMode mode)
+    : options_(std::move(options)), choice_(choice), mode_(mode) {}
 
 void HarmonyParser::Push(std::string_view delta, api::StreamEvent* event) {
   for (const char c : delta) {
@@ -52,10 +53,12 @@ void HarmonyParser::Push(std::string_view delta, api::StreamEvent* event) {
 }
 
 void HarmonyParser::TakeMark(std::string_view mark, api::StreamEvent* event) {
-  if (mark == "<|message|>") return BeginBody(event);
+  marked_ = true;
+  if (mark == "<|message|>" && body_ == Body::kHeader) return BeginBody(event);
   if (mark == "<|start|>" || mark == "<|end|>" || mark == "<|call|>" || mark == "<|return|>") {
     if (in_call_) ++calls_;
     in_call_ = false;
+    if (body_ == Body::kReasoning && mode_ == api::ReasoningMode::kKeep) event->text += mark;
     body_ = Body::kHeader;
     header_.clear();
     return;
@@ -79,6 +82,8 @@ void HarmonyParser::BeginBody(api::StreamEvent* event) {
   }
   // Commentary without a recipient is meant for the user.
   body_ = channel == "analysis" ? Body::kReasoning : Body::kText;
+  if (body_ == Body::kReasoning && mode_ == api::ReasoningMode::kKeep)
+    event->text += "<|channel|>analysis<|message|>";
 }
 
 void HarmonyParser::TakePlain(std::string_view text, api::StreamEvent* event) {
@@ -87,7 +92,8 @@ void HarmonyParser::TakePlain(std::string_view text, api::StreamEvent* event) {
       header_ += text;
       return;
     case Body::kReasoning:
-      event->reasoning += text;
+      if (mode_ == api::ReasoningMode::kSeparate) event->reasoning += text;
+      if (mode_ == api::ReasoningMode::kKeep) event->text += text;
       return;
     case Body::kText:
       event->text += text;
@@ -102,10 +108,9 @@ void HarmonyParser::TakePlain(std::string_view text, api::StreamEvent* event) {
 
 void HarmonyParser::Finish(api::StreamEvent* event) {
   TakePlain(std::exchange(held_, {}), event);
-  // A text without any header is a text: other prompts lead models to it.
-  if (body_ == Body::kHeader && !header_.empty() &&
-      header_.find("<|channel|>") == std::string::npos)
-    event->text += std::exchange(header_, {});
+  // A text without any mark is a text: other prompts lead models to it. The header of a message
+  // that was cut is none.
+  if (body_ == Body::kHeader && !marked_) event->text += std::exchange(header_, {});
   if (in_call_) ++calls_;
   in_call_ = false;
   const bool ended = event->finish_reason == api::FinishReason::kStop &&

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "api/output_parser.h"
+#include "api/reasoning_filter.h"
 #include "chat_template/tool_parser.h"
 #include "chat_template/tool_structure.h"
 #include "grammar/structure.h"
@@ -20,11 +21,16 @@
 namespace tutti::chat_template {
 
 // Splits a harmony text into reasoning, text and calls. One thread at a time.
+//
+// `mode` says what becomes of messages in the channel "analysis": kSeparate makes them the event's
+// reasoning, kHide drops them, kKeep leaves them in the text with the marks around them.
 class HarmonyParser final : public api::OutputParser {
  public:
-  HarmonyParser(std::shared_ptr<const ToolParserOptions> options, int choice);
+  HarmonyParser(std::shared_ptr<const ToolParserOptions> options, int choice,
+                api::ReasoningMode mode = api::ReasoningMode::kSeparate);
 
   void Push(std::string_view delta, api::StreamEvent* event) override;
+  bool inside_reasoning() const override { return body_ == Body::kReasoning; }
   void Finish(api::StreamEvent* event) override;
 
  private:
@@ -36,11 +42,13 @@ class HarmonyParser final : public api::OutputParser {
 
   const std::shared_ptr<const ToolParserOptions> options_;
   const int choice_;
+  const api::ReasoningMode mode_;
   Body body_ = Body::kHeader;
   std::string held_;    // may be the beginning of a mark
   std::string header_;  // of the message that is being read
   int calls_ = 0;
   bool in_call_ = false;
+  bool marked_ = false;  // a mark was read
 };
 
 // As ToolAnswer(). `tokens` holds the format's special tokens.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "api/token_stream.h"
 #include "grammar/compile.h"
 #include "grammar/testing/accepts.h"
 
@@ -21,11 +22,12 @@ std::vector<api::Tool> OneTool() {
            .param = "tools[0].function"}};
 }
 
-HarmonyRead ReadHarmony(const std::string& text, size_t step) {
+HarmonyRead ReadHarmony(const std::string& text, size_t step,
+                        api::ReasoningMode mode = api::ReasoningMode::kSeparate) {
   auto options = std::make_shared<ToolParserOptions>();
   options->syntax = FindToolSyntax("harmony");
   options->tools = OneTool();
-  HarmonyParser parser(options, 0);
+  HarmonyParser parser(options, 0, mode);
   HarmonyRead read;
   const auto take = [&](const api::StreamEvent& event) {
     read.text += event.text;
@@ -64,6 +66,55 @@ TEST(HarmonyParser, SplitsChannelsAtEveryCut) {
     EXPECT_EQ(read.calls[0].arguments, "{\"city\": \"Oslo\"}");
     EXPECT_EQ(read.finish, api::FinishReason::kToolCalls);
   }
+}
+
+TEST(HarmonyParser, ReasoningIsSeparatedHiddenOrKept) {
+  const std::string analysis = "<|channel|>analysis<|message|>Hm < 2.<|end|>";
+  const std::string text =
+      analysis + "<|start|>assistant<|channel|>final<|message|>It is 4.<|return|>";
+  for (size_t step = 1; step <= text.size(); ++step) {
+    const HarmonyRead hidden = ReadHarmony(text, step, api::ReasoningMode::kHide);
+    EXPECT_EQ(hidden.text, "It is 4.");
+    EXPECT_EQ(hidden.reasoning, "");
+    const HarmonyRead kept = ReadHarmony(text, step, api::ReasoningMode::kKeep);
+    EXPECT_EQ(kept.text, analysis + "It is 4.");
+    EXPECT_EQ(kept.reasoning, "");
+  }
+}
+
+// Whatever the mode, each token that the analysis takes counts, and so does its last mark.
+TEST(HarmonyParser, TokensOfReasoningAreCounted) {
+  for (const api::ReasoningMode mode :
+       {api::ReasoningMode::kSeparate, api::ReasoningMode::kHide, api::ReasoningMode::kKeep}) {
+    auto options = std::make_shared<ToolParserOptions>();
+    options->syntax = FindToolSyntax("harmony");
+    const auto stream = std::make_shared<api::TokenStream>(nullptr);
+    std::vector<std::unique_ptr<api::OutputParser>> parsers;
+    parsers.push_back(std::make_unique<HarmonyParser>(options, 0, mode));
+    stream->ParseOutput(std::move(parsers));
+    for (const char* const token :
+         {"<|channel|>", "analysis", "<|message|>", "One", " two", " three", "<|end|>", "<|start|>",
+          "assistant", "<|channel|>", "final", "<|message|>", "Four"}) {
+      api::StreamEvent event;
+      event.kind = api::StreamEvent::Kind::kToken;
+      event.text = token;
+      stream->Append(std::move(event));
+    }
+    stream->Finish(OkStatus(), {.completion_tokens = 13}, {});
+    api::Generation generation(stream, nullptr);
+    int counted = -1;
+    while (const api::StreamEvent* event = generation.Next()) {
+      if (event->kind == api::StreamEvent::Kind::kEnd) counted = event->usage.reasoning_tokens;
+    }
+    EXPECT_EQ(counted, 5);
+  }
+}
+
+TEST(HarmonyParser, AMarkWithinABodyBeginsNoOther) {
+  const HarmonyRead read = ReadHarmony(
+      "<|channel|>commentary to=functions.get_weather<|message|>{<|message|>}<|call|>", 1);
+  ASSERT_EQ(read.calls.size(), 1u);
+  EXPECT_EQ(read.calls[0].arguments, "{}");
 }
 
 TEST(HarmonyParser, ReadsTheRecipientBeforeTheChannel) {
