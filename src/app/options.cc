@@ -62,14 +62,15 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      "throughout, weights in bf16, or (decoders only) in f16 with float products",
      0, 0, "int8|f32|bf16|f16"},
     {"reasoning", kChoice, kModel, "auto",
-     "reasoning in <think> tags of a chat's answer: kept in the text, left out, or in a field of "
-     "its own; auto: in its own field if the chat template knows the tags",
+     "reasoning of a chat's answer: kept in the text, left out, or in a field of its own; auto: in "
+     "its own field if the chat template shows its tags",
      0, 0, "auto|keep|hide|separate"},
     {"tool-format", kChoice, kModel, "auto",
      "format of tool calls; auto: by the chat template; none: requests with tools are refused", 0,
      0,
      "auto|none|generic|hermes|qwen3-coder|llama3-json|llama-pythonic|mistral|mistral-args|granite|"
-     "phi4|deepseek-v3|deepseek-v3.1|kimi|lfm2|functionary|glm|minimax|harmony"},
+     "phi4|deepseek-v3|deepseek-v3.1|kimi|lfm2|functionary|glm|minimax|command|gemma|functiongemma|"
+     "harmony"},
     {"generation-config", kChoice, kModel, "auto",
      "auto: where a request is silent, sampling follows the model's files; none: it does not", 0, 0,
      "auto|none"},

@@ -208,10 +208,134 @@ bool IsText(const Json* schema) {
   return true;
 }
 
+// Whether a parameter's schema declares a type, and none that a text has.
+bool IsNoText(const Json* schema) {
+  const auto* object = schema == nullptr ? nullptr : schema->if_object();
+  const Json* type = object == nullptr ? nullptr : object->if_contains("type");
+  if (type == nullptr) return false;
+  if (!type->is_array()) return type->is_string() && type->get_string() != "string";
+  for (const Json& one : type->get_array())
+    if (one.is_string() && one.get_string() == "string") return false;
+  return !type->get_array().empty();
+}
+
+// {KEY:VALUE,...} as JSON, by recursive descent. Source: the format_argument macro of Gemma 4's
+// chat template.
+class BareReader {
+ public:
+  BareReader(std::string_view text, std::string_view quote) : text_(text), quote_(quote) {}
+
+  bool done() {
+    SkipSpace();
+    return at_ == text_.size();
+  }
+  // `properties`: the schemas of the members; null: unknown.
+  bool Object(const boost::json::object* properties, std::string* json, int depth = 0) {
+    if (!Take('{')) return false;
+    *json += '{';
+    for (bool first = true; !Take('}'); first = false) {
+      if (!first) {
+        if (!Take(',')) return false;
+        if (Take('}')) break;  // a comma behind the last
+        *json += ", ";
+      }
+      std::string key;
+      if (!Key(&key) || !Take(':')) return false;
+      *json += JsonString(key) + ": ";
+      const Json* schema = properties == nullptr ? nullptr : properties->if_contains(key);
+      if (!Value(schema, json, depth + 1)) return false;
+    }
+    *json += '}';
+    return true;
+  }
+
+ private:
+  void SkipSpace() {
+    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string::npos)
+      ++at_;
+  }
+  bool Take(char c) {
+    SkipSpace();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  // A text between quotes; absent: another value begins here, or the text is not closed.
+  std::optional<std::string_view> Quoted() {
+    SkipSpace();
+    if (!text_.substr(at_).starts_with(quote_)) return std::nullopt;
+    const size_t begin = at_ + quote_.size(), end = text_.find(quote_, begin);
+    if (end == std::string_view::npos) return std::nullopt;
+    at_ = end + quote_.size();
+    return text_.substr(begin, end - begin);
+  }
+  // Up to one of `ends`, without the white space around it; never empty.
+  std::optional<std::string_view> Bare(std::string_view ends) {
+    const size_t end = text_.find_first_of(ends, at_);
+    if (end == std::string_view::npos) return std::nullopt;
+    const std::string_view word = Trim(text_.substr(at_, end - at_));
+    if (word.empty()) return std::nullopt;
+    at_ = end;
+    return word;
+  }
+  bool Key(std::string* key) {
+    std::optional<std::string_view> found = Quoted();
+    if (!found) found = Bare(":,{}[]");
+    if (found) *key = *found;
+    return found.has_value();
+  }
+  bool Value(const Json* schema, std::string* json, int depth) {
+    if (depth > kMaxDepth) return false;
+    if (const std::optional<std::string_view> text = Quoted()) {
+      const bool other = IsNoText(schema) && Parse(*text).has_value();
+      *json += other ? std::string(Trim(*text)) : JsonString(*text);
+      return true;
+    }
+    SkipSpace();
+    if (at_ >= text_.size()) return false;
+    if (text_[at_] == '{') return Object(nullptr, json, depth);
+    if (text_[at_] == '[') return List(json, depth);
+    const std::optional<std::string_view> word = Bare(",}]");
+    if (!word) return false;
+    *json += Word(*word);
+    return true;
+  }
+  bool List(std::string* json, int depth) {
+    if (!Take('[')) return false;
+    *json += '[';
+    for (bool first = true; !Take(']'); first = false) {
+      if (!first) {
+        if (!Take(',')) return false;
+        if (Take(']')) break;
+        *json += ", ";
+      }
+      if (!Value(nullptr, json, depth + 1)) return false;
+    }
+    *json += ']';
+    return true;
+  }
+  // Templates print Python's None; other words are texts whose quotes the model forgot.
+  static std::string Word(std::string_view word) {
+    if (word == "None" || word == "none" || word == "nil") return "null";
+    const std::optional<Json> value = Parse(word);
+    return value.has_value() && value->is_primitive() ? std::string(word) : JsonString(word);
+  }
+
+  std::string_view text_, quote_;
+  size_t at_ = 0;
+};
+
 // A value in a tag: a text as it is, or JSON.
 std::string TaggedValue(std::string_view value, const Json* schema) {
   if (!IsText(schema) && Parse(value).has_value()) return std::string(Trim(value));
   return JsonString(value);
+}
+
+// The schemas of a tool's parameters; null: the schema names none.
+const boost::json::object* PropertiesOf(const std::optional<Json>& schema) {
+  if (!schema || !schema->is_object()) return nullptr;
+  const Json* found = schema->get_object().if_contains("properties");
+  return found == nullptr ? nullptr : found->if_object();
 }
 
 bool Skip(std::string_view marker, std::string_view* text) {
@@ -327,14 +451,41 @@ std::optional<ReadCall> ReadPythonicCall(std::string_view text) {
   return call;
 }
 
+std::optional<std::string> ReadBareArguments(const ToolSyntax& syntax, std::string_view text,
+                                             std::string_view schema) {
+  const std::optional<Json> root = Parse(schema);
+  std::string arguments;
+  BareReader reader(text, syntax.text_quote);
+  if (!reader.Object(PropertiesOf(root), &arguments) || !reader.done()) return std::nullopt;
+  return arguments;
+}
+
+std::string WriteBare(const ToolSyntax& syntax, std::string_view json) {
+  std::string text;
+  for (size_t at = 0; at < json.size();) {
+    if (json[at] != '"') {
+      if (std::string_view(" \t\r\n").find(json[at]) == std::string_view::npos) text += json[at];
+      ++at;
+      continue;
+    }
+    const size_t end = BehindValue(json, at);
+    const std::string value = JsonText(json.substr(at, end - at)).value_or("");
+    const size_t next = json.find_first_not_of(" \t\r\n", end);
+    const bool key = next != std::string_view::npos && json[next] == ':';
+    if (key) {
+      text += value;
+    } else {
+      text += std::string(syntax.text_quote) + value + std::string(syntax.text_quote);
+    }
+    at = end;
+  }
+  return text;
+}
+
 std::optional<std::string> ReadTaggedArguments(const ToolSyntax& syntax, std::string_view text,
                                                std::string_view schema) {
   const std::optional<Json> root = Parse(schema);
-  const boost::json::object* properties = nullptr;
-  if (root && root->is_object()) {
-    const Json* found = root->get_object().if_contains("properties");
-    if (found != nullptr) properties = found->if_object();
-  }
+  const boost::json::object* const properties = PropertiesOf(root);
   std::string arguments = "{";
   while (!Trim(text).empty()) {
     if (!Skip(syntax.key_begin, &text)) return std::nullopt;

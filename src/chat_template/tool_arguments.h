@@ -30,6 +30,14 @@ std::optional<ReadCall> ReadPythonicCall(std::string_view text);
 std::optional<std::string> ReadTaggedArguments(const ToolSyntax& syntax, std::string_view text,
                                                std::string_view schema);
 
+// The arguments of a bare call, {KEY:VALUE,...}, as a JSON object. `schema`: of the tool's
+// parameters; may be empty. A text whose parameter is declared as something else is read as JSON
+// where it is some. Absent: the object is not closed, or a key or value is missing.
+std::optional<std::string> ReadBareArguments(const ToolSyntax& syntax, std::string_view text,
+                                             std::string_view schema);
+// A JSON value as a bare call writes it; `json` is valid.
+std::string WriteBare(const ToolSyntax& syntax, std::string_view json);
+
 // The members of a JSON object as they are written: numbers keep their digits. Empty where the text
 // is no object.
 struct JsonMember {

@@ -24,13 +24,13 @@ std::string Alphanumerics(uint64_t seed, int count) {
   return text;
 }
 
-// {"name": "NAME", "arguments": and the white space that JSON allows between. `more`: `text` may
-// be the beginning of one.
+// {"name": "NAME", "arguments": and the white space that JSON allows between, with the syntax's
+// keys; its count stands before the name. `more`: `text` may be the beginning of one.
 struct JsonHead {
   bool matches = false, more = false;
   std::string name = {};
 };
-JsonHead MatchJsonHead(std::string_view text, std::string_view arguments_key) {
+JsonHead MatchJsonHead(std::string_view text, const ToolSyntax& syntax) {
   size_t at = 0;
   const auto skip = [&] {
     while (at < text.size() && IsSpace(text[at])) ++at;
@@ -44,21 +44,33 @@ JsonHead MatchJsonHead(std::string_view text, std::string_view arguments_key) {
     return size == wanted.size() ? 1 : 2;
   };
   JsonHead head;
-  const std::string key = "\"" + std::string(arguments_key) + "\"";
-  for (const std::string_view wanted : {"{", "\"name\"", ":", "\""}) {
-    const int found = word(wanted);
-    if (found != 1) return {.more = found == 2};
-  }
-  const size_t end = text.find_first_of("\"\\", at);
-  if (end == std::string_view::npos) return {.more = true};
-  if (text[end] == '\\') return {};
-  head.name = text.substr(at, end - at);
-  at = end + 1;
-  for (const std::string_view wanted :
-       {std::string_view(","), std::string_view(key), std::string_view(":")}) {
-    const int found = word(wanted);
-    if (found != 1) return {.more = found == 2};
-  }
+  const auto words = [&](std::initializer_list<std::string> all) {
+    for (const std::string& wanted : all) {
+      const int found = word(wanted);
+      if (found == 1) continue;
+      head.more = found == 2;
+      return false;
+    }
+    return true;
+  };
+  // A string without escapes, behind its first quote.
+  const auto plain_string = [&](std::string* value) {
+    const size_t end = text.find_first_of("\"\\", at);
+    head.more = end == std::string_view::npos;
+    if (head.more || text[end] == '\\') return false;
+    *value = text.substr(at, end - at);
+    at = end + 1;
+    return true;
+  };
+  const auto quoted = [](std::string_view key) { return "\"" + std::string(key) + "\""; };
+  std::string count;
+  if (!words({"{"})) return head;
+  if (!syntax.count_key.empty() &&
+      !(words({quoted(syntax.count_key), ":", "\""}) && plain_string(&count) && words({","})))
+    return head;
+  if (!words({quoted(syntax.name_key), ":", "\""}) || !plain_string(&head.name) ||
+      !words({",", quoted(syntax.arguments_key), ":"}))
+    return head;
   skip();
   head.matches = at < text.size() && text[at] == '{';
   head.more = at == text.size();
@@ -198,7 +210,7 @@ void ToolParser::TakeHead(char c, api::StreamEvent* event) {
   if (piece_.size() > kMaxPieceBytes) return Break(event);
   switch (syntax_.call) {
     case ToolSyntax::Call::kJson: {
-      const JsonHead head = MatchJsonHead(piece_, syntax_.arguments_key);
+      const JsonHead head = MatchJsonHead(piece_, syntax_);
       if (head.more) return;
       if (Trim(piece_).front() != '{') return Break(event);
       if (head.matches && options_->constrained) {
@@ -237,7 +249,8 @@ void ToolParser::TakeHead(char c, api::StreamEvent* event) {
     }
     case ToolSyntax::Call::kHarmony:  // has its own parser
     case ToolSyntax::Call::kTagged:
-    case ToolSyntax::Call::kPythonic: {
+    case ToolSyntax::Call::kPythonic:
+    case ToolSyntax::Call::kBare: {
       stage_ = Stage::kWhole;
       depth_ = 0;
       in_string_ = escaped_ = false;
@@ -323,7 +336,29 @@ void ToolParser::TakeWhole(char c, api::StreamEvent* event) {
     inner = name_size == std::string_view::npos ? std::string_view()
                                                 : inner.substr(name_size + name_end.size());
     if (const api::Tool* const tool = FindTool(name); tool != nullptr) {
-      if (auto arguments = ReadTaggedArguments(syntax_, inner, tool->parameters))
+      if (auto arguments = ReadTaggedArguments(syntax_, inner, tool->parameters)) {
+        call = ReadCall{.name = name, .arguments = *std::move(arguments)};
+      } else if (options_->constrained) {
+        return;  // The end stands within a value: the grammar has each closed.
+      }
+    }
+    if (!call) return Break(event);
+  } else if (syntax_.call == ToolSyntax::Call::kBare) {
+    const std::string_view quote = syntax_.text_quote;
+    if (piece_.ends_with(quote)) in_string_ = !in_string_;
+    if (in_string_) return;
+    if (depth_ == 0 && c != '{') {
+      // Longer than any name: a text that never opens its arguments would be held to its end.
+      if (piece_.size() > kMaxPieceBytes) Break(event);
+      return;
+    }
+    if (c == '{' || c == '[') ++depth_;
+    if (c == '}' || c == ']') --depth_;
+    if (depth_ > 0) return;
+    const std::string name(Trim(std::string_view(piece_).substr(0, piece_.find('{'))));
+    if (const api::Tool* const tool = FindTool(name); tool != nullptr) {
+      if (auto arguments = ReadBareArguments(
+              syntax_, std::string_view(piece_).substr(piece_.find('{')), tool->parameters))
         call = ReadCall{.name = name, .arguments = *std::move(arguments)};
     }
     if (!call) return Break(event);
@@ -350,6 +385,7 @@ void ToolParser::TakeWhole(char c, api::StreamEvent* event) {
     if (depth_ < 0) return Break(event);
     call = json ? ReadJsonCall(piece_) : ReadPythonicCall(piece_);
     if (!call || FindTool(call->name) == nullptr) return Break(event);
+    if (!syntax_.count_key.empty()) call->id.clear();
   }
   name_ = call->name;
   arguments_ = call->arguments;
@@ -398,7 +434,8 @@ void ToolParser::Finish(api::StreamEvent* event) {
     EndCall(event);
   } else if (streamed_) {
     ++calls_;  // its beginning has left
-  } else if (stage_ != Stage::kBetween) {
+  } else if (stage_ != Stage::kBetween || raw_.starts_with(marker_)) {
+    // Behind a call what is missing is a separator or the section's end; behind the marker, a call.
     EmitText(std::exchange(raw_, {}), event);
   }
   if (calls_ == 0) event->text += std::exchange(space_, {});

@@ -117,8 +117,9 @@ std::string AnswerIn(const std::string& prompt, std::string_view question,
     if (found != std::string::npos) begin = found + opening.size();
   }
   size_t end = prompt.size();
-  for (const char* const mark : {"<|im_end|>", "</s>", "<|eom_id|>", "<｜end▁of▁sentence｜>",
-                                 "<|observation|>", "<|eot_id|>"}) {
+  for (const char* const mark :
+       {"<|im_end|>", "</s>", "<|eom_id|>", "<｜end▁of▁sentence｜>", "<|observation|>",
+        "<|eot_id|>", "<|END_OF_TURN_TOKEN|>", "<|tool_response>"}) {
     end = std::min(end, std::min(prompt.find(mark, begin), prompt.size()));
   }
   std::string answer = prompt.substr(begin, end - begin);
@@ -150,6 +151,8 @@ const std::vector<Published>& PublishedTemplates() {
       {"mistral-v3", "mistral", "[/INST]"},
       {"llama-3.1", "llama3-json", "<|end_header_id|>\n\n", false},
       {"llama-3.2", "llama3-json", "<|end_header_id|>\n\n", false},
+      {"command-r7b", "command", "<|END_THINKING|>"},
+      {"gemma-4", "gemma", "<|turn>model\n"},
   };
   return all;
 }
@@ -193,6 +196,9 @@ TEST(ToolSyntax, IsDetectedInPublishedTemplates) {
       {"llama-3.1", "llama3-json"},
       {"llama-3.2", "llama3-json"},
       {"granite-3.3", "granite"},
+      {"command-r7b", "command"},
+      {"gemma-4", "gemma"},
+      {"command-r-plus", "generic"},
       {"phi-4", "generic"},
       {"smollm2", "generic"},
       {"gemma-2", "generic"},
@@ -388,8 +394,10 @@ TEST(ToolParser, IdsAreAsLongAsTheFormatWants) {
 TEST(ToolPrompt, WrittenCallsAreReadAgain) {
   const std::vector<api::ToolCall> calls = {{"a", "get_weather", R"({"city":"O\"slo"})"},
                                             {"b", "add", R"({"values":[1,2]})"}};
-  for (const char* const format : {"generic", "hermes", "granite", "phi4", "mistral", "deepseek-v3",
-                                   "deepseek-v3.1", "functionary", "mistral-args"}) {
+  for (const char* const format :
+       {"generic", "hermes", "granite", "phi4", "mistral", "deepseek-v3", "deepseek-v3.1", "kimi",
+        "functionary", "mistral-args", "qwen3-coder", "glm", "minimax", "llama-pythonic", "lfm2",
+        "command", "gemma", "functiongemma"}) {
     const Read read = ReadText(format, WriteCalls(*FindToolSyntax(format), calls), false);
     ExpectCalls(read, {{"get_weather", calls[0].arguments}, {"add", calls[1].arguments}});
   }

@@ -22,18 +22,27 @@ std::string PythonicValue(std::string_view json) {
   return std::string(json);
 }
 
-std::string WriteCall(const ToolSyntax& syntax, const api::ToolCall& call) {
+std::string JsonCallHead(const ToolSyntax& syntax, size_t index, std::string_view name) {
+  std::string text = "{";
+  if (!syntax.count_key.empty())
+    text += "\"" + std::string(syntax.count_key) + "\": \"" + std::to_string(index) + "\", ";
+  return text + "\"" + std::string(syntax.name_key) + "\": " + JsonString(name) + ", \"" +
+         std::string(syntax.arguments_key) + "\": ";
+}
+
+std::string WriteCall(const ToolSyntax& syntax, const api::ToolCall& call, size_t index) {
   const std::string begin(syntax.call_begin), end(syntax.call_end);
+  const std::string arguments = ArgumentsOf(call);  // members are views of it
   switch (syntax.call) {
     case ToolSyntax::Call::kJson:
-      return begin + "{\"name\": " + JsonString(call.name) + ", \"" +
-             std::string(syntax.arguments_key) + "\": " + ArgumentsOf(call) + "}" + end;
+      return begin + JsonCallHead(syntax, index, call.name) + arguments + "}" + end;
     case ToolSyntax::Call::kNamed:
-      return begin + std::string(syntax.name_begin) + call.name + std::string(syntax.name_end) +
-             ArgumentsOf(call) + end;
+      return begin + std::string(syntax.name_begin) + call.name +
+             (syntax.numbered ? ":" + std::to_string(index) : "") + std::string(syntax.name_end) +
+             arguments + end;
     case ToolSyntax::Call::kTagged: {
       std::string text = begin + call.name + std::string(syntax.name_end);
-      for (const JsonMember& member : JsonMembers(ArgumentsOf(call))) {
+      for (const JsonMember& member : JsonMembers(arguments)) {
         text += std::string(syntax.key_begin) + member.key + std::string(syntax.key_end) +
                 JsonText(member.value).value_or(std::string(member.value)) +
                 std::string(syntax.value_end);
@@ -42,15 +51,17 @@ std::string WriteCall(const ToolSyntax& syntax, const api::ToolCall& call) {
     }
     case ToolSyntax::Call::kPythonic: {
       std::string text = call.name + "(";
-      for (const JsonMember& member : JsonMembers(ArgumentsOf(call))) {
+      for (const JsonMember& member : JsonMembers(arguments)) {
         if (!text.ends_with('(')) text += ", ";
         text += member.key + "=" + PythonicValue(member.value);
       }
       return text + ")";
     }
+    case ToolSyntax::Call::kBare:
+      return begin + call.name + WriteBare(syntax, arguments) + end;
     case ToolSyntax::Call::kHarmony:
       return "<|channel|>commentary to=functions." + call.name + " <|constrain|>json<|message|>" +
-             ArgumentsOf(call);
+             arguments;
   }
   return {};
 }
@@ -64,8 +75,9 @@ std::string SystemText(const ToolSyntax& syntax, const api::ChatPrompt& chat) {
   std::string text(kBefore);
   for (const api::Tool& tool : chat.tools) text += ToolDefinition(tool) + "\n";
   text += "\nTo call a function, write this and nothing behind it:\n";
-  const bool by_key =
-      syntax.call == ToolSyntax::Call::kTagged || syntax.call == ToolSyntax::Call::kPythonic;
+  const bool by_key = syntax.call == ToolSyntax::Call::kTagged ||
+                      syntax.call == ToolSyntax::Call::kPythonic ||
+                      syntax.call == ToolSyntax::Call::kBare;
   const char* const arguments = by_key ? R"({"KEY": "VALUE"})" : "{ARGUMENTS}";
   text += WriteCalls(syntax, {{.id = "", .name = "NAME", .arguments = arguments}}) + "\n";
   text += kAfter;
@@ -87,12 +99,12 @@ std::string ToolDefinition(const api::Tool& tool) {
 
 std::string WriteCalls(const ToolSyntax& syntax, const std::vector<api::ToolCall>& calls) {
   std::string text(syntax.begin);
-  if (syntax.list) text += "[";
+  if (syntax.list) text += syntax.list_begin;
   for (size_t i = 0; i < calls.size(); ++i) {
     if (i > 0) text += syntax.separator;
-    text += WriteCall(syntax, calls[i]);
+    text += WriteCall(syntax, calls[i], i);
   }
-  if (syntax.list) text += "]";
+  if (syntax.list) text += syntax.list_end;
   return text + std::string(syntax.end);
 }
 

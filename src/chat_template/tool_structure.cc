@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <limits>
 
 #include "api/validate.h"
 #include "chat_template/harmony.h"
@@ -18,6 +19,10 @@ JsonObject ObjectOf(std::string_view schema) {
   boost::system::error_code error;
   Json value = boost::json::parse(schema, error);
   return !error && value.is_object() ? std::move(value.get_object()) : JsonObject();
+}
+
+std::string_view TextOf(const Json& value) {
+  return {value.get_string().data(), value.get_string().size()};
 }
 
 std::string SchemaParam(const api::Tool& tool) { return tool.param + ".parameters"; }
@@ -92,6 +97,173 @@ Structure PythonicValue(const Parameter& parameter) {
   return Structure::Schema(parameter.schema, parameter.param);
 }
 
+// {KEY:VALUE,...} of a bare call. Keys come in alphabetical order, as Gemma's templates show them.
+// Ranges of numbers and lengths of lists are enforced, patterns and lengths of texts are not.
+class BareBuilder {
+ public:
+  BareBuilder(const ToolSyntax& syntax, const SpecialTokenTexts& tokens, const api::Tool& tool)
+      : quote_(syntax.text_quote), tokens_(tokens), root_(ObjectOf(tool.parameters)) {}
+
+  Structure Arguments() const { return Object(root_, kMaxDepth); }
+
+ private:
+  // Values of no declared type may hold others; each level multiplies the size of the grammar.
+  static constexpr int kMaxAnyDepth = 2;
+  static constexpr int kMaxDepth = 16;
+  // Schemas that refer to themselves would grow with each level: what is referred to more often may
+  // be any value.
+  static constexpr int kMaxReferences = 64;
+
+  Structure Quoted(Structure text) const {
+    return Structure::Sequence(
+        {MarkerStructure(quote_, tokens_), std::move(text), MarkerStructure(quote_, tokens_)});
+  }
+  Structure AnyText() const {
+    return Quoted({.kind = Structure::Kind::kPlainText, .texts = {quote_}});
+  }
+
+  // `more`: further items, each with a comma; at least `min` items and at most `max`.
+  static Structure List(Structure item, uint32_t min, uint32_t max) {
+    Structure items{.kind = Structure::Kind::kRepeat,
+                    .min = min,
+                    .max = max,
+                    .parts = {std::move(item), Structure::Text(",")}};
+    return Structure::Sequence({Structure::Text("["), std::move(items), Structure::Text("]")});
+  }
+
+  Structure Members(Structure key, Structure value) const {
+    Structure member =
+        Structure::Sequence({std::move(key), Structure::Text(":"), std::move(value)});
+    Structure members{.kind = Structure::Kind::kRepeat,
+                      .parts = {std::move(member), Structure::Text(",")}};
+    return Structure::Sequence({Structure::Text("{"), std::move(members), Structure::Text("}")});
+  }
+  static Structure AnyKey() {
+    return {.kind = Structure::Kind::kRegex, .text = "[A-Za-z_][A-Za-z0-9_.-]{0,63}"};
+  }
+
+  Structure Any(int depth) const {
+    std::vector<Structure> ways = {
+        AnyText(), Structure::Schema(R"({"type":["number","boolean","null"]})", "")};
+    if (depth > 0) {
+      ways.push_back(List(Any(depth - 1), 0, grammar::kUnlimited));
+      ways.push_back(Members(AnyKey(), Any(depth - 1)));
+    }
+    return Structure::Alternatives(std::move(ways));
+  }
+
+  // A value of an enum.
+  Structure Literal(const Json& value, const ToolSyntax& syntax) const {
+    if (value.is_string()) return Quoted(Structure::Text(std::string(value.get_string())));
+    return MarkerStructure(WriteBare(syntax, boost::json::serialize(value)), tokens_);
+  }
+
+  Structure Value(const Json& schema, int depth) const {
+    const JsonObject* const object = schema.if_object();
+    if (object == nullptr || depth == 0) return Any(kMaxAnyDepth);
+    if (const Json* const found = Referenced(*object); found != nullptr && references_left_ > 0) {
+      --references_left_;
+      return Value(*found, depth - 1);
+    }
+    std::vector<Structure> ways;
+    const ToolSyntax syntax{.name = "", .text_quote = quote_};
+    if (const Json* const all = object->if_contains("enum"); all != nullptr && all->is_array()) {
+      for (const Json& one : all->get_array()) ways.push_back(Literal(one, syntax));
+      if (!ways.empty()) return Structure::Alternatives(std::move(ways));
+    }
+    if (const Json* const one = object->if_contains("const")) return Literal(*one, syntax);
+    for (const char* const key : {"anyOf", "oneOf"}) {
+      const Json* const all = object->if_contains(key);
+      if (all == nullptr || !all->is_array() || all->get_array().empty()) continue;
+      for (const Json& one : all->get_array()) ways.push_back(Value(one, depth - 1));
+      return Structure::Alternatives(std::move(ways));
+    }
+    const Json* const type = object->if_contains("type");
+    if (type != nullptr && type->is_string()) return OfType(TextOf(*type), *object, depth);
+    if (type != nullptr && type->is_array() && !type->get_array().empty()) {
+      for (const Json& one : type->get_array()) {
+        if (!one.is_string()) return Any(kMaxAnyDepth);
+        ways.push_back(OfType(TextOf(one), *object, depth));
+      }
+      return Structure::Alternatives(std::move(ways));
+    }
+    if (object->contains("properties")) return Object(*object, depth);
+    return Any(kMaxAnyDepth);
+  }
+
+  Structure OfType(std::string_view type, const JsonObject& schema, int depth) const {
+    if (type == "string") return AnyText();
+    if (type == "object") return Object(schema, depth);
+    if (type == "array") {
+      const Json* const items = schema.if_contains("items");
+      return List(items == nullptr ? Any(kMaxAnyDepth) : Value(*items, depth - 1),
+                  Bound(schema, "minItems", 0), Bound(schema, "maxItems", grammar::kUnlimited));
+    }
+    // Numbers, booleans and null are written as JSON.
+    JsonObject plain = schema;
+    plain["type"] = type;
+    return Structure::Schema(boost::json::serialize(plain), "");
+  }
+
+  static uint32_t Bound(const JsonObject& schema, std::string_view key, uint32_t otherwise) {
+    const Json* const value = schema.if_contains(key);
+    if (value == nullptr || !value->is_int64() || value->get_int64() < 0) return otherwise;
+    return static_cast<uint32_t>(
+        std::min<int64_t>(value->get_int64(), std::numeric_limits<uint32_t>::max()));
+  }
+
+  // The schema that "$ref" names within the root: "#/$defs/NAME". Null: it has none, or another.
+  const Json* Referenced(const JsonObject& schema) const {
+    const Json* const ref = schema.if_contains("$ref");
+    if (ref == nullptr || !ref->is_string()) return nullptr;
+    for (const std::string_view definitions : {"$defs", "definitions"}) {
+      const std::string begin = "#/" + std::string(definitions) + "/";
+      const std::string_view path = TextOf(*ref);
+      const Json* const all = root_.if_contains(definitions);
+      if (!path.starts_with(begin) || all == nullptr || !all->is_object()) continue;
+      return all->get_object().if_contains(path.substr(begin.size()));
+    }
+    return nullptr;
+  }
+
+  Structure Object(const JsonObject& schema, int depth) const {
+    const Json* const properties = schema.if_contains("properties");
+    if (properties == nullptr || !properties->is_object() || properties->get_object().empty()) {
+      const Json* const others = schema.if_contains("additionalProperties");
+      const bool closed = others != nullptr && others->is_bool() && !others->get_bool();
+      // A function that names no parameters has none.
+      if (closed || depth == kMaxDepth) return Structure::Text("{}");
+      return Members(AnyKey(), others == nullptr || !others->is_object()
+                                   ? Any(kMaxAnyDepth)
+                                   : Value(*others, depth - 1));
+    }
+    std::vector<std::pair<std::string, bool>> keys;  // and whether it is required
+    const Json* const required = schema.if_contains("required");
+    for (const auto& member : properties->get_object()) {
+      const std::string key(member.key());
+      const auto names_it = [&](const Json& one) { return one.is_string() && TextOf(one) == key; };
+      keys.emplace_back(key, required != nullptr && required->is_array() &&
+                                 std::any_of(required->get_array().begin(),
+                                             required->get_array().end(), names_it));
+    }
+    std::stable_sort(keys.begin(), keys.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    Structure members{.kind = Structure::Kind::kMembers, .text = ","};
+    for (const auto& [key, is_required] : keys) {
+      Structure member = Structure::Sequence(
+          {Structure::Text(key + ":"), Value(properties->get_object().at(key), depth - 1)});
+      members.parts.push_back(is_required ? std::move(member)
+                                          : Structure::Optional(std::move(member)));
+    }
+    return Structure::Sequence({Structure::Text("{"), std::move(members), Structure::Text("}")});
+  }
+
+  const std::string quote_;
+  const SpecialTokenTexts& tokens_;
+  const JsonObject root_;
+  mutable int references_left_ = kMaxReferences;
+};
+
 class CallBuilder {
  public:
   CallBuilder(const ToolSyntax& syntax, const SpecialTokenTexts& tokens)
@@ -105,15 +277,21 @@ class CallBuilder {
     marker(syntax_.call_begin);
     switch (syntax_.call) {
       case ToolSyntax::Call::kJson:
-        parts.push_back(Structure::Text("{\"name\": " + JsonString(tool.name) + ", \"" +
+        if (!syntax_.count_key.empty()) {
+          parts.push_back(Structure::Text("{\"" + std::string(syntax_.count_key) + "\": \""));
+          parts.push_back(Count());
+          parts.push_back(Structure::Text("\", "));
+        }
+        parts.push_back(Structure::Text(std::string(syntax_.count_key.empty() ? "{" : "") + "\"" +
+                                        std::string(syntax_.name_key) +
+                                        "\": " + JsonString(tool.name) + ", \"" +
                                         std::string(syntax_.arguments_key) + "\": "));
         parts.push_back(Arguments(tool));
         parts.push_back(Structure::Text("}"));
         break;
       case ToolSyntax::Call::kNamed:
         parts.push_back(Structure::Text(std::string(syntax_.name_begin) + tool.name));
-        if (syntax_.numbered)
-          parts.push_back({.kind = Structure::Kind::kRegex, .text = ":(0|[1-9][0-9]{0,2})"});
+        if (syntax_.numbered) parts.push_back(Structure::Sequence({Structure::Text(":"), Count()}));
         marker(syntax_.name_end);
         parts.push_back(Arguments(tool));
         break;
@@ -133,6 +311,10 @@ class CallBuilder {
         parts.push_back(Structure::Text(tool.name + "("));
         parts.push_back(Keywords(tool));
         parts.push_back(Structure::Text(")"));
+        break;
+      case ToolSyntax::Call::kBare:
+        parts.push_back(Structure::Text(tool.name));
+        parts.push_back(BareBuilder(syntax_, tokens_, tool).Arguments());
         break;
       case ToolSyntax::Call::kHarmony:
         break;  // HarmonyAnswer()
@@ -156,16 +338,16 @@ class CallBuilder {
     if (syntax_.list) {
       // Versions of one family differ in the blank.
       if (!syntax_.begin.empty()) parts.push_back(Structure::Optional(Structure::Text(" ")));
-      parts.push_back(Structure::Text("["));
+      parts.push_back(Structure::Text(std::string(syntax_.list_begin)));
     }
     parts.push_back(std::move(calls));
-    if (syntax_.list) parts.push_back(Structure::Text("]"));
+    if (syntax_.list) parts.push_back(Structure::Text(std::string(syntax_.list_end)));
     if (!syntax_.end.empty()) parts.push_back(MarkerStructure(syntax_.end, tokens_));
     return Structure::Sequence(std::move(parts));
   }
 
   // Any text that does not begin a call.
-  Structure NoCall(const std::vector<api::Tool>& tools) const {
+  Structure NoCall(const std::vector<api::Tool>& tools, const AnswerTags& tags) const {
     const std::string marker(Trim(syntax_.marker()));
     if (marker.empty()) {
       Structure text{.kind = Structure::Kind::kOtherStart};
@@ -176,17 +358,19 @@ class CallBuilder {
       return text;
     }
     Structure text{.kind = Structure::Kind::kFreeText};
-    const auto token = std::find_if(tokens_.begin(), tokens_.end(),
-                                    [&](const auto& one) { return marker.starts_with(one.first); });
-    if (token != tokens_.end()) {
-      text.tokens = {token->second};
-    } else {
-      text.texts = {marker};
+    AddStop(marker, tokens_, &text);
+    for (const std::string& tag : {tags.open, tags.close}) {
+      if (!tag.empty()) AddStop(tag, tags.tokens, &text);
     }
     return text;
   }
 
  private:
+  // The number of a call, as the model counts them.
+  static Structure Count() {
+    return {.kind = Structure::Kind::kRegex, .text = "0|[1-9][0-9]{0,2}"};
+  }
+
   static Structure Arguments(const api::Tool& tool) {
     return Structure::Schema(ArgumentsSchema(tool.parameters), SchemaParam(tool));
   }
@@ -198,22 +382,11 @@ class CallBuilder {
       return Structure::Sequence(
           {Structure::Text(parameters[i].name + "="), PythonicValue(parameters[i])});
     };
-    // Those behind the first: all required ones, and any of the others.
-    const auto rest = [&](size_t first) {
-      std::vector<Structure> parts;
-      for (size_t i = first; i < parameters.size(); ++i) {
-        Structure next = Structure::Sequence({Structure::Text(", "), item(i)});
-        parts.push_back(parameters[i].required ? std::move(next)
-                                               : Structure::Optional(std::move(next)));
-      }
-      return Structure::Sequence(std::move(parts));
-    };
-    if (parameters.empty()) return Structure::Text("");
-    if (parameters[0].required) return Structure::Sequence({item(0), rest(1)});
-    std::vector<Structure> ways = {Structure::Text("")};
-    for (size_t i = 0; i < parameters.size(); ++i)
-      ways.push_back(Structure::Sequence({item(i), rest(i + 1)}));
-    return Structure::Alternatives(std::move(ways));
+    Structure keywords{.kind = Structure::Kind::kMembers, .text = ", "};
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      keywords.parts.push_back(parameters[i].required ? item(i) : Structure::Optional(item(i)));
+    }
+    return keywords;
   }
 
   const ToolSyntax& syntax_;
@@ -269,12 +442,11 @@ grammar::Structure MarkerStructure(std::string_view text, const SpecialTokenText
   return parts.size() == 1 ? std::move(parts[0]) : Structure::Sequence(std::move(parts));
 }
 
-SpecialTokenTexts MarkerTokens(const ToolSyntax& syntax, const SpecialTokenTexts& all) {
+SpecialTokenTexts TokensIn(std::initializer_list<std::string_view> markers,
+                           const SpecialTokenTexts& all) {
   SpecialTokenTexts found;
   for (const auto& one : all) {
-    for (const std::string_view marker :
-         {syntax.begin, syntax.end, syntax.call_begin, syntax.call_end, syntax.name_end,
-          syntax.key_begin, syntax.key_end, syntax.value_end, syntax.marks}) {
+    for (const std::string_view marker : markers) {
       if (one.first.empty() || marker.find(one.first) == std::string_view::npos) continue;
       found.push_back(one);
       break;
@@ -286,6 +458,34 @@ SpecialTokenTexts MarkerTokens(const ToolSyntax& syntax, const SpecialTokenTexts
   return found;
 }
 
+SpecialTokenTexts MarkerTokens(const ToolSyntax& syntax, const SpecialTokenTexts& all) {
+  return TokensIn(
+      {syntax.begin, syntax.end, syntax.call_begin, syntax.call_end, syntax.name_end,
+       syntax.key_begin, syntax.key_end, syntax.value_end, syntax.text_quote, syntax.marks},
+      all);
+}
+
+void AddStop(std::string_view marker, const SpecialTokenTexts& tokens, Structure* text) {
+  const auto token = std::find_if(tokens.begin(), tokens.end(),
+                                  [&](const auto& one) { return marker.starts_with(one.first); });
+  if (token != tokens.end()) {
+    text->tokens.push_back(token->second);
+  } else {
+    text->texts.emplace_back(marker);
+  }
+}
+
+Structure BetweenTags(const AnswerTags& tags, Structure answer) {
+  if (tags.open.empty()) return answer;
+  const Structure space{.kind = Structure::Kind::kRegex, .text = "[ \\t\\r\\n]{0,8}"};
+  const Structure closing =
+      Structure::Optional(Structure::Sequence({space, MarkerStructure(tags.close, tags.tokens)}));
+  if (tags.opened) return Structure::Sequence({std::move(answer), closing});
+  Structure tagged =
+      Structure::Sequence({MarkerStructure(tags.open, tags.tokens), space, answer, closing});
+  return Structure::Alternatives({std::move(answer), std::move(tagged)});
+}
+
 grammar::Structure ToolAnswer(const ToolSyntax& syntax, const AnswerShape& shape,
                               const SpecialTokenTexts& tokens) {
   if (syntax.call == ToolSyntax::Call::kHarmony) return HarmonyAnswer(shape, tokens);
@@ -293,7 +493,8 @@ grammar::Structure ToolAnswer(const ToolSyntax& syntax, const AnswerShape& shape
   using Kind = api::ToolChoice::Kind;
   switch (shape.choice.kind) {
     case Kind::kNone:
-      return shape.text ? *shape.text : builder.NoCall(shape.tools);
+      return BetweenTags(shape.tags,
+                         shape.text ? *shape.text : builder.NoCall(shape.tools, shape.tags));
     case Kind::kRequired:
       return builder.Calls(shape.tools, shape.parallel);
     case Kind::kNamed: {
@@ -305,11 +506,14 @@ grammar::Structure ToolAnswer(const ToolSyntax& syntax, const AnswerShape& shape
       break;
   }
   Structure calls = builder.Calls(shape.tools, shape.parallel);
-  if (shape.text) return Structure::Alternatives({*shape.text, std::move(calls)});
-  Structure text = builder.NoCall(shape.tools);
+  if (shape.text) {
+    return Structure::Alternatives({BetweenTags(shape.tags, *shape.text), std::move(calls)});
+  }
+  Structure text = builder.NoCall(shape.tools, shape.tags);
   if (text.kind == Structure::Kind::kOtherStart)
     return Structure::Alternatives({std::move(text), std::move(calls)});
-  return Structure::Sequence({std::move(text), Structure::Optional(std::move(calls))});
+  return Structure::Sequence(
+      {BetweenTags(shape.tags, std::move(text)), Structure::Optional(std::move(calls))});
 }
 
 std::string ArgumentsSchema(std::string_view schema) {

@@ -27,13 +27,21 @@ std::vector<api::Tool> TwoTools() {
           {.name = "now", .param = "tools[1].function"}};
 }
 
+// Longer than a byte: those that end texts without quotes would never be drawn byte by byte.
+const std::vector<std::string>& LongTokens() {
+  static const std::vector<std::string> all = {
+      "<tool_call>",  "</tool_call>",     "{\"name\": \"", "\"}",           "}}", "\n", "<escape>",
+      "</parameter>", "\n</parameter>\n", "</arg_value>",  "</arg_value>\n"};
+  return all;
+}
+constexpr TokenId kFirstLong = 256;
+
 // Bytes as tokens, some longer ones, and the markers' special tokens.
 std::shared_ptr<const grammar::TokenTrie> ByteTrie(size_t specials) {
   std::vector<std::string> texts;
   for (int byte = 0; byte < 255; ++byte) texts.emplace_back(1, static_cast<char>(byte));
   texts.emplace_back();  // 0xFF begins special tokens
-  for (const char* const text : {"<tool_call>", "</tool_call>", "{\"name\": \"", "\"}", "}}", "\n"})
-    texts.emplace_back(text);
+  for (const std::string& text : LongTokens()) texts.push_back(text);
   for (size_t i = 0; i < specials; ++i)
     texts.push_back(grammar::SpecialTokenBytes(static_cast<TokenId>(texts.size())));
   texts.push_back(grammar::SpecialTokenBytes(static_cast<TokenId>(texts.size())));
@@ -41,7 +49,7 @@ std::shared_ptr<const grammar::TokenTrie> ByteTrie(size_t specials) {
   return grammar::TokenTrie::Create(std::move(texts), {end});
 }
 
-constexpr TokenId kFirstSpecial = 262;
+constexpr TokenId kFirstSpecial = kFirstLong + 11;
 
 // A text of the grammar, drawn step by step; ends soon after it can. Empty: it did not end.
 std::string Draw(grammar::TokenMasker& masker, const SpecialTokenTexts& specials,
@@ -62,6 +70,10 @@ std::string Draw(grammar::TokenMasker& masker, const SpecialTokenTexts& specials
     for (const TokenId id :
          {static_cast<TokenId>('"'), static_cast<TokenId>('}'), static_cast<TokenId>('<')}) {
       if (random() % 4 == 0 && mask->Allows(id)) chosen = id;
+    }
+    for (TokenId id = kFirstLong; id < kFirstSpecial + static_cast<TokenId>(specials.size());
+         ++id) {
+      if (random() % 8 == 0 && mask->Allows(id)) chosen = id;
     }
     if (mask->Allows(trie.ends()[0]) && random() % 2 == 0) chosen = trie.ends()[0];
     if (trie.IsEnd(chosen)) return text;
@@ -106,8 +118,10 @@ TEST(ToolAnswer, EveryTextOfTheGrammarIsReadAsCalls) {
     if (syntax.call == ToolSyntax::Call::kHarmony) continue;  // harmony_test.cc
     // Markers in angle or square brackets are special tokens of the vocabulary.
     SpecialTokenTexts specials;
-    for (const char* const text : {"[TOOL_CALLS]", "[ARGS]", "<|tool_call|>", "<|tool_call_start|>",
-                                   "<｜tool▁calls▁begin｜>", "<|tool_call_argument_begin|>"})
+    for (const char* const text :
+         {"[TOOL_CALLS]", "[ARGS]", "<|tool_call|>", "<|tool_call_start|>",
+          "<｜tool▁calls▁begin｜>", "<|tool_call_argument_begin|>", "<|START_ACTION|>",
+          "<|END_ACTION|>", "<|tool_call>", "<tool_call|>", "<|\"|>"})
       specials.emplace_back(text, kFirstSpecial + static_cast<TokenId>(specials.size()));
     const auto trie = ByteTrie(specials.size());
     const AnswerShape shape{.tools = TwoTools(), .choice = {.kind = Kind::kRequired}};
@@ -117,7 +131,8 @@ TEST(ToolAnswer, EveryTextOfTheGrammarIsReadAsCalls) {
     grammar::TokenMasker masker(*automaton, trie);
     const grammar::Structure find = grammar::Structure::Schema(TwoTools()[0].parameters, "");
     const auto valid = grammar::Compile(find);
-    int drawn = 0;
+    ASSERT_EQ(kFirstSpecial - kFirstLong, static_cast<TokenId>(LongTokens().size()));
+    int drawn = 0, finds = 0;
     for (int i = 0; i < support::Amount(100, 15); ++i) {
       const std::string text = Draw(masker, specials, random);
       if (text.empty()) continue;
@@ -133,13 +148,26 @@ TEST(ToolAnswer, EveryTextOfTheGrammarIsReadAsCalls) {
           EXPECT_EQ(call.name, "now");
           continue;
         }
+        ++finds;
         ASSERT_TRUE(arguments.get_object().contains("query")) << text;
+        for (const auto& [key, value] : arguments.get_object()) {
+          if (key == "query") {
+            EXPECT_TRUE(value.is_string()) << text;
+          } else if (key == "limit") {
+            EXPECT_TRUE(value.is_int64() && value.get_int64() <= 50) << text;
+          } else if (key == "exact") {
+            EXPECT_TRUE(value.is_bool()) << text;
+          } else {
+            EXPECT_TRUE(value.as_string() == "up" || value.as_string() == "down") << text;
+          }
+        }
         if (syntax.call == ToolSyntax::Call::kJson || syntax.call == ToolSyntax::Call::kNamed) {
           EXPECT_TRUE(Accepts(*valid, call.arguments)) << call.arguments;
         }
       }
     }
     EXPECT_GT(drawn, 0);
+    EXPECT_GT(finds, 0);
   }
 }
 
@@ -182,6 +210,86 @@ TEST(ToolAnswer, FormatsWithoutMarkersTellTextByItsStart) {
   EXPECT_TRUE(Accepts(Answer("llama-pythonic", Kind::kAuto),
                       R"([find(query="a", limit=3, exact=True), now()])"));
   EXPECT_FALSE(Accepts(Answer("llama-pythonic", Kind::kAuto), "[find(limit=3)]"));
+}
+
+TEST(ToolAnswer, CommandCountsItsCallsAndTagsItsText) {
+  const std::string call =
+      "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"now\", \"parameters\": {}}"
+      "\n]<|END_ACTION|>";
+  AnswerShape shape{.tools = TwoTools(),
+                    .tags = {.open = "<|START_RESPONSE|>", .close = "<|END_RESPONSE|>"}};
+  const ToolSyntax& command = *FindToolSyntax("command");
+  const auto accepts = [&](Kind kind, const std::string& text) {
+    shape.choice.kind = kind;
+    return Accepts(ToolAnswer(command, shape, {}), text);
+  };
+  for (const Kind kind : {Kind::kAuto, Kind::kRequired}) {
+    EXPECT_TRUE(accepts(kind, call));
+    EXPECT_FALSE(accepts(kind, "<|START_ACTION|>[]<|END_ACTION|>"));
+  }
+  EXPECT_TRUE(accepts(Kind::kAuto, "<|START_RESPONSE|>It is 4.<|END_RESPONSE|>"));
+  EXPECT_TRUE(accepts(Kind::kAuto, "It is 4."));
+  EXPECT_TRUE(accepts(Kind::kAuto, "<|START_RESPONSE|>I look.<|END_RESPONSE|>" + call));
+  EXPECT_FALSE(accepts(Kind::kAuto, "<|START_RESPONSE|>I look." + call + "<|END_RESPONSE|>"));
+  EXPECT_TRUE(accepts(Kind::kNone, "<|START_RESPONSE|>It is 4.<|END_RESPONSE|>"));
+  EXPECT_FALSE(accepts(Kind::kNone, call));
+}
+
+// Types, members and enums of a bare call; its keys come in alphabetical order.
+TEST(ToolAnswer, BareCallsFollowTheSchema) {
+  AnswerShape shape{.tools = {{.name = "f", .parameters = R"({"type":"object","properties":{
+                                 "s":{"type":"string"},"n":{"type":"integer","maximum":9},
+                                 "e":{"enum":["up",1,null,true]},"c":{"const":"x"},
+                                 "l":{"type":"array","items":{"type":"number"},"maxItems":2},
+                                 "o":{"type":"object","properties":{"b":{"type":"boolean"},
+                                   "a":{"$ref":"#/$defs/t"}},"required":["b"]},
+                                 "u":{"anyOf":[{"type":"string"},{"type":"null"}]},
+                                 "t":{"type":["integer","string"]},"x":{}},
+                                 "required":["s"],"$defs":{"t":{"type":"string"}}})"}},
+                    .choice = {.kind = Kind::kRequired}};
+  const grammar::Structure answer = ToolAnswer(*FindToolSyntax("functiongemma"), shape, {});
+  const auto automaton = grammar::Compile(answer);
+  ASSERT_TRUE(automaton.ok()) << automaton.status();
+  const auto accepts = [&](const std::string& inner) {
+    std::string text = "<start_function_call>call:f{" + inner + "}<end_function_call>";
+    for (size_t at = text.find('`'); at != std::string::npos; at = text.find('`', at))
+      text.replace(at, 1, "<escape>");
+    return Accepts(*automaton, text);
+  };
+  for (const char* const inner :
+       {"s:`a`", "s:``", "n:3,s:`{a,b}`", "e:`up`,s:`a`", "e:1,s:`a`", "e:null,s:`a`",
+        "c:`x`,s:`a`", "l:[],s:`a`", "l:[1,-2.5],s:`a`", "o:{b:true},s:`a`",
+        "o:{a:`t`,b:false},s:`a`", "s:`a`,u:`b`", "s:`a`,u:null", "s:`a`,t:5", "s:`a`,t:`5`",
+        "s:`a`,x:[1,{k:`v`},true]", "e:true,l:[1],n:0,s:`a`,t:1,u:null,x:`y`"})
+    EXPECT_TRUE(accepts(inner)) << inner;
+  for (const char* const inner :
+       {"", "n:3", "s:a", "s:5", "s:`a`,n:3", "n:10,s:`a`", "n:`3`,s:`a`", "e:`down`,s:`a`",
+        "e:2,s:`a`", "c:`y`,s:`a`", "l:[1,2,3],s:`a`", "l:[`1`],s:`a`", "o:{},s:`a`",
+        "o:{a:1,b:true},s:`a`", "s:`a`,u:1", "s:`a`,t:true", "s:`a`,s:`b`", "s:`a`,", "z:1,s:`a`"})
+    EXPECT_FALSE(accepts(inner)) << inner;
+}
+
+// Neither many parameters nor schemas that refer to themselves make a bare call's grammar explode.
+TEST(ToolAnswer, BareCallsOfLargeSchemasStaySmall) {
+  std::string properties;
+  for (int i = 0; i < 60; ++i) {
+    properties +=
+        (i == 0 ? "" : ",") + ("\"p" + std::to_string(i)) +
+        R"(":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}}})";
+  }
+  AnswerShape shape{
+      .tools = {{.name = "f",
+                 .parameters = R"({"type":"object","properties":{)" + properties + "}}"},
+                {.name = "tree", .parameters = R"({"type":"object","properties":{
+        "root":{"$ref":"#/$defs/node"}},"$defs":{"node":{"type":"object","properties":{
+        "a":{"$ref":"#/$defs/node"},"b":{"$ref":"#/$defs/node"},"c":{"$ref":"#/$defs/node"},
+        "d":{"$ref":"#/$defs/node"},"v":{"type":"integer"}}}}})"}},
+      .choice = {.kind = Kind::kRequired}};
+  const auto automaton = grammar::Compile(ToolAnswer(*FindToolSyntax("gemma"), shape, {}));
+  ASSERT_TRUE(automaton.ok()) << automaton.status();
+  EXPECT_TRUE(Accepts(*automaton, R"(<|tool_call>call:f{p59:{b:<|"|>x<|"|>}}<tool_call|>)"));
+  EXPECT_TRUE(Accepts(*automaton, "<|tool_call>call:tree{root:{a:{v:1},b:{d:{v:2}}}}<tool_call|>"));
+  EXPECT_FALSE(Accepts(*automaton, "<|tool_call>call:tree{root:{v:true}}<tool_call|>"));
 }
 
 TEST(ToolAnswer, TextMayHaveItsOwnConstraint) {

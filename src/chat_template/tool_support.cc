@@ -38,7 +38,7 @@ std::optional<ToolSupport> FindToolSupport(std::string_view format,
   ToolSupport support;
   support.syntax = format == "auto" ? &DetectToolSyntax(chat_template) : FindToolSyntax(format);
   if (support.syntax == nullptr) return std::nullopt;
-  support.thinks = chat_template.source().find("</think>") != std::string::npos;
+  support.reasoning = DetectReasoning(chat_template);
   if (support.syntax != &GenericSyntax()) {
     // SmolLM3 has a variable of its own.
     for (const char* const variable : {"tools", "xml_tools"}) {
@@ -51,6 +51,8 @@ std::optional<ToolSupport> FindToolSupport(std::string_view format,
     if (vocabulary.IsSpecial(id)) specials.emplace_back(vocabulary.Text(id), id);
   }
   support.marker_tokens = MarkerTokens(*support.syntax, specials);
+  if (support.reasoning != nullptr)
+    support.reasoning_tokens = ReasoningTokens(*support.reasoning, specials);
   return support;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "chat_template/reasoning_syntax.h"
 #include "chat_template/tool_structure.h"
 #include "chat_template/tool_syntax.h"
 #include "tokenizer/chat_template.h"
@@ -23,8 +24,9 @@ struct ToolSupport {
   // The template writes the calls of earlier turns. Else they are put into their messages' text.
   bool writes_calls = false;
   SpecialTokenTexts marker_tokens = {};  // of the syntax
-  // The template knows reasoning between <think> and </think>.
-  bool thinks = false;
+  // The tags between which the model thinks; null: the template shows none.
+  const ReasoningSyntax* reasoning = nullptr;
+  SpecialTokenTexts reasoning_tokens = {};  // of its tags
 
   bool reads_tools() const { return !variable.empty(); }
 };

@@ -114,6 +114,28 @@ constexpr std::array kSyntaxes = {
                .key_begin = "<parameter name=\"",
                .key_end = "\">",
                .value_end = "</parameter>\n"},
+    // Command R7B, Command A. Their models write what the template does, white space included.
+    ToolSyntax{.name = "command",
+               .begin = "<|START_ACTION|>",
+               .end = "<|END_ACTION|>",
+               .separator = ",\n    ",
+               .list = true,
+               .list_begin = "[\n    ",
+               .list_end = "\n]",
+               .name_key = "tool_name",
+               .arguments_key = "parameters",
+               .count_key = "tool_call_id"},
+    // Gemma 4.
+    ToolSyntax{.name = "gemma",
+               .call = Call::kBare,
+               .call_begin = "<|tool_call>call:",
+               .call_end = "<tool_call|>",
+               .text_quote = "<|\"|>"},
+    ToolSyntax{.name = "functiongemma",
+               .call = Call::kBare,
+               .call_begin = "<start_function_call>call:",
+               .call_end = "<end_function_call>",
+               .text_quote = "<escape>"},
 };
 
 // What a template holds, the most telling first.
@@ -127,6 +149,9 @@ constexpr std::array kClues = {
     Clue{"<|tool_calls_section_begin|>", "", "kimi"},
     Clue{"<minimax:tool_call>", "", "minimax"},
     Clue{"<arg_key>", "", "glm"},
+    Clue{"<|START_ACTION|>", "\"tool_name\"", "command"},
+    Clue{"<|tool_call>call:", "", "gemma"},
+    Clue{"<start_function_call>", "", "functiongemma"},
     Clue{"<function=", "<parameter=", "qwen3-coder"},
     Clue{"<function=", "", "functionary"},
     Clue{"<｜tool▁calls▁begin｜>", "```json", "deepseek-v3"},

@@ -18,6 +18,7 @@ struct ToolSyntax {
     kNamed,     // NAME name_end {...}
     kTagged,    // NAME name_end (key_begin KEY key_end VALUE value_end)*
     kPythonic,  // NAME(KEY=VALUE, ...) with Python literals
+    kBare,      // NAME{KEY:VALUE,...} with keys as they are and texts between text_quote
     kHarmony,   // messages in channels (harmony.h)
   };
   enum class Id : uint8_t {
@@ -34,12 +35,17 @@ struct ToolSyntax {
   std::string_view call_begin = {}, call_end = {};
   std::string_view separator = {};  // between two calls
   bool list = false;                // the calls are the elements of a list: [CALL, CALL]
-  bool parallel = true;             // an answer may hold several calls
-  std::string_view arguments_key = "arguments";                   // kJson
+  std::string_view list_begin = "[", list_end = "]";  // with the white space inside them
+  bool parallel = true;                               // an answer may hold several calls
+  std::string_view name_key = "name", arguments_key = "arguments";  // kJson
+  // kJson: a member before the name that counts the calls: {"tool_call_id": "0", ...}. It is no
+  // id for clients, as the next answer counts from 0 again.
+  std::string_view count_key = {};
   std::string_view name_begin = {};                               // kNamed: before NAME
   std::string_view name_end = {};                                 // kNamed, kTagged
   bool numbered = false;                                          // kNamed: ":INDEX" behind NAME
   std::string_view key_begin = {}, key_end = {}, value_end = {};  // kTagged
+  std::string_view text_quote = {};                               // kBare
   Id id = Id::kLong;
   std::string_view marks = {};  // kHarmony: all of its special tokens, one behind the other
 

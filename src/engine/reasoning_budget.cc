@@ -3,11 +3,6 @@
 #include <algorithm>
 
 namespace tutti::engine {
-namespace {
-
-constexpr std::string_view kOpen = "<think>", kClose = "</think>";
-
-}  // namespace
 
 ReasoningBudget::ReasoningBudget(const ReasoningLimit& limit) {
   if (!limit.limited()) return;
@@ -33,25 +28,27 @@ void ReasoningBudget::Take(std::string_view bytes) {
     return;
   }
   tail_ += bytes;
+  const std::string& open = limit_->open_tag;
+  const std::string& close = limit_->close_tag;
   if (phase_ == Phase::kBefore) {
-    if (const size_t found = tail_.find(kOpen); found != std::string::npos) {
-      tail_.erase(0, found + kOpen.size());
+    if (const size_t found = tail_.find(open); found != std::string::npos) {
+      tail_.erase(0, found + open.size());
       phase_ = limit_->tokens == 0 ? Phase::kClosing : Phase::kInside;
     } else {
       const size_t text = tail_.find_first_not_of(" \t\r\n");
       // An answer without reasoning.
-      if (text != std::string::npos && !kOpen.starts_with(std::string_view(tail_).substr(text)))
+      if (text != std::string::npos && !open.starts_with(std::string_view(tail_).substr(text)))
         phase_ = Phase::kDone;
       return;
     }
   } else {
     ++used_;
   }
-  if (tail_.find(kClose) != std::string::npos) {
+  if (tail_.find(close) != std::string::npos) {
     phase_ = Phase::kDone;
     return;
   }
-  if (tail_.size() > kClose.size()) tail_.erase(0, tail_.size() - kClose.size());
+  if (tail_.size() > close.size()) tail_.erase(0, tail_.size() - close.size());
   if (phase_ == Phase::kInside && used_ >= limit_->tokens) phase_ = Phase::kClosing;
 }
 

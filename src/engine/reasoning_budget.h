@@ -2,11 +2,11 @@
 // tokens that end the reasoning are forced, and the model goes on with its answer.
 //
 // Owned by a Sequence; the engine's thread. The sequence is under a grammar that allows reasoning
-// between <think> and </think> at the beginning of its output.
+// between the model's tags at the beginning of its output.
 //
-//   kBefore --"<think>"--> kInside --budget spent--> kClosing --last forced token--> kDone
-//      |                      |
-//      +--any other text------+--"</think>"--> kDone
+//   kBefore --opening tag--> kInside --budget spent--> kClosing --last forced token--> kDone
+//      |                        |
+//      +--any other text--------+--closing tag--> kDone
 #pragma once
 
 #include <climits>
@@ -23,7 +23,9 @@ namespace tutti::engine {
 struct ReasoningLimit {
   int tokens = -1;                  // of reasoning, at most; -1: no limit
   bool inside = false;              // the prompt ends within reasoning
-  std::vector<TokenId> close = {};  // tokens of "</think>" and what follows it; not empty
+  std::vector<TokenId> close = {};  // tokens of the closing tag and what follows it; not empty
+  // The tags in the bytes of the grammar's tokens (grammar::TokenTrie). Not empty.
+  std::string open_tag = "<think>", close_tag = "</think>";
 
   bool limited() const { return tokens >= 0 && !close.empty(); }
 };

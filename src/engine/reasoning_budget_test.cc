@@ -49,6 +49,31 @@ TEST(ReasoningBudget, CountsFromTheOpeningTagOn) {
   EXPECT_EQ(budget.Forced(), 7);
 }
 
+// Special tokens stand for tags in the bytes that the grammar sees.
+TEST(ReasoningBudget, TagsMayBeOthers) {
+  const ReasoningLimit limit{.tokens = 2,
+                             .close = {7},
+                             .open_tag = "\xff\x81\x82\x83thought\n",
+                             .close_tag = "\xff\x81\x82\x84"};
+  ReasoningBudget budget(limit);
+  budget.Take("\xff\x81\x82\x83");
+  budget.Take("thought");
+  budget.Take("\n");
+  EXPECT_EQ(budget.Unchecked(), 2);
+  budget.Take("a");
+  EXPECT_EQ(budget.Forced(), kNoToken);
+  budget.Take("b");
+  EXPECT_EQ(budget.Forced(), 7);
+  ReasoningBudget closed(limit);
+  for (const char* const token :
+       {"\xff\x81\x82\x83", "thought\n", "\xff\x81\x82\x84", "x", "y", "z"})
+    closed.Take(token);
+  EXPECT_EQ(closed.Forced(), kNoToken);
+  ReasoningBudget other(limit);
+  other.Take("<think>");
+  EXPECT_EQ(other.Unchecked(), INT_MAX) << "text of another family";
+}
+
 TEST(ReasoningBudget, ZeroClosesAtOnce) {
   const ReasoningLimit inside{.tokens = 0, .inside = true, .close = {7}};
   EXPECT_EQ(ReasoningBudget(inside).Forced(), 7);

@@ -4,7 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "chat_template/answer_tag_parser.h"
 #include "chat_template/harmony.h"
+#include "chat_template/reasoning_syntax.h"
 #include "chat_template/tool_parser.h"
 #include "chat_template/tool_structure.h"
 #include "grammar/json_schema.h"
@@ -15,25 +17,18 @@ namespace {
 
 using grammar::Structure;
 
-// Free text up to the end of the reasoning, then `answer`.
-Structure BehindReasoning(Structure answer, bool inside) {
-  const std::string open = "<think>", close = "</think>";
-  std::vector<Structure> reasoning;
-  if (!inside) reasoning.push_back(Structure::Text(open));
-  reasoning.push_back({.kind = Structure::Kind::kFreeText, .texts = {close}});
-  reasoning.push_back(Structure::Text(close));
-  reasoning.push_back({.kind = Structure::Kind::kRegex, .text = "[ \\t\\r\\n]{0,8}"});
-  Structure whole = Structure::Sequence(std::move(reasoning));
-  if (!inside) whole = Structure::Optional(std::move(whole));
-  return Structure::Sequence({std::move(whole), std::move(answer)});
-}
-
 Result<std::optional<Structure>> AnswerStructure(const ServedModel& model,
                                                  const api::GenerateRequest& request,
                                                  const std::vector<api::Tool>& tools, bool reasons,
                                                  bool inside_reasoning) {
   std::optional<Structure> answer;
   if (request.score_only) return answer;
+  chat_template::AnswerTags tags;
+  if (reasons) {
+    tags = chat_template::AnswerTagsOf(*model.tools->reasoning, model.tools->reasoning_tokens);
+    const auto* const chat = std::get_if<api::ChatPrompt>(&request.prompt);
+    tags.opened = chat != nullptr && chat->continue_final_message;
+  }
   if (request.constraint) {
     ASSIGN_OR_RETURN(answer, StructureOf(*request.constraint));
   }
@@ -42,8 +37,11 @@ Result<std::optional<Structure>> AnswerStructure(const ServedModel& model,
                                        {.tools = tools,
                                         .choice = chat->tool_choice,
                                         .parallel = chat->parallel_tool_calls,
-                                        .text = std::move(answer)},
+                                        .text = std::move(answer),
+                                        .tags = tags},
                                        model.tools->marker_tokens);
+  } else if (answer) {
+    answer = chat_template::BetweenTags(tags, *std::move(answer));
   }
   const bool limited = ReasoningLimitOf(model, request, inside_reasoning).limited();
   if (limited && !answer) answer = Structure{.kind = Structure::Kind::kFreeText};
@@ -51,8 +49,10 @@ Result<std::optional<Structure>> AnswerStructure(const ServedModel& model,
   if (harmony && answer && ToolsOf(request) == nullptr) {
     answer = chat_template::HarmonyAnswer({.text = std::move(answer)}, model.tools->marker_tokens);
   }
-  if (answer && !harmony && (reasons || limited))
-    answer = BehindReasoning(*std::move(answer), inside_reasoning);
+  if (answer && !harmony && (reasons || limited)) {
+    answer = chat_template::BehindReasoning(*model.tools->reasoning, model.tools->reasoning_tokens,
+                                            *std::move(answer), inside_reasoning);
+  }
   return answer;
 }
 
@@ -108,37 +108,51 @@ engine::ReasoningLimit ReasoningLimitOf(const ServedModel& model,
                                         const api::GenerateRequest& request,
                                         bool inside_reasoning) {
   engine::ReasoningLimit limit;
-  if (!request.max_reasoning_tokens || !model.tools || !model.tools->thinks ||
+  if (!request.max_reasoning_tokens || !model.tools || model.tools->reasoning == nullptr ||
       !std::holds_alternative<api::ChatPrompt>(request.prompt))
     return limit;
+  const chat_template::ReasoningSyntax& syntax = *model.tools->reasoning;
   limit.tokens = *request.max_reasoning_tokens;
   limit.inside = inside_reasoning;
   limit.close =
-      model.tokenizer->Encode("\n</think>\n\n", {.add_special = false, .parse_special = true});
+      model.tokenizer->Encode(syntax.forced_close, {.add_special = false, .parse_special = true});
+  limit.open_tag = chat_template::TagBytes(syntax.open, model.tools->reasoning_tokens);
+  limit.close_tag = chat_template::TagBytes(syntax.close, model.tools->reasoning_tokens);
   return limit;
 }
 
 std::vector<std::unique_ptr<api::OutputParser>> MakeParsers(const ServedModel& model,
                                                             const api::GenerateRequest& request,
+                                                            api::ReasoningMode mode,
                                                             uint64_t id_seed) {
   std::vector<std::unique_ptr<api::OutputParser>> parsers;
   const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt);
   if (chat == nullptr || !model.tools) return parsers;
   const bool harmony = chat_template::IsHarmony(model.tools);
   const bool calls = !chat->tools.empty() && chat->tool_choice.kind != api::ToolChoice::Kind::kNone;
+  const chat_template::ReasoningSyntax* const reasoning = model.tools->reasoning;
+  const bool tags =
+      mode != api::ReasoningMode::kKeep && reasoning != nullptr && !reasoning->answer_open.empty();
   // Harmony's texts are never for clients as they are.
-  if (!calls && !harmony) return parsers;
+  if (!calls && !harmony && !tags) return parsers;
   auto options = std::make_shared<chat_template::ToolParserOptions>();
   options->syntax = model.tools->syntax;
   options->tools = chat->tools;
   options->constrained = true;
   options->id_seed = id_seed;
   for (int i = 0; i < request.n; ++i) {
+    std::unique_ptr<api::OutputParser> parser;
     if (harmony) {
-      parsers.push_back(std::make_unique<chat_template::HarmonyParser>(options, i));
-    } else {
-      parsers.push_back(std::make_unique<chat_template::ToolParser>(options, i));
+      parser = std::make_unique<chat_template::HarmonyParser>(options, i, mode);
+    } else if (calls) {
+      parser = std::make_unique<chat_template::ToolParser>(options, i);
     }
+    if (tags) {
+      parser = std::make_unique<chat_template::AnswerTagParser>(
+          std::string(reasoning->answer_open), std::string(reasoning->answer_close),
+          chat->continue_final_message, std::move(parser));
+    }
+    parsers.push_back(std::move(parser));
   }
   return parsers;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/output_parser.h"
+#include "api/reasoning_filter.h"
 #include "api/types.h"
 #include "base/status.h"
 #include "engine/reasoning_budget.h"
@@ -38,9 +39,11 @@ Result<std::shared_ptr<grammar::TokenMasker>> CompileAnswer(Constraints& constra
 engine::ReasoningLimit ReasoningLimitOf(const ServedModel& model,
                                         const api::GenerateRequest& request, bool inside_reasoning);
 
-// One for each choice; none where the answer holds no calls. `id_seed`: of the calls' ids.
+// One for each choice; none where the answer is its text as it is. `mode`: what becomes of
+// reasoning. `id_seed`: of the calls' ids.
 std::vector<std::unique_ptr<api::OutputParser>> MakeParsers(const ServedModel& model,
                                                             const api::GenerateRequest& request,
+                                                            api::ReasoningMode mode,
                                                             uint64_t id_seed);
 
 }  // namespace tutti::gateway

@@ -23,10 +23,20 @@ int64_t UnixSeconds() {
       .count();
 }
 
-// Whether the template has written the tag already: some begin the answer with it.
-bool EndsOpen(std::string_view prompt, std::string_view tag) {
-  const size_t last = prompt.find_last_not_of(" \t\r\n");
-  return last != std::string_view::npos && prompt.substr(0, last + 1).ends_with(tag);
+// The tags between which the model thinks; those of most models where its template shows none. Some
+// templates begin the reasoning in the prompt.
+api::ReasoningTags TagsOf(const ServedModel& model, std::string_view prompt) {
+  api::ReasoningTags tags;
+  if (model.tools && model.tools->reasoning != nullptr) {
+    tags.open = model.tools->reasoning->open;
+    tags.close = model.tools->reasoning->close;
+  }
+  constexpr std::string_view kSpace = " \t\r\n";
+  const size_t last = prompt.find_last_not_of(kSpace);
+  const std::string_view open =
+      std::string_view(tags.open).substr(0, tags.open.find_last_not_of(kSpace) + 1);
+  tags.begins_inside = last != std::string_view::npos && prompt.substr(0, last + 1).ends_with(open);
+  return tags;
 }
 
 // FNV-1a.
@@ -210,11 +220,10 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   RETURN_IF_ERROR(pending.model->CheckRows(prompt.tokens, PromptParam(in.prompt)));
   const int64_t prompt_tokens = static_cast<int64_t>(prompt.tokens.size());
   pending.usage.prompt_tokens = static_cast<int>(prompt_tokens);
-  api::ReasoningTags tags;
-  tags.begins_inside = EndsOpen(prompt.text, tags.open);
+  const api::ReasoningTags tags = TagsOf(*pending.model, prompt.text);
   const api::ReasoningMode reasoning = ReasoningOf(*pending.model, in.prompt);
   const bool reasons = reasoning != api::ReasoningMode::kKeep && pending.model->tools &&
-                       pending.model->tools->thinks;
+                       pending.model->tools->reasoning != nullptr;
   ASSIGN_OR_RETURN(std::shared_ptr<grammar::TokenMasker> constraint,
                    CompileAnswer(constraints_, *pending.model, in, reasons, tags.begins_inside,
                                  &pending.ticket.control()->cancelled_flag()));
@@ -224,18 +233,23 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
     pending.ticket = {};  // nothing is waited for
     return OkStatus();
   }
-  if (std::holds_alternative<api::ChatPrompt>(in.prompt))
+  // Harmony's parser knows channels, no tags.
+  if (std::holds_alternative<api::ChatPrompt>(in.prompt) &&
+      !chat_template::IsHarmony(pending.model->tools))
     written->FilterReasoning(reasoning, tags, in.n);
   const uint64_t seed =
       in.sampling.seed.has_value() ? static_cast<uint64_t>(*in.sampling.seed) : DrawSeed();
   // The same request with the same seed gives the same ids, and another turn of its dialog others.
   if (std::vector<std::unique_ptr<api::OutputParser>> parsers =
-          MakeParsers(*pending.model, in, seed ^ PrintOf(prompt.tokens));
+          MakeParsers(*pending.model, in, reasoning, seed ^ PrintOf(prompt.tokens));
       !parsers.empty()) {
     written->ParseOutput(std::move(parsers));
     // The parser looks for them in the text.
     if (!pending.model->tools->marker_tokens.empty()) in.sampling.skip_special_tokens = false;
   }
+  // So does the filter.
+  if (reasons && !pending.model->tools->reasoning_tokens.empty())
+    in.sampling.skip_special_tokens = false;
   const int64_t max_tokens = in.sampling.max_tokens.value_or(0);
   const int n = in.n;
 
@@ -293,7 +307,8 @@ std::shared_ptr<api::TokenStream> Gateway::WhatIsWritten(Pending& pending,
 
 api::ReasoningMode Gateway::ReasoningOf(const ServedModel& model, const api::Prompt& prompt) const {
   if (!std::holds_alternative<api::ChatPrompt>(prompt)) return api::ReasoningMode::kKeep;
-  const bool known = model.tools && model.tools->thinks;
+  const bool known =
+      model.tools && (model.tools->reasoning != nullptr || chat_template::IsHarmony(model.tools));
   return options_.reasoning.value_or(known ? api::ReasoningMode::kSeparate
                                            : api::ReasoningMode::kKeep);
 }

@@ -29,8 +29,8 @@ struct GatewayOptions {
   int prep = 12;                      // most requests prepared at once (prep_pool.h)
   int prep_threads = 2;               // of the prep pool
   size_t inline_prompt_bytes = 4096;  // larger prompts go to the prep pool
-  // What becomes of what a model thinks between <think> and </think> in answers to chats. Absent:
-  // told apart for models whose template knows these tags, else kept.
+  // What becomes of reasoning in answers to chats. Absent: told apart for models whose template
+  // shows the tags around it, else kept.
   std::optional<api::ReasoningMode> reasoning = {};
 };
 

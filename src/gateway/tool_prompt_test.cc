@@ -76,7 +76,8 @@ TEST(ToolPromptReference, PublishedTemplatesAreGivenToolsAsTransformersGivesThem
   int compared = 0;
   for (const char* const name :
        {"qwen-2.5", "qwen-3", "hermes-2-pro-tools", "qwen-3-coder", "qwen-3.5", "glm-4.6",
-        "functionary-3.1", "mistral-nemo", "mistral-v3", "llama-3.1", "llama-3.2", "granite-3.3"}) {
+        "functionary-3.1", "mistral-nemo", "mistral-v3", "llama-3.1", "llama-3.2", "granite-3.3",
+        "command-r7b", "gemma-4"}) {
     const boost::json::value golden =
         boost::json::parse(FileText(std::string("tests/data/templates/") + name + ".json"));
     const ServedModel model = PublishedModel(name, golden);

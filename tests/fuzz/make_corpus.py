@@ -257,6 +257,10 @@ def tool_calls():
                     "<|constrain|>json<|message|>%s<|call|>" % find),
         ("minimax", '<minimax:tool_call>\n<invoke name="find">\n<parameter name="query">a</parameter>\n</invoke>\n'
                     "</minimax:tool_call>"),
+        ("command", '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "find", "parameters": %s},\n    {"tool_call_id": "1", '
+                    '"tool_name": "now", "parameters": {}}\n]<|END_ACTION|>' % find),
+        ("gemma", '<|tool_call>call:find{n:[1,{a:true}],query:<|"|>a"b<|"|>}<tool_call|><|tool_call>call:now{}<tool_call|>'),
+        ("functiongemma", "<start_function_call>call:find{query:<escape>a{b<escape>}<end_function_call>"),
     ]
     files = {}
     for number, (name, text) in enumerate(texts):

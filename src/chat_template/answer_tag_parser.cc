@@ -1,0 +1,70 @@
+#include "chat_template/answer_tag_parser.h"
+
+#include <utility>
+
+namespace tutti::chat_template {
+namespace {
+
+bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+}  // namespace
+
+AnswerTagParser::AnswerTagParser(std::string open, std::string close, bool opened,
+                                 std::unique_ptr<api::OutputParser> inner)
+    : open_(std::move(open)),
+      close_(std::move(close)),
+      inner_(std::move(inner)),
+      stage_(opened ? Stage::kInside : Stage::kBefore) {}
+
+std::string_view AnswerTagParser::awaited() const {
+  if (stage_ == Stage::kBefore) return open_;
+  return stage_ == Stage::kInside ? close_ : std::string_view();
+}
+
+void AnswerTagParser::Push(std::string_view delta, api::StreamEvent* event) {
+  std::string text;
+  for (const char c : delta) Take(c, &text);
+  Forward(text, event);
+}
+
+void AnswerTagParser::Take(char c, std::string* text) {
+  held_ += c;
+  while (!held_.empty() && !awaited().starts_with(held_)) {
+    Emit(held_.front(), text);
+    held_.erase(0, 1);
+  }
+  if (held_.empty() || held_ != awaited()) return;
+  held_.clear();
+  space_.clear();
+  behind_tag_ = true;
+  stage_ = stage_ == Stage::kBefore ? Stage::kInside : Stage::kAfter;
+}
+
+void AnswerTagParser::Emit(char c, std::string* text) {
+  if (IsBlank(c) && stage_ != Stage::kPlain) {
+    if (!behind_tag_) space_ += c;
+    return;
+  }
+  behind_tag_ = false;
+  if (stage_ == Stage::kBefore) stage_ = Stage::kPlain;
+  *text += std::exchange(space_, {});
+  *text += c;
+}
+
+void AnswerTagParser::Forward(std::string_view text, api::StreamEvent* event) {
+  if (inner_ != nullptr) {
+    inner_->Push(text, event);
+  } else {
+    event->text += text;
+  }
+}
+
+void AnswerTagParser::Finish(api::StreamEvent* event) {
+  std::string text;
+  for (const char c : std::exchange(held_, {})) Emit(c, &text);
+  if (stage_ != Stage::kAfter) text += std::exchange(space_, {});
+  Forward(text, event);
+  if (inner_ != nullptr) inner_->Finish(event);
+}
+
+}  // namespace tutti::chat_template

@@ -1,0 +1,48 @@
+// AnswerTagParser: takes the tags around an answer out of its text while it streams, such as
+// <response> and </response>, and the white space at their inner and outer sides.
+//
+//   kBefore --open--> kInside --close--> kAfter
+//      |
+//      +--any other text--> kPlain
+//
+// An answer that does not begin with the opening tag passes as it is. Pure but for its own state;
+// one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "api/output_parser.h"
+#include "api/types.h"
+
+namespace tutti::chat_template {
+
+class AnswerTagParser final : public api::OutputParser {
+ public:
+  // `opened`: the prompt ends within the answer. `inner` reads what stands between the tags; null:
+  // it is text.
+  AnswerTagParser(std::string open, std::string close, bool opened,
+                  std::unique_ptr<api::OutputParser> inner);
+
+  void Push(std::string_view delta, api::StreamEvent* event) override;
+  void Finish(api::StreamEvent* event) override;
+
+ private:
+  enum class Stage : uint8_t { kBefore, kInside, kAfter, kPlain };
+
+  std::string_view awaited() const;
+  void Take(char c, std::string* text);
+  void Emit(char c, std::string* text);
+  void Forward(std::string_view text, api::StreamEvent* event);
+
+  const std::string open_, close_;
+  const std::unique_ptr<api::OutputParser> inner_;
+  Stage stage_;
+  bool behind_tag_ = false;  // nothing but white space since
+  std::string held_;         // a proper beginning of the awaited tag
+  std::string space_;        // white space that a tag would drop
+};
+
+}  // namespace tutti::chat_template
