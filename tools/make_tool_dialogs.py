@@ -11,6 +11,8 @@ expected follows the reference parser that each format names:
   functions on, and some of them cut calls: this server guarantees that a call is one of the request's.)
 * text behind the last call stays text, where some reference parsers drop it.
 
+tools/compare_tool_dialogs.py compares them with a parser that runs.
+
     python3 tools/make_tool_dialogs.py
 """
 import json
@@ -433,6 +435,7 @@ TAGS = [
     ("think", "<think>", "</think>", "", ""),
     ("mistral", "[THINK]", "[/THINK]", "", ""),
     ("command", "<|START_THINKING|>", "<|END_THINKING|>", "<|START_RESPONSE|>", "<|END_RESPONSE|>"),
+    ("command-4", "<|START_THINKING|>", "<|END_THINKING|>", "<|START_TEXT|>", "<|END_TEXT|>"),
     ("gemma", "<|channel>thought\n", "<channel|>", "", ""),
     ("seed", "<seed:think>", "</seed:think>", "", ""),
     ("minimax", "<mm:think>", "</mm:think>", "", ""),

@@ -24,6 +24,13 @@ constexpr std::array kReasoningSyntaxes = {
                     .answer_open = "<|START_RESPONSE|>",
                     .answer_close = "<|END_RESPONSE|>",
                     .forced_close = "<|END_THINKING|>"},
+    // Command A Plus.
+    ReasoningSyntax{.name = "command-4",
+                    .open = "<|START_THINKING|>",
+                    .close = "<|END_THINKING|>",
+                    .answer_open = "<|START_TEXT|>",
+                    .answer_close = "<|END_TEXT|>",
+                    .forced_close = "<|END_THINKING|>"},
     // Gemma 4. The channel's name is part of the tag.
     ReasoningSyntax{.name = "gemma",
                     .open = "<|channel>thought\n",
@@ -70,6 +77,7 @@ struct ReasoningClue {
   std::string_view name;
 };
 constexpr std::array kReasoningClues = {
+    ReasoningClue{"<|END_THINKING|>", "<|START_TEXT|>", "command-4"},
     ReasoningClue{"<|END_THINKING|>", "", "command"},
     ReasoningClue{"<|channel>thought", "<channel|>", "gemma"},
     ReasoningClue{"[/THINK]", "", "mistral"},
