@@ -1,8 +1,10 @@
 #include "chat_template/tool_structure.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/json.hpp>
 #include <limits>
+#include <span>
 
 #include "api/validate.h"
 #include "chat_template/harmony.h"
@@ -393,6 +395,70 @@ class CallBuilder {
   const SpecialTokenTexts& tokens_;
 };
 
+constexpr std::array<std::string_view, 4> kTextKeywords = {"pattern", "format", "minLength",
+                                                           "maxLength"};
+// What BareBuilder enforces, or what says nothing of values. Keywords of numbers are enforced too.
+constexpr std::array<std::string_view, 29> kBareKeywords = {"type",
+                                                            "properties",
+                                                            "required",
+                                                            "items",
+                                                            "enum",
+                                                            "const",
+                                                            "anyOf",
+                                                            "oneOf",
+                                                            "$ref",
+                                                            "$defs",
+                                                            "definitions",
+                                                            "minItems",
+                                                            "maxItems",
+                                                            "minimum",
+                                                            "maximum",
+                                                            "exclusiveMinimum",
+                                                            "exclusiveMaximum",
+                                                            "multipleOf",
+                                                            "additionalProperties",
+                                                            "description",
+                                                            "title",
+                                                            "default",
+                                                            "examples",
+                                                            "example",
+                                                            "$schema",
+                                                            "$id",
+                                                            "$comment",
+                                                            "deprecated",
+                                                            "nullable"};
+
+bool IsAmong(std::span<const std::string_view> words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// In a schema of a bare call; `depth` is that of BareBuilder, which knows no more.
+std::string UnenforcedInBare(const Json& schema, const std::string& path, int depth) {
+  if (depth == 0 || !schema.is_object()) return "";
+  for (const auto& member : schema.get_object()) {
+    const std::string key(member.key());
+    const std::string at = path + "." + key;
+    const Json& value = member.value();
+    if (!IsAmong(kBareKeywords, key)) return at;
+    std::string found;
+    if ((key == "properties" || key == "$defs" || key == "definitions") && value.is_object()) {
+      for (const auto& one : value.get_object()) {
+        if (found.empty())
+          found = UnenforcedInBare(one.value(), at + "." + std::string(one.key()), depth - 1);
+      }
+    } else if (key == "items" || key == "additionalProperties") {
+      found = UnenforcedInBare(value, at, depth - 1);
+    } else if ((key == "anyOf" || key == "oneOf") && value.is_array()) {
+      for (size_t i = 0; i < value.get_array().size() && found.empty(); ++i) {
+        found =
+            UnenforcedInBare(value.get_array()[i], at + "[" + std::to_string(i) + "]", depth - 1);
+      }
+    }
+    if (!found.empty()) return found;
+  }
+  return "";
+}
+
 // Keeps types, members and their names; drops ranges, patterns, lengths and conditions.
 Json Relaxed(const Json& schema, int depth) {
   constexpr int kMaxSchemaDepth = 32;
@@ -514,6 +580,22 @@ grammar::Structure ToolAnswer(const ToolSyntax& syntax, const AnswerShape& shape
     return Structure::Alternatives({std::move(text), std::move(calls)});
   return Structure::Sequence(
       {BetweenTags(shape.tags, std::move(text)), Structure::Optional(std::move(calls))});
+}
+
+std::string UnenforcedKeyword(const ToolSyntax& syntax, const api::Tool& tool) {
+  if (syntax.call == ToolSyntax::Call::kBare) {
+    constexpr int kMaxSchemaDepth = 16;
+    return UnenforcedInBare(Json(ObjectOf(tool.parameters)), SchemaParam(tool), kMaxSchemaDepth);
+  }
+  if (syntax.call != ToolSyntax::Call::kTagged) return "";
+  for (const Parameter& parameter : ParametersOf(tool)) {
+    if (!IsText(parameter) || !parameter.choices.empty()) continue;
+    for (const auto& member : ObjectOf(parameter.schema)) {
+      const std::string key(member.key());
+      if (IsAmong(kTextKeywords, key)) return parameter.param + "." + key;
+    }
+  }
+  return "";
 }
 
 std::string ArgumentsSchema(std::string_view schema) {

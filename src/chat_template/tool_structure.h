@@ -56,6 +56,10 @@ struct AnswerShape {
 grammar::Structure ToolAnswer(const ToolSyntax& syntax, const AnswerShape& shape,
                               const SpecialTokenTexts& tokens);
 
+// Where the tool's schema has a keyword that the format's grammar leaves out, because its texts are
+// not written as JSON: "tools[0].function.parameters.properties.id.pattern". Empty: nowhere.
+std::string UnenforcedKeyword(const ToolSyntax& syntax, const api::Tool& tool);
+
 // The tool's schema, less the keywords that constrain values beyond their types: what the
 // arguments of a tool that is not strict satisfy if its whole schema cannot be enforced.
 std::string RelaxedSchema(std::string_view schema);

@@ -269,6 +269,30 @@ TEST(ToolAnswer, BareCallsFollowTheSchema) {
     EXPECT_FALSE(accepts(inner)) << inner;
 }
 
+TEST(ToolAnswer, NamesWhatAFormatCannotEnforce) {
+  const api::Tool tool{.name = "f",
+                       .parameters = R"({"type":"object","properties":{"n":{"type":"integer",
+                         "minimum":1},"o":{"type":"object","properties":{"id":{"type":"string",
+                         "pattern":"x"}}}}})",
+                       .param = "tools[2].function"};
+  const auto found = [&](const char* format, const api::Tool& one) {
+    return UnenforcedKeyword(*FindToolSyntax(format), one);
+  };
+  const std::string in_object = "tools[2].function.parameters.properties.o.properties.id.pattern";
+  EXPECT_EQ(found("gemma", tool), in_object);
+  EXPECT_EQ(found("hermes", tool), "");
+  EXPECT_EQ(found("glm", tool), "") << "an object is written as JSON";
+  api::Tool flat = tool;
+  flat.parameters = R"({"properties":{"id":{"type":"string","description":"d","maxLength":3}}})";
+  for (const char* const format : {"glm", "qwen3-coder", "minimax", "gemma", "functiongemma"})
+    EXPECT_EQ(found(format, flat), "tools[2].function.parameters.properties.id.maxLength");
+  for (const char* const format : {"hermes", "mistral", "lfm2", "command", "harmony"})
+    EXPECT_EQ(found(format, flat), "");
+  flat.parameters = R"({"properties":{"id":{"type":"array","items":{"type":"string"},
+    "uniqueItems":true}}})";
+  EXPECT_EQ(found("gemma", flat), "tools[2].function.parameters.properties.id.uniqueItems");
+}
+
 // Neither many parameters nor schemas that refer to themselves make a bare call's grammar explode.
 TEST(ToolAnswer, BareCallsOfLargeSchemasStaySmall) {
   std::string properties;

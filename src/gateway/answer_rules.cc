@@ -96,6 +96,14 @@ Result<std::shared_ptr<grammar::TokenMasker>> CompileAnswer(Constraints& constra
   };
   const api::ChatPrompt* const chat = ToolsOf(request);
   if (chat == nullptr) return compile({});
+  for (const api::Tool& tool : chat->tools) {
+    const std::string path =
+        tool.strict ? chat_template::UnenforcedKeyword(*model.tools->syntax, tool) : "";
+    if (path.empty()) continue;
+    return InvalidArgument("schema_unsupported", "this model's tool format cannot enforce " + path +
+                                                     "; leave it out, or set strict to false")
+        .WithParam(path);
+  }
   Result<std::shared_ptr<grammar::TokenMasker>> masker = compile(chat->tools);
   if (!masker.ok() && masker.status().reason() == "schema_unsupported")
     masker = compile(Relaxed(chat->tools, cancelled));

@@ -195,6 +195,31 @@ TEST(AnswerRules, TagsOfTheAnswerAreTakenOutWithToolsAndWithout) {
   EXPECT_TRUE(MakeParsers(model, ChatRequest({}), api::ReasoningMode::kKeep, 1).empty());
 }
 
+TEST(AnswerRules, AStrictToolIsRefusedWhereItsFormatCannotEnforceIt) {
+  ServedModel model;
+  model.info.id = "gemma";
+  model.tokenizer = tokenizer::Tokenizer::Create(tokenizer::testing::ByteLevelSpec()).value();
+  model.info.vocab_size = static_cast<int>(model.tokenizer->vocabulary().size());
+  model.chat_template = tokenizer::ChatTemplate::Compile("{# <|tool_call>call: #}x", {}).value();
+  model.tools =
+      chat_template::FindToolSupport("auto", *model.chat_template, model.tokenizer->vocabulary());
+  ASSERT_EQ(model.tools->syntax->name, "gemma");
+  api::Tool tool{.name = "f",
+                 .parameters = R"({"properties":{"id":{"type":"string","pattern":"x"}}})",
+                 .param = "tools[0].function"};
+  Constraints constraints;
+  const auto compiled = [&] {
+    return CompileAnswer(constraints, model, ChatRequest({tool}), /*reasons=*/false,
+                         /*inside_reasoning=*/false, nullptr);
+  };
+  EXPECT_TRUE(compiled().ok()) << compiled().status();
+  tool.strict = true;
+  EXPECT_EQ(compiled().status().reason(), "schema_unsupported");
+  EXPECT_EQ(compiled().status().param(), "tools[0].function.parameters.properties.id.pattern");
+  tool.parameters = R"({"properties":{"id":{"type":"string"}}})";
+  EXPECT_TRUE(compiled().ok()) << compiled().status();
+}
+
 TEST(AnswerRules, HarmonyFollowsTheMode) {
   ServedModel model;
   model.info.id = "harmony";
