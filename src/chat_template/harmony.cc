@@ -108,8 +108,8 @@ void HarmonyParser::TakePlain(std::string_view text, api::StreamEvent* event) {
 
 void HarmonyParser::Finish(api::StreamEvent* event) {
   TakePlain(std::exchange(held_, {}), event);
-  // A text without any mark is a text: other prompts lead models to it. The header of a message
-  // that was cut is none.
+  // Other prompts lead models to a text without any mark, which is shown as it is. The header of a
+  // message that was cut is dropped.
   if (body_ == Body::kHeader && !marked_) event->text += std::exchange(header_, {});
   if (in_call_) ++calls_;
   in_call_ = false;
