@@ -175,7 +175,7 @@ TEST_F(ToolResponsesTest, PreviousResponseIdBringsTheCallBack) {
   const RawResponse second =
       Create(R"(,"previous_response_id":")" + IdOf(first.body) + "\"" + kOutput + kFlat);
   ASSERT_EQ(second.status, 200) << second.body;
-  EXPECT_EQ(Prompt(1), R"(x|@call_1{"city":"Oslo"}|21#call_1weather|)");
+  EXPECT_EQ(Prompt(1), R"(x|@call_1{"city":"Oslo"}|21#call_1|)");
   EXPECT_THAT(Ask(Get("/v1/responses/" + IdOf(second.body) + "/input_items")).body,
               HasSubstr(R"("type":"function_call_output","status":"completed",)"
                         R"("call_id":"call_1","output":"21")"));
@@ -189,7 +189,7 @@ TEST_F(ToolResponsesTest, AConversationKeepsCallsAndOutputs) {
   ASSERT_EQ(Create(in + R"(,"input":"x")" + kFlat).status, 200);
   ASSERT_EQ(Create(in + kOutput + kFlat).status, 200);
   ASSERT_EQ(Create(in + R"(,"input":"y")").status, 200);
-  EXPECT_EQ(Prompt(2), R"(x|@call_1{"city":"Oslo"}|21#call_1weather|@call_1{"city":"Oslo"}|y|)");
+  EXPECT_EQ(Prompt(2), R"(x|@call_1{"city":"Oslo"}|21#call_1|@call_1{"city":"Oslo"}|y|)");
   const std::string items = Ask(Get("/v1/conversations/" + id + "/items?order=asc&limit=4")).body;
   EXPECT_THAT(items, HasSubstr(R"("type":"function_call","status":"completed",)"
                                R"("arguments":"{\"city\":\"Oslo\"}","call_id":"call_1")"));
