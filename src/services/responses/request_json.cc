@@ -247,6 +247,8 @@ void WriteRequestFields(const api::GenerateRequest& request, JsonWriter* json) {
     json->Member("truncate_prompt_tokens", *request.truncate_prompt_tokens);
   WriteSampling(request.sampling, json);
   if (request.constraint.has_value()) WriteConstraint(*request.constraint, json);
+  if (request.max_reasoning_tokens.has_value())
+    json->Member("max_reasoning_tokens", *request.max_reasoning_tokens);
   // Here and not with the prompt: a turn of a dialog is stored without its prompt.
   if (const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt)) {
     if (!chat->template_arguments.empty())
@@ -270,6 +272,8 @@ void ReadRequestFields(const StoredObject& fields, api::GenerateRequest* request
     request->truncate_prompt_tokens = static_cast<int>(fields.Int("truncate_prompt_tokens"));
   request->sampling = ReadSampling(fields);
   request->constraint = ReadConstraint(fields.Find("constraint"));
+  if (fields.Has("max_reasoning_tokens"))
+    request->max_reasoning_tokens = static_cast<int>(fields.Int("max_reasoning_tokens"));
   request->prompt = ReadChatFields(fields);
 }
 

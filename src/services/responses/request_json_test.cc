@@ -59,6 +59,7 @@ api::GenerateRequest Full() {
                                        .text = "t",
                                        .choices = {"a", "b"},
                                        .param = "guided_choice"};
+  request.max_reasoning_tokens = 7;
   request.cache_salt = "salt";
   request.use_prefix_cache = false;
   request.truncate_prompt_tokens = 100;
@@ -83,6 +84,7 @@ TEST(RequestJsonTest, ARequestIsReadAsItWasWritten) {
   EXPECT_EQ(out->constraint->text, "t");
   EXPECT_EQ(out->constraint->choices, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(out->constraint->param, "guided_choice");
+  EXPECT_EQ(out->max_reasoning_tokens, 7);
   EXPECT_FALSE(out->sampling.skip_special_tokens);
   EXPECT_EQ(out->truncate_prompt_tokens, 100);
   const auto& chat = std::get<api::ChatPrompt>(out->prompt);
@@ -114,6 +116,7 @@ TEST(RequestJsonTest, TextsAndTokensArePromptsToo) {
   EXPECT_EQ(std::get<api::TokenPrompt>(tokens->prompt).tokens, (std::vector<TokenId>{3, 1, 2}));
   EXPECT_FALSE(tokens->sampling.seed.has_value());
   EXPECT_FALSE(tokens->constraint.has_value());
+  EXPECT_FALSE(tokens->max_reasoning_tokens.has_value());
   EXPECT_FALSE(tokens->sampling.max_tokens.has_value());
 }
 
