@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "client/mqtt/chat.h"
+#include "client/mqtt/payload.h"
 #include "mqtt/packet.h"
 
 namespace tutti::bench {
@@ -75,7 +76,10 @@ bool ReadNativeEvent(std::string_view payload, double since_sent_s, ChatAnswer* 
     answer->prompt_tokens = static_cast<int>(IntAt(event, "/response/usage/input_tokens"));
     answer->cached_tokens =
         static_cast<int>(IntAt(event, "/response/usage/input_tokens_details/cached_tokens"));
-    const std::string whole = TextAt(event, "/response/output/0/content/0/text");
+    const json::value* const response = At(event, "/response");
+    const std::string whole = response == nullptr || !response->is_object()
+                                  ? ""
+                                  : client::OutputTextIn(response->get_object()).value_or("");
     answer->lost_deltas = whole != answer->text;  // QoS 0: the last event has it all
     answer->text = whole;
     return true;

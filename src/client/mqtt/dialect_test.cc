@@ -102,6 +102,24 @@ TEST_F(NativeDialectTest, TheEndSupersedesWhatWasShown) {
   EXPECT_EQ(End(9, "other").text, "\nother");
 }
 
+TEST_F(NativeDialectTest, ReasoningIsNoPartOfTheAnswer) {
+  Accepted();
+  const MqttReply::Told thought =
+      Take(R"({"type":"response.reasoning_text.delta","delta":"hm","first_sequence_number":1,)"
+           R"("sequence_number":3})");
+  EXPECT_EQ(thought.text, "");
+  EXPECT_FALSE(thought.say.has_value()) << "its numbers leave no gap";
+  EXPECT_EQ(Delta(4, 4, "So").text, "So");
+  const MqttReply::Told end =
+      Take(R"({"type":"response.completed","sequence_number":5,"response":{"output":[)"
+           R"({"type":"reasoning","content":[{"type":"reasoning_text","text":"hm"}]},)"
+           R"({"type":"message","content":[{"type":"output_text","text":"So "}]},)"
+           R"({"type":"function_call","arguments":"{}"},)"
+           R"({"type":"message","content":[{"type":"output_text","text":"be it"}]}]}})");
+  EXPECT_TRUE(end.ended);
+  EXPECT_EQ(end.text, " be it");
+}
+
 TEST_F(NativeDialectTest, WhatIsAnothersTellsNothing) {
   const std::string accepted = R"({"type":"accepted","response_id":"r","sequence_number":0})";
   reply_->Take(Message("llm/v1/ada/s/out", accepted, "m-2"));

@@ -12,15 +12,6 @@ namespace json = boost::json;
 
 constexpr int kHistoryItems = 100;
 
-// The text of a response object's one message; nothing when it has none.
-std::optional<std::string> AnswerIn(const json::object& response) {
-  boost::system::error_code failed;
-  const json::value whole(response);
-  const json::value* const text = whole.find_pointer("/output/0/content/0/text", failed);
-  if (failed || text == nullptr || !text->is_string()) return std::nullopt;
-  return std::string(text->get_string().data(), text->get_string().size());
-}
-
 struct Topics {
   std::string in, out, control;
 };
@@ -76,7 +67,7 @@ class NativeReply final : public MqttReply {
     Told told;
     told.ended = true;
     const json::object* const response = ObjectAt(event, "response");
-    const std::string whole = response == nullptr ? "" : AnswerIn(*response).value_or("");
+    const std::string whole = response == nullptr ? "" : OutputTextIn(*response).value_or("");
     if (whole.starts_with(shown_)) {
       told.text = whole.substr(shown_.size());
     } else {

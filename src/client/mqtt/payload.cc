@@ -55,6 +55,20 @@ const json::object* ObjectAt(const json::object& object, std::string_view name) 
   return value == nullptr || !value->is_object() ? nullptr : &value->get_object();
 }
 
+std::optional<std::string> OutputTextIn(const json::object& response) {
+  const json::value* const output = response.if_contains("output");
+  if (output == nullptr || !output->is_array()) return std::nullopt;
+  std::optional<std::string> whole;
+  for (const json::value& item : output->get_array()) {
+    if (!item.is_object() || TextAt(item.get_object(), "type") == "reasoning") continue;
+    boost::system::error_code failed;
+    const json::value* const part = item.find_pointer("/content/0", failed);
+    if (failed || part == nullptr || !part->is_object()) continue;
+    whole = whole.value_or("") + TextAt(part->get_object(), "text");
+  }
+  return whole;
+}
+
 std::string PropertyOf(const mqtt::Publish& message, std::string_view name) {
   for (const auto& [key, value] : message.properties.user) {
     if (key == name) return value;

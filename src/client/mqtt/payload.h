@@ -20,6 +20,10 @@ std::string TextAt(const boost::json::object& object, std::string_view name);
 std::optional<int64_t> NumberAt(const boost::json::object& object, std::string_view name);
 const boost::json::object* ObjectAt(const boost::json::object& object, std::string_view name);
 
+// The texts of the messages in a response object's output, one after the other; reasoning and calls
+// are left out. Nothing: there is no message.
+std::optional<std::string> OutputTextIn(const boost::json::object& response);
+
 // A user property of a message, or "".
 std::string PropertyOf(const mqtt::Publish& message, std::string_view name);
 
