@@ -29,6 +29,13 @@ void WriteItem(const ItemView& item, JsonWriter* json) {
     json->Member("call_id", item.tool_call_id).Member("output", item.text).EndObject();
     return;
   }
+  if (!item.reasoning.empty()) {
+    json->Member("type", "reasoning").Member("status", status);
+    json->Key("summary").BeginArray().EndArray().Key("content").BeginArray();
+    json->BeginObject().Member("type", "reasoning_text").Member("text", item.reasoning);
+    json->EndObject().EndArray().EndObject();
+    return;
+  }
   json->Member("type", "message").Member("role", api::RoleName(item.role));
   json->Member("status", status);
   json->Key("content").BeginArray().BeginObject();

@@ -72,12 +72,13 @@ struct ConversationView {
 std::string ConversationJson(const ConversationView& conversation);
 
 struct ItemView {
-  std::string id;  // "msg_...", "fc_..." or "fco_..."
+  std::string id;  // "msg_...", "fc_...", "fco_..." or "rs_..."
   api::Role role = api::Role::kUser;
   std::string text;
   bool incomplete = false;                 // an answer that was cut short
   std::optional<api::ToolCall> call = {};  // of a call
   std::string tool_call_id = {};           // of a call's output, which is `text`
+  std::string reasoning = {};              // not empty: the item is reasoning, without text
 };
 std::string ItemJson(const ItemView& item);
 

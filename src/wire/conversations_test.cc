@@ -87,6 +87,29 @@ TEST(Conversations, CallsAndTheirOutputsAreItems) {
             R"("output":"42"})");
 }
 
+TEST(Conversations, ReasoningIsAnItem) {
+  const ItemsCreate create =
+      ParseItemsCreate(
+          ReadJson(R"({"items":[{"type":"reasoning","id":"rs_7","status":"completed","summary":[],)"
+                   R"("content":[{"type":"reasoning_text","text":"Why?"}]},)"
+                   R"({"role":"assistant","content":"So."}]})"),
+          {.strict = true})
+          .value();
+  ASSERT_EQ(create.items.size(), 2u);
+  EXPECT_EQ(create.items[0].reasoning, "Why?");
+  EXPECT_EQ(create.items[0].text, "");
+  EXPECT_EQ(create.items[1].reasoning, "");
+  EXPECT_EQ(ItemIdPrefix(MessageOf(create.items[0])), "rs_");
+  EXPECT_EQ(ItemIdPrefix(MessageOf(create.items[1])), "msg_");
+  EXPECT_EQ(ItemJson({.id = "rs_1",
+                      .role = api::Role::kAssistant,
+                      .text = {},
+                      .incomplete = true,
+                      .reasoning = "Why?"}),
+            R"({"id":"rs_1","type":"reasoning","status":"incomplete","summary":[],)"
+            R"("content":[{"type":"reasoning_text","text":"Why?"}]})");
+}
+
 TEST(Conversations, AnUpdateNeedsMetadata) {
   EXPECT_EQ(ParseConversationUpdate(ReadJson(R"({"metadata":{"k":"v"}})"), {})->metadata,
             (Metadata{{"k", "v"}}));

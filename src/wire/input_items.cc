@@ -95,15 +95,16 @@ Result<InputItem> ReadCallOutput(const Json& value, const std::string& path, boo
 
 // The words of a reasoning item, as this server's or another's answers had them. What is encrypted
 // is another server's to read.
-Result<std::string> ReadReasoning(const Json& value, const std::string& path, bool strict,
-                                  IgnoredFields* ignored) {
+Result<InputItem> ReadReasoning(const Json& value, const std::string& path, bool strict,
+                                IgnoredFields* ignored) {
   ASSIGN_OR_RETURN(const CheckedObject object,
                    CheckedObject::Check(kReasoningItem, value, path, strict, ignored));
-  TextContent joined;
+  InputItem item{.role = api::Role::kAssistant, .text = {}};
   const Json* content = object.Find("content");
-  if (content == nullptr) return joined.text;
+  if (content == nullptr) return item;
   if (!content->is_array()) return MustBe(object.Param("content"), "a list of parts");
   const JsonArray& parts = content->get_array();
+  TextContent joined;
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string at = At(path + ".content", i);
     const std::string_view type = TypeOf(parts[i]);
@@ -113,7 +114,8 @@ Result<std::string> ReadReasoning(const Json& value, const std::string& path, bo
                      CheckedObject::Check(kInputPart, parts[i], at, strict, ignored));
     joined.Append(*part.Text("text"));
   }
-  return joined.text;
+  item.reasoning = std::move(joined.text);
+  return item;
 }
 
 Result<InputItem> ReadInputItem(const Json& value, const std::string& path, bool strict,
@@ -122,6 +124,7 @@ Result<InputItem> ReadInputItem(const Json& value, const std::string& path, bool
   if (type.empty() || type == "message") return ReadMessageItem(value, path, strict, ignored);
   if (type == "function_call") return ReadCallItem(value, path, strict, ignored);
   if (type == "function_call_output") return ReadCallOutput(value, path, strict, ignored);
+  if (type == "reasoning") return ReadReasoning(value, path, strict, ignored);
   return UnknownKind(path, type, HintFor(type));
 }
 
@@ -135,8 +138,14 @@ api::ChatMessage MessageOf(const InputItem& item) {
   return message;
 }
 
+bool IsReasoning(const api::ChatMessage& item) {
+  return item.role == api::Role::kAssistant && !item.reasoning.empty() && item.content.empty() &&
+         item.tool_calls.empty();
+}
+
 std::string_view ItemIdPrefix(const api::ChatMessage& item) {
   if (item.role == api::Role::kTool) return "fco_";
+  if (IsReasoning(item)) return "rs_";
   return item.tool_calls.empty() ? "msg_" : "fc_";
 }
 
@@ -149,18 +158,12 @@ Result<std::vector<InputItem>> ReadInputItems(const Json& value, const std::stri
                                std::to_string(array.size()));
   }
   std::vector<InputItem> items;
-  std::string reasoning;
   items.reserve(array.size());
   for (size_t i = 0; i < array.size(); ++i) {
     const std::string path = At(param, i);
-    if (TypeOf(array[i]) == "reasoning") {
-      ASSIGN_OR_RETURN(reasoning, ReadReasoning(array[i], path, strict, ignored));
-      continue;
-    }
     ASSIGN_OR_RETURN(InputItem item, ReadInputItem(array[i], path, strict, ignored));
-    if (item.role == api::Role::kAssistant) item.reasoning = std::move(reasoning);
-    reasoning.clear();
-    items.push_back(std::move(item));
+    const bool unread = TypeOf(array[i]) == "reasoning" && item.reasoning.empty();
+    if (!unread) items.push_back(std::move(item));
   }
   return items;
 }

@@ -1,6 +1,6 @@
 // Items of a dialog as clients write them: the `input` of a response, the `items` of a
-// conversation. Messages of text, calls of functions and their outputs are read; other kinds
-// (references, images, calls of other tools) are refused by name. Pure.
+// conversation. Messages of text, reasoning, calls of functions and their outputs are read; other
+// kinds (references, images, calls of other tools) are refused by name. Pure.
 #pragma once
 
 #include <cstddef>
@@ -22,17 +22,20 @@ struct InputItem {
   std::vector<size_t> part_ends = {};      // as api::ChatMessage
   std::optional<api::ToolCall> call = {};  // of kAssistant: the item is a call, without text
   std::string tool_call_id = {};           // of kTool
-  std::string reasoning = {};              // of kAssistant: of the reasoning item before it
+  std::string reasoning = {};              // of kAssistant: the item is reasoning, without text
   friend bool operator==(const InputItem&, const InputItem&) = default;
 };
 
-// The item as a message; a call is one without content.
+// The item as a message; a call, and reasoning, is one without content.
 api::ChatMessage MessageOf(const InputItem& item);
-// What the id of such an item begins with: "msg_", "fc_" of a call, "fco_" of a call's output.
+// What such a message is: reasoning alone, which belongs to the assistant's message behind it.
+bool IsReasoning(const api::ChatMessage& item);
+// What the id of such an item begins with: "msg_", "fc_" of a call, "fco_" of a call's output,
+// "rs_" of reasoning.
 std::string_view ItemIdPrefix(const api::ChatMessage& item);
 
-// A list of at most `most` items, which may be empty. Reasoning becomes that of the assistant's
-// item behind it, and is left out where there is none.
+// A list of at most `most` items, which may be empty. Reasoning without a text that can be read is
+// left out.
 // Errors: unsupported_parameter for another kind of item or part; as checked_object.h.
 Result<std::vector<InputItem>> ReadInputItems(const Json& value, const std::string& param,
                                               size_t most, bool strict, IgnoredFields* ignored);

@@ -13,14 +13,18 @@ JsonWriter& WriteText(std::string_view key, const std::string& text, JsonWriter*
   return text.empty() ? json->Member(key, nullptr) : json->Member(key, text);
 }
 
-void WritePart(std::string_view text, JsonWriter* json) {
-  json->BeginObject().Member("type", "output_text").Member("text", text);
-  json->Key("annotations").BeginArray().EndArray();
-  json->Key("logprobs").BeginArray().EndArray();
+// The one part of a message or of reasoning.
+void WritePart(std::string_view text, bool reasoning, JsonWriter* json) {
+  json->BeginObject().Member("type", reasoning ? "reasoning_text" : "output_text");
+  json->Member("text", text);
+  if (!reasoning) {
+    json->Key("annotations").BeginArray().EndArray();
+    json->Key("logprobs").BeginArray().EndArray();
+  }
   json->EndObject();
 }
 
-// `added`: before the one part of a message, or the arguments of a call.
+// `added`: before the one part of a message or of reasoning, or the arguments of a call.
 void WriteOutputItem(const OutputItem& item, std::string_view status, bool added,
                      JsonWriter* json) {
   json->BeginObject().Member("id", item.id);
@@ -30,9 +34,14 @@ void WriteOutputItem(const OutputItem& item, std::string_view status, bool added
     json->Member("call_id", item.call->id).Member("name", item.call->name).EndObject();
     return;
   }
-  json->Member("type", "message");
-  json->Member("role", "assistant").Member("status", status).Key("content").BeginArray();
-  if (!added) WritePart(item.text, json);
+  if (item.reasoning) {
+    json->Member("type", "reasoning").Member("status", status);
+    json->Key("summary").BeginArray().EndArray();
+  } else {
+    json->Member("type", "message").Member("role", "assistant").Member("status", status);
+  }
+  json->Key("content").BeginArray();
+  if (!added) WritePart(item.text, item.reasoning, json);
   json->EndArray().EndObject();
 }
 
@@ -180,7 +189,7 @@ JsonWriter OpenOfItem(std::string_view type, int64_t sequence, size_t index,
   return json;
 }
 
-// Likewise, of the one part of a message.
+// Likewise, of the one part of a message or of reasoning.
 JsonWriter OpenPart(std::string_view type, int64_t sequence, size_t index, std::string_view item_id,
                     std::string* out) {
   JsonWriter json = OpenOfItem(type, sequence, index, item_id, out);
@@ -237,11 +246,11 @@ std::string ItemAddedEvent(int64_t sequence, size_t index, const OutputItem& ite
   return out;
 }
 
-std::string PartAddedEvent(int64_t sequence, size_t index, std::string_view item_id) {
+std::string PartAddedEvent(int64_t sequence, size_t index, const OutputItem& item) {
   std::string out;
-  JsonWriter json = OpenPart("response.content_part.added", sequence, index, item_id, &out);
+  JsonWriter json = OpenPart("response.content_part.added", sequence, index, item.id, &out);
   json.Key("part");
-  WritePart("", &json);
+  WritePart("", item.reasoning, &json);
   json.EndObject();
   return out;
 }
@@ -251,6 +260,14 @@ std::string TextDeltaEvent(int64_t sequence, size_t index, std::string_view item
   std::string out;
   JsonWriter json = OpenPart("response.output_text.delta", sequence, index, item_id, &out);
   json.Member("delta", delta).Key("logprobs").BeginArray().EndArray().EndObject();
+  return out;
+}
+
+std::string ReasoningDeltaEvent(int64_t sequence, size_t index, std::string_view item_id,
+                                std::string_view delta) {
+  std::string out;
+  JsonWriter json = OpenPart("response.reasoning_text.delta", sequence, index, item_id, &out);
+  json.Member("delta", delta).EndObject();
   return out;
 }
 
@@ -270,10 +287,16 @@ std::string Obfuscated(std::string event, size_t characters) {
   return event;
 }
 
+std::string_view TextDoneType(const OutputItem& item) {
+  return item.reasoning ? "response.reasoning_text.done" : "response.output_text.done";
+}
+
 std::string TextDoneEvent(int64_t sequence, size_t index, const OutputItem& item) {
   std::string out;
-  JsonWriter json = OpenPart("response.output_text.done", sequence, index, item.id, &out);
-  json.Member("text", item.text).Key("logprobs").BeginArray().EndArray().EndObject();
+  JsonWriter json = OpenPart(TextDoneType(item), sequence, index, item.id, &out);
+  json.Member("text", item.text);
+  if (!item.reasoning) json.Key("logprobs").BeginArray().EndArray();
+  json.EndObject();
   return out;
 }
 
@@ -281,7 +304,7 @@ std::string PartDoneEvent(int64_t sequence, size_t index, const OutputItem& item
   std::string out;
   JsonWriter json = OpenPart("response.content_part.done", sequence, index, item.id, &out);
   json.Key("part");
-  WritePart(item.text, &json);
+  WritePart(item.text, item.reasoning, &json);
   json.EndObject();
   return out;
 }

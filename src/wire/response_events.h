@@ -9,14 +9,15 @@
 //     response.output_item.added, response.content_part.added
 //     response.output_text.delta ...
 //     response.output_text.done, response.content_part.done, response.output_item.done
+//   of each reasoning item the same, with response.reasoning_text.delta and .done
 //   of each call of a function:
 //     response.output_item.added
 //     response.function_call_arguments.delta ..., response.function_call_arguments.done
 //     response.output_item.done
 //   response.completed | .incomplete | .failed | .cancelled
 //
-// An answer without calls is one message at output_index 0; a message has one part, at
-// content_index 0. What the output of a response is says response_output.h. Pure.
+// An answer without calls and reasoning is one message at output_index 0; a message or reasoning
+// has one part, at content_index 0. What the output of a response is says response_output.h. Pure.
 #pragma once
 
 #include <cstddef>
@@ -44,15 +45,18 @@ std::string LifecycleEvent(std::string_view type, int64_t sequence, const Respon
 
 // `index`: the item's place in the output. Added, it has no text and no arguments yet.
 std::string ItemAddedEvent(int64_t sequence, size_t index, const OutputItem& item);
-std::string PartAddedEvent(int64_t sequence, size_t index, std::string_view item_id);
+std::string PartAddedEvent(int64_t sequence, size_t index, const OutputItem& item);
 std::string TextDeltaEvent(int64_t sequence, size_t index, std::string_view item_id,
                            std::string_view delta);
+std::string ReasoningDeltaEvent(int64_t sequence, size_t index, std::string_view item_id,
+                                std::string_view delta);
 std::string ArgumentsDeltaEvent(int64_t sequence, size_t index, std::string_view item_id,
                                 std::string_view delta);
 // A finished event for a reader that asked for obfuscation: with a member of so many characters
 // that has no meaning, so that sizes on the way do not tell the words. The event itself is shared.
 std::string Obfuscated(std::string event, size_t characters);
-// These repeat the whole text, or the whole call.
+// These repeat the whole text, of a message or of reasoning, or the whole call.
+std::string_view TextDoneType(const OutputItem& item);  // "response.output_text.done"
 std::string TextDoneEvent(int64_t sequence, size_t index, const OutputItem& item);
 std::string PartDoneEvent(int64_t sequence, size_t index, const OutputItem& item);
 std::string ArgumentsDoneEvent(int64_t sequence, size_t index, const OutputItem& item);

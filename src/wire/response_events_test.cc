@@ -118,7 +118,7 @@ TEST(ResponseEvents, TheEventsOfATextHaveTheDocumentedShapes) {
             R"({"type":"response.output_item.added","sequence_number":2,"output_index":0,)"
             R"("item":{"id":"msg_1","type":"message","role":"assistant","status":"in_progress",)"
             R"("content":[]}})");
-  EXPECT_EQ(PartAddedEvent(3, 0, "msg_1"),
+  EXPECT_EQ(PartAddedEvent(3, 0, item),
             R"({"type":"response.content_part.added","sequence_number":3,"item_id":"msg_1",)"
             R"("output_index":0,"content_index":0,)"
             R"("part":{"type":"output_text","text":"","annotations":[],"logprobs":[]}})");
@@ -155,6 +155,77 @@ TEST(ResponseEvents, EventsOfACallHaveTheDocumentedShapes) {
             R"({"type":"response.output_item.done","sequence_number":5,"output_index":1,)"
             R"("item":{"id":"fc_1_0","type":"function_call","status":"completed",)"
             R"("arguments":"{\"a\":1}","call_id":"call_1","name":"f"}})");
+}
+
+TEST(ResponseEvents, EventsOfReasoningHaveTheDocumentedShapes) {
+  const OutputItem item{.id = "rs_1", .text = "Why?", .reasoning = true};
+  EXPECT_EQ(ItemAddedEvent(2, 0, item),
+            R"({"type":"response.output_item.added","sequence_number":2,"output_index":0,)"
+            R"("item":{"id":"rs_1","type":"reasoning","status":"in_progress",)"
+            R"("summary":[],"content":[]}})");
+  EXPECT_EQ(PartAddedEvent(3, 0, item),
+            R"({"type":"response.content_part.added","sequence_number":3,"item_id":"rs_1",)"
+            R"("output_index":0,"content_index":0,"part":{"type":"reasoning_text","text":""}})");
+  EXPECT_EQ(ReasoningDeltaEvent(4, 0, "rs_1", "Why"),
+            R"({"type":"response.reasoning_text.delta","sequence_number":4,"item_id":"rs_1",)"
+            R"("output_index":0,"content_index":0,"delta":"Why"})");
+  EXPECT_EQ(TextDoneEvent(5, 0, item),
+            R"({"type":"response.reasoning_text.done","sequence_number":5,"item_id":"rs_1",)"
+            R"("output_index":0,"content_index":0,"text":"Why?"})");
+  EXPECT_EQ(PartDoneEvent(6, 0, item),
+            R"({"type":"response.content_part.done","sequence_number":6,"item_id":"rs_1",)"
+            R"("output_index":0,"content_index":0,)"
+            R"("part":{"type":"reasoning_text","text":"Why?"}})");
+  EXPECT_EQ(ItemDoneEvent(7, 0, item, "completed"),
+            R"({"type":"response.output_item.done","sequence_number":7,"output_index":0,)"
+            R"("item":{"id":"rs_1","type":"reasoning","status":"completed","summary":[],)"
+            R"("content":[{"type":"reasoning_text","text":"Why?"}]}})");
+}
+
+TEST(ResponseJson, ReasoningStandsWhereTheModelThought) {
+  ResponseState state = Ended(ResponseStatus::kCompleted, "one two");
+  state.calls = {{{"call_1", "f", "{}"}, 3}, {{"call_2", "g", "{}"}, 3}};
+  state.reasoning = {{"a", 0, 0}, {"b", 3, 1}, {"c", 4, 2}, {"d", 7, 2}};
+  std::string order;
+  for (const OutputItem& item : OutputOf(state))
+    order += item.id + (item.reasoning ? "=" + item.text : "") + " ";
+  EXPECT_EQ(order, "rs_1=a msg_1 fc_1_0 rs_1_1=b fc_1_1 msg_1_1 rs_1_2=c msg_1_2 rs_1_3=d ");
+  state.calls.clear();
+  state.reasoning = {{"Why?", 0, 0}};
+  const Json json = Read(ResponseJson(state));
+  ASSERT_EQ(json.at("output").as_array().size(), 2u);
+  EXPECT_EQ(PrintJson(json.at("output").at(0)),
+            R"({"id":"rs_1","type":"reasoning","status":"completed","summary":[],)"
+            R"("content":[{"type":"reasoning_text","text":"Why?"}]})");
+  EXPECT_EQ(Text(json.at("output").at(1), "id"), "msg_1");
+}
+
+TEST(ResponseJson, ReasoningAloneIsAnswerOnlyWhereItWasCut) {
+  for (const auto& [status, items] :
+       std::vector<std::pair<ResponseStatus, size_t>>{{ResponseStatus::kInProgress, 1},
+                                                      {ResponseStatus::kCompleted, 2},
+                                                      {ResponseStatus::kIncomplete, 1},
+                                                      {ResponseStatus::kFailed, 1},
+                                                      {ResponseStatus::kCancelled, 1}}) {
+    ResponseState state = Ended(status, "");
+    state.reasoning = {{"Why", 0, 0}};
+    const Json json = Read(ResponseJson(state));
+    const JsonArray& output = json.at("output").as_array();
+    ASSERT_EQ(output.size(), items) << ResponseStatusName(status);
+    EXPECT_EQ(Text(output[0], "status"), items == 2 ? "completed" : LastItemStatus(status));
+    if (items == 2) {
+      EXPECT_EQ(Text(output[1], "type"), "message");
+    }
+  }
+}
+
+TEST(ResponseJson, ReasoningOfABrokenRecordGivesNoEmptyItem) {
+  ResponseState state = Ended(ResponseStatus::kCompleted, "ab");
+  state.reasoning = {{"", 0, 0}, {"x", 99, 99}};
+  const std::vector<OutputItem> items = OutputOf(state);
+  ASSERT_EQ(items.size(), 2u);
+  EXPECT_EQ(items[0].text, "ab");
+  EXPECT_EQ(items[1].id, "rs_1");
 }
 
 TEST(ResponseJson, TextAndCallsAreItemsInTheirOrder) {
@@ -279,7 +350,8 @@ TEST(ResponseEvents, WhateverTheTextHoldsTheEventIsJson) {
   const std::string odd("\xFF\x00\x1F\"\\\xE2\x82 \xF0\x9F\x98\x80\x7F", 14);
   for (const std::string& event :
        {TextDeltaEvent(0, 0, "msg_1", odd), TextDoneEvent(0, 0, {.id = "msg_1", .text = odd}),
-        ArgumentsDeltaEvent(0, 0, "fc_1", odd),
+        ReasoningDeltaEvent(0, 0, "rs_1", odd), ArgumentsDeltaEvent(0, 0, "fc_1", odd),
+        TextDoneEvent(0, 0, {.id = "rs_1", .text = odd, .reasoning = true}),
         ItemDoneEvent(0, 0, {.id = "fc_1", .call = api::ToolCall{odd, odd, odd}}, "completed"),
         ResponseJson(Ended(ResponseStatus::kCancelled, odd)), AcceptedEvent(0, odd, odd, 1, 0)}) {
     EXPECT_TRUE(ParseJson(event).ok()) << event;

@@ -63,6 +63,13 @@ ResponseState Calling() {
   return state;
 }
 
+ResponseState Thinking() {
+  ResponseState state = State(ResponseStatus::kCompleted, "Because.");
+  state.reasoning = {{"Why?\n", 0, 0}};
+  state.usage->reasoning_tokens = 2;
+  return state;
+}
+
 std::vector<std::string> Lines() {
   std::vector<std::string> lines;
   const auto add = [&](const std::string& type, const std::string& json) {
@@ -81,7 +88,7 @@ std::vector<std::string> Lines() {
   }
   const OutputItem done = OutputOf(Full()).front();
   add("ResponseStreamEvent", ItemAddedEvent(2, 0, done));
-  add("ResponseStreamEvent", PartAddedEvent(3, 0, done.id));
+  add("ResponseStreamEvent", PartAddedEvent(3, 0, done));
   add("ResponseStreamEvent", TextDeltaEvent(4, 0, done.id, "Hel"));
   add("ResponseStreamEvent", TextDoneEvent(5, 0, done));
   add("ResponseStreamEvent", PartDoneEvent(6, 0, done));
@@ -93,6 +100,15 @@ std::vector<std::string> Lines() {
   add("ResponseStreamEvent", ArgumentsDeltaEvent(9, 1, call.id, "{\"city\""));
   add("ResponseStreamEvent", ArgumentsDoneEvent(10, 1, call));
   add("ResponseStreamEvent", ItemDoneEvent(11, 1, call, "completed"));
+  const ResponseState thinking = Thinking();
+  add("Response", ResponseJson(thinking));
+  const OutputItem thought = OutputOf(thinking).front();
+  add("ResponseStreamEvent", ItemAddedEvent(2, 0, thought));
+  add("ResponseStreamEvent", PartAddedEvent(3, 0, thought));
+  add("ResponseStreamEvent", ReasoningDeltaEvent(4, 0, thought.id, "Why"));
+  add("ResponseStreamEvent", TextDoneEvent(5, 0, thought));
+  add("ResponseStreamEvent", PartDoneEvent(6, 0, thought));
+  add("ResponseStreamEvent", ItemDoneEvent(7, 0, thought, "completed"));
   add("ResponseStreamEvent",
       ErrorEvent(8, InvalidArgument("invalid_value", "no").WithParam("input"), ""));
   add("Conversation", ConversationJson({"conv_1", 1700000000, 17, {{"a", "b"}}, "", 0}));
@@ -105,7 +121,8 @@ std::vector<std::string> Lines() {
        .role = api::Role::kAssistant,
        .text = {},
        .call = api::ToolCall{"call_1", "weather", "{}"}},
-      {.id = "fco_5", .role = api::Role::kTool, .text = "21", .tool_call_id = "call_1"}};
+      {.id = "fco_5", .role = api::Role::kTool, .text = "21", .tool_call_id = "call_1"},
+      {.id = "rs_6", .role = api::Role::kAssistant, .text = {}, .reasoning = "Why?"}};
   for (const ItemView& item : items) add("ConversationItem", ItemJson(item));
   add("ConversationItemList", ItemListJson(items, true));
   add("ConversationItemList", ItemListJson({}, false));

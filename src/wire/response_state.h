@@ -27,6 +27,14 @@ struct OutputCall {
   friend bool operator==(const OutputCall&, const OutputCall&) = default;
 };
 
+// What the model thought, told apart from its texts and calls, at one place of the output.
+struct OutputReasoning {
+  std::string text;         // not empty
+  size_t text_before = 0;   // bytes of ResponseState::text that stand before it
+  size_t calls_before = 0;  // calls that stand before it
+  friend bool operator==(const OutputReasoning&, const OutputReasoning&) = default;
+};
+
 struct ResponseState {
   std::string id;                      // "resp_" and 32 hex digits that cannot be guessed
   std::string item_id;                 // "msg_" and the same: of its first output message
@@ -47,9 +55,10 @@ struct ResponseState {
   bool parallel_tool_calls = true;
   std::string text;               // of the output messages, so far
   std::vector<OutputCall> calls;  // likewise, in their order; what is shown: response_output.h
-  std::string incomplete_reason;  // "max_output_tokens"; of an incomplete one
-  std::string error_code, error_message;  // of a failed one; both empty: none
-  std::optional<api::Usage> usage;        // known at the end
+  std::vector<OutputReasoning> reasoning;  // in its order
+  std::string incomplete_reason;           // "max_output_tokens"; of an incomplete one
+  std::string error_code, error_message;   // of a failed one; both empty: none
+  std::optional<api::Usage> usage;         // known at the end
 };
 
 }  // namespace tutti::wire

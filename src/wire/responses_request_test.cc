@@ -288,19 +288,22 @@ TEST(ParseResponses, ReadsCallsTheirOutputsAndReasoning) {
       R"([{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]},)"
       R"({"type":"reasoning","summary":[],"encrypted_content":"x"}]})");
   ASSERT_TRUE(call.ok()) << call.status();
-  ASSERT_EQ(call->input.size(), 5u) << "reasoning is no item of its own";
+  ASSERT_EQ(call->input.size(), 6u) << "what is encrypted alone is left out";
   const auto& messages = PromptOf(*call).messages;
-  ASSERT_EQ(messages.size(), 5u);
+  ASSERT_EQ(messages.size(), 6u);
   EXPECT_EQ(messages[1].role, api::Role::kAssistant);
   EXPECT_EQ(messages[1].content, "");
   EXPECT_EQ(messages[1].reasoning, "hm");
-  EXPECT_EQ(messages[1].tool_calls, std::vector<api::ToolCall>({{"call_1", "f", R"({"a":1})"}}));
+  EXPECT_EQ(ItemIdPrefix(messages[1]), "rs_");
+  EXPECT_TRUE(messages[1].tool_calls.empty());
+  EXPECT_EQ(messages[2].tool_calls, std::vector<api::ToolCall>({{"call_1", "f", R"({"a":1})"}}));
   EXPECT_EQ(messages[2].reasoning, "");
-  EXPECT_EQ(messages[2].tool_calls, std::vector<api::ToolCall>({{"call_2", "g", "{}"}}));
-  EXPECT_EQ(messages[3].role, api::Role::kTool);
-  EXPECT_EQ(messages[3].tool_call_id, "call_1");
-  EXPECT_EQ(messages[3].content, "42");
-  EXPECT_EQ(messages[4].content, "a\nb");
+  EXPECT_EQ(ItemIdPrefix(messages[2]), "fc_");
+  EXPECT_EQ(messages[3].tool_calls, std::vector<api::ToolCall>({{"call_2", "g", "{}"}}));
+  EXPECT_EQ(messages[4].role, api::Role::kTool);
+  EXPECT_EQ(messages[4].tool_call_id, "call_1");
+  EXPECT_EQ(messages[4].content, "42");
+  EXPECT_EQ(messages[5].content, "a\nb");
 }
 
 TEST(ParseResponses, AnOutputAloneIsNoEmptyInput) {

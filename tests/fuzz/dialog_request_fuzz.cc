@@ -44,12 +44,14 @@ void CheckCall(const wire::ResponsesCall& call) {
 void CheckItems(const std::vector<wire::InputItem>& items) {
   CHECK(items.size() <= 20);
   for (const wire::InputItem& item : items) {
-    const std::string json = wire::ItemJson({"msg_1", item.role, item.text, false});
+    const std::string json = wire::ItemJson(
+        {.id = "msg_1", .role = item.role, .text = item.text, .reasoning = item.reasoning});
     const auto body = wire::ParseJson("{\"items\":[" + json + "]}");
     CHECK(body.ok()) << body.status();
     const auto again = wire::ParseItemsCreate(body->root(), {});
     CHECK(again.ok() && again->items.size() == 1) << json;
     CHECK(again->items[0].role == item.role && again->items[0].text == item.text) << json;
+    CHECK(again->items[0].reasoning == item.reasoning) << json;
   }
 }
 

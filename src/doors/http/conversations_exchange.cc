@@ -22,7 +22,8 @@ namespace tutti::http {
 namespace {
 
 wire::ItemView ViewOf(const sessions::Item& item) {
-  return {item.id, item.role, item.content, item.incomplete, item.call, item.tool_call_id};
+  return {item.id,   item.role,         item.content,  item.incomplete,
+          item.call, item.tool_call_id, item.reasoning};
 }
 
 // As it was given by its owner, and so an object of pairs of text.

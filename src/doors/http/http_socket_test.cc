@@ -193,6 +193,39 @@ TEST_F(SocketTest, WhatIsNotStoredIsRememberedByTheConnectionForAnyLane) {
   EXPECT_EQ(ErrorCode(Answer(second).back()), "not_found");
 }
 
+TEST_F(SocketTest, ReasoningBeforeACallIsRememberedByTheConnection) {
+  Open();
+  holds_ = true;
+  SocketClient client(port());
+  client.Say(CreateText(R"(,"store":false)"));
+  const std::shared_ptr<FakeGeneration> first = Generation(0);
+  first->Started();
+  api::StreamEvent thought;
+  thought.reasoning = "Why?";
+  first->stream->Append(std::move(thought));
+  first->Calls({{0, "call_1", "f", "{}"}});
+  first->ChoiceEnd(api::FinishReason::kToolCalls);
+  first->End();
+  first->Wake();
+  const std::vector<std::string> events = Answer(client);
+  for (size_t i = 0; i < events.size(); ++i)
+    EXPECT_THAT(events[i], HasSubstr("\"sequence_number\":" + std::to_string(i) + ","));
+  EXPECT_THAT(events[4], HasSubstr(R"("type":"response.reasoning_text.delta")"));
+  const std::string id =
+      std::string(boost::json::parse(events.back()).at("response").at("id").as_string());
+  client.Say(R"({"type":"response.create","model":"fake","store":false,"previous_response_id":")" +
+             id + R"(","input":[{"type":"function_call_output","call_id":"call_1",)" +
+             R"("output":"42"}]})");
+  const std::shared_ptr<FakeGeneration> second = Generation(1);
+  const auto& messages = std::get<api::ChatPrompt>(second->request.prompt).messages;
+  ASSERT_EQ(messages.size(), 3u);
+  EXPECT_EQ(messages[1].reasoning, "Why?");
+  EXPECT_EQ(messages[1].tool_calls.size(), 1u);
+  second->AppendAnswer({"a"});
+  second->Wake();
+  EXPECT_EQ(Member(Answer(client).back(), "type"), "response.completed");
+}
+
 TEST_F(SocketTest, AStoredAnswerIsReadAgainFromWhereItsReaderWas) {
   Open();
   SocketClient client(port());

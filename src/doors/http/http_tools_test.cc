@@ -117,6 +117,7 @@ class ToolResponsesTest : public ToolsDoorTest {
     for (const api::ChatMessage& message :
          std::get<api::ChatPrompt>(generation->request.prompt).messages) {
       text += message.content;
+      if (!message.reasoning.empty()) text += "{" + message.reasoning + "}";
       for (const api::ToolCall& call : message.tool_calls) text += "@" + call.id + call.arguments;
       if (!message.tool_call_id.empty()) text += "#" + message.tool_call_id + message.name;
       text += "|";
@@ -124,6 +125,28 @@ class ToolResponsesTest : public ToolsDoorTest {
     return text;
   }
 };
+
+// Reasoning, then the call.
+class ReasoningResponsesTest : public ToolResponsesTest {
+ protected:
+  void ThinkAndCall() {
+    inference_.on_generate = [](const std::shared_ptr<api::testing::FakeGeneration>& generation) {
+      generation->Started();
+      for (const char* thought : {"Where", "?"}) {
+        api::StreamEvent event;
+        event.reasoning = thought;
+        generation->stream->Append(std::move(event));
+      }
+      generation->Calls({{0, "call_1", "weather", R"({"city":"Oslo"})"}});
+      generation->ChoiceEnd(api::FinishReason::kToolCalls);
+      generation->End();
+      return OkStatus();
+    };
+  }
+};
+
+constexpr const char* kThought = R"("type":"reasoning","status":"completed","summary":[],)"
+                                 R"("content":[{"type":"reasoning_text","text":"Where?"}]})";
 
 constexpr const char* kOutput =
     R"(,"input":[{"type":"function_call_output","call_id":"call_1","output":"21"}])";
@@ -200,6 +223,83 @@ TEST_F(ToolResponsesTest, AConversationKeepsCallsAndOutputs) {
                R"({"items":[{"type":"function_call","call_id":"call_9","name":"f"}]})"));
   ASSERT_EQ(added.status, 200) << added.body;
   EXPECT_THAT(added.body, HasSubstr(R"("arguments":"{}","call_id":"call_9","name":"f")"));
+}
+
+TEST_F(ReasoningResponsesTest, ReasoningIsAnItemBeforeTheCall) {
+  ThinkAndCall();
+  StartDoor();
+  const RawResponse response = Create(std::string(R"(,"input":"x")") + kFlat);
+  ASSERT_EQ(response.status, 200) << response.body;
+  EXPECT_THAT(response.body, HasSubstr(R"("output":[{"id":"rs_)"));
+  EXPECT_THAT(response.body, HasSubstr(std::string(kThought) + R"(,{"id":"fc_)"));
+  EXPECT_EQ(Ask(Get("/v1/responses/" + IdOf(response.body))).body, response.body);
+}
+
+TEST_F(ReasoningResponsesTest, AStreamIsReplayedFromAnyEvent) {
+  ThinkAndCall();
+  StartDoor();
+  const RawResponse stream = Create(std::string(R"(,"input":"x","stream":true)") + kFlat);
+  ASSERT_EQ(stream.status, 200) << stream.body;
+  size_t at = 0;
+  std::vector<size_t> begins;
+  for (const char* type :
+       {"response.created", "response.in_progress", "response.output_item.added",
+        "response.content_part.added", "response.reasoning_text.delta",
+        "response.reasoning_text.delta", "response.reasoning_text.done",
+        "response.content_part.done", "response.output_item.done", "response.output_item.added",
+        "response.function_call_arguments.delta", "response.function_call_arguments.done",
+        "response.output_item.done", "response.completed"}) {
+    at = stream.body.find("event: " + std::string(type) + "\n", at);
+    ASSERT_NE(at, std::string::npos) << type << " in " << stream.body;
+    begins.push_back(at++);
+  }
+  const std::string path = "/v1/responses/" + IdOf(stream.body) + "?stream=true";
+  EXPECT_EQ(Ask(Get(path)).body, stream.body);
+  for (const size_t after : {1u, 4u, 5u, 8u}) {
+    EXPECT_EQ(Ask(Get(path + "&starting_after=" + std::to_string(after))).body,
+              stream.body.substr(begins[after + 1]))
+        << after;
+  }
+}
+
+TEST_F(ReasoningResponsesTest, OutputSentBackIsThePromptOfPreviousResponseId) {
+  ThinkAndCall();
+  StartDoor();
+  const std::string first = Create(std::string(R"(,"input":"x")") + kFlat).body;
+  const std::string output(R"({"type":"function_call_output","call_id":"call_1","output":"21"})");
+  const RawResponse second =
+      Create(R"(,"previous_response_id":")" + IdOf(first) + R"(","input":[)" + output + "]");
+  ASSERT_EQ(second.status, 200) << second.body;
+  const size_t begin = first.find(R"("output":[)") + 10, end = first.find(R"(],"parallel)");
+  const RawResponse third = Create(R"(,"input":[{"role":"user","content":"x"},)" +
+                                   first.substr(begin, end - begin) + "," + output + "]");
+  ASSERT_EQ(third.status, 200) << third.body;
+  EXPECT_EQ(Prompt(1), R"(x|{Where?}@call_1{"city":"Oslo"}|21#call_1weather|)");
+  EXPECT_EQ(Prompt(2), Prompt(1));
+  const std::string items =
+      Ask(Get("/v1/responses/" + IdOf(third.body) + "/input_items?order=asc")).body;
+  EXPECT_THAT(items, HasSubstr(R"({"id":"rs_)"));
+  EXPECT_THAT(items, HasSubstr(kThought));
+}
+
+TEST_F(ReasoningResponsesTest, AConversationKeepsReasoning) {
+  ThinkAndCall();
+  StartDoor();
+  const std::string id = IdOf(Ask(Post("/v1/conversations", "{}")).body);
+  const std::string in = R"(,"conversation":")" + id + "\"";
+  const std::string first = Create(in + R"(,"input":"x")" + kFlat).body;
+  ASSERT_EQ(Create(in + kOutput + kFlat).status, 200);
+  EXPECT_EQ(Prompt(1), R"(x|{Where?}@call_1{"city":"Oslo"}|21#call_1weather|)");
+  const std::string items = Ask(Get("/v1/conversations/" + id + "/items?order=asc")).body;
+  const size_t at = first.find(R"({"id":"rs_)");
+  const std::string item = first.substr(at, first.find("]}", at) + 2 - at);
+  EXPECT_THAT(items, HasSubstr(item)) << "with the id of the response's item";
+  const std::string name = item.substr(7, item.find('"', 7) - 7);
+  EXPECT_EQ(Ask(Get("/v1/conversations/" + id + "/items/" + name)).body, item);
+  const RawResponse added =
+      Ask(Post("/v1/conversations/" + id + "/items", R"({"items":[)" + item + "]}"));
+  ASSERT_EQ(added.status, 200) << added.body;
+  EXPECT_THAT(added.body, HasSubstr(kThought));
 }
 
 }  // namespace

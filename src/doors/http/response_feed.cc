@@ -124,8 +124,9 @@ void ResponseFeed::FailEvents(const Status& status, std::string frames) {
 }
 
 std::string ResponseFeed::Shown(ResponseCursor::Event event) {
-  if (!padding_.has_value() || event.type != "response.output_text.delta")
-    return std::move(event.json);
+  const bool padded =
+      event.type == "response.output_text.delta" || event.type == "response.reasoning_text.delta";
+  if (!padding_.has_value() || !padded) return std::move(event.json);
   return wire::Obfuscated(std::move(event.json), 1 + padding_->Below(kMostPadding));
 }
 

@@ -109,7 +109,8 @@ void SocketLane::Remember() {
   remembered_ = start_->TakeDialog();
   const wire::ResponseState state = start_->response()->State();
   for (api::ChatMessage& said : responses::AnswerOf(state)) {
-    if (!said.content.empty() || !said.tool_calls.empty()) remembered_.push_back(std::move(said));
+    if (!said.content.empty() || !said.tool_calls.empty() || !said.reasoning.empty())
+      remembered_.push_back(std::move(said));
   }
   size_t bytes = 0;
   for (const api::ChatMessage& message : remembered_) {

@@ -55,7 +55,9 @@ class StoredResponseExchange final : public Exchange {
       asked_ = *asked;
       if (!asked_.stream) {
         return responses.Look(owner, id, [here, this](Result<wire::ResponseState> state) {
-          here([this, state = std::move(state)] { OnLooked(state); });
+          // Behind a pointer: gcc 12 takes a move of this large type for one of an unset value.
+          here([this, state = std::make_shared<const Result<wire::ResponseState>>(
+                          std::move(state))] { OnLooked(*state); });
         });
       }
     }
@@ -99,6 +101,7 @@ class StoredResponseExchange final : public Exchange {
                        input[i].role, input[i].content});
       if (!input[i].tool_calls.empty()) items.back().call = input[i].tool_calls.front();
       items.back().tool_call_id = input[i].tool_call_id;
+      if (wire::IsReasoning(input[i])) items.back().reasoning = input[i].reasoning;
     }
     const Result<size_t> first = FirstOfPage(*list, &items);
     if (!first.ok()) return connection_.RespondError(first.status());

@@ -321,12 +321,13 @@ TEST_F(BatchesTest, LinesOfResponsesAreKeptAsTheRouteKeepsThem) {
             (std::map<std::string, std::string>{{"o", "404"}}));
 }
 
-TEST_F(BatchesTest, LinesOfResponsesKeepTheirCalls) {
+TEST_F(BatchesTest, LinesOfResponsesKeepReasoningAndCalls) {
   endpoint_ = "/v1/responses";
   inference_->script = [](const api::GenerateRequest&) {
     return Script{.pieces = {"So", ":"},
                   .finish = api::FinishReason::kToolCalls,
-                  .calls = {{0, "call_1", "f", ""}, {0, "", "", "{"}, {0, "", "", "}"}}};
+                  .calls = {{0, "call_1", "f", ""}, {0, "", "", "{"}, {0, "", "", "}"}},
+                  .reasoning = {"\n", "Why", "?"}};
   };
   batches_->Start();
   const auto made = Create(ResponsesInputLine("a", R"(,"tools":[{"type":"function","name":"f"}])"));
@@ -338,7 +339,9 @@ TEST_F(BatchesTest, LinesOfResponsesKeepTheirCalls) {
   EXPECT_EQ(kept->end.calls, std::vector<wire::OutputCall>({{{"call_1", "f", "{}"}, 3}}));
   const auto again = responses::Replay(*kept, 1 << 20);
   EXPECT_EQ(again->State().calls, kept->end.calls);
-  EXPECT_GT(again->log().next(), 10) << "with the deltas of text and call";
+  EXPECT_EQ(again->State().reasoning, std::vector<wire::OutputReasoning>({{"\nWhy?", 0, 0}}));
+  EXPECT_EQ(kept->pieces, (std::vector<uint32_t>{4, 1, 2, 1, 1, 1}));
+  EXPECT_GT(again->log().next(), 17) << "with the deltas of reasoning, text and call";
 }
 
 TEST_F(BatchesTest, AResponseIsThereExactlyWhereItsLineHasEndedWhateverIsKilled) {

@@ -66,7 +66,7 @@ Status ResponseLine::Begin(std::shared_ptr<api::StreamWaker> waker) {
   request.deadline = std::min(request.deadline, context_.deadline);
   request.detached = true;
   request.n = 1;
-  responses::JoinCalls(&request.prompt);
+  responses::JoinItems(&request.prompt);
   request.call_bytes = api::PromptBytes(request.prompt);
   if (!request.sampling.seed.has_value()) request.sampling.seed = responses::NewSeed();
   ASSIGN_OR_RETURN(generation_, inference_.Generate(std::move(request), std::move(waker)));
@@ -87,19 +87,37 @@ std::optional<calls::WholeCall::Answer> ResponseLine::Poll() {
 
 // As responses::ResponseWriter has it, so that the record can be shown again.
 void ResponseLine::Add(const api::StreamEvent& event) {
+  if (!event.reasoning.empty()) AddReasoning(event.reasoning);
   if (!event.text.empty()) {
+    blank_.clear();
     text_ += event.text;
     record_.pieces.push_back(static_cast<uint32_t>(event.text.size()));
   }
   for (const api::ToolCallDelta& delta : event.tool_calls) {
     const auto index = static_cast<size_t>(delta.index);
-    if (index == calls_.size()) calls_.push_back({{delta.id, delta.name, ""}, text_.size()});
+    if (index == calls_.size()) {
+      blank_.clear();
+      calls_.push_back({{delta.id, delta.name, ""}, text_.size()});
+    }
     // Of a call that another item has ended there is no more.
-    const bool open = index + 1 == calls_.size() && calls_.back().text_before == text_.size();
+    const bool open = index + 1 == calls_.size() && calls_.back().text_before == text_.size() &&
+                      (reasoning_.empty() || reasoning_.back().calls_before < calls_.size());
     if (!open || delta.arguments.empty()) continue;
     calls_.back().call.arguments += delta.arguments;
     record_.pieces.push_back(static_cast<uint32_t>(delta.arguments.size()));
   }
+}
+
+void ResponseLine::AddReasoning(const std::string& text) {
+  const bool open = !reasoning_.empty() && reasoning_.back().text_before == text_.size() &&
+                    reasoning_.back().calls_before == calls_.size();
+  blank_ += text;
+  if (!open) {
+    if (blank_.find_first_not_of(" \t\r\n") == std::string::npos) return;
+    reasoning_.push_back({"", text_.size(), calls_.size()});
+  }
+  record_.pieces.push_back(static_cast<uint32_t>(blank_.size()));
+  reasoning_.back().text += std::exchange(blank_, {});
 }
 
 calls::WholeCall::Answer ResponseLine::End(const api::StreamEvent& end) {
@@ -107,6 +125,7 @@ calls::WholeCall::Answer ResponseLine::End(const api::StreamEvent& end) {
   wire::ResponseState state = record_.base.state;
   state.text = std::move(text_);
   state.calls = std::move(calls_);
+  state.reasoning = std::move(reasoning_);
   const Status status = generation_.stream().status();
   if (status.ok()) {
     state = responses::EndOf(std::move(state), generation_.stream(), end, finish_,

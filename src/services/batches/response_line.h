@@ -46,6 +46,7 @@ class ResponseLine final : public calls::WholeCall {
                api::Inference& inference, std::function<int64_t()> unix_s);
   Answer End(const api::StreamEvent& end);
   void Add(const api::StreamEvent& event);
+  void AddReasoning(const std::string& text);
 
   wire::ResponsesCall call_;
   const calls::CallContext context_;
@@ -56,6 +57,8 @@ class ResponseLine final : public calls::WholeCall {
   std::shared_ptr<const responses::ResponseRecord> kept_;
   std::string text_;
   std::vector<wire::OutputCall> calls_;
+  std::vector<wire::OutputReasoning> reasoning_;
+  std::string blank_;  // white space that reasoning began with, until there is more of it
   api::FinishReason finish_ = api::FinishReason::kStop;
   int64_t tokens_ = 0;
 };

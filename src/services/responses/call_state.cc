@@ -1,5 +1,6 @@
 #include "services/responses/call_state.h"
 
+#include <string>
 #include <utility>
 
 #include "services/responses/ids.h"
@@ -20,26 +21,72 @@ std::vector<api::ChatMessage> AnswerOf(const wire::ResponseState& end) {
   for (size_t i = 0; i < output.size(); ++i) {
     const bool cut = i + 1 == output.size() && end.status != wire::ResponseStatus::kCompleted;
     if (output[i].call.has_value() && cut) break;
-    messages.push_back({api::Role::kAssistant, output[i].text, ""});
-    if (output[i].call.has_value()) messages.back().tool_calls = {*output[i].call};
+    api::ChatMessage& message = messages.emplace_back();
+    message.role = api::Role::kAssistant;
+    (output[i].reasoning ? message.reasoning : message.content) = output[i].text;
+    if (output[i].call.has_value()) message.tool_calls = {*output[i].call};
   }
   return messages;
 }
 
-void JoinCalls(api::Prompt* prompt) {
+namespace {
+
+bool IsAssistant(const std::vector<api::ChatMessage>& messages) {
+  return !messages.empty() && messages.back().role == api::Role::kAssistant;
+}
+
+void AddThought(std::string thought, std::string* reasoning) {
+  if (!reasoning->empty() && !thought.empty()) *reasoning += '\n';
+  *reasoning += thought;
+}
+
+// More of the same answer: a call, or a text that reasoning stands before.
+void Extend(api::ChatMessage* before, api::ChatMessage message) {
+  if (!message.content.empty()) {
+    before->content += message.content;
+    before->part_ends.clear();
+  }
+  AddThought(std::move(message.reasoning), &before->reasoning);
+  for (api::ToolCall& call : message.tool_calls) before->tool_calls.push_back(std::move(call));
+}
+
+}  // namespace
+
+void JoinItems(api::Prompt* prompt) {
   auto* chat = std::get_if<api::ChatPrompt>(prompt);
   if (chat == nullptr) return;
   std::vector<api::ChatMessage> joined;
   joined.reserve(chat->messages.size());
+  std::string thought;  // which no message has yet
+  // An answer that has nothing but reasoning is an empty one, or roles would not alternate.
+  const auto end_answer = [&] {
+    if (!std::exchange(thought, {}).empty() && !IsAssistant(joined))
+      joined.push_back({api::Role::kAssistant, "", ""});
+  };
   for (api::ChatMessage& message : chat->messages) {
-    const bool calls_alone = message.content.empty() && !message.tool_calls.empty();
-    if (!calls_alone || joined.empty() || joined.back().role != api::Role::kAssistant) {
+    if (wire::IsReasoning(message)) {
+      AddThought(std::move(message.reasoning), &thought);
+      continue;
+    }
+    if (message.role != api::Role::kAssistant) {
+      end_answer();
       joined.push_back(std::move(message));
       continue;
     }
-    api::ChatMessage& before = joined.back();
-    if (before.reasoning.empty()) before.reasoning = std::move(message.reasoning);
-    for (api::ToolCall& call : message.tool_calls) before.tool_calls.push_back(std::move(call));
+    const bool calls_alone = message.content.empty() && !message.tool_calls.empty();
+    const bool goes_on =
+        !thought.empty() && IsAssistant(joined) && joined.back().tool_calls.empty();
+    AddThought(std::exchange(message.reasoning, {}), &thought);
+    message.reasoning = std::exchange(thought, {});
+    if (IsAssistant(joined) && (calls_alone || goes_on)) {
+      Extend(&joined.back(), std::move(message));
+    } else {
+      joined.push_back(std::move(message));
+    }
+  }
+  end_answer();
+  for (api::ChatMessage& message : joined) {
+    if (message.tool_calls.empty()) message.reasoning.clear();
   }
   chat->messages = std::move(joined);
 }

@@ -12,17 +12,20 @@
 
 namespace tutti::responses {
 
-// One message for each item, so that they can be listed again. A call is a message of its own until
-// JoinCalls().
+// One message for each item, so that they can be listed again. A call, and reasoning, is a message
+// of its own until JoinItems().
 std::vector<api::ChatMessage> MessagesOf(std::span<const wire::InputItem> items);
 
 // What the model said, a message for each item of the output. A call that was cut short is left
 // out: its arguments are no JSON.
 std::vector<api::ChatMessage> AnswerOf(const wire::ResponseState& end);
 
-// Before a prompt is rendered: puts calls into the assistant's message that stands before them, as
-// chat templates have them, and names their results.
-void JoinCalls(api::Prompt* prompt);
+// Before a prompt is rendered: puts calls into the assistant's message that stands before them and
+// reasoning into the one that stands behind it, as chat templates have them, and names the results
+// of calls. Reasoning stays with messages that call functions, so that the model goes on with its
+// thoughts when it has the results. That of other messages is left out: templates do not show what
+// a model thought before an answer that was given, and it would fill the context.
+void JoinItems(api::Prompt* prompt);
 
 // The response as it is shown before anything of it is there. `model`: as it is served.
 // `conversation`: the dialog's name; empty: none.

@@ -31,7 +31,7 @@ TEST(CallStateTest, JoinsCallsToTheMessageBeforeThem) {
                                    Answered("call_1"), Called("call_3", "f"), Answered("call_3"),
                                    Said(api::Role::kAssistant, "done")}};
   std::get<api::ChatPrompt>(prompt).messages[6].reasoning = "hm";
-  JoinCalls(&prompt);
+  JoinItems(&prompt);
   const auto& messages = std::get<api::ChatPrompt>(prompt).messages;
   ASSERT_EQ(messages.size(), 7u);
   EXPECT_EQ(messages[1].content, "So:");
@@ -44,9 +44,59 @@ TEST(CallStateTest, JoinsCallsToTheMessageBeforeThem) {
   EXPECT_EQ(messages[6].content, "done");
 }
 
+api::ChatMessage Thought(std::string reasoning) {
+  api::ChatMessage message = Said(api::Role::kAssistant, "");
+  message.reasoning = std::move(reasoning);
+  return message;
+}
+
+// Each message as role, content, reasoning and ids of calls.
+std::string Joined(std::vector<api::ChatMessage> messages) {
+  api::Prompt prompt = api::ChatPrompt{.messages = std::move(messages)};
+  JoinItems(&prompt);
+  std::string joined;
+  for (const api::ChatMessage& message : std::get<api::ChatPrompt>(prompt).messages) {
+    joined += std::string(1, "suat"[static_cast<int>(message.role)]) + ":" + message.content;
+    if (!message.reasoning.empty()) joined += "{" + message.reasoning + "}";
+    for (const api::ToolCall& call : message.tool_calls) joined += "@" + call.id;
+    joined += " ";
+  }
+  return joined;
+}
+
+TEST(CallStateTest, ReasoningJoinsTheCallBehindIt) {
+  using enum api::Role;
+  EXPECT_EQ(Joined({Said(kUser, "x"), Thought("hm"), Called("1", "f"), Answered("1"), Thought("so"),
+                    Called("2", "g"), Answered("2")}),
+            "u:x a:{hm}@1 t:42 a:{so}@2 t:42 ");
+  EXPECT_EQ(Joined({Said(kUser, "x"), Thought("hm"), Said(kAssistant, "One moment."),
+                    Called("1", "f"), Thought("and"), Called("2", "g"), Answered("1")}),
+            "u:x a:One moment.{hm\nand}@1@2 t:42 ");
+}
+
+TEST(CallStateTest, ReasoningOfAnAnswerWithoutCallsIsLeftOut) {
+  using enum api::Role;
+  EXPECT_EQ(Joined({Said(kUser, "x"), Thought("hm"), Said(kAssistant, "So."), Said(kUser, "y")}),
+            "u:x a:So. u:y ");
+  EXPECT_EQ(Joined({Said(kUser, "x"), Said(kAssistant, "So"), Thought("hm"),
+                    Said(kAssistant, " be it."), Said(kUser, "y")}),
+            "u:x a:So be it. u:y ")
+      << "one answer, as the model wrote it";
+}
+
+TEST(CallStateTest, ReasoningWithoutAnAnswerIsAnEmptyOne) {
+  using enum api::Role;
+  EXPECT_EQ(Joined({Said(kUser, "x"), Thought("hm"), Said(kUser, "y")}), "u:x a: u:y ");
+  EXPECT_EQ(Joined({Said(kUser, "x"), Thought("hm"), Said(kAssistant, ""), Said(kUser, "y")}),
+            "u:x a: u:y ");
+  EXPECT_EQ(Joined({Said(kUser, "x"), Said(kAssistant, "So."), Thought("hm"), Said(kUser, "y")}),
+            "u:x a:So. u:y ");
+  EXPECT_EQ(Joined({Said(kUser, "x"), Thought("hm")}), "u:x a: ");
+}
+
 TEST(CallStateTest, LeavesOtherPromptsAsTheyAre) {
   api::Prompt prompt = api::TextPrompt{.text = "x"};
-  JoinCalls(&prompt);
+  JoinItems(&prompt);
   EXPECT_EQ(std::get<api::TextPrompt>(prompt).text, "x");
 }
 
@@ -59,6 +109,13 @@ TEST(CallStateTest, AnAnswerIsItsMessagesAndWholeCalls) {
   std::vector<api::ChatMessage> said = AnswerOf(end);
   ASSERT_EQ(said.size(), 3u);
   EXPECT_EQ(said[0].content, "So:");
+  end.reasoning = {{"hm", 3, 1}};
+  said = AnswerOf(end);
+  ASSERT_EQ(said.size(), 4u);
+  EXPECT_EQ(said[2].reasoning, "hm");
+  EXPECT_EQ(said[2].content, "");
+  end.reasoning.clear();
+  said = AnswerOf(end);
   EXPECT_EQ(said[2].tool_calls, std::vector<api::ToolCall>({{"call_2", "g", "{}"}}));
   end.status = wire::ResponseStatus::kIncomplete;
   end.calls[1].call.arguments = "{";

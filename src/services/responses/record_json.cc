@@ -36,6 +36,24 @@ std::optional<api::Usage> ReadUsage(const wire::JsonArray& list) {
   return api::Usage{at(0), at(1), at(2)};
 }
 
+// Usage has three numbers; those that were not there from the first have members of their own.
+void WriteReasoning(const ResponseState& state, JsonWriter* json) {
+  if (state.usage.has_value() && state.usage->reasoning_tokens > 0)
+    json->Member("reasoning_tokens", state.usage->reasoning_tokens);
+  if (state.reasoning.empty()) return;
+  json->Key("reasoning").BeginArray();
+  for (const wire::OutputReasoning& each : state.reasoning) {
+    json->BeginObject().Member("text", each.text);
+    json->Member("text_before", static_cast<int64_t>(each.text_before));
+    json->Member("calls_before", static_cast<int64_t>(each.calls_before)).EndObject();
+  }
+  json->EndArray();
+}
+
+size_t SizeIn(const StoredObject& fields, std::string_view name) {
+  return static_cast<size_t>(std::max<int64_t>(fields.Int(name), 0));
+}
+
 // What differs between the beginning and the end of a response.
 void WriteEnd(const ResponseState& state, JsonWriter* json) {
   json->Member("status", wire::ResponseStatusName(state.status)).Member("text", state.text);
@@ -52,6 +70,7 @@ void WriteEnd(const ResponseState& state, JsonWriter* json) {
     json->EndArray();
   }
   if (state.usage.has_value()) WriteUsage(*state.usage, json);
+  WriteReasoning(state, json);
 }
 
 void ReadEnd(const StoredObject& fields, ResponseState* state) {
@@ -64,9 +83,16 @@ void ReadEnd(const StoredObject& fields, ResponseState* state) {
   for (const Json& each : fields.List("calls")) {
     const StoredObject call(each);
     state->calls.push_back({{call.Text("id"), call.Text("name"), call.Text("arguments")},
-                            static_cast<size_t>(std::max<int64_t>(call.Int("text_before"), 0))});
+                            SizeIn(call, "text_before")});
+  }
+  for (const Json& each : fields.List("reasoning")) {
+    const StoredObject thought(each);
+    state->reasoning.push_back(
+        {thought.Text("text"), SizeIn(thought, "text_before"), SizeIn(thought, "calls_before")});
   }
   state->usage = ReadUsage(fields.List("usage"));
+  if (state->usage.has_value())
+    state->usage->reasoning_tokens = static_cast<int>(fields.Int("reasoning_tokens"));
 }
 
 }  // namespace

@@ -73,32 +73,69 @@ void ResponseWriter::Begin() {
 }
 
 void ResponseWriter::OpenMessage() {
+  blank_.clear();
   if (open_ == OpenItem::kMessage) return;
   CloseItem(response_->State(), "completed");
   open_ = OpenItem::kMessage;
-  const wire::OutputItem item{.id = wire::MessageItemId(response_->base().state, messages_++)};
-  const size_t index = items_++;
+  AddOpened({.id = wire::MessageItemId(response_->base().state, messages_++)});
+}
+
+void ResponseWriter::OpenReasoning() {
+  CloseItem(response_->State(), "completed");
+  open_ = OpenItem::kReasoning;
+  AddOpened({.id = wire::ReasoningItemId(response_->base().state, thoughts_++), .reasoning = true});
+}
+
+// The newest item, before it has a text.
+void ResponseWriter::AddOpened(const wire::OutputItem& item) {
   ResponseLog& log = response_->log();
-  Add("response.output_item.added", wire::ItemAddedEvent(log.next(), index, item));
-  Add("response.content_part.added", wire::PartAddedEvent(log.next(), index, item.id));
+  Add("response.output_item.added", wire::ItemAddedEvent(log.next(), items() - 1, item));
+  Add("response.content_part.added", wire::PartAddedEvent(log.next(), items() - 1, item));
 }
 
 // `state`: with the item's whole text or arguments.
 void ResponseWriter::CloseItem(const ResponseState& state, std::string_view status) {
   if (open_ == OpenItem::kNone) return;
-  const bool message = std::exchange(open_, OpenItem::kNone) == OpenItem::kMessage;
+  const OpenItem kind = std::exchange(open_, OpenItem::kNone);
   const std::vector<wire::OutputItem> output = wire::OutputOf(state);
-  const size_t index = items_ - 1;
-  if (index >= output.size()) return;  // of a record that cannot be trusted
+  const size_t index = items() - 1;
+  // A record that cannot be trusted may have fewer items, or others.
+  if (index >= output.size()) return;
   const wire::OutputItem& item = output[index];
+  if ((kind == OpenItem::kCall) != item.call.has_value() ||
+      (kind == OpenItem::kReasoning) != item.reasoning)
+    return;
   ResponseLog& log = response_->log();
-  if (message) {
-    Add("response.output_text.done", wire::TextDoneEvent(log.next(), index, item));
-    Add("response.content_part.done", wire::PartDoneEvent(log.next(), index, item));
-  } else {
+  if (kind == OpenItem::kCall) {
     Add("response.function_call_arguments.done", wire::ArgumentsDoneEvent(log.next(), index, item));
+  } else {
+    Add(wire::TextDoneType(item), wire::TextDoneEvent(log.next(), index, item));
+    Add("response.content_part.done", wire::PartDoneEvent(log.next(), index, item));
   }
   Add("response.output_item.done", wire::ItemDoneEvent(log.next(), index, item, status));
+}
+
+// Models that are not to reason write an empty pair of tags all the same. So the item begins with
+// the first text in it, and white space before that belongs to its first delta.
+void ResponseWriter::Reason(std::string_view text) {
+  const bool opens = open_ != OpenItem::kReasoning;
+  if (opens) {
+    blank_ += text;
+    if (blank_.find_first_not_of(" \t\r\n") == std::string::npos) return;
+    OpenReasoning();
+  }
+  const std::string piece = opens ? std::exchange(blank_, {}) : std::string(text);
+  pieces_.push_back(static_cast<uint32_t>(piece.size()));
+  {
+    const MutexLock lock(response_->mutex_);
+    ResponseState& state = response_->state_;
+    if (opens) state.reasoning.push_back({"", state.text.size(), state.calls.size()});
+    state.reasoning.back().text += piece;
+  }
+  Add("response.reasoning_text.delta",
+      wire::ReasoningDeltaEvent(response_->log().next(), items() - 1,
+                                wire::ReasoningItemId(response_->base().state, thoughts_ - 1),
+                                piece));
 }
 
 void ResponseWriter::Piece(std::string_view text) {
@@ -109,18 +146,18 @@ void ResponseWriter::Piece(std::string_view text) {
     response_->state_.text += text;
   }
   Add("response.output_text.delta",
-      wire::TextDeltaEvent(response_->log().next(), items_ - 1,
+      wire::TextDeltaEvent(response_->log().next(), items() - 1,
                            wire::MessageItemId(response_->base().state, messages_ - 1), text));
 }
 
 void ResponseWriter::Call(const api::ToolCallDelta& delta) {
   const ResponseState& base = response_->base().state;
   const auto index = static_cast<size_t>(delta.index);
-  size_t calls = items_ - messages_;
-  if (index == calls) {
+  if (index == calls_) {
+    blank_.clear();
     CloseItem(response_->State(), "completed");
     open_ = OpenItem::kCall;
-    ++calls;
+    ++calls_;
     const wire::OutputItem item{.id = wire::CallItemId(base, index),
                                 .call = api::ToolCall{delta.id, delta.name, ""}};
     {
@@ -128,24 +165,25 @@ void ResponseWriter::Call(const api::ToolCallDelta& delta) {
       response_->state_.calls.push_back({*item.call, response_->state_.text.size()});
     }
     Add("response.output_item.added",
-        wire::ItemAddedEvent(response_->log().next(), items_++, item));
+        wire::ItemAddedEvent(response_->log().next(), items() - 1, item));
   }
   // Calls come one after the other: there is no more of one that the next item has ended.
-  if (delta.arguments.empty() || open_ != OpenItem::kCall || index + 1 != calls) return;
+  if (delta.arguments.empty() || open_ != OpenItem::kCall || index + 1 != calls_) return;
   pieces_.push_back(static_cast<uint32_t>(delta.arguments.size()));
   {
     const MutexLock lock(response_->mutex_);
     response_->state_.calls.back().call.arguments += delta.arguments;
   }
   Add("response.function_call_arguments.delta",
-      wire::ArgumentsDeltaEvent(response_->log().next(), items_ - 1, wire::CallItemId(base, index),
+      wire::ArgumentsDeltaEvent(response_->log().next(), items() - 1, wire::CallItemId(base, index),
                                 delta.arguments));
 }
 
 void ResponseWriter::End(const ResponseState& end) {
   CHECK(wire::IsFinal(end.status));
   if (end.status == ResponseStatus::kCompleted || end.status == ResponseStatus::kIncomplete) {
-    if (items_ == 0) OpenMessage();
+    const bool answered = messages_ + calls_ > 0;
+    if (items() == 0 || (end.status == ResponseStatus::kCompleted && !answered)) OpenMessage();
     CloseItem(end, wire::LastItemStatus(end.status));
   }
   {
@@ -176,14 +214,15 @@ void ReplayOutput(const ResponseRecord& record, ResponseWriter* writer) {
       writer->Call({.index = calls++, .id = item.call->id, .name = item.call->name});
     }
     std::string_view left = item.call.has_value() ? item.call->arguments : item.text;
+    const auto say = [&](std::string_view text) {
+      if (item.reasoning) return writer->Reason(text);
+      if (!item.call.has_value()) return writer->Piece(text);
+      more.arguments = text;
+      writer->Call(more);
+    };
     while (!left.empty()) {
       if (piece == record.pieces.end() || *piece == 0 || *piece > left.size()) return;
-      if (item.call.has_value()) {
-        more.arguments = left.substr(0, *piece);
-        writer->Call(more);
-      } else {
-        writer->Piece(left.substr(0, *piece));
-      }
+      say(left.substr(0, *piece));
       left.remove_prefix(*piece++);
     }
   }

@@ -6,18 +6,22 @@
 //   [item added, part added, text delta ..., [text done, part done, item done]] ...
 //   [item added, arguments delta ..., [arguments done, item done]] ...   terminal
 //
-// `queued`: background responses and turns of dialogs. Items of the output, messages and calls,
-// begin in any order; one that begins ends the item before it. One delta for each piece of text or
-// arguments that the model's stream gives. The `done` events of the last item follow an answer that
-// ended well, which has a message also where it has neither text nor calls. Belongs to the strand.
+// `queued`: background responses and turns of dialogs. Items of the output, messages, reasoning and
+// calls, begin in any order; one that begins ends the item before it. Reasoning has the events of a
+// message, with deltas of its own type. One delta for each piece of text, reasoning or arguments
+// that the model's stream gives; reasoning that is white space alone gives no item. The `done`
+// events of the last item follow an answer that ended well; one that completed without text and
+// calls has an empty message. Belongs to the strand.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "services/responses/response.h"
+#include "wire/response_output.h"
 
 namespace tutti::responses {
 
@@ -37,9 +41,10 @@ class ResponseWriter {
   void Open();                                    // first
   void Truncated(const DroppedContext& dropped);  // at most once, before Begin()
   void Begin();                                   // the prompt was read
+  void Reason(std::string_view text);             // not empty
   void Piece(std::string_view text);              // not empty
   void Call(const api::ToolCallDelta& delta);     // more of the last call, or the next one's first
-  // Exactly once, last. `end` is final, with the same text and calls.
+  // Exactly once, last. `end` is final, with the same text, calls and reasoning.
   void End(const wire::ResponseState& end);
 
   bool begun() const { return begun_; }
@@ -48,16 +53,19 @@ class ResponseWriter {
 
  private:
   void Add(std::string_view type, std::string json, bool terminal = false);
+  size_t items() const { return messages_ + thoughts_ + calls_; }
   void OpenMessage();
+  void OpenReasoning();
+  void AddOpened(const wire::OutputItem& item);
   void CloseItem(const wire::ResponseState& state, std::string_view status);
 
   std::shared_ptr<Response> response_;
   std::vector<uint32_t> pieces_;
   bool begun_ = false;
-  enum class OpenItem : uint8_t { kNone, kMessage, kCall };
+  enum class OpenItem : uint8_t { kNone, kMessage, kReasoning, kCall };
   OpenItem open_ = OpenItem::kNone;  // the item that was added last and has no `done` events
-  size_t messages_ = 0;              // added
-  size_t items_ = 0;                 // likewise, with the calls
+  size_t messages_ = 0, thoughts_ = 0, calls_ = 0;  // items of each kind that were added
+  std::string blank_;  // white space that reasoning began with, until there is more of it
 };
 
 std::shared_ptr<Response> Replay(const ResponseRecord& record, size_t log_bytes);

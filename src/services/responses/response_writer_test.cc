@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "services/responses/record_json.h"
+#include "wire/response_events.h"
 
 namespace tutti::responses {
 namespace {
@@ -154,6 +155,124 @@ TEST(ResponseWriterTest, CallsFollowTheTextThatStandsBeforeThem) {
   EXPECT_THAT(events[8], HasSubstr(R"("output_index":1,"item":{"id":"fc_1_0")"));
   EXPECT_THAT(events[12], HasSubstr(R"("arguments":"{\"a\":1}","call_id":"call_1","name":"f")"));
   EXPECT_THAT(events[13], HasSubstr(R"("output_index":2,"item":{"id":"fc_1_1")"));
+}
+
+TEST(ResponseWriterTest, ReasoningStandsBeforeTheAnswerAsAnItem) {
+  ResponseWriter writer(std::make_shared<Response>(BaseOf(), 1 << 20));
+  writer.Open();
+  writer.Begin();
+  writer.Reason("\n");
+  writer.Reason("Wh");
+  writer.Reason("y?");
+  writer.Piece("So");
+  writer.Call({0, "call_1", "f", "{}"});
+  EXPECT_EQ(writer.response()->State().reasoning,
+            std::vector<wire::OutputReasoning>({{"\nWhy?", 0, 0}}));
+  writer.End(EndOf(writer, wire::ResponseStatus::kCompleted));
+  EXPECT_THAT(Types(*writer.response()),
+              ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                          "response.content_part.added", "response.reasoning_text.delta",
+                          "response.reasoning_text.delta", "response.reasoning_text.done",
+                          "response.content_part.done", "response.output_item.done",
+                          "response.output_item.added", "response.content_part.added",
+                          "response.output_text.delta", "response.output_text.done",
+                          "response.content_part.done", "response.output_item.done",
+                          "response.output_item.added", "response.function_call_arguments.delta",
+                          "response.function_call_arguments.done", "response.output_item.done",
+                          "response.completed"));
+  const std::vector<std::string> events = Events(*writer.response());
+  for (size_t i = 0; i < events.size(); ++i)
+    EXPECT_THAT(events[i], HasSubstr("\"sequence_number\":" + std::to_string(i) + ","));
+  EXPECT_THAT(events[2], HasSubstr(R"("output_index":0,"item":{"id":"rs_1","type":"reasoning")"));
+  EXPECT_THAT(events[4], HasSubstr(R"("delta":"\nWh")")) << "with what stood before it";
+  EXPECT_THAT(events[8], HasSubstr(R"("status":"completed","summary":[])"));
+  EXPECT_THAT(events[9], HasSubstr(R"("output_index":1,"item":{"id":"msg_1")"));
+  EXPECT_THAT(events[15], HasSubstr(R"("output_index":2,"item":{"id":"fc_1_0")"));
+}
+
+TEST(ResponseWriterTest, ReasoningOfWhiteSpaceAloneIsNoItem) {
+  ResponseWriter writer(std::make_shared<Response>(BaseOf(), 1 << 20));
+  writer.Open();
+  writer.Begin();
+  writer.Reason("\n");
+  writer.Reason("\n");
+  writer.Piece("So");
+  writer.Reason("\n");
+  writer.Piece(".");
+  writer.End(EndOf(writer, wire::ResponseStatus::kCompleted));
+  EXPECT_TRUE(writer.response()->State().reasoning.empty());
+  EXPECT_EQ(wire::OutputOf(writer.response()->State()).size(), 1u);
+  EXPECT_EQ(Types(*writer.response()).size(), 10u) << "one message with two deltas";
+}
+
+TEST(ResponseWriterTest, ACompletedAnswerOfReasoningHasAnEmptyMessage) {
+  for (const auto& [status, dones] :
+       std::vector<std::pair<wire::ResponseStatus, int>>{{wire::ResponseStatus::kCompleted, 2},
+                                                         {wire::ResponseStatus::kIncomplete, 1},
+                                                         {wire::ResponseStatus::kCancelled, 0}}) {
+    ResponseWriter writer(std::make_shared<Response>(BaseOf(), 1 << 20));
+    writer.Open();
+    writer.Begin();
+    writer.Reason("Why?");
+    writer.End(EndOf(writer, status));
+    int seen = 0;
+    for (const std::string& type : Types(*writer.response()))
+      seen += type == "response.output_item.done" ? 1 : 0;
+    EXPECT_EQ(seen, dones) << wire::ResponseStatusName(status);
+  }
+}
+
+TEST(ResponseWriterTest, ALogWithReasoningIsMadeAgainByteForByte) {
+  using wire::ResponseStatus;
+  for (const ResponseStatus status : {ResponseStatus::kCompleted, ResponseStatus::kIncomplete,
+                                      ResponseStatus::kFailed, ResponseStatus::kCancelled}) {
+    for (const bool thinks_last : {false, true}) {
+      ResponseWriter writer(std::make_shared<Response>(BaseOf(), 1 << 20));
+      writer.Open();
+      writer.Begin();
+      writer.Reason(" \n");
+      writer.Reason("a");
+      writer.Reason("\xC3\xA9");
+      writer.Piece("So");
+      writer.Reason("b \"c\"");
+      writer.Piece(" be it");
+      writer.Call({0, "call_1", "f", "{"});
+      writer.Reason("d");
+      writer.Call({0, "", "", "late"});
+      writer.Call({1, "call_2", "g", "{}"});
+      if (thinks_last) writer.Reason("e");
+      wire::ResponseState end = EndOf(writer, status);
+      end.usage->reasoning_tokens = 4;
+      const ResponseRecord record = writer.Record(end);
+      writer.End(end);
+      EXPECT_EQ(end.reasoning.size(), thinks_last ? 4u : 3u);
+      const Result<ResponseRecord> stored = DecodeRecord(EncodeRecord(record));
+      ASSERT_TRUE(stored.ok()) << stored.status();
+      const std::shared_ptr<Response> again = Replay(*stored, 1 << 20);
+      EXPECT_EQ(Events(*again), Events(*writer.response()));
+      EXPECT_EQ(again->State().reasoning, end.reasoning);
+      EXPECT_EQ(again->State().usage->reasoning_tokens, 4);
+    }
+  }
+}
+
+TEST(ResponseWriterTest, ARecordWithBrokenReasoningIsShownAsFarAsItGoes) {
+  ResponseRecord record;
+  record.base = BaseOf();
+  record.end = record.base.state;
+  record.end.status = wire::ResponseStatus::kCompleted;
+  record.end.text = "ab";
+  record.end.calls = {{{"call_1", "f", "{}"}, 1}};
+  for (const std::vector<wire::OutputReasoning>& reasoning :
+       std::vector<std::vector<wire::OutputReasoning>>{
+           {{"", 0, 0}}, {{"x", 9, 9}, {"y", 0, 0}}, {{"x", 0, 0}, {"y", 0, 0}}, {{" ", 0, 0}}}) {
+    record.end.reasoning = reasoning;
+    for (const std::vector<uint32_t>& pieces :
+         {std::vector<uint32_t>{}, {1}, {1, 1}, {1, 1, 2}, {1, 1, 2, 1, 1}, {1, 2, 1}}) {
+      record.pieces = pieces;
+      EXPECT_TRUE(Replay(record, 1 << 20)->ended());
+    }
+  }
 }
 
 TEST(ResponseWriterTest, CallsAloneHaveNoMessage) {

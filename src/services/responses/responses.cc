@@ -83,7 +83,7 @@ Result<Attachment> Responses::Start(Call call) {
   NameState(unix_s_(), &call.state);
   call.request.n = 1;
   call.request.tenant = call.owner;
-  JoinCalls(&call.request.prompt);
+  JoinItems(&call.request.prompt);
   SettleSeed(&call.request);
   const bool lasts = call.state.store;
   const std::string request = lasts ? EncodeRequest(call.request) : std::string();

@@ -61,7 +61,7 @@ Status Responses::Run(const std::shared_ptr<Response>& response, api::GenerateRe
   CHECK(waiting != waiting_.end());
   CheckNoSection();
   request.detached = true;
-  JoinCalls(&request.prompt);
+  JoinItems(&request.prompt);
   ASSIGN_OR_RETURN(api::Generation generation, inference_.Generate(std::move(request), strand_));
   const ActivePointer active = waiting->second;
   waiting_.erase(waiting);
@@ -128,6 +128,11 @@ void Responses::Read(const ActivePointer& active) {
   ResponseWriter& writer = active->writer;
   const int64_t before = writer.response()->log().next();
   size_t bytes = 0;
+  const auto reason = [&](const std::string& text) {
+    if (text.empty()) return;
+    if (!writer.begun()) writer.Begin();
+    writer.Reason(text);
+  };
   const auto say = [&](const std::string& text) {
     if (text.empty()) return;
     if (!writer.begun()) writer.Begin();
@@ -144,11 +149,13 @@ void Responses::Read(const ActivePointer& active) {
         if (!writer.begun()) writer.Begin();
         break;
       case api::StreamEvent::Kind::kToken:
+        reason(event->reasoning);
         say(event->text);
         call(event->tool_calls);
         break;
       case api::StreamEvent::Kind::kChoiceEnd:
         active->finish = event->finish_reason;
+        reason(event->reasoning);
         say(event->text);
         call(event->tool_calls);
         break;

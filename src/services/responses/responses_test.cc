@@ -461,6 +461,76 @@ TEST_F(ResponsesTest, CallsAreShownStoredAndPartOfTheChain) {
   StepAll();
 }
 
+// Reasoning before a call.
+testing::Script ThinkingScript(const api::GenerateRequest& request) {
+  testing::Script script = CallingScript(request);
+  script.pieces.clear();
+  script.reasoning = {"\n", "Why", "?\n"};
+  return script;
+}
+
+TEST_F(ResponsesTest, ReasoningIsShownStoredAndPartOfTheChain) {
+  inference_->script = ThinkingScript;
+  const Attachment attachment = Begin(CallOf("hello", true, true));
+  StepAll();
+  ASSERT_TRUE(Ended(attachment.response()));
+  const wire::ResponseState state = attachment.response()->State();
+  EXPECT_EQ(state.reasoning, std::vector<wire::OutputReasoning>({{"\nWhy?\n", 0, 0}}));
+  EXPECT_EQ(state.usage->reasoning_tokens, 3);
+  const std::vector<std::string> events = Events(*attachment.response());
+  Restart();
+  const auto found = Find(state.id);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(Events(**found), events);
+  EXPECT_EQ((*found)->State().usage->reasoning_tokens, 3);
+  testing::Call<Result<Responses::Messages>> call;
+  responses_->Chain("t", state.id, call.done());
+  const auto chain = call.Get();
+  ASSERT_TRUE(chain.ok()) << chain.status();
+  ASSERT_EQ(chain->size(), 4u) << "an item each, until they are asked with";
+  EXPECT_EQ((*chain)[1].reasoning, "\nWhy?\n");
+
+  Call next = CallOf("");
+  auto& prompt = std::get<api::ChatPrompt>(next.request.prompt);
+  prompt.messages.insert(prompt.messages.begin(), chain->begin(), chain->end());
+  const Attachment second = Begin(std::move(next));
+  const auto& messages = std::get<api::ChatPrompt>(inference_->requests().back().prompt).messages;
+  ASSERT_EQ(messages.size(), 3u);
+  EXPECT_EQ(messages[1].reasoning, "\nWhy?\n");
+  EXPECT_EQ(messages[1].tool_calls.size(), 2u);
+  StepAll();
+}
+
+TEST_F(ResponsesTest, ReasoningThatRanWhenTheProcessEndedRunsAgainWithTheSameNumbers) {
+  inference_->script = ThinkingScript;
+  std::string id;
+  std::vector<std::string> before;
+  {
+    Call call = CallOf("hello");
+    call.request.max_reasoning_tokens = 9;
+    const Attachment attachment = Begin(std::move(call));
+    id = attachment.response()->id();
+    Settle();
+    for (int i = 0; i < 2; ++i) inference_->Step();
+    Settle();
+    before = Events(*attachment.response());
+  }
+  ASSERT_EQ(before.size(), 5u) << "up to the first delta of the reasoning";
+  Restart();
+  inference_->script = ThinkingScript;
+  responses_->Resume();
+  EXPECT_TRUE(Eventually([&] { return inference_->active() > 0; }));
+  EXPECT_EQ(inference_->requests().back().max_reasoning_tokens, 9);
+  StepAll();
+  const auto found = Find(id);
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_TRUE(Ended(*found));
+  const std::vector<std::string> after = Events(**found);
+  ASSERT_GT(after.size(), before.size());
+  EXPECT_EQ(std::vector<std::string>(after.begin(), after.begin() + 5), before);
+  EXPECT_EQ(Events(**found, 4), std::vector<std::string>(after.begin() + 5, after.end()));
+}
+
 TEST_F(ResponsesTest, ACallThatRanWhenTheProcessEndedRunsAgainWithTheSameNumbers) {
   inference_->script = CallingScript;
   std::string id;

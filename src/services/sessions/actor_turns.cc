@@ -32,6 +32,8 @@ bool AnyIsCut(const Session& session) {
                      [](const auto& turn) { return turn.second.cut.has_value(); });
 }
 
+bool IsCall(const wire::OutputItem& item) { return item.call.has_value(); }
+
 bool LeavesItems(const ResponseState& end, std::optional<CutShort> cut) {
   if (cut.has_value() && *cut == CutShort::kForget) return false;
   switch (end.status) {
@@ -279,9 +281,13 @@ Outcome SessionActor::OutcomeOf(const Turn& turn, const ResponseState& end) {
   std::vector<wire::OutputItem> output = wire::OutputOf(end);
   if (output.empty()) output.push_back({.id = end.item_id});  // cut before it said anything
   for (size_t i = 0; i < output.size(); ++i) {
-    Item item{.role = api::Role::kAssistant, .content = output[i].text};
+    Item item{.role = api::Role::kAssistant, .content = {}};
+    (output[i].reasoning ? item.reasoning : item.content) = output[i].text;
     item.call = output[i].call;
-    const int tokens = CountOrBytes(model, CountedText(item));
+    // Reasoning that leads to no call is in no later prompt: responses::JoinItems().
+    const bool unseen = output[i].reasoning &&
+                        std::none_of(output.begin() + static_cast<int>(i), output.end(), IsCall);
+    const int tokens = unseen ? 0 : CountOrBytes(model, CountedText(item));
     const bool cut = i + 1 == output.size() && end.status != ResponseStatus::kCompleted;
     add(std::move(item), output[i].id, tokens, cut);
   }

@@ -84,8 +84,10 @@ void Chat::TellHistory(const SessionKey& key, const std::string& session,
                     [id = control.id, session, told = std::move(told)](Result<ItemList> list) {
                       if (!list.ok()) return told(list.status());
                       std::vector<wire::HistoryItem> items;
-                      for (auto item = list->items.rbegin(); item != list->items.rend(); ++item)
+                      for (auto item = list->items.rbegin(); item != list->items.rend(); ++item) {
+                        if (!item->reasoning.empty()) continue;  // no part of what was said
                         items.push_back({item->role, std::move(item->content), item->turn});
+                      }
                       std::string event = wire::HistoryEvent(id, session, list->version, items);
                       if (event.size() <= kMostHistoryBytes) return told(std::move(event));
                       told(ResourceExhausted("request_too_large", "so many items have " +

@@ -47,6 +47,25 @@ TEST_F(ChatTest, OnlyProjectsOfTheSettingsAndOfTheTenantMayBeNamed) {
   EXPECT_EQ(chat.CheckProject(user, "drivin").reason(), "not_found");
 }
 
+TEST_F(ChatTest, ReasoningIsNotInTheHistory) {
+  inference_->script = [](const api::GenerateRequest&) {
+    return responses::testing::Script{.pieces = {"so"}, .reasoning = {"why"}};
+  };
+  const Chat chat(options_, *sessions_);
+  const ChatUser user{.tenant = "t", .name = "al"};
+  Answer(chat.KeyOf(user, "", "s"), "u1");
+  wire::MqttControl control;
+  control.verb = wire::MqttControl::Verb::kHistory;
+  responses::testing::Call<Result<std::string>> call;
+  chat.Carry(user, "s", control, call.done());
+  const Result<std::string> told = call.Get();
+  ASSERT_TRUE(told.ok()) << told.status();
+  EXPECT_NE(told->find(R"("items":[{"role":"user","content":"u1","turn":1},)"
+                       R"({"role":"assistant","content":"so","turn":1}])"),
+            std::string::npos)
+      << *told;
+}
+
 TEST_F(ChatTest, AMessageIsAskedForItsAdmissionWhereThereIsOne) {
   EXPECT_EQ(Chat(options_, *sessions_).AdmissionOf({"t", "default", "al/s"}), nullptr);
   options_.admit = [](const SessionKey& key) -> Result<Admitted> {

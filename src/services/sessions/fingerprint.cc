@@ -42,6 +42,7 @@ int64_t FingerprintOf(const Message& message) {
       fnv.Add(call.arguments);
     }
     if (!each.tool_call_id.empty()) fnv.Add(each.tool_call_id);
+    if (!each.reasoning.empty()) fnv.Add(each.reasoning);
   }
   if (message.system_prompt.has_value()) {
     fnv.Add("system_prompt");

@@ -29,7 +29,7 @@ TEST(FingerprintTest, EveryMessageThatSaysSomethingElseHasAnother) {
   EXPECT_EQ(all.size(), 8u);
 }
 
-TEST(FingerprintTest, CallsAndTheirOutputsAreInIt) {
+TEST(FingerprintTest, CallsOutputsAndReasoningAreInIt) {
   api::ChatMessage call{api::Role::kAssistant, "", ""}, output{api::Role::kTool, "42", ""};
   call.tool_calls = {{"call_1", "f", "{}"}};
   output.tool_call_id = "call_1";
@@ -45,8 +45,9 @@ TEST(FingerprintTest, CallsAndTheirOutputsAreInIt) {
       changed(call, [](auto* message) { message->tool_calls[0].arguments = "{ }"; }),
       FingerprintOf(Said({output})),
       changed(output, [](auto* message) { message->tool_call_id = "call_2"; }),
+      changed(call, [](auto* message) { message->reasoning = "hm"; }),
   };
-  EXPECT_EQ(all.size(), 7u);
+  EXPECT_EQ(all.size(), 8u);
 }
 
 TEST(FingerprintTest, HowAMessageIsToBeAnsweredIsNotInIt) {

@@ -10,6 +10,7 @@
 #include "services/responses/stored_json.h"
 #include "services/sessions/branch.h"
 #include "services/sessions/versions.h"
+#include "wire/input_items.h"
 #include "wire/json_writer.h"
 
 namespace tutti::sessions {
@@ -20,7 +21,8 @@ using store::Statement;
 
 constexpr size_t kMostNameBytes = 512;
 // In the column of roles, of items that are no messages.
-constexpr std::string_view kCallRole = "function_call", kCallOutputRole = "function_call_output";
+constexpr std::string_view kCallRole = "function_call", kCallOutputRole = "function_call_output",
+                           kReasoningRole = "reasoning";
 
 bool IsName(const std::string& name) {
   return name.size() <= kMostNameBytes && std::none_of(name.begin(), name.end(), [](char c) {
@@ -64,6 +66,7 @@ api::ChatMessage MessageOf(const Item& item) {
   api::ChatMessage message{item.role, item.content, ""};
   if (item.call.has_value()) message.tool_calls = {*item.call};
   message.tool_call_id = item.tool_call_id;
+  message.reasoning = item.reasoning;
   return message;
 }
 
@@ -71,19 +74,23 @@ Item ItemOf(const api::ChatMessage& message) {
   Item item{.role = message.role, .content = message.content};
   if (!message.tool_calls.empty()) item.call = message.tool_calls.front();
   item.tool_call_id = message.tool_call_id;
+  if (wire::IsReasoning(message)) item.reasoning = message.reasoning;
   return item;
 }
 
 std::string CountedText(const Item& item) {
+  if (!item.reasoning.empty()) return item.reasoning;
   return item.call.has_value() ? item.call->name + " " + item.call->arguments : item.content;
 }
 
 std::string_view StoredRole(const Item& item) {
   if (item.call.has_value()) return kCallRole;
+  if (!item.reasoning.empty()) return kReasoningRole;
   return item.role == api::Role::kTool ? kCallOutputRole : api::RoleName(item.role);
 }
 
 std::string StoredContent(const Item& item) {
+  if (!item.reasoning.empty()) return item.reasoning;
   if (!item.call.has_value() && item.role != api::Role::kTool) return item.content;
   std::string out;
   wire::JsonWriter json(&out);
@@ -99,6 +106,11 @@ std::string StoredContent(const Item& item) {
 }
 
 Status Restore(std::string_view role, std::string content, Item* item) {
+  if (role == kReasoningRole && !content.empty()) {
+    item->role = api::Role::kAssistant;
+    item->reasoning = std::move(content);
+    return OkStatus();
+  }
   if (role != kCallRole && role != kCallOutputRole) {
     item->role = api::FindRole(role).value_or(api::Role::kUser);
     item->content = std::move(content);

@@ -53,6 +53,7 @@ struct Item {
   int64_t place = 0;        // of its turn
   std::optional<api::ToolCall> call = {};  // of kAssistant: the item is a call; no content
   std::string tool_call_id = {};           // of kTool: the call whose output `content` is
+  std::string reasoning = {};  // of kAssistant: not empty: the item is reasoning; no content
 };
 
 // An item and its message in a prompt; numbers and ids are the caller's to give.

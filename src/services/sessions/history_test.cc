@@ -77,6 +77,24 @@ TEST_F(HistoryTest, CallsAndTheirOutputsAreItems) {
   EXPECT_EQ(MessageOf(items[0]).tool_call_id, "call_0");
 }
 
+TEST_F(HistoryTest, ReasoningIsAnItem) {
+  const int64_t id = Create();
+  ASSERT_TRUE(Accept(id, 1, "a").ok());
+  Outcome outcome = Answer(1, "x", "");
+  outcome.items[1].reasoning = "{Why?";
+  ASSERT_TRUE(EndTurn(database_, id, std::nullopt, outcome, 102).ok());
+  const std::vector<Item> items = Load().items;
+  ASSERT_EQ(items.size(), 2u);
+  EXPECT_EQ(items[1].role, api::Role::kAssistant);
+  EXPECT_EQ(items[1].content, "");
+  EXPECT_EQ(items[1].reasoning, "{Why?");
+  EXPECT_EQ(CountedText(items[1]), "{Why?");
+  EXPECT_EQ(ItemOf(MessageOf(items[1])).reasoning, "{Why?");
+  Item empty;
+  EXPECT_TRUE(Restore("reasoning", "", &empty).ok());
+  EXPECT_EQ(StoredRole(empty), "user") << "reasoning is not empty";
+}
+
 TEST_F(HistoryTest, AnItemWhoseCallCannotBeReadIsAFaultOfTheStore) {
   Item item;
   EXPECT_EQ(Restore("function_call", "{", &item).reason(), "record_corrupt");

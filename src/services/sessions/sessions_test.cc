@@ -368,6 +368,59 @@ TEST_F(SessionsTest, ATurnThatIsSteeredBeforeItHasSaidAnythingLeavesItsQuestion)
     EXPECT_EQ(item.tokens, static_cast<int>(item.content.size()) + 2) << item.content;
 }
 
+// Reasoning, then a call for the first prompt and a text for the others.
+responses::testing::Script ThinkingScript(const api::GenerateRequest& request) {
+  const auto& messages = std::get<api::ChatPrompt>(request.prompt).messages;
+  responses::testing::Script script{.pieces = {"so"}, .reasoning = {"why ", "not"}};
+  if (messages.size() > 1) return script;
+  script.pieces.clear();
+  script.finish = api::FinishReason::kToolCalls;
+  script.calls = {{0, "call_1", "f", "{}"}};
+  return script;
+}
+
+TEST_F(SessionsTest, ReasoningIsAnItemAndGoesOnWithTheCallBehindIt) {
+  inference_->script = ThinkingScript;
+  Answer(Key(), "u1");
+  Message output = Say("");
+  output.input = {{api::Role::kTool, "42", ""}};
+  output.input[0].tool_call_id = "call_1";
+  const wire::ResponseState second = Answer(Key(), output);
+  EXPECT_EQ(second.usage->reasoning_tokens, 2);
+  Restart();
+  inference_->script = ThinkingScript;
+  const ItemList list = History(Key());
+  ASSERT_EQ(list.items.size(), 6u) << "u1 reasoning call, output reasoning text";
+  EXPECT_EQ(list.items[1].reasoning, "why not");
+  EXPECT_EQ(list.items[1].tokens, 9) << "it is in the prompts that follow";
+  EXPECT_THAT(list.items[1].id, StartsWith("rs_"));
+  EXPECT_EQ(list.items[4].reasoning, "why not");
+  EXPECT_EQ(list.items[4].tokens, 0) << "it is in no later prompt";
+  EXPECT_EQ(list.items[5].id, second.item_id);
+  Answer(Key(), "u2");
+  const auto requests = inference_->requests();
+  const auto& messages = std::get<api::ChatPrompt>(requests.back().prompt).messages;
+  ASSERT_EQ(messages.size(), 5u);
+  EXPECT_EQ(messages[1].reasoning, "why not");
+  EXPECT_EQ(messages[1].tool_calls.size(), 1u);
+  EXPECT_EQ(messages[3].content, "so");
+  EXPECT_EQ(messages[3].reasoning, "");
+}
+
+TEST_F(SessionsTest, ATurnThatWasCutWhileItThoughtLeavesAnEmptyAnswer) {
+  inference_->script = [](const api::GenerateRequest&) {
+    return responses::testing::Script{
+        .pieces = {}, .finish = api::FinishReason::kLength, .reasoning = {"why"}};
+  };
+  EXPECT_EQ(Answer(Key(), "u1").status, ResponseStatus::kIncomplete);
+  Answer(Key(), "u2");
+  const auto requests = inference_->requests();
+  const auto& messages = std::get<api::ChatPrompt>(requests.back().prompt).messages;
+  ASSERT_EQ(messages.size(), 3u) << "roles alternate";
+  EXPECT_EQ(messages[1].role, api::Role::kAssistant);
+  EXPECT_EQ(messages[1].content + messages[1].reasoning, "");
+}
+
 TEST_F(SessionsTest, SteerIsRefusedWhereTheTemplateTakesNoTwoQuestionsAndNothingWasSaid) {
   inference_->template_of = [](const api::ChatPrompt& prompt) {
     for (size_t i = 1; i < prompt.messages.size(); ++i) {

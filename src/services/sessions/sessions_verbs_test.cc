@@ -337,6 +337,12 @@ TEST_F(SessionsVerbsTest, AStaleVersionChangesNothing) {
 TEST_F(SessionsVerbsTest, AnExportReimportsIdentically) {
   EXPECT_TRUE(Ask<Result<int64_t>>(&Sessions::SetProjectPrompt, "t", "p", "project \"x\"").ok());
   for (int i = 0; i < 4; ++i) Answer(Key("anna/" + std::to_string(i)), "u\n" + std::to_string(i));
+  api::ChatMessage thought{api::Role::kAssistant, "", ""};
+  thought.reasoning = "hm";
+  EXPECT_TRUE(Ask<Result<ItemList>>(&Sessions::AppendItems, Key("anna/3"),
+                                    std::vector<api::ChatMessage>{thought},
+                                    std::optional<int64_t>())
+                  .ok());
   ASSERT_TRUE(Fork(Key("anna/0"), Key("anna/fork")).ok());
   Answer(Key("anna/fork"), "more");
   Answer(Key("bert/0"), "secret");

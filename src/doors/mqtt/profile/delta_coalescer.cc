@@ -7,7 +7,8 @@ void DeltaCoalescer::Add(int64_t sequence, const TextDelta& delta, TimePoint now
     held_ = Deltas{.first = sequence,
                    .last = sequence,
                    .item_id = delta.item_id,
-                   .output_index = delta.output_index};
+                   .output_index = delta.output_index,
+                   .reasoning = delta.reasoning};
     const bool paused = !sent_.has_value() || now - *sent_ >= options_.hold;
     due_ = paused ? now : now + options_.hold;
   }

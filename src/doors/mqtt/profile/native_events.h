@@ -23,7 +23,8 @@
 
 namespace tutti::mqtt::profile {
 
-// What a response.output_text.delta adds; nothing when the entry is another event.
+// What a response.output_text.delta or response.reasoning_text.delta adds; nothing when the entry
+// is another event.
 std::optional<TextDelta> TextDeltaOf(const responses::LogEntry& entry);
 
 std::string DeltasEvent(const Deltas& deltas);

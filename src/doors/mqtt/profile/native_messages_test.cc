@@ -78,6 +78,35 @@ TEST_F(NativeMessagesTest, DeltasAreOfQosZeroAndAllElseOfQosOneWithTheirProperti
   }
 }
 
+TEST_F(NativeMessagesTest, DeltasOfReasoningAreCoalescedApartFromTheText) {
+  inference_->script = [](const api::GenerateRequest&) {
+    return responses::testing::Script{.pieces = {"x", "y"}, .reasoning = {"a", "b", "c"}};
+  };
+  Deliver(Topic("in"), Said("hi", "m1"));
+  StepAll();
+  std::string reasoning, text;
+  int64_t next = 0;
+  for (const testing::Sent& each : port_.sent(Topic("out"))) {
+    const testing::Event event(each.message.payload);
+    const int64_t last = event.Int("sequence_number");
+    EXPECT_EQ(event.Int("first_sequence_number", last), next) << each.message.payload;
+    next = last + 1;
+    if (event.Text("type") == "response.reasoning_text.delta") {
+      EXPECT_EQ(each.message.qos, 0);
+      EXPECT_EQ(event.Int("output_index"), 0);
+      EXPECT_EQ(event.Text("item_id").substr(0, 3), "rs_");
+      reasoning += event.Text("delta");
+    } else if (event.Text("type") == "response.output_text.delta") {
+      EXPECT_EQ(event.Int("output_index"), 1);
+      EXPECT_EQ(event.Text("item_id").substr(0, 4), "msg_");
+      text += event.Text("delta");
+    }
+  }
+  EXPECT_EQ(reasoning, "abc");
+  EXPECT_EQ(text, "xy");
+  EXPECT_EQ(Only(Topic("out"), "response.completed").Answer(), "xy");
+}
+
 TEST_F(NativeMessagesTest, DeltasAreCoalescedFirstAtOnceThenByThirtyMilliseconds) {
   inference_->script = [](const api::GenerateRequest&) {
     return responses::testing::Script{.pieces = {"a", "b", "c", "d", "e"}, .end = {}};

@@ -220,6 +220,7 @@ TEST_F(ProjectMessagesTest, StreamedChunksHaveNoGapsAndAreTheWholeInAHundredChat
     inference_->script = [&](const api::GenerateRequest&) {
       responses::testing::Script script;
       script.pieces = {text.substr(0, 1), text.substr(1, 3), text.substr(4)};
+      if (chat % 2 == 1) script.reasoning = {"reasoning is ", "no part of a reply"};
       return script;
     };
     port_.Forget();

@@ -33,7 +33,7 @@ Message ProjectError(const ProjectAddress& address, int64_t seq, const Status& e
 }
 
 std::optional<Message> ProjectAnswer::OfDeltas(const Deltas& deltas, int64_t index) const {
-  if (!stream_) return std::nullopt;
+  if (!stream_ || deltas.reasoning) return std::nullopt;
   return ProjectJson(address_, "chunk", seq_,
                      wire::ProjectChunkJson(address_.reply, seq_, index, deltas.text));
 }

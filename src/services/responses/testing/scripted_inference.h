@@ -26,6 +26,7 @@ struct Script {
   Status end = OkStatus();
   api::FinishReason finish = api::FinishReason::kStop;
   std::vector<api::ToolCallDelta> calls = {};  // behind the pieces, one a step
+  std::vector<std::string> reasoning = {};     // before the pieces, one a step
 };
 
 // "[last message]" in pieces of three bytes.
@@ -161,7 +162,7 @@ class ScriptedInference final : public api::Inference {
     int tokens = 0;
     if (const auto* chat = std::get_if<api::ChatPrompt>(&prompt)) {
       for (const api::ChatMessage& message : chat->messages)
-        tokens += static_cast<int>(message.content.size()) + 2;
+        tokens += static_cast<int>(message.content.size() + message.reasoning.size()) + 2;
     }
     return tokens;
   }
@@ -171,7 +172,7 @@ class ScriptedInference final : public api::Inference {
     void Cancel() noexcept override { cancelled.store(true); }
     Script script;
     std::shared_ptr<api::TokenStream> stream;
-    size_t at = 0;
+    size_t at = 0, thought = 0;
     api::Usage usage;
     std::atomic<bool> cancelled{false};
   };
@@ -189,6 +190,13 @@ class ScriptedInference final : public api::Inference {
       return true;
     }
     api::StreamEvent event;
+    if (generation.thought < generation.script.reasoning.size()) {
+      event.reasoning = generation.script.reasoning[generation.thought++];
+      ++generation.usage.completion_tokens;
+      ++generation.usage.reasoning_tokens;
+      generation.stream->Append(std::move(event));
+      return false;
+    }
     if (generation.at < generation.script.pieces.size()) {
       event.text = generation.script.pieces[generation.at++];
       ++generation.usage.completion_tokens;

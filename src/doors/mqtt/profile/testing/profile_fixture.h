@@ -53,9 +53,12 @@ class Event {
   std::string Answer() const {
     const wire::Json* response = Find("response");
     if (response == nullptr || !response->is_object()) return "";
-    const wire::JsonArray& output = response->get_object().at("output").get_array();
-    if (output.empty()) return "";
-    return TextOf(&output[0].get_object().at("content").get_array()[0].get_object().at("text"));
+    for (const wire::Json& item : response->get_object().at("output").get_array()) {
+      const wire::JsonObject& members = item.get_object();
+      if (TextOf(members.if_contains("type")) != "message") continue;
+      return TextOf(&members.at("content").get_array()[0].get_object().at("text"));
+    }
+    return "";
   }
 
  private:
