@@ -11,6 +11,7 @@
 #include "api/validate.h"
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
+#include "services/responses/call_state.h"
 #include "wire/anthropic_request.h"
 #include "wire/json.h"
 #include "wire/models.h"
@@ -121,6 +122,7 @@ Result<Questions> OfCountTokens(const wire::Json& body, const wire::ParseOptions
 
 Result<Questions> OfInputTokens(const wire::Json& body, const wire::ParseOptions& options) {
   ASSIGN_OR_RETURN(wire::InputTokensCall call, wire::ParseInputTokens(body, options));
+  responses::JoinItems(&call.request.prompt);  // as a response has it when it runs
   Questions questions;
   questions.texts.push_back(std::move(call.request));
   questions.answer = [ignored = call.ignored](const Said& said) {
