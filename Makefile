@@ -7,7 +7,7 @@ ARGS ?=
 # somebody else wrote, and the engine. `make check-asan` runs everything so.
 SANITIZED := mqtt_test|doors_mqtt_listener_test|doors_access_test|doors_sockets_test|doors_http_test|kserve_test|kserve_json_test|base_test|client_test|files_test|tensor_test|tokenizer_test|grammar_test|chat_template_test|api_test|gguf_test|safetensors_test|kv_test|sampling_test|wire_test|engine_test|gateway_test|redis_test
 
-.PHONY: help deps test-deps build models test-models serve test e2e check-asan check-tsan sim fuzz bench bench-peers bench-structured-peers bench-served bench-mqtt-peers bench-encoder-peers install ranks fmt tidy soak
+.PHONY: help deps test-deps build models test-models serve test e2e test-clients check-asan check-tsan sim fuzz bench bench-peers bench-structured-peers bench-served bench-mqtt-peers bench-encoder-peers install ranks fmt tidy soak
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -38,6 +38,10 @@ test: test-deps test-models  ## install, build and run the whole test suite
 
 e2e: test-deps test-models build  ## the program driven from outside: stock `openai` client, load, hostile input (also part of `make test`)
 	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv
+
+test-clients: test-deps test-models build  ## the stock clients of docs/clients.md against the server, and that page written anew; installs about a hundred packages
+	@tools/install_deps.sh cmake/packages-clients.txt
+	@python3 tests/clients/run.py --tutti build/$(PRESET)/tutti --venvs build/client-venvs --write docs/clients.md $(ARGS)
 
 soak: test-deps build test-models  ## what hostile grammars take, full amounts of the models' references, full load rounds, idle and stopped clients, then canaries among hostile clients; DURATION=600 seconds
 	@tools/build.sh $(PRESET) parity_test grpc_host grammar_test

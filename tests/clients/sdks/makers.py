@@ -1,0 +1,99 @@
+"""Clients that makers publish for their own services, with the address of this server."""
+import cohere
+import groq
+import mistralai.client
+import ollama
+import together
+import voyageai
+from llama_stack_client import LlamaStackClient
+
+from checks import (EMBEDDER, MESSAGES, MODEL, QUERY, RERANKER, TEXTS, TOKENS, URL, V1, Client, agree, agree_pieces, agree_scores,
+                    agree_vectors)
+
+ASKED = {"model": MODEL, "messages": MESSAGES, "max_tokens": TOKENS, "temperature": 0}
+
+
+def text_of(answer):
+    return answer.choices[0].message.content
+
+
+def pieces_of(stream):
+    return [chunk.choices[0].delta.content for chunk in stream if chunk.choices]
+
+
+def declare(name, make, stream=True):
+    client = Client(name, section="apis")
+    client.check("chat")(lambda: agree(text_of(make().chat.completions.create(**ASKED))))
+    if stream:
+        client.check("stream")(lambda: agree_pieces(pieces_of(make().chat.completions.create(**ASKED, stream=True))))
+    return client
+
+
+together_client = declare("together", lambda: together.Together(base_url=URL, api_key="none"))
+
+
+@together_client.check("embeddings")
+def together_embeddings():
+    agree_vectors(item.embedding for item in together.Together(base_url=URL, api_key="none").embeddings.create(
+        model=EMBEDDER, input=TEXTS).data)
+
+
+@Client("llama-stack-client", section="apis").check("chat", cannot="its path is `/v1/openai/v1/chat/completions`, below any address "
+                                                    "it is given", error="NotFoundError")
+def llama_stack_chat():
+    agree(text_of(LlamaStackClient(base_url=URL, api_key="none").chat.completions.create(**ASKED)))
+
+
+@Client("groq", section="apis").check("chat", cannot="its path is `/openai/v1/chat/completions`, below any address it is given",
+                                      error="NotFoundError")
+def groq_chat():
+    agree(text_of(groq.Groq(base_url=URL, api_key="none").chat.completions.create(**ASKED)))
+
+
+mistral = Client("mistralai", section="apis")
+
+
+@mistral.check("chat")
+def mistral_chat():
+    with mistralai.client.Mistral(server_url=URL, api_key="none") as api:
+        agree(text_of(api.chat.complete(**ASKED)))
+
+
+@mistral.check("stream")
+def mistral_stream():
+    with mistralai.client.Mistral(server_url=URL, api_key="none") as api:
+        agree_pieces([event.data.choices[0].delta.content for event in api.chat.stream(**ASKED)])
+
+
+@mistral.check("embeddings", cannot="demands an `id` in the answer, which OpenAI's has not", error="body.id")
+def mistral_embeddings():
+    with mistralai.client.Mistral(server_url=URL, api_key="none") as api:
+        agree_vectors(item.embedding for item in api.embeddings.create(model=EMBEDDER, inputs=TEXTS).data)
+
+
+@Client("cohere", section="retrieval").check("rerank")
+def cohere_rerank():
+    for api in (cohere.Client(base_url=URL, api_key="none"), cohere.ClientV2(base_url=URL, api_key="none")):
+        answer = api.rerank(model=RERANKER, query=QUERY, documents=TEXTS)
+        agree_scores({item.index: item.relevance_score for item in answer.results})
+
+
+voyage = Client("voyageai", section="retrieval")
+
+
+@voyage.check("embeddings", cannot="always sends Voyage's own `truncation`, which the server refuses by name",
+              error="truncation is not supported")
+def voyage_embeddings():
+    agree_vectors(voyageai.Client(api_key="none", base_url=V1).embed(TEXTS, model=EMBEDDER).embeddings)
+
+
+@voyage.check("rerank", cannot="always sends Voyage's own `truncation`, which the server refuses by name",
+              error="truncation is not supported")
+def voyage_rerank():
+    answer = voyageai.Client(api_key="none", base_url=V1).rerank(QUERY, TEXTS, model=RERANKER)
+    agree_scores({item.index: item.relevance_score for item in answer.results})
+
+
+@Client("ollama", section="apis").check("chat", cannot="it speaks Ollama's own API, `/api/chat`", error="ResponseError: .*404")
+def ollama_chat():
+    agree(ollama.Client(host=URL).chat(model=MODEL, messages=MESSAGES)["message"]["content"])
