@@ -39,7 +39,7 @@ test: test-deps test-models  ## install, build and run the whole test suite
 e2e: test-deps test-models build  ## the program driven from outside: stock `openai` client, load, hostile input (also part of `make test`)
 	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv
 
-test-clients: test-deps test-models build  ## the stock clients of docs/clients.md against the server, and that page written anew; installs about a hundred packages
+test-clients: test-deps test-models build  ## the stock clients of docs/clients.md against the server, and that page written anew; 20 environments from PyPI (9 GB) the first time
 	@tools/install_deps.sh cmake/packages-clients.txt
 	@python3 tests/clients/run.py --tutti build/$(PRESET)/tutti --venvs build/client-venvs --write docs/clients.md $(ARGS)
 

@@ -3,7 +3,7 @@
 
     run.py --tutti build/release/tutti                            all clients; the page must say what came out
     run.py --tutti build/release/tutti --write docs/clients.md    writes the page, if every cell is as declared
-    run.py --tutti build/release/tutti --sample                   the folder `core`: 13 clients, and their rows of the page
+    run.py --tutti build/release/tutti --sample                   the folder `core`: 12 clients, and their rows of the page
     run.py --tutti build/release/tutti openai litellm             scripts by name; prints the error of each cell that fails
 
 One folder here is one virtual environment, made once in --venvs for each content of its requirements.txt; that needs
@@ -74,7 +74,7 @@ class Served:
         encoder_models.write_cross_encoder(reranker)
         self.mqtt_port, self.grpc_port = harness.free_port(), harness.free_port()
         self.server = harness.Server(encoder_models.EMBEDDER, f"reranker={reranker}", "--mqtt-port", str(self.mqtt_port),
-                                     "--grpc-port", str(self.grpc_port), "--store", os.path.join(self.folder.name, "store"), "--kserve-test-models", "on")
+                                     "--grpc-port", str(self.grpc_port), "--store", os.path.join(self.folder.name, "store"))
         self.server.wait_models(3)
         self.server.expect_log(r"grpc\.listening")
 
@@ -136,13 +136,13 @@ def gather(script, lines, printed):
     rows, faults = {}, []
     for line in lines:
         if "columns" in line:
-            rows[line["client"]] = {**line, "cells": {}, "script": str(script.relative_to(HERE))}
+            rows[line["client"]] = {**line, "cells": {}, "script": f"{script.parent.name}/{script.name}"}
         elif "state" in line:
             rows[line["client"]]["cells"][line["column"]] = line
             if line["state"] == "failed":
                 faults.append(f"{line['client']}, {line['column']}: {line['text']}\n{line.get('trace', '')}")
     if not rows or lines[-1:] != [{"end": True}]:
-        faults.append(f"{script.relative_to(HERE)} did not end as it should:\n{printed[-4000:]}")
+        faults.append(f"{script.parent.name}/{script.name} did not end as it should:\n{printed[-4000:]}")
     for row in rows.values():
         if not row["columns"]:
             faults.append(f"{row['client']} has no checks")

@@ -2,7 +2,7 @@
 from magentic import Chat, FunctionCall, StreamedStr, UserMessage
 from magentic.chat_model.openai_chat_model import OpenaiChatModel
 
-from checks import MODEL, PROMPT, QUESTION, REVIEW, TOKENS, V1, Calls, Client, agree, agree_pieces, judge_review, review_type, said
+from checks import MODEL, PROMPT, QUESTION, REVIEW, TOKENS, V1, Calls, Client, agree, agree_pieces, judge_review, review_type
 
 client = Client("magentic", section="frameworks")
 

@@ -2,7 +2,8 @@
 import agents
 from openai import AsyncOpenAI
 
-from checks import MODEL, PROMPT, QUESTION, REVIEW, TOKENS, V1, Calls, Client, agree, agree_pieces, expected, judge_review, review_type, said
+from checks import (MODEL, PROMPT, QUESTION, REVIEW, TOKENS, V1, Calls, Client, agree, agree_pieces, expected, judge_review,
+                    review_type, said)
 
 client = Client("openai-agents", section="frameworks")
 

@@ -63,7 +63,8 @@ def together_embeddings():
     agree_vectors(TogetherEmbeddings(base_url=V1, api_key="none", model=EMBEDDER).embed_documents(TEXTS))
 
 
-@nvidia.check("embeddings", cannot="always sends NVIDIA's own `input_type`, which the server refuses by name", error="input_type is not supported")
+@nvidia.check("embeddings", cannot="always sends NVIDIA's own `input_type`, which the server refuses by name",
+              error="input_type is not supported")
 def nvidia_embeddings():
     agree_vectors(NVIDIAEmbeddings(base_url=V1, api_key="none", model=EMBEDDER).embed_documents(TEXTS))
 

@@ -67,8 +67,9 @@ def version_of(program):
 @Client("mosquitto_pub, mosquitto_sub", section="protocols", version=version_of("mosquitto_pub")).check("mqtt")
 def by_mosquitto():
     where = ["-h", HOST, "-p", str(MQTT_PORT), "-u", "mosquitto", "-q", "1"]
-    listening = subprocess.Popen(["stdbuf", "-oL", "mosquitto_sub", *where, "-d", "-W", "60", "-t", f"llm/v1/mosquitto/{SESSION}/out"], text=True,
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    listening = subprocess.Popen(
+        ["stdbuf", "-oL", "mosquitto_sub", *where, "-d", "-W", "60", "-t", f"llm/v1/mosquitto/{SESSION}/out"],
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
         told = []
         for line in listening.stdout:

@@ -49,9 +49,8 @@ def weather(calls):
 @client.check("tools")
 async def tools():
     calls = Calls()
-    choice = FunctionChoiceBehavior.Required()
-    said(str(await service().get_chat_message_content(history(QUESTION), settings(60, function_choice_behavior=choice, parallel_tool_calls=False),
-                                                      kernel=weather(calls))))
+    options = settings(60, function_choice_behavior=FunctionChoiceBehavior.Required(), parallel_tool_calls=False)
+    said(str(await service().get_chat_message_content(history(QUESTION), options, kernel=weather(calls))))
     calls.judge()
 
 

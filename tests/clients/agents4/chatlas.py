@@ -1,0 +1,31 @@
+"""chatlas over OpenAI's API and Anthropic's."""
+from chatlas import ChatAnthropic, ChatOpenAICompletions
+
+from checks import MODEL, PROMPT, REVIEW, TOKENS, URL, V1, Client, agree, agree_pieces, judge_review, review_type
+
+client = Client("chatlas", section="frameworks")
+
+
+def chats(tokens=TOKENS):
+    yield ChatOpenAICompletions(model=MODEL, base_url=V1, api_key="none"), {"max_tokens": tokens, "temperature": 0}
+    yield ChatAnthropic(model=MODEL, max_tokens=tokens, api_key="none", kwargs={"base_url": URL}), {
+        "extra_body": {"temperature": 0}}
+
+
+@client.check("chat")
+def chat():
+    for one, options in chats():
+        agree(str(one.chat(PROMPT, echo="none", stream=False, kwargs=options)))
+
+
+@client.check("stream")
+def stream():
+    for one, options in chats():
+        agree_pieces(list(one.stream(PROMPT, echo="none", kwargs=options)))
+
+
+@client.check("structured")
+def structured():
+    # Over OpenAI's API alone: for Anthropic's it leaves the object it wants optional in the schema of a tool.
+    one, options = next(chats(60))
+    judge_review(one.chat_structured(REVIEW, data_model=review_type(), kwargs=options))

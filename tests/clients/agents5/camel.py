@@ -1,0 +1,38 @@
+"""CAMEL's model backends and its agent."""
+from camel.agents import ChatAgent
+from camel.models import ModelFactory
+from camel.types import ModelPlatformType
+from camel.utils import BaseTokenCounter
+
+from checks import MESSAGES, MODEL, PROMPT, REVIEW, TOKENS, V1, Client, agree, judge_review, review_type
+
+client = Client("camel-ai", section="frameworks")
+
+
+class Counter(BaseTokenCounter):
+    """In place of its own, which fetches the tokenizer of OpenAI's models from their maker."""
+
+    def count_tokens_from_messages(self, messages):
+        return sum(len(str(message.get("content"))) for message in messages) // 4
+
+    def encode(self, text):
+        return list(text.encode())
+
+    def decode(self, token_ids):
+        return bytes(token_ids).decode()
+
+
+def model(tokens=TOKENS, **options):
+    return ModelFactory.create(ModelPlatformType.OPENAI_COMPATIBLE_MODEL, MODEL, url=V1, api_key="none", token_counter=Counter(),
+                               model_config_dict={"max_tokens": tokens, "temperature": 0, **options})
+
+
+@client.check("chat")
+def chat():
+    agree(model().run(MESSAGES).choices[0].message.content)
+    agree(ChatAgent(model=model()).step(PROMPT).msgs[0].content)
+
+
+@client.check("structured")
+def structured():
+    judge_review(ChatAgent(model=model(60)).step(REVIEW, response_format=review_type()).msgs[0].parsed)
