@@ -136,6 +136,27 @@ def review_type():
     return Review
 
 
+TOOL = {"type": "function", "function": {"name": "get_weather", "description": "The weather of a city now.",
+                                         "parameters": weather_schema(), "strict": True}}
+NAMED = {"type": "function", "function": {"name": "get_weather"}}  # as a tool_choice
+
+
+def openai_loop(ask):
+    """The loop of tools for clients with OpenAI's messages: `ask(messages, tool_choice)` gives the assistant's message, an object."""
+    calls = Calls()
+    messages = [{"role": "user", "content": QUESTION}]
+    first = ask(messages, NAMED)
+    messages.append({"role": "assistant", "content": first.content or "", "tool_calls": [
+        {"id": call.id, "type": "function", "function": {"name": call.function.name, "arguments": call.function.arguments}}
+        for call in first.tool_calls]})
+    for call in first.tool_calls:
+        assert call.function.name == "get_weather", call
+        messages.append({"role": "tool", "tool_call_id": call.id,
+                         "content": calls.record(**json.loads(call.function.arguments))})
+    calls.judge()
+    said(ask(messages, "none").content)
+
+
 # --- how an answer is judged ---
 
 def judge_review(value):

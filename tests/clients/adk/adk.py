@@ -4,14 +4,15 @@ from google.adk.models.lite_llm import LiteLlm
 from google.adk.runners import InMemoryRunner
 from google.genai import types
 
-from checks import MODEL, PROMPT, REVIEW, TOKENS, V1, Client, judge_review, review_type, said
+from checks import MODEL, PROMPT, QUESTION, REVIEW, TOKENS, V1, Calls, Client, judge_review, review_type, said
 
 client = Client("google-adk", section="frameworks")
 
 
 async def answer(text, tokens=TOKENS, **options):
     agent = LlmAgent(name="clerk", instruction="Answer briefly.",
-                     model=LiteLlm(model="openai/" + MODEL, api_base=V1, api_key="none", max_tokens=tokens, temperature=0), **options)
+                     model=LiteLlm(model="openai/" + MODEL, api_base=V1, api_key="none", max_tokens=tokens, temperature=0,
+                                   **({"parallel_tool_calls": False} if "tools" in options else {})), **options)
     runner = InMemoryRunner(agent=agent, app_name="check")
     session = await runner.session_service.create_session(app_name="check", user_id="user")
     message = types.Content(role="user", parts=[types.Part(text=text)])
@@ -24,6 +25,18 @@ async def answer(text, tokens=TOKENS, **options):
 @client.check("chat")
 async def chat():
     said(await answer(PROMPT))
+
+
+@client.check("tools")
+async def tools():
+    """The model must call the function until it has been called."""
+    calls = Calls()
+
+    def choose(context, request):
+        request.config.tool_config = types.ToolConfig(function_calling_config=types.FunctionCallingConfig(
+            mode="NONE" if calls.cities else "ANY"))
+    said(await answer(QUESTION, 300, tools=[calls.function], before_model_callback=choose))
+    calls.judge()
 
 
 @client.check("structured")

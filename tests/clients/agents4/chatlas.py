@@ -1,7 +1,8 @@
 """chatlas over OpenAI's API and Anthropic's."""
 from chatlas import ChatAnthropic, ChatOpenAICompletions
 
-from checks import MODEL, PROMPT, REVIEW, TOKENS, URL, V1, Client, agree, agree_pieces, judge_review, review_type
+from checks import (MODEL, NAMED, PROMPT, QUESTION, REVIEW, TOKENS, URL, V1, Calls, Client, agree, agree_pieces, judge_review, review_type,
+                    said)
 
 client = Client("chatlas", section="frameworks")
 
@@ -22,6 +23,22 @@ def chat():
 def stream():
     for one, options in chats():
         agree_pieces(list(one.stream(PROMPT, echo="none", kwargs=options)))
+
+
+@client.check("tools")
+def tools():
+    """Over OpenAI's API; the model must call the function until it has been called."""
+    calls = Calls()
+    one, options = next(chats(60))
+
+    def get_weather(city: str) -> str:
+        """The weather of a city now."""
+        options["tool_choice"] = "none"
+        return calls.record(city)
+    one.register_tool(get_weather)
+    options["tool_choice"] = NAMED
+    said(str(one.chat(QUESTION, echo="none", stream=False, kwargs=options)))
+    calls.judge()
 
 
 @client.check("structured")

@@ -4,7 +4,8 @@ from camel.models import ModelFactory
 from camel.types import ModelPlatformType
 from camel.utils import BaseTokenCounter
 
-from checks import MESSAGES, MODEL, PROMPT, REVIEW, TOKENS, V1, Client, agree, judge_review, review_type
+from checks import (MESSAGES, MODEL, NAMED, PROMPT, QUESTION, REVIEW, TOKENS, V1, Calls, Client, agree, judge_review, review_type,
+                    said)
 
 client = Client("camel-ai", section="frameworks")
 
@@ -31,6 +32,24 @@ def model(tokens=TOKENS, **options):
 def chat():
     agree(model().run(MESSAGES).choices[0].message.content)
     agree(ChatAgent(model=model()).step(PROMPT).msgs[0].content)
+
+
+@client.check("tools")
+def tools():
+    """The model must call the function until it has been called."""
+    calls = Calls()
+    forced = model(60, tool_choice=NAMED)
+
+    def get_weather(city: str) -> str:
+        """The weather of a city now.
+
+        Args:
+            city (str): The name of the city.
+        """
+        forced.model_config_dict["tool_choice"] = "none"
+        return calls.record(city)
+    said(ChatAgent(model=forced, tools=[get_weather]).step(QUESTION).msgs[0].content)
+    calls.judge()
 
 
 @client.check("structured")

@@ -1,17 +1,11 @@
 """The client of Hugging Face's inference: OpenAI's chat, and Text Embeddings Inference."""
-import json
-
 import huggingface_hub
 
-from checks import (MESSAGES, MODEL, QUESTION, REVIEW, TEXTS, TOKENS, URL, V1, Calls, Client, agree, agree_pieces,
-                    agree_vectors, judge_review, review_schema, said, weather_schema)
+from checks import (MESSAGES, MODEL, REVIEW, TEXTS, TOKENS, TOOL, URL, V1, Client, agree, agree_pieces, agree_vectors, judge_review,
+                    openai_loop, review_schema)
 
 client = Client("huggingface_hub", section="apis")
 api = huggingface_hub.InferenceClient(base_url=V1, api_key="none", timeout=60)
-TOOL = {"type": "function", "function": {"name": "get_weather", "description": "The weather of a city now.",
-                                         "parameters": weather_schema()}}
-
-NAMED = {"type": "function", "function": {"name": "get_weather"}}
 
 
 def ask(messages=MESSAGES, tokens=TOKENS, **options):
@@ -30,16 +24,7 @@ def stream():
 
 @client.check("tools")
 def tools():
-    calls = Calls()
-    messages = [{"role": "user", "content": QUESTION}]
-    first = ask(messages, 60, tools=[TOOL], tool_choice=NAMED).choices[0].message
-    messages.append({"role": "assistant", "content": None, "tool_calls": [
-        {"id": call.id, "type": "function", "function": {"name": call.function.name, "arguments": call.function.arguments}}
-        for call in first.tool_calls]})
-    messages.extend({"role": "tool", "tool_call_id": call.id, "content": calls.record(**json.loads(call.function.arguments))}
-                    for call in first.tool_calls)
-    calls.judge()
-    said(ask(messages, 60, tools=[TOOL], tool_choice="none").choices[0].message.content)
+    openai_loop(lambda messages, choice: ask(messages, 60, tools=[TOOL], tool_choice=choice).choices[0].message)
 
 
 @client.check("structured", cannot="sends the schema in a form of Text Generation Inference, `response_format` of type `json_object` with "

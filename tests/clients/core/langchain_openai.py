@@ -3,6 +3,8 @@ from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAI, OpenAIEmbeddings
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
 
 from checks import (EMBEDDER, MODEL, PROMPT, QUESTION, REVIEW, TEXTS, TOKENS, V1, Calls, Client, agree, agree_pieces, agree_vectors,
                     expected_completion, judge_review, review_type, said)
@@ -89,6 +91,26 @@ def graph_chat():
 def graph_stream():
     pieces = create_agent(model(), tools=[]).stream({"messages": [HumanMessage(PROMPT)]}, stream_mode="messages")
     agree_pieces([piece.content for piece, _ in pieces])
+
+
+@graph.check("tools")
+def graph_tools():
+    """A graph whose model must call the function until it has been called."""
+    calls = Calls()
+    function = tool(calls.function)
+
+    def ask(state):
+        choice = "none" if calls.cities else "get_weather"
+        return {"messages": [model(60).bind_tools([function], tool_choice=choice).invoke(state["messages"])]}
+    built = StateGraph(MessagesState)
+    built.add_node("model", ask)
+    built.add_node("tools", ToolNode([function]))
+    built.add_edge(START, "model")
+    built.add_conditional_edges("model", tools_condition)
+    built.add_edge("tools", "model")
+    messages = built.compile().invoke({"messages": [HumanMessage(QUESTION)]}, {"recursion_limit": 8})["messages"]
+    calls.judge()
+    said(messages[-1].text)
 
 
 @graph.check("structured")

@@ -7,8 +7,8 @@ import together
 import voyageai
 from llama_stack_client import LlamaStackClient
 
-from checks import (EMBEDDER, MESSAGES, MODEL, QUERY, RERANKER, TEXTS, TOKENS, URL, V1, Client, agree, agree_pieces, agree_scores,
-                    agree_vectors)
+from checks import (EMBEDDER, MESSAGES, MODEL, QUERY, RERANKER, TEXTS, TOKENS, TOOL, URL, V1, Client, agree, agree_pieces,
+                    agree_scores, agree_vectors, openai_loop)
 
 ASKED = {"model": MODEL, "messages": MESSAGES, "max_tokens": TOKENS, "temperature": 0}
 
@@ -26,6 +26,8 @@ def declare(name, make, stream=True):
     client.check("chat")(lambda: agree(text_of(make().chat.completions.create(**ASKED))))
     if stream:
         client.check("stream")(lambda: agree_pieces(pieces_of(make().chat.completions.create(**ASKED, stream=True))))
+    client.check("tools")(lambda: openai_loop(lambda messages, choice: make().chat.completions.create(
+        model=MODEL, messages=messages, tools=[TOOL], tool_choice=choice, max_tokens=60, temperature=0).choices[0].message))
     return client
 
 
@@ -63,6 +65,13 @@ def mistral_chat():
 def mistral_stream():
     with mistralai.client.Mistral(server_url=URL, api_key="none") as api:
         agree_pieces([event.data.choices[0].delta.content for event in api.chat.stream(**ASKED)])
+
+
+@mistral.check("tools")
+def mistral_tools():
+    with mistralai.client.Mistral(server_url=URL, api_key="none") as api:
+        openai_loop(lambda messages, choice: api.chat.complete(
+            model=MODEL, messages=messages, tools=[TOOL], tool_choice=choice, max_tokens=60, temperature=0).choices[0].message)
 
 
 @mistral.check("embeddings", cannot="demands an `id` in the answer, which OpenAI's has not", error="body.id")
