@@ -75,8 +75,12 @@ class Served:
         self.mqtt_port, self.grpc_port = harness.free_port(), harness.free_port()
         self.server = harness.Server(encoder_models.EMBEDDER, f"reranker={reranker}", "--mqtt-port", str(self.mqtt_port),
                                      "--grpc-port", str(self.grpc_port), "--store", os.path.join(self.folder.name, "store"))
-        self.server.wait_models(3)
-        self.server.expect_log(r"grpc\.listening")
+        try:
+            self.server.wait_models(3)
+            self.server.expect_log(r"grpc\.listening")
+        except BaseException:
+            self.server.stop()  # the caller has no object yet to stop it by
+            raise
 
     def environment(self):
         return {"CLIENTS_PORT": str(self.server.port), "CLIENTS_GRPC_PORT": str(self.grpc_port),
