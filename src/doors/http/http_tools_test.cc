@@ -274,7 +274,7 @@ TEST_F(ReasoningResponsesTest, OutputSentBackIsThePromptOfPreviousResponseId) {
   const RawResponse third = Create(R"(,"input":[{"role":"user","content":"x"},)" +
                                    first.substr(begin, end - begin) + "," + output + "]");
   ASSERT_EQ(third.status, 200) << third.body;
-  EXPECT_EQ(Prompt(1), R"(x|{Where?}@call_1{"city":"Oslo"}|21#call_1weather|)");
+  EXPECT_EQ(Prompt(1), R"(x|{Where?}@call_1{"city":"Oslo"}|21#call_1|)");
   EXPECT_EQ(Prompt(2), Prompt(1));
   const std::string items =
       Ask(Get("/v1/responses/" + IdOf(third.body) + "/input_items?order=asc")).body;
@@ -289,7 +289,7 @@ TEST_F(ReasoningResponsesTest, AConversationKeepsReasoning) {
   const std::string in = R"(,"conversation":")" + id + "\"";
   const std::string first = Create(in + R"(,"input":"x")" + kFlat).body;
   ASSERT_EQ(Create(in + kOutput + kFlat).status, 200);
-  EXPECT_EQ(Prompt(1), R"(x|{Where?}@call_1{"city":"Oslo"}|21#call_1weather|)");
+  EXPECT_EQ(Prompt(1), R"(x|{Where?}@call_1{"city":"Oslo"}|21#call_1|)");
   const std::string items = Ask(Get("/v1/conversations/" + id + "/items?order=asc")).body;
   const size_t at = first.find(R"({"id":"rs_)");
   const std::string item = first.substr(at, first.find("]}", at) + 2 - at);
