@@ -56,8 +56,14 @@ TEST(JsonSchema, OtherPropertiesDoNotRepeatDeclaredNames) {
 
 TEST(JsonSchema, BoundsWhitespace) {
   const Accepted accepts(R"({"type":"array"})");
-  EXPECT_TRUE(accepts("[" + std::string(32, ' ') + "1]"));
-  EXPECT_FALSE(accepts("[" + std::string(33, ' ') + "1]"));
+  EXPECT_TRUE(accepts("[ 1\t, 2]"));
+  EXPECT_FALSE(accepts("[  1]"));
+  EXPECT_FALSE(accepts("[ \n1]"));
+  EXPECT_TRUE(accepts("[\n" + std::string(32, ' ') + "1\r\n]"));
+  EXPECT_FALSE(accepts("[\n" + std::string(33, ' ') + "1]"));
+  EXPECT_TRUE(accepts("[\n\n1]"));
+  EXPECT_FALSE(accepts("[\n\n\n1]"));
+  EXPECT_FALSE(accepts("[\r1]"));
 }
 
 TEST(JsonSchema, KeepsLengthsOfStrings) {

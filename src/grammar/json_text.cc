@@ -134,8 +134,15 @@ RuleId JsonRules::Make(RuleId& known, const char* name, ExprId body, RuleKind ki
 ExprId JsonRules::Space() {
   if (space_ == 0) return grammar_.Empty();
   if (space_rule_ == kNone) {
+    // A blank, or line ends with the indentation of the next line.
+    const ExprId blank = grammar_.Chars(CodePoints::Of(" \t"));
+    const ExprId line_end =
+        grammar_.Concat({grammar_.Optional(grammar_.Bytes("\r")), grammar_.Bytes("\n")});
     Make(space_rule_, "whitespace",
-         grammar_.Repeat(grammar_.Chars(CodePoints::Of(" \n\t\r")), 0, space_), RuleKind::kRegular);
+         grammar_.Alternate(
+             {grammar_.Repeat(blank, 0, 1), grammar_.Concat({grammar_.Repeat(line_end, 1, 2),
+                                                             grammar_.Repeat(blank, 0, space_)})}),
+         RuleKind::kRegular);
   }
   return grammar_.Call(space_rule_);
 }

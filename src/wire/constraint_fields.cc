@@ -46,7 +46,8 @@ Result<MaybeConstraint> Choices(const Json& value, const std::string& param) {
 }
 
 // {"type": "text" | "json_object" | "json_schema", ...}. Chat completions put the schema under
-// json_schema, Responses beside the type.
+// json_schema, Responses next to the type. Text Generation Inference and its client have
+// json_object, json or regex with the schema or expression as `value`.
 Result<MaybeConstraint> ResponseFormat(const Json& value, const std::string& param, bool nested) {
   if (!value.is_object()) return MustBe(param, "an object with a type");
   const JsonObject& object = value.get_object();
@@ -55,18 +56,29 @@ Result<MaybeConstraint> ResponseFormat(const Json& value, const std::string& par
   if (!type->is_string()) return MustBe(param + ".type", "a string");
   const std::string_view name = TextOf(*type);
   if (name == "text") return MaybeConstraint();
+  const auto member = [&](const char* key) {
+    const Json* found = object.if_contains(key);
+    return found == nullptr || found->is_null() ? nullptr : found;
+  };
   if (name == "json_object") {
     // llama.cpp takes a schema here as well.
-    if (const Json* schema = object.if_contains("schema"); schema != nullptr && !schema->is_null())
-      return SchemaOf(*schema, param + ".schema");
+    for (const char* const key : {"schema", "value"}) {
+      if (const Json* schema = member(key)) return SchemaOf(*schema, param + "." + key);
+    }
     return MaybeConstraint({.kind = Kind::kJsonObject, .param = param});
+  }
+  if (name == "json" || name == "regex") {
+    const Json* value = member("value");
+    if (value == nullptr) return IsMissing(param + ".value");
+    return name == "json" ? SchemaOf(*value, param + ".value")
+                          : TextConstraint(*value, Kind::kRegex, param + ".value");
   }
   if (name == "structural_tag")
     return MaybeConstraint(
         {.kind = Kind::kStructuralTag, .text = PrintJson(value), .param = param});
   if (name != "json_schema")
     return UnsupportedForm(param + ".type", name,
-                           "text, json_object, json_schema or structural_tag");
+                           "text, json_object, json_schema, regex or structural_tag");
   const JsonObject* holder = &object;
   std::string path = param;
   if (nested) {
