@@ -383,26 +383,14 @@ bool IsJsonObject(std::string_view text) {
   return value && value->is_object();
 }
 
-Status CheckToolTexts(const api::ChatPrompt& chat) {
-  const auto check = [](std::string_view text, const std::string& param) {
-    if (text.empty() || IsJsonObject(text)) return OkStatus();
+Status CheckToolSchemas(const std::vector<api::Tool>& tools) {
+  for (size_t i = 0; i < tools.size(); ++i) {
+    const api::Tool& tool = tools[i];
+    if (tool.parameters.empty() || IsJsonObject(tool.parameters)) continue;
+    const std::string param =
+        (tool.param.empty() ? "tools[" + std::to_string(i) + "]" : tool.param) + ".parameters";
     return InvalidArgument("invalid_value", param + " must be a JSON object as text")
         .WithParam(param);
-  };
-  const auto at = [](const std::string& list, size_t index) {
-    return list + "[" + std::to_string(index) + "]";
-  };
-  for (size_t i = 0; i < chat.tools.size(); ++i) {
-    const api::Tool& tool = chat.tools[i];
-    const std::string path = tool.param.empty() ? at("tools", i) : tool.param;
-    RETURN_IF_ERROR(check(tool.parameters, path + ".parameters"));
-  }
-  for (size_t i = 0; i < chat.messages.size(); ++i) {
-    const std::vector<api::ToolCall>& calls = chat.messages[i].tool_calls;
-    for (size_t k = 0; k < calls.size(); ++k) {
-      RETURN_IF_ERROR(
-          check(calls[k].arguments, at(at("messages", i) + ".tool_calls", k) + ".arguments"));
-    }
   }
   return OkStatus();
 }

@@ -170,7 +170,11 @@ Result<Value> ToolValues(const std::vector<api::Tool>& tools) {
 Result<Value> ToolCallValues(const ToolSyntax& syntax, const std::vector<api::ToolCall>& calls) {
   std::vector<Value> list;
   for (const api::ToolCall& call : calls) {
-    ASSIGN_OR_RETURN(Value arguments, tokenizer::jinja::ParseJson(ArgumentsOf(call)));
+    // Templates read arguments as an object. Those of a call that its length cut are none.
+    Value arguments = Value::Dict({});
+    if (IsJsonObject(call.arguments)) {
+      ASSIGN_OR_RETURN(arguments, tokenizer::jinja::ParseJson(call.arguments));
+    }
     list.push_back(Value::Dict({{"id", Value::String(HistoryId(syntax, call.id))},
                                 {"type", Value::String("function")},
                                 {"function", Value::Dict({{"name", Value::String(call.name)},

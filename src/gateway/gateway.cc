@@ -214,7 +214,7 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   api::GenerateRequest& in = pending.request;
   // Servers whose requests are JSON have read these texts; the library's callers may write any.
   if (const auto* chat = std::get_if<api::ChatPrompt>(&in.prompt))
-    RETURN_IF_ERROR(chat_template::CheckToolTexts(*chat));
+    RETURN_IF_ERROR(chat_template::CheckToolSchemas(chat->tools));
   ASSIGN_OR_RETURN(PreparedPrompt prompt, PreparePrompt(*pending.model, in.prompt, UnixSeconds(),
                                                         in.truncate_prompt_tokens));
   RETURN_IF_ERROR(pending.model->CheckRows(prompt.tokens, PromptParam(in.prompt)));

@@ -74,8 +74,8 @@ Result<InputItem> ReadCallItem(const Json& value, const std::string& path, bool 
                                IgnoredFields* ignored) {
   ASSIGN_OR_RETURN(const CheckedObject object,
                    CheckedObject::Check(kCallItem, value, path, strict, ignored));
-  ASSIGN_OR_RETURN(std::string arguments, CheckArguments(object.Text("arguments").value_or(""),
-                                                         object.Param("arguments")));
+  std::string arguments = object.Text("arguments").value_or("");
+  if (arguments.empty()) arguments = "{}";
   InputItem item{.role = api::Role::kAssistant, .text = {}};
   item.call = api::ToolCall{*object.Text("call_id"), *object.Text("name"), std::move(arguments)};
   return item;

@@ -27,13 +27,10 @@ Status ReadTools(const CheckedObject& object, bool strict, IgnoredFields* ignore
 // Errors: unsupported_parameter where tools stand beside a prompt that no template renders.
 Status RefuseTools(const CheckedObject& object);
 
-// The tool_calls of an assistant's message; `list` was checked against its row, `path` is
+// The tool_calls of an assistant's message. Their arguments may be any text: a call that its length
+// cut comes back as it was. `list` was checked against its row, `path` is
 // "messages[1].tool_calls".
 Result<std::vector<api::ToolCall>> ReadToolCalls(const JsonArray& list, const std::string& path,
                                                  bool strict, IgnoredFields* ignored);
-
-// A JSON object as text, such as the arguments of a call; an empty text stands for {}. Errors:
-// invalid_value of `param`.
-Result<std::string> CheckArguments(std::string_view text, const std::string& param);
 
 }  // namespace tutti::wire

@@ -182,6 +182,15 @@ TEST(ToolFieldsTest, ReadsCallsAndTheirResults) {
   EXPECT_EQ(chat->messages[3].content, "a\nb");
 }
 
+// Clients send an answer back as they got it, with the error that its tool gave.
+TEST(ToolFieldsTest, TakesBackACallThatItsLengthCut) {
+  const auto chat =
+      ChatWith("", Dialog(R"({"role":"assistant","content":null,"tool_calls":[)"
+                          R"({"id":"c","function":{"name":"f","arguments":"{\"a\": \"Ro"}}]})"));
+  ASSERT_TRUE(chat.ok()) << chat.status();
+  EXPECT_EQ(chat->messages[1].tool_calls[0].arguments, R"({"a": "Ro)");
+}
+
 TEST(ToolFieldsTest, ReadsContentBesideCallsAndReasoningUnderBothNames) {
   const auto chat = ChatWith(
       "", Dialog(R"({"role":"assistant","content":"one moment","reasoning":"why","tool_calls":)"
@@ -210,10 +219,6 @@ TEST(ToolFieldsTest, RefusesCallsByPath) {
       {CallsOf(R"([{"id":"1","type":"custom","custom":{"name":"f","input":""}}])"),
        "unsupported_parameter", "messages[1].tool_calls[0]"},
       {CallsOf(R"([{"id":"1","function":{"name":"f","arguments":{}}}])"), "invalid_value",
-       "messages[1].tool_calls[0].function.arguments"},
-      {CallsOf(R"([{"id":"1","function":{"name":"f","arguments":"[]"}}])"), "invalid_value",
-       "messages[1].tool_calls[0].function.arguments"},
-      {CallsOf(R"([{"id":"1","function":{"name":"f","arguments":"{\"a\":"}}])"), "invalid_value",
        "messages[1].tool_calls[0].function.arguments"},
       {R"([{"role":"user","content":"x","tool_calls":[{"id":"1","function":{"name":"f"}}]}])",
        "invalid_value", "messages[0].tool_calls"},

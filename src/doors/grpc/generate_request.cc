@@ -7,7 +7,6 @@
 
 #include "api/validate.h"
 #include "wire/template_arguments.h"
-#include "wire/tool_fields.h"
 
 namespace tutti::rpc {
 namespace {
@@ -33,10 +32,8 @@ Result<std::vector<api::ToolCall>> ReadCalls(v1::ChatMessage& message, const std
     const std::string at = path + "." + At("tool_calls", static_cast<int>(calls.size()));
     if (call.id().empty()) return Missing(at + ".id", "");
     if (call.name().empty()) return Missing(at + ".name", "");
-    ASSIGN_OR_RETURN(std::string arguments,
-                     wire::CheckArguments(call.arguments(), at + ".arguments"));
-    calls.push_back(
-        {std::move(*call.mutable_id()), std::move(*call.mutable_name()), std::move(arguments)});
+    calls.push_back({std::move(*call.mutable_id()), std::move(*call.mutable_name()),
+                     std::move(*call.mutable_arguments())});
   }
   return calls;
 }
@@ -88,8 +85,6 @@ Result<api::ToolChoice> ReadToolChoice(v1::ToolChoice& choice) {
 Status ReadTools(v1::Conversation& conversation, api::ChatPrompt* chat) {
   for (v1::Tool& tool : *conversation.mutable_tools()) {
     const std::string path = At("tools", static_cast<int>(chat->tools.size()));
-    if (!tool.parameters().empty())
-      RETURN_IF_ERROR(wire::CheckArguments(tool.parameters(), path + ".parameters").status());
     chat->tools.push_back({.name = std::move(*tool.mutable_name()),
                            .description = std::move(*tool.mutable_description()),
                            .parameters = std::move(*tool.mutable_parameters()),
