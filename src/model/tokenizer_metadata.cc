@@ -156,6 +156,10 @@ Result<tokenizer::TokenizerSpec> ReadTokenizerSpec(const gguf::Header& header) {
       {"padding_token_id", &spec.pad},
       {"cls_token_id", &spec.cls},
       {"mask_token_id", &spec.mask},
+      // The first three are the older names of the three that follow.
+      {"prefix_token_id", &spec.fim_pre},
+      {"suffix_token_id", &spec.fim_suf},
+      {"middle_token_id", &spec.fim_mid},
       {"fim_pre_token_id", &spec.fim_pre},
       {"fim_suf_token_id", &spec.fim_suf},
       {"fim_mid_token_id", &spec.fim_mid},

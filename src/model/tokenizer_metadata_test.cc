@@ -158,6 +158,32 @@ TEST(TokenizerMetadataTest, IdsThatAreNoTokensMeanNone) {
     EXPECT_EQ(id, std::nullopt);
 }
 
+TEST(TokenizerMetadataTest, ReadsTheTokensOfAHoleByBothNames) {
+  const auto plain = [] {
+    Writer writer;
+    writer.Strings("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b", "c", "d"})
+        .String("tokenizer.ggml.model", "gpt2")
+        .U32("tokenizer.ggml.prefix_token_id", 1)
+        .U32("tokenizer.ggml.suffix_token_id", 2)
+        .U32("tokenizer.ggml.middle_token_id", 3);
+    return writer;
+  };
+  const auto older = Read(plain());
+  ASSERT_TRUE(older.ok()) << older.status();
+  EXPECT_EQ(older->fim_pre, 1);
+  EXPECT_EQ(older->fim_suf, 2);
+  EXPECT_EQ(older->fim_mid, 3);
+  Writer both = plain();
+  both.U32("tokenizer.ggml.fim_pre_token_id", 3)
+      .U32("tokenizer.ggml.fim_suf_token_id", 9)
+      .U32("tokenizer.ggml.fim_rep_token_id", 0);
+  const auto newer = Read(both);
+  ASSERT_TRUE(newer.ok()) << newer.status();
+  EXPECT_EQ(newer->fim_pre, 3) << "the newer name counts";
+  EXPECT_EQ(newer->fim_suf, 2) << "9 is no token";
+  EXPECT_EQ(newer->fim_rep, 0);
+}
+
 TEST(TokenizerMetadataTest, ListsOfAnotherKindOfModelAreNotRead) {
   Writer writer;
   writer.Int32s("tokenizer.ggml.scores", std::vector<int32_t>{1, 2})

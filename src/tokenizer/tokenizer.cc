@@ -235,6 +235,29 @@ std::vector<TokenId> Tokenizer::Encode(std::span<const TextSegment> segments,
   return ids;
 }
 
+// As CodeLlama and Mistral do it: a character that merges with no other takes the space, and its
+// tokens are dropped.
+std::vector<TokenId> Tokenizer::EncodeContinuation(std::string_view text) const {
+  constexpr std::string_view kSentinel = "\u263A";
+  const EncodeOptions plain{.add_special = false};
+  const bool marks_spaces =
+      vocabulary_.kind() != ModelKind::kByteBpe && vocabulary_.kind() != ModelKind::kWordPiece;
+  if (text.empty() || !marks_spaces) return Encode(text, plain);
+  const std::vector<TokenId> dropped = Encode(kSentinel, plain);
+  std::vector<TokenId> ids = Encode(std::string(kSentinel).append(text), plain);
+  // A vocabulary in which the character merges all the same keeps the space.
+  if (ids.size() < dropped.size() || !std::equal(dropped.begin(), dropped.end(), ids.begin()))
+    return Encode(text, plain);
+  ids.erase(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(dropped.size()));
+  return ids;
+}
+
+std::vector<TokenId> Tokenizer::LeadingTokens() const {
+  std::vector<TokenId> ids;
+  AppendFrame(false, ids);
+  return ids;
+}
+
 void Tokenizer::EncodeText(std::string_view text, const std::vector<TextRange>& trusted,
                            std::vector<TokenId>& ids) const {
   SpecialMatcher::Cursor cursor;

@@ -67,6 +67,12 @@ class Tokenizer {
   std::vector<TokenId> Encode(std::span<const TextSegment> segments,
                               bool add_special = false) const;
 
+  // The tokens of a text that follows other text: Encode() without special tokens, and without the
+  // space that SentencePiece models put before a text.
+  std::vector<TokenId> EncodeContinuation(std::string_view text) const;
+  // The special tokens that Encode() puts before a text.
+  std::vector<TokenId> LeadingTokens() const;
+
   // What an encoder reads: Encode with special tokens, cut to the options' length; and a pair of
   // texts, each encoded by itself. EncodePair needs reads_pairs().
   EncoderInput EncodeInput(std::string_view text, const InputOptions& options = {}) const;

@@ -36,7 +36,7 @@ std::optional<ModelKind> KindOf(std::string_view model) {
 }
 
 // Spellings that end a turn in published models whose files do not name them as eos, eot or eom.
-constexpr std::array<std::string_view, 19> kEndSpellings = {
+constexpr std::array<std::string_view, 20> kEndSpellings = {
     "<|im_end|>",
     "<|eot_id|>",
     "<|eom_id|>",
@@ -47,6 +47,7 @@ constexpr std::array<std::string_view, 19> kEndSpellings = {
     "<|endoftext|>",
     "<EOT>",
     "_<EOT>",
+    "\u2581<EOT>",
     "[EOT]",
     "<|end_of_text|>",
     "<|EOT|>",
@@ -115,6 +116,7 @@ Result<Vocabulary> Vocabulary::Create(TokenizerSpec& spec, std::string_view behi
   RETURN_IF_ERROR(v.TakeTokens(spec));
   RETURN_IF_ERROR(v.IndexTexts());
   RETURN_IF_ERROR(v.TakeSpecialIds(spec));
+  v.TakeInfillTokens();
   v.FindEndOfGeneration(spec, behind_answer);
   v.FillPieces(spec);
   return v;
@@ -265,6 +267,15 @@ Status Vocabulary::TakeSpecialIds(const TokenizerSpec& spec) {
   if (spec.model_unknown && Contains(*spec.model_unknown))
     unknown_ = static_cast<TokenId>(*spec.model_unknown);
   return OkStatus();
+}
+
+void Vocabulary::TakeInfillTokens() {
+  infill_ = FindInfillTokens(*this);
+  if (!infill_.has_value()) return;
+  for (const TokenId id : infill_->All()) {
+    TokenType& type = types_[static_cast<size_t>(id)];
+    if (type == TokenType::kNormal) type = TokenType::kControl;
+  }
 }
 
 void Vocabulary::FillPieces(const TokenizerSpec& spec) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "tokenizer/flat_table.h"
+#include "tokenizer/infill_tokens.h"
 #include "tokenizer/tokenizer_spec.h"
 
 namespace tutti::tokenizer {
@@ -77,6 +79,8 @@ class Vocabulary {
   TokenId Find(std::string_view text) const;
 
   const SpecialIds& special() const { return special_; }
+  // The tokens that mark a hole in a text for the model to fill; no value: it has no such tokens.
+  const std::optional<InfillTokens>& infill() const { return infill_; }
   // What a BPE model puts for text that no token spells; kNoToken: nothing.
   TokenId unknown() const { return unknown_; }
   // True for every token after which a generation is over: eos, eot, eom, the file's further ends,
@@ -104,6 +108,9 @@ class Vocabulary {
   Vocabulary() = default;
   Status TakeTokens(TokenizerSpec& spec);
   Status TakeSpecialIds(const TokenizerSpec& spec);
+  // Makes them control tokens where the file calls them text: no text that a user writes may
+  // become one.
+  void TakeInfillTokens();
   Status IndexTexts();
   void FillPieces(const TokenizerSpec& spec);
   // Finds the tokens that end a generation and makes them control tokens, whatever the file says:
@@ -120,6 +127,7 @@ class Vocabulary {
   std::vector<uint32_t> piece_start_;  // size() + 1 offsets into pieces_
   StringTable by_text_;                // spelling -> id
   SpecialIds special_;
+  std::optional<InfillTokens> infill_;
   std::vector<bool> is_eog_;
   std::vector<TokenId> eog_tokens_;
   bool add_bos_ = false;

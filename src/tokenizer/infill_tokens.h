@@ -1,0 +1,32 @@
+// InfillTokens: the tokens that mark the parts of a text with a hole, which a model fills
+// (fill-in-the-middle, FIM). Found once, when a vocabulary is made. Pure.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/types.h"
+
+namespace tutti::tokenizer {
+
+class Vocabulary;
+
+struct InfillTokens {
+  TokenId prefix = kNoToken;      // stands before the text in front of the hole
+  TokenId suffix = kNoToken;      // stands before the text behind the hole
+  TokenId middle = kNoToken;      // stands before the model's answer; kNoToken: nothing does
+  TokenId repository = kNoToken;  // stands before the name of a project; kNoToken: no such token
+  TokenId file = kNoToken;        // stands before the name of a file; kNoToken: no such token
+  TokenId pad = kNoToken;         // kNoToken: no such token
+  bool suffix_first = false;  // the order is suffix, prefix, middle; else prefix, suffix, middle
+
+  // All of them, without kNoToken. A model that writes one has filled the hole.
+  std::vector<TokenId> All() const;
+};
+
+// As the model file names them, and otherwise by the spellings that published families share. No
+// value: the vocabulary has no prefix, suffix and middle token of one family. A vocabulary that has
+// them does not say that the model was trained with them.
+std::optional<InfillTokens> FindInfillTokens(const Vocabulary& vocabulary);
+
+}  // namespace tutti::tokenizer
