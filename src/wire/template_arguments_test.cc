@@ -19,31 +19,31 @@ std::string ArgumentsOf(const Result<GenerationCall>& call) {
   return call.ok() ? std::get<api::ChatPrompt>(call->requests[0].prompt).template_arguments : "";
 }
 
-Result<GenerationCall> ChatWith(const std::string& fields) {
+Result<GenerationCall> ChatOf(const std::string& fields) {
   return ParseGeneration(Dialect::kChat, boost::json::parse("{" + kMessages + "," + fields + "}"),
                          {});
 }
 
 TEST(TemplateArgumentsTest, AreTheSameTextInAnyOrder) {
   const std::string sorted = R"({"a":[1,{"b":null}],"enable_thinking":false})";
-  EXPECT_EQ(ArgumentsOf(
-                ChatWith(R"("chat_template_kwargs":{"enable_thinking":false,"a":[1,{"b":null}]})")),
-            sorted);
-  EXPECT_EQ(ArgumentsOf(
-                ChatWith(R"("chat_template_kwargs":{"a":[1,{"b":null}],"enable_thinking":false})")),
-            sorted);
+  EXPECT_EQ(
+      ArgumentsOf(ChatOf(R"("chat_template_kwargs":{"enable_thinking":false,"a":[1,{"b":null}]})")),
+      sorted);
+  EXPECT_EQ(
+      ArgumentsOf(ChatOf(R"("chat_template_kwargs":{"a":[1,{"b":null}],"enable_thinking":false})")),
+      sorted);
 }
 
 TEST(TemplateArgumentsTest, NothingIsAskedByAnEmptyObject) {
-  EXPECT_EQ(ArgumentsOf(ChatWith(R"("chat_template_kwargs":{})")), "");
-  EXPECT_EQ(ArgumentsOf(ChatWith(R"("chat_template_kwargs":null)")), "");
+  EXPECT_EQ(ArgumentsOf(ChatOf(R"("chat_template_kwargs":{})")), "");
+  EXPECT_EQ(ArgumentsOf(ChatOf(R"("chat_template_kwargs":null)")), "");
 }
 
 TEST(TemplateArgumentsTest, ReasoningEffortIsAnOptionOfTheTemplate) {
-  EXPECT_EQ(ArgumentsOf(ChatWith(R"("reasoning_effort":"low")")), R"({"reasoning_effort":"low"})");
-  EXPECT_EQ(ArgumentsOf(ChatWith(R"("reasoning_effort":"none")")), "");
+  EXPECT_EQ(ArgumentsOf(ChatOf(R"("reasoning_effort":"low")")), R"({"reasoning_effort":"low"})");
+  EXPECT_EQ(ArgumentsOf(ChatOf(R"("reasoning_effort":"none")")), "");
   // What stands among the options is the more exact word.
-  EXPECT_EQ(ArgumentsOf(ChatWith(
+  EXPECT_EQ(ArgumentsOf(ChatOf(
                 R"("reasoning_effort":"low","chat_template_kwargs":{"reasoning_effort":"high"})")),
             R"({"reasoning_effort":"high"})");
   const auto response = ParseResponses(
@@ -54,8 +54,8 @@ TEST(TemplateArgumentsTest, ReasoningEffortIsAnOptionOfTheTemplate) {
 }
 
 TEST(TemplateArgumentsTest, ThinkingIsSwitchedByAFieldToo) {
-  EXPECT_EQ(ArgumentsOf(ChatWith(R"("enable_thinking":false)")), R"({"enable_thinking":false})");
-  EXPECT_EQ(ArgumentsOf(ChatWith(
+  EXPECT_EQ(ArgumentsOf(ChatOf(R"("enable_thinking":false)")), R"({"enable_thinking":false})");
+  EXPECT_EQ(ArgumentsOf(ChatOf(
                 R"("enable_thinking":false,"chat_template_kwargs":{"enable_thinking":true})")),
             R"({"enable_thinking":true})");
 }
@@ -92,14 +92,14 @@ TEST(TemplateArgumentsTest, BesideAPromptTheyAreRefused) {
 TEST(TemplateArgumentsTest, SizeAndDepthAreBounded) {
   std::string deep = "1";
   for (size_t i = 1; i < kMaxTemplateArgumentDepth; ++i) deep = "[" + deep + "]";
-  EXPECT_TRUE(ChatWith(R"("chat_template_kwargs":{"k":)" + deep + "}").ok());
-  const Status nested = ChatWith(R"("chat_template_kwargs":{"k":[)" + deep + "]}").status();
+  EXPECT_TRUE(ChatOf(R"("chat_template_kwargs":{"k":)" + deep + "}").ok());
+  const Status nested = ChatOf(R"("chat_template_kwargs":{"k":[)" + deep + "]}").status();
   EXPECT_EQ(nested.reason(), "invalid_value");
   EXPECT_EQ(nested.param(), "chat_template_kwargs");
   const std::string big(kMaxTemplateArgumentBytes, 'x');
-  EXPECT_EQ(ChatWith(R"("chat_template_kwargs":{"k":")" + big + "\"}").status().reason(),
+  EXPECT_EQ(ChatOf(R"("chat_template_kwargs":{"k":")" + big + "\"}").status().reason(),
             "invalid_value");
-  EXPECT_EQ(ChatWith(R"("chat_template_kwargs":[1])").status().param(), "chat_template_kwargs");
+  EXPECT_EQ(ChatOf(R"("chat_template_kwargs":[1])").status().param(), "chat_template_kwargs");
 }
 
 TEST(TemplateArgumentsTest, TextOfThemIsReadLikeAnObject) {
