@@ -49,7 +49,7 @@ struct ToolChoice {
 
 // A call that a model made.
 struct ToolCall {
-  std::string id;         // by which its result is given
+  std::string id;         // the message with the call's result repeats it (tool_call_id)
   std::string name;       // of the function
   std::string arguments;  // a JSON object as text
   friend bool operator==(const ToolCall&, const ToolCall&) = default;
@@ -81,10 +81,23 @@ struct ChatPrompt {
   bool parallel_tool_calls = true;  // an answer may hold several calls
 };
 
+// Another file of the project that a text with a hole belongs to.
+struct ContextFile {
+  std::string name;  // may be empty
+  std::string text;
+  friend bool operator==(const ContextFile&, const ContextFile&) = default;
+};
+
 struct TextPrompt {
   std::string text;
   bool add_special = true;    // BOS / EOS where the model file says so
   bool parse_special = true;  // special tokens written in the text are parsed as such
+  // The text behind a hole that the model fills, where `text` stands before the hole
+  // (fill-in-the-middle). Empty: the hole ends the text. Absent: `text` is continued. With it no
+  // special token is parsed in any text. Models without such tokens refuse it
+  // (ModelInfo::fills_middle).
+  std::optional<std::string> suffix = {};
+  std::vector<ContextFile> files = {};  // with `suffix`: at most kMaxContextFiles, before `text`
 };
 
 // Ids are used as given.
@@ -307,6 +320,7 @@ struct ModelInfo {
   std::optional<EncoderInfo> encoder;  // Inference::Encode; absent: neither vectors nor scores
   SamplingDefaults sampling;           // applied by the gateway where a request is silent
   std::string tool_format;             // how it writes tool calls: "hermes"; empty: not at all
+  bool fills_middle = false;           // takes TextPrompt::suffix
   std::shared_ptr<const TokenizerInfo> tokenizer;  // null: not known
   // Answers requests for text or tokens under names that no model has; set by the admission.
   bool answers_any_name = false;

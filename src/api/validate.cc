@@ -152,6 +152,16 @@ Status ValidateRequest(const GenerateRequest& request) {
   if (request.truncate_prompt_tokens.has_value() && *request.truncate_prompt_tokens < 1) {
     return Bad("truncate_prompt_tokens", "truncate_prompt_tokens must be at least 1");
   }
+  if (const TextPrompt* text = std::get_if<TextPrompt>(&request.prompt)) {
+    // The first tokens of such a prompt mark its parts: without them it is another prompt.
+    if (text->suffix.has_value() && request.truncate_prompt_tokens.has_value()) {
+      return Bad("truncate_prompt_tokens",
+                 "truncate_prompt_tokens and suffix exclude each other; shorten the texts instead");
+    }
+    if (!text->files.empty() && !text->suffix.has_value())
+      return Bad("suffix", "context files need a suffix, which may be empty");
+    RETURN_IF_ERROR(CheckSize("files", text->files.size(), kMaxContextFiles));
+  }
   if (const ChatPrompt* chat = std::get_if<ChatPrompt>(&request.prompt)) {
     if (chat->messages.empty()) return Bad("messages", "messages must hold at least one message");
     RETURN_IF_ERROR(CheckSize("messages", chat->messages.size(), kMaxMessages));
@@ -240,7 +250,12 @@ size_t PromptBytes(const Prompt& prompt) {
       bytes += kMessage + tool.name.size() + tool.description.size() + tool.parameters.size();
     return bytes + chat->template_arguments.size();
   }
-  if (const auto* text = std::get_if<TextPrompt>(&prompt)) return text->text.size();
+  if (const auto* text = std::get_if<TextPrompt>(&prompt)) {
+    size_t bytes = text->text.size() + text->suffix.value_or("").size();
+    for (const ContextFile& file : text->files)
+      bytes += kMessage + file.name.size() + file.text.size();
+    return bytes;
+  }
   return std::get<TokenPrompt>(prompt).tokens.size() * sizeof(TokenId);
 }
 

@@ -23,8 +23,9 @@ inline constexpr size_t kMaxTokenIdList = 65536;  // allowed_token_ids, banned_t
 inline constexpr size_t kMaxMessages = 2048;
 inline constexpr size_t kMaxTools = 128;
 inline constexpr size_t kMaxToolNameBytes = 64;
-inline constexpr size_t kMaxToolCalls = 128;   // of one message
-inline constexpr size_t kMaxPieces = 1 << 18;  // tokens told with their texts in one answer
+inline constexpr size_t kMaxToolCalls = 128;      // of one message
+inline constexpr size_t kMaxContextFiles = 1024;  // of one text with a hole
+inline constexpr size_t kMaxPieces = 1 << 18;     // tokens told with their texts in one answer
 inline constexpr size_t kMaxRequestIdBytes = 128;
 // A query is copied for each of its documents: bytes of all pairs of a request together.
 inline constexpr size_t kMaxPairBytes = 32 << 20;

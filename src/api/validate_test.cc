@@ -63,6 +63,20 @@ TEST(ValidateRequest, EveryFieldOutOfRangeIsRefusedByItsName) {
                                .add_generation_prompt = false,
                                .continue_final_message = true};
        }},
+      {"truncate_prompt_tokens",
+       [](auto& r) {
+         r.prompt = TextPrompt{.text = "a", .suffix = ""};
+         r.truncate_prompt_tokens = 5;
+       }},
+      {"suffix",
+       [](auto& r) {
+         r.prompt = TextPrompt{.text = "a", .files = {{"x", "y"}}};
+       }},
+      {"files",
+       [](auto& r) {
+         r.prompt = TextPrompt{.text = "a", .suffix = "", .files = {}};
+         std::get<TextPrompt>(r.prompt).files.resize(kMaxContextFiles + 1);
+       }},
   };
   EXPECT_TRUE(ValidateRequest(Legal()).ok());
   for (const Case& c : cases) {
@@ -72,6 +86,13 @@ TEST(ValidateRequest, EveryFieldOutOfRangeIsRefusedByItsName) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << c.param;
     EXPECT_EQ(status.param(), c.param) << status.ToString();
   }
+}
+
+TEST(PromptBytes, CountsEveryTextOfAHole) {
+  const size_t plain = PromptBytes(TextPrompt{.text = "ab"});
+  EXPECT_EQ(plain, 2u);
+  EXPECT_EQ(PromptBytes(TextPrompt{.text = "ab", .suffix = "cde"}), plain + 3);
+  EXPECT_GE(PromptBytes(TextPrompt{.text = "", .suffix = "", .files = {{"x.py", "four"}}}), 8u);
 }
 
 TEST(ValidateTokenIds, IdsOutsideTheVocabularyAreNamed) {

@@ -199,6 +199,7 @@ Status DecoderPlan::ReadModel() {
                                        served.tokenizer->vocabulary());
   }
   if (served.tools) served.info.tool_format = served.tools->syntax->name;
+  served.info.fills_middle = served.tokenizer->vocabulary().infill().has_value();
   served.info.tokenizer = gateway::DescribeTokenizer(*served.tokenizer);
   return OkStatus();
 }

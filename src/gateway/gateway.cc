@@ -12,6 +12,7 @@
 #include "base/memory_reserve.h"
 #include "chat_template/tool_arguments.h"
 #include "gateway/answer_rules.h"
+#include "gateway/infill.h"
 #include "gateway/prompt.h"
 
 namespace tutti::gateway {
@@ -256,7 +257,7 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   engine::Request out;
   out.id = std::move(in.request_id);
   out.prompt = std::move(prompt.tokens);
-  out.end_tokens = pending.model->tokenizer->vocabulary().eog_tokens();
+  out.end_tokens = EndTokens(*pending.model, in.prompt);
   out.seed = seed;
   out.sampling = std::move(in.sampling);
   out.n = in.n;

@@ -7,6 +7,7 @@
 #include "api/role.h"
 #include "api/validate.h"
 #include "chat_template/tool_prompt.h"
+#include "gateway/infill.h"
 #include "tokenizer/jinja/json.h"
 
 namespace tutti::gateway {
@@ -183,6 +184,10 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& 
 }
 
 Result<PreparedPrompt> Prepare(const ServedModel& model, const api::TextPrompt& text, int64_t) {
+  if (text.suffix.has_value()) {
+    ASSIGN_OR_RETURN(std::vector<TokenId> ids, EncodeInfill(model, text));
+    return PreparedPrompt{std::move(ids), ""};
+  }
   RETURN_IF_ERROR(api::CheckUtf8(text.text, "prompt"));
   return PreparedPrompt{model.tokenizer->Encode(text.text, {.add_special = text.add_special,
                                                             .parse_special = text.parse_special}),

@@ -50,6 +50,7 @@ uint64_t AffinityKey(const std::string& tenant, const api::Prompt& prompt, size_
       add(message.content);
     }
   } else if (const auto* text = std::get_if<api::TextPrompt>(&prompt)) {
+    for (const api::ContextFile& file : text->files) add(file.text);
     add(text->text);
   } else {
     const auto& tokens = std::get<api::TokenPrompt>(prompt).tokens;

@@ -75,15 +75,27 @@ void ToWire(const api::Prompt& prompt, v1::WirePrompt* wire) {
     out->set_text(text->text);
     out->set_add_special(text->add_special);
     out->set_parse_special(text->parse_special);
+    if (text->suffix) out->set_suffix(*text->suffix);
+    for (const api::ContextFile& file : text->files) {
+      v1::WireContextFile* one = out->add_files();
+      one->set_name(file.name);
+      one->set_text(file.text);
+    }
   } else {
     Fill(std::get<api::TokenPrompt>(prompt).tokens, wire->mutable_tokens()->mutable_tokens());
   }
 }
 
 api::Prompt FromWire(const v1::WirePrompt& wire) {
-  if (wire.has_text())
-    return api::TextPrompt{wire.text().text(), wire.text().add_special(),
-                           wire.text().parse_special()};
+  if (wire.has_text()) {
+    api::TextPrompt text{.text = wire.text().text(),
+                         .add_special = wire.text().add_special(),
+                         .parse_special = wire.text().parse_special()};
+    if (wire.text().has_suffix()) text.suffix = wire.text().suffix();
+    for (const v1::WireContextFile& file : wire.text().files())
+      text.files.push_back({file.name(), file.text()});
+    return text;
+  }
   if (wire.has_tokens()) return api::TokenPrompt{Values(wire.tokens().tokens())};
   api::ChatPrompt chat;
   for (const v1::WireMessage& message : wire.chat().messages())
@@ -460,6 +472,7 @@ void ToWire(const api::ModelInfo& model, v1::WireModel* wire) {
   wire->set_digest(model.digest);
   wire->set_generates(model.generates);
   wire->set_tool_format(model.tool_format);
+  wire->set_fills_middle(model.fills_middle);
   if (model.tokenizer != nullptr) {
     v1::WireTokenizerInfo* const tokenizer = wire->mutable_tokenizer();
     tokenizer->set_bos(model.tokenizer->bos);
@@ -503,6 +516,7 @@ api::ModelInfo FromWire(const v1::WireModel& wire) {
   model.digest = wire.digest();
   model.generates = wire.generates();
   model.tool_format = wire.tool_format();
+  model.fills_middle = wire.fills_middle();
   if (wire.has_tokenizer()) {
     const v1::WireTokenizerInfo& tokenizer = wire.tokenizer();
     api::TokenizerInfo info;

@@ -21,7 +21,7 @@
 namespace tutti::remote {
 
 // Raised with any change of worker.proto that the other side has to know of.
-inline constexpr uint32_t kProtocol = 2;
+inline constexpr uint32_t kProtocol = 3;
 
 void ToWire(const Status& status, v1::WireStatus* wire);
 Status FromWire(const v1::WireStatus& wire);

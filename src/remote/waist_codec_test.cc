@@ -155,9 +155,10 @@ TEST(WaistCodec, ToolChoicesCross) {
 }
 
 TEST(WaistCodec, PromptsOfEachKind) {
-  for (const api::Prompt& prompt :
-       {api::Prompt(api::TextPrompt{"text", false, true}),
-        api::Prompt(api::TextPrompt{"", true, false}), api::Prompt(api::TokenPrompt{{1, 2, 3}})}) {
+  for (const api::Prompt& prompt : {api::Prompt(api::TextPrompt{"text", false, true}),
+                                    api::Prompt(api::TextPrompt{"", true, false}),
+                                    api::Prompt(api::TextPrompt{.text = "a", .suffix = ""}),
+                                    api::Prompt(api::TokenPrompt{{1, 2, 3}})}) {
     api::GenerateRequest request;
     request.prompt = prompt;
     const std::string bytes = Bytes<v1::WireGenerate>(request, {});
@@ -167,6 +168,25 @@ TEST(WaistCodec, PromptsOfEachKind) {
     EXPECT_EQ(back.prompt.index(), prompt.index());
     EXPECT_EQ(Bytes<v1::WireGenerate>(back, {}), bytes);
   }
+}
+
+TEST(WaistCodec, ATextWithAHoleCrossesWhole) {
+  api::GenerateRequest request;
+  request.prompt =
+      api::TextPrompt{.text = "a", .suffix = "b\xff", .files = {{"x.py", "one\xff"}, {"", "two"}}};
+  v1::WireGenerate wire;
+  ToWire(request, {}, &wire);
+  ExpectAllSet(wire.prompt().text());
+  const auto back = std::get<api::TextPrompt>(FromWire(wire, {}).prompt);
+  EXPECT_EQ(back.suffix, "b\xff");
+  EXPECT_EQ(back.files, std::get<api::TextPrompt>(request.prompt).files);
+  request.prompt = api::TextPrompt{.text = "a", .suffix = ""};
+  ToWire(request, {}, &wire);
+  EXPECT_EQ(std::get<api::TextPrompt>(FromWire(wire, {}).prompt).suffix, "");
+  request.prompt = api::TextPrompt{.text = "a"};
+  wire.Clear();
+  ToWire(request, {}, &wire);
+  EXPECT_FALSE(std::get<api::TextPrompt>(FromWire(wire, {}).prompt).suffix.has_value());
 }
 
 TEST(WaistCodec, AnEncodingCrossesWhole) {
@@ -283,6 +303,7 @@ TEST(WaistCodec, ModelsAndLoads) {
   model.generates = false;
   model.digest = "d1";
   model.tool_format = "hermes";
+  model.fills_middle = true;
   model.sampling = {
       .temperature = 0.0, .top_p = {}, .top_k = 20, .source = "generation_config.json"};
   model.encoder.emplace();
@@ -305,6 +326,7 @@ TEST(WaistCodec, ModelsAndLoads) {
   EXPECT_EQ(back.id, "e");
   EXPECT_EQ(back.aliases, model.aliases);
   EXPECT_EQ(back.tool_format, "hermes");
+  EXPECT_TRUE(back.fills_middle);
   EXPECT_FALSE(back.generates);
   EXPECT_EQ(back.sampling.temperature, 0.0);
   EXPECT_EQ(back.sampling.top_k, 20);

@@ -68,6 +68,7 @@ const api::ModelInfo& MainEncoder(std::span<const api::ModelInfo> models) {
 std::vector<std::string_view> TasksOf(const api::ModelInfo& model) {
   std::vector<std::string_view> tasks;
   if (model.generates) tasks.push_back("generate");
+  if (model.fills_middle) tasks.push_back("infill");
   if (!model.encoder.has_value()) return tasks;
   if (model.encoder->width > 0) tasks.push_back("embed");
   if (api::Ranks(model)) {

@@ -50,6 +50,9 @@ TEST(Models, AreListedWithTheirAliases) {
 
 TEST(Models, TasksSayWhatAModelCanBeAskedFor) {
   EXPECT_THAT(TasksOf(Decoder("d")), ElementsAre("generate"));
+  api::ModelInfo coder = Decoder("c");
+  coder.fills_middle = true;
+  EXPECT_THAT(TasksOf(coder), ElementsAre("generate", "infill"));
   EXPECT_THAT(TasksOf(Encoder("e", 8, {}, true)), ElementsAre("embed"));
   EXPECT_THAT(TasksOf(Encoder("r", 0, {"fits"}, true)), ElementsAre("rerank", "score"));
   EXPECT_THAT(TasksOf(Encoder("c", 0, {"a", "b"}, true)), ElementsAre("classify"));

@@ -32,8 +32,8 @@ int64_t PromptTokens(const api::Prompt& prompt) {
   if (const auto* ids = std::get_if<api::TokenPrompt>(&prompt))
     return static_cast<int64_t>(ids->tokens.size());
   int64_t bytes = 0;
-  if (const auto* text = std::get_if<api::TextPrompt>(&prompt)) {
-    bytes = static_cast<int64_t>(text->text.size());
+  if (std::holds_alternative<api::TextPrompt>(prompt)) {
+    bytes = static_cast<int64_t>(api::PromptBytes(prompt));
   } else {
     for (const api::ChatMessage& message : std::get<api::ChatPrompt>(prompt).messages)
       bytes += static_cast<int64_t>(message.content.size());

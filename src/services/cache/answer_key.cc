@@ -101,6 +101,10 @@ void Write(const api::GenerateRequest& request, const api::SamplingParams& sampl
     *words << kind << text << choices;
   }
   *words << use_prefix_cache;  // the usage of the answer tells it
+  // The tokens of a text with a hole end its answer, and no other: equal tokens of another prompt
+  // may have another answer.
+  const auto* const text_prompt = std::get_if<api::TextPrompt>(&prompt);
+  *words << (text_prompt != nullptr && text_prompt->suffix.has_value());
   Write(sampled, words);
 }
 

@@ -15,7 +15,7 @@
 namespace tutti::cache {
 
 // Counted up when the words below change their meaning.
-inline constexpr uint32_t kKeyVersion = 2;
+inline constexpr uint32_t kKeyVersion = 3;
 
 // Of this process alone, or of all servers that keep answers together: nobody can make two requests
 // collide who does not know it.

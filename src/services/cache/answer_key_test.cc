@@ -72,6 +72,7 @@ const std::vector<Change>& Changes() {
       {"cache_scope", [](Question* q) { q->request.cache_scope = "family"; }},
       {"use_prefix_cache", [](Question* q) { q->request.use_prefix_cache = false; }},
       {"score_only", [](Question* q) { q->request.score_only = true; }},
+      {"hole", [](Question* q) { q->request.prompt = api::TextPrompt{.text = "", .suffix = ""}; }},
       {"prompt",
        [](Question* q) {
          q->prompt = {1, 2, 4};
@@ -104,7 +105,7 @@ TEST(AnswerKey, AnyOneFieldChangedGivesAnotherKeyAndNoTwoTheSame) {
     EXPECT_TRUE(words.insert(key.words).second) << name;
     EXPECT_TRUE(hashes.insert(key.hash).second) << name;
   }
-  EXPECT_EQ(words.size(), 38u);
+  EXPECT_EQ(words.size(), 39u);
 }
 
 TEST(AnswerKey, AnyTwoFieldsChangedGiveAKeyOfTheirOwn) {

@@ -116,6 +116,13 @@ void WritePrompt(const api::Prompt& prompt, JsonWriter* json) {
   } else if (const auto* text = std::get_if<api::TextPrompt>(&prompt)) {
     json->Member("text", text->text).Member("add_special", text->add_special);
     json->Member("parse_special", text->parse_special);
+    if (text->suffix) json->Member("suffix", *text->suffix);
+    if (!text->files.empty()) {
+      json->Key("files").BeginArray();
+      for (const api::ContextFile& file : text->files)
+        json->BeginObject().Member("name", file.name).Member("text", file.text).EndObject();
+      json->EndArray();
+    }
   } else {
     WriteIds("tokens", std::get<api::TokenPrompt>(prompt).tokens, json);
   }
@@ -138,9 +145,15 @@ Result<api::Prompt> ReadPrompt(const StoredObject& fields) {
     return api::Prompt(std::move(chat));
   }
   if (fields.Has("text")) {
-    return api::Prompt(api::TextPrompt{.text = fields.Text("text"),
-                                       .add_special = fields.Flag("add_special", true),
-                                       .parse_special = fields.Flag("parse_special", true)});
+    api::TextPrompt text{.text = fields.Text("text"),
+                         .add_special = fields.Flag("add_special", true),
+                         .parse_special = fields.Flag("parse_special", true)};
+    if (fields.Has("suffix")) text.suffix = fields.Text("suffix");
+    for (const Json& element : fields.List("files")) {
+      const StoredObject file(element);
+      text.files.push_back({file.Text("name"), file.Text("text")});
+    }
+    return api::Prompt(std::move(text));
   }
   if (fields.Has("tokens")) return api::Prompt(api::TokenPrompt{ReadIds(fields.List("tokens"))});
   return CorruptRecord("a request without a prompt");

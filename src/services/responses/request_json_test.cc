@@ -110,6 +110,13 @@ TEST(RequestJsonTest, TextsAndTokensArePromptsToo) {
   ASSERT_TRUE(text.ok());
   EXPECT_EQ(std::get<api::TextPrompt>(text->prompt).text, "once");
   EXPECT_FALSE(std::get<api::TextPrompt>(text->prompt).add_special);
+  EXPECT_FALSE(std::get<api::TextPrompt>(text->prompt).suffix.has_value());
+  request.prompt = api::TextPrompt{.text = "a", .suffix = "", .files = {{"x.py", "one"}, {"", ""}}};
+  text = DecodeRequest(EncodeRequest(request));
+  ASSERT_TRUE(text.ok());
+  EXPECT_EQ(std::get<api::TextPrompt>(text->prompt).suffix, "");
+  EXPECT_EQ(std::get<api::TextPrompt>(text->prompt).files,
+            std::get<api::TextPrompt>(request.prompt).files);
   request.prompt = api::TokenPrompt{{3, 1, 2}};
   Result<api::GenerateRequest> tokens = DecodeRequest(EncodeRequest(request));
   ASSERT_TRUE(tokens.ok());
