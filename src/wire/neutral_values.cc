@@ -82,6 +82,7 @@ const std::vector<NeutralField>& NeutralTable() {
       {"n_probs", {"0"}},
       {"echo", {"false"}},
       {"suffix", {R"("")"}},
+      {"input_extra", {"[]"}},
       {"encoding_format", {R"("float")"}},
       {"return_token_ids", {"false"}},
       {"return_tokens_as_token_ids", {"false"}},

@@ -3,6 +3,7 @@
 
 #include "api/finish_reason.h"
 #include "api/tool_calls.h"
+#include "wire/infill.h"
 #include "wire/openai_parts.h"
 #include "wire/tool_calls.h"
 
@@ -72,6 +73,8 @@ class JsonAnswer final : public ResponseWriter {
       case Dialect::kGenerate:
         WriteGenerate(&json);
         return;
+      case Dialect::kInfill:
+        return;  // has a writer of its own (wire/infill.h)
     }
   }
 
@@ -210,6 +213,7 @@ std::unique_ptr<ResponseWriter> MakeWholeAnswer(const GenerationCall& call, Resp
 
 std::unique_ptr<ResponseWriter> MakeResponseWriter(const GenerationCall& call, ResponseHead head,
                                                    std::vector<std::string> echo_texts) {
+  if (call.dialect == Dialect::kInfill) return MakeInfillWriter(call, std::move(head));
   if (!call.stream) return MakeWholeAnswer(call, std::move(head), std::move(echo_texts));
   switch (call.dialect) {
     case Dialect::kChat:
@@ -218,6 +222,8 @@ std::unique_ptr<ResponseWriter> MakeResponseWriter(const GenerationCall& call, R
       return MakeTextStream(call, std::move(head), std::move(echo_texts));
     case Dialect::kGenerate:
       return MakeGenerateStream(call, std::move(head));
+    case Dialect::kInfill:
+      break;
   }
   return nullptr;
 }

@@ -7,6 +7,7 @@
 #include "wire/constraint_fields.h"
 #include "wire/field_check.h"
 #include "wire/field_error.h"
+#include "wire/infill.h"
 #include "wire/neutral_values.h"
 #include "wire/sampling_fields.h"
 #include "wire/schema.h"
@@ -94,6 +95,8 @@ Result<std::string> ReadPrediction(const Json& value, bool strict, IgnoredFields
   return std::move(text.text);
 }
 
+bool IsOpenAi(Dialect dialect) { return dialect == Dialect::kChat || dialect == Dialect::kText; }
+
 Status ReadLengths(Dialect dialect, const CheckedObject& object, GenerationCall* call,
                    api::SamplingParams* params, bool* score_only) {
   std::optional<int64_t> most = object.Int("max_tokens");
@@ -109,9 +112,18 @@ Status ReadLengths(Dialect dialect, const CheckedObject& object, GenerationCall*
       name = "max_completion_tokens";
     }
   }
+  if (dialect == Dialect::kInfill) {
+    const std::optional<int64_t> newer = object.Int("n_predict");
+    if (most.has_value() && newer.has_value() && *most != *newer)
+      return BadValue("n_predict", "n_predict and max_tokens are both given and differ");
+    if (newer.has_value()) {
+      most = newer;
+      name = "n_predict";
+    }
+  }
   if (dialect == Dialect::kText && !most.has_value()) most = kDefaultCompletionTokens;
   params->min_tokens = static_cast<int>(object.Int("min_tokens").value_or(0));
-  if (most == 0) {
+  if (most == 0 && dialect != Dialect::kInfill) {
     if (!call->echo) return BadValue("max_tokens", "max_tokens may be 0 only together with echo");
     *score_only = true;
   }
@@ -122,16 +134,25 @@ Status ReadLengths(Dialect dialect, const CheckedObject& object, GenerationCall*
     }
     params->max_tokens = static_cast<int>(*most);
   }
+  if (most == 0 && dialect == Dialect::kInfill) {
+    call->prompt_only = true;
+    params->max_tokens = 1;
+  }
   return OkStatus();
 }
 
 Status ReadLogprobs(Dialect dialect, const CheckedObject& object, GenerationCall* call,
                     api::SamplingParams* params) {
-  if (dialect == Dialect::kGenerate) return OkStatus();
+  if (!IsOpenAi(dialect)) return OkStatus();
   if (dialect == Dialect::kText) {
     call->logprobs = static_cast<int>(object.Int("logprobs").value_or(-1));
     // Scoring: with echo the prompt's own log-probabilities are part of the answer.
-    if (call->echo && call->logprobs >= 0) params->prompt_logprobs = call->logprobs;
+    if (call->echo && call->logprobs >= 0) {
+      if (object.Has("suffix")) {
+        return BadValue("echo", "echo with logprobs is not possible with suffix; leave one out");
+      }
+      params->prompt_logprobs = call->logprobs;
+    }
   } else {
     const bool wanted = object.Bool("logprobs").value_or(false);
     if (object.Has("top_logprobs") && !wanted) {  // 0 of them counts as absent
@@ -151,7 +172,7 @@ Status ReadLogprobs(Dialect dialect, const CheckedObject& object, GenerationCall
 Status ReadStreaming(Dialect dialect, const CheckedObject& object, bool strict,
                      IgnoredFields* ignored, GenerationCall* call) {
   call->stream = object.Bool("stream").value_or(dialect == Dialect::kGenerate);
-  if (dialect == Dialect::kGenerate) return OkStatus();
+  if (!IsOpenAi(dialect)) return OkStatus();
   const Json* value = object.Find("stream_options");
   if (value == nullptr) return OkStatus();
   if (!call->stream) return BadValue("stream_options", "stream_options needs stream: true");
@@ -173,11 +194,15 @@ api::Prompt MakeText(const CheckedObject& object, std::string text) {
   prompt.text = std::move(text);
   prompt.add_special = object.Bool("add_special_tokens").value_or(true);
   prompt.parse_special = object.Bool("parse_special").value_or(true);
+  if (object.scope() == kText) prompt.suffix = object.Text("suffix");
   return prompt;
 }
 
-Result<api::Prompt> MakeTokens(const JsonArray& array, const std::string& param) {
+Result<api::Prompt> MakeTokens(const CheckedObject& object, const JsonArray& array,
+                               const std::string& param) {
   if (array.empty()) return Empty(param);
+  if (object.scope() == kText && object.Has("suffix"))
+    return BadValue("suffix", "suffix needs a prompt of text; token ids have no hole");
   ASSIGN_OR_RETURN(std::vector<TokenId> ids, ReadTokenIds(array, param));
   return api::Prompt(api::TokenPrompt{std::move(ids)});
 }
@@ -185,9 +210,10 @@ Result<api::Prompt> MakeTokens(const JsonArray& array, const std::string& param)
 // string | [string] | [int] | [[int]]
 Result<std::vector<api::Prompt>> ReadTextPrompts(const CheckedObject& object) {
   const Json& value = *object.Find("prompt");
+  const bool may_be_empty = object.Has("suffix");  // the hole is then where the text begins
   std::vector<api::Prompt> prompts;
   if (value.is_string()) {
-    if (value.get_string().empty()) return Empty("prompt");
+    if (value.get_string().empty() && !may_be_empty) return Empty("prompt");
     prompts.push_back(MakeText(object, std::string(TextOf(value))));
     return prompts;
   }
@@ -196,7 +222,7 @@ Result<std::vector<api::Prompt>> ReadTextPrompts(const CheckedObject& object) {
   const JsonArray& array = value.get_array();
   if (array.empty()) return Empty("prompt");
   if (array[0].is_number()) {
-    ASSIGN_OR_RETURN(api::Prompt tokens, MakeTokens(array, "prompt"));
+    ASSIGN_OR_RETURN(api::Prompt tokens, MakeTokens(object, array, "prompt"));
     prompts.push_back(std::move(tokens));
     return prompts;
   }
@@ -208,10 +234,10 @@ Result<std::vector<api::Prompt>> ReadTextPrompts(const CheckedObject& object) {
     if (array[i].kind() != array[0].kind())
       return BadValue(param, "prompt must not mix kinds of elements");
     if (array[i].is_string()) {
-      if (array[i].get_string().empty()) return Empty(param);
+      if (array[i].get_string().empty() && !may_be_empty) return Empty(param);
       prompts.push_back(MakeText(object, std::string(TextOf(array[i]))));
     } else if (array[i].is_array()) {
-      ASSIGN_OR_RETURN(api::Prompt tokens, MakeTokens(array[i].get_array(), param));
+      ASSIGN_OR_RETURN(api::Prompt tokens, MakeTokens(object, array[i].get_array(), param));
       prompts.push_back(std::move(tokens));
     } else {
       return BadValue(param, param + " must be a string or a list of token ids");
@@ -224,6 +250,11 @@ Result<std::vector<api::Prompt>> ReadPrompts(Dialect dialect, const CheckedObjec
                                              bool strict, IgnoredFields* ignored) {
   if (dialect == Dialect::kText) return ReadTextPrompts(object);
   std::vector<api::Prompt> prompts;
+  if (dialect == Dialect::kInfill) {
+    ASSIGN_OR_RETURN(api::TextPrompt text, ReadInfillPrompt(object, strict, ignored));
+    prompts.emplace_back(std::move(text));
+    return prompts;
+  }
   if (dialect == Dialect::kGenerate) {
     const std::optional<std::string> text = object.Text("prompt");
     if (text.has_value() == object.Has("messages")) {
@@ -254,6 +285,8 @@ Scope ScopeOf(Dialect dialect) {
       return kText;
     case Dialect::kGenerate:
       return kGenerate;
+    case Dialect::kInfill:
+      return kInfill;
   }
   return kChat;
 }
@@ -267,18 +300,19 @@ Result<api::GenerateRequest> ReadBesidePrompts(Dialect dialect, const CheckedObj
   if (dialect == Dialect::kText) call->echo = object.Bool("echo").value_or(false);
   ReadSampling(object, &base.sampling);
   ASSIGN_OR_RETURN(base.constraint, ReadConstraint(object));
-  if (dialect != Dialect::kText) {
+  if (dialect == Dialect::kChat || dialect == Dialect::kGenerate) {
     ASSIGN_OR_RETURN(base.max_reasoning_tokens, ReadReasoningBudget(object));
   }
   RETURN_IF_ERROR(ReadLengths(dialect, object, call, &base.sampling, &base.score_only));
   RETURN_IF_ERROR(ReadLogprobs(dialect, object, call, &base.sampling));
-  if (dialect != Dialect::kGenerate) base.n = static_cast<int>(object.Int("n").value_or(1));
+  if (IsOpenAi(dialect)) base.n = static_cast<int>(object.Int("n").value_or(1));
   if (dialect == Dialect::kText && object.Int("best_of").value_or(base.n) != base.n) {
     return BadValue("best_of", "best_of must equal n");
   }
   call->skip_special_tokens = base.sampling.skip_special_tokens;
-  call->timings =
-      object.Bool("timings").value_or(false) || object.Bool("timings_per_token").value_or(false);
+  // llama.cpp's answers always have them.
+  call->timings = dialect == Dialect::kInfill || object.Bool("timings").value_or(false) ||
+                  object.Bool("timings_per_token").value_or(false);
 
   ASSIGN_OR_RETURN(Placement placement, ReadPlacement(object, options));
   call->service_tier = placement.service_tier == "auto" ? "default" : placement.service_tier;
@@ -288,8 +322,9 @@ Result<api::GenerateRequest> ReadBesidePrompts(Dialect dialect, const CheckedObj
   base.user = object.Text("user").value_or("");
   base.cache_salt = object.Text("cache_salt").value_or("");
   base.use_prefix_cache = object.Text("cache").value_or("auto") != "bypass";
-  if (const std::optional<int64_t> cut = object.Int("truncate_prompt_tokens"); cut.has_value()) {
-    base.truncate_prompt_tokens = static_cast<int>(*cut);
+  if (dialect != Dialect::kInfill) {
+    if (const std::optional<int64_t> cut = object.Int("truncate_prompt_tokens"); cut.has_value())
+      base.truncate_prompt_tokens = static_cast<int>(*cut);
   }
   if (const Json* prediction = object.Find("prediction"); prediction != nullptr) {
     ASSIGN_OR_RETURN(base.prediction, ReadPrediction(*prediction, options.strict, ignored));
@@ -347,7 +382,7 @@ Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body,
 Result<api::GenerateRequest> ParseSampling(const Json& fields, const ParseOptions& options,
                                            IgnoredFields* ignored) {
   for (const char* const elsewhere :
-       {"model", "prompt", "stream", "echo", "logprobs", "prompt_logprobs"}) {
+       {"model", "prompt", "suffix", "stream", "echo", "logprobs", "prompt_logprobs"}) {
     const Json* given = fields.is_object() ? fields.get_object().if_contains(elsewhere) : nullptr;
     if (given == nullptr || given->is_null() || AsksForNothing(elsewhere, *given)) continue;
     if (given->is_bool() && !given->get_bool()) continue;  // stream: false

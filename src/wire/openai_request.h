@@ -1,5 +1,5 @@
-// OpenAI dialect, inbound: JSON bodies of chat, completions and /generate -> api::GenerateRequest.
-// Pure.
+// OpenAI dialect, inbound: JSON bodies of chat, completions, /generate and /infill ->
+// api::GenerateRequest. Pure.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace tutti::wire {
 
-enum class Dialect { kChat, kText, kGenerate };
+enum class Dialect { kChat, kText, kGenerate, kInfill };
 
 // One client call: what to generate, and how the answer is to be shown. Completions with several
 // prompts make several requests; choices are numbered prompt_index * n + choice.
@@ -27,7 +27,10 @@ struct GenerationCall {
   bool continuous_usage = false;
   bool obfuscation = false;  // random padding of deltas
   bool echo = false;         // completions: the prompt comes first
-  int logprobs = -1;         // shown per token; -1 = none
+  // /infill with n_predict 0: the prompt is computed, for the requests that follow. One token is
+  // drawn for it, which is not shown.
+  bool prompt_only = false;
+  int logprobs = -1;  // shown per token; -1 = none
   bool prompt_logprobs = false;
   bool skip_special_tokens = true;
   bool timings = false;
@@ -43,7 +46,7 @@ Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body,
 // The fields of a completions request that stand beside its model, its prompt and the form of its
 // answer, for a door that has other places for these: the prompt is an empty text. Unknown ones are
 // added to `ignored` unless `options` is strict. Errors: unsupported_parameter for a field that
-// says one of the three.
+// says one of the three, and for `suffix`.
 Result<api::GenerateRequest> ParseSampling(const Json& fields, const ParseOptions& options,
                                            IgnoredFields* ignored);
 

@@ -387,10 +387,38 @@ TEST(TextRequest, FieldsOfItsOwnAreChecked) {
   EXPECT_TRUE(Text(R"("best_of":2,"n":2)").ok());
   EXPECT_EQ(Text(R"("logprobs":6)").status().param(), "logprobs");
   EXPECT_EQ(Text(R"("logprobs":true)").status().param(), "logprobs");
-  EXPECT_EQ(Text(R"("suffix":"x")").status().reason(), "unsupported_parameter");
-  EXPECT_TRUE(Text(R"("suffix":"")").ok());
+  EXPECT_EQ(Text(R"("suffix":1)").status().param(), "suffix");
+  EXPECT_EQ(Parse(Dialect::kGenerate, R"({"prompt":"x","suffix":"y"})").status().reason(),
+            "unsupported_parameter");
   EXPECT_EQ(Text(R"("messages":[])")->ignored, std::vector<std::string>{"messages"})
       << "chat's field is unknown here";
+}
+
+TEST(TextRequest, ASuffixStandsBehindEachPrompt) {
+  const auto suffix = [](const Result<GenerationCall>& call, size_t i) {
+    return std::get<api::TextPrompt>(call->requests[i].prompt).suffix;
+  };
+  const auto one = Text(R"("suffix":"end","n":2,"echo":true,"stream":true)");
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ(suffix(one, 0), "end");
+  const auto many = Text(R"("suffix":"end")", R"(["a",""])");
+  ASSERT_TRUE(many.ok()) << many.status();
+  EXPECT_EQ(suffix(many, 0), "end");
+  EXPECT_EQ(suffix(many, 1), "end");
+  EXPECT_TRUE(Text(R"("suffix":"end")", R"("")").ok()) << "the hole begins the text";
+  EXPECT_TRUE(Text(R"("suffix":"end","logprobs":1)").ok());
+  for (const char* nothing : {R"("suffix":"")", R"("suffix":null)"})
+    EXPECT_FALSE(suffix(Text(nothing), 0).has_value()) << nothing;
+}
+
+TEST(TextRequest, ASuffixIsRefusedWhereItHasNoMeaning) {
+  for (const char* ids : {"[1,2]", "[[1],[2]]"}) {
+    const Status status = Text(R"("suffix":"end")", ids).status();
+    EXPECT_EQ(status.reason(), "invalid_value") << ids;
+    EXPECT_EQ(status.param(), "suffix") << ids;
+  }
+  EXPECT_EQ(Text(R"("suffix":"end","echo":true,"logprobs":1)").status().param(), "echo");
+  EXPECT_EQ(Text(R"("suffix":"")", R"("")").status().reason(), "empty_prompt");
 }
 
 // KServe's decoders made up a prompt to have these read.
@@ -413,7 +441,8 @@ TEST(Sampling, IsReadWithoutAModelAndAPromptAndAsBesideThem) {
   EXPECT_FALSE(std::get<api::TextPrompt>(some->prompt).parse_special);
   EXPECT_EQ(sampling(R"({"temperature":9})").status().param(), "temperature");
   EXPECT_EQ(sampling("[]").status().reason(), "invalid_json");
-  for (const char* field : {"model", "prompt", "stream", "echo", "logprobs", "prompt_logprobs"}) {
+  for (const char* field :
+       {"model", "prompt", "suffix", "stream", "echo", "logprobs", "prompt_logprobs"}) {
     const Status status = sampling(("{\"" + std::string(field) + "\":[]}").c_str()).status();
     EXPECT_EQ(status.reason(), "unsupported_parameter") << "whatever its value";
     EXPECT_EQ(status.param(), field);

@@ -36,11 +36,17 @@ std::vector<FieldSpec> GenerationRows() {
   return {
       // --- what is asked of which model ---
       Required(Text("model", kChat | kText, 1, kNameBytes)),
-      Text("model", kGenerate | kTokenize | kDetokenize | kDecode | kApplyTemplate, 1, kNameBytes),
+      Text("model", kGenerate | kInfill | kTokenize | kDetokenize | kDecode | kApplyTemplate, 1,
+           kNameBytes),
       Required(Row("messages", kChat | kApplyTemplate, FieldType::kArray, 1, api::kMaxMessages)),
       Row("messages", kGenerate | kTokenize, FieldType::kArray, 1, api::kMaxMessages),
       Required(Row("prompt", kText, FieldType::kAny, 1, kMaxPrompts)),
-      Text("prompt", kGenerate | kTokenize, 0, kTextBytes),
+      Text("prompt", kGenerate | kInfill | kTokenize, 0, kTextBytes),
+      Text("suffix", kText, 0, kTextBytes),
+      Refused("suffix", kGenerate, {}, "/v1/completions and /infill have it"),
+      Required(Text("input_prefix", kInfill, 0, kTextBytes)),
+      Required(Text("input_suffix", kInfill, 0, kTextBytes)),
+      Row("input_extra", kInfill, FieldType::kArray, 1, api::kMaxContextFiles),
       Flag("add_generation_prompt", kPrompted),
       Flag("continue_final_message", kPrompted),
       Row("chat_template_kwargs", kTemplated, FieldType::kObject, 0, kMaxTemplateArgumentBytes),
@@ -57,7 +63,8 @@ std::vector<FieldSpec> GenerationRows() {
 
       // --- length ---
       Int("max_completion_tokens", kChat, 1, kInt32Max),
-      Int("max_tokens", kChat | kGenerate, 1, kInt32Max),
+      Int("max_tokens", kChat | kGenerate | kInfill, 1, kInt32Max),
+      Int("n_predict", kInfill, -1, kInt32Max),
       Int("max_tokens", kText, 0, kInt32Max),
       Refused("max_completion_tokens", kGenerate, {}, "use max_tokens"),
       Int("min_tokens", kSampled, 0, kInt32Max),
@@ -79,7 +86,7 @@ std::vector<FieldSpec> GenerationRows() {
       Refused("bad_words", kSampled, {}, "use logit_bias"),
       Int("seed", kSampled, kInt64Low, kInt64High),
       Int("n", kChat | kText, 1, api::kMaxChoices),
-      Refused("n", kGenerate, {}, "/generate answers once"),
+      Refused("n", kGenerate | kInfill, {}, "this route answers once"),
       Int("best_of", kText, 1, api::kMaxChoices),
       Refused("best_of", kChat | kGenerate),
 
@@ -110,14 +117,13 @@ std::vector<FieldSpec> GenerationRows() {
       Flag("strict", kToolFunction | kResponseTool),
 
       // --- what comes back ---
-      Flag("stream", kAnyGeneration),
+      Flag("stream", kAnyGeneration | kInfill),
       Row("stream_options", kChat | kText, FieldType::kAny),
       Flag("include_usage", kStreamOptions),
       Flag("continuous_usage_stats", kStreamOptions),
       Flag("include_obfuscation", kStreamOptions),
       Flag("echo", kText),
       Refused("echo", kChat | kGenerate, {}, "/v1/completions has it"),
-      Refused("suffix", kText | kGenerate, {}, "the model has no fill-in-the-middle tokens"),
       Flag("logprobs", kChat),
       Int("logprobs", kText, 0, 5),
       Int("top_logprobs", kChat, 0, api::kMaxLogprobs),
@@ -150,7 +156,7 @@ std::vector<FieldSpec> GenerationRows() {
       WithoutEffect(Text("prompt_cache_key", kEverything, 0, kMetadataBytes)),
       WithoutEffect(Text("prompt_cache_retention", kEverything, 0, kNameBytes)),
       // Clients send it by habit; answers are kept by /v1/responses, turns by their session.
-      WithoutEffect(Flag("store", kAnyGeneration | kSessionTurn)),
+      WithoutEffect(Flag("store", kAnyGeneration | kInfill | kSessionTurn)),
 
       // --- would change the answer, not in this release ---
       Refused("functions", kChat | kGenerate | kTurn, {}, "deprecated; use tools"),
@@ -172,7 +178,7 @@ std::vector<FieldSpec> GenerationRows() {
       Refused("mirostat", kSampled),
       Refused("repeat_penalty", kSampled, {}, "use repetition_penalty"),
       Refused("repeat_last_n", kSampled, {}, "repetition_penalty looks at all tokens"),
-      Refused("n_predict", kSampled, {}, "use max_tokens"),
+      Refused("n_predict", kSampled & ~kInfill, {}, "use max_tokens"),
       Refused("num_predict", kSampled, {}, "use max_tokens"),
       Refused("options", kSampled, {}, "parameters stand beside model, not inside"),
       Refused("dry_multiplier", kSampled),
@@ -182,11 +188,14 @@ std::vector<FieldSpec> GenerationRows() {
       Refused("tfs_z", kSampled),
       Refused("top_a", kSampled),
       Refused("penalty_alpha", kSampled),
-      Refused("samplers", kSampled, {}, "the order of the sampling chain is fixed"),
+      // Editors send samplers, n_indent and t_max_predict_ms with every request to /infill: there
+      // they are unknown fields, and reported as such.
+      Refused("samplers", kSampled & ~kInfill, {}, "the order of the sampling chain is fixed"),
       Refused("lora", kSampled),
-      Refused("n_probs", kSampled, {}, "use logprobs"),
-      Refused("n_indent", kSampled),
-      Refused("t_max_predict_ms", kSampled, {}, "use deadline_ms"),
+      Refused("n_probs", kSampled & ~kInfill, {}, "use logprobs"),
+      Refused("n_probs", kInfill, {}, kLogprobsHint),
+      Refused("n_indent", kSampled & ~kInfill),
+      Refused("t_max_predict_ms", kSampled & ~kInfill, {}, "use deadline_ms"),
       Refused("logits_processors", kSampled),
       Refused("max_new_tokens", kSampled, {}, "use max_tokens"),
       Refused("do_sample", kSampled, {}, "temperature 0 is greedy"),

@@ -88,13 +88,14 @@ enum Scope : uint64_t {
   kOutputConfig = uint64_t{1} << 60,           // their output_config
   kMessageBatch = uint64_t{1} << 61,           // POST /v1/messages/batches
   kMessageBatchRequest = uint64_t{1} << 62,    // an element of its requests
-  kLastScope = kMessageBatchRequest,
+  kInfill = uint64_t{1} << 63,                 // POST /infill (llama.cpp)
+  kLastScope = kInfill,
   kSocketCreate = kResponses | kSocketEnvelope,
   kAnyGeneration = kChat | kText | kGenerate,
-  kSessionTurn = kMqttMessage | kChatMessage,     // likewise, of a session, as chats have them
-  kTurn = kResponses | kSessionTurn,              // ask for one turn of a dialog
-  kSampled = kAnyGeneration | kTurn | kMessages,  // take the fields of the sampling chain
-  kAnthropic = kMessages | kCountTokens,          // hold a dialog as Anthropic writes it
+  kSessionTurn = kMqttMessage | kChatMessage,  // likewise, of a session, as chats have them
+  kTurn = kResponses | kSessionTurn,           // ask for one turn of a dialog
+  kSampled = kAnyGeneration | kInfill | kTurn | kMessages,  // take the fields of the sampling chain
+  kAnthropic = kMessages | kCountTokens,                    // hold a dialog as Anthropic writes it
   // Ask a model for something: fields with a value that asks for nothing count as absent there
   // (wire/neutral_values.h).
   kAsks = kSampled | kCountTokens | kTokenize | kDetokenize | kDecode | kApplyTemplate |

@@ -69,7 +69,7 @@ TEST(Schema, ThePageOfTheDoorNamesEveryFieldThatIsTaken) {
         !(field.scopes & ~(kMessage | kPart | kDocument)))
       continue;
     // What dialogs share with the routes that have no dialogs stands on their page.
-    const bool in_http = (field.scopes & ((kResponses - 1) | kOfTools)) != 0;
+    const bool in_http = (field.scopes & ((kResponses - 1) | kOfTools | kInfill)) != 0;
     const bool in_dialogs = (field.scopes & ((kSocketEnvelope - 1) | kOfItems)) != 0;
     const std::string& page = in_http                                 ? http
                               : in_dialogs                            ? dialogs
@@ -89,7 +89,7 @@ TEST(Schema, ABaseRequestOfEachKindPasses) {
 TEST(Schema, NoFieldHasTwoRowsInOneScope) {
   std::set<std::pair<std::string_view, ScopeSet>> seen;
   for (const FieldSpec& field : Schema()) {
-    for (ScopeSet bit = 1; bit <= kLastScope; bit <<= 1) {
+    for (ScopeSet bit = 1; bit != 0 && bit <= kLastScope; bit <<= 1) {
       if ((field.scopes & bit) != 0) {
         EXPECT_TRUE(seen.emplace(field.name, bit).second)
             << field.name << " twice in scope " << bit;

@@ -567,6 +567,15 @@ def requests():
             # 128 is 2 modulo 6: the byte is chosen so that the route comes out right.
             byte = next(b for b in range(strict, strict + 12) if b % 6 == route)
             files[f"{name}_{route}"] = bytes([byte]) + json.dumps(body).encode()
+    hole = {"input_prefix": "a", "input_suffix": "b"}
+    infills = {
+        "infill": {**hole, "n_predict": 9, "stream": True, "prompt": "c"}, "infill_nothing": {"input_prefix": "", "input_suffix": ""},
+        "infill_files": {**hole, "input_extra": [{"filename": "x.py", "text": "one", "time": 1}, {"text": ""}]},
+        "infill_bad_files": {**hole, "input_extra": [{"text": 1}, 2, {"filename": "x"}]},
+        "infill_lengths": {**hole, "n_predict": 0, "max_tokens": 5, "min_tokens": 1}, "infill_half": {"input_prefix": "a"},
+    }
+    for number, (name, body) in enumerate(infills.items()):
+        files[name] = bytes([64 + 128 * (number % 2)]) + json.dumps(body).encode()
     return files
 
 

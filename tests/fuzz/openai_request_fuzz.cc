@@ -1,5 +1,5 @@
-// Bodies of every OpenAI-style route: a client's mistake is an invalid argument with a known code,
-// never more. Input: one byte (route, strict), then the body.
+// Bodies of every OpenAI-style route and of /infill: a client's mistake is an invalid argument with
+// a known code, never more. Input: one byte (route, strict), then the body.
 #include <string>
 
 #include "base/check.h"
@@ -20,6 +20,16 @@ void CheckRefusal(const tutti::Status& status) {
   CHECK(tutti::wire::ParseJson(tutti::wire::ErrorBody(view)).ok()) << "the error body is not JSON";
 }
 
+void CheckGeneration(tutti::wire::Dialect dialect, const tutti::wire::Json& body,
+                     const tutti::wire::ParseOptions& options) {
+  const tutti::Result<tutti::wire::GenerationCall> call =
+      tutti::wire::ParseGeneration(dialect, body, options);
+  if (!call.ok()) return CheckRefusal(call.status());
+  CHECK(!call->requests.empty());
+  CHECK(call->choices() >= 1);
+  CHECK(!options.strict || call->ignored.empty());
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -30,22 +40,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!body.ok()) return 0;
   wire::ParseOptions options;
   options.strict = (choice & 128) != 0;
+  if ((choice & 64) != 0) {
+    CheckGeneration(wire::Dialect::kInfill, body->root(), options);
+    return 0;
+  }
   switch (choice % 6) {
     case 0:
     case 1:
-    case 2: {
-      const auto dialect = static_cast<wire::Dialect>(choice % 6);
-      const tutti::Result<wire::GenerationCall> call =
-          wire::ParseGeneration(dialect, body->root(), options);
-      if (!call.ok()) {
-        CheckRefusal(call.status());
-        break;
-      }
-      CHECK(!call->requests.empty());
-      CHECK(call->choices() >= 1);
-      CHECK(!options.strict || call->ignored.empty());
+    case 2:
+      CheckGeneration(static_cast<wire::Dialect>(choice % 6), body->root(), options);
       break;
-    }
     case 3:
       if (const auto call = wire::ParseTokenize(body->root(), options); !call.ok())
         CheckRefusal(call.status());

@@ -157,6 +157,7 @@ std::unique_ptr<Exchange> MakeRouteExchange(const Route& route, Connection& conn
     case RouteId::kChat:
     case RouteId::kText:
     case RouteId::kGenerate:
+    case RouteId::kInfill:
     case RouteId::kMessages:
       return MakeGenerationExchange(route.id, connection);
     case RouteId::kResponses:

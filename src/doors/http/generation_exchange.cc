@@ -1,5 +1,5 @@
-// POST /v1/chat/completions, /v1/completions, /generate, /v1/messages: JSON -> requests -> streams
-// -> JSON or SSE.
+// POST /v1/chat/completions, /v1/completions, /generate, /infill, /v1/messages: JSON -> requests ->
+// streams -> JSON or SSE.
 //
 // Reading stops while too much waits for the socket (event_stream.h); the unread log then pauses
 // the sequence itself. A failure before a stream has begun is an ordinary HTTP error. Destroying
@@ -32,6 +32,8 @@ calls::CallKind CallKindOf(RouteId route) {
       return calls::CallKind::kText;
     case RouteId::kGenerate:
       return calls::CallKind::kGenerate;
+    case RouteId::kInfill:
+      return calls::CallKind::kInfill;
     case RouteId::kMessages:
       return calls::CallKind::kMessages;
     default:

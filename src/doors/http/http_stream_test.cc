@@ -136,6 +136,32 @@ TEST_F(StreamTest, GenerateStreamsNamedEvents) {
       << response.body;
 }
 
+TEST_F(StreamTest, InfillAnswersAsLlamaCppDoes) {
+  inference_.on_generate = [](const auto& generation) {
+    const auto& prompt = std::get<api::TextPrompt>(generation->request.prompt);
+    if (prompt.suffix != "b") {
+      return InvalidArgument("unsupported_parameter", "no such tokens").WithParam("suffix");
+    }
+    generation->Answer({"x", "y"});
+    return OkStatus();
+  };
+  StartDoor();
+  const RawResponse whole = Ask(Post(
+      "/infill", R"({"input_prefix":"a","input_suffix":"b","samplers":["top_k"],"n_predict":9})"));
+  EXPECT_EQ(whole.status, 200);
+  EXPECT_THAT(whole.body, HasSubstr(R"("content":"xy","stop":true,"model":"fake")"));
+  EXPECT_EQ(whole.Header("x-tutti-ignored"), "samplers");
+  const RawResponse stream =
+      Ask(Post("/infill", R"({"input_prefix":"a","input_suffix":"b","stream":true})"));
+  EXPECT_THAT(stream.body, HasSubstr(R"(data: {"index":0,"content":"x","stop":false,)"));
+  EXPECT_THAT(stream.body, HasSubstr(R"(data: {"index":0,"content":"","stop":true,)"));
+  EXPECT_THAT(stream.body, Not(HasSubstr("[DONE]")));
+  EXPECT_THAT(Ask(Post("/infill", R"({"input_prefix":"a","input_suffix":""})")).body,
+              HasSubstr(R"("param":"input_suffix","code":"unsupported_parameter")"));
+  EXPECT_THAT(Ask(Post("/v1/completions", R"({"model":"fake","prompt":"a","suffix":"c"})")).body,
+              HasSubstr(R"("param":"suffix","code":"unsupported_parameter")"));
+}
+
 TEST_F(StreamTest, SeveralPromptsRunTogetherAndComeBackInOrder) {
   StartDoor();
   RawClient client(port());

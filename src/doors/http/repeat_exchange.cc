@@ -26,6 +26,7 @@ bool MayRepeat(RouteId route) {
     case RouteId::kChat:
     case RouteId::kText:
     case RouteId::kGenerate:
+    case RouteId::kInfill:
     case RouteId::kMessages:
     case RouteId::kResponses:
     case RouteId::kEmbeddings:

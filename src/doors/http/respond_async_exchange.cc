@@ -29,6 +29,8 @@ std::optional<calls::CallKind> KindOf(RouteId route) {
       return calls::CallKind::kText;
     case RouteId::kGenerate:
       return calls::CallKind::kGenerate;
+    case RouteId::kInfill:
+      return calls::CallKind::kInfill;
     case RouteId::kMessages:
       return calls::CallKind::kMessages;
     case RouteId::kEmbeddings:

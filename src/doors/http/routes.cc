@@ -46,6 +46,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/v1/chat/completions", "POST", RouteId::kChat, kGenerate, OpKind::kChat},
     {"/v1/completions", "POST", RouteId::kText, kGenerate, OpKind::kCompletion},
     {"/generate", "POST", RouteId::kGenerate, kGenerate, OpKind::kGenerate},
+    {"/infill", "POST", RouteId::kInfill, kGenerate, OpKind::kCompletion},
     MessagesRoute("/v1/messages", "POST", RouteId::kMessages, kGenerate, OpKind::kChat),
     MessagesRoute("/v1/messages/count_tokens", "POST", RouteId::kCountTokens, kTokenize,
                   OpKind::kTokenize),

@@ -16,6 +16,7 @@ enum class RouteId {
   kChat,
   kText,
   kGenerate,
+  kInfill,       // POST /infill
   kMessages,     // POST /v1/messages
   kCountTokens,  // POST /v1/messages/count_tokens
   kResponses,    // POST /v1/responses

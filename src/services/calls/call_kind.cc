@@ -7,11 +7,12 @@
 namespace tutti::calls {
 namespace {
 
-constexpr std::array<std::pair<CallKind, std::string_view>, 7> kNames = {{
+constexpr std::array<std::pair<CallKind, std::string_view>, 8> kNames = {{
     {CallKind::kChat, "chat.completions"},
     {CallKind::kText, "completions"},
     {CallKind::kGenerate, "generate"},
     {CallKind::kMessages, "messages"},
+    {CallKind::kInfill, "infill"},
     {CallKind::kEmbeddings, "embeddings"},
     {CallKind::kRerank, "rerank"},
     {CallKind::kScore, "score"},

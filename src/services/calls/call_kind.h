@@ -12,6 +12,7 @@ enum class CallKind : uint8_t {
   kText,
   kGenerate,
   kMessages,
+  kInfill,
   // Those of encoders.
   kEmbeddings,
   kRerank,

@@ -7,6 +7,7 @@
 #include "api/question_series.h"
 #include "wire/anthropic_request.h"
 #include "wire/anthropic_response.h"
+#include "wire/infill.h"
 #include "wire/json.h"
 
 namespace tutti::calls {
@@ -18,6 +19,8 @@ wire::Dialect DialectOf(CallKind kind) {
       return wire::Dialect::kText;
     case CallKind::kGenerate:
       return wire::Dialect::kGenerate;
+    case CallKind::kInfill:
+      return wire::Dialect::kInfill;
     default:
       return wire::Dialect::kChat;
   }
@@ -31,6 +34,8 @@ const char* IdPrefix(CallKind kind) {
       return "gen-";
     case CallKind::kMessages:
       return "msg_";
+    case CallKind::kInfill:
+      return "infill-";
     default:
       return "chatcmpl-";
   }
@@ -108,6 +113,7 @@ Status Blame(const wire::GenerationCall& call, Status status, size_t index, bool
   } else if (too_long) {
     param = chat ? "messages" : "prompt";
   }
+  if (call.dialect == wire::Dialect::kInfill) param = wire::InfillParam(std::move(param));
   if (param == "prompt" && call.requests.size() > 1) param += "[" + std::to_string(index) + "]";
   return std::move(status).WithParam(std::move(param));
 }

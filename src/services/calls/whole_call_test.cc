@@ -128,6 +128,17 @@ TEST_F(WholeCallTest, VectorsAreWrittenAsTheRouteDoes) {
   EXPECT_EQ(inference_.Encoding(0)->request.priority, api::Priority::kBatch);
 }
 
+TEST_F(WholeCallTest, AFilledHoleIsLlamaCppsObject) {
+  const auto call = Begun(CallKind::kInfill, R"({"input_prefix":"a","input_suffix":"b"})");
+  ASSERT_NE(call, nullptr);
+  EXPECT_EQ(std::get<api::TextPrompt>(inference_.Generation(0)->request.prompt).suffix, "b");
+  inference_.Generation(0)->AppendAnswer({"mid", "dle"});
+  const auto answer = call->Poll();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_NE(answer->body.find(R"("content":"middle","stop":true)"), std::string::npos)
+      << answer->body;
+}
+
 TEST_F(WholeCallTest, WhatTheRouteRefusesIsNoCall) {
   const auto code = [&](CallKind kind, const std::string& body) {
     return Parse(kind, body).status().reason();
@@ -153,8 +164,9 @@ TEST_F(WholeCallTest, ACallOfAModelThatIsStillBeingLoadedIsTaken) {
 }
 
 TEST_F(WholeCallTest, KindsAreKnownByName) {
-  for (const CallKind kind : {CallKind::kChat, CallKind::kText, CallKind::kGenerate,
-                              CallKind::kEmbeddings, CallKind::kRerank, CallKind::kScore})
+  for (const CallKind kind :
+       {CallKind::kChat, CallKind::kText, CallKind::kGenerate, CallKind::kInfill,
+        CallKind::kEmbeddings, CallKind::kRerank, CallKind::kScore})
     EXPECT_EQ(KindNamed(NameOf(kind)), kind);
   EXPECT_FALSE(KindNamed("").has_value());
 }

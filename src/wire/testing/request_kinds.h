@@ -156,6 +156,10 @@ inline const std::vector<Kind>& Kinds() {
        [](const Json& j, const ParseOptions& o) {
          return ParseGeneration(Dialect::kGenerate, j, o).status();
        }},
+      {kInfill, R"({"input_prefix":"x","input_suffix":"y"})",
+       [](const Json& j, const ParseOptions& o) {
+         return ParseGeneration(Dialect::kInfill, j, o).status();
+       }},
       {kTokenize, R"({"prompt":"x"})",
        [](const Json& j, const ParseOptions& o) { return ParseTokenize(j, o).status(); }},
       {kDetokenize, R"({"tokens":[1]})",
