@@ -38,6 +38,17 @@ std::string TemplateText(const std::string& source) {
   return text;
 }
 
+// The marks in the order of a prompt.
+std::string InfillText(const tokenizer::Vocabulary& vocabulary) {
+  if (!vocabulary.infill().has_value()) return "no";
+  const tokenizer::InfillTokens& tokens = *vocabulary.infill();
+  const auto shown = [&](TokenId id) { return Quote(vocabulary.Text(id), 40); };
+  std::string text = "yes, " + shown(tokens.suffix_first ? tokens.suffix : tokens.prefix) + " " +
+                     shown(tokens.suffix_first ? tokens.prefix : tokens.suffix);
+  if (tokens.middle != kNoToken) text += " " + shown(tokens.middle);
+  return text;
+}
+
 std::string EndsText(const tokenizer::Vocabulary& vocabulary) {
   constexpr size_t kShown = 8;
   const auto& ends = vocabulary.eog_tokens();
@@ -60,6 +71,7 @@ std::vector<std::pair<std::string, std::string>> TextFacts(
            fmt::format("{}, {} tokens{}", KindName(vocabulary.kind()), vocabulary.size(), pre)},
           {"chat_template", TemplateText(tokenizer.chat_template())},
           {"ends", EndsText(vocabulary)},
+          {"fill_in_the_middle", InfillText(vocabulary)},
           {"sampling", std::move(sampling)}};
 }
 
@@ -67,7 +79,7 @@ void PrintTextFacts(const std::vector<std::pair<std::string, std::string>>& fact
   for (const auto& [name, value] : facts) {
     std::string label = name;
     for (char& c : label) c = c == '_' ? ' ' : c;
-    std::printf("%-14s %s\n", (label + ":").c_str(), value.c_str());
+    std::printf("%-19s %s\n", (label + ":").c_str(), value.c_str());
   }
 }
 

@@ -1,5 +1,5 @@
-// The lines of `tutti inspect` about a model's text: tokenizer, chat template, end tokens, sampling
-// defaults. One thread.
+// The lines of `tutti inspect` about a model's text: tokenizer, chat template, end tokens, tokens
+// that mark a hole, sampling defaults. One thread.
 #pragma once
 
 #include <string>
@@ -11,8 +11,9 @@
 
 namespace tutti::cli {
 
-// Name and value of each line, in order: "tokenizer", "chat_template", "ends", "sampling". The
-// names are keys of the JSON form. A template that does not compile is a value, not an error.
+// Name and value of each line, in order: "tokenizer", "chat_template", "ends",
+// "fill_in_the_middle", "sampling". The names are keys of the JSON form. A template that does not
+// compile is a value, not an error.
 std::vector<std::pair<std::string, std::string>> TextFacts(
     const tokenizer::Tokenizer& tokenizer, const model::GenerationDefaults& generation);
 

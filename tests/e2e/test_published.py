@@ -56,7 +56,8 @@ class PublishedFolders(unittest.TestCase):
         path = self.write(self.models[0])
         done = tutti("inspect", path)
         self.assertEqual(done.returncode, 0, done.stderr)
-        for line in (b"ok: qwen2", b"tokenizer:     byte-level BPE", b"chat template:", b"tool calls as hermes", b'"<|im_end|>"', b"sampling:"):
+        for line in (b"ok: qwen2", b"tokenizer:          byte-level BPE", b"chat template:", b"tool calls as hermes", b'"<|im_end|>"', b"fill in the middle: no",
+                     b"sampling:"):
             self.assertIn(line, done.stdout)
 
     def test_a_tokenizer_is_read_without_weights_and_of_a_model_that_is_not_served(self):
