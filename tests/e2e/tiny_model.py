@@ -25,12 +25,17 @@ def byte_symbols():
     return [chr(b) if b in plain else chr(next(extra)) for b in range(256)]
 
 
-def vocabulary():
+def vocabulary(marks=()):
     rng = random.Random(7)
     tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *byte_symbols(), "th"]
     while len(tokens) < 260 + LONG_TOKENS:
         tokens.append("".join(rng.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(LONG_BYTES)))
-    return tokens
+    return [*tokens, *marks]
+
+
+def byte_ids(words):
+    """The tokens of an ASCII text without "th"."""
+    return [3 + byte for byte in words.encode()]
 
 
 def text(value):
@@ -82,14 +87,15 @@ def write_file(path, keys, tensors):
         out.write(head + bytes(-len(head) % 32) + data)
 
 
-def write(path):
-    tokens = vocabulary()
+def write(path, marks=()):
+    """`marks`: further control tokens, the last of the vocabulary."""
+    tokens = vocabulary(marks)
     keys = [
         *dimensions(LAYERS),
         key("tokenizer.ggml.model", 8, text("gpt2")), key("tokenizer.ggml.pre", 8, text("smollm")),
         key("tokenizer.ggml.tokens", 9, strings(tokens)),
         key("tokenizer.ggml.token_type", 9, struct.pack("<IQ", 5, len(tokens)) +
-            b"".join(struct.pack("<i", 3 if i < 3 else 1) for i in range(len(tokens)))),
+            b"".join(struct.pack("<i", 3 if i < 3 or token in marks else 1) for i, token in enumerate(tokens))),
         key("tokenizer.ggml.merges", 9, strings(["t h"])),
         u32("tokenizer.ggml.bos_token_id", 1), u32("tokenizer.ggml.eos_token_id", 2),
         key("tokenizer.chat_template", 8, text(TEMPLATE)),
