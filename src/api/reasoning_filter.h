@@ -1,4 +1,4 @@
-// ReasoningFilter: what a model thinks aloud between two tags, kept, hidden or told apart from its
+// ReasoningFilter: what a model thinks aloud between two tags, kept, hidden or separate from its
 // answer, while the text streams.
 //
 // A tag may be split over deltas anywhere: what could still become one is held back, and comes out

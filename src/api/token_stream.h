@@ -43,7 +43,8 @@ class TokenStream {
   // --- writer ---
   // Before the first token: what each of `choices` thinks between tags is taken out of its text.
   void FilterReasoning(ReasoningMode mode, const ReasoningTags& tags, int choices);
-  // Likewise: what comes through that filter is read by the parser of its choice. One for each.
+  // Before the first token: the text that the filter leaves goes to the parser of its choice. One
+  // parser for each choice.
   void ParseOutput(std::vector<std::unique_ptr<OutputParser>> parsers);
   void Append(StreamEvent event);  // not kEnd; CHECKs that the stream has not ended
   void Finish(Status status, Usage usage, Timings timings);  // the one terminal event; exactly once
@@ -76,7 +77,7 @@ class TokenStream {
   bool has_token_ = false;                     // writer only
   int reasoning_tokens_ = 0;                   // writer only
   std::vector<ReasoningFilter> reasoning_;     // writer only; of each choice; empty: text passes
-  std::vector<std::unique_ptr<OutputParser>> parsers_;  // likewise
+  std::vector<std::unique_ptr<OutputParser>> parsers_;  // writer only; of each choice
   std::unique_ptr<Chunk> first_;
   Chunk* last_;          // writer only
   size_t appended_ = 0;  // writer only

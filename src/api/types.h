@@ -148,6 +148,7 @@ struct Constraint {
     // a trigger begins a part under a schema
     kStructuralTag,
   };
+  static constexpr Kind kLastKind = Kind::kStructuralTag;
   Kind kind = Kind::kJsonObject;
   std::string text = {};
   std::vector<std::string> choices = {};
@@ -171,7 +172,7 @@ struct GenerateRequest {
   Prompt prompt;
   SamplingParams sampling;
   std::optional<Constraint> constraint = {};
-  // Tokens between <think> and </think>, at most; then the model is led to its answer. Without
+  // Most tokens of reasoning; then its closing tag is forced and the model answers. Without
   // effect on models that do not reason.
   std::optional<int> max_reasoning_tokens = {};
   int n = 1;  // 1..8 sequences that share the prompt's blocks
@@ -232,7 +233,7 @@ struct Usage {
   // Of a prediction, over all choices: tokens that came where it says, and the others. 0 and 0
   // where there was none, or it was not looked at.
   int accepted_prediction_tokens = 0, rejected_prediction_tokens = 0;
-  int reasoning_tokens = 0;  // of completion_tokens, where reasoning is told apart from the text
+  int reasoning_tokens = 0;  // of completion_tokens, where reasoning is separate from the text
 };
 
 // Where the time of a request went. Zero where a stage was not reached.
@@ -264,8 +265,8 @@ struct StreamEvent {
   Kind kind = Kind::kToken;
   int choice = 0;
   TokenId token = kNoToken;
-  std::string text;       // complete UTF-8 characters only
-  std::string reasoning;  // what the model thinks aloud, where that is told apart from its text
+  std::string text;                            // complete UTF-8 characters only
+  std::string reasoning;                       // where reasoning is separate from the text
   std::vector<ToolCallDelta> tool_calls = {};  // behind `text`, where one event has both
   std::optional<TokenLogprobs> logprobs;
   // kChoiceEnd

@@ -34,8 +34,8 @@ class JsonRules {
   // `space`: most blanks that indent a line, 0 for no whitespace at all between tokens.
   JsonRules(Grammar& grammar, uint32_t space) : grammar_(grammar), space_(space) {}
 
-  // Optional whitespace: one blank, or at most two line ends and the indentation behind them. Models
-  // that draw at random else fill their answers with it.
+  // Optional whitespace: one blank, or at most two line ends and the indentation behind them.
+  // Models that draw at random else fill their answers with it.
   ExprId Space();
   RuleId String();   // any string, with its quotes
   RuleId Number();   // any number

@@ -68,10 +68,10 @@ Result<MaybeConstraint> ResponseFormat(const Json& value, const std::string& par
     return MaybeConstraint({.kind = Kind::kJsonObject, .param = param});
   }
   if (name == "json" || name == "regex") {
-    const Json* value = member("value");
-    if (value == nullptr) return IsMissing(param + ".value");
-    return name == "json" ? SchemaOf(*value, param + ".value")
-                          : TextConstraint(*value, Kind::kRegex, param + ".value");
+    const Json* source = member("value");
+    if (source == nullptr) return IsMissing(param + ".value");
+    return name == "json" ? SchemaOf(*source, param + ".value")
+                          : TextConstraint(*source, Kind::kRegex, param + ".value");
   }
   if (name == "structural_tag")
     return MaybeConstraint(

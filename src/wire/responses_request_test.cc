@@ -320,8 +320,11 @@ TEST(ParseResponses, RefusesCallsByPath) {
   };
   EXPECT_EQ(refusal(R"({"type":"function_call","name":"f"})").param(), "input[0].call_id");
   EXPECT_EQ(refusal(R"({"type":"function_call","call_id":"c"})").param(), "input[0].name");
-  EXPECT_EQ(refusal(R"({"type":"function_call","call_id":"c","name":"f","arguments":"1"})").param(),
+  EXPECT_EQ(refusal(R"({"type":"function_call","call_id":"c","name":"f","arguments":1})").param(),
             "input[0].arguments");
+  EXPECT_TRUE(
+      refusal(R"({"type":"function_call","call_id":"c","name":"f","arguments":"{\"a"})").ok())
+      << "cut by its length";
   EXPECT_EQ(refusal(R"({"type":"function_call_output","call_id":"c"})").param(), "input[0].output");
   EXPECT_EQ(refusal(R"({"type":"function_call_output","call_id":"c","output":[)"
                     R"({"type":"input_image","image_url":"x"}]})")

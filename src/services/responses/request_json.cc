@@ -1,5 +1,6 @@
 #include "services/responses/request_json.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <utility>
@@ -96,8 +97,8 @@ void WriteConstraint(const api::Constraint& constraint, JsonWriter* json) {
 std::optional<api::Constraint> ReadConstraint(const Json* stored) {
   if (stored == nullptr) return std::nullopt;
   const StoredObject fields(*stored);
-  const int64_t kind = fields.Int("kind", -1);
-  if (kind < 0 || kind > static_cast<int64_t>(api::Constraint::Kind::kGrammar)) return std::nullopt;
+  // A kind that is not known is kept: the gateway refuses it. Dropped, the answer would be free.
+  const int64_t kind = std::clamp<int64_t>(fields.Int("kind", UINT8_MAX), 0, UINT8_MAX);
   api::Constraint constraint{.kind = static_cast<api::Constraint::Kind>(kind),
                              .text = fields.Text("text"),
                              .param = fields.Text("param")};
