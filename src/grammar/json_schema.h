@@ -17,7 +17,7 @@
 namespace tutti::grammar {
 
 struct JsonSchemaOptions {
-  uint32_t space = 32;  // most blanks that indent a line; 0: no whitespace between tokens
+  uint32_t space = 32;  // most blanks of indentation; 0: no whitespace between tokens
 };
 
 // Adds the rules and returns the one for the whole text. Errors, `param` being the path within the

@@ -44,7 +44,9 @@ Result<const boost::json::array*> ListMember(const boost::json::object& object, 
 
 Result<Structure> ParseStructuralTag(std::string_view json, const std::string& param) {
   boost::system::error_code error;
-  const boost::json::value root = boost::json::parse(json, error);
+  boost::json::parse_options depth;
+  depth.max_depth = Limits().depth;
+  const boost::json::value root = boost::json::parse({json.data(), json.size()}, error, {}, depth);
   if (error || !root.is_object()) return Invalid(param, "must be an object");
   const boost::json::object& object = root.get_object();
   ASSIGN_OR_RETURN(const boost::json::array* const triggers, ListMember(object, "triggers", param));
@@ -52,7 +54,7 @@ Result<Structure> ParseStructuralTag(std::string_view json, const std::string& p
   for (size_t i = 0; i < triggers->size(); ++i) {
     const boost::json::value& trigger = (*triggers)[i];
     if (!trigger.is_string() || trigger.get_string().empty())
-      return Invalid(param + ".triggers[" + std::to_string(i) + "]", "must be a text");
+      return Invalid(param + ".triggers[" + std::to_string(i) + "]", "must be a non-empty string");
     text.texts.emplace_back(trigger.get_string());
   }
   ASSIGN_OR_RETURN(const boost::json::array* const structures,

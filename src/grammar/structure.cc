@@ -112,6 +112,12 @@ class StructureCompiler {
   }
 
   Result<ExprId> Repeat(const Structure& structure) {
+    // Counts of lists come from clients' schemas.
+    if (structure.min > structure.max) {
+      return InvalidArgument("schema_invalid", "at least " + std::to_string(structure.min) +
+                                                   " and at most " + std::to_string(structure.max) +
+                                                   " items exclude each other");
+    }
     ASSIGN_OR_RETURN(const ExprId item, Compile(structure.parts[0]));
     if (structure.max == 0) return g_.Empty();
     if (structure.max == 1 && structure.parts.size() == 1)

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "grammar/compile.h"
 #include "grammar/structural_tag.h"
 #include "grammar/testing/accepts.h"
 
@@ -40,6 +41,17 @@ TEST(Structure, PlainTextHoldsNoSpecialToken) {
   EXPECT_FALSE(Accepts(plain, special));
   EXPECT_TRUE(Accepts(free, special));
   EXPECT_FALSE(Accepts(Structure{.kind = Kind::kFreeText, .tokens = {7}}, special));
+}
+
+// Counts that exclude each other ended the process.
+TEST(Structure, RefusesCountsThatExcludeEachOther) {
+  for (const uint32_t max : {0u, 1u}) {
+    const Structure never{.kind = Kind::kRepeat,
+                          .min = 2,
+                          .max = max,
+                          .parts = {Structure::Text("a"), Structure::Text(",")}};
+    EXPECT_EQ(Compile(never).status().reason(), "schema_invalid");
+  }
 }
 
 TEST(Structure, RepeatsWithSeparators) {

@@ -13,7 +13,7 @@ namespace {
 // Nodes of the vocabulary are passed in some 5 ns; a place, edge or call of a set that is made
 // takes about four times as long.
 constexpr uint64_t kWorkOfStep = 4;
-// Tokens that are looked at one by one, at most, and bytes that none of them has fewer than.
+// Most tokens that are checked one by one, and the least length of such a token.
 constexpr size_t kMaxLongTokens = 64;
 constexpr size_t kMinLongBytes = 8;
 // Masks that are kept, in bytes; made anew where they are needed again.
