@@ -25,6 +25,11 @@ void ReasoningFilter::Push(std::string_view delta, std::string* text, std::strin
     return;
   }
   while (!delta.empty()) {
+    if (tags_.leading && has_text_ && !inside_) {
+      Emit(std::exchange(held_, {}), text, reasoning);
+      Emit(delta, text, reasoning);
+      return;
+    }
     if (held_.empty()) {  // nothing is open: all before a first character of the tag is plain
       const size_t plain = std::min(delta.find(awaited().front()), delta.size());
       Emit(delta.substr(0, plain), text, reasoning);
@@ -40,7 +45,7 @@ void ReasoningFilter::Push(std::string_view delta, std::string* text, std::strin
     held_.erase(0, gone);
     if (held_ != awaited()) continue;
     held_.clear();
-    after_close_ = inside_;
+    after_close_ = has_text_ = inside_;
     inside_ = !inside_;
   }
 }
@@ -60,6 +65,7 @@ void ReasoningFilter::Emit(std::string_view piece, std::string* text, std::strin
     piece.remove_prefix(first);
     after_close_ = false;
   }
+  has_text_ = has_text_ || piece.find_first_not_of(" \t\r\n") != std::string_view::npos;
   text->append(piece);
 }
 

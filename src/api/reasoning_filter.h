@@ -24,6 +24,9 @@ std::optional<ReasoningMode> ParseReasoningMode(std::string_view word);  // keep
 struct ReasoningTags {
   std::string open = "<think>", close = "</think>";  // not empty
   bool begins_inside = false;  // the template has written the opening tag into the prompt
+  // Reasoning stands before all text, and at most once: behind it tags are text. So it is where a
+  // grammar constrains the answer, whose strings may hold tags.
+  bool leading = false;
 };
 
 class ReasoningFilter {
@@ -44,6 +47,7 @@ class ReasoningFilter {
   const ReasoningTags tags_;
   bool inside_;               // between the tags
   bool after_close_ = false;  // nothing but white space since
+  bool has_text_ = false;     // an answer has begun, or reasoning has ended
   std::string held_;          // a proper beginning of the awaited tag
 };
 

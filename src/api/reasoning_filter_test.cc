@@ -47,6 +47,25 @@ TEST(ReasoningFilter, ReasoningMayStandAnywhereAndMoreThanOnce) {
   EXPECT_EQ(Separate(""), (Outcome{"", ""}));
 }
 
+// A string of constrained JSON lost what stood between tags.
+TEST(ReasoningFilter, LeadingReasoningLeavesTagsInTheAnswer) {
+  for (const bool inside : {false, true}) {
+    ReasoningFilter filter(ReasoningMode::kSeparate, {.begins_inside = inside, .leading = true});
+    std::string text, reasoning;
+    for (const char c :
+         std::string(inside ? "" : " <think>") + "hm</think>\n{\"s\":\"<think>x</think>\"}<th")
+      filter.Push({&c, 1}, &text, &reasoning);
+    filter.Finish(&text, &reasoning);
+    EXPECT_EQ(text, (inside ? "" : " ") + std::string("{\"s\":\"<think>x</think>\"}<th"));
+    EXPECT_EQ(reasoning, "hm");
+  }
+  ReasoningFilter filter(ReasoningMode::kHide, {.leading = true});
+  std::string text, reasoning;
+  filter.Push("{\"<think>\":1}", &text, &reasoning);
+  filter.Finish(&text, &reasoning);
+  EXPECT_EQ(text, "{\"<think>\":1}");
+}
+
 TEST(ReasoningFilter, ReasoningThatIsNeverClosedLastsToTheEnd) {
   EXPECT_EQ(Hide("a<think>b c"), "a");
   EXPECT_EQ(Separate("a<think>b c"), (Outcome{"a", "b c"}));

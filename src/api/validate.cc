@@ -81,6 +81,7 @@ Status ValidateToolCalls(const ChatPrompt& chat) {
           .WithParam(path + ".tool_calls");
     }
     RETURN_IF_ERROR(CheckUtf8(message.tool_call_id, path + ".tool_call_id"));
+    RETURN_IF_ERROR(CheckUtf8(message.reasoning, path + ".reasoning"));
     for (const ToolCall& call : message.tool_calls) {
       RETURN_IF_ERROR(CheckUtf8(call.id, path + ".tool_calls"));
       RETURN_IF_ERROR(CheckUtf8(call.name, path + ".tool_calls"));
@@ -142,6 +143,8 @@ Status ValidateRequest(const GenerateRequest& request) {
     return Bad("n", "n must be between 1 and " + std::to_string(kMaxChoices));
   if (request.request_id.size() > kMaxRequestIdBytes)
     return Bad("request_id", "request_id is longer than 128 bytes");
+  if (request.max_reasoning_tokens.has_value() && *request.max_reasoning_tokens < 0)
+    return Bad("max_reasoning_tokens", "max_reasoning_tokens must not be negative");
   RETURN_IF_ERROR(CheckUtf8(request.prediction, "prediction"));
   if (request.constraint) {
     const Constraint& constraint = *request.constraint;
