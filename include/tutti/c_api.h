@@ -57,6 +57,7 @@ TUTTI_API const char* tutti_version(void); /* "0.1.0" */
 TUTTI_API tutti_code tutti_error_code(const tutti_error* error);
 TUTTI_API const char* tutti_error_reason(const tutti_error* error); /* "context_length_exceeded" */
 TUTTI_API const char* tutti_error_message(const tutti_error* error);
+TUTTI_API const char* tutti_error_param(const tutti_error* error); /* the field at fault, or "" */
 TUTTI_API void tutti_error_free(tutti_error* error);
 
 /* --- models --- */
@@ -182,6 +183,10 @@ TUTTI_API tutti_code tutti_state_new(const tutti_model* model, const tutti_reque
                                      tutti_state** state, tutti_error** error);
 TUTTI_API tutti_code tutti_state_step(tutti_state* state, tutti_token* token, int* done,
                                       tutti_error** error);
+/* What was made so far, with reasoning and calls; freed by tutti_completion_free. How it finished
+ * counts once *done was 1. */
+TUTTI_API tutti_code tutti_state_completion(const tutti_state* state, tutti_completion** completion,
+                                            tutti_error** error);
 TUTTI_API void tutti_state_free(tutti_state* state);
 
 /* --- answers --- */

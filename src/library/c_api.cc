@@ -196,6 +196,9 @@ const char* tutti_error_reason(const tutti_error* error) {
 const char* tutti_error_message(const tutti_error* error) {
   return error == nullptr ? "" : error->error.message().c_str();
 }
+const char* tutti_error_param(const tutti_error* error) {
+  return error == nullptr ? "" : error->error.param().c_str();
+}
 void tutti_error_free(tutti_error* error) { delete error; }
 
 tutti_options* tutti_options_new(const char* model) {
@@ -486,6 +489,14 @@ tutti_code tutti_state_step(tutti_state* state, tutti_token* token, int* done,
     token->text = state->text.c_str();
     token->text_bytes = state->text.size();
     *done = result->done ? 1 : 0;
+    return TUTTI_OK;
+  });
+}
+tutti_code tutti_state_completion(const tutti_state* state, tutti_completion** completion,
+                                  tutti_error** error) {
+  return Guarded(error, [&] {
+    if (state == nullptr || completion == nullptr) return Null("state and completion", error);
+    *completion = new tutti_completion{state->state.completion()};
     return TUTTI_OK;
   });
 }

@@ -109,6 +109,20 @@ TEST(CApiToolsTest, AToolLoopGoesThroughCallAndResult) {
   EXPECT_STREQ(call.name, "get_weather");
   EXPECT_NE(std::string(call.arguments).find("\"Oslo\""), std::string::npos);
 
+  // The same call one token at a time.
+  tutti_state* state = nullptr;
+  ASSERT_EQ(tutti_state_new(model, request, &state, &error), TUTTI_OK);
+  tutti_token token{};
+  for (int done = 0; done == 0;)
+    ASSERT_EQ(tutti_state_step(state, &token, &done, &error), TUTTI_OK);
+  tutti_completion* stepped = nullptr;
+  ASSERT_EQ(tutti_state_completion(state, &stepped, &error), TUTTI_OK);
+  tutti_tool_call same{};
+  ASSERT_EQ(tutti_completion_tool_call(stepped, 0, 0, &same), TUTTI_OK);
+  EXPECT_STREQ(same.arguments, call.arguments);
+  tutti_completion_free(stepped);
+  tutti_state_free(state);
+
   ASSERT_EQ(tutti_request_tool_call(request, call.id, call.name, call.arguments), TUTTI_OK);
   ASSERT_EQ(tutti_request_tool_result(request, call.id, "9 degrees"), TUTTI_OK);
   ASSERT_EQ(tutti_request_tool_choice(request, TUTTI_TOOLS_NONE, nullptr, 1), TUTTI_OK);

@@ -142,10 +142,12 @@ api::Prompt ToApi(Prompt prompt) {
     out.add_generation_prompt = chat->add_generation_prompt;
     out.continue_final_message = chat->continue_final_message;
     for (Tool& tool : chat->tools) {
+      const std::string param = "tools[" + std::to_string(out.tools.size()) + "]";
       out.tools.push_back({.name = std::move(tool.name),
                            .description = std::move(tool.description),
                            .parameters = std::move(tool.parameters),
-                           .strict = tool.strict});
+                           .strict = tool.strict,
+                           .param = param});
     }
     out.tool_choice = {ToApi(chat->tool_choice.kind), std::move(chat->tool_choice.name)};
     out.parallel_tool_calls = chat->parallel_tool_calls;
