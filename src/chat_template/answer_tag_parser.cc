@@ -34,6 +34,8 @@ void AnswerTagParser::Take(char c, std::string* text) {
     held_.erase(0, 1);
   }
   if (held_.empty() || held_ != awaited()) return;
+  // Text that goes on shows that a closing tag was part of it. Behind calls' markers it is known.
+  if (stage_ == Stage::kInside && inner_ == nullptr) closing_ = space_ + held_;
   held_.clear();
   space_.clear();
   behind_tag_ = true;
@@ -41,6 +43,14 @@ void AnswerTagParser::Take(char c, std::string* text) {
 }
 
 void AnswerTagParser::Emit(char c, std::string* text) {
+  if (!closing_.empty()) {
+    closing_ += c;
+    if (IsBlank(c)) return;
+    behind_tag_ = false;
+    *text += std::exchange(closing_, {});
+    stage_ = Stage::kInside;
+    return;
+  }
   if (IsBlank(c) && stage_ != Stage::kPlain) {
     if (!behind_tag_) space_ += c;
     return;

@@ -5,8 +5,9 @@
 //      |
 //      +--any other text--> kPlain
 //
-// An answer that does not begin with the opening tag passes as it is. Pure but for its own state;
-// one thread at a time.
+// An answer that does not begin with the opening tag passes as it is. A closing tag with text
+// behind it is text, and the answer goes on: a string of JSON may hold it. Pure but for its own
+// state; one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +44,7 @@ class AnswerTagParser final : public api::OutputParser {
   bool behind_tag_ = false;  // nothing but white space since
   std::string held_;         // a proper beginning of the awaited tag
   std::string space_;        // white space that a tag would drop
+  std::string closing_;      // the closing tag with the white space around it, at the end so far
 };
 
 }  // namespace tutti::chat_template

@@ -123,7 +123,12 @@ grammar::Structure HarmonyAnswer(const AnswerShape& shape, const SpecialTokenTex
   // Free text up to any of the format's own tokens.
   Structure body{.kind = Structure::Kind::kFreeText};
   for (const auto& [text, id] : tokens) body.tokens.push_back(id);
-  if (body.tokens.empty()) body.texts = {"<|"};
+  // A model may spell the marks with other tokens.
+  if (body.tokens.empty()) {
+    body.texts = {"<|"};
+  } else {
+    body.texts.assign(kMarks.begin(), kMarks.end());
+  }
   const auto message = [&](std::string_view channel, Structure content) {
     return Structure::Sequence(
         {mark("<|channel|>" + std::string(channel) + "<|message|>"), std::move(content)});

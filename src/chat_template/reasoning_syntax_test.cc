@@ -201,6 +201,17 @@ TEST(ReasoningSyntax, ConstraintsBeginBehindTheClosingTag) {
   }
 }
 
+// A string of JSON lost a closing tag.
+TEST(AnswerTagParser, AClosingTagWithTextBehindItIsText) {
+  for (const std::string text : {"{\"s\": \"</response>\"}", "a </response> </response> b"}) {
+    AnswerTagParser parser("<response>", "</response>", /*opened=*/false, nullptr);
+    api::StreamEvent event;
+    for (const char c : "<response>" + text + "\n</response>\n") parser.Push({&c, 1}, &event);
+    parser.Finish(&event);
+    EXPECT_EQ(event.text, text);
+  }
+}
+
 TEST(AnswerTagParser, AnAnswerThatThePromptHasBegunLosesItsEnd) {
   AnswerTagParser parser("<response>", "</response>", /*opened=*/true, nullptr);
   api::StreamEvent event;

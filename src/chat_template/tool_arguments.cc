@@ -378,6 +378,11 @@ std::optional<std::string> JsonText(std::string_view json) {
 
 std::string JsonString(std::string_view text) { return boost::json::serialize(Json(text)); }
 
+boost::json::object JsonObjectOf(std::string_view text) {
+  std::optional<Json> value = Parse(text);
+  return value && value->is_object() ? std::move(value->get_object()) : boost::json::object();
+}
+
 bool IsJsonObject(std::string_view text) {
   const std::optional<Json> value = Parse(text);
   return value && value->is_object();

@@ -1,6 +1,7 @@
 // Reading the name and the arguments of one whole tool call in each syntax. Pure.
 #pragma once
 
+#include <boost/json/object.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,6 +51,8 @@ std::optional<std::string> JsonText(std::string_view json);
 
 // A text as a JSON string with its quotes.
 std::string JsonString(std::string_view text);
+// The object that the text holds, nested 64 levels deep at most; empty where it holds none.
+boost::json::object JsonObjectOf(std::string_view text);
 // Whether the text is one JSON object, with nothing but white space around it.
 bool IsJsonObject(std::string_view text);
 

@@ -5,6 +5,7 @@
 // common/chat.cpp, the harmony guide.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <fstream>
 #include <random>
@@ -13,6 +14,7 @@
 #include "amount.h"
 #include "chat_template/harmony.h"
 #include "chat_template/tool_parser.h"
+#include "chat_template/tool_structure.h"
 #include "test_paths.h"
 
 namespace tutti::chat_template {
@@ -129,6 +131,15 @@ TEST(ToolDialogs, EachFormatHasTwentyThatReadAsExpected) {
   }
 }
 
+// In a format without a marker the grammar takes a text for a call by how it begins, exactly: a
+// call that begins otherwise was held to no schema.
+bool IsCallOfTheGrammar(const ToolSyntax& syntax, const std::string& text) {
+  if (!syntax.marker().empty() || syntax.call == ToolSyntax::Call::kHarmony) return true;
+  const std::vector<std::string> starts = CallStarts(syntax, DialogTools());
+  return std::any_of(starts.begin(), starts.end(),
+                     [&](const std::string& start) { return text.starts_with(start); });
+}
+
 // A grammar holds every text to the format: what the answer is must not depend on that.
 TEST(ToolDialogs, WholeCallsOfConstrainedTextsReadEqually) {
   for (const ToolSyntax& syntax : ToolSyntaxes()) {
@@ -138,7 +149,13 @@ TEST(ToolDialogs, WholeCallsOfConstrainedTextsReadEqually) {
     for (const json::value& dialog : file.at("cases").as_array()) {
       if (dialog.at("calls").as_array().empty()) continue;
       SCOPED_TRACE(TextAt(dialog, "name"));
-      ExpectAnswer(reader.Read(TextAt(dialog, "text"), {}), dialog);
+      const DialogRead read = reader.Read(TextAt(dialog, "text"), {});
+      if (IsCallOfTheGrammar(syntax, TextAt(dialog, "text"))) {
+        ExpectAnswer(read, dialog);
+      } else {
+        EXPECT_TRUE(read.calls.empty());
+        EXPECT_EQ(read.text, TextAt(dialog, "text"));
+      }
     }
   }
 }

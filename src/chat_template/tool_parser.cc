@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "chat_template/tool_arguments.h"
+#include "chat_template/tool_structure.h"
 
 namespace tutti::chat_template {
 namespace {
@@ -83,7 +84,9 @@ ToolParser::ToolParser(std::shared_ptr<const ToolParserOptions> options, int cho
     : options_(std::move(options)),
       syntax_(*options_->syntax),
       marker_(Trim(syntax_.marker())),
-      choice_(choice) {}
+      choice_(choice) {
+  if (marker_.empty() && options_->constrained) starts_ = CallStarts(syntax_, options_->tools);
+}
 
 ToolParser::~ToolParser() = default;
 
@@ -144,7 +147,19 @@ void ToolParser::Take(char c, api::StreamEvent* event) {
   }
 }
 
+// Collects the answer's beginning until it is that of a call, or cannot become one.
+void ToolParser::TakeStart(char c, api::StreamEvent* event) {
+  raw_ += c;
+  const auto goes_on = [&](const std::string& start) { return start.starts_with(raw_); };
+  if (std::none_of(starts_.begin(), starts_.end(), goes_on)) return Break(event);
+  if (std::find(starts_.begin(), starts_.end(), raw_) == starts_.end()) return;
+  const std::string start = std::exchange(raw_, {});
+  starts_.clear();
+  for (const char one : start) Take(one, event);
+}
+
 void ToolParser::TakeText(char c, api::StreamEvent* event) {
+  if (!starts_.empty()) return TakeStart(c, event);
   if (marker_.empty()) {
     // The answer begins with a call, or holds none.
     if (IsSpace(c) && !has_text_) {
@@ -159,6 +174,7 @@ void ToolParser::TakeText(char c, api::StreamEvent* event) {
     if (!syntax_.list) piece_ = c;
     return;
   }
+  if (options_->leading && has_text_) return EmitText({&c, 1}, event);
   raw_ += c;
   size_t gone = 0;
   while (!std::string_view(marker_).starts_with(std::string_view(raw_).substr(gone))) ++gone;

@@ -22,6 +22,8 @@ struct ToolParserOptions {
   std::vector<api::Tool> tools = {};  // whose calls are taken; calls of others are text
   // The text is constrained to the format, so that arguments can leave before the call is complete.
   bool constrained = false;
+  // The answer is calls alone or a constrained text, whose strings may hold the format's markers.
+  bool leading = false;
   uint64_t id_seed = 0;  // ids of calls are made of it: two turns of a dialog have different ones
 };
 
@@ -49,6 +51,7 @@ class ToolParser final : public api::OutputParser {
   };
   void Take(char c, api::StreamEvent* event);
   void TakeText(char c, api::StreamEvent* event);
+  void TakeStart(char c, api::StreamEvent* event);
   void TakeBetween(char c, api::StreamEvent* event);
   void TakeHead(char c, api::StreamEvent* event);
   void TakeWhole(char c, api::StreamEvent* event);
@@ -64,6 +67,9 @@ class ToolParser final : public api::OutputParser {
   const std::shared_ptr<const ToolParserOptions> options_;
   const ToolSyntax& syntax_;
   const std::string marker_;  // without white space at its ends
+  // How a constrained answer without marker begins where it is calls: texts that begin otherwise
+  // were free for the grammar.
+  std::vector<std::string> starts_;
   const int choice_;
   Stage stage_ = Stage::kText;
   std::string raw_;    // since the last whole call: what Break() gives back

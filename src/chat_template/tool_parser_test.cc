@@ -376,6 +376,25 @@ TEST(ToolParser, StreamsArgumentsOfConstrainedText) {
   EXPECT_EQ(end.text, "");
 }
 
+// The grammar takes these for free text: nothing holds their arguments to a schema.
+TEST(ToolParser, ConstrainedTextThatOnlyResemblesACallStaysText) {
+  for (const auto& [format, text] :
+       {std::pair("llama3-json", "\n{\"name\": \"add\", \"parameters\": {}}"),
+        std::pair("llama3-json", "{ \"name\": \"add\", \"parameters\": {}}"),
+        std::pair("llama-pythonic", "[ add(values=[])]"),
+        std::pair("llama-pythonic", "[add (values=[])]"),
+        std::pair("llama-pythonic", "\n[add(values=[])]")}) {
+    const Read read = ReadText(format, text, /*constrained=*/true);
+    EXPECT_TRUE(read.calls.empty()) << text;
+    EXPECT_EQ(read.text, text);
+  }
+  for (const auto& [format, text] :
+       {std::pair("llama3-json", "{\"name\": \"add\", \"parameters\": {\"values\": [1]}}"),
+        std::pair("llama-pythonic", "[add(values=[1])]")}) {
+    EXPECT_EQ(ReadText(format, text, /*constrained=*/true).calls.size(), 1u) << text;
+  }
+}
+
 TEST(ToolParser, IdsAreAsLongAsTheFormatWants) {
   const Read mistral = ReadText(
       "mistral",

@@ -17,15 +17,12 @@ using grammar::Structure;
 using Json = boost::json::value;
 using JsonObject = boost::json::object;
 
-JsonObject ObjectOf(std::string_view schema) {
-  boost::system::error_code error;
-  Json value = boost::json::parse(schema, error);
-  return !error && value.is_object() ? std::move(value.get_object()) : JsonObject();
-}
-
 std::string_view TextOf(const Json& value) {
   return {value.get_string().data(), value.get_string().size()};
 }
+
+// Definitions are copied into the schema of each parameter that refers to them.
+constexpr size_t kMaxCopiedBytes = size_t{8} << 20;
 
 std::string SchemaParam(const api::Tool& tool) { return tool.param + ".parameters"; }
 
@@ -40,11 +37,12 @@ struct Parameter {
 };
 
 std::vector<Parameter> ParametersOf(const api::Tool& tool) {
-  const JsonObject root = ObjectOf(tool.parameters);
+  const JsonObject root = JsonObjectOf(tool.parameters);
   std::vector<Parameter> found;
   const Json* properties = root.if_contains("properties");
   if (properties == nullptr || !properties->is_object()) return found;
   const Json* required = root.if_contains("required");
+  size_t copied = 0;
   for (const auto& member : properties->get_object()) {
     Parameter one{.name = std::string(member.key()),
                   .schema = {},
@@ -64,12 +62,18 @@ std::vector<Parameter> ParametersOf(const api::Tool& tool) {
         for (const Json& choice : choices->get_array()) {
           if (choice.is_string()) one.choices.emplace_back(choice.get_string());
         }
-        if (one.choices.size() != choices->get_array().size()) one.choices.clear();
+        // Without the type a reader takes "1" for a number.
+        if (one.type != "string" || one.choices.size() != choices->get_array().size())
+          one.choices.clear();
       }
-      // References are to the whole schema.
-      for (const char* const definitions : {"$defs", "definitions"}) {
-        if (const Json* all = root.if_contains(definitions); all != nullptr)
-          object.emplace(definitions, *all);
+      // References are to the whole schema. Beyond the limit they lead nowhere, which is refused.
+      const bool refers = boost::json::serialize(object).find("\"$ref\"") != std::string::npos;
+      if (refers && copied <= kMaxCopiedBytes) {
+        for (const char* const definitions : {"$defs", "definitions"}) {
+          if (const Json* all = root.if_contains(definitions); all != nullptr)
+            object.emplace(definitions, *all);
+        }
+        copied += tool.parameters.size();
       }
     }
     one.schema = boost::json::serialize(schema);
@@ -104,7 +108,7 @@ Structure PythonicValue(const Parameter& parameter) {
 class BareBuilder {
  public:
   BareBuilder(const ToolSyntax& syntax, const SpecialTokenTexts& tokens, const api::Tool& tool)
-      : quote_(syntax.text_quote), tokens_(tokens), root_(ObjectOf(tool.parameters)) {}
+      : quote_(syntax.text_quote), tokens_(tokens), root_(JsonObjectOf(tool.parameters)) {}
 
   Structure Arguments() const { return Object(root_, kMaxDepth); }
 
@@ -352,12 +356,7 @@ class CallBuilder {
   Structure NoCall(const std::vector<api::Tool>& tools, const AnswerTags& tags) const {
     const std::string marker(Trim(syntax_.marker()));
     if (marker.empty()) {
-      Structure text{.kind = Structure::Kind::kOtherStart};
-      if (!syntax_.list) text.texts = {"{\"name\""};
-      if (syntax_.list) {
-        for (const api::Tool& tool : tools) text.texts.push_back("[" + tool.name + "(");
-      }
-      return text;
+      return {.kind = Structure::Kind::kOtherStart, .texts = CallStarts(syntax_, tools)};
     }
     Structure text{.kind = Structure::Kind::kFreeText};
     AddStop(marker, tokens_, &text);
@@ -432,14 +431,31 @@ bool IsAmong(std::span<const std::string_view> words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+constexpr std::array<std::string_view, 12> kAnnotations = {
+    "description", "title",    "default",    "examples", "example", "$schema",
+    "$id",         "$comment", "deprecated", "nullable", "$defs",   "definitions"};
+
 // In a schema of a bare call; `depth` is that of BareBuilder, which knows no more.
 std::string UnenforcedInBare(const Json& schema, const std::string& path, int depth) {
-  if (depth == 0 || !schema.is_object()) return "";
-  for (const auto& member : schema.get_object()) {
+  if (!schema.is_object()) return "";
+  if (depth == 0) return path;
+  const JsonObject& object = schema.get_object();
+  // Where one of these is given, the keywords next to it are not looked at.
+  for (const char* const whole : {"$ref", "enum", "const", "anyOf", "oneOf"}) {
+    if (!object.contains(whole)) continue;
+    for (const auto& member : object) {
+      const std::string key(member.key());
+      if (key != whole && !IsAmong(kAnnotations, key) && !(key == "type" && whole[0] != '$'))
+        return path + "." + key;
+    }
+  }
+  for (const auto& member : object) {
     const std::string key(member.key());
     const std::string at = path + "." + key;
     const Json& value = member.value();
     if (!IsAmong(kBareKeywords, key)) return at;
+    // Branches of oneOf may overlap, and lists by position are not known.
+    if (key == "oneOf" || (key == "items" && !value.is_object())) return at;
     std::string found;
     if ((key == "properties" || key == "$defs" || key == "definitions") && value.is_object()) {
       for (const auto& one : value.get_object()) {
@@ -452,6 +468,53 @@ std::string UnenforcedInBare(const Json& schema, const std::string& path, int de
       for (size_t i = 0; i < value.get_array().size() && found.empty(); ++i) {
         found =
             UnenforcedInBare(value.get_array()[i], at + "[" + std::to_string(i) + "]", depth - 1);
+      }
+    }
+    if (!found.empty()) return found;
+  }
+  return "";
+}
+
+// What the parameters of a tagged or pythonic call enforce of the whole object, which never has
+// other members; or what says nothing of values.
+constexpr std::array<std::string_view, 13> kRootKeywords = {
+    "type",    "properties",  "required",    "additionalProperties",
+    "$defs",   "definitions", "description", "title",
+    "default", "examples",    "$schema",     "$id",
+    "$comment"};
+
+bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+bool FitsKey(std::string_view name) {
+  return !name.empty() && IsLetter(name.front()) &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return IsLetter(c) || IsDigit(c) || c == '.' || c == '-'; });
+}
+bool FitsTag(std::string_view name) {
+  return !name.empty() && Trim(name) == name &&
+         name.find_first_of("<>\"\n") == std::string_view::npos;
+}
+
+// The path of the first property whose name does not fit.
+std::string UnwritableIn(const JsonObject& schema, const std::string& path,
+                         bool (*fits)(std::string_view), bool nested) {
+  for (const auto& member : schema) {
+    const std::string key(member.key());
+    const JsonObject* const inner = member.value().if_object();
+    const std::string at = path + "." + key;
+    const bool named = key == "properties" || key == "$defs" || key == "definitions";
+    if (inner == nullptr || (!named && !nested)) continue;
+    std::string found;
+    if (!named) {
+      found = UnwritableIn(*inner, at, fits, nested);
+    } else {
+      for (const auto& one : *inner) {
+        const std::string name(one.key());
+        if (key == "properties" && !fits(name)) return at + "." + name;
+        if (const JsonObject* const deeper = one.value().if_object(); nested && deeper != nullptr)
+          found = UnwritableIn(*deeper, at + "." + name, fits, nested);
+        if (!found.empty()) return found;
       }
     }
     if (!found.empty()) return found;
@@ -534,11 +597,9 @@ SpecialTokenTexts MarkerTokens(const ToolSyntax& syntax, const SpecialTokenTexts
 void AddStop(std::string_view marker, const SpecialTokenTexts& tokens, Structure* text) {
   const auto token = std::find_if(tokens.begin(), tokens.end(),
                                   [&](const auto& one) { return marker.starts_with(one.first); });
-  if (token != tokens.end()) {
-    text->tokens.push_back(token->second);
-  } else {
-    text->texts.emplace_back(marker);
-  }
+  if (token != tokens.end()) text->tokens.push_back(token->second);
+  // Also where it is a token: a model may spell it with others, and clients' text is parsed.
+  text->texts.emplace_back(marker);
 }
 
 Structure BetweenTags(const AnswerTags& tags, Structure answer) {
@@ -582,15 +643,55 @@ grammar::Structure ToolAnswer(const ToolSyntax& syntax, const AnswerShape& shape
       {BetweenTags(shape.tags, std::move(text)), Structure::Optional(std::move(calls))});
 }
 
+std::vector<std::string> CallStarts(const ToolSyntax& syntax, const std::vector<api::Tool>& tools) {
+  if (!syntax.list) return {"{\"" + std::string(syntax.name_key) + "\""};
+  std::vector<std::string> starts;
+  for (const api::Tool& tool : tools)
+    starts.push_back(std::string(syntax.list_begin) + tool.name + "(");
+  return starts;
+}
+
+std::string UnwritableParameter(const ToolSyntax& syntax, const api::Tool& tool) {
+  const std::string path = SchemaParam(tool);
+  switch (syntax.call) {
+    case ToolSyntax::Call::kPythonic:
+      return UnwritableIn(JsonObjectOf(tool.parameters), path, FitsKey, /*nested=*/false);
+    case ToolSyntax::Call::kTagged:
+      return UnwritableIn(JsonObjectOf(tool.parameters), path, FitsTag, /*nested=*/false);
+    case ToolSyntax::Call::kBare:
+      return UnwritableIn(JsonObjectOf(tool.parameters), path, FitsKey, /*nested=*/true);
+    default:
+      return "";
+  }
+}
+
 std::string UnenforcedKeyword(const ToolSyntax& syntax, const api::Tool& tool) {
   if (syntax.call == ToolSyntax::Call::kBare) {
     constexpr int kMaxSchemaDepth = 16;
-    return UnenforcedInBare(Json(ObjectOf(tool.parameters)), SchemaParam(tool), kMaxSchemaDepth);
+    return UnenforcedInBare(Json(JsonObjectOf(tool.parameters)), SchemaParam(tool),
+                            kMaxSchemaDepth);
+  }
+  if (syntax.call != ToolSyntax::Call::kTagged && syntax.call != ToolSyntax::Call::kPythonic)
+    return "";
+  const JsonObject root = JsonObjectOf(tool.parameters);
+  for (const auto& member : root) {
+    const std::string key(member.key());
+    if (!IsAmong(kRootKeywords, key)) return SchemaParam(tool) + "." + key;
+  }
+  if (const Json* required = root.if_contains("required")) {
+    const Json* const properties = root.if_contains("properties");
+    const JsonObject* const known = properties == nullptr ? nullptr : properties->if_object();
+    const bool lists = required->is_array();
+    for (size_t i = 0; lists && i < required->get_array().size(); ++i) {
+      const Json& name = required->get_array()[i];
+      if (name.is_string() && (known == nullptr || !known->contains(TextOf(name))))
+        return SchemaParam(tool) + ".required[" + std::to_string(i) + "]";
+    }
   }
   if (syntax.call != ToolSyntax::Call::kTagged) return "";
   for (const Parameter& parameter : ParametersOf(tool)) {
     if (!IsText(parameter) || !parameter.choices.empty()) continue;
-    for (const auto& member : ObjectOf(parameter.schema)) {
+    for (const auto& member : JsonObjectOf(parameter.schema)) {
       const std::string key(member.key());
       if (IsAmong(kTextKeywords, key)) return parameter.param + "." + key;
     }
@@ -599,13 +700,13 @@ std::string UnenforcedKeyword(const ToolSyntax& syntax, const api::Tool& tool) {
 }
 
 std::string ArgumentsSchema(std::string_view schema) {
-  JsonObject object = ObjectOf(schema);
+  JsonObject object = JsonObjectOf(schema);
   if (!object.contains("type") && !object.contains("$ref")) object.emplace("type", "object");
   return boost::json::serialize(object);
 }
 
 std::string RelaxedSchema(std::string_view schema) {
-  return boost::json::serialize(Relaxed(Json(ObjectOf(schema)), 0));
+  return boost::json::serialize(Relaxed(Json(JsonObjectOf(schema)), 0));
 }
 
 }  // namespace tutti::chat_template

@@ -56,6 +56,14 @@ struct AnswerShape {
 grammar::Structure ToolAnswer(const ToolSyntax& syntax, const AnswerShape& shape,
                               const SpecialTokenTexts& tokens);
 
+// How an answer begins that is calls, in formats without a marker. A text that begins otherwise is
+// no call, neither for the grammar nor for the parser.
+std::vector<std::string> CallStarts(const ToolSyntax& syntax, const std::vector<api::Tool>& tools);
+
+// The path of a parameter whose name the format cannot write so that it is read again, such as
+// `max results` where NAME=VALUE is Python. Empty: there is none.
+std::string UnwritableParameter(const ToolSyntax& syntax, const api::Tool& tool);
+
 // Where the tool's schema has a keyword that the format's grammar leaves out, because its texts are
 // not written as JSON: "tools[0].function.parameters.properties.id.pattern". Empty: nowhere.
 std::string UnenforcedKeyword(const ToolSyntax& syntax, const api::Tool& tool);

@@ -15,6 +15,7 @@
 namespace tutti::chat_template {
 namespace {
 
+using grammar::Structure;
 using grammar::testing::Accepts;
 using Kind = api::ToolChoice::Kind;
 
@@ -267,6 +268,62 @@ TEST(ToolAnswer, BareCallsFollowTheSchema) {
         "e:2,s:`a`", "c:`y`,s:`a`", "l:[1,2,3],s:`a`", "l:[`1`],s:`a`", "o:{},s:`a`",
         "o:{a:1,b:true},s:`a`", "s:`a`,u:1", "s:`a`,t:true", "s:`a`,s:`b`", "s:`a`,", "z:1,s:`a`"})
     EXPECT_FALSE(accepts(inner)) << inner;
+}
+
+// Schemas nested below 32 levels counted as none.
+TEST(ToolAnswer, DeepSchemasAreEnforced) {
+  std::string schema = R"({"const":1})";
+  std::string value = "1", wrong = "2";
+  for (int i = 0; i < 20; ++i) {
+    schema = R"({"type":"object","properties":{"a":)" + schema +
+             R"(},"required":["a"],"additionalProperties":false})";
+    value = R"({"a":)" + value + "}";
+    wrong = R"({"a":)" + wrong + "}";
+  }
+  const ToolSyntax& hermes = *FindToolSyntax("hermes");
+  const Structure answer =
+      ToolAnswer(hermes,
+                 {.tools = {{.name = "f", .parameters = schema, .param = "tools[0]"}},
+                  .choice = {Kind::kRequired}},
+                 {});
+  const auto call = [](const std::string& arguments) {
+    return "<tool_call>\n{\"name\": \"f\", \"arguments\": " + arguments + "}\n</tool_call>";
+  };
+  EXPECT_TRUE(Accepts(answer, call(value)));
+  EXPECT_FALSE(Accepts(answer, call(wrong)));
+}
+
+TEST(ToolAnswer, NamesParametersThatAFormatCannotWrite) {
+  const auto path = [](const char* format, const std::string& name) {
+    return UnwritableParameter(
+        *FindToolSyntax(format),
+        {.name = "f", .parameters = R"({"properties":{")" + name + R"(":{}}})", .param = "t"});
+  };
+  EXPECT_EQ(path("llama-pythonic", "max results"), "t.parameters.properties.max results");
+  EXPECT_EQ(path("qwen3-coder", "a>b"), "t.parameters.properties.a>b");
+  EXPECT_EQ(path("gemma", "$filter"), "t.parameters.properties.$filter");
+  for (const char* const format : {"llama-pythonic", "qwen3-coder", "gemma", "hermes"})
+    EXPECT_EQ(path(format, "max_results"), "") << format;
+  EXPECT_EQ(path("hermes", "max results"), "");
+}
+
+// A reader without the type took "1" for a number.
+TEST(ToolAnswer, AnEnumWithoutATypeIsWrittenAsJson) {
+  const ToolSyntax& syntax = *FindToolSyntax("qwen3-coder");
+  const Structure answer = ToolAnswer(
+      syntax,
+      {.tools = {{.name = "f",
+                  .parameters = R"({"properties":{"a":{"enum":["1"]}},"required":["a"]})",
+                  .param = "t"}},
+       .choice = {Kind::kRequired}},
+      {});
+  const auto call = [&](const std::string& value) {
+    return std::string(syntax.call_begin) + "f" + std::string(syntax.name_end) +
+           std::string(syntax.key_begin) + "a" + std::string(syntax.key_end) + value +
+           std::string(syntax.value_end) + std::string(syntax.call_end);
+  };
+  EXPECT_TRUE(Accepts(answer, call("\"1\"")));
+  EXPECT_FALSE(Accepts(answer, call("1")));
 }
 
 TEST(ToolAnswer, NamesWhatAFormatCannotEnforce) {

@@ -43,9 +43,12 @@ Result<std::optional<Structure>> AnswerStructure(const ServedModel& model,
   } else if (answer) {
     answer = chat_template::BetweenTags(tags, *std::move(answer));
   }
-  const bool limited = ReasoningLimitOf(model, request, inside_reasoning).limited();
-  if (limited && !answer) answer = Structure{.kind = Structure::Kind::kFreeText};
-  const bool harmony = chat_template::IsHarmony(model.tools);
+  // Where reasoning stays in the text, a constraint holds from the first token on.
+  const bool limited = !answer && ReasoningLimitOf(model, request, inside_reasoning).limited();
+  if (limited) answer = Structure{.kind = Structure::Kind::kFreeText};
+  // A prompt that is no chat is answered without channels.
+  const bool harmony = chat_template::IsHarmony(model.tools) &&
+                       std::holds_alternative<api::ChatPrompt>(request.prompt);
   if (harmony && answer && ToolsOf(request) == nullptr) {
     answer = chat_template::HarmonyAnswer({.text = std::move(answer)}, model.tools->marker_tokens);
   }
@@ -60,7 +63,7 @@ bool IsEnforceable(const std::string& schema, grammar::Budget& budget) {
   grammar::Grammar scratch;
   const Status status =
       grammar::AddJsonSchema(scratch, chat_template::ArgumentsSchema(schema), {}, budget).status();
-  return status.reason() != "schema_unsupported";
+  return status.reason() != "schema_unsupported" && status.reason() != "schema_reference";
 }
 
 // Tools that are not strict and whose schemas cannot be enforced in full are held to their types.
@@ -96,7 +99,22 @@ Result<std::shared_ptr<grammar::TokenMasker>> CompileAnswer(Constraints& constra
   };
   const api::ChatPrompt* const chat = ToolsOf(request);
   if (chat == nullptr) return compile({});
+  size_t bytes = 0;
   for (const api::Tool& tool : chat->tools) {
+    // Formats whose arguments are no JSON are built from the schemas before a budget counts.
+    bytes += tool.parameters.size();
+    if (bytes > grammar::Limits().text_bytes) {
+      return InvalidArgument("grammar_too_complex",
+                             "the schemas of all tools have more than 1 MiB; offer fewer tools")
+          .WithParam("tools");
+    }
+    if (const std::string path = chat_template::UnwritableParameter(*model.tools->syntax, tool);
+        !path.empty()) {
+      return InvalidArgument("schema_unsupported",
+                             "this model's tool format cannot write the name " + path +
+                                 "; use letters, digits and _")
+          .WithParam(path);
+    }
     const std::string path =
         tool.strict ? chat_template::UnenforcedKeyword(*model.tools->syntax, tool) : "";
     if (path.empty()) continue;
@@ -105,7 +123,8 @@ Result<std::shared_ptr<grammar::TokenMasker>> CompileAnswer(Constraints& constra
         .WithParam(path);
   }
   Result<std::shared_ptr<grammar::TokenMasker>> masker = compile(chat->tools);
-  if (!masker.ok() && masker.status().reason() == "schema_unsupported")
+  if (!masker.ok() && (masker.status().reason() == "schema_unsupported" ||
+                       masker.status().reason() == "schema_reference"))
     masker = compile(Relaxed(chat->tools, cancelled));
   if (masker.ok() || !masker.status().param().empty()) return masker;
   // Limits are those of all schemas together.
@@ -147,6 +166,7 @@ std::vector<std::unique_ptr<api::OutputParser>> MakeParsers(const ServedModel& m
   options->syntax = model.tools->syntax;
   options->tools = chat->tools;
   options->constrained = true;
+  options->leading = request.constraint.has_value();
   options->id_seed = id_seed;
   for (int i = 0; i < request.n; ++i) {
     std::unique_ptr<api::OutputParser> parser;

@@ -25,7 +25,7 @@ namespace tutti::gateway {
 const api::ChatPrompt* ToolsOf(const api::GenerateRequest& request);
 
 // Null: the answer may be any text. `inside_reasoning`: the prompt ends within reasoning, which the
-// answer goes on with; `reasons`: it may begin with reasoning, which is told apart from the answer.
+// answer goes on with; `reasons`: it may begin with reasoning, which is returned separately.
 // A tool that is not strict and whose schema cannot be enforced in full is held to its types.
 // Errors: those of Constraints::Get().
 Result<std::shared_ptr<grammar::TokenMasker>> CompileAnswer(Constraints& constraints,

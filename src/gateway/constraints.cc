@@ -41,7 +41,7 @@ Result<grammar::Structure> StructureOf(const api::Constraint& constraint) {
       return grammar::ParseStructuralTag(constraint.text, constraint.param);
   }
   // Another process may be newer.
-  return InvalidArgument("invalid_value", "unknown kind of constraint");
+  return InvalidArgument("invalid_value", "unknown kind of constraint").WithParam(constraint.param);
 }
 
 std::shared_ptr<const grammar::TokenTrie> Constraints::TrieOf(const ServedModel& model) {

@@ -142,7 +142,7 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
   const bool compiles = Compiles(*pending);
   if (stepwise || (work <= options_.inline_prompt_bytes && !pending->may_wait && !compiles)) {
     const PrepPool::Place place(pool_);
-    if (stepwise || place) {  // who steps waits for nobody
+    if (stepwise || place) {  // stepwise requests are always prepared here
       Status status = Prepare(*pending);
       if (status.ok()) return accepted;
       // A prompt that was counted and is too long ends its stream, where the count has a place.
@@ -221,7 +221,7 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   RETURN_IF_ERROR(pending.model->CheckRows(prompt.tokens, PromptParam(in.prompt)));
   const int64_t prompt_tokens = static_cast<int64_t>(prompt.tokens.size());
   pending.usage.prompt_tokens = static_cast<int>(prompt_tokens);
-  const api::ReasoningTags tags = TagsOf(*pending.model, prompt.text);
+  api::ReasoningTags tags = TagsOf(*pending.model, prompt.text);
   const api::ReasoningMode reasoning = ReasoningOf(*pending.model, in.prompt);
   const bool reasons = reasoning != api::ReasoningMode::kKeep && pending.model->tools &&
                        pending.model->tools->reasoning != nullptr;
@@ -236,8 +236,10 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   }
   // Harmony's parser knows channels, no tags.
   if (std::holds_alternative<api::ChatPrompt>(in.prompt) &&
-      !chat_template::IsHarmony(pending.model->tools))
+      !chat_template::IsHarmony(pending.model->tools)) {
+    tags.leading = constraint != nullptr;
     written->FilterReasoning(reasoning, tags, in.n);
+  }
   const uint64_t seed =
       in.sampling.seed.has_value() ? static_cast<uint64_t>(*in.sampling.seed) : DrawSeed();
   // The same request with the same seed gives the same ids, and another turn of its dialog others.

@@ -39,15 +39,15 @@ class Gateway final : public api::Inference {
   // `clock` outlives the gateway.
   Gateway(const GatewayOptions& options, const Clock& clock);
 
-  // Models of these names are being loaded: until each is added, who names it is told to come back
-  // (model_loading) instead of that it is not here.
+  // Models of these names are being loaded: until each is added, requests for it get model_loading.
   void Expect(std::vector<std::string> names);
   // The model answers from now on. Requests that name none go where api::DefaultGenerator() says,
   // and encodings where api::EncoderFor() does.
   void AddModel(std::shared_ptr<const ServedModel> model);
-  // Generations ask it from now on, but for those that are stepped. Before the first request.
+  // Generations use this cache, except those that are stepped. To be called before the first
+  // request.
   void UseAnswers(std::shared_ptr<api::AnswerCache> answers) { answers_ = std::move(answers); }
-  // Likewise encodings.
+  // Encodings use this cache. To be called before the first request.
   void UseRows(std::shared_ptr<api::EncodingCache> rows) { rows_ = std::move(rows); }
 
   Result<api::Generation> Generate(api::GenerateRequest request,

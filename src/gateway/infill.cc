@@ -14,8 +14,7 @@ namespace {
 
 using tokenizer::InfillTokens;
 
-// The names that llama.cpp's server writes where a request has none: editors' requests were tried
-// with them.
+// llama.cpp's default names; plugins of editors expect them.
 constexpr std::string_view kProjectLine = "myproject\n", kFileLine = "filename\n";
 constexpr std::string_view kPlainSeparator = "\n\n--- snippet ---\n\n";
 

@@ -211,7 +211,7 @@ Result<PreparedPrompt> PreparePrompt(const ServedModel& model, const api::Prompt
       PreparedPrompt prepared,
       std::visit([&](const auto& kind) { return Prepare(model, kind, now_unix_s); }, prompt));
   if (prepared.tokens.empty()) {
-    return InvalidArgument("empty_prompt", "the prompt holds no token")
+    return InvalidArgument("empty_prompt", "prompt is empty after tokenizing")
         .WithParam(PromptParam(prompt));
   }
   if (keep_last.has_value() && prepared.tokens.size() > static_cast<size_t>(*keep_last)) {

@@ -49,7 +49,7 @@ Result<api::ChatMessage> ReadMessage(v1::ChatMessage& message, const std::string
   } else if (message.role() == "tool") {
     out.role = api::Role::kTool;
   } else {
-    return Bad("role", "role must be system, developer, user, assistant or tool");
+    return Bad(path + ".role", "role must be system, developer, user, assistant or tool");
   }
   RETURN_IF_ERROR(api::CheckUtf8(message.content(), "conversation"));
   out.content = std::move(*message.mutable_content());
