@@ -28,6 +28,7 @@ Result<std::string> TextOrFile(const std::string& option, const std::string& val
 }  // namespace
 
 void AnswerOptions::AddTo(CLI::App& command) {
+  command_ = &command;
   CLI::Option* const schema =
       command.add_option("--json-schema", json_schema_, "JSON schema of the answer, or its file")
           ->type_name("SCHEMA|FILE");
@@ -61,6 +62,10 @@ void AnswerOptions::AddTo(CLI::App& command) {
 
 Status AnswerOptions::Read() {
   using Kind = api::Constraint::Kind;
+  for (const char* const option : {"--json-schema", "--regex", "--grammar", "--tools"}) {
+    if (command_->count(option) > 0 && command_->get_option(option)->as<std::string>().empty())
+      return InvalidArgument("invalid_value", std::string(option) + " must not be empty");
+  }
   if (!json_schema_.empty()) {
     ASSIGN_OR_RETURN(std::string text, TextOrFile("--json-schema", json_schema_, "{"));
     constraint_ = {.kind = Kind::kJsonSchema, .text = std::move(text), .param = "--json-schema"};

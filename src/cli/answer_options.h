@@ -26,6 +26,7 @@ class AnswerOptions {
  private:
   Status ReadTools();
 
+  const CLI::App* command_ = nullptr;
   std::string json_schema_, regex_, grammar_, tools_, tool_choice_;
   std::vector<std::string> choices_;
   std::optional<api::Constraint> constraint_;

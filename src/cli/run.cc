@@ -157,10 +157,9 @@ class RunCommand final : public Command {
         if (!event->text.empty()) EndReasoning();
         std::fwrite(event->text.data(), 1, event->text.size(), stdout);
         text_ends_line_ = event->text.empty() ? text_ends_line_ : event->text.ends_with('\n');
-        // Nobody reads any more, and SIGPIPE, which says so as a rule, may be ignored by
-        // inheritance.
+        // The reader closed the pipe; SIGPIPE, which usually ends the program then, may be ignored.
         if (std::fflush(stdout) != 0) {
-          std::clearerr(stdout);  // it is told here
+          std::clearerr(stdout);  // reported below
           return errno == EPIPE ? kExitOk
                                 : Fail(Unavailable("io_error", "the answer cannot be written"));
         }

@@ -78,7 +78,7 @@ Result<MaybeConstraint> ResponseFormat(const Json& value, const std::string& par
         {.kind = Kind::kStructuralTag, .text = PrintJson(value), .param = param});
   if (name != "json_schema")
     return UnsupportedForm(param + ".type", name,
-                           "text, json_object, json_schema, regex or structural_tag");
+                           "text, json_object, json_schema, json, regex or structural_tag");
   const JsonObject* holder = &object;
   std::string path = param;
   if (nested) {

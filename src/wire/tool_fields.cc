@@ -114,7 +114,7 @@ Status RefuseTools(const CheckedObject& object) {
   RETURN_IF_ERROR(ReadTools(object, /*strict=*/false, &ignored, &chat));
   if (chat.tools.empty()) return OkStatus();
   return InvalidArgument("unsupported_parameter",
-                         "tools needs messages: no template renders a prompt")
+                         "tools need messages; send messages instead of a prompt")
       .WithParam(object.Param("tools"));
 }
 

@@ -122,7 +122,11 @@ def run_script(script, python, environment):
             output.flush()
             output.seek(0)
             printed = output.read()
-        lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+        written = results.read_text() if results.exists() else ""
+        if written and not written.endswith("\n"):  # the script died while it wrote
+            printed += "\nthe last result is cut"
+            written = written[:written.rfind("\n") + 1]
+        lines = [json.loads(line) for line in written.splitlines()]
     return lines, time.monotonic() - begin, printed
 
 

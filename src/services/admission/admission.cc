@@ -35,8 +35,16 @@ int64_t PromptTokens(const api::Prompt& prompt) {
   if (std::holds_alternative<api::TextPrompt>(prompt)) {
     bytes = static_cast<int64_t>(api::PromptBytes(prompt));
   } else {
-    for (const api::ChatMessage& message : std::get<api::ChatPrompt>(prompt).messages)
-      bytes += static_cast<int64_t>(message.content.size());
+    const auto& chat = std::get<api::ChatPrompt>(prompt);
+    for (const api::ChatMessage& message : chat.messages) {
+      bytes += static_cast<int64_t>(message.content.size() + message.reasoning.size());
+      for (const api::ToolCall& call : message.tool_calls)
+        bytes += static_cast<int64_t>(call.name.size() + call.arguments.size());
+    }
+    for (const api::Tool& tool : chat.tools) {
+      bytes +=
+          static_cast<int64_t>(tool.name.size() + tool.description.size() + tool.parameters.size());
+    }
   }
   return bytes / kBytesPerToken + 1;
 }

@@ -99,7 +99,7 @@ void ResponseLine::Add(const api::StreamEvent& event) {
       blank_.clear();
       calls_.push_back({{delta.id, delta.name, ""}, text_.size()});
     }
-    // Of a call that another item has ended there is no more.
+    // Arguments of a call that is already closed by another item are dropped.
     const bool open = index + 1 == calls_.size() && calls_.back().text_before == text_.size() &&
                       (reasoning_.empty() || reasoning_.back().calls_before < calls_.size());
     if (!open || delta.arguments.empty()) continue;

@@ -95,6 +95,8 @@ void Write(const api::GenerateRequest& request, const api::SamplingParams& sampl
   *words << !cache_scope.empty() << (cache_scope.empty() ? tenant : cache_scope);
   *words << cache_salt << n << score_only;
   *words << max_reasoning_tokens.value_or(-1);
+  // Channels and reasoning are read from answers to chats alone.
+  *words << std::holds_alternative<api::ChatPrompt>(prompt);
   *words << constraint.has_value();
   if (constraint.has_value()) {
     const auto& [kind, text, choices, param] = *constraint;

@@ -1,4 +1,4 @@
-// A call of the Responses API as a response begins with it, whoever asks. Pure.
+// Converts a call of the Responses API into the initial state of its response. Pure.
 #pragma once
 
 #include <span>
