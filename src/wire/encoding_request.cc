@@ -13,9 +13,11 @@
 namespace tutti::wire {
 namespace {
 
-// vLLM's: -1 is as much as the model reads, and whatever is said means that too long is no error.
+// Voyage's `truncation`, and vLLM's fields: -1 is as much as the model reads, and whatever is said
+// means that too long is no error.
 Status ReadTruncation(const CheckedObject& object, api::EncodeRequest* request) {
-  const std::optional<int64_t> most = object.Int("truncate_prompt_tokens");
+  std::optional<int64_t> most = object.Int("truncate_prompt_tokens");
+  if (!most.has_value() && object.Bool("truncation").value_or(false)) most = -1;
   if (!most.has_value()) return OkStatus();
   if (*most == 0) {
     return BadValue("truncate_prompt_tokens",

@@ -132,7 +132,10 @@ TEST(Embeddings, TruncationAsVllmHasIt) {
   request = truncated(R"(,"truncate_prompt_tokens":-1)");
   EXPECT_EQ(request.truncation, api::Truncation::kRight);
   EXPECT_FALSE(request.truncate_tokens.has_value()) << "the model's own limit";
-  request = truncated(R"(,"truncate_prompt_tokens":7,"truncation_side":"left")");
+  // Voyage's.
+  EXPECT_EQ(truncated(R"(,"truncation":true)").truncation, api::Truncation::kRight);
+  EXPECT_EQ(truncated(R"(,"truncation":false)").truncation, api::Truncation::kRefuse);
+  request = truncated(R"(,"truncation":true,"truncate_prompt_tokens":7,"truncation_side":"left")");
   EXPECT_EQ(request.truncation, api::Truncation::kLeft);
   EXPECT_EQ(request.truncate_tokens, 7);
   request = truncated(R"(,"truncation_side":"left")");

@@ -48,7 +48,7 @@ std::vector<size_t> Ranked(std::span<const float> scores) {
 void WriteEmbeddings(const EncodingCall& call, const EncodingHead& head,
                      const api::EncodeResult& result, std::string* out) {
   JsonWriter json(out);
-  json.BeginObject().Member("object", "list").Key("data").BeginArray();
+  json.BeginObject().Member("id", head.id).Member("object", "list").Key("data").BeginArray();
   const Rows rows(result);
   std::string text;
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -13,7 +13,7 @@
 namespace tutti::wire {
 
 struct EncodingHead {
-  std::string id;     // of kRerank and kScore
+  std::string id;     // of kEmbeddings, kRerank and kScore
   std::string model;  // as asked, or the one that was chosen
   int64_t created_s = 0;
   std::vector<std::string> labels;  // kTeiPredict: of each score

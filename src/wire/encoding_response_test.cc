@@ -29,11 +29,12 @@ EncodingCall Call(EncodingKind kind) {
 const EncodingHead kEncodingHead = {"id-1", "m\"1", 1234, {"good", "bad"}};
 
 TEST(EncodingResponse, EmbeddingsAsNumbers) {
-  EXPECT_EQ(EncodingBody(Call(EncodingKind::kEmbeddings), kEncodingHead,
-                         Vectors(2, {1, -0.5f, 0.1f, 3e-9f}, {3, 4})),
-            R"({"object":"list","data":[{"object":"embedding","index":0,"embedding":[1.0,-0.5]},)"
-            R"({"object":"embedding","index":1,"embedding":[0.1,3e-09]}],"model":"m\"1",)"
-            R"("usage":{"prompt_tokens":7,"total_tokens":7}})");
+  EXPECT_EQ(
+      EncodingBody(Call(EncodingKind::kEmbeddings), kEncodingHead,
+                   Vectors(2, {1, -0.5f, 0.1f, 3e-9f}, {3, 4})),
+      R"({"id":"id-1","object":"list","data":[{"object":"embedding","index":0,"embedding":[1.0,-0.5]},)"
+      R"({"object":"embedding","index":1,"embedding":[0.1,3e-09]}],"model":"m\"1",)"
+      R"("usage":{"prompt_tokens":7,"total_tokens":7}})");
 }
 
 TEST(EncodingResponse, EmbeddingsAsBase64HoldTheSameBits) {

@@ -52,7 +52,7 @@ std::vector<FieldSpec> EncodingRows() {
       Flag("truncate", kTeiCut),
       Choice("truncation_direction", kTeiCut, "Left|Right|left|right"),
       Refused("truncate", kOpenAi, {"false", "\"NONE\""}, kCutHint),
-      Refused("truncation", kOpenAi, {"false"}, kCutHint),
+      Flag("truncation", kOpenAi),
       Refused("max_tokens_per_doc", kRerank, {}, kCutHint),
       Refused("max_chunks_per_doc", kRerank, {"1"}, "a document is read as one"),
       Refused("overlap_tokens", kRerank, {"0"}, "a document is read as one"),

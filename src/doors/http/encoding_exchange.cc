@@ -203,9 +203,10 @@ class EncodingExchange final : public Exchange {
 
   void MakeAnswer() {
     connection_.WatchStreams(false);
-    if (call_->kind == wire::EncodingKind::kRerank || call_->kind == wire::EncodingKind::kScore) {
-      const bool score = call_->kind == wire::EncodingKind::kScore;
-      head_.id = (score ? "embd-" : "rerank-") + connection_.loop()->RandomId(24);
+    const bool rerank = call_->kind == wire::EncodingKind::kRerank;
+    if (rerank || call_->kind == wire::EncodingKind::kScore ||
+        call_->kind == wire::EncodingKind::kEmbeddings) {
+      head_.id = (rerank ? "rerank-" : "embd-") + connection_.loop()->RandomId(24);
       head_.created_s = std::chrono::duration_cast<std::chrono::seconds>(
                             std::chrono::system_clock::now().time_since_epoch())
                             .count();

@@ -171,7 +171,7 @@ class WholeEncoding final : public WholeCall {
     if (name.empty() && model != nullptr) name = model->id;
     head_.model = name;
     if (model != nullptr && model->encoder.has_value()) head_.labels = model->encoder->labels;
-    head_.id = (kind_ == CallKind::kScore ? "embd-" : "rerank-") + RandomPart(context_.request_id);
+    head_.id = (kind_ == CallKind::kRerank ? "rerank-" : "embd-") + RandomPart(context_.request_id);
     head_.created_s = context_.unix_s;
     Place(kind_, context_, &call_.request);
     Result<api::Encoding> encoding =
