@@ -20,6 +20,7 @@ ReasoningFilter::ReasoningFilter(ReasoningMode mode, ReasoningTags tags)
 }
 
 void ReasoningFilter::Push(std::string_view delta, std::string* text, std::string* reasoning) {
+  reasoned_ = false;
   if (mode_ == ReasoningMode::kKeep) {
     text->append(delta);
     return;
@@ -56,6 +57,7 @@ void ReasoningFilter::Finish(std::string* text, std::string* reasoning) {
 
 void ReasoningFilter::Emit(std::string_view piece, std::string* text, std::string* reasoning) {
   if (inside_) {
+    reasoned_ = reasoned_ || piece.find_first_not_of(" \t\r\n") != std::string_view::npos;
     if (mode_ == ReasoningMode::kSeparate) reasoning->append(piece);
     return;
   }

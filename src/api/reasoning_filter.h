@@ -36,6 +36,8 @@ class ReasoningFilter {
   // What is ready now, appended to both; `reasoning` grows in mode kSeparate only.
   void Push(std::string_view delta, std::string* text, std::string* reasoning);
   bool inside() const { return inside_; }  // what comes next is reasoning
+  // The last Push() held reasoning other than white space, whether it is shown or not.
+  bool reasoned() const { return reasoned_; }
   // The end of the text: what was held back comes out.
   void Finish(std::string* text, std::string* reasoning);
 
@@ -48,7 +50,8 @@ class ReasoningFilter {
   bool inside_;               // between the tags
   bool after_close_ = false;  // nothing but white space since
   bool has_text_ = false;     // an answer has begun, or reasoning has ended
-  std::string held_;          // a proper beginning of the awaited tag
+  bool reasoned_ = false;
+  std::string held_;  // a proper beginning of the awaited tag
 };
 
 }  // namespace tutti::api

@@ -28,10 +28,14 @@ TokenStream::~TokenStream() {
     chunk = std::move(chunk->next);
 }
 
-void TokenStream::FilterReasoning(ReasoningMode mode, const ReasoningTags& tags, int choices) {
+void TokenStream::FilterReasoning(ReasoningMode mode, const ReasoningTags& tags, int choices,
+                                  std::optional<int> budget) {
   reasoning_.clear();
   if (mode == ReasoningMode::kKeep) return;
-  for (int i = 0; i < choices; ++i) reasoning_.emplace_back(mode, tags);
+  for (int i = 0; i < choices; ++i) {
+    reasoning_.push_back({ReasoningFilter(mode, tags)});
+    if (budget) reasoning_.back().most = *budget;
+  }
 }
 
 void TokenStream::ParseOutput(std::vector<std::unique_ptr<OutputParser>> parsers) {
@@ -42,24 +46,31 @@ void TokenStream::Filter(StreamEvent* event) {
   const bool ends = event->kind == StreamEvent::Kind::kChoiceEnd;
   if (!ends && event->kind != StreamEvent::Kind::kToken) return;
   const auto choice = static_cast<size_t>(event->choice);
-  bool reasons = false;  // a token that ends within reasoning counts, and so does one that ends it
   if (!reasoning_.empty()) {
-    ReasoningFilter& filter = reasoning_[choice];
+    FilteredChoice& filtered = reasoning_[choice];
+    ReasoningFilter& filter = filtered.filter;
     const std::string raw = std::exchange(event->text, {});
-    reasons = filter.inside();
+    const bool inside = filter.inside();
     filter.Push(raw, &event->text, &event->reasoning);
-    reasons = reasons || filter.inside();
+    if (!ends && (inside || filter.reasoned())) ++filtered.uncounted;
+    // An answer that ends within reasoning ends with tokens of it.
+    if (filter.reasoned() || (ends && filter.inside())) {
+      const int more = std::min(std::exchange(filtered.uncounted, 0), filtered.most);
+      filtered.most -= more;
+      reasoning_tokens_ += more;
+    } else if (!filter.inside()) {
+      filtered.uncounted = 0;
+    }
     if (ends) filter.Finish(&event->text, &event->reasoning);
   }
   if (!parsers_.empty()) {
     OutputParser& parser = *parsers_[choice];
     const std::string text = std::exchange(event->text, {});
-    reasons = reasons || parser.inside_reasoning();
+    const bool inside = parser.inside_reasoning();
     parser.Push(text, event);
-    reasons = reasons || parser.inside_reasoning();
+    if (!ends && inside && parser.inside_reasoning()) ++reasoning_tokens_;
     if (ends) parser.Finish(event);
   }
-  if (reasons && !ends) ++reasoning_tokens_;
 }
 
 void TokenStream::Append(StreamEvent event) {

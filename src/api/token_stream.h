@@ -12,7 +12,9 @@
 
 #include <atomic>
 #include <cstddef>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "api/caller.h"
@@ -42,7 +44,9 @@ class TokenStream {
 
   // --- writer ---
   // Before the first token: what each of `choices` thinks between tags is taken out of its text.
-  void FilterReasoning(ReasoningMode mode, const ReasoningTags& tags, int choices);
+  // `budget`: of its tokens, of each choice.
+  void FilterReasoning(ReasoningMode mode, const ReasoningTags& tags, int choices,
+                       std::optional<int> budget = {});
   // Before the first token: the text that the filter leaves goes to the parser of its choice. One
   // parser for each choice.
   void ParseOutput(std::vector<std::unique_ptr<OutputParser>> parsers);
@@ -68,6 +72,15 @@ class TokenStream {
   void Consumed(size_t bytes) { consumed_bytes_.fetch_add(bytes, std::memory_order_acq_rel); }
 
  private:
+  struct FilteredChoice {
+    ReasoningFilter filter;
+    // Tokens since reasoning last held more than white space. Those of the tags are never counted:
+    // a budget of n tokens is followed by forced ones, and at most n are told.
+    int uncounted = 0;
+    // Tokens that may still count: a character that the budget's last token leaves open comes out
+    // with one of the closing tag.
+    int most = std::numeric_limits<int>::max();
+  };
   void Filter(StreamEvent* event);
   struct Chunk;  // fixed-size run of events; linked, so that events never move
   void Publish(StreamEvent event, size_t ended);  // `ended` 1 with the terminal event, else 0
@@ -76,7 +89,7 @@ class TokenStream {
   std::shared_ptr<RequestObserver> observer_;  // writer only; null after the end
   bool has_token_ = false;                     // writer only
   int reasoning_tokens_ = 0;                   // writer only
-  std::vector<ReasoningFilter> reasoning_;     // writer only; of each choice; empty: text passes
+  std::vector<FilteredChoice> reasoning_;      // writer only; of each choice; empty: text passes
   std::vector<std::unique_ptr<OutputParser>> parsers_;  // writer only; of each choice
   std::unique_ptr<Chunk> first_;
   Chunk* last_;          // writer only

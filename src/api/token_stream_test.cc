@@ -218,7 +218,38 @@ TEST(TokenStream, TokensThatAParserTakesForReasoningAreCounted) {
   while (const StreamEvent* event = generation.Next()) {
     if (event->kind == StreamEvent::Kind::kEnd) counted = event->usage.reasoning_tokens;
   }
-  EXPECT_EQ(counted, 4) << "from the token that begins it to the one that ends it";
+  EXPECT_EQ(counted, 2) << "those between the token that begins it and the one that ends it";
+}
+
+// A budget of n tokens was told as n and those of the closing tag.
+TEST(TokenStream, TokensOfTagsAreNotReasoning) {
+  const auto count = [](const std::vector<std::string>& tokens, ReasoningMode mode) {
+    const auto stream = std::make_shared<TokenStream>(nullptr);
+    stream->FilterReasoning(mode, {}, 1);
+    for (const std::string& token : tokens) {
+      StreamEvent event;
+      event.kind = StreamEvent::Kind::kToken;
+      event.text = token;
+      stream->Append(std::move(event));
+    }
+    StreamEvent end;
+    end.kind = StreamEvent::Kind::kChoiceEnd;
+    stream->Append(std::move(end));
+    stream->Finish(OkStatus(), {}, {});
+    Generation generation(stream, nullptr);
+    int counted = -1;
+    while (const StreamEvent* event = generation.Next()) {
+      if (event->kind == StreamEvent::Kind::kEnd) counted = event->usage.reasoning_tokens;
+    }
+    return counted;
+  };
+  for (const ReasoningMode mode : {ReasoningMode::kSeparate, ReasoningMode::kHide}) {
+    EXPECT_EQ(count({"<think>", "\n", "a", " b", "\n", "</think>", "c"}, mode), 3);
+    EXPECT_EQ(count({"<th", "ink>", "a", "<", " b", "</", "think", ">", "c"}, mode), 3);
+    EXPECT_EQ(count({"<think>", "\n\n", "</think>", "c"}, mode), 0);
+    EXPECT_EQ(count({"<think>", "a", "\n", "\n"}, mode), 3) << "cut";
+    EXPECT_EQ(count({"a", "b"}, mode), 0);
+  }
 }
 
 TEST(TokenStream, ParsersReadWhatReasoningLeaves) {
@@ -257,7 +288,7 @@ TEST(TokenStream, ParsersReadWhatReasoningLeaves) {
   EXPECT_EQ(text, (std::vector<std::string>{"ee", "b"}));
   EXPECT_EQ(reasoning, (std::vector<std::string>{"A", ""}));
   EXPECT_EQ(calls, (std::vector<std::string>{"DF", "C"}));
-  EXPECT_EQ(reasoning_tokens, 3) << "two by their tags, one by its parser";
+  EXPECT_EQ(reasoning_tokens, 1) << "the one that has text between the tags";
   EXPECT_EQ(stream->unread_bytes(), 0u);
 }
 

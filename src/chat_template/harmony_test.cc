@@ -106,7 +106,7 @@ TEST(HarmonyParser, TokensOfReasoningAreCounted) {
     while (const api::StreamEvent* event = generation.Next()) {
       if (event->kind == api::StreamEvent::Kind::kEnd) counted = event->usage.reasoning_tokens;
     }
-    EXPECT_EQ(counted, 5);
+    EXPECT_EQ(counted, 3);
   }
 }
 
