@@ -332,9 +332,8 @@ std::string TaggedValue(std::string_view value, const Json* schema) {
 }
 
 // The schemas of a tool's parameters; null: the schema names none.
-const boost::json::object* PropertiesOf(const std::optional<Json>& schema) {
-  if (!schema || !schema->is_object()) return nullptr;
-  const Json* found = schema->get_object().if_contains("properties");
+const boost::json::object* PropertiesOf(const boost::json::object& schema) {
+  const Json* found = schema.if_contains("properties");
   return found == nullptr ? nullptr : found->if_object();
 }
 
@@ -378,9 +377,28 @@ std::optional<std::string> JsonText(std::string_view json) {
 
 std::string JsonString(std::string_view text) { return boost::json::serialize(Json(text)); }
 
-boost::json::object JsonObjectOf(std::string_view text) {
+boost::json::object SchemaObjectOf(std::string_view text) {
   std::optional<Json> value = Parse(text);
-  return value && value->is_object() ? std::move(value->get_object()) : boost::json::object();
+  if (!value || !value->is_object()) return {};
+  boost::json::object& root = value->get_object();
+  constexpr int kMaxReferences = 8;  // one to the next
+  for (int i = 0; i < kMaxReferences; ++i) {
+    const Json* const reference = root.if_contains("$ref");
+    if (reference == nullptr || !reference->is_string()) break;
+    const std::string_view path(reference->get_string());
+    const bool old = path.starts_with("#/definitions/");
+    if (!old && !path.starts_with("#/$defs/")) break;
+    const Json* const all = root.if_contains(old ? "definitions" : "$defs");
+    const boost::json::object* const definitions = all == nullptr ? nullptr : all->if_object();
+    const Json* const found = definitions == nullptr
+                                  ? nullptr
+                                  : definitions->if_contains(path.substr(path.rfind('/') + 1));
+    if (found == nullptr || !found->is_object()) break;
+    const boost::json::object definition = found->get_object();
+    root.erase("$ref");
+    for (const auto& member : definition) root.emplace(member.key(), member.value());
+  }
+  return std::move(root);
 }
 
 bool IsJsonObject(std::string_view text) {
@@ -446,7 +464,7 @@ std::optional<ReadCall> ReadPythonicCall(std::string_view text) {
 
 std::optional<std::string> ReadBareArguments(const ToolSyntax& syntax, std::string_view text,
                                              std::string_view schema) {
-  const std::optional<Json> root = Parse(schema);
+  const boost::json::object root = SchemaObjectOf(schema);
   std::string arguments;
   BareReader reader(text, syntax.text_quote);
   if (!reader.Object(PropertiesOf(root), &arguments) || !reader.done()) return std::nullopt;
@@ -477,7 +495,7 @@ std::string WriteBare(const ToolSyntax& syntax, std::string_view json) {
 
 std::optional<std::string> ReadTaggedArguments(const ToolSyntax& syntax, std::string_view text,
                                                std::string_view schema) {
-  const std::optional<Json> root = Parse(schema);
+  const boost::json::object root = SchemaObjectOf(schema);
   const boost::json::object* const properties = PropertiesOf(root);
   std::string arguments = "{";
   while (!Trim(text).empty()) {

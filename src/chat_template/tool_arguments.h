@@ -51,8 +51,9 @@ std::optional<std::string> JsonText(std::string_view json);
 
 // A text as a JSON string with its quotes.
 std::string JsonString(std::string_view text);
-// The object that the text holds, nested 64 levels deep at most; empty where it holds none.
-boost::json::object JsonObjectOf(std::string_view text);
+// The schema that the text holds, nested 64 levels deep at most; empty where it is no object. Where
+// its root refers to one of its definitions, it has the definition's members.
+boost::json::object SchemaObjectOf(std::string_view text);
 // Whether the text is one JSON object, with nothing but white space around it.
 bool IsJsonObject(std::string_view text);
 

@@ -37,7 +37,7 @@ struct Parameter {
 };
 
 std::vector<Parameter> ParametersOf(const api::Tool& tool) {
-  const JsonObject root = JsonObjectOf(tool.parameters);
+  const JsonObject root = SchemaObjectOf(tool.parameters);
   std::vector<Parameter> found;
   const Json* properties = root.if_contains("properties");
   if (properties == nullptr || !properties->is_object()) return found;
@@ -108,7 +108,7 @@ Structure PythonicValue(const Parameter& parameter) {
 class BareBuilder {
  public:
   BareBuilder(const ToolSyntax& syntax, const SpecialTokenTexts& tokens, const api::Tool& tool)
-      : quote_(syntax.text_quote), tokens_(tokens), root_(JsonObjectOf(tool.parameters)) {}
+      : quote_(syntax.text_quote), tokens_(tokens), root_(SchemaObjectOf(tool.parameters)) {}
 
   Structure Arguments() const { return Object(root_, kMaxDepth); }
 
@@ -655,11 +655,11 @@ std::string UnwritableParameter(const ToolSyntax& syntax, const api::Tool& tool)
   const std::string path = SchemaParam(tool);
   switch (syntax.call) {
     case ToolSyntax::Call::kPythonic:
-      return UnwritableIn(JsonObjectOf(tool.parameters), path, FitsKey, /*nested=*/false);
+      return UnwritableIn(SchemaObjectOf(tool.parameters), path, FitsKey, /*nested=*/false);
     case ToolSyntax::Call::kTagged:
-      return UnwritableIn(JsonObjectOf(tool.parameters), path, FitsTag, /*nested=*/false);
+      return UnwritableIn(SchemaObjectOf(tool.parameters), path, FitsTag, /*nested=*/false);
     case ToolSyntax::Call::kBare:
-      return UnwritableIn(JsonObjectOf(tool.parameters), path, FitsKey, /*nested=*/true);
+      return UnwritableIn(SchemaObjectOf(tool.parameters), path, FitsKey, /*nested=*/true);
     default:
       return "";
   }
@@ -668,12 +668,12 @@ std::string UnwritableParameter(const ToolSyntax& syntax, const api::Tool& tool)
 std::string UnenforcedKeyword(const ToolSyntax& syntax, const api::Tool& tool) {
   if (syntax.call == ToolSyntax::Call::kBare) {
     constexpr int kMaxSchemaDepth = 16;
-    return UnenforcedInBare(Json(JsonObjectOf(tool.parameters)), SchemaParam(tool),
+    return UnenforcedInBare(Json(SchemaObjectOf(tool.parameters)), SchemaParam(tool),
                             kMaxSchemaDepth);
   }
   if (syntax.call != ToolSyntax::Call::kTagged && syntax.call != ToolSyntax::Call::kPythonic)
     return "";
-  const JsonObject root = JsonObjectOf(tool.parameters);
+  const JsonObject root = SchemaObjectOf(tool.parameters);
   for (const auto& member : root) {
     const std::string key(member.key());
     if (!IsAmong(kRootKeywords, key)) return SchemaParam(tool) + "." + key;
@@ -691,7 +691,7 @@ std::string UnenforcedKeyword(const ToolSyntax& syntax, const api::Tool& tool) {
   if (syntax.call != ToolSyntax::Call::kTagged) return "";
   for (const Parameter& parameter : ParametersOf(tool)) {
     if (!IsText(parameter) || !parameter.choices.empty()) continue;
-    for (const auto& member : JsonObjectOf(parameter.schema)) {
+    for (const auto& member : SchemaObjectOf(parameter.schema)) {
       const std::string key(member.key());
       if (IsAmong(kTextKeywords, key)) return parameter.param + "." + key;
     }
@@ -700,13 +700,13 @@ std::string UnenforcedKeyword(const ToolSyntax& syntax, const api::Tool& tool) {
 }
 
 std::string ArgumentsSchema(std::string_view schema) {
-  JsonObject object = JsonObjectOf(schema);
+  JsonObject object = SchemaObjectOf(schema);
   if (!object.contains("type") && !object.contains("$ref")) object.emplace("type", "object");
   return boost::json::serialize(object);
 }
 
 std::string RelaxedSchema(std::string_view schema) {
-  return boost::json::serialize(Relaxed(Json(JsonObjectOf(schema)), 0));
+  return boost::json::serialize(Relaxed(Json(SchemaObjectOf(schema)), 0));
 }
 
 }  // namespace tutti::chat_template

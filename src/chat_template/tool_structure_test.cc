@@ -293,6 +293,22 @@ TEST(ToolAnswer, DeepSchemasAreEnforced) {
   EXPECT_FALSE(Accepts(answer, call(wrong)));
 }
 
+// A tool whose schema was a reference took no arguments in these formats.
+TEST(ToolAnswer, ARootThatIsAReferenceHasTheArgumentsOfItsDefinition) {
+  const std::string schema =
+      R"({"$ref":"#/$defs/Args","$defs":{"Args":{"type":"object","properties":{"a":)"
+      R"({"type":"integer"}},"required":["a"],"additionalProperties":false}}})";
+  for (const char* const format : {"hermes", "llama-pythonic", "qwen3-coder", "gemma"}) {
+    const ToolSyntax& syntax = *FindToolSyntax(format);
+    const api::Tool tool{.name = "f", .parameters = schema, .param = "tools[0]"};
+    EXPECT_EQ(UnenforcedKeyword(syntax, tool), "") << format;
+    const Structure answer = ToolAnswer(syntax, {.tools = {tool}, .choice = {Kind::kRequired}}, {});
+    const api::ToolCall call{.id = "1", .name = "f", .arguments = R"({"a": 5})"};
+    EXPECT_TRUE(Accepts(answer, WriteCalls(syntax, {call}))) << format;
+    EXPECT_FALSE(Accepts(answer, WriteCalls(syntax, {{"2", "f", "{}"}}))) << format;
+  }
+}
+
 TEST(ToolAnswer, NamesParametersThatAFormatCannotWrite) {
   const auto path = [](const char* format, const std::string& name) {
     return UnwritableParameter(
