@@ -198,7 +198,8 @@ Status DecoderPlan::ReadModel() {
         chat_template::FindToolSupport(context.settings->Text("tool-format"), *served.chat_template,
                                        served.tokenizer->vocabulary());
   }
-  if (served.tools) served.info.tool_format = served.tools->syntax->name;
+  if (served.tools && served.tools->takes_tools)
+    served.info.tool_format = served.tools->syntax->name;
   served.info.fills_middle = served.tokenizer->vocabulary().infill().has_value();
   served.info.tokenizer = gateway::DescribeTokenizer(*served.tokenizer);
   return OkStatus();

@@ -34,9 +34,10 @@ bool WritesCalls(const ToolSyntax& syntax, const tokenizer::ChatTemplate& chat_t
 std::optional<ToolSupport> FindToolSupport(std::string_view format,
                                            const tokenizer::ChatTemplate& chat_template,
                                            const tokenizer::Vocabulary& vocabulary) {
-  if (format == "none") return std::nullopt;
   ToolSupport support;
-  support.syntax = format == "auto" ? &DetectToolSyntax(chat_template) : FindToolSyntax(format);
+  support.takes_tools = format != "none";
+  support.syntax = format == "auto" || format == "none" ? &DetectToolSyntax(chat_template)
+                                                        : FindToolSyntax(format);
   if (support.syntax == nullptr) return std::nullopt;
   support.reasoning = DetectReasoning(chat_template);
   if (support.syntax != &GenericSyntax()) {

@@ -18,6 +18,7 @@ namespace tutti::chat_template {
 
 struct ToolSupport {
   const ToolSyntax* syntax = nullptr;
+  bool takes_tools = true;  // else requests with tools are refused
   // The variable in which the template reads the tools; empty: it reads none, and they are
   // described in the system message.
   std::string variable = {};
@@ -35,7 +36,8 @@ inline bool IsHarmony(const std::optional<ToolSupport>& support) {
   return support && support->syntax->call == ToolSyntax::Call::kHarmony;
 }
 
-// `format`: of --tool-format: "auto", or the name of a syntax. Absent for "none".
+// `format`: of --tool-format: "auto", the name of a syntax, or "none", which takes no tools and is
+// "auto" else. Absent where there is no such syntax.
 std::optional<ToolSupport> FindToolSupport(std::string_view format,
                                            const tokenizer::ChatTemplate& chat_template,
                                            const tokenizer::Vocabulary& vocabulary);

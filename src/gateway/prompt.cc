@@ -132,9 +132,6 @@ Result<PreparedPrompt> PrepareChat(const ServedModel& model, const api::ChatProm
   if (support != nullptr) RETURN_IF_ERROR(AddTools(*support, chat, &input));
   FunctionNames names;
   for (const api::ChatMessage& message : chat.messages) {
-    const std::string param = "messages[" + std::to_string(input.messages.size()) + "]";
-    RETURN_IF_ERROR(api::CheckUtf8(message.content, param + ".content"));
-    RETURN_IF_ERROR(api::CheckUtf8(message.name, param + ".name"));
     tokenizer::ChatMessage& out = input.messages.emplace_back();
     out.role = api::RoleName(message.role);
     out.content = ContentOf(message, *model.chat_template);
@@ -165,16 +162,19 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& 
                                                 " has no chat template; send a text prompt instead")
         .WithParam("messages");
   }
-  if (!UsesTools(chat)) return PrepareChat(model, chat, nullptr, now_unix_s);
-  if (!model.tools.has_value()) {
-    if (!chat.tools.empty()) {
-      return InvalidArgument("unsupported_parameter",
-                             "tools are off for model " + model.info.id +
-                                 "; start the server with --tool-format auto")
-          .WithParam("tools");
-    }
-    return PrepareChat(model, chat, nullptr, now_unix_s);
+  for (size_t i = 0; i < chat.messages.size(); ++i) {
+    const std::string param = "messages[" + std::to_string(i) + "]";
+    RETURN_IF_ERROR(api::CheckUtf8(chat.messages[i].content, param + ".content"));
+    RETURN_IF_ERROR(api::CheckUtf8(chat.messages[i].name, param + ".name"));
   }
+  if (!UsesTools(chat)) return PrepareChat(model, chat, nullptr, now_unix_s);
+  if (!chat.tools.empty() && !(model.tools && model.tools->takes_tools)) {
+    return InvalidArgument("unsupported_parameter",
+                           "tools are off for model " + model.info.id +
+                               "; start the server with --tool-format auto")
+        .WithParam("tools");
+  }
+  if (!model.tools) return PrepareChat(model, chat, nullptr, now_unix_s);
   const chat_template::ToolSupport& support = *model.tools;
   if (support.reads_tools()) return PrepareChat(model, chat, &support, now_unix_s);
   const api::ChatPrompt described = chat_template::DescribeTools(*support.syntax, chat);

@@ -142,5 +142,24 @@ TEST(ToolPrompt, AModelWithoutAFormatRefusesTools) {
   EXPECT_NE(prompt->text.find("{\"name\": \"f\"}"), std::string::npos);
 }
 
+// The formats of reasoning and of earlier calls were off with them.
+TEST(ToolPrompt, AModelThatTakesNoToolsStillReasons) {
+  ServedModel model;
+  model.info.id = "thinker";
+  model.tokenizer = tokenizer::Tokenizer::Create(tokenizer::testing::ByteLevelSpec()).value();
+  model.chat_template = tokenizer::ChatTemplate::Compile(
+                            "{% for m in messages %}{{ m.content }}{% endfor %}<think></think>", {})
+                            .value();
+  model.tools =
+      chat_template::FindToolSupport("none", *model.chat_template, model.tokenizer->vocabulary());
+  ASSERT_TRUE(model.tools.has_value());
+  EXPECT_NE(model.tools->reasoning, nullptr);
+  api::ChatPrompt chat{.messages = {{.role = api::Role::kUser, .content = "x", .name = ""}},
+                       .tools = {{.name = "f"}}};
+  EXPECT_EQ(PreparePrompt(model, chat, 0).status().reason(), "unsupported_parameter");
+  chat.tools.clear();
+  EXPECT_TRUE(PreparePrompt(model, chat, 0).ok());
+}
+
 }  // namespace
 }  // namespace tutti::gateway
