@@ -9,13 +9,15 @@
 
 namespace tutti::app {
 
-LocalInference::LocalInference(const Settings& settings, telemetry::MetricsRegistry* metrics)
+LocalInference::LocalInference(const Settings& settings, telemetry::MetricsRegistry* metrics,
+                               Logger* log)
     : settings_(settings),
       metrics_(metrics),
       device_(std::make_shared<Device>(&clock_, ThreadsFromSettings(settings))),
       gateway_({.prep = static_cast<int>(settings.Int("prep")),
                 .prep_threads = static_cast<int>(settings.Int("prep-threads")),
-                .reasoning = api::ParseReasoningMode(settings.Text("reasoning"))},
+                .reasoning = api::ParseReasoningMode(settings.Text("reasoning")),
+                .log = log},
                clock_) {}
 
 LocalInference::~LocalInference() = default;

@@ -16,6 +16,7 @@
 #include "app/model_loader.h"
 #include "app/settings.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "gateway/gateway.h"
 #include "telemetry/metrics.h"
 
@@ -23,8 +24,9 @@ namespace tutti::app {
 
 class LocalInference final : public Backend {
  public:
-  // `settings` and `metrics` (may be null) outlive it.
-  LocalInference(const Settings& settings, telemetry::MetricsRegistry* metrics);
+  // `settings`, `metrics` and `log` (both may be null) outlive it.
+  LocalInference(const Settings& settings, telemetry::MetricsRegistry* metrics,
+                 Logger* log = nullptr);
   ~LocalInference() override;
 
   // Models of these names are to be served: started() and ready() wait for all, and who asks for

@@ -48,7 +48,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   }
   Logger log(level);
   telemetry::MetricsRegistry metrics;
-  LocalInference inference(settings, &metrics);
+  LocalInference inference(settings, &metrics, &log);
   ASSIGN_OR_RETURN(Caches caches, Caches::Open(settings, inference));
   ASSIGN_OR_RETURN(const std::unique_ptr<Service> service,
                    Service::Create(settings, inference, std::move(caches), metrics, log));

@@ -70,7 +70,7 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
   }
   RETURN_IF_ERROR(CheckModelNames(models));
   Logger log(level);
-  LocalInference inference(settings, nullptr);
+  LocalInference inference(settings, nullptr, &log);
   ASSIGN_OR_RETURN(const Caches caches, Caches::Open(settings, inference));
   inference.Expect(ServedNames(models));
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));

@@ -96,6 +96,10 @@ const api::Tool* ToolParser::FindTool(std::string_view name) const {
   return found == options_->tools.end() ? nullptr : &*found;
 }
 
+void TellBroken(const ToolParserOptions& options, std::string_view reason) {
+  if (options.on_broken_call) options.on_broken_call(reason);
+}
+
 std::string MakeCallId(const ToolParserOptions& options, int choice, int index,
                        std::string_view name) {
   const uint64_t seed =
@@ -277,7 +281,7 @@ void ToolParser::TakeHead(char c, api::StreamEvent* event) {
 }
 
 void ToolParser::BeginCall(std::string_view name, std::string_view id, api::StreamEvent* event) {
-  if (FindTool(name) == nullptr) return Break(event);
+  if (FindTool(name) == nullptr) return Break(event, "unknown_tool");
   name_ = name;
   id_ = id.empty() ? MakeCallId(*options_, choice_, calls_, name) : std::string(id);
   arguments_.clear();
@@ -351,6 +355,9 @@ void ToolParser::TakeWhole(char c, api::StreamEvent* event) {
     const std::string name(Trim(inner.substr(0, name_size)));
     inner = name_size == std::string_view::npos ? std::string_view()
                                                 : inner.substr(name_size + name_end.size());
+    const std::string_view values = Trim(inner);
+    if (options_->constrained && !values.empty() && !values.ends_with(Trim(syntax_.value_end)))
+      return;  // read again at the next end: a value is still open
     if (const api::Tool* const tool = FindTool(name); tool != nullptr) {
       if (auto arguments = ReadTaggedArguments(syntax_, inner, tool->parameters)) {
         call = ReadCall{.name = name, .arguments = *std::move(arguments)};
@@ -400,7 +407,8 @@ void ToolParser::TakeWhole(char c, api::StreamEvent* event) {
     if (!closes || --depth_ > 0) return;
     if (depth_ < 0) return Break(event);
     call = json ? ReadJsonCall(piece_) : ReadPythonicCall(piece_);
-    if (!call || FindTool(call->name) == nullptr) return Break(event);
+    if (!call) return Break(event);
+    if (FindTool(call->name) == nullptr) return Break(event, "unknown_tool");
     if (!syntax_.count_key.empty()) call->id.clear();
   }
   name_ = call->name;
@@ -430,7 +438,11 @@ void ToolParser::EndCall(api::StreamEvent* event) {
   stage_ = section ? Stage::kBetween : marker_.empty() ? Stage::kPlain : Stage::kText;
 }
 
-void ToolParser::Break(api::StreamEvent* event) {
+void ToolParser::Break(api::StreamEvent* event, std::string_view reason) {
+  // A text that never began as a call is none.
+  const bool opened = !marker_.empty() && raw_.starts_with(marker_);
+  if (stage_ != Stage::kText && (stage_ != Stage::kBetween || opened))
+    TellBroken(*options_, reason);
   const std::string raw = std::exchange(raw_, {});
   if (streamed_) {
     ++calls_;  // What has left cannot be taken back; a constrained text never comes here.
@@ -446,6 +458,8 @@ void ToolParser::Break(api::StreamEvent* event) {
 void ToolParser::Finish(api::StreamEvent* event) {
   // The arguments are whole: only the end of the call is missing, as where the end of text took its
   // place.
+  if (stage_ == Stage::kHead || stage_ == Stage::kWhole || stage_ == Stage::kArguments)
+    TellBroken(*options_, "cut");
   if (stage_ == Stage::kTail) {
     EndCall(event);
   } else if (streamed_) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,7 +26,13 @@ struct ToolParserOptions {
   // The answer is calls alone or a constrained text, whose strings may hold the format's markers.
   bool leading = false;
   uint64_t id_seed = 0;  // ids of calls are made of it: two turns of a dialog have different ones
+  // Told of each call that began and cannot be read: "unknown_tool", "syntax", or "cut" where the
+  // answer ended within it. Called by the parsers' threads; may be empty.
+  std::function<void(std::string_view reason)> on_broken_call = {};
 };
+
+// Calls on_broken_call, where there is one.
+void TellBroken(const ToolParserOptions& options, std::string_view reason);
 
 // The id of call `index` of a choice.
 std::string MakeCallId(const ToolParserOptions& options, int choice, int index,
@@ -60,7 +67,7 @@ class ToolParser final : public api::OutputParser {
   void BeginCall(std::string_view name, std::string_view id, api::StreamEvent* event);
   void EndCall(api::StreamEvent* event);
   // What was read since the last call is text after all.
-  void Break(api::StreamEvent* event);
+  void Break(api::StreamEvent* event, std::string_view reason = "syntax");
   void EmitText(std::string_view text, api::StreamEvent* event);
   const api::Tool* FindTool(std::string_view name) const;
 

@@ -17,6 +17,7 @@ namespace {
 
 struct Read {
   std::string text;
+  std::string broken;  // reasons of broken calls
   std::vector<api::ToolCall> calls;
   api::FinishReason finish = api::FinishReason::kStop;
 };
@@ -42,8 +43,11 @@ Read ReadText(const std::string& format, const std::string& text, bool constrain
   options->tools = Tools();
   options->constrained = constrained;
   options->id_seed = 7;
-  ToolParser parser(options, 0);
   Read read;
+  options->on_broken_call = [&](std::string_view reason) {
+    (read.broken += read.broken.empty() ? "" : " ") += reason;
+  };
+  ToolParser parser(options, 0);
   const auto take = [&](const api::StreamEvent& event) {
     read.text += event.text;
     for (const api::ToolCallDelta& delta : event.tool_calls) {
@@ -374,6 +378,27 @@ TEST(ToolParser, StreamsArgumentsOfConstrainedText) {
   parser.Finish(&end);
   EXPECT_EQ(end.finish_reason, api::FinishReason::kLength);
   EXPECT_EQ(end.text, "");
+}
+
+TEST(ToolParser, TellsWhyACallIsBroken) {
+  for (const auto& [text, reason] : {
+           std::pair("It is 4.", ""),
+           std::pair("<tool_call>\n{\"name\": \"add\", \"arguments\": {}}\n</tool_call>", ""),
+           std::pair("a < b <tool_ b", ""),
+           std::pair("<tool_call>\n{\"name\": \"no\", \"arguments\": {}}\n</tool_call>",
+                     "unknown_tool"),
+           std::pair("<tool_call>\nadd()\n</tool_call>", "syntax"),
+           std::pair("<tool_call>\n{\"name\": \"add\", \"argum", "cut"),
+           std::pair("<tool_call>\n{\"name\": \"add\", \"arguments\": {\"values\": [1", "cut"),
+           std::pair("<tool_call>\nadd()\n</tool_call>\n<tool_call>\n{\"name\": \"add\"",
+                     "syntax cut"),
+       }) {
+    EXPECT_EQ(ReadText("hermes", text, false).broken, reason) << text;
+  }
+  EXPECT_EQ(ReadText("mistral", "[TOOL_CALLS] none", false).broken, "syntax");
+  EXPECT_EQ(ReadText("llama3-json", "{\"a\": 1}", true).broken, "");
+  EXPECT_EQ(ReadText("llama3-json", "{\"name\": \"add\", \"parameters\": {\"va", true).broken,
+            "cut");
 }
 
 // The grammar takes these for free text: nothing holds their arguments to a schema.

@@ -148,10 +148,9 @@ engine::ReasoningLimit ReasoningLimitOf(const ServedModel& model,
   return limit;
 }
 
-std::vector<std::unique_ptr<api::OutputParser>> MakeParsers(const ServedModel& model,
-                                                            const api::GenerateRequest& request,
-                                                            api::ReasoningMode mode,
-                                                            uint64_t id_seed) {
+std::vector<std::unique_ptr<api::OutputParser>> MakeParsers(
+    const ServedModel& model, const api::GenerateRequest& request, api::ReasoningMode mode,
+    uint64_t id_seed, std::function<void(std::string_view)> on_broken_call) {
   std::vector<std::unique_ptr<api::OutputParser>> parsers;
   const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt);
   if (chat == nullptr || !model.tools) return parsers;
@@ -168,6 +167,7 @@ std::vector<std::unique_ptr<api::OutputParser>> MakeParsers(const ServedModel& m
   options->constrained = true;
   options->leading = request.constraint.has_value();
   options->id_seed = id_seed;
+  options->on_broken_call = std::move(on_broken_call);
   for (int i = 0; i < request.n; ++i) {
     std::unique_ptr<api::OutputParser> parser;
     if (harmony) {

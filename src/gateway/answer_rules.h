@@ -5,8 +5,10 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "api/output_parser.h"
@@ -40,10 +42,9 @@ engine::ReasoningLimit ReasoningLimitOf(const ServedModel& model,
                                         const api::GenerateRequest& request, bool inside_reasoning);
 
 // One for each choice; none where the answer is its text as it is. `mode`: what becomes of
-// reasoning. `id_seed`: of the calls' ids.
-std::vector<std::unique_ptr<api::OutputParser>> MakeParsers(const ServedModel& model,
-                                                            const api::GenerateRequest& request,
-                                                            api::ReasoningMode mode,
-                                                            uint64_t id_seed);
+// reasoning. `id_seed`: of the calls' ids. `on_broken_call`: as ToolParserOptions'.
+std::vector<std::unique_ptr<api::OutputParser>> MakeParsers(
+    const ServedModel& model, const api::GenerateRequest& request, api::ReasoningMode mode,
+    uint64_t id_seed, std::function<void(std::string_view)> on_broken_call = nullptr);
 
 }  // namespace tutti::gateway

@@ -24,19 +24,31 @@ int64_t UnixSeconds() {
       .count();
 }
 
+// Whether the answer goes on with a message that ends within reasoning.
+bool ContinuesReasoning(const api::Prompt& prompt, const api::ReasoningTags& tags) {
+  const auto* const chat = std::get_if<api::ChatPrompt>(&prompt);
+  if (chat == nullptr || !chat->continue_final_message || chat->messages.empty()) return false;
+  const std::string& text = chat->messages.back().content;
+  const size_t open = text.rfind(tags.open), close = text.rfind(tags.close);
+  return open != std::string::npos && (close == std::string::npos || close < open);
+}
+
 // The tags between which the model thinks; those of most models where its template shows none. Some
-// templates begin the reasoning in the prompt.
-api::ReasoningTags TagsOf(const ServedModel& model, std::string_view prompt) {
+// templates begin the reasoning in the prompt, whose text `written` is.
+api::ReasoningTags TagsOf(const ServedModel& model, const api::Prompt& prompt,
+                          std::string_view written) {
   api::ReasoningTags tags;
   if (model.tools && model.tools->reasoning != nullptr) {
     tags.open = model.tools->reasoning->open;
     tags.close = model.tools->reasoning->close;
   }
   constexpr std::string_view kSpace = " \t\r\n";
-  const size_t last = prompt.find_last_not_of(kSpace);
+  const size_t last = written.find_last_not_of(kSpace);
   const std::string_view open =
       std::string_view(tags.open).substr(0, tags.open.find_last_not_of(kSpace) + 1);
-  tags.begins_inside = last != std::string_view::npos && prompt.substr(0, last + 1).ends_with(open);
+  tags.begins_inside =
+      (last != std::string_view::npos && written.substr(0, last + 1).ends_with(open)) ||
+      ContinuesReasoning(prompt, tags);
   return tags;
 }
 
@@ -221,7 +233,7 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   RETURN_IF_ERROR(pending.model->CheckRows(prompt.tokens, PromptParam(in.prompt)));
   const int64_t prompt_tokens = static_cast<int64_t>(prompt.tokens.size());
   pending.usage.prompt_tokens = static_cast<int>(prompt_tokens);
-  api::ReasoningTags tags = TagsOf(*pending.model, prompt.text);
+  api::ReasoningTags tags = TagsOf(*pending.model, in.prompt, prompt.text);
   const api::ReasoningMode reasoning = ReasoningOf(*pending.model, in.prompt);
   const bool reasons = reasoning != api::ReasoningMode::kKeep && pending.model->tools &&
                        pending.model->tools->reasoning != nullptr;
@@ -238,13 +250,18 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   if (std::holds_alternative<api::ChatPrompt>(in.prompt) &&
       !chat_template::IsHarmony(pending.model->tools)) {
     tags.leading = constraint != nullptr;
-    written->FilterReasoning(reasoning, tags, in.n);
+    written->FilterReasoning(reasoning, tags, in.n, in.max_reasoning_tokens);
   }
   const uint64_t seed =
       in.sampling.seed.has_value() ? static_cast<uint64_t>(*in.sampling.seed) : DrawSeed();
   // The same request with the same seed gives the same ids, and another turn of its dialog others.
   if (std::vector<std::unique_ptr<api::OutputParser>> parsers =
-          MakeParsers(*pending.model, in, reasoning, seed ^ PrintOf(prompt.tokens));
+          MakeParsers(*pending.model, in, reasoning, seed ^ PrintOf(prompt.tokens),
+                      [this, metrics = pending.model->metrics, name = pending.model->info.id,
+                       id = in.request_id](std::string_view reason) {
+                        if (metrics != nullptr) metrics->BrokenToolCall(reason);
+                        LogBrokenCall(id, name, reason);
+                      });
       !parsers.empty()) {
     written->ParseOutput(std::move(parsers));
     // The parser looks for them in the text.
@@ -321,8 +338,20 @@ bool Gateway::Compiles(const Pending& pending) const {
   if (ToolsOf(pending.request) != nullptr || pending.request.max_reasoning_tokens) return true;
   const std::optional<api::Constraint>& constraint = pending.request.constraint;
   if (!constraint) return false;
+  // Nor does it read a long one, to find out.
+  if (constraint->text.size() > options_.inline_prompt_bytes) return true;
   const Result<grammar::Structure> structure = StructureOf(*constraint);
   return !structure.ok() || !constraints_.Knows(*pending.model, *structure);
+}
+
+void Gateway::LogBrokenCall(std::string_view request_id, std::string_view model,
+                            std::string_view reason) {
+  if (options_.log == nullptr) return;
+  const std::optional<int64_t> untold = broken_call_lines_.Next(clock_.Now());
+  if (!untold) return;
+  options_.log->Info(
+      "tools.broken_call",
+      {{"id", request_id}, {"model", model}, {"reason", reason}, {"suppressed", *untold}});
 }
 
 uint64_t Gateway::DrawSeed() {

@@ -18,6 +18,8 @@
 #include "api/encoding_cache.h"
 #include "api/inference.h"
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/log_pace.h"
 #include "base/mutex.h"
 #include "gateway/constraints.h"
 #include "gateway/prep_pool.h"
@@ -32,6 +34,7 @@ struct GatewayOptions {
   // What becomes of reasoning in answers to chats. Absent: told apart for models whose template
   // shows the tags around it, else kept.
   std::optional<api::ReasoningMode> reasoning = {};
+  Logger* log = nullptr;  // outlives the gateway and its engines; may be null
 };
 
 class Gateway final : public api::Inference {
@@ -89,6 +92,7 @@ class Gateway final : public api::Inference {
   std::shared_ptr<api::TokenStream> WhatIsWritten(Pending& pending, std::span<const TokenId> prompt,
                                                   bool begins_inside);
   bool Compiles(const Pending& pending) const;
+  void LogBrokenCall(std::string_view request_id, std::string_view model, std::string_view reason);
   api::ReasoningMode ReasoningOf(const ServedModel& model, const api::Prompt& prompt) const;
   static uint64_t DrawSeed();
 
@@ -103,6 +107,7 @@ class Gateway final : public api::Inference {
 
   const GatewayOptions options_;
   const Clock& clock_;
+  LogPace broken_call_lines_;  // before the models: their engines' threads use it
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<const ServedModel>> models_ GUARDED_BY(mutex_);
   std::vector<std::string> expected_ GUARDED_BY(mutex_);  // names of those that are to come

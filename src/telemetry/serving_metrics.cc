@@ -251,6 +251,13 @@ void ServingMetrics::PromptTokens(PromptSource source, int64_t tokens) {
   if (impl_->vllm.has_value()) impl_->vllm->PromptTokens(source, tokens);
 }
 
+void ServingMetrics::BrokenToolCall(std::string_view reason) {
+  impl_
+      ->Count("tutti_broken_tool_calls_total", "Tool calls that a model did not write as such",
+              {{"reason", std::string(reason)}})
+      .Add();
+}
+
 void ServingMetrics::LogitsNotFinite() { impl_->not_finite.Add(1); }
 
 void ServingMetrics::OutputTokens(int64_t tokens) {

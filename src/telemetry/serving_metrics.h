@@ -4,8 +4,8 @@
 //
 // One per served model, made by the composition root, told by the gateway and the engine's
 // observer; any thread. A call is a handful of atomic adds (histograms: an uncontended lock each)
-// and allocates nothing. RequestRejected() alone, whose codes are an open set, looks its series
-// up.
+// and allocates nothing. RequestRejected(), whose codes are an open set, and BrokenToolCall() look
+// their series up.
 #pragma once
 
 #include <cstdint>
@@ -82,6 +82,11 @@ class ServingMetrics {
   void Preemption(PreemptionCause cause);
   void WastedTokens(WasteCause cause, int64_t tokens);
   void LogitsNotFinite();  // a request ended because of it
+
+  // --- parser of answers ---
+  // A tool call that a model began and did not write as one: `reason` is "unknown_tool", "syntax"
+  // or "cut".
+  void BrokenToolCall(std::string_view reason);
 
  private:
   struct Impl;

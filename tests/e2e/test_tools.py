@@ -7,7 +7,7 @@ import anthropic
 import jsonschema
 import openai
 
-from harness import MODEL, ServerCase, amount
+from harness import MODEL, ServerCase, amount, eventually
 
 TOOLS = (
     ("get_weather", "Current weather at a place", {
@@ -69,6 +69,14 @@ class Tools(ServerCase):
                     self.assertEqual(len(choice.message.tool_calls), 1)
                 self.check_calls(choice.message.tool_calls)
         self.assertGreater(whole, 0)
+
+    def test_calls_that_are_cut_are_counted_and_logged(self):
+        before = self.server.metric("tutti_broken_tool_calls_total", reason="cut")
+        choice = self.ask("Tell Ann by mail that I am late.", max_tokens=9, temperature=0,
+                          tool_choice={"type": "function", "function": {"name": "send_mail"}}).choices[0]
+        self.assertEqual(choice.finish_reason, "length")
+        eventually(lambda: self.server.metric("tutti_broken_tool_calls_total", reason="cut") == before + 1)
+        self.server.expect_log(r"tools\.broken_call .*reason=cut")
 
     def test_named_calls_that_function(self):
         for name in SCHEMAS:
