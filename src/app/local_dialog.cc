@@ -78,7 +78,8 @@ LocalDialog::~LocalDialog() = default;
 
 Status LocalDialog::Ask(const Question& question,
                         const std::function<void(std::string_view)>& on_text,
-                        const std::function<bool()>& stopped) {
+                        const std::function<bool()>& stopped,
+                        const std::function<void(std::string_view)>& on_reasoning) {
   sessions::Message message;
   message.id = responses::NewId("m_");
   message.input = {{api::Role::kUser, question.text, ""}};
@@ -96,12 +97,18 @@ Status LocalDialog::Ask(const Question& question,
   const auto waker = std::make_shared<BlockingWaker>();
   ASSIGN_OR_RETURN(responses::ResponseReader reader,
                    responses::ResponseReader::Attach(accepted->response, -1, waker));
-  size_t told = 0;
+  size_t told = 0, told_reasoning = 0;
   bool cancelled = false;
   while (true) {
     const uint64_t seen = waker->count();
     const bool ended = accepted->response->ended();
     const wire::ResponseState state = accepted->response->State();
+    std::string reasoning;
+    for (const wire::OutputReasoning& part : state.reasoning) reasoning += part.text;
+    if (on_reasoning && !cancelled && reasoning.size() > told_reasoning) {
+      on_reasoning(std::string_view(reasoning).substr(told_reasoning));
+      told_reasoning = reasoning.size();
+    }
     if (!cancelled && state.text.size() > told) {
       on_text(std::string_view(state.text).substr(told));
       told = state.text.size();

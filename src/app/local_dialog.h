@@ -39,11 +39,13 @@ class LocalDialog {
     api::SamplingParams sampling;
     std::string template_arguments;  // as api::ChatPrompt
   };
-  // Each piece of the answer goes to `on_text` as it comes. `stopped` is asked several times a
-  // second; true ends the answer, and neither it nor the question was said (cancelled). Errors:
-  // else those of the request, and of the store.
+  // Each piece of the answer goes to `on_text` as it comes, and of its reasoning to `on_reasoning`,
+  // which may be empty. `stopped` is asked several times a second; true ends the answer, and
+  // neither it nor the question was said (cancelled). Errors: else those of the request, and of the
+  // store.
   Status Ask(const Question& question, const std::function<void(std::string_view)>& on_text,
-             const std::function<bool()>& stopped);
+             const std::function<bool()>& stopped,
+             const std::function<void(std::string_view)>& on_reasoning = nullptr);
 
   // The last 100 messages, oldest first.
   Result<std::vector<api::ChatMessage>> History();

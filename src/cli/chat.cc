@@ -15,6 +15,7 @@
 #include "cli/exit_status.h"
 #include "cli/line_reader.h"
 #include "cli/password_prompt.h"
+#include "cli/reasoning_display.h"
 #include "cli/sampling_options.h"
 
 namespace tutti::cli {
@@ -216,17 +217,21 @@ class ChatCommand final : public Command {
   void Turn(ChatPartner& partner, const std::string& line) {
     messages_.push_back({api::Role::kUser, line, ""});
     std::string answer;
+    ReasoningDisplay thoughts;
     Status status;
     {
       const InterruptScope scope;
-      status = partner.Answer(
-          messages_,
-          [&](std::string_view text) {
-            std::fwrite(text.data(), 1, text.size(), stdout);
-            std::fflush(stdout);
-            answer += text;
-          },
-          [] { return interrupted.load(); });
+      status = partner.Answer(messages_,
+                              {.text =
+                                   [&](std::string_view text) {
+                                     if (!text.empty()) thoughts.End();
+                                     std::fwrite(text.data(), 1, text.size(), stdout);
+                                     std::fflush(stdout);
+                                     answer += text;
+                                   },
+                               .reasoning = [&](std::string_view piece) { thoughts.Show(piece); }},
+                              [] { return interrupted.load(); });
+      thoughts.End();
     }
     const bool stopped = status.reason() == "cancelled";
     ++asked_;

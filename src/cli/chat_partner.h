@@ -16,6 +16,11 @@
 
 namespace tutti::cli {
 
+// Where the pieces of an answer go, as they come.
+struct AnswerSink {
+  std::function<void(std::string_view)> text, reasoning;
+};
+
 class ChatPartner {
  public:
   virtual ~ChatPartner() = default;
@@ -23,11 +28,9 @@ class ChatPartner {
   // Who it is, for the first line: "smollm2-135m-instruct: llama Q4_1 on ...".
   virtual const std::string& introduction() const = 0;
 
-  // The answer to `messages`: each piece goes to `on_text` as it comes. `stopped` is asked several
-  // times a second; true ends the answer (reason cancelled). Other errors: those of the request,
-  // the server or the way to it.
-  virtual Status Answer(const std::vector<api::ChatMessage>& messages,
-                        const std::function<void(std::string_view)>& on_text,
+  // The answer to `messages`. `stopped` is asked several times a second; true ends the answer
+  // (reason cancelled). Other errors: those of the request, the server or the way to it.
+  virtual Status Answer(const std::vector<api::ChatMessage>& messages, const AnswerSink& sink,
                         const std::function<bool()>& stopped) = 0;
 
   // --- of one that keeps the dialog itself: of `messages` it asks the last and the system message

@@ -30,8 +30,7 @@ class LocalPartner final : public ChatPartner {
 
   const std::string& introduction() const override { return introduction_; }
 
-  Status Answer(const std::vector<api::ChatMessage>& messages,
-                const std::function<void(std::string_view)>& on_text,
+  Status Answer(const std::vector<api::ChatMessage>& messages, const AnswerSink& sink,
                 const std::function<bool()>& stopped) override {
     if (dialog_ != nullptr) {
       app::LocalDialog::Question question{.text = messages.back().content,
@@ -39,7 +38,7 @@ class LocalPartner final : public ChatPartner {
                                           .sampling = Sampling(),
                                           .template_arguments = sampling_.template_arguments()};
       if (messages.front().role == api::Role::kSystem) question.system = messages.front().content;
-      return dialog_->Ask(question, on_text, stopped);
+      return dialog_->Ask(question, sink.text, stopped, sink.reasoning);
     }
     api::GenerateRequest request;
     request.prompt =
@@ -56,7 +55,8 @@ class LocalPartner final : public ChatPartner {
         cancelled = true;
       }
       if (event == nullptr) continue;
-      on_text(event->text);
+      sink.reasoning(event->reasoning);
+      sink.text(event->text);
       if (event->kind == api::StreamEvent::Kind::kEnd) break;
     }
     if (cancelled) return {StatusCode::kCancelled, "cancelled", "the answer was stopped"};

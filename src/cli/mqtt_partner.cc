@@ -44,19 +44,19 @@ class MqttPartner final : public ChatPartner {
 
   const std::string& introduction() const override { return introduction_; }
 
-  Status Answer(const std::vector<api::ChatMessage>& messages,
-                const std::function<void(std::string_view)>& on_text,
+  Status Answer(const std::vector<api::ChatMessage>& messages, const AnswerSink& sink,
                 const std::function<bool()>& stopped) override {
     return chat_->Ask(
         Question(messages),
-        {.on_text = on_text,
+        {.on_text = sink.text,
          .on_hold =
              [](Duration hold) {
                std::fprintf(stderr, "(the server asks to wait %.1f s)\n", ToSeconds(hold));
              },
          .stopped = stopped,
          .on_notice =
-             [](const std::string& notice) { std::fprintf(stderr, "(%s)\n", notice.c_str()); }});
+             [](const std::string& notice) { std::fprintf(stderr, "(%s)\n", notice.c_str()); },
+         .on_reasoning = sink.reasoning});
   }
 
   Result<std::optional<std::vector<api::ChatMessage>>> History() override {

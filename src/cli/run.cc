@@ -18,6 +18,7 @@
 #include "cli/answer_options.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
+#include "cli/reasoning_display.h"
 #include "cli/sampling_options.h"
 #include "wire/json.h"
 
@@ -153,8 +154,8 @@ class RunCommand final : public Command {
         text += event->text;
         reasoning += event->reasoning;
       } else {
-        ShowReasoning(event->reasoning);
-        if (!event->text.empty()) EndReasoning();
+        thoughts_.Show(event->reasoning);
+        if (!event->text.empty()) thoughts_.End();
         std::fwrite(event->text.data(), 1, event->text.size(), stdout);
         text_ends_line_ = event->text.empty() ? text_ends_line_ : event->text.ends_with('\n');
         // The reader closed the pipe; SIGPIPE, which usually ends the program then, may be ignored.
@@ -167,7 +168,7 @@ class RunCommand final : public Command {
     }
     if (const Status& status = generation->stream().status(); !status.ok()) return Fail(status);
     if (!json_) {
-      EndReasoning();
+      thoughts_.End();
       // One line for each call, behind the text if there is any.
       if (calls.empty() || !text_ends_line_) std::fputc('\n', stdout);
       for (const api::ToolCall& call : calls)
@@ -207,23 +208,12 @@ class RunCommand final : public Command {
     return out;
   }
 
-  // Reasoning goes to standard error, dimmed, for somebody who watches: standard output holds the
-  // answer alone.
-  void ShowReasoning(const std::string& piece) {
-    if (piece.empty() || isatty(STDERR_FILENO) != 1) return;
-    if (!std::exchange(reasons_, true)) std::fputs("\x1b[2m", stderr);
-    std::fwrite(piece.data(), 1, piece.size(), stderr);
-  }
-  void EndReasoning() {
-    if (std::exchange(reasons_, false)) std::fputs("\x1b[0m\n", stderr);
-  }
-
   SettingsOptions options_;
   SamplingOptions sampling_{0};
   AnswerOptions answer_;
   std::string model_, prompt_, system_;
   bool raw_ = false, json_ = false;
-  bool reasons_ = false;        // a terminal shows reasoning just now
+  ReasoningDisplay thoughts_;
   bool text_ends_line_ = true;  // what was printed so far
 };
 

@@ -44,8 +44,7 @@ class ServerPartner final : public ChatPartner {
 
   const std::string& introduction() const override { return introduction_; }
 
-  Status Answer(const std::vector<api::ChatMessage>& messages,
-                const std::function<void(std::string_view)>& on_text,
+  Status Answer(const std::vector<api::ChatMessage>& messages, const AnswerSink& sink,
                 const std::function<bool()>& stopped) override {
     Status failure;
     bool has_choices = false;  // some servers end an answer with an event without any
@@ -59,8 +58,13 @@ class ServerPartner final : public ChatPartner {
         failure = Unavailable("server_error", error);
       } else {
         has_choices |= event.is_object() && event.get_object().contains("choices");
-        on_text(TextAt(event, "/choices/0/delta/content"));
-        on_text(TextAt(event, "/choices/0/message/content"));  // of a server that does not stream
+        for (const std::string part : {"delta", "message"}) {  // "message": it does not stream
+          const std::string at = "/choices/0/" + part;
+          // Servers have two names for it, and some send both.
+          const std::string reasoning = TextAt(event, at + "/reasoning_content");
+          sink.reasoning(reasoning.empty() ? TextAt(event, at + "/reasoning") : reasoning);
+          sink.text(TextAt(event, at + "/content"));
+        }
       }
     };
     RETURN_IF_ERROR(WithFileHint(client::PostStream(server_, "/v1/chat/completions", Body(messages),

@@ -4,6 +4,9 @@ The weights are random, so the model never ends its reasoning but by chance: wha
 """
 import json
 import os
+import pty
+import re
+import subprocess
 import tempfile
 import unittest
 
@@ -21,7 +24,6 @@ FORMAT = {"type": "json_schema", "json_schema": {"name": "it", "schema": SCHEMA}
 TEXT = {"format": {"type": "json_schema", "name": "it", "schema": SCHEMA}}
 TOOL = {"type": "function", "name": "count", "parameters": SCHEMA}
 BUDGETS = (0, 1, 7, 40)
-CLOSING = 2  # tokens of "\n</think>", which are forced behind the budget and counted with it
 LENGTH = 200
 
 
@@ -30,7 +32,7 @@ class Reasoning(unittest.TestCase):
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory(prefix="thinking-")
         cls.addClassCleanup(folder.cleanup)
-        path = os.path.join(folder.name, "thinking")
+        path = cls.path = os.path.join(folder.name, "thinking")
         thinking_model.write(path)
         cls.server = Server("--store", os.path.join(folder.name, "store"), model=path)
         cls.addClassCleanup(cls.server.stop)
@@ -55,7 +57,7 @@ class Reasoning(unittest.TestCase):
 
     def check(self, answer, tokens, budget):
         jsonschema.validate(json.loads(answer), SCHEMA)
-        self.assertLessEqual(tokens, budget + CLOSING)
+        self.assertLessEqual(tokens, budget)
 
     def test_a_chat_thinks_within_its_budget_and_answers_by_its_schema(self):
         lengths = set()
@@ -78,6 +80,14 @@ class Reasoning(unittest.TestCase):
                 self.assertNotIn("think>", thought + text)
         self.assertGreater(len(lengths), 2, "the model ended its reasoning by itself")
 
+    def test_an_answer_that_goes_on_within_reasoning_ends_it_first(self):
+        answer = self.client.chat.completions.create(
+            model=self.model, temperature=0, max_tokens=LENGTH, response_format=FORMAT,
+            messages=[{"role": "user", "content": QUESTION}, {"role": "assistant", "content": "<think>\nFirst"}],
+            extra_body={"continue_final_message": True, "add_generation_prompt": False, "thinking_token_budget": 7})
+        self.assertTrue(answer.choices[0].message.reasoning_content)
+        self.check(answer.choices[0].message.content, answer.usage.completion_tokens_details.reasoning_tokens, 7)
+
     def test_a_budget_gives_an_answer_where_the_model_would_think_to_the_end(self):
         endless = self.chat(None)
         self.assertEqual((endless.choices[0].finish_reason, endless.choices[0].message.content or ""), ("length", ""))
@@ -86,7 +96,7 @@ class Reasoning(unittest.TestCase):
             model=self.model, messages=[{"role": "user", "content": QUESTION}], temperature=0, max_tokens=LENGTH,
             extra_body={"thinking_token_budget": 20, "ignore_eos": True})
         self.assertTrue(answer.choices[0].message.content)
-        self.assertLessEqual(answer.usage.completion_tokens_details.reasoning_tokens, 20 + CLOSING)
+        self.assertLessEqual(answer.usage.completion_tokens_details.reasoning_tokens, 20)
 
     def test_a_response_shows_reasoning_as_an_item_before_its_message(self):
         for budget in BUDGETS:
@@ -241,6 +251,20 @@ class Reasoning(unittest.TestCase):
                 with self.anthropic.messages.stream(**options) as stream:
                     final = stream.get_final_message()
                 self.assertEqual([block.to_dict() for block in final.content], [block.to_dict() for block in message.content])
+
+    def test_the_terminal_shows_reasoning_dimmed_and_apart_from_the_answer(self):
+        for where in ([self.path], ["--url", self.server.url], [self.path, "--store", self.path + ".chats"]):
+            with self.subTest(where[0]):
+                ours, theirs = pty.openpty()
+                command = [os.environ["E2E_BINARY"], "chat", *where, "-n", "12", "--temperature", "0"]
+                done = subprocess.run(command, input=QUESTION, stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=STEP_S)
+                os.close(theirs)
+                shown = os.read(ours, 1 << 16).decode(errors="replace")
+                os.close(ours)
+                thought = re.search(r"\x1b\[2m(.+?)\x1b\[0m", shown, re.DOTALL)
+                self.assertIsNotNone(thought, shown)
+                self.assertNotIn(thought[1].strip(), done.stdout)
+                self.assertEqual(done.returncode, 0)
 
 
 if __name__ == "__main__":

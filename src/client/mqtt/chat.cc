@@ -195,6 +195,7 @@ Status MqttChat::AskOnce(const MqttQuestion& question, const MqttSend& said, Dur
         continue;
       }
       MqttReply::Told told = reply->Take(message);
+      if (!told.reasoning.empty() && callbacks.on_reasoning) callbacks.on_reasoning(told.reasoning);
       if (!told.text.empty()) callbacks.on_text(told.text);
       if (told.ended) return told.status;
       if (told.say.has_value())

@@ -56,6 +56,7 @@ class MqttChat {
     Stopped stopped;                                // may be empty
     // What holds the answer up, for people: a lost connection, a server that went. May be empty.
     std::function<void(const std::string&)> on_notice = nullptr;
+    std::function<void(std::string_view)> on_reasoning = nullptr;  // a piece of it; may be empty
   };
   // Errors: unavailable (no server is there, or none answers); cancelled (stopped; then the server
   // is told to end the turn); those of the dialect and of the connection; what the server says, its

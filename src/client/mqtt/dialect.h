@@ -36,6 +36,7 @@ class MqttReply {
  public:
   struct Told {
     std::string text;             // more of the answer
+    std::string reasoning;        // and of what the model thinks first
     std::optional<MqttSend> say;  // to the server: send again what was lost
     bool ended = false;
     Status status;  // of a turn that ended without an answer: cancelled, or the server's error

@@ -108,6 +108,7 @@ TEST_F(NativeDialectTest, ReasoningIsNoPartOfTheAnswer) {
       Take(R"({"type":"response.reasoning_text.delta","delta":"hm","first_sequence_number":1,)"
            R"("sequence_number":3})");
   EXPECT_EQ(thought.text, "");
+  EXPECT_EQ(thought.reasoning, "hm");
   EXPECT_FALSE(thought.say.has_value()) << "its numbers leave no gap";
   EXPECT_EQ(Delta(4, 4, "So").text, "So");
   const MqttReply::Told end =

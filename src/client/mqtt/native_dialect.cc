@@ -37,6 +37,7 @@ class NativeReply final : public MqttReply {
     seen_ = *last;
     Told told;
     if (type == "response.output_text.delta") told.text = TextAt(event, "delta");
+    if (type == "response.reasoning_text.delta") told.reasoning = TextAt(event, "delta");
     shown_ += told.text;
     return told;
   }
