@@ -78,29 +78,10 @@ std::vector<api::Tool> Relaxed(std::vector<api::Tool> tools, const std::atomic<b
   return tools;
 }
 
-}  // namespace
-
-const api::ChatPrompt* ToolsOf(const api::GenerateRequest& request) {
-  const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt);
-  return chat != nullptr && !chat->tools.empty() ? chat : nullptr;
-}
-
-Result<std::shared_ptr<grammar::TokenMasker>> CompileAnswer(Constraints& constraints,
-                                                            const ServedModel& model,
-                                                            const api::GenerateRequest& request,
-                                                            bool reasons, bool inside_reasoning,
-                                                            const std::atomic<bool>* cancelled) {
-  const auto compile =
-      [&](const std::vector<api::Tool>& tools) -> Result<std::shared_ptr<grammar::TokenMasker>> {
-    ASSIGN_OR_RETURN(const std::optional<Structure> answer,
-                     AnswerStructure(model, request, tools, reasons, inside_reasoning));
-    if (!answer) return std::shared_ptr<grammar::TokenMasker>();
-    return constraints.Get(model, *answer, cancelled);
-  };
-  const api::ChatPrompt* const chat = ToolsOf(request);
-  if (chat == nullptr) return compile({});
+// Refuses what the model's tool format cannot write or enforce.
+Status CheckTools(const ServedModel& model, const api::ChatPrompt& chat) {
   size_t bytes = 0;
-  for (const api::Tool& tool : chat->tools) {
+  for (const api::Tool& tool : chat.tools) {
     // Formats whose arguments are no JSON are built from the schemas before a budget counts.
     bytes += tool.parameters.size();
     if (bytes > grammar::Limits().text_bytes) {
@@ -122,6 +103,45 @@ Result<std::shared_ptr<grammar::TokenMasker>> CompileAnswer(Constraints& constra
                                                      "; leave it out, or set strict to false")
         .WithParam(path);
   }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<KnownAnswer> FindAnswer(Constraints& constraints, const ServedModel& model,
+                               const api::GenerateRequest& request, bool reasons,
+                               bool inside_reasoning) {
+  const api::ChatPrompt* const chat = ToolsOf(request);
+  if (chat != nullptr) RETURN_IF_ERROR(CheckTools(model, *chat));
+  ASSIGN_OR_RETURN(
+      const std::optional<Structure> answer,
+      AnswerStructure(model, request, chat != nullptr ? chat->tools : std::vector<api::Tool>(),
+                      reasons, inside_reasoning));
+  if (!answer) return KnownAnswer{.compiled = true};
+  std::shared_ptr<grammar::TokenMasker> masker = constraints.Find(model, *answer);
+  return KnownAnswer{.compiled = masker != nullptr, .masker = std::move(masker)};
+}
+
+const api::ChatPrompt* ToolsOf(const api::GenerateRequest& request) {
+  const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt);
+  return chat != nullptr && !chat->tools.empty() ? chat : nullptr;
+}
+
+Result<std::shared_ptr<grammar::TokenMasker>> CompileAnswer(Constraints& constraints,
+                                                            const ServedModel& model,
+                                                            const api::GenerateRequest& request,
+                                                            bool reasons, bool inside_reasoning,
+                                                            const std::atomic<bool>* cancelled) {
+  const auto compile =
+      [&](const std::vector<api::Tool>& tools) -> Result<std::shared_ptr<grammar::TokenMasker>> {
+    ASSIGN_OR_RETURN(const std::optional<Structure> answer,
+                     AnswerStructure(model, request, tools, reasons, inside_reasoning));
+    if (!answer) return std::shared_ptr<grammar::TokenMasker>();
+    return constraints.Get(model, *answer, cancelled);
+  };
+  const api::ChatPrompt* const chat = ToolsOf(request);
+  if (chat == nullptr) return compile({});
+  RETURN_IF_ERROR(CheckTools(model, *chat));
   Result<std::shared_ptr<grammar::TokenMasker>> masker = compile(chat->tools);
   if (!masker.ok() && (masker.status().reason() == "schema_unsupported" ||
                        masker.status().reason() == "schema_reference"))

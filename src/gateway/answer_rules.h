@@ -26,6 +26,17 @@ namespace tutti::gateway {
 // The tools that the answer may call; null: it may call none.
 const api::ChatPrompt* ToolsOf(const api::GenerateRequest& request);
 
+// A grammar that is kept, or must be compiled: `compiled` says which.
+struct KnownAnswer {
+  bool compiled = false;
+  std::shared_ptr<grammar::TokenMasker> masker = {};  // null: the answer may be any text
+};
+// What CompileAnswer() would give, as far as that needs no compiling. Errors: those of a tool that
+// cannot be kept to, and of a constraint of an unknown kind.
+Result<KnownAnswer> FindAnswer(Constraints& constraints, const ServedModel& model,
+                               const api::GenerateRequest& request, bool reasons,
+                               bool inside_reasoning);
+
 // Null: the answer may be any text. `inside_reasoning`: the prompt ends within reasoning, which the
 // answer goes on with; `reasons`: it may begin with reasoning, which is returned separately.
 // A tool that is not strict and whose schema cannot be enforced in full is held to its types.

@@ -68,10 +68,19 @@ std::shared_ptr<const grammar::TokenTrie> Constraints::TrieOf(const ServedModel&
   return trie;
 }
 
-bool Constraints::Knows(const ServedModel& model, const grammar::Structure& structure) const {
+std::shared_ptr<grammar::TokenMasker> Constraints::FindLocked(const std::string& key) {
+  const auto known =
+      std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.key == key; });
+  if (known == kept_.end()) return nullptr;
+  kept_.splice(kept_.begin(), kept_, known);
+  return known->masker;
+}
+
+std::shared_ptr<grammar::TokenMasker> Constraints::Find(const ServedModel& model,
+                                                        const grammar::Structure& structure) {
   const std::string key = KeyOf(model, structure);
   const MutexLock lock(mutex_);
-  return std::any_of(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.key == key; });
+  return FindLocked(key);
 }
 
 Result<std::shared_ptr<grammar::TokenMasker>> Constraints::Get(const ServedModel& model,
@@ -80,12 +89,8 @@ Result<std::shared_ptr<grammar::TokenMasker>> Constraints::Get(const ServedModel
   std::string key = KeyOf(model, structure);
   {
     const MutexLock lock(mutex_);
-    const auto known =
-        std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.key == key; });
-    if (known != kept_.end()) {
-      kept_.splice(kept_.begin(), kept_, known);
-      return known->masker;
-    }
+    if (std::shared_ptr<grammar::TokenMasker> known = FindLocked(key); known != nullptr)
+      return known;
   }
   Result<std::shared_ptr<const grammar::Automaton>> automaton =
       grammar::Compile(structure, {}, cancelled);
@@ -99,9 +104,7 @@ Result<std::shared_ptr<grammar::TokenMasker>> Constraints::Get(const ServedModel
   auto masker = std::make_shared<grammar::TokenMasker>(*std::move(automaton), TrieOf(model));
   const MutexLock lock(mutex_);
   // Another request may have compiled the same meanwhile.
-  for (const Kept& kept : kept_) {
-    if (kept.key == key) return kept.masker;
-  }
+  if (std::shared_ptr<grammar::TokenMasker> known = FindLocked(key); known != nullptr) return known;
   kept_.push_front({std::move(key), masker, bytes});
   kept_bytes_ += bytes;
   while (kept_.size() > kMaxKept || (kept_bytes_ > kMaxKeptBytes && kept_.size() > 1)) {

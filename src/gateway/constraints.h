@@ -37,8 +37,9 @@ class Constraints {
   Result<std::shared_ptr<grammar::TokenMasker>> Get(const ServedModel& model,
                                                     const grammar::Structure& structure,
                                                     const std::atomic<bool>* cancelled);
-  // Whether Get() need not compile.
-  bool Knows(const ServedModel& model, const grammar::Structure& structure) const;
+  // The grammar, if it was compiled before and is still kept; else null.
+  std::shared_ptr<grammar::TokenMasker> Find(const ServedModel& model,
+                                             const grammar::Structure& structure);
 
  private:
   struct Kept {
@@ -47,6 +48,7 @@ class Constraints {
     size_t bytes = 0;
   };
 
+  std::shared_ptr<grammar::TokenMasker> FindLocked(const std::string& key) REQUIRES(mutex_);
   std::shared_ptr<const grammar::TokenTrie> TrieOf(const ServedModel& model);
 
   mutable Mutex mutex_;

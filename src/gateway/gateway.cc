@@ -62,7 +62,7 @@ uint64_t PrintOf(std::span<const TokenId> tokens) {
 
 }  // namespace
 
-struct Gateway::Pending {
+struct Gateway::Pending : std::enable_shared_from_this<Pending> {
   std::shared_ptr<const ServedModel> model;
   api::GenerateRequest request;
   engine::Ticket ticket;
@@ -71,6 +71,13 @@ struct Gateway::Pending {
   api::Usage usage;                           // the prompt's tokens, once they are counted
   bool stepwise = false;
   bool may_wait = false;  // prepared by the pool, where it may be waited for another machine
+  // --- once the prompt is read
+  TimePoint begin;  // of its preparation
+  PreparedPrompt prompt;
+  api::ReasoningTags tags;
+  api::ReasoningMode reasoning = api::ReasoningMode::kKeep;
+  // The answer may begin with reasoning, which is told apart from it.
+  bool reasons = false;
 };
 
 Gateway::Gateway(const GatewayOptions& options, const Clock& clock)
@@ -166,16 +173,22 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
       return accepted;
     }
   }
-  pool_.Post([this, pending] {
+  Post(pool_, pending, &Gateway::Prepare);
+  return accepted;
+}
+
+void Gateway::Post(PrepPool& pool, std::shared_ptr<Pending> pending,
+                   Status (Gateway::*part)(Pending&)) {
+  pool.Post([this, pending = std::move(pending), part] {
     KeepMemoryReserve();
     Status status = StillWanted(pending->ticket, pending->request.deadline);
-    if (status.ok()) status = Prepare(*pending);
+    if (status.ok()) status = (this->*part)(*pending);
     if (status.ok()) return;
     pending->request = {};  // its memory first: the refusal needs some
+    pending->prompt = {};
     UntilMemory([&] { Refuse(*pending, status); });
     if (pending->stream->waker() != nullptr) pending->stream->waker()->Wake();
   });
-  return accepted;
 }
 
 Result<std::shared_ptr<Gateway::Pending>> Gateway::Queue(std::shared_ptr<const ServedModel> model,
@@ -223,23 +236,51 @@ Status Gateway::Prepare(Pending& pending) {
 }
 
 Status Gateway::PrepareOrThrow(Pending& pending) {
-  const TimePoint begin = clock_.Now();
+  RETURN_IF_ERROR(ReadPrompt(pending));
+  ASSIGN_OR_RETURN(KnownAnswer known, FindAnswer(constraints_, *pending.model, pending.request,
+                                                 pending.reasons, pending.tags.begins_inside));
+  if (known.compiled) return Submit(pending, std::move(known.masker));
+  if (pending.stepwise) return CompileAndSubmit(pending);
+  Post(compile_pool_, pending.shared_from_this(), &Gateway::CompileAndSubmit);
+  return OkStatus();
+}
+
+Status Gateway::CompileAndSubmit(Pending& pending) {
+  try {
+    ASSIGN_OR_RETURN(
+        std::shared_ptr<grammar::TokenMasker> constraint,
+        CompileAnswer(constraints_, *pending.model, pending.request, pending.reasons,
+                      pending.tags.begins_inside, &pending.ticket.control()->cancelled_flag()));
+    return Submit(pending, std::move(constraint));
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  }
+}
+
+Status Gateway::ReadPrompt(Pending& pending) {
+  pending.begin = clock_.Now();
   api::GenerateRequest& in = pending.request;
   // Servers whose requests are JSON have read these texts; the library's callers may write any.
   if (const auto* chat = std::get_if<api::ChatPrompt>(&in.prompt))
     RETURN_IF_ERROR(chat_template::CheckToolSchemas(chat->tools));
-  ASSIGN_OR_RETURN(PreparedPrompt prompt, PreparePrompt(*pending.model, in.prompt, UnixSeconds(),
-                                                        in.truncate_prompt_tokens));
-  RETURN_IF_ERROR(pending.model->CheckRows(prompt.tokens, PromptParam(in.prompt)));
+  ASSIGN_OR_RETURN(pending.prompt, PreparePrompt(*pending.model, in.prompt, UnixSeconds(),
+                                                 in.truncate_prompt_tokens));
+  RETURN_IF_ERROR(pending.model->CheckRows(pending.prompt.tokens, PromptParam(in.prompt)));
+  pending.usage.prompt_tokens = static_cast<int>(pending.prompt.tokens.size());
+  pending.tags = TagsOf(*pending.model, in.prompt, pending.prompt.text);
+  pending.reasoning = ReasoningOf(*pending.model, in.prompt);
+  pending.reasons = pending.reasoning != api::ReasoningMode::kKeep && pending.model->tools &&
+                    pending.model->tools->reasoning != nullptr;
+  return OkStatus();
+}
+
+Status Gateway::Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> constraint) {
+  api::GenerateRequest& in = pending.request;
+  PreparedPrompt& prompt = pending.prompt;
+  api::ReasoningTags& tags = pending.tags;
+  const api::ReasoningMode reasoning = pending.reasoning;
+  const bool reasons = pending.reasons;
   const int64_t prompt_tokens = static_cast<int64_t>(prompt.tokens.size());
-  pending.usage.prompt_tokens = static_cast<int>(prompt_tokens);
-  api::ReasoningTags tags = TagsOf(*pending.model, in.prompt, prompt.text);
-  const api::ReasoningMode reasoning = ReasoningOf(*pending.model, in.prompt);
-  const bool reasons = reasoning != api::ReasoningMode::kKeep && pending.model->tools &&
-                       pending.model->tools->reasoning != nullptr;
-  ASSIGN_OR_RETURN(std::shared_ptr<grammar::TokenMasker> constraint,
-                   CompileAnswer(constraints_, *pending.model, in, reasons, tags.begins_inside,
-                                 &pending.ticket.control()->cancelled_flag()));
   const std::shared_ptr<api::TokenStream> written =
       WhatIsWritten(pending, prompt.tokens, tags.begins_inside);
   if (written == nullptr) {
@@ -301,7 +342,7 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
     out.prediction.erase(end, out.prediction.end());
   }
   out.stepwise = pending.stepwise;
-  out.prepare = clock_.Now() - begin;
+  out.prepare = clock_.Now() - pending.begin;
   RETURN_IF_ERROR(
       pending.model->engine->Submit(std::move(pending.ticket), std::move(out), written));
   if (pending.model->metrics != nullptr)
@@ -334,14 +375,14 @@ api::ReasoningMode Gateway::ReasoningOf(const ServedModel& model, const api::Pro
 }
 
 // A grammar may have to be compiled, which the calling thread leaves to the pool.
-bool Gateway::Compiles(const Pending& pending) const {
+bool Gateway::Compiles(const Pending& pending) {
   if (ToolsOf(pending.request) != nullptr || pending.request.max_reasoning_tokens) return true;
   const std::optional<api::Constraint>& constraint = pending.request.constraint;
   if (!constraint) return false;
   // Nor does it read a long one, to find out.
   if (constraint->text.size() > options_.inline_prompt_bytes) return true;
   const Result<grammar::Structure> structure = StructureOf(*constraint);
-  return !structure.ok() || !constraints_.Knows(*pending.model, *structure);
+  return !structure.ok() || constraints_.Find(*pending.model, *structure) == nullptr;
 }
 
 void Gateway::LogBrokenCall(std::string_view request_id, std::string_view model,

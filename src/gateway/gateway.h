@@ -71,7 +71,7 @@ class Gateway final : public api::Inference {
   api::LoadSnapshot Load() const override;  // of all models together
   Result<api::ModelStatistics> Statistics(const std::string& model) const override;
   // Requests in preparation, or waiting for it.
-  int preparing() const { return pool_.load(); }
+  int preparing() const { return pool_.load() + compile_pool_.load(); }
 
   // The model of that name; api::DefaultGenerator() for "". Errors: model_loading, model_not_found.
   Result<std::shared_ptr<const ServedModel>> Find(const std::string& name) const;
@@ -88,10 +88,17 @@ class Gateway final : public api::Inference {
   Status Prepare(Pending& pending);
   Status PrepareOrThrow(Pending& pending);              // std::bad_alloc
   static void Refuse(Pending& pending, Status status);  // ends its stream
+  // Prepare() in parts: up to the prompt's tokens; then, where a grammar must be compiled, on the
+  // compile pool; then what follows.
+  Status ReadPrompt(Pending& pending);
+  Status Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> constraint);
+  Status CompileAndSubmit(Pending& pending);
+  // Runs the next part on a pool, and refuses the request where it fails.
+  void Post(PrepPool& pool, std::shared_ptr<Pending> pending, Status (Gateway::*part)(Pending&));
   // Asks the cache of answers; what is to be written, null: nothing.
   std::shared_ptr<api::TokenStream> WhatIsWritten(Pending& pending, std::span<const TokenId> prompt,
                                                   bool begins_inside);
-  bool Compiles(const Pending& pending) const;
+  bool Compiles(const Pending& pending);
   void LogBrokenCall(std::string_view request_id, std::string_view model, std::string_view reason);
   api::ReasoningMode ReasoningOf(const ServedModel& model, const api::Prompt& prompt) const;
   static uint64_t DrawSeed();
@@ -114,6 +121,8 @@ class Gateway final : public api::Inference {
   std::shared_ptr<api::AnswerCache> answers_;             // may be null
   std::shared_ptr<api::EncodingCache> rows_;              // may be null
   Constraints constraints_;
+  // Its thread yields to the engine's: a hostile schema takes a fifth of a second of a core.
+  PrepPool compile_pool_{1, 1, {.name = "tutti-compile", .nice = 10}};
   PrepPool pool_;  // last: its jobs use everything above
 };
 

@@ -1,5 +1,7 @@
 #include "gateway/prep_pool.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +11,8 @@
 namespace tutti::gateway {
 
 // Whole before its first thread: should a later one fail, the destructor ends the others.
-PrepPool::PrepPool(int in_flight, int threads) : PrepPool(std::max(in_flight, 1)) {
+PrepPool::PrepPool(int in_flight, int threads, const Options& options)
+    : PrepPool(std::max(in_flight, 1), options) {
   for (int i = 0; i < std::clamp(threads, 1, in_flight_); ++i)
     threads_.emplace_back([this] { Main(); });
 }
@@ -60,7 +63,9 @@ void PrepPool::Tell() {
 }
 
 void PrepPool::Main() {
-  NameThread("tutti-prep");
+  NameThread(options_.name);
+  // Linux takes it for the calling thread alone.
+  if (options_.nice != 0) (void)setpriority(PRIO_PROCESS, 0, options_.nice);
   KeepMemoryReserve();  // now: when its first job comes there may be none left
   while (true) {
     std::function<void()> job;

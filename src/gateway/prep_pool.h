@@ -20,9 +20,14 @@ namespace tutti::gateway {
 
 class PrepPool {
  public:
+  struct Options {
+    const char* name = "tutti-prep";  // of its threads
+    int nice = 0;                     // of its threads: more leave the cores to the engine's
+  };
   // As many of `threads` as may prepare at once, both at least 1. Throws std::system_error where
   // the system has no more threads.
-  PrepPool(int in_flight, int threads);
+  PrepPool(int in_flight, int threads) : PrepPool(in_flight, threads, Options()) {}
+  PrepPool(int in_flight, int threads, const Options& options);
   ~PrepPool();
   PrepPool(const PrepPool&) = delete;
   PrepPool& operator=(const PrepPool&) = delete;
@@ -49,13 +54,14 @@ class PrepPool {
   int load() const;
 
  private:
-  explicit PrepPool(int in_flight) : in_flight_(in_flight) {}
+  PrepPool(int in_flight, const Options& options) : options_(options), in_flight_(in_flight) {}
   bool TryEnter();
   void Leave();
   void LeaveLocked() REQUIRES(mutex_);
   void Tell() REQUIRES(mutex_);  // a thread that there is a job, and a place for it
   void Main();
 
+  const Options options_;
   const int in_flight_;
   mutable Mutex mutex_;
   CondVar changed_;
