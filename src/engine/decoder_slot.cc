@@ -13,7 +13,8 @@
 namespace tutti::engine {
 namespace {
 
-// Readers that are behind are looked at this often; they cannot tell us that they caught up.
+// Period of checking readers that are behind, since they do not notify the engine when they catch
+// up.
 constexpr Duration kReaderCheck = std::chrono::milliseconds(5);
 
 kv::PrefixOptions RandomlyKeyed(int hash_bits) {
@@ -36,7 +37,8 @@ std::shared_ptr<QueueLedger> MakeLedger(const EngineOptions& options, const Runn
   return ledger;
 }
 
-// A pass of the second model against a step of the model: both read all of their weights.
+// Expected cost of a draft model's pass as a multiple of a step of the model: the ratio of their
+// weights, since both are dominated by reading all weights.
 double DraftPass(const RunnerLimits& limits, const ModelRunner* draft) {
   if (draft == nullptr || limits.weight_bytes == 0) return 0;
   return static_cast<double>(draft->limits().weight_bytes) /
@@ -147,7 +149,7 @@ void DecoderSlot::ApplyTouch(RequestControl& control, TimePoint now) {
   }
 }
 
-// Until when a request that waits for its first lane may go on waiting.
+// Time at which a request that still waits for its first lane is ended.
 TimePoint DecoderSlot::LaneDeadline(const Work& work) const {
   const bool bound =
       work.phase == Phase::kQueued && work.request.priority == api::Priority::kInteractive &&
@@ -409,7 +411,8 @@ void DecoderSlot::EndChoice(Work& work, Choice& choice, api::FinishReason reason
 void DecoderSlot::Leave(Work& work, Choice& choice, bool keep_tail_for_reuse) {
   choice.ended = true;
   --live_choices_;
-  // A stop string may leave tokens of its step to nobody.
+  // Tokens that the step drew after a stop string were not delivered, so they do not count as
+  // accepted predictions.
   Sequence& s = choice.sequence;
   DraftHits nobodys;
   s.prediction.Advance(std::span<const TokenId>(s.tokens).first(

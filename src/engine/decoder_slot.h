@@ -1,8 +1,9 @@
-// DecoderSlot: the slot of a device that serves one decoder model: scheduler, KV pool and runner,
-// and the records of the requests in it. One step is a list of verbs; see Step().
+// DecoderSlot: serves one decoder model on a device. Owns the scheduler, the KV block pool and the
+// Work of all its requests, and calls the runner. Step() lists the phases of a step.
 //
-// Engine thread only, but for what mailbox, ledger and statistics offer to others. Every
-// request ends through EndRequest(), the one place that writes a terminal event.
+// Engine thread only, except for the mailbox, the ledger and published statistics, which other
+// threads use. Every request ends through EndRequest(), the only place that writes a terminal
+// event.
 #pragma once
 
 #include <memory>

@@ -7,8 +7,7 @@
 
 namespace tutti::engine {
 namespace {
-// A slot that called itself ready and then had nothing to run is looked at again after this, not at
-// once.
+// Delay before a slot that was ready but then had nothing to run is asked again.
 constexpr Duration kFalseStart = std::chrono::milliseconds(1);
 }  // namespace
 
@@ -122,7 +121,7 @@ bool DeviceLoop::RunOnce() {
   const Duration took = std::max(clock_.Now() - now, Duration(1));
   seat.view.used += took;
   const auto sample = static_cast<double>(took.count());
-  // Down quickly and up slowly: what counts is the pace between the steps that compute prompts.
+  // The average falls quickly and rises slowly, so that it follows steps without prefill.
   const double weight = seat.step_ns == 0 ? 1 : sample < seat.step_ns ? 0.5 : 1.0 / 16;
   if (ran) seat.step_ns += (sample - seat.step_ns) * weight;
   if (!ran) next_work_ = std::min(next_work_, now + kFalseStart);

@@ -1,8 +1,8 @@
-// DeviceLoop: one thread for one device, shared by slots (decoder and encoder models). It alone
-// drives their runners, so that forwards of one device never overlap and never oversubscribe its
-// cores.
+// DeviceLoop: the engine thread of one device. It runs the steps of the device's slots (decoder and
+// encoder models) one at a time, so that forward passes of one device never overlap and never
+// oversubscribe its cores.
 //
-// An idle loop waits on one eventfd with the next deadline as time-out and burns no CPU.
+// An idle loop waits on one eventfd, with the next deadline as timeout, and uses no CPU.
 #pragma once
 
 #include <atomic>
@@ -23,14 +23,14 @@ struct SlotReadiness {
   TimePoint next_work = TimePoint::max();  // otherwise: when to look again without being told
 };
 
-// What else wants the device while a slot has its turn.
+// Demand of the other slots while one slot has its turn.
 struct Neighbours {
   bool ready = false;  // another slot has a step to run
-  // Usual time of a step of the quickest of them, longer ones now and then left aside; zero while
+  // Usual step time of the fastest slot that is ready, ignoring occasional long steps; zero while
   // unknown.
   Duration step{0};
-  // Another slot had a step to run within the last kCompanyTime: one that comes again may come
-  // during the next step.
+  // Another slot had a step to run within the last kCompanyTime, so that new work for it is likely
+  // to arrive during the next step.
   bool lately = false;
 };
 
@@ -40,18 +40,17 @@ inline constexpr Duration kCompanyTime = std::chrono::seconds(1);
 class Slot {
  public:
   virtual ~Slot() = default;
-  // Takes what other threads handed over, applies cancels, deadlines and pauses. Called before
-  // every step of any slot: cheap.
+  // Takes in submissions of other threads, applies cancels, deadlines and pauses. Must be cheap: it
+  // is called before every step of any slot.
   virtual SlotReadiness Prepare(TimePoint now) = 0;
-  // One forward pass and all that follows from it. False when there was nothing to run after all.
+  // Runs one forward pass and delivers its results. False when there was nothing to run after all.
   virtual bool Step() = 0;
-  // Before a Step(): who waits for it to end. For slots that can choose how long a step takes.
+  // Called before Step() with the other slots' demand, for slots that can limit a step's length.
   virtual void Beside(const Neighbours& /*neighbours*/) {}
   // Ends every request with `status`.
   virtual void EndAll(const Status& status) = 0;
   virtual double weight() const { return 1; }
-  // Never two steps in a row while another slot has one to run: between two steps of the other then
-  // lies one of this at most.
+  // If true, this slot never gets two steps in a row while another slot has a step to run.
   virtual bool yields() const { return false; }
 };
 
@@ -65,8 +64,9 @@ class DeviceLoop {
   // Wakes the loop; given to the mailboxes of its slots. Any thread.
   const std::shared_ptr<Signal>& signal() const { return signal_; }
 
-  // Slots outlive their stay. Add and Remove take effect at the next step boundary and return after
-  // it; any thread but the loop's own. Before Start() they act at once.
+  // Slots are not owned and must live until Remove() returns. Add and Remove take effect at the
+  // next step boundary and return after it; any thread but the loop's own. Before Start() they take
+  // effect at once.
   void Add(Slot* slot);
   void Remove(Slot* slot);
 
@@ -74,10 +74,10 @@ class DeviceLoop {
   void Stop();  // ends after the step in progress; idempotent
   bool started() const { return thread_.joinable(); }
 
-  // Without a thread: prepares all slots and runs one step of the slot whose turn it is. False when
-  // no slot had work.
+  // For use without Start(): prepares all slots and runs one step of the slot whose turn it is.
+  // False when no slot had work.
   bool RunOnce();
-  // When RunOnce() could next have work, as told by the last one.
+  // When RunOnce() could next have work, as of its last call.
   TimePoint next_work() const { return next_work_; }
 
  private:

@@ -1,19 +1,21 @@
-// How much may be proposed in one step, and read for it: what plans have room for.
+// Limits of speculative decoding in one step. Plans and buffers have room for them.
 #pragma once
 
 namespace tutti::engine {
 
-// Tokens proposed for one sequence in a step, at most.
+// Maximum draft tokens of one sequence in a step.
 inline constexpr int kMostDrafts = 7;
-// Rows of a step that has proposals: sequences x (1 + proposals of each), at most. Beyond, a row
-// more costs what a row costs, whatever the machine.
+// Maximum rows of a step with draft tokens: each sequence has one row, and one for each of its
+// draft tokens. Beyond this, an additional row costs as much as a row of its own on any machine, so
+// that drafting cannot pay.
 inline constexpr int kMostDraftRows = 16;
-// Sequences in such a step.
+// Maximum sequences in a step with draft tokens.
 inline constexpr int kMostDraftSequences = kMostDraftRows / 2;
 
-// Tokens of a sequence that a second model reads on its way to a proposal without being asked
-// whether that pays, and of a prompt in one step at most.
+// A draft model that lags behind its sequence by at most this many tokens reads them as part of
+// drafting; whether reading more pays is decided first (Speculation).
 inline constexpr int kDraftLittleToRead = 16;
+// Maximum tokens of a prompt that the draft model reads in one step.
 inline constexpr int kDraftReadAtMost = 128;
 
 }  // namespace tutti::engine

@@ -1,5 +1,5 @@
-// DraftState: what the second model (drafter.h) holds of one sequence. Part of a Sequence; made by
-// the thread that submits, then the engine thread's.
+// DraftState: the draft model's state of one sequence (drafter.h). Part of a Sequence; made by the
+// submitting thread, then used on the engine thread only.
 #pragma once
 
 #include <array>
@@ -24,10 +24,10 @@ struct DraftState {
   int streak = 0;       // proposals of it that came true one after the other
   int passed_over = 0;  // steps in which it could have been asked and was not
 
-  // Keeps what is still true now that the sequence has `tokens`. The last token counts as unknown:
-  // what follows it is drawn by computing it again.
+  // Drops KV of draft tokens that differ from the sequence's `tokens`. The last token counts as
+  // unknown: it is computed again to draw the token that follows it.
   void Settle(std::span<const TokenId> tokens);
-  // Tokens to compute before the last one.
+  // Number of tokens before the last one whose KV is missing.
   int Backlog(std::span<const TokenId> tokens) const {
     return static_cast<int>(tokens.size()) - 1 - known;
   }

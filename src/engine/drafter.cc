@@ -65,7 +65,7 @@ bool Drafter::Grow(Sequence& s, int tokens) {
   while (fits && free_blocks() < missing && EvictOne()) {
   }
   if (!fits || free_blocks() < missing) {
-    SwitchOff(s);  // as long as others hold what is missing it would be read for nothing
+    SwitchOff(s);  // without the missing blocks, reading further tokens would be wasted
     return false;
   }
   if (draft.blocks.empty()) holders_.push_back(&s);

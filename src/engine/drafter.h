@@ -1,10 +1,10 @@
-// Drafter: a second, smaller model of the same vocabulary, which says what comes next before the
-// model itself is asked. It holds a KV memory of its own, drives a ModelRunner of its own and draws
-// the likeliest token each time; whether that was right is the scheduler's to find out.
+// Drafter: runs the draft model of speculative decoding, a second, smaller model of the same
+// vocabulary. It drives its own ModelRunner, has its own KV blocks, and drafts greedily: the
+// likeliest token each time. The scheduler verifies the draft tokens.
 //
-// Owned by a DecoderSlot; engine thread. Points to sequences that hold blocks of it, from their
-// first run to Release(). Nothing it meets is an error: a sequence for which it has no memory left,
-// or whose rows fail, gets no proposals any more.
+// Owned by a DecoderSlot; engine thread. Keeps pointers to the sequences that hold its blocks, from
+// their first Run() to Release(). It reports no errors: a sequence that gets no memory, or whose
+// rows fail, gets no further draft tokens.
 #pragma once
 
 #include <array>
@@ -19,7 +19,8 @@
 
 namespace tutti::engine {
 
-// What one sequence is to get in a step: either.
+// The draft model's task for one sequence in a step: to read `catch_up` tokens that it has not seen
+// yet, or to propose up to `wanted` tokens.
 struct DraftAsk {
   Sequence* sequence = nullptr;
   int row = 0;                                // of the step's plan
@@ -29,7 +30,7 @@ struct DraftAsk {
   int count = 0;                              // so many of them, at most `wanted`
 };
 
-// What a run took.
+// Measured work and time of one Run(); later steps use it to decide whether drafting pays.
 struct DraftTimes {
   int rows_read = 0;  // of catching up
   Duration reading{0};
@@ -39,12 +40,13 @@ struct DraftTimes {
 
 class Drafter {
  public:
-  // `runner` outlives it and is used by nobody else.
+  // `runner` must outlive the Drafter, which is its only user.
   explicit Drafter(ModelRunner* runner);
 
-  // Every sequence at most once, at most kMostDraftSequences; their `draft` is settled.
+  // Does the tasks of one step: at most one for each sequence, at most kMostDraftSequences in all.
+  // The sequences' `draft` states are up to date (draft_state.h).
   DraftTimes Run(std::span<DraftAsk> asks);
-  // Of a sequence that leaves, or is to have no proposals: its blocks are free. Idempotent.
+  // Frees the blocks of a sequence that ends or is to get no further draft tokens. Idempotent.
   void Release(Sequence& sequence);
 
   int free_blocks() const { return static_cast<int>(free_.size()); }
@@ -68,7 +70,7 @@ class Drafter {
   std::vector<Sequence*> holders_;  // of blocks
   uint64_t runs_ = 0;
 
-  // Of the plan in progress; kept to reuse their memory.
+  // The plan in progress; members so that their memory is reused.
   StepPlan plan_;
   StepResult result_;
   std::vector<DraftAsk*> planned_;  // by slice

@@ -260,7 +260,7 @@ TEST(DraftModel, ALongPromptIsReadInPieces) {
   EXPECT_GT(h->engine().stats().accepted_tokens, 50u);
 }
 
-TEST(DraftModel, WhereTheTextRepeatsItselfItIsCopiedAndElsewhereTheModelIsAsked) {
+TEST(DraftModel, RepeatedTextIsCopiedAndOtherTextIsDraftedByTheModel) {
   FakeModelOptions circles = Says(0, 8);
   circles.repeats_itself = true;
   uint64_t passes[2], steps[2];

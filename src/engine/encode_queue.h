@@ -1,6 +1,7 @@
-// EncodeQueue: the items that wait for a batch of one encoder, in two lines (policy/pick_batch.h),
-// and whose turn it is in each: fair share between tenants, then priority with aging, then between
-// requests, then arrival. Owns nothing; links run through the items. Pure; engine thread.
+// EncodeQueue: the items that wait for a batch of one encoder, in two lines: items of small
+// interactive requests, and bulk items (policy/pick_batch.h). The order in each line: fair share
+// between tenants, then priority with aging, then fair share between a tenant's requests, then
+// arrival. Owns no items: it links them in lists. Member of EncoderSlot; engine thread; no I/O.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +17,13 @@ namespace tutti::engine {
 
 class EncodeQueue {
  public:
-  // Puts all items of a request in line.
+  // Adds all items of a request.
   void Join(EncodeWork& work);
-  // Takes out what still waits. Every request that joined leaves before it is destroyed.
+  // Removes the items that still wait. Must be called for every request that joined before the
+  // request is destroyed.
   void Leave(EncodeWork& work);
 
-  // Takes the items of the next batch out of their lines, in `picked`, charging their tenants.
+  // Moves the items of the next batch from their lines to `picked` and charges their tenants.
   PickedBatch Pick(const BatchLimits& limits, const BatchCost& cost, int max_passed,
                    double bulk_share, Duration aging, TimePoint now,
                    std::vector<WorkItem*>& picked);

@@ -1,7 +1,7 @@
-// EncodeWork: the record of one request to an encoder, with its items.
+// EncodeWork: state of one request to an encoder, with its items.
 //
-// Made by the thread that submits, together with all the memory the request will ever need; from
-// the mailbox on it is the slot's, on the engine thread.
+// Created by the submitting thread, with all the memory that the request will ever need. Once the
+// mailbox has it, the EncoderSlot owns it and only the engine thread uses it.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct WorkItem {
   WorkItem* next = nullptr;
 };
 
-// Items in order, linked through themselves. Owns nothing.
+// Intrusive doubly linked list of items. Owns none.
 struct ItemList {
   WorkItem* first = nullptr;
   WorkItem* last = nullptr;
@@ -49,7 +49,8 @@ struct ItemList {
   void Remove(WorkItem& item);
 };
 
-// Items that stand in line behind each other: of a tenant's small requests, or of one bulk request.
+// Items that are served in order of arrival: those of a tenant's small requests, or those of one
+// bulk request.
 struct ItemFlow {
   ItemList items;
   uint32_t tenant = 0;
@@ -81,17 +82,18 @@ struct EncodeWork final : Submission {
   int64_t computed_tokens = 0;
   bool ended = false;
 
-  // Where the item's floats go.
+  // The part of `result` that the item's floats are written to.
   std::span<float> Out(const WorkItem& item);
 };
 
-// Whether its items go ahead of others: few, urgent, and of one batch.
+// Whether the request's items go ahead of others: it is interactive, has few items, and fits into
+// one batch.
 bool IsSmall(const TokenizedRequest& request, const EncoderOptions& options);
 
-// Floats of a result.
+// Number of floats in the result of `request`.
 int64_t ResultFloats(const TokenizedRequest& request, const EncoderLimits& limits);
 
-// The caller's thread. `request` was checked against the limits.
+// Called on the submitting thread. `request` was already checked against the limits.
 std::unique_ptr<EncodeWork> MakeEncodeWork(Ticket ticket, TokenizedRequest request,
                                            std::shared_ptr<api::EncodingState> state,
                                            const EncoderLimits& limits, bool small, TimePoint now);

@@ -14,7 +14,7 @@ namespace {
 
 std::string Input(size_t index) { return "input " + std::to_string(index); }
 
-// What can be known to be wrong with a request by its tokens alone.
+// Checks a request's tokens against the model's limits.
 Status CheckRequest(const TokenizedRequest& request, const EncoderLimits& limits) {
   const size_t items = request.lengths.size();
   if (items == 0 || items > static_cast<size_t>(api::kMaxEncodeInputs)) {
@@ -70,7 +70,8 @@ struct EncoderEngine::Impl {
     loop->Add(&slot);
   }
 
-  // Of a request that came now; `small` ones wait for small ones, which leave the others a share.
+  // Predicted queueing time of a request that arrives now. A `small` request waits only for other
+  // small ones, which get all of a batch but `bulk_share`.
   Duration PredictedWait(bool small) const {
     const QueueLedger& ledger = *slot.ledger();
     const int64_t all = ledger.queued_tokens.load(), ahead = ledger.small_tokens.load();
@@ -140,7 +141,7 @@ Status EncoderEngine::Impl::ReserveResult(QueueLedger& ledger, api::Priority pri
                      PredictedWait(false));
 }
 
-// An empty queue takes any request; the bound is for what piles up.
+// An empty queue accepts any request; the limit is for requests that pile up.
 Status EncoderEngine::Impl::ReserveTokens(QueueLedger& ledger, api::Priority priority,
                                           int64_t tokens) const {
   const int64_t before = ledger.queued_tokens.fetch_add(tokens, std::memory_order_relaxed);
@@ -163,7 +164,7 @@ Status EncoderEngine::Submit(Ticket ticket, TokenizedRequest request,
     return Internal("the request has more inputs than were admitted");
   const TimePoint now = impl_->clock.Now();
   if (request.deadline <= now) return DeadlinePassed();
-  // The ticket gives back what it holds, whatever happens from here on.
+  // From here on the ticket's destructor returns its places, on every path.
   const auto bytes = ResultFloats(request, limits) * static_cast<int64_t>(sizeof(float));
   RETURN_IF_ERROR(impl_->ReserveResult(ledger, request.priority, bytes));
   ticket.result_bytes_ = bytes;

@@ -1,9 +1,9 @@
-// EncoderEngine: one encoder model served to many callers. What Engine is for decoders.
+// EncoderEngine: serves one encoder model to many callers, as Engine does for decoders.
 //
-//   // Refuses now what must be refused; the door may hold the encoding from here on.
+//   // Admission or refusal; the server may hold the encoding from here on.
 //   Result<Ticket> ticket = engine.Admit({.items = 3, .bytes = body.size()});
 //   api::Encoding encoding(state, ticket->control());
-//   // The inputs are tokens: to the engine thread.
+//   // Once the inputs are tokenised, the request goes to the engine thread.
 //   Status status = engine.Submit(std::move(*ticket), std::move(request), state);
 //
 // Threads: Admit, Submit, stats, heartbeat, BeginDrain are for any thread, lock-free in the common
@@ -11,7 +11,8 @@
 // Start() is never called, inside RunOneStep() on the caller's.
 //
 // Every submitted request is finished exactly once, also when the engine is destroyed. Results are
-// the model's raw rows; normalising, cutting and squashing are the reader's, off the engine thread.
+// the model's raw rows; the reader normalises, truncates or applies a sigmoid, off the engine
+// thread.
 #pragma once
 
 #include <memory>
@@ -42,7 +43,7 @@ struct EncoderDependencies {
   const std::atomic<api::LoadLevel>* memory_level = nullptr;  // as EngineDependencies'
 };
 
-// What is known of a request before its inputs were looked at.
+// Facts about a request that are known before its inputs are parsed.
 struct AdmitEncoding {
   int items = 1;     // inputs
   size_t bytes = 0;  // that the request will hold while it waits

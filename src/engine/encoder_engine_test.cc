@@ -1,4 +1,5 @@
-// An encoder in the engine: what goes in comes back to whoever sent it, once, whatever happens.
+// An encoder in the engine: each request is answered exactly once, to its own client, through
+// failures, cancellations and shutdown too.
 #include "engine/encoder_engine.h"
 
 #include <gmock/gmock.h>
@@ -335,7 +336,7 @@ TEST(EncoderEngine, AValueThatIsNoNumberFailsItsOwnRequestOnly) {
   EXPECT_EQ(h.engine().stats().batches, 1u);  // no second try: the batch itself was well
 }
 
-// Whoever brings a batch down does not keep the others waiting for all the repairs.
+// A request that makes a batch fail does not delay new batches until all of its items were retried.
 TEST(EncoderEngine, RepairsAndNewBatchesTakeTurns) {
   EncoderHarness h;
   h.runner().poison = 777'777;

@@ -1,5 +1,5 @@
-// What callers of an encoder wait for, in virtual time: batches across callers, singles beside
-// bulk, the window, the age guard, and decoders on the same device.
+// Latency of an encoder's requests, in virtual time: batches across callers, single texts under
+// bulk load, the batching window, the age guard, and decoders on the same device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -367,7 +367,7 @@ TEST(EncoderLatency, AnInteractiveRequestOfWhichNothingRanInTimeEnds) {
   EXPECT_TRUE(h.client(started).ok());  // what had begun goes on
 }
 
-// --- N19: beside a decoder ---
+// --- N19: sharing the device with a decoder ---
 
 struct Mix {
   Duration alone, beside;  // P99 between two tokens
@@ -453,8 +453,8 @@ TEST(EncoderLatency, ShortTextsDoNotWaitForWholePrompts) {
   ExpectAllAnswered(h);
 }
 
-// Median time to the first token of eight clients that ask one after the other, beside so many
-// short texts a second.
+// Median time to the first token of eight clients that each send one request after the other, while
+// the encoder gets `texts` short texts a second.
 Duration FirstTokenBeside(int texts, int prompt_tokens, const testing::TimingModel& decode) {
   EncoderHarness h({}, {.head = milliseconds(1), .per_token = microseconds(60)});
   h.AddDecoder(decode);

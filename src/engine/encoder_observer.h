@@ -1,5 +1,6 @@
-// EncoderObserver: what the engine tells about the batches of an encoder, so that metrics can live
-// above it. Called on the engine thread, between batches; must not block, throw or call back.
+// EncoderObserver: callbacks about an encoder's batches and requests, so that the engine does not
+// depend on metrics. Called on the engine thread, between batches; must not block, throw or call
+// back into the engine.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ struct BatchEvent {
   Status status;
 };
 
-// The end of one request, told once, just before its result can be seen.
+// The end of one request; reported once, just before its result becomes visible.
 struct EncodingEvent {
   std::string_view id, tenant;
   api::Priority priority = api::Priority::kInteractive;

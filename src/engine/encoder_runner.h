@@ -1,6 +1,5 @@
-// EncoderRunner: the port through which the engine drives an encoder on a device, and the batch
-// that goes through it. The engine links none of the implementations; tests use
-// testing/fake_encoder_runner.h.
+// EncoderRunner: the interface through which the engine runs an encoder on a device, and the batch
+// that it runs. The engine links no implementation; tests use testing/fake_encoder_runner.h.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +41,7 @@ struct EncodeBatch {
   std::span<const int32_t> offsets;  // [items + 1]: where each begins, and their sum
 };
 
-// Owned by the composition root, called by the engine thread only.
+// Owned by the code that creates the engine; called on the engine thread only.
 class EncoderRunner {
  public:
   virtual ~EncoderRunner() = default;
@@ -51,10 +50,10 @@ class EncoderRunner {
   // Starts the batch. It, and all it points to, stays as it is until Collect returns. A CPU runner
   // does the whole work here; a GPU runner only enqueues it. At most one batch is in flight.
   virtual void Launch(const EncodeBatch& batch) = 0;
-  // Waits for the launched batch. OK: every item's floats are written. Otherwise none counts. Never
-  // throws. An item's floats do not depend on the rest of its batch. Values that are not finite are
-  // no failure of the batch: they are written like others, and show in a pooled row too. The engine
-  // looks at each item's floats and fails that item alone.
+  // Waits for the launched batch. OK: every item's floats are written. On an error all floats are
+  // invalid. Never throws. An item's floats do not depend on the rest of its batch. Values that are
+  // not finite do not fail the batch: they are written like others, and a pooled row that includes
+  // them is not finite either. The engine checks each item's floats and fails that item alone.
   virtual Status Collect() = 0;
 };
 

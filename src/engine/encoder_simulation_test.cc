@@ -1,6 +1,6 @@
-// Seeded schedules of an encoder in virtual time: requests of every size, tenant, priority and
-// output come at random, cancel, run out of time and bring batches down, beside a decoder or alone,
-// and after every round the books must balance. A failure names its seed.
+// Seeded simulation of an encoder in virtual time: requests of every size, tenant, priority and
+// output arrive at random, are cancelled, time out and make batches fail, with or without a decoder
+// on the same device. The accounting is checked after every round. A failure prints its seed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -11,10 +11,10 @@
 namespace tutti::engine {
 namespace {
 
-// Tokens of a batch beside a decoder while the cost of one is not known yet.
+// Tokens of a batch on a device shared with a decoder, until the cost of a token was measured.
 constexpr int kFirstTokens = 128;
 
-// A batch with a costly head takes at most this part of a decoder's step.
+// Maximum share of a decoder's step for a batch whose fixed cost is most of its time.
 constexpr double kMostOfStep = 0.45;
 
 std::shared_ptr<QueueLedger> MakeLedger(const EncoderOptions& options,
@@ -97,7 +97,7 @@ void EncoderSlot::Accept(std::unique_ptr<EncodeWork> owned, TimePoint now) {
   if (work.control->cancelled()) EndRequest(work, CancelledByCaller(), now);
 }
 
-// Until when a request of which nothing ran yet may go on waiting.
+// Time at which a request of which no item ran yet is ended.
 TimePoint EncoderSlot::StartDeadline(const EncodeWork& work) const {
   const bool bound = work.first_batch == TimePoint::max() &&
                      work.request.priority == api::Priority::kInteractive &&
@@ -146,9 +146,9 @@ BatchLimits EncoderSlot::LimitsNow() const {
       std::min(std::max(options_.batch_tokens, limits_.max_item_tokens), limits_.max_tokens);
   limits.time = options_.batch_time;
   if (neighbours_.ready && neighbours_.step.count() > 0) {
-    // As much of the neighbour's step as the share allows. Where most of that would be the head of
-    // the batch, a little more: below half of the step, so that a gap between two tokens stays
-    // below one and a half of what it is without us.
+    // The batch may take as much time as `share` allows relative to the decoder's step. If the
+    // fixed cost would be most of that, it may take more, but less than half of the step, so that a
+    // gap between two tokens stays below 1.5 times the gap without the encoder.
     const auto of_step = [&](double part) {
       return Duration(static_cast<int64_t>(static_cast<double>(neighbours_.step.count()) * part));
     };
@@ -190,8 +190,8 @@ TimePoint EncoderSlot::NextBatchAt(TimePoint now) {
 }
 
 bool EncoderSlot::Choose(BatchEvent& event) {
-  // Items of failed batches and new batches take turns, so that whoever brings batches down does
-  // not keep the others waiting for all the repairs.
+  // Retries of failed batches' items alternate with new batches, so that requests that make batches
+  // fail do not delay all others until every item was retried.
   event.retry = !alone_.empty() && (alone_next_ || queue_.waiting().items == 0);
   if (!event.retry && queue_.waiting().items == 0) return false;
   alone_next_ = !event.retry;
@@ -262,7 +262,7 @@ TimePoint EncoderSlot::Run(BatchEvent& event) {
   return now;
 }
 
-// What the batch teaches about time, and the counters.
+// Updates cost model and counters with a finished batch.
 void EncoderSlot::Account(const BatchEvent& event, TimePoint now) {
   if (event.status.ok()) cost_.Observe(shape_, event.forward);
   busy_.Ran(event.begin, now);
@@ -315,7 +315,7 @@ bool EncoderSlot::Step() {
 
 void EncoderSlot::Deliver(WorkItem& item, TimePoint now) {
   EncodeWork& work = *item.work;
-  // One number that is none would spoil whatever is done with the vector, and has no JSON.
+  // A NaN or infinity makes the whole vector useless, and JSON cannot represent it.
   if (!AllFinite(work.Out(item)))
     return FailItem(item, Internal("the model gave a value that is not finite"), now);
   item.state = ItemState::kDone;

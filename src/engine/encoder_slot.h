@@ -1,8 +1,8 @@
-// EncoderSlot: the slot of a device that serves one encoder model: the queue of items, the runner,
-// and the records of the requests in it. One step is one batch; see Step().
+// EncoderSlot: serves one encoder model on a device. Owns the queue of items and the EncodeWork of
+// all its requests, and calls the runner. One step is one batch; see Step().
 //
-// Engine thread only, but for what mailbox, ledger and statistics offer to others. Every request
-// ends through EndRequest(), the one place that finishes an encoding.
+// Engine thread only, except for the mailbox, the ledger and published statistics, which other
+// threads use. Every request ends through EndRequest(), the only place that finishes an encoding.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,7 @@
-// EncoderStatistics: what an encoder counts about its own work, and the figures of it that other
-// threads may read.
+// EncoderStatistics: counters of an encoder's work.
 //
-// Owned by an EncoderSlot. The counters are the engine thread's; Publish() puts them where any
-// thread reads them without a lock.
+// Owned by an EncoderSlot. Only the engine thread changes the counters; Publish() copies them to
+// atomics that any thread reads without a lock.
 #pragma once
 
 #include <array>
@@ -26,7 +25,7 @@ class EncoderStatistics {
   // --- engine thread ---
   EncoderStats& count() { return count_; }  // its counters, and waiting_*
   Pulse& pulse() { return pulse_; }
-  // A batch of so many tokens kept the queue moving for `took`: the ledger is told the pace.
+  // Records the time of a batch of this many tokens, and updates the pace in the ledger.
   void Served(int64_t tokens, Duration took);
   void Publish(bool has_requests, TimePoint oldest, TimePoint now);
 
@@ -51,7 +50,7 @@ class EncoderStatistics {
   } published_;
 };
 
-// How long what waits will keep the device, at `per_kilotoken` for 1,024 tokens.
+// Predicted device time of `tokens` waiting tokens, at `per_kilotoken` for 1,024 tokens.
 inline Duration PredictEncodeWait(int64_t tokens, Duration per_kilotoken) {
   return Duration(static_cast<int64_t>(static_cast<double>(per_kilotoken.count()) / 1024.0 *
                                        static_cast<double>(tokens)));

@@ -113,7 +113,8 @@ Status Engine::Submit(Ticket ticket, Request request, std::shared_ptr<api::Token
     return InvalidArgument("invalid_value", "n differs from what was admitted").WithParam("n");
   }
   if (request.deadline <= impl_->clock.Now()) return DeadlinePassed();
-  // An empty queue takes any prompt that fits the context; the bound is for what piles up.
+  // An empty queue accepts any prompt that fits the context; the limit is for requests that pile
+  // up.
   const auto tokens = static_cast<int64_t>(request.prompt.size());
   const int64_t before = ledger.queued_tokens.fetch_add(tokens, std::memory_order_relaxed);
   const int64_t limit = Allowed(request.priority, ledger.token_limit);

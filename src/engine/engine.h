@@ -1,10 +1,10 @@
-// Engine: one decoder model served to many callers. The only thing of this folder that other
-// folders drive.
+// Engine: serves one decoder model to many callers. Other folders use the engine through this class
+// only.
 //
-//   // Refuses now what must be refused; the door may hold the generation from here on.
+//   // Admission or refusal; the server may hold the generation from here on.
 //   Result<Ticket> ticket = engine.Admit({.n = 1, .bytes = body.size()});
 //   api::Generation generation(stream, ticket->control());
-//   // Prompt and parameters are ready: to the engine thread.
+//   // Once the prompt is tokenised, the request goes to the engine thread.
 //   Status status = engine.Submit(std::move(*ticket), std::move(request), stream);
 //
 // Threads: Admit, Submit, Load, stats, heartbeat, BeginDrain are for any thread, lock-free in the
@@ -40,14 +40,14 @@ struct EngineDependencies {
   const TokenText* text = nullptr;
   const Clock* clock = nullptr;
   EngineObserver* observer = nullptr;  // may be null
-  // Of the process, written by whoever watches it, read when a request comes; null = green.
+  // Memory load of the process: written by its memory watcher, read at admission; null = green.
   const std::atomic<api::LoadLevel>* memory_level = nullptr;
-  // A second, smaller model of the same vocabulary that proposes tokens (engine/drafter.h), where
+  // Draft model: a second, smaller model of the same vocabulary (engine/drafter.h), used if
   // SchedulerOptions::speculate; may be null. Called on the engine thread only.
   ModelRunner* draft = nullptr;
 };
 
-// What is known of a request before its prompt was looked at.
+// Facts about a request that are known before its prompt is tokenised.
 struct AdmitRequest {
   int n = 1;
   size_t bytes = 0;  // that the request will hold while it waits
@@ -102,8 +102,8 @@ class Engine {
   api::LoadSnapshot Load() const;
   EngineStats stats() const;
   Heartbeat heartbeat() const;
-  // The step loop makes progress whenever it has work: false-free within max(10 s, 20 x average
-  // step).
+  // Whether the engine thread makes progress while it has requests. Reports a stall only after
+  // more than max(10 s, 20 average steps) without progress.
   Status Live() const;
 
   // For invariant checks in tests; only while no step can run.

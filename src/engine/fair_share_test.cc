@@ -142,8 +142,8 @@ TEST(FairShare, ATenantThatComesBackGetsItsShareAndNoBurst) {
   }
 }
 
-// A tenant whose long requests come one after the other, each when the last has ended, is not
-// begun anew with each: beside short ones of another it has half, not nearly all.
+// A tenant that sends long requests one after the other keeps its service between them: against
+// another tenant's queue of short requests it gets half of the service, not nearly all.
 TEST(FairShare, ATenantThatAsksOneByOneIsNotForgottenInBetween) {
   EngineHarness h(LongQueue(1), BigUnsampledPool());
   for (int i = 0; i < 3000; ++i) {

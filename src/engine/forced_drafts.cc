@@ -5,10 +5,10 @@
 namespace tutti::engine {
 namespace {
 
-// Guesses are trusted at first like copies of which so many tokens agreed.
+// Initial trust in guesses: like a copy after this many agreeing tokens.
 constexpr int kFirstAgreed = 10;
 constexpr int kMaxAgreed = 12;
-// Behind a guess that was wrong.
+// The same after a wrong guess.
 constexpr int kLeastTrusted = 6;
 
 }  // namespace

@@ -1,7 +1,7 @@
-// ForcedDrafts: tokens that the grammar of a request forces, as a source of proposals.
+// ForcedDrafts: a source of draft tokens: the tokens of text that a request's grammar forces.
 //
-// Part of a Sequence; engine thread. Guesses are compared with what came whether they were proposed
-// or not, so that the chance of the next one is known.
+// Part of a Sequence; engine thread. Guesses are compared with the tokens that were drawn, whether
+// they were used as draft tokens or not, so that the acceptance rate is known.
 #pragma once
 
 #include <span>
@@ -15,12 +15,12 @@ namespace tutti::engine {
 
 class ForcedDrafts {
  public:
-  // Without this call nothing is ever guessed. The first `read` tokens of the sequence are its
-  // prompt.
+  // Enables guessing; without this call there are no guesses. The first `read` tokens of the
+  // sequence are its prompt.
   void Begin(int read);
 
-  // Reads the tokens that came since, and guesses what follows them; `matcher` stands behind the
-  // last one.
+  // Reads the tokens drawn since the last call and guesses the next ones. `matcher` is the
+  // grammar's state after the last token.
   void Advance(std::span<const TokenId> tokens, grammar::Matcher& matcher, DraftHits& everybody);
 
   std::span<const TokenId> next() const { return next_; }

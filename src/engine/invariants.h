@@ -1,5 +1,6 @@
-// Invariants of a decoder between two steps, checked on a snapshot of plain values: by the
-// simulation after every step, and by whoever debugs a live one. Pure but for TakeSnapshot.
+// Invariants of a decoder between two steps, checked on a snapshot of plain values. The simulation
+// checks them after every step; a debugger may call them too. Pure but for TakeSnapshot, which runs
+// on the engine thread.
 #pragma once
 
 #include <string>

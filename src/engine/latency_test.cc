@@ -124,8 +124,8 @@ TEST(Latency, AShortPromptGetsThroughBesideALongOne) {
   const size_t small = h.MustSubmit(TestRequest(TestPrompt(2, 100), 5));
   h.RunOnce();
   EXPECT_EQ(h.engine().stats().running, 2);
-  EXPECT_EQ(h.client(small).choices[0].tokens.size(),
-            1u);  // its prompt fitted beside the long one's chunk
+  // The short prompt fitted into the step next to the long one's chunk.
+  EXPECT_EQ(h.client(small).choices[0].tokens.size(), 1u);
   ASSERT_TRUE(h.RunToEnd());
   EXPECT_LT(h.client(small).ended_at - sent, h.client(large).ended_at - sent);
   ExpectSoloOrPrefix(h);
@@ -321,7 +321,7 @@ TEST(Latency, WaitingPromptTokensAreBounded) {
   EXPECT_EQ(h.engine().stats().queued_prompt_tokens, 0);
 }
 
-TEST(Latency, AnInteractiveRequestThatFindsNoLaneIn30sEndsAndABatchOneAndADetachedOneWait) {
+TEST(Latency, OnlyAnAttachedInteractiveRequestEndsAfter30sInTheQueue) {
   EngineOptions options;
   options.scheduler.lanes = 1;
   EngineHarness h(options, LatencyPool(), {.base = milliseconds(100)});

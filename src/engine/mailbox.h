@@ -1,7 +1,8 @@
-// How other threads reach a slot of the engine: a mailbox of lock-free stacks.
+// Mailbox: hands requests and cancellations from any thread to a slot on the engine thread, through
+// lock-free stacks.
 //
-// Producers push and, only when the stack was empty, signal the engine thread; it takes everything
-// at once at the next step boundary, in order of arrival.
+// Producers push, and signal the engine thread only when the stack was empty. At the next step
+// boundary the engine thread takes everything at once, in order of arrival.
 #pragma once
 
 #include <atomic>
@@ -30,7 +31,7 @@ class Signal {
   int fd_;
 };
 
-// What is handed over: the record of a request. The slot that owns the mailbox knows which kind.
+// Base of a request's state as it is handed over: Work or EncodeWork, depending on the slot.
 struct Submission {
   virtual ~Submission() = default;
   Submission* next_submission = nullptr;  // mailbox
@@ -42,7 +43,7 @@ class Mailbox {
   ~Mailbox();
 
   // --- any thread ---
-  // `urgent`: batch work under way may be given up for it.
+  // `urgent`: a batch-class step in flight may be aborted for this request.
   void Submit(std::unique_ptr<Submission> record, TimePoint now, bool urgent = false);
   void Touch(RequestControl* control) noexcept;  // cancelled or granted
 
@@ -68,13 +69,13 @@ class Mailbox {
     }
     return any;
   }
-  // Since when a submission waits to be taken in; max() when none does.
+  // When the oldest submission that was not taken yet arrived; max() when there is none.
   TimePoint pending_since() const {
     return submissions_.load(std::memory_order_acquire) == nullptr
                ? TimePoint::max()
                : TimePoint(Duration(pending_since_ns_.load(std::memory_order_acquire)));
   }
-  // Whether one that is urgent waits to be taken in; one may be told of once too often.
+  // Whether an urgent submission was not taken yet. May still be true just after it was taken.
   const std::atomic<bool>& urgent() const { return urgent_; }
   void ClearUrgent() { urgent_.store(false, std::memory_order_relaxed); }
   bool empty() const {

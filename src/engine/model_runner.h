@@ -1,5 +1,5 @@
-// ModelRunner: the port through which the engine drives a model on a device. The engine links none
-// of the implementations; tests use those of testing/fake_model_runner.h.
+// ModelRunner: the interface through which the engine runs a decoder model on a device. The engine
+// links no implementation; tests use those of testing/fake_model_runner.h.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ struct RunnerLimits {
   size_t weight_bytes = 0;  // what a step reads of the model, as it lies in memory; 0: not told
 };
 
-// Owned by the composition root, called by the engine thread only.
+// Owned by the code that creates the engine; called on the engine thread only.
 class ModelRunner {
  public:
   virtual ~ModelRunner() = default;
@@ -30,12 +30,12 @@ class ModelRunner {
   // Waits for the launched step and returns its result. Never throws; a failure is in the status.
   virtual StepResult Collect() = 0;
 
-  // From now on a step that may be given up (StepPlan::may_give_up) is, soon after `urgent` is set.
-  // `urgent` outlives every call; null: no more. A runner may as well finish every step.
+  // Makes later steps with StepPlan::may_give_up abort soon after `urgent` is set. `urgent` must
+  // outlive all later calls; null turns this off. A runner may ignore it and finish every step.
   virtual void GiveUpWhen(const std::atomic<bool>* /*urgent*/) {}
 
-  // Gets back a result that Collect returned, once it was read: its memory may serve the next step,
-  // so that a steady step allocates nothing.
+  // Returns a result of Collect after use, so that its memory can be reused: in steady state a step
+  // allocates nothing.
   virtual void Recycle(StepResult /*used*/) {}
 };
 

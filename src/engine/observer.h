@@ -1,6 +1,6 @@
-// EngineObserver: what the engine tells about its work, so that metrics and traces can live above
-// it. Called on the engine thread, between steps; must not block, throw or call back into the
-// engine.
+// EngineObserver: callbacks about the engine's steps and requests, so that the engine does not
+// depend on metrics and traces. Called on the engine thread, between steps; must not block, throw
+// or call back into the engine.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@ struct StepEvent {
   int prefill_sequences = 0;
   int prefill_tokens = 0;
   int draft_tokens = 0;  // proposed for decode sequences, each a row
-  // Of those, that came true: [i] is how many sequences accepted their proposal i. Of the call.
+  // [i]: number of sequences that accepted draft token i. Valid during the callback only.
   std::span<const int> accepted_drafts;
   int output_tokens = 0;  // tokens drawn and delivered
   Status status;          // of the whole step
 };
 
-// The end of one request, told once, just before its terminal event.
+// The end of one request; reported once, just before its terminal event.
 struct RequestEvent {
   std::string_view id, tenant;
   api::Priority priority = api::Priority::kInteractive;
@@ -41,8 +41,8 @@ struct RequestEvent {
   api::Timings timings;
   int n = 1;
   int preemptions = 0;  // over all choices
-  int wasted_tokens =
-      0;  // computed for it although it was cancelled or failed (OnPreemption tells its own)
+  // Tokens computed for a request that was cancelled or failed, without those of OnPreemption.
+  int wasted_tokens = 0;
 };
 
 class EngineObserver {

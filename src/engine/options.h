@@ -26,15 +26,17 @@ struct SchedulerOptions {
   Strategy strategy = Strategy::kContinuous;
   Admission admission = Admission::kPack;
   int lanes = 8;                  // sequences in a step
-  int prefill_chunk = 128;        // prompt tokens a step computes beside decoding sequences
-  int prefill_chunk_alone = 512;  // ... when none decodes
-  Duration itl_target =
-      std::chrono::milliseconds(50);  // a mixed step shrinks its chunk to stay below this
-  // ... and any step with prompts this, or two and a half steps without, while another model of
-  // the device has work now and then, so that its short requests do not wait behind whole prompts.
+  int prefill_chunk = 128;        // prompt tokens of a step in which sequences decode too
+  int prefill_chunk_alone = 512;  // ... in which none decodes
+  // Target time between two tokens: a step that mixes prefill and decode shrinks its prefill chunk
+  // to stay below it.
+  Duration itl_target = std::chrono::milliseconds(50);
+  // Limit of a step with prefill while another model on the device had work recently, so that its
+  // short requests do not wait behind whole prompts. It is raised to two and a half times a step
+  // without prefill where that is more.
   Duration company_step = std::chrono::milliseconds(20);
-  // A step with prompts of batch work alone, so that an interactive request that comes does not
-  // wait long for the one under way.
+  // Limit of a step with prefill when only batch-class requests run, so that an interactive request
+  // that arrives does not wait long for the step in flight.
   Duration batch_step = std::chrono::milliseconds(15);
   bool prefix_cache = true;
   // Steps compute tokens that were not drawn yet but are likely to be, where that pays: copied from
@@ -85,10 +87,10 @@ struct EngineOptions {
 struct EncoderOptions {
   int batch_items = 32;     // items of a batch, and
   int batch_tokens = 1024;  // tokens; both also bounded by the runner, and never below one item
-  Duration batch_time = std::chrono::milliseconds(50);  // as reckoned; less beside a decoder
+  Duration batch_time = std::chrono::milliseconds(50);  // estimated; less when sharing a device
   // Longest that a batch is held back for items about to come, while the device is busy; 0 = never.
   Duration window = std::chrono::milliseconds(10);
-  double share = 0.25;  // of the device beside one decoder, in (0, 1)
+  double share = 0.25;  // of a device that is shared with a decoder, in (0, 1)
   // An interactive request of at most so many items, and tokens of one batch, goes ahead of others,
   // which are sure of `bulk_share` of every batch.
   int small_items = 8;

@@ -6,10 +6,11 @@
 namespace tutti::engine {
 namespace {
 
-// At its beginning a text is trusted like one of which so many tokens came as predicted.
+// Initial trust in a predicted text: like one after this many correct tokens.
 constexpr int kTrustedAtFirst = 6;
 constexpr int kAgreedAtMost = 12;
-// Behind a difference the text is looked for so far on by two tokens, and anywhere by three.
+// After a difference the place in the text is searched by two tokens this far ahead, and by three
+// tokens anywhere.
 constexpr int kNear = 64;
 constexpr size_t kNearby = 2, kAnywhere = 3;
 constexpr uint32_t kMostTriples = 1U << 15;

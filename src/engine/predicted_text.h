@@ -1,8 +1,8 @@
-// PredictedText: what a client expects its answer to be (`prediction` of OpenAI's chat), as a
-// source of proposals: followed from its beginning, and found again behind a difference by the
-// tokens there.
+// PredictedText: a source of draft tokens: the answer that the client expects (`prediction` of
+// OpenAI's chat API). The text is followed from its beginning; after a difference the place in it
+// is found again by the last tokens drawn.
 //
-// Part of a Sequence: set up by the thread that submits, then the engine thread's.
+// Part of a Sequence: set up by the submitting thread, then used on the engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,23 @@ namespace tutti::engine {
 
 class PredictedText {
  public:
-  // `text` stays where it is; without it nothing is ever proposed. The first `read` tokens of the
-  // sequence are its prompt.
+  // Enables drafting from `text`, which is not copied and must outlive the sequence. The first
+  // `read` tokens of the sequence are its prompt.
   void Begin(std::span<const TokenId> text, int read);
 
-  // Reads the tokens that came since; as PromptLookup::Advance. Costs nothing where there is no
-  // text.
+  // Reads the tokens drawn since the last call, as PromptLookup::Advance. Free without a text.
   void Advance(std::span<const TokenId> tokens, DraftHits& everybody);
 
-  // What may follow the last token read; empty where that is unknown, or the text has ended.
+  // Predicted tokens after the last token read; empty if the place is unknown or the text has
+  // ended.
   std::span<const TokenId> next() const {
     return next_ < 0 ? std::span<const TokenId>() : text_.subspan(static_cast<size_t>(next_));
   }
   int agreed() const { return agreed_; }  // tokens before next() that came as predicted
   const DraftHits& hits() const { return hits_; }
 
-  // Tokens of the text that came where it has them, and the others; whether a step proposed them
-  // makes no difference.
+  // Numbers of predicted tokens that the answer contains at the predicted place, and of all others,
+  // whether they were used as draft tokens or not.
   int accepted() const { return accepted_; }
   int rejected() const { return static_cast<int>(text_.size()) - accepted_; }
 

@@ -41,7 +41,7 @@ void RunUntil(EngineHarness& h, Duration time) {
   }
 }
 
-TEST(Priority, TheHigherTakesALaneInAFullBatchAndTheOtherGoesOnAsIfNothingHadBeen) {
+TEST(Priority, HigherPriorityPreemptsAFullBatchAndTheVictimResumesExactly) {
   EngineOptions options = PatientLanes(2);
   EngineHarness h(options, PriorityPool());
   for (int i = 0; i < 2; ++i) {
@@ -65,8 +65,8 @@ TEST(Priority, TheHigherTakesALaneInAFullBatchAndTheOtherGoesOnAsIfNothingHadBee
   EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
 }
 
-// N41: a single request beside batch work found a step of all its rows under way, and its own
-// prompt was computed beside them: first texts were four times as late as alone.
+// N41: a single request under batch load waited for a step of all batch rows, and its own prompt
+// was then computed together with those rows: its first text came four times as late as alone.
 TEST(Priority, AnInteractivePromptIsComputedWithoutBatchRowsBesideIt) {
   EngineHarness h(PatientLanes(8), PriorityPool());
   for (int i = 0; i < 7; ++i) {

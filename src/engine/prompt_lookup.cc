@@ -7,7 +7,7 @@ namespace tutti::engine {
 namespace {
 
 constexpr int kShortest = 2, kLongest = 3;  // tokens that are looked up
-// Compared beyond those: more than so many make a match no surer.
+// Maximum number of tokens compared before a match: more do not make it more certain.
 constexpr int kMostAgreed = 12;
 // Places: two for each token, up to what 16,384 tokens need (128 KiB); in longer texts the newest
 // take the places of older ones.

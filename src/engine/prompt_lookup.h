@@ -1,9 +1,10 @@
-// PromptLookup: finds where the last tokens of a sequence stood before, in its prompt or its
-// output, and proposes what followed there ("prompt lookup decoding", A. Saxena 2023).
+// PromptLookup: a source of draft tokens: finds an earlier place in the prompt or output with the
+// same last tokens, and proposes the tokens that followed there ("prompt lookup decoding",
+// A. Saxena 2023).
 //
-// An index of the last place of every pair and triple of tokens, so that a token costs the same
-// however long the text is; and a place that proved right is followed as long as it does. Part of a
-// Sequence: set up by the thread that submits, then the engine thread's.
+// An index holds the last place of every pair and triple of tokens, so that the cost per token does
+// not depend on the length of the text. A place is followed as long as its tokens are accepted.
+// Part of a Sequence: set up by the submitting thread, then used on the engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,12 @@ namespace tutti::engine {
 
 class PromptLookup {
  public:
-  // Takes the memory for sequences of up to `target_tokens`, and reads `prompt`. Without it nothing
-  // is ever found.
+  // Allocates memory for a sequence of up to `target_tokens` and reads `prompt`. Without this call
+  // no place is ever found.
   void Begin(int target_tokens, std::span<const TokenId> prompt);
 
-  // Reads the tokens that came since; `tokens` begins with those it was given before. What was
-  // proposed for them, taken or not, is counted in hits() and `everybody`.
+  // Reads the tokens drawn since the last call; `tokens` is the whole sequence. Correct and wrong
+  // proposals, used or not, are counted in hits() and in `everybody`, the counts of all sequences.
   void Advance(std::span<const TokenId> tokens, DraftHits& everybody);
 
   // Index of the token proposed to follow the last one read, or -1. The one at the next index

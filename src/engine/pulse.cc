@@ -6,7 +6,7 @@
 namespace tutti::engine {
 namespace {
 
-// The watchdog's patience: never below this, and twenty times an average step.
+// Minimum time without progress that counts as a stall; also at least 20 average steps.
 constexpr Duration kStuck = std::chrono::seconds(10);
 
 }  // namespace
@@ -28,7 +28,7 @@ void Pulse::Publish(bool has_requests, TimePoint now) {
 
 Heartbeat Pulse::Read(const Mailbox& mailbox) const {
   Heartbeat beat;
-  // Work that was handed over while the loop slept is late only from then on.
+  // If the loop slept, lateness counts from the arrival of the work, not from the last iteration.
   const TimePoint pending = mailbox.pending_since();
   beat.last_round = TimePoint(Duration(beat_ns_.load(std::memory_order_acquire)));
   beat.busy = alive_.load(std::memory_order_acquire) || pending != TimePoint::max();

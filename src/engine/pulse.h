@@ -1,5 +1,4 @@
-// Pulse: whether a slot's loop comes round, for the liveness probe. The engine thread beats, any
-// thread reads.
+// Pulse: heartbeat of a slot, for the liveness probe. Written by the engine thread, read by any.
 #pragma once
 
 #include <atomic>
@@ -13,20 +12,20 @@ namespace tutti::engine {
 
 // For the liveness probe.
 struct Heartbeat {
-  TimePoint
-      last_round{};   // when the loop last came round; while busy every 0.5 s, unless a step runs
-  bool busy = false;  // it has requests
+  // Last iteration of the loop. While busy the loop iterates at least every 0.5 s between steps.
+  TimePoint last_round{};
+  bool busy = false;         // it has requests
   Duration average_step{0};  // moving average; zero before the first
 };
 
-// With requests alive but nothing to do, the loop still comes round this often.
+// Period of the loop's iterations while it has requests but no step to run.
 inline constexpr Duration kIdleBeat = std::chrono::milliseconds(500);
 
 class Pulse {
  public:
   // --- engine thread ---
   void Beat(TimePoint now);
-  // At once when a request comes: a probe must not take it for idleness.
+  // Called as soon as a request arrives: the slot counts as busy from then on.
   void HasRequests() { alive_.store(true, std::memory_order_release); }
   void StepTook(Duration took);
   void Publish(bool has_requests, TimePoint now);  // after each step
@@ -40,7 +39,8 @@ class Pulse {
   std::atomic<bool> alive_{false};
 };
 
-// engine_stalled when there is work and no round for longer than 10 s and 20 average steps.
+// Error engine_stalled when the slot has requests and its last iteration is older than 10 s and
+// than 20 average steps.
 Status LiveBy(const Heartbeat& beat, TimePoint now);
 
 }  // namespace tutti::engine

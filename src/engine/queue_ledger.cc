@@ -9,7 +9,7 @@
 namespace tutti::engine {
 namespace {
 
-// What a class may fill, for a refusal.
+// Text for a refusal: the part of a limit that a priority class may fill.
 std::string Bound(api::Priority priority, int64_t bound) {
   const std::string text = std::to_string(Allowed(priority, bound));
   return priority == api::Priority::kInteractive ? text : text + " for requests of this class";
@@ -58,7 +58,7 @@ void QueueLedger::Leave(int n, bool was_aside) {
     places.fetch_sub(n, std::memory_order_acq_rel);
   }
   if (unfinished.fetch_sub(n, std::memory_order_acq_rel) != n) return;
-  const MutexLock lock(mutex);  // so that a waiter between its test and its wait cannot miss this
+  const MutexLock lock(mutex);  // a waiter between its check and its wait must not miss the notice
   idle.NotifyAll();
 }
 
@@ -99,7 +99,8 @@ Result<Ticket> EnterQueue(const std::shared_ptr<QueueLedger>& ledger,
                           const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
                           TimePoint now) {
   if (entry.deadline <= now) return DeadlinePassed();
-  // Half of the estimate: refusing a request that would have made it is worse than one wasted wait.
+  // Uses half of the estimate: refusing a request that would have been served in time is worse than
+  // a wait in vain.
   if (entry.deadline != TimePoint::max() && entry.wait / 2 > entry.deadline - now) {
     ledger->refused.fetch_add(1, std::memory_order_relaxed);
     return Unavailable("overloaded",
@@ -135,7 +136,7 @@ Result<Ticket> EnterQueue(const std::shared_ptr<QueueLedger>& ledger,
                         entry.wait);
   }
   const int64_t waiting = allowed(ledger->limits.requests);
-  // An empty queue takes what fits at all, also of a lower class.
+  // An empty queue accepts every request that fits at all, of lower classes too.
   const int limit = std::max(ledger->lanes + static_cast<int>(waiting), entry.n);
   if (!ledger->TryEnter(entry.n, limit)) {
     leave();

@@ -1,7 +1,7 @@
-// QueueLedger: the bounded queue of one slot as counts, from acceptance to the last event, and what
-// every front of the engine does with it: letting a request in, refusing it, draining.
+// QueueLedger: admission counts of one slot's bounded queue, from acceptance to a request's last
+// event, and the operations of Engine and EncoderEngine on it: admission, refusal, draining.
 //
-// Shared by doors, tickets and the slot; any thread. All counts are atomic.
+// Shared by engine, tickets and slot; any thread. All counts are atomic.
 #pragma once
 
 #include <atomic>
@@ -47,24 +47,26 @@ struct QueueLedger {
 
   // Takes places while `places + n <= limit` holds.
   bool TryEnter(int n, int limit);
-  // Gives up the places of a request that cannot go on for now; false when too many have. Engine
-  // thread, as StepBack, which takes them again even if others have filled the queue meanwhile:
-  // `places` then exceeds its limit by those of requests that were aside, at most.
+  // Frees the places of a request that is paused for its reader; false when too many requests are
+  // set aside already. StepBack takes the places again even if the queue was filled meanwhile:
+  // `places` may exceed its limit by those of requests set aside. Both on the engine thread.
   bool TryStepAside(int n, int limit);
   void StepBack(int n);
   void Leave(int n, bool was_aside);
-  // The refusals queue_full and, of the process's memory, overloaded, counted; `wait` until it is
-  // worth to try again.
+  // Make and count the errors queue_full and, for a lack of process memory, overloaded; `wait`
+  // becomes the retry-after time.
   Status Full(const std::string& what, Duration wait);
   Status ShortOfMemory(Duration wait);
-  // The process's memory, or the bound that is taken furthest.
+  // The load level of the process's memory or of the fullest bound of the queue, whichever is
+  // worse.
   api::LoadLevel Level() const;
 };
 
-// What of a bound requests of a class may fill: the lower ones leave the rest to interactive ones.
+// Part of `bound` that requests of a priority class may fill: lower classes leave the rest to
+// interactive requests.
 int64_t Allowed(api::Priority priority, int64_t bound);
 
-// What is known of a request at the door.
+// Facts about a request at admission.
 struct QueueEntry {
   int n = 1;      // places
   int items = 0;  // inputs of an encoding
@@ -74,19 +76,20 @@ struct QueueEntry {
   Duration wait{0};  // predicted for it
 };
 
-// A place for a request, or why not: deadline_exceeded, overloaded (the predicted wait passes its
-// deadline, or the process's memory is short for its class), queue_full in bytes, items or places.
+// Takes places in the queue for a request. Errors: deadline_exceeded, overloaded (the predicted
+// wait exceeds its deadline, or the process's memory is short for its class), queue_full in bytes,
+// items or places.
 Result<Ticket> EnterQueue(const std::shared_ptr<QueueLedger>& ledger,
                           const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
                           TimePoint now);
 
-Status Draining();         // to those who come when the queue takes nothing more
-Status DeadlinePassed();   // to those whose time was over before they were served
-Status DrainedUnserved();  // to those that a drain could not wait for
+Status Draining();         // for requests that arrive during a drain
+Status DeadlinePassed();   // for requests whose deadline passed before they were served
+Status DrainedUnserved();  // for requests left at the deadline of a drain
 
-// Refuses new requests, then waits until all have ended or `deadline` has passed on `clock`; what
-// is left then is ended by the slot (drain_deadline_ns). True when all had ended by themselves. Not
-// from the engine thread, which must be running.
+// Refuses new requests, then waits until all have ended or `deadline` has passed on `clock`; the
+// slot then ends the remaining requests (drain_deadline_ns). True when all ended by themselves. Not
+// to be called on the engine thread, which must be running.
 bool DrainQueue(QueueLedger& ledger, Signal& signal, const Clock& clock, TimePoint deadline);
 
 }  // namespace tutti::engine

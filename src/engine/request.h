@@ -1,6 +1,6 @@
-// Request: what a door asks of a decoder, in tokens. And the two handles around it: Ticket, a place
-// in the queue from acceptance on, and RequestControl, by which a request is cancelled or fed
-// credit from any thread.
+// Request: a generation request as the engine gets it, in tokens. Two handles belong to it: Ticket
+// holds the place in the queue from acceptance on; RequestControl cancels a request or grants a
+// stepwise one more tokens, from any thread.
 #pragma once
 
 #include <atomic>

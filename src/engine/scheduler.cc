@@ -11,15 +11,15 @@
 namespace tutti::engine {
 namespace {
 
-// Sequences that do not fit and are looked past in one plan; bounds the work of a plan with a long
-// queue.
+// Maximum number of waiting sequences that a plan passes over because they do not fit: bounds the
+// work of a plan with a long queue.
 constexpr size_t kSkipWindow = 64;
 
 bool Contains(std::span<const TokenId> ids, TokenId id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-// Draw `i` of a slice with proposals.
+// Token of draw `i` of a slice with draft tokens.
 TokenId DrawOf(const SliceResult& slice, int i) {
   return i == 0 ? slice.token : slice.more_tokens[static_cast<size_t>(i) - 1];
 }
@@ -29,7 +29,7 @@ const sampling::RowLogprobs* LogprobsOf(const SliceResult& slice, int i) {
   return at < slice.more_logprobs.size() ? &slice.more_logprobs[at] : nullptr;
 }
 
-// Proposals stand behind the tokens of their sequence while their step runs.
+// Removes the draft tokens, which are at the end of the sequence's tokens while their step runs.
 void DropDrafts(Sequence& s, int drafts) {
   if (drafts > 0) s.tokens.resize(s.tokens.size() - static_cast<size_t>(drafts));
 }
@@ -71,8 +71,8 @@ void Scheduler::Pause(Sequence& s) {
   } else {
     waiting_.Remove(s);
   }
-  pool_.DropPromise(
-      s.blocks);  // it may be long; a pinned sequence reserves anew when it comes back
+  // The pause may be long. A pinned sequence gets a new promise when it is admitted again.
+  pool_.DropPromise(s.blocks);
   s.SetState(SequenceState::kPaused);
 }
 
@@ -153,17 +153,19 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
     PlanPrefills();
     if (preempted_.size() == for_lanes) PlanAdmissions(now, /*with_slices=*/true);
     if (std::exchange(yielding_, false) && plan_.slices.empty() && failures_.empty()) {
-      PlanDecodes();  // it found no room
+      // The interactive prompt got no blocks, so that batch sequences need not skip this step.
+      PlanDecodes();
       PlanPrefills();
     }
   }
-  // Running sequences that all wait for each other's blocks: the last in the order of keeping gives
-  // way.
+  // No sequence got a slice: all running sequences wait for each other's blocks. Preempt the last
+  // in the order of keeping blocks until one fits.
   while (plan_.slices.empty() && failures_.empty() && !running_.empty()) {
     Sequence& last = *running_.back();
     if (running_.size() == 1) {
-      // Alone and with everything reclaimable reclaimed: the pool cannot hold it. Refused at
-      // submission, so this is a fault of memory elsewhere; it must end rather than wait for ever.
+      // The only running sequence does not fit although all other blocks were reclaimed. Requests
+      // that cannot fit are refused at submission, so blocks are missing because of a fault
+      // elsewhere. The sequence fails rather than waits forever.
       failures_.push_back(
           {.sequence = &last,
            .kind = Outcome::Kind::kFailed,
@@ -180,7 +182,7 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
     }
   }
   PlanDrafts();
-  // Whom it admitted may be of another class.
+  // BatchAlone() did not see the sequences that this plan admitted; they may be of a higher class.
   plan_.may_give_up = batch_alone_ && given_up_ < kMostGivenUp &&
                       std::all_of(planned_.begin(), planned_.end(), [](const Planned& planned) {
                         return planned.sequence->request->priority == api::Priority::kBatch;
@@ -189,7 +191,7 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
 }
 
 void Scheduler::Rollback() {
-  // Reservations nobody committed return their blocks, the last taken first.
+  // Destroying a reservation returns its blocks; blocks go back in the reverse order.
   while (!planned_.empty()) {
     DropDrafts(*planned_.back().sequence, plan_.slices[planned_.size() - 1].drafts);
     planned_.pop_back();
@@ -197,7 +199,7 @@ void Scheduler::Rollback() {
 }
 
 void Scheduler::PlanSuspect() {
-  // Over a copy: a slice may preempt, and that takes sequences out of running_.
+  // Iterates over a copy: AddSlice may preempt, which removes sequences from running_.
   turn_order_.assign(running_.begin(), running_.end());
   for (Sequence* s : turn_order_) {
     if (!s->suspect || s->state() != SequenceState::kRunning) continue;
@@ -207,7 +209,7 @@ void Scheduler::PlanSuspect() {
 }
 
 void Scheduler::PlanTurn() {
-  // The one whose turn is longest ago; a new one has had none.
+  // Round robin: the sequence whose last turn is longest ago; new sequences had none.
   std::vector<Sequence*>& order = turn_order_;
   order.assign(running_.begin(), running_.end());
   std::stable_sort(order.begin(), order.end(), [](const Sequence* a, const Sequence* b) {
@@ -220,7 +222,7 @@ void Scheduler::PlanTurn() {
 }
 
 void Scheduler::PlanDecodes() {
-  // In the order of keeping blocks: whoever is preempted comes later and has no slice yet.
+  // In the order of keeping blocks: a sequence preempted here comes later, so has no slice yet.
   for (size_t i = 0; i < running_.size();) {
     Sequence& s = *running_[i];
     if (!s.decoding() || s.planned_in == step_ || SitsOutNow(s)) {
@@ -229,7 +231,7 @@ void Scheduler::PlanDecodes() {
     }
     if (!SlicesLeft() || TokensLeft() < 1) return;
     if (!AddSlice(s, 1, /*may_preempt=*/true) && failures_.empty() && running_.size() > 1) {
-      Preempt(s);  // nobody behind it has blocks to give
+      Preempt(s);  // no later sequence has blocks that could be taken
       continue;
     }
     ++i;
@@ -261,11 +263,11 @@ bool Scheduler::BatchAlone(TimePoint now) {
 }
 
 void Scheduler::PlanDrafts() {
-  // In turn, each sequence has one token of each round.
+  // Interleaved sequences get one token each in turn, so none may draft.
   if (options_.strategy == Strategy::kInterleaved) return;
   if (decode_rows_ == 0 || decode_rows_ > kMostDraftSequences || prefill_tokens() > 0) return;
-  // What a grammar forces is proposed whether or not speculation is on: it nearly always comes
-  // true.
+  // Tokens that a grammar forces are drafted even if speculation is off: they are nearly always
+  // accepted.
   const auto forced = [&](const Planned& planned) {
     return options_.propose_forced && planned.sequence->matcher;
   };
@@ -345,7 +347,7 @@ void Scheduler::TakeDrafts(const DraftTimes& times) {
     int take = 0;
     for (; take < ask.count; ++take) {
       const TokenId token = ask.tokens[static_cast<size_t>(take)];
-      // Nothing follows the end of a text, and the draw before it finds that end by itself.
+      // A stop token is not drafted: no token follows it, and the draw before it finds it anyway.
       if (token >= limits_.vocab_size || StopsAt(s, token)) break;
       s.tokens.push_back(token);
     }
@@ -358,7 +360,7 @@ void Scheduler::AddDrafts(size_t i, int count) {
   if (count == 0) return;
   Sequence& s = *planned_[i].sequence;
   SequenceSlice& slice = plan_.slices[i];
-  // Within the memory of all tokens it may ever have: the slice's span stays where it is.
+  // `tokens` has capacity for the whole sequence, so that spans into it stay valid.
   slice.tokens = std::span<const TokenId>(s.tokens).subspan(static_cast<size_t>(slice.start));
   slice.drafts = count;
   s.sampler.output =
@@ -381,8 +383,8 @@ int Scheduler::ChunkBudget() const {
   in.decode_time = cost_.Decode(decoding);
   in.per_token = cost_.PerPrefillToken();
   in.itl_target = options_.itl_target;
-  // Where decoding alone comes near the limit, prompts still need room in a step: with none they
-  // took ten times as long as alone, for texts that waited a few milliseconds less.
+  // Where decoding alone comes near the limit, a step still needs room for prompts: without it they
+  // took ten times as long, while the other model's texts gained only a few milliseconds.
   if (in_company_) in.step_limit = std::max(options_.company_step, in.decode_time * 5 / 2);
   if (batch_alone_)
     in.step_limit =
@@ -428,7 +430,7 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
       memory_.DropCopy(s);
       return AddSlice(s, budget, may_preempt);
     }
-    // A prompt takes what there is.
+    // A prefill chunk shrinks to the blocks that are available.
     const int got = std::max(0, s.blocks.promised() + pool_.available());
     count = std::min(count, (s.blocks.size() + got) * kBlockTokens - start);
     if (count <= 0) return false;
@@ -470,7 +472,8 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
   plan_.slices.push_back(slice);
   plan_.tokens += count;
   planned_.push_back(std::move(planned));
-  if (s.decoding()) {  // a resumed sequence may come to this after prompts have
+  // Decode rows come first in a plan, but a resumed sequence may get here after prompts.
+  if (s.decoding()) {
     std::swap(plan_.slices.back(), plan_.slices[static_cast<size_t>(decode_rows_)]);
     std::swap(planned_.back(), planned_[static_cast<size_t>(decode_rows_)]);
     ++decode_rows_;
@@ -493,12 +496,13 @@ void Scheduler::PlanAdmissions(TimePoint now, bool with_slices) {
   while (running() < lanes && budget > 0 && SlicesLeft()) {
     Sequence* s = scan.Next();
     if (s == nullptr) return;
-    // What is left of the step is the prompt's that came before it.
+    // In a step for an interactive prompt, batch-class sequences are not admitted either.
     if (yielding_ && ClaimOf(*s, now).effective >= static_cast<int>(api::Priority::kBatch)) return;
     const Fit fit = TryAdmit(*s);
     if (fit == Fit::kWaitsForSibling) continue;
     if (fit == Fit::kDoesNotFit) {
-      if (s->overtaken >= options_.max_overtakes) return;  // from now on, all wait for it
+      // It was passed over often enough: no later sequence is admitted before it.
+      if (s->overtaken >= options_.max_overtakes) return;
       skipped_.push_back(s);
       if (skipped_.size() >= kSkipWindow) return;
       continue;
@@ -510,7 +514,7 @@ void Scheduler::PlanAdmissions(TimePoint now, bool with_slices) {
       AddSlice(*s, budget, /*may_preempt=*/false);
       budget -= plan_.tokens - before;
     }
-    if (!patience) return;  // that was the last one to pass
+    if (!patience) return;  // a skipped sequence may not be overtaken again
   }
 }
 
@@ -529,7 +533,7 @@ void Scheduler::PreemptForLane(TimePoint now) {
                                  [&](const Sequence* s) { return s->tenant == first.tenant; });
   if (last == running_.rend() || (*last)->pinned || WaitsForSiblingOf(first)) return;
   if (!TakesLaneFrom(ClaimOf(first, now), ClaimOf(**last, now))) return;
-  // Without what the prefix index may have of it: one that would only perhaps fit is not worth it.
+  // Ignores blocks that the prefix index may have: a preemption must not depend on a chance hit.
   const int needed = first.pinned ? WorstCaseBlocks(first.target_tokens)
                                   : BlocksFor(static_cast<int>(first.tokens.size()));
   if (needed - first.blocks.size() > SlackFor(PoolView()) + (*last)->blocks.size()) return;
@@ -564,7 +568,7 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
   if (WaitsForSiblingOf(s)) return Fit::kWaitsForSibling;
   AdmissionView view = PoolView();
   view.reserve_worst = s.pinned || options_.admission == Admission::kNoEvict;
-  // Nothing got better since it last did not fit: spare the look into the index.
+  // No blocks became available since it last did not fit: skip the look-up in the prefix index.
   if (s.refused_at && SlackFor(view) <= *s.refused_at && memory_.idle_holders() == 0)
     return Fit::kDoesNotFit;
 
@@ -584,7 +588,8 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
   while (!fits()) {
     if (memory_.DropUnheldPartial(reuse_)) continue;
     if (memory_.ReclaimIdle(s)) {
-      memory_.Find(s, reuse_);  // what it held may be in the index now, or a donor may be gone
+      // The reclaimed blocks may have changed the index, or the sibling that `reuse_` refers to.
+      memory_.Find(s, reuse_);
     } else {
       s.refused_at = SlackFor(view);
       return Fit::kDoesNotFit;
@@ -699,8 +704,8 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
   }
   const bool draws = plan_.slices[i].sample;
   if (draws && !IsToken(slice, 0)) {
-    // Before anything is entered into the prefix index: what stands behind a row like this must not
-    // be handed to others.
+    // Fails before the slice's blocks enter the prefix index: KV computed along with invalid logits
+    // must not be reused by other sequences.
     return fail(Internal("the runner gave no valid token"));
   }
   if (draws && s.matcher) {
@@ -712,7 +717,7 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
   }
   planned.reservation.Commit();
   memory_.DropCopy(s);
-  // The rows of proposals that did not come true are written over by the next step.
+  // The KV of rejected draft tokens is overwritten by the next step.
   for (int k = 0; draws && k <= accepted; ++k) {
     s.tokens.push_back(DrawOf(slice, k));
     if (s.matcher) s.reasoning.Take(s.matcher.masker().trie().text(DrawOf(slice, k)));
@@ -721,7 +726,7 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
   SetSuspect(s, false);
   memory_.IndexFull(s);
   if (planned.scores) {
-    // A resumed sequence computes again what it delivered already.
+    // A resumed sequence computes prompt tokens again whose log-probabilities were delivered.
     const int again = std::clamp(s.scored + 1 - planned.score_from, 0,
                                  static_cast<int>(slice.prompt_logprobs.size()));
     slice.prompt_logprobs.erase(slice.prompt_logprobs.begin(),
@@ -755,7 +760,7 @@ bool Scheduler::IsToken(const SliceResult& slice, int i) const {
 }
 
 int Scheduler::CountAccepted(const Sequence& s, int drafts, const SliceResult& slice) const {
-  // Where the request asks for log-probabilities, no draw comes without its own.
+  // If the request asks for log-probabilities, only draws that have them may be accepted.
   const bool reported = slice.logprobs.has_value();
   if (!slice.status.ok() || (reported && slice.more_logprobs.size() < static_cast<size_t>(drafts)))
     return 0;
@@ -784,7 +789,7 @@ void Scheduler::EndAtToken(const Sequence& s, Outcome& outcome) const {
     outcome.ended = true;
     outcome.finish_reason = api::FinishReason::kStop;
   } else if (s.matcher && s.matcher.finished()) {
-    // Only an end could be drawn: it need not be waited for.
+    // The grammar allows only an end token now, so that no further step is needed.
     outcome.ended = true;
     outcome.finish_reason = api::FinishReason::kStop;
   } else if (static_cast<int>(s.tokens.size()) >= s.target_tokens) {

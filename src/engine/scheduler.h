@@ -1,19 +1,20 @@
-// Scheduler: decides what each step computes. Pure: no clock, log, lock, thread or text inside; the
-// same calls give the same plans.
+// Scheduler: decides what each step of a decoder computes. Deterministic: it has no clock, log,
+// lock or thread, and the same calls give the same plans.
 //
 //   const StepPlan& plan = scheduler.Plan(now);     // plan and reserve
-//   ... have scheduler.draft_asks() answered, scheduler.TakeDrafts(...) ...
-//   scheduler.Constrain();                          // masks of grammars
-//   ... run it ...
-//   for (const Outcome& o : scheduler.Commit(result, now)) ...   // what each sequence got
+//   ... Drafter::Run(scheduler.draft_asks()), scheduler.TakeDrafts(...) ...
+//   scheduler.Constrain();                          // token masks of grammars
+//   ... the runner executes the plan ...
+//   for (const Outcome& o : scheduler.Commit(result, now)) ...   // each sequence's result
 //
-// A step is a transaction. Blocks taken for it are reservations; progress is written by Commit
-// alone. A slice that failed gives its blocks back and only its own sequence fails; a step that
-// failed as a whole changes nothing, and its members are then run one by one, so that one that
-// breaks every step it is in fails alone. A plan that is never committed is rolled back by the next
-// Plan().
+// A step is a transaction. Its KV blocks are reservations, and only Commit changes the progress of
+// sequences. When a slice fails, its blocks are returned and only its own sequence fails. When a
+// step fails as a whole, nothing changes and its sequences are then run one by one, so that a
+// sequence that makes every step fail fails alone. A plan that is never committed is rolled back by
+// the next Plan().
 //
-// Owned by a decoder; engine thread. Holds pointers to sequences from Add() to Finish(); owns none.
+// Owned by a DecoderSlot; engine thread. Holds pointers to sequences from Add() to Finish(); owns
+// none.
 #pragma once
 
 #include <array>
@@ -37,7 +38,7 @@
 
 namespace tutti::engine {
 
-// What a committed step meant for one sequence; with proposals that came true, one for each token.
+// Result of a committed step for one sequence; one Outcome for each token that was drawn.
 struct Outcome {
   enum class Kind {
     kComputed,  // tokens were computed, none was drawn
@@ -79,39 +80,40 @@ class Scheduler {
   Scheduler(const SchedulerOptions& options, const RunnerLimits& limits, kv::KvBlockPool* pool,
             double draft_pass = 0);
 
-  // Takes a new sequence in. It waits for a lane, or, with `paused`, for Resume().
+  // Adds a new sequence. It waits for a lane, or, if `paused`, for Resume().
   void Add(Sequence& sequence, bool paused);
-  // A running or waiting sequence gives up its lane; it keeps its blocks until others need them.
+  // Takes the lane of a running or waiting sequence; its blocks stay until others need them.
   void Pause(Sequence& sequence);
   void Resume(Sequence& sequence);
   // Removes a sequence in any state and frees what it holds. Not between Plan and Commit.
   void Finish(Sequence& sequence, bool keep_tail_for_reuse);
 
-  // The plan stays valid and unchanged until the next call of any method but TakeDrafts, Constrain
-  // and Commit. It may hold no slice; then Commit (with an empty result) still reports sequences
-  // that failed to get memory.
+  // Plans a step and reserves its blocks. The plan stays valid until the next call of any method
+  // but TakeDrafts, Constrain and Commit. A plan may have no slice; Commit (with an empty result)
+  // must then still be called, since it reports sequences that got no memory.
   const StepPlan& Plan(TimePoint now);
-  // What a second model is to do for the plan (Drafter::Run), and, once it did, what it proposed:
-  // added to the plan. Without the second call nothing is.
+  // The draft model's tasks for the plan, for Drafter::Run. TakeDrafts adds the resulting draft
+  // tokens to the plan; without that call the plan has none of the model's.
   std::span<DraftAsk> draft_asks() { return speculation_.asks(); }
   void TakeDrafts(const DraftTimes& times);
-  // Gives the draws of sequences under a grammar their token masks. Drafts that the grammar rules
-  // out are taken from the plan.
+  // Sets the token masks of sequences under a grammar. Draft tokens that the grammar forbids are
+  // removed from the plan.
   void Constrain();
   std::span<Outcome> Commit(StepResult& result, TimePoint now);
 
-  // Of the last Plan().
+  // Results of the last Plan(), valid until the next one.
   std::span<const Admitted> admitted() const { return admitted_; }
   std::span<const Preempted> preempted() const { return preempted_; }
   int decode_rows() const { return decode_rows_; }
-  // Whether others want the device now and then: steps with prompts stay below `company_step`.
+  // Whether another slot used the device recently: steps with prefill then stay below
+  // `company_step`.
   void set_in_company(bool in_company) { in_company_ = in_company; }
   int draft_tokens() const { return drafts_; }  // proposed
   int prefill_tokens() const { return plan_.tokens - decode_rows_ - drafts_; }
-  // Of the last Commit(): proposals that came true, by their place among those of a sequence.
+  // Accepted draft tokens of the last Commit(), counted by their place in a sequence's draft.
   std::span<const int> accepted_drafts() const { return accepted_; }
 
-  // When Plan() could next have something to do, given nothing changes; max() = never.
+  // Earliest time at which Plan() could have work if no method is called until then; max() = never.
   TimePoint NextWork(TimePoint now) const;
   int running() const { return static_cast<int>(running_.size()); }
   int waiting() const { return waiting_.size(); }
@@ -141,12 +143,12 @@ class Scheduler {
   void PlanDecodes();
   void PlanPrefills();
   void PlanAdmissions(TimePoint now, bool with_slices);
-  // Proposals beside the decode rows of a step without prompts. They take no block: a row that may
-  // be for nothing must not cost another sequence its own.
+  // Adds draft tokens to the decode rows of a step without prefill. They take no new block: a row
+  // that may be rejected must not cost another sequence its blocks.
   void PlanDrafts();
-  // Enters into slice `i` what was put behind the tokens of its sequence.
+  // Extends slice `i` by the `count` draft tokens that were appended to its sequence's tokens.
   void AddDrafts(size_t i, int count);
-  // Leaves the first `count` drafts in slice `i`.
+  // Removes all but the first `count` draft tokens from slice `i`.
   void KeepDrafts(size_t i, int count);
   // Adds a slice of at most `budget` tokens; false when it got no blocks.
   bool AddSlice(Sequence& sequence, int budget, bool may_preempt);
@@ -156,35 +158,37 @@ class Scheduler {
     return static_cast<int>(plan_.slices.size()) < limits_.max_step_slices;
   }
 
-  // Whether an interactive prompt is to be computed in this step, beside batch rows for the most.
+  // Whether this step is to compute an interactive request's prompt while more than half of the
+  // running sequences are batch-class.
   bool HastyPrompt(TimePoint now);
-  // Whether there is nothing but batch work.
+  // Whether all running sequences are batch-class, or, if none runs, the first waiting one is.
   bool BatchAlone(TimePoint now);
-  // Whether `sequence` leaves this step to it.
+  // Whether `sequence` skips this step in favour of an interactive prompt.
   bool SitsOutNow(const Sequence& sequence) const {
     return yielding_ && SitsOut(sequence.request->priority, step_ - sequence.last_turn);
   }
 
-  // With all lanes taken: of the tenant of the first that waits the last in the order of keeping
-  // gives way, if it is of a lower class (policy/order.h) and leaves room enough. One a step.
+  // With all lanes taken: preempts a running sequence for the first waiting one. The victim is the
+  // last in the order of keeping blocks among the same tenant's sequences; it must be of a lower
+  // class (policy/order.h) and free enough blocks. At most one in each step.
   void PreemptForLane(TimePoint now);
   LaneClaim ClaimOf(const Sequence& sequence, TimePoint now) const;
   AdmissionView PoolView() const;  // what a newcomer meets, all but what it needs itself
   Fit TryAdmit(Sequence& sequence);
   bool WaitsForSiblingOf(const Sequence& sequence) const;
-  // Frees blocks until `sequence` can have `count` more; from idle holders, then, with
-  // `may_preempt`, from running sequences behind it. False when that was not enough.
+  // Frees blocks until `sequence` can get `count` more: those of sequences without a lane, then, if
+  // `may_preempt`, by preempting running sequences after it. False when that was not enough.
   bool MakeRoom(const Sequence& sequence, int count, bool may_preempt);
   void Preempt(Sequence& sequence, Preempted::Cause cause = Preempted::Cause::kBlocks);
   void InsertRunning(Sequence& sequence);
   void EraseRunning(Sequence& sequence);
   void CommitSlice(size_t i, SliceResult& slice);
-  // Draw `i`: from finite values, of the vocabulary.
+  // Whether draw `i` is a valid token: its logits were finite and its id is in the vocabulary.
   bool IsToken(const SliceResult& slice, int i) const;
-  // How many proposals at the end of the sequence's tokens the draws made come true.
+  // Number of the draft tokens at the end of the sequence's tokens that the draws confirm.
   int CountAccepted(const Sequence& sequence, int drafts, const SliceResult& slice) const;
   bool StopsAt(const Sequence& sequence, TokenId token) const;
-  // `outcome` is the last token drawn: whether it ends the sequence.
+  // Sets `outcome.ended` if its token, the last one drawn, ends the sequence.
   void EndAtToken(const Sequence& sequence, Outcome& outcome) const;
   void SetSuspect(Sequence& sequence, bool suspect);
 
@@ -201,7 +205,7 @@ class Scheduler {
   uint64_t preemptions_ = 0;
   int suspects_ = 0;
 
-  // Of the plan in progress; kept to reuse their memory.
+  // The plan in progress; members so that their memory is reused.
   StepPlan plan_;
   std::vector<Planned> planned_;
   std::vector<std::shared_ptr<const grammar::TokenMask>> masks_;  // that slices point to

@@ -1,9 +1,9 @@
-// Sequence: the mutable progress of one choice of a request. Owned by the decoder's record of the
-// request; the scheduler holds pointers to those it has been given. Engine thread only.
+// Sequence: progress of one choice of a request. Owned by the request's Work; the scheduler keeps
+// pointers to the sequences that were added to it. Engine thread only.
 //
-// Its computed tokens chase its tokens: prefill, decode, resumption after preemption and prefix
-// hits are all the same act of computing tokens[computed..size) under a budget, and drawing one
-// more when none is left.
+// `computed` follows the number of `tokens`: prefill, decode, resumption after preemption and
+// prefix hits are all the same operation, computing tokens[computed..size) within a budget and
+// drawing one more token when none is left.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +81,7 @@ struct Sequence {
   Sequence* next = nullptr;
 
   SequenceState state() const { return state_; }
-  // The one place that knows all legal moves; CHECKs the move.
+  // The one place that knows all legal transitions; CHECKs that the transition is legal.
   void SetState(SequenceState to);
 
   int output_tokens() const { return static_cast<int>(tokens.size()) - prompt_tokens; }
@@ -99,14 +99,14 @@ struct Sequence {
   SequenceState state_ = SequenceState::kWaiting;
 };
 
-// Its place in the order of keeping blocks.
+// Key of the order in which running sequences keep their blocks.
 inline KeepKey KeepKeyOf(const Sequence& s) {
   return {s.pinned, static_cast<int>(s.request->priority), s.arrival, s.choice};
 }
 
-// Blocks that hold `tokens` tokens.
+// Number of blocks for `tokens` tokens.
 constexpr int BlocksFor(int tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
-// Blocks a sequence can come to need; its last token is drawn and never computed.
+// Maximum number of blocks of a sequence; its last token is drawn and never computed.
 inline int WorstCaseBlocks(int target_tokens) {
   return BlocksFor(target_tokens > 1 ? target_tokens - 1 : 1);
 }

@@ -1,8 +1,8 @@
-// SequenceMemory: the KV blocks of sequences, from what a new one can start from to what a leaving
-// one leaves behind.
+// SequenceMemory: manages the KV blocks of sequences: prefix reuse at admission, indexing of full
+// blocks, release, and reclaiming the blocks of sequences without a lane.
 //
-// Part of a Scheduler; engine thread, pure. Borrows the pool, which outlives it, and points to
-// sequences that hold blocks without a lane.
+// Owned by a Scheduler; engine thread. Uses the block pool, which must outlive it, and keeps
+// pointers to the sequences that hold blocks without a lane.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,8 @@
 
 namespace tutti::engine {
 
-// Computed KV that a sequence without blocks can start from. Valid until blocks are next taken or
-// released; a value to use again, for its memory.
+// Cached KV that a sequence without blocks can start from. Valid until blocks are next taken or
+// released. Callers keep one object, so that its memory is reused.
 struct Reuse {
   kv::PrefixIndex::Match found;     // of the prompt, in the prefix index or with a sibling
   std::vector<kv::BlockId> blocks;  // the full ones of `found`
@@ -29,25 +29,26 @@ class SequenceMemory {
   static bool Fresh(const Sequence& s) {  // has no KV of its own
     return s.blocks.empty() && s.copy_from == kv::kNoBlock;
   }
-  // Nothing where the sequence is not fresh or its prompt is to be scored, which needs every row.
+  // Looks up the sequence's prompt. Finds nothing if the sequence is not fresh, or if its prompt is
+  // to be scored, which needs the logits of every row.
   void Find(const Sequence& s, Reuse& reuse) const;
-  // Blocks of it that only the index keeps: to use them takes them out of what is available.
+  // Number of its blocks that only the index references: using them reduces the available blocks.
   int Revived(const Reuse& reuse) const;
-  // Gives up the partly matching block where using it would revive it: as the source of a copy it
-  // costs a block for a moment. False when there is no such block.
+  // Drops the partly matching block if only the index references it: as the source of a copy it
+  // would take one more block until the copy is done. False when there is no such block.
   bool DropUnheldPartial(Reuse& reuse) const;
-  // A fresh sequence takes what was found.
+  // Gives a fresh sequence the blocks that were found.
   void Start(Sequence& s, const Reuse& reuse);
 
   // --- of a sequence ---
   void DropCopy(Sequence& s);   // the copied block is no longer needed, or not wanted
   void IndexFull(Sequence& s);  // enters blocks that became full into the prefix index
-  // Frees everything; with `keep_tail` its last, partly filled block can still be found.
+  // Frees all blocks; with `keep_tail` the last, partly filled block is kept in the prefix index.
   void Release(Sequence& s, bool keep_tail);
 
   // --- sequences that hold blocks without a lane ---
   void SetIdle(Sequence& s, bool idle);
-  // Releases the blocks of one of them other than `except`. False when there is none.
+  // Releases the blocks of one such sequence other than `except`. False when there is none.
   bool ReclaimIdle(const Sequence& except);
   int idle_holders() const { return static_cast<int>(idle_.size()); }
 

@@ -1,9 +1,8 @@
-// SlotStatistics: what a decoder counts about its own work, and the figures of it that other
-// threads may read.
+// SlotStatistics: counters of a decoder's work.
 //
-// Owned by a DecoderSlot. The counters are the engine thread's; Publish() puts them, with the state
-// of scheduler and pool, where any thread reads them without a lock. Each figure is exact; figures
-// of one snapshot may be a step apart.
+// Owned by a DecoderSlot. Only the engine thread changes the counters; Publish() copies them, with
+// the state of scheduler and pool, to atomics that any thread reads without a lock. Each figure is
+// exact; figures of one snapshot may be a step apart.
 #pragma once
 
 #include <atomic>

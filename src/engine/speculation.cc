@@ -5,18 +5,18 @@
 namespace tutti::engine {
 namespace {
 
-// Beyond kDraftLittleToRead, in one step: as many as take so long, so that nobody waits for his
-// next token.
+// Time for catching up beyond kDraftLittleToRead in one step: limits the delay of the next tokens.
 constexpr Duration kReadingTime = std::chrono::milliseconds(10);
 constexpr int kReadAtLeast = 16;
-// A text whose length nobody knows is taken to go on for so many tokens, if it may.
+// Number of tokens for which a sequence is expected to go on, at most up to its target: the benefit
+// of catching up is estimated over them.
 constexpr int kLookAhead = 256;
-constexpr double kReadingPays = 1.05;  // gain from which on reading is thought of
-// Of the time without proposals of the model, so much goes into finding out whether they would pay.
+constexpr double kReadingPays = 1.05;  // minimum gain for which catching up is considered
+// Share of the time of steps without the model's draft tokens that is spent on trying them again.
 constexpr double kLookShare = 0.01;
 constexpr double kMostAllowance = 5e8;  // ns
 constexpr int kLookSteps = 4, kLookTokens = 2;
-// A sequence that is passed over so often is not judged as hard any more.
+// After this many steps in which drafting was not worth it, older acceptance counts weigh half.
 constexpr int kForgetAfter = 16;
 
 }  // namespace

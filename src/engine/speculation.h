@@ -1,11 +1,10 @@
-// Speculation: which tokens a step proposes for the sequences that decode in it, from where, and
-// what may be asked of the second model for that (drafter.h). What a grammar forces comes first.
-// What is copied from the text costs nothing to find; the model costs its passes, and before them
-// the reading of what it has not seen. Both are taken where tokens for the time promise to be more
-// than without; what does not pay is looked at again now and then, the model for one part in a
-// hundred of the time.
+// Speculation: chooses the draft tokens of a step, their source, and the draft model's tasks
+// (drafter.h). Tokens that a grammar forces come first. Tokens copied from earlier text cost
+// nothing to find; the draft model costs its passes, and before them the reading of what it has not
+// seen yet. A source is used where it is expected to raise tokens per second. One that does not pay
+// is tried again now and then, the draft model for 1 % of the time.
 //
-// Part of a Scheduler; engine thread, pure.
+// Owned by a Scheduler; engine thread; no I/O, no clock.
 #pragma once
 
 #include <array>
@@ -34,12 +33,12 @@ class Speculation {
   void Choose(int rows_left);
   // Puts what row `i` copies behind the tokens of its sequence; so many.
   int AppendCopied(int i);
-  // What the model is to do beside this step; whoever runs it writes the proposals in.
+  // The draft model's tasks in this step; Drafter::Run() writes the draft tokens into them.
   std::span<DraftAsk> asks() { return asks_; }
 
   // --- what came of it ---
   void ModelRan(const DraftTimes& times);
-  // Of `proposed` tokens of the model, the first `accepted` were drawn.
+  // Verification of the model's `proposed` draft tokens accepted the first `accepted` of them.
   void NoteModel(Sequence& sequence, int proposed, int accepted);
   // A step without prompts, of so many sequences, was measured.
   void StepTook(int sequences, int proposals, Duration forward);
@@ -52,12 +51,12 @@ class Speculation {
 
   DraftCost cost_;
   PassCost passes_;
-  // Of all sequences.
+  // Acceptance counts over all sequences, by source.
   DraftHits copied_{DraftSource::kCopied}, modelled_{DraftSource::kModel}, forced_;
   double allowance_ns_ = 0;  // for looks at a model that did not pay
   int look_steps_ = 0;       // left of the one that is under way
 
-  // Of the step.
+  // State of the step in progress, by row.
   std::vector<DraftWish> wishes_;
   std::vector<Sequence*> rows_;
   std::vector<int> room_;

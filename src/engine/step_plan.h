@@ -1,6 +1,5 @@
-// StepPlan and StepResult: what the scheduler asks of a ModelRunner for one step, and what comes
-// back. Plain values, made and read on the engine thread; the runner's compute threads only read
-// the plan.
+// StepPlan and StepResult: input and output of a ModelRunner for one step. Plain values, made and
+// read on the engine thread; the runner's compute threads only read the plan.
 #pragma once
 
 #include <array>
@@ -18,21 +17,21 @@
 
 namespace tutti::engine {
 
-// The part one sequence plays in a step: a run of its tokens, appended to its KV cache in one
-// forward pass. A prefill chunk and a decode row differ only in length.
+// One sequence's part of a step: consecutive tokens of it, appended to its KV cache in one forward
+// pass. A prefill chunk and a decode row differ only in length.
 struct SequenceSlice {
   uint32_t sequence = 0;                // engine's id, for traces
   std::span<const TokenId> tokens;      // [n] tokens to compute, n >= 1 + drafts
   int start = 0;                        // position of tokens[0] = tokens already in the KV cache
   std::span<const kv::BlockId> blocks;  // block table; covers start + n tokens
   bool sample = false;                  // draw the token that follows tokens.back()
-  // The last so many tokens are proposals that nobody drew yet, at most kMostDrafts: with `sample`,
-  // the token that follows each is drawn too, as if all before it had been drawn.
+  // Trailing draft tokens, verified in this step, at most kMostDrafts: if `sample`, the token that
+  // follows each of them is drawn too, as if all tokens before it had been drawn.
   int drafts = 0;
-  // Parameters and history of the draws; set when sample. `output` ends with the proposals:
-  // HistoryOf() gives that of one draw.
+  // Parameters and history of the draws; set when sample. `output` includes the draft tokens:
+  // HistoryOf() returns the history of one draw.
   const sampling::RowState* sampler = nullptr;
-  // What the sequence's grammar allows at each draw, [0, drafts]; null: everything.
+  // Tokens that the sequence's grammar allows at each draw, [0, drafts]; null: all.
   std::array<const grammar::TokenMask*, kMostDrafts + 1> masks = {};
   // >= 0: log-probabilities of the token after each of tokens[0..n-1], with so many alternatives.
   // The token after the last one is in `next_token`, or kNoToken where the prompt ends here.
@@ -40,7 +39,8 @@ struct SequenceSlice {
   TokenId next_token = kNoToken;
 };
 
-// The history of draw `i` in [0, drafts] of a slice that samples: what was drawn, and i proposals.
+// The history of draw `i` in [0, drafts] of a slice that samples: the tokens drawn before, and the
+// first i draft tokens.
 inline sampling::RowState HistoryOf(const SequenceSlice& slice, int i) {
   sampling::RowState state = *slice.sampler;
   state.output = state.output.first(state.output.size() - static_cast<size_t>(slice.drafts - i));
@@ -61,15 +61,15 @@ struct StepPlan {
   std::vector<SequenceSlice>
       slices;                // decode rows first, then prefill chunks; each sequence at most once
   int tokens = 0;            // sum of slices[i].tokens.size(), proposals included
-  bool may_give_up = false;  // batch work alone: where somebody waits, it may be begun again later
+  bool may_give_up = false;  // only batch-class sequences: may be aborted for an urgent request
 };
 
 struct SliceResult {
   Status status;                                  // a failure is this sequence's alone
   TokenId token = kNoToken;                       // set when sample; with drafts, draw 0
   std::optional<sampling::RowLogprobs> logprobs;  // set when the sampler asked for them
-  // Draw 1 + i follows proposal i; kNoToken where there is none, or where the draw failed: it fails
-  // again, and then counts, as draw 0 of a later step.
+  // Draw 1 + i follows draft token i. kNoToken where there is none or the draw failed: a failure
+  // then recurs as draw 0 of a later step, and only there fails the sequence.
   std::array<TokenId, kMostDrafts> more_tokens = NoTokens();
   std::vector<sampling::RowLogprobs> more_logprobs;  // [drafts] when the sampler asked for them
   std::vector<sampling::RowLogprobs>
@@ -84,7 +84,7 @@ struct SliceResult {
 
 struct StepResult {
   Status status;                    // not OK: the whole step failed and no KV it wrote counts
-  bool given_up = false;            // likewise, and nothing is wrong: it was cut short for another
+  bool given_up = false;            // aborted for an urgent request: no KV counts, but no failure
   std::vector<SliceResult> slices;  // same order and size as the plan's, when status is OK
   Duration forward{0};              // time of the model pass, measured by the runner
 };

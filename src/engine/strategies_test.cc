@@ -207,7 +207,7 @@ TEST(Strategies, ContinuousBatchingLetsRequestsJoinAndLeaveAtEveryStep) {
     const TimePoint now = h.clock().Now();
     longest_step = std::max(longest_step, now - before);
     before = now;
-    // Whoever ended holds nothing after the step in which it did.
+    // A request that ended holds no resources after the step in which it ended.
     const EngineStats stats = h.engine().stats();
     int live = 0;
     for (size_t i = 0; i < h.size(); ++i) live += h.client(i).done() ? 0 : 1;

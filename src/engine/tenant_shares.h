@@ -1,11 +1,11 @@
-// TenantShares: the service that each tenant had, for its weight, for fair share between them
-// (policy/order.h). Pure; engine thread.
+// TenantShares: the service of each tenant divided by its weight, for fair share between tenants
+// (policy/order.h). Member of WaitingQueue and EncodeQueue; engine thread; no I/O, no clock.
 //
-// A tenant is known while it has live members; it is named by its index. Who comes gets its share
-// from then on, not what it missed: it starts at the least service of the others. Who leaves with
-// more than that is remembered until they have caught up, so that a tenant whose requests come one
-// after the other does not begin anew with each; and at most kMostRemembered of them. When nobody
-// is left nobody owes anything.
+// A tenant is identified by an index while it has live members. A new tenant gets its share from
+// then on, not what it missed: it starts at the least service of the others. A tenant that leaves
+// with more service than that is remembered until the others have caught up, so that a tenant that
+// sends one request after the other does not start from the least each time; at most
+// kMostRemembered are. When no tenant has live members, all are forgotten.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,8 @@ class TenantShares {
  public:
   static constexpr int kMostRemembered = 64;
 
-  // `weight` > 0 holds for the tenant from now on: its share beside others.
+  // Adds a member to the tenant and returns its index. `weight` > 0 replaces the tenant's weight:
+  // its share relative to the other tenants.
   uint32_t Join(const std::string& name, double weight);
   // True when that was its last member: the index may be given to another tenant.
   bool Leave(uint32_t tenant);
@@ -29,11 +30,11 @@ class TenantShares {
   void Charge(uint32_t tenant, double service) {
     tenants_[tenant].service += ForWeight(tenant, service);
   }
-  // What `service` counts for it.
+  // `service` in tokens, divided by the tenant's weight.
   double ForWeight(uint32_t tenant, double service) const {
     return service / tenants_[tenant].weight;
   }
-  // What it saved up below `service` is gone.
+  // Raises the tenant's service to `service`, so that an idle tenant saves nothing up.
   void Lift(uint32_t tenant, double service) {
     if (tenants_[tenant].service < service) tenants_[tenant].service = service;
   }

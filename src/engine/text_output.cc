@@ -5,8 +5,8 @@ namespace tutti::engine {
 std::optional<size_t> TextOutput::Push(TokenId token, std::string& out) {
   bytes_.clear();
   characters_.clear();
-  // Never the first token of a text, but one that continues the prompt: a leading space is the
-  // model's own.
+  // `first` is false even for the first output token: it continues the prompt, so a leading space
+  // belongs to the model's output.
   text_->AppendBytes(token, /*first=*/false, skip_special_, bytes_);
   repair_.Push(bytes_, characters_);
   if (++tokens_ < min_tokens_) {

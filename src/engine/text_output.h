@@ -1,6 +1,6 @@
-// TextOutput: from the tokens of one choice to text that may leave: whole characters only, nothing
-// of a stop string, nothing that may still become one. Part of the decoder's record of a choice;
-// engine thread.
+// TextOutput: turns the tokens of one choice into text that can be sent: whole characters only, and
+// no part of a stop string or of text that may still become one. Part of a Choice (work.h); engine
+// thread.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,7 @@ namespace tutti::engine {
 class TextOutput {
  public:
   TextOutput() = default;
-  // `text` and `stops` outlive it. Stop strings are looked for from the token number `min_tokens`
-  // on.
+  // `text` and `stops` must outlive it. Stop strings count from token number `min_tokens` on.
   TextOutput(const TokenText* text, const sampling::StopSet* stops, bool include_stop,
              bool skip_special, int min_tokens)
       : text_(text),
@@ -25,10 +24,10 @@ class TextOutput {
         skip_special_(skip_special),
         min_tokens_(min_tokens) {}
 
-  // Appends to `out` what `token` sets free. The index of the stop string that ended the text, or
-  // nothing.
+  // Appends to `out` the text that can be sent after `token`. Returns the index of the stop string
+  // that ended the text, if any.
   std::optional<size_t> Push(TokenId token, std::string& out);
-  // The text has ended: appends what was held back (a broken character as U+FFFD).
+  // Ends the text: appends the text held back so far (an incomplete character as U+FFFD).
   void Finish(std::string& out);
 
  private:

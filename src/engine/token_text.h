@@ -1,6 +1,5 @@
-// TokenText: the port through which the engine learns the bytes of a token. The engine knows no
-// vocabulary; the composition root gives it TokenizerText (gateway/tokenizer_text.h), tests a
-// table.
+// TokenText: the interface through which the engine gets the bytes of a token, so that it needs no
+// vocabulary. The server passes a TokenizerText (gateway/tokenizer_text.h), tests pass a table.
 #pragma once
 
 #include <string>

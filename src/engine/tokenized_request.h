@@ -1,4 +1,4 @@
-// TokenizedRequest: an api::EncodeRequest behind the tokenizer: what the engine runs.
+// TokenizedRequest: an api::EncodeRequest after tokenisation, as EncoderEngine::Submit takes it.
 #pragma once
 
 #include <cstdint>

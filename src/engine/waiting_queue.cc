@@ -38,7 +38,8 @@ void WaitingQueue::LiftToThoseWaiting(uint32_t tenant) {
 void WaitingQueue::Insert(Sequence& sequence) {
   if (lists_[sequence.tenant].waiting == 0) LiftToThoseWaiting(sequence.tenant);
   List& list = ListOf(sequence);
-  // New ones go to the end; those that come back are older than most and are found from the front.
+  // New sequences go to the end. Preempted ones are older than most, so their place is searched
+  // from the front.
   Sequence* after = list.last;
   if (after != nullptr && !ArrivedBefore(*after, sequence)) {
     after = nullptr;

@@ -1,5 +1,5 @@
-// WaitingQueue: the sequences that want a lane, by tenant and priority, each list in order of
-// arrival. Owns nothing; links run through the sequences. Part of the scheduler; engine thread.
+// WaitingQueue: the sequences that wait for a lane, in a list for each tenant and priority class,
+// in order of arrival. Owns no sequences: it links them. Owned by a Scheduler; engine thread.
 #pragma once
 
 #include <array>
@@ -14,14 +14,15 @@ namespace tutti::engine {
 
 class WaitingQueue {
  public:
-  // For each live sequence, before all else. `weight` > 0.
+  // Called once for each live sequence, before any other call about it. `weight` > 0.
   uint32_t JoinTenant(const std::string& name, double weight);
   void LeaveTenant(uint32_t tenant);
   void Charge(uint32_t tenant, double service) { shares_.Charge(tenant, service); }
   double service(uint32_t tenant) const { return shares_.service(tenant); }
 
-  // A tenant of which none waited did not want all of its share: what it saved up is lifted to the
-  // least of those that wait, so that it comes back without a burst (as VTC does).
+  // Adds a sequence. If no other sequence of its tenant waits, the tenant did not use all of its
+  // share: its service is raised to the least of the waiting tenants, so that it comes back without
+  // a burst (as in VTC, policy/order.h).
   void Insert(Sequence& sequence);
   void Remove(Sequence& sequence);
   int size() const { return size_; }
@@ -30,8 +31,8 @@ class WaitingQueue {
   // When the first of those waiting was queued; max() when none waits.
   TimePoint OldestQueuedAt() const;
 
-  // Visits the waiting sequences in the order of policy/order.h. Removing the one last returned is
-  // allowed.
+  // Visits the waiting sequences in the order of policy/order.h. The sequence returned last may be
+  // removed.
   class Scan {
    public:
     Scan(WaitingQueue& queue, TimePoint now, Duration aging);

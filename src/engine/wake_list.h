@@ -1,5 +1,5 @@
-// WakeList: the readers to tell at the end of a step, each once however many requests it reads.
-// Engine thread. Whoever adds a waker keeps it alive until WakeAll().
+// WakeList: readers of token streams to wake at the end of a step, each once however many requests
+// it reads. Engine thread. Wakers are not owned and must live until WakeAll().
 #pragma once
 
 #include <algorithm>

@@ -30,7 +30,7 @@ std::unique_ptr<Work> MakeWork(Ticket ticket, Request request,
     s.target_tokens = prompt + output;
     s.tokens.reserve(static_cast<size_t>(s.target_tokens));
     s.tokens.assign(r.prompt.begin(), r.prompt.end());
-    // A step at a time is drawn on demand: the next grant may never come.
+    // A stepwise request waits for grants between tokens, perhaps forever, so it does not draft.
     if (speculate && !r.stepwise && output > 1) {
       s.lookup.Begin(s.target_tokens, r.prompt);
       s.prediction.Begin(r.prediction, prompt);

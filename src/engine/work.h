@@ -1,7 +1,7 @@
-// Work: the record of one request in the engine, with its choices.
+// Work: state of one generation request in the engine, with its choices.
 //
-// Made by the thread that submits, together with all the memory the request will ever need; from
-// the mailbox on it is the decoder's, on the engine thread.
+// Created by the submitting thread, with all the memory that the request will ever need. Once the
+// mailbox has it, the DecoderSlot owns it and only the engine thread uses it.
 #pragma once
 
 #include <memory>
@@ -60,8 +60,9 @@ struct Work final : Submission {
   bool woken = false;        // its waker is in the list of this step
 };
 
-// The caller's thread. `request` was checked against the limits; `text` outlives the record.
-// `speculate`: with what it takes to propose tokens; `draft`: those of a second model as well.
+// Called on the submitting thread. `request` was already checked against the limits; `text` must
+// outlive the Work. `speculate`: allocates the state for draft tokens; `draft`: also that of a
+// draft model.
 std::unique_ptr<Work> MakeWork(Ticket ticket, Request request,
                                std::shared_ptr<api::TokenStream> stream, const RunnerLimits& limits,
                                const TokenText* text, bool speculate, bool draft);

@@ -46,7 +46,7 @@ enum class KvFormat : uint8_t {
   kI16,  // K [head_dim/2][32][2], V [16][head_dim][2] int16, a float scale per token for each
   kI8,   // the same in int8
 };
-// Of one key or value, its scale aside.
+// Bytes of one element of a key or value, without its scale.
 constexpr size_t KvValueBytes(KvFormat format) {
   return format == KvFormat::kF32 ? 4 : format == KvFormat::kI8 ? 1 : 2;
 }

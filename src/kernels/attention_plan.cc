@@ -17,7 +17,7 @@ constexpr int32_t kMaxTileQueries = 32;
 constexpr int32_t kMinTileQueries = 16;
 // How many items per worker make an order by size come out even.
 constexpr double kItemsPerWorker = 3.0;
-// What a block costs beside its rows (reading it), in units of one row times one block.
+// Fixed cost of a block (reading it), in units of one row times one block.
 constexpr double kBlockCost = 4.0;
 
 int32_t CeilDiv(int32_t a, int32_t b) { return (a + b - 1) / b; }

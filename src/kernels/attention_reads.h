@@ -1,4 +1,4 @@
-// Which keys and values a worker will read in the attention that comes next, for ReadAhead.
+// Predicts which keys and values a worker will read in the next attention, for ReadAhead.
 //
 // Pure function; any thread. Units: bytes, lines of 64, tokens.
 #pragma once
@@ -12,10 +12,10 @@
 
 namespace tutti::kernels {
 
-// What worker `worker` of `workers` is likely to read in every layer's attention, as offsets from
-// the layer's base: items are taken in order by whoever is free, so about every workers-th of the
-// `items` falls to it. Fills `runs` from the front as far as it and `max_lines` reach; returns how
-// many it filled. Of `layer` only the strides are looked at.
+// Lists what worker `worker` of `workers` is likely to read in every layer's attention, as offsets
+// from the layer's base. Idle workers take items in order, so each gets about every workers-th of
+// the `items`. Fills `runs` from the front until it is full or has `max_lines` cache lines; returns
+// the number of runs filled. Only the strides of `layer` are used.
 int32_t ListAttentionReads(const AttentionWork& work, int32_t items, const KvLayout& layout,
                            const KvLayerView& layer, int worker, int workers, int32_t max_lines,
                            std::span<ReadAhead::Run> runs);

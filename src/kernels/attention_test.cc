@@ -157,7 +157,7 @@ TEST_P(AttentionTest, AWindowHidesWhatLiesBeforeIt) {
     const size_t s = rig.AddSequence(600);
     rig.Run(s, 600);
     for (int32_t position : {0, 1, 31, 32, 33, 99, 100, 131, 255, 256, 300, 511, 512, 540, 599}) {
-      // Of few keys, the rounding of one is not averaged away.
+      // With few keys in the window, the rounding error of one is not averaged away.
       EXPECT_LE(ErrorAt(rig, s, position), 1.5 * Bound(GetParam()))
           << "window " << window << " position " << position;
     }

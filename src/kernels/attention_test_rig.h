@@ -72,7 +72,7 @@ class Rig {
   // Computes all of a sequence in steps of at most `chunk` rows.
   void Run(size_t sequence, int32_t chunk, int workers = 1);
 
-  // Of the steps from here on (AttentionArgs::window).
+  // Sets the sliding window of all later steps (AttentionArgs::window).
   void set_window(int32_t window) { window_ = window; }
 
   RigSequence& operator[](size_t i) { return sequences_[i]; }

@@ -1,4 +1,4 @@
-// Products whose activations have outliers: columns that stay floats beside int8 blocks.
+// Products whose activations have outliers: columns that stay floats next to int8 blocks.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -362,8 +362,8 @@ double ErrorOf(WeightFormat format, const std::vector<float>& x, const std::vect
   return std::sqrt(difference / norm);
 }
 
-// What one scale per row costs beside one per 32: little on values of one size, much where some
-// channels are ten times the others. A caller must look at its model.
+// Error of one scale per row compared with one per 32 values: little more on values of similar
+// size, much more where some channels are ten times the others. Callers must check their model.
 TEST(RowScaledGemm, ErrorAgainstFloat64IsOnePercentWithoutOutlierChannels) {
   for (int32_t k : {384, 1536}) {
     const int32_t n = 64;

@@ -7,8 +7,8 @@
 
 namespace tutti::kernels {
 
-// Instruction sets Tutti has kernels for; of those of one architecture each better than the one
-// before.
+// Instruction sets that Tutti has kernels for; those of one architecture in ascending order of
+// preference.
 enum class Isa {
   kScalar,      // any machine: the oracle
   kAvx2,        // AVX2, FMA, F16C

@@ -1,4 +1,4 @@
-// The list of operations a forward pass is made of, and the choice of who computes them.
+// KernelTable: the operations of a forward pass, and the choice of their implementation.
 //
 // A KernelTable is a bundle of constant function pointers for one instruction set. It is picked
 // once, when a model is loaded, and passed on; there is no process-wide "current" table. Tables are

@@ -1,4 +1,4 @@
-// What this machine can do at most: the figures that `tutti doctor` shows and benches divide by.
+// Measures this machine's peak rates, which `tutti doctor` prints and benchmarks divide by.
 //
 // Measured, not looked up: short bursts on all given threads at once, best of several, because
 // shared hosts change speed from second to second. Thread: call from one thread while the machine

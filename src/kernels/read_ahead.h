@@ -1,13 +1,14 @@
-// ReadAhead: memory that is asked for while something else is multiplied.
+// ReadAhead: a list of memory to prefetch during a matrix product.
 //
-// A product of many rows leaves the memory idle, and the attention after it waits for memory: the
-// keys and values of a decoding sequence lie in runs of some kilobytes, too short for a core's own
-// prefetchers to get up to speed. So the worker tells the product what it will read next, and the
-// register tiles ask for a few lines of it per block (1.01-1.06 x of a decode step of 8 to 10
-// sequences on Zen 4).
+// A product of many rows leaves the memory bus idle, and the attention after it waits for memory:
+// the keys and values of a decoding sequence lie in runs of some kilobytes, too short for a core's
+// own prefetchers to get up to speed. So the worker passes to the product the memory that it will
+// read next, and the register tiles prefetch a few lines of it per block (a decode step of 8 to 10
+// sequences becomes 1.01-1.06 x as fast on Zen 4).
 //
-// Owner: a worker of the pass; plain data, no other thread looks at it. Units: bytes and lines of
-// 64. A hint: it changes no result, and nothing checks the addresses, since a prefetch cannot
+// Owner: a worker of the pass; plain data, used by no other thread. Units: bytes, and cache lines
+// of
+// 64. It is a hint: it changes no result, and addresses are not checked, since a prefetch cannot
 // fault.
 #pragma once
 

@@ -40,7 +40,8 @@ const char* SpanAttentionShapeFault(const SpanAttentionShape& shape);
 
 struct SpanAttentionArgs {
   SpanAttentionShape shape;
-  // Row r: q of head h at qkv + r * stride + q_column + h * head_dim, k and v likewise.
+  // Row r: q of head h is at qkv + r * stride + q_column + h * head_dim; k and v are at k_column
+  // and v_column in the same way.
   const float* qkv;
   size_t stride;
   size_t q_column;

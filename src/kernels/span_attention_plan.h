@@ -1,6 +1,7 @@
-// How a batch of sequences is cut into items of attention (span_attention.h).
+// Cuts a batch of sequences into items of attention (span_attention.h).
 //
-// Pure; any thread. The cut never changes a bit, only who computes it and when.
+// Pure; any thread. The cut decides which worker computes an item and when, and never changes a
+// bit.
 #pragma once
 
 #include <cstdint>

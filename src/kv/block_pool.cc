@@ -95,7 +95,7 @@ void KvBlockPool::Index(BlockTable& table, int i, RootId root, std::span<const T
   const BlockId canonical =
       index_.Insert(root, i == 0 ? kNoBlock : table.ids_[slot - 1], tokens, block);
   if (canonical == block) return;
-  // A block with the same tokens after the same tokens has the same bits: hold that one instead.
+  // A block with the same tokens after the same prefix has the same bits: use that one instead.
   if (tokens.size() < kBlockTokens) return;  // a partial block is only ever copied from
   Reference(canonical);
   table.ids_[slot] = canonical;

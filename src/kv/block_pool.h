@@ -1,10 +1,10 @@
-// KvBlockPool: who holds which block of the device's KV memory. Counts references and never touches
+// KvBlockPool: allocates the blocks of the device's KV memory. Counts references and never touches
 // the memory.
 //
-// Owned by a decoder slot; engine thread only. A block is free, active (referenced) or cached
-// (unreferenced but in the prefix index; taken back when blocks run short). A promise keeps blocks
-// back for a sequence that must be able to reach its end; its later reservations draw on the
-// promise first.
+// Owned by a DecoderSlot; engine thread only. A block is free, active (referenced) or cached
+// (unreferenced but in the prefix index; evicted when blocks run short). A promise sets blocks
+// aside for a sequence that must be able to reach its end; the sequence's later reservations use
+// the promised blocks first.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ namespace tutti::kv {
 
 class KvBlockPool;
 
-// Blocks appended to a table for a step that may yet fail. Destroyed uncommitted, it takes them off
-// the table and returns them. Movable.
+// Blocks appended to a table for a step that may still fail. If it is destroyed without Commit(),
+// it removes the blocks from the table and returns them to the pool. Movable.
 class KvReservation {
  public:
   KvReservation() = default;

@@ -1,7 +1,6 @@
 // BlockTable: the blocks that hold one sequence's KV, in order of position. Owned by the sequence,
-// filled and emptied only by KvBlockPool; engine thread. Each entry remembers the generation its
-// block had when it was taken, so that a table that outlived its blocks is found out instead of
-// read.
+// filled and emptied only by KvBlockPool; engine thread. Each entry holds the generation that its
+// block had when it was taken, so that the use of a block that was freed since is detected.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +29,7 @@ class BlockTable {
   BlockId operator[](int i) const { return ids_[static_cast<size_t>(i)]; }
   uint32_t generation(int i) const { return generations_[static_cast<size_t>(i)]; }
   std::span<const BlockId> ids() const { return ids_; }
-  // Blocks the pool keeps back for this table beyond those it holds.
+  // Blocks that the pool has set aside for this table, in addition to those it holds.
   int promised() const { return promised_; }
 
  private:

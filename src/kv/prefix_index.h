@@ -7,9 +7,9 @@
 // costs time, never a wrong reuse. Everything is allocated at construction, one node per block,
 // except the names of roots.
 //
-// Invariants: a referenced node has only referenced ancestors (whoever holds a block holds those
-// before it); so the nodes that nobody references can all be evicted, leaves first, least recently
-// used first.
+// Invariants: a referenced node has only referenced ancestors, since a holder of a block holds all
+// blocks before it. So all unreferenced nodes can be evicted, leaves first, least recently used
+// first.
 #pragma once
 
 #include <cstdint>

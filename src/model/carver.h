@@ -1,6 +1,8 @@
-// Carver: hands out pieces of one allocation, each on a 64-byte line.
+// Carver: a bump allocator: splits one allocation into pieces, each aligned to a 64-byte cache
+// line.
 //
-// Used twice with the same calls: over no memory, to learn how much it takes, then over that much.
+// Used twice with the same calls: first without memory, to compute the total size, then with an
+// allocation of that size.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
-// The texts on which an encoder is measured when it is loaded: some to see how great its
-// activations get, others to compare what a smaller type gives with float32.
+// The texts with which an encoder is measured when it is loaded: some to find the magnitude of its
+// activations, others to compare the results of a smaller type with float32.
 //
-// Constants. Languages, scripts, code, numbers, single words: what stands at the edges of a
-// vocabulary shows more than average prose does.
+// Constants. Languages, scripts, code, numbers, single words: rare parts of a vocabulary show
+// larger errors than average prose.
 #pragma once
 
 #include <span>

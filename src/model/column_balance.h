@@ -1,10 +1,11 @@
-// Balancing the columns of a product before both sides are rounded to int8 with one scale per row.
+// Balances the columns of a product's two matrices before both are rounded to int8 with one scale
+// per row (SmoothQuant).
 //
-// A row's greatest value makes all its steps, so a few columns of activations that are far greater
-// than the others cost the others their digits. Column k of the activations is divided by a factor
-// and column k of the weights multiplied by it: the product stays the same, and magnitude moves to
-// the side that has room. Source: Xiao et al. 2022, "SmoothQuant", with alpha = 1/2. Pure
-// functions; any thread.
+// A row's greatest value determines its quantisation step, so a few columns of activations that are
+// far greater than the others cost the others their precision. Column k of the activations is
+// divided by a factor and column k of the weights multiplied by it: the product stays the same, and
+// magnitude moves to the side that has room. Source: Xiao et al. 2022, "SmoothQuant", with
+// alpha = 1/2. Pure functions; any thread.
 #pragma once
 
 #include <span>

@@ -72,7 +72,7 @@ Status ReadShape(const HyperParameters& metadata, ModelConfig& config) {
   return OkStatus();
 }
 
-// A GGUF's factor of magnitude multiplies YaRN's own, a folder's takes its place.
+// The attention factor of a GGUF multiplies YaRN's own; that of a folder replaces it.
 Status ReadYarn(Form form, const HyperParameters& metadata, ModelConfig& config) {
   kernels::YarnParams yarn;
   ASSIGN_OR_RETURN(yarn.factor, metadata.Float("rope.scaling.factor", 1.0, 1e6));
@@ -96,9 +96,10 @@ Status ReadYarn(Form form, const HyperParameters& metadata, ModelConfig& config)
   return OkStatus();
 }
 
-// Frequencies are divided by one list of factors in texts of up to the length that the model was
-// trained with, by another in longer ones. The first is used, and the context ends there: the cache
-// of a text that grows beyond would have to be computed anew.
+// LongRoPE divides frequencies by one list of factors in texts up to the original context length
+// and by another list in longer texts. Only the first list is used, and the context ends at the
+// original length: otherwise the whole cache of a text that grows beyond it would have to be
+// recomputed.
 Status ReadLongRope(Form form, const HyperParameters& metadata, const TensorStore& store,
                     ModelConfig& config) {
   ASSIGN_OR_RETURN(const int64_t original, metadata.IntOr("rope.scaling.original_context_length",
@@ -136,12 +137,12 @@ Status ReadRopeScaling(const Family& family, Form form, const HyperParameters& m
   constexpr double kMaxFactor = 1e6;
   ASSIGN_OR_RETURN(std::string type, metadata.StringOr("rope.scaling.type", "none"));
   const bool folder = form == Form::kTransformers;
-  // What transformers makes of other names in Phi's folders.
+  // transformers maps these names in Phi's folders to longrope too.
   if (folder && family.rope_long && (type == "su" || type == "yarn")) type = "longrope";
   if (family.rope_long &&
       (type == "longrope" || (!folder && store.Find("rope_factors_short.weight") != nullptr)))
     return ReadLongRope(form, metadata, store, config);
-  // Within the context, which nothing here exceeds, it changes nothing.
+  // Dynamic scaling changes nothing within the context, which no text exceeds.
   if (folder && type == "dynamic") type = "none";
   if (type == "none" || type == "default") {
     ASSIGN_OR_RETURN(config.rope_linear_factor,
@@ -201,7 +202,7 @@ Status ReadRopeTensor(const TensorStore& store, ModelConfig& config) {
 
 Status ReadRope(const Family& family, Form form, const HyperParameters& metadata,
                 const TensorStore& store, ModelConfig& config) {
-  // A folder says which part of a head rotates, a GGUF how many of its dimensions.
+  // A folder states the rotating part of a head, a GGUF the number of rotating dimensions.
   ASSIGN_OR_RETURN(const double part, metadata.FloatOr("rope.partial", 1.0, 0.0, 1.0));
   if (part != 1.0 && !family.rope_partial) {
     return Refuse(fmt::format("{} of {} is not supported in {}", metadata.Spelled("rope.partial"),
@@ -222,7 +223,7 @@ Status ReadRope(const Family& family, Form form, const HyperParameters& metadata
   return ReadRopeScaling(family, form, metadata, store, config);
 }
 
-// Features that other families add: computing without them would give another model's answers.
+// Features that other families have: ignoring them would compute wrong answers.
 Status RefuseUnsupported(const Family& family, const HyperParameters& metadata) {
   const auto understood = [&](std::string_view key) {
     return std::find(family.keys.begin(), family.keys.end(), key) != family.keys.end();
@@ -257,7 +258,7 @@ Status RefuseUnsupported(const Family& family, const HyperParameters& metadata) 
   return OkStatus();
 }
 
-// Of a GGUF that names its windows though its family has none.
+// Refuses a GGUF that has a sliding window shorter than its context though its family has none.
 Status RefuseWindow(const Family& family, const HyperParameters& metadata,
                     const ModelConfig& config) {
   constexpr std::string_view kKey = "attention.sliding_window";

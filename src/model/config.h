@@ -1,10 +1,10 @@
-// ModelConfig: the hyper-parameters of a decoder, read from GGUF metadata or from config.json
-// beside safetensors, and validated before anyone trusts them.
+// ModelConfig: the hyper-parameters of a decoder, read from GGUF metadata or from the config.json
+// of a safetensors folder, and validated.
 //
-// Beside the numbers it holds how the model's family differs from llama: the forward pass reads
+// It also holds the traits in which the model's family differs from llama: the forward pass reads
 // these traits and knows no family (families/family.h fills them). Plain value, immutable once
 // read; any thread. Every field is within the ranges below, so no later code needs to check a
-// product of two of them for overflow. Names, defaults: as GGUF has them.
+// product of two of them for overflow. Names and defaults follow GGUF.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 namespace tutti::model {
 namespace {
 
-// Read for every family (config_parameters.cc, config.cc), or by who opens the checkpoint.
+// Keys read for every family (config_parameters.cc, config.cc), or when a checkpoint is opened.
 constexpr std::string_view kCommon[] = {
     "architectures",
     "head_dim",
@@ -33,7 +33,7 @@ constexpr std::string_view kCommon[] = {
     "vocab_size",
 };
 
-// Of training, of other programs, of generation: no logit depends on them.
+// Keys about training, other programs and generation, which no logit depends on.
 constexpr std::string_view kHarmless[] = {
     "_attn_implementation",
     "_attn_implementation_autoset",
@@ -122,8 +122,8 @@ constexpr std::string_view kHarmless[] = {
     "use_cache",
 };
 
-// Known from other models: a value that is not neutral changes logits. Neutral is what is null,
-// false or empty, and the number here.
+// Keys known from other models: a value that is not neutral changes logits. Neutral values are
+// null, false, empty ones, and the number given here.
 struct ChangingKey {
   std::string_view key;
   double neutral = 0;

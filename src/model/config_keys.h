@@ -1,5 +1,5 @@
-// Which keys of a decoder's config.json are understood, which are harmless, and which would change
-// the arithmetic. Pure; any thread.
+// Checks the keys of a decoder's config.json: those that are read, those that are harmless, and
+// those that would change the arithmetic. Pure; any thread.
 #pragma once
 
 #include <string>

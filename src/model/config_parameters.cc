@@ -11,7 +11,7 @@ struct Alias {
   std::string_view name;     // of GGUF
   std::string_view spelled;  // of config.json; a dot goes into an object
 };
-// The first that is there counts. A name that stands here nowhere is spelled as it is.
+// The first alias that exists in the file counts. A name without an alias is used as it is.
 constexpr Alias kAliases[] = {
     {"block_count", "num_hidden_layers"},
     {"context_length", "max_position_embeddings"},
@@ -61,7 +61,7 @@ constexpr Alias kAliases[] = {
     {"rope.scaling.high_freq_factor", "rope_scaling.high_freq_factor"},
     {"rope.scaling.high_freq_factor", "rope_parameters.high_freq_factor"},
     {"rope.scaling.high_freq_factor", "rope_parameters.full_attention.high_freq_factor"},
-    // Where it stands outside as well, as in Phi's files, that one counts.
+    // The key outside of rope_scaling, as in Phi's files, has precedence.
     {"rope.scaling.original_context_length", "original_max_position_embeddings"},
     {"rope.scaling.original_context_length", "rope_scaling.original_max_position_embeddings"},
     {"rope.scaling.original_context_length", "rope_parameters.original_max_position_embeddings"},
@@ -83,7 +83,7 @@ constexpr Alias kAliases[] = {
     {"rope.scaling.short_factor", "rope_parameters.short_factor"},
 };
 
-// What stands at `path` ("rope_scaling.factor"); nullptr where nothing is there, or null.
+// The value at `path` ("rope_scaling.factor"); nullptr if it is absent or null.
 const boost::json::value* Reach(const JsonFile& file, std::string_view path) {
   const size_t dot = path.rfind('.');
   if (dot == std::string_view::npos) return file.Find(path);

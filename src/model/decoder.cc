@@ -14,25 +14,25 @@ namespace {
 
 using kernels::Epilogue;
 
-// Up to so many activations (rows x columns) every worker converts for itself: that takes less time
-// than the barrier after which it could read what the others converted, and the lines of a register
-// tile's scales are not written by two cores in turn.
+// Up to this many activations (rows x columns), every worker quantises all of them for itself: that
+// takes less time than a barrier before reading what the others quantised, and the cache lines of a
+// register tile's scales are not written by two cores in turn.
 constexpr int kOwnCopyFloats = 9216;
 bool EachConverts(int workers, int rows, int cols) {
   return workers > 1 && rows * cols <= kOwnCopyFloats;
 }
-// Keys and values asked for ahead of a layer's attention, 256 KiB: a part of an L2.
+// Cache lines of keys and values prefetched before a layer's attention: 256 KiB, a part of an L2.
 constexpr int32_t kAheadLines = 4096;
-// A worker's share of a product is cut into pieces for the others to help with: as many as still
-// take some microseconds each, so that whoever ends first waits no longer than for one of them.
+// A worker's share of a matrix product is cut into pieces, which idle workers may take. Each piece
+// still takes some microseconds, and a worker that finishes first waits for at most one piece.
 int PiecesFor(const Projection& projection, int rows, const Team& team) {
   constexpr int64_t kPieceProducts = int64_t{1} << 20;
   const int64_t products = int64_t{rows} * projection.panels() * kernels::kPanelRows *
                            projection.parts[0].cols / team.workers();
   return static_cast<int>(std::clamp<int64_t>(products / kPieceProducts, 2, 16));
 }
-// Panels a worker's range is a multiple of where the epilogue quantises: two gated panels make one
-// block of 32.
+// If the epilogue quantises, a worker's range is a multiple of this many panels: two gated panels
+// make one block of 32.
 constexpr int kGatedGranule = 2;
 
 kernels::RopeTable MakeRope(const ModelConfig& config, int context) {
@@ -54,9 +54,9 @@ kernels::RopeTable MakeWindowRope(const ModelConfig& config, int context) {
   return kernels::RopeTable(params, context);
 }
 
-// Where layers give `residual_scale` of what they compute, the residual stream is held divided by
-// it: then they give all of it, and a norm of the stream is the same with an epsilon divided by its
-// square.
+// If layers multiply their output by `residual_scale` before adding it, the residual stream is kept
+// divided by that scale instead, so that outputs are added unscaled. The norm of the stream is then
+// the same with an epsilon divided by the scale's square.
 float EpsOfStream(const ModelConfig& config) {
   return static_cast<float>(static_cast<double>(config.norm_eps) /
                             (config.residual_scale * config.residual_scale));

@@ -1,14 +1,14 @@
-// Decoder: the forward pass of a decoder of any family, written once over the kernels. How families
-// differ from llama are traits of ModelConfig; where one is absent it costs nothing.
+// Decoder: the forward pass of a decoder of any family, written once over the kernels. Differences
+// of a family from llama are traits of ModelConfig; a trait that a model lacks costs nothing.
 //
 // One step runs a batch of rows (tokens of any sequences, any positions) through all layers,
 // appends their keys and values to the paged cache, and turns chosen rows into logits or an argmax.
 // SPMD: every worker of a team calls the same functions; the work is cut into the team's phases
 // (model/team.h). Owner: the runner, one per device; owns its scratch, allocated once, and never
 // allocates afterwards. Bits: a row's result depends on its token, its position and the cached rows
-// before it, never on the other rows, the number of workers or how the step was cut (gemm.h and
-// attention.h say why). Over weights loaded with fuse = false it runs the same layers one operation
-// at a time (decoder_unfused.cc), as the measure of what fusion brings.
+// before it, never on the other rows, the number of workers or how the step was cut (reasons:
+// gemm.h and attention.h). With weights loaded with fuse = false it runs the same layers one
+// operation at a time (decoder_unfused.cc), to measure the gain of fusion.
 #pragma once
 
 #include <array>
@@ -175,7 +175,7 @@ class Decoder {
   ActivationMemory shared_ffn_;  // [R][feed_forward]
   // Unfused, or with a norm behind: what is added to the residual stream, [R][width].
   float* sum_ = nullptr;
-  // Of a mixture, U = experts_used.
+  // Buffers of a mixture of experts, null for other models; U = experts_used.
   float* router_ = nullptr;  // [R][experts, padded]
   struct ExpertChoice {
     int32_t expert;

@@ -29,7 +29,7 @@
 namespace tutti::model {
 namespace {
 
-// Of what is served otherwise than a reader of the file might expect.
+// Adds remarks about settings of the file that are served differently from what it suggests.
 void RemarkConfig(const ModelConfig& config, std::vector<std::string>& remarks) {
   if (!config.rope_long) return;
   remarks.push_back(

@@ -1,10 +1,10 @@
-// DecoderCheckpoint: a decoder's files, opened and checked as far as their headers tell; no weight
-// was read. A GGUF, a packed file (packed/format.h), or a folder as transformers writes it:
-// config.json, model.safetensors or its shards, tokenizer.json, tokenizer_config.json,
-// generation_config.json, chat_template.jinja.
+// DecoderCheckpoint: a decoder's open files, whose headers are validated; no weights are read yet.
+// A GGUF, a packed file (packed/format.h), or a folder as transformers writes it: config.json,
+// model.safetensors or its shards, tokenizer.json, tokenizer_config.json, generation_config.json,
+// chat_template.jinja.
 //
-// A value; any thread. The files are not trusted: each is bounded, and no name in them leads out of
-// the folder; links that lie in it are followed.
+// A value; any thread. The files are not trusted: each has a size limit, and names in them must not
+// lead out of the folder; symbolic links in the folder are followed.
 #pragma once
 
 #include <functional>
@@ -28,28 +28,29 @@ struct DecoderCheckpoint {
   ModelConfig config;
   std::shared_ptr<const TensorStore> tensors;  // under GGUF's names, one matrix each
   std::string digest;  // of the tensor files' headers, hex: names the model without reading it all
-  // Of a folder: config.json, or the part of it that the text is described by (text_config.h).
+  // A folder's config.json, or the part of it that describes the text model (text_config.h).
   std::string config_json;
-  // Of a packed checkpoint, where the weights come from; else nullptr. `tensors` is the table of
-  // what they were made of, and cannot be read.
+  // The file that holds the weights of a packed checkpoint; else nullptr. `tensors` then lists the
+  // tensors that the weights were packed from, whose data cannot be read.
   std::shared_ptr<const packed::File> packed;
-  std::string file_type;  // of a GGUF that tells: as gguf::FileTypeName()
-  // How its makers sample from it, for requests that do not say. `ends` are in `tokenizer` too.
+  std::string file_type;  // gguf::FileTypeName() of a GGUF that states its type; else empty
+  // The authors' sampling defaults, for requests that set none. `ends` are in `tokenizer` too.
   GenerationDefaults generation;
-  // How sentence-transformers makes vectors of its rows, or why that is not followed
-  // (model_hparam); `stated` is false where nothing is said of it. Matters to who serves vectors.
+  // How sentence-transformers makes embeddings of the model's rows, or why that is not supported
+  // (model_hparam); `stated` is false where the files have no such setting. Used for embeddings
+  // only.
   Result<VectorModules> vectors = VectorModules();
-  // What of the files is odd and changes no answer, a sentence without a full stop each.
+  // Oddities of the files that change no answer, each a sentence without a full stop.
   std::vector<std::string> remarks;
-  // At least as many tokens as the embedding has rows; more where added ones have none. Empty where
-  // weights alone were asked for: of FromGguf(const gguf::File&) and FromTransformers.
+  // Has at least as many tokens as the embedding has rows; more where added tokens have no row.
+  // Empty when only weights were asked for: FromGguf(const gguf::File&) and FromTransformers.
   tokenizer::TokenizerSpec tokenizer;
 
-  // Of a folder. `root` as in files::Folder. Errors: model_not_found, model_path, model_hparam,
+  // Opens a folder. `root` as in files::Folder. Errors: model_not_found, model_path, model_hparam,
   // st_*, tokenizer_*.
   static Result<DecoderCheckpoint> Open(const std::string& path, const std::string& root = "");
-  // Whichever of a folder, a GGUF and a packed checkpoint is there. Errors: `files.fault`, and of
-  // all of them; what holds an encoder is refused as a decoder that is not known.
+  // Opens the folder, GGUF or packed checkpoint that `files` found. Errors: `files.fault`, and
+  // those of each form; an encoder is refused as an unknown decoder.
   static Result<DecoderCheckpoint> FromFiles(const ModelFiles& files);
   // Errors of both: model_hparam, model_tensor_missing, gguf_key, gguf_type, gguf_limit,
   // gguf_shape, and those of reading (gguf_truncated, model_path).

@@ -396,7 +396,7 @@ TEST(DecoderCheckpointTest, ModulesThatAreNotFollowedStopVectorsAlone) {
   EXPECT_THAT(checkpoint->vectors.status().message(), HasSubstr("Dense"));
 }
 
-TEST(DecoderCheckpointTest, ATokenizerInAFormThatIsNotReadIsAnsweredWithWhatMakesTheOther) {
+TEST(DecoderCheckpointTest, UnreadTokenizerFormatIsRefusedWithHowToConvertIt) {
   DecoderFolder folder("sentencepiece");
   ASSERT_TRUE(folder.Open().ok());
   std::filesystem::remove(folder.path() + "/tokenizer.json");

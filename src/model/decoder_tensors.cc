@@ -111,7 +111,7 @@ bool BeginsWithAny(std::string_view name, const Names& names) {
                      [&](std::string_view begin) { return name.starts_with(begin); });
 }
 
-// Of other inputs, of training, of guessing several tokens.
+// Tensors of other input types, of training, and of multi-token prediction, which are not read.
 constexpr std::string_view kOtherParts[] = {
     "audio_",  "embed_audio.", "embed_vision.", "image_newline", "mm_projector.",
     "mtp.",    "multi_modal_", "multimodal_",   "rotary_emb.",   "score.",

@@ -1,9 +1,9 @@
-// DecoderTensors: a decoder's tensors under GGUF's names, one matrix each, whatever the files call
-// them and however they join them.
+// DecoderTensors: presents a decoder's tensors under GGUF's names, one matrix each, independent of
+// the names in the files and of matrices that they join.
 //
-// Immutable once Split; any thread. Names of transformers are translated, what families join
-// (queries, keys and values; gate and up; all experts) is taken apart into views of rows. A tensor
-// that no name fits keeps its own, so that the loader refuses it by that.
+// Immutable once Split; any thread. Names of transformers are translated; matrices that families
+// join (queries, keys and values; gate and up; all experts) are split into views of rows. A tensor
+// with an unknown name keeps that name, so that the loader refuses it by name.
 #pragma once
 
 #include <map>
@@ -28,7 +28,7 @@ class DecoderTensors final : public TensorStore {
   // refused by the loader. Before Split.
   void DropUnneeded(const ModelConfig& config, std::vector<std::string>& remarks);
 
-  // Takes joined tensors apart as the shape of the model says. Once, before the first read of one.
+  // Splits joined tensors by the model's shape. Called once, before the first read of a tensor.
   // Errors: the store's shape code.
   Status Split(const ModelConfig& config);
 

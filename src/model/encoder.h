@@ -1,5 +1,4 @@
-// Encoder: the forward pass of a BERT-family encoder, readable top to bottom as a list of verbs
-// over the kernels.
+// Encoder: the forward pass of a BERT-family encoder over the kernels.
 //
 // Architecture: Devlin et al. 2018 (BERT), after-the-fact layer norms; Liu et al. 2019 (RoBERTa)
 // differs in where positions begin, Nussbaum et al. 2024 (Nomic Embed) in rotation and a gated

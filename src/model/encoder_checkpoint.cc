@@ -50,7 +50,7 @@ Result<EncoderFiles> ReadEncoderFiles(const files::Folder& folder) {
 
 namespace {
 
-// The model reads something beside the special tokens.
+// Creates the tokenizer. Refuses a model whose length has no room for more than special tokens.
 Status MakeTokenizer(tokenizer::TokenizerSpec spec, EncoderCheckpoint& checkpoint) {
   const EncoderConfig& config = checkpoint.config;
   RETURN_IF_ERROR(CheckRows(config.vocab_size, spec, checkpoint.remarks));

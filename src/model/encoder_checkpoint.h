@@ -1,8 +1,8 @@
-// EncoderCheckpoint: an encoder's files, opened and checked as far as their headers tell; no tensor
-// was read. A folder as sentence-transformers and transformers write it, or a GGUF.
+// EncoderCheckpoint: an encoder's open files, whose headers are validated; no tensors are read yet.
+// A folder as sentence-transformers and transformers write it, or a GGUF.
 //
-// A value; any thread. The files are not trusted: each is bounded, and no name in them leads out of
-// the folder; links that lie in it are followed.
+// A value; any thread. The files are not trusted: each has a size limit, and names in them must not
+// lead out of the folder; symbolic links in the folder are followed.
 #pragma once
 
 #include <memory>

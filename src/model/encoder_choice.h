@@ -1,16 +1,16 @@
-// ChooseEncoderWeights: loads an encoder in the smallest type that keeps its vectors, and says how
-// near they are.
+// ChooseEncoderWeights: loads an encoder in the smallest type that preserves its embeddings, and
+// reports their similarity to float32.
 //
-// int8 is the default where the least cosine to float32 over the check texts is at least
+// int8 is the default if the minimum cosine similarity to float32 over the check texts is at least
 // kLeastCosine. It has two forms: one scale per row with balanced columns, and one per 32, a fifth
-// slower and more exact; the first that is near enough is taken, else bf16, else float32. A type
-// that was asked for is loaded whatever its cosine is (of the two forms of int8 the nearer one when
-// neither is near enough), and the cosine is told.
+// slower and more exact. The first of them that reaches the minimum is used, else bf16, else
+// float32. A type that the caller requires is loaded whatever its cosine is (for int8 the form with
+// the higher cosine if neither reaches the minimum), and the cosine is reported.
 //
-// Cost: the weights are packed once in float32 and once per form that is tried, and some 32 short
-// texts pass through each; memory for the float32 form is needed first. `seconds` tells how long it
-// took. float32 and bf16 that were asked for cost nothing beyond their own load, and no cosine is
-// known then. Thread: one; starts `threads` - 1 more for the passes and joins them.
+// Cost: the weights are packed once in float32 and once for each form that is tried, and some 32
+// short texts are computed with each; memory for the float32 form is needed first. `seconds` is the
+// time that this took. A required float32 or bf16 costs nothing beyond its own load, and its cosine
+// is not measured. Thread: one; starts `threads` - 1 more for the passes and joins them.
 #pragma once
 
 #include <functional>
@@ -39,7 +39,7 @@ struct ChooseOptions {
 struct EncoderChoice {
   std::shared_ptr<const EncoderWeights> weights;
   std::optional<double> cosine;  // the least to float32 over the check texts; 1 for float32 itself
-  double seconds = 0;            // choosing took beside the load of what was chosen
+  double seconds = 0;            // time to choose, without the load of the chosen weights
 
   EncoderDType dtype() const { return weights->dtype(); }
   // "int8, a scale per row (least cosine 0.9962 to f32 on 16 texts)"

@@ -53,7 +53,7 @@ std::string_view ClassOf(const JsonFile& file) {
   return View(names->front().get_string());
 }
 
-// Of a file without model_type.
+// The model_type of a file that has none, derived from its class name.
 std::string TypeOfClass(std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> kTypes[] = {{"Bert", "bert"},
                                                                       {"Roberta", "roberta"},
@@ -349,7 +349,8 @@ Result<std::optional<int>> TokenizerLength(const std::string& text) {
   return std::optional<int>(static_cast<int>(length));
 }
 
-// Of the places that say how long a text may be the first counts; none goes beyond the positions.
+// Reads the maximum length of a text: the first file that states one counts, and no length goes
+// beyond the model's positions.
 Status ReadLength(const EncoderFiles& files, EncoderConfig& config) {
   const int longest = config.positions - config.first_position;
   std::optional<int> said;

@@ -1,5 +1,5 @@
-// EncoderConfig: what a BERT-family checkpoint says of itself, read from its JSON files and
-// validated before anyone trusts them.
+// EncoderConfig: the configuration of a BERT-family encoder, read from its checkpoint's JSON files
+// and validated.
 //
 // Plain value, immutable once read; any thread. Every field is within the ranges of config.h, so no
 // later code needs to check a product of two of them for overflow. Formats: config.json of Hugging
@@ -59,8 +59,8 @@ struct EncoderConfig {
   std::map<std::string, std::string> prompts;  // put before a text, by name
   std::optional<std::string> default_prompt;   // name of the one used when none is asked for
 
-  // Of the scores of a cross-encoder or classifier, which then gives no vectors; empty for encoders
-  // of vectors.
+  // Names of the scores of a cross-encoder or classifier, which gives no embeddings; empty for
+  // encoders of embeddings.
   std::vector<std::string> labels;
   ScoreActivation activation = ScoreActivation::kNone;  // of the scores, unless raw ones are wanted
 
@@ -86,8 +86,8 @@ struct VectorModules {
   std::map<std::string, std::string> prompts;
   std::optional<std::string> default_prompt;
 };
-// Of `files` all but `config`. `width`: of the model's rows. Errors: model_hparam, for a module
-// that is not followed too.
+// Reads all of `files` but `config`. `width`: of the model's rows. Errors: model_hparam, also for
+// an unsupported module.
 Result<VectorModules> ReadVectorModules(const EncoderFiles& files, int width);
 
 // The folder that holds the pooling module's config.json, relative to the checkpoint's

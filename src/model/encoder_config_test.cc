@@ -54,7 +54,7 @@ TEST(EncoderConfig, ReadsWhatASentenceTransformersFolderSays) {
   EXPECT_TRUE(config->labels.empty());
 }
 
-TEST(EncoderConfig, WithoutOtherFilesItIsTheFirstTokensRowAndTheWholePositionTable) {
+TEST(EncoderConfig, DefaultsToClsPoolingAndAllPositionsWithoutOtherFiles) {
   EncoderFiles files;
   files.config = kConfig;
   const auto config = ReadEncoderConfig(files);
@@ -84,7 +84,7 @@ TEST(EncoderConfig, LabelsAreThoseOfAClassifierInOrder) {
   EXPECT_EQ(config->labels, (std::vector<std::string>{"no", "yes"}));
 }
 
-// Of a classifier with so many labels, whose configuration has `more` in it besides.
+// The configuration of a classifier with this many labels; `more` holds additional JSON members.
 Result<EncoderConfig> Classifier(int labels, const std::string& more,
                                  const std::string& sentence_transformers = "") {
   EncoderFiles files;

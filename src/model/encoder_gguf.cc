@@ -44,7 +44,7 @@ constexpr std::array<Renamed, 8> kLayerNames = {{
     {"layer_output_norm.", "output.LayerNorm."},
 }};
 
-// Of nomic-bert, where other names stand for the parts.
+// Names of nomic-bert, whose checkpoints name these tensors differently.
 constexpr std::array<Renamed, 4> kNomicNames = {{
     {"token_embd.", "embeddings.word_embeddings."},
     {"token_types.", "embeddings.token_type_embeddings."},

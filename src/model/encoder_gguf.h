@@ -1,11 +1,11 @@
-// Encoders in GGUF: which files hold one, what their keys say, and their tensors under the names of
-// transformers, which encoder_weights.h reads.
+// Encoders in GGUF files: detects them, reads their configuration, and presents their tensors under
+// the names of transformers, which encoder_weights.h reads.
 //
-// Pure but for the store, which keeps the file; any thread. Keys and names: as llama.cpp's
-// converter writes them for the architecture bert (RoBERTa and XLM-R files among them, whose
-// position table was cut so that positions begin at 0). A file has neither prompts nor a word on
-// normalising: vectors have length 1, as the models published so ask for, and requests may say
-// otherwise.
+// Pure, except for the store, which keeps the file open; any thread. Keys and names are those of
+// llama.cpp's converter for the architecture bert (including RoBERTa and XLM-R, whose position
+// table is cut so that positions begin at 0). These files have no prompts and no setting for
+// normalisation: embeddings have length 1, as the models published in this form require, unless a
+// request asks otherwise.
 #pragma once
 
 #include <memory>
@@ -25,8 +25,8 @@ bool HoldsEncoder(const gguf::Header& header);
 // Errors: model_hparam, model_tensor_missing, gguf_key, gguf_type.
 Result<EncoderConfig> ReadGgufEncoderConfig(const gguf::File& file);
 
-// "blk.3.attn_q.weight" -> "encoder.layer.3.attention.self.query.weight"; a name that is none of an
-// encoder's stays as it is.
+// "blk.3.attn_q.weight" -> "encoder.layer.3.attention.self.query.weight"; a name that belongs to no
+// encoder is returned unchanged.
 std::string TransformersName(std::string_view architecture, std::string_view name);
 std::unique_ptr<TensorStore> MakeEncoderStore(const std::shared_ptr<const gguf::File>& file);
 

@@ -1,4 +1,4 @@
-// The encoder beside the same network written down in float64, on generated checkpoints.
+// The encoder compared with a float64 reference of the same network, on generated checkpoints.
 #include "model/encoder.h"
 
 #include <gtest/gtest.h>

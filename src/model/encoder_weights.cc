@@ -39,8 +39,8 @@ kernels::WeightFormat FormatFor(const WeightArena::Tensors& tensors, kernels::We
   return wanted;
 }
 
-// What checkpoints carry beside the encoder: heads for other tasks, and a table of ascending
-// numbers that older versions stored.
+// Whether a tensor is no part of the encoder: heads for other tasks, and the table of ascending
+// position ids that older versions stored.
 bool IsOfAnotherTask(std::string_view name) {
   constexpr std::array<std::string_view, 6> kBeginnings = {
       "pooler.", "cls.", "lm_head.", "classifier.", "qa_outputs.", "embeddings.position_ids"};

@@ -30,13 +30,13 @@ namespace {
 
 constexpr std::string_view kTokenizerPrefix = "tokenizer.ggml.";
 
-// Rows of queries or keys: a folder has the two halves of a head one behind the other, some
-// architectures' GGUF has them alternate.
+// Order of the rows of queries or keys: a folder has the two halves of a head one after the other;
+// in the GGUF of some architectures they alternate.
 struct RowOrder {
   int64_t head = 0;      // rows of a head; 0: as they are
   int64_t rotating = 0;  // of them, from the first on
 
-  // The row of the folder that is the GGUF's `row`.
+  // The folder's row that becomes the GGUF's `row`.
   int64_t Source(int64_t row) const {
     if (head == 0) return row;
     const int64_t in_head = row % head;
@@ -50,7 +50,7 @@ struct Piece {
   RowOrder order;
 };
 
-// A tensor of the GGUF: pieces of the folder, one behind the other.
+// A tensor of the GGUF: consecutive pieces of the folder's tensors.
 struct WholeTensor {
   std::string name;
   std::vector<Piece> pieces;
@@ -72,13 +72,14 @@ std::optional<std::pair<int, std::string_view>> InLayer(std::string_view name) {
   return std::pair(layer, name.substr(static_cast<size_t>(end + 1 - name.data())));
 }
 
-// The order of tensors in the file, however the folder has them.
+// The order of tensors in the GGUF, independent of the folder's.
 std::tuple<int, int, std::string_view> PlaceInFile(std::string_view name) {
   if (const auto in = InLayer(name)) return {1, in->first, in->second};
   return {name == "token_embd.weight" || name.starts_with("rope_f") ? 0 : 2, 0, name};
 }
 
-// What is one tensor in a GGUF of the architecture: its name, and which part this one is.
+// The joined tensor of the architecture's GGUF that a tensor of the folder is a part of: its name,
+// and the number of the part.
 std::pair<std::string, int> WholeOf(const Family& family, const ModelConfig& config,
                                     const std::string& name) {
   const auto in = InLayer(name);
@@ -341,7 +342,7 @@ Status PutTokenizer(const tokenizer::TokenizerSpec& spec, gguf::HeaderWriter& ou
         });
     out.Bool(key("add_space_prefix"), prefix || spec.decode_strips_space.value_or(false));
   }
-  // Keys of ours: what the file says and no key of the format does.
+  // Tutti's own keys, for settings of the folder that the format has no key for.
   if (!spec.ends.empty()) {
     std::vector<int32_t> ends;
     for (const int64_t id : spec.ends) {

@@ -1,14 +1,14 @@
-// A decoder's folder seen as the GGUF that the public converter would make of it.
+// Presents a decoder's folder as the GGUF that the public converter would make of it.
 //
-// Nothing is written: the header is made in memory, and the bytes of tensors are read from the
-// folder's files when they are asked for, with rows of queries and keys in the order that the
-// architecture's GGUF has. So whatever reads a GGUF reads folders: `tutti quantize`, `tutti pack`.
-// Immutable; any thread; keeps the folder's files open.
+// Nothing is written: the header is built in memory, and the bytes of tensors are read from the
+// folder's files on demand, with rows of queries and keys in the order of the architecture's GGUF.
+// So `tutti quantize` and `tutti pack`, which read GGUFs, read folders too. Immutable; any thread;
+// keeps the folder's files open.
 //
-// Keys: those of the architecture that a model of it is read by here (config.h), tokenizer.ggml.*.
-// Matrices keep the type of the folder; vectors and routers are float32. Tensors come in one order,
-// however the folder's files divide them: the bytes do not depend on shards.
-// Source: llama.cpp's convert_hf_to_gguf.py, b6000.
+// Keys: those that config.h reads for the architecture, and tokenizer.ggml.*. Matrices keep the
+// type that they have in the folder; vectors and routers are float32. The order of tensors, and so
+// every byte, does not depend on how the folder's files divide them. Source: llama.cpp's
+// convert_hf_to_gguf.py, b6000.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Texts of a checkpoint's folder. Any thread; the files are not trusted.
+// Reads text files of a checkpoint's folder. Any thread; the files are not trusted.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,13 @@
 
 namespace tutti::model {
 
-// The whole text of a file of at most `limit` bytes, or nothing where it is not there. Errors:
+// The text of a file of at most `limit` bytes, or nothing if the file does not exist. Errors:
 // model_hparam, model_path, with the file's name.
 Result<std::optional<std::string>> ReadIfThere(const files::Folder& folder, const std::string& name,
                                                uint64_t limit);
 
-// A JSON file or template of at most MaxConfigBytes(name), or "" where it is not there. Errors: the
-// same.
+// The text of a JSON file or template of at most MaxConfigBytes(name), or "" if the file does not
+// exist. Errors: the same.
 Result<std::string> ReadOrEmpty(const files::Folder& folder, const std::string& name);
 
 }  // namespace tutti::model

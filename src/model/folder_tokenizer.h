@@ -1,5 +1,5 @@
-// The tokenizer of a folder as transformers writes it, of a model that is served here or not.
-// Any thread; the files are not trusted.
+// Reads the tokenizer of a folder as transformers writes it; the model itself need not be
+// supported. Any thread; the files are not trusted.
 #pragma once
 
 #include "base/status.h"
@@ -8,9 +8,9 @@
 
 namespace tutti::model {
 
-// tokenizer.json, tokenizer_config.json and chat_template.jinja, which stands above the templates
-// in the others. Errors: tokenizer_* of its files and where tokenizer.json is missing; those of
-// ReadIfThere.
+// Reads tokenizer.json, tokenizer_config.json and chat_template.jinja, which overrides the
+// templates in the other two. Errors: tokenizer_* for faults of the files and for a missing
+// tokenizer.json; those of ReadIfThere.
 Result<tokenizer::TokenizerSpec> ReadFolderTokenizer(const files::Folder& folder);
 
 }  // namespace tutti::model

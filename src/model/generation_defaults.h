@@ -1,4 +1,4 @@
-// GenerationDefaults: the sampling parameters that a model's makers recommend, and the tokens that
+// GenerationDefaults: the sampling parameters that a model's authors recommend, and the tokens that
 // end its answers: generation_config.json of a folder, the keys general.sampling.* of a GGUF.
 //
 // A plain value; any thread. Every value is optional. One that is absent or null is left out; one

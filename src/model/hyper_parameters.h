@@ -1,8 +1,8 @@
-// HyperParameters: typed, ranged reads of what a file says about its model, under the names of
-// GGUF's keys, with refusals that name the key as the file spells it, the value and the range.
+// HyperParameters: typed, range-checked reads of a model's settings under the names of GGUF's keys.
+// Errors name the key as the file spells it, the value and the range.
 //
-// Views; any thread while what they were made of lives. GgufParameters: keys of a GGUF.
-// ConfigParameters (config_parameters.h): of transformers' config.json.
+// Views, valid while the parsed file lives; any thread. GgufParameters reads the keys of a GGUF,
+// ConfigParameters (config_parameters.h) those of transformers' config.json.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class HyperParameters {
   virtual std::string Spelled(std::string_view name) const = 0;
   // An integer, low <= value <= high. model_hparam when out of range, of another type, or absent.
   virtual Result<int64_t> Int(std::string_view name, int64_t low, int64_t high) const = 0;
-  // A finite number, low <= value <= high; errors likewise, as of the two below.
+  // A finite number, low <= value <= high. Errors of this and the two below: as for Int.
   virtual Result<double> Float(std::string_view name, double low, double high) const = 0;
   virtual Result<std::string> Text(std::string_view name) const = 0;
   virtual Result<bool> Bool(std::string_view name) const = 0;

@@ -1,5 +1,5 @@
-// JsonFile: typed, ranged reads of a checkpoint's JSON file, with refusals that name the file, the
-// key and the value.
+// JsonFile: typed, range-checked reads of a checkpoint's JSON file. Errors name the file, the key
+// and the value.
 //
 // A value; any thread. Bytes, depth and numbers are bounded: the files are not trusted. Absent and
 // null are the same.

@@ -1,4 +1,4 @@
-// KvDtype: in which numbers the KV cache keeps keys and values (`--kv-dtype`).
+// KvDtype: the number type of keys and values in the KV cache (`--kv-dtype`).
 //
 // Plain values and pure functions; any thread.
 #pragma once
@@ -11,7 +11,7 @@
 namespace tutti::model {
 
 enum class KvDtype {
-  kByWeights,  // kInt8; beside weights of 16 bits k16Bit, of float32 kF32
+  kByWeights,  // kInt8; k16Bit for a model served in 16 bits, kF32 for float32
   k16Bit,      // of the table's own kind
   kInt8,       // with a float scale per token and head: half of 16 bits
   kF32,

@@ -25,7 +25,7 @@
 namespace tutti::model {
 namespace {
 
-// config.json is a decoder's: of a known family, or of one that says it generates.
+// Whether config.json describes a decoder: a known family, or a class that generates text.
 bool IsOfDecoder(const JsonFile& config) {
   if (FamilyOfConfig(config) != nullptr) return true;
   const boost::json::value* classes = config.Find("architectures");
@@ -37,8 +37,8 @@ bool IsOfDecoder(const JsonFile& config) {
          });
 }
 
-// Where models lie in another shape: what to give instead of the folder at `path`, as a sentence's
-// end. The first thousand names are looked at.
+// Hint at the end of the error for a folder without config.json: the path to give instead, if the
+// folder has another known layout. At most the first thousand names are examined.
 std::string Instead(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;

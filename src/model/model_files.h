@@ -1,9 +1,8 @@
-// ModelFiles: what lies at a path that is said to be a model's. Asked once and in one place, so
-// that all commands agree on it.
+// ModelFiles: detects the kind of model at a path. The one place that does, so that all commands
+// agree.
 //
-// A value; any thread. Looks at a folder's config.json, at a file's first bytes and at a GGUF's
-// header: no weight is read, and nothing is promised of what it did not look at. The files are not
-// trusted.
+// A value; any thread. It reads a folder's config.json, a file's first bytes and a GGUF's header,
+// but no weights: the rest of the model may still be faulty. The files are not trusted.
 #pragma once
 
 #include <memory>
@@ -23,14 +22,14 @@ struct ModelFiles {
   enum class Holds {
     kDecoder,  // what generates text, or a GGUF that is no encoder's, its tensors missing or not
     kEncoder,  // a GGUF of a known encoder, or a folder of anything that generates no text
-    kNothing,  // that can be told: `fault` says why
+    kNothing,  // unknown; `fault` is the reason
   };
 
   std::string path;
   Form form = Form::kGguf;
   Holds holds = Holds::kNothing;
-  // Of kNothing. Errors: model_not_found, also of a folder without config.json; model_path;
-  // model_hparam for a config.json that cannot be read; gguf_*.
+  // Why `holds` is kNothing; else OK. Errors: model_not_found, also for a folder without
+  // config.json; model_path; model_hparam for a config.json that cannot be read; gguf_*.
   Status fault;
   std::shared_ptr<const gguf::File> gguf;  // of a GGUF without fault, else nullptr
 

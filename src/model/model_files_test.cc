@@ -45,7 +45,7 @@ class ModelFilesTest : public ::testing::Test {
     EXPECT_TRUE(files.fault.ok()) << files.fault;
     EXPECT_EQ(files.gguf != nullptr, form == Form::kGguf) << path;
   }
-  // Whoever opens it is told the same.
+  // Opening it as a checkpoint gives the same error.
   static void ExpectNothing(const std::string& path, Form form, std::string_view reason) {
     const ModelFiles files = ModelFiles::At(path);
     EXPECT_EQ(files.form, form) << path;
@@ -61,7 +61,7 @@ class ModelFilesTest : public ::testing::Test {
 
 TEST_F(ModelFilesTest, AFolderIsADecodersByItsFamilyOrByWhatItSaysOfItself) {
   ExpectSound(FolderOf("llama", R"({"model_type":"llama"})"), Form::kFolder, Holds::kDecoder);
-  // And is refused as one by whoever opens it.
+  // A family that is not supported is still a decoder; opening it is refused.
   ExpectSound(FolderOf("mamba", R"({"model_type":"mamba","architectures":["MambaForCausalLM"]})"),
               Form::kFolder, Holds::kDecoder);
 }

@@ -59,7 +59,7 @@ class Rows {
     size_t index = 0;
     double square = 0, second_square = 0;
   };
-  // Of the block that begins at value `at`.
+  // The greatest and second greatest square in the block that begins at value `at`.
   Greatest GreatestOf(size_t at) const {
     Greatest greatest;
     for (size_t i = at; i < at + kernels::kQuantBlock; ++i) {

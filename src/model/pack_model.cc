@@ -11,7 +11,7 @@
 namespace tutti::model {
 namespace {
 
-// Read while a model is opened, beside the weights.
+// The one tensor whose data is read when a model is opened, not with the weights.
 constexpr std::string_view kRopeFactors = "rope_freqs.weight";
 
 // The front of a GGUF of the file's pairs and tensors, and its size if it were whole.

@@ -1,7 +1,7 @@
-// A decoder made into a packed checkpoint (packed/format.h): the bytes of one.
+// Converts a decoder to the bytes of a packed checkpoint (packed/format.h).
 //
-// Functions; one thread each, which starts those that pack. Deterministic: the same model gives the
-// same bytes, whatever the number of threads or the machine's instruction sets.
+// Functions, each called on one thread, which starts the packing threads. Deterministic: the same
+// model gives the same bytes with any number of threads and on any instruction set.
 #pragma once
 
 #include <cstddef>

@@ -143,7 +143,7 @@ TEST(PackModelTest, WhatIsForAnotherProgramOrArithmeticIsRefused) {
   EXPECT_NE(newer.message().find("pack the model again"), std::string::npos) << newer;
 }
 
-// Of a model with other weights than its table says, in a file whose sums are right.
+// The weights are of another size than the file's tensor table requires; all checksums are right.
 TEST(PackModelTest, WeightsOfAnotherSizeThanTheModelsAreRefused) {
   const auto packed = PackModel(*SourceOf({}), {});
   ASSERT_TRUE(packed.ok()) << packed.status();

@@ -15,12 +15,13 @@ int Team::Claim(int owner, int pieces) {
   const uint64_t phase = position_.phase << kPieceBits;
   uint64_t seen = word.load(std::memory_order_relaxed);
   for (;;) {
-    // A word of a later phase: this one is over. Of an earlier one: nobody has taken anything yet.
+    // A word of a later phase means that this phase is over; a word of an earlier phase means that
+    // no piece was claimed yet.
     if (seen >= phase + (uint64_t{1} << kPieceBits)) return -1;
     const uint64_t taken = seen < phase ? 0 : seen - phase;
     if (taken >= static_cast<uint64_t>(pieces)) return -1;
-    // Acquire: what earlier phases wrote came before some worker's Complete(), which came before
-    // its claim here.
+    // Acquire: makes visible what earlier phases wrote, which happened before some worker's
+    // Complete(), and that before its claim here.
     if (word.compare_exchange_weak(seen, phase + taken + 1, std::memory_order_acq_rel,
                                    std::memory_order_relaxed)) {
       return static_cast<int>(taken);

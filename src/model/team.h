@@ -3,15 +3,15 @@
 // A pass is SPMD: every worker runs the same function and meets the others at the same sequence of
 // phases. A phase is n items; each worker claims pieces of its own fixed share first (the same
 // panels every step: warm caches, local pages), then helps the others. A phase is over when its
-// items are done, not when every worker has come: a worker that the system has put aside holds up
-// at most the piece in its hands, and walks through what it missed. So code between phases must not
-// read what phases write; only the function given to a phase may, because it holds a claim while it
-// runs.
+// items are done, not when every worker has arrived: a worker that the kernel preempted delays the
+// others by at most the piece that it holds, and later skips the phases that it missed. So code
+// between phases must not read data that phases write; only the function given to a phase may,
+// because it holds a claim while it runs.
 //
-// Between phases a worker lets threads with short work go first (base/core_wanted.h).
+// Between phases a worker yields to threads with short work (base/core_wanted.h).
 //
 // Waiting spins, since a phase takes microseconds and a kernel wake-up tens of them; after a while
-// it gives its time slice away and then sleeps in short turns (model/spin_wait.h).
+// it yields its time slice and then sleeps in short turns (model/spin_wait.h).
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@
 namespace tutti::model {
 
 // What the workers of a team share. Owner: the compute pool. Counters only grow, over the life of
-// the board: no phase needs to reset anything, and a late worker can tell that its phase is over.
+// the board: no phase needs to reset anything, and a late worker detects that its phase is over.
 class PhaseBoard {
  public:
   explicit PhaseBoard(int workers);
@@ -82,16 +82,16 @@ class Team {
         work(range.begin * granule, std::min(range.end * granule, n));
         ++finished;
       }
-      // Told together: whoever is put aside in here holds a piece anyway, and the count is the one
-      // contended line.
+      // All pieces are counted at once: a worker that is preempted in this loop holds a piece in
+      // any case, and the count is the one contended cache line.
       if (finished != 0) Finish(finished);
       if (Complete()) return;
     }
     AwaitComplete();
   }
 
-  // The same for items of unequal cost that are best taken in order: one by one, by whoever is
-  // free; work(item).
+  // The same for items of unequal cost that are best started in order: each idle worker takes the
+  // next item; work(item).
   template <typename Work>
   void ForEachInOrder(int n, Work&& work) {
     BeginPhase(static_cast<uint64_t>(n));

@@ -1,7 +1,7 @@
-// TensorStore: named tensors of a checkpoint, whatever its format; what the loaders of weights read
-// from.
+// TensorStore: interface to the named tensors of a checkpoint of any format, from which weights are
+// loaded.
 //
-// Immutable; any thread. Adapters over the readers of formats implement it; the names are the
+// Immutable; any thread. Implemented by adapters over the readers of the formats; the names are the
 // format's own.
 #pragma once
 

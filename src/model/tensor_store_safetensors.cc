@@ -71,7 +71,7 @@ class SafetensorsStore final : public TensorStore {
   std::string_view shape_code() const override { return "st_shape"; }
 
  private:
-  // A fault of one of several files says which.
+  // With several files, the error names the file at fault.
   Status InFile(Status status, const StoredTensor& tensor) const {
     const std::string& file = tensors_[tensor.index].file;
     return file.empty() ? std::move(status) : std::move(status).WithContext(file);

@@ -12,7 +12,7 @@
 namespace tutti::model {
 namespace {
 
-// Models of several parts whose texts do not attend as a decoder's do.
+// Multimodal models whose text part is not a plain decoder.
 constexpr std::string_view kOtherAttention[] = {"colpali", "mllama", "paligemma"};
 
 std::string TypeOf(const JsonFile& config) {
@@ -21,7 +21,7 @@ std::string TypeOf(const JsonFile& config) {
   return text == nullptr ? "" : std::string(text->data(), text->size());
 }
 
-// Of a file without model_type: by the class, "Qwen3MoeForCausalLM" is qwen3_moe.
+// The family of a file without model_type, by its class: "Qwen3MoeForCausalLM" is qwen3_moe.
 const Family* FamilyOfClass(const JsonFile& config) {
   const boost::json::value* classes = config.Find("architectures");
   const boost::json::array* list = classes == nullptr ? nullptr : classes->if_array();
@@ -45,7 +45,7 @@ const Family* FamilyOf(const JsonFile& config) {
   return type.empty() ? FamilyOfClass(config) : FamilyOfModelType(type);
 }
 
-// The text_config as a file of its own, with what the whole says for it.
+// The text_config as a file of its own, with the keys of the outer file that apply to it.
 JsonFile Inner(const JsonFile& config) {
   boost::json::object keys = config.Find("text_config")->get_object();
   for (const char* key : {"tie_word_embeddings", "quantization_config"})
@@ -58,8 +58,8 @@ bool HasTextConfig(const JsonFile& config) {
   return inner != nullptr && inner->is_object();
 }
 
-// rope_scaling stands for all of rope_parameters where both are there, as in transformers; but in
-// Gemma 3, where it is that of full attention alone.
+// If both exist, rope_scaling replaces rope_parameters, as in transformers; but in Gemma 3 it
+// replaces only the part for full attention.
 void ChooseRope(const Family& family, const std::string& name, boost::json::object& keys,
                 std::vector<std::string>& remarks) {
   const boost::json::value* scaling = keys.if_contains("rope_scaling");
@@ -70,7 +70,7 @@ void ChooseRope(const Family& family, const std::string& name, boost::json::obje
   keys.erase("rope_parameters");
 }
 
-// transformers' classes of some families have no windows whatever the file says.
+// Ignores sliding_window for families whose transformers class does not implement it.
 void DropWindow(const Family& family, const std::string& name, boost::json::object& keys,
                 std::vector<std::string>& remarks) {
   const boost::json::value* window = keys.if_contains("sliding_window");

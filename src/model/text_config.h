@@ -1,5 +1,5 @@
-// TextConfig: the part of a config.json that describes a decoder of text: the file itself, or the
-// text_config of a model that reads pictures or sounds too.
+// TextConfig: the part of a config.json that describes the text decoder: the whole file, or the
+// text_config of a model that reads images or audio too.
 //
 // Plain values; any thread. The file is not trusted.
 #pragma once

@@ -31,9 +31,10 @@ Status ReadStrings(const gguf::Header& header, std::string_view name,
 
 Status ReadLists(const gguf::Header& header, tokenizer::TokenizerSpec& spec) {
   RETURN_IF_ERROR(ReadStrings(header, "tokens", &spec.tokens));
-  // Files of one kind of model may carry the lists of another, in any form: they are not read.
+  // Files of one tokenizer kind may contain the lists of another, even invalid ones: not read.
   const bool by_scores = spec.model == "llama" || spec.model == "t5";
-  // BPE over characters is "llama" to other programs, and goes by the merges here (folder_gguf.cc).
+  // BPE over characters is stored as kind "llama" for other programs; Tutti reads its merges
+  // (folder_gguf.cc).
   const bool by_merges =
       (!by_scores && spec.model != "bert") || header.Find(Key("tutti.pipeline")).has_value();
   if (by_merges && header.Find(Key("merges")))
@@ -51,7 +52,8 @@ Status ReadLists(const gguf::Header& header, tokenizer::TokenizerSpec& spec) {
   return OkStatus();
 }
 
-// Writers mean "none" by -1, by 2^32 - 1, by an id behind the vocabulary or by another type.
+// Writers represent "no token" as -1, as 2^32 - 1, as an id beyond the vocabulary or as a value of
+// another type.
 void ReadId(const gguf::Header& header, std::string_view name, size_t tokens,
             std::optional<int64_t>* out) {
   const std::optional<gguf::Value> value = header.Find(Key(name));
@@ -129,7 +131,7 @@ void AddRulesByName(const gguf::Header& header, tokenizer::TokenizerSpec& spec) 
   }
 }
 
-// What encoders with such tokenizers read of two texts: <s> A </s> </s> B </s>.
+// Framing of a text pair for encoders with such tokenizers: <s> A </s> </s> B </s>.
 void FramePairs(tokenizer::TokenizerSpec& spec) {
   if (!spec.bos || !spec.eos || !spec.add_bos.value_or(false) || !spec.add_eos.value_or(false))
     return;
@@ -179,7 +181,7 @@ Result<tokenizer::TokenizerSpec> ReadTokenizerSpec(const gguf::Header& header) {
   if (spec.model == "t5") RETURN_IF_ERROR(ReadUnigram(header, spec));
   if (spec.model == "t5" || spec.model == "gpt2") FramePairs(spec);
   ASSIGN_OR_RETURN(spec.chat_template, gguf::GetStringOr(header, "tokenizer.chat_template", ""));
-  // A key of ours: what a folder's tokenizer.json says and GGUF has no key for (folder_gguf.cc).
+  // Tutti's own keys, for settings of tokenizer.json that GGUF has no key for (folder_gguf.cc).
   ASSIGN_OR_RETURN(spec.pipeline, gguf::GetStringOr(header, Key("tutti.pipeline"), ""));
   if (header.Find(Key("tutti.ends"))) {
     ASSIGN_OR_RETURN(const auto ends, gguf::GetInt32s(header, Key("tutti.ends")));
@@ -204,7 +206,7 @@ Status CheckRows(int rows, const tokenizer::TokenizerSpec& spec,
            type == static_cast<int32_t>(TokenType::kByte);
   };
   for (size_t id = first; id < size; ++id) {
-    // A list of types of another length is the tokenizer's to refuse.
+    // Tokenizer::Create refuses a list of types of another length.
     if (id < spec.token_types.size() && !ordinary(spec.token_types[id])) continue;
     return InvalidArgument(
         "tokenizer_invalid",

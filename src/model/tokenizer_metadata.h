@@ -1,5 +1,5 @@
-// What a GGUF says about its tokenizer, as the plain TokenizerSpec that tokenizer::Tokenizer
-// validates; and whether the tokens of any file go with its model.
+// Reads the tokenizer of a GGUF into a plain TokenizerSpec, which tokenizer::Tokenizer validates,
+// and checks whether a tokenizer's tokens fit its model.
 //
 // Works for vocabulary-only files too. Pure; any thread.
 #pragma once
@@ -17,10 +17,10 @@ namespace tutti::model {
 // judged here.
 Result<tokenizer::TokenizerSpec> ReadTokenizerSpec(const gguf::Header& header);
 
-// Whether the tokens go with an embedding of `rows`. Added tokens (control, unknown, user-defined,
-// unused) may lie behind its rows: nothing draws them, whoever asks for one is refused, and a
-// remark tells of them. tokenizer_invalid where a token of ordinary text has no row: such a
-// tokenizer is another model's.
+// Checks the tokens against an embedding of `rows` rows. Added tokens (control, unknown,
+// user-defined, unused) may have ids beyond the rows: they are never sampled, a request that uses
+// one is refused, and `remarks` mentions them. Error: tokenizer_invalid where a token of ordinary
+// text has no row, since the tokenizer is then another model's.
 Status CheckRows(int rows, const tokenizer::TokenizerSpec& spec, std::vector<std::string>& remarks);
 
 // Names the rows behind the last token, as unused tokens "[PAD320]" like the public converters.

@@ -193,7 +193,7 @@ Status WeightArena::PackOne(const MatrixJob& job, std::vector<std::byte>& buffer
   return kernels::PackPanels(MakeSpec(job, data), 0, kernels::PanelCount(job.packed), out);
 }
 
-// Takes matrices one by one, the largest first, until none is left or somebody failed.
+// Worker function: packs matrices, the largest first, until none is left or a worker failed.
 void WeightArena::Pack(const std::vector<size_t>& order, const Progress* progress) {
   std::vector<std::byte> buffer;
   for (size_t i = next_.fetch_add(1); i < order.size() && !stop_.load(); i = next_.fetch_add(1)) {
@@ -204,7 +204,8 @@ void WeightArena::Pack(const std::vector<size_t>& order, const Progress* progres
   }
 }
 
-// Takes pieces one by one, so that together the threads read the file forwards.
+// Worker function: reads one piece after the other, so that together the threads read the file
+// sequentially.
 void WeightArena::ReadPieces(const packed::File& file, const Progress* progress) {
   const uint64_t pieces = file.preamble().pieces();
   for (size_t i = next_.fetch_add(1); i < pieces && !stop_.load(); i = next_.fetch_add(1)) {
@@ -244,7 +245,7 @@ Status WeightArena::RunOn(int threads, const std::function<void(const Progress*)
     try {
       work(told);
     } catch (const std::bad_alloc&) {
-      out_of_memory_.store(true);  // a message would need some
+      out_of_memory_.store(true);  // a message would need memory
       stop_.store(true);
     }
   };

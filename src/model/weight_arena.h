@@ -31,8 +31,9 @@ class WeightArena {
 
   // The tensor of that name and shape. Errors: model_tensor_missing, the store's shape code.
   Result<const StoredTensor*> Expect(const std::string& name, const tensor::Shape& shape);
-  // model_hparam for the first tensor that nobody expected and `known` does not accept: it means
-  // the file is of another architecture than it says. `architecture`: "a llama model of 30 layers".
+  // Error model_hparam for the first tensor that no Expect() call named and `known` does not
+  // accept: the file then has another architecture than it states. `architecture`: "a llama model
+  // of 30 layers".
   Status RefuseOthers(const std::string& architecture,
                       const std::function<bool(std::string_view)>& known) const;
 

@@ -227,7 +227,7 @@ class WeightsLoader {
     return format == WeightFormat::kF16 || format == WeightFormat::kBf16;
   }
 
-  // Of a matrix that has its activations to itself, or shares them with matrices of its type.
+  // Format of a matrix that shares its activations with no matrix of another type.
   WeightFormat FormatOf(const StoredTensor& tensor) const {
     switch (options_.mode) {
       case WeightMode::kInt8: {
@@ -245,7 +245,8 @@ class WeightsLoader {
     return WeightFormat::kF32;
   }
 
-  // Beside matrices of other types: activations are quantised in one way only.
+  // Format of a matrix that shares its activations with matrices of other types: the activations
+  // are quantised in one way only.
   WeightFormat FormatAmongOthers(const StoredTensor& tensor) const {
     const WeightFormat format = FormatOf(tensor);
     if (format != WeightFormat::kBf16Pairs) return format;
@@ -253,9 +254,9 @@ class WeightsLoader {
                                               : kernels::NativeFormat(tensor.dtype);
   }
 
-  // A matrix that has its activations to itself, or shares them with none of another format. Packed
-  // files are the same for all machines: 16-bit weights lie as F16 or BF16 there, and become pairs
-  // where they are read.
+  // Plans a matrix that shares its activations with no matrix of another format. Packed files are
+  // the same for all machines: they hold 16-bit weights as F16 or BF16, which become pairs when
+  // they are read.
   Result<size_t> PlanOwn(const WeightArena::Tensors& tensors, bool gate_up = false) {
     const WeightFormat format = FormatOf(*tensors[0]);
     ASSIGN_OR_RETURN(const size_t matrix, arena_.PlanMatrix(tensors, format, gate_up));
@@ -315,7 +316,7 @@ class WeightsLoader {
     return OkStatus();
   }
 
-  // Of a projection that was planned from matrices of the same names, one behind the other.
+  // Plans the bias of a projection whose matrices have the same names, in the same order.
   Status PlanBias(const std::vector<std::pair<std::string, int64_t>>& names, Projection* out) {
     WeightArena::Tensors tensors;
     int64_t rows = 0;
@@ -430,7 +431,7 @@ class WeightsLoader {
     return PlanProjection({down}, &layer.down);
   }
 
-  // In the order a step reads them, so that it streams the arena forwards.
+  // Planned in the order in which a step reads them, so that it reads the arena sequentially.
   Status Plan() {
     const ModelConfig& c = weights_->config_;
     weights_->layers_.resize(static_cast<size_t>(c.layers));
@@ -445,7 +446,7 @@ class WeightsLoader {
     }
     RETURN_IF_ERROR(PlanProjection({head}, &weights_->head_));
     if (c.tied_head) return OkStatus();
-    // Looked up, never multiplied; its own format keeps the file's numbers.
+    // The embedding is looked up, never multiplied; its own format keeps the file's exact values.
     ASSIGN_OR_RETURN(embedding_matrix_,
                      arena_.PlanMatrix({embedding}, FormatAmongOthers(*embedding)));
     return OkStatus();

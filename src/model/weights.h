@@ -1,11 +1,11 @@
 // Weights: every matrix and vector of a decoder in the form the kernels read, packed once when a
 // model is loaded.
 //
-// Immutable and shared: all sequences, runners and threads read the same object, and its pages are
-// mapped read-only, so a stray write is a fault at the place that made it and not a wrong answer
-// somewhere else. One arena holds everything, on huge pages where the system grants them. The file
-// may be closed once Load returns. Matrices that share their input are one matrix (Q, K and V),
-// matrices that meet in an epilogue are interleaved (gate and up), see kernels/pack.h.
+// Immutable and shared: all sequences, runners and threads read the same object. Its pages are
+// mapped read-only, so that a stray write faults at once instead of causing wrong answers later.
+// One arena holds everything, on huge pages where the system grants them. The file may be closed
+// once Load returns. Matrices that share their input are one matrix (Q, K and V), matrices that
+// meet in an epilogue are interleaved (gate and up), see kernels/pack.h.
 #pragma once
 
 #include <functional>
@@ -58,7 +58,7 @@ struct Projection {
   void KeepOutliers(kernels::QuantizedRows* rows) const;
 };
 
-// Of a mixture.
+// Weights of one expert of a mixture.
 struct ExpertWeights {
   Projection gate_up;  // [width] -> 2 * feed_forward
   Projection down;     // [feed_forward] -> width
@@ -88,8 +88,8 @@ struct LoadOptions {
   int threads = 1;  // that pack, the calling one included
   // Whether the kernels multiply bfloat16 in pairs (kernels::GemmKernels::bf16_pairs).
   bool bf16_pairs = false;
-  // Whether outliers of the activations stay floats beside int8 (model/outliers.h); false: to
-  // measure what they bring, and where nothing is computed.
+  // Whether outlier columns of the activations stay floats next to int8 blocks (model/outliers.h).
+  // False to measure their effect, and where nothing is computed.
   bool keep_outliers = true;
   bool fuse = true;  // false: q, k, v, gate and up stay matrices of their own, to measure what
                      // fusion brings
@@ -137,7 +137,8 @@ class Weights {
   const Projection& head() const { return head_; }  // [width] -> vocab_size; one part
   const kernels::PackedMatrix& embedding() const { return embedding_; }  // token -> row of width
 
-  // Of the arena, which is all the memory weights take; of planned ones what it would have.
+  // Size of the arena, which is all the memory that the weights take; for planned weights the size
+  // that it would have.
   size_t bytes() const { return bytes_; }
   const std::byte* data() const { return arena_.data(); }  // null where they were only planned
 

@@ -47,8 +47,8 @@ ComputePool::ComputePool(const ComputePoolOptions& options, NoThreadsYet)
       board_(options.workers),
       seats_(new Seat[static_cast<size_t>(options.workers)]) {}
 
-// The pool is whole before its first thread: should a later one fail, the destructor ends the
-// others.
+// Delegates to a constructor that starts no threads: if starting a thread then throws, the
+// destructor runs and ends the threads started so far.
 ComputePool::ComputePool(const ComputePoolOptions& options) : ComputePool(options, NoThreadsYet{}) {
   threads_.reserve(static_cast<size_t>(workers_ - 1));
   for (int worker = 1; worker < workers_; ++worker) {
@@ -108,7 +108,8 @@ uint64_t ComputePool::AwaitEpoch(uint64_t seen) const {
       SpinPause();
     }
   } while (std::chrono::steady_clock::now() < park_at);
-  // Missing 2^32 jobs while parked would be mistaken for none; the next job wakes it all the same.
+  // If exactly 2^32 jobs pass while the worker parks, it sees no change and stays parked; the next
+  // job wakes it.
   ring_.wait(static_cast<uint32_t>(seen), std::memory_order_acquire);
   return epoch_.load(std::memory_order_acquire);
 }

@@ -4,8 +4,8 @@
 // Between jobs a worker spins for at most kSpinBeforePark, so that back-to-back steps start within
 // a microsecond, and then parks on a futex: an idle pool uses no CPU. Inside a job the workers
 // share phases (model/team.h). A worker that is late for a job misses it: the others do its work,
-// and the caller waits only for those that are inside. Owner: whoever runs the model (one pool per
-// device). Thread: Run() is called by one thread at a time.
+// and the caller waits only for those that are inside. Shared by the runners of one device. Thread:
+// Run() is called by one thread at a time.
 #pragma once
 
 #include <atomic>

@@ -25,7 +25,8 @@ Result<std::unique_ptr<CpuDecoderEmbedder>> CpuDecoderEmbedder::Create(
   limits.max_tokens = std::max(options.max_tokens, limits.max_item_tokens);
   limits.vocab_size = config.vocab_size;
   limits.width = config.width;
-  // It lives for one batch: no room is won by int8, and a vector shows every rounding.
+  // The cache lives for one batch only, so that int8 would save little memory, and its rounding
+  // would change the embedding.
   const model::KvDtype kv_dtype =
       weights->mode() == model::WeightMode::kF32 ? model::KvDtype::kF32 : model::KvDtype::k16Bit;
   const size_t block_bytes =
@@ -128,7 +129,7 @@ Status CpuDecoderEmbedder::RunStep(const engine::EncodeBatch& batch) {
   step.kv = kv_.data();
   step.kv_blocks = static_cast<int>(blocks_.size());
   pool_->Run([&](model::Team& team) {
-    (void)decoder_->RunLayers(step, team);  // nobody gives it up
+    (void)decoder_->RunLayers(step, team);  // never aborted
     team.ForEachInOrder(static_cast<int>(parts_.size()), [&](int index) {
       FinishPart(batch, parts_[static_cast<size_t>(index)], team.worker());
     });
@@ -136,7 +137,7 @@ Status CpuDecoderEmbedder::RunStep(const engine::EncodeBatch& batch) {
   return OkStatus();
 }
 
-// What the step left of one text: all its rows, or those that its pooling looks at.
+// Pools the rows of one text that the step computed.
 void CpuDecoderEmbedder::FinishPart(const engine::EncodeBatch& batch, const Part& part,
                                     int worker) {
   const engine::EncodeItem& item = batch.items[static_cast<size_t>(part.item)];
@@ -162,7 +163,7 @@ void CpuDecoderEmbedder::FinishPart(const engine::EncodeBatch& batch, const Part
   }
 }
 
-// Rows come in order, so that what is summed over several steps has the bits of one.
+// Rows are added in order, so that a sum over several steps has the same bits as in one step.
 void CpuDecoderEmbedder::PoolRow(const engine::EncodeItem& item, int index, int row,
                                  const float* values) {
   const auto width = static_cast<size_t>(limits_.width);

@@ -1,14 +1,15 @@
-// CpuDecoderEmbedder: makes vectors of texts with a decoder: what the last layer leaves of a text's
-// rows, behind the model's last norm.
+// CpuDecoderEmbedder: computes embeddings of texts with a decoder: the rows of the last layer after
+// the model's last norm, pooled.
 //
-// Runs the engine's batches of texts through a decoder of its own: shared weights and compute
-// threads, its own scratch and a KV memory as large as one batch needs, used anew by every batch. A
-// step takes up to `max_step_tokens` rows of as many texts as they hold; a longer batch, or one
-// long text, takes several. Owner: the composition root. Thread: Create anywhere, then the engine
-// thread alone (it is worker 0 of the pool). Launch does the whole batch; Collect hands out its
-// status. Errors: a batch fails where the memory for a step cannot be had. Bits: a text's vector
-// depends on its tokens alone, never on the batch, the steps it was cut into or the number of
-// workers. A batch allocates nothing once one like it has been seen.
+// Runs the engine's batches of texts through a model::Decoder of its own. Weights and compute
+// threads are shared; scratch and KV memory are its own, and the KV memory, as large as one batch
+// needs, is overwritten by every batch. A step takes up to `max_step_tokens` rows of one or more
+// texts; a longer batch, or one long text, takes several steps. Owner: the code that creates the
+// engine. Thread: Create on any, then the engine thread alone (it is worker 0 of the pool). Launch
+// does the whole batch; Collect returns its status. Errors: a batch fails if memory for a step
+// cannot be allocated. Bits: a text's embedding depends on its tokens alone, never on the batch, on
+// how it was cut into steps or on the number of workers. A batch allocates nothing if an equally
+// large one ran before.
 #pragma once
 
 #include <memory>
@@ -70,7 +71,7 @@ class CpuDecoderEmbedder final : public engine::EncoderRunner {
   kernels::AlignedBuffer kv_;
   kernels::AlignedBuffer partials_;  // grows to the largest step's need
 
-  // Of the batch; storage is reused.
+  // State of the batch in progress; members so that their memory is reused.
   std::vector<int32_t> blocks_;                        // 0, 1, ...: a text has consecutive ones
   std::vector<int32_t> first_block_;                   // [items] in blocks_
   std::vector<double> sums_;                           // [items][width], of mean pooling

@@ -142,7 +142,7 @@ TEST(CpuDecoderEmbedder, APooledVectorIsMadeOfTheTokensRows) {
 
 // Whatever shares the batch, however many rows a step has, however many workers: 20 trials for each
 // number of workers, in float32 and in the file's own blocks.
-TEST(CpuDecoderEmbedder, ATextGivesTheSameBitsAloneAndInAnyBatchAnyStepAndWithAnyWorkers) {
+TEST(CpuDecoderEmbedder, SameBitsInAnyBatchStepSizeAndWorkerCount) {
   const Texts texts = MakeTexts(10);
   for (const auto mode : {model::WeightMode::kF32, model::WeightMode::kInt8}) {
     const auto weights = Load(mode, tensor::DType::kQ8_0);

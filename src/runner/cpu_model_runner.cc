@@ -146,7 +146,7 @@ void CpuModelRunner::Recycle(engine::StepResult used) {
   spare_ = std::move(used);
   spare_.status = OkStatus();
   spare_.given_up = false;
-  spare_.slices.clear();  // with what they hold: prompt_logprobs of a long chunk are not kept
+  spare_.slices.clear();  // frees their contents: prompt_logprobs of a long chunk may be large
 }
 
 Status CpuModelRunner::ReservePartials() {
@@ -196,7 +196,7 @@ void CpuModelRunner::RunStep(const engine::StepPlan& plan, model::Team& team) {
     out.rows = layout_.head_rows().subspan(begin, count);
     if (any) out.logits = {logits, count};
     decoder_->RunHead(out, team);
-    // One by one: a row that samples takes a hundred times as long as one whose argmax is known.
+    // Workers take single rows: sampling a row takes a hundred times as long as a known argmax.
     team.ForEachInOrder(static_cast<int>(count), [&](int i) {
       FinishRow(plan, round[static_cast<size_t>(i)], i, team.worker());
     });
@@ -204,7 +204,7 @@ void CpuModelRunner::RunStep(const engine::StepPlan& plan, model::Team& team) {
 }
 
 void CpuModelRunner::CopyBlocks(const engine::StepPlan& plan, model::Team& team) {
-  // In order, because a copy may read what an earlier one wrote; all share in each.
+  // Copies run in order, since one may read what an earlier one wrote; all workers share each copy.
   for (const engine::BlockCopy& copy : plan.copies) {
     CHECK(copy.from >= 0 && copy.from < limits_.kv_blocks && copy.to >= 0 &&
           copy.to < limits_.kv_blocks);
@@ -266,7 +266,7 @@ void CpuModelRunner::FinishRow(const engine::StepPlan& plan, const HeadRow& row,
   }
 }
 
-// Faults that several rows of a slice may have found: joined here, on one thread.
+// Combines the faults that rows of a slice found on several workers, on one thread.
 void CpuModelRunner::ReportRows(const engine::StepPlan& plan) {
   for (size_t i = 0; i < plan.slices.size(); ++i) {
     engine::SliceResult& result = result_->slices[i];

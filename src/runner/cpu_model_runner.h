@@ -85,11 +85,11 @@ class CpuModelRunner final : public engine::ModelRunner {
   std::vector<std::unique_ptr<SamplerSlot>> samplers_;  // one per worker
   const std::atomic<bool>* urgent_ = nullptr;
 
-  // Of the step in flight; storage is reused.
+  // State of the step in flight; members so that their memory is reused.
   StepLayout layout_;
   kernels::AttentionPlan attention_;
   std::optional<engine::StepResult> result_;
-  std::atomic<int> last_layer_{0};  // of a step that was given up; else INT_MAX
+  std::atomic<int> last_layer_{0};  // of an aborted step; else INT_MAX
   engine::StepResult spare_;        // empty, but for the memory of its slices
 };
 

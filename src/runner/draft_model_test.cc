@@ -70,7 +70,7 @@ CpuRunnerOptions Options() {
   return options;
 }
 
-// Of 12 requests, four at once; some sampled, one with two choices.
+// The answers to 12 requests, four at once; some sampled, one with two choices.
 Answers Ask(const std::shared_ptr<const model::Weights>& weights,
             const std::shared_ptr<const model::Weights>& drafts) {
   CpuRunnerOptions options = Options();

@@ -1,7 +1,7 @@
-// EncoderLane: an encoder of one worker, for slices of a batch that the worker computes by itself.
+// EncoderLane: the encoder of one worker, for slices of a batch that the worker computes alone.
 //
-// One per compute thread, used by that thread alone. Owns its scratch; shares the weights.
-// Allocates nothing in Run.
+// One per compute thread, used by that thread only. Owns its scratch; shares the weights. Run
+// allocates nothing.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,8 @@ namespace {
 
 constexpr int kMostWorkers = 64;  // beyond, the pass is shared anyway
 
-// Rows of the worker that has most, each taking the next slice when it is free; slices take as long
-// as they have rows.
+// Rows of the most loaded worker if each idle worker takes the next slice and the time of a slice
+// is proportional to its rows.
 int LongestShare(std::span<const int32_t> offsets, const std::vector<EncoderSlice>& slices,
                  int workers) {
   int64_t load[kMostWorkers] = {};
@@ -42,7 +42,7 @@ void CutSlices(std::span<const int32_t> offsets, int workers, std::vector<Encode
     ++slice.count;
   }
   slices.push_back(slice);
-  // One worker is alone in either case, and gains from the cache.
+  // A single worker has nothing to balance and gains from the cache.
   if (LongestShare(offsets, slices, workers) * 8 > (rows + workers - 1) / workers * 9)
     slices.clear();
 }

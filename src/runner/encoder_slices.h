@@ -1,8 +1,8 @@
-// How a batch of texts is cut for workers that each compute whole texts by themselves. Pure; any
-// thread.
+// Splits a batch of texts into slices for workers that each compute whole texts by themselves.
+// Pure; any thread.
 //
-// A worker alone with some texts waits for nobody between the phases of a pass, and the rows it
-// works on stay in its own cache: worth more than the last percent of balance.
+// A worker with texts of its own waits for no other worker between the phases of a pass, and its
+// rows stay in its own cache: this gains more than the last percent of balance.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace tutti::runner {
 
-// Rows a slice is made to have at most, unless one text alone has more: the states of so many rows,
-// the wide ones between the two products of a feed-forward block among them, fit into a core's
-// second-level cache beside the weights that stream through.
+// Maximum rows of a slice, unless one text alone has more: the states of 128 rows, including the
+// wide ones between the two products of a feed-forward block, fit into a core's second-level cache
+// along with the weights that stream through.
 inline constexpr int kSliceRows = 128;
 
 struct EncoderSlice {

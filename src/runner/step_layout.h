@@ -1,8 +1,8 @@
-// StepLayout: where each slice of a plan lies among the rows of the forward pass, and which rows
-// leave it.
+// StepLayout: maps the slices of a StepPlan to the rows of the forward pass, and lists the rows
+// whose logits are needed.
 //
-// Pure function of the plan, rebuilt every step in reused storage. Engine thread builds, compute
-// threads read.
+// Pure function of the plan. Member of CpuModelRunner; rebuilt for every step on the engine thread
+// in reused memory, read by the compute threads.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace tutti::runner {
 
-// A row whose logits are wanted.
+// A row whose logits or argmax are needed.
 struct HeadRow {
   int32_t row = 0;               // of the step
   int32_t slice = 0;             // of the plan

@@ -1,4 +1,5 @@
-// Passes over a whole row of logits, once for each instruction set; picked when the process starts.
+// Passes over a whole row of logits, implemented for each instruction set; one implementation is
+// selected when the process starts.
 //
 // Pure functions. Every variant does the same operations in the same order on 16 lanes, without
 // fused multiply-add, so all give the same bits and the choice changes only the time.

@@ -69,7 +69,7 @@ class SamplerScratch {
   std::vector<TokenId> touched;  // tokens whose count is not zero
 };
 
-// Of a sequence whose logits hold a NaN or an infinity: logits_not_finite.
+// The error of a sequence whose logits hold a NaN or an infinity: logits_not_finite.
 Status LogitsNotFinite();
 
 // Draws one token from logits[vocab]. `logits` is overwritten. Deterministic for equal inputs. Ids

@@ -174,7 +174,7 @@ TEST(SampleRow, FrequenciesMatchTheFilteredDistribution) {
   }
 }
 
-TEST(SampleRow, FrequenciesMatchOnALargeFlatVocabularyThatNeedsTheFullFallback) {
+TEST(SampleRow, FrequenciesMatchOnAFlatVocabularyThatNeedsTheFallback) {
   api::SamplingParams params;
   params.temperature = 2;
   params.top_p = 0.9;

@@ -33,15 +33,15 @@ class StopSet {
 class StopMatcher {
  public:
   StopMatcher() = default;
-  // `set` must outlive the matcher. With `include`, the matched string itself is let out.
+  // `set` must outlive the matcher. With `include`, the matched string itself is output too.
   StopMatcher(const StopSet* set, bool include)
       : set_(set), include_(include), matched_(set->stops_.size(), 0) {}
 
-  // Takes text in and appends what may be let out. The index of the stop string that ended the text
-  // (the match that ends first; of those, the longest), or nothing. After a match the matcher takes
-  // no more.
+  // Takes a piece of text and appends the text that can be sent. Returns the index of the stop
+  // string that ended the text (the match that ends first; of those, the longest), if any. Must not
+  // be called after a match.
   std::optional<size_t> Push(std::string_view text, std::string& out);
-  // The text has ended by itself: lets out what was held back.
+  // The text has ended without a match: appends the text that was held back.
   void Finish(std::string& out);
 
  private:

@@ -1,4 +1,4 @@
-// BatchCost: what a batch of an encoder costs on this machine, learned from measured ones:
+// BatchCost: predicts the time of an encoder's batch on this machine, fitted to measured batches:
 //   time = fixed + per_token * tokens + per_square * sum(length^2)
 // (the head of every batch, the matrix products, attention). Plain values; engine thread.
 #pragma once

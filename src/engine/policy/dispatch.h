@@ -1,8 +1,8 @@
-// When the next batch of an encoder goes. Pure.
+// Dispatch: decides when an encoder's next batch starts. Pure.
 //
-// A device that is free is given what waits, at once: no timer ever delays a request that came
-// while it was idle. Only where requests piled up behind a batch may the next one be held back for
-// those that are about to come, and only while that saves device time: see HoldUntil().
+// An idle device starts a batch of all waiting items at once: no timer delays a request that
+// arrived while the device was idle. Only if requests piled up behind a batch may the next batch be
+// held back for requests about to arrive, and only while that saves device time: see HoldUntil().
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,12 @@
 
 namespace tutti::engine {
 
-// Why a batch went when it did: a label of metrics.
+// Why a batch started when it did; a label of metrics.
 enum class DispatchReason : uint8_t {
-  kFull,      // no further item would have fitted: items, tokens or time
-  kIdle,      // all that waited, the device being free
-  kDeadline,  // all that waited, after it was held back: the time for that was over, or they were
-              // here
-  kAge,       // full, and it had to take items that others were put before as often as allowed
+  kFull,      // the batch was full: in items, tokens or time
+  kIdle,      // the device was free; the batch has all waiting items
+  kDeadline,  // the batch was held back until its time was over or the expected items had arrived
+  kAge,       // full, with items that must not be passed over again
 };
 inline constexpr int kDispatchReasons = 4;
 
@@ -36,15 +35,17 @@ struct DispatchView {
   Duration window{0};                     // longest delay; 0 = never hold back
 };
 
-// When to go: `now` or before = at once. Holding back pays where clients answer results with their
-// next request, so that those whose result has just come would otherwise miss the batch by a
-// moment, and two groups take turns for ever, each paying for a batch of its own. So: the device is
-// busy, the fixed cost is most of a batch, at least as many items are expected soon as piled up,
-// and they are not all here yet. For half of what merging saves, and early enough for every
-// deadline.
+// Time at which the next batch should start; `now` or before: at once. Holding back pays if clients
+// send their next request as soon as they get a result: clients whose result has just arrived would
+// otherwise miss the batch by a moment, and two groups of clients would alternate forever, each
+// paying the fixed cost of its own batch. So a batch is held back only while the device is busy,
+// the fixed cost is most of a batch, at least as many items are expected soon as piled up, and not
+// all of them have arrived. It is held back for at most half of the time that merging saves, and
+// never past a deadline.
 TimePoint HoldUntil(const DispatchView& view);
 
-// How soon after a batch an item has to come to count as expected: what HoldUntil() may wait.
+// Maximum time that HoldUntil() holds a batch back. An item that arrives within it after a batch
+// counts as expected.
 Duration LongestHold(Duration window, Duration fixed);
 
 }  // namespace tutti::engine

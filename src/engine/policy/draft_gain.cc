@@ -6,21 +6,21 @@
 namespace tutti::engine {
 namespace {
 
-// Steps with proposals must promise so much more to be taken: the promise is an estimate, and a
-// step without is sure.
+// Minimum expected gain for which draft tokens are used: the gain is an estimate, while a step
+// without draft tokens is certain.
 constexpr double kWorthIt = 1.05;
-// What steps must promise at no cost to be tried again where they did not pay.
+// Minimum gain, if additional rows were free, for which draft tokens that did not pay are retried.
 constexpr double kWorthALook = 1.25;
-// Trials of all sequences that speak for one that has none of its own.
+// Weight of all sequences' counts in the estimate for one sequence, in trials.
 constexpr double kTrialsOfOthers = 4;
 constexpr uint16_t kMostTrials = 64;
-// Before anything was counted: what copies of texts gave, rounded down.
+// Acceptance rates assumed before any were counted: rounded down from those of copied text.
 constexpr std::array kFirstChances = {0.2, 0.35, 0.5, 0.7, 0.85};
-// ... and of a model a tenth as large, which is tried before it is judged.
+// ... and for a draft model a tenth as large.
 constexpr std::array kFirstOfModel = {0.5, 0.6, 0.7, 0.8, 0.85};
 constexpr double kFirstTrials = 8;
-// A token of a prompt as a part of a pass for one sequence, before it was measured: small models
-// came to between a tenth and a third of one.
+// Cost of reading one prompt token as a part of a pass for one sequence, until it is measured: 0.1
+// to 0.33 for small models.
 constexpr double kRowOfPass = 0.2;
 
 }  // namespace
@@ -77,7 +77,7 @@ double DraftCost::Ratio(int sequences, int rows) const {
   const auto& known = ns_[static_cast<size_t>(sequences)];
   const double without = known[static_cast<size_t>(sequences)];
   if (without == 0) return std::numeric_limits<double>::infinity();
-  // Between what was measured, in proportion; beyond it, as the most that was.
+  // Interpolates between measured numbers of rows; beyond them, uses the largest measured one.
   int below = sequences, above = rows;
   for (int r = sequences; r <= rows; ++r) {
     if (known[static_cast<size_t>(r)] > 0) below = r;
@@ -119,14 +119,15 @@ double PassCost::Row(double step) const {
 
 namespace {
 
-// Sets `take`; the gain of what was chosen, 1 where that is nothing. With `look` the best of what
-// may be had at no cost but rows, whether it pays or not.
+// Sets `take` and returns the gain of the choice, 1 if no draft token is used. With `look`, chooses
+// the best drafts without the draft model, whether they pay or not.
 double ChooseBest(const DraftCost& cost, const PassCost& passes, int room,
                   std::span<DraftWish> wishes, bool look) {
   for (DraftWish& wish : wishes) wish.take = 0;
   const auto sequences = static_cast<int>(wishes.size());
   const int each = std::min(kMostDrafts, kMostDraftRows / sequences - 1);
-  // The likeliest first, of whichever sequence; as far as the best ratio of tokens to time.
+  // Greedy: adds the most likely draft token of any sequence, and keeps the number of tokens with
+  // the best ratio of expected tokens to time.
   std::array<int, kMostDraftSequences> taken{}, best{};
   double best_gain = look ? 0 : kWorthIt;
   double tokens = sequences;

@@ -1,6 +1,6 @@
-// How many tokens a step proposes beyond those it is sure to draw: as many as make it give more
-// tokens for its time. What a row more costs is measured on this machine, how often a proposal
-// comes true is counted, per sequence and over all. Plain values; engine thread.
+// Decides how many draft tokens a step verifies: as many as maximise the expected tokens per
+// second. The cost of an additional row is measured on this machine; acceptance rates are counted
+// for each sequence and over all. Plain values; engine thread.
 #pragma once
 
 #include <array>
@@ -12,21 +12,22 @@
 
 namespace tutti::engine {
 
-// Where the tokens come from that a step proposes for a sequence.
+// Source of a sequence's draft tokens in a step.
 enum class DraftSource : uint8_t {
-  kCopied,  // from the text itself, at no cost
-  kModel,   // drawn by a second, smaller model, a pass for each
+  kCopied,  // copied from the text, a prediction or a grammar, at no cost
+  kModel,   // drawn by the draft model, one pass for each token
 };
 
-// How often a token came as proposed, by the number of tokens before it that agreed with what the
-// proposal was copied from; of a model's, by how many before it the model had right.
+// Acceptance rates of draft tokens, by the number of agreeing tokens before them: for copies, those
+// that equal the place copied from; for the draft model, its last tokens that were accepted.
 class DraftHits {
  public:
   explicit DraftHits(DraftSource source = DraftSource::kCopied) : source_(source) {}
   void Note(int agreed, bool hit);
-  // Chance of the next, in (0, 1); `others` is what all sequences together have seen.
+  // Estimated acceptance rate of the next token, in (0, 1); `others` are the counts of all
+  // sequences, used while this one has few.
   double Chance(int agreed, const DraftHits& others) const;
-  void Fade();  // what was counted weighs half
+  void Fade();  // halves the weight of all counts so far
 
  private:
   static constexpr int kBuckets = 5;  // agreed 1-2, 3, 4-5, 6-9, 10 and more
@@ -38,19 +39,19 @@ class DraftHits {
   std::array<Count, kBuckets> counts_{};
 };
 
-// Measured times of steps without prompts, by sequences and rows.
+// Measured times of steps without prefill, by numbers of sequences and rows.
 class DraftCost {
  public:
   // `sequences` in [1, kMostDraftSequences], `rows` in [sequences, kMostDraftRows]; others are
   // ignored.
   void Observe(int sequences, int rows, Duration took);
-  // Time of such a step as a multiple of that without proposals, >= 1. Of more rows than were ever
-  // measured, that of the most that were: they are tried. Infinite before one without was measured.
+  // Time of a step with `rows` rows as a multiple of one without draft tokens, >= 1. For more rows
+  // than were measured, the ratio of the most measured ones, so that they are tried. Infinite until
+  // a step without draft tokens was measured.
   double Ratio(int sequences, int rows) const;
-  // Nanoseconds of a step without proposals; 0 before one was measured.
+  // Nanoseconds of a step without draft tokens; 0 before one was measured.
   double Without(int sequences) const;
-  // Neither too long without a step with proposals to believe that they do not pay, nor without one
-  // without to know what they are worth.
+  // Whether the measurement of steps without, or with, draft tokens is so old that one is due.
   bool DueWithout() const { return since_without_ >= kLookAgain; }
   bool DueWith() const { return since_with_ >= 4 * kLookAgain; }
 
@@ -60,19 +61,19 @@ class DraftCost {
   int since_with_ = 0, since_without_ = 0;
 };
 
-// Times of the second model: of a pass that draws a token for each of some sequences, and of
-// reading tokens that it has not seen. Before the first of a kind was measured, what its size lets
-// expect: one that is as large as the model is not read a prompt only to be found out.
+// Times of the draft model: of a pass that drafts one token for each of several sequences, and of
+// reading tokens that it has not seen. Until they are measured they are estimated from the draft
+// model's size, so that a model too large to pay is not given a prompt only to measure it.
 class PassCost {
  public:
-  // `expected`: a pass as a multiple of the model's own step, such as the ratio of their weights;
-  // 0: nobody knows, and it is tried.
+  // `expected`: time of a pass as a multiple of the model's own step, such as the ratio of their
+  // weights; 0: unknown, and it is tried.
   explicit PassCost(double expected = 0) : expected_(expected) {}
   // `sequences` in [1, kMostDraftSequences]; others are ignored.
   void ObservePasses(int sequences, int passes, Duration took);
   void ObserveCatchUp(int rows, Duration took);
-  // Nanoseconds of one pass; where none of so many sequences was measured, of the nearest number
-  // that was. `step`: of a step of the model itself without proposals.
+  // Nanoseconds of one pass for `sequences`, or for the nearest number that was measured. `step`:
+  // nanoseconds of a step of the model itself without draft tokens.
   double Pass(int sequences, double step) const;
   // Nanoseconds of one token of a prompt.
   double Row(double step) const;
@@ -83,22 +84,22 @@ class PassCost {
   double row_ns_ = 0;
 };
 
-// One sequence of the step: what could be proposed for it, and how much of it is.
+// One sequence of a step: the draft tokens available for it, and how many are used.
 struct DraftWish {
   DraftSource source = DraftSource::kCopied;
   int available = 0;                            // tokens, in [0, kMostDrafts]
-  std::array<double, kMostDrafts> chance = {};  // that all of the first i + 1 come true
+  std::array<double, kMostDrafts> chance = {};  // [i]: all of the first i + 1 are accepted
   int take = 0;                                 // set by ChooseDrafts
 };
 
-// Sets `take` of each sequence. `wishes`: all of the step, at most kMostDraftSequences; with more
-// nothing is proposed. At most `room` rows are added. What is the model's costs its passes, as many
-// as the longest of its proposals has tokens.
+// Sets `take` of each sequence. `wishes`: all sequences of the step; with more than
+// kMostDraftSequences there are no draft tokens. At most `room` rows are added. Draft tokens of the
+// draft model cost passes, as many as its longest draft has tokens.
 void ChooseDrafts(const DraftCost& cost, const PassCost& passes, int room,
                   std::span<DraftWish> wishes);
 
-// Tokens for the time, as a multiple of what steps without proposals give, if the model proposed
-// for each of so many sequences, with these chances that all of the first i + 1 come true; >= 1.
+// Expected tokens per second, as a multiple of steps without draft tokens, if the draft model
+// drafted for all `sequences`; `chance` as in DraftWish. >= 1.
 double ModelGain(const DraftCost& cost, const PassCost& passes, int sequences,
                  const std::array<double, kMostDrafts>& chance);
 

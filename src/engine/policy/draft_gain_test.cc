@@ -76,7 +76,7 @@ TEST(DraftGain, TheLikeliestSequencesComeFirst) {
   EXPECT_GT(wishes[1].take, 2);
 }
 
-TEST(DraftGain, NothingIsProposedBeforeAStepWithoutWasMeasuredAndOneIsMeasuredNowAndThen) {
+TEST(DraftGain, NoDraftsBeforeAPlainStepIsMeasuredAndAgainAtIntervals) {
   DraftCost cost;
   EXPECT_EQ(Taken(cost, {Wish(7, 0.99)}), 0);
   cost.Observe(1, 1, microseconds(10'000));

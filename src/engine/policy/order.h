@@ -1,4 +1,4 @@
-// Who is first: fair share between tenants, then priority with aging, then arrival. Pure.
+// Scheduling order: fair share between tenants, then priority with aging, then arrival. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace tutti::engine {
 inline constexpr double kPromptTokenCost = 1;
 inline constexpr double kOutputTokenCost = 2;
 
-// 0 = first. Waiting `aging` lifts by one class, so that under constant high load a batch request
-// still runs.
+// Priority class after aging, 0 = first: every full `aging` of waiting lifts a request by one
+// class, so that batch requests still run under constant load of higher classes.
 inline int EffectiveClass(api::Priority priority, Duration waited, Duration aging) {
   const int own = static_cast<int>(priority);
   if (aging.count() <= 0 || waited.count() <= 0) return own;
@@ -22,29 +22,31 @@ inline int EffectiveClass(api::Priority priority, Duration waited, Duration agin
   return lifted > 0 ? static_cast<int>(lifted) : 0;
 }
 
-// Of two sequences of a tenant, where all lanes are taken.
+// A sequence's claim to a lane when all lanes are taken.
 struct LaneClaim {
   int priority = 0;   // as asked for
   int effective = 0;  // as lifted by the time since it was queued, also of one that runs
 };
-// Whether one that waits may have the lane of one that runs: only a higher class may, which waiting
-// alone does not bring, and not of one that is old enough to stand before it in the queue again.
-// Between tenants lanes are shared by service, and change hands when a sequence ends.
+// Whether a waiting sequence may preempt a running one of the same tenant for its lane. Its class
+// as requested must be higher (aging alone never preempts), and its class after aging too, since
+// the victim would otherwise be first in the queue again. Between tenants nothing is preempted for
+// a lane: fair share decides when a sequence ends.
 inline bool TakesLaneFrom(const LaneClaim& waiting, const LaneClaim& running) {
   return waiting.priority < running.priority && waiting.effective < running.effective;
 }
 
-// Whether one of the batch class sits out a step in which a prompt of an interactive request is
-// computed: beside seven rows a prompt of a few words takes twice as long as alone. It has had no
-// turn for `steps`; after a few it takes part, so that prompts without end do not stop it.
+// Whether a batch-class sequence skips a step in which an interactive request's prompt is computed:
+// next to seven other rows a prompt of a few words takes twice as long as alone. `steps`: steps
+// since the sequence last took part. After kMostYields of them it takes part again, so that an
+// endless stream of prompts does not starve it.
 inline constexpr uint64_t kMostYields = 8;
 inline bool SitsOut(api::Priority priority, uint64_t steps) {
   return priority == api::Priority::kBatch && steps <= kMostYields;
 }
 
-// A step of batch work alone that is under way when an interactive request comes is given up for
-// it: a prompt of a few words takes little longer than the step. So many are at most, then one is
-// finished, however many come.
+// When an interactive request arrives during a step that computes batch-class sequences only, the
+// step is aborted: finishing it would delay a short prompt by nearly the prompt's own time. After
+// this many aborted steps in a row one is finished, however many requests arrive.
 inline constexpr int kMostGivenUp = 3;
 
 // Order in which running sequences keep their blocks: the last one that may be preempted is the

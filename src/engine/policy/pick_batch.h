@@ -1,9 +1,9 @@
-// Which waiting items form the next batch of an encoder. Pure, over plain values.
+// Selects the waiting items of an encoder's next batch. Pure, over plain values.
 //
-// Items stand in two lines. Singles are those of small interactive requests; they go ahead of bulk
-// items, which are sure of a share of every batch. Within a line items are picked by length, a run
-// of similar ones around the first in line, so that a batch is filled well and lasts as long as it
-// was reckoned to; but each may be passed over only so often.
+// Items wait in two lines. Singles are items of small interactive requests; they go ahead of bulk
+// items, which are guaranteed a share of every batch. Within a line, items of a length similar to
+// that of the first in line are picked, so that a batch is filled well and its time is predicted
+// well; but each item may be passed over only a limited number of times.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ namespace tutti::engine {
 
 struct Candidate {
   int tokens = 0;
-  int passed = 0;       // batches that took an item behind it in its line, and not it
+  int passed = 0;       // batches that took a later item of its line but not this one
   bool picked = false;  // out
 };
 
@@ -28,8 +28,8 @@ struct BatchLimits {
 
 struct PickInputs {
   BatchLimits limits;
-  int max_passed = 3;     // an item passed over so often is not passed over again
-  double bulk_claim = 0;  // part of this batch that bulk items are sure of: 0..1, saved up
+  int max_passed = 3;     // an item passed over this often is not passed over again
+  double bulk_claim = 0;  // guaranteed part of this batch for bulk items, saved up: 0..1
   const BatchCost* cost = nullptr;
 };
 
@@ -40,13 +40,12 @@ struct PickedBatch {
   bool aged = false;     // full, and an item went because it had been passed over max_passed times
 };
 
-// What part of a whole batch an item takes by itself: of its items, tokens or time, whichever is
-// most.
+// Part of a full batch that one item takes: of items, tokens or time, whichever is greatest.
 double BatchPart(int tokens, const BatchLimits& limits, const BatchCost& cost);
 
-// Marks `picked` in both lines, each given in the order of its turn and of the window's length at
-// most, and counts `passed` up in those that an item behind them went before. Never an empty batch
-// where anything waits. `scratch` is memory for the call.
+// Sets `picked` in both lines, and increments `passed` of items that a later item of their line
+// overtook. Each line is given in the order of service and has at most the window's length. The
+// batch is never empty if an item waits. `scratch` is memory for the call.
 PickedBatch PickBatch(const PickInputs& in, std::span<Candidate> singles, std::span<Candidate> bulk,
                       std::vector<int>& scratch);
 

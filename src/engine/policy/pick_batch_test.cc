@@ -94,7 +94,7 @@ TEST(PickBatch, AnItemThatWasPassedOverOftenEnoughIsNotPassedOverAgain) {
   rig.singles = Line({20, 90, 20, 20, 20});
   rig.singles[1].passed = 3;
   const PickedBatch batch = rig.Pick();
-  // 90 does not fit beside the first; but nothing behind it may go before it.
+  // The item of 90 does not fit next to the first, but no later item may overtake it.
   EXPECT_THAT(Picked(rig.singles), ::testing::ElementsAre(20));
   EXPECT_EQ(rig.singles[1].passed, 3);
   EXPECT_TRUE(batch.full);

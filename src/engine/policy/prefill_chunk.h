@@ -1,5 +1,5 @@
-// How many prompt tokens a step may compute: bounded in tokens, and in time so that decoding
-// sequences keep their pace. StepCost learns what a step costs on this machine; PrefillChunk
+// Prefill chunks: limits the prompt tokens of a step in number, and in time so that decoding
+// sequences keep their pace. StepCost measures the cost of steps on this machine; PrefillChunk
 // decides. Plain values; engine thread.
 #pragma once
 
@@ -34,17 +34,16 @@ struct ChunkInputs {
   Duration step_limit{0};  // of any step with a chunk; zero = none
 };
 
-// Smallest chunk beside decoding sequences: a prompt always advances.
+// Smallest chunk in a step in which sequences decode: a prompt always advances.
 inline constexpr int kSmallestChunk = 8;
-// First chunk beside decoding sequences while the cost of a token is not known yet.
+// Chunk in a step in which sequences decode, until the cost of a prompt token was measured.
 inline constexpr int kFirstChunk = 32;
 
 int PrefillChunk(const ChunkInputs& in);
 
-// What the first of several prompts may take of a step's `budget` when the others could use
-// `demand` tokens: never less than half, so that it finishes in at most twice its time; what the
-// others cannot use is its too. A short prompt thus gets through beside a long one that came before
-// it.
+// Share in tokens of the first of several prompts in a step's `budget` when the other prompts could
+// use `demand` tokens: at least half, so that it takes at most twice as long as alone, plus what
+// the others cannot use. So a short prompt is computed along with a long one that came before it.
 int FirstShare(int budget, int64_t demand);
 
 }  // namespace tutti::engine

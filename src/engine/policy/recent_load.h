@@ -1,5 +1,5 @@
-// What an encoder saw lately, for the decision when its next batch goes (dispatch.h). Plain values;
-// engine thread.
+// Recent load of an encoder, for the decision when its next batch starts (dispatch.h). Plain
+// values; engine thread.
 #pragma once
 
 #include <algorithm>
@@ -26,13 +26,13 @@ class RecentBusy {
   TimePoint until_{};
 };
 
-// How many items come soon after a batch for each that it delivered: about one where clients send
-// their next as soon as they have a result; half or less where clients do not wait for each other.
+// Number of items that arrive soon after a batch for each item that it delivered: about one if
+// clients send their next request as soon as they have a result; half or less if they do not.
 class ReturnRate {
  public:
-  // A batch of so many items ended; those that come until `soon` later count.
+  // A batch of `items` ended at `end`; items that arrive until `end + soon` count.
   void Ended(TimePoint end, int items, Duration soon) {
-    // What came after the batch before the last has all been told by now.
+    // All items that arrived after the batch before the last one are known by now.
     if (before_.items > 0) {
       const double rate = static_cast<double>(before_.came) / before_.items;
       rate_ += (std::min(rate, 2.0) - rate_) / 8;

@@ -1,4 +1,4 @@
-// ShareDevice: which slot of a device runs its next step. Pure; see device_loop.h.
+// ShareDevice: selects the slot of a device that runs the next step. Pure; see device_loop.h.
 #pragma once
 
 #include <span>
@@ -19,9 +19,9 @@ int ShareDevice(std::span<const SlotView> slots);
 // Time per weight, the order in which slots are served.
 double TimePerWeight(const SlotView& slot);
 
-// What a slot that becomes ready counts as having used. `virtual_time` is TimePerWeight() of the
-// slot served last as it was then (start-time fair queueing: Goyal, Vin, Cheng, SIGCOMM 1996):
-// idleness earns no credit, also where the others happen to be idle in the moment in which it ends.
+// `used` of a slot that becomes ready. `virtual_time` is TimePerWeight() of the slot served last,
+// at that time (start-time fair queueing: Goyal, Vin, Cheng, SIGCOMM 1996): idle time earns no
+// credit, even if the other slots are idle too when it ends.
 Duration LiftedUse(const SlotView& slot, double virtual_time);
 
 }  // namespace tutti::engine

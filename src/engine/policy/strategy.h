@@ -1,5 +1,5 @@
-// The four strategies as answers to four questions. Pure functions over plain values; the engine
-// is the same.
+// The four scheduling strategies: each is defined by the answers of these four functions, the rest
+// of the engine is the same for all. Pure functions over plain values.
 #pragma once
 
 #include "base/clock.h"
@@ -7,7 +7,7 @@
 
 namespace tutti::engine {
 
-// How many sequences may be active at once.
+// Maximum number of sequences with a lane.
 int LaneLimit(const SchedulerOptions& options);
 
 // Whether one forward pass serves all active sequences, or each gets its own in turn.
@@ -24,8 +24,8 @@ struct QueueView {
   TimePoint now{};
 };
 
-// When the queue may be looked at: now or before = at once; later = not before (static batches fill
-// up); TimePoint::max() = not until something changes.
+// Earliest time of the next admission: now or before = at once; later = not before that time
+// (static batches fill up); TimePoint::max() = not until something changes.
 TimePoint AdmissionOpens(const SchedulerOptions& options, const QueueView& queue);
 
 }  // namespace tutti::engine

@@ -1,4 +1,4 @@
-// How long a request that comes now will wait, and what to tell one that is refused. Pure.
+// Predicts a new request's queueing time, and the retry-after time of a refused one. Pure.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,15 @@
 
 namespace tutti::engine {
 
-// `sequences` unfinished ones share `lanes` lanes, each holding one for `service` on average.
+// Predicted wait when `sequences` unfinished sequences share `lanes` lanes and each holds a lane
+// for `service` on average.
 inline Duration PredictWait(int sequences, int lanes, Duration service) {
   const int ahead = std::max(0, sequences - lanes + 1);
   return lanes <= 0 ? Duration(0) : service * ahead / lanes;
 }
 
-// Whole seconds from 1 to 60, spread by up to a quarter so that refused clients do not come back
-// together.
+// Retry-after time: whole seconds from 1 to 60, spread by up to a quarter so that refused clients
+// do not all come back at once.
 inline std::chrono::milliseconds RetryAfter(Duration wait, uint64_t salt) {
   const double seconds =
       std::max(0.0, ToSeconds(wait)) * (1.0 + static_cast<double>(salt % 256) / 1024.0);

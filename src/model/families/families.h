@@ -1,4 +1,4 @@
-// The families there are: one file each defines them, registry.cc lists them.
+// The supported families: each is defined in a file of its own, and registry.cc lists them.
 #pragma once
 
 #include "model/families/family.h"

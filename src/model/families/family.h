@@ -1,9 +1,11 @@
-// Family: how the decoders of one architecture are written down, and how they differ from llama.
+// Family: the file keys and tensor names of the decoders of one architecture, and their differences
+// from llama.
 //
-// Constant data; any thread. One file here each: what a model says is read into ModelConfig's
-// traits, and the forward pass reads those. A new dense architecture over the same operations is
-// such a file and a line in registry.cc. Names of keys and tensors: GGUF's; families whose folders
-// of safetensors name their tensors otherwise than llama list the difference.
+// Constant data; any thread. Each family has a file in this folder, which reads a model's settings
+// into ModelConfig's traits; the forward pass reads only the traits. A new dense architecture over
+// the same operations needs such a file and a line in registry.cc. Keys and tensors have GGUF's
+// names; families whose safetensors folders name tensors differently from llama list the
+// differences.
 #pragma once
 
 #include <span>
@@ -47,7 +49,8 @@ struct Family {
   kernels::RopeMode gguf_rope = kernels::RopeMode::kHalf;  // order of rotating rows in a GGUF
   // Keys with a meaning here: every other of RefuseUnsupported's list (config.cc) is refused.
   std::span<const std::string_view> keys = {};
-  // Keys of config.json that are read for this family beside those of all (config_keys.cc).
+  // Keys of config.json that are read for this family in addition to the common ones
+  // (config_keys.cc).
   std::span<const std::string_view> config_keys = {};
   // What transformers' class takes for keys of config.json that are absent, as a JSON object.
   std::string_view config_defaults = {};
@@ -70,13 +73,15 @@ const Family* FamilyOfModelType(std::string_view model_type);
 std::string KnownArchitectures();
 std::string KnownModelTypes();
 
-// Of several families.
+// Steps of `describe` that several families share.
+
+// Refuses an activation function other than `wanted`.
 Status RefuseUnlessActivation(const FamilySource& source, std::string_view wanted);
-// experts and how many are used; nothing where the file says none.
+// Reads the number of experts and how many are used; does nothing if the file states none.
 Status ReadExperts(const FamilySource& source, ModelConfig& config);
 // attention.sliding_window; 0 or absent: none.
 Status ReadWindow(const FamilySource& source, ModelConfig& config);
-// Which layers have the window, where the file says; else `windowed` stays as it is.
+// Reads which layers have the window; without such a key `windowed` stays as it is.
 Status ReadWindowedLayers(const FamilySource& source, ModelConfig& config);
 // attention.bias: of queries, keys and values, and of what attention gives.
 Status ReadAttentionBias(const FamilySource& source, ModelConfig& config);

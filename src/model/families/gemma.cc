@@ -36,8 +36,9 @@ constexpr RenamedTensor kGemmaTensors[] = {
     {"post_feedforward_layernorm.", "post_ffw_norm."},
 };
 
-// Of `pattern` layers all but the last have the window. `root_layers`: the size whose scores are
-// divided by the root of width / heads, which its GGUF does not say.
+// In each group of `pattern` layers all but the last have the sliding window. `root_layers`: number
+// of layers of the model size whose attention scores are divided by the root of width / heads,
+// which its GGUF does not state.
 Status DescribeGemma(const FamilySource& source, int pattern, int root_layers,
                      ModelConfig& config) {
   RETURN_IF_ERROR(RefuseUnlessActivation(source, "gelu_pytorch_tanh"));

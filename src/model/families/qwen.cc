@@ -37,9 +37,9 @@ constexpr std::string_view kQwen3MoeDefaults =
         "rms_norm_eps":1e-6,"sliding_window":4096,"moe_intermediate_size":768,
         "num_experts_per_tok":8,"num_experts":128})";
 
-// Windows are in the files of all of them and off in nearly all that are published. A GGUF of other
-// programs that names one means it as a folder without use_sliding_window does not; one with a list
-// of layers was made here.
+// All files of these models state a window, but nearly all published ones switch it off. A GGUF by
+// another program that states a window means it to be used, unlike a folder without
+// use_sliding_window; a GGUF with a list of windowed layers was written by Tutti.
 Status ReadQwenWindow(const FamilySource& source, ModelConfig& config) {
   constexpr std::string_view kLayers = "attention.sliding_window_pattern";
   if (source.form == Form::kGguf) {

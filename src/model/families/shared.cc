@@ -8,7 +8,7 @@ namespace tutti::model {
 Status RefuseUnlessActivation(const FamilySource& source, std::string_view wanted) {
   ASSIGN_OR_RETURN(const std::string activation,
                    source.keys.StringOr("activation", std::string(wanted)));
-  // Another name of the same.
+  // A synonym.
   if (activation == wanted || (activation == "swish" && wanted == "silu")) return OkStatus();
   return InvalidArgument("model_hparam",
                          fmt::format("{} is {}, which is not supported here ({} is)",
@@ -27,7 +27,7 @@ Status ReadExperts(const FamilySource& source, ModelConfig& config) {
 Status ReadWindow(const FamilySource& source, ModelConfig& config) {
   ASSIGN_OR_RETURN(const int64_t window,
                    source.keys.IntOr("attention.sliding_window", 0, 0, kMaxContext));
-  // A window that no position leaves is none.
+  // A window as long as the context has no effect.
   config.window = window < config.context_length ? static_cast<int>(window) : 0;
   return OkStatus();
 }

@@ -239,7 +239,7 @@ struct Lanes {
   static Vector Times(Vector v, float factor) { return _mm256_mul_ps(v, _mm256_set1_ps(factor)); }
   static Vector Sum(Vector a, Vector b) { return _mm256_add_ps(a, b); }
   static Vector Difference(Vector a, Vector b) { return _mm256_sub_ps(a, b); }
-  // Of pairs of lanes: the sum in the first, the difference in the second.
+  // For each pair of SIMD lanes: their sum in the first, their difference in the second.
   template <int kSecond>
   static Vector Fold(Vector v, Vector partner) {
     return _mm256_blend_ps(_mm256_add_ps(partner, v), _mm256_sub_ps(partner, v), kSecond);

@@ -148,7 +148,7 @@ struct Lanes {
   static Vector Times(Vector v, float factor) { return _mm512_mul_ps(v, _mm512_set1_ps(factor)); }
   static Vector Sum(Vector a, Vector b) { return _mm512_add_ps(a, b); }
   static Vector Difference(Vector a, Vector b) { return _mm512_sub_ps(a, b); }
-  // Of pairs of lanes: the sum in the first, the difference in the second.
+  // For each pair of SIMD lanes: their sum in the first, their difference in the second.
   static Vector Fold(Vector v, Vector partner, __mmask16 second) {
     return _mm512_mask_sub_ps(_mm512_add_ps(partner, v), second, partner, v);
   }

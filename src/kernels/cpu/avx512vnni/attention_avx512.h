@@ -22,7 +22,7 @@ constexpr bool ScoreTopsFit() {
 static_assert(ScoreTopsFit());
 // Greatest magnitude of a quantised value and of a probability: 8191 * 8192 * 32 < 2^31.
 constexpr int32_t kValueTop = 8191;
-// The same beside int8 keys and values, which are at most 127: 127 * 32767 * 256 < 2^31.
+// The same for int8 keys and values, which are at most 127: 127 * 32767 * 256 < 2^31.
 constexpr int32_t kInt8Top = 127;
 constexpr int32_t kQueryTop8 = 32767;
 constexpr int32_t kProbabilityTop8 = 32767;
