@@ -1,5 +1,5 @@
-// Xxh64: whether bytes are those that were written, at the speed of memory. Against accidents, not
-// against an author: what must not be forged takes Sha256 (digest.h).
+// Xxh64: a checksum at the speed of memory. It detects accidental changes, not intended ones: use
+// Sha256 (digest.h) where data must not be forged.
 //
 // Pure; any thread. Source: the xxHash specification, XXH64, version 0.1.1; seed 0.
 #pragma once

@@ -1,5 +1,4 @@
-// Sha256: names bytes by their digest, so that two models can be told apart without comparing them.
-// One thread at a time.
+// Sha256: digest of bytes; identifies models. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +27,7 @@ class Sha256 {
   const std::unique_ptr<Context> context_;
 };
 
-// Of the first `end` bytes, read in pieces. Codes as for ReadAt.
+// Digest of the first `end` bytes of `source`, read in pieces. Errors: as ReadAt.
 Result<std::string> DigestFront(const Source& source, uint64_t end);
 
 }  // namespace tutti::files

@@ -11,7 +11,7 @@
 namespace tutti::files {
 namespace {
 
-// Whether the text alone says that the path leads out of its folder.
+// Whether the text of the path leads out of its folder, without looking at links.
 bool LeadsOut(std::string_view path) {
   if (path.starts_with('/')) return true;
   while (true) {

@@ -1,11 +1,11 @@
 // Folder: a directory held open, to read several files that belong together.
 //
-// Files come from this very directory even when another one takes its name meanwhile: a model of
-// several files is never read from two versions of its folder. Links in it were made by whoever put
-// the model there and are followed wherever they lead: a hub's cache, a mounted ConfigMap, a store
-// of shared files. A name that leads out of the directory by its text is refused: names stand in
-// files that are not trusted. Movable; its const members from any thread; closed with the object,
-// while sources opened through it live on.
+// Files are read from this very directory even if another directory takes its name meanwhile, so a
+// model of several files is never read from two versions of its folder. Symbolic links in it are
+// the operator's and are followed wherever they lead: a hub's cache, a mounted ConfigMap, a store
+// of shared files. A name whose text leads out of the directory is refused, since names come from
+// untrusted files. Movable; const members may be called from any thread; closed with the object,
+// while sources opened through it stay open.
 #pragma once
 
 #include <memory>

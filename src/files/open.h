@@ -1,5 +1,4 @@
-// How paths become open descriptors: the rules of source.h and folder.h in one place. Private to
-// the folder. Any thread.
+// Opens paths by the rules of source.h and folder.h. Private to the folder `files`. Any thread.
 #pragma once
 
 #include <memory>
@@ -21,19 +20,20 @@ Status OpenError(int error);
 // Opens a directory by any path, for use as `folder` below.
 Result<Descriptor> OpenRoot(const std::string& path);
 
-// Opens `path` relative to `folder` (AT_FDCWD: any path is legal). `flags` are those of open(2)
-// beside the ones that every opening here has.
+// Opens `path` relative to `folder` (AT_FDCWD: any path is legal). `flags` of open(2) are added to
+// those that all functions here use.
 using Opener = Result<Descriptor> (*)(int folder, const std::string& path, int flags);
 Result<Descriptor> OpenAnywhere(int folder, const std::string& path, int flags);
 // Stays beneath `folder`, symbolic links included; through openat2 where the kernel has it.
 Result<Descriptor> OpenBeneath(int folder, const std::string& path, int flags);
-// Likewise component by component, following no link: for kernels that lack openat2.
+// The same for kernels without openat2: component by component, following no symbolic link.
 Result<Descriptor> OpenBeneathByHand(int folder, const std::string& path, int flags);
 
 // model_path when the path is empty or holds a NUL.
 Status CheckPath(const std::string& path);
 
-// Looks before it opens, as opening a device can already act on it, and again at what it opened.
+// Opens a regular file. Checks the type before opening, since opening a device may have effects,
+// and once more on the open descriptor.
 Result<std::shared_ptr<const Source>> OpenRegular(int folder, const std::string& path,
                                                   Opener opener, std::string_view truncated);
 

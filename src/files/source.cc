@@ -30,8 +30,8 @@ Status CheckRegular(const struct stat& seen) {
                                                    KindName(seen.st_mode)));
 }
 
-// Opening a device can already act on it, so look before; the check that counts is made on the open
-// file.
+// Checks the type before opening, since opening a device may have effects. The type is checked
+// again on the open file, which is the check that counts.
 Status LookFirst(int folder, const std::string& path) {
   struct stat seen = {};
   if (fstatat(folder, path.c_str(), &seen, 0) != 0) return OpenError(errno);

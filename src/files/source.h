@@ -1,12 +1,12 @@
-// Where a model file's bytes come from: positioned reads that report failure instead of faulting.
+// Source: the bytes of a model file, by positioned reads that return errors instead of faulting.
 //
 // A file is never mapped. Another process that truncates a mapped file turns the next access into
 // SIGBUS and the server is gone; a read beyond the new end is a Status. Weights are repacked into
 // memory of our own at load anyway, so a mapping would save nothing that lasts.
 //
-// A file that ends too early is a fault of its format, which has a code of its own for it: whoever
-// opens a source names that code (`truncated`, such as gguf_truncated), and the source answers with
-// it. Messages never name the path; callers add it where the reader may see it.
+// A file that ends too early is a fault of its format, and each format has a code for it: the
+// caller that opens a source names the code (`truncated`, such as gguf_truncated), and reads beyond
+// the end return it. Messages never contain the path; callers add it where the reader may see it.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
-// ComposedSource: a GGUF that exists in no single file: its header from memory, the bytes of its
-// tensors from wherever they are stored.
+// ComposedSource: presents a GGUF that exists in no single file: the header is in memory, the
+// tensors' bytes are read from elsewhere.
 //
-// A subclass says where the bytes of a tensor come from. Immutable; ReadAt from any thread.
+// Base class: a subclass reads the bytes of a tensor. Immutable; ReadAt from any thread.
 #pragma once
 
 #include <cstddef>

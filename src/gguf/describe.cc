@@ -83,7 +83,7 @@ Description Describe(const std::string& path, const DescribeOptions& options) {
     out.verdict = source.status();
     return out;
   }
-  // A File exists only for sound headers; a broken one is parsed again for what it still tells.
+  // A File exists only for valid headers; an invalid one is parsed again, up to its first fault.
   Result<std::shared_ptr<const File>> file = File::Open(path);
   if (file.ok()) {
     Fill((*file)->header(), options, &out);

@@ -1,7 +1,7 @@
-// Describe: what a GGUF file holds and what is wrong with it, as plain values for `tutti inspect`.
+// Describe: the contents of a GGUF file and its first fault, as plain values for `tutti inspect`.
 //
-// Works on broken files too: everything understood before the fault is reported beside it. Text
-// taken from the file is escaped, so it can go to a terminal. Values; any thread.
+// Works on broken files too: everything understood before the fault is reported along with it. Text
+// from the file is escaped, so that it can be printed to a terminal. Values; any thread.
 #pragma once
 
 #include <cstdint>

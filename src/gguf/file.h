@@ -1,9 +1,9 @@
-// File: an opened, fully validated GGUF. Metadata is in memory; tensors are read when asked for.
+// File: an open, fully validated GGUF. Metadata is in memory; tensors are read on demand.
 //
-// Tensors are copied out by positioned reads, never mapped (files/source.h says why): whatever
-// another process does to the file, a read gives bytes or a Status. A loader reads all it needs,
-// then asks CheckUnchanged() once, and keeps nothing of the file. Immutable; any thread; closed
-// with the last reference.
+// Tensors are copied by positioned reads, never mapped (reason: files/source.h): whatever another
+// process does to the file, a read returns bytes or a Status. A loader reads all it needs, then
+// calls CheckUnchanged() once, and keeps no part of the file. Immutable; any thread; closed with
+// the last reference.
 #pragma once
 
 #include <memory>
@@ -28,8 +28,8 @@ class File {
                                                   const std::string& root = "");
   static Result<std::shared_ptr<const File>> FromSource(
       std::shared_ptr<const files::Source> source);
-  // Of the front of a file of `file_bytes`: metadata and tensor table are whole, data is read only
-  // as far as `front` has it (else the code of `front` for bytes that are not there).
+  // Opens the beginning of a file of `file_bytes`: metadata and tensor table must be whole. Reading
+  // tensor data beyond `front` returns the code of `front` for missing bytes.
   static Result<std::shared_ptr<const File>> FromFront(std::shared_ptr<const files::Source> front,
                                                        uint64_t file_bytes);
 
@@ -51,7 +51,7 @@ class File {
   // reading all of it. Codes as for Read.
   Result<std::string> HeaderDigest() const;
 
-  // Likewise of all of it: reads it whole, and tells weights apart too.
+  // SHA-256 of the whole file, which it reads: distinguishes models by their weights too.
   Result<std::string> ContentDigest() const;
 
   // gguf_truncated when the file was written or cut since Open. A file replaced by rename is not

@@ -1,7 +1,7 @@
-// The names that general.file_type numbers: what a file is called by those who share it.
+// File types: the names behind the numbers of general.file_type, as used in the names of files.
 //
-// A file of such a name mixes types as its maker's rules say: in a Q4_K_M most tensors may have
-// other types. Plain data; any thread. Source: llama.cpp's llama_ftype.
+// A file type may mix tensor types by the rules of the program that made it: in a Q4_K_M most
+// tensors may have other types. Plain data; any thread. Source: llama.cpp's llama_ftype.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace tutti::gguf {
 
-// "Q4_K_M"; "" for a number that none has.
+// Name of a file type, such as "Q4_K_M"; "" for an unknown number.
 std::string_view FileTypeName(uint64_t id);
-// What the file says of itself; "" where it says nothing, or a number that none has.
+// Name of the file's own file type; "" if it states none or an unknown number.
 std::string_view FileTypeName(const Header& header);
 
 }  // namespace tutti::gguf

@@ -1,11 +1,11 @@
-// Header: everything a GGUF says before its data, checked, in memory of about the header's own
+// Header: the validated metadata and tensor table of a GGUF, in memory of about the header's own
 // size.
 //
-// What Parse accepts satisfies every rule of the format that does not need the tensors' bytes:
-// known version, bounded counts, valid unique keys, well-formed values, legal alignment, readable
-// types, shapes whose products do not overflow, and extents that lie in the file, in order, without
-// overlap or hole. Nothing in it is trusted before that: no allocation is larger than bytes
-// actually present allow.
+// A header that Parse accepts satisfies every rule of the format that does not need the tensors'
+// bytes: known version, bounded counts, valid unique keys, well-formed values, legal alignment,
+// readable types, shapes whose products do not overflow, and extents that lie in the file, in
+// order, without overlap or gap. The file is untrusted until then: no allocation is larger than the
+// bytes actually present justify.
 //
 // Owner: File. Immutable after parsing; any thread.
 // Source: the GGUF specification, version 3.

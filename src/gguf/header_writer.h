@@ -1,8 +1,8 @@
 // HeaderWriter: the bytes of a GGUF before its data: pairs and tensors in the order they were
 // added.
 //
-// A value; one thread. It checks nothing: what is written of contents that are not trusted is read
-// again by Header::Parse before anybody uses it.
+// A value; one thread. It checks nothing: a header with untrusted contents must be parsed with
+// Header::Parse before it is used.
 // Source: the GGUF specification, version 3.
 #pragma once
 
@@ -38,7 +38,7 @@ class HeaderWriter {
   // The header with its padding; the first tensor begins at its end. `alignment`: as the pairs say,
   // 32 where they do not.
   std::vector<std::byte> Build(uint64_t alignment) const;
-  // Of all tensors, each padded.
+  // Bytes of the data of all tensors, each padded to `alignment`.
   uint64_t DataBytes(uint64_t alignment) const;
 
  private:

@@ -73,7 +73,7 @@ Status Parser::Skip(uint64_t bytes) {
 
 namespace {
 
-// " but a web page": what people have in place of a model, told by its first four bytes, or "".
+// Names a common wrong file by its first four bytes, such as " but a web page"; else "".
 std::string_view LooksLike(std::string_view start) {
   constexpr struct {
     std::string_view start, what;

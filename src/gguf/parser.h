@@ -1,4 +1,4 @@
-// Parser: one pass over a GGUF's header that fills a Header or says what is wrong with the file.
+// Parser: one pass over a GGUF's header that fills a Header or returns the file's first fault.
 //
 // Every byte is hostile until checked: lengths are compared with their caps first and with the
 // bytes that remain second, so that no sum can wrap; sizes are computed in 128 bits. Uses O(header)

@@ -29,8 +29,8 @@ Wide AlignUp(Wide position, uint64_t alignment) {
 
 Status Parser::ReadSpecialKeys() {
   constexpr std::string_view kAlignment = "general.alignment";
-  // The one number that says where all others lie: other readers know it as a uint32 alone, and
-  // would read another file.
+  // All positions depend on the alignment. Other readers accept it as a uint32 only and would read
+  // the file differently.
   const std::optional<Value> value = header_.Find(kAlignment);
   if (value && value->type != ValueType::kUint32) {
     return BadTensor("gguf_type",

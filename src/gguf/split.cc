@@ -23,7 +23,7 @@ std::string NameOf(std::string_view path) {
   return Quote(slash == std::string_view::npos ? path : path.substr(slash + 1), 255);
 }
 
-// The header from memory, tensors from the parts.
+// Reads the header from memory and tensors from the parts.
 class JoinedSource final : public ComposedSource {
  public:
   struct Piece {

@@ -1,8 +1,8 @@
-// File: a packed checkpoint (format.h), opened and checked but for the weights' own bytes, which
-// are checked as they are read.
+// File: an open packed checkpoint (format.h). All but the weights is validated when it is opened;
+// each piece of the weights is validated when it is read.
 //
-// Nothing is mapped (files/source.h says why): whatever another process does to the file, a read
-// gives the bytes that were packed or a Status. Immutable; any thread; closed with the last
+// Nothing is mapped (reason: files/source.h): whatever another process does to the file, a read
+// returns the bytes that were packed or a Status. Immutable; any thread; closed with the last
 // reference.
 #pragma once
 

@@ -59,7 +59,7 @@ Result<std::shared_ptr<const File>> Opened(const Bytes& bytes) {
   return File::FromSource(files::MemorySource(bytes, kTruncated));
 }
 
-// Of opening and reading all of it.
+// The status of opening the file and reading all of it.
 Status ReadWhole(const Bytes& bytes) {
   ASSIGN_OR_RETURN(const auto file, Opened(bytes));
   const Bytes weights = GeneratedWeights();

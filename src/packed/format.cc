@@ -11,7 +11,7 @@
 namespace tutti::packed {
 namespace {
 
-// Where each number of the preamble lies.
+// Offsets of the numbers in the preamble.
 enum Place : size_t {
   kAtVersion = 8,
   kAtLayout = 12,
@@ -71,7 +71,7 @@ Result<Preamble> ParsePreamble(std::span<const std::byte> bytes) {
   CHECK_EQ(bytes.size(), kPreambleBytes);
   if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
     return InvalidArgument("packed_magic", "this is no packed model");
-  // First of all, as a newer version may have everything else in other places.
+  // Checked first, since a newer version may have everything else at other offsets.
   const auto version = NumberAt<uint32_t>(bytes, kAtVersion);
   if (version != kVersion) {
     return InvalidArgument(
@@ -96,7 +96,7 @@ Result<Preamble> ParsePreamble(std::span<const std::byte> bytes) {
   preamble.whole_bytes = NumberAt<uint64_t>(bytes, kAtWholeBytes);
   preamble.weight_bytes = NumberAt<uint64_t>(bytes, kAtWeightBytes);
   preamble.front_checksum = NumberAt<uint64_t>(bytes, kAtFrontChecksum);
-  // Caps before sums: none wraps.
+  // Each size is checked against its limit first, so that no sum overflows.
   if (preamble.description_bytes == 0 || preamble.description_bytes > kMaxDescriptionBytes ||
       preamble.weight_bytes == 0 || preamble.weight_bytes > kMaxWeightBytes ||
       preamble.whole_bytes < preamble.description_bytes) {

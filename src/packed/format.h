@@ -1,5 +1,5 @@
-// The format of Tutti's packed checkpoint: a model's weights as they lie in memory, so that a start
-// reads them once, in order, and computes nothing but checksums.
+// The format of Tutti's packed checkpoint: a model's weights in their in-memory layout, so that a
+// start reads them once, in order, and computes only checksums.
 //
 // Numbers are little-endian. Every byte of a file is covered by a checksum (files/checksum.h), and
 // every place in it follows from the sizes in the preamble: a file of these contents has one form.
@@ -20,8 +20,8 @@
 //            120  u64      checksum of bytes 0 to 120
 //   128      u64 each: checksums of the pieces
 //   64 x     the description: the front of a GGUF with the model's metadata and tokenizer and the
-//            tensors the weights were made of, up to those tensors' data; what is read beside the
-//            weights (rope_freqs.weight) comes first there and is part of it
+//            tensors the weights were made of, up to those tensors' data; the one tensor whose data
+//            is needed (rope_freqs.weight) comes first there and is part of the description
 //   4096 x   the weights, to the end of the file
 //
 // Gaps before a multiple are zeros. A reader refuses versions it does not know; a change that old
@@ -45,7 +45,7 @@ inline constexpr uint32_t kVersion = 1;
 inline constexpr uint64_t kPreambleBytes = 128;
 // Small, so that a piece is still in a core's cache when its checksum is computed.
 inline constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
-// Of the description: ten times that of the largest vocabulary known.
+// Maximum size of the description: ten times that of the largest known vocabulary.
 inline constexpr uint64_t kMaxDescriptionBytes = uint64_t{256} << 20;
 inline constexpr uint64_t kMaxWeightBytes = uint64_t{1} << 42;
 
@@ -71,7 +71,7 @@ struct Preamble {
   uint64_t file_bytes() const;
 };
 
-// Of the first kPreambleBytes of a file. Errors: packed_magic, packed_version, packed_checksum,
+// Parses the first kPreambleBytes of a file. Errors: packed_magic, packed_version, packed_checksum,
 // packed_header.
 Result<Preamble> ParsePreamble(std::span<const std::byte> bytes);
 

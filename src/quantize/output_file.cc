@@ -38,7 +38,7 @@ std::string FolderOf(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
-// A name of its own beside `path`, told from others' files of such names.
+// Parts of the name of the temporary file next to `path`, which identify leftovers of killed runs.
 constexpr const char* kMark = ".tutti-";
 constexpr const char* kPart = ".part";
 
@@ -68,8 +68,7 @@ Result<OutputFile> OutputFile::Create(const std::string& path, bool replace, uin
   struct stat found {};
   if (lstat(path.c_str(), &found) == 0) {
     if (S_ISDIR(found.st_mode)) return FileError(path, EISDIR);
-    // A rename would put a file in the place of a device or socket, or of a link to one
-    // (/dev/stdout).
+    // A rename would replace a device or socket, or a link to one (/dev/stdout), by a regular file.
     struct stat target {};
     if (S_ISLNK(found.st_mode) && stat(path.c_str(), &target) == 0) found.st_mode = target.st_mode;
     if (!S_ISREG(found.st_mode) && !S_ISLNK(found.st_mode)) {
@@ -99,7 +98,8 @@ Status OutputFile::Keep() {
     case NewFile::Kept::kNotFlushed:
       break;
   }
-  // A folder that may be written but not read, or of a file system that flushes no folders.
+  // Not an error: the folder may be writable but not readable, or its file system cannot flush
+  // folders.
   if (errno == EACCES || errno == EINVAL) return OkStatus();
   return Unavailable("output_unflushed",
                      fmt::format("{} is there and whole, but the disk did not take its name: {}; a "

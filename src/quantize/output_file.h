@@ -1,8 +1,8 @@
-// OutputFile: the file that a user asked for, which appears whole under its name, or not at all
-// (base/new_file.h), with what went wrong in words. Not thread-safe.
+// OutputFile: writes the file that a user asked for, which then appears under its name whole or not
+// at all (base/new_file.h); errors have messages for the user. Not thread-safe.
 //
-// A process that is killed leaves nothing where the file system knows files without a name; what it
-// leaves elsewhere, NAME.tutti-*.part, goes when NAME is made the next time.
+// A killed process leaves nothing behind if the file system has nameless files. Elsewhere it leaves
+// NAME.tutti-*.part, which is removed the next time that NAME is written.
 #pragma once
 
 #include <cstddef>

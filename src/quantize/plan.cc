@@ -17,7 +17,8 @@ bool Has(std::string_view name, std::string_view part) {
   return name.find(part) != std::string_view::npos;
 }
 
-// Matrices that are small and decide much, or that are looked up by other rules than products.
+// Tensors that are not quantised: small matrices with much influence, and tables that are looked
+// up.
 constexpr std::string_view kKeptParts[] = {"_norm.weight",
                                            "ffn_gate_inp.weight",
                                            "altup",

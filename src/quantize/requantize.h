@@ -1,11 +1,12 @@
-// Requantize: a GGUF in other forms, written tensor by tensor.
+// Requantize: converts the tensors of a GGUF to other types and writes a new file, tensor by
+// tensor.
 //
-// Metadata is carried over byte by byte, but for general.file_type and
-// general.quantization_version, which are set, and the keys of split models, which go. Tensors keep
-// their names, shapes and order. What has its form already is copied; all else goes through float32
-// and the searched encoders (tensor/quantize_search.h), and what that costs is measured. Memory: 12
-// MiB for each thread and the header, whatever the model. The bytes do not depend on the number of
-// threads.
+// Metadata is copied byte by byte, except for general.file_type and general.quantization_version,
+// which are set, and the keys of split models, which are removed. Tensors keep their names, shapes
+// and order. A tensor that already has its target type is copied; all others are converted through
+// float32 and the searching encoders (tensor/quantize_search.h), and the error is measured. Memory:
+// 12 MiB for each thread and the header, whatever the model. The output does not depend on the
+// number of threads.
 #pragma once
 
 #include <functional>

@@ -1,10 +1,9 @@
 // Checkpoint: the weights of a model in a folder, in one safetensors file or in several.
 //
-// A folder has model.safetensors, or model.safetensors.index.json and the files it names; where
-// both lie, the single file is the model. All files are validated at opening. The index says which
-// tensor is taken from which file: what it does not name is left out, what it names must be there.
-// Tensors are then read
-// through their File. Immutable; any thread; the files are closed with the last reference.
+// A folder has model.safetensors, or model.safetensors.index.json and the files it names; if both
+// exist, the single file is the model. All files are validated at opening. The index maps tensors
+// to files: a tensor that it does not name is ignored, one that it names must exist. Tensors are
+// read through their File. Immutable; any thread; the files are closed with the last reference.
 #pragma once
 
 #include <memory>

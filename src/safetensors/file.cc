@@ -44,7 +44,7 @@ void ToFloats(DType dtype, std::span<const std::byte> bytes, std::span<float> ou
   }
 }
 
-// "[3, 17]": where an element stands, in C order.
+// Index of an element in C order, such as "[3, 17]".
 std::string PlaceOf(int64_t element, const Shape& shape) {
   std::array<int64_t, kMaxRank> place = {};
   for (int i = shape.rank; i-- > 0;) {

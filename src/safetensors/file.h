@@ -1,9 +1,9 @@
-// File: one opened, fully validated safetensors file. Tensors are read when asked for.
+// File: one open, fully validated safetensors file. Tensors are read on demand.
 //
-// Tensors are copied out by positioned reads, never mapped (files/source.h says why): whatever
-// another process does to the file, a read gives bytes or a Status. A loader reads all it needs,
-// then asks CheckUnchanged() once, and keeps nothing of the file. Immutable; any thread; closed
-// with the last reference. A model of one or more files: safetensors/checkpoint.h.
+// Tensors are copied by positioned reads, never mapped (reason: files/source.h): whatever another
+// process does to the file, a read returns bytes or a Status. A loader reads all it needs, then
+// calls CheckUnchanged() once, and keeps no part of the file. Immutable; any thread; closed with
+// the last reference. A model of one or more files: safetensors/checkpoint.h.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Header: everything a safetensors file says before its data, checked.
+// Header: the validated metadata and tensor table of a safetensors file.
 //
-// What Parse accepts satisfies every rule of the format: a length within the file and the cap,
+// A header that Parse accepts satisfies every rule of the format: a length within the file and cap,
 // strict JSON, unique names, known types, shapes whose products do not overflow and equal the bytes
 // they are given, and extents that cover the data without overlap or hole up to the file's last
 // byte. Sizes are computed in 128 bits; memory stays below twice the header plus 16 MiB.

@@ -24,7 +24,7 @@ Status Bad(std::string_view code, std::string message) {
   return InvalidArgument(code, std::move(message));
 }
 
-// What stands in place of a model, where its first bytes say so; pickles are named, never read.
+// Names a common wrong file by its first bytes; pickles are only named, never read.
 std::string_view LooksLike(std::string_view start) {
   if (start.starts_with("PK\x03\x04")) return "; this is a zip archive, perhaps of PyTorch";
   if (start.size() >= 2 && start[0] == '\x80' && start[1] >= 2 && start[1] <= 5) {
@@ -206,7 +206,7 @@ Status HeaderParser::OnUint(uint64_t number) {
   return Misplaced();
 }
 
-// A value where the format has none of its kind.
+// Error for a value of a type that the format does not allow at this place.
 Status HeaderParser::Misplaced() const {
   const std::string name = Quote(key_);
   switch (level_) {
@@ -295,7 +295,7 @@ Status HeaderParser::IndexNames() {
   return Bad("st_duplicate", fmt::format("tensor {} appears twice", Quote(tensors[*twin].name)));
 }
 
-// Tensors without elements lie between others, wherever these meet.
+// Checks that tensors cover the data. Tensors without elements may be at any border between others.
 Status HeaderParser::CheckLayout() const {
   const uint64_t file_bytes = source_.size();
   uint64_t expected = header_.data_offset_;

@@ -49,7 +49,7 @@ class HeaderParser final : public JsonEvents {
   bool metadata_seen_ = false;
   std::string key_;  // last of the root or of the metadata
 
-  // Of the tensor in hand.
+  // The tensor that is being read.
   Field field_ = Field::kNone;
   std::optional<DType> dtype_;
   std::optional<Shape> shape_;

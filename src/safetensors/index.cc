@@ -18,7 +18,7 @@ Status BadIndex(std::string_view code, std::string message) {
   return InvalidArgument(code, std::move(message));
 }
 
-// Only downwards, and only one way to write it: equal files are equal texts.
+// Allows only paths that lead down, in normal form, so that equal files have equal texts.
 bool StaysInside(std::string_view path) {
   if (path.empty() || path.size() > kMaxPathBytes) return false;
   if (path.find('\0') != std::string_view::npos) return false;

@@ -1,8 +1,8 @@
-// ShardIndex: model.safetensors.index.json, which says in which of several files a tensor lies.
+// ShardIndex: model.safetensors.index.json, which maps each tensor to one of several files.
 //
-// Checked before it is believed: strict JSON, unique names, and paths that by their text alone stay
-// inside the model's folder (links that lie there are the operator's). Members other than
-// "weight_map" are passed over. A value; any thread.
+// Untrusted until parsed: strict JSON, unique names, and paths whose text stays inside the model's
+// folder (symbolic links in the folder are the operator's). Members other than "weight_map" are
+// ignored. A value; any thread.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ struct ShardIndex {
   // The shard of a tensor. O(log n).
   std::optional<uint32_t> Find(std::string_view tensor) const;
 
-  // st_json for what is no JSON object with a weight_map of that kind, st_duplicate for a name that
-  // appears twice, st_index_path for a path that is none or a count beyond its cap.
+  // Errors: st_json for anything but a JSON object with a weight_map of that kind, st_duplicate for
+  // a name that appears twice, st_index_path for an invalid path or a count beyond its limit.
   static Result<ShardIndex> Parse(const files::Source& source, size_t chunk = kJsonChunk);
 };
 

@@ -15,7 +15,7 @@ namespace bj = boost::json;
 using bj::error_code;
 using bj::string_view;
 
-// Between the parser's events, where texts come in parts, and ours.
+// Converts the parser's events, in which strings arrive in parts, to events with whole strings.
 class Adapter {
  public:
   static constexpr size_t max_object_size = static_cast<size_t>(-1);

@@ -1,9 +1,9 @@
-// StreamJson: strict JSON (RFC 8259) out of a file, as events, without a tree or a copy of the
-// text.
+// StreamJson: parses strict JSON (RFC 8259) from a file into events, without a tree or a copy of
+// the text.
 //
-// Headers may have 32 MiB and their memory is bounded by little more than what they say, so they
-// are parsed piece by piece and only what the receiver keeps remains. Nesting is at most
-// kMaxJsonDepth, which also bounds the stack. Equal keys of one object are the receiver's to find.
+// Headers may have 32 MiB, and their memory is limited to little more than their contents, so they
+// are parsed piece by piece, and only what the receiver stores remains. Nesting is at most
+// kMaxJsonDepth, which also bounds the stack. The receiver must detect equal keys of one object.
 // One call, one thread.
 #pragma once
 

@@ -1,7 +1,7 @@
 // The blocks of the quantised types as they lie in a file: little-endian, packed, two-byte aligned.
 //
-// `d` scales, `m`/`dmin` offsets; both are fp16 bit patterns (tensor/half.h). Value formulas are
-// beside each type. Plain data; any thread. Source: ggml's block definitions.
+// `d` scales, `m`/`dmin` offsets; both are fp16 bit patterns (tensor/half.h). The comment of each
+// type gives its value formula. Plain data; any thread. Source: ggml's block definitions.
 //
 // The functions are `static inline` on purpose: each translation unit keeps its own copy, so one
 // compiled with AVX-512 flags can never become the copy a plain translation unit runs.

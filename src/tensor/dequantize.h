@@ -1,4 +1,5 @@
-// DequantizeRow: the scalar meaning of every readable type, the oracle of all faster paths.
+// DequantizeRow: scalar reference implementation of every readable type; all faster paths are
+// tested against it.
 //
 // Values equal those of the format's reference to the bit: one float multiplication per scale
 // product, then one per element, then one addition or subtraction where the type has an offset.

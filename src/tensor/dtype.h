@@ -71,7 +71,7 @@ const DTypeInfo& Info(DType dtype);
 std::string_view Name(DType dtype);
 std::optional<DType> TypeByName(std::string_view name);  // of kReadableTypes; exact spelling
 
-// True when a block stores scales beside its quants (everything but F32, F16 and BF16).
+// True when a block stores scales along with its quants (everything but F32, F16 and BF16).
 bool IsQuantized(DType dtype);
 
 // Bytes of a row of n elements. n must be a non-negative multiple of the block (CHECKed: callers

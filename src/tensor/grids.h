@@ -1,4 +1,4 @@
-// The grids of the IQ types (grids.cc says how they are packed). Constants; any thread.
+// The codebooks of the IQ types; grids.cc describes how they are packed. Constants; any thread.
 // Source: ggml's tables, by way of the format's Python package.
 #pragma once
 

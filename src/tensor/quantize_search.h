@@ -1,7 +1,7 @@
-// QuantizeRowSearched: encoders that look for small errors, for files that are made once and read
-// often (`tutti quantize`).
+// QuantizeRowSearched: encoders that search for scales with small errors, for files that are made
+// once and read often (`tutti quantize`).
 //
-// Of Q4_K, Q5_K and Q6_K the scales and minimums are searched: for each block of 32 (Q6_K: 16)
+// For Q4_K, Q5_K and Q6_K, scales and minimums are searched: for each block of 32 (Q6_K: 16)
 // several steps are tried, each with the codes that are nearest to it and then the scale and
 // minimum that are best for those codes (weighted least squares); then, with the scales of the 256
 // as they are stored, the neighbours of each are tried. The weight of an element is its magnitude

@@ -29,9 +29,8 @@ struct Shape {
   }
 
   int64_t columns() const { return ne[0]; }  // elements of a row
-  int64_t rows() const {
-    return ne[1] * ne[2] * ne[3];
-  }  // whoever made the shape proved no overflow
+  // Cannot overflow: the reader of the file checked the product of all extents.
+  int64_t rows() const { return ne[1] * ne[2] * ne[3]; }
   int64_t elements() const { return columns() * rows(); }
   std::string ToString() const;  // "{576, 49152}"
   friend bool operator==(const Shape&, const Shape&) = default;

@@ -33,7 +33,7 @@ constexpr int8_t kTwoBitMagnitudes[4] = {8, 25, 43, 0};  // of IQ2
 constexpr int8_t kIq3XxsMagnitudes[8] = {4, 12, 20, 28, 36, 44, 52, 62};
 constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                    1,    13,   25,  38,  53,  69,  89,  113};
-// Twice what E2M1 says; the scale is half of what E8M0 says.
+// Twice the values of E2M1; the scale is half the value of E8M0.
 constexpr int8_t kMxfp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 // E8M0 up to which twelve times the scale is a float.
 constexpr int kMostMxfp4Exponent = 250;

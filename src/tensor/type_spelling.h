@@ -1,6 +1,6 @@
-// The ways in which people write one type of numbers: FP16, float16 and f16.
+// Normalises the spellings of a number type: FP16, float16 and f16.
 //
-// Options of all commands compare names of types by it, so that what one takes every other does.
+// All commands compare the type names in their options in this form, so that all accept the same.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace tutti::tensor {
 
-// In lower case, and "f16", "f32", "bf16" for what is also written fp16 or float16, fp32 or
-// float32, bfloat16. Any text: what names no type is only lowered. ASCII; never fails.
+// Returns the name in lower case, with "f16" for fp16 and float16, "f32" for fp32 and float32, and
+// "bf16" for bfloat16. Text that names no type is only lower-cased. ASCII; never fails.
 std::string CommonSpelling(std::string_view name);
 
 }  // namespace tutti::tensor
