@@ -34,7 +34,8 @@ void AnswerTagParser::Take(char c, std::string* text) {
     held_.erase(0, 1);
   }
   if (held_.empty() || held_ != awaited()) return;
-  // Text that goes on shows that a closing tag was part of it. Behind calls' markers it is known.
+  // Text after a closing tag shows that the tag was part of the text. After the markers of tool
+  // calls the tag is known to be one.
   if (stage_ == Stage::kInside && inner_ == nullptr) closing_ = space_ + held_;
   held_.clear();
   space_.clear();

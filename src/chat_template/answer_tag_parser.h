@@ -5,9 +5,9 @@
 //      |
 //      +--any other text--> kPlain
 //
-// An answer that does not begin with the opening tag passes as it is. A closing tag with text
-// behind it is text, and the answer goes on: a string of JSON may hold it. Pure but for its own
-// state; one thread at a time.
+// An answer that does not begin with the opening tag is passed on unchanged. A closing tag that is
+// followed by text is itself text, and the answer goes on, since a JSON string may contain it. One
+// object for each answer; one thread at a time.
 #pragma once
 
 #include <cstdint>

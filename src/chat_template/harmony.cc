@@ -21,7 +21,7 @@ bool MayBecomeMark(std::string_view text) {
                      [&](std::string_view mark) { return mark.starts_with(text); });
 }
 
-// The word behind `key` in a header, up to a blank or a mark.
+// The word after `key` in a header, up to a blank or a mark.
 std::string WordBehind(std::string_view header, std::string_view key) {
   const size_t found = header.find(key);
   if (found == std::string_view::npos) return "";
@@ -136,7 +136,7 @@ grammar::Structure HarmonyAnswer(const AnswerShape& shape, const SpecialTokenTex
         {mark("<|channel|>" + std::string(channel) + "<|message|>"), std::move(content)});
   };
   const Structure next = mark("<|end|><|start|>assistant");
-  // Reasoning and remarks before what the answer consists of.
+  // Reasoning and commentary before the answer.
   Structure before{.kind = Structure::Kind::kRepeat,
                    .max = 8,
                    .parts = {Structure::Sequence({message("analysis", body), next})}};

@@ -70,7 +70,7 @@ constexpr std::array kReasoningSyntaxes = {
                     .forced_close = "\n</think>\n"},
 };
 
-// What a template holds, the most telling first.
+// Strings that identify a template's family, the most specific first.
 struct ReasoningClue {
   std::string_view text;
   std::string_view and_text;  // empty: `text` alone is enough

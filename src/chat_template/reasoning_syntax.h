@@ -1,5 +1,5 @@
-// ReasoningSyntax: the tags between which a model family thinks before it answers, as data. One
-// table for the filter, the grammar and the budget. Harmony's channels are not in it (harmony.h).
+// ReasoningSyntax: the tags around the reasoning of each model family, as data. One table for the
+// filter, the grammar and the budget. Harmony's channels are not in it (harmony.h).
 //
 // Constant; any thread. Sources: docs/tools.md names one for each row.
 #pragma once

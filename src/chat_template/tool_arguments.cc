@@ -20,7 +20,7 @@ std::optional<Json> Parse(std::string_view text) {
   return value;
 }
 
-// Behind the JSON value that begins at `at`, whose text is valid.
+// End of the JSON value that begins at `at`; the text is valid JSON.
 size_t BehindValue(std::string_view text, size_t at) {
   int depth = 0;
   bool in_string = false;
@@ -196,7 +196,7 @@ class PythonReader {
   size_t at_ = 0;
 };
 
-// Whether a parameter's schema lets it be a text, and nothing else.
+// Whether a parameter's schema allows strings only.
 bool IsText(const Json* schema) {
   const auto* object = schema == nullptr ? nullptr : schema->if_object();
   const Json* type = object == nullptr ? nullptr : object->if_contains("type");
@@ -208,7 +208,7 @@ bool IsText(const Json* schema) {
   return true;
 }
 
-// Whether a parameter's schema declares a type, and none that a text has.
+// Whether a parameter's schema declares a type, and does not allow strings.
 bool IsNoText(const Json* schema) {
   const auto* object = schema == nullptr ? nullptr : schema->if_object();
   const Json* type = object == nullptr ? nullptr : object->if_contains("type");
@@ -325,13 +325,13 @@ class BareReader {
   size_t at_ = 0;
 };
 
-// A value in a tag: a text as it is, or JSON.
+// A value in a tag: a string without quotes, or JSON.
 std::string TaggedValue(std::string_view value, const Json* schema) {
   if (!IsText(schema) && Parse(value).has_value()) return std::string(Trim(value));
   return JsonString(value);
 }
 
-// The schemas of a tool's parameters; null: the schema names none.
+// The schemas of a tool's parameters; null if the tool has none.
 const boost::json::object* PropertiesOf(const boost::json::object& schema) {
   const Json* found = schema.if_contains("properties");
   return found == nullptr ? nullptr : found->if_object();
@@ -428,7 +428,7 @@ std::optional<ReadCall> ReadJsonCall(std::string_view text) {
       if (!name) return std::nullopt;
       call.name = *name;
     } else if (member.key == "arguments" || member.key == "parameters") {
-      // Some models write the object as a text.
+      // Some models write the object as a JSON string.
       const std::optional<std::string> inner = JsonText(member.value);
       call.arguments = inner ? *inner : std::string(member.value);
       if (!IsJsonObject(call.arguments)) return std::nullopt;

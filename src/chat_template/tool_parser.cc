@@ -11,7 +11,8 @@
 namespace tutti::chat_template {
 namespace {
 
-// What stands before and behind the arguments of a call is looked at again with every byte.
+// Maximum size of the text before and after a call's arguments, which is parsed again for every
+// byte.
 constexpr size_t kMaxPieceBytes = 1024;
 
 bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
@@ -189,7 +190,7 @@ void ToolParser::TakeText(char c, api::StreamEvent* event) {
   stage_ = syntax_.begin.empty() ? Stage::kHead : Stage::kBetween;
 }
 
-// Behind the section's beginning or a separator: the beginning of a call, or the section's end.
+// After the section's beginning or a separator: the beginning of a call, or the section's end.
 void ToolParser::TakeBetween(char c, api::StreamEvent* event) {
   piece_ += c;
   const std::string_view text = Trim(piece_);
@@ -319,7 +320,7 @@ void ToolParser::TakeArguments(char c, api::StreamEvent* event) {
   if (depth_ > 0) return;
   piece_.clear();
   stage_ = Stage::kTail;
-  // Nothing stands behind the arguments.
+  // No text may follow the arguments.
   if (syntax_.call == ToolSyntax::Call::kNamed && syntax_.call_end.empty()) EndCall(event);
 }
 
@@ -439,7 +440,7 @@ void ToolParser::EndCall(api::StreamEvent* event) {
 }
 
 void ToolParser::Break(api::StreamEvent* event, std::string_view reason) {
-  // A text that never began as a call is none.
+  // Only text that began as a call counts as a broken call.
   const bool opened = !marker_.empty() && raw_.starts_with(marker_);
   if (stage_ != Stage::kText && (stage_ != Stage::kBetween || opened))
     TellBroken(*options_, reason);

@@ -1,7 +1,7 @@
 // ToolParser: finds the tool calls in a model's text while it streams.
 //
-// Text that is no call, or not a whole one, passes as text: a broken call never reaches a client as
-// a call. Pure but for its own state; one thread at a time.
+// Text that is no call, or an incomplete one, is passed on as text: a client never gets a broken
+// call as a call. One object for each answer; one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -83,7 +83,7 @@ class ToolParser final : public api::OutputParser {
   std::string piece_;  // of the stage
   std::string space_;  // white space at the end of the text, which a call would drop
   bool has_text_ = false;
-  // Of the call that is being read.
+  // The tool call that is being read.
   std::string name_, id_, arguments_;
   int depth_ = 0;  // of JSON brackets
   bool in_string_ = false, escaped_ = false;

@@ -111,7 +111,7 @@ std::string Rendered(const std::string& name, const std::string& dialog) {
   return "";
 }
 
-// Of the prompt, the answer that begins behind the user's question and what follows it.
+// The answer in the prompt: the text after the user's question and the opening that follows it.
 std::string AnswerIn(const std::string& prompt, std::string_view question,
                      const std::vector<std::string>& openings) {
   size_t begin = prompt.rfind(question);

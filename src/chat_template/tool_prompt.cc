@@ -154,7 +154,7 @@ Result<Value> ToolValues(const std::vector<api::Tool>& tools) {
   std::vector<Value> list;
   for (const api::Tool& tool : tools) {
     std::vector<Value::Member> function = {{"name", Value::String(tool.name)}};
-    // Templates print a description that is not there as Python's None.
+    // Templates print a missing description as Python's None.
     function.emplace_back("description", Value::String(tool.description));
     Result<Value> parameters = tokenizer::jinja::ParseJson(
         tool.parameters.empty() ? R"({"type":"object","properties":{}})" : tool.parameters);
@@ -170,7 +170,7 @@ Result<Value> ToolValues(const std::vector<api::Tool>& tools) {
 Result<Value> ToolCallValues(const ToolSyntax& syntax, const std::vector<api::ToolCall>& calls) {
   std::vector<Value> list;
   for (const api::ToolCall& call : calls) {
-    // Templates read arguments as an object. Those of a call that its length cut are none.
+    // Templates read arguments as an object. Truncated arguments of a call are not valid JSON.
     Value arguments = Value::Dict({});
     if (IsJsonObject(call.arguments)) {
       ASSIGN_OR_RETURN(arguments, tokenizer::jinja::ParseJson(call.arguments));

@@ -1,5 +1,5 @@
-// Tools in prompts: what a chat says of its tools, of earlier calls and of their results, in the
-// forms that chat templates read, or as text for templates that know no tools.
+// Tools in prompts: converts a chat's tools, earlier calls and their results to the forms that chat
+// templates read, or to text for templates without tool support.
 //
 // Pure; any thread.
 #pragma once

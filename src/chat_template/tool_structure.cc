@@ -62,7 +62,7 @@ std::vector<Parameter> ParametersOf(const api::Tool& tool) {
         for (const Json& choice : choices->get_array()) {
           if (choice.is_string()) one.choices.emplace_back(choice.get_string());
         }
-        // Without the type a reader takes "1" for a number.
+        // Without the type, a parser would read "1" as a number.
         if (one.type != "string" || one.choices.size() != choices->get_array().size())
           one.choices.clear();
       }
@@ -88,7 +88,7 @@ bool IsText(const Parameter& parameter) {
   return parameter.type == "string" || !parameter.choices.empty();
 }
 
-// A value between tags: texts stand as they are.
+// A value between tags; strings have no quotes.
 Structure TaggedValue(const Parameter& parameter, std::string_view value_end) {
   if (!parameter.choices.empty())
     return {.kind = Structure::Kind::kChoice, .texts = parameter.choices};

@@ -1,5 +1,5 @@
-// ToolSupport: what is known of one model's way with tools: the format of its calls, and how its
-// template is given tools and earlier calls.
+// ToolSupport: how one model uses tools: the format of its calls, and the form in which its
+// template expects tools and earlier calls.
 //
 // Immutable once made; any thread.
 #pragma once

@@ -138,7 +138,7 @@ constexpr std::array kSyntaxes = {
                .text_quote = "<escape>"},
 };
 
-// What a template holds, the most telling first.
+// Strings that identify a template's family, the most specific first.
 struct Clue {
   std::string_view text;
   std::string_view and_text;  // empty: `text` alone is enough

@@ -104,7 +104,7 @@ class AutomatonBuilder {
                    .counted = from.kind == RuleKind::kCounted,
                    .min = from.min,
                    .max = from.max};
-    // A language without texts keeps a start state, which leads nowhere.
+    // The empty language keeps a start state without edges.
     if (dfa.empty()) states_.emplace_back(Edges{.rule = rule});
     for (uint32_t s = 0; s < dfa.states(); ++s) {
       Edges& state = states_.emplace_back(Edges{.rule = rule, .accepts = dfa.accepts(s)});
@@ -188,7 +188,7 @@ class AutomatonBuilder {
     }
   }
 
-  // The states of a rule that are reached without a byte.
+  // The states of a rule that can be reached without reading a byte.
   template <class Visit>
   void ForEachLeft(RuleId rule, Visit visit) {
     marks_.resize(states_.size(), 0);

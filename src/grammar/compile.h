@@ -1,4 +1,4 @@
-// Compiling what a request constrains its answer to.
+// Compiles the constraint of a request (schema, expression, grammar, choice) to an automaton.
 //
 // Pure; any thread. Source texts come from clients: every call is bounded by Limits.
 #pragma once

@@ -22,8 +22,8 @@ struct StateSetHash {
   }
 };
 
-// Where an attempt stands: an NFA state, whether a byte was read, and whether the end of the text
-// was asserted, after which none may be read.
+// Position of an attempt to match: an NFA state, whether a byte was read, and whether the end of
+// the text was asserted, after which no byte may be read.
 constexpr uint32_t kRead = 1, kEnded = 2;
 // A pair of states in a vector, and in a hash table.
 constexpr size_t kPairBytes = 64;
@@ -162,7 +162,7 @@ class DfaBuilder {
   }
 
  private:
-  // Each call of cut(first, last) tells these bytes apart from the others.
+  // Each call of cut(first, last) separates these bytes from all others.
   template <class Cuts>
   void FindClasses(Cuts cuts) {
     std::array<bool, 257> begins{};
@@ -178,7 +178,7 @@ class DfaBuilder {
     dfa_->classes_ = uint32_t{current} + 1;
   }
 
-  // Tells bytes apart as `dfa` does.
+  // Separates bytes that `dfa` distinguishes.
   template <class Cut>
   static void CutAs(const Dfa& dfa, Cut cut) {
     for (size_t byte = 1; byte < 256; ++byte) {
@@ -204,7 +204,7 @@ class DfaBuilder {
     if (dfa_->accepts_.size() > budget_.limits().states) budget_.Exhaust();
   }
 
-  // What is read and what is not is looked at separately: some states have hundreds of edges.
+  // Edges that read a byte and those that do not are stored separately: some states have hundreds.
   void SplitEdges(const Nfa& nfa) {
     empty_.resize(nfa.states.size());
     reads_.resize(nfa.states.size());
@@ -220,7 +220,7 @@ class DfaBuilder {
     }
   }
 
-  // The places that `places` reach without a byte, themselves included.
+  // Adds the positions that `places` reach without reading a byte.
   StateSet Close(const Nfa& nfa, const StateSet& places) {
     StateSet closed;
     const auto visit = [&](uint32_t place) {
@@ -243,7 +243,7 @@ class DfaBuilder {
       }
       budget_.Take(1 + empty_[closed[i] / 4].size());
     }
-    // A place matters only if something can be read from it, or if it accepts.
+    // Keeps only positions from which a byte can be read, or that accept.
     std::erase_if(closed,
                   [&](uint32_t place) { return place / 4 != nfa.accept && !reads_[place / 4]; });
     std::sort(closed.begin(), closed.end());
@@ -261,7 +261,7 @@ class DfaBuilder {
     return std::move(dfa_);
   }
 
-  // Leaves out states that reach no accepting one.
+  // Removes states from which no accepting state can be reached.
   void Trim() {
     const uint32_t count = dfa_->states(), classes = dfa_->classes_;
     std::vector<std::vector<uint32_t>> sources(count);
@@ -298,7 +298,8 @@ class DfaBuilder {
     Rename(renamed, kept);
   }
 
-  // State s becomes renamed[s]; kDead: it is left out. Of several of one new name the first counts.
+  // Renames state s to renamed[s]; kDead removes it. Of several states with one new name, the first
+  // one's edges are kept.
   void Rename(const std::vector<uint32_t>& renamed, uint32_t count) {
     const uint32_t classes = dfa_->classes_;
     std::vector<uint32_t> next(size_t{count} * classes, Dfa::kDead);

@@ -9,7 +9,7 @@ constexpr size_t kBytesOfToken = 8;  // of a guess; keys of JSON have fewer
 
 bool IsSpace(char byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }
 
-// What can follow a state.
+// The bytes that can follow a state.
 struct Following {
   int bytes = 0;       // that are no whitespace, counted up to 2
   char byte = '\0';    // the last of them

@@ -1,9 +1,11 @@
-// ForcedText: guesses the tokens that a grammar forces, for speculation: as long as one byte alone
-// can follow, it is taken, and the bytes are cut into the longest tokens.
+// ForcedText: guesses the tokens that a grammar forces, as draft tokens for speculative decoding:
+// as long as only one byte can follow, it is appended, and the bytes are cut into the longest
+// tokens.
 //
-// A guess never decides anything: each token is drawn under its mask, and the model may cut the
-// same bytes otherwise, or write whitespace where it may. The whitespace that a text had behind a
-// brace, a colon or a comma is guessed again. One for each sequence; the engine's thread.
+// A guess never decides an answer: each token is drawn under its mask, and the model may cut the
+// same bytes into other tokens, or write whitespace where the grammar allows it. Whitespace that
+// the text had after an earlier brace, colon or comma is guessed again. One for each sequence;
+// engine thread.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// From a JSON schema (drafts 4 to 2020-12) to a grammar of the JSON texts that satisfy it.
+// Compiles a JSON schema (drafts 4 to 2020-12) to a grammar of the JSON texts that satisfy it.
 //
 // Every text of the grammar satisfies the schema. Declared properties come in the order of the
 // schema, others behind them; whitespace is bounded; strings under a pattern, a format or an enum

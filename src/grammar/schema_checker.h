@@ -1,5 +1,6 @@
-// SchemaChecker: whether one given value satisfies a schema, and the languages of its strings. For
-// the values of enum and const, for names of properties, and for telling oneOf's branches apart.
+// SchemaChecker: decides whether a given value satisfies a schema, and compiles the languages of
+// its strings. Used for the values of enum and const, for property names, and to distinguish the
+// branches of oneOf.
 //
 // One thread; belongs to one compilation.
 #pragma once

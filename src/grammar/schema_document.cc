@@ -62,7 +62,7 @@ std::string Unescape(std::string_view token) {
   return out;
 }
 
-// Names are the client's: an error repeats so much of them.
+// Maximum part of a client's names in an error message.
 std::string_view CutName(std::string_view name) {
   const std::string_view cut = name.substr(0, 64);
   return cut.substr(0, ValidUtf8Prefix(cut));
@@ -146,7 +146,7 @@ Status SchemaDocument::FindIds(const Json& value, const std::string& base) {
     bases_.emplace(&value, own);
   }
   for (const auto& member : object) {
-    // What stands here is data, whatever it looks like.
+    // Values of these keywords are data, not schemas, even if they look like schemas.
     if (member.key() == "enum" || member.key() == "const" || member.key() == "default" ||
         member.key() == "examples")
       continue;

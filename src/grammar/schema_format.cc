@@ -145,7 +145,7 @@ constexpr std::array<std::string_view, 6> kStandardFormats = {
     "idn-email", "idn-hostname", "iri", "iri-reference", "uri-template", "regex"};
 
 std::shared_ptr<const Dfa> Compile(std::string_view name) {
-  // Ours, not a client's: no limit but what a mistake here would need.
+  // These expressions are constants, not a client's, so the limit only catches mistakes in them.
   Budget budget({.work = 2'000'000'000, .bytes = size_t{1} << 30, .states = 1 << 20});
   Grammar grammar;
   const auto compile = [&](std::string_view pattern) {

@@ -215,7 +215,7 @@ void SchemaMerger::AddUnsupported(NodeId node, const object& schema, Merged& mer
   refuse("if", kAllTypes, "write the cases as anyOf");
   refuse("contains", kArray);
   refuse("dependentSchemas", kObject, "write the cases as anyOf");
-  // Up to draft 7 lists of names stand beside schemas.
+  // Up to draft 7 `dependencies` holds lists of names as well as schemas; only lists are supported.
   if (const Json* map = schema.if_contains("dependencies"); map != nullptr && map->is_object()) {
     if (std::any_of(map->get_object().begin(), map->get_object().end(),
                     [](const auto& member) { return !member.value().is_array(); }))
@@ -302,7 +302,7 @@ Status SchemaMerger::AddNumbers(NodeId node, const object& schema, Merged& merge
     if (!value) return document_.Invalid(node, keyword, "must be a number");
     return value;
   };
-  // In draft 4 the exclusive forms are booleans beside the bounds.
+  // In draft 4 exclusiveMinimum and exclusiveMaximum are booleans that qualify the bounds.
   const auto flag = [&](const char* keyword) {
     const Json* json = schema.if_contains(keyword);
     return json != nullptr && json->is_bool() ? std::optional(json->get_bool()) : std::nullopt;

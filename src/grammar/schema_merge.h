@@ -1,4 +1,4 @@
-// What several subschemas demand together: allOf, $ref and keywords side by side as one set of
+// Merges subschemas that apply together (allOf, $ref and neighbouring keywords) into one set of
 // constraints, and the choices (anyOf, oneOf) that remain.
 //
 // One thread; belongs to one compilation.

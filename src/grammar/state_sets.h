@@ -1,13 +1,14 @@
-// StateSets: an automaton made deterministic while it runs.
+// StateSets: determinises an automaton lazily, while it runs.
 //
-// A StateSet is all places at which a text read so far can stand, with their stacks. Equal sets are
-// one and are found by one look-up for a byte once they were seen, so that the token mask of a set
-// needs to be made once as well. Sets are numbered; a number is valid until Reset().
+// A StateSet is the set of all states, with their stacks, that the automaton can be in after the
+// text so far. Equal sets are stored once; a transition that was computed before is one look-up,
+// and the token mask of a set is computed once too. Sets are numbered; a number is valid until
+// Reset().
 //
-// A stack is a list of frames, shared by all stacks that hold it: a frame is where to go on when
-// the rule above it has ended, which may be several places. (The form is that of a graph-structured
-// stack: Tomita, "An efficient augmented-context-free parsing algorithm", 1987. The automaton has
-// no left recursion, so that it has no cycles.)
+// A stack is a list of frames that stacks share: a frame holds the states in which to continue when
+// the rule above it has ended. (This is a graph-structured stack: Tomita, "An efficient
+// augmented-context-free parsing algorithm", 1987. The automaton has no left recursion, so the
+// graph has no cycles.)
 //
 // One thread at a time.
 #pragma once

@@ -14,7 +14,7 @@ Status Invalid(const std::string& param, std::string_view what) {
   return InvalidArgument("invalid_value", param + " " + std::string(what)).WithParam(param);
 }
 
-// A member that must be there.
+// A required member of an object.
 Result<const boost::json::value*> Member(const boost::json::object& object, const char* name,
                                          const std::string& param) {
   const boost::json::value* found = object.if_contains(name);

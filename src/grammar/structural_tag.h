@@ -1,4 +1,4 @@
-// Structural tags: free text in which some beginnings start a part that a schema constrains.
+// Structural tags: free text in which certain strings begin a part that a schema constrains.
 //
 // The form is vLLM's: {"structures": [{"begin": TEXT, "schema": SCHEMA, "end": TEXT}, ...],
 // "triggers": [TEXT, ...]}. Text is free until a trigger; then one of the structures follows whose

@@ -150,7 +150,7 @@ class StructureCompiler {
     return first;
   }
 
-  // All texts, less those in which one of the texts occurs, or that begin with one.
+  // All texts except those that contain one of the texts, or begin with one.
   Result<ExprId> FreeText(const Structure& structure) {
     const ExprId one =
         structure.kind == Kind::kPlainText ? g_.Chars(CodePoints::All()) : g_.ByteRange(0, 255);

@@ -1,5 +1,5 @@
-// Structure: a text put together from fixed parts, JSON values and free text, such as an answer
-// that may hold tool calls.
+// Structure: a text composed of fixed parts, JSON values and free text, such as an answer that may
+// contain tool calls.
 //
 // A value; one thread. Parts come from the server's own formats and from clients' schemas: a
 // Budget bounds what they cost.

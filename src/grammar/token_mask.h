@@ -1,4 +1,4 @@
-// TokenMask: which tokens of a vocabulary may come next. Immutable; any thread.
+// TokenMask: the set of tokens of a vocabulary that may come next. Immutable; any thread.
 #pragma once
 
 #include <bit>

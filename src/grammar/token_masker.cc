@@ -102,8 +102,8 @@ bool TokenMasker::Walk(SetId set, uint32_t first, uint32_t behind, TokenMask& ma
     const uint32_t depth = trie_->depth(node);
     const SetId from = path_[depth - 1];
     const SetId next = sets_->Next(from, trie_->byte(node));
-    // Sets count whether they are known already or not, so that no request fails because of what
-    // others did.
+    // Cached sets count as much as new ones, so that a request's success does not depend on other
+    // requests.
     ++work;
     if (FirstTime(from, trie_->byte(node)))
       work += kWorkOfStep * sets_->steps(from, trie_->byte(node));

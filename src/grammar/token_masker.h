@@ -1,8 +1,8 @@
-// TokenMasker: which tokens may follow a text that a grammar constrains.
+// TokenMasker: computes the tokens that may follow a text under a grammar.
 //
-// One for each compiled grammar and vocabulary, shared by all sequences under them. What it finds
-// out about a state is kept for every sequence that comes there later; a sequence's own state is a
-// number. Made on any thread; then one thread at a time (the engine's).
+// One for each compiled grammar and vocabulary, shared by all sequences under them. The mask of a
+// state is computed once and cached for all sequences that reach the state; a sequence's own state
+// is a number. Created on any thread; then used by one thread at a time (the engine thread).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// ByteTrie: strings to ids, walked byte by byte; small enough for vocabularies of a quarter of a
-// million pieces.
+// ByteTrie: a compact trie that maps strings to ids byte by byte, for vocabularies of a quarter of
+// a million pieces.
 //
 // Immutable after Create; any thread. A node has its children side by side, ordered by byte.
 #pragma once
@@ -23,7 +23,7 @@ class ByteTrie {
 
   // The child of `node` for a byte, or kNone.
   int32_t Next(int32_t node, unsigned char byte) const;
-  // Of the string that ends in `node`; kNoToken where none does.
+  // Id of the string that ends in `node`; kNoToken where none does.
   TokenId id(int32_t node) const { return nodes_[static_cast<size_t>(node)].id; }
 
  private:

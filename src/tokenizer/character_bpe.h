@@ -1,10 +1,10 @@
-// BPE over characters ("bpe"): merges the characters of each word by rank. What SentencePiece's BPE
-// becomes in a tokenizer.json (Llama 2, Mistral, Gemma, Phi 3), with bytes for what is no token.
+// CharacterBpe: BPE over characters ("bpe"): merges the characters of each word by rank. The form
+// of SentencePiece's BPE in a tokenizer.json (Llama 2, Mistral, Gemma, Phi 3), with byte fallback.
 //
 // Immutable after Create(); any thread. Follows the BPE model of Hugging Face tokenizers: the pair
 // of lowest rank first, the leftmost of equals. A character that is no token becomes its bytes, or
-// the unknown token, or nothing, as the file says. Stretches that no token could bridge are merged
-// separately, which leaves the result as it is and keeps most of them a single look-up.
+// the unknown token, or nothing, depending on the file. Stretches that no token could bridge are
+// merged separately: the result is the same, and most of them are a single look-up.
 #pragma once
 
 #include <array>

@@ -6,8 +6,8 @@
 // outside this folder, and every render is limited in steps, depth, memory and output. It renders
 // as transformers' apply_chat_template does.
 //
-// Every byte of the result knows its origin. What the template wrote is `trusted` and may be parsed
-// for control tokens; what came in with the request is not, and must be tokenised as plain text.
+// The origin of every byte of the result is recorded. Text that the template wrote is `trusted` and
+// may contain control tokens; text of the request is not, and must be tokenised as plain text.
 //
 // Immutable after Compile: Render may be called from any thread, any number at once.
 #pragma once

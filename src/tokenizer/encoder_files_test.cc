@@ -1,5 +1,5 @@
-// tokenizer.json files of encoders' kinds beside the library that wrote them: texts alone, and
-// pairs cut to a length, the longer text first.
+// tokenizer.json files of the encoders' kinds, compared with the library that wrote them: single
+// texts, and pairs that are truncated to a length, the longer text first.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,5 +1,5 @@
-// EncoderInput: a text, or a pair of texts, as an encoder reads it: special tokens in their places,
-// a kind for every token, cut to what the model reads.
+// EncoderInput: the tokens of a text, or of a pair of texts, for an encoder model: with special
+// tokens, a type for every token, and truncated to the model's length.
 //
 // Plain values and pure functions; any thread. Tokenizer::EncodeInput and EncodePair make them.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace tutti::tokenizer {
 
-// Which end of a text is given up when it is too long.
+// The end at which a text that is too long is truncated.
 enum class CutSide : uint8_t {
   kRight,  // keep the beginning
   kLeft,   // keep the end

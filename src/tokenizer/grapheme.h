@@ -1,9 +1,9 @@
-// Where a user-perceived character ends, as far as short ones go.
+// Ends of short user-perceived characters (grapheme clusters).
 //
 // Pure; any thread. Source: Unicode Standard Annex 29, rules GB3 to GB9b over ICU's properties. The
-// rules of emoji sequences, of flags and of Indic conjuncts (GB9c to GB13) are left out: what they
-// join takes six bytes and more, and whoever asks here treats the characters of such a cluster one
-// by one.
+// rules of emoji sequences, of flags and of Indic conjuncts (GB9c to GB13) are left out: the
+// clusters that they join take six bytes and more, and callers treat the characters of such a
+// cluster one by one.
 #pragma once
 
 #include <cstddef>

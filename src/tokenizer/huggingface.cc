@@ -154,7 +154,7 @@ class Reader {
           pair != nullptr && pair->size() == 2 ? NumberOf((*pair)[1]) : std::nullopt;
       if (!score || !(*pair)[0].is_string()) return Invalid("a piece is not a text and its score");
       const size_t id = spec_.unigram_scores.size();
-      if (id >= kMaxTokens) break;  // refused with its numbers by whoever takes the tokens
+      if (id >= kMaxTokens) break;  // more pieces than the limit are not read
       spec_.unigram_scores.push_back(*score);
       RETURN_IF_ERROR(PutToken(id, *TextOf(&(*pair)[0]), TokenType::kNormal));
     }
@@ -229,7 +229,7 @@ class PipelineReader {
  private:
   std::optional<int64_t> Find(std::string_view token) const { return FindToken(spec_, token); }
 
-  // Old files do not name the model: it is told by its members.
+  // Old files do not name the model: it is recognised by its members.
   std::string_view TypeOf(const json::object& model) const {
     const std::string_view type = TextAt(model, "type");
     if (!type.empty()) return type;
@@ -332,7 +332,7 @@ class PipelineReader {
     return OkStatus();
   }
 
-  // What stands before and behind a text, and around a pair.
+  // Reads the tokens before and after a text, and around a pair.
   Status ReadPostProcessor() {
     spec_.single = {{FramePlace::kFirstText, 0}};
     ASSIGN_OR_RETURN(const std::vector<const json::object*> parts,
@@ -382,7 +382,7 @@ class PipelineReader {
       if (frame.size() > kMaxFramePlaces)
         return Unsupported("TemplateProcessing with more places than 16 in", key);
     }
-    // Some files list the pair of a model that reads none, without its second text.
+    // Some files of models without pairs have a pair template that lacks the second text.
     const bool has_second = std::ranges::any_of(
         frame, [](const FramePlace& place) { return place.token == FramePlace::kSecondText; });
     if (key == "pair" && !has_second) frame.clear();

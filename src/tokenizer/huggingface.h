@@ -1,5 +1,5 @@
-// Reads Hugging Face's tokenizer.json, with tokenizer_config.json beside it, into a TokenizerSpec.
-// For folders of encoders and decoders, which come with these files.
+// Reads Hugging Face's tokenizer.json, and the tokenizer_config.json that belongs to it, into a
+// TokenizerSpec. For folders of encoders and decoders, which come with these files.
 //
 // Pure; any thread. The files are not trusted: sizes and depth are bounded, and whatever would
 // change an answer and is not supported is refused by name. Truncation and padding blocks are
@@ -26,8 +26,8 @@ Result<TokenizerSpec> SpecFromHuggingFace(std::string_view tokenizer_json,
 // types and merges are there already. Errors: the same.
 Status ApplyPipeline(TokenizerSpec& spec);
 
-// The scores by which SentencePiece's BPE would merge as the ranks of a "bpe" do: what a GGUF of
-// kind "llama" has. Errors: tokenizer_invalid (a merge that makes no token).
+// Converts the merge ranks of a "bpe" to scores with which SentencePiece's BPE merges in the same
+// order: what a GGUF of kind "llama" has. Errors: tokenizer_invalid (a merge that makes no token).
 Result<std::vector<float>> ScoresFromMerges(const TokenizerSpec& spec);
 
 }  // namespace tutti::tokenizer

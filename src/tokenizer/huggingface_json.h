@@ -1,5 +1,5 @@
-// Reading the values of tokenizer.json without exceptions: absent, null and of another kind are all
-// nothing. Pure; any thread. For the readers of that file alone.
+// Reads values of tokenizer.json without exceptions: an absent value, null and a value of another
+// type all give nothing. Pure; any thread. Only for the readers of that file.
 #pragma once
 
 #include <boost/json.hpp>
@@ -10,7 +10,8 @@
 
 namespace tutti::tokenizer::huggingface {
 
-// tokenizer_invalid: the file is no such file. tokenizer_unsupported: it asks for what is not here.
+// Errors: tokenizer_invalid for a file that violates the format, tokenizer_unsupported for a
+// feature that is not implemented.
 Status Invalid(std::string_view message);
 Status Unsupported(std::string_view what, std::string_view value);
 

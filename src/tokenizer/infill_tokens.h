@@ -1,5 +1,5 @@
-// InfillTokens: the tokens that mark the parts of a text with a hole, which a model fills
-// (fill-in-the-middle, FIM). Found once, when a vocabulary is made. Pure.
+// InfillTokens: the tokens that mark the prefix, the suffix and the middle of a text whose middle a
+// model fills in (fill-in-the-middle, FIM). Found once, when a vocabulary is created. Pure.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Normalizer: the rewriting of a text before it is split into words.
+// Normalizer: rewrites a text before it is split into words.
 //
 // Immutable after Create(); any thread; any bytes. Steps are those of Hugging Face tokenizers
 // (tokenizer_spec.h), in their order. Time is O(n log n) for each step, memory is bounded by
@@ -22,7 +22,8 @@ inline constexpr size_t kMaxNormalizerSteps = 32;
 // Bytes that all steps together may make of one byte of text. ALBERT's, which have most of the
 // published ones, come to 545: NFKD (11), lower case (1.5) and a character map (33).
 inline constexpr double kMaxNormalizerGrowth = 4'096;
-// Of the replacements alone, which may meet every byte of a text: nobody's letters all decompose.
+// The same limit for the replacements alone. It is lower, since a replacement may apply to every
+// byte of a text, while no text consists only of letters that decompose.
 inline constexpr double kMaxReplacementGrowth = 16;
 
 class Normalizer {

@@ -55,7 +55,7 @@ constexpr std::string_view kMinicpm5Words = TUTTI_CONTRACTIONS
 #undef TUTTI_SPACES
 #undef TUTTI_CASED_WORDS
 
-// How a name splits: by a family, or by expressions of its own, the bytes behind them.
+// How a pre-tokenizer splits: by a family, or by its own expressions followed by the byte level.
 struct Split {
   std::optional<SplitFamily> family;
   std::array<std::string_view, 3> expressions{};

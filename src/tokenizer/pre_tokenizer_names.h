@@ -1,5 +1,5 @@
-// What the names in tokenizer.ggml.pre stand for: GGUF carries the name of a pre-tokenizer, not its
-// steps.
+// Maps the names in tokenizer.ggml.pre to pre-tokenizers: a GGUF has the name of a pre-tokenizer,
+// not its steps.
 //
 // Pure functions over constants; any thread. Source of names and expressions: llama.cpp's
 // llama-vocab.cpp and the published tokenizer.json of the models.

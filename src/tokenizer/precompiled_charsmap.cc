@@ -47,7 +47,7 @@ Result<PrecompiledCharsmap> PrecompiledCharsmap::Create(std::string_view bytes) 
   return map;
 }
 
-// What stands for the shortest entry that begins `stretch`.
+// The replacement of the shortest entry that `stretch` begins with.
 std::optional<std::string_view> PrecompiledCharsmap::Find(std::string_view stretch) const {
   size_t node = Offset(units_[0]);
   for (const char c : stretch) {

@@ -1,5 +1,5 @@
-// PrecompiledCharsmap: the normaliser that SentencePiece compiles into its models: short stretches
-// of text and what stands for them.
+// PrecompiledCharsmap: the normaliser that SentencePiece compiles into its models: a map of short
+// strings to their replacements.
 //
 // Immutable after Create; any thread. The bytes come from a model's file and are not trusted: no
 // step leaves the tables, and a replacement is short. Format: little-endian u32 size of the trie, a

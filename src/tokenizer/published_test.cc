@@ -1,5 +1,6 @@
-// tokenizer.json files of published forms beside the library that reads them: 14 published files
-// with their vocabularies cut, and files with every form of step, each with the ids of all texts.
+// tokenizer.json files of published forms, compared with the library that reads them: 14 published
+// files with shortened vocabularies, and files with every form of step, each with the ids of all
+// texts.
 // Made by tools/make_published_tokenizers.py.
 #include <gtest/gtest.h>
 

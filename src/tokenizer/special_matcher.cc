@@ -38,7 +38,7 @@ bool IsMarkup(std::string_view spelling) {
   return spelling.size() > 2 && spelling.front() == '[' && spelling.back() == ']';
 }
 
-// Whether a word goes on across [begin, end), so that it does not stand for itself.
+// Whether a word continues across a border of [begin, end), so that the match is not a whole word.
 bool TouchesWord(std::string_view text, size_t begin, size_t end) {
   if (end < text.size() && IsWordCharacter(DecodeAt(text, end).code_point)) return true;
   if (begin == 0) return false;

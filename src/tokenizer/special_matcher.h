@@ -1,10 +1,10 @@
-// SpecialMatcher: finds the tokens that are cut out of a text before anything else looks at it.
+// SpecialMatcher: finds added tokens in a text, which are cut out before any other processing.
 //
 // Immutable after Create(); any thread. At each place the longest spelling wins, and the leftmost
 // place first, as in Hugging Face's added vocabulary. Two kinds of spelling:
 //   structure: control and unknown tokens, and user-defined ones that are spelled as markup
 //   ("<...>", "[...]").
-//              Found only inside trusted text, so that nobody can type a turn.
+//              Found only inside trusted text, so that no client can forge a turn.
 //   words:     the other user-defined tokens (runs of spaces, elements of HTML and the like). Found
 //              everywhere.
 // Rules of a token (AddedTokenRule) widen a match by white space or drop it. Tokens that are looked
@@ -36,8 +36,9 @@ class SpecialMatcher {
  public:
   // Matches nothing.
   SpecialMatcher() = default;
-  // Of the tokens whose rule asks for the normalized text, in their normalized form; or of all the
-  // others. Errors: tokenizer_limit (spellings beyond kMaxSpecialBytes, or made to collide).
+  // Makes a matcher of the tokens whose rule asks for the normalized text, in their normalized
+  // form, if `normalized`; else of all other tokens. Errors: tokenizer_limit (spellings beyond
+  // kMaxSpecialBytes, or made to collide).
   static Result<SpecialMatcher> Create(const Vocabulary& vocabulary,
                                        std::span<const AddedTokenRule> rules, bool normalized,
                                        const Normalizer& normalizer);

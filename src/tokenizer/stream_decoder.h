@@ -1,9 +1,9 @@
-// StreamDecoder: turns the tokens of one generation into text as they come, never splitting a
-// character.
+// StreamDecoder: turns the tokens of one generation into text as they arrive, without splitting
+// characters.
 //
-// A value that belongs to one sequence (copyable; not for two threads at once). For any tokens, the
-// strings it hands out are each valid UTF-8 and together equal Tokenizer::Decode() of all of them
-// with the same options. At most three bytes are held back.
+// A value that belongs to one sequence (copyable; not for two threads at once). For any tokens,
+// each returned string is valid UTF-8, and joined they equal Tokenizer::Decode() of all tokens with
+// the same options. At most three bytes are held back.
 #pragma once
 
 #include <memory>

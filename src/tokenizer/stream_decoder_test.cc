@@ -39,7 +39,7 @@ void ExpectStreamEqualsDecode(const std::shared_ptr<const Tokenizer>& t,
   ASSERT_EQ(all + last, t->Decode(ids, options));
 }
 
-TEST(StreamDecoderTest, PiecesAreValidAndJoinToDecodesTextForRandomIdsOfEveryVocabulary) {
+TEST(StreamDecoderTest, PiecesOfRandomIdsAreValidAndJoinToTheDecodedText) {
   Random random(12);
   for (const std::string& name : testing::VocabularyNames()) {
     const auto t = LoadTokenizer(name);

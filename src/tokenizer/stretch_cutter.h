@@ -69,7 +69,7 @@ class StretchCutter {
   static constexpr size_t kLongestStretch = size_t{1} << 30;
   static constexpr size_t kMaxNeighbours = size_t{1} << 20;
 
-  // Every code point, and every byte that is none, gets a number of its own.
+  // A distinct number for each code point, and for each byte that is no valid UTF-8.
   static int32_t CharacterNumber(const CodePoint& c, char first_byte) {
     if (c.valid) return static_cast<int32_t>(c.code_point);
     return 0x110000 + static_cast<unsigned char>(first_byte);

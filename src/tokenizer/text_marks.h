@@ -1,4 +1,4 @@
-// TextMarks: places in a text that follow it through a rewriting.
+// TextMarks: maps places in a text to the corresponding places after the text was rewritten.
 //
 // A value; not for two threads at once. A rewriting reads the old text from left to right and calls
 // Reach() wherever it stands at a boundary of both texts.

@@ -1,6 +1,6 @@
-// TokenizerSpec: what a model file says about its tokenizer, as plain data.
+// TokenizerSpec: a model file's description of its tokenizer, as plain data.
 //
-// Filled by whoever reads the file (GGUF metadata, tokenizer.json) and consumed by
+// Filled by the reader of the file (GGUF metadata, tokenizer.json) and consumed by
 // Tokenizer::Create(), which validates it; nothing here is trusted. Field names follow the GGUF
 // keys in the trailing comments.
 #pragma once
@@ -182,8 +182,8 @@ struct TokenizerSpec {
   // add_space_prefix.
   std::optional<bool> decode_strips_space;
 
-  // Further tokens that end a generation, beside eos, eot and eom. Ids that are no tokens are left
-  // out.
+  // Further tokens that end a generation, in addition to eos, eot and eom. Ids outside the
+  // vocabulary are ignored.
   std::vector<int64_t> ends;
 
   // How one text and a pair are framed: each text once, ids within the vocabulary. Empty: as the

@@ -54,7 +54,7 @@ TEST(TokenizerTest, UserDefinedWordsAreCutOutOfAnyTextAndMarkupOnlyOfTrusted) {
   EXPECT_THAT(Texts(*t, t->Encode("<tool>", kUserText)), ElementsAre("<", "t", "o", "o", "l", ">"));
 }
 
-// Gemma has them as tokens; whoever sends HTML has it read as the model learnt it.
+// Gemma has HTML elements as tokens: HTML in a prompt must be read as in the training data.
 TEST(TokenizerTest, ElementsOfHtmlAreWords) {
   TokenizerSpec spec = ByteLevelSpec();
   for (const char* text : {"<b>", "</b>", "<td>", "<s>", "<bx>"})
@@ -97,7 +97,7 @@ TEST(TokenizerTest, SegmentsAreOneTextForMergingAndSplitting) {
   EXPECT_THAT(Texts(*t, t->Encode(segments)), ElementsAre("x", "ab"));
 }
 
-TEST(TokenizerTest, SegmentsGiveTheIdsOfTheJoinedTextWhateverTheirBordersAndTrust) {
+TEST(TokenizerTest, SegmentsGiveTheIdsOfTheJoinedTextWhateverTheirBorders) {
   Random random(9);
   for (const std::string& name : {std::string("smollm"), std::string("llama-bpe"),
                                   std::string("llama-spm"), std::string("minilm")}) {
@@ -212,7 +212,7 @@ TEST(TokenizerTest, DecodingUndoesEncodingForAnyBytesThatTheVocabularyCanSpell) 
   EXPECT_GE(complete, 4);
 }
 
-TEST(TokenizerTest, DecodingUndoesEncodingForTheCorpusAndHostileTextsOfEveryByteLevelVocabulary) {
+TEST(TokenizerTest, DecodingUndoesEncodingForEveryByteLevelVocabulary) {
   for (const std::string& name : VocabularyNames()) {
     const auto t = LoadTokenizer(name);
     if (t->vocabulary().kind() != ModelKind::kByteBpe) continue;
@@ -262,7 +262,7 @@ TEST(TokenizerTest, BytesThatTheVocabularyLacksAreDroppedAndTheirNeighboursMerge
   EXPECT_TRUE(smollm->Encode("\x04", kUserText).empty());
 }
 
-TEST(TokenizerTest, DecodeLeavesOutSpecialTokensUnlessAskedAndIgnoresIdsOutsideTheVocabulary) {
+TEST(TokenizerTest, DecodeSkipsSpecialTokensByDefaultAndIgnoresUnknownIds) {
   const auto t = MustCreate(ByteLevelSpec());
   const std::vector<TokenId> ids = {
       256, 'h', -1, 'i', 1 << 30, 257, std::numeric_limits<TokenId>::min()};

@@ -1,5 +1,5 @@
-// The text that a chat template writes behind an assistant's message: where the model's makers end
-// a turn, whatever the file says of end tokens.
+// The text that a chat template writes after an assistant's message. It shows how the model ends a
+// turn, whatever end tokens the file states.
 //
 // Pure; any thread. The template is not trusted: it runs within the limits of chat_template.h.
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace tutti::tokenizer {
 
-// What follows the last message of a two-message dialog, without leading white space. Empty where
-// the template writes nothing there or cannot be rendered.
+// Returns the text after the last message of a two-message dialog, without leading white space.
+// Empty if the template writes nothing there or cannot be rendered.
 std::string TextBehindAnswer(std::string source, SpecialTokens tokens);
 
 }  // namespace tutti::tokenizer

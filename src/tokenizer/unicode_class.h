@@ -1,5 +1,5 @@
-// The Unicode classes that pre-tokenizers ask for: \p{L}, \p{N}, \p{P}, \s. Pure functions over
-// ICU's data.
+// The Unicode classes that pre-tokenizers use: \p{L}, \p{N}, \p{P}, \s. Pure functions over ICU's
+// data.
 //
 // A byte that is no UTF-8 is a symbol of its own with no class, like any other character that is
 // neither letter, number nor space.

@@ -1,5 +1,5 @@
-// SentencePiece's unigram model (tokenizer.ggml.model = "t5"), as Hugging Face's tokenizers run it:
-// cut each word into the pieces whose scores sum up highest.
+// Unigram: SentencePiece's unigram model (tokenizer.ggml.model = "t5"), as Hugging Face's
+// tokenizers implement it: cuts each word into the pieces with the highest sum of scores.
 //
 // Immutable after Create; any thread. Time: a step per byte of the text and byte of the longest
 // piece that begins there, which is short (kMaxPieceBytes); memory: some 20 bytes per byte of the

@@ -90,7 +90,7 @@ TEST(UnigramTest, TheSumIsTheGreatestThereIs) {
   }
 }
 
-TEST(UnigramTest, NeighboursThatNoPieceBeginsWithAreOneUnknownTokenOrTheirBytes) {
+TEST(UnigramTest, AdjacentUnknownCharactersAreOneUnknownTokenOrTheirBytes) {
   const auto t = MustCreate(UnigramSpecOf({{"\u2581", -1}, {"a", -2}}));
   EXPECT_EQ(Cut(*t, "a\u4e00\u4e8ca\xFF"), (Texts{"\u2581", "a", "<unk>", "a", "<unk>"}));
   TokenizerSpec spec = UnigramSpecOf({{"\u2581", -1}, {"a", -2}});

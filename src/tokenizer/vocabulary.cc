@@ -58,7 +58,7 @@ constexpr std::array<std::string_view, 20> kEndSpellings = {
     "<|END_OF_TURN_TOKEN|>",
     "<\uff5cend\u2581of\u2581sentence\uff5c>"};
 
-// Spelled like a marker of structure, which nobody writes by chance.
+// Whether a token is spelled like structural markup, which does not occur in text by chance.
 bool IsMarker(std::string_view text) {
   return text.size() > 2 && ((text.front() == '<' && text.back() == '>') ||
                              (text.front() == '[' && text.back() == ']'));

@@ -155,7 +155,7 @@ TEST(VocabularyTest, AddsBeginningAndEndOnlyWhereTheFileSaysSo) {
   EXPECT_EQ(llama.special().unk, 0);
 }
 
-TEST(VocabularyTest, EndOfGenerationIsEosEotEomAndTheKnownSpellingsOfControlTokens) {
+TEST(VocabularyTest, EndOfGenerationIsEosEotEomAndKnownControlTokens) {
   TokenizerSpec spec = ByteLevelSpec({{"a", "b"}});
   const auto base = static_cast<TokenId>(spec.tokens.size());
   AddToken(spec, "<|im_end|>", TokenType::kControl);

@@ -26,7 +26,7 @@ std::vector<std::string> Tokens(std::string_view text, std::optional<bool> lower
   return Texts(*t, t->Encode(text, {.add_special = false}));
 }
 
-TEST(WordPieceTest, TheLongestPieceWinsAndARestThatFitsNothingMakesTheWordUnknown) {
+TEST(WordPieceTest, LongestPieceWinsAndAnUnmatchedRestMakesTheWordUnknown) {
   EXPECT_THAT(Tokens("playing plays pl"), ElementsAre("play", "##ing", "play", "##s", "p", "##l"));
   EXPECT_THAT(Tokens("playq play"), ElementsAre("[UNK]", "play"));
 }

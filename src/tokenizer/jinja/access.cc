@@ -49,7 +49,7 @@ bool ResolveSlice(Runtime& rt, const Value& start, const Value& stop, const Valu
   if (!whole(start, &has_start) || !whole(stop, &has_stop) || !whole(step, &has_step)) return false;
   out->step = has_step ? ToInteger(step) : 1;
   if (out->step == 0) return rt.Fail("slice step is zero"), false;
-  // A step as long as the sequence reaches at most one item, so longer ones need not be told apart.
+  // A step as long as the sequence reaches at most one item, so longer steps are treated the same.
   out->step = std::clamp(out->step, -length - 1, length + 1);
   const bool forward = out->step > 0;
   const int64_t low = forward ? 0 : -1;

@@ -15,7 +15,7 @@
 
 namespace tutti::tokenizer::jinja {
 
-// Of brackets, blocks and operators inside one another, counted together.
+// Maximum nesting depth of brackets, blocks and operators, counted together.
 inline constexpr int kMaxNesting = 64;
 
 using Symbol = uint32_t;  // index into Program::names

@@ -101,7 +101,7 @@ Value Escape(Runtime& rt, const Value& input, const Arguments& args) {
   return EscapeHtml(rt, value.text());
 }
 
-// New spaces belong to whom the text belongs to, so that an indented message stays one piece.
+// Added spaces get the origin of the text, so that an indented message stays one piece.
 Value Indent(Runtime& rt, const Value& input, const Arguments& args) {
   const ArgReader reader(rt, args, "indent", {"width", "first", "blank"});
   const Value value = ToStringValue(rt, input);

@@ -1,5 +1,5 @@
 // Splits a template into text and tokens, with Jinja's white-space rules: trim_blocks and
-// lstrip_blocks on, the last newline of the file dropped, "-" and "+" beside a tag honoured.
+// lstrip_blocks on, the last newline of the file dropped, "-" and "+" next to a tag honoured.
 //
 // Works left to right with one character of look-ahead; linear in the source. Any thread.
 // Source of the rules: Jinja 3.1, lexer.py.

@@ -76,15 +76,15 @@ class Runtime {
   }
   Value NewList(std::vector<Value> items, bool tuple = false);
   Value NewDict(std::vector<DictRep::Item> items);  // fails on keys that are not hashable
-  // An object that lives to the end of the render, whoever lets go of it: a chain of objects, each
-  // holding the one before, must not be destroyed by recursion.
+  // An object that lives to the end of the render even without other references: a chain of
+  // objects, each holding the one before, must not be destroyed by recursion.
   template <typename T, typename... Args>
   Value NewObject(Args&&... args) {
     Value value = NewTransient<T>(std::forward<Args>(args)...);
     if (value.is_object()) kept_.push_back(value);
     return value;
   }
-  // An object whose maker gives it to Keep() when it is done with it.
+  // An object whose creator passes it to Keep() after its last use.
   template <typename T, typename... Args>
   Value NewTransient(Args&&... args) {
     constexpr size_t kBytes = sizeof(T) + 64;  // and the control block, the node in kept_

@@ -36,7 +36,7 @@ Value FollowPath(Runtime& rt, const Value& item, const Value& path) {
 
 const std::vector<Value> kNothing;
 
-// The list of what `value` iterates over, or an empty one after a failure.
+// The items of `value` as a list, or an empty list after a failure.
 const std::vector<Value>& Items(Runtime& rt, const Value& value, Value* holder) {
   *holder = Iterate(rt, value);
   return rt.failed() ? kNothing : holder->items();
@@ -102,7 +102,7 @@ Value ItemsOf(Runtime& rt, const Value& input, const Arguments& args) {
   return rt.NewList(std::move(list));
 }
 
-// What sort, unique, min and max compare: strings without regard to case unless asked.
+// Comparison key of sort, unique, min and max: strings ignore case unless requested otherwise.
 Value SortKey(Runtime& rt, const Value& item, const Value& attribute, bool case_sensitive) {
   const Value value =
       attribute.defined() && !attribute.is_none() ? FollowPath(rt, item, attribute) : item;

@@ -22,8 +22,8 @@ struct Count {
   uint32_t min, max;
   bool is_braces;
 
-  // Of an item that may be empty, Oniguruma ends such a count early in some orders of its rounds
-  // and not in others.
+  // Such a count is refused for an item that may match empty text: whether Oniguruma ends it early
+  // depends on the order of its rounds.
   bool repeats() const { return min > 1 || (max > 1 && max != kUnlimited); }
 };
 
