@@ -1,4 +1,5 @@
-// GenerateBatch: many prompts, some at a time, results in the order of the prompts.
+// GenerateBatch: generates completions for many prompts, several at a time; the results are in the
+// order of the prompts.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +16,17 @@
 namespace tutti {
 
 struct BatchOptions {
-  SamplingParams sampling =
-      {};          // of every prompt; prompt i draws with seed + i, where there is a seed
+  SamplingParams sampling = {};  // for every prompt; prompt i uses seed + i if a seed is set
   int degree = 0;  // prompts in progress at once; 0 = the processors this process may use
-  // Called on this thread after each prompt with how many have ended: 1, 2, ... total. If it
-  // throws, the batch is cancelled and fails with handler_failed.
+  // Called on the calling thread after each prompt with the number of ended prompts: 1, 2, ...,
+  // total. If it throws, the batch is cancelled and fails with handler_failed.
   std::function<void(size_t done, size_t total)> progress = {};
 };
 
-// Blocks. Runs as Priority::kBatch: other requests of the model come first. A prompt that fails
-// leaves its error in its place; the others go on. Beside the results only the prompts in progress
-// take memory.
+// Generates a completion for each prompt and blocks until all have ended. The requests run with
+// Priority::kBatch, so other requests to the model are served first. result[i] is the completion of
+// prompts[i] or its error; one failed prompt does not end the others. Memory is used for the
+// results and for at most `degree` prompts in progress.
 TUTTI_API Expected<std::vector<Expected<Completion>>> GenerateBatch(
     const Model& model, std::span<const Prompt> prompts, const BatchOptions& options = {});
 

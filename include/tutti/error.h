@@ -1,9 +1,9 @@
-// How the library reports failure: Error, a typed value, and Expected<T>, a value or an Error.
+// Errors of the library: Error, a typed value, and Expected<T>, which holds a T or an Error.
 //
-// No call of the library throws of its own accord; Expected::value() does, in the caller's own
-// code, for whoever prefers exceptions. An exception thrown by a token handler is caught, carried
-// in the Error (cause()), and thrown again by value() or Throw() in the thread that asked. Plain
-// values; any thread.
+// No library call throws. Callers that prefer exceptions call Expected::value(), which throws on an
+// error. An exception thrown by a token handler is caught, stored in the Error (cause()), and
+// rethrown by value() or Throw() on the thread that calls them. Both types are plain values; any
+// thread may use them.
 #pragma once
 
 #if __cplusplus < 202002L
@@ -23,7 +23,7 @@
 
 namespace tutti {
 
-// The canonical codes of RPC; the values are part of the C interface too.
+// The canonical codes of gRPC. The C interface has the same values.
 enum class ErrorCode {
   kOk = 0,
   kCancelled = 1,
@@ -47,8 +47,8 @@ enum class ErrorCode {
 class Error {
  public:
   Error() = default;  // no error
-  // `reason` is a lower_snake word for programs ("context_length_exceeded"), `message` a sentence
-  // for people.
+  // `reason` is a machine-readable word ("context_length_exceeded"), `message` a sentence for
+  // people.
   Error(ErrorCode code, std::string reason, std::string message)
       : code_(code), reason_(std::move(reason)), message_(std::move(message)) {}
 
@@ -57,7 +57,7 @@ class Error {
   const std::string& reason() const { return reason_; }
   const std::string& message() const { return message_; }
   const std::string& param() const { return param_; }  // the field at fault, or empty
-  // How long to wait before trying again, where that helps.
+  // Time to wait before a retry; nullopt if a retry does not help.
   std::optional<std::chrono::milliseconds> retry_after() const { return retry_after_; }
   const std::exception_ptr& cause() const { return cause_; }  // what a handler threw, or null
   std::string ToString() const { return reason_ + ": " + message_; }
@@ -117,8 +117,8 @@ class [[nodiscard]] Expected {
   explicit operator bool() const { return ok(); }
   Error error() const { return ok() ? Error() : std::get<0>(state_); }
 
-  // The value; throws (see Error::Throw) when there is none. Of a temporary it is moved out, so
-  // that no reference is left into what is gone.
+  // Returns the value; throws (see Error::Throw) if there is none. A temporary returns its value by
+  // move, so that no reference into it can dangle.
   T& value() & { return Held(); }
   const T& value() const& { return const_cast<Expected*>(this)->Held(); }
   T value() && { return std::move(Held()); }

@@ -1,8 +1,8 @@
-// Generator: a place to generate from with parameters of its own, for the three common shapes of a
-// program: one per request, one per thread, or rented from a GeneratorPool.
+// Generator: a Model handle with default sampling parameters. Make one per request or per thread,
+// or rent them from a GeneratorPool.
 //
-// Making one is cheap: it holds its defaults and a handle, no weights and no KV. It keeps nothing
-// of a prompt: reused, it answers as a new one would. One thread at a time, but Interrupt().
+// Generators are cheap: they hold neither weights nor KV cache. They keep no state between prompts,
+// so a reused generator answers like a new one. One thread at a time; any thread for Interrupt().
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ class TUTTI_API Generator {
 
   SamplingParams& sampling();
   const Model& model() const;
-  // Ends the generation that is running, if one is, as cancelled. Any thread, while the generator
-  // lives.
+  // Cancels the running generation, if there is one. Any thread; the generator must stay alive
+  // during the call.
   void Interrupt();
 
  private:
@@ -37,8 +37,9 @@ class TUTTI_API Generator {
   std::unique_ptr<Impl> impl_;
 };
 
-// Keeps generators for reuse, at most `keep` of them. Renting never waits: when none is kept, one
-// is made; what is returned beyond `keep` is dropped. Any thread. Leases may outlive the pool.
+// Keeps at most `keep` generators for reuse. Rent() never blocks: it makes a generator if the pool
+// has none. Generators returned beyond `keep` are destroyed. Any thread. Leases may outlive the
+// pool.
 class TUTTI_API GeneratorPool {
  public:
   static constexpr size_t kMax = 10;  // no pool keeps more
@@ -48,8 +49,7 @@ class TUTTI_API GeneratorPool {
   GeneratorPool(const GeneratorPool&) = delete;
   GeneratorPool& operator=(const GeneratorPool&) = delete;
 
-  // A rented generator, returned when this ends, by an exception too. Its parameters are then set
-  // back.
+  // A rented generator. The destructor returns it to the pool and resets its parameters.
   class TUTTI_API Lease {
    public:
     Lease(Lease&&) noexcept;
@@ -68,7 +68,7 @@ class TUTTI_API GeneratorPool {
   };
 
   Lease Rent();
-  size_t kept() const;    // lying in the pool now
+  size_t kept() const;    // generators in the pool now
   size_t rented() const;  // leases alive
 
  private:

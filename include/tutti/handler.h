@@ -1,9 +1,10 @@
-// TokenHandler: called with each piece of an answer. Any callable over `const Token&` that returns
-//   void       to go on,
-//   bool       false to stop: the answer ends as cancelled by the caller, which is no error,
-//   Error      one that is not OK fails the generation with just that error,
-//   Verdict    either of them;
-// and one that throws fails it with reason "handler_failed" and the exception as cause().
+// TokenHandler: callback for each piece of an answer. Any callable that takes `const Token&` and
+// returns one of
+//   void       always continues,
+//   bool       false stops: the answer ends as cancelled by the caller, which is not an error,
+//   Error      an error fails the generation with that error,
+//   Verdict    both of the above.
+// An exception fails the generation with reason "handler_failed" and the exception as cause().
 #pragma once
 
 #include <functional>

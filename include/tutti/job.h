@@ -1,8 +1,7 @@
 // Job: one generation in progress. Destroying it cancels it.
 //
-// One thread reads (Next, NextFor, Join), and the job may move between threads; Cancel is for any
-// thread. A job keeps its model loaded. What the model has said and nobody has read yet is kept; it
-// is bounded by max_tokens.
+// One thread at a time may call Next, NextFor and Join; any thread may call Cancel. A job keeps its
+// model loaded. Generated pieces are kept until they are read; max_tokens bounds their memory.
 #pragma once
 
 #include <chrono>
@@ -16,32 +15,33 @@
 namespace tutti {
 
 enum class NextResult {
-  kToken,    // a piece was written
-  kTimeout,  // none came in time
-  kEnd,      // there will be none: finished, failed or cancelled
+  kToken,    // a piece was stored in *token
+  kTimeout,  // no piece arrived in time
+  kEnd,      // no piece will follow: finished, failed or cancelled
 };
 
 class TUTTI_API Job {
  public:
   Job(Job&&) noexcept;
   Job& operator=(Job&&) noexcept;
-  ~Job();  // a spawned job's handler is not called again; not to be run inside that handler
+  ~Job();  // a spawned job's handler is not called again; must not run inside that handler
 
-  // The next piece, waiting for it; nothing after the last, whatever the end was (Join tells).
-  // A spawned job gives its pieces to its handler and none here.
+  // Blocks for the next piece. nullopt: the generation has ended; Join() returns the result or the
+  // error. A spawned job passes its pieces to its handler and none to this function.
   std::optional<Token> Next();
   NextResult NextFor(std::chrono::milliseconds timeout, Token* token);
 
-  // No piece is yielded from now on; the model stops at its next step. Idempotent.
+  // Cancels the generation: no more pieces are returned, and the model stops at its next step.
+  // Idempotent.
   void Cancel();
-  bool done() const;  // the model has ended its work on it; any thread
+  bool done() const;  // the model has finished the job; any thread
 
-  // Waits for the end and gives the whole answer: also the pieces that were not fetched by Next(),
-  // except after Cancel(), when it holds exactly what had been yielded, with finish reason
-  // kCancelled. Gives the same again.
+  // Blocks until the end and returns the complete answer, including pieces that Next() has not
+  // returned. After Cancel() the answer holds only the pieces returned before, with finish reason
+  // kCancelled. Further calls return the same.
   Expected<Completion> Join();
 
-  struct State;  // the library's own
+  struct State;  // internal
   explicit Job(std::shared_ptr<State> state);
 
  private:

@@ -1,11 +1,11 @@
-// StepState: a generation that advances one token at a time, when told to (Model::CreateState,
-// Model::Step).
+// StepState: a generation that advances by one token per Model::Step() call. Made by
+// Model::CreateState().
 //
-// The state owns tokens, position, KV blocks, random stream, stop strings and half characters. One
-// thread at a time; it may move to another between steps. Between steps it uses no core and holds
-// no lane, so states of many conversations share the model with each other and with ordinary
-// requests. Looping over Step gives the tokens of Model::Generate. Destroying it gives everything
-// back.
+// A state owns its tokens, KV blocks, random stream, stop-string matcher and incomplete characters.
+// For use by one thread at a time; another thread may continue it. Between steps a state uses no
+// processor time and does not count as a running sequence, so many states share the model with each
+// other and with ordinary requests. Calling Step() in a loop gives the tokens of Model::Generate().
+// The destructor frees the KV blocks.
 #pragma once
 
 #include <memory>
@@ -17,9 +17,9 @@
 namespace tutti {
 
 struct StepResult {
-  TokenId id = Token::kNone;  // kNone: it had ended without a further token
+  TokenId id = Token::kNone;  // kNone: the generation ended without a further token
   std::string text = {};      // whole UTF-8 characters only
-  bool done = false;          // there is nothing more to come
+  bool done = false;          // the generation has ended
   std::optional<TokenLogprobs> logprobs = {};
   std::string reasoning = {};
   std::vector<ToolCallDelta> tool_calls = {};
@@ -34,9 +34,9 @@ class TUTTI_API StepState {
   bool done() const;
   int position() const;  // tokens of prompt and output so far
   const Completion& completion()
-      const;  // what was made so far; the finish reason counts once done()
+      const;  // the answer so far; its finish reason is valid after done()
 
-  struct Impl;  // the library's own
+  struct Impl;  // internal
   explicit StepState(std::unique_ptr<Impl> impl);
   Impl& impl() { return *impl_; }
 

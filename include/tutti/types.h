@@ -1,4 +1,5 @@
-// What may be asked of a model and what comes back. Plain values; any thread.
+// Values of the library's interface: prompts, sampling parameters, requests and completions. Plain
+// values; any thread.
 #pragma once
 
 #include <chrono>
@@ -66,7 +67,7 @@ struct Chat {
   std::string template_arguments = {};
 };
 
-// Continued as it is.
+// Raw text that the model continues; no chat template is applied.
 struct Text {
   std::string text;
   bool add_special = true;    // begin-of-text where the model file says so
@@ -81,10 +82,10 @@ using Prompt = std::variant<Chat, Text, Tokens>;
 
 inline Prompt UserMessage(std::string content) { return Chat{{{Role::kUser, std::move(content)}}}; }
 
-// --- how to draw ---
+// --- sampling ---
 
-// The chain: allowed, banned and min_tokens mask, logit_bias, penalties, temperature, top_k, top_p,
-// min_p, draw.
+// Order of the sampling chain: mask (allowed_token_ids, banned_token_ids, min_tokens), logit_bias,
+// penalties, temperature, top_k, top_p, min_p, draw.
 struct SamplingParams {
   double temperature = 1.0;  // 0..2; 0 = always the most probable token, no random number is used
   double top_p = 1.0;        // 0..1; 0 = the most probable
@@ -99,8 +100,8 @@ struct SamplingParams {
   std::optional<int64_t> seed =
       {};  // the same seed and prompt give the same tokens; absent: one is drawn
   std::optional<int> max_tokens =
-      {};              // absent: the rest of the context. 0: only the prompt is looked at
-  int min_tokens = 0;  // no end of text before so many tokens
+      {};              // absent: the rest of the context. 0: only evaluates the prompt
+  int min_tokens = 0;  // no end of text before this number of tokens
   std::vector<std::string> stop = {};  // at most 16 of 1-256 bytes; found across token borders
   std::vector<TokenId> stop_token_ids = {};
   bool ignore_eos = false;
@@ -110,16 +111,17 @@ struct SamplingParams {
   int prompt_logprobs = -1;  // the same for the tokens of the prompt
 };
 
-// Who is served first. A request that waits rises by one class every 10 s, so that all come to be.
+// Scheduling class of a request, first to last. A waiting request rises by one class every 10 s, so
+// that none waits forever.
 enum class Priority {
-  kInteractive,  // first; waits as long as it takes, unless the option sched.queue_age_s is set:
-                 // then refused (overloaded) after so many seconds without a lane
-  kFlex,         // then
-  kBatch,        // last: what GenerateBatch uses
+  kInteractive,  // with the option sched.queue_age_s: refused (overloaded) after that many seconds
+                 // in the queue
+  kFlex,
+  kBatch,  // the class of GenerateBatch
 };
 
-// What every answer must satisfy. It is kept, or the request is refused; an answer outside of it
-// was cut by its length (FinishReason::kLength).
+// Constrains all answers to a request. A constraint that cannot be enforced makes the request fail.
+// Only an answer that was cut by its length (FinishReason::kLength) can violate the constraint.
 struct Constraint {
   enum class Kind {
     kJsonObject,     // any JSON object
@@ -149,16 +151,16 @@ struct Request {
   int n = 1;  // 1..8 answers that share the prompt
   Priority priority = Priority::kInteractive;
   std::optional<std::chrono::milliseconds> timeout = {};  // from submission; then deadline_exceeded
-  std::optional<int> truncate_prompt_tokens = {};  // keep only the last so many of the prompt
+  std::optional<int> truncate_prompt_tokens = {};  // keep only this many tokens, the last ones
   bool use_prefix_cache = true;
-  std::string tenant = {};      // unit of isolation and of fair share
+  std::string tenant = {};      // isolates the prefix cache; unit of fair share
   std::string cache_salt = {};  // further partition of the prefix cache
   std::optional<Constraint> constraint = {};
-  // Most tokens of reasoning before the answer, of models that reason.
+  // Maximum number of reasoning tokens before the answer; only for models that reason.
   std::optional<int> max_reasoning_tokens = {};
 };
 
-// --- what comes back ---
+// --- results ---
 
 struct Logprob {
   TokenId token = -1;
@@ -172,8 +174,8 @@ struct TokenLogprobs {
   std::vector<Logprob> top = {};
 };
 
-// More of a call, as it is made. Concatenated, the deltas of one index are the call; the first has
-// its id and name.
+// The next part of a tool call while it is generated. The concatenated deltas of one index are the
+// call; the first delta has its id and name.
 struct ToolCallDelta {
   int index = 0;  // of the call within its answer, from 0
   std::string id = {};
@@ -181,15 +183,15 @@ struct ToolCallDelta {
   std::string arguments = {};
 };
 
-// One piece of an answer as it is made.
+// The next piece of an answer while it is generated.
 struct Token {
   static constexpr TokenId kNone = -1;
-  TokenId id = kNone;  // kNone: `text` is what was held back until the end of the answer
+  TokenId id = kNone;  // kNone: `text` is the text that was held back until the end of the answer
   std::string text =
       {};          // whole UTF-8 characters only; empty while a character or stop string is open
   int choice = 0;  // which of the n answers
   std::optional<TokenLogprobs> logprobs = {};
-  std::string reasoning = {};  // of the option "reasoning": separate
+  std::string reasoning = {};  // with the option "reasoning" = "separate"
   std::vector<ToolCallDelta> tool_calls = {};
 };
 
@@ -218,23 +220,23 @@ struct Usage {
   int reasoning_tokens = 0;   // of completion_tokens
 };
 
-// Where the time went; zero for what was not reached.
+// Duration of each stage of a request; zero for stages that it did not reach.
 struct Timings {
   std::chrono::nanoseconds prepare{0};  // template and tokenizer
-  std::chrono::nanoseconds queue{0};    // accepted until it first ran
-  std::chrono::nanoseconds prefill{0};  // from there to the first token
-  std::chrono::nanoseconds decode{0};   // first token to the last
+  std::chrono::nanoseconds queue{0};    // from acceptance until it first ran
+  std::chrono::nanoseconds prefill{0};  // from then until the first token
+  std::chrono::nanoseconds decode{0};   // from the first token until the last
 };
 
-// An answer: what was yielded until it ended.
+// The complete result of a request.
 struct Completion {
-  std::vector<Choice> choices = {};  // n of them
-  // With prompt_logprobs: every token of the prompt; the first has no probability.
+  std::vector<Choice> choices = {};  // Request::n of them
+  // With prompt_logprobs: one entry per token of the prompt; the first has no probability.
   std::vector<TokenLogprobs> prompt = {};
   Usage usage = {};
   Timings timings = {};
 
-  // Of the first answer; there is always one.
+  // Accessors of the first choice, choices[0]; `choices` is never empty.
   const std::string& text() const& { return choices.front().text; }
   std::string text() && { return std::move(choices.front().text); }
   const std::vector<TokenId>& tokens() const& { return choices.front().tokens; }
@@ -249,12 +251,12 @@ struct ModelInfo {
   std::string summary;  // one line: kernels, threads, lanes, KV blocks
 };
 
-// What the model is doing now.
+// Current load of a model.
 struct Stats {
-  int running = 0;  // answers that hold a lane; a request with n = 4 asks for four
-  int waiting = 0;  // answers accepted that hold none
-  int lanes = 0;    // answers that can run at once
-  int kv_blocks_used = 0, kv_blocks_total = 0;  // of 32 tokens; used: by answers, not by the cache
+  int running = 0;  // sequences that are running; a request with n = 4 has four
+  int waiting = 0;  // sequences that are accepted and not running
+  int lanes = 0;    // sequences that can run at once
+  int kv_blocks_used = 0, kv_blocks_total = 0;  // of 32 tokens; used: without cached ones
 };
 
 }  // namespace tutti

@@ -1,6 +1,6 @@
-// The port between the gateway and whoever keeps answers (services/cache): asked when a prompt has
-// become token ids and before anything is submitted, so that the ids themselves are what answers
-// are known by. docs/decisions/0019-answer-cache-port.md.
+// Interface between the gateway and the response cache (services/cache). The gateway consults the
+// cache after tokenization and before it submits a request to the engine, so that cache keys are
+// made of token ids. docs/decisions/0019-answer-cache-port.md.
 #pragma once
 
 #include <atomic>
@@ -21,29 +21,31 @@
 
 namespace tutti::api {
 
-// What became of a request at the cache of answers.
+// Outcome of a request in the response cache.
 enum class CacheOutcome : uint8_t {
-  kNone,    // there is no cache, or the request was refused before it was asked
+  kNone,    // there is no cache, or the request was refused before the lookup
   kMiss,    // computed for this request
-  kHit,     // an answer that was kept
-  kJoin,    // the answer that is being computed for an equal request
-  kBypass,  // the cache was not asked: no answer is bound to be the same twice, or nobody wanted it
+  kHit,     // answered from the cache
+  kJoin,    // shares the computation of an equal request
+  kBypass,  // not looked up: the answer is not deterministic, or the client disabled caching
 };
 
-// Told of one request by its cache; read by the door that writes the answer's head. Any thread.
+// Cache outcome of one request. The cache sets it; the server that writes the response headers
+// reads it. Any thread.
 class CacheReport {
  public:
   void Set(CacheOutcome outcome, Duration age) {
     age_ns_.store(age.count(), std::memory_order_relaxed);
     outcome_.store(outcome, std::memory_order_release);
   }
-  // A hit by the sense of a question: how near, and whose answer.
+  // Records a hit of the semantic cache: cosine similarity and id of the answer that is returned.
   void SetSemantic(Duration age, double similarity, std::string source) {
     similarity_ = similarity;
     source_ = std::move(source);
     Set(CacheOutcome::kHit, age);
   }
-  // Of such a hit, after its outcome was seen; 0 and empty of any other.
+  // Similarity and source of a semantic hit; 0 and empty for other outcomes. Call outcome() first:
+  // its acquire load makes both values visible.
   double similarity() const { return similarity_; }
   const std::string& source() const { return source_; }
   CacheOutcome outcome() const { return outcome_.load(std::memory_order_acquire); }
@@ -56,47 +58,50 @@ class CacheReport {
   std::string source_;
 };
 
-// A request whose prompt is tokens: all that can change its answer. References hold for one call.
+// A tokenized request with everything that can change its answer. The references are valid during
+// one call.
 struct RenderedRequest {
-  const GenerateRequest& request;  // but for its prompt
+  const GenerateRequest& request;  // its prompt is not used
   std::span<const TokenId> prompt;
   const ModelInfo& model;
-  uint64_t model_instance = 0;  // of this load of the model; never used again by the process
-  ReasoningMode reasoning = ReasoningMode::kKeep;  // kKeep too where the prompt is no chat
-  bool begins_inside = false;                      // the prompt ends in an open tag of thoughts
-  // What decides the bits of its answers wherever it is loaded: all of the weights file, the
-  // arithmetic, the version. Empty: not known.
+  uint64_t model_instance = 0;                     // ServedModel::instance
+  ReasoningMode reasoning = ReasoningMode::kKeep;  // kKeep also if the prompt is no chat
+  bool begins_inside = false;                      // the prompt ends with an open reasoning tag
+  // Identifies everything that determines the bits of an answer on any machine: the whole weights
+  // file, the arithmetic, the version. Empty: not known.
   std::string_view model_identity = {};
-  bool may_wait = false;  // Resolve() may wait some milliseconds for another machine
+  bool may_wait = false;  // Resolve() may block some milliseconds for a shared cache
 };
 
-// One request's part in an answer: what its Generation reads (StreamSource) and cancels.
-// Made for one request, shared by the gateway and the Generation. Any thread.
+// One request's view of an answer that may be shared: the source that its Generation reads
+// (StreamSource) and cancels. Made for one request; shared by the gateway and the Generation. Any
+// thread.
 class CachedAnswer : public Cancellable, public StreamSource {
  public:
-  // What the request's Generation reads.
+  // The stream that the request's Generation reads.
   virtual const std::shared_ptr<TokenStream>& stream() const = 0;
-  // Once, when the prompt is tokens. The stream that whoever computes the answer writes; null: it
-  // comes from elsewhere, nothing is to be computed, and the caller's part is over.
+  // Called once, when the prompt has been tokenized. Returns the stream into which the engine
+  // writes the answer. Returns null when the answer comes from the cache or from another request:
+  // the gateway then submits nothing.
   virtual std::shared_ptr<TokenStream> Resolve(const RenderedRequest& rendered) = 0;
-  // Nothing will be computed: what reads this answer ends so. At most once, before anything was
-  // written to what Resolve() gave, and instead of Withdraw().
+  // Ends every reader of this answer with `status`, because nothing will be computed. Called at
+  // most once, before the first write to the stream of Resolve(); excludes Withdraw().
   virtual void Refuse(Status status, const Usage& usage) = 0;
-  // As Refuse, but the request's own caller is given the status itself: it never was.
+  // Like Refuse, except that Generate() returns the status to the request's own caller.
   virtual void Withdraw(const Status& status) = 0;
 };
 
-// Any thread; nothing waits, but for Resolve() where RenderedRequest::may_wait lets it.
+// Any thread. No call blocks, except Resolve() if RenderedRequest::may_wait is set.
 class AnswerCache {
  public:
   virtual ~AnswerCache() = default;
-  // The part of an accepted request. `control` cancels what is computed for it. Takes the request's
-  // observer. Null: the request is computed by itself (bypass), and nothing of it was taken.
+  // Opens an accepted request and takes its observer. `control` cancels the request's computation.
+  // Null: the request bypasses the cache, and its observer was not taken.
   virtual std::shared_ptr<CachedAnswer> Open(GenerateRequest* request,
                                              std::shared_ptr<StreamWaker> waker,
                                              std::shared_ptr<Cancellable> control) = 0;
-  // Whether Resolve() would ask another machine now, and is to be called where that may be waited
-  // for.
+  // True if Resolve() would query a shared cache now, and should be called on a thread that may
+  // block.
   virtual bool waits() const { return false; }
 };
 

@@ -1,5 +1,5 @@
-// Who asks, as far as the services behind the waist care, and what they tell of it: plain values
-// that a door makes of its principal and hands on with every request.
+// Identity and limits of the caller of a request: plain values that a server derives from the
+// authenticated principal and passes along with every request.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace tutti::api {
 
-// What a caller may use up; absent: no limit of its own.
+// Limits of one caller; absent: the operator's default applies.
 struct CallerLimits {
   std::optional<int64_t> requests_per_minute = {};
   std::optional<int64_t> tokens_per_minute = {};
@@ -27,7 +27,7 @@ struct CallerLimits {
   friend bool operator==(const CallerLimits&, const CallerLimits&) = default;
 };
 
-// Their names, wherever they are written.
+// Names of the limits in JSON and in the store.
 inline constexpr std::array<std::pair<std::string_view, std::optional<int64_t> CallerLimits::*>, 5>
     kCallerLimits = {{{"requests_per_minute", &CallerLimits::requests_per_minute},
                       {"tokens_per_minute", &CallerLimits::tokens_per_minute},
@@ -37,12 +37,12 @@ inline constexpr std::array<std::pair<std::string_view, std::optional<int64_t> C
 
 struct Caller {
   std::string tenant = {};  // unit of isolation: keys the prefix cache and fair share
-  // Which key, user or token it was, as auth::CredentialOf writes it. Empty: nobody said, which a
-  // server with callers refuses.
+  // Key, user or token in the form of auth::CredentialOf. Empty: unknown; a server with
+  // authentication refuses it.
   std::string credential = {};
-  // The person that is: a user's name, a token's subject. Empty where it may be many (a key).
+  // The person: a user's name or a token's subject. Empty for a key, which several may use.
   std::string user = {};
-  std::vector<std::string> models = {};  // that it may use, by name or alias; empty: all
+  std::vector<std::string> models = {};  // permitted models, by name or alias; empty: all
   CallerLimits limits = {};
   friend bool operator==(const Caller&, const Caller&) = default;
 };
@@ -50,27 +50,28 @@ struct Caller {
 // Shared by all requests of a principal; null where there are no callers (the library, benches).
 using CallerRef = std::shared_ptr<const Caller>;
 
-// What a service asks on its own behalf: how many tokens a text has. Generates nothing.
+// The caller of requests that a service makes on its own behalf, such as counting tokens.
 const CallerRef& Ourselves();
 
-// What is left of the tightest of each kind of a caller's limits, after this request was looked at.
+// State of a caller's tightest limit of each kind after this request; for x-ratelimit headers.
 struct RateLimit {
   int64_t limit = 0;
   int64_t remaining = 0;  // 0..limit
-  Duration reset{0};      // until all of it is there again, if nobody takes any
+  Duration reset{0};      // until the full limit is available again, without further requests
 };
 struct RateLimits {
   std::optional<RateLimit> requests, tokens;
 };
 
-// Told how one request goes, by its stream: for whoever counts what is used. On the writer's
-// thread; cheap, and never blocks. Destroyed without End(): the request was refused.
+// Observer of one request, called by its TokenStream; services/admission implements it to count
+// usage. All calls come from the stream's writer thread, must be cheap and must not block. An
+// observer that is destroyed without End() belongs to a request that was refused.
 class RequestObserver {
  public:
   virtual ~RequestObserver() = default;
-  virtual void FirstToken() noexcept = 0;  // it waits no longer; at most once
-  // The end, whatever it is, before its reader can see it; gives back what the reader is told.
-  // Once.
+  virtual void FirstToken() noexcept = 0;  // the first token was generated; at most once
+  // Called once at the end of the request, before its reader can see the end. Returns the status
+  // that the reader gets.
   virtual Status End(Status status, const Usage& usage, const Timings& timings) noexcept = 0;
 };
 

@@ -1,7 +1,7 @@
-// What may be asked of an encoder, and what comes back: vectors of texts, and scores of pairs.
+// Requests to encoders and their results: embeddings of texts, and scores of texts or pairs.
 //
-// Unlike a generation an encoding has one event of interest, its end, so its state is a flag and a
-// result; beside them stands whether the texts have been read. Values and plain types; no JSON.
+// Unlike a generation an encoding has one event of interest, its end, so its state is a flag, a
+// result, and a second flag for "inputs tokenized". Values and plain types; no JSON.
 // Threads: EncodingState has one writer (the gateway until the request is submitted, then the
 // engine thread) and one reader, the Encoding.
 #pragma once
@@ -33,7 +33,7 @@ struct TextPair {
 // Token ids are used as given: nothing is added to them.
 using EncodeInput = std::variant<std::string, std::vector<TokenId>, TextPair>;
 
-// What becomes of an input that is longer than the model reads; special tokens are kept.
+// Treatment of an input that is longer than the model's maximum; special tokens are kept.
 enum class Truncation : uint8_t {
   kRefuse,  // context_length_exceeded, with the index of the input
   kRight,   // keep the beginning
@@ -60,7 +60,7 @@ struct EncodeRequest {
   std::optional<int> total_tokens;     // refuse to read more of all inputs together
   Priority priority = Priority::kInteractive;
   TimePoint deadline = TimePoint::max();
-  std::shared_ptr<const Caller> caller;  // these as GenerateRequest's
+  std::shared_ptr<const Caller> caller;  // this and the following as in GenerateRequest
   std::string user, route;
   std::shared_ptr<RateLimits> rate_limits;
   CacheControl cache;
@@ -73,7 +73,7 @@ struct EncodeRequest {
 
 inline constexpr int kMaxEncodeInputs = 2048;
 
-// Where the time of an encoding went. Zero where a stage was not reached.
+// Duration of each stage of an encoding; zero for stages that it did not reach.
 struct EncodeTimings {
   Duration prepare{0};    // tokeniser
   Duration queue{0};      // submitted until its first item was put in a batch
@@ -90,7 +90,7 @@ struct EncodeResult {
 
 class EncodingState {
  public:
-  // `finish` runs once, in Take(): what is left to do with a good result, by its reader.
+  // `finish` post-processes a good result; it runs once, in Take(), on the reader's thread.
   using Finisher = std::function<void(EncodeResult&)>;
   explicit EncodingState(std::shared_ptr<StreamWaker> waker, Finisher finish = nullptr,
                          std::shared_ptr<RequestObserver> observer = nullptr)
@@ -99,16 +99,14 @@ class EncodingState {
   EncodingState& operator=(const EncodingState&) = delete;
 
   // --- writer ---
-  // The inputs have become tokens: what is left is the model's. Before the request is submitted;
-  // does not wake.
+  // Called when the inputs have been tokenized, before the request is submitted; does not wake.
   void Prepared() { prepared_.store(true, std::memory_order_release); }
   void Finish(Result<EncodeResult> result);  // exactly once; does not wake
   const std::shared_ptr<StreamWaker>& waker() const { return waker_; }
 
   // --- the reader ---
   bool done() const { return done_.load(std::memory_order_acquire); }
-  // False while the inputs are still being tokenised somewhere behind; true at the end, whatever
-  // that is.
+  // False while the inputs are being tokenized; true afterwards, and after an error.
   bool prepared() const { return prepared_.load(std::memory_order_acquire) || done(); }
   Result<EncodeResult> Take();  // after done(); once
 
@@ -120,8 +118,8 @@ class EncodingState {
   std::atomic<bool> prepared_{false}, done_{false};
 };
 
-// The read end of one request. Owned by the door's connection; **destroying it cancels what was not
-// computed yet**. Movable. Not thread-safe itself.
+// The read end of one request. Owned by the server's connection; **destroying it cancels the rest
+// of the request**. Movable. Not thread-safe itself.
 class Encoding {
  public:
   Encoding() = default;
@@ -135,7 +133,7 @@ class Encoding {
   bool prepared() const { return state_->prepared(); }
   Result<EncodeResult> Take() { return state_->Take(); }
   void Cancel();
-  // For whoever may end the request beside its reader.
+  // Cancels the request from outside its reader, for example when a client disconnects.
   const std::shared_ptr<Cancellable>& control() const { return control_; }
 
  private:

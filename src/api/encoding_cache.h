@@ -1,6 +1,5 @@
-// The port between the gateway and whoever keeps the rows of single inputs (services/cache): asked
-// when the inputs of an encoding have become tokens, so that only those are computed that are not
-// known.
+// Interface between the gateway and the embedding cache (services/cache), which stores one row for
+// each input. The gateway consults it after tokenization and computes only the missing inputs.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +30,9 @@ class KnownRows {
   virtual ~KnownRows() = default;
   // Indices of the inputs that are to be computed, ascending; of equal ones the first.
   virtual const std::vector<size_t>& missing() const = 0;
-  // `result` has the raw rows of missing(), in that order; then those of all inputs, in theirs.
-  // What is new is kept. Once, on the thread of whoever takes the result.
+  // On entry `result` holds the raw rows of missing(), in that order; on return it holds the rows
+  // of all inputs, in the order of the inputs. New rows are added to the cache. Called once, on the
+  // thread that takes the result.
   virtual void Complete(EncodeResult* result) = 0;
 };
 

@@ -1,4 +1,4 @@
-// The words for why a choice ended, which all servers give to clients.
+// Names of finish reasons, as in the OpenAI API.
 #pragma once
 
 #include <string_view>

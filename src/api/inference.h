@@ -1,7 +1,7 @@
-// api::Inference: the narrow waist. Every door (HTTP, gRPC, the library) speaks to this port and to
-// nothing behind it, but for the library's steps, which go through
-// gateway::Gateway::GenerateStepwise and engine::RequestControl; the same prompt gives the same
-// tokens through each.
+// api::Inference: the interface between all servers (HTTP, gRPC, MQTT, the library) and the models.
+// No server calls anything behind it, with one exception: the library's stepwise generation uses
+// gateway::Gateway::GenerateStepwise and engine::RequestControl. The same prompt gives the same
+// tokens through every server.
 #pragma once
 
 #include <functional>
@@ -18,14 +18,14 @@
 
 namespace tutti::api {
 
-// How long a question waits for another process, where that has the models.
+// Default timeout of a Tokenize or Detokenize call to another process that has the models.
 constexpr Duration kQuestionPatience = std::chrono::seconds(2);
 
 struct TokenizeRequest {
   std::string model;  // empty: DefaultGenerator() (api/models.h)
   Prompt prompt;
-  bool pieces = false;    // also each token's bytes and kind; of at most kMaxPieces tokens
-  CallerRef caller = {};  // null: nobody in particular
+  bool pieces = false;    // also each token's bytes and kind; for at most kMaxPieces tokens
+  CallerRef caller = {};  // null: no callers (library, benchmarks)
   Duration patience = kQuestionPatience;
 };
 
@@ -41,36 +41,35 @@ struct DetokenizeRequest {
   std::string model = {};  // empty: DefaultGenerator()
   std::vector<TokenId> tokens = {};
   bool skip_special = false;  // special tokens leave no text
-  CallerRef caller = {};      // null: nobody in particular
+  CallerRef caller = {};      // null: no callers (library, benchmarks)
   Duration patience = kQuestionPatience;
 };
 
-// Thread-safe; every call returns without waiting for inference. Tokenize() and Detokenize() wait
-// for the process that has the model where that is another one, their patience at most (then:
-// overloaded): no thread of a door calls them.
+// Thread-safe; no call waits for inference. If another process has the model, Tokenize() and
+// Detokenize() block for its answer, at most for their patience (then: overloaded). I/O threads of
+// servers must call TokenizeLater() and DetokenizeLater() instead.
 class Inference {
  public:
   virtual ~Inference() = default;
 
-  // Refuses at once what can be refused at once (unknown model, bad parameter, full queue, drain).
-  // Otherwise returns a handle; preparation (template, tokeniser) may go on elsewhere, and a
-  // failure found there ends the stream with its Status before any token. `waker` is told when the
-  // stream grows; may be null (polling).
+  // Begins a generation and returns its handle. Errors that are known at once (unknown model, bad
+  // parameter, full queue, drain) are returned here. Preparation (template, tokenizer) may continue
+  // on another thread; an error there ends the stream before any token. `waker` is called when the
+  // stream grows; null: the caller polls.
   virtual Result<Generation> Generate(GenerateRequest request,
                                       std::shared_ptr<StreamWaker> waker) = 0;
 
-  // Texts to vectors or scores; refuses as Generate does. A failure found later is the encoding's
-  // result. `waker` is told when the encoding is done, and before when inputs that were prepared
-  // elsewhere are prepared; may be null (polling). A request goes to the model that EncoderFor()
-  // finds among Models() (api/models.h).
+  // Computes vectors or scores of texts, with the model that EncoderFor() selects from Models()
+  // (api/models.h). Returns errors as Generate does; later errors are the encoding's result.
+  // `waker` is called when the encoding is done, and earlier when inputs have been prepared on
+  // another thread; null: the caller polls.
   virtual Result<Encoding> Encode(EncodeRequest request, std::shared_ptr<StreamWaker> waker) = 0;
 
   virtual Result<TokenizeResult> Tokenize(const TokenizeRequest& request) = 0;
   virtual Result<std::string> Detokenize(const DetokenizeRequest& request) = 0;
 
-  // The same for who may not wait. `done` is called once: before this returns where the answer is
-  // made in this process, else on whatever thread has it, which may be busy with other requests. It
-  // must neither wait nor throw.
+  // Non-blocking variants. `done` is called once: before the function returns if this process has
+  // the model, else on the thread that receives the answer. It must neither block nor throw.
   template <typename T>
   using Done = std::function<void(Result<T>)>;
   virtual void TokenizeLater(TokenizeRequest request, Done<TokenizeResult> done) {
@@ -85,9 +84,8 @@ class Inference {
   virtual Result<ModelStatistics> Statistics(const std::string& model) const = 0;
 };
 
-// Truth about the process for the health routes. Thread-safe; no method waits for a load or a step.
-// Errors are for clients: model_loading (with what a failed load failed of), engine_stalled,
-// draining.
+// Health of the process, for the health routes. Thread-safe; no method blocks. Errors are for
+// clients: model_loading (with the reason code of a failed load), engine_stalled, draining.
 class HealthProbe {
  public:
   virtual ~HealthProbe() = default;

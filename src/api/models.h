@@ -1,5 +1,5 @@
-// Finding a model among those that are served: by its name, or for a request that names none.
-// Pure; what is returned points into `models`.
+// Selection of a served model, by name or for a request without a name. Pure functions; returned
+// pointers point into `models`.
 #pragma once
 
 #include <span>
@@ -12,33 +12,33 @@
 
 namespace tutti::api {
 
-// Null when no model has that id or alias.
+// The model with that id or alias; null if there is none.
 const ModelInfo* FindModel(std::span<const ModelInfo> models, std::string_view name);
 
-// The same for requests of text or tokens: the model that answers any name where none has that one.
+// Like FindModel, for requests that generate or tokenize: falls back to the model that answers any
+// name.
 const ModelInfo* FindGenerator(std::span<const ModelInfo> models, std::string_view name);
 
-// The model that a request without a name goes to where it asks for text or for a tokenizer,
-// through every door: the first that generates. Where none does, the first, whose refusal says so.
-// Null when there are none.
+// Default model of requests that generate or tokenize: the first one that generates. If none does,
+// the first model, which then refuses the request. Null if there are no models.
 const ModelInfo* DefaultGenerator(std::span<const ModelInfo> models);
 
-// Whether a model tells by one score how well two texts fit: a cross-encoder with one label.
+// Whether a model is a reranker: a cross-encoder with one score per pair of texts.
 bool Ranks(const ModelInfo& model);
 
-// The same of vectors and scores: the first that gives `output`. One that generates too only where
-// there is no other; `pairs`: one that reads them, and of these one that ranks where there is any.
-// Null when none gives it.
+// Default model of encode requests: the first one that can produce `output`. Models that also
+// generate are chosen last. `pairs`: only models that read pairs, rerankers first. Null if there is
+// none.
 const ModelInfo* DefaultEncoder(std::span<const ModelInfo> models, EncodeOutput output,
                                 bool pairs = false);
 
-// The model that `request` goes to: by its name, or DefaultEncoder() of what it asks for. Null when
-// there is none, which the waist says best.
+// The model for `request`: by its name, else DefaultEncoder(). Null if there is none;
+// Inference::Encode then returns the error.
 const ModelInfo* EncoderFor(std::span<const ModelInfo> models, const EncodeRequest& request);
 
-// Whether it was given to `caller`, by its name or an alias.
+// Whether `caller` may use the model, by its name or an alias.
 bool MayUse(const Caller& caller, const ModelInfo& model);
-// Those that were.
+// The models that `caller` may use.
 std::vector<ModelInfo> ModelsFor(const Caller& caller, std::vector<ModelInfo> models);
 
 }  // namespace tutti::api

@@ -1,8 +1,9 @@
-// OutputParser: takes what a client is to see apart out of a model's text as it streams: tool calls
-// and, for some formats, reasoning.
+// OutputParser: streaming parser that separates tool calls and, in some formats, reasoning from the
+// text of a model.
 //
-// One for each choice of a request, owned by its TokenStream and called by that stream's writer
-// alone. However the text is cut into deltas, the concatenated output is the same.
+// Each choice of a request has one parser, owned by the request's TokenStream and called by the
+// stream's writer only. The concatenated output does not depend on how the text is split into
+// deltas.
 #pragma once
 
 #include <string_view>
@@ -14,12 +15,11 @@ namespace tutti::api {
 class OutputParser {
  public:
   virtual ~OutputParser() = default;
-  // Appends what is ready to the event's text, reasoning and tool calls.
+  // Parses `delta` and appends complete output to the event's text, reasoning and tool calls.
   virtual void Push(std::string_view delta, StreamEvent* event) = 0;
-  // What comes next is reasoning. Its tokens are counted, whether it is shown or not.
+  // True if the next text is reasoning. Reasoning tokens are counted even if they are hidden.
   virtual bool inside_reasoning() const { return false; }
-  // The end of the choice: what was held back comes out, and the event's finish_reason tells of
-  // calls.
+  // Ends the choice: flushes text that was held back, and sets finish_reason if there were calls.
   virtual void Finish(StreamEvent* event) = 0;
 };
 

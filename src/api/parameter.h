@@ -1,6 +1,6 @@
-// Parameter: a number of a request that remembers whether the request gave it. A number that was
-// not given may be replaced by the default of the model that answers (api/sampling_defaults.h).
-// Reads like the number itself; assigning gives it. A plain value.
+// Parameter: a number with a flag for "set by the request". A number that is not set may be
+// replaced by the default of the model (api/sampling_defaults.h). Converts to the number;
+// assignment sets it. A plain value.
 #pragma once
 
 namespace tutti::api {
@@ -8,7 +8,7 @@ namespace tutti::api {
 template <typename T>
 class Parameter {
  public:
-  // Not given: `value` holds where the model has no default of its own.
+  // A parameter that is not set; `value` is used if the model has no default.
   static constexpr Parameter Default(T value) {
     Parameter parameter(value);
     parameter.given_ = false;

@@ -1,8 +1,8 @@
-// QuestionSeries: questions that are asked one after the other of who may answer later, each when
-// the one before has been answered; the first that fails ends it.
+// QuestionSeries: runs `count` asynchronous calls one after the other and collects their answers.
+// The next call begins when the one before has been answered; the first error ends the series.
 //
-// It keeps itself until it has ended. Whoever answers asks the next one, on its own thread; only
-// one thread is in it at a time.
+// A series owns itself until it has ended. The thread that answers a call begins the next one; only
+// one thread is inside a series at a time.
 #pragma once
 
 #include <atomic>
@@ -20,9 +20,10 @@ namespace tutti::api {
 template <typename Answer>
 class QuestionSeries : public std::enable_shared_from_this<QuestionSeries<Answer>> {
  public:
-  // Of the question of that index; what it is given is called once, on any thread.
+  // Begins the call number `index`. `answered` must be called exactly once, on any thread.
   using Ask = std::function<void(size_t index, std::function<void(Result<Answer>)> answered)>;
-  // All answers, in order. On the thread that gave the last one; of no question, at once.
+  // Gets all answers in order, or the first error. Runs on the thread that gave the last answer;
+  // with count == 0 it runs inside Begin().
   using Ended = std::function<void(Result<std::vector<Answer>>)>;
 
   static void Begin(size_t count, Ask ask, Ended ended) {

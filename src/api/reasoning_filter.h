@@ -1,11 +1,10 @@
-// ReasoningFilter: what a model thinks aloud between two tags, kept, hidden or separate from its
-// answer, while the text streams.
+// ReasoningFilter: streaming filter that keeps, hides or separates the reasoning between two tags.
 //
-// A tag may be split over deltas anywhere: what could still become one is held back, and comes out
-// as text when it does not. However a text is cut into deltas, all that comes out is the same.
-// Reasoning that is never closed lasts to the end of the text. A closing tag alone is text, and so
-// is an opening tag within reasoning. White space after a closing tag is dropped, so that an answer
-// does not begin with blank lines. Pure value; one owner at a time.
+// Tags may be split over deltas: text that could become a tag is held back until that is decided.
+// The concatenated output does not depend on how the text is split into deltas. Unclosed reasoning
+// lasts to the end of the text. A closing tag without an opening one is text, and so is an opening
+// tag within reasoning. White space after a closing tag is dropped, so that answers do not begin
+// with blank lines. Plain value; one owner at a time.
 #pragma once
 
 #include <optional>
@@ -17,15 +16,15 @@ namespace tutti::api {
 enum class ReasoningMode {
   kKeep,      // the text passes as it is
   kHide,      // reasoning and its tags are removed
-  kSeparate,  // reasoning comes out apart, without its tags
+  kSeparate,  // reasoning is returned separately, without its tags
 };
 std::optional<ReasoningMode> ParseReasoningMode(std::string_view word);  // keep, hide, separate
 
 struct ReasoningTags {
   std::string open = "<think>", close = "</think>";  // not empty
   bool begins_inside = false;  // the template has written the opening tag into the prompt
-  // Reasoning stands before all text, and at most once: behind it tags are text. So it is where a
-  // grammar constrains the answer, whose strings may hold tags.
+  // Reasoning may only come once, before all text; later tags are text. Set when a grammar
+  // constrains the answer, because strings in it may contain tags.
   bool leading = false;
 };
 
@@ -33,12 +32,12 @@ class ReasoningFilter {
  public:
   explicit ReasoningFilter(ReasoningMode mode, ReasoningTags tags = {});
 
-  // What is ready now, appended to both; `reasoning` grows in mode kSeparate only.
+  // Filters `delta` and appends complete output to both; `reasoning` grows in mode kSeparate only.
   void Push(std::string_view delta, std::string* text, std::string* reasoning);
-  bool inside() const { return inside_; }  // what comes next is reasoning
-  // The last Push() held reasoning other than white space, whether it is shown or not.
+  bool inside() const { return inside_; }  // the next text is reasoning
+  // True if the last Push() contained reasoning other than white space, hidden or not.
   bool reasoned() const { return reasoned_; }
-  // The end of the text: what was held back comes out.
+  // Ends the text: flushes what was held back.
   void Finish(std::string* text, std::string* reasoning);
 
  private:

@@ -1,4 +1,4 @@
-// The roles of a conversation by the words that clients, templates and records write. Pure.
+// Names of conversation roles, as in the OpenAI API, chat templates and stored records. Pure.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 namespace tutti::api {
 
 std::string_view RoleName(Role role);  // "system", "user", "assistant", "tool"
-// Also of "developer", which OpenAI's clients write for "system". Nothing for any other word.
+// Role of a name; "developer" is an alias of "system", as in the OpenAI API. nullopt if unknown.
 std::optional<Role> FindRole(std::string_view word);
 
 }  // namespace tutti::api

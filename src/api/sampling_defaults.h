@@ -1,5 +1,5 @@
-// How a model is sampled from where a request does not say it: what its makers recommend. Pure; any
-// thread.
+// Sampling defaults that the publisher of a model recommends, for parameters that a request does
+// not set. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace tutti::api {
 
-// The request with every parameter that it did not give taken from `defaults`, where they have it.
+// Replaces each parameter that the request did not set with the value in `defaults`, if any.
 void ApplyDefaults(const SamplingDefaults& defaults, SamplingParams* params);
 
-// Which of these parameters the request did not give, a bit each: for what carries or keeps
-// requests. Bits that mean nothing are passed over.
+// Bit mask of the parameters that the request did not set, for code that stores or transmits
+// requests. MarkSilent() ignores unknown bits.
 uint32_t SilentParameters(const SamplingParams& params);
 void MarkSilent(uint32_t silent, SamplingParams* params);
 

@@ -1,13 +1,12 @@
-// TokenStream: the append-only event log of one generation, and Generation, a door's handle on it.
+// TokenStream: the append-only event log of one generation. Generation: a server's handle on it.
 //
-// One writer (the gateway until the request is submitted, then the engine thread; of an answer that
-// several may read, StreamSource), one reader: the Generation. The length is release-published: an
-// event below size() is immutable and may be read without a lock.
+// One writer: the gateway until the request is submitted, then the engine thread (for cached
+// answers the StreamSource). One reader: the Generation. The length is published with release
+// order: events below size() are immutable and can be read without a lock.
 //
-// What a Generation has read is freed as it goes, so a stream holds little more than what is
-// unread, and back-pressure bounds that. Without a Generation events stay until the end: n x
-// max_tokens (and, scored, the prompt) of EventBytes() each, 1.5 KiB at most with 20
-// log-probabilities.
+// A Generation frees events that it has read, so a stream holds little more than the unread events,
+// which back-pressure bounds. Without a Generation all events stay until the end: n x max_tokens
+// (and the prompt, if scored) of EventBytes() each, at most 1.5 KiB with 20 log-probabilities.
 #pragma once
 
 #include <atomic>
@@ -25,9 +24,9 @@
 
 namespace tutti::api {
 
-// Told that streams it reads have grown. Wake() is called from the writer's thread, at most once a
-// step for each distinct waker however many streams it serves, and must be cheap, non-blocking and
-// non-throwing.
+// Callback for "a stream has grown". The writer's thread calls Wake() at most once per step for
+// each distinct waker, even if it serves several streams. Wake() must be cheap and neither block
+// nor throw.
 class StreamWaker {
  public:
   virtual ~StreamWaker() = default;
@@ -43,32 +42,30 @@ class TokenStream {
   TokenStream& operator=(const TokenStream&) = delete;
 
   // --- writer ---
-  // Before the first token: what each of `choices` thinks between tags is taken out of its text.
-  // `budget`: of its tokens, of each choice.
+  // Filters the reasoning of `choices` choices from now on; call it before the first token.
+  // `budget`: maximum number of reasoning tokens per choice.
   void FilterReasoning(ReasoningMode mode, const ReasoningTags& tags, int choices,
                        std::optional<int> budget = {});
-  // Before the first token: the text that the filter leaves goes to the parser of its choice. One
-  // parser for each choice.
+  // Passes the filtered text to one parser per choice; call it before the first token.
   void ParseOutput(std::vector<std::unique_ptr<OutputParser>> parsers);
   void Append(StreamEvent event);  // not kEnd; CHECKs that the stream has not ended
   void Finish(Status status, Usage usage, Timings timings);  // the one terminal event; exactly once
   const std::shared_ptr<StreamWaker>& waker() const { return waker_; }
-  // The back-pressure signal: bytes of text appended that the reader has not reported as consumed,
-  // and what the log itself holds for each event not yet fetched through a Generation (short tokens
-  // cost more than their text).
+  // The back-pressure signal: bytes of appended text that the reader has not reported as consumed,
+  // plus EventBytes() of each event not yet fetched by a Generation.
   size_t unread_bytes() const;
-  // What the log holds for an event beside its text: the record and its log-probabilities.
+  // Bytes that the log holds for an event without its text: the record and its log-probabilities.
   static size_t EventBytes(const StreamEvent& event);
 
   // --- the reader, any thread ---
   size_t size() const { return published_.load(std::memory_order_acquire) / 2; }
   class Cursor;  // reads the events in order, each in O(1)
-  // Frees the chunks that lie wholly behind `reader`; from then on it is the only cursor in use.
+  // Frees the chunks that `reader` has read completely; no other cursor may be used afterwards.
   void FreeBehind(const Cursor& reader);
-  // True from the moment on in which the terminal event can be read.
+  // True as soon as the terminal event can be read.
   bool ended() const { return published_.load(std::memory_order_acquire) % 2 != 0; }
   const Status& status() const;  // after ended(): OK, or why it failed
-  // The reader has taken this many more bytes of text into its own, bounded keeping.
+  // Reports that the reader has moved this many bytes of text to its own, bounded buffers.
   void Consumed(size_t bytes) { consumed_bytes_.fetch_add(bytes, std::memory_order_acq_rel); }
 
  private:
@@ -101,8 +98,8 @@ class TokenStream {
   Status status_;  // written before the terminal event is published
 };
 
-// A place in a stream, used by one thread at a time. Of several none may free. The stream must
-// outlive it.
+// A read position in a stream, used by one thread at a time. With several cursors on a stream none
+// may call FreeBehind(). The stream must outlive it.
 class TokenStream::Cursor {
  public:
   Cursor() = default;
@@ -118,27 +115,26 @@ class TokenStream::Cursor {
   size_t index_ = 0;
 };
 
-// What destroying or cancelling a Generation reaches. Any thread, idempotent, cheap; the work stops
-// at the next step boundary.
+// Cancels the computation behind a Generation. Any thread; idempotent and cheap; the computation
+// stops at the next step boundary.
 class Cancellable {
  public:
   virtual ~Cancellable() = default;
   virtual void Cancel() noexcept = 0;
 };
 
-// Where the events of a stream come from when nobody writes it but its reader: the Generation asks
-// for more when it has read all. Any thread, one at a time.
+// Source of events for a stream that its own reader fills: the Generation calls Fill() when it has
+// read all events. Any thread, one at a time.
 class StreamSource {
  public:
   virtual ~StreamSource() = default;
-  // Appends what there is, a little at a time, if no more than `read` events stand in the stream.
-  // Whether it did.
+  // Appends some events if the stream holds no more than `read` events; returns whether it did.
   virtual bool Fill(size_t read) = 0;
 };
 
-// The read end of one request. Owned by the door's connection; **destroying it cancels the
-// request**, so a client that went away cannot be forgotten. Movable. Not thread-safe itself; the
-// stream it reads is.
+// The read end of one request. Owned by the server's connection; **destroying it cancels the
+// request**, so that no request of a disconnected client keeps running. Movable. Not thread-safe
+// itself; the stream that it reads is.
 class Generation {
  public:
   Generation() = default;
@@ -164,11 +160,11 @@ class Generation {
     stream_->FreeBehind(cursor_);
     return event;
   }
-  // Text of that many bytes is in the door's own frames, which it bounds; the rest counts as
-  // unread.
+  // Reports that the server has moved this many bytes of text to its own, bounded send buffer;
+  // all other text counts as unread.
   void Consumed(size_t bytes) { stream_->Consumed(bytes); }
   void Cancel();
-  // For whoever may end the request beside its reader.
+  // Cancels the request from outside its reader, for example when a client disconnects.
   const std::shared_ptr<Cancellable>& control() const { return control_; }
 
  private:

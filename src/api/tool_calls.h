@@ -1,4 +1,4 @@
-// Puts calls together from the deltas of a stream.
+// Assembles tool calls from the deltas of a stream.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace tutti::api {
 
-// Appends the deltas of one choice, in the order of its events, to the calls that they make. The
-// library has calls and deltas of its own, with the same members.
+// Appends the deltas of one choice, in the order of its events, to its calls. A template, because
+// the library has its own delta and call types with the same members.
 template <typename Delta, typename Call>
 void AddCallDeltas(const std::vector<Delta>& deltas, std::vector<Call>* calls) {
   for (const Delta& delta : deltas) {

@@ -1,6 +1,5 @@
-// The words every door speaks: what may be asked of a model and what comes back. Plain values: no
-// JSON, no threads, no model types. Defaults are those of the OpenAI-compatible doors
-// (docs/http.md).
+// Requests and results of api::Inference, common to all servers. Plain values: no JSON, no threads,
+// no model types. Defaults are those of the OpenAI API (docs/http.md).
 #pragma once
 
 #include <cstdint>
@@ -59,8 +58,8 @@ struct ChatMessage {
   Role role = Role::kUser;
   std::string content;  // text parts already joined with '\n'
   std::string name;     // optional participant name; kTool: of the function, where it is known
-  // Of content that came as several text parts: where in `content` each of them ends. Empty: one
-  // text. Chat templates that read lists of parts are given them (gateway/prompt.h).
+  // End offsets in `content` of the text parts of a message with several parts; empty: one text.
+  // Chat templates that read lists of parts get them separately (gateway/prompt.h).
   std::vector<size_t> part_ends = {};
   std::vector<ToolCall> tool_calls = {};  // kAssistant
   std::string tool_call_id = {};          // kTool: the call that this answers
@@ -81,7 +80,7 @@ struct ChatPrompt {
   bool parallel_tool_calls = true;  // an answer may hold several calls
 };
 
-// Another file of the project that a text with a hole belongs to.
+// Another file of the same project, as context for fill-in-the-middle.
 struct ContextFile {
   std::string name;  // may be empty
   std::string text;
@@ -92,9 +91,9 @@ struct TextPrompt {
   std::string text;
   bool add_special = true;    // BOS / EOS where the model file says so
   bool parse_special = true;  // special tokens written in the text are parsed as such
-  // The text behind a hole that the model fills, where `text` stands before the hole
-  // (fill-in-the-middle). Empty: the hole ends the text. Absent: `text` is continued. With it no
-  // special token is parsed in any text. Models without such tokens refuse it
+  // Fill-in-the-middle: the text after the gap that the model fills; `text` is the text before it.
+  // Empty: nothing follows the gap. Absent: `text` is continued. If set, no special tokens are
+  // parsed in any text. Models without fill-in-the-middle tokens refuse it
   // (ModelInfo::fills_middle).
   std::optional<std::string> suffix = {};
   std::vector<ContextFile> files = {};  // with `suffix`: at most kMaxContextFiles, before `text`
@@ -135,8 +134,8 @@ struct SamplingParams {
   int prompt_logprobs = -1;  // the same for the prompt's tokens (echo)
 };
 
-// What every answer to a request must satisfy. It is kept, or the request is refused: an answer
-// that is not cut by its length is never outside of it.
+// Constrains all answers to a request. A constraint that cannot be enforced makes the request fail.
+// Only an answer that was cut by its length can violate the constraint.
 struct Constraint {
   enum class Kind : uint8_t {
     kJsonObject,  // any JSON object
@@ -155,12 +154,12 @@ struct Constraint {
   std::string param = {};  // the request's field that holds it, for errors
 };
 
-// What a request says of kept answers (HTTP: Cache-Control).
+// Cache directives of a request (HTTP: Cache-Control).
 struct CacheControl {
-  bool no_store = false;                 // neither given a kept answer nor kept
-  bool no_cache = false;                 // given none, but kept
-  std::optional<Duration> max_age = {};  // given none that is older
-  // Given none of a question in other words whose cosine is less; beyond what the operator asks.
+  bool no_store = false;                 // neither read nor write the cache
+  bool no_cache = false;                 // write the cache, but do not read it
+  std::optional<Duration> max_age = {};  // maximum age of a cached answer
+  // Minimum cosine similarity for a semantic hit; only raises the operator's threshold.
   double least_similarity = 0;
 };
 
@@ -172,34 +171,35 @@ struct GenerateRequest {
   Prompt prompt;
   SamplingParams sampling;
   std::optional<Constraint> constraint = {};
-  // Most tokens of reasoning; then its closing tag is forced and the model answers. Without
+  // Maximum number of reasoning tokens; then the closing tag is forced and the model answers. No
   // effect on models that do not reason.
   std::optional<int> max_reasoning_tokens = {};
   int n = 1;  // 1..8 sequences that share the prompt's blocks
   Priority priority = Priority::kInteractive;
   TimePoint deadline = TimePoint::max();
-  // Its answer is kept for whoever comes back: the queue's limit of age does not end it.
+  // The answer is stored and can be fetched later; the queue's age limit does not apply.
   bool detached = false;
-  std::shared_ptr<const Caller> caller;  // who asks; null: nobody in particular
-  std::string user;   // of the caller's own users, as it names them; may be empty; for the ledger
-  std::string route;  // by which it came, for the ledger: "chat.completions"; may be empty
-  std::shared_ptr<RateLimits> rate_limits;  // set, where given, before Generate returns in any way
+  std::shared_ptr<const Caller> caller;  // null: no callers (library, benchmarks)
+  std::string user;   // end user, as named by the caller; for the usage ledger; may be empty
+  std::string route;  // for the usage ledger: "chat.completions"; may be empty
+  std::shared_ptr<RateLimits> rate_limits;  // output, may be null; set before Generate returns
   CacheControl cache;
-  std::shared_ptr<CacheReport> cache_report;  // told, where given, before the first event
-  // Given by the service before the model (services/admission), not by doors:
-  std::string tenant;          // unit of isolation: keys the prefix cache and fair share
-  double tenant_weight = 1.0;  // its share beside other tenants', kMinTenantWeight to kMax...; of
-                               // several at once the newest request's holds for all of the tenant
-  std::shared_ptr<RequestObserver> observer;  // of this request alone
+  std::shared_ptr<CacheReport> cache_report;  // output, may be null; set before the first event
+  // The following are set by services/admission, not by servers:
+  std::string tenant;  // unit of isolation: keys the prefix cache and fair share
+  // Fair-share weight of the tenant, kMinTenantWeight to kMaxTenantWeight. The weight of the newest
+  // request applies to all requests of the tenant.
+  double tenant_weight = 1.0;
+  std::shared_ptr<RequestObserver> observer;  // of this request only
   std::string cache_salt;                     // further partition of the prefix cache
-  std::string cache_scope;  // whose kept answers it shares; empty: its tenant's alone
+  std::string cache_scope;  // tenants of one scope share cached answers; empty: tenant only
   bool use_prefix_cache = true;
-  // The answer as the caller expects it, or a text like it; may be empty. It makes the answer come
-  // sooner where it is right (SchedulerOptions::speculate), and changes nothing of it.
+  // Predicted output: draft tokens for speculative decoding (SchedulerOptions::speculate). Makes a
+  // correctly predicted answer faster and never changes the answer. May be empty.
   std::string prediction;
-  std::optional<int> truncate_prompt_tokens;  // keep only the last so many tokens of the prompt
-  // Of all prompts of the client's call, where it holds several: they are prepared one after the
-  // other, so together they decide whether a door's thread may do it.
+  std::optional<int> truncate_prompt_tokens;  // keep only this many tokens, the last ones
+  // Bytes of all prompts of the client's call, if it holds several. They are prepared one after the
+  // other, so their sum decides whether an I/O thread of a server may do it.
   size_t call_bytes = 0;
   bool score_only =
       false;  // max_tokens 0: prefill for prompt log-probabilities, no token is generated
@@ -228,23 +228,24 @@ struct Usage {
   int prompt_tokens = 0;
   int cached_tokens = 0;      // of prompt_tokens, those whose KV came from the prefix cache
   int completion_tokens = 0;  // over all choices
-  // Nothing was computed for this request: an answer of the cache, with the counts of when it was.
+  // True for an answer from the cache; the counts are those of its computation.
   bool cached_response = false;
-  // Of a prediction, over all choices: tokens that came where it says, and the others. 0 and 0
-  // where there was none, or it was not looked at.
+  // Tokens of the prediction that the model generated, and tokens that it did not; over all
+  // choices. Both are 0 without a prediction or when it was not used.
   int accepted_prediction_tokens = 0, rejected_prediction_tokens = 0;
   int reasoning_tokens = 0;  // of completion_tokens, where reasoning is separate from the text
 };
 
-// Where the time of a request went. Zero where a stage was not reached.
+// Duration of each stage of a request; zero for stages that it did not reach.
 struct Timings {
   Duration prepare{0};  // template and tokeniser
-  Duration queue{0};    // accepted until its first lane
-  Duration prefill{0};  // first lane until the first token
+  Duration queue{0};    // accepted until it first ran
+  Duration prefill{0};  // first ran until the first token
   Duration decode{0};   // first token until the last
 };
 
-// More of a tool call, as it is generated. Concatenated, the deltas of one index are the call.
+// The next part of a tool call while it is generated. The concatenated deltas of one index are the
+// call.
 struct ToolCallDelta {
   int index = 0;        // of the call within its choice, from 0
   std::string id = {};  // the first delta of a call has both; then they are empty
@@ -278,11 +279,11 @@ struct StreamEvent {
   Timings timings;
 };
 
-// What a model gives through Inference::Encode.
+// Properties of a model that supports Inference::Encode.
 struct EncoderInfo {
   int width = 0;  // of a vector; 0: the model gives none
-  // `dimensions` may be asked for: the model was trained so that the leading components of a vector
-  // stand for it (Matryoshka), or the operator allows it.
+  // Requests may set `dimensions`: the model was trained for Matryoshka embeddings, or the operator
+  // allows it.
   bool cuts = false;
   bool pairs = false;                     // reads two texts together
   std::string pooling;                    // "mean", "cls", "last", "max"
@@ -292,7 +293,7 @@ struct EncoderInfo {
   Duration batch_window{0};  // longest that a busy device holds a batch back for more; 0: never
 };
 
-// What a model's makers recommend where a request does not say how to sample.
+// Sampling parameters that the publisher of a model recommends; used if a request sets none.
 struct SamplingDefaults {
   std::optional<double> temperature{}, top_p{};
   std::optional<int> top_k{};
@@ -301,8 +302,8 @@ struct SamplingDefaults {
   bool empty() const { return !temperature && !top_p && !top_k && !min_p && !repetition_penalty; }
 };
 
-// What a model's files say of its tokenizer, for clients that render templates themselves. Empty
-// texts: there is no such token, or no template.
+// Tokenizer settings of a model's files, for clients that render templates themselves. Empty
+// strings: there is no such token, or no template.
 struct TokenizerInfo {
   std::string bos, eos, unk, pad;
   bool add_bos = false, add_eos = false;  // at the ends of a plain text
@@ -319,24 +320,24 @@ struct ModelInfo {
   std::string digest;                  // of the weights file's header, hex
   bool generates = true;               // Inference::Generate
   std::optional<EncoderInfo> encoder;  // Inference::Encode; absent: neither vectors nor scores
-  SamplingDefaults sampling;           // applied by the gateway where a request is silent
+  SamplingDefaults sampling;           // the gateway applies them to unset parameters
   std::string tool_format;             // how it writes tool calls: "hermes"; empty: not at all
   bool fills_middle = false;           // takes TextPrompt::suffix
   std::shared_ptr<const TokenizerInfo> tokenizer;  // null: not known
-  // Answers requests for text or tokens under names that no model has; set by the admission.
+  // Serves generate and tokenize requests with unknown model names; set by services/admission.
   bool answers_any_name = false;
 };
 
-// What a model's forward passes have done since it was loaded; from atomics.
+// Counts of a model's forward passes since it was loaded; read from atomics.
 struct ModelStatistics {
   uint64_t executions = 0;  // forward passes
   uint64_t items = 0;       // texts in them, or rows that gave a token
   Duration busy{0};         // all of them together
 };
 
-// How much of what is scarce is taken: of the queue's bounds (requests, prompt tokens, bytes) and
-// of the process's memory. From yellow on (80 %) only interactive requests are taken in, so that
-// there is room for them; at red (98 %) nothing is. The levels of Envoy's overload manager.
+// Load level: the highest usage among the queue's bounds (requests, prompt tokens, bytes) and the
+// memory of the process. From yellow on (80 %) only interactive requests are accepted; at red
+// (98 %) none are. The levels follow Envoy's overload manager.
 enum class LoadLevel : uint8_t { kGreen, kYellow, kRed };
 constexpr double kYellowLoad = 0.80, kRedLoad = 0.98;
 constexpr LoadLevel LevelOf(double share) {
@@ -348,11 +349,11 @@ constexpr std::string_view LoadLevelName(LoadLevel level) {
   return level == LoadLevel::kGreen ? "green" : level == LoadLevel::kYellow ? "yellow" : "red";
 }
 
-// What the engine is doing now, in choices and blocks; from atomics. running: those with a lane.
+// Current load of the engine, in sequences and KV blocks; read from atomics.
 struct LoadSnapshot {
   int running = 0, waiting = 0, lanes = 0;
   int kv_blocks_used = 0, kv_blocks_total = 0;
-  LoadLevel level = LoadLevel::kGreen;  // the worst there is
+  LoadLevel level = LoadLevel::kGreen;  // the highest of all
 };
 
 }  // namespace tutti::api

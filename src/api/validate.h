@@ -1,5 +1,5 @@
-// The ranges of a request, in one place: constants that the wire schema names in its table, and the
-// checks that the gateway runs for every door, the library included. Pure.
+// Limits of request fields and their checks. The wire schema uses the constants; the gateway runs
+// the checks for all servers and the library. Pure.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ inline constexpr size_t kMaxMessages = 2048;
 inline constexpr size_t kMaxTools = 128;
 inline constexpr size_t kMaxToolNameBytes = 64;
 inline constexpr size_t kMaxToolCalls = 128;      // of one message
-inline constexpr size_t kMaxContextFiles = 1024;  // of one text with a hole
-inline constexpr size_t kMaxPieces = 1 << 18;     // tokens told with their texts in one answer
+inline constexpr size_t kMaxContextFiles = 1024;  // of one fill-in-the-middle prompt
+inline constexpr size_t kMaxPieces = 1 << 18;     // tokens returned with their texts in one answer
 inline constexpr size_t kMaxRequestIdBytes = 128;
 // A query is copied for each of its documents: bytes of all pairs of a request together.
 inline constexpr size_t kMaxPairBytes = 32 << 20;
@@ -33,50 +33,50 @@ inline constexpr double kMaxTemperature = 2.0;
 inline constexpr double kMaxPenalty = 2.0;  // presence and frequency: [-2, 2]
 inline constexpr double kMaxRepetitionPenalty = 10.0;
 inline constexpr double kMaxLogitBiasValue = 100.0;
-// Of two tenants that want more than there is, one of twice the weight gets twice as much.
+// Limits of a tenant's fair-share weight. Under contention a tenant with twice the weight gets
+// twice the share.
 inline constexpr double kMinTenantWeight = 0.01, kMaxTenantWeight = 100.0;
 
-// Roughly the memory a request holds while it waits, and the work of preparing it: texts, ids, and
-// a little for each message.
+// Estimate of the memory that a waiting request holds and of the work to prepare it: texts, ids,
+// and a constant per message.
 size_t PromptBytes(const Prompt& prompt);
 size_t RequestBytes(const GenerateRequest& request);  // the prompt and all lists
 
-// The refusal of a model that no one here is called; repeats `name` as far as it is UTF-8, at most
-// 64 bytes of it.
+// Error for an unknown model name; quotes at most 64 bytes of `name`, as far as it is UTF-8.
 Status ModelNotFound(std::string_view name);
 
-// The refusal beyond kMaxPieces.
+// Error for more than kMaxPieces tokens.
 Status TooManyPieces(size_t tokens);
 
-// Asked before a query of `query_bytes` is copied for each of `documents`, which have
-// `document_bytes` together; `param` names them. Errors: request_too_large beyond kMaxPairBytes.
+// Checks the total size before a query of `query_bytes` is copied for each of `documents` documents
+// with `document_bytes` in total; `param` names the documents. Errors: request_too_large beyond
+// kMaxPairBytes.
 Status CheckPairBytes(size_t query_bytes, size_t documents, size_t document_bytes,
                       const std::string& param);
 
-// Of a request of either kind.
+// Checks the tenant weight of a GenerateRequest or an EncodeRequest.
 Status CheckTenantWeight(double weight);
 
-// What can be told without a model. `param` of the status names the OpenAI field.
+// All checks that need no model. `param` of the status names the OpenAI field.
 Status ValidateRequest(const GenerateRequest& request);
 
-// invalid_utf8, naming the first byte at fault and its offset: HTTP reads no such text, and no
-// other way in may lose bytes of it in silence.
+// Errors: invalid_utf8, with the first invalid byte and its offset. The HTTP server refuses such
+// text while parsing; this check covers the other servers, so that no bytes are lost silently.
 Status CheckUtf8(std::string_view text, const std::string& param);
 
-// The tools of a chat, and whether its tool_choice is one of them.
+// Checks the tools of a chat, and that its tool_choice names one of them.
 Status ValidateTools(const ChatPrompt& chat);
 
-// The name of a function: 1 to kMaxToolNameBytes of [A-Za-z0-9_.-].
+// Whether `name` is a valid function name: 1 to kMaxToolNameBytes of [A-Za-z0-9_.-].
 bool IsToolName(std::string_view name);
 
-// Only a last message of the assistant's can be continued. One that is not continued is answered
-// with a new message of the assistant's.
+// Checks continue_final_message: only a final message of the assistant can be continued.
 Status ValidateLastMessage(const ChatPrompt& chat, const std::string& param);
 
-// token_out_of_range, naming the first id that the vocabulary does not have.
+// Errors: token_out_of_range, with the first id that is not in the vocabulary.
 Status CheckTokens(const std::vector<TokenId>& ids, int vocab_size, const std::string& param);
 
-// What needs the vocabulary: token ids of bias, stop and allow lists; token_out_of_range,
+// Checks the token ids of the bias, stop, allow and ban lists. Errors: token_out_of_range,
 // no_token_allowed.
 Status ValidateTokenIds(const SamplingParams& params, int vocab_size);
 

@@ -13,14 +13,14 @@ using Duration = std::chrono::nanoseconds;
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
 inline double ToSeconds(Duration d) { return std::chrono::duration<double>(d).count(); }
-// Of less than 292 years.
+// `seconds` must be below 292 years, or the result overflows.
 inline Duration FromSeconds(double seconds) {
   return Duration(static_cast<int64_t>(seconds * 1e9));
 }
 inline double ToMillis(Duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
 
-// `wait` from `now` on, for a wait that somebody else chose: negative is none at all, and beyond a
-// century is never.
+// `now` + `wait` for a `wait` from outside, without overflow: negative counts as zero, and more
+// than a century as never.
 inline TimePoint After(TimePoint now, std::chrono::milliseconds wait) {
   if (wait > std::chrono::hours(24 * 36500)) return TimePoint::max();
   return now + std::max(wait, std::chrono::milliseconds::zero());
@@ -38,7 +38,7 @@ class SteadyClock final : public Clock {
   TimePoint Now() const override { return std::chrono::steady_clock::now(); }
 };
 
-// Stands still until told to move. Any thread.
+// A clock for tests, which advances only when the test moves it. Any thread.
 class ManualClock final : public Clock {
  public:
   TimePoint Now() const override {

@@ -1,14 +1,14 @@
-// CoreWanted: threads that have short work to do, counted, so that threads that compute can let
-// them go first.
+// CoreWanted: counts the threads that have short work to do, so that compute threads can yield
+// their core to them.
 //
-// Where every core computes, the kernel lets a thread that wakes wait until its next tick (4 ms at
-// 250 Hz) as soon as it has used a little more than its share of late, and takes its core back in
-// the middle; a message passes several such threads. So who computes calls GiveWay() between
-// phases, some ten microseconds in a decode step and up to a few hundred in a prefill: a load, and
-// a system call only if somebody of this process waits. Other processes get no more by it than the
-// turn that is given away.
+// While compute threads occupy every core, the kernel may keep a thread that wakes up waiting until
+// the next tick (4 ms at 250 Hz), as soon as that thread used a little more than its share lately,
+// and may preempt it in the middle of its work; a message passes through several such threads. So
+// compute threads call GiveWay() between phases: some ten microseconds apart in a decode step and
+// up to a few hundred in a prefill. The call is a load, and a system call only if a thread of this
+// process waits. Other processes gain no more than the turn that is yielded.
 //
-// The count is the one thing here that all threads of the process share. Any thread.
+// The count is the only state that all threads of the process share. Any thread.
 #pragma once
 
 #include <sched.h>
@@ -20,7 +20,8 @@
 
 namespace tutti {
 
-// Of one thread, or one loop of them; it counts once however often it is wanted.
+// One object for each thread, or for a loop that several threads run. It counts once, however often
+// Want() is called before Got().
 class CoreWanted {
  public:
   CoreWanted() = default;
@@ -28,12 +29,12 @@ class CoreWanted {
   CoreWanted(const CoreWanted&) = delete;
   CoreWanted& operator=(const CoreWanted&) = delete;
 
-  // Before the thread is told.
+  // Called by the notifying thread, before the notification.
   void Want() noexcept {
     if (!wanted_.exchange(true, std::memory_order_relaxed))
       count_.fetch_add(1, std::memory_order_relaxed);
   }
-  // When it has done what it was told, or waits for more.
+  // Called by the thread when its work is done, or before it waits again.
   void Got() noexcept {
     if (wanted_.load(std::memory_order_relaxed) &&
         wanted_.exchange(false, std::memory_order_relaxed))
@@ -46,9 +47,8 @@ class CoreWanted {
   alignas(64) static inline std::atomic<int> count_{0};
 };
 
-// How long a thread that computes keeps its core at least, between two turns that it gives away:
-// with somebody wanted all the time (thousands of cheap requests a second) a yield at each phase
-// would leave it next to nothing.
+// Minimum time between two yields of a compute thread: under thousands of cheap requests a second
+// some thread always waits, and a yield at each phase would leave hardly any time to compute.
 inline constexpr std::chrono::microseconds kOwnTurn{250};
 
 inline void GiveWay() noexcept {
@@ -59,8 +59,8 @@ inline void GiveWay() noexcept {
   since = std::chrono::steady_clock::now();
 }
 
-// The CondVar of a thread whose work is short: the thread wants a core from the notification until
-// it waits again. One thread waits, and whoever notifies holds its mutex.
+// Condition variable of a thread with short work: the thread wants a core from the notification
+// until it waits again. One thread waits; notifiers hold the mutex that it waits with.
 class UrgentCondVar {
  public:
   void Wait(Mutex& mutex) REQUIRES(mutex) {

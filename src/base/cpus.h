@@ -1,4 +1,4 @@
-// How many processors there are for us. Any thread.
+// Number of processors available to this process. Any thread.
 #pragma once
 
 namespace tutti {

@@ -84,7 +84,7 @@ std::string Prefix(LogLevel level, std::string_view event) {
   return line;
 }
 
-// What the levels mean is decided before a line reaches the library: to it all are alike.
+// Levels are filtered before a line gets here: the library gets every line at the same level.
 class Output {
  public:
   explicit Output(spdlog::sink_ptr sink) : logger_("tutti", std::move(sink)) {
@@ -99,8 +99,8 @@ class Output {
   spdlog::logger logger_;
 };
 
-// Lines on their way to an output that may block. Holds `most` and, while they are written, `most`
-// more.
+// Queue of lines for an output that may block. Holds up to `most` lines, and as many again while
+// the writer thread writes the previous ones.
 class LineQueue {
  public:
   LineQueue(Output& output, size_t most)

@@ -1,12 +1,11 @@
 // Structured log: one line per event, `2026-01-31T12:00:00.123Z INFO http.request id=r-1 status=200
 // ms=12.3`.
 //
-// A Logger is made once by main and passed to whoever needs it; any thread. Log() does not wait for
-// the terminal, pipe or disk behind it: lines go through a bounded queue to a thread of their own,
-// and those that find it full are dropped and counted in a line of their own (`log.dropped
-// lines=7`). Values are escaped
-// (control characters, quotes, every byte that is not ASCII) and cut at 256 bytes, so that no
-// client can forge a line or a terminal escape. Text of prompts and answers is never given to a
+// A Logger is created once by main and passed to its users; any thread. Log() does not wait for the
+// terminal, pipe or disk: lines go through a bounded queue to the writer thread. Lines that find
+// the queue full are dropped, and their number is logged later (`log.dropped lines=7`). Values are
+// escaped (control characters, quotes, every byte that is not ASCII) and cut at 256 bytes, so that
+// no client can forge a line or a terminal escape. Text of prompts and answers is never given to a
 // Logger.
 #pragma once
 

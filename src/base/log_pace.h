@@ -1,5 +1,5 @@
-// LogPace: at most a line a second of the log about what clients can bring about as often as they
-// like; the next line tells how many had none. Any thread.
+// LogPace: limits the log to one line a second for an event that clients can cause as often as they
+// like, and counts the events without a line. Any thread.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,8 @@ namespace tutti {
 
 class LogPace {
  public:
-  // Of one event: nothing when it is to have no line, else how many had none since the last line.
+  // Called for each event. Empty when the event must not be logged; else the number of events that
+  // were not logged since the last line.
   std::optional<int64_t> Next(TimePoint now) {
     const int64_t second =
         std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();

@@ -119,7 +119,7 @@ class Gate final : public Logger::Sink {
   bool open_ = false;
 };
 
-TEST(Log, ASinkThatBlocksHoldsUpNobodyAndWhatFindsTheQueueFullIsCounted) {
+TEST(Log, BlockedSinkDelaysNoCallerAndDroppedLinesAreCounted) {
   auto gate = std::make_shared<Gate>();
   Logger log(LogLevel::kInfo, gate, 4);
   log.Info("first");

@@ -9,11 +9,11 @@
 namespace tutti {
 namespace {
 
-// Small enough to lie in the thread's own arena of the allocator, where its next blocks will.
+// Small enough to be in the allocator arena of the thread, so that its next allocations can use it.
 constexpr size_t kReserveBytes = 64 << 10;
 
-// Not a thread_local with a destructor: to note that one takes memory, and the C library aborts
-// where there is none.
+// Not a thread_local with a destructor: registering the destructor allocates memory, and the C
+// library aborts if that fails.
 pthread_key_t Key() {
   static const pthread_key_t key = [] {
     pthread_key_t made = 0;

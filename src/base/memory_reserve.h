@@ -1,5 +1,5 @@
-// A thread's reserve of memory, for the small things that must happen even where memory is short:
-// above all to tell a client so.
+// A thread's memory reserve, for small operations that must succeed even when memory is short, such
+// as sending a client the error.
 #pragma once
 
 #include <chrono>
@@ -8,15 +8,15 @@
 
 namespace tutti {
 
-// Sets the calling thread's reserve aside (64 KiB) unless it has one, if there is memory for it.
+// Allocates the calling thread's reserve (64 KiB) unless it has one or memory is short.
 void KeepMemoryReserve() noexcept;
-// Gives it up, for the allocations that follow.
+// Frees the reserve, so that the next allocations can use it.
 void OpenMemoryReserve() noexcept;
 
-// Calls `work` again while it ends in std::bad_alloc, the second time with the reserve opened, then
-// a millisecond apart: the large requests that took the memory are refused meanwhile. There is no
-// limit to this: only for threads that serve no more than a queue of their own (the helpers of the
-// HTTP door, the preparation of prompts). `work` is tried from its beginning each time.
+// Calls `work` until it does not throw std::bad_alloc: the second time with the reserve freed, then
+// every millisecond, while the large requests that use the memory are refused. Retries without
+// limit, so it is only for threads that serve nothing but a queue of their own (the HTTP server's
+// helpers, the preparation of prompts). `work` starts from its beginning each time.
 template <typename Work>
 void UntilMemory(const Work& work) {
   for (bool opened = false;; opened = true) {

@@ -20,14 +20,14 @@ std::string FolderOf(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
-// The file system lacks it, not this file.
+// Whether the error means that the file system does not support the operation.
 bool Lacking(int error) {
   return error == EINVAL || error == ENOSYS || error == EPERM || error == EOPNOTSUPP ||
          error == EMLINK;
 }
 
-// Renames, but not over what is there. Three ways, as file systems and kernels have them: FAT and
-// many network shares know no second name for a file, others no such rename.
+// Renames without replacing an existing file. Tries three ways, since FAT and many network file
+// systems have no hard links, and others have no such rename.
 bool MoveBeside(const std::string& from, const std::string& to) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
   if (!Lacking(errno)) return false;
@@ -44,8 +44,8 @@ bool MoveBeside(const std::string& from, const std::string& to) {
   return errno == ENOENT && rename(from.c_str(), to.c_str()) == 0;
 }
 
-// Says to RemoveAbandoned that somebody writes it; false when that one was faster, which holds it
-// for a moment only. A file system without locks does without: nothing is abandoned there.
+// Locks the file, so that RemoveAbandoned of other processes leaves it alone. False if one removed
+// it first. On a file system without locks RemoveAbandoned removes nothing.
 bool Hold(int fd) {
   while (flock(fd, LOCK_EX) != 0 && errno == EINTR) {
   }
@@ -103,7 +103,7 @@ NewFile::Kept NewFile::KeepAs(const std::string& path, bool replace) {
     const auto link_as = [&](const std::string& name) {
       return linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
     };
-    // A link never replaces. Where something is there it is a detour by the other name.
+    // A link cannot replace a file: with `replace`, link under the temporary name, then rename.
     kept = link_as(path);
     if (!kept && !(errno == EEXIST && replace)) return Kept::kNot;
     if (!kept && !link_as(temporary_)) return Kept::kNot;

@@ -1,8 +1,8 @@
-// NewFile: a file that is written once, from its beginning to its end, and then appears whole under
-// its name, or not at all.
+// NewFile: writes a file once, from beginning to end; the file then appears under its name whole,
+// or not at all.
 //
-// Its bytes are on the disk before it has its name. One thread at a time. Where a function says
-// that it failed, errno says why: whoever writes the file knows what that means to its users.
+// Its bytes are on the disk before it gets its name. One thread at a time. Where a function reports
+// failure, errno holds the reason, and the caller makes an error message of it.
 #pragma once
 
 #include <sys/types.h>
@@ -18,28 +18,28 @@ namespace tutti {
 class NewFile {
  public:
   enum class Meanwhile {
-    kNameless,  // where the file system can do that (O_TMPFILE), so that a kill leaves nothing
+    kNameless,  // no name until KeepAs, if the file system has O_TMPFILE: a kill leaves nothing
     kNamed,
   };
-  // `temporary`: its name while it has no other, in the folder of the later one. Nothing has that
-  // name, or nothing is made (EEXIST).
+  // `temporary`: name of the file until KeepAs, in the same folder as the final name. Fails with
+  // EEXIST if a file has that name.
   static std::optional<NewFile> Create(std::string temporary, Meanwhile meanwhile, mode_t mode);
 
   NewFile(NewFile&& other) noexcept;
   NewFile& operator=(NewFile&&) = delete;
-  ~NewFile();  // what was not kept is gone
+  ~NewFile();  // removes the file unless KeepAs kept it
 
   bool Append(std::span<const std::byte> bytes);
   uint64_t bytes() const { return bytes_; }
   int descriptor() const { return fd_; }  // to ask about its disk
 
   enum class Kept {
-    kNot,         // and there is no file of that name but the one that was there before
-    kNotFlushed,  // it is whole and has its name, which a loss of power may take from it
+    kNot,         // failed; a file that had the name before is unchanged
+    kNotFlushed,  // the file has its name, but a power failure may undo the renaming
     kYes,
   };
-  // To the disk, then under its name, then the name to the disk. Once, at the end. `replace`: it
-  // takes the place of what has the name; else that stays, and errno is EEXIST.
+  // Flushes the file to the disk, gives it its name, and flushes the folder. Called once, at the
+  // end. With `replace`, a file that has the name is replaced; else it stays, and errno is EEXIST.
   Kept KeepAs(const std::string& path, bool replace);
 
  private:
@@ -52,11 +52,11 @@ class NewFile {
   uint64_t bytes_ = 0;
 };
 
-// What stands in `folder` by name now stands there after a loss of power too, or false.
+// Flushes `folder`, so that its present names survive a power failure; false on failure.
 bool FlushFolder(const std::string& folder);
 
-// Removes files of `folder` whose names have this beginning and end and which no NewFile of any
-// process writes any more: what is left where one was killed. As far as it can.
+// Removes files that killed processes left in `folder`: those whose names have this beginning and
+// end and which no NewFile of any process is writing. Ignores errors.
 void RemoveAbandoned(const std::string& folder, const std::string& begin, const std::string& end);
 
 }  // namespace tutti

@@ -1,5 +1,5 @@
-// Quote, Printable: bytes of a file for a message or a terminal, with control characters and
-// malformed UTF-8 escaped. Pure; any thread.
+// Quote and Printable: escape control characters and malformed UTF-8 in untrusted bytes, for a
+// message or a terminal. Pure; any thread.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace tutti {
 
-// In double quotes; what is longer than `max_bytes` is cut and followed by "...".
+// `bytes` in double quotes; more than `max_bytes` are cut and followed by "...".
 std::string Quote(std::string_view bytes, size_t max_bytes = 64);
-// Without quotes around it, uncut, for a line of text: its quotes and backslashes stay.
+// `bytes` without surrounding quotes and uncut; quotes and backslashes in it are not escaped.
 std::string Printable(std::string_view bytes);
 
 }  // namespace tutti

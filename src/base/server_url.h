@@ -1,4 +1,4 @@
-// Where a server is, as a URL tells: SCHEME://[USER@]HOST[:PORT][/PATH] (RFC 3986, without query
+// ServerUrl: a parsed server address, SCHEME://[USER@]HOST[:PORT][/PATH] (RFC 3986, without query
 // and fragment). Pure functions over plain values; any thread.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace tutti {
 
 struct ServerUrl {
   std::string scheme;       // as it was written
-  std::string user;         // escapes decoded; empty: nobody
+  std::string user;         // escapes decoded; empty: none given
   std::string host;         // a name, or an address in digits (IPv6 without brackets)
   std::optional<int> port;  // 1 to 65,535
   std::string path;         // one part, behind the slash, escapes decoded; empty: none
@@ -20,12 +20,12 @@ struct ServerUrl {
 
 enum class UrlFault : uint8_t {
   kNone,
-  kForm,      // it is none
-  kPassword,  // one stands in it, where everybody can see it who lists processes
+  kForm,      // not a valid URL of this form
+  kPassword,  // contains a password, which a list of processes would show
 };
 
-// User, host and path have 255 bytes at most and no control characters. What `out` holds after a
-// fault is not said.
+// Parses `url`. User, host and path may have at most 255 bytes and no control characters. After a
+// fault `out` is unspecified.
 UrlFault ParseServerUrl(std::string_view url, ServerUrl* out);
 
 // "HOST:PORT", with brackets around IPv6.

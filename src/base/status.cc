@@ -59,7 +59,7 @@ Status NotFound(std::string_view reason, std::string message) {
 Status Unavailable(std::string_view reason, std::string message) {
   return Status(StatusCode::kUnavailable, reason, std::move(message));
 }
-// Short enough to stand in the strings themselves: there may be no memory for more.
+// Short enough for the strings' inline storage, since memory may be exhausted.
 Status OutOfMemory() { return Unavailable("overloaded", "out of memory"); }
 Status ResourceExhausted(std::string_view reason, std::string message) {
   return Status(StatusCode::kResourceExhausted, reason, std::move(message));

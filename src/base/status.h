@@ -1,9 +1,9 @@
-// Status and Result<T>: how every fallible function of Tutti reports failure. No exceptions of
-// ours.
+// Status and Result<T>: the error type of all fallible functions. Tutti throws no exceptions of its
+// own.
 //
-// The canonical code says what kind of failure it is (gRPC's closed list); `reason` is the machine
-// code a client sees ("context_length_exceeded", "gguf_truncated", ...; docs/http.md), `param` the
-// field it blames. Values; any thread.
+// The canonical code is the kind of failure (gRPC's closed list); `reason` is the machine-readable
+// code that a client gets ("context_length_exceeded", "gguf_truncated", ...; docs/http.md); `param`
+// is the request field at fault. Values; any thread.
 #pragma once
 
 #include <chrono>
@@ -44,7 +44,7 @@ std::string_view StatusCodeName(StatusCode code);
 
 class [[nodiscard]] Status {
  public:
-  // Of a limit that was passed: how much it was, and the most there may be.
+  // Numbers of an exceeded limit: the requested amount, and the limit.
   struct Excess {
     int64_t asked = 0, most = 0;
     friend bool operator==(const Excess&, const Excess&) = default;
@@ -65,7 +65,7 @@ class [[nodiscard]] Status {
   const std::string& message() const { return message_; }
   const std::string& param() const { return param_; }  // "messages[2].content", or empty
   std::optional<std::chrono::milliseconds> retry_after() const { return retry_after_; }
-  // For doors that tell numbers beside the message.
+  // For protocols whose errors carry these numbers in addition to the message.
   std::optional<Excess> excess() const { return excess_; }
 
   Status&& WithParam(std::string param) && {

@@ -1,5 +1,5 @@
-// Whole files that a user names, for a text or a table: read with a bound, and only where there is
-// an end to be reached. No FIFO, device or folder is opened. Pure but for the file; any thread.
+// Reads whole text files that a user names, up to a size limit. Opens regular files only: no FIFO,
+// device or folder. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace tutti {
 
-// Errors: `code` where nothing is there, or what is no regular file, has more than `most` bytes or
-// cannot be read; the message names the path.
+// Error: `code` if the file is missing, is not regular, has more than `most` bytes or cannot be
+// read; the message contains the path.
 Result<std::string> ReadTextFile(const std::string& path, uint64_t most, std::string_view code);
 
 }  // namespace tutti

@@ -1,13 +1,13 @@
-// The name by which a thread is known to ps, top and debuggers (/proc/PID/task/TID/comm), as the
-// table of threads in ARCHITECTURE.md has it.
+// Thread names as ps, top and debuggers show them (/proc/PID/task/TID/comm); ARCHITECTURE.md has
+// the table of threads.
 #pragma once
 
 #include <pthread.h>
 
 namespace tutti {
 
-// Of the calling thread, and of threads that it starts until they take their own. The system keeps
-// 15 characters, and refuses a longer name: nothing changes then.
+// Names the calling thread, and the threads that it starts later until they set their own names.
+// The kernel refuses names of more than 15 characters: the name is then unchanged.
 inline void NameThread(const char* name) { (void)pthread_setname_np(pthread_self(), name); }
 
 }  // namespace tutti

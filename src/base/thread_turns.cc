@@ -9,7 +9,7 @@
 namespace tutti {
 namespace {
 
-constexpr uint64_t kShortTurnNs = 100'000;  // the least that the kernel takes
+constexpr uint64_t kShortTurnNs = 100'000;  // the minimum that the kernel accepts
 constexpr uint64_t kKernelsOwn = 0;
 
 // struct sched_attr of sched_setattr(2), which the C library does not have.
@@ -24,7 +24,8 @@ struct SchedulingAttributes {
   uint64_t period_ns = 0;
 };
 
-// Of the calling thread; all else (policy, nice) stays as whoever started it wanted it.
+// Sets the calling thread's time slice if it is `from_ns` now; policy and nice value stay as they
+// are.
 void SetTurn(uint64_t from_ns, uint64_t to_ns) {
   SchedulingAttributes attributes;
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;

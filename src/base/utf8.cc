@@ -11,7 +11,7 @@ unsigned char ByteAt(std::string_view text, size_t i) {
   return static_cast<unsigned char>(text[i]);
 }
 
-// What a lead byte promises: the length of its character and the range of the second byte (table
+// Properties of a lead byte: the length of its character and the range of the second byte (table
 // 3-7).
 struct Lead {
   int length = 0;  // 0: no character begins so
@@ -32,8 +32,8 @@ Lead LeadOf(unsigned char byte) {
   return {};
 }
 
-// How many bytes from `position` agree with one character: all of it, or its longest legal
-// beginning. 0 when no character begins there.
+// Number of bytes at `position` that form a character or its longest legal beginning. 0 if no
+// character begins there.
 int AgreeingBytes(std::string_view text, size_t position, int* expected) {
   const Lead lead = LeadOf(ByteAt(text, position));
   *expected = lead.length;

@@ -1,7 +1,8 @@
-// WakeCount: how a thread waits for something that other threads may have changed.
+// WakeCount: lets a thread wait for a change that other threads make to shared state.
 //
-// Whoever changes something raises the count; a waiter takes the count, looks at what it waits for,
-// and waits for another count, so that no change between its look and its wait is lost. Any thread.
+// A thread that changes the state raises the count afterwards. A waiter reads the count, checks the
+// state, and waits until the count differs, so that no change between its check and its wait is
+// lost. Any thread.
 #pragma once
 
 #include <chrono>

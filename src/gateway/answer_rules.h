@@ -1,5 +1,5 @@
-// AnswerRules: what the answer to one request must satisfy, and how its text is read: the
-// request's constraint, its tools and the model's reasoning together.
+// Grammar and parsers of the answer to one request, derived from the request's constraint, its
+// tools and the model's reasoning format.
 //
 // Functions over immutable values; any thread.
 #pragma once
@@ -26,34 +26,34 @@ namespace tutti::gateway {
 // The tools that the answer may call; null: it may call none.
 const api::ChatPrompt* ToolsOf(const api::GenerateRequest& request);
 
-// A grammar that is kept, or must be compiled: `compiled` says which.
+// A compiled grammar, or the need to compile one.
 struct KnownAnswer {
-  bool compiled = false;
-  std::shared_ptr<grammar::TokenMasker> masker = {};  // null: the answer may be any text
+  bool compiled = false;                              // false: CompileAnswer() has to be called
+  std::shared_ptr<grammar::TokenMasker> masker = {};  // null: any text is allowed
 };
-// What CompileAnswer() would give, as far as that needs no compiling. Errors: those of a tool that
-// cannot be kept to, and of a constraint of an unknown kind.
+// The result of CompileAnswer() where it needs no compilation. Errors: tools that the model's
+// format cannot write or enforce; a constraint of an unknown kind.
 Result<KnownAnswer> FindAnswer(Constraints& constraints, const ServedModel& model,
                                const api::GenerateRequest& request, bool reasons,
                                bool inside_reasoning);
 
-// Null: the answer may be any text. `inside_reasoning`: the prompt ends within reasoning, which the
-// answer goes on with; `reasons`: it may begin with reasoning, which is returned separately.
-// A tool that is not strict and whose schema cannot be enforced in full is held to its types.
-// Errors: those of Constraints::Get().
+// Compiles the token mask of the answer; null: any text is allowed. `inside_reasoning`: the prompt
+// ends within reasoning, which the answer continues. `reasons`: the answer may begin with
+// reasoning, which is returned separately. If the schema of a tool that is not strict cannot be
+// enforced completely, only its types are. Errors: those of Constraints::Get().
 Result<std::shared_ptr<grammar::TokenMasker>> CompileAnswer(Constraints& constraints,
                                                             const ServedModel& model,
                                                             const api::GenerateRequest& request,
                                                             bool reasons, bool inside_reasoning,
                                                             const std::atomic<bool>* cancelled);
 
-// The bound on the answer's reasoning; without a limit where the request has none or the model does
-// not reason.
+// Limit on the answer's reasoning tokens; no limit if the request has none or the model does not
+// reason.
 engine::ReasoningLimit ReasoningLimitOf(const ServedModel& model,
                                         const api::GenerateRequest& request, bool inside_reasoning);
 
-// One for each choice; none where the answer is its text as it is. `mode`: what becomes of
-// reasoning. `id_seed`: of the calls' ids. `on_broken_call`: as ToolParserOptions'.
+// Makes one parser per choice; empty if the text needs no parsing. `mode`: treatment of reasoning.
+// `id_seed`: seed of the tool-call ids. `on_broken_call`: as in ToolParserOptions.
 std::vector<std::unique_ptr<api::OutputParser>> MakeParsers(
     const ServedModel& model, const api::GenerateRequest& request, api::ReasoningMode mode,
     uint64_t id_seed, std::function<void(std::string_view)> on_broken_call = nullptr);

@@ -58,7 +58,7 @@ std::shared_ptr<const grammar::TokenTrie> Constraints::TrieOf(const ServedModel&
       continue;
     }
     const std::string_view piece = vocabulary.Piece(id);
-    // A byte that no UTF-8 text holds, and by which automata know special tokens.
+    // kSpecialTokenByte never occurs in UTF-8; the automata mark special tokens with it.
     if (piece.find(static_cast<char>(grammar::kSpecialTokenByte)) == std::string_view::npos)
       text = piece;
   }

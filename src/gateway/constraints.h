@@ -1,9 +1,8 @@
-// Constraints: what requests constrain their answers to, compiled once for all requests with the
-// same text.
+// Constraints: LRU cache of compiled grammars, keyed by their source, so that requests with equal
+// constraints compile once.
 //
-// Owned by the gateway; any thread. Compiled grammars are kept by content, least recently
-// used first out; their number and bytes are bounded. The bytes of a vocabulary's tokens are sorted
-// when a model is first asked for a constrained answer.
+// Owned by the gateway; any thread. The number and the bytes of cached grammars are bounded. The
+// token trie of a model's vocabulary is built by the first constrained request to the model.
 #pragma once
 
 #include <atomic>
@@ -27,17 +26,17 @@ Result<grammar::Structure> StructureOf(const api::Constraint& constraint);
 
 class Constraints {
  public:
-  // Compiled grammars that are kept, and the bytes of their sources and automata. What a grammar
-  // learns while it is used is bounded by TokenMasker::kMaxBytes each.
+  // Maximum number of cached grammars, and of the bytes of their sources and automata. The masks
+  // that a grammar caches during use are bounded by TokenMasker::kMaxBytes each.
   static constexpr size_t kMaxKept = 32;
   static constexpr size_t kMaxKeptBytes = size_t{64} << 20;
 
-  // Compiles a grammar that is not known yet, within grammar::Limits. Errors: those of
-  // grammar::Compile().
+  // Returns the compiled grammar; compiles it within grammar::Limits if it is not cached. Errors:
+  // those of grammar::Compile().
   Result<std::shared_ptr<grammar::TokenMasker>> Get(const ServedModel& model,
                                                     const grammar::Structure& structure,
                                                     const std::atomic<bool>* cancelled);
-  // The grammar, if it was compiled before and is still kept; else null.
+  // Returns the cached grammar; null if it is not cached.
   std::shared_ptr<grammar::TokenMasker> Find(const ServedModel& model,
                                              const grammar::Structure& structure);
 

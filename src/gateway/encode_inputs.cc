@@ -100,7 +100,7 @@ class InputReader {
         tokenizer_(*model.tokenizer),
         limit_(std::min(model.encoder->max_tokens,
                         request.truncate_tokens.value_or(model.encoder->max_tokens))),
-        // Whoever says how many tokens are to be read does not want the rest refused.
+        // truncate_tokens implies truncation: longer inputs are cut, not refused.
         cuts_(request.truncation != api::Truncation::kRefuse ||
               request.truncate_tokens.has_value()),
         total_(

@@ -1,5 +1,5 @@
-// From a door's texts to the tokens an encoder reads: prompt, tokeniser, special tokens,
-// truncation. Pure; any thread.
+// Preparation of encode requests: converts texts to an encoder's input tokens (prompt, tokenizer,
+// special tokens, truncation). Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,20 @@ struct EncodeTokens {
   std::vector<int32_t> lengths;  // tokens of each input
 };
 
-// What can be told of a request without reading its texts: whether `model` gives that output, with
-// those dimensions, of those inputs. `param` names the OpenAI field. Errors: invalid_value,
+// Checks of a request that do not tokenize its texts: whether `model` supports the output, the
+// dimensions and the kinds of inputs. `param` names the OpenAI field. Errors: invalid_value,
 // empty_prompt, token_out_of_range.
 Status CheckEncodeRequest(const ServedModel& model, const api::EncodeRequest& request);
 
-// A checked request's inputs. Pairs that are too long lose tokens of the longer text first. Errors:
-// context_length_exceeded (with the tokens as excess) and invalid_utf8, naming the input;
-// invalid_value beyond total_tokens.
+// Tokenizes the inputs of a checked request. Truncation of a pair removes tokens of the longer text
+// first. Errors: context_length_exceeded (with the excess tokens) and invalid_utf8, which name the
+// input; invalid_value beyond total_tokens.
 Result<EncodeTokens> ReadEncodeInputs(const ServedModel& model, const api::EncodeRequest& request);
 
 // Bytes a request holds while it waits: texts and ids.
 size_t EncodeBytes(const api::EncodeRequest& request);
 
-// Leaves those of `kept` (indices, ascending) in `inputs`.
+// Removes all inputs except those with the indices `kept`, ascending.
 void KeepOnly(const std::vector<size_t>& kept, EncodeTokens* inputs);
 
 }  // namespace tutti::gateway

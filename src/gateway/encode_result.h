@@ -1,5 +1,6 @@
-// What is left to do with an encoder's raw rows: cut, normalise, squash. Pure; by whoever takes the
-// result, so that the engine's thread need not.
+// Post-processing of an encoder's raw rows: truncate to the requested dimensions, normalize, apply
+// the score activation. Pure functions that run on the thread that takes the result, which keeps
+// them off the engine thread.
 #pragma once
 
 #include <optional>

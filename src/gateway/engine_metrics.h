@@ -1,5 +1,5 @@
-// EngineMetrics, EncoderEngineMetrics: carry what an engine tells about its work into the metrics
-// of its model. Called on the engine thread; every call is cheap (telemetry/serving_metrics.h).
+// EngineMetrics, EncoderEngineMetrics: engine observers that update the metrics of a model. Called
+// on the engine thread; every call is cheap (telemetry/serving_metrics.h).
 #pragma once
 
 #include "engine/encoder_engine.h"
@@ -36,7 +36,7 @@ class EncoderEngineMetrics final : public engine::EncoderObserver {
   telemetry::EncoderMetrics& metrics_;
 };
 
-// The gauges a scrape shows, from a live engine.
+// Current gauges of an engine; called for each scrape.
 telemetry::ServingMetrics::EngineGauges ReadGauges(const engine::Engine& engine,
                                                    const Clock& clock);
 telemetry::EncoderMetrics::Gauges ReadGauges(const engine::EncoderEngine& engine,

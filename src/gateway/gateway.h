@@ -1,10 +1,10 @@
-// Gateway: api::Inference in process: look-up, validation, a place in the queue, template,
-// tokeniser, engine.
+// Gateway: api::Inference over the models of this process. A request passes model lookup,
+// validation, admission to the engine's queue, template, tokenizer, and then goes to the engine.
 //
-// Owned by the composition root. Every call is for any thread and never waits for inference. Small
-// prompts are prepared on the calling thread while fewer than `prep` are, large ones on the prep
-// pool, and so are those whose answer another machine may have; the place in the queue is taken
-// before either.
+// Owned by app::LocalInference. Any thread; no call waits for inference. Small prompts are prepared
+// on the calling thread, as long as fewer than `prep` requests are in preparation. Large prompts
+// and those that need a lookup in a shared cache are prepared on the prep pool. The place in the
+// queue is taken before the preparation.
 #pragma once
 
 #include <memory>
@@ -31,8 +31,8 @@ struct GatewayOptions {
   int prep = 12;                      // most requests prepared at once (prep_pool.h)
   int prep_threads = 2;               // of the prep pool
   size_t inline_prompt_bytes = 4096;  // larger prompts go to the prep pool
-  // What becomes of reasoning in answers to chats. Absent: told apart for models whose template
-  // shows the tags around it, else kept.
+  // Treatment of reasoning in answers to chats. Absent: separated if the model's template shows the
+  // reasoning tags, else kept.
   std::optional<api::ReasoningMode> reasoning = {};
   Logger* log = nullptr;  // outlives the gateway and its engines; may be null
 };
@@ -42,10 +42,11 @@ class Gateway final : public api::Inference {
   // `clock` outlives the gateway.
   Gateway(const GatewayOptions& options, const Clock& clock);
 
-  // Models of these names are being loaded: until each is added, requests for it get model_loading.
+  // Announces models that are being loaded: until a model is added, requests for it get
+  // model_loading.
   void Expect(std::vector<std::string> names);
-  // The model answers from now on. Requests that name none go where api::DefaultGenerator() says,
-  // and encodings where api::EncoderFor() does.
+  // Begins to serve a model. Requests without a model name go to api::DefaultGenerator(), encode
+  // requests to api::EncoderFor().
   void AddModel(std::shared_ptr<const ServedModel> model);
   // Generations use this cache, except those that are stepped. To be called before the first
   // request.
@@ -55,7 +56,7 @@ class Gateway final : public api::Inference {
 
   Result<api::Generation> Generate(api::GenerateRequest request,
                                    std::shared_ptr<api::StreamWaker> waker) override;
-  // Generate() for a caller who steps: nothing is drawn but what `control` grants. The prompt is
+  // Generate() for stepwise use: a token is only sampled when `control` permits it. The prompt is
   // prepared on the calling thread, whatever its size.
   struct Stepwise {
     api::Generation generation;
@@ -84,18 +85,19 @@ class Gateway final : public api::Inference {
   Result<std::shared_ptr<Pending>> Queue(std::shared_ptr<const ServedModel> model,
                                          api::GenerateRequest request);
   Status StillWanted(const engine::Ticket& ticket, TimePoint deadline) const;
-  // Template, tokeniser, Submit(). Memory that cannot be had is a refusal too: overloaded.
+  // Template, tokenizer, Submit(). Out of memory is reported as overloaded.
   Status Prepare(Pending& pending);
   Status PrepareOrThrow(Pending& pending);              // std::bad_alloc
   static void Refuse(Pending& pending, Status status);  // ends its stream
-  // Prepare() in parts: up to the prompt's tokens; then, where a grammar must be compiled, on the
-  // compile pool; then what follows.
+  // The parts of Prepare(). ReadPrompt() makes the prompt's tokens. CompileAndSubmit() runs on the
+  // compile pool if a grammar must be compiled. Submit() hands the request to the engine.
   Status ReadPrompt(Pending& pending);
-  Status Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> constraint);
   Status CompileAndSubmit(Pending& pending);
-  // Runs the next part on a pool, and refuses the request where it fails.
+  Status Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> constraint);
+  // Runs the next part on a pool and rejects the request if it fails.
   void Post(PrepPool& pool, std::shared_ptr<Pending> pending, Status (Gateway::*part)(Pending&));
-  // Asks the cache of answers; what is to be written, null: nothing.
+  // Looks up the response cache. Returns the stream for the engine to write; null: nothing is to be
+  // computed.
   std::shared_ptr<api::TokenStream> WhatIsWritten(Pending& pending, std::span<const TokenId> prompt,
                                                   bool begins_inside);
   bool Compiles(const Pending& pending);
@@ -104,7 +106,7 @@ class Gateway final : public api::Inference {
   static uint64_t DrawSeed();
 
   bool AwaitsModels() const;
-  // The model of an encoding. Errors: as Find(); invalid_value where none gives what is asked for.
+  // The model for an encode request. Errors: as Find(); invalid_value if no model has the output.
   Result<std::shared_ptr<const ServedModel>> FindEncoder(const api::EncodeRequest& request) const;
   struct PendingEncoding;
   Result<std::shared_ptr<PendingEncoding>> Queue(std::shared_ptr<const ServedModel> model,

@@ -28,8 +28,8 @@ struct Gateway::PendingEncoding {
   api::EncodeRequest request;
   engine::Ticket ticket;
   std::shared_ptr<api::EncodingState> state;
-  // Set before the request is submitted, read by whoever takes its result; null within: all of it
-  // is computed.
+  // Embedding-cache lookup of the request. Set before the request is submitted, read by the thread
+  // that takes the result. Null inside: every input is computed.
   std::shared_ptr<std::shared_ptr<api::KnownRows>> known =
       std::make_shared<std::shared_ptr<api::KnownRows>>();
 };

@@ -299,7 +299,7 @@ TEST_F(EncodeTest, AModelThatIsStillBeingLoadedIsToBeAskedAgain) {
   EXPECT_EQ(Run(request).status().reason(), "invalid_value") << "nothing is to come any more";
 }
 
-// A chat model that gives vectors too took the requests of an encoder that was served beside it.
+// Regression: a chat model that also embeds took the requests of a separately served encoder.
 TEST_F(EncodeTest, WithoutANameAModelThatGeneratesTooIsNotTakenForAnEncoder) {
   auto embedder = std::make_shared<ServedEncoder>(*encoder_);
   embedder->engine = std::make_shared<engine::EncoderEngine>(

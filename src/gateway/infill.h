@@ -1,4 +1,4 @@
-// A text with a hole as the tokens of a prompt (fill-in-the-middle). Pure; any thread.
+// Fill-in-the-middle prompts as tokens. Pure; any thread.
 #pragma once
 
 #include <vector>
@@ -10,14 +10,14 @@
 
 namespace tutti::gateway {
 
-// The tokens of a prompt that has a suffix, in the order that the model's family was trained with:
-// begin-of-text where the model asks for it, the files, then the parts, each behind its token. No
-// text becomes a special token. Errors: unsupported_parameter of "suffix" (the model has no such
-// tokens), invalid_utf8.
+// Tokens of a prompt with a suffix, in the order of the model family's training: begin-of-text if
+// the model uses it, the context files, then prefix and suffix after their marker tokens. Text
+// never yields special tokens. Errors: unsupported_parameter for "suffix" (the model has no such
+// markers), invalid_utf8.
 Result<std::vector<TokenId>> EncodeInfill(const ServedModel& model, const api::TextPrompt& prompt);
 
-// The tokens that end the answer to `prompt`: those of the model, and for a text with a hole also
-// the ones that mark its parts, which stand behind the answer in the texts of training.
+// Tokens that end the answer to `prompt`: those of the model, and for fill-in-the-middle also the
+// marker tokens, which follow the answer in the training texts.
 std::vector<TokenId> EndTokens(const ServedModel& model, const api::Prompt& prompt);
 
 }  // namespace tutti::gateway

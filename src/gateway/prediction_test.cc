@@ -73,7 +73,7 @@ TEST(Prediction, ARightOneSavesStepsAndTheUsageTellsWhatCameOfIt) {
   EXPECT_LT(2 * right.steps, plain.steps);
 }
 
-TEST(Prediction, OneThatSpellsAControlTokenIsTextAndWhereNothingIsProposedItIsNotLookedAt) {
+TEST(Prediction, ControlTokenSpellingIsTextAndUnusedWhenDraftingIsOff) {
   const Answered plain = AskLetters("", true);
   const Answered wrong = AskLetters("<|end|>", true);
   EXPECT_EQ(wrong.text, plain.text);

@@ -1,11 +1,11 @@
-// PrepPool: who may prepare a request (template, tokeniser) now, and the threads that do it where
-// the calling thread should not (over 4 KiB) or may not.
+// PrepPool: limits how many requests are prepared (template, tokenizer) at once, and owns threads
+// for requests that the calling thread should not prepare itself (over 4 KiB, or blocking).
 //
-// At most `in_flight` requests are prepared at once, by callers and threads of the pool together.
-// Later ones wait in arrival order, holding neither a lane nor a thread: a caller that finds no
-// place posts its job and goes on. The number of threads never decides correctness, only speed;
-// more than two would only take cores from the model. What waits is bounded by the engine's queue:
-// every job holds a ticket. Any thread may call; destruction runs what was posted.
+// At most `in_flight` requests are prepared at once, by callers and pool threads together. Others
+// wait in order of arrival and occupy no thread: a caller that finds no place posts its job and
+// continues. Two threads suffice; more would only take cores from the model. The engine's queue
+// bounds the number of waiting jobs, because every job holds a queue ticket. Any thread may call;
+// the destructor runs all posted jobs.
 #pragma once
 
 #include <deque>
@@ -32,8 +32,8 @@ class PrepPool {
   PrepPool(const PrepPool&) = delete;
   PrepPool& operator=(const PrepPool&) = delete;
 
-  // A place for the calling thread to prepare one request itself, until it is destroyed; false when
-  // none is free: then Post().
+  // Permission for the calling thread to prepare one request itself; ends with the object. False if
+  // no place is free; the caller must then Post().
   class Place {
    public:
     explicit Place(PrepPool& pool) : pool_(pool.TryEnter() ? &pool : nullptr) {}

@@ -114,7 +114,7 @@ Result<tokenizer::RenderedPrompt> Render(const tokenizer::ChatTemplate& chat_tem
   Result<tokenizer::RenderedPrompt> rendered =
       chat_template.Render(input, {.now_unix_s = now_unix_s});
   if (rendered.ok()) return rendered;
-  // Other templates take no content that is none.
+  // Some templates cannot render None as content: try again with an empty string in its place.
   bool changed = false;
   for (tokenizer::ChatMessage& message : input.messages) {
     if (!message.content.is_none()) continue;

@@ -1,5 +1,4 @@
-// From a door's prompt to the tokens a model sees: template, tokeniser, truncation. Pure; any
-// thread.
+// Preparation of prompts: chat template, tokenizer, truncation. Pure; any thread.
 #pragma once
 
 #include <optional>
@@ -15,15 +14,16 @@ namespace tutti::gateway {
 
 struct PreparedPrompt {
   std::vector<TokenId> tokens;
-  std::string text;  // the rendered prompt, whole; empty for tokens, and for a text with a hole
+  std::string text;  // the whole rendered prompt; empty for tokens and for fill-in-the-middle
 };
 
-// Where a request holds its prompt: "messages" or "prompt".
+// Name of the request field that holds the prompt: "messages" or "prompt".
 std::string PromptParam(const api::Prompt& prompt);
 
-// Errors: empty_prompt, token_out_of_range, invalid_value (no chat template; the template refused
-// the chat), template_*, those of EncodeInfill(). `now_unix_s` is the date a template may print.
-// `keep_last`, from 1: at most so many tokens, the last ones.
+// Renders and tokenizes a prompt. `now_unix_s` is the date that a template may print. `keep_last`
+// (>= 1): keep at most this many tokens, the last ones. Errors: empty_prompt, token_out_of_range,
+// invalid_value (no chat template; the template refused the chat), template_*, those of
+// EncodeInfill().
 Result<PreparedPrompt> PreparePrompt(const ServedModel& model, const api::Prompt& prompt,
                                      int64_t now_unix_s,
                                      std::optional<int> keep_last = std::nullopt);

@@ -1,6 +1,5 @@
-// ServedModel: what the gateway needs of one loaded model: a decoder, an encoder, or both over the
-// same weights. Made by the composition root, immutable, shared by every request that uses it; any
-// thread.
+// ServedModel: one loaded model as the gateway uses it: a decoder, an encoder, or both over the
+// same weights. Made by app::ModelPlan; immutable; shared by all requests that use it; any thread.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +21,11 @@
 
 namespace tutti::gateway {
 
-// What becomes of the scores of one text or pair, unless raw ones were asked for.
+// Activation of the scores of one text or pair, unless the request asks for raw scores.
 enum class ScoreScale : uint8_t {
   kRaw,
-  kSigmoid,  // each for itself
-  kSoftmax,  // all labels together
+  kSigmoid,  // of each score
+  kSoftmax,  // over all labels
 };
 
 struct ServedEncoder {
@@ -41,12 +40,13 @@ struct ServedEncoder {
 
 struct ServedModel {
   api::ModelInfo info;
-  // Of this load, among all of the process: answers of another are not its own.
+  // Unique id of this load of the model within the process. It is part of the cache keys, so that
+  // answers of an earlier load are never returned.
   uint64_t instance = NextInstance();
-  // What decides the bits of its answers wherever it is loaded; empty: nobody asked, or it is not
-  // known.
+  // Identifies what determines the bits of an answer on any machine; empty: not computed, or not
+  // known. For caches that several servers share.
   std::string identity;
-  std::string summary;  // for people: what it is and how it runs, one line
+  std::string summary;  // for people, one line: architecture, arithmetic, threads
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   std::optional<tokenizer::ChatTemplate>
       chat_template;                                   // absent: chat is refused, text prompts work
@@ -55,13 +55,13 @@ struct ServedModel {
   std::shared_ptr<const ServedEncoder> encoder;        // null: encodes nothing
   std::shared_ptr<telemetry::ServingMetrics> metrics;  // may be null
 
-  // token_out_of_range where a token has no row in the embedding: a tokenizer may have added tokens
-  // behind the last row. `param`: what holds the tokens.
+  // Checks that all tokens have a row in the embedding, because a tokenizer may have added tokens
+  // beyond the last row. `param`: the field with the tokens. Errors: token_out_of_range.
   Status CheckRows(std::span<const TokenId> tokens, const std::string& param) const;
 
   bool Answers(std::string_view name) const;  // the id or one of the aliases
 
-  // Of its engines; any thread.
+  // Apply to both engines of the model; any thread.
   void BeginDrain() const;
   bool Drain(TimePoint deadline) const;  // as Engine::Drain
   Status Live() const;                   // as Engine::Live

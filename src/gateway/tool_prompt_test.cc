@@ -88,7 +88,7 @@ TEST(ToolPromptReference, PublishedTemplatesAreGivenToolsAsTransformersGivesThem
       for (const auto& dialog : dialogs.at("dialogs").as_array()) {
         if (dialog.at("name") != entry.at("dialog")) continue;
         if (dialog.as_object().if_contains("use_tools") == nullptr) continue;
-        // An empty text beside calls is none to us, as stock clients send it.
+        // Empty content next to tool calls counts as absent here, because stock clients send it.
         if (MemberText(dialog, "name") == "a tool call and its result") continue;
         // Templates that lose calls are given them as text.
         if (MemberText(dialog, "name") == "parallel calls and an answer" &&

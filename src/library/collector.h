@@ -1,4 +1,4 @@
-// Collector: the record of what a generation has yielded, event by event. One thread at a time.
+// Collector: assembles a Completion from the events of a generation. One thread at a time.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,11 @@ class Collector {
  public:
   explicit Collector(int choices) { completion_.choices.resize(static_cast<size_t>(choices)); }
 
-  // Notes the event. A piece that the caller should see comes back: each token, and what text was
-  // held back.
+  // Adds an event. Returns the piece for the caller, if there is one: a token, or text that had
+  // been held back.
   std::optional<Token> Take(const api::StreamEvent& event);
-  // The caller cancelled: choices that had not ended by then end so, and the usage counts what was
-  // yielded.
+  // Called when the caller cancels: unfinished choices end as cancelled, and the usage counts the
+  // pieces returned so far.
   void MarkCancelled();
 
   bool ended() const { return ended_; }  // the terminal event was taken

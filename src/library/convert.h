@@ -1,5 +1,5 @@
-// Between the public values (include/tutti) and those of the waist (api/). Pure but for the clock
-// of a timeout.
+// Conversions between the public types (include/tutti) and those of api/. Pure, except that a
+// timeout reads the clock.
 #pragma once
 
 #include <vector>

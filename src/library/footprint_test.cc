@@ -101,7 +101,7 @@ TEST(FootprintTest, AStateTakesItsTokensAndLittleElse) {
   EXPECT_LT((HeapBytes() - before) / 100, 64 << 10);  // 0 where the sanitizer has the heap
 }
 
-// Bytes a batch of `count` prompts needs beside the prompts and its results.
+// Peak heap bytes of a batch of `count` prompts, without the prompts and the results.
 int64_t BatchScratch(const Model& model, int count) {
   const std::vector<Prompt> prompts(static_cast<size_t>(count), Text{"hello"});
   ResetHeapPeak();
@@ -114,7 +114,7 @@ int64_t BatchScratch(const Model& model, int count) {
   return HeapPeak() - HeapBytes();
 }
 
-TEST(FootprintTest, TenThousandPromptsNeedNoMoreMemoryThanOneThousandBesideTheirResults) {
+TEST(FootprintTest, ScratchMemoryDoesNotGrowWithTheNumberOfPrompts) {
   const Model model = TinyModel(TinyOptions());
   BatchScratch(model, Amount(200, 50));  // everything that grows once has grown
   const int64_t small = BatchScratch(model, Amount(1'000, 100));

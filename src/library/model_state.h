@@ -1,4 +1,4 @@
-// Model::State: what all handles of one loaded model share. Immutable after Load; any thread.
+// Model::State: the loaded model that all its handles share. Immutable after Load; any thread.
 #pragma once
 
 #include <memory>

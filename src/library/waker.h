@@ -1,8 +1,8 @@
-// JobWaker: how a thread of the host program waits for one or several token streams.
+// JobWaker: lets a thread of the host program wait for one or several token streams.
 //
-// It stands between one stream and a WakeCount, which several streams may share, and reports the
-// stream's text as taken at once: a job's owner may look at it as late as he likes, its log is
-// bounded by max_tokens, and the engine need not hold the job back.
+// It forwards the wakes of one stream to a WakeCount, which several streams may share, and reports
+// all text of the stream as consumed at once. There is no back-pressure, because the owner of a job
+// may read it at any time and max_tokens bounds its log.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class JobWaker final : public api::StreamWaker {
  public:
   explicit JobWaker(std::shared_ptr<WakeCount> wakes) : wakes_(std::move(wakes)) {}
 
-  // The generation this waker was given to; it stays where it is until Detach().
+  // Sets the generation that this waker serves; it must not move until Detach().
   void Attach(api::Generation& generation) {
     const MutexLock lock(mutex_);
     generation_ = &generation;

@@ -101,7 +101,8 @@ void Statement::BindOne(int index, std::nullptr_t) {
 
 Result<Database> Database::Open(const std::string& path) {
   if (!path.empty()) {
-    // SQLite would make it readable by whoever the umask lets; its log and journal follow the file.
+    // SQLite would create the file with the permissions that the umask leaves. The write-ahead log
+    // and the journal get the permissions of the file.
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0) close(fd);
   }
@@ -113,8 +114,8 @@ Result<Database> Database::Open(const std::string& path) {
   if (connection == nullptr) return OutOfMemory();
   Database database(connection);
   if (code != SQLITE_OK) return FromSqlite(code, connection);
-  // Of a file that is new: a request of two kilobytes would leave half of a page of 4 KiB empty.
-  // The lock is asked for before the first access to the log.
+  // page_size takes effect in a new file only: a row of two kilobytes would leave half of a 4 KiB
+  // page empty. locking_mode must be set before the first access to the write-ahead log.
   RETURN_IF_ERROR(
       database.Execute("PRAGMA page_size=16384;"
                        "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL;"

@@ -1,12 +1,12 @@
-// Database: the one connection to the store's SQLite file, and statements over it.
+// Database: the only connection to the store's SQLite file. Statement: a prepared statement.
 //
-// Commits are durable before they return (WAL, synchronous=FULL); the file is locked to this
-// connection from its first access (locking_mode=EXCLUSIVE), so that the races of SQLite before
-// 3.51.3 between connections cannot be met. Belongs to one thread at a time.
+// Commits are durable when they return (WAL, synchronous=FULL). The connection locks the file from
+// its first access (locking_mode=EXCLUSIVE), which avoids the races between connections that SQLite
+// had before 3.51.3. For use by one thread at a time.
 //
-// Errors of all calls: store_full (no room on the disk), store_failed (it cannot be read or
-// written), store_corrupt, store_locked (another process has it), store_conflict (with another
-// row), invalid_value (longer than SQLite takes), overloaded (no memory).
+// Errors of all calls: store_full (disk full), store_failed (I/O error), store_corrupt,
+// store_locked (by another process), store_conflict (with another row), invalid_value (longer than
+// SQLite accepts), overloaded (out of memory).
 // Source: https://sqlite.org/c3ref/intro.html
 #pragma once
 
@@ -29,8 +29,8 @@ namespace tutti::store {
 
 using Blob = std::span<const std::byte>;
 
-// One use of a prepared statement: values in, rows out. Refers to its database, which must not
-// prepare the same text again meanwhile.
+// One execution of a prepared statement. It refers to its database, which must not prepare the same
+// text again while the Statement exists.
 class Statement {
  public:
   explicit Statement(sqlite3_stmt* statement) : statement_(statement) {}
@@ -38,7 +38,7 @@ class Statement {
   Statement(Statement&& other) noexcept : statement_(std::exchange(other.statement_, nullptr)) {}
   Statement& operator=(Statement&&) = delete;
 
-  // Values of ?1, ?2, ... in their order. Text and blobs are copied.
+  // Binds the values of ?1, ?2, ... in order. Text and blobs are copied.
   template <typename... Values>
   Statement& Bind(const Values&... values) {
     int index = 0;
@@ -46,12 +46,13 @@ class Statement {
     return *this;
   }
 
-  // Whether there is another row.
+  // Advances to the next row; false if there is none.
   Result<bool> Step();
-  // To its end, past any rows.
+  // Runs to the end and ignores rows.
   Status Run();
 
-  // Of the row, columns from 0; views hold until the next step. NULL is 0 and empty.
+  // Columns of the current row, counted from 0. Views are valid until the next Step(). NULL reads
+  // as 0 or empty.
   bool IsNull(int column) const;
   int64_t Int(int column) const;
   double Real(int column) const;
@@ -80,15 +81,16 @@ class Statement {
 
 class Database {
  public:
-  // Creates the file where there is none, readable by this user alone; "" is a database in memory.
+  // Opens the file or creates it with mode 0600; "" is a database in memory.
   static Result<Database> Open(const std::string& path);
   ~Database();
   Database(Database&& other) noexcept;
   Database& operator=(Database&&) = delete;
 
-  // Statements without values or rows; several are parted by semicolons.
+  // Runs statements without values or rows, separated by semicolons.
   Status Execute(const std::string& sql);
-  // Compiled once for each text, which is ours: a fault in it ends the process.
+  // Compiles each text once. A syntax error ends the process, because all SQL is part of the
+  // program.
   Result<Statement> Prepare(std::string_view sql);
 
   int64_t changes() const;      // rows that the last statement changed
@@ -102,7 +104,7 @@ class Database {
   std::map<std::string, sqlite3_stmt*, std::less<>> statements_;
 };
 
-// One statement with its values, to its end.
+// Runs one statement with its values to the end.
 template <typename... Values>
 Status Run(Database& database, std::string_view sql, const Values&... values) {
   ASSIGN_OR_RETURN(Statement statement, database.Prepare(sql));

@@ -1,5 +1,6 @@
-// FolderLock: one process in a store's folder. The file `lock` holds the process id of who has it;
-// the lock itself is the system's (flock), so that it ends with the process, however that ends.
+// FolderLock: ensures that only one process uses a store's folder. It locks the file `lock` with
+// flock(), so that the lock ends with the process in any case; the file contains the process id of
+// the holder.
 #pragma once
 
 #include <string>
@@ -10,8 +11,8 @@ namespace tutti::store {
 
 class FolderLock {
  public:
-  // Makes the folder, readable by this user alone, with those above it. Errors: store_locked with
-  // the holder's process id, store_failed.
+  // Creates the folder and its parents, readable by this user only, and locks it. Errors:
+  // store_locked with the holder's process id, store_failed.
   static Result<FolderLock> Take(const std::string& folder);
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept;

@@ -1,8 +1,9 @@
-// Migrations: the steps from one version of the store's tables to the next, and back by one.
+// Migrations: steps from one version of the store's tables to the next, and back by one version.
 //
-// Each is one transaction with its number (PRAGMA user_version), so that a process that is killed
-// at any write finds the version before or the one after. The way back is kept in the store itself:
-// a program that knows one version less can undo what it does not know.
+// Each step is one transaction that includes its number (PRAGMA user_version), so that a process
+// killed at any write leaves either the old or the new version. The SQL of the way back is stored
+// in the database itself: a program that is one version older can revert a migration that it does
+// not know.
 #pragma once
 
 #include <span>
@@ -13,12 +14,12 @@
 namespace tutti::store {
 
 struct Migration {
-  const char* forward;  // from the version before
-  const char* back;     // to it, without loss of what it can hold
+  const char* forward;  // from the previous version
+  const char* back;     // to the previous version, without loss of data that it can hold
 };
 
-// Brings the tables to version known.size() (migration i leads to version i + 1). Errors:
-// store_too_new (more than one version beyond what is known), and those of the database.
+// Migrates the tables to version known.size() (migration i leads to version i + 1). Errors:
+// store_too_new (more than one version newer than known.size()), and those of the database.
 Status Migrate(std::span<const Migration> known, Database* database);
 
 }  // namespace tutti::store

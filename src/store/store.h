@@ -1,17 +1,17 @@
-// Store: what must outlast the process, in one SQLite file that one thread writes.
+// Store: the durable state of the process, in one SQLite file; one thread owned by the Store
+// executes all reads and writes.
 //
-// What is handed in while a commit is on its way to the disk shares the next one (group commit): a
-// lone write is committed at once, and under load one flush serves up to `most_writes`. `done` is
-// called after the commit that makes it true, or with why there is none; what was told OK survives
-// the process and the machine. A write that fails leaves no trace and does not touch its
-// neighbours (but see Undo).
+// Group commit: a single write is committed at once; writes that arrive during a commit share the
+// next one, up to `most_writes`. `done` is called after the commit, or with the error. Writes that
+// were reported as OK survive a crash of the process or the machine. A failed write leaves no trace
+// and does not affect other writes of its group (but see Undo).
 //
-// A work that finds a row of its own unreadable fails alone (record_corrupt); store_failed and
-// store_corrupt are the database's own words. After such a failure nothing is acknowledged any more
-// (a flush that failed must not be tried again): every call is refused with store_failed until the
-// process starts anew. A full disk refuses what did not fit, and goes on.
+// Failures: work that finds one of its rows unreadable fails alone (record_corrupt). After
+// store_failed or store_corrupt, which come from the database, no call succeeds any more until the
+// process restarts, because a failed flush must not be retried. A full disk fails only the writes
+// that do not fit.
 //
-// Any thread may call Write, Read and health; neither blocks.
+// Any thread may call Write, Read and health; none of them blocks.
 #pragma once
 
 #include <sys/types.h>
@@ -35,50 +35,52 @@
 
 namespace tutti::store {
 
-// The store's file in its folder; others lie beside it.
+// Path of the database file in the store's folder, which also holds SQLite's log and the lock file.
 std::string FileIn(const std::string& folder);
 
 class Store {
  public:
   struct Options {
-    std::string folder;  // holds its file; "" keeps everything in memory, gone with the process
+    std::string folder;          // of the file; "": a store in memory, lost with the process
     size_t most_writes = 256;    // in one commit
-    size_t most_waiting = 4096;  // works that were handed in and not begun; then overloaded
+    size_t most_waiting = 4096;  // work that is queued and not begun; more gets overloaded
   };
   // Runs on the store's thread.
   using Work = std::function<Status(Database&)>;
-  // Called there, or, of what is refused at once, by Write or Read themselves.
+  // Called on the store's thread, or by Write or Read themselves if they refuse the work.
   using Done = std::function<void(const Status&)>;
-  // What an error of a work undoes. To undo it alone, the pages that it changes are copied first,
-  // which costs more than most works: one that says no before its first change needs none of it.
+  // Scope of the rollback after an error of a Work. kAlone needs a savepoint, which copies the
+  // pages that the work changes and costs more than most works. Work that returns all its errors
+  // before its first change does not need one.
   enum class Undo {
-    kAlone,      // what this work did
-    kWithGroup,  // after a change of this work, all works of the same commit; else nothing
+    kAlone,      // rolls back this work only
+    kWithGroup,  // rolls back the whole commit if this work has changed anything
   };
 
   // Errors: those of FolderLock, Migrate and Database.
   static Result<std::unique_ptr<Store>> Open(const Options& options,
                                              std::span<const Migration> migrations);
-  ~Store();  // does what was handed in, then closes
+  ~Store();  // executes all queued work, then closes
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // `work` within a transaction; an error of it undoes what it did and is what `done` is told.
+  // Runs `work` within a transaction. If it returns an error, its changes are rolled back and
+  // `done` gets the error.
   void Write(Work work, Done done, Undo undo = Undo::kAlone);
-  // `work` after all that was handed in before is committed or refused. It changes nothing.
+  // Runs `work`, which must not change anything, after all earlier writes are committed or failed.
   void Read(Work work, Done done);
 
-  // Waits. For starts, tools and tests.
+  // Blocking variants, for startup, tools and tests.
   Status WriteNow(const Work& work);
   Status ReadNow(const Work& work);
 
-  // OK, or why nothing is stored any more.
+  // OK, or the error after which the store refuses all calls.
   Status health() const;
 
-  // What was refused or failed for the store's own sake, by its reason; no mistakes of a work.
+  // Errors of the store itself by reason; errors that a Work returns are not counted.
   struct Counts {
     uint64_t full = 0, failed = 0, corrupt = 0, overloaded = 0;
-    bool is_full = false;  // so ended the last commit
+    bool is_full = false;  // the last commit failed because the disk was full
   };
   Counts counts() const;
 

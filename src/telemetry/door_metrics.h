@@ -1,10 +1,10 @@
-// What doors count of the requests they answer, whatever model those are for: the `tutti_*` metrics
-// without a model's label.
+// DoorMetrics: metrics of the servers (HTTP, gRPC, ...) that do not depend on a model: the
+// `tutti_*` metrics without a model label.
 //
-// One per process, made by the composition root; any thread. A call is a handful of atomic adds
-// (histograms: an uncontended lock each). Most doors and operations a process never sees: their
-// series are made when first used. RequestRejected() alone, whose codes are an open set, looks its
-// series up.
+// One per process, made by main; any thread. A call costs a few atomic adds (histograms: an
+// uncontended lock each). Series are made on first use, because most processes use few of the
+// servers and operations. RequestRejected() looks its series up by name, because its codes are an
+// open set.
 #pragma once
 
 #include <memory>
@@ -27,8 +27,8 @@ class DoorMetrics {
   void InFlight(OpKind op, int delta);
   void StreamsOpen(DoorKind door, int delta);
   void SlowReaderCancelled(DoorKind door);
-  void ConnectionReset(DoorKind door);          // of a client that abused the door
-  void RequestRejected(std::string_view code);  // what does not reach a model
+  void ConnectionReset(DoorKind door);          // the client violated the protocol
+  void RequestRejected(std::string_view code);  // requests that do not reach a model
 
  private:
   struct Impl;

@@ -1,8 +1,8 @@
-// The metrics of one encoder model: its requests, its batches and what waits for one. What a
-// decoder has beyond that is in serving_metrics.h.
+// EncoderMetrics: metrics of one encoder model: requests, batches and queue. Those of decoders are
+// in serving_metrics.h.
 //
-// Made by the composition root, told by the gateway and the engine's observer; any thread. A call
-// is a handful of atomic adds and allocates nothing, but for RequestRejected().
+// Made when the model is loaded; updated by the gateway and the engine's observer; any thread. A
+// call costs a few atomic adds and, except for RequestRejected(), allocates nothing.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ class EncoderMetrics {
   struct Options {
     std::string model;         // served name: the `model` label
     int64_t max_tokens = 512;  // of a text
-    // A decoder that gives vectors too: its ServingMetrics, of the same name, has the info metrics
-    // and the gauges of queue and heartbeat.
+    // True for a decoder that also embeds: the ServingMetrics of the same model already have the
+    // info metrics and the gauges of queue and heartbeat.
     bool beside_decoder = false;
     // Labels of the info metrics.
     std::string version = {}, isa = {}, architecture = {}, quantisation = {}, digest = {};
@@ -31,16 +31,16 @@ class EncoderMetrics {
   struct Batch {
     DispatchCause cause = DispatchCause::kIdle;
     int items = 0, tokens = 0;
-    int64_t padding = 0;  // tokens more, were each item padded to the longest
-    Duration took{0};     // chosen to delivered
-    Duration forward{0};  // of it, the device's
+    int64_t padding = 0;  // tokens that padding to the longest item would add
+    Duration took{0};     // from the choice of the batch to the delivery of its results
+    Duration forward{0};  // part of `took` on the device
   };
   struct Finished {
     FinishKind reason = FinishKind::kStop;
     Duration prepare{0}, queue{0}, inference{0};
     int64_t wasted_tokens = 0;
   };
-  // What a scrape reads from the live engine.
+  // Values that a scrape reads from the engine.
   struct Gauges {
     int requests = 0;
     int64_t waiting_items = 0, waiting_tokens = 0;

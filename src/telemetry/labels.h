@@ -1,4 +1,4 @@
-// The closed sets of label values of the metrics, and the word each stands for in an exposition.
+// Label values of the metrics: closed sets as enums, and their names in the exposition.
 #pragma once
 
 namespace tutti::telemetry {
@@ -11,7 +11,7 @@ enum class StepKind { kPrefill, kDecode, kMixed };
 enum class FinishKind { kStop, kLength, kAbort, kError };
 enum class PromptSource { kComputed, kPrefix };
 enum class WasteCause { kPreemption, kCancelled };
-enum class PreemptionCause { kBlocks, kLane };               // what another sequence needed
+enum class PreemptionCause { kBlocks, kLane };               // resource that was scarce
 enum class DispatchCause { kFull, kIdle, kDeadline, kAge };  // of a batch of texts
 
 const char* LabelOf(DoorKind door);

@@ -1,9 +1,9 @@
 // Metrics: a thin facade over prometheus-cpp, so that no other header includes it.
 //
-// A MetricsRegistry is made once by main and passed on; any thread. Handles stay valid as long as
-// it lives and cost one atomic add (histograms: one uncontended lock). Label values are escaped by
-// the exposition and bounded here: 128 bytes of text (what is no printable character becomes '?'),
-// and at most 100 different label sets a family, further ones counted under "other".
+// main makes one MetricsRegistry and passes it on; any thread. Handles are valid as long as the
+// registry and cost one atomic add (histograms: one uncontended lock). Label values are bounded: at
+// most 128 bytes (non-printable characters become '?'), and at most 100 label sets per family;
+// further ones are counted under "other". The exposition escapes label values.
 #pragma once
 
 #include <functional>
@@ -71,16 +71,16 @@ class MetricsRegistry {
   MetricsRegistry(const MetricsRegistry&) = delete;
   MetricsRegistry& operator=(const MetricsRegistry&) = delete;
 
-  // The one of that name and those labels, made at the first call. `help` of the first call counts.
-  // A name belongs to one kind; names are ours, never a client's.
+  // Returns the metric of that name and those labels; makes it on the first call, whose `help` is
+  // used. A name belongs to one kind of metric and must not come from a client.
   Counter GetCounter(const std::string& name, const std::string& help, MetricLabels labels = {});
   Gauge GetGauge(const std::string& name, const std::string& help, MetricLabels labels = {});
   Histogram GetHistogram(const std::string& name, const std::string& help, const Buckets& buckets,
                          MetricLabels labels = {});
 
-  // Called before each exposition, on the scraping thread, for as long as the handle lives: sets
-  // gauges from live values. Dropping the handle does not wait for an exposition in progress, so a
-  // collector must own, or look up weakly, whatever it touches.
+  // Registers a function that sets gauges from current values. It is called before each exposition,
+  // on the scraping thread, as long as the handle exists. Destroying the handle does not wait for
+  // an exposition in progress, so a collector must own what it uses, or hold a weak pointer to it.
   using CollectorHandle = std::shared_ptr<const std::function<void()>>;
   [[nodiscard]] CollectorHandle AddCollector(std::function<void()> collector);
 

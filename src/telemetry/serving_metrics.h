@@ -1,11 +1,11 @@
-// The metrics of a served decoder under names operators know: own `tutti_*` names, and on request
-// the same values once more under the `vllm:*` names and buckets that existing boards and scalers
-// read. What doors count is in door_metrics.h, encoders' in encoder_metrics.h.
+// ServingMetrics: metrics of a served decoder under `tutti_*` names. With vllm_aliases the same
+// values are also exposed under the `vllm:*` names and buckets that existing dashboards and
+// autoscalers use. Metrics of servers are in door_metrics.h, those of encoders in
+// encoder_metrics.h.
 //
-// One per served model, made by the composition root, told by the gateway and the engine's
-// observer; any thread. A call is a handful of atomic adds (histograms: an uncontended lock each)
-// and allocates nothing. RequestRejected(), whose codes are an open set, and BrokenToolCall() look
-// their series up.
+// One per served model, made when the model is loaded; updated by the gateway and the engine's
+// observer; any thread. A call costs a few atomic adds (histograms: an uncontended lock each) and
+// allocates nothing. RequestRejected() and BrokenToolCall() look their series up by name.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class ServingMetrics {
     int block_tokens = 32;
     int64_t kv_blocks = 0;
   };
-  // What a scrape reads from the live engine.
+  // Values that a scrape reads from the engine.
   struct EngineGauges {
     int running = 0, waiting = 0, waiting_deferred = 0;
     int64_t waiting_tokens = 0;
@@ -46,8 +46,8 @@ class ServingMetrics {
   ServingMetrics(MetricsRegistry& registry, Options options);
   ~ServingMetrics();
 
-  // `read` is called at every scrape until this object is destroyed, and, by a scrape in progress,
-  // once more.
+  // `read` is called at every scrape until this object is destroyed; a scrape in progress may call
+  // it once more.
   void SetEngineGauges(std::function<EngineGauges()> read);
 
   // --- gateway, once per request ---
@@ -62,7 +62,7 @@ class ServingMetrics {
     Duration queue{0}, prefill{0}, decode{0},
         total{0};  // accepted -> lane -> first token -> last token
     int preemptions = 0;
-    // Mean after the first token; for more than one.
+    // Mean time per token after the first; needs more than one token.
     double SecondsPerToken() const {
       return ToSeconds(decode) / static_cast<double>(output_tokens - 1);
     }
@@ -75,8 +75,8 @@ class ServingMetrics {
   void PromptTokens(PromptSource source, int64_t tokens);
   void OutputTokens(int64_t tokens);
   void PrefixLookup(int64_t queried_tokens, int64_t hit_tokens);
-  // A step in which `proposed` tokens were verified for its sequences beside those they were sure
-  // of; accepted[i] sequences then drew the one at place i. At most kDraftPlaces places.
+  // A step verified `proposed` draft tokens over all of its sequences. accepted[i] is the number of
+  // sequences that accepted the draft token at position i; at most kDraftPlaces positions.
   static constexpr int kDraftPlaces = 7;
   void Speculation(int64_t proposed, std::span<const int> accepted);
   void Preemption(PreemptionCause cause);
@@ -84,8 +84,7 @@ class ServingMetrics {
   void LogitsNotFinite();  // a request ended because of it
 
   // --- parser of answers ---
-  // A tool call that a model began and did not write as one: `reason` is "unknown_tool", "syntax"
-  // or "cut".
+  // A malformed tool call of the model: `reason` is "unknown_tool", "syntax" or "cut".
   void BrokenToolCall(std::string_view reason);
 
  private:

@@ -1,8 +1,9 @@
-// VllmMetrics: what ServingMetrics is told, once more under the `vllm:*` names, labels and buckets
-// that vLLM has, so that boards, alerts and scalers made for it fit unchanged.
+// VllmMetrics: the values of ServingMetrics under vLLM's `vllm:*` names, labels and buckets, so
+// that dashboards, alerts and autoscalers made for vLLM work unchanged.
 //
-// Owned by a ServingMetrics that was asked for it. A value of handles into the registry, which must
-// outlive it; any thread. A call means what the call of the same name of ServingMetrics means.
+// Owned by a ServingMetrics with the option vllm_aliases. Holds handles into the registry, which
+// must outlive it; any thread. Each function corresponds to the function of the same name of
+// ServingMetrics.
 // Source: vLLM's page of production metrics.
 #pragma once
 
@@ -21,7 +22,7 @@ class VllmMetrics {
  public:
   VllmMetrics(MetricsRegistry& registry, const ServingMetrics::Options& options);
 
-  // What a scrape read from the engine; `kv_usage` from 0 to 1.
+  // Sets the gauges from the values of a scrape; `kv_usage` is in [0, 1].
   void Gauges(const ServingMetrics::EngineGauges& now, double kv_usage);
 
   void RequestAccepted(int64_t prompt_tokens, int64_t max_tokens, int n);
