@@ -1,13 +1,13 @@
-// Admission: api::Inference for callers. Every door of a server speaks to this one, so that none
-// can forget what a caller may use: the models it was given, its limits, and the row that says what
-// it has used.
+// Admission: api::Inference with access control, rate limits and usage accounting. All servers call
+// the models through it, so that none can skip a check.
 //
-// A request says who asks (api::Caller); one that does not is refused. Before the inference sees
-// it, its model is looked up among those of the caller, its share of the limits is reserved, and
-// room is made for its row. When its stream ends, in whatever way, the share is settled by what was
-// computed and the row is written. One that the inference refuses never was.
+// A request must name its caller (api::Caller). Before the inference gets the request, Admission
+// checks that the caller may use the model, reserves the request's share of the limits, and
+// reserves space for its row in the usage ledger. When the stream ends, in any way, the reservation
+// is settled with the actual token counts and the row is written. A request that the inference
+// refuses is not counted.
 //
-// Any thread; nothing here waits. Outlived by what it was made of.
+// Any thread; no call blocks. The dependencies must outlive the Admission.
 #pragma once
 
 #include <cstdint>
@@ -40,17 +40,17 @@ class Admission final : public api::Inference {
     limits::Limiter* limiter = nullptr;
     usage::Ledger* ledger = nullptr;   // null: what is used is not written down
     std::function<int64_t()> unix_ms;  // the wall clock
-    // Whether the credential of a caller still is one: what is revoked begins nothing more.
+    // OK if the caller's credential is still valid; a revoked one begins no request.
     std::function<Status(const api::Caller&)> valid;
-    // Whose use is written down.
+    // Whether the usage of a caller is recorded in the ledger.
     std::function<bool(const api::Caller&)> counted;
   };
   Admission(Policy policy, const Dependencies& dependencies);
   ~Admission() override;  // waits for the ends of its requests, which need no door to come
 
-  // Errors beside those of the inference: insufficient_scope (the model), rate_limit_exceeded,
-  // insufficient_quota, request_exceeds_limit, overloaded, storage_full, storage_error, and those
-  // of `valid`. The end of a request whose credential was revoked is key_revoked.
+  // Errors: those of the inference and of `valid`; insufficient_scope (the model),
+  // rate_limit_exceeded, insufficient_quota, request_exceeds_limit, overloaded, storage_full,
+  // storage_error. A running request whose credential is revoked ends with key_revoked.
   Result<api::Generation> Generate(api::GenerateRequest request,
                                    std::shared_ptr<api::StreamWaker> waker) override;
   Result<api::Encoding> Encode(api::EncodeRequest request,
@@ -65,11 +65,11 @@ class Admission final : public api::Inference {
     return deps_.inference->Statistics(model);
   }
 
-  // Ends what runs for a credential that is none any more; how many requests that were.
+  // Ends all requests of a credential that is no longer valid; returns their number.
   size_t Revoke(std::string_view credential) { return running_->Revoke(credential); }
-  // Counts to today's quotas what was used before this process began, by those who used most first.
-  // `own`: the limits that were given to a credential. How many found no room among the limiter's
-  // subjects: their day begins anew.
+  // Counts usage from before the start of this process toward today's quotas, greatest users first.
+  // `own` returns the limits of a credential. Returns the number of callers that did not fit into
+  // the limiter's table; their daily count begins at 0.
   using LimitsOf = std::function<api::CallerLimits(const std::string& credential)>;
   size_t AddToDay(std::vector<usage::KeyTokens> used, const LimitsOf& own);
 
@@ -77,7 +77,7 @@ class Admission final : public api::Inference {
 
  private:
   class Request;
-  // What is asked, whichever kind it is.
+  // The fields of a request that generations and encodings have in common.
   struct Asked {
     const api::CallerRef& caller;
     const std::string& model;      // as served; as asked for where that is not known

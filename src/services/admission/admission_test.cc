@@ -147,8 +147,8 @@ TEST_F(AdmissionTest, AModelThatWasNotGivenIsRefusedByEveryName) {
   for (size_t k = 0; k < 2; ++k) inference_.Generation(k)->End();
 }
 
-// Where no model generates, the tokenizer of a request without a name is the first model's, and
-// whoever was not given that one was let in.
+// Regression: without a generating model, a tokenize request without a model name used the first
+// model even if the caller had no access to it.
 TEST_F(AdmissionTest, AnEncodersTokenizerIsNotUsedWithoutANameByWhomItWasNotGiven) {
   FakeInference encoders({Model("e", false), Model("f", false)});
   Start({}, &encoders);
@@ -525,7 +525,7 @@ TEST_F(AdmissionTest, TodaysUseBeforeAStartCounts) {
 }
 
 // The first that found no room kept the server from starting, and all behind it from their limits.
-TEST_F(AdmissionTest, WhereTheDayOfMoreThanThereIsRoomForIsCountedThoseWhoUsedMostAre) {
+TEST_F(AdmissionTest, RestoresTheGreatestUsersFirstWhenTheTableIsFull) {
   limits::Limiter small{{.most_subjects = 1, .shards = 1}, &clock_, [] { return kNow; }};
   Policy policy;
   policy.tenant.tokens_per_day = 1000;
@@ -534,7 +534,7 @@ TEST_F(AdmissionTest, WhereTheDayOfMoreThanThereIsRoomForIsCountedThoseWhoUsedMo
   std::vector<usage::KeyTokens> used;
   for (int i = 0; i < 10; ++i)
     used.push_back({.tenant = "acme", .key_id = "key:" + std::to_string(i), .tokens = 10 * i});
-  const size_t keys = limits::kSubjectKinds - 1;  // beside the tenant: the least that a shard has
+  const size_t keys = limits::kSubjectKinds - 1;  // minimum per shard, less one for the tenant
   EXPECT_EQ(admission_->AddToDay(used, [&](const std::string&) { return limits; }), 10 - keys);
   EXPECT_EQ(small.subjects(), keys + 1);
   EXPECT_EQ(admission_->Generate(Ask(Caller(limits, {}, "key:9")), nullptr).status().reason(),

@@ -1,5 +1,5 @@
-// What an operator says about all callers: limits of whoever has none of its own, and whose share
-// of the device is greater. Plain values.
+// Policy: the operator's settings for all callers: default limits, fair-share weights of tenants
+// and groups of tenants that share a cache. Plain values.
 #pragma once
 
 #include <map>
@@ -14,14 +14,14 @@ namespace tutti::admission {
 
 struct Policy {
   limits::Rules tenant;  // of each tenant, all its keys together
-  limits::Rules key;     // of each key, user or token; what was given to it goes before
+  limits::Rules key;     // of each key, user or token; limits in its grant take precedence
   limits::Rules model;   // of each tenant at each model
   std::map<std::string, double, std::less<>> weights;  // of tenants; others: 1
 
-  // Of tenants that share kept answers: what they have in common; others share with nobody.
+  // Tenant to cache scope. Tenants with the same scope share cached answers; others share nothing.
   std::map<std::string, std::string, std::less<>> cache_scopes;
 
-  // A name that no model has means the only one that generates.
+  // Unknown model names select the generating model, if there is only one.
   bool any_model_name = false;
 
   std::string ScopeOf(std::string_view name) const {
@@ -40,7 +40,7 @@ Result<std::map<std::string, double, std::less<>>> ReadWeights(std::string_view 
 // "home=family,work=family". Errors: invalid_value.
 Result<std::map<std::string, std::string, std::less<>>> ReadScopes(std::string_view text);
 
-// Those of `policy`, but for what the caller was given of its own.
+// The rules of `policy`, overridden by the caller's own limits.
 limits::Rules RulesOf(const api::CallerLimits& own, const limits::Rules& policy);
 
 }  // namespace tutti::admission

@@ -1,5 +1,4 @@
-// Running: which requests of which credential are under way, so that those of a revoked one can be
-// ended, and none of it begins any more.
+// Running: the running requests by credential, so that those of a revoked credential can be ended.
 #pragma once
 
 #include <atomic>
@@ -22,7 +21,7 @@ class Endable {
   const std::string& credential() const { return credential_; }
   bool revoked() const { return revoked_.load(std::memory_order_acquire); }
 
-  // Once, when the request is under way: ends it if it was revoked meanwhile.
+  // Called once, when the request has begun; ends it if its credential was revoked meanwhile.
   void SetControl(const std::shared_ptr<api::Cancellable>& control);
   void Revoke();
 
@@ -38,11 +37,13 @@ class Running {
  public:
   void Add(const std::shared_ptr<Endable>& request);
   void Remove(const Endable& request);
-  // Ends all of them; how many there were. Those that are added later are not concerned.
+  // Ends all requests of `credential` and returns their number. Does not affect requests that are
+  // added later.
   size_t Revoke(std::string_view credential);
   size_t size() const;
 
-  // What is held for requests, their ends included: whoever goes waits until there is none.
+  // Counts users of the objects that the requests need, until the end of each request has been
+  // processed. The destructor of Admission waits until the count is 0.
   void Hold();
   void LetGo();
   void WaitUntilNoneIsHeld();

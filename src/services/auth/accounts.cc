@@ -50,7 +50,8 @@ Result<std::vector<KeyRecord>> ActiveKeys(Database& database, std::string_view i
   return keys;
 }
 
-// Likewise, as far as memory knows: by id, with the time.
+// The active keys of that id or name according to the snapshot in memory: id to revocation time
+// `now_s`.
 std::map<std::string, int64_t, std::less<>> ActiveKeys(const Snapshot& snapshot,
                                                        std::string_view id_or_name, int64_t now_s) {
   const auto active = [now_s](const KeyEntry& key) {

@@ -1,14 +1,15 @@
-// Accounts: the keys and users of a store, and the picture of them that all threads read.
+// Accounts: the API keys and users in the store, and an immutable in-memory snapshot of them that
+// all threads read.
 //
-// A change is a transaction of the store; after its commit, and before the call returns, the new
-// picture is there for everybody and those whom it shuts out have been told to the listeners. So a
-// revoked key is refused from the moment on in which its revocation is acknowledged. Where the disk
-// takes nothing, a serving process shuts out all the same, in its memory alone, and writes it down
-// later: until then a restart undoes it.
+// A change is a transaction of the store. After the commit and before the call returns, the new
+// snapshot is visible to all threads, and listeners have been called for revoked keys and users. A
+// revoked key is therefore refused as soon as its revocation returns. If the disk is full, a
+// serving process still revokes in memory and stores the revocation later; a restart before that
+// undoes it.
 //
-// Any thread. Calls that change or list wait for the disk: not for an io thread, nor for the
-// store's own. The store must outlive this. Times are seconds since 1970. Errors of all: the
-// store's, and those that they name.
+// Any thread; calls that change or list accounts block for the disk, so neither I/O threads nor the
+// store's thread may make them. The store must outlive the Accounts. Times are seconds since 1970.
+// Errors of all calls: the store's, and those listed.
 #pragma once
 
 #include <atomic>
@@ -29,7 +30,7 @@
 
 namespace tutti::auth {
 
-// What a new key is to be.
+// Properties of a new key.
 struct KeySpec {
   std::string name;
   Grant grant;
@@ -38,10 +39,10 @@ struct KeySpec {
 
 struct IssuedKey {
   KeyRecord record;
-  std::string text;  // nobody can show it again
+  std::string text;  // the secret key; it cannot be recovered later
 };
 
-// Who must be shut out: their streams and connections end.
+// A revoked key or a disabled user, whose streams and connections must end.
 struct Ended {
   PrincipalKind kind = PrincipalKind::kKey;
   std::string id;
@@ -49,26 +50,26 @@ struct Ended {
 
 class Accounts {
  public:
-  // Needs kAuthTables among the store's migrations. `serving`: somebody is let in by it for as long
-  // as it lives, so that shutting out in memory alone means something.
+  // Needs kAuthTables among the store's migrations. `serving`: this process authenticates callers,
+  // so that a revocation in memory has an effect (false for command-line tools).
   static Result<std::unique_ptr<Accounts>> Open(store::Store* store, bool serving = false);
   bool serving() const { return serving_; }
 
   SnapshotRef snapshot() const { return core_->snapshot(); }
 
-  // Called for each key revoked, and each user deleted, disabled or given another password, on the
-  // thread of the change; must not change anything here. Until the token is let go, of which a call
-  // that is under way may be told once more.
+  // Registers a callback for each revoked key and each user that is deleted, disabled or given
+  // another password. It runs on the thread of the change and must not change accounts. Releasing
+  // the returned token unregisters it; a call that is in progress may still reach it once.
   using Listener = std::function<void(const Ended&)>;
   [[nodiscard]] std::shared_ptr<const void> Listen(Listener listener);
 
   // Errors: invalid_value (name, tenant, expires), name_taken (an active key has it).
   Result<IssuedKey> CreateKey(const KeySpec& spec, int64_t now_s);
-  // A second key beside the active one of that name, which ends `grace_s` from now. Errors:
-  // not_found; two_keys_active.
+  // Creates a second key with the name of an active key, which then expires in `grace_s` seconds.
+  // Errors: not_found; two_keys_active.
   Result<IssuedKey> RotateKey(std::string_view name, int64_t grace_s, int64_t now_s);
-  // The key of that id, or else all keys of that name; the ids of those that were active. Errors:
-  // not_found. A serving process needs no disk for it.
+  // Revokes the key of that id, or else all keys of that name. Returns the ids of those that were
+  // active. Works on a full disk in a serving process. Errors: not_found.
   Result<std::vector<std::string>> RevokeKeys(std::string_view id_or_name, int64_t now_s);
   Result<std::vector<KeyRecord>> Keys();
 
@@ -76,22 +77,22 @@ class Accounts {
   Status CreateUser(const UserRecord& user);
   // Errors of these: not_found.
   Status RemoveUser(std::string_view name);
-  // A serving process needs no disk to disable one.
+  // Disabling a user works on a full disk in a serving process.
   Status EnableUser(std::string_view name, bool enabled);
   Status ChangePassword(std::string_view name, std::string_view hash);
   Result<std::vector<UserRecord>> Users();
 
-  // Whether somebody is shut out in memory alone.
+  // Whether there are revocations that are not stored yet.
   bool unwritten() const { return !core_->unwritten().empty(); }
-  // Tries to write that down. To be called now and then; does not wait.
+  // Tries to store them; does not block. Called periodically.
   void WriteUnwritten();
 
-  // Do not wait, and are lost where the store is busy or broken.
+  // Do not block; the updates are lost if the store is overloaded or has failed.
   void NoteUse(const KeyEntry& key, int64_t now_s) const;
   void Rehash(const std::string& name, const std::string& before, const std::string& after);
 
  private:
-  // What works on the store's thread hold on to.
+  // State shared with work on the store's thread, which may outlive the Accounts.
   class Core {
    public:
     SnapshotRef snapshot() const {

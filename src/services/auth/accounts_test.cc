@@ -102,7 +102,7 @@ TEST_F(AccountsTest, ARevokedKeyIsRefusedOnceTheCallReturnsAndItsHolderIsToldWhy
   EXPECT_EQ(Check(other.text), "key_revoked");
 }
 
-TEST_F(AccountsTest, ListenersAreToldOfARevocationAfterItHoldsAndBeforeItIsAcknowledged) {
+TEST_F(AccountsTest, ListenersRunAfterRevocationHoldsAndBeforeItReturns) {
   const IssuedKey key = Create("ci");
   std::vector<std::string> told;
   auto token = accounts_->Listen([&](const Ended& ended) {
@@ -265,8 +265,8 @@ void SetRoom(store::Store& store, const std::string& pages) {  // no fewer than 
   CHECK(status.ok()) << status;
 }
 
-// A leaked key stayed good until somebody had made room.
-TEST_F(AccountsTest, WhoIsShutOutOnAFullDiskIsOutAtOnceAndWrittenDownWhenThereIsRoom) {
+// Regression: on a full disk a leaked key stayed valid until somebody freed space.
+TEST_F(AccountsTest, RevocationOnAFullDiskHoldsAtOnceAndIsStoredLater) {
   const auto serving = *Accounts::Open(store_.get(), /*serving=*/true);
   const IssuedKey key = *serving->CreateKey({.name = "ci", .grant = {}, .expires_s = {}}, kNow);
   ASSERT_TRUE(serving->CreateUser({.name = "ann", .password_hash = "h", .grant = {}}).ok());

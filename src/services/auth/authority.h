@@ -1,7 +1,8 @@
-// Authority: who a caller is, by what they show. One for all doors of a process.
+// Authority: authenticates callers by API key, signed token, password or client certificate. All
+// servers of a process share one.
 //
-// Any thread; nothing here waits for a disk or a hash but what says so. What it was made from must
-// outlive it, and callbacks may come until its destructor returns. Times are seconds since 1970.
+// Any thread; no call blocks for disk or hashing unless its comment says so. The Accounts must
+// outlive it; callbacks may run until its destructor returns. Times are seconds since 1970.
 #pragma once
 
 #include <atomic>
@@ -22,19 +23,19 @@
 
 namespace tutti::auth {
 
-// What a client certificate says of its holder, once its authority was found to be a trusted one.
+// Name and expiry of a client certificate that a trusted authority has signed.
 struct CertifiedName {
   std::string name;
-  int64_t expires_s = 0;  // from which on it says nothing any more
+  int64_t expires_s = 0;  // unix seconds; not valid from then on
 };
 
 class Authority {
  public:
   struct Options {
-    // The one of --api-key-file, beside those of the store: a key that may do all but administer.
+    // The key of --api-key-file, in addition to keys in the store. It may do all but administer.
     std::string configured_key;
     std::vector<JwtIssuer> issuers;  // each of another name
-    // Client certificates are asked for: whoever's name one has is known by it.
+    // True if TLS requests client certificates; their names then identify users.
     bool client_certificates = false;
     HashParameters hash;
     PasswordPool::Options pool;
@@ -42,40 +43,43 @@ class Authority {
   // Errors: invalid_value (an issuer).
   static Result<std::unique_ptr<Authority>> Create(Accounts* accounts, const Options& options);
 
-  // Who shows this after "Bearer ": an API key or a signed token. In a time that tells nothing of
-  // what was wrong with a key. Errors: invalid_api_key, key_revoked (401).
+  // Principal of the text after "Bearer ": an API key or a signed token. The time taken does not
+  // depend on what is wrong with a key. Errors: invalid_api_key, key_revoked (401).
   Result<PrincipalRef> FromBearer(std::string_view text, int64_t now_s) const;
 
-  // Whose password this is. `done` is called once, from a thread of the pool or at once from this
-  // one. An unknown user costs the same work as a wrong password. Errors: invalid_api_key (whatever
-  // was wrong), overloaded (too many wait), draining, internal_error.
+  // Authenticates a user by password. `done` is called once, from a thread of the pool or at once
+  // from the calling thread. An unknown user takes as much work as a wrong password. Errors:
+  // invalid_api_key (for any mismatch), overloaded (too many logins wait), draining,
+  // internal_error.
   using Done = std::function<void(Result<PrincipalRef>)>;
   void FromPassword(std::string name, std::string password, Done done);
 
-  // The user whom a certificate names: the same one as with a password. Errors: invalid_api_key, in
-  // the same words for who is unknown, disabled or late, and where no certificates are asked for.
+  // Principal of the user that a certificate names; equal to that of a password login. Errors:
+  // invalid_api_key, with one message for unknown and disabled users, expired certificates, and
+  // servers that do not request certificates.
   Result<PrincipalRef> FromCertificate(const CertifiedName& shown, int64_t now_s) const;
 
   // Whether a caller without credentials is served (as OpenPrincipal()).
   bool IsOpen(bool loopback) const;
 
-  // Of a connection or session that lasts: whether its principal is still one. Errors: as
+  // OK if the principal of a long-lived connection or session is still valid. Errors: as
   // FromBearer.
   Status StillValid(const Principal& who, int64_t now_s) const;
 
-  // Who has that credential now (CredentialOf), where no token was it: what they were given may
-  // have changed since. Errors: as FromBearer.
+  // Current principal of a credential (CredentialOf) that is not a token; its grant may have
+  // changed since the credential was recorded. Errors: as FromBearer.
   Result<PrincipalRef> FromCredential(std::string_view credential, int64_t now_s) const;
-  // Of a request that was begun with it: tokens end by themselves. Errors: as FromBearer.
+  // OK if the credential of a running request is still valid; always OK for signed tokens, which
+  // cannot be revoked. Errors: as FromBearer.
   Status StillValid(std::string_view credential, int64_t now_s) const;
 
-  // Waits for the pool: for tools and the control socket. Errors: invalid_value (not fit for a
+  // Blocks for the pool; for tools and the control socket. Errors: invalid_value (unsuitable as a
   // password), overloaded.
   Result<std::string> HashNewPassword(const std::string& password);
 
   Accounts& accounts() const { return *accounts_; }
 
-  // What passwords cost now: counted where they are hashed, whoever asked for it.
+  // Load of password hashing, over logins and password changes together.
   struct HashCounts {
     size_t threads = 0;        // of the pool
     size_t waiting = 0;        // for one of them
@@ -103,7 +107,7 @@ class Authority {
   const HashParameters hash_;
   const std::vector<JwtVerifier> verifiers_;
   const bool client_certificates_;
-  const std::string hash_of_nobody_;  // of the same cost as anybody's
+  const std::string hash_of_nobody_;  // checked for unknown users, so that they cost the same
   const PrincipalRef configured_;     // null: there is no such key
   const Digest configured_digest_;
   std::atomic<int64_t> hashing_{0}, most_hashing_{0}, hashed_{0}, refused_{0};

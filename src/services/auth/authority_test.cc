@@ -131,7 +131,7 @@ TEST_F(AuthorityTest, APasswordIsItsUsers) {
   EXPECT_EQ(Login(*authority, "ann", "").status(), wrong);
 }
 
-TEST_F(AuthorityTest, AUserWhoIsDisabledOrRemovedIsRefusedInTheWordsOfAWrongPassword) {
+TEST_F(AuthorityTest, RefusesDisabledAndRemovedUsersLikeAWrongPassword) {
   const auto authority = Make({});
   AddUser("ann", "correct horse");
   const PrincipalRef who = *Login(*authority, "ann", "correct horse");
@@ -213,7 +213,7 @@ TEST_F(AuthorityTest, ManyLoginsAtOnceAreAllAnsweredRightOrRefusedAsTooMany) {
   EXPECT_GT(right, 0);
 }
 
-// What a login costs the processor, whoever else has it meanwhile.
+// Processor time of this process; unlike wall time it does not depend on other processes.
 Duration ProcessorTime() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);

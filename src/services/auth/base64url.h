@@ -1,5 +1,5 @@
-// Base64url without padding (RFC 4648 section 5), as signed tokens use it. Strict: one text for
-// each sequence of bytes, so that a token cannot be written in two ways. Pure; any thread.
+// Base64url without padding (RFC 4648 section 5), as used by signed tokens. Strict: each sequence
+// of bytes has exactly one encoding. Pure; any thread.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace tutti::auth {
 
-// Nothing for other characters, padding, an impossible length, and unused bits that are not zero.
+// nullopt for other characters, padding, an impossible length, or non-zero unused bits.
 std::optional<std::string> DecodeBase64url(std::string_view text);
 
 }  // namespace tutti::auth

@@ -1,5 +1,5 @@
-// A principal as the waist knows it: what admission and the services need of who asks. Pure but for
-// Authority's functions beside it (authority.h); any thread.
+// Conversion of an authenticated principal to api::Caller, the form that admission and the services
+// use. Pure functions; any thread.
 #pragma once
 
 #include <string>
@@ -10,12 +10,13 @@
 
 namespace tutti::auth {
 
-// "open", "key:ID", "user:NAME", "token:ID": stands in requests, the ledger and the store.
+// Credential strings "open", "key:ID", "user:NAME", "token:ID", as used in requests, the ledger and
+// the store.
 inline constexpr std::string_view kOpenCredential = "open", kKeyCredential = "key:",
                                   kUserCredential = "user:", kTokenCredential = "token:";
 std::string CredentialOf(PrincipalKind kind, std::string_view id);
 
-// The credential of `who` in a log; `claim` where nobody was recognised. "-": nobody was asked.
+// Credential of `who` for the log; `claim` if authentication failed; "-" without authentication.
 std::string LogNameOf(const PrincipalRef& who, std::string_view claim = "-");
 // Their tenant, or "-".
 std::string LogTenantOf(const PrincipalRef& who);

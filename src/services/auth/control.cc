@@ -195,7 +195,7 @@ Status ListKeys(const Call& call) {
   return OkStatus();
 }
 
-// Of a new user: one that nobody ever knows where none is wanted.
+// Password of a new user; with "no_password" a random one that nobody learns.
 Result<std::string> PasswordOf(const Members& members) {
   ASSIGN_OR_RETURN(const bool none, members.Flag("no_password"));
   if (!none) return members.Text("password");
@@ -249,7 +249,7 @@ Status ListUsers(const Call& call) {
 struct Operation {
   std::string_view name;
   Status (*run)(const Call&);
-  std::array<std::string_view, 6> members;  // that it knows, beside "op"
+  std::array<std::string_view, 6> members;  // accepted members in addition to "op"
 };
 
 constexpr auto kOperations = std::to_array<Operation>({

@@ -1,6 +1,6 @@
-// What `tutti keys` and `tutti users` ask for, as one JSON object, and the answer as another. The
-// same whether it comes through a server's control socket or the command has the store itself.
-// What else comes that way is services/usage/control.h's and app/control.h's.
+// Control requests of `tutti keys` and `tutti users`: one JSON object for the request and one for
+// the answer. They come through a server's control socket, or the command opens the store itself.
+// Other control requests are in services/usage/control.h and app/control.h.
 //
 // {"op":"keys.create","name":"ci","tenant":"acme","scopes":{"routes":["embed"],"models":[]},
 //  "limits":{"requests_per_minute":60},"expires_in_s":86400}
@@ -9,9 +9,9 @@
 // {"op":"keys.revoke","key":"ID or NAME"}         -> {"ok":true,"revoked":["ID"]}
 // {"op":"keys.rotate","name":"ci","grace_s":3600} -> {"ok":true,"key":{...},"secret":"tutti-..."}
 // {"op":"users.create","name":"ann","password":"...","tenant":...,"scopes":...,"limits":...}
-//     -> {"ok":true}; with "no_password":true instead of a password, nobody knows one: for who is
-// known by a certificate. Likewise users.password (name, password), users.enable,
-// users.disable, users.delete (name)
+//     -> {"ok":true}; with "no_password":true instead of a password the user can log in with a
+//     certificate only. Same answer: users.password (name, password), users.enable, users.disable,
+//     users.delete (name)
 // {"op":"users.list"}                             -> {"ok":true,"users":[{...}]}
 // or {"ok":false,"code":"name_taken","message":"..."}.
 //

@@ -126,7 +126,7 @@ bool IsSubject(std::string_view text) {
                       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
 }
 
-// Of claims whose signature was found to be right.
+// Checks claims whose signature has been verified, and returns their principal.
 Result<PrincipalRef> PrincipalOf(const JsonObject& claims, const JwtIssuer& issuer, int64_t now_s) {
   const auto subject = TextOf(claims, "sub");
   const Json* const exp = claims.if_contains("exp");

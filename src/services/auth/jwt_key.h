@@ -1,7 +1,7 @@
-// JwtKey: a key with which an issuer's signatures are checked, by one algorithm and no other.
+// JwtKey: verification key of an issuer, bound to one algorithm.
 //
-// The algorithm is the configuration's, never the token's: so nobody gets a public key taken for a
-// shared secret, or "none" for a signature. Immutable; any thread.
+// The algorithm comes from the configuration, never from the token, which prevents attacks that
+// present a public key as a shared secret or use "none". Immutable; any thread.
 // Sources: RFC 7518 sections 3.2 to 3.4, RFC 8037 section 3.1.
 #pragma once
 
@@ -28,11 +28,11 @@ std::optional<JwtAlgorithm> FindJwtAlgorithm(std::string_view name);
 
 class JwtKey {
  public:
-  // `text`: a public key in PEM, or of HS256 the secret's bytes. Errors: invalid_value (not such a
-  // key; RSA below 2048 bits, a secret below 32 bytes).
+  // `text`: a public key in PEM, or the bytes of an HS256 secret. Errors: invalid_value (malformed
+  // or other type of key; RSA below 2048 bits; secret below 32 bytes).
   static Result<JwtKey> Create(JwtAlgorithm algorithm, std::string_view text);
 
-  // Whether `signature`, as bytes, is this key's over `message`.
+  // Whether `signature` (raw bytes) is a valid signature of `message` under this key.
   bool Verifies(std::string_view message, std::string_view signature) const;
 
  private:

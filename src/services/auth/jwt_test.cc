@@ -83,7 +83,7 @@ TEST_P(JwtTest, NoneIsNoAlgorithmAndNeitherIsAnotherOne) {
     EXPECT_FALSE(Verify(key_.Token(header, Claims())).ok()) << header;
 }
 
-TEST_P(JwtTest, ATokenThatNamesAnotherAlgorithmIsRefusedThoughItsSignatureIsRight) {
+TEST_P(JwtTest, RefusesAnotherAlgorithmEvenWithACorrectSignature) {
   for (const JwtAlgorithm alg : kAll) {
     const std::string header = R"({"alg":")" + std::string(JwtAlgorithmName(alg)) + "\"}";
     EXPECT_EQ(Verify(key_.Token(header, Claims())).ok(), alg == GetParam());

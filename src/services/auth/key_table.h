@@ -1,7 +1,7 @@
-// The API keys of the store, as rows. A key's secret is in none of them (key_text.h).
+// Database rows of API keys. Rows hold a digest, never the secret (key_text.h).
 //
-// All functions run on the store's thread, inside a work of it; their errors are the database's and
-// those that they name. Times are seconds since 1970.
+// All functions run on the store's thread, inside a Store::Work; their errors are the database's
+// and those listed. Times are seconds since 1970.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@
 
 namespace tutti::auth {
 
-// Rows in all, with those that are revoked or expired: every one is also held in memory.
+// Maximum number of rows, including revoked and expired keys; all of them are also in memory.
 inline constexpr int64_t kMostKeys = 16384;
-// How long a key that ended is remembered, so that its holder is told why.
+// Time for which an ended key is remembered, so that its holder gets a specific error.
 inline constexpr int64_t kKeptAfterEndS = int64_t{90} * 86400;
 
 struct KeyRecord {
@@ -36,14 +36,14 @@ struct KeyRecord {
 // Neither revoked nor expired.
 bool IsActive(const KeyRecord& key, int64_t now_s);
 
-// In the order of their making.
+// All keys in order of creation.
 Result<std::vector<KeyRecord>> LoadKeys(store::Database& database);
 // Those of that name.
 Result<std::vector<KeyRecord>> LoadKeysNamed(store::Database& database, std::string_view name);
 
-// Errors: store_conflict (the id is taken), too_many_keys. Forgets keys that ended long ago.
+// Also deletes keys that ended long ago. Errors: store_conflict (the id is taken), too_many_keys.
 Status InsertKey(store::Database& database, const KeyRecord& key, int64_t now_s);
-// Never later than it would have expired anyway.
+// Sets the expiry, but never later than the present one.
 Status ExpireKey(store::Database& database, std::string_view id, int64_t expires_s);
 Status RevokeKey(store::Database& database, std::string_view id, int64_t now_s);
 Status NoteKeyUse(store::Database& database, std::string_view id, int64_t now_s);

@@ -1,8 +1,8 @@
-// PasswordPool: the few threads that hash passwords, so that a thousand logins at once take the
-// memory and the cores of a few, one after the other, and no answer in progress waits for them.
+// PasswordPool: a small thread pool that hashes passwords, so that a thousand simultaneous logins
+// use the memory and cores of only a few hashes at a time.
 //
-// Its threads yield to all others: a login beside a busy model takes longer, the model does not.
-// Any thread may call Run; it never waits.
+// The threads have low priority: while a model is busy, logins become slower and answers do not.
+// Any thread may call Run(); it never blocks.
 #pragma once
 
 #include <chrono>
@@ -23,20 +23,20 @@ class PasswordPool {
   struct Options {
     int threads = 0;           // 1 to 4; 0: half of the cores, within these bounds
     size_t most_waiting = 64;  // jobs that were not begun; then overloaded
-    // Who waited longer has gone, or will not wait for the hash: overloaded. Else a flood has every
-    // hash computed for somebody who has given up.
+    // A job that has waited longer gets overloaded: its client has probably given up, and during a
+    // flood every hash would otherwise be computed for nobody.
     Duration most_wait = std::chrono::seconds(5);
     int nice = 10;  // how far the threads yield to all others, 0 to 19
   };
   static constexpr int kMostThreads = 4;
 
   explicit PasswordPool(const Options& options);
-  ~PasswordPool();  // those that run are awaited; those that wait are told `draining`
+  ~PasswordPool();  // waits for running jobs; waiting ones get `draining`
   PasswordPool(const PasswordPool&) = delete;
   PasswordPool& operator=(const PasswordPool&) = delete;
 
-  // Calls `job` once: with OK on a thread of the pool, or with why it must do nothing (overloaded,
-  // draining), then on whatever thread.
+  // Calls `job` once: with OK on a thread of the pool, or with an error (overloaded, draining) on
+  // any thread; the job must then do nothing.
   using Job = std::function<void(const Status& start)>;
   void Run(Job job);
 

@@ -1,7 +1,7 @@
-// Principal: who a caller is, the same on every door, and what they may do.
+// Principal: an authenticated caller and its grant; the same for all servers.
 //
-// Made once by the Authority for each credential, immutable, shared by all who speak for it.
-// Functions are pure; any thread.
+// The Authority makes one per credential; immutable; shared by all requests of the credential. The
+// functions are pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@
 namespace tutti::auth {
 
 enum class PrincipalKind : uint8_t {
-  kOpen,   // nobody in particular, on a server of this machine without keys and users
+  kOpen,   // anonymous: a local client of a server without keys and users
   kKey,    // an API key
   kUser,   // a name and a password, or a certificate of that name
-  kToken,  // a signed token of somebody else (JWT)
+  kToken,  // a signed token of another issuer (JWT)
 };
 
 struct Principal {
@@ -27,26 +27,25 @@ struct Principal {
   std::string id;    // of its kind: the key's id, the user's name, issuer and subject of a token
   std::string name;  // for logs and metrics: the name of the key or user, the subject
   Grant grant;
-  std::optional<int64_t> expires_s;  // seconds since 1970, from which on it is nobody any more
+  std::optional<int64_t> expires_s;  // seconds since 1970; not valid from then on
 };
 
 using PrincipalRef = std::shared_ptr<const Principal>;
 
-// One for all; all but admin.
+// The principal of all anonymous callers; has all scopes except admin.
 const PrincipalRef& OpenPrincipal();
 
-// Whether `who` may use routes of that class, and the model where one is named. Errors:
-// insufficient_scope (403). That there is a `who` at all was decided before (invalid_api_key, 401).
+// OK if `who` may use routes of that class, and the model if one is given. Errors:
+// insufficient_scope (403). Authentication errors (invalid_api_key, 401) come earlier.
 Status Authorize(const Principal& who, RouteClass route, std::string_view model = {});
 
-// Whether callers without a credential are served: on this machine alone, and only as long as
-// nobody is known. From the first key, user, issuer or authority of certificates on, everything is
-// closed to them.
+// Whether callers without a credential are served: only local ones, and only while there is no key,
+// user, token issuer or certificate authority.
 constexpr bool IsOpenTo(bool loopback, bool anyone_is_known) {
   return loopback && !anyone_is_known;
 }
 
-// What a caller without a valid credential is told, whatever was wrong with it.
+// The one error for all callers without a valid credential.
 Status NotAuthenticated();
 
 }  // namespace tutti::auth

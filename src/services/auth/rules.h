@@ -8,11 +8,12 @@ namespace tutti::auth::rules {
 inline constexpr RouteClasses kAnybody = {RouteClass::kPublic}, kGenerate = {RouteClass::kGenerate},
                               kEmbed = {RouteClass::kEmbed}, kTokenize = {RouteClass::kTokenize},
                               kModels = {RouteClass::kModels}, kMetrics = {RouteClass::kMetrics};
-// What changes the server. Where nobody is known, whoever is on this machine may (MayUse).
+// Routes that change the server. On an open server only clients on this machine may use them
+// (MayUse).
 inline constexpr RouteClasses kOperate = {RouteClass::kAdmin};
-// Where the model decides what is done.
+// Routes on which the model decides between generating and encoding.
 inline constexpr RouteClasses kWork = {RouteClass::kGenerate, RouteClass::kEmbed};
-// What is not offered is told to all whom the server knows.
+// Routes that are not offered: every authenticated caller gets the error that explains this.
 inline constexpr RouteClasses kKnown = {RouteClass::kGenerate, RouteClass::kEmbed,
                                         RouteClass::kTokenize, RouteClass::kModels,
                                         RouteClass::kMetrics,  RouteClass::kAdmin};

@@ -1,7 +1,7 @@
-// Scopes: which kinds of routes and which models a caller may use.
+// Scopes: the classes of routes and the models that a caller may use.
 //
-// Every route of every door belongs to one RouteClass, so that a scope means the same on all of
-// them. Values; any thread.
+// Every route of every server belongs to one RouteClass, so that a scope has the same meaning on
+// all servers. Values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 namespace tutti::auth {
 
 enum class RouteClass : uint8_t {
-  kPublic,    // health: nobody is asked who they are
+  kPublic,    // health: no authentication
   kGenerate,  // text out of a decoder, sessions and jobs with it
   kEmbed,     // vectors, ranks, scores
   kTokenize,
   kModels,   // what is served, and how: lists, metadata, statistics
   kMetrics,  // for the operator's scraper
-  kAdmin,    // what changes the server or tells of its callers
+  kAdmin,    // changes the server, or reveals data about callers
 };
 
 inline constexpr std::initializer_list<RouteClass> kAllRouteClasses = {
@@ -48,7 +48,7 @@ class RouteClasses {
   uint32_t bits_ = 1U << static_cast<unsigned>(RouteClass::kPublic);
 };
 
-// Of who was given no narrower scope.
+// Default scope of keys and users.
 inline constexpr RouteClasses kAllButAdmin = {RouteClass::kGenerate, RouteClass::kEmbed,
                                               RouteClass::kTokenize, RouteClass::kModels,
                                               RouteClass::kMetrics};

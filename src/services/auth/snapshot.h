@@ -1,5 +1,5 @@
-// Snapshot: all keys and users as the last commit left them, in memory, for every thread to read
-// without the store. Immutable, but for the note of a key's last use; a change makes another one.
+// Snapshot: in-memory copy of all keys and users as of the last commit, which every thread can read
+// without the store. Immutable except KeyEntry::used_s; each change makes a new snapshot.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ struct KeyEntry {
   Digest digest{};
   PrincipalRef principal;
   bool revoked = false;
-  mutable std::atomic<int64_t> used_s{0};  // as far as it was handed to the store
+  mutable std::atomic<int64_t> used_s{0};  // last use that was passed to the store
 };
 
 struct UserEntry {
@@ -42,7 +42,7 @@ struct Snapshot {
 
 using SnapshotRef = std::shared_ptr<const Snapshot>;
 
-// Who is shut out although a disk that is full, or has failed, did not take it.
+// Revocations in memory that a full or failed disk has not stored yet.
 struct ShutOut {
   std::map<std::string, int64_t, std::less<>> keys;  // by id: since when, in seconds since 1970
   std::set<std::string, std::less<>> users;          // by name
@@ -50,14 +50,14 @@ struct ShutOut {
   bool empty() const { return keys.empty() && users.empty(); }
 };
 
-// The same, but for them: keys that are revoked, users that are disabled.
+// Copy of a snapshot with these keys revoked and users disabled.
 SnapshotRef Without(const Snapshot& snapshot, const ShutOut& who);
 
 // Runs on the store's thread. Errors: the database's, record_corrupt.
 Result<SnapshotRef> LoadSnapshot(store::Database& database);
 
-// Whose key `text` is. One hash and one comparison of equal length, whether or not there is a key
-// of that id. Errors: invalid_api_key; key_revoked, told only to who has its secret.
+// Finds the key with text `text`. Takes one hash and one comparison of fixed length, whether or not
+// a key of that id exists. Errors: invalid_api_key; key_revoked (only if the secret is correct).
 Result<const KeyEntry*> CheckKey(const Snapshot& snapshot, std::string_view text, int64_t now_s);
 
 }  // namespace tutti::auth

@@ -40,8 +40,9 @@ class TimingTest : public ::testing::Test {
     alignas(64) char texts[2][64] = {};
   };
 
-  // Of two wrong keys, drawn at random and tried from the same place in memory. A difference counts
-  // only if it is there every time: one of chance is not.
+  // Least t-statistic over three rounds that compare the times of two wrong keys. The keys are
+  // tried in random order and from the same place in memory. A real difference is there in every
+  // round; one by chance is not.
   double LeastDifference(const std::string& a, const std::string& b) {
     const Texts texts(a, b);
     const SnapshotRef snapshot = accounts_->snapshot();

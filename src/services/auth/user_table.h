@@ -1,7 +1,7 @@
-// The users of the store, as rows: of a password only its hash (password_hash.h).
+// Database rows of users; of passwords only the hash (password_hash.h).
 //
-// All functions run on the store's thread, inside a work of it; their errors are the database's and
-// those that they name. Times are seconds since 1970.
+// All functions run on the store's thread, inside a Store::Work; their errors are the database's
+// and those listed. Times are seconds since 1970.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace tutti::auth {
 
-// Every one is also held in memory.
+// Maximum number of users; all of them are also in memory.
 inline constexpr int64_t kMostUsers = 16384;
 
 struct UserRecord {
@@ -35,7 +35,8 @@ Status InsertUser(store::Database& database, const UserRecord& user);
 Status DeleteUser(store::Database& database, std::string_view name);
 Status SetUserEnabled(store::Database& database, std::string_view name, bool enabled);
 Status SetUserPassword(store::Database& database, std::string_view name, std::string_view hash);
-// The same password under another hash; nothing where it was changed meanwhile.
+// Replaces the hash `before` with `after`, of the same password; does nothing if the password was
+// changed meanwhile.
 Status RehashUser(store::Database& database, std::string_view name, std::string_view before,
                   std::string_view after);
 

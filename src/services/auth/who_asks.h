@@ -1,5 +1,5 @@
-// Who asks, by what stands in the field "authorization" of HTTP and gRPC or by the certificate of
-// the connection, and whether they may. Any thread.
+// Authenticates a request by its "authorization" header (HTTP and gRPC) or by the client
+// certificate of the connection, and checks that the caller may use the route. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace tutti::auth {
 
-// What stands behind "Bearer ", the word in any case, in the one value of that field; empty where
-// there is none, another scheme or a second value.
+// The text after "Bearer " (case-insensitive) in the only value of the field. Empty if the field is
+// missing, has another scheme, or has several values.
 std::string_view BearerOf(std::span<const std::string_view> authorization);
 
 struct Shown {
@@ -23,19 +23,19 @@ struct Shown {
   const CertifiedName* certificate = nullptr;            // null where the connection has none
 };
 
-// As whom it presents itself, for the log where it is refused: "key:ID" of a text of a key's form,
-// "certificate:NAME", "-" for all else. Holds no secret.
+// Claimed identity of a refused request, for the log: "key:ID" for a text in the form of a key,
+// "certificate:NAME", else "-". Contains no secret.
 std::string ClaimOf(const Shown& shown);
 
-// A request that shows something itself is judged by that alone, also where it is wrong; the
-// certificate of its connection speaks for the others. Nobody in particular where the server is
-// open: clients that must send something send anything to a server that asks for nothing. `now_s`:
-// seconds since 1970. Errors: as Authority::FromBearer and FromCertificate.
+// Authenticates a request. If the request has an authorization header, only the header counts, even
+// if it is wrong; otherwise the client certificate does. On an open server every request gets
+// OpenPrincipal(), because many clients always send some key. `now_s`: seconds since 1970. Errors:
+// as Authority::FromBearer and FromCertificate.
 Result<PrincipalRef> WhoAsks(const Authority& authority, bool loopback, const Shown& shown,
                              int64_t now_s);
 
-// Whether `who` has one of the scopes of `rule`. On an open server everybody of this machine is its
-// operator: what must not be shown even to them needs more than a rule. Errors:
+// OK if `who` has one of the scopes of `rule`. On an open server every local client counts as
+// operator; routes that must be closed even to them need a further check. Errors:
 // insufficient_scope.
 Status MayUse(const Principal& who, RouteClasses rule);
 

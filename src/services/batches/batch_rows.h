@@ -50,16 +50,16 @@ Status InsertBatch(store::Database& database, BatchRow* row, const BatchLimits& 
 Result<std::optional<BatchRow>> LoadBatch(store::Database& database, const std::string& owner,
                                           const std::string& id);
 // Newest first, behind the batch `after` (empty: from the newest). Errors: not_found (`after`).
-// `endpoint`: those of that one alone; empty: all.
+// `endpoint` selects the batches of one endpoint; empty: all.
 Result<std::vector<wire::BatchView>> ListBatches(store::Database& database,
                                                  const std::string& owner,
                                                  const std::string& endpoint,
                                                  const std::string& after, int64_t most);
 // All that have not ended, oldest first.
 Result<std::vector<BatchRow>> OpenBatches(store::Database& database);
-// What of a batch changes: its state, times, counts of all lines, model, errors, files, ending.
+// Stores the mutable part of a batch: state, times, line counts, model, errors, files, ending.
 Status SaveBatch(store::Database& database, const BatchRow& row);
-// Likewise, but only if it is in that state still. Whether it was.
+// Like SaveBatch, but only if the stored state is still `from`; returns whether it was.
 Result<bool> MoveBatch(store::Database& database, const BatchRow& row, BatchState from);
 
 // --- lines ---
@@ -69,7 +69,7 @@ struct NewLine {
   int64_t offset = 0, bytes = 0;  // in the input, without its end
   std::string custom_id;
 };
-// Those whose custom_id is another line's already are left out; their numbers.
+// Stores the lines except those whose custom_id exists already; returns the numbers of those.
 Result<std::vector<int64_t>> InsertLines(store::Database& database, int64_t batch,
                                          const std::vector<NewLine>& lines);
 
@@ -90,12 +90,12 @@ struct LineEnd {
   std::shared_ptr<const responses::ResponseRecord> kept = {};
   int64_t kept_until_s = 0;
 };
-// Of one that runs; else it changes nothing. Whether it did.
+// Ends a line that is running and returns true; changes nothing and returns false otherwise.
 Result<bool> EndLine(store::Database& database, const LineEnd& end);
-// What the process before ran waits again, or ends with `body` and 500 where that was its last
-// attempt.
+// Requeues lines that the previous process was running. A line without attempts left ends with
+// status 500 and `body`.
 Status TakeBackLines(store::Database& database, int64_t max_attempts, const std::string& body);
-// Those that run wait again, and no attempt is spent.
+// Requeues all running lines without counting an attempt.
 Status ReleaseLines(store::Database& database);
 
 struct LineResult {
@@ -104,16 +104,17 @@ struct LineResult {
   int status_code = 0;  // 0: it has not ended
   std::string body;
 };
-// Behind the line `after`, until they have `most_bytes` or are a few hundred; none: that is all.
+// Results of the lines after number `after`, up to `most_bytes` or a few hundred lines. An empty
+// list means that there are no more.
 Result<std::vector<LineResult>> ReadResults(store::Database& database, int64_t batch, int64_t after,
                                             int64_t most_bytes);
-// Up to `most` of them go; whether there were any.
+// Deletes up to `most` lines of a batch; returns whether there were any.
 Result<bool> DropLines(store::Database& database, int64_t batch, int64_t most);
-// Of batches that have ended: one that has lines left; 0: none.
+// Number of a batch that has ended and still has lines stored; 0 if there is none.
 Result<int64_t> EndedWithLines(store::Database& database);
-// One whose lines are dropped goes.
+// Deletes a batch whose lines have been dropped.
 Status DeleteBatch(store::Database& database, int64_t batch);
-// Batches that ended before that time go, at most `most`.
+// Deletes up to `most` batches that ended before `ended_before_ms`.
 Status DropBatches(store::Database& database, int64_t ended_before_ms, int64_t most);
 
 }  // namespace tutti::batches

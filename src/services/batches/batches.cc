@@ -288,7 +288,8 @@ Batches::Active* Batches::Find(int64_t batch) {
   return found == active_.end() ? nullptr : &found->second;
 }
 
-// Of each owner a line in turn, of an owner the oldest batch first.
+// Distributes the free slots: owners take turns line by line, and each owner's oldest batch is
+// served first. Returns (batch number, lines to claim).
 std::vector<std::pair<int64_t, int64_t>> Batches::Shares() {
   std::vector<std::pair<int64_t, int64_t>> shares;
   int64_t room = options_.slots - std::ssize(running_);

@@ -1,14 +1,14 @@
-// Batches: the lines of a file, run as requests when there is room, and their answers as files.
+// Batches: runs the lines of uploaded files as requests and writes the answers to result files.
 //
-// A batch is a client that lives in the process: its lines go through the same waist as any
-// request, as detached work of the batch class, a few at a time of all owners in turn. Each line
-// ends exactly once, in the store, before it is counted; a batch whose lines have ended (or that is
-// cancelled, or too old) writes them to files, and only then says so. What runs when the process
-// dies runs again in the next one. A line of /v1/responses that is `store` is a response of that
-// name from the line's end on, in the same transaction.
+// Lines run through api::Inference like other requests, as detached requests of batch priority, a
+// few at a time; owners take turns. Each line ends exactly once: its end is stored before it is
+// counted. When all lines have ended, or the batch is cancelled or expires, the result files are
+// written, and only then does the batch reach its final state. Lines that were running when the
+// process died run again. A line of /v1/responses with `store` becomes a stored response in the
+// transaction that ends the line.
 //
-// All of it happens on a strand of its own, where every `done` is called, later. No call here waits
-// but GiveBack(). Thread-safe. The inference, store, files and clock must outlive it.
+// All work, and every `done`, runs on a strand of its own. Only GiveBack() blocks. Thread-safe. The
+// inference, store, files and clock must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -37,9 +37,9 @@
 
 namespace tutti::batches {
 
-// Rows that one transaction of the store removes, so that others get their turn between.
+// Maximum number of rows that one transaction deletes, so that other work is not delayed for long.
 inline constexpr int64_t kDroppedAtOnce = 2000;
-// Wait before what the store or a file could not do is tried again.
+// Delay before a failed operation of the store or a file is retried.
 inline constexpr Duration kRetry = std::chrono::seconds(1);
 
 struct NewBatch {
@@ -79,26 +79,28 @@ class Batches {
 
   using Shown = std::function<void(Result<wire::BatchView>)>;
 
-  // Once it is durable. Errors: not_found (input_file_id), invalid_value (it is no input of a
-  // batch), tenant_queue_full, storage_full, storage_error.
+  // Creates a batch; `done` is called when it is durable. Errors: not_found (input_file_id),
+  // invalid_value (the file has another purpose), tenant_queue_full, storage_full, storage_error.
   void Create(NewBatch batch, Shown done);
   // Errors: not_found (also another owner's).
   void Get(const std::string& owner, const std::string& id, Shown done);
-  // One more than `most` where there are more. `endpoint`: batches of that one alone; empty: all.
-  // Errors: not_found (`after`).
+  // Lists `most` + 1 batches if there are more than `most`. `endpoint` selects the batches of one
+  // endpoint; empty: all. Errors: not_found (`after`).
   void List(const std::string& owner, const std::string& endpoint, const std::string& after,
             int64_t most, std::function<void(Result<std::vector<wire::BatchView>>)> done);
-  // Ends it with what it has, soon. Once more changes nothing. Errors: as Get; already_finished.
+  // Cancels a batch, which soon ends with the results so far. Cancelling again changes nothing.
+  // Errors: as Get; already_finished.
   void Cancel(const std::string& owner, const std::string& id, Shown done);
-  // A batch that has ended is there no more; its files stay. Errors: as Get; invalid_value (it has
-  // not ended).
+  // Deletes a batch that has ended; its files stay. Errors: as Get; invalid_value (it has not
+  // ended).
   void Delete(const std::string& owner, const std::string& id,
               std::function<void(const Status&)> done);
 
-  // Takes up what the process before left, and begins. Once, when the models are loaded.
+  // Recovers the batches of the previous process and begins to run lines. Called once, when the
+  // models are loaded.
   void Start();
-  // Before a drain: what runs is left to the next process, without spending an attempt; nothing
-  // begins any more. Waits for the disk.
+  // Called before a drain: leaves running lines to the next process without counting an attempt,
+  // and begins no more. Blocks for the disk.
   void GiveBack();
 
   BatchStats stats() const;
@@ -131,7 +133,7 @@ class Batches {
     const MutexLock lock(mutex_);
     change(stats_);
   }
-  // Of the strand.
+  // All functions below run on the strand.
   Active* Find(int64_t batch);
   // --- checking the input (batches_check.cc) ---
   void Open(BatchRow row);
@@ -173,7 +175,7 @@ class Batches {
   const Clock& clock_;
   const std::function<int64_t()> unix_ms_;
   const CallerNow caller_;
-  // Of the strand.
+  // Used on the strand only.
   bool started_ = false, stopped_ = false, turning_ = false, turn_again_ = false, dropping_ = false;
   TimePoint next_tick_ = TimePoint::max(), next_drop_ = TimePoint::min();
   std::map<int64_t, Active> active_;  // by number

@@ -1,5 +1,5 @@
-// Of Batches: how a batch becomes known, and its input is checked and its lines are stored, a piece
-// at a time.
+// Part of class Batches: registers a batch, checks its input file piece by piece, and stores its
+// lines.
 #include <algorithm>
 #include <utility>
 
@@ -18,7 +18,7 @@ constexpr int kMostDoublings = 5;  // 8 s
 
 }  // namespace
 
-// Of one that is new, or that the process before has left.
+// Registers a new batch, or an unfinished one of the previous process.
 void Batches::Open(BatchRow row) {
   const int64_t number = row.number;
   if (active_.contains(number)) return;
@@ -39,14 +39,14 @@ void Batches::Open(BatchRow row) {
       return Finish(number);
     default:
       active.early = true;
-      // Its lines are not all known: whoever cancelled it did so while they were read.
+      // The batch was cancelled during the check of its input, so not all lines are stored yet.
       if (view.in_progress_ms == 0) return BeginCheck(number);
       return EndIfDone(active);
   }
 }
 
-// From the beginning: lines that the process before has stored go first. While there is a check
-// nothing ends the batch.
+// Begins the check at the start of the input and first deletes lines that an earlier process has
+// stored. A batch does not end while its check runs.
 void Batches::BeginCheck(int64_t batch) {
   Active& begun = *Find(batch);
   const auto accepted = responses::CallerOfText(begun.row.caller);
@@ -151,7 +151,7 @@ void Batches::StoreLines(int64_t batch, std::vector<NewLine> lines, bool last) {
 
 namespace {
 
-// Of the file; a name that comes twice is found later than what is wrong with the line itself.
+// Sorts errors by line number: duplicate custom_ids are found later than faults of a single line.
 std::vector<wire::BatchError> InOrder(std::vector<wire::BatchError> errors) {
   std::stable_sort(errors.begin(), errors.end(),
                    [](const auto& a, const auto& b) { return a.line < b.line; });

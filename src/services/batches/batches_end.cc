@@ -1,4 +1,5 @@
-// Of Batches: how a batch ends: its files, its last state, what is thrown away behind it.
+// Part of class Batches: ends a batch: writes its result files, stores its final state, and deletes
+// its lines.
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ using store::Database;
 
 constexpr Duration kFilesRetry = std::chrono::seconds(5);  // they are written anew
 constexpr Duration kDropEvery = std::chrono::minutes(1);
-// What a batch has made is not lost for what its owner keeps beside it.
+// Result files are exempt from the owner's file quota, so that finished work is never lost.
 constexpr FileLimits kNoLimits = {INT64_MAX, INT64_MAX, INT64_MAX};
 
 }  // namespace

@@ -140,7 +140,7 @@ class BatchesTest : public ::testing::Test {
       return batch.ok() && batch->state == state;
     });
   }
-  // Of a file: custom_id to its status code, or to the code of its error.
+  // Lines of a result file: custom_id to status code or error code.
   std::map<std::string, std::string> LinesOf(const std::string& file,
                                              const std::string& owner = "t") {
     std::map<std::string, std::string> lines;
@@ -416,7 +416,7 @@ TEST_F(BatchesTest, AnInputThatCannotBeReadForAMomentIsTriedAgain) {
   EXPECT_EQ(Get(made->id)->errors, "");
 }
 
-TEST_F(BatchesTest, AnInputThatStaysUnreadableFailsItsBatchAfterAMinuteAndSaysWhy) {
+TEST_F(BatchesTest, UnreadableInputFailsItsBatchAfterAMinuteWithAReason) {
   open_failures_ = 1000;
   batches_->Start();
   const auto made = Create(ChatLines(5));

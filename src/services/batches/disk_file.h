@@ -1,8 +1,9 @@
-// DiskFile: a client's file or one for a client, written once and then kept under another name,
-// whole and flushed, or not at all (base/new_file.h); what was not kept is gone with the object.
+// DiskFile: a new file that is written once under a temporary name and then renamed, complete and
+// flushed (base/new_file.h). The destructor deletes a file that was not kept. DiskReader: an
+// existing file.
 //
-// One thread at a time. Errors of all: storage_full (no room, or no more than a quota leaves),
-// storage_error.
+// For use by one thread at a time. Errors of all: storage_full (disk full, or less free space than
+// LeftForTheStore), storage_error.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +17,23 @@
 
 namespace tutti::batches {
 
-// Of a disk of `total_bytes` what clients' files leave free: the store writes there what was
-// accepted, and needs room to give room back. A sixteenth, 64 MiB at most.
+// Bytes that client files must leave free on a disk of `total_bytes`: a sixteenth, at most 64 MiB.
+// The store needs this space for accepted requests, and even to delete rows.
 int64_t LeftForTheStore(int64_t total_bytes);
 
-// Of a call that failed and left `error` in errno.
+// Status of a failed system call with errno `error`.
 Status DiskError(int error);
 
 class DiskFile {
  public:
-  // Under a name that nothing has.
+  // Creates a file; nothing may exist under `path`.
   static Result<DiskFile> Create(const std::string& path);
   Status Append(std::string_view bytes);
-  // Whether as much is left for the store as is to be.
+  // Fails if less space is free than LeftForTheStore() demands.
   Status CheckRoom() const;
   int64_t bytes() const { return static_cast<int64_t>(file_.bytes()); }
-  // It outlives the machine under `path`, in the same folder. Once, at its end.
+  // Renames the complete file to `path`, in the same folder, and makes it durable. Called once, as
+  // the last operation.
   Status KeepAs(const std::string& path);
 
  private:
@@ -40,7 +42,7 @@ class DiskFile {
   NewFile file_;
 };
 
-// One that is there, for reading at any place. Any thread.
+// An existing file, for reading at any offset. Any thread.
 class DiskReader {
  public:
   static Result<std::shared_ptr<const DiskReader>> Open(const std::string& path);
@@ -48,7 +50,7 @@ class DiskReader {
   DiskReader(const DiskReader&) = delete;
   DiskReader& operator=(const DiskReader&) = delete;
 
-  // From `offset`, up to `most` bytes: fewer only at its end.
+  // Reads up to `most` bytes from `offset`; fewer only at the end of the file.
   Result<std::string> Read(int64_t offset, int64_t most) const;
 
  private:

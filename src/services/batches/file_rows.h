@@ -1,5 +1,5 @@
-// The files of the store: whose they are, what they are called, when they go. The one place with
-// SQL of theirs; their bytes lie beside the store, under their ids (files.h).
+// Database rows of uploaded files: owner, name, purpose, expiry. All SQL about files is here. The
+// bytes are in files next to the store, named by id (files.h).
 //
 // All functions run on the store's thread, inside a work of it; their errors are the database's.
 #pragma once
@@ -36,16 +36,17 @@ Status InsertFile(store::Database& database, const FileRow& row, const FileLimit
 // Nothing: there is no such file of this owner, or it has expired at `now_s`.
 Result<std::optional<FileRow>> LoadFile(store::Database& database, const std::string& owner,
                                         const std::string& id, int64_t now_s);
-// Of an owner, behind the file `query.after`, at most `query.limit`. Errors: not_found (`after`).
+// Lists at most `query.limit` files of an owner, after file `query.after`. Errors: not_found
+// (`after`).
 Result<std::vector<wire::FileView>> ListFiles(store::Database& database, const std::string& owner,
                                               const wire::FileListQuery& query, int64_t now_s);
 // Whether there was one.
 Result<bool> DeleteFile(store::Database& database, const std::string& owner, const std::string& id,
                         int64_t now_s);
-// Those that have expired at `now_s`, at most `most`, go; their ids.
+// Deletes at most `most` files that have expired at `now_s`; returns their ids.
 Result<std::vector<std::string>> ExpireFiles(store::Database& database, int64_t now_s,
                                              int64_t most);
-// Of all owners.
+// Ids of the files of all owners.
 Result<std::vector<std::string>> FileIds(store::Database& database);
 
 }  // namespace tutti::batches

@@ -1,12 +1,12 @@
-// Files: what clients upload for batches and what batches make for them, of a tenant each, kept
-// below the store's folder until they are deleted or expire.
+// Files: uploaded input files and result files of batches. Each file belongs to a tenant and is
+// kept in a subfolder of the store's folder until it is deleted or expires.
 //
-// A row of the store is what makes a file; its bytes lie in the folder under its id, and are there
-// and flushed before the row is. What lies there without a row (the process was killed in between)
-// goes at the next start.
+// A file exists when its row is in the store. Its bytes, in a file named by its id, are flushed
+// before the row is inserted. Files without a row, left by a process that was killed in between,
+// are deleted at the next start.
 //
-// All that waits for the disk runs on a strand of its own, where every `done` is called.
-// Thread-safe but for Open(). The store and clock must outlive it.
+// All disk I/O runs on a strand of its own, which also calls every `done`. Thread-safe except
+// Open(). The store and clock must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -51,14 +51,13 @@ class Files {
   // --- uploads; one call at a time for each ---
   UploadRef Begin(const std::string& boundary, const wire::ParseOptions& options);
   void Append(UploadRef upload, std::string bytes, Done done);
-  // The body is over. Errors: as Upload; insufficient_quota, storage_full, storage_error.
+  // Completes an upload. Errors: as Upload; insufficient_quota, storage_full, storage_error.
   void Keep(UploadRef upload, const std::string& owner, Shown done);
-  // Keeps a text that is there whole, as an upload of that name. Errors: as Keep;
-  // request_too_large.
+  // Stores `text` like an upload with that file name. Errors: as Keep; request_too_large.
   void Put(const std::string& owner, const std::string& filename, std::string text, Shown done);
-  void Drop(UploadRef upload);  // what has come of it is removed there, not here
+  void Drop(UploadRef upload);  // deletes a partial upload, on the strand
 
-  // --- files that are there. Errors: not_found (also another owner's), the store's ---
+  // --- existing files; errors: not_found (also another owner's), the store's ---
   void Get(const std::string& owner, const std::string& id, Shown done);
   // One more than the limit where there are more.
   void List(const std::string& owner, wire::FileListQuery query,
@@ -79,10 +78,10 @@ class Files {
     return options_.open(path);
   }
   const FileLimits& limits() const { return options_.limits; }
-  // The input of a batch is kept under the batch's name until it ends, whatever becomes of the
-  // file.
+  // Name of the copy (hard link) of a batch's input, which is kept until the batch ends even if the
+  // file is deleted.
   static std::string InputName(const std::string& batch) { return batch + ".input"; }
-  // Inputs of other batches than these are removed; at the start.
+  // Deletes the inputs of all batches except these; called at the start.
   void KeepInputs(const std::set<std::string>& batches);
   const std::shared_ptr<responses::Strand>& strand() const { return strand_; }
 

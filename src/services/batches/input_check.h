@@ -1,7 +1,7 @@
-// InputCheck: whether the lines of a batch's input may be run, a piece of the file at a time; what
-// is wrong with which of them. Memory is bounded: a line, and the first of the faults.
+// InputCheck: incremental validation of a batch's input file. Memory is bounded: one line and the
+// first kMostErrors errors.
 //
-// One thread at a time.
+// For use by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace tutti::batches {
 
 class InputCheck {
  public:
-  static constexpr size_t kMostErrors = 100;  // that are told
+  static constexpr size_t kMostErrors = 100;  // that are reported
 
   // `model`: whether a model may be used, by its name.
   InputCheck(std::string endpoint, std::function<Status(const std::string&)> model)
@@ -27,13 +27,13 @@ class InputCheck {
         model_(std::move(model)),
         splitter_(static_cast<size_t>(wire::kMostBatchLineBytes)) {}
 
-  // The lines that may run among those that the bytes complete.
+  // Reads more bytes and returns the valid lines that they complete.
   std::vector<NewLine> Feed(std::string_view bytes);
-  std::vector<NewLine> End();  // likewise, at the file's end
-  // Lines whose custom_id is that of another.
+  std::vector<NewLine> End();  // at the end of the file; returns a last line without newline
+  // Adds errors for lines whose custom_id is not unique.
   void AddDuplicates(const std::vector<int64_t>& lines);
 
-  // No further line can change that it fails.
+  // True once the file exceeds a limit, so that the rest need not be read.
   bool hopeless() const { return hopeless_; }
   const std::vector<wire::BatchError>& errors() const { return errors_; }
   int64_t lines() const { return lines_; }                         // that may run

@@ -1,5 +1,5 @@
-// LineSplitter: the lines of a file that comes in pieces, and where they stand in it. A line that
-// is longer than may be is told without its text. Pure.
+// LineSplitter: splits a file that arrives in pieces into lines with their offsets. A line that is
+// too long is reported without its text. Pure.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ class LineSplitter {
       bytes.remove_prefix(end + 1);
     }
   }
-  // The file is over: what stands behind the last line end is a line too.
+  // Ends the file: text after the last newline is a line too.
   void End(const Sink& sink) {
     if (taken_ > 0) Tell(sink);
   }

@@ -1,5 +1,5 @@
-// Upload: the form of POST /v1/files on its way to the disk: what its fields say is checked as they
-// come, and its file is written beside the store. What is not kept leaves nothing.
+// Upload: streams the form of POST /v1/files to disk. Fields are checked as they arrive; the file
+// is written next to the store. An upload that is not kept leaves no file behind.
 //
 // One thread at a time. Errors: those of wire::MultipartReader, wire::FileForm and DiskFile;
 // request_too_large; missing_required_parameter (no file).
@@ -19,14 +19,14 @@ namespace tutti::batches {
 
 class Upload final : private wire::PartSink {
  public:
-  // `path`: of a file that is not there yet, and is made when its part comes.
+  // `path`: temporary file, which is created when the file part of the form arrives.
   Upload(std::string path, const std::string& boundary, const wire::ParseOptions& options,
          int64_t most_bytes)
       : path_(std::move(path)), most_bytes_(most_bytes), form_(options), reader_(boundary, this) {}
 
-  // Of the body, in order. After an error it is of no further use.
+  // Reads the next bytes of the body. After an error the Upload must not be used any more.
   Status Write(std::string_view bytes) { return reader_.Feed(bytes); }
-  // The body is over: the file stands under `path`, for good.
+  // Ends the body and makes the file durable under `path`.
   Status KeepAs(const std::string& path);
 
   const std::string& filename() const { return filename_; }

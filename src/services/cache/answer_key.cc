@@ -75,7 +75,7 @@ void Write(const api::SamplingParams& sampling, Words* words) {
                frequency_penalty, logit_bias, allowed_token_ids, banned_token_ids, seed, max_tokens,
                min_tokens, stop, stop_token_ids, ignore_eos, include_stop_in_output,
                skip_special_tokens, logprobs, prompt_logprobs] = sampling;
-  // Values after the model's defaults were applied: who gave them changes no answer.
+  // Values after the model's defaults have been applied: explicit and default values are equal.
   *words << temperature.value() << top_p.value() << top_k.value() << min_p.value()
          << repetition_penalty.value() << presence_penalty << frequency_penalty << logit_bias
          << allowed_token_ids << banned_token_ids << seed << max_tokens << min_tokens << stop
@@ -85,9 +85,9 @@ void Write(const api::SamplingParams& sampling, Words* words) {
 
 // `sampled`: the sampling of `request` with its model's defaults.
 void Write(const api::GenerateRequest& request, const api::SamplingParams& sampled, Words* words) {
-  // Likewise. Those left out say who asks, when and how urgently, what of the prompt is read (its
-  // tokens are in the key), what the answer is expected to be, or what is to be done with kept
-  // answers.
+  // All members by name, as above. Members that are not written do not change the answer: caller,
+  // time and priority, truncation (the tokens of the prompt are in the key), prediction, and cache
+  // control.
   const auto& [request_id, model, prompt, sampling, constraint, max_reasoning_tokens, n, priority,
                deadline, detached, caller, user, route, rate_limits, cache, cache_report, tenant,
                tenant_weight, observer, cache_salt, cache_scope, use_prefix_cache, prediction,

@@ -14,34 +14,34 @@
 
 namespace tutti::cache {
 
-// Counted up when the words below change their meaning.
+// Increase when the meaning of the words below changes.
 inline constexpr uint32_t kKeyVersion = 3;
 
-// Of this process alone, or of all servers that keep answers together: nobody can make two requests
-// collide who does not know it.
+// Secret key of the hash: random for this process, or common to all servers that share a cache.
+// Clients that do not know it cannot construct two requests that collide.
 using HashKey = std::array<unsigned char, 32>;
 HashKey DrawHashKey();
 
-// Two requests have equal `words` if and only if nothing that can change the answer differs:
-// tenant (or the scope that it shares) and salt, model, tokens of the prompt, every parameter with
-// its default filled in. The hash is HMAC-SHA-256 (RFC 2104) of the words; whoever looks something
-// up by the hash compares the words too.
+// Cache key of an answer. Two requests have equal `words` if and only if nothing that can change
+// the answer differs: tenant (or its cache scope) and salt, model, tokens of the prompt, every
+// parameter with its default filled in. The hash is HMAC-SHA-256 (RFC 2104) of the words; a lookup
+// by hash must compare the words too.
 struct AnswerKey {
   std::array<unsigned char, 32> hash{};
   std::string words;
   friend bool operator==(const AnswerKey&, const AnswerKey&) = default;
 };
 AnswerKey KeyOf(const api::RenderedRequest& rendered, const HashKey& secret);
-// Likewise where several servers keep answers: of the model what decides its bits on any of them,
-// in place of what tells loads and names of this process apart.
+// Key for a cache that several servers share. It holds the model's identity, which is equal on all
+// servers that compute the same bits, instead of the names and load numbers of this process.
 AnswerKey SharedKeyOf(const api::RenderedRequest& rendered, const HashKey& secret);
-// Likewise of one input of an encoder, whose raw row is kept: what is done with rows afterwards
-// (length 1, leading components, squashing) changes nothing of it.
+// Key of one input of an encoder. The cache stores raw rows, so post-processing (normalization,
+// dimensions, activation) is not part of the key.
 AnswerKey KeyOf(const api::RenderedInputs& inputs, std::span<const TokenId> tokens,
                 std::span<const uint8_t> types, const HashKey& secret);
 
-// What must be equal of two requests whose last messages are compared by sense: all but that
-// message. `said_before`: the earlier ones. The encoder is the one whose vectors are compared.
+// Key of everything except the last message, which the semantic cache compares by its vector.
+// `said_before`: the earlier messages. `encoder`: the model that computes the vectors.
 AnswerKey PartitionOf(const api::GenerateRequest& request,
                       std::span<const api::ChatMessage> said_before, const api::ModelInfo& model,
                       const api::ModelInfo& encoder, const HashKey& secret);

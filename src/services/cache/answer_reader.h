@@ -1,5 +1,5 @@
-// AnswerReader: one request's part in a SharedAnswer. Its stream has no writer but the reader
-// itself: when the Generation has read all, a few events more are copied from the log.
+// AnswerReader: one request's view of a SharedAnswer. The reader itself writes its stream: when the
+// Generation has read all events, it copies a few more from the shared log.
 //
 // Shared by the gateway, until the prompt is prepared, and the request's Generation. Any thread.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace tutti::cache {
 
-// What the readers ask of their cache (exact_cache.h).
+// Interface of the cache for its readers; ExactCache implements it.
 class AnswerDesk {
  public:
   virtual ~AnswerDesk() = default;
@@ -22,24 +22,25 @@ class AnswerDesk {
     std::shared_ptr<SharedAnswer> shared = {};      // being computed
     bool leads = false;                             // by this request
   };
-  // Before SeatFor(), without a lock: looks where other servers keep answers. What it finds is then
-  // kept here; where it finds none, where what is computed will be kept (may be null). May wait as
-  // the request says.
+  // Looks up the shared tier; called before SeatFor(), without a lock. A found answer is added to
+  // this cache. Otherwise returns where to store the computed answer (may be null). May block if
+  // RenderedRequest::may_wait is set.
   virtual std::shared_ptr<const TierPlace> Fetch(const api::RenderedRequest& rendered) = 0;
-  // `observer` is taken by an answer that this request leads.
+  // Finds a cached or running answer, or makes a new one that this request leads; a new one takes
+  // `observer`.
   virtual Seat SeatFor(const api::RenderedRequest& rendered,
                        const std::shared_ptr<api::Cancellable>& control,
                        std::shared_ptr<api::RequestObserver>* observer,
                        std::shared_ptr<const TierPlace> place) = 0;
-  // A reader has read all of it. Called by each.
+  // Called by each reader that has read the whole answer.
   virtual void Complete(const std::shared_ptr<SharedAnswer>& answer) = 0;
-  // Nobody may join it any more.
+  // No further request may join this answer.
   virtual void Forget(const SharedAnswer& answer) = 0;
 };
 
 class AnswerReader final : public api::CachedAnswer {
  public:
-  // `control` cancels what is computed for this request by itself.
+  // `control` cancels the request's own computation.
   AnswerReader(std::shared_ptr<AnswerDesk> desk, std::shared_ptr<api::StreamWaker> waker,
                std::shared_ptr<api::Cancellable> control,
                std::shared_ptr<api::RequestObserver> observer);
@@ -58,7 +59,8 @@ class AnswerReader final : public api::CachedAnswer {
   }
   void Copy(const api::StreamEvent& event) REQUIRES(mutex_);
   void End(Status status, api::Usage usage, const api::Timings& timings) REQUIRES(mutex_);
-  // What is to be cancelled: nobody is left who reads it. Null: somebody is, or it is whole.
+  // Leaves the answer. Returns the computation to cancel if this was the last reader of an
+  // unfinished answer, else null.
   std::shared_ptr<api::Cancellable> Leave() REQUIRES(mutex_);
 
   const std::shared_ptr<AnswerDesk> desk_;
@@ -71,7 +73,8 @@ class AnswerReader final : public api::CachedAnswer {
   AnswerDesk::Seat seat_ GUARDED_BY(mutex_);
   api::TokenStream::Cursor cursor_ GUARDED_BY(mutex_);
   api::Usage usage_ GUARDED_BY(mutex_);  // so far
-  // Null where the request leads: its observer is the log's, and told by whoever computes.
+  // Null if this request leads: its observer then belongs to the shared log, which the engine
+  // writes.
   std::shared_ptr<api::RequestObserver> observer_ GUARDED_BY(mutex_);
 };
 

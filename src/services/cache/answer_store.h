@@ -1,8 +1,8 @@
-// AnswerStore: answers that are whole (generations, rows of encoders), bounded in bytes and in age.
+// AnswerStore: LRU store of complete answers (generations, encoder rows), bounded in bytes and age.
 //
-// Each tenant's are in the order of their last use. What is too much goes from a tenant's own end
-// where the tenant has more than its share, and else from the end of whoever has most: nobody can
-// drive out the answers of a tenant that has fewer. An owner with a lock around it; no clock.
+// Each tenant has an LRU list of its own. Evictions come from a tenant that exceeds its share, else
+// from the tenant with the most bytes, so that no tenant can evict the answers of a smaller one.
+// Not thread-safe: the owner locks it, and passes the time to each call.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct AnswerLimits {
   Duration ttl = std::chrono::hours(1);
 };
 
-// What can be kept.
+// An entry of the store.
 class Kept {
  public:
   virtual ~Kept() = default;
@@ -43,15 +43,17 @@ class AnswerStore {
     std::shared_ptr<const Kept> answer;
     Duration age{0};
   };
-  // Nothing that is older than `max_age` or the limit. What is found is the last to go.
+  // Returns no entry older than `max_age` or the time to live. A found entry becomes the most
+  // recently used one.
   std::optional<Found> Find(const AnswerKey& key, TimePoint now, std::optional<Duration> max_age);
 
-  // In place of the one of that key. What had to go, for the caller to free where it holds no lock.
+  // Inserts or replaces an entry. Returns the evicted entries, so that the caller can free them
+  // outside its lock.
   using Gone = std::vector<std::shared_ptr<const Kept>>;
   Gone Insert(std::shared_ptr<const Kept> answer, TimePoint now);
   Gone Flush(std::string_view tenant);
   Gone FlushAll();
-  // Until no more than `bytes` are kept, as where there are too many.
+  // Evicts entries until at most `bytes` remain.
   Gone ShrinkTo(size_t bytes);
 
   size_t entries() const { return by_key_.size(); }

@@ -1,4 +1,4 @@
-// AnswerTier: the port to kept answers that several servers have in common (redis_tier.h).
+// AnswerTier: interface of a response cache that several servers share; RedisTier implements it.
 #pragma once
 
 #include <memory>
@@ -15,20 +15,20 @@ namespace tutti::cache {
 
 class SharedAnswer;
 
-// Where an answer that is being computed will be kept, as it was known when it was asked for: what
-// is flushed meanwhile is then nobody's. Immutable.
+// Where a computed answer will be stored, as determined at its lookup: if the tier is flushed
+// during the computation, the old era makes the stored answer unreadable. Immutable.
 struct TierPlace {
   std::string tenant;
   std::string key;    // of the tier
   std::string words;  // all that can change the answer (answer_key.h)
-  std::string era;    // between two flushes
+  std::string era;    // random; replaced by each flush
 };
 
 // Any thread.
 class AnswerTier {
  public:
   virtual ~AnswerTier() = default;
-  // Whether Look() would ask somebody now, and so wait.
+  // Whether Look() would query the shared cache now, and so may block.
   virtual bool asks() const = 0;
 
   struct Found {
@@ -37,14 +37,15 @@ class AnswerTier {
   };
   struct Looked {
     std::optional<Found> found;
-    std::shared_ptr<const TierPlace> place;  // null: what is computed is not kept there
+    std::shared_ptr<const TierPlace> place;  // null: do not store the computed answer
   };
-  // What is kept for an equal request, unless it wants none. Waits 5 ms at most.
+  // Looks up the answer of an equal request, unless the request disables caching. Blocks for at
+  // most 5 ms.
   virtual Looked Look(const api::RenderedRequest& rendered) = 0;
-  // Keeps an answer that is whole, later and if there is room; nobody waits. Its place is not null.
+  // Queues a complete answer, whose place is not null, for storage; may drop it. Does not block.
   virtual void Keep(std::shared_ptr<const SharedAnswer> answer) = 0;
-  // What is kept there of a tenant (of all: nothing given) is nobody's any more, from now on for
-  // this server. Waits a second at most; what could not be told by then is told when it can be.
+  // Invalidates the answers of a tenant, or of all tenants (nullopt), for this server at once.
+  // Blocks for at most a second; if Redis cannot be reached by then, it is updated later.
   virtual void Flush(std::optional<std::string_view> tenant) = 0;
 };
 

@@ -1,7 +1,8 @@
-// ExactCache: equal requests are computed once. Implements api::AnswerCache.
+// ExactCache: response cache for equal requests, which are computed once, also while the first one
+// is still running. Implements api::AnswerCache.
 //
-// Made by the composition root, shared by the gateway and the readers of its answers. Any thread;
-// one lock, under which nothing is computed and nothing large is copied or freed.
+// Made by app::Caches; shared by the gateway and the readers of its answers. Any thread; one lock,
+// under which nothing is computed and nothing large is copied or freed.
 #pragma once
 
 #include <array>
@@ -32,7 +33,8 @@ class ExactCache final : public api::AnswerCache,
                          public AnswerDesk,
                          public std::enable_shared_from_this<ExactCache> {
  public:
-  // `clock` outlives it. `tier`: what other servers keep; may be null. To be held by a shared_ptr.
+  // `clock` must outlive it. `tier`: cache shared with other servers; may be null. Must be owned by
+  // a shared_ptr.
   ExactCache(const AnswerLimits& limits, const Clock& clock,
              std::shared_ptr<AnswerTier> tier = nullptr);
 
@@ -42,12 +44,12 @@ class ExactCache final : public api::AnswerCache,
                                           std::shared_ptr<api::Cancellable> control) override;
   bool waits() const override { return tier_ != nullptr && tier_->asks(); }
 
-  // What was kept of a tenant is gone, what is being computed is not kept, and nobody joins it any
-  // more; how many answers were kept here. The tier's are flushed too, which may take a second; not
-  // what other servers keep in their own memory. "" is the tenant of nobody in particular.
+  // Drops all answers of a tenant ("": requests without a tenant). Running computations are neither
+  // kept nor joined any more. Returns the number of answers dropped here. Also flushes the tier,
+  // which may take a second, but not the memory of other servers.
   size_t Flush(std::string_view tenant);
   size_t FlushAll();
-  // Where memory is short: lets go of half of what is kept, as where there is too much.
+  // Evicts half of the cache; called when memory is short.
   void Halve();
   CacheStats stats() const;
 

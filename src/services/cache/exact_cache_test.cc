@@ -49,7 +49,7 @@ class ExactCacheTest : public ::testing::Test {
       std::make_shared<ExactCache>(AnswerLimits{.ttl = seconds(60)}, clock_);
 };
 
-TEST_F(ExactCacheTest, TheSecondEqualRequestIsAnsweredEventForEventAndNothingIsComputed) {
+TEST_F(ExactCacheTest, AnEqualRequestGetsTheSameEventsWithoutComputation) {
   Asked first = Ask(*cache_, Greedy());
   ASSERT_NE(first.written, nullptr);
   EXPECT_EQ(first.outcome(), CacheOutcome::kMiss);
@@ -202,7 +202,7 @@ TEST_F(ExactCacheTest, WhoBeganItMayLeaveAndTheOthersReadOn) {
   Write(*leads.written, "b");
   End(*leads.written, 2);
   EXPECT_EQ(ReadAll(joins.generation), "ab");
-  EXPECT_EQ(leads.told->ends, 1);  // by whoever computed it, for all of it
+  EXPECT_EQ(leads.told->ends, 1);  // once, at the end of the shared computation
   EXPECT_EQ(leads.told->usage.completion_tokens, 2);
 }
 

@@ -1,12 +1,12 @@
-// What a question says, word by word: the part of the semantic cache that knows what must not
-// differ. Pure; any thread; linear in the text.
+// LexicalForm: canonical words of a question. The semantic cache compares these forms, because
+// similar vectors do not prove equal meaning. Pure; any thread; linear in the text.
 //
 // Vectors cannot tell "open by default" from "closed by default" (0.98), nor 15 mg from 50 mg, nor
 // "from A to B" from "from B to A". So two texts are the same here only if their words are, in
 // order, once politeness, articles, contractions, spelling variants and the frames of questions are
 // taken away; and they differ where a number, unit, quotation, symbol, name, negation or antonym
-// does. What is neither is left to whoever verifies. English; of other languages no word is taken
-// away, so that equal means equal but for case and punctuation.
+// does. All other pairs are left to the verifier. The word lists are English; texts in other
+// languages keep all words, so that equal means equal except for case and punctuation.
 #pragma once
 
 #include <cstddef>
@@ -23,24 +23,24 @@ struct LexicalForm {
   int negations = 0;
 };
 
-// Texts longer than that have no form (no words): they are never the same as anything.
+// Longer texts have an empty form, which is never equal to another one.
 inline constexpr size_t kMostFormBytes = 16 << 10;
 LexicalForm FormOf(std::string_view text);
 
-// The form as one text: what a vector is made of, so that a mark of punctuation or a "please" moves
-// it not at all (measured: 0.90 to 0.98 of cosine with a small encoder).
+// The form as one text, which the encoder gets instead of the original, so that punctuation or a
+// "please" do not change the vector (measured with a small encoder: cosine 0.90 to 0.98 otherwise).
 std::string TextOf(const LexicalForm& form);
 
 enum class Likeness {
   kSame,       // nothing that carries meaning differs
-  kOpen,       // words differ, and nothing that is known to matter
-  kDifferent,  // something that matters does
+  kOpen,       // words differ, but in nothing that is known to matter
+  kDifferent,  // something that matters differs
 };
 Likeness Compare(const LexicalForm& a, const LexicalForm& b);
 
-// Whether two answers say the same, as far as that can be told without reading them: equal numbers,
-// quotations and negations, and three of five of all words in both (Jaccard 1912). For measuring
-// how often a kept answer would have been wrong.
+// Heuristic for equal meaning of two answers: equal numbers, quotations and negations, and three of
+// five of all words in both (Jaccard 1912). Used to measure how often a cached answer would have
+// been wrong.
 bool AnswersAgree(std::string_view a, std::string_view b);
 
 }  // namespace tutti::cache

@@ -312,7 +312,7 @@ bool RedisTier::WriteFlushes(TimePoint until) {
     if (!connection.ok()) return false;
     if (!(*connection)->Call({"SET", key, RandomEra()}, until).ok()) return false;
     const MutexLock lock(mutex_);
-    // Whoever flushes again meanwhile wants what was begun since to go too.
+    // A flush that came during the call must be sent again: it also covers answers begun since.
     if (all != 0) {
       if (flush_all_ == number) flush_all_ = 0;
     } else if (const auto told = flushes_.find(tenant); told->second == number) {

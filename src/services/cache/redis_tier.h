@@ -1,16 +1,15 @@
-// RedisTier: answers that several servers keep in a Redis, each of them computed once for all.
+// RedisTier: response cache in Redis that several servers share.
 //
-// Of each answer one value: when it was computed, in which era, the words of its key, its events;
-// and over all that and the key's name an HMAC by the deployment's secret. Whoever can write into
-// Redis and does not have the secret can make answers be missed and nothing else; with old values
-// of ours it can undo a flush. Two more values are eras, of the tenant and of all: random, and
-// another after each flush. An era that Redis has lost is made anew, and what was kept before is
-// missed.
+// Each answer is one value: time of computation, eras, the words of its key, its events, and an
+// HMAC over all of this and the Redis key, with the secret of the deployment. Without the secret a
+// writer to Redis can only cause cache misses, or undo a flush by restoring old values. Two more
+// values are eras, one per tenant and one for all: random numbers that each flush replaces. An era
+// that Redis has lost is created anew, which invalidates all answers of the old one.
 //
-// Look() takes one round trip and 5 ms at most; a Redis that fails is behind a breaker, and then
-// nobody waits. A thread of its own (`tutti-tier`) connects and writes.
+// Look() takes one round trip and at most 5 ms. After repeated failures a circuit breaker opens,
+// and lookups return at once. The tier owns a thread (`tutti-tier`) that connects and writes.
 //
-// Any thread. Outlives whoever asks it.
+// Any thread may call it. It must outlive the caches that use it.
 #pragma once
 
 #include <array>

@@ -301,7 +301,7 @@ TEST(RedisTier, WhatSomebodyPlantsOrChangesIsAMiss) {
     EXPECT_EQ(std::count(both.begin(), both.end(), "computed"), 1);
     EXPECT_EQ(fresh.tier->stats().rejected, 1u);
   }
-  // Of another type Redis itself refuses: as one that is not there.
+  // Redis refuses to read a value of another type; the cache treats this as a miss.
   restore();
   call({"DEL", keys[0], keys[1]});
   call({"RPUSH", keys[0], "x"});
@@ -358,14 +358,14 @@ TEST(RedisTier, WithoutRedisEveryRequestIsAnsweredAndFewWait) {
   }
   std::sort(waits.begin(), waits.end());
   EXPECT_LE(server.tier->stats().failed, 16u);  // then the breaker is open
-  EXPECT_LT(waits[990], 50);                    // 5 ms, ten times as many beside other work
+  EXPECT_LT(waits[990], 50);                    // the limit is 5 ms; ten times that under load
   EXPECT_FALSE(server.tier->asks());
   redis.Continue();
   EXPECT_TRUE(ComesTrue([&] { return server.tier->asks(); }));
   redis.Kill();
   EXPECT_EQ(server.Get("z", Greedy(), "model z"), "z");
   redis.Start();
-  // Of a machine that is busy some looks take longer than they may.
+  // On a busy machine some lookups exceed their time limit, so try several times.
   int asked = 0;
   EXPECT_TRUE(ComesTrue([&] {
     server.Get("again", Greedy(), "model again " + std::to_string(asked++));

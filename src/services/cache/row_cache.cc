@@ -33,7 +33,8 @@ class RowCache::Row final : public Kept {
   const int32_t tokens_;
 };
 
-// One request's. Not thread-safe: made, then handed to whoever takes the result.
+// Cached and missing rows of one request. Not thread-safe: the gateway makes it and passes it to
+// the thread that takes the result.
 class RowCache::Rows final : public api::KnownRows {
  public:
   Rows(std::shared_ptr<RowCache> cache, std::string tenant, uint64_t era)

@@ -1,8 +1,8 @@
-// RowCache: the raw rows of single inputs of encoders, so that of a call's inputs only those are
-// computed that are not known, and equal ones once. Implements api::EncodingCache for pooled
-// vectors and scores; vectors of every token are computed whole.
+// RowCache: embedding cache with one raw row per input, so that only the unknown inputs of a call
+// are computed, and equal inputs once. Implements api::EncodingCache for pooled vectors and scores;
+// per-token vectors are not cached.
 //
-// Made by the composition root, shared by the gateway and the requests under way. Any thread.
+// Made by app::Caches; shared by the gateway and its running requests. Any thread.
 #pragma once
 
 #include <atomic>
@@ -26,15 +26,15 @@ struct RowStats {
 
 class RowCache final : public api::EncodingCache, public std::enable_shared_from_this<RowCache> {
  public:
-  // `clock` outlives it. To be held by a shared_ptr.
+  // `clock` must outlive it. Must be owned by a shared_ptr.
   RowCache(const AnswerLimits& limits, const Clock& clock) : clock_(clock), store_(limits) {}
 
   std::shared_ptr<api::KnownRows> Look(const api::RenderedInputs& inputs) override;
 
-  // What was kept of a tenant is gone, and what is being computed is not kept; how many rows.
+  // Drops all rows of a tenant; running computations are not kept. Returns the number of rows.
   size_t Flush(std::string_view tenant);
   size_t FlushAll();
-  // Where memory is short: lets go of half of what is kept, as where there is too much.
+  // Evicts half of the cache; called when memory is short.
   void Halve();
   RowStats stats() const;
 

@@ -11,7 +11,7 @@
 namespace tutti::cache {
 namespace {
 
-// Of the nearest so many are read word by word.
+// Number of nearest questions whose words are compared.
 constexpr size_t kCandidates = 8;
 constexpr size_t kMostQuestionBytes = 4096, kMostAnswerBytes = 64 << 10;
 // kAuto that answers still computes one of so many would-be hits.

@@ -1,10 +1,11 @@
-// SemanticCache: a question that was answered before in other words is given that answer. Stands
-// before the models as api::Inference; off unless the operator asks for it.
+// SemanticCache: answers a question with the cached answer to an equivalent question. It implements
+// api::Inference and wraps the models; off by default.
 //
-// A vector near enough is never enough: partition (tenant, model, parameters, system prompt and all
-// that was said before), then cosine, then the words (lexical_form.h), then whoever verifies. What
-// is asked runs on the reader's own thread, as the encoder's result comes: no thread waits. Any
-// thread; the inference and clock must outlive it and every Generation.
+// A hit needs an equal partition (tenant, model, parameters, system prompt and earlier messages)
+// and a minimum cosine similarity. Then the words decide (lexical_form.h): equal words are a hit,
+// words that contradict each other a miss, and all other pairs are left to the verifier. The
+// comparisons run on the reader's thread when the encoder's result has arrived; no thread blocks.
+// Any thread; the inference and clock must outlive the cache and every Generation.
 //
 // Gates, shadow mode and the bound of false hits: docs/decisions/0024-semantic-cache.md.
 #pragma once
@@ -34,7 +35,7 @@ enum class SemanticMode : uint8_t {
   kAuto,    // as shadow, until enough was right; from then on it answers, and goes on looking
 };
 
-// Who decides where the words differ and nothing that is known to matter does.
+// Decides when the words of two questions differ, but in nothing that is known to matter.
 enum class Verifier : uint8_t {
   kLexical,       // nobody: no hit
   kCrossEncoder,  // a served model of one score for two texts
@@ -109,7 +110,7 @@ class SemanticCache final : public api::Inference {
   // An answer and its question.
   struct Entry final : public Kept {
     uint64_t tag = 0;
-    AnswerKey own;      // by which the store knows it
+    AnswerKey own;      // key in the store
     std::string id;     // "sem_...", as clients are told
     std::string owner;  // tenant
     AnswerKey partition;

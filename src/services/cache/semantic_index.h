@@ -1,9 +1,10 @@
-// SemanticIndex: the questions of one partition as vectors, and which of them are near to another.
+// SemanticIndex: nearest-neighbour search over the question vectors of one partition.
 //
-// An exact scan of sketches, then of vectors: a bit for the sign of each component, of which two
-// vectors at an angle of acos(similarity) differ in about angle/pi (Goemans and Williamson 1995,
-// for random hyperplanes; the components of an embedding do as well, measured). What differs in
-// more bits than the threshold allows with a wide margin is passed over unread. Not thread-safe.
+// A linear scan of sketches, then of vectors. A sketch has the sign bit of each component; the
+// sketches of two vectors at an angle of acos(similarity) differ in about angle/pi of their bits
+// (Goemans and Williamson 1995, for random hyperplanes; measurements show that the components of an
+// embedding serve as well). Vectors whose sketches differ in more bits than the threshold allows,
+// with a wide margin, are skipped. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ class SemanticIndex {
   size_t width() const { return width_; }
   // Bytes of one entry.
   size_t entry_bytes() const { return width_ * sizeof(float) + words_ * 8 + sizeof(uint64_t); }
-  // `vector`: of length 1. `tag` is what Near() tells; no two alike.
+  // `vector` must have length 1. Near() returns `tag`, which must be unique.
   void Add(std::span<const float> vector, uint64_t tag);
   void Remove(uint64_t tag);  // if it is there
 
@@ -30,7 +31,7 @@ class SemanticIndex {
     uint64_t tag = 0;
     double similarity = 0;
   };
-  // Those of at least that cosine, the nearest first, `most` at most.
+  // At most `most` entries with at least that cosine similarity, nearest first.
   std::vector<Neighbour> Near(std::span<const float> vector, double threshold, size_t most) const;
 
  private:

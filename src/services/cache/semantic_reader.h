@@ -1,8 +1,11 @@
-// SemanticReader: one question's way through the semantic cache: its vector, what is near to it,
-// whoever verifies, and then an answer that was kept or one that is computed.
+// SemanticReader: state machine of one request in the semantic cache: compute the vector, find
+// candidates, verify one, then return the cached answer or compute a new one.
 //
-// Made for one request, shared with its Generation. Goes on where its reader asks for more
-// (StreamSource), on that thread; Cancel() is for any.
+//   kEmbedding -> kScoring or kJudging (if verified) -> kComputing (unless it is a hit) -> kEnded
+//
+// Made for one request and shared with its Generation. It advances when the reader of the
+// Generation asks for more events (StreamSource), on the reader's thread; any thread may call
+// Cancel().
 #pragma once
 
 #include <memory>

@@ -1,11 +1,10 @@
-// SharedAnswer: one generation that several requests read, while it is computed and after.
+// SharedAnswer: one generation that several requests read, during and after its computation.
 //
-// It owns the log: a TokenStream that the engine writes and that nobody frees, read by any number
-// of cursors. The engine is held back by the reader that is furthest ahead, never by one that is
-// behind: what a slow reader has not read costs nothing but the log, which is kept anyway. The
-// computation is cancelled when the last reader leaves.
+// It owns the log, a TokenStream that the engine writes and any number of cursors read. Its events
+// are not freed while the answer exists. Back-pressure follows the fastest reader, never a slow
+// one, because the log is kept anyway. The computation is cancelled when the last reader leaves.
 //
-// Shared by its readers, by the cache, and (the log alone) by the engine. Any thread.
+// Shared by its readers, by the cache, and (the log only) by the engine. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -28,13 +27,13 @@ namespace tutti::cache {
 
 class SharedAnswer final : public Kept {
  public:
-  // `control` cancels the computation, whose observer `observer` is (may be null). The first reader
-  // is entered.
+  // `control` cancels the computation; `observer` observes it (may be null). The first reader is
+  // already counted.
   SharedAnswer(AnswerKey key, std::string flight, std::string tenant, uint64_t era,
                std::shared_ptr<api::Cancellable> control,
                std::shared_ptr<api::RequestObserver> observer,
                std::shared_ptr<const TierPlace> place = nullptr);
-  // One that was computed elsewhere: whole, and read. `events` as AnswerTier::Found's.
+  // Makes a complete answer from the events of AnswerTier::Found.
   static std::shared_ptr<SharedAnswer> Whole(AnswerKey key, std::string tenant, uint64_t era,
                                              std::vector<api::StreamEvent> events);
 
@@ -42,27 +41,27 @@ class SharedAnswer final : public Kept {
   const std::string& flight() const { return flight_; }  // "" : nobody may join
   const std::string& tenant() const override { return tenant_; }
   uint64_t era() const { return era_; }  // of the cache, when it was begun
-  // Whether it is whole and nobody asked before: true once at most.
+  // True for the first call after the answer is complete; that caller stores it.
   bool TakeForKeeping();
   const std::shared_ptr<api::TokenStream>& log() const { return log_; }
   const std::shared_ptr<api::Cancellable>& control() const { return control_; }
-  // Where it will be kept for other servers too; null: nowhere.
+  // Where the answer will be stored in the shared tier; null: not there.
   const std::shared_ptr<const TierPlace>& place() const { return place_; }
 
-  // One reader more; false where all had left.
+  // Adds a reader; false if all readers have left.
   bool Join();
-  // One reader less; true where it was the last: from then on nobody joins.
+  // Removes a reader; true if it was the last, after which no reader can join.
   bool Leave();
-  // Told when the log grows, from its writer's thread.
+  // Registers a waker for growth of the log; called on the writer's thread.
   void Watch(const std::shared_ptr<api::StreamWaker>& waker);
   void Unwatch(const std::shared_ptr<api::StreamWaker>& waker);
 
-  // Some reader has read so many events of the log, the last of which is `event`.
+  // Reports that a reader has read `events` events of the log, the last of which is `event`.
   void HaveRead(size_t events, const api::StreamEvent& event);
-  // What the answer takes in memory, once it has been read to its end.
+  // Memory of the answer; valid after a reader has read it to the end.
   size_t bytes() const override;
 
-  // Nothing will be written; those who read are told so.
+  // Ends the answer with an error for all readers, because nothing will be computed.
   void Fail(const Status& status);
   std::optional<Status> failure() const;
 

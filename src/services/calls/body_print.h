@@ -1,4 +1,4 @@
-// By which two bodies are known to say the same.
+// Canonical hash of a request body.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace tutti::calls {
 
-// SHA-256 (32 bytes) of what the body says: of its JSON, however that is written, or of its bytes
-// where it is none. Reads all of the body: of a long one some tens of milliseconds. Any thread.
+// SHA-256 (32 bytes) of the canonical form of a JSON body, or of the bytes of any other body. Long
+// bodies take some tens of milliseconds. Any thread.
 std::string PrintOf(std::string_view body);
 
 }  // namespace tutti::calls

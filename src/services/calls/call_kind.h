@@ -1,4 +1,4 @@
-// Which route of those that generate or embed a call is of. A plain value.
+// CallKind: the generating or embedding route that a call belongs to. A plain value.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ enum class CallKind : uint8_t {
 };
 constexpr bool Generates(CallKind kind) { return kind < CallKind::kEmbeddings; }
 
-// "chat.completions": as the ledger of usage names the route, and as it is stored.
+// Name of the route in the usage ledger and in stored jobs, such as "chat.completions".
 std::string_view NameOf(CallKind kind);
 std::optional<CallKind> KindNamed(std::string_view name);
 

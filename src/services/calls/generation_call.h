@@ -1,5 +1,6 @@
-// A body of a generating route, understood: what every caller of the waist makes of it before
-// and beside running it. Pure but for what it asks the inference; any thread.
+// Helpers for calls of generating routes, shared by the servers, jobs and batches: parse the body,
+// resolve `echo`, make the response head and writer, and attribute errors to fields. Pure except
+// for AskForEcho() and HeadOf(), which query the inference; any thread.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +24,15 @@ namespace tutti::calls {
 Result<wire::GenerationCall> ParseGeneration(CallKind kind, std::string_view body,
                                              const wire::ParseOptions& options);
 
-// What `echo` repeats, for each prompt: as it was sent, or decoded from token ids; nothing without
-// `echo`.
+// Prompt texts that `echo` repeats, one per prompt: as sent, or decoded from token ids. Empty
+// without `echo`.
 using EchoTexts = std::vector<std::string>;
 // `done` is called once, as that of Inference::DetokenizeLater(); `inference` outlives that. Reads
 // `call` before it returns. Errors: those of Detokenize.
 void AskForEcho(const wire::GenerationCall& call, const api::CallerRef& caller,
                 api::Inference& inference, std::function<void(Result<EchoTexts>)> done);
 
-// What stands at the head of its answer. `random`: the id's last part.
+// Head of the response: id, time, model. `random` is the last part of the id.
 struct GenerationHead {
   wire::ResponseHead head;
   int context_tokens = 0;  // of its model; 0 = not known
@@ -39,13 +40,13 @@ struct GenerationHead {
 GenerationHead HeadOf(CallKind kind, const wire::GenerationCall& call, const std::string& random,
                       const api::Inference& inference, int64_t unix_s);
 
-// What writes its answer. The call must outlive it.
+// Writer of the response body. The call must outlive it.
 std::unique_ptr<wire::ResponseWriter> MakeWriter(CallKind kind, const wire::GenerationCall& call,
                                                  wire::ResponseHead head, EchoTexts echo);
 
-// Which field of the call is to blame for what the waist said of its request `index`: which of
-// several prompts, and what made it longer than the context. `chat`: its prompts are chats;
-// `prompt_tokens`: of that prompt, where they were counted.
+// Adds to an error of request `index` the field that caused it: which of several prompts, or which
+// part made it longer than the context. `chat`: the prompts are chats; `prompt_tokens`: tokens of
+// that prompt, if known.
 Status Blame(const wire::GenerationCall& call, Status status, size_t index, bool chat,
              int context_tokens, int prompt_tokens = 0);
 

@@ -1,8 +1,8 @@
-// WholeCall: a call of a route that generates or embeds, run to its whole answer by somebody whom
-// no client's connection waits for. The body is read, the requests go to the waist, and the answer
-// is the one the route would give without `stream`.
+// WholeCall: runs a call of a generating or embedding route to completion without a client
+// connection; used by jobs and batches. It parses the body, submits the requests to api::Inference,
+// and builds the answer that the route would give without `stream`.
 //
-// Belongs to one thread at a time; destroying it cancels what it runs.
+// For use by one thread at a time; the destructor cancels running requests.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace tutti::calls {
 
-// What the body does not say.
+// Inputs of a call that are not in its body.
 struct CallContext {
   api::CallerRef caller = {};
   std::string request_id = {};
@@ -29,17 +29,17 @@ struct CallContext {
   int64_t unix_s = 0;  // for the answer's head
 };
 
-// What becomes of a call that ended with an error, for who can make it again.
+// Retry decision for a call that ended with an error.
 enum class Verdict : uint8_t {
-  kFinal,     // it would end so each time
-  kLater,     // the refusal passes by itself
-  kOurs,      // a failure of ours: it may have been its own doing
-  kStopping,  // the process ends
+  kFinal,     // do not retry: the error would repeat
+  kLater,     // retry later without counting an attempt: a transient refusal
+  kOurs,      // server error: retry, and count an attempt, because the call may have caused it
+  kStopping,  // the process is shutting down
 };
 Verdict VerdictOf(const Status& error);
 
-// Whether the model is there for that caller, as far as it is known yet. `generates`: it is asked
-// for text. Errors: model_not_found.
+// Checks that the caller may use the model; OK while models are still loading. `generates`: the
+// call generates text. Errors: model_not_found.
 Status CheckModel(const std::string& name, bool generates, const api::CallerRef& caller,
                   const api::Inference& inference);
 
@@ -47,27 +47,27 @@ class WholeCall {
  public:
   virtual ~WholeCall() = default;
 
-  // Reads the body. Errors: those of the route's; unsupported_parameter of `stream`;
-  // model_not_found (once there are models).
+  // Parses the body. Errors: those of the route; unsupported_parameter for `stream`;
+  // model_not_found (once models are loaded).
   static Result<std::unique_ptr<WholeCall>> Parse(CallKind kind, std::string_view body,
                                                   CallContext context, api::Inference& inference);
 
-  // Submits it, as detached work of the batch class. Once. Errors: those of the waist, with the
-  // call's own field.
+  // Submits the requests once, detached and with batch priority. Errors: those of api::Inference,
+  // with the field of the call.
   virtual Status Begin(std::shared_ptr<api::StreamWaker> waker) = 0;
 
   struct Answer {
-    Status status = {};     // OK, or why there is none
-    std::string body = {};  // JSON; of what was cancelled {"partial":[{"index":0,"text":"..."}]}
+    Status status = {};     // OK, or why there is no answer
+    std::string body = {};  // JSON; cancelled: {"partial":[{"index":0,"text":"..."}]}
     int64_t output_tokens = 0;
     int64_t input_tokens = 0,
             cached_tokens = 0;  // cached: of those of the input; of what ended well
   };
-  // Reads what has come; the answer, once, when all of it is there.
+  // Reads new events. Returns the answer once, when it is complete.
   virtual std::optional<Answer> Poll() = 0;
   // Output tokens so far.
   virtual int64_t progress() const = 0;
-  // Ends it at the next step; Poll() still gives an answer.
+  // Cancels the call at the next step; Poll() still returns an answer.
   virtual void Cancel() = 0;
 };
 

@@ -1,11 +1,14 @@
-// What `tutti jobs` asks, of all owners' jobs: one JSON object to another (wire/control.h).
+// Control requests of `tutti jobs`, over the jobs of all owners: one JSON object for the request
+// and one for the answer (wire/control.h).
 //
 // {"op":"jobs.list","status":"queued","tenant":"home","limit":20,"after":"job_..."}
 //     -> {"ok":true,"jobs":[{...,"tenant":...}],"more":false,"paused":["home"]}
 // {"op":"jobs.show","id":"job_..."}                     -> {"ok":true,"job":{...}}
-// likewise jobs.cancel, jobs.replay; jobs.pause and jobs.resume (tenant) -> {"ok":true}
+//     jobs.cancel and jobs.replay have the same members and answer
+// {"op":"jobs.pause","tenant":"home"}, also jobs.resume -> {"ok":true}
 //
-// All but `op`, the id and the tenant of a pause may be left out. Errors: as those of Jobs.
+// `op`, the id, and the tenant of a pause are required; other members are optional. Errors: those
+// of Jobs.
 #pragma once
 
 #include <cstdint>

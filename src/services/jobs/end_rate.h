@@ -1,8 +1,8 @@
-// EndRate: how far apart jobs end while others wait, from which the wait of the next is estimated.
+// EndRate: average time between the ends of jobs while others wait; for estimates of waiting times.
 //
-// Jobs that run side by side end together, and long after that nothing ends: what lies between two
-// ends tells nothing. So it is the time since the end before the last `window`, over `window`;
-// while there were not so many yet, the time since something began. Not synchronised.
+// Concurrent jobs end in bursts, so the time between two single ends means nothing. The rate is
+// therefore averaged over the last `window` ends, or, before there are that many, since the first
+// job began. Not synchronised.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@ namespace tutti::jobs {
 
 class EndRate {
  public:
-  // Several times as many as run at once.
+  // Should be several times the number of concurrent jobs.
   explicit EndRate(size_t window) : window_(window) {}
 
-  // Something runs now; the first word after Idle() counts.
+  // Called when a job begins; only the first call after Idle() counts.
   void Begin(TimePoint now) {
     if (since_ == TimePoint::min()) since_ = now;
   }
@@ -30,7 +30,7 @@ class EndRate {
     }
     ms_per_end_ = ToMillis(now - since_) / static_cast<double>(ends_.size());
   }
-  // Nothing runs and nothing waits. What was known stays known until there is more.
+  // Called when no job runs or waits. The last rate stays valid until there are new ends.
   void Idle() {
     since_ = TimePoint::min();
     ends_.clear();

@@ -1,10 +1,10 @@
-// Ids of jobs: the row's number and 64 random bits, enciphered under a key of the store's own.
+// Ids of jobs: row number and 64 random bits, encrypted with a key that each store has.
 //
-// An id must not be guessed, and must tell nothing of how many jobs there are or when they came;
-// yet an index over random texts is what an accepted job would cost most: each falls on a page of
-// its own, and each page is written to the log and to the file. An id that says its row to whoever
-// has the key needs no index. The row keeps its id, and is the one asked for only if that is equal.
-// Cipher: AES-128 (FIPS 197), one block.
+// Ids must be unguessable and must not reveal the number or the time of jobs. Random ids would need
+// an index, which would be the greatest cost of accepting a job: each new id falls on another page,
+// and each page is written to the log and to the file. An encrypted row number needs no index: the
+// server decrypts it and compares the whole id with the one stored in the row. Cipher: AES-128
+// (FIPS 197), one block.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ namespace tutti::jobs {
 
 // "job_" and 32 hex digits; another one each time, also for the same number.
 std::string SealedId(store::Blob key, int64_t number);
-// The number in it. Nothing: no id of that form. Of an id under another key some number or none.
+// Row number in an id; nullopt if the id is malformed. An id under another key gives an arbitrary
+// number or nullopt.
 std::optional<int64_t> NumberIn(store::Blob key, std::string_view id);
 
 }  // namespace tutti::jobs

@@ -505,7 +505,7 @@ Result<std::vector<std::string>> PausedOwners(Database& database) {
 
 namespace {
 
-// Of its owner's that wait: mostly so when it has just come.
+// Whether the job is the last of its owner's queue, as most new jobs are.
 Result<bool> IsLast(Database& database, const JobRow& job) {
   ASSIGN_OR_RETURN(Statement row,
                    database.Prepare("SELECT 1 FROM job WHERE state=0 AND owner=?1 AND "

@@ -1,9 +1,10 @@
-// The jobs of the store: what was accepted and waits, what runs under whose lease, what ended and
-// with which result. The one place with SQL of theirs.
+// Database rows of jobs: queued, running under a lease, or ended with a result. All SQL about jobs
+// is here.
 //
-// A claim raises a job's epoch, and every later word of whoever runs it says that epoch: who has
-// lost its lease changes nothing (fencing). All functions run on the store's thread, inside a work
-// of it; their errors are the database's and record_corrupt. Times are unix milliseconds.
+// Fencing: each claim increases the epoch of a job, and every later update carries the epoch of its
+// claim, so that a runner that has lost its lease changes nothing. All functions run on the store's
+// thread, inside a Store::Work; their errors are the database's and record_corrupt. Times are unix
+// milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -42,52 +43,56 @@ struct JobRow {
   std::string webhook;  // of one that is new: who is told of its end; empty: nobody
 };
 
-// A name that a client gave to its request, so that it can send it again.
+// Idempotency key of a request: a repeated request with the same key returns the existing job.
 struct IdempotencyKey {
   std::string key;    // with the route
   std::string print;  // of the body: 32 bytes
 };
 
-// What one owner may have waiting, and all may have kept.
+// Limits on the queue of one owner and on the stored results of all.
 struct JobLimits {
   int64_t queued = 100'000;                         // of an owner
-  int64_t request_bytes = int64_t{256} << 20;       // likewise, of those that have not ended
+  int64_t request_bytes = int64_t{256} << 20;       // of an owner's jobs that have not ended
   int64_t result_bytes = int64_t{256} << 20;        // of all; the oldest results go first
   int64_t result_ttl_ms = int64_t{24} * 3'600'000;  // after the end
 };
 
-// In the store, or that it is there already: then `row` becomes the one of that key. It is given
-// its id where it has none. Errors, all before the first change: idempotency_key_mismatch,
-// tenant_queue_full.
+// Inserts a job, gives it an id if it has none, and returns true. Duplicate idempotency key: sets
+// `*row` to the existing job and returns false. Errors, all before the first change:
+// idempotency_key_mismatch, tenant_queue_full.
 Result<bool> InsertJob(store::Database& database, JobRow* row,
                        const std::optional<IdempotencyKey>& key, const JobLimits& limits);
 
-// Takes up to `most` that are due at `now_ms`: an owner's own in the order of their deadlines, of
-// all owners in turn, beginning behind `*owner`, which is left where the next call goes on.
-// Nothing: from the first.
+// Claims up to `most` jobs that are due at `now_ms`. Owners take turns, beginning after `*owner`
+// (nullopt: the first); jobs of one owner are taken in order of their deadlines. On return `*owner`
+// is where the next call continues.
 Result<std::vector<JobRow>> ClaimJobs(store::Database& database, int64_t now_ms, int64_t lease_ms,
                                       int64_t most, std::optional<std::string>* owner);
-// Whether whoever says so still has it.
+// Extends the lease of a running job and stores its progress. False if the lease was lost, that is,
+// the epoch of `job` is no longer current.
 Result<bool> BeatJob(store::Database& database, const JobRow& job, int64_t lease_until_ms,
                      int64_t progress);
-// Likewise, and then it has ended: `job` with its state, result, error and progress. What is over
-// the limit of results goes.
+// Ends a running job with the state, result, error and progress of `job`, and drops the oldest
+// results beyond the limit. False if the lease was lost.
 Result<bool> FinishJob(store::Database& database, const JobRow& job, int64_t now_ms,
                        const JobLimits& limits);
-// Likewise, and then it waits again, from `run_at_ms` on. `spent`: the attempt counts.
+// Requeues a running job, to run at `run_at_ms` or later. `spent`: the attempt counts. False if the
+// lease was lost.
 Result<bool> RequeueJob(store::Database& database, const JobRow& job, int64_t run_at_ms,
                         bool spent);
 
-// Those whose lease is over at `now_ms` wait again, or are dead where no attempt is left; how many.
-// `all`: of whoever has them, at the start of the one process that runs any.
+// Requeues jobs whose lease has expired at `now_ms`; those without attempts left become dead.
+// Returns their number. `all`: every lease counts as expired; for the start of the process, because
+// only one process runs jobs.
 Result<int64_t> SweepLeases(store::Database& database, int64_t now_ms, bool all,
                             const JobLimits& limits);
-// All that run wait again, and no attempt is spent: the one process that runs any begins none more.
+// Requeues all running jobs without counting an attempt; called when the process stops.
 Result<int64_t> ReleaseJobs(store::Database& database);
-// Those that wait and whose deadline has passed, at most `most`; their ids.
+// Expires at most `most` queued jobs whose deadline has passed; returns their ids.
 Result<std::vector<std::string>> ExpireJobs(store::Database& database, int64_t now_ms, int64_t most,
                                             const JobLimits& limits);
-// Results that are too old, at most `most`, and later the rows themselves; how many changed.
+// Drops at most `most` results that are too old, and later their rows; returns the number of
+// changed rows.
 Result<int64_t> DropResults(store::Database& database, int64_t now_ms, int64_t most,
                             const JobLimits& limits);
 
@@ -96,11 +101,11 @@ Result<int64_t> DropResults(store::Database& database, int64_t now_ms, int64_t m
 Result<std::optional<JobRow>> EventAfter(store::Database& database, const JobRow& job,
                                          int64_t after);
 
-// Without its request. Nothing: there is no such job of this owner.
+// Loads a job without its request; nullopt if the owner has no such job.
 Result<std::optional<JobRow>> LoadJob(store::Database& database, const std::string& owner,
                                       const std::string& id);
-// Of an owner, or of all; `states` empty: all. Newest first, or oldest first, behind the job
-// `after` (empty: from the beginning). Without requests and results. Errors: not_found (`after`).
+// Filter of ListJobs(): jobs in one of `states` (empty: all), newest or oldest first, after the job
+// `after` (empty: from the beginning).
 struct JobQuery {
   std::vector<JobState> states = {};
   std::string after = {};
@@ -110,26 +115,26 @@ struct JobQuery {
 Result<std::vector<JobRow>> ListJobs(store::Database& database,
                                      const std::optional<std::string>& owner,
                                      const JobQuery& query);
-// Whose it is; nothing: there is none.
+// Owner of a job; nullopt if there is no such job.
 Result<std::optional<std::string>> OwnerOf(store::Database& database, const std::string& id);
-// As it is shown, but for its place in the queue.
+// Public view of a job, without its position in the queue.
 wire::JobView ViewOf(const JobRow& row);
 
-// One that waits ends as cancelled. Whether it waited.
+// Cancels a queued job; returns false if it was not queued.
 Result<bool> CancelQueued(store::Database& database, const std::string& owner,
                           const std::string& id, int64_t now_ms, const JobLimits& limits);
-// One that failed or is dead waits again with all its attempts, until `deadline_ms`. Whether it
-// had, and could be.
+// Requeues a failed or dead job with all of its attempts and a new deadline. False if it had not
+// failed or cannot run again.
 Result<bool> ReplayJob(store::Database& database, const std::string& owner, const std::string& id,
                        int64_t deadline_ms);
 
-// Nothing of that owner is begun while it is paused.
+// No job of a paused owner is begun.
 Status PauseOwner(store::Database& database, const std::string& owner, bool paused);
 Result<bool> IsPaused(store::Database& database, const std::string& owner);
 Result<std::vector<std::string>> PausedOwners(store::Database& database);
 
-// Jobs of this owner that are to begin before that one, and how many owners have any that wait. Not
-// all are counted: beyond kCountedBefore it is the most that there can be.
+// Queue position of a job: jobs of its owner that begin before it, and owners with queued jobs.
+// Counting stops at kCountedBefore; beyond it `before` is an upper bound.
 inline constexpr int64_t kCountedBefore = 1000;
 struct QueuePlace {
   int64_t before = 0, owners = 0, waiting = 0;

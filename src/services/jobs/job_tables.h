@@ -1,4 +1,4 @@
-// The tables of jobs, and each step of theirs from one version of the store to the next.
+// Migrations of the tables of jobs.
 #pragma once
 
 #include <vector>
@@ -8,16 +8,16 @@
 namespace tutti::jobs {
 
 extern const store::Migration kJobTables;
-// The end of a job with a webhook is an event of webhooks::kWebhookTables, in the same transaction.
+// Trigger: the end of a job with a webhook inserts an event into webhooks::kWebhookTables, in the
+// same transaction.
 extern const store::Migration kJobNews;
 // Accepts at a fraction of what they cost: ids that need no index (job_id.h), fewer indexes, totals
 // of what is new by the statement that adds it. Requests that are kept of what failed count as
 // results, and events have their job's owner (behind webhooks::kWebhookOwners).
 extern const store::Migration kLeanJobs;
-// What a job was before it is what it is: a row for each earlier version, the last 64 of a job, as
-// long as its result is kept.
+// History of jobs: one row per earlier version, at most 64 per job, kept as long as its result.
 extern const store::Migration kJobEvents;
-// All, with what lies between them: what jobs alone need of a store.
+// All migrations that jobs need, in order; for tests.
 std::vector<store::Migration> JobMigrations();
 
 }  // namespace tutti::jobs

@@ -140,7 +140,7 @@ Result<JobView> Jobs::Load(Database& rows, const std::string& owner, const std::
   if (told) view.webhook = {told->status, told->attempts, told->error};
   if (row.state != JobState::kQueued) return view;
   ASSIGN_OR_RETURN(const QueuePlace place, PlaceOf(rows, row));
-  // Of each owner one in turn: what others have more than this one has before it does not count.
+  // Owners take turns, so another owner delays this job by at most `before` + 1 of its own jobs.
   view.position = std::clamp<int64_t>((place.before + 1) * place.owners - 1, place.before,
                                       std::max<int64_t>(place.waiting - 1, place.before));
   ASSIGN_OR_RETURN(view.paused, IsPaused(rows, owner));

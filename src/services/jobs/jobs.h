@@ -1,13 +1,16 @@
-// Jobs: calls that are accepted now and answered later, whatever becomes of the process in between.
+// Jobs: durable queue of calls that are accepted now and answered later, across restarts.
 //
-// What is accepted is durable. A job then waits for its time and its turn, runs as work of the
-// batch class through the same waist as any request, and ends once: with a result, an error, or as
-// cancelled or expired. Whoever runs it holds a lease, and every word of it carries the epoch of
-// its claim, so that who has lost the lease changes nothing. An attempt is spent by a failure of
-// ours and by the death of the process, not by a refusal that passes by itself, and not by a drain.
+//   queued -> running -> succeeded | failed | dead (no attempts left)
+//      ^--------'  lease lost, server error, or drain
+//   queued or running -> cancelled | expired
 //
-// All of it happens on a strand of its own; no call here waits but GiveBack(), and every `done` is
-// called on the strand, later. Thread-safe. The inference, store and clock must outlive it.
+// An accepted job is durable. It waits for its time and its turn, runs as a batch-priority request
+// through api::Inference, and ends exactly once. A running job has a lease, and every update
+// carries the epoch of its claim, so that a runner that has lost its lease changes nothing. Server
+// errors and the death of the process count as attempts; transient refusals and drains do not.
+//
+// All work happens on one strand. Only GiveBack() blocks; every `done` is called later, on the
+// strand. Thread-safe. The inference, store and clock must outlive it.
 #pragma once
 
 #include <array>
@@ -34,7 +37,7 @@
 
 namespace tutti::jobs {
 
-// What is to be done. The body has been read by calls::WholeCall::Parse() without an error.
+// A job to submit. calls::WholeCall::Parse() must have accepted its body.
 struct NewJob {
   std::string owner = {};  // tenant
   api::CallerRef caller = {};
@@ -44,10 +47,11 @@ struct NewJob {
   std::string body_print = {};              // with such a key: calls::PrintOf() the body
   std::optional<int64_t> run_at_ms = {};    // unix; absent: now
   std::optional<int64_t> deadline_ms = {};  // unix; absent: Options::window from now
-  std::string webhook = {};                 // URL that is told of its end; empty: none
+  std::string webhook = {};                 // URL for the event at its end; empty: none
 };
 
-// Since the start; the first three as of the last look, a second ago at most while any waits.
+// Counts since the start of the process. queued, running and result_bytes are current values, at
+// most a second old while jobs wait.
 struct JobStats {
   int64_t queued = 0, running = 0, result_bytes = 0;
   uint64_t accepted = 0;
@@ -66,14 +70,14 @@ class Jobs {
     // Before the second attempt, the third, and any further one; a quarter more or less.
     std::array<Duration, 3> backoff = {std::chrono::seconds(1), std::chrono::seconds(5),
                                        std::chrono::seconds(30)};
-    Duration window = std::chrono::hours(24);  // the deadline of who names none
-    Duration tick = std::chrono::seconds(1);   // looks for what is due or late
+    Duration window = std::chrono::hours(24);  // default deadline
+    Duration tick = std::chrono::seconds(1);   // interval of checks for due and late jobs
     JobLimits limits;
-    // Whether a job's end may be told to that URL; null: no webhooks.
+    // OK if the URL is allowed as webhook; null: no webhooks.
     std::function<Status(const std::string& url)> webhook = nullptr;
   };
-  // `unix_ms`: the wall clock. `caller`: who has that credential now, and may still use what it is
-  // for; what was accepted for somebody else fails with its error.
+  // `unix_ms`: the wall clock. `caller` re-resolves the caller of an accepted job; its error fails
+  // the job (for example when the key has been revoked).
   using CallerNow = std::function<Result<api::CallerRef>(const api::CallerRef& accepted)>;
   Jobs(const Options& options, api::Inference& inference, store::Store& store, const Clock& clock,
        std::function<int64_t()> unix_ms, CallerNow caller);
@@ -83,37 +87,39 @@ class Jobs {
 
   using Seen = std::function<void(Result<wire::JobView>)>;
 
-  // Once it is durable; `again`: the key was known, and it is the job of then. Errors:
-  // model_not_found, invalid_value (webhook), idempotency_key_mismatch, tenant_queue_full,
-  // overloaded, storage_full, storage_error; draining (from GiveBack() on).
+  // Calls `done` when the job is durable. `again`: duplicate idempotency key, and the existing job
+  // is returned. Errors: model_not_found, invalid_value (webhook), idempotency_key_mismatch,
+  // tenant_queue_full, overloaded, storage_full, storage_error; draining (after GiveBack()).
   void Submit(NewJob job, std::function<void(Result<wire::JobView>, bool again)> done);
   // Errors: not_found (also another owner's), expired (its result is not kept any more).
   void Get(const std::string& owner, const std::string& id, Seen done);
-  // When its version is above that, or `until` has come: a version that no job has waits for
-  // nothing but the end. Errors: as Get; draining (who waited when nothing more runs here).
+  // Calls `done` when the job's version exceeds `version`, when it has ended, or at `until`.
+  // kUntilEnd waits for the end only. Errors: as Get; draining (the server stops while a call
+  // waits).
   static constexpr int64_t kUntilEnd = INT64_MAX;
   void Watch(const std::string& owner, const std::string& id, int64_t version, TimePoint until,
              Seen done);
-  // The same of each version in turn: what the job was in the first one above `version` that is
-  // still known, `past` unless it is that now. -1: as it is now.
+  // Like Watch, but returns the first version above `version` that is still known, with `past` set
+  // if it is not the current one. -1: the current version, at once.
   void Follow(const std::string& owner, const std::string& id, int64_t version, TimePoint until,
               Seen done);
-  // One more than `query.limit` where there are more. Errors: not_found (`after`).
+  // Lists `query.limit` + 1 jobs if there are more than the limit. Errors: not_found (`after`).
   void List(const std::string& owner, JobQuery query,
             std::function<void(Result<std::vector<wire::JobView>>)> done);
-  // Ends it with what it has; `done` when it has ended. Once more changes nothing. Errors: as Get;
-  // already_finished, in another way.
+  // Cancels a job and keeps its partial result; calls `done` when it has ended. Cancelling again
+  // changes nothing. Errors: as Get; already_finished (ended otherwise).
   void Cancel(const std::string& owner, const std::string& id, Seen done);
-  // One that failed begins anew, with all its attempts. Errors: as Get; already_finished (it did
-  // not fail).
+  // Requeues a failed job with all of its attempts. Errors: as Get; already_finished (it did not
+  // fail).
   void Replay(const std::string& owner, const std::string& id, Seen done);
-  // Nothing of the owner's is begun while it is paused; what runs goes on. Durable.
+  // Pauses or resumes an owner: no job of a paused owner begins; running ones continue. Durable.
   void Pause(const std::string& owner, bool paused, std::function<void(Status)> done);
 
-  // Takes up what the process before left, and begins. Once, when the models are loaded.
+  // Recovers the jobs of the previous process and begins to run jobs. Called once, when the models
+  // are loaded.
   void Start();
-  // Before a drain: what runs is given back, durably, without spending an attempt; nothing begins
-  // any more, and who waits for a job is told so. Waits for the disk.
+  // Called before a drain: durably requeues running jobs without counting an attempt, accepts and
+  // begins no more, and ends waiting Watch() calls with draining. Blocks until the disk has it.
   void GiveBack();
 
   JobStats stats() const;
@@ -139,7 +145,7 @@ class Jobs {
     change(stats_);
   }
   void CountEnd(JobState state, bool mine);
-  // Of the strand.
+  // All functions below run on the strand.
   void Claim();
   void OnClaimed(std::vector<JobRow> claimed, bool full);
   void Begin(JobRow row);
@@ -169,7 +175,7 @@ class Jobs {
   const std::function<int64_t()> unix_ms_;
   const CallerNow caller_;
   std::atomic<bool> takes_no_more_{false};
-  // Of the strand.
+  // Used on the strand only.
   Random random_;
   bool started_ = false, stopped_ = false, claiming_ = false, claim_again_ = false;
   TimePoint next_tick_ = TimePoint::max();

@@ -231,7 +231,7 @@ TEST_F(JobsTest, ADrainSpendsNone) {
   EXPECT_EQ(Get(id)->attempt, 1);
 }
 
-// It was accepted, and whoever asked waited for the next process without knowing.
+// Regression: a job was accepted during shutdown, and its client waited for the next process.
 TEST_F(JobsTest, NothingIsAcceptedAnyMoreOnceTheServerStops) {
   jobs_->Start();
   const std::string before = Submit("before").id;
@@ -503,9 +503,9 @@ TEST_F(JobsTest, NoMoreRunAtOnceThanMay) {
   EXPECT_EQ(inference_->requests().size(), 10u) << "each was computed once";
 }
 
-// Row N37. Under a load that stays, whoever is behind those that run is told a time that comes true
-// within 30 %; of who waits a round or less nobody can know whether it is the round's beginning.
-// Returns the part of the estimates that did not.
+// Row N37. Under constant load, estimated waiting times must be right within 30 %. Jobs that wait
+// for one round or less are excluded, because a round may have just begun or be about to end.
+// Returns the fraction of wrong estimates.
 double JobsTest::WrongEstimates(int count, const std::function<std::string(int)>& text_of) {
   constexpr auto kStep = std::chrono::milliseconds(100);
   std::mutex mutex;

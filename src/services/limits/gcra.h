@@ -1,11 +1,10 @@
-// Gcra: a bucket that refills evenly, as one number: the moment at which it will be full again (the
-// "theoretical arrival time" of the generic cell rate algorithm). Pure; one thread at a time.
+// Gcra: rate limiter with the generic cell rate algorithm: a token bucket whose only state is the
+// time at which it will be full again (the "theoretical arrival time"). Pure; one thread at a time.
 //
-// From any moment at which the bucket is full, what is taken and not given back stays within
-// burst + limit * time / period, but for what Settle() says was used beyond its reservation.
-// Nothing is rounded: time is counted in parts of 1 / limit nanosecond, so that a unit takes
-// exactly `period` of them, and a bucket that was emptied piece by piece is as empty as one emptied
-// at once. Source: ITU-T I.371, annex A (virtual scheduling).
+// Invariant: from any moment at which the bucket is full, the units taken and not given back stay
+// within burst + limit * time / period, except for usage beyond its reservation (Settle). There is
+// no rounding: time is counted in units of 1 / limit nanosecond, so that one unit of the limit
+// takes exactly `period` of them. Source: ITU-T I.371, annex A (virtual scheduling).
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,11 @@
 // Lease: one server's part of a quota that several servers share. Pure; one thread at a time.
 //
-// Units are leased a chunk at a time, behind the request's back, and spent here without asking
-// anybody. Where none are at hand a request may run on credit, for as much as a chunk, as long as
-// the quota is not known to be used up; what was spent so is told at once, and counts as taken
-// there or not. So of all servers together no more passes than the quota and a chunk of each, and
-// no more is left lying than a chunk of each. A request of more than a chunk passes where nothing
-// of ours is untold and the quota, as it was last heard of, has so much.
+// A background thread leases units from the shared store in chunks, and requests spend them without
+// a round trip. Without leased units a request may run on credit of up to one chunk, unless the
+// quota is known to be exhausted; the debt is reported to the store at once. All servers together
+// therefore exceed the quota by at most one chunk each, and leave at most one chunk each unused. A
+// request larger than a chunk passes if no debt is unreported and the last known remainder of the
+// quota suffices.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +20,31 @@ struct Quota {
   Duration period{0};  // as QuotaAsk's
 };
 
-// What is leased at a time: 2 % of the limit, at least 8 units where these are no more than a
-// quarter of it. Twice as much and more (5 %) while requests meet an empty lease.
+// Size of a chunk: 2 % of the limit, but at least 8 units if these are at most a quarter of it.
+// Grows to 5 % while requests meet an empty lease.
 int64_t ChunkOf(int64_t limit);
 
 class Lease {
  public:
-  // Until `units` may be taken by what is known: 0 at once. `next` is the wait where the quota does
-  // not fill (until the next day).
+  // Estimated wait until `units` can be taken; 0: now. `next` is the wait for a quota that does not
+  // refill continuously (until the next day).
   Duration RetryAfter(const Quota& quota, int64_t units, TimePoint now, Duration next) const;
-  // Likewise where the others cannot be reached and nothing may be spent without them.
+  // Whether `units` can be taken from the lease alone, for when the shared store is unreachable and
+  // credit is not allowed.
   bool AtHand(int64_t units) const { return units <= balance_; }
   void Spend(int64_t units, TimePoint now);
   void GiveBack(int64_t units) { balance_ += units; }
   void Missed(int64_t units);  // a request met an empty lease
 
-  // Units that may be had, by what is known; 0..limit.
+  // Estimate of the units that are left, 0..limit.
   int64_t Remaining(const Quota& quota, TimePoint now) const;
 
-  // Whether the others are to be asked now.
+  // Whether the shared store should be asked now.
   bool Wants(const Quota& quota, TimePoint now) const;
-  // Whether there is something to be given back that nobody here has needed for a while.
+  // Whether leased units have been unused for a while and should be returned.
   bool Idle(TimePoint now) const;
-  // What to ask, once Wants() or Idle(); nothing more until one of the next two.
+  // The request to the shared store when Wants() or Idle() is true. Granted() or Failed() must
+  // follow before the next Begin().
   struct Ask {
     int64_t charge = 0, want = 0;
     uint32_t round = 0;
@@ -51,12 +53,13 @@ class Lease {
   void Granted(const Ask& ask, const QuotaGrant& grant, TimePoint now);
   void Failed(const Quota& quota, const Ask& ask, TimePoint now);
 
-  // Another day: nothing of before counts.
+  // Called when a new day begins: forgets all of the previous one.
   void Reset();
   bool AtRest() const { return balance_ == 0 && !asking_; }
 
  private:
-  // Of the quota, as it was last heard of and has filled since; unknown: all of it.
+  // Remainder of the shared quota: the last known value plus what has refilled since. The whole
+  // limit if no value is known.
   int64_t Left(const Quota& quota, TimePoint now) const;
 
   int64_t balance_ = 0;  // leased and not spent; below 0: spent and not told

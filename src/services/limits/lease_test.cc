@@ -80,7 +80,7 @@ TEST(Lease, WhereNothingIsLeftNothingIsOnCredit) {
   EXPECT_FALSE(lease.Wants(kQuota, At(milliseconds(100))));  // it would not help
   EXPECT_TRUE(Passes(&lease, 1, At(milliseconds(400))));
   EXPECT_FALSE(Passes(&lease, 1, At(milliseconds(400))));
-  // Of a day's quota nothing comes back by itself: after a second the others are asked again.
+  // A daily quota does not refill, so after a second the shared store is asked again.
   const Quota day = {1000, Duration(0)};
   Lease of_day;
   ASSERT_TRUE(Passes(&of_day, 1, At(seconds(0)), day));

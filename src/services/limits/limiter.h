@@ -1,18 +1,18 @@
-// Limiter: what every tenant, key, model, session and address may use, asked once for a request.
+// Limiter: rate limits and quotas of all tenants, keys, models, sessions and addresses.
 //
-// A request is reserved before any work on it and settled at its end, for all of its subjects or
-// for none: while they are looked at, the locks of all of them are held (in the order of their
-// shards, so that no two requests wait for each other), and nothing is taken unless all have room.
-// Subjects are spread over shards because those of one tenant would else wait for another's;
-// settling needs no such picture and takes one lock after the other.
+// A request makes one reservation before any work and settles it at its end, atomically for all of
+// its subjects. Reserve() holds the locks of all subjects' shards while it checks them (in order of
+// the shards, which prevents deadlocks) and takes nothing unless all have room. Shards keep one
+// tenant's requests from waiting for another's. Settling takes one lock after the other.
 //
-// Bounded: a subject at rest (subject_state.h) may be forgotten, the least recently used first; one
-// that is not never is. Where a shard is full of those, a new subject is refused: overloaded.
+// Bounded: idle subjects (subject_state.h) may be forgotten, least recently used first; others
+// never are. If a shard is full of subjects that are not idle, a new subject is refused
+// (overloaded).
 //
-// Limits that several servers share (SharedQuotas) are leased: what is at hand is spent here, and
-// Exchange(), on a thread of its own, speaks with the others. Nobody who reserves waits for that.
+// Limits shared with other servers (SharedQuotas) are leased: Reserve() spends leased units, and
+// Exchange() renews leases on a thread of its own, so that no reservation blocks for it.
 //
-// Any thread. Outlives its reservations.
+// Any thread. Must outlive its reservations.
 #pragma once
 
 #include <array>
@@ -38,21 +38,22 @@
 
 namespace tutti::limits {
 
-// Of a request at most one of each kind. `name` tells it from others of its kind: where a limit is
-// one tenant's alone (its share of a model, a session's id), the tenant is part of it.
+// An entity with limits: tenant, key, model or session. A request has at most one subject of each
+// kind. `name` is unique within the kind; for limits within one tenant (a model, a session) it
+// contains the tenant.
 struct Subject {
   SubjectKind kind = SubjectKind::kTenant;
   std::string_view name;  // at most kMostNameBytes
   Rules rules;            // that CheckRules accepts; they may differ from call to call
-  // Whose it is, where its limits are shared with other servers; empty: they are this one's alone.
+  // Tenant, if the limits are shared with other servers; empty: limits of this server only.
   std::string_view tenant = {};
 };
 inline constexpr size_t kMostNameBytes = 512;
 
 class Limiter;
 
-// What a request holds of its subjects' limits. Dropped, it never was: nothing stays taken, not
-// even the request. Movable; one thread at a time.
+// The part of its subjects' limits that a request holds. Destroying a reservation without Settle()
+// returns all of it, and the request is not counted. Movable; one thread at a time.
 class Reservation {
  public:
   Reservation() = default;
@@ -61,10 +62,10 @@ class Reservation {
   ~Reservation() { Release(); }
 
   explicit operator bool() const { return limiter_ != nullptr; }
-  // The request waits no longer: its queued tokens are given back.
+  // Called when the request has left the queue; returns its queued tokens.
   void LeaveQueue();
-  // The request is over and has used so many tokens, 0 included; it stays counted as a request.
-  // Less than was reserved is given back, more is a debt of its subjects. Ends the reservation.
+  // Ends the reservation of a request that used `tokens` tokens, which may be 0; the request stays
+  // counted. Unused tokens are returned; excess tokens become a debt of the subjects.
   void Settle(int64_t tokens);
 
  private:
@@ -97,22 +98,23 @@ class Limiter {
   Limiter(const Limiter&) = delete;
   Limiter& operator=(const Limiter&) = delete;
 
-  // `view`, where given, is set in any case to what is left after this call, and to the limit that
-  // was in the way. Errors: those of ToStatus(Refusal), of several limits in the way that of the
-  // longest wait; overloaded (no room for a subject); invalid_value (a name too long).
+  // Reserves `estimate` for all subjects or none. `view` (may be null) is always set: to the
+  // remaining limits after this call, and to the limit that refused it. Errors: those of
+  // ToStatus(Refusal), for the limit with the longest wait; overloaded (no room for a subject);
+  // invalid_value (name too long).
   Result<Reservation> Reserve(std::span<const Subject> subjects, const Estimate& estimate,
                               RateLimitView* view = nullptr);
 
-  // Counts to today's quota what was used before this process began (usage/ledger_rows.h). Errors:
-  // as Reserve.
+  // Counts usage from before the start of this process (usage/ledger_rows.h) toward today's quota.
+  // Errors: as Reserve.
   Status AddToDay(const Subject& subject, int64_t tokens);
 
-  // Forgets all that are at rest; how many.
+  // Forgets all idle subjects; returns their number.
   size_t DropIdle();
 
-  // Speaks with the servers that share limits, about all that is to be said now; `idle`: also what
-  // lies unused is given back. By one thread, which waits as SharedQuotas::Exchange does. Without
-  // anything to say it finds out whether they can be reached. Error: they cannot.
+  // Sends all pending requests to the store of shared quotas; `idle`: also returns unused units.
+  // Without requests it only checks the connection. For use by one thread; blocks as
+  // SharedQuotas::Exchange does. Errors: the store is unreachable.
   Status Exchange(bool idle);
   // Until there is something to be said, or so long.
   void WaitForWants(Duration most);

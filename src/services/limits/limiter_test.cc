@@ -374,7 +374,7 @@ TEST_F(LimiterTest, ForgettingASubjectAtRestChangesNoDecision) {
   EXPECT_GT(dropped, 1000u);
 }
 
-TEST_F(LimiterTest, FullOfSubjectsItForgetsThoseAtRestAndRefusesNewOnesRatherThanOthers) {
+TEST_F(LimiterTest, AFullTableForgetsIdleSubjectsAndRefusesNewOnes) {
   limiter_ = Make({.most_subjects = 100, .shards = 1});
   const Rules rules = {.requests_per_minute = 60};
   for (int i = 0; i < 100; ++i) EXPECT_EQ(Passing({Key(std::to_string(i), rules)}, 1), 1);

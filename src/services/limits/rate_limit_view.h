@@ -17,7 +17,7 @@ struct LimitView {
   Duration reset{0};      // until all of it is there again, if nobody takes any
 };
 
-// Of all subjects' limits the tightest: the one with the least left, then the longest reset.
+// The tightest of all subjects' limits: least remaining, then longest reset.
 struct RateLimitView {
   std::optional<LimitView> requests, tokens;  // none: no such limit
   std::optional<Refusal> refused;             // set where the request was refused for a limit

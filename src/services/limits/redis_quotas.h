@@ -1,8 +1,7 @@
-// RedisQuotas: quotas that several servers share, as numbers in a Redis. One key each, of two
-// numbers: how much is missing of it, and when that was (by Redis' clock, so that those of the
-// servers may differ).
+// RedisQuotas: SharedQuotas in Redis. Each quota has one key with two numbers: the used units, and
+// the time of that value by Redis' clock, so that the clocks of the servers may differ.
 //
-// One thread, which may wait: 50 ms for the answers to one call, a second where it has to connect.
+// For use by one thread. Calls block for at most 50 ms, or a second if they must connect.
 #pragma once
 
 #include <memory>

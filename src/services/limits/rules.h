@@ -1,5 +1,5 @@
-// What one subject (a tenant, a key, a model, a session, an address) may use, and how a refusal
-// tells which of it was used up. Plain values.
+// Rules: the limits of one subject (tenant, key, model, session, address). Refusal: the limit that
+// refused a request. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace tutti::limits {
 
 // 0 is no limit. Tokens are the uncached ones of prompts and those of answers.
 struct Rules {
-  int64_t requests_per_minute = 0;  // as many at once from rest, then evenly
-  int64_t tokens_per_minute = 0;    // likewise
+  int64_t requests_per_minute = 0;  // also the burst size of an idle subject
+  int64_t tokens_per_minute = 0;    // also the burst size of an idle subject
   int64_t concurrency = 0;          // requests from their reservation to their settlement
   int64_t queued_tokens = 0;        // of requests that wait for their first turn
   int64_t tokens_per_day = 0;       // of requests that began on the same day, by UTC
@@ -58,8 +58,9 @@ struct Refusal {
   bool unreachable = false;  // nobody knows what is left: the servers that share it are apart
 };
 
-// rate_limit_exceeded; insufficient_quota where the day's tokens are used up; request_exceeds_limit
-// where it can never pass; overloaded where nobody knows. With the numbers, and when to try again.
+// Status for clients, with the numbers and retry-after: rate_limit_exceeded; insufficient_quota
+// (daily tokens used up); request_exceeds_limit (the request can never pass); overloaded (the store
+// of shared quotas is unreachable).
 Status ToStatus(const Refusal& refusal);
 
 }  // namespace tutti::limits

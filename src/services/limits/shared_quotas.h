@@ -1,5 +1,5 @@
-// SharedQuotas: the port to what several servers of one service have in common (over Redis:
-// redis_quotas.h). Plain values and one interface.
+// SharedQuotas: interface of the store of quotas that several servers share (RedisQuotas). Plain
+// values and one interface.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tutti::limits {
 
-// What one server says of one quota: what it has spent, and how much it wants to have at hand.
+// One server's request for one quota: units spent since the last request, and units to lease.
 struct QuotaAsk {
   std::string key;     // "{TENANT}:...", the same on all servers
   int64_t limit = 0;   // units, and the most there are at once; >= 1
@@ -28,9 +28,9 @@ struct QuotaGrant {
 class SharedQuotas {
  public:
   virtual ~SharedQuotas() = default;
-  // One answer for each question, in order; none: whether the others can be reached. By one thread,
-  // which may wait: 50 ms at most where it is connected. After an error it is unknown what was
-  // counted.
+  // Returns one grant per request, in order; without requests it only checks the connection. For
+  // use by one thread; blocks for at most 50 ms while connected. After an error it is unknown which
+  // requests were counted.
   virtual Status Exchange(std::span<const QuotaAsk> asks, std::span<QuotaGrant> grants) = 0;
 };
 

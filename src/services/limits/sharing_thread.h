@@ -1,5 +1,5 @@
-// SharingThread: the thread on which a limiter speaks with the servers that share limits. Made once
-// the limiter is, gone before it.
+// SharingThread: runs Limiter::Exchange() with the store of shared quotas on its own thread. The
+// limiter must outlive it.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@ namespace tutti::limits {
 
 class SharingThread {
  public:
-  // `changed` is told, on that thread, that the others cannot be reached any more (why), or can
-  // again (OK); may be empty. Error: overloaded (no thread).
+  // `changed` is called on that thread with the error when the store becomes unreachable, and with
+  // OK when it is reachable again; may be empty. Errors: overloaded (a thread cannot be started).
   static Result<std::unique_ptr<SharingThread>> Start(
       Limiter* limiter, std::function<void(const Status&)> changed = nullptr);
   ~SharingThread();

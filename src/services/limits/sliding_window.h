@@ -1,6 +1,6 @@
-// SlidingWindow: at most so many in any stretch of time, by remembering when each was. Exact where
-// Gcra would let nearly twice as many into one stretch (a full bucket, and what it gains
-// meanwhile); for small counts, since each is remembered. Pure; one thread at a time.
+// SlidingWindow: exact rate limiter that stores the time of each event, so that no period contains
+// more than `limit` events. Gcra would permit nearly twice as many in one period (a full bucket
+// plus its refill). For small limits, because each event is stored. Pure; one thread at a time.
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,7 @@ class Reasons {
   std::optional<Refusal> worst_;
 };
 
-// Of a count that others give back: never where it is too much alone.
+// Retry time for a count that other requests return; maximal if `asked` alone exceeds the limit.
 Duration CountRetry(int64_t used, int64_t asked, int64_t most, Duration wait) {
   if (asked > most) return Duration::max();
   return used + asked > most ? wait : Duration(0);

@@ -1,8 +1,8 @@
-// SubjectState: what one subject has taken of each of its limits. Arithmetic alone; one thread at a
-// time (the limiter's locks).
+// SubjectState: usage of each limit of one subject. Pure arithmetic; one thread at a time (guarded
+// by the limiter's locks).
 //
-// A subject at rest (every bucket full, nothing in flight, nothing of today's quota used) decides
-// as one that was never seen, so that it may be forgotten.
+// A subject at rest (all buckets full, nothing in flight, nothing used today) behaves like a new
+// one, so the limiter may forget it.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +20,20 @@
 
 namespace tutti::limits {
 
-// What a request is reckoned to take before it runs. Both 0..kMostUnits.
+// Estimated usage of a request before it runs; both in [0, kMostUnits].
 struct Estimate {
   int64_t tokens = 0;         // uncached prompt and expected output
   int64_t queued_tokens = 0;  // of the prompt, while it waits for its first turn
 };
 
-// A moment by both clocks: waits go by the steady one, quotas by the calendar. Of the moments that
-// a subject is shown neither `now` nor the day goes back.
+// A moment by two clocks: the steady clock for waits, the wall clock for daily quotas. For one
+// subject neither `now` nor the day may go back.
 struct Moment {
   TimePoint now{};
   int64_t unix_s = 0;  // wall time, seconds since 1970
 };
 
-// What was taken for one request, of each of its subjects.
+// Units taken for one request from each of its subjects.
 struct Taken {
   TimePoint at{};
   int64_t day = 0;  // since 1970, by UTC
@@ -43,7 +43,7 @@ struct Taken {
   bool shared_requests = false, shared_tokens = false;
 };
 
-// How it stands with the servers that share limits with this one.
+// State of the connection to the store of shared quotas.
 struct Sharing {
   bool up = false;  // they can be reached
   // What holds while they cannot: true, this server's own count; false, nothing passes but what is
@@ -60,33 +60,33 @@ struct SharedAsk {
 
 class SubjectState {
  public:
-  // Its requests, tokens and day's tokens are shared with other servers, who know it as `key`.
+  // Shares the limits of requests, tokens and daily tokens with other servers, under `key`.
   void Share(std::string key);
   bool shared() const { return shared_ != nullptr; }
 
-  // From now on; what was taken stays taken.
+  // Changes the rules; units that are taken stay taken.
   void SetRules(const Rules& rules, TimePoint now);
 
-  // Why `estimate` cannot be had now: of several reasons the one that lasts longest. `subject` of
-  // it is the caller's to set.
+  // Returns why `estimate` cannot be reserved now; of several reasons the one that lasts longest.
+  // The caller sets Refusal::subject.
   std::optional<Refusal> Check(const Estimate& estimate, const Moment& moment,
                                const Sharing& sharing = {}) const;
-  // Takes it, after Check found nothing. `taken` says whether also of what is shared.
+  // Reserves `estimate` after a successful Check(). `taken` records whether shared quotas apply.
   void Take(const Estimate& estimate, const Moment& moment, const Taken& taken = {});
-  // Of what is shared: `estimate` was refused.
+  // Records that `estimate` was refused because of a shared quota, so that more is leased.
   void Missed(const Estimate& estimate);
 
   void LeaveQueue(int64_t queued_tokens) { queued_tokens_ -= queued_tokens; }
-  // The request is over and used so many tokens; all else is given back.
+  // Ends a request that used `used` tokens; returns the rest of its reservation.
   void Settle(const Taken& taken, int64_t used, const Moment& moment);
-  // The request never was.
+  // Reverts Take() for a request that did not run.
   void Undo(const Taken& taken, const Moment& moment);
 
-  // Used today before this process began.
+  // Adds tokens that were used today before this process began.
   void AddToDay(int64_t tokens, const Moment& moment);
 
-  // Whether the others are to be asked; what; and what they said. `idle`: also for what is to be
-  // given back.
+  // Exchange with the store of shared quotas: whether it should be asked, the requests to it, and
+  // its answers. `idle`: also returns unused units.
   bool Wants(const Moment& moment, bool idle) const;
   void Collect(const Moment& moment, bool idle, std::vector<SharedAsk>* asks);
   void Granted(const SharedAsk& ask, const QuotaGrant& grant, TimePoint now);

@@ -17,10 +17,10 @@ namespace tutti::repeats {
 
 extern const store::Migration kRepeatTables;
 
-// What is kept of all tenants' answers, each tenant by itself.
+// Limits on the stored answers of each tenant.
 struct RepeatLimits {
   int64_t rows = 10'000;                     // of a tenant; the oldest go first
-  int64_t bytes = int64_t{64} << 20;         // likewise, of heads and bodies
+  int64_t bytes = int64_t{64} << 20;         // of a tenant's heads and bodies; the oldest go first
   int64_t answer_bytes = int64_t{4} << 20;   // of one; a longer one is not kept
   int64_t ttl_ms = int64_t{24} * 3'600'000;  // from when it was given
 };

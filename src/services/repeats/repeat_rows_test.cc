@@ -57,7 +57,7 @@ TEST_F(RepeatRowsTest, TheOldestOfATenantMakeRoomForItsOwnAlone) {
   EXPECT_EQ(Load("b"), "a: b\nx");
   Save("other", std::string(60, 'y'), 1000, "u");
   EXPECT_EQ(Load("b"), "a: b\nx");
-  Save("e", std::string(80, 'z'));  // bytes: beside it there is room for two
+  Save("e", std::string(80, 'z'));  // the byte limit leaves room for two others
   EXPECT_EQ(Load("b"), "-");
   EXPECT_EQ(Load("c"), "a: b\nx");
   EXPECT_EQ(Load("e"), "a: b\n" + std::string(80, 'z'));

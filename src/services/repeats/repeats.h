@@ -1,11 +1,13 @@
-// Repeats: requests that bear a key by which they may be sent again without being computed again.
+// Repeats: idempotency keys of HTTP requests. A repeated request with the same key gets the stored
+// answer of the first one.
 //
-// The first of its key has the turn: it is computed, and who sends it again meanwhile waits for it.
-// Its answer is kept in the store; a turn that ends without one, because it was refused, its client
-// left or the answer is a stream, goes to who has waited longest, or is forgotten.
+// The first request with a key gets the Turn and is computed; repeats that arrive meanwhile wait
+// for its answer, which is stored. If the turn ends without an answer (the request was refused, the
+// client left, or the answer is a stream), the request that has waited longest gets the turn; if
+// none waits, the key is forgotten.
 //
-// Thread-safe; nothing waits. A `done` is called on whatever thread has its outcome, under no lock,
-// and must not wait. The store must outlive this, and this its turns.
+// Thread-safe; no call blocks. `done` is called without a lock on the thread that has the outcome,
+// and must not block. The store must outlive the Repeats, and the Repeats its turns.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +24,7 @@
 
 namespace tutti::repeats {
 
-// What a request is known by.
+// Identity of a repeatable request.
 struct Asked {
   std::string tenant, method, path, key;
   std::string print;  // of its body: 32 bytes
@@ -41,18 +43,20 @@ class Repeats {
   Repeats(const Repeats&) = delete;
   Repeats& operator=(const Repeats&) = delete;
 
-  // The right to compute an answer. Destroyed without one it passes on. Any thread, one at a time.
+  // The right to compute the answer for a key. Destroying it without an answer passes it on. Any
+  // thread, one at a time.
   class Turn {
    public:
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
-    // It is complete: who waits has it, and the store gets it. At most once, the last.
+    // Stores the complete answer and gives it to all waiting requests. The last call on a turn.
     void Answer(KeptAnswer answer);
-    // There is no answer to keep: the request that has waited longest gets the turn. At most once,
-    // the last.
+    // Ends the turn without an answer: the request that has waited longest gets the turn. The last
+    // call on a turn.
     void Decline();
-    // It is told bit by bit, and not kept: who waits, or comes while it runs, is refused.
+    // Marks the answer as a stream, which is not stored: requests that wait or arrive while it runs
+    // are refused.
     void Streams();
 
    private:
@@ -65,22 +69,23 @@ class Repeats {
     bool over_ = false;
   };
 
-  // One of both.
+  // Exactly one of the two is set.
   struct Found {
     std::shared_ptr<Turn> turn;              // to be computed
     std::shared_ptr<const KeptAnswer> kept;  // was computed before
   };
   using Done = std::function<void(Result<Found>)>;
-  // Calls `done` once, now or when it is known. Where the store cannot be read it is computed.
+  // Looks up a key and calls `done` once, now or later. If the store cannot be read, the request is
+  // computed.
   // Errors: idempotency_key_mismatch (another body under this key), idempotency_in_progress (it
   // runs, and cannot be waited for).
   void Ask(Asked asked, Done done);
 
-  // Lets go of what is too old, some at a time. To be called now and then.
+  // Deletes some of the answers that are too old; called periodically.
   void Expire();
 
   const RepeatLimits& limits() const { return options_.limits; }
-  // Of the store's part; for tests and metrics.
+  // Counts of stored and not stored answers; for tests and metrics.
   struct Counts {
     uint64_t kept = 0, unkept = 0;  // answers: written, and not (too long, or the store's refusal)
   };

@@ -1,4 +1,4 @@
-// One answer under way, as the strand sees it. Internal to Responses.
+// Strand-side state of a response that has not ended. Internal to Responses.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Responses::Active {
   api::Generation generation;    // empty: it never ran
   TurnHooks hooks;               // of a turn
   std::function<void()> cancel;  // of a turn that does not run
-  DroppedContext dropped;        // likewise: what its prompt leaves out
+  DroppedContext dropped;        // of a turn: messages that its prompt omits
   bool durable = false;          // its end goes to the store
   bool shown = true;             // its request is durable: what it says may be shown
   Cut cut = Cut::kNone;          // by somebody; else the engine's reasons are a failure

@@ -12,30 +12,29 @@
 
 namespace tutti::responses {
 
-// One message for each item, so that they can be listed again. A call, and reasoning, is a message
-// of its own until JoinItems().
+// Converts each item to one message, so that the items can be listed later. Tool calls and
+// reasoning are separate messages until JoinItems().
 std::vector<api::ChatMessage> MessagesOf(std::span<const wire::InputItem> items);
 
-// What the model said, a message for each item of the output. A call that was cut short is left
-// out: its arguments are no JSON.
+// The model's output as one message per item. A tool call that was cut short is omitted, because
+// its arguments are not valid JSON.
 std::vector<api::ChatMessage> AnswerOf(const wire::ResponseState& end);
 
-// Before a prompt is rendered: puts calls into the assistant's message that stands before them and
-// reasoning into the one that stands behind it, as chat templates have them, and names the results
-// of calls. Reasoning stays with messages that call functions, so that the model goes on with its
-// thoughts when it has the results. That of other messages is left out: templates do not show what
-// a model thought before an answer that was given, and it would fill the context.
+// Prepares a prompt for its chat template: merges tool calls into the preceding assistant message
+// and reasoning into the following one, and sets the names of tool results. Reasoning is kept for
+// messages with tool calls, so that the model can continue it after the results. Other reasoning is
+// dropped: templates do not show it for finished answers, and it would fill the context.
 void JoinItems(api::Prompt* prompt);
 
-// The response as it is shown before anything of it is there. `model`: as it is served.
-// `conversation`: the dialog's name; empty: none.
+// Initial public state of a response. `model`: served name. `conversation`: name of the dialog;
+// empty: none.
 wire::ResponseState SkeletonOf(const wire::ResponsesCall& call, std::string model,
                                std::string conversation);
 
-// Puts what was said before between the instructions and the input of the call's prompt.
+// Inserts the history between the instructions and the input of the call's prompt.
 void InsertSaid(const std::vector<api::ChatMessage>& said_before, wire::ResponsesCall* call);
 
-// What its request does not say and its end must be found by: names and the time of its creation.
+// Sets the ids and the creation time of a new response.
 void NameState(int64_t now_s, wire::ResponseState* state);
 
 }  // namespace tutti::responses

@@ -1,4 +1,5 @@
-// Who asked, as the store keeps it beside work that outlives its client. Pure.
+// JSON form of api::Caller, stored with jobs, batches and responses that outlive their client's
+// connection. Pure.
 #pragma once
 
 #include <string>
@@ -10,9 +11,9 @@
 
 namespace tutti::responses {
 
-// Members of an object that the caller has opened.
+// Writes the members into an object that is already open.
 void WriteCaller(const api::Caller& caller, wire::JsonWriter* json);
-// Null where there is none.
+// Returns null if the object has no caller.
 api::CallerRef ReadCaller(const StoredObject& fields);
 
 // The whole object as text, and back. Errors: those of wire::ParseJson().

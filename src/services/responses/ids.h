@@ -1,5 +1,4 @@
-// Names and seeds that nobody can guess: an id is all that tells a response from another, so it
-// must not be found by trying. Any thread.
+// Unguessable ids and seeds from the system's random generator. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +18,8 @@ uint64_t RandomBits();
 // 0 or more, so that every door can carry it.
 int64_t NewSeed();
 
-// Has `request` come out the same when it is run again: one that draws and names no seed is given
-// one. As that is nobody else's, no cache of answers keeps what it gives. One at temperature 0
-// needs none.
+// Makes `request` repeatable: gives a seed to a sampling request that has none. The response cache
+// does not store such answers, because no other request has this seed. Temperature 0 needs no seed.
 void SettleSeed(api::GenerateRequest* request);
 
 }  // namespace tutti::responses

@@ -1,8 +1,8 @@
-// CriticalSection: a stretch of code that reads or changes a dialog's data, measured, and in which
-// no inference may begin: waiting for a model with a dialog's data held is what makes one client
-// wait for another. HoldTimes: how long such sections took.
+// CriticalSection: marks code that reads or changes a dialog's data. No inference may begin inside,
+// because a dialog held while a model runs would make one client wait for another. HoldTimes:
+// histogram of the durations of such sections.
 //
-// The mark is the thread's; CheckNoSection() ends the process where a section is open.
+// The mark is thread-local; CheckNoSection() aborts the process if a section is open.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ class HoldTimes {
   void Add(Duration held);
   uint64_t count() const;
   Duration most() const;
-  // That at least the `part` (0..1) of all were no longer than, to a factor of two.
+  // Upper bound of the `part` quantile (0..1), accurate to a factor of two.
   Duration Quantile(double part) const;
 
  private:

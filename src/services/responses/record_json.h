@@ -1,4 +1,4 @@
-// A response as the store keeps it, as JSON: what it began with and what it ended with. Pure.
+// JSON form of stored responses: initial data and final state. Pure.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ std::string EncodeRecord(const ResponseRecord& record);
 // Errors: record_corrupt.
 Result<ResponseRecord> DecodeRecord(std::string_view text);
 
-// A state as one value.
+// A wire::ResponseState as one JSON value.
 void WriteState(const wire::ResponseState& state, wire::JsonWriter* json);
 wire::ResponseState ReadState(const StoredObject& fields);
 

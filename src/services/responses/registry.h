@@ -1,8 +1,8 @@
-// Registry: the responses that are in memory, by id and owner.
+// Registry: the responses in memory, by id and owner.
 //
-// Bounded for each owner and in all: where there is no room, the owner's oldest that has ended goes
-// (those that look at it keep it); if all of them run, the new one is refused. Thread-safe; nothing
-// blocks for longer than a look-up.
+// Bounded per owner and in total. Without room, the owner's oldest ended response is evicted
+// (readers keep it alive); if all responses of the owner are running, the new one is refused.
+// Thread-safe; no call blocks for longer than a lookup.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +27,9 @@ class Registry {
 
   // Errors: tenant_concurrency, overloaded; store_conflict (the id is taken).
   Status Add(const std::shared_ptr<Response>& response);
-  // nullptr where there is none, or it is another's.
+  // nullptr if there is none, or if it has another owner.
   std::shared_ptr<Response> Find(const std::string& owner, const std::string& id) const;
-  // It has ended: it may go when there is no room.
+  // Marks a response as ended, so that it can be evicted.
   void Ended(const Response& response);
   void Remove(const std::string& id);
   void RemoveEnded(const std::string& owner);  // all of them

@@ -1,6 +1,6 @@
-// A generation's request as the store keeps it, so that it can be run again after a crash: all that
-// decides the text (prompt, model, parameters, seed), whose it is, and how urgent. The deadline is
-// a time of this process and is not kept. Pure.
+// JSON form of an api::GenerateRequest, stored so that the request can be run again after a crash:
+// everything that determines the text (prompt, model, parameters, seed), the caller and the
+// priority. The deadline is not stored, because it is a time of this process's clock. Pure.
 #pragma once
 
 #include <string>
@@ -21,8 +21,7 @@ Result<api::GenerateRequest> DecodeRequest(std::string_view text);
 // Parts of the above: everything but the prompt, as members of an open object; messages as a list.
 void WriteRequestFields(const api::GenerateRequest& request, wire::JsonWriter* json);
 void ReadRequestFields(const StoredObject& fields, api::GenerateRequest* request);
-// Tools and how they may be called, as members of an open object; nothing where all is as if the
-// request had not named them. Of a prompt they stand with the request's fields.
+// Tools and tool choice, as members of an open object; default values are omitted.
 void WriteTools(const std::vector<api::Tool>& tools, const api::ToolChoice& choice, bool parallel,
                 wire::JsonWriter* json);
 void ReadTools(const StoredObject& fields, std::vector<api::Tool>* tools, api::ToolChoice* choice,
@@ -30,7 +29,7 @@ void ReadTools(const StoredObject& fields, std::vector<api::Tool>* tools, api::T
 void WriteMessages(const std::vector<api::ChatMessage>& messages, wire::JsonWriter* json);
 std::vector<api::ChatMessage> ReadMessages(const wire::JsonArray& list);
 
-// Of a record that cannot be read.
+// Error for a stored record that cannot be read.
 Status CorruptRecord(std::string_view what);
 
 }  // namespace tutti::responses

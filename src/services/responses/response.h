@@ -1,8 +1,8 @@
-// Response: one answer, from its request to long after its end, as all see it who may: its state
-// and its event log. Shared by whoever looks at it; written on the strand alone (ResponseWriter).
-// ResponseReader: a place in its log.
+// Response: public state and event log of one answer, from its request until it is dropped. Shared
+// by all its readers; only the strand writes it (ResponseWriter).
+// ResponseReader: a read position in the log of a response.
 //
-// Thread-safe but for the reader, which belongs to one thread at a time; nothing blocks.
+// Thread-safe, except that a reader is for use by one thread at a time; nothing blocks.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +19,22 @@
 
 namespace tutti::responses {
 
-// Of a response that is a dialog's turn: what its `accepted` event tells.
+// Data of the `accepted` event, for a response that is a turn of a dialog.
 struct TurnNote {
   std::string message_id;  // the client's
   int64_t turn = 0;
   int64_t position = 0;  // turns that had to end first, when it was accepted
 };
 
-// What a response began with; constant from then on.
+// Initial data of a response; constant.
 struct ResponseBase {
-  std::string owner;                    // tenant; nobody else finds it
-  wire::ResponseState state;            // as it was at first
+  std::string owner;                    // tenant; hidden from others
+  wire::ResponseState state;            // initial state
   std::vector<api::ChatMessage> input;  // what this call added to its dialog, or all of it
   std::optional<TurnNote> turn;
 };
 
-// What was left out of a response's prompt now, having been in the one before.
+// Items that the prompt of this response omits and the previous prompt of the dialog included.
 struct DroppedContext {
   int64_t turns = 0, items = 0;
   friend bool operator==(const DroppedContext&, const DroppedContext&) = default;
@@ -42,7 +42,8 @@ struct DroppedContext {
 
 class Response {
  public:
-  // `again`: an earlier process began with it, and readers may have seen more than there is yet.
+  // `again`: an earlier process began this response, and readers may have seen more events than the
+  // log holds yet.
   Response(ResponseBase base, size_t log_bytes, bool again = false)
       : base_(std::move(base)), again_(again), log_(log_bytes), state_(base_.state) {}
 
@@ -67,27 +68,27 @@ class Response {
   DroppedContext dropped_ GUARDED_BY(mutex_);
 };
 
-// What a failed response failed of, with the code it shows.
+// Error of a failed response, with its public code.
 Status FailureOf(const wire::ResponseState& state);
 
-// Whether events may be asked for behind that number: one that has been told, or none (-1).
-// `first`: what the log calls the event that is number 0 where this is asked. Errors:
-// invalid_value, with the last number there is. Where an earlier process had told more than this
-// one has come to again, a reader that saw it waits instead.
+// Checks a client's `starting_after`: the number of an existing event, or -1 for none. `first`: log
+// number of the event that the client's protocol counts as 0. Errors: invalid_value, with the last
+// number. If an earlier process had sent more events than this one has repeated yet, greater
+// numbers are accepted and the reader waits.
 Status CheckPlace(const Response& response, int64_t starting_after, int64_t first = 0);
 
 class ResponseReader {
  public:
-  // Begins behind event `starting_after` (-1: with the first). `waker` is told of more; may be
-  // null. Errors: tenant_concurrency (too many readers).
+  // Begins after event `starting_after` (-1: with the first). `waker` is called for new events; may
+  // be null. Errors: tenant_concurrency (too many readers).
   static Result<ResponseReader> Attach(std::shared_ptr<Response> response, int64_t starting_after,
                                        std::shared_ptr<api::StreamWaker> waker);
   ~ResponseReader();
   ResponseReader(ResponseReader&&) noexcept = default;
   ResponseReader& operator=(ResponseReader&&) = delete;
 
-  // The next events in order; none: not yet. Errors: expired (the reader is too late, or asks for
-  // what is gone; State() still tells all).
+  // The next events in order; empty if there are none yet. Errors: expired (the events have been
+  // dropped; State() still has the whole text).
   Result<std::vector<ResponseLog::Entry>> Next(size_t most = 64);
   bool ended() const { return ended_; }  // nothing comes any more
   const std::shared_ptr<Response>& response() const { return response_; }

@@ -1,4 +1,4 @@
-// How an answer ended, as its response shows it. Pure.
+// Final states of responses. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace tutti::responses {
 
-// What somebody did to an answer under way.
+// How a client ended a running answer.
 enum class Cut {
   kNone,
   kCancel,
-  kSteer,  // it ends where it was, because its dialog goes on elsewhere
+  kSteer,  // a steering message ended it early
 };
 
-// How a generation ended, as a response: what the engine's status and reason mean. `state`: as it
-// was, with the whole text.
+// Final state of a response from the engine's status and finish reason. `state`: the state so far,
+// with the whole text.
 wire::ResponseState EndOf(wire::ResponseState state, const api::TokenStream& stream,
                           const api::StreamEvent& end, api::FinishReason finish, Cut cut,
                           int64_t now_s);

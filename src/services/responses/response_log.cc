@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMostWatchers = 64;
 
-// What an entry costs beside its text.
+// Memory of an entry: text, record, and an estimate of the allocation overhead.
 size_t BytesOf(const LogEntry& entry) { return sizeof(LogEntry) + entry.json.size() + 48; }
 
 }  // namespace

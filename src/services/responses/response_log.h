@@ -1,10 +1,10 @@
-// ResponseLog: the append-only event log of one response, from which every door reads.
+// ResponseLog: the append-only event log of one response; all servers read it.
 //
-// Entries are numbered from 0 without gaps; the last is terminal, and there is exactly one. One
-// writer; any number of readers, each with its own cursor (the number of the last entry it has
-// seen), which may come and go: replay and live tail are the same reading. Bounded in bytes: the
-// oldest entries go first, and a reader that wants one of them is told so (`expired`) instead of
-// being given less; the terminal entry, which repeats the whole text, never goes.
+// Entries are numbered from 0 without gaps; exactly one is terminal, the last. One writer; any
+// number of readers, each with its own cursor (the number of the last entry it has seen). Readers
+// may come and go, and replay and live tail are the same operation. The log is bounded in bytes:
+// the oldest entries are dropped first, and reading a dropped entry fails with `expired`. The
+// terminal entry, which repeats the whole text, is never dropped.
 //
 // Thread-safe; nothing blocks.
 #pragma once
@@ -40,26 +40,26 @@ class ResponseLog {
   // --- the writer ---
   int64_t next() const;  // number of the next entry
   void Append(std::string_view type, std::string json, bool terminal = false);
-  // Tells those who watch, each waker once, of all that was appended since.
+  // Wakes each watcher once for all entries appended since the last call.
   void Announce();
-  // The process ends, and the next one goes on with this response: nothing is appended here any
-  // more, and there is no terminal entry. Tells those who watch.
+  // Called when the process ends and the next one will continue this response: nothing more is
+  // appended here, and no terminal entry follows. Wakes the watchers.
   void Interrupt();
 
   // --- readers ---
   using Entry = std::shared_ptr<const LogEntry>;
-  // Entries behind `starting_after` (-1: from the first), at most `most` of them; none: not yet
-  // there, or the log has ended before. Errors: expired (they were dropped).
+  // At most `most` entries after `starting_after` (-1: from the first). Empty: there are none yet,
+  // or the log has ended. Errors: expired (they were dropped).
   Result<std::vector<Entry>> Read(int64_t starting_after, size_t most) const;
   bool ended() const;  // the terminal entry is there
-  // Nothing follows what Read() gives after this. A door whose connection ends with the process
-  // says so; one whose client is told the end by the next process need not look.
+  // True after Interrupt(): no entry follows. A server whose connection ends with the process tells
+  // its client; a server whose client gets the end from the next process need not check.
   bool interrupted() const;
   int64_t first() const;  // the oldest entry that is still here
   size_t bytes() const;
 
-  // To be told of each Announce(); the same waker may watch for several readers. Read after this
-  // once, so as not to miss what came before. False when too many different ones watch.
+  // Registers a waker for each Announce(); one waker may watch for several readers. Read once after
+  // this call, to get entries from before it. False if too many different wakers watch.
   bool Watch(const std::shared_ptr<api::StreamWaker>& waker);
   void Unwatch(const std::shared_ptr<api::StreamWaker>& waker);
 

@@ -52,7 +52,7 @@ TEST(ResponseLogTest, ALogThatIsTooLongLosesItsOldestAndSaysSo) {
   EXPECT_THAT(Numbers(log, 99), ElementsAre(100)) << "the terminal event stays, however long";
 }
 
-TEST(ResponseLogTest, WatchersAreToldOnceForEachAnnouncementHoweverManyReadersTheyServe) {
+TEST(ResponseLogTest, WakesASharedWatcherOncePerAnnouncement) {
   ResponseLog log(1 << 20);
   const auto waker = std::make_shared<CountingWaker>();
   EXPECT_TRUE(log.Watch(waker));
@@ -70,7 +70,7 @@ TEST(ResponseLogTest, WatchersAreToldOnceForEachAnnouncementHoweverManyReadersTh
   EXPECT_EQ(waker->wakes, 2);
 }
 
-TEST(ResponseLogTest, WhoWatchesIsToldThatTheProcessEndsAndOfAnEndThatWasToldNothingMore) {
+TEST(ResponseLogTest, InterruptWakesWatchersUnlessTheLogHasEnded) {
   ResponseLog log(1 << 20);
   const auto waker = std::make_shared<CountingWaker>();
   ASSERT_TRUE(log.Watch(waker));
@@ -98,7 +98,7 @@ TEST(ResponseLogTest, WatchersAreBounded) {
   EXPECT_TRUE(log.Watch(wakers[0]));
 }
 
-TEST(ResponseLogTest, ReadersThatComeAndGoWhileItIsWrittenMissNothingAndSeeNothingTwice) {
+TEST(ResponseLogTest, ReattachingReadersSeeEachEntryOnceDuringWrites) {
   auto response = std::make_shared<Response>(ResponseBase{}, 1 << 20);
   std::thread writer([&] {
     for (int i = 0; i < 20'000; ++i) {

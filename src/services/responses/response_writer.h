@@ -1,6 +1,6 @@
-// ResponseWriter: the events of a response's life in their order, as a function of what happens to
-// it and of nothing else. So a log can be made again, number for number, from what the store keeps
-// (Replay), and a run that is repeated after a crash with the same seed writes the same log.
+// ResponseWriter: writes the events of a response to its log. The events depend only on the calls
+// to the writer. A log can therefore be rebuilt with the same event numbers from the stored record
+// (Replay), and a run repeated after a crash with the same seed writes the same log.
 //
 //   [accepted] created [queued] [context.truncated] [in_progress]
 //   [item added, part added, text delta ..., [text done, part done, item done]] ...
@@ -25,7 +25,7 @@
 
 namespace tutti::responses {
 
-// All that is needed to show an ended response again.
+// Everything that is needed to rebuild the log of an ended response.
 struct ResponseRecord {
   ResponseBase base;
   wire::ResponseState end;       // final

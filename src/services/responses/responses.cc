@@ -13,13 +13,14 @@ namespace {
 
 Status NoSuchResponse() { return NotFound("not_found", "there is no such response"); }
 
-// An earlier process has accepted it. Nobody is told that it is not there.
+// Error for a response that an earlier process accepted and Resume() has not reached: clients must
+// not conclude that it does not exist.
 Status NotResumed() {
   return Unavailable("model_loading", "this response goes on as soon as the models are loaded")
       .WithRetryAfter(std::chrono::seconds(1));
 }
 
-// Of an id that the store has no response of.
+// Error for an id without a stored response: not_found, unless a waiting turn has that id.
 Status Missing(store::Database& rows, const Responses::PendingTurn& pending_turn,
                const std::string& owner, const std::string& id) {
   if (pending_turn) {

@@ -1,19 +1,20 @@
-// Responses: every answer that can be looked at by more than who asked for it, as an event log.
+// Responses: all responses of the Responses API and all turns of dialogs, each with an event log.
 //
-// Made from a request of the waist; read by any door, any number of times, while it runs and after
-// (ResponseReader). Who asks owns an Attachment, and what becomes of the answer when that goes is
-// OnLeave: an answer that is stored, or runs in the background, or is a dialog's turn, goes on
-// (somebody may come back for it); any other is cancelled within a step.
+// A response is made from an api::GenerateRequest. Any server can read it (ResponseReader), any
+// number of times, during and after its computation. The requesting client owns an Attachment;
+// OnLeave decides what happens when the client releases it. Responses that are stored, run in the
+// background or are turns of a dialog continue, because the client can come back; others are
+// cancelled within one step.
 //
-// Stored answers reach the store: the request with its seed before the first event, the end with
-// the whole text before the terminal one. One that was running when the process died
-// runs again (Resume) and gives the same text and the same event numbers. After its end a response
-// stays in memory for a while, and stored ones in the store for longer.
+// Durability of stored responses: the request with its seed is stored before the first event, and
+// the end with the whole text before the terminal event. A response that was running when the
+// process died runs again (Resume) and gives the same text and event numbers. After its end a
+// response stays in memory for a while, and stored ones stay in the store for longer.
 //
-// All of it happens on one strand, which the dialogs share; no call here waits, and every `done` is
-// called on the strand, later. Thread-safe but for the part "on the strand". The inference, store
-// and clock must outlive it; of its users all must be gone before it, and none may be called by a
-// door any more once it goes: what is under way then stays as the store has it.
+// All work happens on one strand, shared with the dialogs. No call blocks, and every `done` is
+// called later, on the strand. Thread-safe, except for the functions under "on the strand". The
+// inference, store and clock must outlive it. It must outlive its users; responses that are still
+// running when it is destroyed stay as they are in the store.
 #pragma once
 
 #include <deque>
@@ -39,10 +40,10 @@ namespace tutti::responses {
 
 enum class OnLeave { kCancel, kDetach };
 
-// Why an answer is incomplete that ended where it was because its dialog goes on elsewhere.
+// incomplete_reason of a turn that a steering message cut short.
 inline constexpr const char* kSteered = "steered";
 
-// What is to be answered.
+// A request for a response.
 struct Call {
   std::string owner;             // tenant; also the request's, whose own is not looked at
   api::GenerateRequest request;  // n = 1, no echo, no log-probabilities; the whole prompt
@@ -54,7 +55,8 @@ struct Call {
   std::optional<OnLeave> on_leave;      // absent: cancel if it is neither stored nor background
 };
 
-// Of who asked, for as long as that is there. Movable; any thread.
+// Held by the requesting client while it is connected; its release triggers OnLeave. Movable; any
+// thread.
 class Attachment {
  public:
   Attachment() = default;
@@ -72,12 +74,12 @@ class Attachment {
   std::function<void()> leave_;  // empty: nothing happens
 };
 
-// What a dialog does around the answer of its turn. Called on the strand.
+// Callbacks of a dialog for the response to one of its turns. Called on the strand.
 struct TurnHooks {
-  // More rows for the transaction that makes the end durable: what it gives runs on the store's
-  // thread. Called once more with a failed state if that transaction failed.
+  // Returns work for the transaction that stores the end; the work runs on the store's thread.
+  // Called once more with a failed state if that transaction failed.
   std::function<store::Store::Work(const wire::ResponseState& end)> commit;
-  // The end is durable and announced; or, with why, it could only be announced.
+  // Called after the end was announced. `stored`: OK, or why the end could not be stored.
   std::function<void(const wire::ResponseState& end, const Status& stored)> ended;
 };
 
@@ -87,7 +89,7 @@ class Responses {
     size_t log_bytes = 4 << 20;  // of one log: 8,192 tokens with room to spare
     Registry::Limits memory;
     Duration keep_background = std::chrono::minutes(10);  // in memory, after the end
-    Duration keep_stored = std::chrono::minutes(1);       // likewise, of those the store has too
+    Duration keep_stored = std::chrono::minutes(1);       // in memory, if the store has it too
     int64_t stored_s = kStoredSeconds;                    // in the store
     int64_t turn_s = 24 * 3600;  // in the store, of a turn that is not `store`: to be fetched after
                                  // a crash
@@ -102,27 +104,29 @@ class Responses {
   Responses(const Responses&) = delete;
   Responses& operator=(const Responses&) = delete;
 
-  // Refuses what Inference::Generate refuses, and tenant_concurrency, overloaded, invalid_value.
-  // The log of a stored one is empty until its request is durable: tell nobody of it before.
+  // Begins a response. Errors: those of Inference::Generate; tenant_concurrency, overloaded,
+  // invalid_value. The log of a stored response is empty until its request is durable; do not
+  // report the response to anybody before.
   Result<Attachment> Start(Call call);
 
-  // In memory or in the store, where it is shown again from its record. Errors: not_found (also for
-  // another owner's, and for one that was not stored and is gone); model_loading (the store has it
-  // as accepted, and Resume() has not come to it).
+  // Finds a response in memory, or restores it from its record in the store. Errors: not_found
+  // (also for another owner's, and for one that was not stored and has left memory); model_loading
+  // (accepted by an earlier process, and Resume() has not reached it).
   using Found = std::function<void(Result<std::shared_ptr<Response>>)>;
   void Find(const std::string& owner, const std::string& id, Found done);
-  // What is shown of it. Other than Find() also of one that the store has as running and Resume()
-  // has not come to: as it began. Errors: not_found; model_loading (of a dialog's turn).
+  // Public state of a response. Unlike Find() it also returns the initial state of a response that
+  // is stored as running and that Resume() has not reached. Errors: not_found; model_loading (a
+  // turn of a dialog).
   using Looked = std::function<void(Result<wire::ResponseState>)>;
   void Look(const std::string& owner, const std::string& id, Looked done);
-  // Ends it with what it has said, as soon as the engine lets go of it; `done` is called at once
-  // with the response. One that has ended stays as it is; one that Resume() has not come to ends in
-  // the store, and never runs. Errors: not_found; model_loading (of a dialog's turn).
+  // Cancels a response, which ends with its partial text as soon as the engine has stopped; `done`
+  // does not wait for that. An ended response is not changed; one that Resume() has not reached is
+  // ended in the store and never runs. Errors: not_found; model_loading (a turn of a dialog).
   void Cancel(const std::string& owner, const std::string& id, Found done);
-  // The response with its events, wherever they are; it is cancelled if it runs. Errors: not_found;
-  // model_loading (of a dialog's turn).
+  // Deletes a response and its events from memory and store; cancels it if it is running. Errors:
+  // not_found; model_loading (a turn of a dialog).
   void Delete(const std::string& owner, const std::string& id, std::function<void(Status)> done);
-  // All of an owner's: those that run are cancelled.
+  // Deletes all responses of an owner; cancels running ones.
   void DeleteAll(const std::string& owner, std::function<void(Status)> done);
   // All messages that led to a stored response and its own text, oldest first: what goes before the
   // input of a call that names it as previous_response_id. Errors: not_found, also if a link of the
@@ -130,15 +134,15 @@ class Responses {
   using Messages = std::vector<api::ChatMessage>;
   void Chain(const std::string& owner, const std::string& id,
              std::function<void(Result<Messages>)> done);
-  // How the store is asked whether a turn that waits there has that response: dialogs know. Before
-  // anything is asked.
+  // Sets the query for whether a response id belongs to a waiting turn, which Sessions provides.
+  // Call it before any other function.
   using PendingTurn = std::function<Result<bool>(store::Database&, const std::string& owner,
                                                  const std::string& id)>;
   void TurnsWait(PendingTurn pending) { pending_turn_ = std::move(pending); }
-  // Runs again what the store has as running. Once, when models are loaded.
+  // Runs all responses again that are stored as running. Called once, when the models are loaded.
   void Resume();
-  // Tells who reads that what runs or waits here is left to the next process: no inference follows,
-  // as after a drain.
+  // Interrupts the logs of running and waiting responses, so that readers know that the next
+  // process will continue them. Called after a drain, when no more inference can run.
   void Interrupt();
 
   const std::shared_ptr<Strand>& strand() const { return strand_; }
@@ -146,27 +150,28 @@ class Responses {
 
   // --- on the strand, for the dialogs ---
 
-  // A response whose turn is to come: `accepted`, `created` and `queued` are in its log. `cancel`
-  // is called when somebody cancels it before it runs. `again`: an earlier process did so before.
+  // Creates the response of a turn that waits; its log begins with `accepted`, `created` and
+  // `queued`. `cancel` is called if a client cancels it before it runs. `again`: an earlier process
+  // has created it before.
   // Errors: those of Registry::Add.
   Result<std::shared_ptr<Response>> Create(ResponseBase base, std::function<void()> cancel,
                                            bool again = false);
-  // As if it had never been: its message was not accepted. It may run, but not be shown.
+  // Removes a response whose message was not accepted. It may be running, but not shown.
   void Abandon(const Response& response);
-  // Begins to generate; nothing of it is in the log, and it does not end, before Show(). An error
-  // of Inference::Generate changes nothing: it can be tried again, or ended.
+  // Begins to generate. Before Show() no event is logged and the response does not end. An error of
+  // Inference::Generate changes nothing: the caller can retry or end the response.
   Status Run(const std::shared_ptr<Response>& response, api::GenerateRequest request,
              const DroppedContext& dropped, TurnHooks hooks);
-  // Its message is durable: what it says may be known. Once.
+  // Called once when the message is durable: from now on the log shows the response's events.
   void Show(const Response& response);
-  // As if Run() had not been called; before Show().
+  // Reverts Run(); only before Show().
   void Unrun(const Response& response);
-  // Ends one that does not run: cancelled (OK; `steered`: incomplete, as kSteered), or failed with
-  // `why`.
+  // Ends a response that is not running. OK: it ends as cancelled, or, if `steered`, as incomplete
+  // with kSteered. An error: it ends as failed with `why`.
   void EndUnrun(const std::shared_ptr<Response>& response, const Status& why, TurnHooks hooks,
                 bool steered = false);
-  // Of one that runs: it ends as cancelled, or, `steered`, as incomplete; the last word counts.
-  // False if it does not run, or is ending already.
+  // Ends a running response as cancelled, or, if `steered`, as incomplete; the last call counts.
+  // False if it is not running or is ending already.
   bool CancelRun(const Response& response, bool steered = false);
   std::shared_ptr<Response> FindInMemory(const std::string& owner, const std::string& id) const {
     return registry_.Find(owner, id);
@@ -207,16 +212,16 @@ class Responses {
   const std::shared_ptr<Strand> strand_;
   PendingTurn pending_turn_;  // may be empty
   Registry registry_;
-  // Of the strand, by id.
+  // Used on the strand only; by response id.
   std::map<std::string, ActivePointer> running_;  // what is being generated
   std::map<std::string, ActivePointer> waiting_;  // made and not run
   std::map<std::string, ActivePointer> ending_;   // their ends are on the way to the store
   std::deque<Unfinished> to_rerun_;
 };
 
-// What a client may be told of a failure of the store.
+// Maps an error of the store to the error that clients get.
 Status StoreStatus(const Status& status);
-// Whether a refusal of Inference::Generate passes by itself.
+// Whether a refusal of Inference::Generate is transient.
 bool MayPass(const Status& refusal);
 
 }  // namespace tutti::responses

@@ -184,7 +184,7 @@ void Responses::Interrupt() {
   strand_->Post([this] {
     Pump();  // what has ended ends
     for (const auto& [id, active] : running_) {
-      // Of what is not shown yet the end is read when it is.
+      // The end of a response that is not shown yet is read when it is shown.
       if (active->durable && active->shown) active->writer.response()->log().Interrupt();
     }
     for (const auto& [id, active] : waiting_) active->writer.response()->log().Interrupt();

@@ -117,8 +117,8 @@ TEST_F(ResponsesTest, NothingIsShownBeforeTheRequestIsInTheStore) {
   StepAll();
 }
 
-// Its end was refused by a store with too much to do, and saved again after it had been deleted.
-TEST_F(ResponsesTest, AResponseThatIsDeletedWhileItsEndWaitsForTheStoreStaysDeleted) {
+// Regression: an overloaded store refused the end, and the retry stored it after the deletion.
+TEST_F(ResponsesTest, StaysDeletedIfDeletedWhileItsEndWaitsForTheStore) {
   for (const bool all : {false, true}) {
     const Attachment attachment = Begin(CallOf("hello"));
     const std::string id = attachment.response()->id();
@@ -261,7 +261,7 @@ TEST_F(ResponsesTest, AfterARestartAnEndedOneIsShownEventForEvent) {
   EXPECT_EQ(Events(**found), events);
 }
 
-TEST_F(ResponsesTest, OneThatRanWhenTheProcessEndedRunsAgainWithTheSameSeedAndNumbers) {
+TEST_F(ResponsesTest, RestartRerunsResponsesWithTheSameSeedAndNumbers) {
   const auto text_of_seed = [](const api::GenerateRequest& request) {
     const std::string seed = std::to_string(request.sampling.seed.value_or(-1));
     return testing::Script{.pieces = {seed.substr(0, 3), seed.substr(3), "."}};
@@ -321,8 +321,9 @@ TEST_F(ResponsesTest, WhatADrainCutsShortIsLeftToTheNextProcess) {
   EXPECT_EQ((*found)->State().text, "[hello]");
 }
 
-// While models were loading it was as if it were not there, and a cancel was lost.
-TEST_F(ResponsesTest, WhatAnEarlierProcessBeganIsShownAndCancelledBeforeModelsAreLoaded) {
+// Regression: while models were loading, responses of the previous process were not found, and
+// cancelling them had no effect.
+TEST_F(ResponsesTest, ShowsAndCancelsEarlierResponsesBeforeModelsAreLoaded) {
   const auto look = [this](const std::string& id, const std::string& owner = "t") {
     testing::Call<Result<wire::ResponseState>> call;
     responses_->Look(owner, id, call.done());
@@ -501,7 +502,7 @@ TEST_F(ResponsesTest, ReasoningIsShownStoredAndPartOfTheChain) {
   StepAll();
 }
 
-TEST_F(ResponsesTest, ReasoningThatRanWhenTheProcessEndedRunsAgainWithTheSameNumbers) {
+TEST_F(ResponsesTest, RestartRerunsReasoningWithTheSameEventNumbers) {
   inference_->script = ThinkingScript;
   std::string id;
   std::vector<std::string> before;

@@ -1,5 +1,5 @@
-// Reading back what we wrote ourselves, as JSON, into the store: members by name, with what stands
-// for those that are absent or of another kind (a record of an older version has fewer). Pure.
+// StoredObject: reader for JSON objects that this program has stored. Members that are missing or
+// have another type get a default, because records of older versions have fewer members. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace tutti::responses {
 
 class StoredObject {
  public:
-  // Refers to `value`; what is no object has no members.
+  // Refers to `value`; a value that is not an object has no members.
   explicit StoredObject(const wire::Json& value) : object_(value.if_object()) {}
 
   const wire::Json* Find(std::string_view name) const {

@@ -86,7 +86,7 @@ bool Strand::Next(std::deque<Task>* tasks, bool* woken) {
       changed_.Wait(mutex_);
       continue;
     }
-    // Of a clock that is moved by hand this is real time; whoever moves it calls Look().
+    // A manual clock does not advance during this wait, so tests call Look() after they move it.
     const Duration wait = timed_.begin()->first - clock_.Now();
     changed_.WaitFor(mutex_, std::clamp(wait, Duration(0), Duration(std::chrono::hours(1))));
   }

@@ -1,13 +1,13 @@
-// Strand: one thread on which the responses and the dialogs live, so that their state needs no
-// lock.
+// Strand: a task queue with one thread, on which responses and dialogs run, so that their state
+// needs no lock.
 //
-// Tasks run one after the other in the order in which they were posted; a task at its time; and
-// after a Wake() (an engine has appended to streams that are read here) the pump, once however
-// often it was called. Nothing that runs here may wait for a model, a disk or a client.
+// Tasks run in the order in which they were posted, timed tasks at their time. After one or several
+// Wake() calls (an engine has appended to streams that are read here) the pump runs once. Tasks
+// must not block for a model, a disk or a client.
 //
-// Post, TryPost, PostAt, Wake and Look: any thread, none blocks. It is a waker of streams and is
-// held by them, so it may outlive its owner, who stops it: from then on nothing runs here, and what
-// was posted is dropped.
+// Any thread may call Post, TryPost, PostAt, Wake and Look; none blocks. Streams hold the strand as
+// their waker, so it may outlive its owner, which must call Stop(): afterwards no task runs, and
+// posted tasks are dropped.
 #pragma once
 
 #include <cstddef>
@@ -34,19 +34,19 @@ class Strand final : public api::StreamWaker {
   Strand(const Strand&) = delete;
   Strand& operator=(const Strand&) = delete;
 
-  // Before the first Wake().
+  // Sets the pump; call it before the first Wake().
   void OnWake(Task pump);
 
-  // From those who have bounded what they post by other means.
+  // For tasks whose number is bounded by other means.
   void Post(Task task);
-  // From clients: false, and nothing happened, when too many wait.
+  // For tasks on behalf of clients; returns false and does nothing if too many tasks wait.
   bool TryPost(Task task);
   void PostAt(TimePoint when, Task task);
   void Wake() noexcept override;
-  // The clock has been moved by hand: tasks may have come due.
+  // For tests, after a manual clock was moved: timed tasks may be due.
   void Look();
 
-  // Waits for the task that runs, if another thread calls. Idempotent.
+  // Stops the thread; blocks for the running task if called by another thread. Idempotent.
   void Stop();
 
  private:

@@ -105,7 +105,7 @@ Status SessionActor::CheckSteer(const Session& session, const Message& message) 
 
 void SessionActor::Accept(const SessionPointer& session, Message message, Done<Acceptance> done) {
   if (Status status = CheckSteer(*session, message); !status.ok()) return done(status);
-  // Outside of the section: whoever is told may ask for inference.
+  // Called outside of the critical section, because `done` may start inference.
   const Result<TurnQueue::Offer> offer = Enqueue(session, std::move(message));
   if (!offer.ok()) return done(offer.status());
   if (offer->repeated) return Repeat(*session, offer->turn, std::move(done));

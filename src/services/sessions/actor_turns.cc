@@ -230,7 +230,8 @@ responses::TurnHooks SessionActor::HooksOf(const SessionPointer& session, int64_
         const Turn& turn = session->turns.at(number);
         *outcome = OutcomeOf(turn, end);
         const responses::CriticalSection section(&hold_times_);
-        // Alone, a turn finds the history as it left it; beside others, as they left it.
+        // The history of a sequential turn must not have changed since it began; parallel turns may
+        // have added to it, so no version is expected.
         std::optional<int64_t> version;
         if (!turn.message.parallel && !outcome->items.empty()) version = session->version;
         return [dialog = session->dialog, version, outcome = *outcome, now_s = unix_s_(),

@@ -1,9 +1,9 @@
-// Forks of dialogs, and what keeps the rows that they share.
+// Forks of dialogs, and the ownership of rows that forks share.
 //
-// A fork is a pointer: the new dialog goes on from the other's items up to a place, and no item is
-// copied. So a dialog that others go on from cannot take its items with it: when it is cleared or
-// deleted they stay, in a hidden dialog that goes when the last that needs it has gone. Run on the
-// store's thread; errors are the database's and those named.
+// A fork is a pointer: the new dialog continues the other's items up to a place; no item is copied.
+// If a dialog with forks is cleared or deleted, its items move to a hidden dialog, which is deleted
+// with the last fork. All functions run on the store's thread; errors are the database's and those
+// listed.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@
 
 namespace tutti::sessions {
 
-// Its items up to that point are then the beginning of a new dialog, which is at that point's
-// version; so are its system prompt and its metadata as they are. Errors: store_conflict (there is
-// such a dialog), invalid_value (too many forks of forks).
+// Makes a new dialog that begins with the items up to a point and has the version of that point,
+// and the current system prompt and metadata. Errors: store_conflict (the dialog exists),
+// invalid_value (forks are nested too deep).
 Result<int64_t> ForkDialog(store::Database& database, int64_t from, const ForkPoint& at,
                            const SessionKey& to, int64_t now_s, const std::string& owner = "");
 
-// Takes the items from a dialog: they go, or become a hidden dialog's that its forks go on from.
+// Removes the items of a dialog: deletes them, or moves them to a hidden dialog if it has forks.
 Status DetachItems(store::Database& database, int64_t dialog, int64_t now_s);
-// Takes the dialog itself.
+// Deletes the dialog itself.
 Status RemoveDialog(store::Database& database, int64_t dialog);
 
 }  // namespace tutti::sessions

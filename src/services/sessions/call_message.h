@@ -8,8 +8,9 @@
 
 namespace tutti::sessions {
 
-// Of a dialog as long as the service's window where the call lets old turns be left out, else as
-// long as the model's own. `skeleton`: responses::SkeletonOf(call, ...).
+// Makes the message. If the call allows truncation, the prompt is limited to the service's context
+// window and omits old turns; otherwise only the model's context limits it. `skeleton`:
+// responses::SkeletonOf(call, ...).
 Message MessageOf(wire::ResponsesCall call, wire::ResponseState skeleton);
 
 }  // namespace tutti::sessions

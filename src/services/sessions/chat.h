@@ -1,9 +1,9 @@
-// Chat: what users and their sessions mean by whichever door they come (MQTT's native profile, the
-// WebSocket /v1/ws): which dialog a session is, who may see which response, and the verbs that one
-// event answers. Frames, topics and the events of an answer are the doors' own.
+// Chat: the common logic of the chat protocols (native MQTT profile, WebSocket /v1/ws): maps a
+// user's session to its dialog, checks access to responses, and executes the verbs that one event
+// answers. Each protocol implements its own frames, topics and response events.
 //
-// Immutable; any thread. `told` is called once, on the responses' strand or at once; not any more
-// once the sessions are gone. What it is made from outlives it.
+// Immutable; any thread. `told` is called once, on the responses' strand or at once, and never
+// after the Sessions are destroyed. The Sessions must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,13 @@ struct ChatUser {
   bool known = false;  // this process has authenticated it; else a broker's topic names it
 };
 
-// The dialog of one of the user's sessions. A tenant's users share neither sessions nor, therefore,
-// what was said there.
+// Dialog of a user's session. The key contains the user's name, so users of a tenant do not share
+// sessions.
 SessionKey ChatKey(const ChatUser& user, std::string project, std::string_view session);
 
-// Whether the user may see a response of its tenant, by the dialog that it names: its own
-// sessions', and those of no chat user where this process knows who asks.
+// Whether the user may read a response of its tenant, which belongs to dialog `conversation`.
+// Allowed: the user's own sessions and, for users that this process has authenticated, dialogs that
+// belong to no chat user.
 bool MayRead(const ChatUser& user, std::string_view conversation);
 
 struct ChatOptions {
@@ -39,8 +40,8 @@ struct ChatOptions {
   };
   std::string default_project = "default";  // of messages that name none
   std::vector<Project> projects;            // that may be named
-  // Whether a session may say one more thing now; on the strand, of each new message that is else
-  // taken. Empty: it always may. It outlives the dialogs. Errors: rate_limit_exceeded, with
+  // Rate limit of a session; called on the strand for each new message that passed all other
+  // checks. Empty: no limit. It must outlive the Sessions. Errors: rate_limit_exceeded, with
   // retry-after.
   std::function<Result<Admitted>(const SessionKey&)> admit;
   std::function<int64_t()> unix_ms;  // the wall clock
@@ -54,13 +55,13 @@ class Chat {
   // `project`: as asked for; empty: the default one.
   SessionKey KeyOf(const ChatUser& user, const std::string& project,
                    std::string_view session) const;
-  // Whether a message may name that project. Errors: not_found.
+  // OK if a message may name that project. Errors: not_found.
   Status CheckProject(const ChatUser& user, const std::string& project) const;
-  // What a session's message is asked for when all else is well (Message::admit); empty: nothing.
+  // The Message::admit callback for messages of that session; empty: no limit.
   std::function<Result<Admitted>()> AdmissionOf(const SessionKey& key) const;
 
-  // history, fork, clear or ping; not cancel and resume, which are the door's. The event that
-  // answers it; errors: those of the service, request_too_large.
+  // Executes history, fork, clear or ping, and passes the answering event to `told`. The servers
+  // themselves implement cancel and resume. Errors: those of Sessions; request_too_large.
   using Told = std::function<void(Result<std::string> event)>;
   void Carry(const ChatUser& user, const std::string& session, const wire::MqttControl& control,
              Told told) const;

@@ -1,9 +1,9 @@
-// How much of a dialog goes into the prompt of its next turn. Pure; any thread.
+// Truncation of a dialog's history for the prompt of its next turn. Pure; any thread.
 //
-// Whole turns are left out, oldest first; what the system says and the new message always stay.
-// Cutting one turn each time would change the prompt's beginning each time, and with it all that
-// the prefix cache holds of the dialog. So a cut takes a quarter of the window at once, and holds
-// until the window is full again: between cuts a prompt only grows at its end.
+// Whole turns are omitted, oldest first; the system prompt and the new message always stay.
+// Omitting one more turn each time would change the beginning of every prompt and so defeat the
+// prefix cache. Therefore a cut removes a quarter of the window at once and holds until the window
+// is full again; between cuts prompts only grow at their end.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,17 @@ namespace tutti::sessions {
 
 struct ContextWindow {
   int limit = 3000;      // tokens of a prompt, at most
-  bool truncate = true;  // else a dialog that does not fit is refused
+  bool truncate = true;  // false: a dialog that does not fit is refused
 };
 
 struct ContextCut {
-  size_t first = 0;    // turn that is the first to go into the prompt
-  size_t dropped = 0;  // turns left out now that were not before
+  size_t first = 0;    // first turn in the prompt
+  size_t dropped = 0;  // turns that this cut omits in addition to the last one
 };
 
-// `turn_tokens`: of each committed turn, user's and assistant's together, oldest first.
-// `first`: what the last cut left as the first. `fixed_tokens`: all that cannot be left out.
-// Errors: context_length_exceeded, with the numbers.
+// `turn_tokens`: tokens of each committed turn, question and answer together, oldest first.
+// `first`: first turn after the last cut. `fixed_tokens`: tokens that cannot be omitted. Errors:
+// context_length_exceeded, with the numbers.
 Result<ContextCut> FitContext(const ContextWindow& window, std::span<const int> turn_tokens,
                               size_t first, int fixed_tokens);
 

@@ -1,6 +1,6 @@
-// A dialog as the Conversations API shows it: its id, its owner's metadata, its version. A
-// conversation is a dialog of the project "" (which no client of the sessions can name), so that
-// both have the same history, turns, forks and limits. Run on the store's thread.
+// Conversations of the Conversations API. A conversation is a dialog of project "", which no client
+// of the sessions can name, so that both have the same history, turns, forks and limits. All
+// functions run on the store's thread.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +29,10 @@ Result<Conversation> CreateConversationRow(store::Database& database, const Sess
                                            const std::string& owner, const std::string& metadata,
                                            std::vector<Item> items, int64_t now_s,
                                            const DialogQuota& limits);
-// Without its items. Errors: not_found.
+// Loads a conversation without its items. Errors: not_found.
 Result<Conversation> LoadConversation(store::Database& database, const SessionKey& key);
-// The same as a change of the dialog: its version is raised, and what is said stays as it is.
-// Errors: not_found, version_mismatch.
+// Replaces the metadata and increases the dialog's version; the items do not change. Errors:
+// not_found, version_mismatch.
 Result<Conversation> ChangeMetadata(store::Database& database, const SessionKey& key,
                                     std::optional<int64_t> expected_version,
                                     const std::string& metadata, int64_t now_s);

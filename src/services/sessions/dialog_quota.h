@@ -1,9 +1,9 @@
-// Which dialogs one owner, and one tenant, may have in the store: a client that opens ever new
-// sessions drops its own oldest, never another's. Run on the store's thread.
+// Quotas on the stored dialogs of an owner and of a tenant. A client that keeps opening sessions
+// drops its own oldest ones, never another owner's. All functions run on the store's thread.
 //
-// The owner is a column of the dialog, given where it is made; two of one tenant are two, also
-// where they share it. Of a session it follows from the key, but in a project whose clients are
-// known.
+// The owner is a column of the dialog and is set when the dialog is made. Owners are distinct
+// within a tenant. The owner of a session follows from its key, except in projects whose clients
+// are authenticated.
 #pragma once
 
 #include <cstdint>
@@ -31,28 +31,29 @@ struct DialogId {
   bool created = false;  // there was none: never, or no longer
 };
 
-// The dialog of a key; it is made where there is none, and belongs to `owner` then (empty: to
-// OwnerOf). For that the owner's least recently used session goes, where it has as many as it may:
-// one that waits for no answer and is no conversation, which is deleted by its owner. Errors:
-// tenant_concurrency (one may go once it is answered), insufficient_quota (something must be
-// deleted).
+// Returns the dialog of a key and makes it if needed, for `owner` (empty: OwnerOf the key). If the
+// owner has reached its quota, its least recently used session is deleted: one that waits for no
+// answer and is no conversation, since only clients delete conversations. Errors:
+// tenant_concurrency (a session can be deleted once it is answered), insufficient_quota (the owner
+// must delete something).
 Result<DialogId> EnsureDialog(store::Database& database, const SessionKey& key,
                               const std::string& owner, int64_t now_s, const DialogQuota& limits);
 
-// Likewise for a client that names it: a conversation must be there. Errors also: not_found.
+// Like EnsureDialog, for a key that a client has named: a conversation must exist already. Errors
+// also: not_found.
 Result<DialogId> EnsureNamedDialog(store::Database& database, const SessionKey& key,
                                    const std::string& owner, int64_t now_s,
                                    const DialogQuota& limits);
 
-// Room for one more, as above; `spared` does not go for it. 0: none is spared.
+// Makes room for one more dialog, as EnsureDialog does; dialog `spared` is not deleted (0: none).
 Status MakeRoom(store::Database& database, const std::string& tenant, const std::string& owner,
                 const DialogQuota& limits, int64_t spared = 0);
-// Where there is none, insufficient_quota: nothing goes for it.
+// Checks for room without deleting anything. Errors: insufficient_quota.
 Status HasRoom(store::Database& database, const std::string& tenant, const std::string& owner,
                const DialogQuota& limits);
 
-// Takes an owner's dialogs, conversations too, but for those that wait for an answer unless they
-// `waiting` too. How many are left.
+// Deletes all dialogs and conversations of an owner; those that wait for an answer only if
+// `waiting`. Returns how many are left.
 Result<int64_t> RemoveDialogsOf(store::Database& database, const std::string& tenant,
                                 const std::string& owner, bool waiting);
 

@@ -1,5 +1,5 @@
-// What a message says in 64 bits, by which one that comes again with its id is known to be the
-// same. Pure; the same in every process, for it is stored.
+// 64-bit hash of a message's content. A message with a known id must have the hash of the first
+// one. Pure; stored, so the value must not depend on the process or version.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace tutti::sessions {
 
 extern const store::Migration kFingerprintTables;  // behind kHistoryTables
 
-// Of the roles and texts of its input and of its system prompt. Not of how it is to be answered:
-// its model may be the server's choice, and one that is sent again may be given another time. Never
-// 0. Not against who means harm: a sender could deceive only itself.
+// Hash of the roles and texts of the input and of the system prompt. Model and deadline are not
+// part of it: the server may choose the model, and a repeated message may have another deadline.
+// Never 0. Not collision-resistant: a sender could only deceive itself.
 int64_t FingerprintOf(const Message& message);
 
-// `known`: of the message that the id was given to; 0: of a time when none was stored. Errors:
-// idempotency_key_mismatch.
+// `known`: fingerprint of the first message with that id; 0: not stored (older version), always OK.
+// Errors: idempotency_key_mismatch.
 Status CheckSame(int64_t known, const Message& message);
 
 }  // namespace tutti::sessions

@@ -1,16 +1,14 @@
-// The dialogs of the store: what was said, and the messages that were accepted and not yet
-// answered.
+// Database rows of dialogs: their items (history), and accepted messages that are not answered yet.
 //
-// A dialog is a list of items, in the order of the places that its turns had when they began, and a
-// version that each change of it raises by one. An accepted message is a row before its sender is
-// told, so that after a crash it is still there to be answered; its answer and its end are one
-// transaction. Items are never changed.
+// A dialog has a list of items, ordered by the places that its turns got when they began, and a
+// version that each change increases by one. An accepted message is stored before its sender gets
+// the acceptance, so that it is answered even after a crash; its answer and its end are stored in
+// one transaction. Items never change.
 //
-// A dialog may go on from another's (a fork, branch.h): then what was said up to there is the
-// other's rows, which it shares.
+// A fork of a dialog (branch.h) shares the rows of the original up to the fork.
 //
-// All functions run on the store's thread, inside a work of it; their errors are the database's and
-// those that they name.
+// All functions run on the store's thread, inside a Store::Work; their errors are the database's
+// and those listed.
 #pragma once
 
 #include <array>
@@ -39,8 +37,8 @@ struct SessionKey {
   friend auto operator<=>(const SessionKey&, const SessionKey&) = default;
 };
 
-// invalid_value for what cannot be a key: names without control characters, of at most 512 bytes;
-// the session's not empty, the project's without '/'.
+// Errors: invalid_value. Names have at most 512 bytes and no control characters; the session's is
+// not empty, and the project's has no '/'.
 Status CheckKey(const SessionKey& key);
 
 struct Item {
@@ -59,10 +57,10 @@ struct Item {
 // An item and its message in a prompt; numbers and ids are the caller's to give.
 api::ChatMessage MessageOf(const Item& item);
 Item ItemOf(const api::ChatMessage& message);
-// What an item's tokens are counted by.
+// Text whose tokens are the tokens of the item.
 std::string CountedText(const Item& item);
-// How rows and exports hold an item: a role, or the type of an item that is no message, and a text,
-// which is JSON of such an item. Errors of Restore(): record_corrupt.
+// Form of an item in rows and exports: role and text of a message; type and JSON of other items.
+// Errors of Restore(): record_corrupt.
 std::string_view StoredRole(const Item& item);
 std::string StoredContent(const Item& item);
 Status Restore(std::string_view role, std::string content, Item* item);
@@ -81,7 +79,7 @@ struct Dialog {
   std::string owner = {};     // whose quota it takes from (dialog_quota.h)
 };
 
-// A message that was accepted: `request` is what its turn needs, in the caller's encoding.
+// An accepted message; `request` is the serialized request of its turn.
 struct Accepted {
   int64_t turn = 0;
   std::string message_id, request;
@@ -97,50 +95,50 @@ struct Outcome {
   int64_t place = 0;        // of the turn; 0: its number
 };
 
-// `from_place`: only the items from there on; absent: those that go into prompts.
+// Loads a dialog. `from_place`: first item to load; absent: only the items of the next prompt.
 Result<std::optional<Dialog>> LoadDialog(store::Database& database, const SessionKey& key,
                                          std::optional<int64_t> from_place = 1);
-// The dialog's id, 0 where there is none. Another's once it is gone: nobody keeps it from one
-// transaction to the next but for a turn that waits, which keeps its dialog.
+// Id of a dialog, 0 if there is none. The ids of deleted dialogs are reused, so an id is only valid
+// within a transaction; the dialog of a waiting turn is not deleted.
 Result<int64_t> FindDialog(store::Database& database, const SessionKey& key);
-// The dialog's id; it is there from then on. Needs kOwnerTables (dialog_quota.h).
+// Finds or creates a dialog and returns its id. Needs kOwnerTables (dialog_quota.h).
 Result<int64_t> CreateDialog(store::Database& database, const SessionKey& key, int64_t now_s,
                              const std::string& owner = "");
 
 // Errors: store_conflict (the number or the message id is taken).
 Status AcceptTurn(store::Database& database, int64_t dialog, const Accepted& message,
                   int64_t now_s);
-// Those accepted and not ended, in the order of their turns.
+// Accepted messages that have not ended, in the order of their turns.
 Result<std::vector<Accepted>> PendingTurns(store::Database& database, int64_t dialog);
-// The last messages that were accepted and have ended, oldest first; without their requests.
+// The latest messages that have ended, oldest first, without their requests.
 Result<std::vector<Accepted>> EndedTurns(store::Database& database, int64_t dialog);
-// Whether a turn that was accepted and has no end has this response.
+// Whether an accepted turn that has not ended has this response.
 Result<bool> HasPendingTurn(store::Database& database, const std::string& tenant,
                             const std::string& response_id);
-// Sessions with messages that wait.
+// Sessions with accepted messages that have not ended.
 Result<std::vector<SessionKey>> PendingSessions(store::Database& database);
-// Their turns without an end.
+// Number of all turns that have not ended.
 Result<int64_t> CountPending(store::Database& database);
-// Ends a turn. `version`: that the dialog must be at; absent: at whichever. It may be later by up
-// to `raised`, changes that do not touch the history and were on their way when this was asked for.
-// Errors: version_mismatch, turn_ended.
+// Ends a turn. `version`: required version of the dialog; absent: any. The dialog's version may be
+// greater by up to `raised`, for pending changes that do not affect the history. Errors:
+// version_mismatch, turn_ended.
 Status EndTurn(store::Database& database, int64_t dialog, std::optional<int64_t> version,
                const Outcome& outcome, int64_t now_s, int64_t raised = 0);
 
-// Everything said, and the messages up to that turn, answered or not; the dialog itself stays, with
-// what was accepted since.
+// Deletes all items, and all messages up to `last_turn`, answered or not. The dialog and later
+// messages stay.
 Status ClearDialog(store::Database& database, int64_t dialog, int64_t now_s,
                    int64_t last_turn = INT64_MAX);
 Status DeleteDialog(store::Database& database, int64_t dialog);
 Status SetSystemPrompt(store::Database& database, int64_t dialog, const std::string& prompt,
                        int64_t now_s);
-// Dialogs that nothing changed since `before_s` (of the Conversations API: since
-// `conversations_before_s`) and that no message waits for; how many went, at most a thousand.
+// Deletes at most a thousand dialogs without waiting messages that have not changed since
+// `before_s` (conversations: since `conversations_before_s`). Returns their number.
 Result<int64_t> DeleteUnused(store::Database& database, int64_t before_s,
                              int64_t conversations_before_s = 0);
 
-// What one dialog may hold. Turns drop its oldest items beyond that, of those that are in no prompt
-// any more; the Conversations API is refused. A fork loses what it shared with them.
+// Limits of one dialog. Beyond them turns delete the oldest items that are no longer in prompts,
+// which forks then lose too; the Conversations API gets an error.
 struct DialogLimits {
   int64_t items = 4000;
   int64_t bytes = 8 << 20;
@@ -150,10 +148,10 @@ Status PruneItems(store::Database& database, int64_t dialog, const DialogLimits&
 Status CheckRoom(store::Database& database, int64_t dialog, int64_t items, int64_t bytes,
                  const DialogLimits& limits = {});
 
-// Ids of messages and their turns are kept for so many turns.
+// Number of latest turns whose message ids are remembered.
 inline constexpr int64_t kRememberedTurns = 64;
 
-// For the other files of rows: the items that a query of kItemColumns gives.
+// For other files with SQL: reads the items from a query of kItemColumns.
 inline constexpr std::string_view kItemColumns =
     "i.turn, i.role, i.content, i.tokens, i.incomplete, i.item_id, i.place";
 Result<std::vector<Item>> ReadItems(store::Statement& rows);

@@ -1,5 +1,5 @@
-// The items of a dialog, one by one and by the page, as the Conversations API shows them. All run
-// on the store's thread.
+// Items of a dialog for the Conversations API: lists, single items, changes. All functions run on
+// the store's thread.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,13 @@ struct ItemList {
 // Errors: not_found (the dialog, or the item that the page begins behind).
 Result<ItemList> ListItems(store::Database& database, const SessionKey& key, const ItemPage& page);
 Result<Item> LoadItem(store::Database& database, const SessionKey& key, const std::string& item_id);
-// Behind what is there. Numbers of turns, places and ids are given to those that have none. Raises
-// the version. Errors: not_found, version_mismatch, request_too_large.
+// Appends items, gives turn numbers, places and ids to those that have none, and increases the
+// version. Errors: not_found, version_mismatch, request_too_large.
 Result<ItemList> AddItems(store::Database& database, const SessionKey& key,
                           std::optional<int64_t> expected_version, std::vector<Item> items,
                           int64_t now_s);
-// One that the dialog shares with the one it was forked from cannot be taken from it:
-// invalid_value. Errors: not_found, version_mismatch.
+// Deletes an item. Errors: invalid_value (a fork shares the item with its original), not_found,
+// version_mismatch.
 Status RemoveItem(store::Database& database, const SessionKey& key,
                   std::optional<int64_t> expected_version, const std::string& item_id,
                   int64_t now_s);

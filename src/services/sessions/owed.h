@@ -1,8 +1,8 @@
-// Answers that are owed: of messages whose senders keep no connection to be answered by, where the
-// door is to say what became of them, until it knows that this has arrived. So an answer that was
-// given, or is still to be, when the process ended is told by the next one.
+// Undelivered replies: answers for senders without a connection (MQTT), kept in the store until the
+// server knows that the reply was delivered, so that the next process can deliver them after a
+// crash.
 //
-// Functions run on the store's thread, inside a work of it; their errors are the database's.
+// All functions run on the store's thread, inside a Store::Work; their errors are the database's.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace tutti::sessions {
 
 extern const store::Migration kOwedTables;  // behind kHistoryTables
 
-// Where one stands among all that are owed; their order is that of dialogs and turns.
+// Position in the list of undelivered replies, which is ordered by dialog and turn.
 struct OwedPlace {
   int64_t dialog = 0, turn = 0;
 };
@@ -30,13 +30,13 @@ struct OwedAnswer {
   std::string reply_to;  // the door's own words (Message::reply_to)
 };
 
-// The turn goes with its dialog, or when so many later ones were accepted that its id is forgotten;
-// what is owed goes with it.
+// Stores an undelivered reply. It is deleted with its turn: when the dialog is deleted, or when so
+// many later turns were accepted that the message id is forgotten.
 Status Owe(store::Database& database, int64_t dialog, int64_t turn, const std::string& reply_to);
-// Those behind `after`, at most `most`.
+// At most `most` replies after `after`.
 Result<std::vector<OwedAnswer>> ReadOwed(store::Database& database, const OwedPlace& after,
                                          int64_t most);
-// It has arrived. One that is not owed is none.
+// Marks a reply as delivered; does nothing if it is not in the list.
 Status ForgetOwed(store::Database& database, const SessionKey& key, int64_t turn);
 
 }  // namespace tutti::sessions

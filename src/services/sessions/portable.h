@@ -1,6 +1,6 @@
-// All that is kept of a user, out and in again, a dialog a line: JSON that any program can read. A
-// fork goes out with what it shares, so each line stands alone; importing what was exported and
-// exporting it again gives the same lines. Run on the store's thread.
+// Export and import of all data of a user: JSON lines, one dialog per line. A fork is exported with
+// the items that it shares, so each line is self-contained. Importing an export and exporting it
+// again gives the same lines. All functions run on the store's thread.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace tutti::sessions {
 
-// Whose. A tenant's users that share it name their sessions "user/..."; then the prefix tells them
-// apart. Empty: all of the tenant, with its projects' prompts.
+// The user to export. Users that share a tenant have sessions named "user/...", and `prefix`
+// selects one user. Empty prefix: the whole tenant, with the prompts of its projects.
 struct Subject {
   std::string tenant;
   std::string session_prefix;
@@ -34,7 +34,7 @@ struct ExportedLines {
 
 Result<ExportedLines> ExportDialogs(store::Database& database, const Subject& subject,
                                     const ExportPage& page);
-// What one tenant may have, as of those that its clients make.
+// Limits of one tenant; the same as for dialogs that its clients make.
 struct ImportLimits {
   DialogQuota dialogs;
   int64_t projects = 0;
@@ -48,7 +48,7 @@ struct Imported {
 // (of dialogs), tenant_concurrency (of projects), request_too_large.
 Result<Imported> ImportLine(store::Database& database, const Subject& subject,
                             std::string_view line, int64_t now_s, const ImportLimits& limits);
-// Sessions of the subject.
+// The sessions of the subject.
 Result<std::vector<SessionKey>> SessionsOf(store::Database& database, const Subject& subject);
 Status DeleteProfiles(store::Database& database, const std::string& tenant);
 

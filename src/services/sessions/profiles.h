@@ -1,7 +1,7 @@
-// The projects of the store: the system prompt that a project's dialogs have unless they have their
-// own, with a version that each change raises by one and that is part of the keys of caches.
+// Database rows of projects: the default system prompt of a project's dialogs, with a version that
+// each change increases by one and that is part of cache keys.
 //
-// Run on the store's thread; errors are the database's and those named.
+// All functions run on the store's thread; errors are the database's and those listed.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ Result<Profile> LoadProfile(store::Database& database, const std::string& tenant
 // Errors: tenant_concurrency (more projects than `most`).
 Status HasRoomForProfile(store::Database& database, const std::string& tenant,
                          const std::string& project, int64_t most);
-// Its version, a new one unless that is what it is already. Errors: those of HasRoomForProfile.
+// Sets the prompt and returns its version, which increases only if the prompt changed. Errors:
+// those of HasRoomForProfile.
 Result<int64_t> SetProfile(store::Database& database, const std::string& tenant,
                            const std::string& project, const std::string& prompt, int64_t most);
 

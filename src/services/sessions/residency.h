@@ -1,6 +1,6 @@
-// Residency: which sessions are in memory. One that has something to do stays; of the idle ones the
-// least recently used go first, once there are more than so many: the store has all of them. What
-// one tenant, and all together, may keep busy is bounded. Belongs to the strand.
+// Residency: the sessions in memory. Active sessions stay; idle ones beyond a limit are evicted,
+// least recently used first, because the store has all of them. The number of active sessions is
+// bounded, per tenant and in total. Used on the strand only.
 #pragma once
 
 #include <cstddef>
@@ -23,15 +23,15 @@ class Residency {
   };
   explicit Residency(const Limits& limits) : limits_(limits) {}
 
-  // The session, made where it is not in memory (then it is not loaded); active until Settle().
-  // Errors: tenant_concurrency, overloaded (too many active ones).
+  // Returns the session and makes it, not yet loaded, if it is not in memory. It is active until
+  // Settle(). Errors: tenant_concurrency, overloaded (too many active sessions).
   Result<std::shared_ptr<Session>> Use(const SessionKey& key);
   std::shared_ptr<Session> Find(const SessionKey& key) const;
-  // If it is idle now it is the most recently used of those, and the oldest may go; one that the
-  // store does not have goes at once.
+  // If the session is idle now, makes it the most recently used idle session and evicts the oldest
+  // ones beyond the limit. A session without a row in the store is dropped at once.
   void Settle(const std::shared_ptr<Session>& session);
   void Remove(const std::shared_ptr<Session>& session);
-  // Idle ones not used since `before_s` go.
+  // Drops idle sessions that have not been used since `before_s`.
   void RemoveUnused(int64_t before_s, int64_t conversations_before_s);
 
   template <typename F>

@@ -1,5 +1,5 @@
-// Session: one dialog's actor as it stands in memory, and Turn, one message of it on its way. Plain
-// state of the strand; what happens to it is in session_actor.h.
+// Session: in-memory state of one dialog. Turn: one accepted message that has not ended. Plain
+// data, used on the strand only; session_actor.h has the code.
 #pragma once
 
 #include <cstdint>
@@ -42,17 +42,17 @@ struct Turn {
   // Others that end for it, and how, when it is durable.
   std::vector<int64_t> cuts;
   CutShort cuts_how = CutShort::kForget;
-  // Whoever sent it, and sent it again, before it was durable.
+  // Callbacks of the sender, one for each time it sent the message before the message was durable.
   std::vector<std::function<void(Result<Acceptance>)>> senders;
 };
 
-// Something that happens to a dialog between turns.
+// An operation on a dialog that must run between turns.
 struct Barrier {
   int64_t after = 0;            // the turn that must have ended; 0: as soon as none runs
   std::function<void()> begin;  // it ends with SessionActor::BarrierEnded()
 };
 
-// What is left of a turn whose message may come again.
+// Data of an ended turn, kept in case its message is repeated.
 struct KnownTurn {
   std::string response_id;
   int64_t fingerprint = 0;  // of the message (fingerprint.h)
@@ -75,7 +75,7 @@ struct Session {
   std::vector<Item> items;  // from first_place on, in order of place
   int64_t used_s = 0;
 
-  // Of the system prompt that was last counted, and the model for which it was.
+  // The last system prompt whose tokens were counted, and the model whose tokenizer counted them.
   std::string counted_system, counted_model;
   int system_tokens = 0;
 
@@ -86,7 +86,7 @@ struct Session {
   bool barrier_runs = false;
   int pending = 0;       // what comes back here: the session stays
   int new_prompts = 0;   // system prompts on their way to the disk
-  int new_metadata = 0;  // likewise; each that gets there raises the version
+  int new_metadata = 0;  // metadata on its way to the disk; each stored change raises the version
 
   bool in_idle = false;  // Residency's: in its list of idle ones, here
   std::list<SessionKey>::iterator idle_place = {};

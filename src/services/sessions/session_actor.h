@@ -1,11 +1,14 @@
-// SessionActor: what happens to sessions, one thing after the other on the responses' strand. The
-// inside of Sessions, whose comments say what its verbs mean; nothing here is for other threads.
+// SessionActor: implementation of Sessions, on the responses' strand; sessions.h documents the
+// operations. All functions run on the strand.
 //
-// A message: Submit (refused, repeated, or added to its session's queue) - its row - Saved (its
-// sender is told) - Advance (its turn has come) - TryRun (prompt, inference) - HooksOf (rows of
-// its end) - Ended - Advance. Nothing waits in between: each step ends with what will call the
-// next. A turn that may begin at once does so while its row is on its way to the disk; nothing of
-// it is seen before it is there, and if it does not get there it never was.
+//   Submit ---> row in the store ---> Saved ---> Advance ---> TryRun ---> HooksOf ---> Ended
+//     |                                 |           ^        (prompt,    (rows of        |
+//     '-> refused or repeated           |           |        inference)   the end)       |
+//                                 acceptance        '------------- next turn <-----------'
+//
+// No step blocks: each one ends with an asynchronous call that leads to the next. A turn that can
+// begin at once runs while its row is being written; its output stays hidden until the row is
+// durable, and the turn is reverted if the write fails.
 #pragma once
 
 #include <cstdint>
@@ -75,8 +78,8 @@ class SessionActor {
   size_t resident() const { return residency_.size(); }
   size_t idle() const { return residency_.idle(); }
 
-  // `work` on the store's thread, a transaction of its own if `writes`; `then` on the strand with
-  // its result.
+  // Runs `work` on the store's thread, in a transaction of its own if `writes`, and then `then` on
+  // the strand with its result.
   template <typename T>
   void AskStore(bool writes, std::function<Result<T>(store::Database&)> work,
                 std::function<void(Result<T>)> then) {

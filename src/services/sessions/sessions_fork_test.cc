@@ -151,7 +151,7 @@ TEST_F(SessionsForkTest, AVersionBeforeACutHasThePromptOfThen) {
   EXPECT_THAT(LastPrompt(), ::testing::EndsWith("u20 [u20] more"));
 }
 
-TEST_F(SessionsForkTest, AVersionThatAnEarlierTurnMayStillChangeIsRefusedUntilThatHasEnded) {
+TEST_F(SessionsForkTest, RefusesAVersionWhileAnEarlierTurnRuns) {
   inference_->script = [](const api::GenerateRequest& request) {
     const std::string& text = std::get<api::ChatPrompt>(request.prompt).messages.back().content;
     return responses::testing::Script{

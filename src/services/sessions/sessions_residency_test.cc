@@ -126,9 +126,9 @@ TEST_F(SessionsResidencyTest, ADialogThatTheStoreDroppedWhileItWasInMemoryBegins
   EXPECT_EQ(LastPrompt(), "u2 [u2] u3");
 }
 
-// The store gave the dropped dialog's number to the one that took its place, and clearing or
-// deleting the first one took the other.
-TEST_F(SessionsResidencyTest, ADroppedDialogThatIsClearedOrDeletedLeavesTheOneInItsPlaceAlone) {
+// Regression: the store reused the row number of a dropped dialog, so that clearing or deleting the
+// dropped dialog affected the new one.
+TEST_F(SessionsResidencyTest, ClearingADroppedDialogKeepsTheOneThatReplacedIt) {
   for (const bool whole : {false, true}) {
     session_options_.dialogs.per_owner = 2;
     folder_ = std::make_unique<responses::testing::TemporaryFolder>();

@@ -20,7 +20,7 @@ using wire::ResponseStatus;
 
 using SessionsRestartTest = testing::SessionsFixture;
 
-TEST_F(SessionsRestartTest, TurnsThatRanOrWaitedAreAnsweredByTheNextProcessUnderTheSameIds) {
+TEST_F(SessionsRestartTest, AnswersRunningAndWaitingTurnsUnderTheirIds) {
   Answer(Key(), "u1");
   const Acceptance running = Accepted(Key(), Say("u2", "m2"));
   const Acceptance waiting = Accepted(Key(), Say("u3", "m3"));
@@ -49,8 +49,8 @@ TEST_F(SessionsRestartTest, TurnsThatRanOrWaitedAreAnsweredByTheNextProcessUnder
   EXPECT_EQ(Answer(Key(), "u4").status, ResponseStatus::kCompleted);
 }
 
-// Refusals that came after the first look were not seen: nobody answered these turns any more.
-TEST_F(SessionsRestartTest, TurnsThatFindNoRoomInMemoryAtTheStartAreAnsweredWhenThereIsSome) {
+// Regression: refusals after the first attempt were not noticed, so these turns got no answer.
+TEST_F(SessionsRestartTest, AnswersTurnsLaterThatDoNotFitIntoMemoryAtStart) {
   std::vector<std::string> ids;
   for (const char* session : {"a", "b", "c", "d", "e"})
     ids.push_back(Accepted(Key(session), Say("u1")).response_id);
@@ -77,7 +77,7 @@ TEST_F(SessionsRestartTest, TurnsThatFindNoRoomInMemoryAtTheStartAreAnsweredWhen
   }
 }
 
-TEST_F(SessionsRestartTest, TurnsThatTheStoreCouldNotTellOfAtTheStartAreAnsweredOnceItCan) {
+TEST_F(SessionsRestartTest, AnswersTurnsOnceAFailingStoreCanBeReadAgain) {
   for (const bool of_sessions : {false, true}) {  // or of which there are
     folder_ = std::make_unique<responses::testing::TemporaryFolder>();
     Restart();
@@ -104,9 +104,9 @@ TEST_F(SessionsRestartTest, TurnsThatTheStoreCouldNotTellOfAtTheStartAreAnswered
   }
 }
 
-// What a turn has said is in no store before its end: if that was not reached, the turn is answered
-// again, in full, and what steered it after it.
-TEST_F(SessionsRestartTest, ATurnThatWasBeingSteeredIsAnsweredAndOneThatWasStaysAsItEnded) {
+// The text of a turn is not stored before its end. A turn that had not ended is therefore answered
+// again in full, and the steering message after it.
+TEST_F(SessionsRestartTest, RerunsATurnBeingSteeredAndKeepsASteeredOne) {
   const auto begin = [&] {
     const Acceptance first = Accepted(Key(), Say("u1"));
     Settle();

@@ -33,7 +33,7 @@ TEST_F(SessionsTest, ATurnIsAcceptedAnsweredAndRemembered) {
   EXPECT_EQ(History(Key()).version, 2);
 }
 
-TEST_F(SessionsTest, ThreeRapidMessagesAreAnsweredInOrderEachKnowingTheAnswersBefore) {
+TEST_F(SessionsTest, AnswersRapidMessagesInOrderWithEarlierAnswersAsContext) {
   std::vector<Acceptance> accepted;
   for (const char* text : {"u1", "u2", "u3"}) accepted.push_back(Accepted(Key(), Say(text)));
   EXPECT_EQ(accepted[1].position, 1u);
@@ -73,7 +73,7 @@ TEST_F(SessionsTest, TenSessionsOnEightLanesAreAllAnswered) {
   EXPECT_EQ(inference_->most_lanes(), 8u);
 }
 
-TEST_F(SessionsTest, TheSameMessageAgainIsTheSameTurnBeforeAndAfterItsEndAndARestart) {
+TEST_F(SessionsTest, ARepeatedMessageReturnsItsTurnEvenAfterARestart) {
   const Acceptance first = Accepted(Key(), Say("u1", "m1"));
   const auto again = [&] {
     const Acceptance repeated = Accepted(Key(), Say("u1", "m1"));
@@ -91,7 +91,7 @@ TEST_F(SessionsTest, TheSameMessageAgainIsTheSameTurnBeforeAndAfterItsEndAndARes
   EXPECT_EQ(Said(Key()), "u1 [u1]");
 }
 
-TEST_F(SessionsTest, AnIdThatComesAgainWithOtherWordsIsRefusedBeforeAndAfterItsEndAndARestart) {
+TEST_F(SessionsTest, RefusesARepeatedIdWithOtherTextEvenAfterARestart) {
   Accepted(Key(), Say("u1", "m1"));
   const auto other = [&] {
     Message instructed = Say("u1", "m1");
@@ -351,7 +351,7 @@ TEST_F(SessionsTest, ATurnThatIsSteeredBeforeItHasSaidAnythingLeavesItsQuestion)
   EXPECT_EQ(cut.response->State().incomplete_reason, "steered");
   EXPECT_EQ(LastPrompt(), "u1 u2");
   EXPECT_EQ(Said(Key()), "u1 u2 [u2]");
-  // Likewise one that had not begun, for want of room.
+  // The same holds for a turn that had not begun because the queue was full.
   inference_->refuse = [](const api::GenerateRequest&) {
     return Unavailable("queue_full", "full");
   };
@@ -421,7 +421,7 @@ TEST_F(SessionsTest, ATurnThatWasCutWhileItThoughtLeavesAnEmptyAnswer) {
   EXPECT_EQ(messages[1].content + messages[1].reasoning, "");
 }
 
-TEST_F(SessionsTest, SteerIsRefusedWhereTheTemplateTakesNoTwoQuestionsAndNothingWasSaid) {
+TEST_F(SessionsTest, RefusesSteerWithoutOutputIfTheTemplateNeedsAlternation) {
   inference_->template_of = [](const api::ChatPrompt& prompt) {
     for (size_t i = 1; i < prompt.messages.size(); ++i) {
       if (prompt.messages[i].role == prompt.messages[i - 1].role)
@@ -522,7 +522,7 @@ TEST_F(SessionsTest, EachPolicyHasItsHistoryAndItsReplyInAHundredRepeats) {
   EXPECT_EQ(cut_short[BusyPolicy::kEnqueue], 0);
 }
 
-TEST_F(SessionsTest, TheSeventeenthThatWaitsIsRefusedWithItsPositionAndNobodyElseIs) {
+TEST_F(SessionsTest, RefusesTheSeventeenthWaitingMessageOfASession) {
   Accepted(Key(), Say("runs"));
   for (int i = 0; i < 16; ++i) Accepted(Key(), Say("waits"));
   const Result<Acceptance> refused = Submit(Key(), Say("too many"));

@@ -118,8 +118,8 @@ TEST_F(SessionsVerbsTest, ADeletionOfAnotherVersionCancelsNothing) {
   EXPECT_EQ(AskStore("SELECT count(*) FROM dialog"), 0);
 }
 
-// The version is the right one when it is asked for, and another when the deletion's turn has come.
-TEST_F(SessionsVerbsTest, ADeletionIsRefusedWhereATurnEndsBetweenItsQuestionAndItsTransaction) {
+// The version matches when Delete() is called and has changed when its transaction runs.
+TEST_F(SessionsVerbsTest, RefusesADeletionIfATurnEndsBeforeItsTransaction) {
   Answer(Key(), "u1");
   const Acceptance ending = Accepted(Key(), Say("u2"));
   Settle();
@@ -242,8 +242,9 @@ TEST_F(SessionsVerbsTest, AConversationHasItemsMetadataAndAVersion) {
             "not_found");
 }
 
-// The version stayed, so that of two changes that expected it the second undid the first.
-TEST_F(SessionsVerbsTest, AChangeOfTheMetadataRaisesTheVersionAndATurnThatRunsCommitsStill) {
+// Regression: the version did not change, so the second of two changes with the same expected
+// version overwrote the first.
+TEST_F(SessionsVerbsTest, MetadataChangeRaisesTheVersionWithoutFailingATurn) {
   const auto made =
       Ask<Result<Conversation>>(&Sessions::CreateConversation, std::string("t"), std::string(),
                                 std::string("{}"), std::vector<api::ChatMessage>());

@@ -1,10 +1,9 @@
-// TokenCounter: how many tokens a dialog's items are, by the model's own tokenizer, such that only
-// what is new is tokenised: a text once, and what a model's template puts around messages once for
-// each model. Sums of these are the prompt's length, give or take a token where a template trims.
+// TokenCounter: counts the tokens of a dialog's items incrementally, with the model's tokenizer:
+// each text once, and the tokens that the chat template adds around a message once per model. The
+// sum is the length of the prompt, except for a token or so if a template trims white space.
 //
-// Belongs to the strand. Tokenises on the calling thread: texts are bounded by the caller. Where
-// the tokenizer is another process's it waits for that, half a second at most for each call of
-// Inference::Tokenize.
+// Used on the strand only. Tokenizes on the calling thread; the caller bounds the texts. If another
+// process has the tokenizer, each call of Inference::Tokenize blocks for at most half a second.
 #pragma once
 
 #include <map>

@@ -8,7 +8,7 @@ Result<TurnPrompt> BuildPrompt(const ContextWindow& window, const std::string& s
                                std::span<const Item> items, int64_t first_place,
                                const std::vector<api::ChatMessage>& input, int fixed_tokens) {
   std::vector<int64_t> places;  // of each turn, oldest first
-  std::vector<int> tokens;      // likewise
+  std::vector<int> tokens;      // of each turn, oldest first
   for (const Item& item : items) {
     if (item.place < first_place) continue;
     if (places.empty() || places.back() != item.place) {

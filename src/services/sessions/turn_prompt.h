@@ -1,4 +1,4 @@
-// The prompt of a turn: what the system says, as much of the dialog as fits, and the new message.
+// Builds the prompt of a turn: system prompt, as much of the history as fits, and the new message.
 // Pure.
 #pragma once
 
@@ -21,8 +21,8 @@ struct TurnPrompt {
   int64_t dropped_turns = 0, dropped_items = 0;
 };
 
-// `items` in order of place, of which those before `first_place` were left out already.
-// `fixed_tokens`: of all but the items. Errors: context_length_exceeded.
+// `items` are in order of place; earlier cuts have omitted those before `first_place`.
+// `fixed_tokens`: tokens of everything except the items. Errors: context_length_exceeded.
 Result<TurnPrompt> BuildPrompt(const ContextWindow& window, const std::string& system,
                                std::span<const Item> items, int64_t first_place,
                                const std::vector<api::ChatMessage>& input, int fixed_tokens);

@@ -7,7 +7,7 @@
 namespace tutti::sessions {
 namespace {
 
-// Of the turn that runs, by the policy of the message that comes.
+// How the running turn is cut short, by the policy of the new message; nullopt: it is not.
 std::optional<CutShort> CutOf(BusyPolicy policy) {
   switch (policy) {
     case BusyPolicy::kInterrupt:

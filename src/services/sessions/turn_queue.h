@@ -1,10 +1,9 @@
-// TurnQueue: which message of a session's branch is answered, and which wait. Pure: no thread,
-// clock, store or model; one owner at a time.
+// TurnQueue: decides which message of a session is answered and which ones wait. Pure: no thread,
+// clock, store or model; owned by its Session and used on the strand.
 //
 // Turns run one after the other: turn n + 1 begins after turn n has ended (committed or failed), so
-// that history is u1 a1 u2 a2 however fast messages come. Messages that say that they are parallel
-// begin while others that say so run. What happens to a message that comes while a turn runs is its
-// policy:
+// that the history is u1 a1 u2 a2 however fast messages come. Messages marked parallel begin while
+// other parallel ones run. The policy of a message that arrives while a turn runs:
 //
 //   enqueue    waits its turn
 //   reject     is refused: conversation_busy
@@ -16,7 +15,8 @@
 //              goes on from; then it runs, before those that wait, but behind others that steer and
 //              have not begun
 //
-// A message has an id of the client's; the same id again is the same turn, whatever became of it.
+// A message may have an id chosen by the client; a repeated id returns the existing turn, running
+// or ended.
 #pragma once
 
 #include <cstddef>
@@ -33,11 +33,11 @@ namespace tutti::sessions {
 
 enum class BusyPolicy { kEnqueue, kReject, kInterrupt, kRollback, kSteer };
 
-// How a turn that is cancelled for another is to end.
+// What a turn that is cancelled for another leaves in the history.
 enum class CutShort {
-  kKeep,    // what was said is kept, marked incomplete
-  kSteer,   // likewise, and no empty answer where nothing was said; it ends as incomplete
-  kForget,  // as if it had never been
+  kKeep,    // the partial answer, marked incomplete
+  kSteer,   // like kKeep, but no empty answer; the response ends as incomplete
+  kForget,  // nothing
 };
 
 class TurnQueue {
@@ -61,27 +61,28 @@ class TurnQueue {
   // The turn of an id that was added and is remembered.
   std::optional<int64_t> Find(const std::string& id) const;
 
-  // Numbers that no message gets, for what enters the dialog by other ways; the first of them.
+  // Reserves turn numbers for items that are not messages, such as appended ones. Returns the
+  // first of them.
   int64_t Skip(int64_t numbers);
 
-  // As they were when the process before this ended. In the order of their turns, first those that
-  // are only remembered.
+  // Restore the state of the previous process. Call them in order of the turns: first Remember()
+  // for ended turns, then Restore() for waiting ones.
   void Remember(const std::string& id, int64_t turn);
   void Restore(const std::string& id, int64_t turn, bool parallel);
 
-  // Ids of turns that have ended: they may come again.
+  // Forgets the ids of ended turns, which can then be used again.
   void ForgetEnded();
 
   // The turn that Begin() would let begin.
   std::optional<int64_t> next() const;
-  // The turn that may begin now: it waits, and none runs or it need not wait for those that do. It
-  // runs from here on.
+  // Begins the next turn and returns it: a waiting one, if none is running or if it may run in
+  // parallel with the running ones.
   std::optional<int64_t> Begin();
   // A running turn has ended, one way or the other.
   void End(int64_t turn);
-  // A turn that waits is given up. False if it does not wait.
+  // Removes a waiting turn. False if it is not waiting.
   bool Withdraw(int64_t turn);
-  // Likewise, and its id with it: it was never accepted.
+  // Removes a waiting turn and forgets its id, because the message was not accepted.
   void TakeBack(const std::string& id, int64_t turn);
 
   size_t PositionOf(int64_t turn) const;  // turns that must end before it begins

@@ -1,5 +1,5 @@
-// A message as the store keeps it from its acceptance to the end of its turn: all that its answer
-// needs after a crash, to be the same answer. Pure.
+// Stored form of a message, from its acceptance to the end of its turn: everything that is needed
+// to compute the same answer after a crash. Pure.
 #pragma once
 
 #include <cstdint>

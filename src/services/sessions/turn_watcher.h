@@ -1,5 +1,5 @@
-// TurnWatcher: told what is said in dialogs, whatever door it comes by: the debug log of
-// conversations. Called on the responses' strand; must not block, nor ask anything of the dialogs.
+// TurnWatcher: observer of the messages and answers of all dialogs; app::ConversationLog implements
+// it. Called on the responses' strand; must not block and must not call Sessions.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class TurnWatcher {
   virtual ~TurnWatcher() = default;
   // A message was accepted.
   virtual void Asked(const SessionKey& key, int64_t turn, const Message& message) = 0;
-  // Its turn has ended, however it did.
+  // The turn has ended, in any way.
   virtual void Answered(const SessionKey& key, int64_t turn, const wire::ResponseState& end) = 0;
 };
 

@@ -7,7 +7,7 @@ namespace tutti::sessions {
 using store::Database;
 using store::Statement;
 
-// Of what the tables have so far only the last version of each dialog is known.
+// For dialogs from before this migration only the latest version is known.
 const store::Migration kVersionTables = {
     R"(ALTER TABLE dialog ADD COLUMN parent_version INTEGER NOT NULL DEFAULT 0;
        CREATE TABLE dialog_version(

@@ -1,5 +1,5 @@
-// What `tutti usage` asks for, as one JSON object, and the answer as another. The same whether it
-// comes through a server's control socket or the command has the store itself.
+// Control requests of `tutti usage`: one JSON object for the request and one for the answer. They
+// come through a server's control socket, or the command opens the store itself.
 //
 // {"op":"usage.sums","by":"key","from_ms":0,"to_ms":1800000000000}
 //     -> {"ok":true,"sums":[{"group":"key:a1","name":"robot","requests":2,...},...]}

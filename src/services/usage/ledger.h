@@ -1,18 +1,18 @@
-// Ledger: writes down what every request has used, beside the answers and not before them.
+// Ledger: records the usage of every request in the store, without delaying the answers.
 //
-// A place is taken when a request is accepted, and given back with the request's row at its end:
-// there is room for the row of all that is running, so that none is ever dropped for want of it.
-// Where the disk falls behind, new requests are refused instead (overloaded); where it is full or
-// has failed, from the first row on that it did not take (storage_full, storage_error) until it
-// takes them again: nobody is served on credit. Rows are handed to the store as soon as it has
-// written the last ones, so that under load one commit takes many.
+// A Place is reserved when a request is accepted and returned with the request's row at its end, so
+// that there is always room for the rows of all running requests. If the disk falls behind, new
+// requests are refused (overloaded). If the disk is full or has failed, new requests are refused
+// from the first unwritten row on (storage_full, storage_error) until writes succeed again; no
+// request runs unrecorded. A new batch of rows is written when the previous one has been committed,
+// so that under load one commit holds many rows.
 //
-// A row is safe when its `done` is told OK. Who must not answer before that waits for it; who does
-// not wait loses, if the process is killed, what ended within the last commits. A full disk is
-// tried again; what was not written after a failure of the store (store.h), or at the end, is lost,
-// counted, told and logged.
+// A row is durable when its `done` gets OK. A server that must not answer before that waits for
+// it; without waiting, a killed process loses the rows of the last commits. A full disk is retried.
+// Rows that cannot be written after a store failure (store.h) or at shutdown are lost: they are
+// counted and logged, and their `done` gets the error.
 //
-// Any thread. Outlived by the store, the clock and the log; outlives its places.
+// Any thread. The store, the clock and the log must outlive the ledger, and the ledger its places.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ class Ledger {
     Duration retry = std::chrono::seconds(1);  // after a write that failed for want of room
     int retention_days = 0;                    // 0: rows are kept for ever
   };
-  // Room for one row. Dropped, it is given back.
+  // Reserved room for one row; the destructor returns it.
   class Place {
    public:
     Place() = default;
@@ -71,17 +71,18 @@ class Ledger {
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  // Errors, all of them the server's: overloaded, storage_full, storage_error.
+  // Reserves room for the row of a new request. Errors, all of the server: overloaded,
+  // storage_full, storage_error.
   Result<Place> Open();
   // Whether the disk takes rows. Errors: storage_full, storage_error.
   Status ready() const;
   // `done` is called once, on the store's thread or on this one: OK when the row is safe.
   void Record(Place place, Row row, Done done = nullptr);
 
-  // About once a second, by whoever has a timer: tries again what failed, and deletes rows that are
-  // older than they are to be kept. `unix_ms`: the wall time.
+  // Called about once a second by the owner's timer thread: retries failed writes and deletes rows
+  // older than Options::retention_days. `unix_ms`: the wall time.
   void Tick(int64_t unix_ms);
-  // Waits until all that was recorded is written, or could not be: why.
+  // Blocks until all recorded rows are written; returns the error if that failed.
   Status Flush();
 
   struct Counts {

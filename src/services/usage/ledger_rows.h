@@ -1,7 +1,7 @@
-// The ledger's table: a row for each request that has ended, in any way, and sums over them.
+// Database table of the usage ledger: one row per ended request, and sums over the rows.
 //
-// All functions run on the store's thread, inside a work of it; their errors are the database's.
-// Times are milliseconds since 1970; a stretch of them is [from, to).
+// All functions run on the store's thread, inside a Store::Work; their errors are the database's.
+// Times are milliseconds since 1970; a period is [from, to).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ namespace tutti::usage {
 
 extern const store::Migration kLedgerTable;
 
-// Of each number in a row; more is stored as this, so that no sum over the table leaves its range.
+// Maximum of each number in a row. Greater values are stored as this maximum, so that no sum over
+// the table overflows.
 inline constexpr int64_t kMostInRow = std::numeric_limits<int32_t>::max();
 
 struct Row {
@@ -38,7 +39,7 @@ struct Row {
   friend bool operator==(const Row&, const Row&) = default;
 };
 
-// What a request counts towards limits and quotas: what had to be computed for it.
+// Tokens that a request counts toward limits and quotas: those that were computed.
 inline int64_t ChargedTokens(const Row& row) {
   return row.prompt_tokens - row.cached_tokens + row.output_tokens;
 }
@@ -71,12 +72,12 @@ Result<std::vector<KeyTokens>> DayTokens(store::Database& database, int64_t day)
 struct Cursor {
   int64_t time_ms = 0, id = 0;  // of the last row that was read
 };
-// The next at most `most` rows of a stretch, after `cursor`, which moves with them; from its
-// beginning with {from_ms, 0}. Empty: that was all.
+// Returns at most `most` rows after `cursor` and advances it; {from_ms, 0} is the beginning of a
+// period. Empty: there are no more.
 Result<std::vector<Row>> ReadRows(store::Database& database, int64_t to_ms, int most,
                                   Cursor* cursor);
 
-// At most `most` rows that are older, the oldest first; how many went.
+// Deletes at most `most` older rows, oldest first; returns their number.
 Result<int64_t> DeleteBefore(store::Database& database, int64_t before_ms, int most);
 
 }  // namespace tutti::usage

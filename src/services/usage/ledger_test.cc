@@ -167,7 +167,7 @@ TEST_F(LedgerTest, TheSumOfTheLedgerIsTheSumOfWhatWasUsed) {
   EXPECT_EQ(sum.output_tokens, output);
 }
 
-TEST_F(LedgerTest, RecordingDoesNotWaitForTheDiskAndWhatComesMeanwhileSharesAWrite) {
+TEST_F(LedgerTest, RecordDoesNotWaitForTheDiskAndWaitingRowsShareAWrite) {
   Start({.rows_in_write = 1000});
   Gate gate(*store_);
   std::atomic<int> told = 0;
@@ -180,7 +180,7 @@ TEST_F(LedgerTest, RecordingDoesNotWaitForTheDiskAndWhatComesMeanwhileSharesAWri
   EXPECT_EQ(told, 500);
 }
 
-TEST_F(LedgerTest, WhereTheDiskIsBehindNewRequestsAreRefusedAndThoseRunningHaveTheirRows) {
+TEST_F(LedgerTest, ASlowDiskRefusesNewRequestsAndKeepsRowsOfRunningOnes) {
   Start({.most_rows = 10});
   Gate gate(*store_);
   for (int i = 0; i < 6; ++i) EXPECT_TRUE(Record(Used(1)).ok());
@@ -201,8 +201,8 @@ TEST_F(LedgerTest, WhereTheDiskIsBehindNewRequestsAreRefusedAndThoseRunningHaveT
   EXPECT_TRUE(Record(Used(1)).ok());
 }
 
-// Callers were served until 16,384 rows waited, and what they used was never billed.
-TEST_F(LedgerTest, AFullDiskRefusesFromTheFirstRowThatItDoesNotTakeAndIsTriedAgain) {
+// Regression: callers were served until 16,384 rows waited, and their usage was never billed.
+TEST_F(LedgerTest, AFullDiskRefusesFromTheFirstFailedRowAndIsRetried) {
   Start({.most_rows = 100'000, .rows_in_write = 10'000, .retry = seconds(1)});
   SetMostPages(24);
   int64_t recorded = 0;
@@ -244,7 +244,7 @@ TEST_F(LedgerTest, AFullDiskRefusesFromTheFirstRowThatItDoesNotTakeAndIsTriedAga
   EXPECT_TRUE(Record(Used(1)).ok());
 }
 
-TEST_F(LedgerTest, AfterAFailureOfTheStoreWhatCannotBeWrittenIsToldAndNothingNewIsTaken) {
+TEST_F(LedgerTest, AFailedStoreReportsLostRowsAndRefusesNewRequests) {
   Start();
   Result<Ledger::Place> running = ledger_->Open();
   ASSERT_TRUE(running.ok());
@@ -337,8 +337,8 @@ TEST_F(LedgerTest, TextsAreCutAtTheirBoundOrWhereTheyAreNoText) {
                   .ok());
 }
 
-// Of a credential 128 bytes were kept: after a restart its quota began anew, and all whose tokens
-// began alike were one.
+// Regression: only 128 bytes of a credential were stored, so its quota began anew after a restart,
+// and credentials with the same beginning were counted as one.
 TEST_F(LedgerTest, TheLongestCredentialsAreKeptApartInWhole) {
   Start();
   const std::string alike = "token:" + std::string(240, 'i') + "|" + std::string(255, 's');

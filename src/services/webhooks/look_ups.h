@@ -1,10 +1,11 @@
-// LookUps: the addresses of a name, within a time that the system's resolver does not know of.
+// LookUps: DNS lookups with a timeout, which the system's resolver does not offer.
 //
-// getaddrinfo() cannot be called off, so each look-up has a thread of its own, which is left behind
-// where it takes too long. It counts against who asked for as long as it hangs (late()), and all of
-// them together are bounded: a resolver that never answers holds a few threads and nobody else.
+// getaddrinfo() cannot be cancelled, so each lookup runs in its own thread, which is abandoned at
+// the timeout. An abandoned thread counts against the owner of the lookup until it returns
+// (late()), and the number of all threads is bounded, so a resolver that never answers blocks only
+// a few threads.
 //
-// Thread-safe; what is left behind outlives this and refers to nothing of it.
+// Thread-safe. Abandoned threads may outlive this object and do not refer to it.
 #pragma once
 
 #include <chrono>
@@ -23,7 +24,7 @@ namespace tutti::webhooks {
 // Addresses as text, without a name left in them.
 using Addresses = std::vector<std::string>;
 
-// Asks the system; takes its time. Errors: unavailable (there is no such host).
+// Calls the system's resolver; may block for long. Errors: unavailable (unknown host).
 Result<Addresses> AskSystem(const std::string& host);
 
 class LookUps {
@@ -35,11 +36,12 @@ class LookUps {
   };
   explicit LookUps(Options options);
 
-  // Waits. Of an address: itself. Errors: unavailable (no such host, none told within the time, too
-  // many hang). `owner`: who asks; `within`: at most so long.
+  // Returns the addresses of `host`; an address is returned as it is. Blocks for at most `within`.
+  // Errors: unavailable (unknown host, timeout, too many abandoned lookups). `owner` is the tenant
+  // that an abandoned lookup counts against.
   Result<Addresses> Find(const std::string& host, const std::string& owner,
                          std::chrono::milliseconds within);
-  // Of an owner: those that were given up and hang still.
+  // Number of abandoned lookups of an owner that are still running.
   int late(const std::string& owner) const;
 
  private:

@@ -1,5 +1,5 @@
-// Signatures of webhooks, as Standard Webhooks 1.0.0 has them (standardwebhooks.com): HMAC-SHA256
-// over "{id}.{timestamp}.{body}", under one or, while it is replaced, several secrets. Pure.
+// Webhook signatures of Standard Webhooks 1.0.0 (standardwebhooks.com): HMAC-SHA256 over
+// "{id}.{timestamp}.{body}", with one secret, or with several during a secret rotation. Pure.
 #pragma once
 
 #include <cstdint>

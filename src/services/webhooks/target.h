@@ -1,10 +1,8 @@
-// Where a webhook may go: an URL that a client gave, and the addresses its host turns out to have.
-// Pure.
+// Checks of webhook targets: the URL that a client gave, and the addresses of its host. Pure.
 //
-// The server must not be made to speak to its own network (server-side request forgery): what is
-// loopback, private, link-local, shared, reserved or multicast is refused, also inside IPv6 forms
-// of IPv4 addresses. Sources: the IANA special-purpose registries for IPv4 and IPv6 (RFC 6890),
-// RFC 6052 (NAT64), RFC 3056 (6to4).
+// Prevents server-side request forgery: loopback, private, link-local, shared, reserved and
+// multicast addresses are refused, also if they are embedded in IPv6 addresses. Sources: the IANA
+// special-purpose registries for IPv4 and IPv6 (RFC 6890), RFC 6052 (NAT64), RFC 3056 (6to4).
 #pragma once
 
 #include <array>
@@ -31,9 +29,9 @@ inline constexpr size_t kMaxUrlBytes = 2048;
 // https://HOST[:PORT][/PATH]. Hosts among `trusted` may also be http. Errors: invalid_value.
 Result<Target> ParseTarget(std::string_view url, const std::set<std::string>& trusted);
 
-// Whether the internet at large knows the address: 4 or 16 bytes, in network order.
+// Whether an address (4 or 16 bytes in network order) is public.
 bool IsPublic(std::span<const uint8_t> address);
-// The same of a host that is written as an address; of a name true.
+// Like IsPublic, for a host that is written as an address; true for a name.
 bool MayBePublic(const std::string& host);
 
 }  // namespace tutti::webhooks

@@ -1,9 +1,9 @@
-// What the store knows of webhooks: who wants to be told of what, and what is still to be told. The
-// one place with SQL of theirs.
+// Database rows of webhooks: subscriptions, and the outbox of events that are not delivered. All
+// SQL about webhooks is here.
 //
-// An event is written in the transaction that makes it true (an outbox), by a trigger of whose it
-// is (jobs::kJobNews), so that nothing ends untold. All functions run on the store's thread, inside
-// a work of it; their errors are the database's. Times are unix milliseconds.
+// A trigger (jobs::kJobNews) writes an event in the transaction that ends the job, so that no event
+// is lost. All functions run on the store's thread, inside a Store::Work; their errors are the
+// database's. Times are unix milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@
 namespace tutti::webhooks {
 
 extern const store::Migration kWebhookTables;
-// Whose an event is; who writes events says so, or a trigger beside (jobs::kJobEventOwners).
+// Adds the owner column of events. The writer of an event sets it, or a trigger of the writer's
+// tables does (jobs::kJobEventOwners).
 extern const store::Migration kWebhookOwners;
 
 struct Event {
@@ -32,29 +33,29 @@ struct Event {
   int64_t attempts = 0;  // that were made
 };
 
-// Its end is told to `url`. Once for each subject.
+// Subscribes `url` to the end of a subject; at most once per subject.
 Status AddWish(store::Database& database, const std::string& subject, const std::string& url);
 
-// The first behind `after` of the owners that have events to be told now or later, in the order of
-// their names; of all where `after` is nothing. Nothing: there is none.
+// The next owner after `after`, in order of names, that has undelivered events; nullopt as `after`
+// begins with the first. Returns nullopt if there is none.
 Result<std::optional<std::string>> NextOwner(store::Database& database,
                                              const std::optional<std::string>& after);
-// Events of that owner that are to be told now, the longest due first.
+// Events of that owner that are due, oldest first.
 Result<std::vector<Event>> DueEvents(store::Database& database, const std::string& owner,
                                      int64_t now_ms, int64_t most);
 Status MarkDelivered(store::Database& database, int64_t number, int64_t now_ms);
 Status MarkRetry(store::Database& database, int64_t number, int64_t next_ms,
                  const std::string& why);
-// It is tried no more: callback_failed.
+// Gives up on an event: callback_failed.
 Status MarkFailed(store::Database& database, int64_t number, int64_t now_ms,
                   const std::string& why);
-// Nothing that waits for that URL is tried any more: it has said that it is gone.
+// Gives up on all waiting events for a URL that has answered 410 Gone.
 Status MarkGone(store::Database& database, const std::string& url, int64_t now_ms);
-// Events that ended before then, at most `most`.
+// Deletes at most `most` events that ended before that time.
 Status DropEnded(store::Database& database, int64_t before_ms, int64_t most);
 
-// How far a subject's webhook is: "waiting" (for the end), "pending", "delivered",
-// "callback_failed". Nothing: none was asked for.
+// Delivery state of a subject's webhook: "waiting" (for the end), "pending", "delivered",
+// "callback_failed". nullopt: the subject has no webhook.
 struct Delivery {
   std::string status;
   int64_t attempts = 0;

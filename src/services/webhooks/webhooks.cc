@@ -82,7 +82,8 @@ void Webhooks::Main(const std::stop_token& stop) {
   }
 }
 
-// Of the owners in turn the first that has something due and room for one more attempt.
+// Finds a due event: owners take turns, beginning after `last`, and the first owner with a due
+// event and room for one more attempt is chosen.
 Status Webhooks::FindDue(store::Database& rows, int64_t now, const std::string& last,
                          const std::map<std::string, std::set<int64_t>>& busy,
                          std::optional<Event>* due) {
@@ -184,13 +185,13 @@ void Webhooks::Note(const Event& event, const Result<PostAnswer>& answer) {
   milliseconds wait{0};
   if (!delivered && !gone && !last) {
     wait = WaitBefore(attempt);
-    // Who asks for time is given at least the next step's.
+    // An endpoint that asks for time gets at least the delay of the next step.
     if (answer.ok() && AsksForTime(answer->status) && attempt + 1 < options_.retries.size())
       wait = WaitBefore(attempt + 1);
     if (answer.ok() && answer->retry_after)
       wait = std::max<milliseconds>(wait, *answer->retry_after);
   }
-  // A disk that takes nothing leaves it due: it is told again, under the same id.
+  // If the disk refuses the write, the event stays due and is sent again with the same id.
   (void)store_.WriteNow([&](store::Database& rows) -> Status {
     if (delivered) return MarkDelivered(rows, event.number, now);
     if (!gone && !last) return MarkRetry(rows, event.number, now + wait.count(), why);

@@ -1,10 +1,9 @@
-// Webhooks: tells addresses of clients' choice what has ended, as Standard Webhooks 1.0.0 has it: a
-// thin signed event, tried again for days, from the outbox of the store.
+// Webhooks: sends an event to a URL that the client has chosen when its job has ended. Follows
+// Standard Webhooks 1.0.0: small signed events from an outbox in the store, retried for days.
 //
-// Has threads of its own, as an address may take its time. Owners take turns, and of one only a few
-// attempts are under way at once, so that the dead addresses of one hold up nobody else's news.
-// Made when the store is open, destroyed before it: then it waits for the attempts under way, 15 s
-// at most.
+// Owns threads for the HTTP requests. Owners take turns, and each owner may have only a few
+// attempts in progress, so that unreachable URLs of one owner do not delay the events of others.
+// The store must outlive it; the destructor waits for attempts in progress, at most 15 s.
 #pragma once
 
 #include <array>
