@@ -21,13 +21,13 @@ std::string TextOf(const wire::JsonObject& object, std::string_view name) {
   return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
 }
 
-// Somebody may write a whole key where its name belongs.
+// A client may send a secret key in place of its name: log only the public id of such a key.
 std::string Harmless(const std::string& name) {
   if (const std::optional<std::string_view> id = auth::KeyIdOf(name)) return std::string(*id);
   return auth::IsName(name) ? name : "-";
 }
 
-// Of the key that was made, or those that were revoked.
+// Public ids of the key that was created, or of the keys that were revoked, with commas; else "-".
 std::string IdsOf(const wire::JsonObject& answer) {
   if (const wire::Json* const key = answer.if_contains("key"); key != nullptr && key->is_object())
     return TextOf(key->get_object(), "id");

@@ -1,8 +1,9 @@
-// AccountLog: what operators change of keys and users in a serving process, as lines of its log:
-// `accounts.changed op=keys.create name=ci id=... tenant=acme result=ok`. Names and public ids
-// alone: no key, no password. Also when the server closes to callers without a key, or opens again.
+// AccountLog: audit lines in the server's log for changes of keys and users by operators:
+// `accounts.changed op=keys.create name=ci id=... tenant=acme result=ok`. Lines contain names and
+// public ids only, no keys or passwords. Also logs when the server becomes closed or open to
+// anonymous callers.
 //
-// One thread at a time.
+// For use by one thread at a time.
 #pragma once
 
 #include <functional>
@@ -19,8 +20,8 @@ class AccountLog {
   // Both outlive it; `log` may be null.
   AccountLog(const auth::Authority& authority, Logger* log) : authority_(authority), log_(log) {}
 
-  // `answer` of the request (services/auth/control.h), and a line where that was to change
-  // something.
+  // Returns answer(request) for a control request (services/auth/control.h), and logs a line if the
+  // request changes something.
   std::string Answer(std::string_view request,
                      const std::function<std::string(std::string_view)>& answer);
 

@@ -1,4 +1,4 @@
-// The one key between a client and a server of ours: from a file, or from TUTTI_API_KEY.
+// The API key of the configuration, from a file or from TUTTI_API_KEY.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace tutti::app {
 
-// The key of `file`, or without one that of the environment, or "" for neither; where both hold one
-// and they differ, a line on standard error says so. Errors: invalid_value for a file that is
-// missing or that others may read, and for what cannot be a key.
+// Returns the key in `file`, else the key of the environment, else "". Prints a warning to standard
+// error if both exist and differ. Errors: invalid_value (file missing or readable by others;
+// malformed key).
 Result<std::string> ApiKey(const std::string& file);
 
 }  // namespace tutti::app

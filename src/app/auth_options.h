@@ -1,5 +1,5 @@
-// Who may call a server, as the settings have it: the key of the configuration, the issuer of
-// signed tokens that is trusted, and whether clients are known by certificates.
+// Authentication options from the settings: the configured key, the trusted issuer of signed
+// tokens, and client certificates.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace tutti::app {
 
-// `configured_key`: of ApiKey(), or "". Reads the files of the issuer's keys. Errors:
-// invalid_value, of the option at fault: a key without its issuer or audience, a file that cannot
-// be read, a secret that others may read, certificates that must be shown and are of nobody.
+// `configured_key`: from ApiKey(), or "". Reads the issuer's key files. Errors: invalid_value, for
+// the option at fault: key without issuer or audience, unreadable file, secret readable by others,
+// required client certificates without an authority.
 Result<auth::Authority::Options> AuthOptions(const Settings& settings,
                                              const std::string& configured_key);
 

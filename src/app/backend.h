@@ -1,5 +1,6 @@
-// Backend: where the models of a serving process are: in it (LocalInference), or in its workers.
-// What State, Doors and whoever drains them need of it, and no more.
+// Backend: the model side of a serving process. LocalInference runs the models in this process;
+// RemoteModels forwards to worker processes. State, the servers and the shutdown code depend on
+// this interface only.
 #pragma once
 
 #include <atomic>
@@ -10,19 +11,19 @@
 
 namespace tutti::app {
 
-// Thread-safe; Drain() waits.
+// Thread-safe; Drain() blocks.
 class Backend : public api::HealthProbe {
  public:
-  // Beneath admission: what doors ask is State::inference().
+  // The models without admission control; servers call State::inference() instead.
   virtual api::Inference& models() = 0;
   virtual const Clock& clock() const = 0;
-  // Of the process; whoever watches it writes it, and requests are admitted by it.
+  // Memory level of the process. MemoryWatch writes it; admission of new requests reads it.
   virtual std::atomic<api::LoadLevel>& memory_level() = 0;
 
-  // New requests are refused (draining), readyz drops; what runs goes on.
+  // From now on new requests are refused (draining) and readyz fails; running requests continue.
   virtual void BeginDrain() = 0;
-  // BeginDrain, then waits for the running requests; what is left at the limit ends with a typed
-  // error. True when all had finished by themselves.
+  // Calls BeginDrain() and blocks for running requests; those that still run at `limit` end with an
+  // error. Returns true if all have finished by themselves.
   virtual bool Drain(Duration limit) = 0;
 };
 

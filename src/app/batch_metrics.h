@@ -1,4 +1,4 @@
-// BatchMetrics: batches and their lines, as the scraper sees them.
+// BatchMetrics: Prometheus metrics of batches and their lines.
 #pragma once
 
 #include "services/batches/batches.h"

@@ -1,6 +1,6 @@
-// BlockingWaker: lets a thread of its own wait for one stream's next event, for an encoding, or for
-// whatever else wakes it: the terminal programs and the benches. Doors with many streams use one
-// waker per io thread instead, the library a JobWaker, which also reports text as taken.
+// BlockingWaker: lets a thread block for the next event of a stream or for an encoding; used by the
+// terminal programs and benchmarks. Servers with many streams have one waker per I/O thread
+// instead; the library has JobWaker, which also reports text as consumed.
 #pragma once
 
 #include <chrono>
@@ -16,13 +16,12 @@ class BlockingWaker final : public api::StreamWaker {
  public:
   void Wake() noexcept override { wakes_.Raise(); }
 
-  // For who waits for more than one thing: the count, then a look at them, then a wait for another
-  // count. False when `deadline` passed first.
+  // For waiting on several sources: read the count, check all sources, then wait for a different
+  // count. Returns false at `deadline`.
   uint64_t count() { return wakes_.count(); }
   bool Wait(uint64_t seen, TimePoint deadline) { return wakes_.Wait(seen, deadline); }
 
-  // The next event of `generation`, waiting for it; nullptr after the terminal one, or when
-  // `timeout` passed.
+  // Blocks for the next event of `generation`; nullptr after the terminal event or at the timeout.
   const api::StreamEvent* Next(api::Generation& generation, std::chrono::milliseconds timeout =
                                                                 std::chrono::milliseconds::max()) {
     const TimePoint deadline = After(std::chrono::steady_clock::now(), timeout);
@@ -37,7 +36,7 @@ class BlockingWaker final : public api::StreamWaker {
     }
   }
 
-  // The end of `encoding`, waiting for it.
+  // Blocks for the end of `encoding`.
   Result<api::EncodeResult> Await(api::Encoding& encoding) {
     while (true) {
       const uint64_t seen = count();

@@ -1,4 +1,5 @@
-// The broker of a front and its workers on other machines, as the settings ([queue]) say it is.
+// Options of the broker between a frontend and workers on other machines, from the settings
+// ([queue]).
 #pragma once
 
 #include <optional>
@@ -15,12 +16,12 @@ struct BrokerOptions {
   std::string name;
 };
 
-// Nothing where broker.backend is store. Reads the password's file. Errors: invalid_value, of the
-// option at fault.
+// Returns nullopt if broker.backend is store. Reads the password file. Errors: invalid_value, for
+// the option at fault.
 Result<std::optional<BrokerOptions>> BrokerFromSettings(const Settings& settings);
 
-// Of a front: the same after it was started again, another for each store. `folder`: where the
-// store is; empty: a store in memory, and the id is of this process.
+// Id of a frontend, derived from the host name and the store's folder, so that it survives a
+// restart. An empty `folder` (store in memory) gives a random id for this process.
 std::string FrontId(const std::string& folder);
 
 }  // namespace tutti::app

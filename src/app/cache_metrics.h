@@ -1,4 +1,4 @@
-// CacheMetrics: what became of requests at the caches, and what they keep, as the scraper sees it.
+// CacheMetrics: Prometheus metrics of the caches: outcomes of lookups, entries and bytes.
 #pragma once
 
 #include "app/caches.h"
@@ -8,7 +8,7 @@ namespace tutti::app {
 
 class CacheMetrics {
  public:
-  // `registry` outlives it. A cache that there is not has no series.
+  // `registry` must outlive it. Caches that are off have no series.
   CacheMetrics(telemetry::MetricsRegistry& registry, const Caches& caches);
 
  private:

@@ -1,6 +1,7 @@
-// Caches: what a serving process keeps of answers, as the settings say, joined to its gateway.
+// Caches: the response and embedding caches of a serving process, made from the settings and
+// attached to the gateway.
 //
-// Made before the first request; any thread from then on.
+// Made before the first request; any thread afterwards.
 #pragma once
 
 #include <cstddef>
@@ -26,20 +27,20 @@ struct Caches {
 
   // `inference` outlives them. Errors: invalid_value (the settings).
   static Result<Caches> Open(const Settings& settings, LocalInference& inference);
-  // The one that stands before the models, wherever they are; `models` and `clock` outlive it.
-  // Errors: as Open.
+  // Opens the semantic cache, which wraps `models`, local or remote; `models` and `clock` must
+  // outlive it. Errors: as Open.
   Status OpenSemantic(const Settings& settings, api::Inference& models, const Clock& clock);
 
   std::shared_ptr<cache::SemanticCache> questions;  // null: off
-  // Those of workers, where the models are there: flushes them. May be empty.
+  // Flushes the caches of worker processes, if they have the models. May be empty.
   std::function<size_t(const std::optional<std::string>&)> elsewhere;
 
   bool any() const {
     return answers != nullptr || rows != nullptr || questions != nullptr || elsewhere != nullptr;
   }
-  // Of a tenant, or of all; how many answers and rows were kept.
+  // Drops all entries of one tenant, or of all tenants. Returns the number of dropped entries.
   size_t Flush(const std::optional<std::string>& tenant) const;
-  // Where memory is short: half of what is kept goes.
+  // Drops half of each cache; called when memory is short.
   void Halve() const;
 };
 

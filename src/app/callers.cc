@@ -19,10 +19,10 @@
 namespace tutti::app {
 namespace {
 
-// Of those whom a broker has let in, and nobody here knows.
+// Credential of callers that an MQTT broker authenticated and that have no account here.
 constexpr const char* kBrokerCredential = "broker";
 
-// Those of `whom`: "tenant", "key" or "model". 0 in the settings is no limit, as in the rules.
+// Limits per `whom`: "tenant", "key" or "model". 0 means no limit, in the settings and the rules.
 limits::Rules RulesFrom(const Settings& settings, const std::string& whom) {
   const auto number = [&](const char* name) { return settings.Int("limits." + whom + "_" + name); };
   limits::Rules rules;

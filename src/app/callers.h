@@ -1,7 +1,6 @@
-// Callers: what the callers of a serving process may use, and what they have used: the limits, the
-// ledger, and the admission that all doors ask.
+// Callers: limits, usage ledger and admission control of a serving process.
 //
-// Made after the authority and gone before it. One thread makes it; what it gives is for any.
+// The Authority must outlive it. One thread makes and destroys it; any thread may use its parts.
 #pragma once
 
 #include <memory>
@@ -34,16 +33,16 @@ class Callers {
   api::Inference& inference() { return admission_; }
   const limits::Limiter& limiter() const { return limiter_; }
   const usage::Ledger& ledger() const { return ledger_; }
-  // Waits until what was used so far is written, or could not be: why. Once no request runs, what
-  // is not written then is lost with the process.
+  // Waits until all usage recorded so far is written; returns the error if that failed. After the
+  // last request, usage that this call does not write is lost when the process ends.
   Status WriteUsage() { return ledger_.Flush(); }
 
-  // Who asks through MQTT: of that credential, or of a broker's word where it is empty; for
-  // `tenant`. Errors: as auth::Authority::FromCredential.
+  // Caller of a request over MQTT, in `tenant`. An empty `credential` means that an external broker
+  // authenticated the client. Errors: as auth::Authority::FromCredential.
   Result<api::CallerRef> OverMqtt(const std::string& credential, const std::string& tenant) const;
 
-  // Who asked once, as they may ask now: what they were given may have changed since. Errors: as
-  // auth::Authority::FromCredential.
+  // Re-resolves the caller of a stored request, because its permissions and limits may have changed
+  // since it was accepted. Errors: as auth::Authority::FromCredential.
   Result<api::CallerRef> Still(const api::CallerRef& accepted) const;
 
  private:
@@ -51,7 +50,7 @@ class Callers {
   Callers(admission::Policy policy, std::unique_ptr<limits::RedisQuotas> quotas,
           const Settings& settings, store::Store& store, auth::Authority& authority,
           api::Inference& models, const Clock& clock, Logger* log);
-  // What was used of today's quotas before this process.
+  // Restores today's usage from the ledger.
   Status Restore(store::Store& store, Logger* log);
   void Tick();
 
@@ -62,7 +61,7 @@ class Callers {
   admission::Admission admission_;
   std::shared_ptr<const void> listening_;           // to revocations
   std::jthread ticker_;                             // uses all of the above
-  std::unique_ptr<limits::SharingThread> sharing_;  // null: likewise; uses quotas and limiter
+  std::unique_ptr<limits::SharingThread> sharing_;  // null if quotas_ is; uses quotas_ and limiter_
 };
 
 }  // namespace tutti::app

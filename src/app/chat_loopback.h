@@ -1,9 +1,8 @@
-// ChatLoopback: the HTTP door and the MQTT listener on free ports of this machine, in front of a
-// LocalInference and with dialogs of their own: what a bench puts between itself and a model that
-// it has loaded, to ask the same over both. Nobody is known to it, so that everybody of this
-// machine is served; no log.
+// ChatLoopback: HTTP server and MQTT listener on free local ports in front of a LocalInference,
+// with their own dialogs. Benchmarks use it to measure the same chat over both protocols. No
+// authentication, no log.
 //
-// One thread, but for hold_times(), which is for any.
+// For use by one thread; any thread may call hold_times().
 #pragma once
 
 #include <memory>

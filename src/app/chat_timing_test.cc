@@ -192,7 +192,7 @@ TEST_P(ChatTimingTest, ThreeRapidMessagesOfOneSessionAreAnsweredInOrder) {
   }
 }
 
-TEST_P(ChatTimingTest, OfTenClientsAtOnceEightAreServedTogetherAndTwoWaitOneServiceTime) {
+TEST_P(ChatTimingTest, EightOfTenClientsRunTogetherAndTwoWaitOneServiceTime) {
   std::vector<Asked> asked;
   for (int i = 0; i < 10; ++i)
     asked.push_back(Say("driving", "test-session-" + std::to_string(i), "Hello!"));

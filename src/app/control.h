@@ -1,5 +1,5 @@
-// What the operator's commands ask of a store: keys, users, usage. By a server's control socket, or
-// by a command that has the store itself.
+// Control requests of the operator's commands (keys, users, usage), from a server's control socket
+// or from a command that has opened the store itself.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@
 
 namespace tutti::app {
 
-// One JSON object to another (services/auth/control.h, services/usage/control.h). Waits for the
-// disk, and for the hash of a password.
+// Executes a request: one JSON object in, one out (services/auth/control.h,
+// services/usage/control.h). Blocks for the disk and for password hashing.
 std::string AnswerControl(store::Store& store, auth::Authority& authority,
                           std::string_view request);
 
-// What a server alone can answer: {"ok":true,"models":["..."]}, those of the gateway that are
-// served now.
+// Requests that only a server can answer: {"ok":true,"models":["..."]}, the models that the gateway
+// serves now.
 inline constexpr std::string_view kModelsRequest = R"({"op":"models.list"})";
 std::string ModelsAnswer(const std::vector<api::ModelInfo>& models);
 

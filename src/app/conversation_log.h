@@ -1,12 +1,14 @@
-// ConversationLog: what is said in a dialog, as JSON lines in a file, for finding faults. Off
-// unless the operator names a file and a session; secrets are masked (redact.h); it ends by itself.
+// ConversationLog: debug log of the messages of one session, or of all, as JSON lines in a file.
+// Off unless the operator names a file and a session; secrets are masked (redact.h); logging stops
+// after Options::time.
 //
 //   {"time":"...","tenant":"default","project":"driving","session":"car-1","turn":3,"role":"user",
 //    "text":"..."}
 //
-// The file belongs to this user alone (0600). At its size it becomes FILE.1, that one FILE.2 and so
-// on to FILE.3, which goes. A thread of its own writes; what it cannot keep up with is left out,
-// and counted in the file. Asked and Answered: one thread at a time (the dialogs' strand).
+// The file has mode 0600. A file of Options::file_bytes is rotated to FILE.1, FILE.1 to FILE.2 and
+// so on; FILE.3 is deleted. The log owns a writer thread; messages that overrun its queue are
+// dropped, and the file records their number. The sessions' strand calls Asked() and Answered(),
+// one call at a time.
 #pragma once
 
 #include <cstdint>

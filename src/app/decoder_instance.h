@@ -1,5 +1,5 @@
-// DecoderInstance: everything one served decoder is made of. Made by its plan; alive as long as
-// anybody serves from it.
+// DecoderInstance: all objects of one served decoder. Made by its plan; shared, and destroyed with
+// the last user.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace tutti::app {
 
-// Destroyed from the bottom up: the engines first, then what they drive.
+// Destroyed from the last member up: the engines first, then the objects that they use.
 struct DecoderInstance {
   std::shared_ptr<Device> device;
   std::shared_ptr<const model::Weights> weights;
@@ -34,8 +34,8 @@ struct DecoderInstance {
   std::unique_ptr<engine::EncoderEngine> encoder;
 };
 
-// It also gives vectors: the last token's row, normalised, which is what a decoder can give of a
-// text without having been trained for it. Before it is served. Errors: out_of_memory.
+// Adds embeddings to a decoder: the normalized hidden state of the last token. Call it before the
+// model is served. Errors: out_of_memory.
 Status AddVectors(const LoadContext& context, const model::VectorModules& modules,
                   const kernels::KernelTable* table,
                   const std::shared_ptr<DecoderInstance>& instance, gateway::ServedModel& served);

@@ -1,8 +1,8 @@
-// Device: what the models of one process share, so that they neither oversubscribe the cores nor
-// run at the same time: the compute threads and the engine's loop over slots.
+// Device: compute threads and engine loop that all models of a process share, so that they neither
+// oversubscribe the cores nor run at the same time.
 //
-// Shared by the models that live on it; the composition root makes it. Thread: one at a time, but
-// for what loop() itself allows.
+// Made by LocalInference and shared by its models. For use by one thread at a time, except where
+// loop() itself allows more.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ class Device {
   // no more of them.
   const std::shared_ptr<runner::ComputePool>& pool();
   engine::DeviceLoop& loop() { return loop_; }
-  // Of the process, for whoever comes to one of the models. Any thread.
+  // Memory level of the process; admission of requests to any model reads it. Any thread.
   std::atomic<api::LoadLevel>& memory_level() { return memory_level_; }
   void Start();  // the loop's thread; idempotent
 

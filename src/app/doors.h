@@ -1,7 +1,7 @@
-// Doors: what clients reach the process through: HTTP always, gRPC where a port is given. Made from
-// the settings, in front of one State.
+// Doors: the servers of a process in front of one State: HTTP always, gRPC if a port is set. Made
+// from the settings.
 //
-// One thread, but for active_requests(), which is for any.
+// For use by one thread; any thread may call active_requests().
 #pragma once
 
 #include <memory>
@@ -33,8 +33,8 @@ class Doors {
     bool tells_cache = false;         // answers may be kept, here or by workers
   };
 
-  // What the settings say, checked; no port is opened. Errors: invalid_value (addresses, the bind
-  // rule, files).
+  // Makes the servers from the checked settings; opens no port. Errors: invalid_value (addresses,
+  // the rule for non-local addresses, files).
   static Result<std::unique_ptr<Doors>> Create(const Settings& settings,
                                                const Dependencies& dependencies);
 
@@ -45,7 +45,8 @@ class Doors {
   std::string further_addresses() const;
 
   int active_requests() const;
-  // No new connections; waits until what is unanswered has left, `limit` at most.
+  // Accepts no new connections and blocks until running requests have been answered, at most for
+  // `limit`.
   void Drain(Duration limit);
   void Stop();  // ends everything now
 

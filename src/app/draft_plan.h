@@ -1,5 +1,5 @@
-// DraftPlan: the second, smaller model that proposes tokens for a decoder (--draft): opened and
-// checked beside it, and how it becomes a runner of its own.
+// DraftPlan: the smaller model that drafts tokens for a decoder (--draft). Open() checks it against
+// the decoder; loading it gives a model runner of its own.
 //
 // Owned by the decoder's plan; one thread.
 #pragma once
@@ -23,12 +23,11 @@ namespace tutti::app {
 
 enum class Speculate { kOff, kNgram, kDraft };
 
-// What --speculate and --draft say together: a model alone means that it proposes; where
-// --speculate says something else, the model is not loaded. Errors: invalid_value for draft without
-// a model.
+// Combines --speculate and --draft. --draft alone means `draft`; with another value of --speculate
+// the draft model is not loaded. Errors: invalid_value for `draft` without a model.
 Result<Speculate> SpeculateFromSettings(const Settings& settings);
 
-// What it is planned beside.
+// Properties of the target model that a draft model must match or share.
 struct DraftHost {
   const tokenizer::Tokenizer* tokenizer = nullptr;
   int rows = 0;  // of the embedding: tokens that a prompt or an answer may hold

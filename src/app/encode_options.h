@@ -1,4 +1,4 @@
-// What the settings say about batches of texts.
+// Options of encoder batching from the settings.
 #pragma once
 
 #include "app/settings.h"

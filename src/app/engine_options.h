@@ -1,4 +1,4 @@
-// What the settings say about a decoder's scheduling.
+// Scheduling options of decoders from the settings.
 #pragma once
 
 #include "app/settings.h"
@@ -6,7 +6,7 @@
 
 namespace tutti::app {
 
-// All but what is proposed (draft_plan.h).
+// All options except those of speculative decoding (draft_plan.h).
 engine::EngineOptions EngineOptionsFrom(const Settings& settings);
 
 }  // namespace tutti::app

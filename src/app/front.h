@@ -1,5 +1,5 @@
-// Front: the process behind `tutti serve --role front`: doors, store and services, with the models
-// in `tutti worker` processes.
+// Front: the process of `tutti serve --role front`: servers, store and services, while `tutti
+// worker` processes run the models.
 #pragma once
 
 #include "app/settings.h"
@@ -7,11 +7,11 @@
 
 namespace tutti::app {
 
-// Serves whatever models workers bring, until SIGTERM or SIGINT, drains, and returns. Workers may
-// come and go meanwhile. As Serve() (server.h) otherwise.
+// Serves the models of all connected workers until SIGTERM or SIGINT, drains, and returns. Workers
+// may connect and disconnect at any time. Otherwise like Serve() (server.h).
 //
-// Flags that are a worker's are refused (invalid_value); in a file, which both may read, they mean
-// nothing here.
+// Flags for workers are refused (invalid_value); in a configuration file, which both processes may
+// share, they are ignored.
 Status ServeFront(const Settings& settings);
 
 }  // namespace tutti::app

@@ -1,8 +1,7 @@
-// GrpcLoopback: the gRPC door alone, on a free port of this machine, in front of a LocalInference:
-// what a bench puts between itself and a model that it has loaded. Nobody is known to it, so that
-// everybody of this machine is served; no log.
+// GrpcLoopback: gRPC server on a free local port in front of a LocalInference, for benchmarks. No
+// authentication, no log.
 //
-// One thread, but for connections(), which is for any.
+// For use by one thread; any thread may call connections().
 #pragma once
 
 #include <memory>

@@ -1,8 +1,8 @@
-// IdleMemory: gives what the allocator keeps of small blocks back to the system once a server is
-// idle. The heap of glibc returns only what is free at its end: after floods of many small requests
-// hundreds of megabytes in pieces would stay with the process (seen: 586 MiB, 253 after a trim).
+// IdleMemory: returns free heap memory to the system (malloc_trim) when a server is idle. glibc
+// returns only memory at the end of the heap by itself; after many small requests hundreds of
+// megabytes of fragments would stay with the process (measured: 586 MiB, 253 after a trim).
 //
-// Owner and thread: the one that waits for signals.
+// Owned and used by the thread that waits for signals.
 #pragma once
 
 #include <chrono>
@@ -17,8 +17,8 @@ class IdleMemory {
   static constexpr Duration kIdle = std::chrono::seconds(5);
   static constexpr size_t kWorthIt = size_t{16} << 20;  // bytes more that are free than last time
 
-  // To be called now and then. After kIdle without requests it gives back what is free, if that has
-  // grown; never before, as allocations wait meanwhile (milliseconds).
+  // Called periodically. After kIdle without requests it trims the heap if free memory has grown;
+  // not earlier, because allocations block during a trim (milliseconds).
   void Look(bool busy, TimePoint now);
 
  private:

@@ -1,4 +1,4 @@
-// JobMetrics: durable jobs, as the scraper sees them.
+// JobMetrics: Prometheus metrics of durable jobs.
 #pragma once
 
 #include "services/jobs/jobs.h"

@@ -1,4 +1,4 @@
-// How much memory the keys and values of a decoder may take, and how long a text may be in it.
+// Size of a decoder's KV cache and the context that fits into it.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace tutti::app {
 
-// The context a sequence may use, in tokens, and what to tell the operator about it: what was asked
-// for, else the model's own up to kDefaultContextCap. `pool_tokens`: what the cache holds, of
-// blocks of `block_bytes`. Errors: invalid_value for more than the model's, and for more than the
-// cache holds where it was asked for; else it is lowered with a notice.
+// Context of a sequence in tokens, and a notice for the operator: the requested context, else the
+// model's own up to kDefaultContextCap. `pool_tokens`: capacity of the cache, in blocks of
+// `block_bytes`. A default that exceeds the cache is lowered with a notice. Errors: invalid_value
+// if the requested context exceeds the model's or the cache.
 Result<int> ChooseContext(const Settings& settings, int model_context, int64_t pool_tokens,
                           size_t block_bytes, std::string& notice);
 
-// A cache that was asked for must fit before the weights are packed. The default is not judged: its
-// pages are taken as they are used. Errors: out_of_memory.
+// Checks, before the weights are packed, that an explicitly sized cache fits into memory. The
+// default size is not checked, because its pages are allocated on use. Errors: out_of_memory.
 Status CheckKvFits(const Settings& settings);
 
 }  // namespace tutti::app

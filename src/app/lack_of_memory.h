@@ -1,16 +1,17 @@
-// How the process ends when memory runs out on a thread of its own, in something too small to be
-// refused to anybody: in one line instead of a report by the run-time library. All threads.
+// Handling of out-of-memory errors that no request can be refused for: the process ends with one
+// line instead of a report by the run-time library. For all threads.
 #pragma once
 
 namespace tutti::app {
 
-// std::bad_alloc that nobody catches tells and ends the process with exit status 1; other
-// exceptions end it as before. Once, before other threads.
+// An uncaught std::bad_alloc prints one line and ends the process with exit status 1; other
+// exceptions behave as before. Call it once, before other threads exist.
 void EndInOneLineWithoutMemory();
-// The same by SIGABRT, for a process that another one starts again when a signal ends it.
+// Like the above, but ends with SIGABRT, for a process with a supervisor that restarts it after a
+// signal.
 void EndBySignalWithoutMemory();
 
-// The line; takes no memory.
+// Prints the line; allocates no memory.
 void TellLackOfMemory();
 
 }  // namespace tutti::app

@@ -1,4 +1,4 @@
-// LimitMetrics: whether the limits that servers share are shared now, as the scraper sees it.
+// LimitMetrics: Prometheus metrics of the connection to the store of shared limits.
 #pragma once
 
 #include "services/limits/limiter.h"
@@ -8,7 +8,7 @@ namespace tutti::app {
 
 class LimitMetrics {
  public:
-  // Both outlive it. Limits that are this server's alone have no series.
+  // Both must outlive it. Without shared limits there are no series.
   LimitMetrics(telemetry::MetricsRegistry& registry, const limits::Limiter& limiter);
 
  private:

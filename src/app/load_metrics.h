@@ -1,4 +1,4 @@
-// LoadMetrics: how near the process is to refusing, as the scraper sees it.
+// LoadMetrics: Prometheus metrics of load and memory relative to the limits of the process.
 #pragma once
 
 #include "api/inference.h"

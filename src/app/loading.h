@@ -1,7 +1,7 @@
-// Loading: the models of a process, loaded one after the other on a thread of their own while the
-// rest of it goes on.
+// Loading: loads the models of a process one after the other on its own thread, in the background.
 //
-// One thread, but for failed(). Made when the models are opened; what it is given outlives it.
+// Made after the models have been opened; its arguments must outlive it. For use by one thread; any
+// thread may call failed().
 #pragma once
 
 #include <atomic>
@@ -14,15 +14,15 @@
 
 namespace tutti::app {
 
-// No two of one name. Errors: invalid_value.
+// Checks that all model names are distinct. Errors: invalid_value.
 Status CheckModelNames(const std::vector<ModelRef>& models);
 
-// The headers of all models, checked against the options; notices go to standard error. Errors:
-// those of LocalInference::Open, naming the model.
+// Opens all models: reads their headers and checks them against the options. Prints notices to
+// standard error. Errors: those of LocalInference::Open, with the name of the model.
 Result<std::vector<OpenedModel>> OpenAll(const LocalInference& inference,
                                          const std::vector<ModelRef>& models);
 
-// One model of a command in the terminal, likewise. `fuse`: as LoadContext's.
+// Like OpenAll, for the one model of a terminal command. `fuse`: as LoadContext's.
 Result<OpenedModel> OpenOne(const LocalInference& inference, const ModelRef& ref, bool fuse = true);
 
 class Loading {
@@ -36,11 +36,11 @@ class Loading {
           std::vector<OpenedModel> opened, Events events);
   ~Loading();
 
-  // Set when a model could not be loaded: Wait() tells why.
+  // True when a model could not be loaded; Wait() returns the error.
   const std::atomic<bool>& failed() const { return failed_; }
-  // What is being loaded ends soon, and nothing after it begins.
+  // Aborts the current load soon and begins no further one.
   void Abandon() { abandoned_.store(true, std::memory_order_release); }
-  // Until the thread has ended. An error unless all are served or it was abandoned.
+  // Blocks until the thread has ended. OK if all models are served or loading was abandoned.
   Status Wait();
 
  private:

@@ -29,8 +29,8 @@ T Await(Call call) {
   return answer.get();
 }
 
-// Of the user's own folder nothing goes away by itself. A prompt leaves a quarter of a small
-// model's context to the answer.
+// Dialogs in the user's own store never expire. The prompt limit leaves a quarter of the context of
+// a small model for the answer.
 sessions::SessionOptions OptionsFor(LocalInference& inference, const std::string& model) {
   sessions::SessionOptions options;
   options.ttl_s = kNever;

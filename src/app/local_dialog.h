@@ -1,10 +1,10 @@
-// LocalDialog: one dialog that a process answers itself and keeps in a store, so that the next
-// process goes on with it: `tutti chat --store`.
+// LocalDialog: the dialog of `tutti chat --store`: answered by a model in this process and kept in
+// a store, so that a later process can continue it.
 //
-// One thread; calls wait. What was said is durable when Ask() returns. A question that was accepted
-// when a process was killed is answered before the next one. No turn of another dialog of the store
-// runs here; how long dialogs that nobody uses are kept is that of whoever has the store open, so a
-// server on the same folder drops them after its own time.
+// For use by one thread; calls block. Question and answer are durable when Ask() returns. If the
+// process is killed after it accepted a question, the next process answers it first. Turns of other
+// dialogs in the store do not run here. This process never drops idle dialogs, but a server that
+// opens the same folder later applies its own session lifetime.
 #pragma once
 
 #include <functional>
@@ -39,10 +39,10 @@ class LocalDialog {
     api::SamplingParams sampling;
     std::string template_arguments;  // as api::ChatPrompt
   };
-  // Each piece of the answer goes to `on_text` as it comes, and of its reasoning to `on_reasoning`,
-  // which may be empty. `stopped` is asked several times a second; true ends the answer, and
-  // neither it nor the question was said (cancelled). Errors: else those of the request, and of the
-  // store.
+  // Asks a question and streams the answer to `on_text`, and its reasoning to `on_reasoning`, which
+  // may be empty. `stopped` is polled several times a second; if it returns true, the turn is
+  // cancelled and leaves neither question nor answer. Errors: cancelled; those of the request and
+  // of the store.
   Status Ask(const Question& question, const std::function<void(std::string_view)>& on_text,
              const std::function<bool()>& stopped,
              const std::function<void(std::string_view)>& on_reasoning = nullptr);

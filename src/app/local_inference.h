@@ -1,8 +1,9 @@
-// LocalInference: the model side of a process: gateway and loaded models behind api::Inference, and
-// the truth about their health. `tutti serve`, `run`, `chat`, the benches and the C++ library are
-// all built on it.
+// LocalInference: the model side of a process: the gateway and the loaded models behind
+// api::Inference, and the health probes of the models. `tutti serve`, `run`, `chat`, the benchmarks
+// and the C++ library use it.
 //
-// Made by whoever composes a process; thread-safe after construction. Load() is blocking.
+// Owned by the main object of each of these programs; thread-safe after construction. Load()
+// blocks.
 #pragma once
 
 #include <atomic>
@@ -29,20 +30,22 @@ class LocalInference final : public Backend {
                  Logger* log = nullptr);
   ~LocalInference() override;
 
-  // Models of these names are to be served: started() and ready() wait for all, and who asks for
-  // one that is still to come is told so. One of any name, where nobody says.
+  // Announces the names of the models to be served: started() and ready() wait for all of them, and
+  // requests to a model that is still loading get model_loading. Without this call one model of any
+  // name is expected.
   void Expect(std::vector<std::string> names);
   // Reads the header of a model file and checks the options against it; see OpenedModel. `fuse`: as
   // LoadContext's.
   Result<OpenedModel> Open(const ModelRef& ref, bool fuse = true) const;
-  // What the operator should know of the options, whatever the model: ThreadsNotice(), or "".
+  // Warning about options that holds for any model: ThreadsNotice(), or "".
   std::string notice() const { return ThreadsNotice(settings_); }
-  // Loads an opened model and serves it beside those that were loaded before, on the same threads.
+  // Loads an opened model and serves it together with the models loaded before, on their threads.
   // `progress` as for OpenedModel::Load(). `step_by_hand`: the engine gets no thread; its owner
   // calls RunOneStep(). Memory or threads that the system refuses are errors too.
   Status Load(OpenedModel model, std::function<bool(size_t, size_t)> progress = nullptr,
               bool step_by_hand = false);
-  // From now on started() and ready() name `why` by its code: its text may hold paths.
+  // From now on started() and ready() report the reason code of `why`, but not its message, which
+  // may contain paths.
   void LoadFailed(const Status& why);
 
   gateway::Gateway& gateway() { return gateway_; }

@@ -103,7 +103,7 @@ TEST_F(EncodingDecoderTest, HowLongABatchIsHeldBackIsToldAsTheOperatorChoseIt) {
   EXPECT_EQ(models[0].encoder->batch_window, std::chrono::microseconds(2500));
 }
 
-TEST(OpenedModelTest, AKvCacheThatTheMachineCannotHoldIsRefusedBeforeTheWeightsAreRead) {
+TEST(OpenedModelTest, OversizedKvCacheIsRefusedBeforeWeightsAreRead) {
   ASSERT_GT(AvailableMemory(), 0) << "the system says how much is free";
   const gguf::testing::TempFile file(gguf::testing::MakeCheckpoint({}).Build());
   const Settings settings = SettingsOf({{"kv-cache-bytes", "16TiB"}});
@@ -128,8 +128,8 @@ TEST(OpenedModelTest, AFaultOfAnOptionNamesTheOptionAndNotTheFile) {
   EXPECT_TRUE(fault.message().starts_with(other.path() + ": ")) << fault;
 }
 
-// --draft and --speculate, and what they say together.
-TEST(OpenedModelTest, ADraftIsLoadedWhereItProposesAndRefusedWhereItsTokensAreOthers) {
+// Combinations of --draft and --speculate.
+TEST(OpenedModelTest, DraftLoadsWhenUsedAndIsRefusedWithOtherVocabulary) {
   const gguf::testing::TempFile file(gguf::testing::MakeCheckpoint({}).Build());
   gguf::testing::CheckpointSpec spec;
   spec.layers = 1;
@@ -164,9 +164,8 @@ TEST(OpenedModelTest, ADraftIsLoadedWhereItProposesAndRefusedWhereItsTokensAreOt
   EXPECT_TRUE(inference.Load(*std::move(opened)).ok());
 }
 
-// The port was opened, and of a second model the first one's weights were packed, before this was
-// told.
-TEST(OpenedModelTest, AModelWhoseTensorsAreNotItsArchitecturesIsRefusedBeforeAWeightIsRead) {
+// Regression: this error came only after the port was open and the weights of other models packed.
+TEST(OpenedModelTest, WrongTensorsAreRefusedBeforeWeightsAreRead) {
   gguf::testing::Bytes bytes = gguf::testing::MakeCheckpoint({}).Build();
   const gguf::testing::TempFile sound(bytes);
   constexpr std::string_view kName = "blk.0.ffn_up.weight";
@@ -201,8 +200,9 @@ TEST_F(LocalInferenceTest, ALoadIsAbandonedWhenItsProgressSaysSo) {
   EXPECT_EQ(inference_.ready().reason(), "model_loading");
 }
 
-// It was told as 400, by the code of the file's fault; /startupz went on saying "being loaded".
-TEST_F(LocalInferenceTest, ALoadThatFailedIsToldAsUnavailableWithItsCodeAndWithoutItsText) {
+// Regression: the status was 400 with the code of the file's error, and /startupz still reported
+// "being loaded".
+TEST_F(LocalInferenceTest, FailedLoadIsUnavailableWithCodeButWithoutText) {
   inference_.LoadFailed(InvalidArgument("gguf_truncated", "/secret/path: ends early"));
   for (const Status& status : {inference_.started(), inference_.ready()}) {
     EXPECT_EQ(status.code(), StatusCode::kUnavailable);

@@ -1,11 +1,11 @@
-// MemoryWatch: the process's level of memory. Four times a second at most it compares what is
-// resident with what there is, says so to the doors of the models, to the log and to health probes,
-// and gives back what the allocator keeps before it comes to refusals. As Envoy's overload manager
-// does: at 95 % shrink, at 98 % refuse, at 80 % refuse all but interactive requests.
+// MemoryWatch: computes the memory level of the process. At most four times a second it compares
+// the resident size with the limit and publishes the level to admission, the log and the health
+// probes. The thresholds follow Envoy's overload manager: at 80 % only interactive requests are
+// accepted, at 95 % free memory is returned to the system, at 98 % all new requests are refused.
 //
-// The weights and the KV cache are not counted: they were planned, and do not go by themselves. The
-// shares are of what is left beside them; of the KV cache also as long as no request has touched
-// it, so that until then something else may grow into its room unseen.
+// The percentages refer to the memory that remains after weights and KV cache, which were planned
+// and do not shrink. KV cache pages count as planned even before a request has touched them; until
+// then other allocations can grow into their space undetected.
 #pragma once
 
 #include <atomic>
@@ -24,9 +24,9 @@ class MemoryWatch final : public api::HealthProbe {
   static constexpr Duration kEvery = std::chrono::milliseconds(250);
   static constexpr double kShrink = 0.95;
   static constexpr Duration kShrinkEvery = std::chrono::seconds(5);
-  // A level is left when its share is that much below where it begins.
+  // Hysteresis: a level ends when the share is this much below the level's threshold.
   static constexpr double kSlack = 0.03;
-  // What counts as left beside the models where they leave less.
+  // Lower bound for the room that remains after the models; used when they leave less.
   static constexpr int64_t kLeastRoom = int64_t{16} << 20;
 
   struct Ports {
@@ -44,11 +44,11 @@ class MemoryWatch final : public api::HealthProbe {
   void Look();
 
   // --- any thread ---
-  // Errors: out_of_memory, where what is resident leaves nothing to answer with: nobody would ever
-  // be taken in.
+  // Checks the room left after the models; without any, every request would be refused. Errors:
+  // out_of_memory.
   Status CheckRoom() const;
-  // The models are loaded, which hold what is resident now; `later` bytes more of them are not
-  // touched yet. Before, the level is green.
+  // Called when the models are loaded: the present resident size plus `later` untouched bytes count
+  // as planned. Before this call the level is green.
   void ModelsAreLoaded(int64_t later);
 
   struct Figures {
@@ -59,7 +59,7 @@ class MemoryWatch final : public api::HealthProbe {
 
   Status started() const override { return inner_.started(); }
   Status live() const override { return inner_.live(); }
-  // Errors, beside those of `inner`: overloaded, at red.
+  // Errors: those of `inner`; overloaded at level red.
   Status ready() const override;
 
  private:

@@ -112,7 +112,8 @@ TEST_F(MemoryWatchTest, LooksFourTimesASecond) {
   EXPECT_EQ(level_.load(), LoadLevel::kRed);
 }
 
-// It stayed green up to the limit: what was left beside the models was counted from their size.
+// Regression: the level stayed green up to the limit, because the room was computed from the size
+// of models that exceeded the limit.
 TEST(MemoryWatch, WhereTheModelsTakeMoreThanThereIsItIsTheLimitThatCounts) {
   ManualClock clock;
   AllWell inner;

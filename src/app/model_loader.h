@@ -1,5 +1,5 @@
-// OpenedModel: a model file or folder becomes a running engine: weights, runner, tokenizer,
-// template, engine. What kind of model it is decides which plan (model_plan.h) does the wiring.
+// OpenedModel: a model file or folder that can be loaded into a running engine (weights, runner,
+// tokenizer, template). The kind of model selects the plan (model_plan.h) that does this.
 #pragma once
 
 #include <functional>
@@ -28,14 +28,12 @@ struct LoadContext {
   bool fuse = true;  // false: one operation at a time, to measure what fusion brings
 };
 
-// A model file that was found good as far as its header tells, and what it will need. Cheap: no
-// tensor was read. Made before a server opens its port, so that a bad file or option is refused
-// first.
+// A model whose header and options have been checked. Cheap: no tensor has been read. A server
+// makes it before it opens its port, so that a bad file or option is refused first.
 class OpenedModel {
  public:
-  // Errors, here and of Load(): those of the file (gguf_*, model_*, tokenizer_*), which name it and
-  // of several the one at fault; invalid_value for options that do not fit the model or the
-  // machine, with the numbers.
+  // Errors, also of Load(): those of the file (gguf_*, model_*, tokenizer_*), with its name;
+  // invalid_value for options that do not fit the model or the machine, with the numbers.
   static Result<OpenedModel> Open(const ModelRef& ref, const LoadContext& context);
   ~OpenedModel();
   OpenedModel(OpenedModel&&) noexcept;
@@ -48,9 +46,9 @@ class OpenedModel {
   bool chats() const;       // it has a chat template
   int most_tokens() const;  // tokens of one sequence, of an encoder of one text
 
-  // Reads and packs the weights and starts the engine; blocking, seconds. `progress`: bytes packed
-  // so far and in all, on the calling thread; false abandons the load (cancelled). Nothing runs
-  // until the device is started, or its loop is driven by hand.
+  // Reads and packs the weights and makes the engine; blocks for seconds. `progress` is called on
+  // the calling thread with the bytes packed so far and the total; if it returns false, the load is
+  // cancelled. Nothing runs until the device is started or its loop is driven by hand.
   Result<std::shared_ptr<const gateway::ServedModel>> Load(
       std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) &&;
 
@@ -60,25 +58,24 @@ class OpenedModel {
   std::string path_;
 };
 
-// The table that --isa names, or for "" the best one; "avx512" is avx512vnni. Errors:
-// invalid_value, with what this machine has.
+// Kernel table for --isa; "": the best one; "avx512" means avx512vnni. Errors: invalid_value, with
+// the instruction sets of this machine.
 Result<const kernels::KernelTable*> KernelsNamed(const std::string& isa);
 Result<const kernels::KernelTable*> KernelsFromSettings(const Settings& settings);
 
-// What --kv-dtype says.
+// Type of the KV cache from --kv-dtype.
 model::KvDtype KvDtypeFromSettings(const Settings& settings);
 
-// For who needs text from the model: an encoder is refused before its weights are read
-// (invalid_value).
+// For commands that generate text: refuses an encoder before its weights are read (invalid_value).
 Status MustGenerate(const OpenedModel& model, const ModelRef& ref);
-// For who asks it questions: one without a chat template is refused likewise, with the command that
-// continues texts.
+// For commands that chat: also refuses a model without a chat template; the error suggests
+// `tutti run --raw`.
 Status MustChat(const OpenedModel& model, const ModelRef& ref);
 
 // Compute threads: --threads, or the cores this process may use.
 int ThreadsFromSettings(const Settings& settings);
 
-// What is to be told of more threads than cores, or "": they wait for each other in every step.
+// Warning if there are more threads than cores, which makes every step slower; else "".
 std::string ThreadsNotice(const Settings& settings);
 
 }  // namespace tutti::app

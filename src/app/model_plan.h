@@ -1,5 +1,5 @@
-// ModelPlan: a model that was opened and checked, and how it becomes a served one. One kind for
-// decoders, one for encoders.
+// ModelPlan: a model that has been opened and checked but not loaded; Load() makes a served model
+// of it. Decoders and encoders have one subclass each.
 //
 // Owned by an OpenedModel; one thread.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace tutti::app {
 
-// Of tokens, where --context does not say.
+// Maximum context in tokens when --context is not given.
 inline constexpr int kDefaultContextCap = 8192;
 
 class ModelPlan {
@@ -36,11 +36,11 @@ class ModelPlan {
   int most_tokens = 0;          // as OpenedModel's
 };
 
-// What a decoder is computed in: MODEL:dtype, else --dtype, else what a packed file was made for.
+// Arithmetic of a decoder: MODEL:dtype, else --dtype, else that of a packed file.
 std::string DTypeOf(const Settings& settings, const ModelRef& ref,
                     const model::DecoderCheckpoint& checkpoint);
 model::WeightMode WeightModeOf(const std::string& dtype);
-// How weights of that arithmetic are held for these kernels; on one thread, without progress.
+// Load options for weights of that arithmetic and these kernels; one thread, no progress callback.
 model::LoadOptions LoadOptionsFor(model::WeightMode mode, const kernels::KernelTable& kernels);
 
 // The remarks of a checkpoint in one line, with the model's path; "" without any.

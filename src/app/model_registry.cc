@@ -92,7 +92,7 @@ std::string NotFetched(const KnownModel& known, const std::string& path) {
          "or give the path of a .gguf file or of a model's folder as MODEL";
 }
 
-// Of a name that says nothing.
+// Advice for an error about an unknown model name.
 std::string NamesInstead() {
   return "name a .gguf file, a model's folder or one of these: " + KnownNames();
 }
@@ -112,8 +112,9 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Of a file its name without the ending, of a folder its name; of a snapshot in a hub's cache,
-// whose own is a hash, the model's: .../models--ORG--NAME/snapshots/HASH.
+// Default name of a model: the file name without extension, or the folder name. A snapshot folder
+// in a hub cache is named by a hash, so the name comes from the folder above it:
+// .../models--ORG--NAME/snapshots/HASH.
 std::string NameOf(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error))

@@ -1,5 +1,5 @@
-// Where a MODEL argument leads: a path, a name of a known model, NAME=either, and with or without
-// an arithmetic of its own: MODEL:f32. Pure but for looking at files.
+// Resolution of MODEL arguments: a path or the name of a known model, optionally with a served name
+// (NAME=MODEL) and an arithmetic (MODEL:f32). Pure, except that it checks which files exist.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ inline constexpr std::string_view kDefaultModel = "smollm2-135m-instruct";
 // or is one of the files of a model's folder.
 Result<ModelRef> ResolveModel(std::string_view argument);
 
-// What clients call them, in their order.
+// The served names, in order.
 std::vector<std::string> ServedNames(const std::vector<ModelRef>& models);
 
 // ${TUTTI_CACHE:-~/.cache/tutti}/models

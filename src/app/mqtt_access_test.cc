@@ -662,7 +662,7 @@ TEST_F(MqttAccessTest, AnOpenServerTakesEverybodyUnderAnyName) {
   }
 }
 
-// Found with the table: whoever was connected before stayed, and read and asked on.
+// Regression: connections made before the first key existed stayed open and could publish.
 TEST_F(MqttAccessTest, AConnectionToAnOpenServerEndsWithTheFirstKey) {
   Client client(port());
   ASSERT_EQ(client.Login({"ann", ""}, "c"), ReasonCode::kSuccess);
@@ -671,7 +671,7 @@ TEST_F(MqttAccessTest, AConnectionToAnOpenServerEndsWithTheFirstKey) {
   EXPECT_TRUE(client.WaitClosed());
 }
 
-// Likewise: only a key that was revoked ended its connections.
+// Regression: revoking a key ended its connections, but its expiry did not.
 TEST_F(MqttAccessTest, AConnectionEndsWhenItsKeyExpires) {
   const int64_t now = std::time(nullptr);
   const Person brief = AddKey("brief", kTenant, {}, now + 2), rotated = AddKey("turned", kTenant),
@@ -686,7 +686,8 @@ TEST_F(MqttAccessTest, AConnectionEndsWhenItsKeyExpires) {
   EXPECT_EQ(third.Publish(Own(lasting, "ctl"), "{}"), ReasonCode::kSuccess);
 }
 
-// Likewise: topics hold names and no tenants, so one read what the other was answered.
+// Regression: topics contain names but no tenants, so each of the two could read the other's
+// answers.
 TEST_F(MqttAccessTest, AKeyThatIsCalledLikeAUserOfAnotherTenantIsNotLetIn) {
   AddUser("ann", kTenant);
   const Person same = AddKey("ann", "umbrella"), free = AddKey("app", "umbrella");

@@ -1,7 +1,7 @@
-// MqttDoors: chat over MQTT, as the settings have it: through our own listener, a broker, or both,
-// each with the profiles before it.
+// MqttDoors: chat over MQTT, made from the settings: through the built-in listener, an external
+// broker, or both, each with the configured profiles.
 //
-// Made before the doors start and gone before the services. One thread.
+// Made before the servers start; the services must outlive it. For use by one thread.
 #pragma once
 
 #include <functional>
@@ -30,11 +30,11 @@ class MqttDoors {
     State* state = nullptr;
     telemetry::MetricsRegistry* metrics = nullptr;
     Logger* log = nullptr;
-    // Whether a session may say one more thing (sessions::ChatOptions::admit).
+    // Rate limit of a session (sessions::ChatOptions::admit).
     std::function<Result<sessions::Admitted>(const sessions::SessionKey&)> admit;
   };
-  // Where nothing is asked for, doors that do nothing. Errors: invalid_value, of the option at
-  // fault.
+  // Makes an object that does nothing if MQTT is not configured. Errors: invalid_value, for the
+  // option at fault.
   static Result<std::unique_ptr<MqttDoors>> Create(const Settings& settings,
                                                    const Dependencies& dependencies);
   ~MqttDoors();  // Stop()
@@ -43,9 +43,9 @@ class MqttDoors {
   Status Start();
   // " and mqtt://127.0.0.1:1883, and through mqtts://broker:8883", or nothing; after Start().
   std::string addresses() const;
-  void Announce();  // other models are served than before
-  void Resume();    // tells what an earlier process owed; once models are loaded
-  void Stop();      // says that the server is not there any more. Idempotent
+  void Announce();  // publishes the status topic again after the served models changed
+  void Resume();    // delivers replies of an earlier process; after the models are loaded
+  void Stop();      // publishes that the server is offline, and stops. Idempotent
 
  private:
   MqttDoors() = default;

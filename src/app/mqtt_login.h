@@ -1,4 +1,4 @@
-// MqttLogin: who may connect to our own MQTT listener: the same users and keys as everywhere.
+// MqttLogin: authenticator of the built-in MQTT listener, with the users and keys of all servers.
 #pragma once
 
 #include <string>
@@ -11,13 +11,17 @@
 
 namespace tutti::app {
 
-// A user's name and password; or the name of a key as the user, and the key as the password; or,
-// without a password, the certificate of the connection, whose user it then is: a user name beside
-// it must be that. What is shown with a password is judged by that alone, as on every door. Where
-// the server is open any name is taken, and none is "local". Whoever belongs to the projects'
-// tenant takes part in them: speaks, and reads what is answered to anybody there, as the project
-// profile knows no users; its verbs (template, clear, delete) are for administrators, and for all
-// where the server is open. Any thread.
+// Authenticates the clients of the built-in MQTT listener. Any thread. Accepted credentials:
+//   - name and password of a user,
+//   - name of a key as user name, and the key as password,
+//   - a client certificate without a password; a user name, if sent, must be that of the
+//     certificate.
+// A certificate is ignored when a password is sent, as on every server. An open server accepts any
+// user name; a client without one is called "local".
+//
+// Members of the projects' tenant may publish to the projects and read all answers there, because
+// the project profile has no users. The verbs template, clear and delete are reserved to
+// administrators unless the server is open.
 class MqttLogin final : public mqtt::listener::Authenticator {
  public:
   // `authority` outlives it. `prefix`: of the native profile; `loopback`: of the listener's
@@ -32,14 +36,14 @@ class MqttLogin final : public mqtt::listener::Authenticator {
   bool MayStay(const mqtt::listener::Principal& principal) override;
 
  private:
-  // Topics know names alone: a name that another tenant's user has (or the configured key) is not
-  // a key's.
+  // Topics contain names but no tenants, so a key must not have the name of another tenant's user
+  // or of the configured key.
   bool OwnsName(const auth::Principal& who) const;
 
-  // Of what shows a certificate, and no password.
+  // Principal of a client that sent a certificate and no password.
   Result<mqtt::listener::Principal> OfCertificate(const mqtt::listener::Credentials& shown) const;
 
-  struct Jails {  // by which topics clients are kept apart
+  struct Jails {  // computes the topics that a client may use
     std::string prefix;
     std::vector<MqttProject> projects;
     std::string tenant;

@@ -19,7 +19,7 @@ namespace {
 using mqtt::listener::Credentials;
 using mqtt::listener::Principal;
 
-// Of clients that have shown a certificate.
+// Logins of clients that sent a certificate.
 class CertificateLoginTest : public ::testing::Test {
  protected:
   static constexpr char kRightPassword[] = "correct horse battery";

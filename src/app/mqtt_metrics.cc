@@ -12,7 +12,7 @@ using mqtt::profile::Statistics;
 using telemetry::Counter;
 using telemetry::MetricsRegistry;
 
-// Totals are counters to whoever scrapes: brought to where they are by adding.
+// Prometheus series of one listener. Set() raises each counter to an absolute total.
 struct MqttSeries {
   MqttSeries(MetricsRegistry& registry, const std::string& door) {
     const auto messages = [&](const char* outcome) {

@@ -1,5 +1,5 @@
-// MqttMetrics: the counts of one way into MQTT, as the scraper sees them: the same numbers as those
-// of the statistics line in the log (mqtt.statistics).
+// MqttMetrics: Prometheus metrics of the MQTT listener or broker connection, with the same numbers
+// as the statistics line in the log (mqtt.statistics).
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@ namespace tutti::app {
 
 class MqttMetrics {
  public:
-  // `door`: "listener" or "broker". `statistics` is called on scraping threads, also while this
-  // goes; nothing, once what it asks is gone. The registry outlives it.
+  // `door`: "listener" or "broker". `statistics` is called on scraping threads, possibly during the
+  // destructor, and must return nullopt once its source is destroyed. The registry must outlive it.
   MqttMetrics(telemetry::MetricsRegistry& registry, const std::string& door,
               std::function<std::optional<mqtt::profile::Statistics>()> statistics);
 

@@ -64,7 +64,7 @@ class Reader {
     const auto found = fields_.find(key);
     return found == fields_.end() ? FindKey(key)->fallback : found->second;
   }
-  // Of a key with two values: whether it is `yes`.
+  // Reads a key with two possible values; true if it is `yes`.
   Result<bool> Choice(const char* key, std::string_view yes, std::string_view no) const {
     const std::string text = Text(key);
     if (text == yes) return true;

@@ -1,6 +1,6 @@
-// The projects of MQTT's project profile, as a configuration file has them: the table of the keys
-// that [[mqtt.project]] takes, from which the checks, --print-config and the page are made, and the
-// values. Plain values; any thread.
+// Configuration of the projects of the MQTT project profile ([[mqtt.project]]): the table of its
+// keys, from which the checks, --print-config and the documentation are made, and the values. Plain
+// values; any thread.
 #pragma once
 
 #include <map>
@@ -34,21 +34,22 @@ std::span<const ProjectKey> ProjectKeys();
 // The keys of one table with their texts ("on" and "off" of truth values), as they were written.
 using ProjectFields = std::map<std::string, std::string>;
 
-// Of all tables, in their order. `prefix`: of the native profile's topics. Errors: invalid_value,
-// unknown_parameter; the message names the table and the key.
+// Reads the projects of all tables, in order. `prefix` is the topic prefix of the native profile,
+// which no project may use. Errors: invalid_value, unknown_parameter; the message names the table
+// and the key.
 Result<std::vector<MqttProject>> MakeProjects(const std::vector<ProjectFields>& tables,
                                               const std::string& prefix);
 
-// Those that are served.
+// The enabled projects.
 std::vector<MqttProject> Enabled(std::vector<MqttProject> projects);
 
-// What `tutti serve` is about to serve.
+// A model that `tutti serve` will serve.
 struct ServedName {
   std::string name;
   bool generates = false;
 };
-// Whether the models that enabled projects name are there, and generate: a message to another could
-// not be answered. Error: invalid_value, naming project, model and what is served.
+// Checks that the models of all enabled projects are served and generate text. Errors:
+// invalid_value, with the project, its model and the served models.
 Status CheckProjectModels(const std::vector<MqttProject>& projects,
                           const std::vector<ServedName>& served);
 

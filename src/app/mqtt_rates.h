@@ -1,4 +1,4 @@
-// MqttRates: how often a session of a project may say something, as the settings' `rate` has it.
+// MqttRates: rate limits of sessions, from the `rate` of their project in the settings.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@
 
 namespace tutti::app {
 
-// One for all ways in, so that a session cannot ask twice as much through two. Sessions of no
-// project of the settings, and of other tenants, are not its concern. One thread at a time: the
-// dialogs' strand.
+// All protocols share one object, so that a session cannot double its rate by using two of them.
+// Sessions of other tenants or without a configured project are not limited. Used on the sessions'
+// strand only.
 class MqttRates {
  public:
   // `tenant`: the projects'. `clock` outlives it; `unix_s`: the wall clock.
   MqttRates(const std::vector<MqttProject>& projects, std::string tenant, const Clock* clock,
             std::function<int64_t()> unix_s);
 
-  // Counts one message of the session, for good when what it gives is called, and not at all where
-  // that goes uncalled. Errors: rate_limit_exceeded, with the time after which the same passes;
-  // overloaded (too many sessions to remember).
+  // Counts one message of the session. The count becomes final when the returned function is called
+  // and is reverted if that function is destroyed without a call. Errors: rate_limit_exceeded, with
+  // retry-after; overloaded (too many sessions).
   Result<sessions::Admitted> Admit(const sessions::SessionKey& key);
 
  private:

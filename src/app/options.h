@@ -1,6 +1,6 @@
-// The table of every configuration key: what its flag, TOML key and environment variable accept,
-// its default and its help text. --help, --print-config, the checks and docs are all made from this
-// one table.
+// The table of all configuration keys: flag, TOML key, environment variable, accepted values,
+// default and help text. --help, --print-config, the checks and the documentation are generated
+// from it.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,7 @@ struct OptionSpec {
   bool open = false;       // kNumber: min and max are no legal values themselves
 };
 
-// Whether a value is a list: several of the flag, or a list of a TOML file, mean the same as
-// commas.
+// Whether the value is a list: repeated flags or a TOML list are equivalent to commas.
 bool IsList(OptionType type);
 
 std::span<const OptionSpec> AllOptions();
@@ -57,10 +56,11 @@ const OptionSpec* FindOption(std::string_view key);  // by key or alias; null wh
 std::string FlagName(const OptionSpec& option);         // "--sched-itl-target-ms"
 std::string EnvironmentName(const OptionSpec& option);  // "TUTTI_SCHED_ITL_TARGET_MS"
 
-// OK when `text` is a legal value; otherwise says what would be. Never echoes more than 64 bytes.
+// OK if `text` is a valid value, else an error that describes the valid ones. Quotes at most 64
+// bytes of `text`.
 Status CheckOptionValue(const OptionSpec& option, std::string_view text);
 
-// A legal value as all who read it know it: a choice in the spelling of `choices`, else `text`.
+// Canonical form of a valid value: a choice in the spelling of `choices`, else `text`.
 std::string PlainOptionValue(const OptionSpec& option, std::string_view text);
 
 // "a, B" -> {"a", "b"}: the elements of a legal value of kHosts, kOrigins or kChoices, in lower

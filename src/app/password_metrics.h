@@ -1,5 +1,5 @@
-// PasswordMetrics: what logins with a password cost, as the scraper sees it: how many hashes are
-// computed at once and wait, so that a flood of logins shows.
+// PasswordMetrics: Prometheus metrics of password hashing: running and waiting hashes, which show a
+// flood of logins.
 #pragma once
 
 #include "services/auth/authority.h"

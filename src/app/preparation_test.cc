@@ -22,7 +22,8 @@ using std::chrono::milliseconds;
 constexpr Duration kStep = milliseconds(100);
 constexpr int kTokens = 35, kLanes = 8, kPrepared = 12, kMore = 13;
 
-// While it is held, who looks at it stands still: in the gateway, whoever prepares a request.
+// A clock whose Now() blocks while the clock is held; the gateway calls it when it prepares a
+// request.
 class HeldClock final : public Clock {
  public:
   TimePoint Now() const override {

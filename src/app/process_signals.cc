@@ -11,10 +11,9 @@
 namespace tutti::app {
 namespace {
 
-// What comes so soon after the first signal is the same wish: `timeout` sends one to the process
-// and one to the group that it is in, and whoever wraps a command passes on the Ctrl-C that a
-// terminal has given to both, some milliseconds later. Nobody who means a second one is as quick:
-// what it would end has not been said yet.
+// A second signal within this time counts as a copy of the first: `timeout` signals the process and
+// then its process group, and wrapper commands forward a Ctrl-C that the terminal has already sent
+// to the whole group. Nobody presses Ctrl-C twice on purpose in this time.
 constexpr Duration kOneWish = std::chrono::milliseconds(250);
 
 }  // namespace
@@ -47,7 +46,8 @@ SecondSignal::SecondSignal() {
   try {
     thread_ = std::thread([this] {
       NameThread("tutti-signal");
-      // From when this thread runs, so that what came beside the first one and waited is of it.
+      // Measured from the start of this thread, so that copies of the first signal that are still
+      // pending count as copies.
       const SteadyClock clock;
       const TimePoint another = clock.Now() + kOneWish;
       while (const int signal = WaitForSignal(over_, nullptr, [] {})) {

@@ -1,5 +1,5 @@
-// The signals that end a serving process, or a worker: blocked in all of its threads, waited for by
-// its main one.
+// Signals that end a server or worker process: blocked in all threads; the main thread waits for
+// them.
 #pragma once
 
 #include <signal.h>
@@ -18,9 +18,9 @@ void PrepareProcess();
 
 sigset_t EndingSignals();
 
-// Waits for a signal that ends the process, and calls `look` now and then. Returns its number, or 0
-// when `stop` was set first. SIGHUP, with which others read their configuration again, does nothing
-// here, and `log` (may be null) says so.
+// Waits for a signal that ends the process and calls `look` periodically. Returns the number of the
+// signal, or 0 if `stop` was set first. SIGHUP, which makes other servers reload their
+// configuration, is ignored with a line in `log` (may be null).
 template <typename Look>
 int WaitForSignal(const std::atomic<bool>& stop, Logger* log, const Look& look) {
   const sigset_t set = EndingSignals();
@@ -37,13 +37,13 @@ int WaitForSignal(const std::atomic<bool>& stop, Logger* log, const Look& look) 
   return 0;
 }
 
-// The process ends by itself so many seconds after now, with exit status 0 and a line that says so:
-// for a shutdown whose threads wait for what never comes. Takes no thread, which may be what is
+// Sets a watchdog for the shutdown: the process prints a line and exits with status 0 after
+// `seconds` seconds, even if its threads hang. Needs no thread, because threads may be what is
 // lacking. The last call counts.
 void EndAtLatestIn(double seconds);
 inline constexpr double kLastResortS = 10;  // beyond the time that a shutdown has
 
-// While it lives, a second signal ends the process at once, whatever is being waited for.
+// While this object exists, a second signal ends the process at once.
 class SecondSignal {
  public:
   SecondSignal();

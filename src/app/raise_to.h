@@ -1,4 +1,4 @@
-// A counter of the scraper that follows one of ours.
+// Sets a Prometheus counter to an absolute value.
 #pragma once
 
 #include <concepts>
@@ -7,7 +7,7 @@
 
 namespace tutti::app {
 
-// Until `counter` has `total`; never lower. One thread at a time.
+// Raises `counter` to `total`; never lowers it. One thread at a time.
 void RaiseTo(telemetry::Counter& counter, std::integral auto total) {
   const double more = static_cast<double>(total) - counter.Value();
   if (more > 0) counter.Add(more);

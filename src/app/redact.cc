@@ -14,7 +14,7 @@ constexpr size_t kLeastCardDigits = 13, kMostCardDigits = 19;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsLetter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
-// Of what keys and tokens are made.
+// True for bytes that occur in keys and tokens.
 bool IsTokenByte(char c) {
   return IsDigit(c) || IsLetter(c) || c == '-' || c == '_' || c == '.' || c == '+' || c == '/' ||
          c == '=' || c == '~';
@@ -99,7 +99,7 @@ bool LooksRandom(std::string_view token) {
   return letters >= 4 && digits >= 4;
 }
 
-// Of a word that begins here: how much of it is a secret.
+// Length of the secret that begins with the first byte of `text`; 0 if there is none.
 size_t SecretLength(std::string_view text) {
   if (const size_t length = PrivateKeyLength(text); length > 0) return length;
   if (const size_t length = CardLength(text); length > 0) return length;

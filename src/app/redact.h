@@ -1,6 +1,6 @@
-// Redact: a text without the secrets that can be told by their looks: keys, tokens, passwords that
-// are called so, private keys, numbers of cards, and whatever looks random. For logs that hold what
-// people said. Pure.
+// Redact: masks secrets that can be recognized by their form: keys, tokens, values after the word
+// "password", private keys, card numbers, and random-looking words. For logs of conversations.
+// Pure.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace tutti::app {
 
-// Each secret is "***" in it. What a secret looks like only to people stays: it is a help, not a
-// promise.
+// Replaces each recognized secret with "***". Best effort: secrets without a recognizable form
+// stay.
 std::string Redact(std::string_view text);
 
 }  // namespace tutti::app

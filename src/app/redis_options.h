@@ -1,4 +1,4 @@
-// What the settings say of a Redis that servers share.
+// Connection options of a shared Redis, from the settings.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@
 
 namespace tutti::app {
 
-// Of `PREFIX.redis` and `PREFIX.redis_password_file`; nothing where there is none. The password is
-// read here. What is said would cross a network in the clear, so it must be a loopback address.
-// Errors: invalid_value.
+// Connection options from the settings `PREFIX.redis` and `PREFIX.redis_password_file`; nullopt if
+// neither is set. Reads the password file. The address must be a loopback address, because the
+// connection is not encrypted. Errors: invalid_value.
 Result<std::optional<redis::ConnectionOptions>> RedisFrom(const Settings& settings,
                                                           const std::string& prefix);
 

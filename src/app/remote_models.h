@@ -1,7 +1,7 @@
-// RemoteModels: the models' side of a front: workers that come through a socket, and those of other
-// machines, through a broker.
+// RemoteModels: the model side of a frontend: worker processes on this machine (through a socket)
+// and on other machines (through a broker).
 //
-// Made, opened and drained by one thread; what it gives is for any.
+// Made, opened and drained by one thread; any thread may use models().
 #pragma once
 
 #include <atomic>
@@ -25,12 +25,13 @@ class RemoteModels final : public Backend {
  public:
   explicit RemoteModels(Logger* log) : log_(log), pool_(clock_, memory_level_, log) {}
 
-  // From now on workers may come. Errors: those of FrontPort::Open.
+  // Begins to accept workers on this machine. Errors: those of FrontPort::Open.
   Status Open(const std::string& path);
-  // Likewise from elsewhere. `folder`: of the store (FrontId()). Errors: those of LetterPort::Open.
+  // Begins to accept workers through a broker. `folder`: the store's, for FrontId(). Errors: those
+  // of LetterPort::Open.
   Status OpenBroker(const BrokerOptions& options, const std::string& folder);
   remote::WorkerPool& pool() { return pool_; }
-  // Nothing without a broker. Any thread, until Drain().
+  // nullopt without a broker. Any thread, until Drain().
   std::optional<remote::LetterPort::Figures> broker() const;
 
   // Backend
@@ -40,7 +41,7 @@ class RemoteModels final : public Backend {
   void BeginDrain() override { pool_.BeginDrain(); }
   bool Drain(Duration limit) override;
 
-  // api::HealthProbe. The front itself is alive whatever its workers are.
+  // api::HealthProbe. The frontend is live regardless of its workers.
   Status started() const override { return pool_.started(); }
   Status live() const override { return OkStatus(); }
   Status ready() const override { return pool_.ready(); }

@@ -1,4 +1,4 @@
-// Files of secrets that options name. Pure but for the reading; any thread.
+// Reading of secret files that options name. Any thread.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace tutti::app {
 
-// What stands in the file that `option` names (at most 16 KiB). Of a secret: without the one line
-// end that editors add, and of a file that only its owner may read. Error: invalid_value of the
-// option; never with any of the text.
+// Reads the file that `option` names (at most 16 KiB). For a secret, removes one final newline and
+// requires that only the owner can read the file. Errors: invalid_value for the option; never
+// contains any of the text.
 Result<std::string> ReadOptionFile(const char* option, const std::string& path, bool secret);
 
 }  // namespace tutti::app

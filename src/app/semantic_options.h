@@ -1,4 +1,4 @@
-// What the settings say of the semantic cache.
+// Options of the semantic cache, from the settings.
 #pragma once
 
 #include <optional>
@@ -11,10 +11,10 @@
 
 namespace tutti::app {
 
-// Nothing where it is off. Errors: invalid_value.
+// nullopt if the semantic cache is off. Errors: invalid_value.
 Result<std::optional<cache::SemanticOptions>> SemanticOptionsFrom(const Settings& settings);
 
-// Whether the models that it names are among `served`, by their names. Errors: invalid_value.
+// Checks that the models named in the options are among `served`. Errors: invalid_value.
 Status CheckSemanticModels(const Settings& settings, const std::vector<std::string>& served);
 
 }  // namespace tutti::app

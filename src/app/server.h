@@ -1,5 +1,5 @@
-// Server: the process behind `tutti serve`: doors in front of a LocalInference, signals, drain. The
-// only place where they are wired together.
+// Server: the process of `tutti serve`: servers in front of a LocalInference, signals, drain. The
+// only place where these are wired together.
 #pragma once
 
 #include <string>
@@ -11,14 +11,13 @@
 
 namespace tutti::app {
 
-// Serves `models`, at least one and no two of one name, until SIGTERM or SIGINT, drains, and
-// returns; a load that is still going on is abandoned.
-// Errors: anything that keeps the server from starting; reason invalid_value and unknown_parameter
-// are configuration, the rest happened at run time. A second signal ends the process at once with
-// 128 + its number.
+// Serves `models` (at least one, with distinct names) until SIGTERM or SIGINT, drains, and returns;
+// a load in progress is abandoned. A second signal ends the process at once with status 128 + its
+// number. Errors: those that prevent the start; invalid_value and unknown_parameter are
+// configuration errors, the others run-time errors.
 //
-// Makes the process a server's, for good: SIGTERM, SIGINT and SIGHUP are blocked in the calling
-// thread and all it starts, and SIGPIPE is ignored. Call before any other thread exists.
+// Permanently blocks SIGTERM, SIGINT and SIGHUP in the calling thread and all threads that it
+// starts, and ignores SIGPIPE. Call it before any other thread exists.
 Status Serve(const Settings& settings, const std::vector<ModelRef>& models);
 
 }  // namespace tutti::app

@@ -22,7 +22,7 @@ namespace {
 constexpr Duration kRetry = std::chrono::seconds(1);
 constexpr Duration kExpiry = std::chrono::minutes(1);  // of answers that may be asked for again
 
-// Of all ways in to a chat: one count for each session, whichever it comes by.
+// Options shared by all chat protocols, so that a session has one rate limit for all of them.
 sessions::ChatOptions ChatOf(const Settings& settings, const Clock& clock) {
   const std::vector<MqttProject> projects = Enabled(settings.mqtt_projects());
   const std::string tenant = settings.Text("mqtt.tenant");

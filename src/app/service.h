@@ -1,7 +1,7 @@
-// Service: all of a serving process that stands before its models: what it remembers, its doors,
-// its watches, and how they end. Whoever composes the process makes the models' side (Backend).
+// Service: everything in a serving process except the models: stored state, servers, watchdogs and
+// their shutdown. The caller provides the model side (Backend).
 //
-// One thread, but for what its parts allow.
+// For use by one thread, except where a member allows more.
 #pragma once
 
 #include <atomic>
@@ -34,8 +34,8 @@ namespace tutti::app {
 
 class Service {
  public:
-  // What the settings say, checked, and the store opened; no port is. `caches`: those that the
-  // models ask. All else outlives it. Errors: those of ApiKey, State::Open, Doors::Create and
+  // Checks the settings and opens the store, but no port. `caches`: those that the models use. All
+  // other arguments must outlive it. Errors: those of ApiKey, State::Open, Doors::Create and
   // MqttDoors::Create.
   static Result<std::unique_ptr<Service>> Create(const Settings& settings, Backend& backend,
                                                  Caches caches, telemetry::MetricsRegistry& metrics,
@@ -46,17 +46,17 @@ class Service {
 
   // Opens the ports. The HTTP port answers health probes from now on.
   Status Start();
-  // Says on standard output where `model` is served, and what it is. Any thread.
+  // Prints the address of `model` and its summary to standard output. Any thread.
   void Announce(const std::string& model, const std::string& summary);
-  // Goes on with what was accepted and not answered when the process before this one ended. Once,
-  // when there are models. Any thread.
+  // Resumes requests that the previous process accepted but did not answer. Called once, after the
+  // models are loaded. Any thread.
   void Resume();
 
-  // Until a signal that ends the process: its number; or until `stop`: 0. `look` is called now and
-  // then; may be null.
+  // Waits for a signal that ends the process and returns its number, or 0 when `stop` is set first.
+  // Calls `look` periodically; it may be null.
   int WaitForSignal(const std::atomic<bool>& stop, const std::function<void()>& look = nullptr);
-  // Lets what runs finish within the settings' limit, and ends the rest; `abandon`, on the way,
-  // ends what loads models. A second signal ends the process.
+  // Waits up to the configured limit for running requests, then ends the rest. Calls `abandon` to
+  // stop the loading of models. A second signal ends the process at once.
   void Drain(int signal, const std::function<void()>& abandon);
   // Ends everything now.
   void Stop() { doors_->Stop(); }

@@ -35,9 +35,9 @@ bool IsReserved(std::string_view name) {
   return false;
 }
 
-// What Kubernetes and Docker links put into the environment of every container beside a service
-// called "tutti": TUTTI_SERVICE_HOST, TUTTI_SERVICE_PORT[_NAME], TUTTI_PORT=tcp://10.0.0.1:80,
-// TUTTI_PORT_80_TCP[_ADDR|_PORT|_PROTO]. None of these shapes can be a setting of ours.
+// Variables that Kubernetes and Docker links set in all containers that can reach a service called
+// "tutti": TUTTI_SERVICE_HOST, TUTTI_SERVICE_PORT[_NAME], TUTTI_PORT=tcp://10.0.0.1:80,
+// TUTTI_PORT_80_TCP[_ADDR|_PORT|_PROTO]. No setting of the server has one of these names or values.
 bool IsServiceVariable(std::string_view name, std::string_view value) {
   if (name == "TUTTI_SERVICE_HOST" || name == "TUTTI_SERVICE_PORT" ||
       name.starts_with("TUTTI_SERVICE_PORT_"))

@@ -1,4 +1,4 @@
-// Settings: the value of every option and where it came from. flag > environment > file > default.
+// Settings: the value and the source of every option. Precedence: flag, environment, file, default.
 // Immutable after Resolve(); any thread.
 #pragma once
 
@@ -25,9 +25,8 @@ class Settings {
     std::string flags_name = "command line";         // what messages call the source of `flags`
   };
 
-  // Checks every value of every source, unknown keys included, before anything else happens. A
-  // failure is bad configuration (exit status 78); its message names the source and, for a typo,
-  // the key meant.
+  // Checks all values of all sources, and rejects unknown keys. An error is a configuration error
+  // (exit status 78); its message names the source and, for a typo, the nearest key.
   static Result<Settings> Resolve(const Inputs& inputs);
 
   const std::string& Text(std::string_view key) const;
@@ -38,14 +37,13 @@ class Settings {
   std::optional<int64_t> OptionalInt(std::string_view key) const;
   std::optional<double> OptionalNumber(std::string_view key) const;
   Source SourceOf(std::string_view key) const;
-  // [[mqtt.project]] of the file, which is the only place for them, in its order.
+  // The [[mqtt.project]] tables of the file, in order; other sources cannot define projects.
   const std::vector<MqttProject>& mqtt_projects() const { return mqtt_projects_; }
-  // Variables that an orchestrator sets for a service called "tutti" (TUTTI_SERVICE_HOST, ...): no
-  // settings, left alone.
+  // Ignored variables that an orchestrator sets for a service called "tutti" (TUTTI_SERVICE_HOST).
   const std::vector<std::string>& ignored() const { return ignored_; }
 
-  // One line per option of the groups shown: key = value, and where it came from as a comment;
-  // then the projects. It is TOML, which as a file gives these settings again.
+  // TOML text of the options of these groups, with the source of each value as a comment, and then
+  // the projects. Used as a configuration file it gives the same settings.
   std::string Print(bool with_server_options) const;
 
  private:

@@ -113,7 +113,7 @@ TEST(Settings, AnUnknownKeyIsRefusedWithTheOneMeant) {
   EXPECT_NE(Settings::Resolve(inputs).status().message().find("TUTTI_THREADS"), std::string::npos);
 }
 
-// A Kubernetes service called "tutti" once kept every pod beside it from starting.
+// Regression: a Kubernetes service called "tutti" kept every pod in its namespace from starting.
 TEST(Settings, VariablesOfAServiceOfThatNameAreIgnoredAndTold) {
   Settings::Inputs inputs;
   inputs.environment = {

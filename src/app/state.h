@@ -1,7 +1,7 @@
-// State: what a serving process remembers: its store, and the services that keep something there:
-// who may call, answers, dialogs.
+// State: the store of a serving process and the services that keep data in it: accounts, responses,
+// dialogs, jobs, batches.
 //
-// Made before the doors and gone after them. One thread makes it; what it gives is for any.
+// Must outlive the servers. One thread makes and destroys it; any thread may use its parts.
 #pragma once
 
 #include <memory>
@@ -29,21 +29,21 @@ namespace tutti::app {
 
 class State {
  public:
-  // Opens the store, and `control.sock` beside it. `configured_key`: of ApiKey(), or "".
-  // `backend` and `log` outlive it. `caches`: those that its models ask. Errors: those of
-  // StoreFolder, Store::Open, Files::Open, AuthOptions and ControlDoor::Open; overloaded (no thread
-  // is to be had).
+  // Opens the store, and `control.sock` in the same folder. `configured_key`: from ApiKey(), or "".
+  // `backend` and `log` must outlive the State. `caches`: those that the models use. Errors: those
+  // of StoreFolder, Store::Open, Files::Open, AuthOptions and ControlDoor::Open; overloaded (a
+  // thread cannot be started).
   static Result<std::unique_ptr<State>> Open(const Settings& settings,
                                              const std::string& configured_key, Backend& backend,
                                              Caches caches, Logger* log);
 
   auth::Authority& authority() { return *authority_; }
-  // What all doors ask, and nothing past it.
+  // The inference API with admission control; all servers use it, none calls the models directly.
   api::Inference& inference() { return callers_->inference(); }
   const Callers& callers() const { return *callers_; }
   const store::Store& store() const { return *store_; }
   const Caches& caches() const { return caches_; }
-  // Who was shut out while the disk took nothing; to be tried now and then.
+  // Retries to store revocations that a full disk has not accepted; called periodically.
   void WriteShutOut() { accounts_->WriteUnwritten(); }
   // Errors: as Callers::WriteUsage.
   Status WriteUsage() { return callers_->WriteUsage(); }
@@ -55,15 +55,15 @@ class State {
   batches::Batches& batches() { return batches_; }
   repeats::Repeats& repeats() { return repeats_; }
 
-  // Goes on with what was accepted and not answered when the process before this one ended. Once,
-  // when the models are loaded.
+  // Resumes requests that the previous process accepted but did not answer. Called once, when the
+  // models are loaded.
   void Resume();
-  // Before a drain: the next process goes on with the jobs and the lines of batches that run.
+  // Called before a drain: leaves running jobs and batch lines to the next process.
   void GiveBackJobs() {
     jobs_.GiveBack();
     batches_.GiveBack();
   }
-  // After a drain: who still reads an answer that is left to the next process is told so.
+  // Called after a drain: informs readers of responses that the next process will continue.
   void Interrupt() { responses_.Interrupt(); }
 
  private:

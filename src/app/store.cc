@@ -69,7 +69,8 @@ Status CheckWriters(const std::string& folder) {
   return OkStatus();  // what else is wrong the store says itself
 }
 
-// A new one, with the files that SQLite has put beside it, which later take its mode.
+// Sets mode 0600 on a new database and on the two files that SQLite has created for it; files that
+// SQLite creates later inherit the mode.
 void KeepToOurselves(const std::string& folder) {
   for (const char* const beside : {"", "-wal", "-shm"})
     (void)chmod((FileOf(folder) + beside).c_str(), 0600);

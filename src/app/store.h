@@ -1,4 +1,4 @@
-// The store of a process, as the settings have it: where it lies, and the tables of all services.
+// The store of a process, from the settings: its location, and the migrations of all services.
 #pragma once
 
 #include <memory>
@@ -12,9 +12,9 @@
 
 namespace tutti::app {
 
-// The folder of `--store`, whether it is there or not; "" where the store is kept in memory.
-// Without the option: $XDG_STATE_HOME/tutti, or ~/.local/state/tutti. Errors: invalid_value (no
-// home to put it in).
+// Folder of `--store`, existing or not; "" for a store in memory. Default: $XDG_STATE_HOME/tutti,
+// or
+// ~/.local/state/tutti. Errors: invalid_value (there is no home directory).
 Result<std::string> StorePlace(const Settings& settings);
 
 // The same folder, made with those above it, each readable by this user alone.
@@ -25,15 +25,15 @@ Result<std::string> StoreFolder(const Settings& settings);
 // Errors: those of StorePlace(); invalid_value (a store in memory has no folder).
 Result<std::string> WorkersSocket(const Settings& settings);
 
-// The database of such a folder, where other users of this machine can read it; else "".
+// Path of the database in that folder if other users of this machine can read it; else "".
 std::string StoreOpenToReaders(const std::string& folder);
 
-// In their order, which is for ever: a store's version counts them.
+// All migrations. The order must never change, because the version of a store is their number.
 std::vector<store::Migration> StoreTables();
 
-// The store of such a folder, with these tables; "" is one in memory. A new database is this user's
-// alone. Errors: those of Store::Open, of which store_locked and store_corrupt also say what to do;
-// store_failed, where other users may write to it.
+// Opens the store in that folder with all tables; "": in memory. A new database is readable by this
+// user only. Errors: those of Store::Open, where store_locked and store_corrupt add advice;
+// store_failed if other users may write to it.
 Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder);
 
 }  // namespace tutti::app

@@ -1,5 +1,4 @@
-// StoreMetrics: whether what is to be written down is written, as the scraper sees it: a full disk
-// shows before callers complain.
+// StoreMetrics: Prometheus metrics of the store and the ledger, which show a full disk early.
 #pragma once
 
 #include "services/usage/ledger.h"

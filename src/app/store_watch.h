@@ -1,5 +1,5 @@
-// StoreWatch: what a store that fails does to a serving process: a line of the log when it begins
-// and one when it is over, and the process is not ready while its callers cannot be served.
+// StoreWatch: health probe of the store: logs when the store begins to fail and when it works
+// again, and reports "not ready" while callers cannot be served.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,22 @@ namespace tutti::app {
 
 class StoreWatch final : public api::HealthProbe {
  public:
-  // So long without an error it works again: on a full disk what is small may fit now and then.
+  // The store counts as working again after this time without an error: on a full disk small writes
+  // can succeed in between.
   static constexpr Duration kQuiet = std::chrono::seconds(5);
 
   // All outlive it. `inner`: the health of the rest.
   StoreWatch(const api::HealthProbe& inner, const store::Store& store, const usage::Ledger& ledger,
              const Clock& clock, Logger& log);
 
-  // Now and then, by one thread: looks, and logs what has changed.
+  // Polls the store and logs changes of its state; called periodically by one thread.
   void Look();
 
   Status started() const override { return inner_.started(); }
   Status live() const override { return inner_.live(); }
-  // Errors, beside those of `inner`: storage_error (the store has failed for good), storage_full
-  // (callers have to be refused, since their use cannot be written down). A full disk that only
-  // those would notice who keep something is no error.
+  // Errors: those of `inner`; storage_error (the store has failed permanently); storage_full
+  // (callers must be refused because their usage cannot be recorded). A full disk is no error while
+  // it affects only requests that store something.
   Status ready() const override;
 
  private:

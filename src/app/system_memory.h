@@ -1,5 +1,5 @@
-// What the system says about memory: of the machine, of the control group that the process is in,
-// of the process. Any thread; a few small files of /proc are read.
+// Memory of the machine, of the process's control group and of the process. Any thread; reads a few
+// small files of /proc.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@ namespace tutti::app {
 
 class Settings;
 
-// Bytes that could be taken without swapping; 0 = the system does not say.
+// Bytes that can be allocated without swapping; 0 = unknown.
 uint64_t AvailableMemory();
 
-// Bytes of this process that are in memory; 0 = the system does not say.
+// Resident bytes of this process; 0 = unknown.
 int64_t ResidentMemory();
 
-// The most bytes that this process can have: the machine's memory, or less by the limit of its
-// control group or one above it (memory.max of version 2, memory.limit_in_bytes of version 1;
-// Linux, Documentation/admin-guide/cgroup-v2.rst). 0 = the system does not say. `root`: where /proc
-// and /sys/fs/cgroup are looked for, for tests.
+// Maximum bytes for this process: the memory of the machine, or the smallest limit of its control
+// group and the groups above (memory.max of version 2, memory.limit_in_bytes of version 1; Linux,
+// Documentation/admin-guide/cgroup-v2.rst). 0 = unknown. `root`: parent of /proc and
+// /sys/fs/cgroup, for tests.
 int64_t MostMemory(const std::string& root = "");
 
-// Bytes that this process may take: memory.limit_bytes where it is set, MostMemory() otherwise.
+// Memory limit of this process: memory.limit_bytes if set, else MostMemory().
 int64_t MemoryLimitFrom(const Settings& settings);
 
 }  // namespace tutti::app

@@ -1,4 +1,4 @@
-// The one place the version stands in code; CHANGELOG.md and CMakeLists.txt carry the same number.
+// The version number; CHANGELOG.md and CMakeLists.txt have the same one.
 #pragma once
 
 namespace tutti::app {

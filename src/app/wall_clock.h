@@ -1,4 +1,4 @@
-// The calendar's time, for what is stored or shown; what waits goes by base/clock.h.
+// Wall-clock time, for stored and displayed times; timeouts use base/clock.h.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What the settings say of webhooks.
+// Webhook options from the settings.
 #pragma once
 
 #include "app/settings.h"
@@ -7,8 +7,8 @@
 
 namespace tutti::app {
 
-// Of jobs.webhooks = "on". Errors: invalid_value: no file of secrets, one that others may read, or
-// what is in it.
+// Options for jobs.webhooks = "on". Errors: invalid_value (secret file not set, readable by others,
+// or malformed).
 Result<webhooks::Webhooks::Options> WebhookOptions(const Settings& settings);
 
 }  // namespace tutti::app

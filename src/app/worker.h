@@ -1,5 +1,5 @@
-// Worker: the process behind `tutti worker`: models and their engine, no doors and no store; a
-// front asks it through a socket.
+// Worker: the process of `tutti worker`: models and their engine, without servers and store. A
+// frontend sends it requests through a socket.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,10 @@
 
 namespace tutti::app {
 
-// Loads `models`, at least one and no two of one name, and serves them to the front at
-// WorkersSocket() until SIGTERM or SIGINT; waits for the front where there is none yet, or none any
-// more. Then it drains: the front sends it nothing new, what runs ends. Signals and errors as
-// Serve() (server.h); call it in a process without threads.
+// Loads `models` (at least one, with distinct names) and serves them to the frontend at
+// WorkersSocket() until SIGTERM or SIGINT. Connects again whenever there is no frontend. Then it
+// drains: the frontend sends no new requests, and running ones end. Signals and errors as Serve()
+// (server.h); call it in a process without threads.
 Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models);
 
 }  // namespace tutti::app

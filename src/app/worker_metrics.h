@@ -1,4 +1,4 @@
-// WorkerMetrics: a front's workers, as the scraper sees them.
+// WorkerMetrics: Prometheus metrics of a frontend's workers.
 #pragma once
 
 #include "app/remote_models.h"
@@ -8,7 +8,7 @@ namespace tutti::app {
 
 class WorkerMetrics {
  public:
-  // Both outlive it. `broker`: workers come through one too.
+  // Both must outlive it. `broker`: whether workers can also connect through a broker.
   WorkerMetrics(telemetry::MetricsRegistry& registry, RemoteModels& models, bool broker);
 
  private:

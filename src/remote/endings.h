@@ -1,4 +1,4 @@
-// Why a request ends that no worker has ended. For clients.
+// Errors, for clients, of requests that end without a worker's reply.
 #pragma once
 
 #include "base/status.h"

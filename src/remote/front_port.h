@@ -1,8 +1,9 @@
-// FrontPort: where workers come to the front: a Unix socket that only this user may open, and gRPC
-// over it. What is said goes to the WorkerPool and comes from it.
+// FrontPort: the listener to which workers connect: a gRPC server on a Unix socket that only this
+// user may open. Passes messages between the connections and the WorkerPool.
 //
-// Opened and closed by one thread. Its own thread sends, and looks after the pool; what workers say
-// is read on the gRPC library's threads. No header of that library is included here.
+// Opened and closed by one thread. A thread of its own sends messages and calls WorkerPool::Look();
+// messages of workers are read on the threads of the gRPC library. This header includes no header
+// of that library.
 #pragma once
 
 #include <memory>
@@ -16,14 +17,14 @@ namespace tutti::remote {
 
 class FrontPort {
  public:
-  // `path`: of the socket; a file that was left there goes. All else outlives it. Errors:
-  // invalid_value (a path that no socket can have), io_error, overloaded (no thread).
+  // `path`: path of the socket; a file left there by an earlier process is deleted. `pool` outlives
+  // the port. Errors: invalid_value (the path is too long), io_error, overloaded (no thread).
   static Result<std::unique_ptr<FrontPort>> Open(const std::string& path, WorkerPool& pool);
-  // Closes all connections and waits for their end.
+  // Closes all connections and waits until they have ended.
   virtual ~FrontPort() = default;
 };
 
-// The longest path that a Unix socket can have, in bytes.
+// Maximum length of the path of a Unix socket, in bytes.
 inline constexpr size_t kMaxSocketPath = 107;
 
 }  // namespace tutti::remote

@@ -1,4 +1,4 @@
-// LinkState: what the thread of a worker's link and its owner tell each other. Any thread.
+// LinkState: state shared by the thread of a worker's link and its owner. Any thread.
 #pragma once
 
 #include <tutti/v1/worker.pb.h>
@@ -14,15 +14,15 @@ namespace tutti::remote {
 
 class LinkState {
  public:
-  // A front that does not take this worker is asked again after that.
+  // Delay before a frontend that refused this worker is tried again.
   static constexpr Duration kRefusedWait = std::chrono::seconds(5);
 
   bool attached() const { return attached_.load(std::memory_order_acquire); }
   void set_attached(bool attached) { attached_.store(attached, std::memory_order_release); }
-  // The front has said that nothing new comes.
+  // The frontend has announced that no new calls come.
   void NoMore() { no_more_.store(true, std::memory_order_release); }
 
-  // The next beat is due now, and says that this worker leaves.
+  // Makes the next heartbeat due now; it announces that this worker leaves.
   void BeginDrain() {
     draining_.store(true, std::memory_order_release);
     beat_now_.store(true, std::memory_order_release);
@@ -32,8 +32,8 @@ class LinkState {
     relay.FillBeat(message->mutable_beat());
     message->mutable_beat()->set_draining(draining_.load(std::memory_order_acquire));
   }
-  // Until the front sends nothing new and all has been `done`, or is gone, or `limit` has passed.
-  // Whether all has been done.
+  // Waits until the frontend sends no new calls and `done` returns true, or the frontend is gone,
+  // or `limit` has passed. Returns whether everything is done.
   bool AwaitDrained(const Clock& clock, Duration limit, const std::function<bool()>& done) const {
     const TimePoint deadline = clock.Now() + limit;
     while (attached() && clock.Now() < deadline) {

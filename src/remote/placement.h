@@ -1,8 +1,9 @@
-// Which worker a request goes to. Pure.
+// Placement: chooses the worker of a request. Pure.
 //
-// Long prompts go where prompts of the same beginning went before, as their KV is likely there
-// (rendezvous hashing: Thaler and Ravishankar 1998; a worker that comes or goes moves no prompt of
-// others), unless that worker is much busier than the idlest; all else goes to the idlest.
+// A long prompt goes to the worker that had prompts of the same beginning, because that worker
+// likely has their KV blocks (rendezvous hashing: Thaler and Ravishankar 1998; a worker that joins
+// or leaves moves no prompt between the others), unless that worker is much busier than the least
+// busy one. Every other request goes to the least busy worker.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +19,15 @@ namespace tutti::remote {
 
 struct Candidate {
   uint64_t name_hash = 0;
-  int load = 0;   // requests that it has
-  int lanes = 1;  // that it computes at once
+  int load = 0;   // requests assigned to it
+  int lanes = 1;  // requests that it computes concurrently
 };
 
-// The index of the one that is chosen; none of none. `key`: of the prompt's beginning, 0 where it
-// does not matter.
+// Index of the chosen worker; nothing if there are no candidates. `key`: AffinityKey() of the
+// prompt, 0 if any worker will do.
 std::optional<size_t> ChooseWorker(std::span<const Candidate> candidates, uint64_t key);
 
-// Of a prompt of at least `least` bytes, its tenant and its first `least`; else 0.
+// Hash of the tenant and the first `least` bytes of the prompt; 0 for a prompt of fewer bytes.
 uint64_t AffinityKey(const std::string& tenant, const api::Prompt& prompt, size_t least);
 uint64_t HashOf(std::string_view text);
 

@@ -1,4 +1,4 @@
-// WorkerPool: what it says of itself and of its workers, and its end.
+// WorkerPool: its state, that of its workers, and its end.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -12,8 +12,8 @@
 namespace tutti::remote {
 namespace {
 
-// Of what workers say, which is theirs to get wrong. Never so much that who adds two sums would
-// have no number any more.
+// Adds a figure that a worker reported and that may be wrong: negative values count as 0, and the
+// sum is limited so that the sum of two such sums cannot overflow.
 template <typename Number>
 Number SumOf(Number sum, Number more) {
   constexpr Number kMost = std::numeric_limits<Number>::max() / 4;

@@ -45,7 +45,8 @@ class Awaited {
     value_.emplace(std::move(value));
     changed_.NotifyAll();
   }
-  // `end_late` ends questions that are late: whoever else does so may not be there.
+  // Calls `end_late`, which ends overdue questions, periodically: this may be the only thread that
+  // does.
   T Wait(const std::function<void()>& end_late) {
     while (true) {
       {

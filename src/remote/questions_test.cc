@@ -1,4 +1,4 @@
-// Questions of tokens to workers that answer, die, drain or say nothing, without sockets.
+// Tokenizer questions to workers that answer, die, drain or are silent, without sockets.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -47,7 +47,7 @@ class QuestionsTest : public ::testing::Test {
   void TearDown() override {
     for (const auto& worker : workers_) pool_.Lost(worker);
   }
-  // Of what was asked last: what came of it, nothing so far.
+  // The answer of one question; empty until it arrives.
   using Answer = std::shared_ptr<std::optional<Result<std::string>>>;
   Answer Ask(const std::string& model = "m") {
     auto answer = std::make_shared<std::optional<Result<std::string>>>();
@@ -110,7 +110,7 @@ TEST_F(QuestionsTest, NobodyWaitsAndAnswersComeInWhateverOrder) {
   EXPECT_EQ(ReasonOf(Ask("none")), "model_not_found");
 }
 
-// Without this a client of /tokenize was told that the worker was lost, with another one beside.
+// Regression: a client of /tokenize got worker_lost although another worker was available.
 TEST_F(QuestionsTest, WhatALostWorkerWasAskedAnotherIsAskedOnce) {
   const auto first = Add("a");
   const Answer answer = Ask();
@@ -147,7 +147,7 @@ TEST_F(QuestionsTest, OneThatWorksAndStaysIsAskedFirst) {
   Beat(well);
   for (int i = 0; i < 6; ++i) Ask();
   EXPECT_EQ(Sent(well).size(), 6u);
-  pool_.Lost(well);  // they go on, to whoever is left
+  pool_.Lost(well);  // their questions move to the remaining workers
   EXPECT_EQ(Sent(draining).size(), 3u);
   EXPECT_EQ(Sent(stalled).size(), 3u);
 }

@@ -1,8 +1,8 @@
-// Relay: the worker's side of what a front asks: each call becomes a request to this process's
-// models, and what they give becomes messages.
+// Relay: the worker's side of calls from a frontend: turns each call into a request to the models
+// of this process, and their output into messages.
 //
-// Receive() belongs to the thread that brings messages in, Next() to the one that sends them;
-// Wake() and Drop() are for any. No socket is known here.
+// Receive() is called by the thread that receives messages, Next() by the one that sends them;
+// Wake() and Drop() by any. Independent of sockets.
 #pragma once
 
 #include <tutti/v1/worker.pb.h>
@@ -25,23 +25,25 @@ class Relay {
     api::Inference* inference = nullptr;
     const api::HealthProbe* health = nullptr;
     const Clock* clock = nullptr;
-    // Kept answers and rows of a tenant, or of all where there is none: how many went.
+    // Deletes kept answers and cached embeddings of a tenant, or of all (null); returns their
+    // number.
     std::function<uint64_t(const std::string* tenant)> flush = {};
   };
-  // A message is closed when it holds that much.
+  // Size at which a message is complete.
   static constexpr size_t kMessageBytes = 256 << 10;
 
-  // `waker` is told whenever Next() may have something: by the models' threads too, so it must be
-  // what StreamWaker asks for.
+  // `waker` is woken when Next() may have something, also by threads of the models, so it must meet
+  // the requirements of StreamWaker.
   Relay(Ports ports, std::shared_ptr<api::StreamWaker> waker);
   ~Relay();
 
   void Receive(const v1::FrontMessage& message);
-  // What is new since the last call; false: nothing. What does not fit stays for the next.
+  // Writes what is new since the last call; false: nothing. What does not fit stays for the next
+  // call.
   bool Next(v1::WorkerMessage* message);
   // The state of the models, for the next message.
   void FillBeat(v1::Beat* beat) const;
-  // The front is gone: what it asked is cancelled and forgotten.
+  // The frontend is gone: cancels and forgets its calls.
   void Drop();
   size_t calls() const;
 
@@ -57,7 +59,7 @@ class Relay {
   const std::shared_ptr<api::StreamWaker> waker_;
   mutable Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Call>> calls_ GUARDED_BY(mutex_);
-  // Whole answers of calls that were refused or answered at once.
+  // Complete answers of calls that were refused or answered at once.
   v1::WorkerMessage done_ GUARDED_BY(mutex_);
 };
 

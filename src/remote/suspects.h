@@ -1,10 +1,10 @@
-// Suspects: requests that were in flight when a worker died, known by what they ask. One of them
-// may have killed it, and would kill the next one too; so they are tried one at a time, and what is
-// on trial when another worker dies is quarantined. Whoever asks the same again is met with the
-// same care, whether a client, a job or the front itself asks.
+// Suspects: requests that were in flight when a worker died, identified by their content. One of
+// them may have killed the worker and would kill the next one; so suspects are tried one at a time,
+// and a request that is on trial when another worker dies is quarantined. An equal request is
+// treated alike, whether a client, a job or the frontend itself sends it.
 //
-// Not thread-safe. As RabbitMQ's delivery limit for poison messages, but by content, as a
-// generation has no message that is redelivered.
+// Not thread-safe. Comparable to RabbitMQ's delivery limit for poison messages, but by content,
+// because a generation has no message that is redelivered.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace tutti::remote {
 
-// SHA-256 of what is asked.
+// SHA-256 of the request's content.
 using Fingerprint = std::array<uint8_t, 32>;
 
 class Suspects {
@@ -29,9 +29,11 @@ class Suspects {
   enum class Standing : uint8_t { kClear, kSuspect, kQuarantined };
   Standing Of(const Fingerprint& request, TimePoint now);
 
-  // It was in flight when its worker died. `on_trial`: as the only suspect there. What it is now.
+  // Records that the request was in flight when its worker died. `on_trial`: it was the only
+  // suspect at that worker. Returns its new standing.
   Standing Died(const Fingerprint& request, bool on_trial, TimePoint now);
-  // It was answered: it is suspect no more.
+  // Records that the request was answered: it is no longer a suspect; a quarantined request stays
+  // quarantined.
   void Answered(const Fingerprint& request);
   size_t size() const { return known_.size(); }
 

@@ -19,7 +19,7 @@ TEST(Suspects, WhoWasThereWhenAWorkerDiedIsTriedAndNobodyElse) {
   EXPECT_EQ(suspects.Died(Print(1), false, now), Standing::kSuspect);
   EXPECT_EQ(suspects.Of(Print(1), now), Standing::kSuspect);
   EXPECT_EQ(suspects.Of(Print(2), now), Standing::kClear);
-  // A second death beside another's trial says no more than the first.
+  // A second death during the trial of another request changes nothing.
   EXPECT_EQ(suspects.Died(Print(1), false, now), Standing::kSuspect);
   suspects.Answered(Print(1));
   EXPECT_EQ(suspects.Of(Print(1), now), Standing::kClear);

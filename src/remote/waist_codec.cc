@@ -119,7 +119,8 @@ void ToWire(const api::SamplingParams& in, v1::WireSampling* wire) {
   wire->set_top_k(in.top_k);
   wire->set_min_p(in.min_p);
   wire->set_repetition_penalty(in.repetition_penalty);
-  // The worker has the model, and its defaults for what the request does not say.
+  // Only the worker has the model's defaults, so it must know which parameters the request leaves
+  // out.
   wire->set_silent(api::SilentParameters(in));
   wire->set_presence_penalty(in.presence_penalty);
   wire->set_frequency_penalty(in.frequency_penalty);

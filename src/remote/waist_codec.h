@@ -1,10 +1,9 @@
-// The words of the waist (api/) as messages of proto/tutti/v1/worker.proto, and back. Pure; any
-// thread.
+// Converts the types of the inference API (api/) to messages of proto/tutti/v1/worker.proto and
+// back. Pure; any thread.
 //
-// What comes from the other process is not trusted to be in range: an enum or a variant that it
-// does not know becomes the first of its kind, as the build on the other side is this one
-// (Hello.protocol). What a client wrote was checked by the front, and is checked again by the
-// worker's gateway.
+// Values from the other process may be out of range: an unknown enum value or variant becomes the
+// first of its kind. Both sides are normally of the same build (Hello.protocol). A client's request
+// was validated by the frontend, and is validated again by the worker's gateway.
 #pragma once
 
 #include <tutti/v1/worker.pb.h>
@@ -20,14 +19,14 @@
 
 namespace tutti::remote {
 
-// Raised with any change of worker.proto that the other side has to know of.
+// Version of worker.proto; raised with every change that the other side must know of.
 inline constexpr uint32_t kProtocol = 3;
 
 void ToWire(const Status& status, v1::WireStatus* wire);
 Status FromWire(const v1::WireStatus& wire);
 
-// Of a request all but what stays in the front: caller, user, route, observer, the limits' report.
-// `now`: what is left of a deadline is told.
+// Requests are sent without the fields that stay in the frontend: caller, user, route, observer,
+// and the report of limits. A deadline is sent as the time that is left at `now`.
 void ToWire(const api::GenerateRequest& request, TimePoint now, v1::WireGenerate* wire);
 api::GenerateRequest FromWire(const v1::WireGenerate& wire, TimePoint now);
 void ToWire(const api::EncodeRequest& request, TimePoint now, v1::WireEncode* wire);

@@ -11,7 +11,8 @@
 namespace tutti::remote {
 namespace {
 
-// As the worker tells it. That it drains is no word of this process's: who runs jobs would stop.
+// The status that the worker sent, except `draining`: the worker drains, not this process, and a
+// job runner would stop.
 Status EndOf(const v1::Update& update) {
   Status status = FromWire(update.ended());
   return status.reason() == "draining" ? WorkerLost() : status;

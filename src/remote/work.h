@@ -1,4 +1,5 @@
-// What the pool keeps of a worker and of what it was asked. The inside of WorkerPool.
+// The state that WorkerPool keeps for each worker, request and question. Included by the sources of
+// WorkerPool only.
 #pragma once
 
 #include <tutti/v1/worker.pb.h>
@@ -15,8 +16,8 @@
 
 namespace tutti::remote {
 
-// One that has said hello, until its connection ends. Guarded by the pool's mutex, but for what
-// never changes.
+// A worker, from its hello until its connection ends. Guarded by the pool's mutex, except for
+// members that never change.
 class WorkerPool::Worker {
  public:
   uint64_t name_hash = 0;
@@ -41,22 +42,22 @@ class WorkerPool::Worker {
   }
 };
 
-// A generation or an encoding. What it asks never changes; the writer's part belongs to the thread
-// of its worker, the rest is guarded by the pool's mutex.
+// A generation or an encoding. The request never changes. The writer's members belong to the thread
+// of its worker's connection; the other members are guarded by the pool's mutex.
 struct WorkerPool::Work {
   uint64_t id = 0;
   std::string model;  // id
   std::shared_ptr<v1::Call> call;
   TimePoint deadline = TimePoint::max();
   uint64_t affinity = 0;
-  bool repeats = false;  // the same again, wherever it is computed: greedy, or with a seed
+  bool repeats = false;  // any worker computes the same output: greedy, or with a seed
   std::shared_ptr<api::TokenStream> stream;      // of a generation
   std::shared_ptr<api::EncodingState> encoding;  // of an encoding
   std::shared_ptr<api::StreamWaker> waker;
   std::shared_ptr<api::CacheReport> report;  // may be null
 
-  // --- the writer's; whoever places it for the first time is the first ---
-  size_t delivered = 0, seen = 0, skip = 0;  // events: written; of this worker; not to be repeated
+  // --- the writer's: first the thread that places the request, then that of its worker ---
+  size_t delivered = 0, seen = 0, skip = 0;  // events: written; of this worker; to skip as repeated
   uint64_t written_hash = 0, seen_hash = 0;
   api::Usage usage;
   api::Timings timings;
@@ -64,29 +65,30 @@ struct WorkerPool::Work {
   std::optional<Fingerprint> print;  // TakePrint()
 
   // --- guarded ---
-  WorkerRef worker;                // null: it waits for its trial
-  std::string digest, arithmetic;  // that a worker must have to go on with it; empty: any
-  int moves = 0;                   // away from silent workers
+  WorkerRef worker;                // null: the request waits for its trial
+  std::string digest, arithmetic;  // required to continue elsewhere; empty: any
+  int moves = 0;                   // moves away from silent workers
   bool sent = false, on_trial = false, cancelled = false, paused = false, over = false;
 
-  // The writer's. Takes what the worker says of it; it may have diverged then.
+  // Called by the writer. Takes an update of the worker; sets `diverged` if repeated events differ.
   void Take(const v1::Update& update);
   void Finish(Status status);
-  void BeginAnew();  // another worker says all of it again
-  // By which it is known among suspects. It reads the whole request: never with the pool's mutex.
+  void BeginAnew();  // another worker computes the whole output again
+  // Computes `print`, which identifies the request among suspects. Reads the whole request: do not
+  // call with the pool's mutex held.
   void TakePrint();
 };
 
-// A call that is answered at once, in one piece. Guarded by the pool's mutex.
+// A call with one answer, such as tokenize. Guarded by the pool's mutex.
 struct WorkerPool::Question {
   uint64_t id = 0;
-  std::string model;  // id; empty: it is for one worker alone
+  std::string model;  // id; empty: the question is for one worker alone
   std::shared_ptr<v1::Call> call;
   size_t bytes = 0;
   TimePoint deadline;
   Told told;  // called without the mutex
   WorkerRef worker;
-  bool moved = false;  // its first worker was lost
+  bool moved = false;  // its first worker was lost; a question moves at most once
 };
 
 }  // namespace tutti::remote

@@ -1,9 +1,10 @@
-// WorkerLink: a worker's way to its front: it connects, says what it serves, and carries calls and
-// answers. Where the front goes away it connects again, for as long as it lives: the models stay
-// loaded.
+// WorkerLink: a worker's connection to its frontend: connects, announces the models, and carries
+// calls and answers. If the frontend goes away, it connects again, for its lifetime, while the
+// models stay loaded.
 //
-// Made, drained and destroyed by one thread; its own thread connects and sends, what the front says
-// is read on the gRPC library's. No header of that library is included here.
+// Made, drained and destroyed by one thread. A thread of its own connects and sends; messages of
+// the frontend are read on threads of the gRPC library. This header includes no header of that
+// library.
 #pragma once
 
 #include <tutti/v1/worker.pb.h>
@@ -20,15 +21,16 @@ namespace tutti::remote {
 
 class WorkerLink {
  public:
-  // `path`: of the front's socket. `log` may be null. `ports`, `clock` and `log` outlive it.
-  // Errors: invalid_value (the path), overloaded (no thread).
+  // `path`: the frontend's socket. `log` may be null. `ports`, its clock and `log` outlive the
+  // link. Errors: invalid_value (the path), overloaded (no thread).
   static Result<std::unique_ptr<WorkerLink>> Open(const std::string& path, v1::Hello hello,
                                                   Relay::Ports ports, Logger* log);
   virtual ~WorkerLink() = default;
 
-  // Whether the front has taken the worker, now.
+  // Whether a frontend has currently attached the worker.
   virtual bool attached() const = 0;
-  // The front sends nothing new; waits for what runs, and leaves. True when all had finished.
+  // Asks the frontend for no new calls, waits for running ones, and disconnects. True if all have
+  // finished.
   virtual bool Drain(Duration limit) = 0;
 };
 

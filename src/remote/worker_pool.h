@@ -1,16 +1,17 @@
-// WorkerPool: api::Inference whose models are in other processes. The front's doors and services
-// ask it as they would ask a gateway; it gives each request to a worker and writes what comes back.
+// WorkerPool: api::Inference whose models run in other processes (workers). The servers and
+// services of the frontend call it as they would call a gateway; it gives each request to a worker
+// and writes the worker's output to the request's stream.
 //
-// A worker's connection (front_port.h) attaches it, hands in what it says and takes what is to be
-// said. Of one worker Receive() and Lost() are called by one thread at a time, and that thread
-// writes the streams of the requests that the worker has; all else is for any thread. Only
-// Tokenize(), Detokenize() and Flush() wait for a worker, as long as they are told to; answers to
-// TokenizeLater() and DetokenizeLater() are told by the threads of workers' connections, and by the
-// one that calls Look() where there was none in time.
+// A worker's connection (front_port.h) attaches the worker, passes in its messages and fetches the
+// messages for it. Receive() and Lost() of one worker are called by one thread at a time, and that
+// thread writes the streams of that worker's requests; all other calls may come from any thread.
+// Only Tokenize(), Detokenize() and Flush() wait for a worker, with a time limit. The callbacks of
+// TokenizeLater() and DetokenizeLater() run on the threads of the workers' connections, or on the
+// thread that calls Look() if no answer came in time.
 //
-// What becomes of a request whose worker dies is decided in Lost(): it is done again by another
-// worker that gives the same bits, from where its reader stands, or ends with worker_lost. A
-// question is asked again of one other worker.
+// Lost() decides about the requests of a dead worker: each is computed again by another worker that
+// gives the same bits, and continues where its reader stands; otherwise it ends with worker_lost. A
+// question is sent once more, to another worker.
 #pragma once
 
 #include <tutti/v1/worker.pb.h>
@@ -34,57 +35,60 @@ namespace tutti::remote {
 
 class WorkerPool final : public api::Inference {
  public:
-  // Of Flush().
+  // Time limit of Flush().
   static constexpr Duration kPatience = std::chrono::seconds(2);
-  // Who has said nothing for so long is asked no questions: nobody waits for it again and again.
+  // A worker that has been silent for this time gets no questions, so that callers do not wait for
+  // it again and again.
   static constexpr Duration kUnheard = std::chrono::seconds(3);
-  // Questions that are not yet answered, and their bytes; more are refused (overloaded). One of any
-  // size is asked where there is no other.
+  // Maximum number and bytes of unanswered questions; more are refused (overloaded). A single
+  // question may have any size.
   static constexpr size_t kMostQuestions = 1024, kMostQuestionBytes = 64 << 20;
-  // A worker says something at least every kBeat; one that is silent for so long is given up.
+  // A worker sends a message at least every kBeat; one that is silent for kSilence is treated as
+  // lost.
   static constexpr Duration kBeat = std::chrono::seconds(1);
   static constexpr Duration kSilence = std::chrono::seconds(15);
-  // A stream whose reader is behind by that much is left at the worker until it is not.
+  // A stream whose reader is behind by kPauseBytes is paused at the worker, until it is behind by
+  // kResumeBytes.
   static constexpr size_t kPauseBytes = 256 << 10, kResumeBytes = 64 << 10;
-  // Prompts of at least that much go where their beginning went before, if that worker is not much
-  // busier than others.
+  // Prompts of at least this size prefer the worker that had the same beginning (placement.h).
   static constexpr size_t kAffinityBytes = 1024;
 
-  // The way to one worker. Any thread; neither call calls back.
+  // The connection to one worker. Any thread; neither call calls back into the pool.
   class Connection {
    public:
     virtual ~Connection() = default;
     virtual void Wake() = 0;   // TakeMessage() has something
     virtual void Close() = 0;  // Lost() follows
   };
-  class Worker;  // one that is attached
+  class Worker;  // an attached worker
   using WorkerRef = std::shared_ptr<Worker>;
 
   struct Figures {
     int workers = 0, draining = 0;
     uint64_t lost = 0;                 // workers whose connection ended while they had work
-    uint64_t resumed = 0, failed = 0;  // requests of those
+    uint64_t resumed = 0, failed = 0;  // requests of lost workers
     uint64_t quarantined = 0;
   };
 
-  // `clock` and `log` (may be null) outlive it. `level`: of this process; requests are admitted by
-  // it.
+  // `clock` and `log` (may be null) outlive the pool. `level`: load level of this process; it
+  // decides which requests are admitted.
   WorkerPool(const Clock& clock, const std::atomic<api::LoadLevel>& level, Logger* log);
   ~WorkerPool() override;
 
-  // --- the connection's side ---
-  // Errors: a worker that is not taken, and why.
+  // Errors: the worker is refused, with the reason.
   Result<WorkerRef> Attach(const v1::Hello& hello, std::shared_ptr<Connection> connection);
   void Receive(const WorkerRef& worker, const v1::WorkerMessage& message);
-  // What the worker is to be told; false: nothing.
+  // Fetches the next message for the worker; false: there is none.
   bool TakeMessage(const WorkerRef& worker, v1::FrontMessage* message);
-  // What ended: the worker; the way to it alone; or it is not known, as nothing is heard of it.
-  // Only in the first case is what it had under suspicion. In the last a request goes on elsewhere
-  // kMostMoves times, as it may be what makes workers silent.
+  // The cause of a loss: the worker ended; only the connection ended; or unknown, because nothing
+  // is heard. Only kWorker makes the worker's requests suspects. After kSilence a request moves to
+  // another worker at most kMostMoves times, because the request itself may be what makes workers
+  // silent.
   enum class Ended : uint8_t { kWorker, kWay, kSilence };
   static constexpr int kMostMoves = 2;
   void Lost(const WorkerRef& worker, Ended ended = Ended::kWorker);
-  // Now and then: readers that have caught up, workers that are silent, deadlines of what waits.
+  // Called periodically: resumes streams whose readers have caught up, and checks for silent
+  // workers and expired deadlines.
   void Look();
   bool wants_look_soon() const {
     return paused_.load(std::memory_order_relaxed) > 0 ||
@@ -93,12 +97,14 @@ class WorkerPool final : public api::Inference {
 
   // --- the owner's ---
   void BeginDrain();
-  // Waits for what runs; then the connections are closed, and what was left ends with `draining`.
+  // Waits up to `limit` for running requests; then closes the connections and ends the remaining
+  // requests with `draining`.
   bool Drain(Duration limit);
-  Status started() const;  // a worker has come
-  Status ready() const;    // one takes requests
+  Status started() const;  // OK once a worker has attached
+  Status ready() const;    // OK while a worker takes requests
   Figures figures() const;
-  // Of kept answers at all workers. How many went.
+  // Deletes kept answers at all workers, of one tenant or of all (null). Returns the number of
+  // deleted answers; waits up to kPatience.
   uint64_t Flush(const std::string* tenant);
 
   // --- api::Inference ---
@@ -106,7 +112,7 @@ class WorkerPool final : public api::Inference {
                                    std::shared_ptr<api::StreamWaker> waker) override;
   Result<api::Encoding> Encode(api::EncodeRequest request,
                                std::shared_ptr<api::StreamWaker> waker) override;
-  // A request's patience is kept to within a second, as Look() is called.
+  // A request's patience is kept to within a second, the interval of Look().
   Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override;
   Result<std::string> Detokenize(const api::DetokenizeRequest& request) override;
   void TokenizeLater(api::TokenizeRequest request, Done<api::TokenizeResult> done) override;
@@ -126,8 +132,9 @@ class WorkerPool final : public api::Inference {
   // worker_pool.cc: requests.
   Status Refusal(api::Priority priority) const;
   Status Begin(const WorkRef& work);
-  // Gives it to a worker, or leaves it among those that wait for their trial. Where there are
-  // suspects it has its print. Errors: queue_full, request_quarantined, those of absence.
+  // Assigns `work` to a worker, or adds it to those that wait for their trial. While there are
+  // suspects, `work` must have its print. Errors: queue_full, request_quarantined, those of
+  // Absent().
   Status Place(const WorkRef& work) REQUIRES(mutex_);
   WorkerRef Choose(const Work& work) const REQUIRES(mutex_);
   void Send(const WorkerRef& worker, const WorkRef& work) REQUIRES(mutex_);
@@ -137,10 +144,9 @@ class WorkerPool final : public api::Inference {
   void Apply(const WorkerRef& worker, const v1::Update& update,
              std::vector<std::shared_ptr<api::StreamWaker>>* wakers);
 
-  // lost_worker.cc
-  // Whether it can be done again from where its reader stands.
+  // Whether another worker can compute `work` again and continue where its reader stands.
   bool MayGoOn(const Work& work, const Worker& died) const REQUIRES(mutex_);
-  // It goes on at another worker: OK; else how it ends.
+  // OK if `work` continues at another worker; otherwise the status with which it ends.
   Status AfterLoss(const WorkRef& work, Worker& died, bool was_on_trial, Ended what)
       REQUIRES(mutex_);
 
@@ -151,7 +157,7 @@ class WorkerPool final : public api::Inference {
   void Begin(const WorkerRef& worker, const QuestionRef& question) REQUIRES(mutex_);
   void Send(const WorkerRef& worker, const QuestionRef& question) REQUIRES(mutex_);
   void Forget(const QuestionRef& question) REQUIRES(mutex_);
-  // Another worker is asked what this one was; false: there is none.
+  // Sends the question to another worker; false: there is none.
   bool AskAnother(const QuestionRef& question) REQUIRES(mutex_);
   void EndLateQuestions();
 
@@ -167,15 +173,15 @@ class WorkerPool final : public api::Inference {
   std::atomic<int> paused_{0};
   std::atomic<size_t> questions_{0};  // changed under the mutex
   mutable Mutex mutex_;
-  CondVar changed_;  // the last work has gone
+  CondVar changed_;  // signals that the last request has ended
   std::vector<WorkerRef> workers_ GUARDED_BY(mutex_);
   bool any_came_ GUARDED_BY(mutex_) = false;
   KnownModels known_ GUARDED_BY(mutex_);
-  std::deque<WorkRef> waiting_ GUARDED_BY(mutex_);  // for their trial
+  std::deque<WorkRef> waiting_ GUARDED_BY(mutex_);  // waiting for their trial
   Suspects suspects_ GUARDED_BY(mutex_);
   Figures figures_ GUARDED_BY(mutex_);
   uint64_t next_id_ GUARDED_BY(mutex_) = 1;
-  size_t works_ GUARDED_BY(mutex_) = 0;  // with a worker, or waiting; and questions
+  size_t works_ GUARDED_BY(mutex_) = 0;  // requests with a worker or waiting, and questions
   size_t question_bytes_ GUARDED_BY(mutex_) = 0;
 };
 

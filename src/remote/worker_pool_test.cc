@@ -104,7 +104,7 @@ struct TestWorker {
     ASSERT_TRUE(opened.ok()) << opened.status();
     link = *std::move(opened);
   }
-  // As a process that is killed: nothing is said.
+  // Like a killed process: nothing is sent.
   void Die() { link.reset(); }
 
   SteadyClock clock;
@@ -193,8 +193,9 @@ class WorkerPoolTest : public ::testing::Test {
   std::vector<std::unique_ptr<TestWorker>> workers_;
 };
 
-// A network that was cut for a while set requests aside that had killed nobody.
-TEST_F(WorkerPoolTest, WorkersThatAreOnlySilentMakeNothingSuspectAndARequestMovesTwice) {
+// Regression: a network that was interrupted for a while made suspects of requests that had killed
+// no worker.
+TEST_F(WorkerPoolTest, SilentWorkersMakeNoSuspectsAndRequestMovesTwice) {
   struct Deaf final : WorkerPool::Connection {
     void Wake() override {}
     void Close() override {}
@@ -420,9 +421,9 @@ TEST_F(WorkerPoolTest, WhatIsDrawnWithoutASeedBeginsAgainOnlyBeforeItsFirstToken
   EXPECT_EQ(other, "yes");
 }
 
-// Row N72: what kills its worker is found by trying one after the other, and the others are
-// computed again once.
-TEST_F(WorkerPoolTest, APoisonRequestAmong32IsQuarantinedAfterTwoDeathsAndTheOthersFinish) {
+// Row N72: the request that kills its worker is found by trying suspects one at a time; the other
+// requests are computed again once.
+TEST_F(WorkerPoolTest, QuarantinesPoisonRequestAfterTwoDeaths) {
   std::vector<api::Generation> generations;
   TestWorker* worker = &Add("w0");
   for (int i = 0; i < 32; ++i)
@@ -456,7 +457,7 @@ TEST_F(WorkerPoolTest, APoisonRequestAmong32IsQuarantinedAfterTwoDeathsAndTheOth
   EXPECT_EQ(fine, 31);
   EXPECT_EQ(poisoned_.load(), 1);
   EXPECT_EQ(pool_.figures().quarantined, 1u);
-  // Whoever asks it again is refused, at once.
+  // A further request of the same content is refused at once.
   EXPECT_EQ(pool_.Generate(Ask("poison"), nullptr).status().reason(), "request_quarantined");
   EXPECT_TRUE(pool_.Generate(Ask("ask 3"), nullptr).ok());
 }
@@ -490,7 +491,7 @@ TEST_F(WorkerPoolTest, ASlowReadersEventsStayAtTheWorker) {
   at_worker->Started();
   const std::string piece(1000, 'p');
   size_t sent = 0;
-  // The worker's own stream fills once the front has said so.
+  // The worker's stream fills once the frontend has paused it.
   EXPECT_TRUE(Eventually([&] {
     at_worker->Token(piece);
     at_worker->Wake();
@@ -565,7 +566,7 @@ TEST_F(WorkerPoolTest, ADrainWaitsAndThenEndsWhatIsLeft) {
   EXPECT_EQ(ReadAll(slow, &other).reason(), "draining");
 }
 
-// A worker of this test, without a socket: it says what it likes.
+// A worker without a socket, whose messages the test makes.
 class WordyConnection final : public WorkerPool::Connection {
  public:
   void Wake() override {}
@@ -640,7 +641,7 @@ TEST_F(WordyWorker, VectorsThatAreNotAsManyAsTheInputsAreNoResult) {
   }
 }
 
-// The sum of two that each said the most there is was no number any more, nor was that of two sums.
+// Regression: the sum of two maximum values overflowed, as did the sum of two such sums.
 TEST_F(WordyWorker, NumbersOfAnySizeAddUpToTheMostThereIs) {
   FakeInference models({Generator(), Encoder()});
   const auto second =
@@ -679,7 +680,7 @@ TEST_F(WordyWorker, CallsThatItWasNeverGivenAndAnythingRandomChangeNothing) {
   said_.mutable_beat()->set_level(77);
   Tell();
   EXPECT_EQ(generation->Next(), nullptr);
-  // What a worker says, with some of its bytes changed.
+  // A worker's message with some bytes changed.
   v1::WorkerMessage sound;
   for (int kind = 0; kind < 5; ++kind) {
     v1::Update* update = sound.add_updates();

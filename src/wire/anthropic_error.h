@@ -1,8 +1,8 @@
-// Errors as Anthropic's Messages API shows them. Pure.
+// Errors of the Anthropic Messages API. Pure.
 //
-// Its clients choose by the status, and people read the message, which therefore names the field.
-// The statuses are those of the error table: a full server is 503, which proxies and load balancers
-// understand, where Anthropic's own is 529.
+// Its clients branch on the status; the message is for people and therefore names the field. The
+// statuses are those of the error table: an overloaded server sends 503, which proxies and load
+// balancers understand, and not Anthropic's 529.
 #pragma once
 
 #include <string>
@@ -12,11 +12,10 @@
 
 namespace tutti::wire {
 
-// "invalid_request_error", "overloaded_error", ... of an error with that HTTP status.
+// Error type for an HTTP status: "invalid_request_error", "overloaded_error", ...
 std::string_view AnthropicErrorType(int http);
 
-// {"type":"error","error":{"type","message"},"request_id"}; request_id is null where `error` has
-// none.
+// {"type":"error","error":{"type","message"},"request_id"}; request_id is null if `error` has none.
 std::string AnthropicErrorBody(const ErrorView& error);
 
 }  // namespace tutti::wire

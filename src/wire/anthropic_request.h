@@ -1,9 +1,9 @@
-// Anthropic's Messages API, inbound: bodies of /v1/messages and /v1/messages/count_tokens -> the
-// types of api. Pure.
+// Anthropic Messages API, inbound: parses bodies of /v1/messages and /v1/messages/count_tokens to
+// types of api/. Pure.
 //
-// A dialog means the same as the chat completion that says it: `system` becomes a first message of
-// role system; messages of one role in a row are joined; each tool_result block becomes a message
-// of role tool, before the rest of its message; a last message of role assistant is continued.
+// A dialog is converted to the equivalent chat completion: `system` becomes a first message of role
+// system; consecutive messages of one role are joined; each tool_result block becomes a message of
+// role tool, before the rest of its message; a final message of role assistant is continued.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@
 
 namespace tutti::wire {
 
-// One request of one choice, whose prompt is a chat. Errors: those of the schema;
-// unsupported_parameter, naming the path, for blocks and tools that no model here can use.
+// Parses one request with one choice and a chat prompt. Errors: those of the schema;
+// unsupported_parameter, with the path, for unsupported kinds of blocks and tools.
 Result<GenerationCall> ParseMessages(const Json& body, const ParseOptions& options);
 
 struct CountTokensCall {

@@ -1,9 +1,8 @@
-// Anthropic's Messages API, outbound: stream events -> a message object or its named server-sent
-// events. Pure; one object per call, as all writers of openai_response.h.
+// Anthropic Messages API, outbound: renders stream events as a message object or as named
+// server-sent events. Pure; one object per call, as all writers of openai_response.h.
 //
-// An answer is a list of blocks: what the model thought, its text, its tool calls. A block begins
-// where an event has another kind of content than the one before, so that a whole answer has the
-// same blocks as the stream.
+// An answer is a list of blocks: reasoning, text, tool calls. A new block begins when an event has
+// another kind of content than the one before, so that JSON and streamed answers have equal blocks.
 #pragma once
 
 #include <memory>
@@ -13,7 +12,7 @@
 
 namespace tutti::wire {
 
-// What keeps a stream alive; its clients know it as an event that means nothing.
+// The `ping` event, which keeps an idle stream open; clients ignore it.
 inline constexpr std::string_view kMessagesPing = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
 
 // `call` is of ParseMessages: one request, one choice.

@@ -1,5 +1,5 @@
-// Batches as clients see them (OpenAI's /v1/batches): what makes one, the object, lists of them;
-// the lines of their input and of their output. Pure.
+// JSON of OpenAI's /v1/batches: the create request, the batch object, lists, and the lines of input
+// and output files. Pure.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,7 @@ struct BatchLine {
 };
 Result<BatchLine> ReadBatchLine(std::string_view text, std::string_view endpoint);
 
-// What is wrong with the input.
+// An error in the input file.
 struct BatchError {
   std::string code, message, param;  // param: empty: none
   int64_t line = 0;                  // from 1; 0: of none

@@ -1,5 +1,5 @@
-// What clients say of kept answers and what they are told: Cache-Control in, x-cache and Age out;
-// the fields of HTTP, and gRPC's metadata of the same names. Pure; any thread.
+// Cache headers: Cache-Control of requests, x-cache and Age of responses; HTTP header fields and
+// gRPC metadata of the same names. Pure; any thread.
 #pragma once
 
 #include <memory>
@@ -14,15 +14,16 @@
 
 namespace tutti::wire {
 
-// RFC 9111, section 5.2.1: no-store, no-cache and max-age, in any order and case. Other directives,
-// and what is none, change nothing: a client's cache control is a wish, never an error.
+// Parses no-store, no-cache and max-age (RFC 9111, section 5.2.1), in any order and case. Unknown
+// and malformed directives are ignored.
 api::CacheControl ReadCacheControl(std::string_view field);
-// x-cache-similarity: the least cosine of a question in other words, 0 to 1; what is none changes
-// nothing.
+// x-cache-similarity: minimum cosine similarity for a semantic hit, 0 to 1. A malformed value
+// counts as 0.
 double ReadSimilarity(std::string_view field);
 
-// Of all prompts of a call together: a hit if each was one (the age: the greatest), else what was
-// least so. Nothing where no cache was asked.
+// Appends the cache headers of a call with one or more prompts. x-cache is "hit" only if every
+// prompt was a hit, and then Age is the greatest age; otherwise x-cache is the worst outcome.
+// Appends nothing when no cache was consulted.
 void TellCache(std::span<const std::shared_ptr<api::CacheReport>> reports,
                std::vector<std::pair<std::string, std::string>>* headers);
 

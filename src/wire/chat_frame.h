@@ -1,7 +1,7 @@
-// Frames of chat over a WebSocket (/v1/ws) as pure functions: what users say to their sessions and
-// want of them, as over MQTT (mqtt_native.h) but for the session, which stands in a topic there;
-// and jobs to be followed. They are answered by the events that MQTT has on .../out, each with the
-// frame's `stream_id` at its end where it gave one.
+// Inbound frames of chat over a WebSocket (/v1/ws): messages and controls as over MQTT
+// (mqtt_native.h), with a `session` member in place of the topic, and subscriptions to jobs. The
+// answers are the events that MQTT publishes to .../out, with the frame's `stream_id` appended if
+// it had one. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct ChatFrame {
     kMessage,  // of a session, or of the conversation that message.call names
     kControl,  // of a session or a turn; subscribe with response_id is its resume
     kJob,      // subscribe with job_id
-    kAuth,     // who asks, where the upgrade did not say
+    kAuth,     // credentials, when the upgrade request had none
   };
   Verb verb = Verb::kControl;
   std::string session;          // message, control; empty: none is named
@@ -31,7 +31,7 @@ struct ChatFrame {
   std::string token;            // auth
 };
 
-// What the frame's answers carry. Set as far as it is known, also of a frame that is refused.
+// Ids that answers to the frame repeat. Set as far as they are known, also for a refused frame.
 struct FrameTag {
   std::string stream_id;  // at the end of each event; empty: nothing is
   std::string id;         // the client's, of the message or verb; empty: none
@@ -40,7 +40,7 @@ struct FrameTag {
 // Errors: those of ParseJson, of the schema, of ReadTurn; missing_required_parameter.
 Result<ChatFrame> ParseChatFrame(std::string_view text, const ParseOptions& options, FrameTag* tag);
 
-// Whether what was refused with that was no frame at all: no JSON, or of no type that there is.
+// Whether an error means that the text is not a frame: it is not JSON, or has an unknown type.
 bool IsNoFrame(const Status& refusal);
 
 }  // namespace tutti::wire

@@ -1,6 +1,5 @@
-// Reading the members of a request's JSON objects once they are known to be what the schema says.
-// Pure; error codes are those of the schema's rows, unknown_parameter, missing_required_parameter
-// and invalid_json.
+// CheckedObject: a JSON object of a request after validation against the schema. Pure; error codes
+// are those of the schema's rows, unknown_parameter, missing_required_parameter and invalid_json.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,7 @@
 
 namespace tutti::wire {
 
-// Names of unknown fields, as far as they are fit for a header, in order of appearance and without
-// repeats.
+// Names of unknown fields that may appear in a header, in order of appearance, without duplicates.
 class IgnoredFields {
  public:
   void Add(std::string_view path);
@@ -28,9 +26,9 @@ class IgnoredFields {
   std::vector<std::string> names_;
 };
 
-// An object whose members were all checked against the schema of `scope`: reading is total. A
-// member that is null counts as absent, and so does one that asks for nothing (neutral_values.h).
-// Refers to the document.
+// An object whose members have been checked against the schema of `scope`, so that its accessors
+// cannot fail. Null members and neutral values (neutral_values.h) count as absent. Refers to the
+// document.
 class CheckedObject {
  public:
   // `path` is "" or "messages[2]"; `strict` refuses unknown members, else they are added to
@@ -38,7 +36,7 @@ class CheckedObject {
   static Result<CheckedObject> Check(Scope scope, const Json& value, std::string path, bool strict,
                                      IgnoredFields* ignored);
 
-  // The same of what is no whole object of that scope: what it requires may be missing.
+  // Like Check, for a partial object: required members may be missing.
   static Result<CheckedObject> CheckPart(Scope scope, const Json& value, std::string path,
                                          bool strict, IgnoredFields* ignored);
 

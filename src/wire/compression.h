@@ -1,5 +1,5 @@
-// Compressed messages of any door, within a bound: libraries would inflate whatever is sent. Pure;
-// messages are whole: one stream of zlib, or the members of gzip, after which nothing follows.
+// Compression with a size limit, against decompression bombs. Pure; messages are complete: one zlib
+// stream, or the members of a gzip stream, with nothing after them.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@ enum class Coding {
   kDeflate
 };  // deflate as HTTP and gRPC have it: a zlib stream (RFC 1950)
 
-// Errors: request_too_large beyond `most_bytes`, invalid_value for what is not whole. `most_bytes`
-// counts what all members of a gzip stream (RFC 1952, section 2.2) inflate to.
+// `most_bytes` limits the total inflated size of all members of a gzip stream (RFC 1952, section
+// 2.2). Errors: request_too_large beyond it; invalid_value (malformed or incomplete).
 Result<std::string> Inflate(Coding coding, std::string_view compressed, size_t most_bytes);
 
-// Fast rather than small. An answer that cannot be made for want of memory is OutOfMemory().
+// Compresses with a fast level. Errors: OutOfMemory().
 Result<std::string> Deflate(Coding coding, std::string_view plain);
 
 }  // namespace tutti::wire

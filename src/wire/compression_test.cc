@@ -66,7 +66,7 @@ TEST(Compression, WhatIsNoWholeStreamIsMalformed) {
       std::string wrong = small;
       wrong[i] = static_cast<char>(wrong[i] ^ 0x55);
       const Result<std::string> inflated = Inflate(coding, wrong, 1 << 20);
-      // Of gzip's header some bytes say nothing of the content.
+      // Some bytes of gzip's header, such as the modification time, do not affect the content.
       EXPECT_TRUE(!inflated.ok() || *inflated == text) << i;
     }
   }

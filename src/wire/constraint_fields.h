@@ -1,6 +1,6 @@
-// What an answer is constrained to, in every spelling that clients use: response_format (OpenAI),
-// text.format (Responses), output_config.format (Anthropic), structured_outputs and guided_*
-// (vLLM), grammar and json_schema (llama.cpp), format (Ollama). Pure.
+// Fields that constrain the answer, in all dialects: response_format (OpenAI), text.format
+// (Responses), output_config.format (Anthropic), structured_outputs and guided_* (vLLM), grammar
+// and json_schema (llama.cpp), format (Ollama). Pure.
 #pragma once
 
 #include <optional>
@@ -11,9 +11,9 @@
 
 namespace tutti::wire {
 
-// Absent where nothing is asked. `object` was checked against a scope of kSampled. Errors, naming
-// the field: invalid_value, unsupported_parameter (a form that is not enforced), and invalid_value
-// where two fields constrain the answer.
+// The constraint of a request; nullopt if there is none. `object` was checked against a scope of
+// kSampled. Errors, with the field: invalid_value (also if two fields constrain the answer),
+// unsupported_parameter (a form that is not enforced).
 Result<std::optional<api::Constraint>> ReadConstraint(const CheckedObject& object);
 
 }  // namespace tutti::wire

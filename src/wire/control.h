@@ -1,6 +1,6 @@
-// What the operator's commands ask a server, and what it answers: one JSON object each. The answer
-// is {"ok":true,...}, or {"ok":false,"code":"invalid_value","message":"..."}. What is asked and
-// answered is the services' business. Pure.
+// Envelope of control requests from the operator's commands: one JSON object for the request and
+// one for the answer, {"ok":true,...} or {"ok":false,"code":"invalid_value","message":"..."}. The
+// services define the operations. Pure.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@
 
 namespace tutti::wire {
 
-// Adds its members to the answer; of an error nothing of them is kept.
+// Writes the members of the answer; they are discarded if it returns an error.
 using ControlWriter = std::function<Status(const JsonObject& request, JsonWriter* json)>;
 
-// `most_bytes`, `most_values`: of the request. Beyond, or for what is no object, the answer is a
-// refusal, as it is for an error of `write`.
+// Parses a request and makes the answer. `most_bytes`, `most_values`: limits of the request. The
+// answer is an error if the request exceeds them or is not an object, or if `write` fails.
 std::string AnswerControl(std::string_view request, size_t most_bytes, size_t most_values,
                           const ControlWriter& write);
 
 Status BadControl(std::string_view param, std::string message);
-// The operation that is asked for; empty where none is.
+// The operation of a request; empty if there is none.
 std::string_view ControlOperation(const JsonObject& request);
 
 }  // namespace tutti::wire

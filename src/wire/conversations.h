@@ -1,8 +1,7 @@
-// The Conversations API as pure functions: bodies and versions in; conversations,
-// items and lists of them out. In the shapes of OpenAI, with `version` and `fork` of our own.
+// JSON of the Conversations API, inbound and outbound: OpenAI's API with the extensions `version`
+// and `fork`. Pure functions.
 //
-// The version counts what was committed to a conversation; as an entity tag it is "v17" with its
-// quotes.
+// The version counts the changes of a conversation; its entity tag is "v17", including the quotes.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +45,7 @@ struct ItemsCreate {
 };
 Result<ItemsCreate> ParseItemsCreate(const Json& body, const ParseOptions& options);
 
-// POST /v1/conversations/{id}/fork, ours. An empty body is that of {}.
+// POST /v1/conversations/{id}/fork, an extension. An empty body counts as {}.
 struct ConversationFork {
   std::optional<Metadata> metadata;  // absent: that of the parent
   std::optional<int64_t> version;    // up to which it has what was said; absent: now
@@ -54,8 +53,8 @@ struct ConversationFork {
 };
 Result<ConversationFork> ParseConversationFork(const Json& body, const ParseOptions& options);
 
-// If-Match: one strong tag of ours, or "*", which is any version and gives nothing.
-// Errors: invalid_value for what no answer of ours can have carried.
+// If-Match: one strong entity tag of this API, or "*" (any version), which gives nullopt.
+// Errors: invalid_value for any other text.
 Result<std::optional<int64_t>> ParseIfMatch(std::string_view field);
 
 // --- out ---
@@ -83,7 +82,7 @@ struct ItemView {
 std::string ItemJson(const ItemView& item);
 
 // A page: the items in the order of the query, and whether more follow. Without items its ids are
-// empty texts, for OpenAI's types have no null there.
+// empty strings, because OpenAI's types do not allow null there.
 std::string ItemListJson(std::span<const ItemView> items, bool has_more);
 
 // {"id","object":"conversation.deleted","deleted":true}; `kind` is "conversation" or "response".

@@ -1,7 +1,7 @@
-// Texts, token ids and pairs of a request's JSON, as the waist takes them. Pure.
+// Parses texts, token ids and pairs of encode requests to api::EncodeInput. Pure.
 //
 // Errors: invalid_value, empty_prompt, token_out_of_range, request_too_large; each names the
-// element at fault ("input[3]").
+// invalid element ("input[3]").
 #pragma once
 
 #include <string>
@@ -15,22 +15,23 @@
 
 namespace tutti::wire {
 
-// A call with what every kind has: model, when and where. `input_name` is the field of its inputs.
+// Makes a call with the fields common to all kinds: model, priority, deadline. `input_name`: name
+// of the inputs' field.
 Result<EncodingCall> BeginCall(EncodingKind kind, std::string input_name,
                                const CheckedObject& object, const ParseOptions& options);
 
-// string | [string] | [int] | [[int]] into the call's inputs, under the call's name for them.
-// `mixed`: strings and lists of ids may stand in one list.
+// Parses string | [string] | [int] | [[int]] to the inputs of the call. `mixed`: a list may contain
+// both strings and lists of ids.
 Status ReadInputs(const Json& value, bool mixed, EncodingCall* call);
 
 // 1 to kMaxEncodeInputs strings, none empty.
 Result<std::vector<std::string>> ReadTexts(const Json& value, const std::string& name);
 
-// One input more. `param` names it where it is empty.
+// Adds an input; `param` is its name in the error for an empty one.
 Status AddText(std::string text, const std::string& param, EncodingCall* call);
 void AddPair(std::string first, std::string second, EncodingCall* call);
 
-// The query with each text, at most api::kMaxPairBytes in all. `texts` stay what they are.
+// Pairs the query with each text, at most api::kMaxPairBytes in total. `texts` are not changed.
 Status AddPairs(const std::string& query, const std::vector<std::string>& texts,
                 EncodingCall* call);
 

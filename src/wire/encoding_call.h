@@ -1,5 +1,5 @@
-// One client's call of an encoder's route, in whatever dialect: what is to be encoded, and how the
-// answer is shown. Values; pure.
+// EncodingCall: a parsed call of an encoder's route, in any dialect: the request, and the format of
+// the answer. Values; pure.
 #pragma once
 
 #include <span>
@@ -34,7 +34,7 @@ struct EncodingCall {
   size_t characters = 0;             // of all inputs; of token ids, the ids
   std::vector<std::string> ignored;  // unknown fields, for x-tutti-ignored
 
-  // Compares pairs and tells how well each fits.
+  // True for calls that score pairs of texts.
   bool ranks() const {
     return kind == EncodingKind::kRerank || kind == EncodingKind::kScore ||
            kind == EncodingKind::kTeiRerank;
@@ -45,7 +45,7 @@ struct EncodingCall {
 // The client's name of an input: "input[3]", "inputs.sentences[2]".
 std::string InputParam(const EncodingCall& call, size_t index);
 
-// A refusal that blames the waist's "input" or "input[3]" blames the client's field.
+// Replaces "input" or "input[3]" in an error of api::Inference by the client's name of the field.
 Status BlameInput(const EncodingCall& call, Status status);
 
 // The model of the call, as api::EncoderFor() says. Nothing when it is not there: the waist says so

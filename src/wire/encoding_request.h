@@ -1,5 +1,5 @@
-// OpenAI's, vLLM's and Jina's dialects of encoders, inbound: JSON bodies of /v1/embeddings, rerank
-// and score -> api::EncodeRequest. Pure.
+// Encoder routes of OpenAI, vLLM and Jina, inbound: parses JSON bodies of /v1/embeddings, rerank
+// and score to api::EncodeRequest. Pure.
 #pragma once
 
 #include "base/status.h"

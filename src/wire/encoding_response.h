@@ -1,5 +1,5 @@
-// What encoders answer, as JSON in the dialect of the call. Pure; large answers take tens of
-// milliseconds (40 ns for each float that is written as a number).
+// JSON answers of encoder routes, in the dialect of the call. Pure; large answers take tens of
+// milliseconds (40 ns per float written as a number).
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ struct EncodingHead {
   std::vector<std::string> labels;  // kTeiPredict: of each score
 };
 
-// Bytes of the answer to come, roughly: for its place in memory.
+// Estimated bytes of the answer, to reserve memory.
 size_t EstimateEncodingBody(const EncodingCall& call, const api::EncodeResult& result);
 
 std::string EncodingBody(const EncodingCall& call, const EncodingHead& head,
                          const api::EncodeResult& result);
 
-// Cosine of the angle between two vectors, in float64; 0 where one has no direction.
+// Cosine similarity of two vectors, computed in float64; 0 if one of them is zero.
 float Cosine(std::span<const float> a, std::span<const float> b);
 
 }  // namespace tutti::wire

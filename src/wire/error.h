@@ -1,9 +1,9 @@
-// One error table for all doors: machine code -> HTTP status and OpenAI type, gRPC, WebSocket, MQTT
-// 5, retry.
+// The error table of all servers: maps error codes to HTTP status and OpenAI type, gRPC, WebSocket,
+// MQTT 5, retry.
 //
-// Every Status that leaves a door passes through here, so that a code means the same everywhere. A
-// code that is not listed was not meant for clients: it becomes internal_error, and neither its
-// text nor its param leaves. Pure.
+// Every Status that a server sends passes through this table, so that a code has the same meaning
+// everywhere. A code that is not listed was not meant for clients: it becomes internal_error, and
+// neither its message nor its param is sent. Pure.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ std::span<const ErrorRow> ErrorTable();
 // The row of a Status by its code; internal_error for a code that is not listed.
 const ErrorRow& FindError(const Status& status);
 
-// How a body shows an error.
+// Format of an error body.
 enum class ErrorForm : uint8_t {
   kOpenAi,     // {"error":{"message","type","param","code"}}
   kTei,        // {"error","error_type","param","code"}, with TEI's statuses (tei_error.h)
@@ -60,12 +60,13 @@ struct ErrorOptions {
 
 ErrorView ViewError(const Status& status, const ErrorOptions& options = {});
 
-// Beside the code in a context_length_exceeded body.
+// Numbers that a context_length_exceeded body carries in addition to the code.
 struct ContextNumbers {
   int prompt_tokens = 0, context = 0;
 };
 
-// In the form of the view; the numbers stand in OpenAI's form only.
+// Error body in the form of the view (OpenAI, Anthropic, KServe, TEI); only OpenAI's form has the
+// context numbers.
 std::string ErrorBody(const ErrorView& error, std::optional<ContextNumbers> context = std::nullopt);
 
 }  // namespace tutti::wire

@@ -1,5 +1,5 @@
-// One value of a request against its row of the schema: type, range, and the error that says what
-// it must be. Pure.
+// Checks one value of a request against its row of the schema: type and range; errors describe the
+// valid values. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace tutti::wire {
 
-// Type and range of one value; `param` is the path for the error ("messages[2].name"). null is not
-// passed here.
+// Checks type and range of one value, which must not be null; `param` is the path for the error
+// ("messages[2].name").
 Status CheckValue(const FieldSpec& field, const Json& value, const std::string& param);
 
-// An integer given as 3 or 3.0; nothing for other values, outside int64, and for 2^53 and beyond
-// with a point or exponent, where a double is not exact.
+// Integer value of 3 or 3.0. nullopt for other values, outside int64, and from 2^53 on if written
+// with a point or exponent, because a double is not exact there.
 std::optional<int64_t> AsInteger(const Json& value);
 
-// A list of token ids; code token_out_of_range or invalid_value, naming the element.
+// Parses a list of token ids. Errors: token_out_of_range, invalid_value, with the element.
 Result<std::vector<TokenId>> ReadTokenIds(const JsonArray& array, const std::string& param);
 
 }  // namespace tutti::wire

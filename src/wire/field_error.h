@@ -1,4 +1,4 @@
-// How a value that cannot be taken is told: by its field. Pure.
+// Errors for invalid values of request fields. Pure.
 #pragma once
 
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace tutti::wire {
 
-// invalid_value of the field `param`; `message` is the whole sentence.
+// invalid_value for field `param`; `message` is a complete sentence.
 inline Status BadValue(std::string param, std::string message) {
   return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
 }
 
-// The same, of a field that must be `rule`.
+// invalid_value for a field that must be `rule`.
 inline Status MustBe(const std::string& param, const std::string& rule) {
   return BadValue(param, param + " must be " + rule);
 }
 
-// missing_required_parameter of the field `param`.
+// missing_required_parameter for field `param`.
 inline Status IsMissing(const std::string& param) {
   return InvalidArgument("missing_required_parameter", param + " is missing").WithParam(param);
 }

@@ -1,5 +1,5 @@
-// Files as clients see them (OpenAI's /v1/files): the object, lists of them, the query of a list,
-// the fields of the form that makes one. Pure.
+// JSON of OpenAI's /v1/files: the file object, lists, the query of a list, and the form fields of
+// an upload. Pure.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ std::string FileJson(const FileView& file);
 std::string FileListJson(std::span<const FileView> files, bool more);
 std::string FileDeletedJson(std::string_view id);
 
-// Of GET /v1/files: as of a list of items, but for `limit`, 1 to 10,000.
+// Query of GET /v1/files: the fields of ListQuery, with a `limit` of 1 to 10,000, and `purpose`.
 struct FileListQuery {
   ListQuery page = {.limit = 10'000, .ascending = false, .after = {}};
   std::string purpose;  // empty: all
@@ -38,15 +38,16 @@ struct FileListQuery {
 Result<FileListQuery> ParseFileListQuery(std::span<const QueryParameter> parameters,
                                          const ParseOptions& options, IgnoredFields* ignored);
 
-// The fields of the form beside its file. Errors: invalid_value, missing_required_parameter,
-// unsupported_parameter (a purpose of OpenAI's that is not served), unknown_parameter.
+// Form fields of a file upload, without the file itself. Errors: invalid_value,
+// missing_required_parameter, unsupported_parameter (an OpenAI purpose that is not served),
+// unknown_parameter.
 class FileForm {
  public:
   explicit FileForm(const ParseOptions& options) : options_(options) {}
 
-  // One part that is no file.
+  // Reads one form field.
   Status Set(const std::string& name, std::string_view value);
-  // Whether all that is required is there.
+  // Fails if a required field is missing.
   Status Check() const;
   std::optional<int64_t> expires_after_s() const { return expires_after_s_; }
 

@@ -202,7 +202,7 @@ void FramingGuard::CheckLength() {
                                 " bytes; at most " + std::to_string(body_limit_) + " are accepted");
 }
 
-// What is left of the chunk in hand, beside what has come.
+// Fails if the bytes received so far plus the rest of the current chunk exceed the body limit.
 void FramingGuard::CheckChunk() {
   const bool inside = state_ == State::kChunkData;
   const uint64_t room = body_limit_ - std::min<uint64_t>(body_limit_, body_bytes_);

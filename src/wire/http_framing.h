@@ -1,12 +1,12 @@
-// FramingGuard: decides, byte by byte, where an HTTP/1.1 request ends, and lets nothing through
-// that two readers could read differently. RFC 9112 without its lenient recipients' clauses: no
-// folded lines, no bare LF or CR, no blank before a colon, one Content-Length of digits only or one
-// Transfer-Encoding of exactly `chunked`, never both; plain chunk sizes, short extensions, no
-// trailers.
+// FramingGuard: strict framing of HTTP/1.1 requests, against request smuggling. It finds the end of
+// a request byte by byte and refuses everything that two parsers could read differently: RFC 9112
+// without its allowances for lenient recipients. No folded lines, no bare LF or CR, no space before
+// a colon; one Content-Length of digits only or one Transfer-Encoding of exactly `chunked`, never
+// both; plain chunk sizes, short extensions, no trailers.
 //
-// Pure state machine, one per message; the bytes it accepts go on to the message parser. After a
-// fault the connection must be closed: where the next message would start is unknown. Memory is
-// constant.
+// Pure state machine with constant memory, one per message; accepted bytes go to the message
+// parser. After a fault the connection must be closed, because the start of the next message is
+// unknown.
 #pragma once
 
 #include <cstddef>
@@ -31,12 +31,12 @@ class FramingGuard {
   explicit FramingGuard(const FramingLimits& limits)
       : limits_(limits), body_limit_(limits.body_bytes) {}
 
-  // Scans bytes that follow those accepted so far. Returns how many of them belong to this message:
-  // all of them, unless it ends or faults there.
+  // Scans the next bytes. Returns how many of them belong to this message: all, unless the message
+  // ends or faults within them.
   size_t Scan(std::string_view bytes);
 
-  // Of a message whose head is done: its body may have no more than this, which is not above the
-  // limits'. Faults where it has been announced to have, or has.
+  // Lowers the body limit of a message whose head is done; `bytes` must not exceed the limit in
+  // FramingLimits. Faults at once if the announced or received length is greater.
   void LimitBody(size_t bytes);
 
   bool head_done() const { return head_done_; }

@@ -1,5 +1,5 @@
-// llama.cpp's POST /infill: its body -> a text with a hole, events -> its answers. What the body
-// has in common with other routes is openai_request's. Pure.
+// llama.cpp's POST /infill: parses its body to a fill-in-the-middle prompt and renders its answers.
+// The fields that other routes also have are parsed by openai_request.h. Pure.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,12 @@
 
 namespace tutti::wire {
 
-// `object` has been checked against kInfill. The text before the hole is `input_prefix` and, behind
-// it, `prompt`. Errors: empty_prompt (nothing stands around the hole), and those of an element of
-// `input_extra`.
+// `object` has been checked against kInfill. The prefix is `input_prefix` followed by `prompt`.
+// Errors: empty_prompt (prefix and suffix are empty), and those of an element of `input_extra`.
 Result<api::TextPrompt> ReadInfillPrompt(const CheckedObject& object, bool strict,
                                          IgnoredFields* ignored);
 
-// The field of /infill that holds what another route, or the inference API, calls `param`.
+// Name in /infill of the field that other routes or api::Inference call `param`.
 std::string InfillParam(std::string param);
 
 // One JSON object, or server-sent events: `content` as it comes, and the object without content.

@@ -1,5 +1,5 @@
-// The waist blames "input" or "input[3]" for what it refuses of an encoding; a door's clients know
-// their inputs under names of its own, and are told those. Pure.
+// Renames fields in errors of encode requests: api::Inference calls the inputs "input" and
+// "input[3]"; clients get the name of the field in their request. Pure.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace tutti::wire {
 
-// 3 of "input[3]"; nothing for any other `param`.
+// 3 for "input[3]"; nullopt for any other `param`.
 std::optional<size_t> BlamedInput(std::string_view param);
 
-// A refusal that blames "input" or "input[3]" blames `list` or "list[3]"; others stay as they are.
+// Replaces "input" by `list` and "input[3]" by "list[3]"; other errors are not changed.
 Status BlameList(const std::string& list, Status status);
 
 }  // namespace tutti::wire

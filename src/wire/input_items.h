@@ -1,6 +1,6 @@
-// Items of a dialog as clients write them: the `input` of a response, the `items` of a
-// conversation. Messages of text, reasoning, calls of functions and their outputs are read; other
-// kinds (references, images, calls of other tools) are refused by name. Pure.
+// Parses items of a dialog: the `input` of a response, the `items` of a conversation. Text
+// messages, reasoning, function calls and their outputs are supported; other kinds (references,
+// images, calls of other tools) are refused by name. Pure.
 #pragma once
 
 #include <cstddef>
@@ -26,12 +26,12 @@ struct InputItem {
   friend bool operator==(const InputItem&, const InputItem&) = default;
 };
 
-// The item as a message; a call, and reasoning, is one without content.
+// Converts an item to a message; function calls and reasoning become messages without content.
 api::ChatMessage MessageOf(const InputItem& item);
-// What such a message is: reasoning alone, which belongs to the assistant's message behind it.
+// Whether a message consists of reasoning only, which belongs to the following assistant message.
 bool IsReasoning(const api::ChatMessage& item);
-// What the id of such an item begins with: "msg_", "fc_" of a call, "fco_" of a call's output,
-// "rs_" of reasoning.
+// Prefix of an item's id: "msg_"; "fc_" for a call, "fco_" for the output of a call, "rs_" for
+// reasoning.
 std::string_view ItemIdPrefix(const api::ChatMessage& item);
 
 // A list of at most `most` items, which may be empty. Reasoning without a text that can be read is
@@ -40,8 +40,8 @@ std::string_view ItemIdPrefix(const api::ChatMessage& item);
 Result<std::vector<InputItem>> ReadInputItems(const Json& value, const std::string& param,
                                               size_t most, bool strict, IgnoredFields* ignored);
 
-// What a turn is asked: a text, which is one message of the user, or a list of items. Errors:
-// empty_prompt where no item has a text or belongs to a call.
+// Parses the input of a turn: a text, which is one user message, or a list of items. Errors:
+// empty_prompt if no item has a text or belongs to a call.
 Result<std::vector<InputItem>> ReadTurnInput(const Json& value, bool strict,
                                              IgnoredFields* ignored);
 

@@ -1,5 +1,5 @@
-// A durable job as clients see it: the resource of /v1/jobs, the events of its life, lists of them;
-// and the header that makes a request one. In the words of RFC 7240 (Prefer) and of our own. Pure.
+// JSON of durable jobs: the resource of /v1/jobs, its events, lists; and the Prefer header (RFC
+// 7240) that turns a request into a job. Pure.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace tutti::wire {
 
-// As the store has it. `dead` is a failure after the last attempt, which can be begun again.
+// States in the store. `dead`: failed after the last attempt; it can be replayed.
 enum class JobState : uint8_t {
   kQueued,
   kRunning,
@@ -24,9 +24,10 @@ enum class JobState : uint8_t {
   kDead,
 };
 constexpr bool Ended(JobState state) { return state >= JobState::kSucceeded; }
-// "queued", "running", "completed", "failed" (also of dead ones), "cancelled", "expired".
+// Public name: "queued", "running", "completed", "failed" (also for `dead`), "cancelled",
+// "expired".
 std::string_view JobStateName(JobState state);
-// Which states a public word stands for; none: it is none.
+// States of a public name; empty if the name is unknown.
 std::span<const JobState> StatesNamed(std::string_view word);
 
 struct JobView {
@@ -44,7 +45,7 @@ struct JobView {
   int64_t progress_tokens = 0;
   std::string result;  // JSON; empty: none
   std::string error;   // JSON, {"code","message","param"}; empty: none
-  // How far the telling of its end is (webhooks::Delivery); an empty status: nobody is told.
+  // Delivery state of the webhook (webhooks::Delivery); empty status: no webhook.
   struct Webhook {
     std::string status;
     int64_t attempts = 0;
@@ -59,20 +60,20 @@ std::string JobEvent(const JobView& job);
 // A page, newest first or oldest first as they come.
 std::string JobListJson(std::span<const JobView> jobs, bool more);
 
-// {"code","message","param"} of what failed, as a client may see it.
+// {"code","message","param"} of an error, for clients.
 std::string JobErrorJson(const Status& status);
-// Back to a status of that code; internal_error where it cannot be read.
+// Parses that JSON to a status; internal_error if it is malformed.
 Status JobErrorOf(std::string_view json);
 
-// How long a client may wait for a job's end in one request.
+// Maximum time that a request may wait for the end of a job.
 inline constexpr int64_t kMostWaitSeconds = 60;
 
-// Prefer: what of it is ours.
+// The supported preferences of a Prefer header.
 struct Preference {
   bool respond_async = false;
   std::optional<std::chrono::seconds> wait;
 };
-// All values of the field, joined by commas. What is malformed or unknown is no preference.
+// Parses all values of the field, joined by commas. Malformed and unknown preferences are ignored.
 Preference ReadPrefer(std::string_view field);
 
 }  // namespace tutti::wire

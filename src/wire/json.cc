@@ -139,7 +139,7 @@ class Builder {
   const size_t most_values_;
   size_t count_ = 0;               // of values, finished ones
   std::vector<Json> values_;       // finished values whose container is still open
-  std::vector<std::string> keys_;  // likewise
+  std::vector<std::string> keys_;  // keys of objects that are still open
   std::string text_;               // parts of the string, key or number in hand
   Fault fault_ = Fault::kNone;
 };

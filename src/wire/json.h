@@ -1,5 +1,4 @@
-// Strict JSON (RFC 8259) for request bodies: what the input contract refuses is refused with its
-// own code.
+// Strict JSON parser (RFC 8259) for request bodies, with limits and specific error codes.
 //
 // Codes: invalid_json (syntax, numbers above 64 significant characters or beyond a double, objects
 // above 4,096 members), json_depth (nesting above 64), duplicate_key, invalid_utf8 (malformed
@@ -26,7 +25,8 @@ inline constexpr size_t kMaxJsonNumberChars = 64;  // without leading zeros, sig
 inline constexpr size_t kMaxJsonMembers =
     4096;  // of one object: bounds what crafted equal hashes cost
 
-// Integers that fit are held as int64 or uint64, all other numbers as the nearest double. Movable.
+// A parsed document. Integers that fit are int64 or uint64, all other numbers the nearest double.
+// Movable.
 class JsonDocument {
  public:
   JsonDocument(boost::json::storage_ptr storage, Json root)
@@ -38,16 +38,16 @@ class JsonDocument {
   Json root_;
 };
 
-// `most_values`: numbers, texts, lists and objects in all; more is invalid_json. A value takes up
-// to 100 bytes while it is read, and may be written in two.
+// `most_values`: maximum number of all values together; more is invalid_json. The limit exists
+// because a value takes up to 100 bytes in memory, and may be written with two characters.
 Result<JsonDocument> ParseJson(std::string_view text, size_t most_values = SIZE_MAX);
 
-// The text of a string value, for as long as the value lives and does not change.
+// View of a string value; valid while the value exists and does not change.
 inline std::string_view TextOf(const Json& string) {
   return {string.get_string().data(), string.get_string().size()};
 }
 
-// Compact, with numbers as JsonWriter writes them (4.5, where boost says 4.5E0).
+// Compact JSON, with numbers as JsonWriter writes them (4.5, and not boost's 4.5E0).
 std::string PrintJson(const Json& value);
 
 }  // namespace tutti::wire

@@ -1,5 +1,5 @@
-// JsonWriter: appends compact JSON to a string, without a tree in between. The caller nests
-// correctly (checked).
+// JsonWriter: appends compact JSON to a string without building a tree. Wrong nesting fails a
+// CHECK.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +29,13 @@ class JsonWriter {
   JsonWriter& String(std::string_view text);
   JsonWriter& Int(int64_t number);
   JsonWriter& Double(double number);  // shortest form that reads back equal; not finite: null
-  JsonWriter& Float(float number);    // likewise, as few digits as a float needs
+  JsonWriter& Float(float number);    // shortest form that reads back as the same float
   JsonWriter& Floats(std::span<const float> numbers);  // an array of them
   JsonWriter& Bool(bool value) { return Raw(value ? "true" : "false"); }
   JsonWriter& Null() { return Raw("null"); }
   JsonWriter& Raw(std::string_view json);  // a finished value
 
-  // Key and value in one.
+  // Key and value in one call.
   JsonWriter& Member(std::string_view key, std::string_view text) { return Key(key).String(text); }
   JsonWriter& Member(std::string_view key, const char* text) { return Key(key).String(text); }
   JsonWriter& Member(std::string_view key, const std::string& text) {

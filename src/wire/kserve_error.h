@@ -1,15 +1,15 @@
 // The HTTP status of an error on the routes of KServe v2. Pure.
 //
-// Clients of Triton know 400, 404, 500, 501 and 503 (its HTTP server, HttpCodeFromError: not found,
-// unavailable, internal, unsupported, everything else); what its server leaves to HTTP itself (the
-// key, the method, the size, too many requests) stays as the error table has it.
+// Clients of Triton expect 400, 404, 500, 501 and 503, as its HTTP server sends them
+// (HttpCodeFromError). Errors of HTTP itself (authentication, method, size, rate limits) keep the
+// status of the error table.
 #pragma once
 
 #include "wire/error.h"
 
 namespace tutti::wire {
 
-// Of a row of the table whose status would be `http`.
+// KServe status of error `row`; `http` is the status that OpenAI routes send for it.
 int KserveStatusOf(const ErrorRow& row, int http);
 
 }  // namespace tutti::wire

@@ -1,4 +1,4 @@
-// What a server has to do, as every door tells it. Pure.
+// JSON of a server's load, the same on all servers. Pure.
 #pragma once
 
 #include "api/types.h"

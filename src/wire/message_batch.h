@@ -1,5 +1,5 @@
-// Anthropic's message batches over the batches of this server (wire/batch.h): what makes one, the
-// object, lists, and the lines of its results. Pure.
+// JSON of Anthropic's message batches, which are stored as batches of wire/batch.h: the create
+// request, the object, lists, and the lines of results. Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace tutti::wire {
 
-// The endpoint of their lines; other batches have other endpoints.
+// The endpoint of message batches; it distinguishes them from other batches.
 inline constexpr std::string_view kMessagesEndpoint = "/v1/messages";
 
 // POST /v1/messages/batches

@@ -1,5 +1,5 @@
-// Metadata: pairs that a client keeps beside an object of ours. The server stores and shows them in
-// the client's order and never reads them. Pure.
+// Metadata: key-value pairs that a client attaches to an object of the server. The server stores
+// and returns them in the client's order and never interprets them. Pure.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ inline constexpr size_t kMaxMetadataPairs = 16;
 inline constexpr size_t kMaxMetadataKey = 64;
 inline constexpr size_t kMaxMetadataValue = 512;
 
-// Of an object whose size was checked. Errors: invalid_value, naming the pair below `param`.
+// Reads an object whose size has been checked. Errors: invalid_value, which names the pair below
+// `param`.
 Result<Metadata> ReadMetadata(const Json& object, const std::string& param);
 
 void WriteMetadata(const Metadata& metadata, JsonWriter* json);

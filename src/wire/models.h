@@ -1,4 +1,4 @@
-// What is served, as clients read it: OpenAI's model list, TEI's /info. Pure.
+// JSON of the served models: OpenAI's model list, TEI's /info, vLLM's /tokenizer_info. Pure.
 #pragma once
 
 #include <span>
@@ -10,11 +10,11 @@
 
 namespace tutti::wire {
 
-// The model that stands for the server in TEI's dialect, which knows one: the first that gives
-// vectors, else scores, else the first. `models` is not empty.
+// The model for TEI's routes, which assume a single model: the first that embeds, else the first
+// that scores, else the first. `models` must not be empty.
 const api::ModelInfo& MainEncoder(std::span<const api::ModelInfo> models);
 
-// What a model can be asked for: generate, embed, classify, rerank, score.
+// Tasks of a model: generate, embed, classify, rerank, score.
 std::vector<std::string_view> TasksOf(const api::ModelInfo& model);
 
 std::string ModelListBody(std::span<const api::ModelInfo> models);

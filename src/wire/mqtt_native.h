@@ -1,7 +1,7 @@
-// Payloads of MQTT's native profile as pure functions, which chat over a WebSocket has too
-// (chat_frame.h). The topics are those of mqtt_topic.h; the events of a turn are those of
-// response_events.h as on SSE, with `accepted` before them, so that their numbers are higher by
-// one. What is written here answers what came on .../ctl.
+// JSON payloads of the native MQTT profile, which chat over a WebSocket also uses (chat_frame.h).
+// The topics are in mqtt_topic.h. The events of a turn are those of response_events.h with
+// `accepted` before them, so that their numbers are higher by one than on SSE. The events in this
+// header answer messages on .../ctl. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ struct MqttControl {
   std::string into;                       // needed by fork: a topic level
   std::optional<int64_t> version;         // fork; absent: now
 };
-// What each verb is called; what is not in here nobody can ask for.
+// Names of all verbs.
 struct MqttVerb {
   MqttControl::Verb verb;
   std::string_view name;
@@ -62,8 +62,7 @@ Result<MqttControl> ParseMqttControl(std::string_view payload, const ParseOption
 // `object` was checked as one, or as a frame whose `type` is one of MqttVerbs().
 Result<MqttControl> ReadMqttControl(const CheckedObject& object);
 
-// The client's id out of a payload that was refused, for the error that answers it; empty when none
-// can be read.
+// The client's id in a refused payload, for the error event; empty if it cannot be read.
 std::string MessageIdOf(std::string_view payload);
 
 struct HistoryItem {
@@ -72,14 +71,14 @@ struct HistoryItem {
   int64_t turn = 0;
 };
 
-// All leave `id` out where it is empty.
+// All of these omit an empty `id`.
 std::string PongEvent(std::string_view id, int64_t now_ms);  // unix milliseconds
 std::string HistoryEvent(std::string_view id, std::string_view session, int64_t version,
                          std::span<const HistoryItem> items);
 std::string ForkedEvent(std::string_view id, std::string_view session, std::string_view into,
                         int64_t version);
 std::string ClearedEvent(std::string_view id, std::string_view session);
-// A turn that was to end has ended, or there was none (`response_id` empty).
+// Answer to cancel: the turn has ended, or there was none (`response_id` empty).
 std::string CancelledEvent(std::string_view id, std::string_view response_id);
 
 }  // namespace tutti::wire

@@ -34,7 +34,8 @@ bool IsBlank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
 }
 
-// The text under `name`, before anything else of the payload was looked at; empty for what is none.
+// The string member `name` of a payload that has not been validated; empty if it is missing or not
+// a string.
 std::string TextIn(const Json* payload, std::string_view name) {
   if (payload == nullptr || !payload->is_object()) return "";
   const Json* value = payload->get_object().if_contains(name);
@@ -42,7 +43,7 @@ std::string TextIn(const Json* payload, std::string_view name) {
   return std::string(TextOf(*value));
 }
 
-// Likewise, if it is an id.
+// The string member `name` of the payload if it is a valid id, else empty.
 std::string IdIn(const Json* payload, std::string_view name) {
   std::string text = TextIn(payload, name);
   return IsId(text) ? text : "";
@@ -135,8 +136,8 @@ Result<std::string> SessionOf(const CheckedObject& object, std::string_view topi
   return session;
 }
 
-// The prompt of a template, under any of its names. `reset` alone takes the session's own prompt
-// back; beside a prompt it empties the history, as clients send both in one object.
+// Reads the system prompt under any of its names. `reset` alone restores the default prompt of the
+// session; together with a prompt it clears the history, because clients send both in one object.
 Status ReadTemplate(const CheckedObject& object, ProjectVerb* verb) {
   for (const char* const name : {"template", "system_prompt", "prompt_template"}) {
     std::optional<std::string> prompt = object.Text(name);

@@ -1,5 +1,5 @@
-// Payloads of MQTT's project profile, inbound, as pure functions: what older clients of a project
-// publish, read so that whatever comes in there is somewhere to answer.
+// Inbound payloads of the MQTT project profile, for older clients. Parsing always yields a reply
+// address, so that every message can be answered. Pure functions.
 //
 //   {project}/user_input                                  a message
 //   {project}/template|clear|delete[/{session}]           a verb on one session, or on all
@@ -27,11 +27,11 @@ struct ProjectTopic {
   ProjectChannel channel = ProjectChannel::kUserInput;
   std::string session;  // of a verb's topic; empty: none was named
 };
-// Nothing when it is no topic that the server listens to for this project.
+// nullopt if the server does not subscribe to the topic for this project.
 std::optional<ProjectTopic> ParseProjectTopic(std::string_view project, std::string_view topic);
 
-// To whom an answer goes, and the ids it repeats. Always usable, also when the payload is refused:
-// what of its ids can be read is used.
+// Reply address and the ids that the answer repeats. Always valid, also for a refused payload: the
+// ids that can be read are used.
 struct ProjectReply {
   std::string topic;                        // below {project}/assistant_response/
   std::string session, client, request_id;  // client and request: empty where not given

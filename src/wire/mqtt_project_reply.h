@@ -1,9 +1,9 @@
-// What the server publishes in MQTT's project profile, as pure functions.
+// Outbound payloads of the MQTT project profile. Pure functions.
 //
-// A reply is the plain text, which older clients print as it comes, or with `reply_format = "json"`
-// one object; streamed, it is chunks and then the whole. An error is always the envelope
-// {"error": {...}}, so that no error can be taken for an answer. `seq` is the number of the turn in
-// its session, from 1.
+// A reply is plain text, which older clients print as it is, or one object with `reply_format =
+// "json"`. A streamed reply is a sequence of chunks followed by the whole text. An error always has
+// the envelope {"error": {...}}, so that clients cannot mistake it for an answer. `seq` is the
+// number of the turn in its session, from 1.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Names of MQTT topics as text: what may be a level, the topics of the native profile, and where an
+// MQTT topic names: valid levels, the topics of the native profile, and the topics to which an
 // answer may be published. Pure.
 //
 //   llm/v1/{user}/{session}/in     a message of the client
@@ -25,13 +25,13 @@ inline constexpr size_t kMaxTopicLevels = 16;
 
 // [A-Za-z0-9_.-], at least one.
 bool IsTopicLevel(std::string_view name);
-// Of a field that is one, or is not given (empty). Errors: invalid_value, of `param`.
+// Checks that field `name` is empty or a topic level. Errors: invalid_value for `param`.
 Status CheckLevel(const std::string& name, const char* param);
 
-// Whether a user can be called so: a level of at most 128 bytes that topics give no other meaning.
+// Whether `name` is valid for a user: a topic level of at most 128 bytes that is not reserved.
 bool IsUserLevel(std::string_view name);
 
-// All levels are such, and they are few and short enough.
+// Whether all levels are valid, and the limits of levels and bytes are kept.
 bool IsTopicName(std::string_view topic);
 
 enum class NativeChannel { kIn, kCtl, kOut };
@@ -42,13 +42,13 @@ struct NativeTopic {
   friend bool operator==(const NativeTopic&, const NativeTopic&) = default;
 };
 
-// Nothing when it is no topic of a session.
+// nullopt if it is not the topic of a session.
 std::optional<NativeTopic> ParseNativeTopic(std::string_view topic);
 std::string BuildNativeTopic(const NativeTopic& topic);
 
-// What a client may ask answers to be published to, in place of .../out: a topic of its own, none
-// of a client's own channels (the server would speak to itself). Whatever else it is, nothing is
-// published there. Errors: insufficient_scope for a topic of others, invalid_value for no topic.
+// Checks a client's reply topic, which replaces .../out: it must be a topic of the client, but not
+// one that the server subscribes to, because the server would answer itself. Errors:
+// insufficient_scope (another client's topic), invalid_value (not a topic).
 Status CheckResponseTopic(std::string_view user, std::string_view topic);
 
 }  // namespace tutti::wire

@@ -1,10 +1,10 @@
-// multipart/form-data (RFC 7578) as it comes, in constant memory: the bytes of a body in, the heads
-// and the bytes of its parts out.
+// Streaming parser for multipart/form-data (RFC 7578) with constant memory; a PartSink receives the
+// headers and the bytes of each part.
 //
-// One reader for one body; one thread. What a strict reader and a lenient one could part
-// differently is refused: lines end with CRLF, each part has one Content-Disposition of form-data
-// with one name. Errors of all functions: invalid_value, invalid_utf8 (names), and those of the
-// sink.
+// One reader per body, for use by one thread. Input that strict and lenient parsers could split
+// differently is refused: lines must end with CRLF, and each part must have one Content-Disposition
+// of form-data with one name. Errors of all functions: invalid_value, invalid_utf8 (names), and
+// those of the sink.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@
 
 namespace tutti::wire {
 
-// Of a body's Content-Type field. Errors: unsupported_media_type (it is of another kind);
-// invalid_value (it has no boundary, or a malformed one).
+// Boundary from a Content-Type header. Errors: unsupported_media_type (not multipart/form-data);
+// invalid_value (boundary missing or malformed).
 Result<std::string> MultipartBoundary(std::string_view content_type);
 
 struct PartHead {
@@ -40,9 +40,9 @@ class MultipartReader {
 
   MultipartReader(const std::string& boundary, PartSink* sink);
 
-  // After an error the reader is of no further use.
+  // Parses the next bytes. After an error the reader must not be used any more.
   Status Feed(std::string_view bytes);
-  // The body is over: an error where its last boundary has not come.
+  // Ends the body; an error if the last boundary is missing.
   Status End() const;
 
  private:

@@ -1,8 +1,8 @@
-// Values of request fields that ask for nothing, whatever server or route they are sent to: clients
-// send them by default, such as tools: [] or reasoning_effort: "none". A field with such a value
-// counts as absent, whether the feature exists or not. The one table for all servers. Pure.
+// Neutral values: values of request fields that have no effect on any route and that clients send
+// by default, such as tools: [] or reasoning_effort: "none". A field with a neutral value counts as
+// absent, whether or not the feature is supported. One table for all servers. Pure.
 //
-// What asks for nothing on some routes only stands in the row of the schema (schema_rows.h,
+// Values that are neutral on some routes only are in the rows of the schema (schema_rows.h,
 // Refused()).
 #pragma once
 

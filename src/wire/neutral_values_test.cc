@@ -37,7 +37,7 @@ TEST(NeutralValuesTest, AreAcceptedByEveryRequestOfEveryServer) {
   EXPECT_GT(checked, 500);
 }
 
-// Beside tools the values of these fields differ: each is read where the request has tools.
+// With tools in the request the neutral values of these fields have an effect, so they are read.
 TEST(NeutralValuesTest, ToolFieldsAreReadOnEachRouteThatHasTools) {
   const Json nested = boost::json::parse(R"([{"type":"function","function":{"name":"f"}}])");
   const Json flat = boost::json::parse(R"([{"type":"function","name":"f"}])");

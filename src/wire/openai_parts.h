@@ -39,10 +39,10 @@ ShownToken MakePromptToken(const api::StreamEvent& event, bool first, OffsetCoun
 void AppendAfterPrompt(const std::vector<ShownToken>& tokens, OffsetCounter prompt,
                        std::vector<ShownToken>* all);
 
-// What a model thought aloud, as members of a message or delta, under both names that clients know.
+// Writes reasoning as members of a message or delta, under both names that clients use.
 void WriteReasoning(std::string_view reasoning, JsonWriter* json);
 void WriteChatLogprobs(const std::vector<ShownToken>& tokens, JsonWriter* json);
-// `depth` most probable tokens are listed beside the chosen one.
+// Lists the `depth` most probable tokens in addition to the chosen one.
 void WriteTextLogprobs(const std::vector<ShownToken>& tokens, int depth, JsonWriter* json);
 void WritePromptLogprobs(const std::vector<ShownToken>& tokens,
                          JsonWriter* json);  // vLLM's extension

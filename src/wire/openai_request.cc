@@ -291,7 +291,7 @@ Scope ScopeOf(Dialect dialect) {
   return kChat;
 }
 
-// What stands beside model and prompts, for each request of the call.
+// Reads all fields except the model and the prompts; they apply to every request of the call.
 Result<api::GenerateRequest> ReadBesidePrompts(Dialect dialect, const CheckedObject& object,
                                                const ParseOptions& options, IgnoredFields* ignored,
                                                GenerationCall* call) {

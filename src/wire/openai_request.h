@@ -1,4 +1,4 @@
-// OpenAI dialect, inbound: JSON bodies of chat, completions, /generate and /infill ->
+// OpenAI dialect, inbound: parses JSON bodies of chat, completions, /generate and /infill to
 // api::GenerateRequest. Pure.
 #pragma once
 
@@ -16,8 +16,8 @@ namespace tutti::wire {
 
 enum class Dialect { kChat, kText, kGenerate, kInfill };
 
-// One client call: what to generate, and how the answer is to be shown. Completions with several
-// prompts make several requests; choices are numbered prompt_index * n + choice.
+// One client call: the requests and the format of the answer. Completions with several prompts make
+// several requests; choices are numbered prompt_index * n + choice.
 struct GenerationCall {
   Dialect dialect = Dialect::kChat;
   std::vector<api::GenerateRequest> requests;  // at least one; equal but for the prompt
@@ -27,8 +27,8 @@ struct GenerationCall {
   bool continuous_usage = false;
   bool obfuscation = false;  // random padding of deltas
   bool echo = false;         // completions: the prompt comes first
-  // /infill with n_predict 0: the prompt is computed, for the requests that follow. One token is
-  // drawn for it, which is not shown.
+  // /infill with n_predict 0: only computes the prompt, to warm the prefix cache. One token is
+  // generated and not returned.
   bool prompt_only = false;
   int logprobs = -1;  // shown per token; -1 = none
   bool prompt_logprobs = false;
@@ -43,15 +43,15 @@ struct GenerationCall {
 Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body,
                                        const ParseOptions& options);
 
-// The fields of a completions request that stand beside its model, its prompt and the form of its
-// answer, for a door that has other places for these: the prompt is an empty text. Unknown ones are
+// Reads the fields of a completions request without model, prompt and response format, for
+// protocols that carry these three elsewhere; the prompt of the result is empty. Unknown fields are
 // added to `ignored` unless `options` is strict. Errors: unsupported_parameter for a field that
-// says one of the three, and for `suffix`.
+// sets one of the three, and for `suffix`.
 Result<api::GenerateRequest> ParseSampling(const Json& fields, const ParseOptions& options,
                                            IgnoredFields* ignored);
 
-// The messages of a chat request with everything that is checked about them (roles, parts, last
-// role). `object` has been checked against its scope and has `messages`.
+// Parses and checks the messages of a chat request (roles, parts, last role). `object` has been
+// checked against its scope and has `messages`.
 Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict,
                                         IgnoredFields* ignored);
 

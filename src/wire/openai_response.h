@@ -1,9 +1,9 @@
-// OpenAI dialect, outbound: stream events -> response objects and SSE frames. Pure; one object per
-// call.
+// OpenAI dialect, outbound: renders stream events as response objects or SSE events. Pure; one
+// object per call.
 //
-// A ResponseWriter is fed the events of each generation of its call in order and appends what the
-// client is to see: nothing until the end for a JSON answer, whole SSE events for a stream. It is
-// owned and used by one connection.
+// A ResponseWriter gets the events of each generation of its call in order and appends output for
+// the client: whole SSE events for a stream, or nothing until the end for a JSON answer. One
+// connection owns and uses it.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,11 @@ struct ResponseHead {
 class ResponseWriter {
  public:
   virtual ~ResponseWriter() = default;
-  // One event of the generation of requests[prompt]. kEnd carries its usage and timings.
+  // Renders one event of the generation of requests[prompt]. kEnd has its usage and timings.
   virtual void OnEvent(int prompt, const api::StreamEvent& event, std::string* out) = 0;
-  // After the kEnd of every generation, all of them OK.
+  // Called after the kEnd of every generation, if all are OK.
   virtual void OnDone(std::string* out) = 0;
-  // In place of OnDone, and only after something was sent: the error event of the dialect.
+  // Called in place of OnDone, and only after output was sent: appends the dialect's error event.
   virtual void OnError(const ErrorView& error, std::string* out) = 0;
 };
 
@@ -41,13 +41,13 @@ class ResponseWriter {
 std::unique_ptr<ResponseWriter> MakeResponseWriter(const GenerationCall& call, ResponseHead head,
                                                    std::vector<std::string> echo_texts);
 
-// A comment that keeps proxies and clients from timing out; never carries an id.
+// An SSE comment that keeps proxies and clients from timing out; has no id.
 inline constexpr std::string_view kSsePing = ": ping\n\n";
 
 void AppendUsage(const api::Usage& usage, std::string* out);  // the usage object
 
-// How a token's bytes show as text: themselves, or bytes:\xe2\x80 when they are not UTF-8 on their
-// own.
+// Text form of a token's bytes: the bytes themselves, or bytes:\xe2\x80 if they are not valid
+// UTF-8.
 std::string TokenBytesAsText(std::string_view bytes);
 
 }  // namespace tutti::wire

@@ -526,7 +526,7 @@ TEST(TextAnswer, EchoWithLogprobsCoversPromptAndOutput) {
   EXPECT_TRUE(ParseJson(out).ok()) << "no key twice";
 }
 
-TEST(TextAnswer, OffsetsCountCharactersAlsoInsideThemAndSkipHiddenSpecialTokens) {
+TEST(TextAnswer, OffsetsCountCharactersAndSkipHiddenSpecialTokens) {
   GenerationCall call = Call(Dialect::kText, false);
   call.logprobs = 0;
   const std::string out = Feed(

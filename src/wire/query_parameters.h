@@ -1,5 +1,5 @@
-// Queries of GET requests: `name=value` pairs behind the question mark, and what the routes of
-// dialogs read out of them. Pure.
+// Query strings of GET requests: `name=value` pairs after the question mark, and the typed queries
+// of the list, response, job and chat routes. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@ using QueryParameter = std::pair<std::string, std::string>;  // both decoded
 
 inline constexpr size_t kMaxQueryParameters = 32;
 
-// Percent escapes and '+' decoded; a name without '=' has an empty value, and nothing between two
-// '&' is nothing. Errors: invalid_value (a bad escape, too many), invalid_utf8.
+// Decodes percent escapes and '+'. A name without '=' has an empty value; empty pairs are skipped.
+// Errors: invalid_value (a bad escape, more than kMaxQueryParameters), invalid_utf8.
 Result<std::vector<QueryParameter>> DecodeQuery(std::string_view query);
 
-// All of `text` as a number from 0 that is written with digits alone, as few as it needs.
+// Parses all of `text` as a non-negative decimal number without sign and leading zeros.
 std::optional<int64_t> ReadWholeNumber(std::string_view text);
 
-// Of a list of items. For both: a name given twice is an error, and so is, in strict mode, one that
-// is not known (unknown_parameter); else it is added to `ignored`.
+// Query of a list of items. All parsers of this header reject a name that is given twice. An
+// unknown name is added to `ignored`; in strict mode it is an error (unknown_parameter).
 struct ListQuery {
   int limit = 20;          // 1 to 100
   bool ascending = false;  // oldest first
@@ -37,7 +37,7 @@ struct ListQuery {
 Result<ListQuery> ParseListQuery(std::span<const QueryParameter> parameters,
                                  const ParseOptions& options, IgnoredFields* ignored);
 
-// Of GET /v1/responses/{id}.
+// Query of GET /v1/responses/{id}.
 struct RetrieveQuery {
   bool stream = false;                    // its events, and those to come, instead of the object
   std::optional<int64_t> starting_after;  // the last event seen; only with `stream`
@@ -46,7 +46,7 @@ struct RetrieveQuery {
 Result<RetrieveQuery> ParseRetrieveQuery(std::span<const QueryParameter> parameters,
                                          const ParseOptions& options, IgnoredFields* ignored);
 
-// Of GET /v1/jobs.
+// Query of GET /v1/jobs.
 struct JobListQuery {
   ListQuery page;
   std::string status;  // a public word; empty: all
@@ -54,7 +54,7 @@ struct JobListQuery {
 Result<JobListQuery> ParseJobListQuery(std::span<const QueryParameter> parameters,
                                        const ParseOptions& options, IgnoredFields* ignored);
 
-// Of GET /v1/jobs/{id} and its events.
+// Query of GET /v1/jobs/{id} and of GET /v1/jobs/{id}/events.
 struct JobQuery {
   int64_t wait_s = 0;                     // for its end, at most; 0 to 60
   std::optional<int64_t> starting_after;  // the last event seen
@@ -62,7 +62,7 @@ struct JobQuery {
 Result<JobQuery> ParseJobQuery(std::span<const QueryParameter> parameters,
                                const ParseOptions& options, IgnoredFields* ignored);
 
-// Of GET /v1/ws: a job to be followed from the beginning, and who speaks, where nobody is asked.
+// Query of GET /v1/ws: a job to follow from the start, and the user when authentication is off.
 struct ChatQuery {
   std::string job_id;                     // `job`; empty: none
   std::optional<int64_t> starting_after;  // the last event of it that was seen; only with `job`

@@ -1,5 +1,4 @@
-// When and where a request runs, whatever it asks for: the fields that all routes with work share.
-// Pure.
+// Fields that all routes with inference share: request id, priority, deadline. Pure.
 #pragma once
 
 #include <string>
@@ -24,7 +23,7 @@ struct Placement {
   TimePoint deadline = TimePoint::max();
 };
 
-// request_id, service_tier, priority, deadline_ms of an object whose scope has them.
+// Reads request_id, service_tier, priority and deadline_ms of an object whose scope has them.
 Result<Placement> ReadPlacement(const CheckedObject& object, const ParseOptions& options);
 
 // [A-Za-z0-9._-], 1..128 bytes.

@@ -181,7 +181,7 @@ JsonWriter Open(std::string_view type, int64_t sequence, std::string* out) {
   return json;
 }
 
-// Likewise, of an item.
+// Opens an event that refers to an output item.
 JsonWriter OpenOfItem(std::string_view type, int64_t sequence, size_t index,
                       std::string_view item_id, std::string* out) {
   JsonWriter json = Open(type, sequence, out);
@@ -189,7 +189,7 @@ JsonWriter OpenOfItem(std::string_view type, int64_t sequence, size_t index,
   return json;
 }
 
-// Likewise, of the one part of a message or of reasoning.
+// Opens an event that refers to the only content part of a message or reasoning item.
 JsonWriter OpenPart(std::string_view type, int64_t sequence, size_t index, std::string_view item_id,
                     std::string* out) {
   JsonWriter json = OpenOfItem(type, sequence, index, item_id, out);

@@ -1,6 +1,5 @@
-// The output of a response as a list of items: reasoning, messages and calls of functions, in the
-// order in which the model wrote them. A text that is interrupted by calls or by reasoning is
-// several messages. Pure.
+// The output of a response as a list of items: reasoning, messages and function calls, in the order
+// of generation. Text that calls or reasoning interrupt becomes several messages. Pure.
 #pragma once
 
 #include <cstddef>
@@ -21,17 +20,16 @@ struct OutputItem {
   bool reasoning = false;
 };
 
-// The items that there are. A completed response has at least one message or call, and an
-// incomplete one at least one item: a message that may be empty is the last of its items where
-// there is none.
+// The items so far. A completed response has at least one message or call, and an incomplete one at
+// least one item; if needed, an empty message is appended.
 std::vector<OutputItem> OutputOf(const ResponseState& state);
 
-// Ids of the n-th message, call and reasoning, from 0: the same whenever they are asked for.
+// Ids of the n-th message, call and reasoning item, from 0; the same for every call.
 std::string MessageItemId(const ResponseState& state, size_t n);
 std::string CallItemId(const ResponseState& state, size_t n);
 std::string ReasoningItemId(const ResponseState& state, size_t n);
 
-// The status of the output's last item; those before it are "completed".
+// Status of the last output item; all earlier items are "completed".
 std::string_view LastItemStatus(ResponseStatus status);
 
 }  // namespace tutti::wire

@@ -1,5 +1,5 @@
-// ResponseState: all that is shown of one answer of the Responses API, as a plain value. Whoever
-// owns the response keeps it up to date; response_events.h writes it. One writer at a time.
+// ResponseState: the public state of one response of the Responses API, as a plain value. The owner
+// of the response keeps it up to date; response_events.h renders it. One writer at a time.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,21 @@
 
 namespace tutti::wire {
 
-// queued -> in_progress -> one of the others, which are final; a queued one may be cancelled or
-// fail.
+// State machine: queued -> in_progress -> one of the final states; queued -> cancelled or failed.
 enum class ResponseStatus { kQueued, kInProgress, kCompleted, kIncomplete, kFailed, kCancelled };
 
 constexpr bool IsFinal(ResponseStatus status) {
   return status != ResponseStatus::kQueued && status != ResponseStatus::kInProgress;
 }
 
-// A call of a function in the output.
+// A function call in the output.
 struct OutputCall {
   api::ToolCall call;
   size_t text_before = 0;  // bytes of ResponseState::text that stand before it
   friend bool operator==(const OutputCall&, const OutputCall&) = default;
 };
 
-// What the model thought, told apart from its texts and calls, at one place of the output.
+// A piece of reasoning in the output, separated from text and calls.
 struct OutputReasoning {
   std::string text;         // not empty
   size_t text_before = 0;   // bytes of ResponseState::text that stand before it
@@ -54,7 +53,7 @@ struct ResponseState {
   api::ToolChoice tool_choice;
   bool parallel_tool_calls = true;
   std::string text;               // of the output messages, so far
-  std::vector<OutputCall> calls;  // likewise, in their order; what is shown: response_output.h
+  std::vector<OutputCall> calls;  // tool calls so far, in order; response_output.h renders them
   std::vector<OutputReasoning> reasoning;  // in its order
   std::string incomplete_reason;           // "max_output_tokens"; of an incomplete one
   std::string error_code, error_message;   // of a failed one; both empty: none

@@ -11,7 +11,7 @@
 namespace tutti::wire {
 namespace {
 
-// The instructions of a turn stand before all else, whoever said it.
+// The instructions of a turn become the first message, before all input items of any role.
 api::ChatPrompt PromptOf(const ResponsesCall& call) {
   api::ChatPrompt prompt;
   prompt.messages.reserve(call.input.size() + 1);
@@ -33,7 +33,7 @@ std::string EffortOf(const CheckedObject& object) {
 Status ReadLength(const CheckedObject& object, api::SamplingParams* params) {
   std::optional<int64_t> most = object.Int("max_output_tokens");
   const char* name = "max_output_tokens";
-  // Of sessions two names mean the same; elsewhere the second is refused.
+  // Session messages accept max_tokens as an alias; other routes refuse it.
   if ((object.scope() & kSessionTurn) != 0 && object.Has("max_tokens")) {
     const int64_t other = *object.Int("max_tokens");
     if (most.has_value() && *most != other) {

@@ -1,8 +1,8 @@
-// The Responses API, inbound: the body of POST /v1/responses -> ResponsesCall. Pure.
+// Responses API, inbound: parses the body of POST /v1/responses to a ResponsesCall. Pure.
 //
-// A call asks for one turn. With `conversation` or `previous_response_id` the turn belongs to a
-// dialog that is stored: then whoever keeps it puts the dialog between instructions and input, and
-// the prompt here holds only what the call itself says.
+// A call requests one turn. With `conversation` or `previous_response_id` the turn belongs to a
+// stored dialog: the service that stores it inserts the dialog between instructions and input, and
+// the prompt here holds only the messages of the call itself.
 #pragma once
 
 #include <optional>
@@ -45,8 +45,8 @@ struct ResponsesCall {
 Result<ResponsesCall> ParseResponses(const Json& body, const ParseOptions& options,
                                      Scope scope = kResponses);
 
-// The part that is the same wherever a turn is asked for: input, instructions, sampling, when and
-// where. `object` has been checked against a scope of kTurn.
+// Reads the fields that all requests for a turn share: input, instructions, sampling, priority,
+// deadline. `object` has been checked against a scope of kTurn.
 Status ReadTurn(const CheckedObject& object, const ParseOptions& options, IgnoredFields* ignored,
                 ResponsesCall* call);
 

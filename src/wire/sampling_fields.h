@@ -1,4 +1,4 @@
-// The fields of the sampling chain: the same on every route that generates. Pure.
+// Fields of the sampling chain, the same on all generating routes. Pure.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,12 @@
 
 namespace tutti::wire {
 
-// All of SamplingParams but lengths and log-probabilities, which each dialect has its own words
-// for. `object` has been checked against a scope of kSampled; what it does not say keeps the value
-// that `params` has.
+// Reads all SamplingParams except lengths and log-probabilities, whose names depend on the dialect.
+// `object` has been checked against a scope of kSampled; absent fields leave `params` unchanged.
 void ReadSampling(const CheckedObject& object, api::SamplingParams* params);
 
-// Tokens of reasoning at most, by the names that vLLM's and Qwen's clients use. Errors:
-// invalid_value where both are given and differ.
+// Maximum number of reasoning tokens, under the names that vLLM's and Qwen's clients use. Errors:
+// invalid_value if both are given and differ.
 Result<std::optional<int>> ReadReasoningBudget(const CheckedObject& object);
 
 }  // namespace tutti::wire

@@ -1,15 +1,14 @@
-// The schema of every JSON request but KServe's, as one table: name, where it may stand, type,
-// range, class, error code. KServe's fields are its protocol's and its tensors the models' to say:
-// they are read in kserve/json/request.h.
+// The schema of all JSON requests except KServe's, as one table: name, scopes, type, range, class,
+// error code. KServe's requests, whose tensors depend on the model, are parsed in
+// kserve/json/request.h.
 //
-// The same rows drive the checks (field_check.h, checked_object.h), the texts of the errors and the
-// generated boundary tests.
-// Classes:
+// The rows define the checks (field_check.h, checked_object.h), the error messages and the
+// generated boundary tests. Classes:
 //   honoured        has the effect it documents
 //   without effect  accepted and checked, cannot change the answer
 //   refused         would change the answer and is not implemented: 400 unsupported_parameter
-//                   naming the field, unless its value asks for nothing: one of the row, or on
-//                   any route one of neutral_values.h
+//                   with the field, unless its value is neutral, by its row or by
+//                   neutral_values.h
 // A field in no row is unknown: ignored and reported, or 400 unknown_parameter in strict mode.
 // Pure.
 #pragma once
@@ -23,7 +22,7 @@
 
 namespace tutti::wire {
 
-// The kinds of JSON object that have a schema; a bit each.
+// Kinds of JSON objects that have a schema; one bit each.
 enum Scope : uint64_t {
   kChat = uint64_t{1} << 0,           // POST /v1/chat/completions
   kText = uint64_t{1} << 1,           // POST /v1/completions
@@ -92,12 +91,11 @@ enum Scope : uint64_t {
   kLastScope = kInfill,
   kSocketCreate = kResponses | kSocketEnvelope,
   kAnyGeneration = kChat | kText | kGenerate,
-  kSessionTurn = kMqttMessage | kChatMessage,  // likewise, of a session, as chats have them
-  kTurn = kResponses | kSessionTurn,           // ask for one turn of a dialog
+  kSessionTurn = kMqttMessage | kChatMessage,               // a message of a session (MQTT, /v1/ws)
+  kTurn = kResponses | kSessionTurn,                        // ask for one turn of a dialog
   kSampled = kAnyGeneration | kInfill | kTurn | kMessages,  // take the fields of the sampling chain
   kAnthropic = kMessages | kCountTokens,                    // hold a dialog as Anthropic writes it
-  // Ask a model for something: fields with a value that asks for nothing count as absent there
-  // (wire/neutral_values.h).
+  // Scopes of inference requests, in which neutral values count as absent (wire/neutral_values.h).
   kAsks = kSampled | kCountTokens | kTokenize | kDetokenize | kDecode | kApplyTemplate |
           kProjectMessage | kEmbeddings | kRerank | kScore | kTeiEmbed | kTeiEmbedAll |
           kTeiPredict | kTeiRerank | kTeiSimilarity,

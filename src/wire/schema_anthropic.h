@@ -1,5 +1,4 @@
-// The schema's rows of Anthropic's Messages API: /v1/messages, its token count, and the objects
-// inside of their bodies.
+// Schema rows of Anthropic's Messages API: /v1/messages, its token count, and nested objects.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The schema's rows of batches: what makes one, and the lines of its input.
+// Schema rows of batches: the create request, and the lines of the input.
 #pragma once
 
 #include <vector>

@@ -10,7 +10,7 @@ constexpr double kLowestOutput = 16;  // OpenAI's least max_output_tokens
 constexpr double kTopicBytes = 512;
 constexpr double kTokenBytes = 8 << 10;
 
-// What asks for a turn of a dialog, beside the fields of the sampling chain.
+// Fields of requests for a turn of a dialog, without the fields of the sampling chain.
 std::vector<FieldSpec> TurnRows() {
   constexpr std::string_view kSessionHint = "the session has its dialog";
   constexpr std::string_view kLogprobsHint = "use /v1/chat/completions";

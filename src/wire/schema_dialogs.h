@@ -1,5 +1,5 @@
-// The schema's rows of dialogs: the Responses API, conversations and their export, and the payloads
-// of MQTT's two profiles.
+// Schema rows of dialogs: the Responses API, conversations and their export, and the payloads of
+// both MQTT profiles.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The schema's rows of the routes of encoders: /v1/embeddings, rerank, score, and TEI's.
+// Schema rows of encoder routes: /v1/embeddings, rerank, score, and TEI's.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Rows of the schema table, one constructor per type so that the table reads as a table, and the
-// bounds that many rows share. For the files that hold rows.
+// Constructors of schema rows, one per type, so that the tables are readable, and bounds that many
+// rows share. Only for the files that define rows.
 #pragma once
 
 #include <string>
@@ -54,7 +54,7 @@ inline FieldSpec Required(FieldSpec row) {
   row.required = true;
   return row;
 }
-// A field whose values of neutral_values.h mean something beside another field.
+// A field whose neutral values (neutral_values.h) have an effect in combination with another field.
 inline FieldSpec KeepsNeutral(FieldSpec row) {
   row.keeps_neutral = true;
   return row;

@@ -86,7 +86,7 @@ Status CheckType(std::string_view type) {
 Result<SocketMessage> ParseSocketMessage(std::string_view text, const ParseOptions& options,
                                          std::string* stream_id) {
   ASSIGN_OR_RETURN(const JsonDocument document, ParseJson(text));
-  // Whatever else is wrong with it, whoever has several lanes is told which.
+  // Set first, so that an error of any kind names its channel to a client that uses several.
   const std::string_view lane = Said(document.root(), "stream_id");
   if (CheckLevel(std::string(lane), "stream_id").ok()) *stream_id = lane;
   const std::string_view type = Said(document.root(), "type");

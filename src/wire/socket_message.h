@@ -1,6 +1,6 @@
-// Messages of the Responses API over WebSocket as pure functions. The events of a response are
-// those of response_events.h as on SSE, each with the `stream_id` of the message that asked, where
-// that gave one.
+// Inbound messages of the Responses API over WebSocket. The events of a response are those of
+// response_events.h, as on SSE, with the `stream_id` of the request appended if it had one. Pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ struct SocketMessage {
   enum class Verb {
     kCreate,     // response.create: the body of POST /v1/responses
     kCancel,     // response.cancel: ends response_id
-    kSubscribe,  // tells the events of response_id, or of job_id, behind starting_after
+    kSubscribe,  // sends the events of response_id, or of job_id, after starting_after
     kPing,       // answers pong
-    kAuth,       // who asks, where the upgrade did not say
+    kAuth,       // credentials, when the upgrade request had none
   };
   Verb verb = Verb::kPing;
   std::string stream_id;        // create, subscribe: of the lane; empty: that without a name
@@ -38,10 +38,10 @@ struct SocketMessage {
 Result<SocketMessage> ParseSocketMessage(std::string_view text, const ParseOptions& options,
                                          std::string* stream_id);
 
-// An object as JSON with that member at its end; as it is where the id is empty.
+// Appends the member `stream_id` to a JSON object; does nothing if the id is empty.
 std::string WithStreamId(std::string object, std::string_view stream_id);
 
-// {"type":"error","status":400,"error":{...}}, the last as a body of HTTP has it.
+// {"type":"error","status":400,"error":{...}}; `error` is the same as in an HTTP body.
 std::string SocketError(const ErrorView& error, std::string_view stream_id,
                         std::optional<ContextNumbers> context = std::nullopt);
 

@@ -1,7 +1,7 @@
-// Errors as Text Embeddings Inference shows them: six words, each with its status. Pure.
+// Errors of Text Embeddings Inference: six error types, each with its status. Pure.
 //
-// Read off its router (router/src/lib.rs, router/src/http/server.rs of version 1.9). Where it has
-// no word of its own, a wrong path or a body too large, the status stays as the error table has it.
+// Source: its router (router/src/lib.rs, router/src/http/server.rs of version 1.9). Errors for
+// which it has no type (unknown path, body too large) keep the status of the error table.
 #pragma once
 
 #include <string_view>
@@ -15,7 +15,7 @@ struct TeiError {
   std::string_view type;  // Validation, Tokenizer, Empty, Overloaded, Backend, Unhealthy
 };
 
-// Of a view in OpenAI's terms.
+// TEI status and error type for an error that is given in OpenAI's terms.
 TeiError TeiErrorOf(const ErrorView& view);
 
 }  // namespace tutti::wire

@@ -119,9 +119,9 @@ Status ReadSimilarity(const CheckedObject& object, bool strict, IgnoredFields* i
   return OkStatus();
 }
 
-// The field by which a body is one of Text Generation Inference (its docs/openapi.json,
-// CompatGenerateRequest and GenerateParameters), or "". `parameters` alone is not: LangChain sends
-// an empty one with texts to embed.
+// The field that identifies a request of Text Generation Inference (its docs/openapi.json,
+// CompatGenerateRequest and GenerateParameters), or "". `parameters` alone does not: LangChain
+// sends an empty one with texts to embed.
 std::string FieldOfTextGeneration(const Json& body) {
   if (!body.is_object()) return "";
   const JsonObject& object = body.get_object();

@@ -15,12 +15,11 @@ namespace tutti::wire {
 // `kind` is one of TEI's.
 Result<EncodingCall> ParseTei(EncodingKind kind, const Json& body, const ParseOptions& options);
 
-// What a body sent to the address alone asks for. `vectors`: the server's encoder gives them.
-// Errors: unsupported_parameter for a request of Text Generation Inference, which has the same
-// address and `inputs`.
+// Kind of a request to "/". `vectors`: the server's encoder embeds. Errors: unsupported_parameter
+// for a request of Text Generation Inference, which uses the same path and the field `inputs`.
 Result<EncodingKind> KindOfRoot(const Json& body, bool vectors);
 
-// Which of two dialects a body of /rerank, or of /tokenize, is written in: whether it has `field`.
+// Whether a body has `field`, which distinguishes the two dialects of /rerank and of /tokenize.
 bool HasField(const Json& body, std::string_view field);
 
 }  // namespace tutti::wire

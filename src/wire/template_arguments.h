@@ -1,6 +1,6 @@
-// Options of a model's chat template as requests give them: chat_template_kwargs, and
-// reasoning_effort and enable_thinking, which are two of them as fields of their own. What the
-// template reads is known to the model alone (gateway/prompt.h). Pure.
+// Chat template options of requests: chat_template_kwargs, and the separate fields reasoning_effort
+// and enable_thinking. The gateway checks them against the model's template (gateway/prompt.h).
+// Pure.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,11 @@ inline constexpr size_t kMaxTemplateArgumentDepth = 16;
 // and nullopt: nothing.
 Result<std::string> ReadTemplateArguments(const CheckedObject& object, std::string_view effort = "",
                                           std::optional<bool> thinking = std::nullopt);
-// The same of an object that comes as text, by a server whose requests are no JSON. `param` names
-// it in errors, which are also those of JSON.
+// Like ReadTemplateArguments, for an object given as text, from servers whose requests are not
+// JSON. `param` names it in errors, which include those of ParseJson.
 Result<std::string> ParseTemplateArguments(std::string_view text, const std::string& param);
 
-// Errors: unsupported_parameter where options are given beside a prompt that no template renders.
+// Errors: unsupported_parameter if template options are given for a prompt that uses no template.
 Status RefuseTemplateArguments(const CheckedObject& object);
 
 }  // namespace tutti::wire

@@ -1,5 +1,4 @@
-// TextContent: the content of a message as one text, which may have come in several parts. A plain
-// value.
+// TextContent: the content of a message as one text, with the ends of its parts. A plain value.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,8 @@
-// JSON of the tokenizer routes, in the dialects that clients use. Pure.
+// JSON of the tokenizer routes in the dialects of vLLM, llama-server and TEI. Pure.
 //
-// POST /tokenize picks its dialect by the key present: prompt or messages (vLLM), content
-// (llama-server), inputs (TEI). POST /detokenize answers under both names in use; /decode is TEI's.
+// The fields of POST /tokenize select the dialect: prompt or messages (vLLM), content
+// (llama-server), inputs (TEI). POST /detokenize answers with the field names of both dialects;
+// /decode is TEI's.
 #pragma once
 
 #include <span>
@@ -51,7 +52,7 @@ Result<InputTokensCall> ParseInputTokens(const Json& body, const ParseOptions& o
 // {"object":"response.input_tokens","input_tokens":N}
 std::string InputTokensBody(const api::TokenizeResult& result);
 
-// TEI's way back to texts: one list of ids, or several.
+// TEI's /decode: one list of ids, or several.
 struct DecodeCall {
   std::string model;
   std::vector<std::vector<TokenId>> ids;

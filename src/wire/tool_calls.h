@@ -1,4 +1,4 @@
-// Writes calls of functions in answers as chat completions have them. Pure.
+// Writes tool calls in the format of chat completions. Pure.
 #pragma once
 
 #include <span>
@@ -8,11 +8,11 @@
 
 namespace tutti::wire {
 
-// The value of a message's tool_calls.
+// Value of a message's tool_calls.
 void WriteToolCalls(std::span<const api::ToolCall> calls, JsonWriter* json);
 
-// The value of a streamed delta's tool_calls, with one element. The first delta of a call has its
-// id, type and name.
+// Value of a streamed delta's tool_calls, with one element. The first delta of a call has its id,
+// type and name.
 void WriteToolCallDelta(const api::ToolCallDelta& delta, JsonWriter* json);
 
 }  // namespace tutti::wire

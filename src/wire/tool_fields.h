@@ -1,5 +1,5 @@
-// Functions that a model may call, as requests list them: tools, tool_choice and
-// parallel_tool_calls; and the calls that earlier messages hold. Pure.
+// Tool fields of requests: tools, tool_choice and parallel_tool_calls; and the tool calls in
+// earlier messages. Pure.
 //
 // Chat completions nest a function under its type, {"type":"function","function":{"name":"f"}}. The
 // Responses API is flat, {"type":"function","name":"f"}, and so is its tool_choice; messages of
@@ -24,11 +24,11 @@ namespace tutti::wire {
 Status ReadTools(const CheckedObject& object, bool strict, IgnoredFields* ignored,
                  api::ChatPrompt* chat);
 
-// Errors: unsupported_parameter where tools stand beside a prompt that no template renders.
+// Errors: unsupported_parameter if tools are given for a prompt that uses no template.
 Status RefuseTools(const CheckedObject& object);
 
-// The tool_calls of an assistant's message. Their arguments may be any text: a call that its length
-// cut comes back as it was. `list` was checked against its row, `path` is
+// Parses the tool_calls of an assistant's message. Arguments may be any text, because clients send
+// back calls that were cut by their length. `list` was checked against its row; `path` is
 // "messages[1].tool_calls".
 Result<std::vector<api::ToolCall>> ReadToolCalls(const JsonArray& list, const std::string& path,
                                                  bool strict, IgnoredFields* ignored);

@@ -1,4 +1,4 @@
-// UTF-8 helpers of the doors, beside those of base/utf8.h. Pure; linear in the input.
+// UTF-8 helpers of the servers, in addition to base/utf8.h. Pure; linear in the input.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace tutti::wire {
 
-// At most 64 bytes of client input for an error message, printable and well-formed: control
-// characters and malformed bytes become '?', a cut shows as "...".
+// Excerpt of client input for an error message: at most 64 bytes; control characters and malformed
+// bytes become '?'; "..." marks a cut.
 std::string Excerpt(std::string_view input);
 
-// Characters (code points) of well-formed text; for other bytes, those that do not continue a
-// character.
+// Number of characters (code points) of well-formed text; otherwise the number of bytes that are
+// not continuation bytes.
 size_t CountCharacters(std::string_view text);
 
 }  // namespace tutti::wire

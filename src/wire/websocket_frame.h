@@ -1,6 +1,6 @@
-// Frames of WebSocket (RFC 6455 section 5) as a server reads and writes them: bytes to whole texts
-// and control frames, and back. No extensions; text alone. Pure; a reader belongs to one
-// connection.
+// Server side of WebSocket framing (RFC 6455 section 5): converts bytes to whole text messages and
+// control frames, and back. No extensions, no binary messages. Pure; each connection has its own
+// reader.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace tutti::wire {
 
-// What a connection is closed with (section 7.4.1).
+// Close codes (section 7.4.1).
 enum CloseCode : int {
   kCloseNormal = 1000,
   kCloseGoingAway = 1001,
@@ -48,14 +48,14 @@ class FrameReader {
  public:
   explicit FrameReader(const FrameLimits& limits) : limits_(limits) {}
 
-  // Takes from the front of `bytes` up to the end of the next event; none: all was taken, and more
-  // is needed. Behind kClose and kFault nothing is taken any more.
+  // Consumes `bytes` up to the end of the next event. nullopt: all bytes are consumed, and more are
+  // needed. After kClose and kFault nothing is consumed any more.
   std::optional<FrameEvent> Next(std::string_view* bytes);
   size_t held() const { return message_.size(); }  // bytes of a message that is not whole yet
 
  private:
   size_t HeaderBytes() const;  // as far as is known
-  // Of a header whose first two bytes, or all bytes, are there: what is wrong with it.
+  // Error of a frame header; called with its first two bytes, and again with all bytes.
   std::optional<FrameEvent> CheckStart();
   std::optional<FrameEvent> CheckLength();
   void TakePayload(std::string_view* bytes);
@@ -69,7 +69,7 @@ class FrameReader {
   size_t header_bytes_ = 0;  // that have come
   bool in_payload_ = false;
   uint64_t left_ = 0, taken_ = 0;  // of the frame's payload
-  // A text whose first frame has come and whose last has not ended.
+  // A fragmented text message whose last frame has not ended.
   bool in_message_ = false;
   std::string message_, control_;
   int empty_fragments_ = 0;
@@ -78,9 +78,9 @@ class FrameReader {
 // Frames of a server: whole messages, unmasked.
 void AppendText(std::string_view text, std::string* out);
 void AppendPing(std::string* out);
-// At most 125 bytes, which a FrameEvent's payload never exceeds.
+// `payload`: at most 125 bytes; the payload of a FrameEvent is never longer.
 void AppendPong(std::string_view payload, std::string* out);
-// `reason`: cut at 123 bytes, between characters. kCloseNoStatus: an empty one.
+// `reason` is cut to 123 bytes, between characters. kCloseNoStatus makes an empty close frame.
 void AppendClose(int code, std::string_view reason, std::string* out);
 
 }  // namespace tutti::wire

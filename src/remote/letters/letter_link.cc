@@ -14,8 +14,8 @@
 namespace tutti::remote {
 namespace {
 
-// The models' threads and the broker's. Holds the broker: a model may tell of the last it did when
-// the link has gone.
+// Woken by threads of models and by the broker's thread. Shares ownership of the broker, because a
+// model may wake it after the link has gone.
 class Poker final : public api::StreamWaker {
  public:
   explicit Poker(std::shared_ptr<broker::Broker> broker) : broker_(std::move(broker)) {}

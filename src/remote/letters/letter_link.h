@@ -1,5 +1,6 @@
-// A worker's way to a front on another machine: letters through a broker. It asks who is a front,
-// says what it serves, and carries calls and answers; where the front is gone it asks again.
+// A worker's connection to a frontend on another machine, by letters through a broker: looks for a
+// frontend, announces the models, and carries calls and answers; if the frontend is gone, it looks
+// for one again.
 #pragma once
 
 #include <tutti/v1/worker.pb.h>
@@ -16,7 +17,7 @@
 namespace tutti::remote {
 
 struct LetterLinkOptions {
-  std::string name;    // of the queue: CheckQueueName()
+  std::string name;    // name of the queue: CheckQueueName()
   std::string broker;  // its address, for the log
 };
 

@@ -146,7 +146,8 @@ class Port final : public LetterPort, private broker::Reader {
     const TimePoint now = clock_.Now();
     std::vector<std::pair<uint64_t, WorkerPool::Ended>> ended;
     uint64_t repeated = 0;
-    // Who looked away that long, at a broker that did not answer, cannot call anybody silent.
+    // If this thread itself was blocked for that long, by a broker that did not answer, silence of
+    // a worker proves nothing.
     const bool missed = now - std::exchange(last_turn_, now) > kLookedAway;
     for (const auto& [number, session] : sessions_) {
       if (presence_.away_too_long(now)) {
@@ -156,7 +157,7 @@ class Port final : public LetterPort, private broker::Reader {
       } else if (session->closing.exchange(false, std::memory_order_acq_rel) && !missed) {
         ended.emplace_back(number, WorkerPool::Ended::kSilence);
       } else if (!presence_.connected()) {
-        // Nobody is silent who cannot be heard.
+        // Without the broker no worker can be heard, so none counts as silent.
         if (session->worker != nullptr) pool_.Receive(session->worker, {});
       } else {
         Speak(*session, now);
@@ -206,7 +207,7 @@ class Port final : public LetterPort, private broker::Reader {
   const Clock& clock_;
   std::atomic<bool> stopping_{false}, connected_{false};
   std::atomic<uint64_t> repeated_{0};
-  // Of the broker's thread.
+  // Used by the broker's thread only.
   BrokerPresence presence_;
   TimePoint last_turn_{clock_.Now()};
   std::map<uint64_t, std::shared_ptr<Session>> sessions_;

@@ -1,8 +1,8 @@
-// LetterPort: where workers of other machines come to the front: letters through a broker. What is
-// said goes to the WorkerPool and comes from it.
+// LetterPort: the frontend's end for workers on other machines, by letters through a broker. Passes
+// messages between the workers and the WorkerPool.
 //
-// Opened and closed by one thread; all else happens on the broker's own. A broker that is away for
-// a while ends nothing: both ends keep what the other has not acknowledged (letter_channel.h).
+// Opened and closed by one thread; everything else runs on the broker's thread. A temporary loss of
+// the broker ends no request: both ends keep unacknowledged messages (letter_channel.h).
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace tutti::remote {
 class LetterPort {
  public:
   struct Options {
-    std::string name;    // of the queue: CheckQueueName()
-    std::string id;      // of this front among all of that name, the same after a restart
+    std::string name;    // name of the queue: CheckQueueName()
+    std::string id;      // unique among the frontends of that name; same after a restart
     std::string broker;  // its address, for the log
   };
   struct Figures {
@@ -29,12 +29,12 @@ class LetterPort {
     uint64_t repeated = 0;  // messages that were sent again
   };
 
-  // `pool`, `clock` and `log` (may be null) outlive it. Errors: invalid_value, overloaded (no
+  // `pool`, `clock` and `log` (may be null) outlive the port. Errors: invalid_value, overloaded (no
   // thread).
   static Result<std::unique_ptr<LetterPort>> Open(std::unique_ptr<broker::Broker> broker,
                                                   Options options, WorkerPool& pool,
                                                   const Clock& clock, Logger* log);
-  // Tells the workers, and ends what they had.
+  // Tells the workers that the frontend ends, and ends their requests.
   virtual ~LetterPort() = default;
   virtual Figures figures() const = 0;  // any thread
 };

@@ -1,5 +1,5 @@
-// What both ends of a way through a broker share: mailboxes, limits, and the telling of whether
-// the broker is there.
+// Shared by both ends of a connection through a message broker: names of mailboxes, limits, and the
+// state of the broker.
 #pragma once
 
 #include <tutti/v1/letter.pb.h>
@@ -15,19 +15,21 @@
 
 namespace tutti::remote {
 
-// Without a broker both ends wait for it: a request may stand still for so long.
+// How long both ends wait for a broker that is away: requests stall for at most this time.
 inline constexpr Duration kMostAway = std::chrono::seconds(60);
-// A worker without a front asks for one that often.
+// Interval at which a worker without a frontend looks for one.
 inline constexpr Duration kAskEvery = std::chrono::milliseconds(500);
 
-// Of fronts and workers of one name, who find each other whatever else the broker carries.
+// Mailboxes of the frontends and workers of the deployment `name`; deployments of other names may
+// use the same broker.
 std::string SharedMailbox(const std::string& name);
 std::string FrontMailbox(const std::string& name, const std::string& id);
 std::string WorkerMailbox(const std::string& name, const std::string& id);
-// Whether it may be the mailbox of such a worker, or front: nobody has us write elsewhere.
+// Whether `mailbox` may be that of a worker, or frontend, of `name`. A letter can therefore not
+// make this process write to another mailbox.
 bool IsWorkerMailbox(const std::string& name, std::string_view mailbox);
 bool IsFrontMailbox(const std::string& name, std::string_view mailbox);
-// 1 to 64 of a-z, A-Z, 0-9, '_' and '-'. Error: invalid_value.
+// Checks for 1 to 64 of a-z, A-Z, 0-9, '_' and '-'. Error: invalid_value.
 Status CheckQueueName(const std::string& name);
 
 // 32 hexadecimal digits that nobody can guess.
@@ -36,7 +38,7 @@ uint64_t RandomSession();
 
 void Post(broker::Broker& broker, const std::string& mailbox, const v1::Letter& letter);
 
-// Whether the broker is there, and since when not. Of the broker's thread.
+// Whether the broker is connected, and since when it is not. Used by the broker's thread only.
 class BrokerPresence {
  public:
   // `log` may be null; `broker`: its address, for the log.
@@ -45,7 +47,7 @@ class BrokerPresence {
   void Connected();
   void Disconnected(const Status& why);
   bool connected() const { return connected_; }
-  // For too long to wait any more.
+  // Whether the broker has been away for longer than kMostAway.
   bool away_too_long(TimePoint now) const { return !connected_ && now - since_ > kMostAway; }
 
  private:
