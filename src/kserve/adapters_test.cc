@@ -187,7 +187,7 @@ TEST_F(AdaptersTest, AQueryCountsOnceForEachOfItsDocuments) {
   EXPECT_EQ(inference_.encodings(), 1u) << "it did not reach the waist";
 }
 
-// Clients were told of "input[1]", which none of them has.
+// Regression: the error named "input[1]", a field that no client has.
 TEST_F(AdaptersTest, ARefusalOfTheWaistNamesTheClientsTensor) {
   const auto refusal = [] {
     return InvalidArgument("context_length_exceeded", "too long").WithParam("input[1]");

@@ -1,4 +1,4 @@
-// What models of api::Inference::Encode have in common as KServe models.
+// Common part of the KServe models that use api::Inference::Encode.
 #pragma once
 
 #include <functional>

@@ -23,8 +23,8 @@ Json JsonOf(const ParameterValue& value) {
   return std::visit([](const auto& held) { return Json(held); }, value);
 }
 
-// What a client writes beside the prompt, as the completions route reads it: the JSON object of the
-// tensor over the request's own parameters.
+// Sampling fields of the request in the form that the completions route reads: the members of the
+// JSON tensor `sampling_parameters` override the request's own parameters.
 Result<wire::JsonObject> SamplingFields(const InferRequest& request) {
   wire::JsonObject object;
   for (const auto& [name, value] : request.parameters) object[name] = JsonOf(value);

@@ -1,9 +1,10 @@
-// What the KServe v2 doors (gRPC, REST) serve: models that take tensors and give tensors, once or
-// several times for a request.
+// Models as the KServe v2 servers (gRPC, REST) see them: tensors in, tensors out, with one or
+// several responses per request.
 //
-// A Model is shared by all doors; any thread. An Execution is one running request; it belongs to
-// one door's call, which asks it for responses whenever its waker was told (or its time has come),
-// so that what a slow client does not take is not made; destroying it cancels what is left.
+// A Model is shared by all servers; any thread. An Execution is one running request, owned by one
+// server's call. The call asks it for responses after its waker was woken or its due() has come, so
+// that no response is made before the client can take it. Destroying an Execution cancels what is
+// left.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ struct TensorSpec {
   DataType type = DataType::kInvalid;
   Shape dims;             // -1 = any; without the batch dimension
   bool optional = false;  // inputs
-  // Another name, type or shape of a listed input, taken but not shown to clients.
+  // An alternative name, type or shape of a listed input: accepted, but not listed to clients.
   bool alias = false;
 };
 
@@ -40,21 +41,21 @@ struct ModelConfig {
   int max_batch_size = 0;  // 0: no batch dimension is added to dims
   std::vector<TensorSpec> inputs, outputs;
   bool decoupled = false;  // 0..n responses for a request
-  // What a request to it is counted as.
+  // The operation under which requests are counted.
   enum class Task { kOther, kEmbed, kScore, kGenerate };
   Task task = Task::kOther;
-  // How requests share the model, as clients ask: nothing, batches across requests, or sequences.
+  // Scheduling as listed in the model's configuration: none, batches across requests, or sequences.
   enum class Scheduling { kNone, kDynamicBatching, kSequence, kOldestSequence };
   Scheduling scheduling = Scheduling::kNone;
-  // Of kDynamicBatching: the batch that is aimed at (0: none), and the longest that one is held
-  // back for more.
+  // For kDynamicBatching: the preferred batch size (0: none), and the longest time that a batch
+  // waits for more requests.
   int preferred_batch = 0;
   int64_t max_queue_delay_us = 0;
-  bool controls_corrid = false, controls_end = false;  // of sequences, beside start and ready
+  bool controls_corrid = false, controls_end = false;  // sequences; also start, ready
   std::vector<std::pair<std::string, std::string>> parameters;
 };
 
-inline constexpr std::string_view kModelVersion = "1";  // the one there is of each
+inline constexpr std::string_view kModelVersion = "1";  // the only version of each model
 
 // --- what is asked of it ---
 
@@ -66,15 +67,15 @@ using CorrelationId = std::variant<uint64_t, std::string>;
 
 struct InferRequest {
   std::string model, version;
-  std::string id;  // the client's; comes back with each response
+  std::string id;  // from the client; copied into each response
   std::vector<Tensor> inputs;
-  std::vector<std::string> outputs;  // wanted; none = all
-  Parameters parameters;             // those that are not reserved (request.h)
-  bool strict = false;               // parameters that the model does not know are errors
+  std::vector<std::string> outputs;  // requested; empty = all
+  Parameters parameters;             // parameters without a field of their own (request.h)
+  bool strict = false;               // unknown parameters are errors
   CorrelationId sequence_id = uint64_t{0};
   bool sequence_start = false, sequence_end = false;
   api::Priority priority = api::Priority::kInteractive;
-  bool empty_final_response = false;  // of a decoupled model: tell the end in a response of its own
+  bool empty_final_response = false;  // decoupled models: send an empty last response
   TimePoint deadline = TimePoint::max();
   std::string request_id;  // of the call, for logs
   api::CallerRef caller;
@@ -84,32 +85,32 @@ struct InferRequest {
   std::shared_ptr<api::CacheReport> cache_report = {};
 };
 
-// Where the time of a request went; counts towards the model's statistics.
+// Executions and times of one request, for the statistics of the model.
 struct Spent {
-  uint64_t items = 1;       // of the request's batch
-  uint64_t executions = 1;  // of the model for it; 0 where the model counts them itself
+  uint64_t items = 1;       // size of the request's batch
+  uint64_t executions = 1;  // executions for the request; 0 if the model counts them itself
   Duration queue{0}, input{0}, infer{0}, output{0};
 };
 
 struct InferResponse {
   std::vector<Tensor> outputs;
   Parameters parameters;
-  bool final = false;  // the last of its request
-  bool empty = false;  // says nothing but that; never without `final`
-  Spent spent;         // of the whole request; with `final`
+  bool final = false;  // the last response of its request
+  bool empty = false;  // has no outputs; only with `final`
+  Spent spent;         // for the whole request; set if `final`
 };
 
 class Execution {
  public:
   virtual ~Execution() = default;
-  // The next response; nothing when there is none yet; or why the request failed. Not called again
-  // after a failure or a final response.
+  // The next response; nothing if there is none yet; or the reason why the request failed. Not
+  // called again after a failure or a final response.
   virtual Result<std::optional<InferResponse>> Next() = 0;
-  // When to ask again although nobody was woken.
+  // When to call Next() without a wake-up.
   virtual TimePoint due() const { return TimePoint::max(); }
-  // False while the request is still being prepared (its prompt read) somewhere behind.
+  // False while the request is still being prepared, such as its prompt being tokenised.
   virtual bool prepared() const { return true; }
-  // Names of parameters that the model knows nothing of, fit for a header. The same from its start.
+  // Names of parameters that the model ignores, fit for a header. Constant.
   virtual std::vector<std::string> unread() const { return {}; }
 };
 
@@ -118,14 +119,14 @@ class Model {
   virtual ~Model() = default;
   virtual const ModelConfig& config() const = 0;
   virtual Status ready() const { return OkStatus(); }
-  // `request` has passed CheckRequest(). `waker` is told when there may be a response.
+  // `request` has passed CheckRequest(). `waker` is woken when there may be a response.
   virtual Result<std::unique_ptr<Execution>> Start(InferRequest request,
                                                    std::shared_ptr<api::StreamWaker> waker) = 0;
-  // Executions and their items in all, through any door, where the model knows them.
+  // Total executions and items, through all servers, if the model counts them.
   virtual std::optional<std::pair<uint64_t, uint64_t>> Executed() const { return std::nullopt; }
 };
 
-// An execution that was over when it began.
+// An execution that is complete from the beginning.
 class DoneExecution final : public Execution {
  public:
   explicit DoneExecution(InferResponse response) : response_(std::move(response)) {

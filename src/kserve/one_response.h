@@ -1,5 +1,5 @@
-// What a call that answers once gets of an execution that may answer several times: the only
-// response that says something, or a refusal. One call's; one thread.
+// OneResponse: reduces an execution that may give several responses to the single non-empty
+// response of a unary call, or to an error. Owned by one call; one thread.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// How KServe's refusals are worded, behind both doors. Pure.
+// Texts of KServe errors, shared by the gRPC and HTTP servers. Pure.
 #pragma once
 
 #include <string>

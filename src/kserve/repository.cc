@@ -134,7 +134,7 @@ Result<std::shared_ptr<Repository::Entry>> Repository::FindEntry(std::string_vie
     found = look();
   }
   if (found == nullptr) {
-    // A name that will be known is not told from another while the models are loaded.
+    // While models are loading, an unknown name may become known.
     if (deps_.inference->Models().empty()) RETURN_IF_ERROR(deps_.health->started());
     return UnknownModel(name);
   }

@@ -1,8 +1,9 @@
-// The models that the KServe v2 doors serve: those of api::Inference through adapters, and the
-// built-in test models where they are asked for. Finds them, checks requests to them, counts them.
+// The models that the KServe v2 servers offer: those of api::Inference through adapters, and the
+// built-in test models if they are enabled. Finds models, checks requests to them and counts
+// requests.
 //
-// One per process, made by the composition root, shared by the doors; any thread. Adapters are made
-// when their model is first seen and stay.
+// One per process, owned by the composition root and shared by the servers; any thread. The adapter
+// of a model is made when the model is first seen, and is kept.
 #pragma once
 
 #include <memory>
@@ -52,22 +53,21 @@ class Repository {
   Status live() const;
   Status ready() const;
 
-  // By name or alias; "" or "1" as the version. Errors: model_not_found, model_loading while there
-  // are no models yet, invalid_value for a version that is no number.
+  // Finds a model by name or alias, with "" or "1" as the version. Errors: model_not_found,
+  // model_loading while there are no models yet, invalid_value for a version that is no number.
   Result<std::shared_ptr<Model>> Find(std::string_view name, std::string_view version) const;
   Status ModelReady(std::string_view name, std::string_view version) const;
   std::vector<IndexEntry> Index(bool ready_only) const;
-  // Of one model, or of all where `name` is empty.
+  // Statistics of one model, or of all models if `name` is empty.
   Result<std::vector<StatisticsSnapshot>> Statistics(std::string_view name,
                                                      std::string_view version) const;
 
-  // Models are loaded at start; changing that is an operator's right, which no key has yet:
-  // insufficient_scope.
+  // Always insufficient_scope: models are loaded at start, and no key has the right to change them.
   Status Load() const;
   Status Unload() const;
 
-  // Finds the model, checks the request and starts it; what comes of it is counted. An expired
-  // deadline is deadline_exceeded before anything else is looked at.
+  // Finds the model, checks the request and starts it; counts the outcome. An expired deadline is
+  // deadline_exceeded before anything else is checked.
   Result<std::unique_ptr<Execution>> Infer(InferRequest request,
                                            std::shared_ptr<api::StreamWaker> waker);
 

@@ -14,7 +14,7 @@ namespace {
 
 enum class Kind {
   kPlain,    // input, + 1 at the start
-  kCorrid,   // likewise, + the correlation id at the end
+  kCorrid,   // as kPlain, + the correlation id at the end
   kRunning,  // running sum, + the correlation id at the end
 };
 

@@ -1,4 +1,4 @@
-// The test models that keep something between the requests of a sequence (test_models.h says what).
+// Test models that keep state between the requests of a sequence (test_models.h describes them).
 //
 // A sequence lives from the request with its start flag to the one with its end flag, at most
 // kMaxSequences of a model at once and kSequenceIdle long without a request. Any thread; the

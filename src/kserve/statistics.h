@@ -1,5 +1,5 @@
-// What a model has answered since it was made, as the statistics extension of KServe v2 tells it:
-// counts and summed times, from which clients take differences. Any thread.
+// Statistics of a model since it was made, for the statistics extension of KServe v2: counts and
+// summed times, from which clients compute differences. Any thread.
 #pragma once
 
 #include <cstdint>

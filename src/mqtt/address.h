@@ -1,4 +1,4 @@
-// Where a server of MQTT is, as a URL tells. Pure functions over plain values; any thread.
+// The address of an MQTT server, parsed from a URL. Pure functions over plain values; any thread.
 #pragma once
 
 #include <string>
@@ -15,9 +15,10 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
-// Of `mqtt://HOST[:PORT]` (1883) or `mqtts://HOST[:PORT]` (TLS, 8883). Nothing else may stand
-// there: no user, no password (they would show in the process's arguments), no path. Error:
-// invalid_value, saying what to write instead; never with what may be a password.
+// Parses `mqtt://HOST[:PORT]` (default port 1883) or `mqtts://HOST[:PORT]` (TLS, 8883). Nothing
+// else is accepted: no user and no password, which would be visible in the process's arguments, and
+// no path. Error: invalid_value; the message names the accepted form and never contains what may be
+// a password.
 Result<Address> ParseUrl(std::string_view url);
 
 // "mqtts://broker.example:8883"

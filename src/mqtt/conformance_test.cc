@@ -15,7 +15,7 @@ struct Table {
 
 std::vector<Table> Tables() { return {{Version::k311, Cases311()}, {Version::k5, Cases5()}}; }
 
-// That many bytes less of the body, with a remaining length that says so.
+// The packet with `cut` bytes removed from the end of its body, and the remaining length adjusted.
 std::string CutBody(const std::string& bytes, size_t cut) {
   size_t header = 1;
   while ((bytes[header] & 0x80) != 0) ++header;
@@ -94,7 +94,7 @@ TEST(ConformanceTest, AStreamThatEndsAtAnyByteOfAPacketHasNoPacketYet) {
   }
 }
 
-TEST(ConformanceTest, APacketWhoseBodyIsCutAtAnyByteIsAFaultOrAnotherPacketThatIsWhole) {
+TEST(ConformanceTest, CutBodyIsFaultOrShorterPacket) {
   int faults = 0, others = 0;
   for (const Table& table : Tables()) {
     for (const ConformanceCase& each : table.cases) {
@@ -107,7 +107,7 @@ TEST(ConformanceTest, APacketWhoseBodyIsCutAtAnyByteIsAFaultOrAnotherPacketThatI
           ++faults;
           continue;
         }
-        // A payload, a list or an optional end that is shorter.
+        // The packet is still valid: its payload, list or optional last field is shorter.
         ++others;
         EXPECT_FALSE(decoded->packet == std::get<Packet>(each.expected) && each.canonical);
         const Result<std::string> encoded = Encode(table.version, decoded->packet);
@@ -122,7 +122,7 @@ TEST(ConformanceTest, APacketWhoseBodyIsCutAtAnyByteIsAFaultOrAnotherPacketThatI
   EXPECT_GT(others, 20);
 }
 
-TEST(ConformanceTest, WithOneByteChangedAPacketIsAFaultOrOneThatIsWrittenAndReadAlike) {
+TEST(ConformanceTest, ChangedByteIsFaultOrRoundTrips) {
   for (const Table& table : Tables()) {
     for (const ConformanceCase& each : table.cases) {
       if (each.expected.index() != 0) continue;

@@ -1,9 +1,10 @@
-// MessagePort: how the profiles (chat over MQTT) send and receive messages, whether clients connect
-// to Tutti's own listener or all of them meet at a broker.
+// MessagePort: sends and receives messages for the profiles (chat over MQTT). One implementation is
+// Tutti's own listener, to which clients connect; the other is the connection to a broker.
 //
-// A message goes to every client that subscribed to its topic. Incoming messages are given to the
-// sinks whose filters match, each with a Receipt: what the publisher is told of a message of QoS 1
-// waits for it, so that an acknowledged message is one that the sink has made durable.
+// A message goes to every client that subscribed to its topic. An incoming message is given to the
+// sinks whose filters match, each with a Receipt. The publisher of a message of QoS 1 is
+// acknowledged only after the receipt is given, so that an acknowledged message is one that the
+// sink has made durable.
 #pragma once
 
 #include <cstdint>
@@ -23,26 +24,26 @@ struct Message {
   std::string topic;
   std::string payload;
   uint8_t qos = 0;  // 0 or 1
-  // The last one is kept for later subscribers; empty: none is. Of an incoming one: it was kept,
-  // and comes because this process has subscribed.
+  // The last message is kept for later subscribers; an empty payload deletes the kept one. On an
+  // incoming message: it is a kept one, sent because this process subscribed.
   bool retain = false;
   bool payload_is_text = false;
-  std::string content_type;                     // empty = not told
+  std::string content_type;                     // empty = unknown
   std::string response_topic;                   // empty = none
-  std::optional<std::string> correlation_data;  // bytes, for the answer to carry
-  // When it is of no more use. Of an incoming one: its publisher's deadline.
+  std::optional<std::string> correlation_data;  // bytes, copied into the answer
+  // Expiry time. On an incoming message: its publisher's deadline.
   std::optional<TimePoint> expires;
   std::vector<std::pair<std::string, std::string>> user_properties;
-  // --- incoming only ---
-  // Who published, as this process has authenticated; empty behind a broker, where the topic tells.
+  // The publisher as authenticated by this process; empty behind a broker, where only the topic
+  // identifies the publisher.
   std::string user, tenant, client_id;
-  std::string credential;  // what this process knows them by; for whoever asks on their behalf
-  // Sent before, perhaps (DUP): a sink must bear the same message twice in any case.
+  std::string credential;  // the publisher's, for requests on its behalf
+  // Possibly a repetition (DUP). A sink must accept duplicates in any case.
   bool redelivered = false;
 };
 
-// What a sink owes for one message: exactly one word, at the latest by its destructor (which
-// refuses: a message that was forgotten is not acknowledged). Move-only; any thread.
+// A sink's answer for one message, given exactly once, at the latest by the destructor, which
+// refuses: a forgotten message is not acknowledged. Move-only; any thread.
 class Receipt {
  public:
   using Tell = std::function<void(const Status&)>;  // any thread; must not block
@@ -58,9 +59,10 @@ class Receipt {
     return *this;
   }
 
-  // The message is taken care of. A client's own fault is told in a message, not here.
+  // The message is taken care of. A client's own error is reported to it in a message, not here.
   void Accept() { Give(OkStatus()); }
-  // It is not, and the publisher may try again: its QoS 1 is refused (5.0) or not acknowledged.
+  // The message is not taken care of, and the publisher may try again: a message of QoS 1 is
+  // refused (5.0) or not acknowledged (3.1.1).
   void Refuse(const Status& status) { Give(status); }
 
  private:
@@ -74,8 +76,9 @@ class MessagePort {
  public:
   // Called on the port's thread, one message at a time; must not block.
   using Sink = std::function<void(Message message, Receipt receipt)>;
-  // What became of an outgoing message: OK once it is with the broker, or queued for everybody who
-  // subscribed; not_found when nobody has; else why not. On the port's thread; must not block.
+  // Result of an outgoing message: OK once it is with the broker, or queued for all subscribers;
+  // not_found if there is no subscriber; else the reason of the failure. Called on the port's
+  // thread; must not block.
   using Published = std::function<void(const Status&)>;
 
   virtual ~MessagePort() = default;

@@ -1,4 +1,4 @@
-// What is encoded is decoded alike: random packets of both versions.
+// Encoding and decoding random packets of both versions gives the same packets.
 #include <gtest/gtest.h>
 
 #include "mqtt/codec.h"

@@ -97,8 +97,8 @@ TEST(TopicsTest, AFilterLeavesAJailOnlyWhereItAsksForMore) {
   EXPECT_FALSE(FilterCovers("#", "$SYS/#"));
 }
 
-// Over all topics of few levels. `x/+/#` is not told that it covers `x/#` where no topic is `x`,
-// which is on the safe side.
+// Tested over all topics of few levels. FilterCovers() does not detect that `x/+/#` covers `x/#`
+// where no topic is `x`, which is on the safe side.
 TEST(TopicsTest, AFilterCoversAnotherIfAndOnlyIfItMatchesAllOfItsTopics) {
   const std::vector<std::string> names = {"a", "b", ""};
   std::vector<std::string> topics, filters;

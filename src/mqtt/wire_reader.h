@@ -1,8 +1,8 @@
-// WireReader: takes MQTT's data types (5.0 section 1.5) off the bytes of one packet.
+// WireReader: reads MQTT's data types (5.0 section 1.5) from the bytes of one packet.
 //
-// The first fault stays; from then on every read gives zero or nothing, so that a packet's reader
-// is one straight list of its fields and asks once at the end. Never reads beyond the bytes it was
-// given. A value over borrowed bytes; one thread at a time.
+// The first fault is kept; after it every read returns zero or an empty value, so that a packet's
+// reader is one straight list of its fields and checks once at the end. Never reads beyond its
+// bytes. A value that borrows its bytes; one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ class WireReader {
   uint8_t Byte();
   uint16_t TwoBytes();
   uint32_t FourBytes();
-  uint32_t VariableByteInteger();  // of the minimal form only; at most 268,435,455
-  std::string Binary();            // with its two-byte length
-  std::string Utf8();              // likewise; well-formed, without U+0000 (section 1.5.4)
+  uint32_t VariableByteInteger();  // minimal encoding only; at most 268,435,455
+  std::string Binary();            // with a two-byte length
+  std::string Utf8();  // with a two-byte length; well-formed, without U+0000 (section 1.5.4)
   std::string_view Take(size_t bytes);
   std::string_view Rest() { return Take(rest_.size()); }
 

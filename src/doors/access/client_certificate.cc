@@ -38,7 +38,8 @@ Status Bad(const std::string& file, const char* why) {
       .WithParam("tls-client-ca");
 }
 
-// Of the subjectAltName; that there are two such extensions is a fault, and gives none.
+// The DNS name in the subjectAltName; empty unless there is exactly one such extension with exactly
+// one DNS name.
 std::string DnsName(const X509& certificate) {
   const std::unique_ptr<GENERAL_NAMES, Free> names(static_cast<GENERAL_NAMES*>(
       X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr)));
@@ -55,8 +56,8 @@ std::string DnsName(const X509& certificate) {
   return name;
 }
 
-// The subject's own comes first: what a certificate names does not change with what else its
-// authority writes into it.
+// The common name takes precedence over the DNS name, so that the name of a certificate does not
+// depend on what else its authority writes into it.
 std::string NameOf(const X509& certificate) {
   const X509_NAME* const subject = X509_get_subject_name(&certificate);
   const int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);

@@ -1,5 +1,4 @@
-// The certificates of clients: which authorities they may be from, and whose name one gives. Any
-// thread.
+// Client certificates: the trusted authorities, and the name in a certificate. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +12,14 @@ struct x509_st;
 
 namespace tutti::access {
 
-// What is read of a certificate, once it was verified.
+// Facts of a verified certificate.
 struct ClientCertificate {
-  // The common name (CN) of its subject, as UTF-8; where the subject has none at all, the DNS name
-  // of its subjectAltName. Empty where there is none of that kind, more than one, or one of more
-  // than 64 bytes: a name is never chosen among several. Other kinds (mail addresses, URIs) are not
-  // looked at, as no user can have such a name.
+  // The common name (CN) of the subject, as UTF-8; if the subject has none, the DNS name of its
+  // subjectAltName. Empty if there is no such name, more than one, or one of more than 64 bytes:
+  // the server never chooses among several names. Other kinds of names (mail addresses, URIs) are
+  // ignored, because no user can have one.
   std::string name;
-  int64_t expires_s = 0;  // seconds since 1970, from which on it is valid no more
+  int64_t expires_s = 0;  // end of validity, in seconds since 1970
 };
 ClientCertificate ReadClientCertificate(const x509_st& certificate);
 // As PEM; nothing where that is no certificate.

@@ -35,7 +35,8 @@ std::optional<std::string> HostName(std::string_view authority) {
   return AsciiLower(host);
 }
 
-// Of a name that HostName has passed: only an IPv6 address holds colons.
+// Whether `name` is an IP address. HostName() has accepted `name`, so only an IPv6 address contains
+// a colon.
 bool IsAddressInDigits(std::string_view name) {
   return name.find(':') != std::string_view::npos ||
          std::all_of(name.begin(), name.end(),

@@ -1,7 +1,7 @@
-// WebRule: which names a server is called by, and which web pages may call it. A browser asks for
-// whoever's page it shows, from inside the network and with the addresses that only this machine
-// reaches: Host and Origin tell its requests from those of clients. For every door that speaks
-// HTTP, be it only until it changes to WebSocket.
+// WebRule: the host names of a server, and the web pages that may call it. A browser sends requests
+// for any page that it shows, from inside the network and to addresses that only this machine can
+// reach; the Host and Origin fields distinguish such requests from those of other clients. Used by
+// every server that speaks HTTP, also if only for the WebSocket handshake.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@
 
 namespace tutti::access {
 
-// What it looks at of a request.
+// The fields of a request that the rule checks.
 struct WebFields {
-  const std::string* host = nullptr;  // null: there is none
+  const std::string* host = nullptr;  // null: absent
   const std::string* origin = nullptr;
-  size_t origins = 0;  // how many fields there are of that name
+  size_t origins = 0;  // number of Origin fields
 };
 
 // Constant after construction; any thread.
@@ -26,8 +26,8 @@ class WebRule {
   // `loopback`: whether the listening address is one.
   WebRule(std::vector<std::string> origins, std::vector<std::string> hosts, bool loopback);
 
-  // Whether the request may be answered; `echo`, if it is not null, is then the origin that a list
-  // allows, or empty. Errors: invalid_value (no such field can be), insufficient_scope.
+  // Checks whether the request may be answered. `echo`, if not null, receives the origin if a list
+  // allows it, else becomes empty. Errors: invalid_value (malformed field), insufficient_scope.
   Status Check(const WebFields& fields, std::string* echo = nullptr) const;
 
  private:

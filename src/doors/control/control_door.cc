@@ -26,7 +26,7 @@ Status Failed(const std::string& path, int error) {
   return Unavailable("control_failed", path + ": " + std::generic_category().message(error));
 }
 
-// A descriptor that nobody else closes.
+// Owns a descriptor, and closes it.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -62,7 +62,7 @@ Result<std::unique_ptr<ControlDoor>> ControlDoor::Open(const std::string& folder
   Descriptor stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (listener.get() < 0 || stop.get() < 0) return Failed(path, errno);
   if (unlink(path.c_str()) != 0 && errno != ENOENT) return Failed(path, errno);
-  // Nobody can connect before it listens, and by then its mode is right.
+  // No client can connect before listen(), and the mode is set by then.
   if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       chmod(path.c_str(), 0600) != 0 || listen(listener.get(), kMostWaiting) != 0)
     return Failed(path, errno);
@@ -91,7 +91,7 @@ ControlDoor::~ControlDoor() {
   close(stop_);
 }
 
-// All who are connected are listened to at once: one who says nothing takes nobody's turn.
+// Polls all clients at once, so that a silent client does not block the others.
 void ControlDoor::Main() {
   NameThread("tutti-control");
   std::list<Client> clients;  // by the time at which each was last heard
@@ -101,7 +101,7 @@ void ControlDoor::Main() {
     int wait_ms = -1;
     if (!clients.empty()) {
       const auto left = clients.front().heard + silence() - Steady::now();
-      // Rounded up, so that nobody is asked for again and again in its last millisecond.
+      // Rounded up, to avoid busy polling in the last millisecond.
       wait_ms = static_cast<int>(
           std::max<int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
     }

@@ -1,9 +1,9 @@
-// ControlDoor: `control.sock` in the store's folder, through which the commands of this machine's
-// operator ask the server that holds the store.
+// ControlDoor: a Unix socket, `control.sock` in the store's folder, through which the operator's
+// commands on this machine call the server that holds the store.
 //
-// A connection sends lines and gets a line for each, one after the other, on one thread.
-// Only processes of this user and of root are answered. Owner: the process that holds the store's
-// lock, for as long as it does; the handler runs on the door's own thread.
+// A client sends one request per line and receives one line per answer, in order. Only processes of
+// the same user and of root are served. Owner: the process that holds the store's lock, for as long
+// as it holds it. The handler runs on the door's own thread.
 #pragma once
 
 #include <chrono>
@@ -21,20 +21,20 @@ namespace tutti::control {
 class ControlDoor {
  public:
   struct Limits {
-    size_t clients = 64;  // connected at once; for one more, who was silent longest leaves
-    size_t request_bytes = 64 << 10;  // more: the connection ends
-    int silence_ms = 10'000;          // of a client that neither sends nor reads: likewise
+    size_t clients = 64;  // connected at once; one more replaces the client that was silent longest
+    size_t request_bytes = 64 << 10;  // a longer request ends the connection
+    int silence_ms = 10'000;          // without a read or a write, then the connection ends
   };
-  // A request without its line break, to the answer without one.
+  // Maps a request to its answer; both without the line break.
   using Handler = std::function<std::string(std::string_view request)>;
 
-  // Takes the place of a socket that was left behind. Errors: control_failed.
+  // Replaces a socket file that an earlier process left. Errors: control_failed.
   static Result<std::unique_ptr<ControlDoor>> Open(const std::string& folder, Handler handler,
                                                    const Limits& limits);
   static Result<std::unique_ptr<ControlDoor>> Open(const std::string& folder, Handler handler) {
     return Open(folder, std::move(handler), Limits());
   }
-  ~ControlDoor();  // the answer in progress is finished; the socket goes
+  ~ControlDoor();  // finishes the answer in progress; deletes the socket
   ControlDoor(const ControlDoor&) = delete;
   ControlDoor& operator=(const ControlDoor&) = delete;
 
@@ -48,7 +48,7 @@ class ControlDoor {
     Client& operator=(const Client&) = delete;
     const int fd;  // its own
     Steady::time_point heard;
-    std::string input = {};  // what came without its line break
+    std::string input = {};  // incomplete line
   };
 
   std::chrono::milliseconds silence() const {
@@ -56,8 +56,8 @@ class ControlDoor {
   }
   void Main();
   void Accept(std::list<Client>& clients);
-  bool Serve(Client& client);  // of what has come; false: it leaves
-  // Whether there is something to do on `fd`; false also at the end of this door.
+  bool Serve(Client& client);  // answers the complete lines; false: the client is closed
+  // Waits for `events` on `fd`; false on timeout and when the door ends.
   bool Await(int fd, short events, int wait_ms) const;
   bool Send(int fd, std::string_view bytes) const;
 

@@ -46,7 +46,7 @@ class ControlDoorTest : public ::testing::Test {
     CHECK(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
     return fd;
   }
-  // What comes until the other end closes.
+  // Reads until the other end closes.
   static std::string ReadAll(int fd) {
     std::string all;
     char bytes[4096];
@@ -79,7 +79,7 @@ TEST_F(ControlDoorTest, OnlyThisUserMayOpenTheSocket) {
   EXPECT_EQ(info.st_mode & 0777, 0600U);
 }
 
-// As root the kernel would let anybody through the mode: it is the peer's number that is asked.
+// For root the kernel ignores the file mode, so the door must check the peer's user id.
 TEST_F(ControlDoorTest, AnotherUserIsNotAnswered) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become somebody else";
   std::atomic<int> handled = 0;

@@ -1,5 +1,5 @@
-// What every door tells its metrics of a request that was answered well, in the same words: as what
-// it counts, and where its time went. Any thread; `metrics` may be null.
+// Reports successful requests to the metrics, in the same way for all servers: their operation, and
+// the time of each stage. Any thread; `metrics` may be null.
 #pragma once
 
 #include "api/encoding.h"
@@ -10,7 +10,7 @@
 
 namespace tutti::counting {
 
-// What requests to a KServe model count as.
+// The operation of requests to a KServe model.
 telemetry::OpKind OpOf(kserve::ModelConfig::Task task);
 
 void CountStages(const api::Timings& timings, telemetry::DoorMetrics* metrics);

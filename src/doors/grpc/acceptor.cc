@@ -30,8 +30,8 @@ constexpr int kBacklog = 1024;
 constexpr int kPauseMs = 50;                 // after a failure such as no descriptors
 constexpr unsigned kUserTimeoutMs = 35'000;  // of a peer that vanished with bytes on their way
 constexpr int kSendBufferBytes = 256 << 10;
-// Of a connection whose address has abused the door: given up at once, and not yet done with; a
-// hundred may run.
+// Limits for a connection from an address with a penalty: quick resets at once, and unfinished
+// calls. A client may run 100 calls at once.
 constexpr int kResetsOfHeld = 20;
 constexpr int64_t kCallsOfHeld = 200;
 constexpr Duration kPolice = std::chrono::milliseconds(20);  // between looks at what was sent
@@ -101,7 +101,8 @@ std::string NetworkOf(Address address) {
   return Digits(address);
 }
 
-// Bytes of a connection that its reader has taken; nothing where the system does not tell.
+// Bytes of a connection that the library has read; nothing if the system does not report the
+// number.
 std::optional<int64_t> TakenFrom(int fd) {
   tcp_info info{};
   socklen_t size = sizeof info;
@@ -159,7 +160,8 @@ Status Acceptor::Listen(const std::string& host, int port) {
     std::string why = std::generic_category().message(errno);
     if (errno == EADDRINUSE) why += "; give another --grpc-port, or --grpc-port 0 for no gRPC";
     Close(&listener_);
-    // Not a bad value: it depends on what else runs here, and on who asks.
+    // Not invalid_value: whether the bind succeeds depends on the other processes and on the user's
+    // rights.
     return Unavailable("io_error", "cannot listen on " + host + " port " + std::to_string(port) +
                                        " for gRPC: " + why)
         .WithParam("grpc-port");
@@ -302,7 +304,7 @@ void Acceptor::ShutDown(int duplicate, Watched& watched, std::string_view why) {
     penalties_.Add(watched.network, clock_.Now());
   } catch (const std::bad_alloc&) {
   }
-  // Not by shutdown(), after which the library would go on to read what waits in the system.
+  // Not by shutdown(), after which the library would still read the bytes in the socket's buffer.
   const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
   if (connect(duplicate, &nobody, sizeof nobody) != 0) shutdown(duplicate, SHUT_RDWR);
   if (options_.on_abuse) options_.on_abuse(watched.peer, why);
@@ -370,7 +372,7 @@ void Acceptor::Main() {
   accepting_ = true;
   std::array<epoll_event, 64> events;
   while (!stopping_.load()) {
-    // While descriptors are short the listening socket is asked again a little later.
+    // While the process is out of descriptors, accepting is retried after a pause.
     const bool paused = !accepting_ && !closing_.load() && connections_.load() < options_.most;
     int wait_ms = paused ? kPauseMs : -1;
     const TimePoint next = held_.empty() ? police_at_ : std::min(police_at_, held_.begin()->first);

@@ -1,4 +1,4 @@
-// Who may call, and where the door listens.
+// Access rights of methods, and the bind rule.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ TEST_F(KeyTest, EveryMethodButHealthAsksForTheKey) {
       }
     }
   }
-  // A method that is none tells nothing either.
+  // An unknown method gets the same answer, so that it reveals nothing.
   EXPECT_EQ(client_->UnaryBytes("/no.Such/Method", "", nullptr).code, kUnauthenticated);
   EXPECT_EQ(
       client_->UnaryBytes("/no.Such/Method", "", nullptr, Bearer("Bearer sk-test-0123456789")).code,
@@ -84,7 +84,7 @@ TEST_F(KeyTest, EveryMethodAsksForAScopeOfItsRow) {
   EXPECT_GT(refused, 60);
 }
 
-TEST_F(KeyTest, LoadingAndUnloadingIsForAdministratorsAndOnAnOpenServerForAll) {
+TEST_F(KeyTest, LoadAndUnloadNeedAdminUnlessServerIsOpen) {
   const auto told = [&](const std::string& method, const CallOptions& options) {
     return client_->UnaryBytes(testing::kInference + method, "", nullptr, options).message;
   };

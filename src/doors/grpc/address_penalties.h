@@ -1,6 +1,6 @@
-// AddressPenalties: how long new connections of an address wait after others of it were shut down
-// for abuse, so that whoever abuses the door again and again takes little of its time. Those that
-// are open are not touched. One thread at a time.
+// AddressPenalties: delays new connections from an address after earlier connections from it were
+// shut down for abuse, so that repeated abuse costs the server little time. Open connections are
+// not affected. One thread at a time.
 #pragma once
 
 #include <chrono>
@@ -13,20 +13,20 @@
 namespace tutti::rpc {
 
 struct PenaltyLimits {
-  Duration first = std::chrono::milliseconds(125);  // after one abuse; doubled by each further one
+  Duration first = std::chrono::milliseconds(125);  // after one abuse; doubled with each more
   Duration most = std::chrono::seconds(2);
-  Duration forgotten = std::chrono::minutes(1);  // without another
-  size_t addresses = 1024;                       // that are remembered at once
+  Duration forgotten = std::chrono::minutes(1);  // without further abuse
+  size_t addresses = 1024;                       // remembered at once
 };
 
 class AddressPenalties {
  public:
   explicit AddressPenalties(const PenaltyLimits& limits) : limits_(limits) {}
 
-  // A connection of `address` was shut down for abuse.
+  // Records that a connection from `address` was shut down for abuse.
   void Add(const std::string& address, TimePoint now);
 
-  // When a connection of `address` that comes now is to be served: now, or later.
+  // When to serve a connection from `address` that arrives now: `now`, or later.
   TimePoint ServedAt(const std::string& address, TimePoint now) const;
 
  private:

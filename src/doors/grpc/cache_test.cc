@@ -1,4 +1,4 @@
-// What clients of gRPC say of a cache of answers, and are told of it.
+// Cache control in requests of gRPC clients, and the cache report in responses.
 #include <gtest/gtest.h>
 #include <tutti/v1/tutti.pb.h>
 

@@ -1,8 +1,9 @@
-// A call as the services see it: messages in, messages out, one status at the end.
+// A gRPC call as seen by the services: incoming messages, outgoing messages, and one status at the
+// end.
 //
-// A Call belongs to the gRPC library and its Exchange to the call. Everything that happens to a
-// call happens under its lock, one thing after the other: an exchange needs none of its own. No
-// type of the gRPC library stands here.
+// The gRPC library owns a Call, and the Call owns its Exchange. All events of a call are serialised
+// by the call's lock, so an exchange needs no lock of its own. This header uses no type of the gRPC
+// library.
 #pragma once
 
 #include <google/protobuf/io/zero_copy_stream.h>
@@ -25,13 +26,13 @@ namespace tutti::rpc {
 
 struct DoorContext;
 
-// What is known of a call when it comes.
+// Facts about a call, known when it begins.
 struct CallInfo {
   std::string method;      // "/inference.GRPCInferenceService/ModelInfer"
-  std::string request_id;  // the client's, or one of ours; also a trailer
+  std::string request_id;  // from the client, else generated; also sent as a trailer
   TimePoint start;
   TimePoint deadline = TimePoint::max();
-  auth::PrincipalRef principal;    // who asks; null: nobody whom the server knows
+  auth::PrincipalRef principal;    // the authenticated caller; null: none
   bool stream_errors_end = false;  // metadata triton_grpc_error: an error ends its stream
 };
 
@@ -40,24 +41,25 @@ class Call {
   virtual ~Call() = default;
   virtual const CallInfo& info() const = 0;
   virtual DoorContext& context() const = 0;
-  // Told of growing streams; the pump then calls the exchange's Pump().
+  // Woken when a stream grows; the pump then calls the exchange's Pump().
   virtual std::shared_ptr<api::StreamWaker> waker() const = 0;
-  // What the call is counted as, where its method does not tell; the first that is not `other`.
+  // Sets the operation under which the call is counted, if its method does not determine it. The
+  // first value other than `other` counts.
   virtual void CountAs(telemetry::OpKind op) = 0;
-  // What a client wishes of kept answers; and where what became of its request there is told: with
-  // the metadata in front of the call's first message.
+  // The client's options for kept answers; and a report of how the cache treated the request, which
+  // is sent in the initial metadata.
   virtual const api::CacheControl& cache_control() const = 0;
   virtual std::shared_ptr<api::CacheReport> NewCacheReport() = 0;
 
-  // Each of these is for the exchange, from inside one of its methods.
+  // Called by the exchange only, from inside one of its methods.
   virtual void Read() = 0;                                               // then OnMessage or OnEnd
   virtual void Write(const google::protobuf::MessageLite& message) = 0;  // then OnWritten
-  virtual void Reply(const google::protobuf::MessageLite& message) = 0;  // the last, and OK
+  virtual void Reply(const google::protobuf::MessageLite& message) = 0;  // the last; then OK
   virtual void Finish(const Status& status) = 0;
 };
 
-// What answers one call. Destroyed when the call is finished or its client has gone, which cancels
-// what it still holds.
+// Handles one call. Destroyed when the call is finished or its client has gone; the destructor
+// cancels what is still running for the call.
 class Exchange {
  public:
   explicit Exchange(Call& call) : call_(call) {}
@@ -67,12 +69,12 @@ class Exchange {
 
   virtual void OnMessage(google::protobuf::io::ZeroCopyInputStream& message) = 0;
   virtual void OnEnd() {}      // the client has sent its last message
-  virtual void OnWritten() {}  // another may be written
-  virtual void Pump() {}       // something that it waits for may have come
-  // When to pump although nobody was woken. Asked after each event; max() = not at all.
+  virtual void OnWritten() {}  // another message may be written
+  virtual void Pump() {}       // something that the exchange waits for may be ready
+  // When to call Pump() without a wake-up. Read after each event; max(): never.
   virtual TimePoint due() const { return TimePoint::max(); }
-  virtual bool waits() const { return false; }  // for a waker or for due()
-  // Messages taken whose requests are still being prepared behind: each keeps its handler.
+  virtual bool waits() const { return false; }  // whether it waits for a waker or for due()
+  // Number of received messages whose requests are still being prepared; each occupies a handler.
   virtual int unprepared() const { return 0; }
 
  protected:

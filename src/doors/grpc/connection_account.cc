@@ -31,7 +31,7 @@ void ConnectionAccount::Reset(Duration lived, TimePoint now) {
 }
 
 ConnectionAccount::Verdict ConnectionAccount::Judge(int64_t taken_bytes, TimePoint now) {
-  // Asked first: a call explains its message before it ends.
+  // Read before the other counters, because a call explains its message before it ends.
   const int64_t reading = reading_.load();
   if (const int64_t lost = lost_.exchange(0); lost > 0) {
     lost_bytes_ = std::min(lost_bytes_ + std::min(lost, kMostLost) * message_bytes_,
@@ -43,7 +43,7 @@ ConnectionAccount::Verdict ConnectionAccount::Judge(int64_t taken_bytes, TimePoi
       static_cast<int64_t>(ToSeconds(now - judged_) * static_cast<double>(limits_.bytes_per_s)));
   judged_ = now;
   int64_t debt = taken_bytes - explained_.load();
-  // Whoever gets messages through is forgiven a little for each; it leaves no credit either.
+  // Each complete message reduces the debt a little, but never below zero: it gives no credit.
   const int64_t forgiven = std::clamp(debt, int64_t{0}, came_.exchange(0) * kWindow);
   const int64_t paid = std::clamp(debt - forgiven, int64_t{0}, lost_bytes_);
   lost_bytes_ -= paid;

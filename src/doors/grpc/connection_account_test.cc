@@ -155,8 +155,8 @@ TEST_F(ConnectionAccountTest, CallsThatAreNotDoneWithAreBounded) {
   EXPECT_FALSE(Abuses(0));
 }
 
-// The library tells of calls after their bytes were taken and judged: without a word of the account
-// nobody would look again at a client that sends nothing more.
+// The library reports calls after their bytes were taken and judged: without a wake-up by the
+// account, a client that sends nothing more would not be judged again.
 TEST_F(ConnectionAccountTest, ItSaysSoWhenItsCallsBecomeTooMany) {
   int told = 0;
   AbuseLimits limits;

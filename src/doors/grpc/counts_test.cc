@@ -1,4 +1,4 @@
-// What the log and the metrics tell of calls.
+// Log lines and metrics of calls.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ TEST_F(GrpcDoorTest, CallsCountAsWhatTheirModelsDoAndTellWhereTheTimeWent) {
   EXPECT_TRUE(counted("generate", 0, 1)) << metrics_.Expose();
   EXPECT_TRUE(counted("other", 0, 1)) << metrics_.Expose();
   EXPECT_TRUE(counted("other", kNotFound, 1)) << metrics_.Expose();
-  // Of the four encodings, and of none that failed.
+  // The four successful encodings are counted, failed ones are not.
   for (const char* const stage : {"tokenize", "queue", "encode"}) {
     EXPECT_THAT(metrics_.Expose(),
                 HasSubstr("tutti_stage_seconds_count{stage=\"" + std::string(stage) + "\"} 4\n"));

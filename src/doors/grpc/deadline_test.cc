@@ -117,7 +117,7 @@ TEST_F(GrpcDoorTest, RefusalsSayWhenToComeBack) {
   EXPECT_EQ(bad.code, kInvalid);
   EXPECT_THAT(bad.details, HasSubstr("texts[3]"));
   EXPECT_THAT(bad.details, HasSubstr("context_length_exceeded"));
-  // What was not meant for clients stays here.
+  // The text of an internal error is not sent to clients.
   const Outcome internal = refuse_with(Internal("at 0x7fff, /etc/passwd"));
   EXPECT_EQ(internal.code, 13);
   EXPECT_THAT(internal.message, Not(HasSubstr("passwd")));

@@ -1,4 +1,4 @@
-// What all calls of a door share. Immutable or with its own synchronisation; any thread.
+// Shared by all calls of a server. Immutable or with its own synchronisation; any thread.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ struct DoorContext {
   const GrpcDoor::Dependencies deps;
   const bool loopback;
   Pump pump;
-  Handlers handlers;  // what waits there is run by the pump
+  Handlers handlers;  // waiting calls are run by the pump
   LatencyWindow window;
   ConnectionAccounts accounts;
   SeenCertificates certificates;

@@ -1,5 +1,6 @@
-// What the door adds to the library: the identity model beside a bare echo of the library's
-// callback API on the same machine, one call at a time. Checks its answers first.
+// Overhead of the gRPC server over the gRPC library: the identity model compared with a bare echo
+// on the library's callback API, on the same machine, one call at a time. The bench checks answers
+// first.
 //
 // The gate (row N30) is the difference of the medians of 64 bytes (`p50_us`): at most 50 us.
 // clang-format off: first

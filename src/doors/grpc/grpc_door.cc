@@ -41,7 +41,8 @@ Result<std::string> ReadPem(const char* option, const std::string& path) {
   return std::move(text).str();
 }
 
-// The library would find out with the first connection, and tell nobody.
+// The library would detect a bad certificate only with the first connection, and would not report
+// it.
 Status CheckCertificate(const GrpcOptions& options) {
   const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_server_method()),
                                                              SSL_CTX_free);
@@ -85,10 +86,11 @@ void SilenceLibraries() {
   google::protobuf::SetLogHandler(nullptr);
 }
 
-// The library waits for ever for a thread of its own that the system has refused. At its start it
-// makes six and two groups by the number of cores; as many and some of ours must start here first,
-// all at once. Each takes memory, so that the allocator's share for it is there when the library's
-// threads come: it stays mapped, and could otherwise leave no room for the last of their stacks.
+// The library hangs if the system refuses it a thread. At its start it creates 6 threads and two
+// groups of one per core. So this function first starts as many threads at once, and a few for this
+// server, to see whether the system allows them. Each of them allocates memory, so that the
+// allocator's per-thread memory is mapped when the library's threads start; otherwise it might
+// leave no room for the last of their stacks.
 Status CheckThreads() {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   constexpr int kOurs = 4;  // acceptor, hand-on, pump, and one of who starts at the same time
@@ -139,7 +141,7 @@ void SetLimits(const GrpcLimits& limits, grpc::ServerBuilder* builder) {
   set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Millis(limits.handshake));
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Millis(limits.idle));
-  // What it has taken it reads to the end, also when the connection is shut down meanwhile.
+  // The library processes what it has read even if the connection is shut down meanwhile.
   set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 32 << 10);
   // A peer that has vanished is noticed by pings.
   set(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
@@ -178,15 +180,15 @@ struct GrpcDoor::Impl {
                                      std::string_view why) { NoteAbuse(peer, why); }},
                  context.accounts, *deps.clock, [this](int fd) { Take(fd); }) {}
 
-  // On the thread that hands connections on (acceptor.h), which the library may use to read what
-  // they send. It closes what it cannot serve.
+  // Called on the thread that passes connections to the library (acceptor.h), which may use the
+  // thread to read from them. The library closes connections that it cannot serve.
   void Take(int fd) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
     connection.fd = fd;
     connections->HandleNewConnection(&connection);
   }
 
-  // On the acceptor's thread, which goes on without a line where there is no memory for one.
+  // Called on the acceptor's thread. Without memory for a log line, the line is dropped.
   void NoteAbuse(std::string_view peer, std::string_view why) {
     try {
       if (telemetry::DoorMetrics* const metrics = context.deps.metrics)

@@ -31,7 +31,7 @@ void Handlers::Leave() {
       --running_;
       return;
     }
-    // The place goes on to the first of the line.
+    // Passes the handler to the first call in the queue.
     const auto first = line_.begin();
     next = std::move(first->second.run);
     bytes_ -= first->second.bytes;

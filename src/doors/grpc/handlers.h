@@ -1,7 +1,8 @@
-// Handlers: how many calls are being prepared at once, and the line of those that wait for that.
+// Handlers: limits the number of calls that are being prepared concurrently, and queues the others.
 //
-// A waiting call holds its message and nothing else: no thread, no place in the model's queue. The
-// line is first in, first out, and bounded in calls and bytes; who gives up leaves it. Any thread.
+// A waiting call holds its message and nothing else: no thread, and no place in the model's queue.
+// The queue is first in, first out, and bounded in calls and bytes; a cancelled call leaves it. Any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ class Handlers {
     kFull,  // refused; `run` is not kept
   };
 
-  // `hand_on` takes what is to run next to another thread; it must not run it.
+  // `hand_on` passes the next call to another thread; it must not run the call.
   Handlers(int most, int most_waiting, int64_t most_waiting_bytes,
            std::function<void(std::function<void()>)> hand_on)
       : most_(most),
@@ -32,7 +33,7 @@ class Handlers {
   // `ticket` is set for kWait.
   Entered Enter(int64_t message_bytes, std::function<void()> run, uint64_t* ticket);
   void Leave();
-  // Gives up a place in the line; nothing if it was called up meanwhile.
+  // Leaves the queue; does nothing if the call was already taken from it.
   void Forget(uint64_t ticket);
 
   int running() const;

@@ -1,7 +1,7 @@
 // grpc.health.v1.Health: Check and Watch, of the server, of its services, and of each model.
 //
-// The library's own service knows no models and cannot be asked for them. Without the key only the
-// server and its services are told of: which models there are is for those who may use them.
+// The library's own health service knows no models. Without a key, only the state of the server and
+// its services is visible, because the list of models is for authorised callers.
 #include <grpc/health/v1/health.pb.h>
 
 #include <array>

@@ -1,4 +1,4 @@
-// The unary calls of KServe v2: what they answer, and what they say of bad input.
+// The unary calls of KServe v2: their responses, and their errors for bad input.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -126,7 +126,8 @@ class StreamExchange final : public Exchange {
     return true;
   }
 
-  // A call has metadata once, and requests many: each response says it.
+  // A stream has many requests but only one set of metadata, so each response carries the result of
+  // its own cache look-up.
   static void TellOfCache(const Run& run, inference::ModelInferResponse* response) {
     std::vector<std::pair<std::string, std::string>> fields;
     wire::TellCache({&run.cache_report, 1}, &fields);

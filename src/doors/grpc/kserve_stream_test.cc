@@ -222,7 +222,7 @@ TEST_F(StreamTest, TextComesAsItIsMade) {
   EXPECT_EQ(rest, "lo");
 }
 
-TEST_F(StreamTest, EightStreamsOfOneChannelInterleaveAndOneThatIsCancelledLeavesTheOthers) {
+TEST_F(StreamTest, StreamsInterleaveAndCancelledOneLeavesOthers) {
   constexpr int kStreams = 8, kTokens = 50;
   std::vector<std::unique_ptr<TestCall>> calls;
   std::vector<std::shared_ptr<kserve::testing::FakeGeneration>> generations;

@@ -1,4 +1,5 @@
-// What calls took, since the start or the last reset: counts, means and quantiles by method.
+// LatencyWindow: times of calls since the start or the last reset: counts, means and quantiles by
+// method.
 //
 // Times fall into buckets 1/64 of a power of two wide, so that a quantile is right within 1 %; a
 // method takes 20 KiB however many calls it has. Any thread.

@@ -43,7 +43,7 @@ void Pump::Stop() {
     changed_.Notify();
   }
   if (thread_.joinable()) thread_.join();
-  // What was posted and never ran, and what it holds, goes without the lock.
+  // Posted work that never ran is destroyed without the lock held.
   std::vector<std::function<void()>> work;
   Calls calls, watched;
   const MutexLock lock(mutex_);
@@ -66,7 +66,7 @@ void Pump::Add(std::shared_ptr<Pumped> call) {
   if (stopping_) return;
   const Pumped* key = call.get();
   calls_.emplace(key, std::move(call));
-  // What it waits for may have come before it was added.
+  // The call's event may have come before it was added.
   woken_ = true;
   changed_.Notify();
 }
@@ -118,8 +118,8 @@ bool Pump::Await(TimePoint due) {
   const MutexLock lock(mutex_);
   while (!stopping_ && !woken_ && work_.empty()) {
     const TimePoint now = clock_.Now();
-    // Short calls come and go without a wake each: what is asked is whether any came since the last
-    // sweep, not whether one is there now.
+    // Short calls do not wake the pump each: what matters is whether any call was added since the
+    // last sweep, not whether one is there now.
     const TimePoint until = sweeping_ ? std::min(due, next_sweep_) : due;
     if (now >= until) break;
     if (until != TimePoint::max()) {

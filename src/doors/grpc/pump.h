@@ -1,8 +1,8 @@
-// Pump: the door's one thread that answers calls, beside the library's. It asks those that wait for
-// a model, or for a time, whether there is something to send; and it runs what is handed to it.
+// Pump: the server's thread that sends answers, in addition to the threads of the gRPC library. It
+// calls the calls that wait for a model or a time, so that they can send, and runs posted work.
 //
-// Models wake it at most once a step, however many calls they serve. Any thread may call; Stop()
-// belongs to the owner, after which nothing runs.
+// Models wake the pump at most once per step, however many calls they serve. Any thread may call;
+// Stop() belongs to the owner. After Stop() nothing runs.
 #pragma once
 
 #include <functional>
@@ -21,10 +21,9 @@ namespace tutti::rpc {
 class Pumped {
  public:
   virtual ~Pumped() = default;
-  // Looks whether there is something to do. Returns when it wants to be asked next, if nobody wakes
-  // it earlier.
+  // Does what there is to do. Returns the time of the next call, unless a wake-up comes earlier.
   virtual TimePoint PumpOnce() = 0;
-  // Asked at each sweep while it is watched.
+  // Called at each sweep while the call is watched.
   virtual void Sweep() {}
 };
 
@@ -40,13 +39,13 @@ class Pump {
 
   std::shared_ptr<api::StreamWaker> waker() const;
   void Wake();
-  // From now on `call` is asked at each wake, until it is removed.
+  // Calls `call->PumpOnce()` at each wake-up, until Remove().
   void Add(std::shared_ptr<Pumped> call);
   void Remove(const Pumped* call);
-  // From now on it is swept, until it is unwatched. Costs no wake.
+  // Calls `call->Sweep()` at each sweep, until Unwatch(). Wakes nothing.
   void Watch(std::shared_ptr<Pumped> call);
   void Unwatch(const Pumped* call);
-  void SweepSoon();  // without waiting for its time
+  void SweepSoon();  // without waiting for the next interval
   void Post(std::function<void()> work);
 
  private:
@@ -54,7 +53,7 @@ class Pump {
   class Waker;
   void Main();
   static void Erase(const Pumped* call, Calls& calls, std::shared_ptr<Pumped>* removed);
-  // Waits for something to do; false when the pump is to stop.
+  // Waits for something to do; false when the pump stops.
   bool Await(TimePoint due);
 
   const Clock& clock_;
@@ -64,7 +63,7 @@ class Pump {
   UrgentCondVar changed_;
   bool woken_ GUARDED_BY(mutex_) = false, sweep_ GUARDED_BY(mutex_) = false;
   bool stopping_ GUARDED_BY(mutex_) = false;
-  bool sweeping_ GUARDED_BY(mutex_) = false;  // the next sweep has a time
+  bool sweeping_ GUARDED_BY(mutex_) = false;  // next_sweep_ is set
   TimePoint next_sweep_ GUARDED_BY(mutex_);
   Calls calls_ GUARDED_BY(mutex_), watched_ GUARDED_BY(mutex_);
   std::vector<std::function<void()>> work_ GUARDED_BY(mutex_);

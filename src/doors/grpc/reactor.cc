@@ -25,9 +25,9 @@
 namespace tutti::rpc {
 namespace {
 
-// The compression of a message as it came. The library leaves it as it is (grpc_door.cc): inflating
-// it is ours, within a bound. Its C++ class hides what its C type tells; the class is that pointer
-// and nothing else, which its own header asserts too.
+// The compression of a received message. The library does not inflate it (grpc_door.cc); this
+// server does, with a size limit. The C++ class hides the compression, which the C type has; the
+// class consists of a pointer to that type only, as its own header also asserts.
 std::optional<wire::Coding> CodingOf(const grpc::ByteBuffer& buffer) {
   static_assert(std::is_standard_layout_v<grpc::ByteBuffer> &&
                 sizeof(grpc::ByteBuffer) == sizeof(grpc_byte_buffer*));
@@ -223,8 +223,8 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     return due_;
   }
 
-  // A reader that takes nothing is given up: what it does not read holds memory, and its request a
-  // place in the model.
+  // Cancels calls whose client does not read, because unread messages hold memory, and the request
+  // occupies the model.
   void Sweep() override {
     const MutexLock lock(mutex_);
     const GrpcLimits& limits = context_.options.limits;
@@ -392,7 +392,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
         grpc::Status(static_cast<grpc::StatusCode>(out.code), out.message, out.details));
   }
 
-  // Before the answer leaves: who has it finds it counted.
+  // Called before the answer is sent, so that a client which has the answer finds it counted.
   void Measure() {
     if (method_ == nullptr || !method_->measured) return;
     context_.window.Record(method_->path, context_.deps.clock->Now() - info_.start, code_ == 0);

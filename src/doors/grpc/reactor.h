@@ -1,5 +1,5 @@
-// The calls of a gRPC server, one reactor each: who may call what, messages in and out, one status.
-// With grpc_door.cc the only code that sees the gRPC library.
+// The calls of a gRPC server, one reactor each: authentication, messages in and out, and the
+// status. With grpc_door.cc the only code that uses the gRPC library.
 #pragma once
 
 // clang-format off: first

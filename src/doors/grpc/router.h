@@ -1,4 +1,4 @@
-// The table of methods: what answers each, and whether it may be asked without a key. Pure.
+// The table of gRPC methods: the handler of each, and the scopes that it requires. Pure.
 #pragma once
 
 #include <memory>
@@ -14,16 +14,15 @@ namespace tutti::rpc {
 struct Method {
   std::string_view path;  // "/grpc.health.v1.Health/Check"
   std::unique_ptr<Exchange> (*make)(Call& call);
-  auth::RouteClasses rule;  // who may ask has one of these scopes; kPublic: nobody is asked
+  auth::RouteClasses rule;  // required scopes, any of them; kPublic: no authentication
   telemetry::OpKind op = telemetry::OpKind::kOther;
-  bool open = false;  // asked without a key; what it then tells is its own business
-  bool watches =
-      false;  // lasts until its client has enough: no drain waits for it, no log names it
-  bool handled = false;  // its messages wait for a handler: their requests are prepared
+  bool open = false;     // callable without a key; the handler decides what it reveals
+  bool watches = false;  // lasts until its client ends it: not drained, not logged
+  bool handled = false;  // its messages wait for a handler that prepares their requests
   bool measured = true;  // counts in the latency window
 };
 
 std::span<const Method> Methods();
-const Method* FindMethod(std::string_view path);  // null for an unknown one
+const Method* FindMethod(std::string_view path);  // null if unknown
 
 }  // namespace tutti::rpc

@@ -1,6 +1,5 @@
-// SeenCertificates: what was read of clients' certificates, so that one is parsed when it is first
-// seen (0.1 ms), not with each call of its connection. At most kMost, then it begins anew. Any
-// thread.
+// SeenCertificates: a cache of parsed client certificates, so that a certificate is parsed (0.1 ms)
+// once and not for each call of its connection. Cleared when it holds kMost entries. Any thread.
 #pragma once
 
 #include <cstddef>

@@ -165,7 +165,7 @@ class EncodeExchange final : public Exchange {
     return OkStatus();
   }
 
-  // The model that answers, and what is known of it. One that is not here is the waist's to refuse.
+  // Chooses the model and remembers its labels. The inference API rejects unknown models.
   void Choose(api::EncodeRequest* request) {
     const std::vector<api::ModelInfo> models = call_.context().deps.inference->Models();
     const api::ModelInfo* model = api::EncoderFor(models, *request);

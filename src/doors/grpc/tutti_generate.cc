@@ -52,7 +52,8 @@ class GenerateExchange final : public Exchange {
     return generation_ && generation_.stream().size() == 0 ? 1 : 0;
   }
 
-  // One message at a time; what comes meanwhile goes into the next one of its choice.
+  // Writes one message at a time; output that arrives meanwhile goes into the next message of its
+  // choice.
   void Pump() override {
     if (!generation_ || writing_) return;
     Take();

@@ -159,7 +159,7 @@ TEST_F(TuttiServiceTest, WithoutANameTheModelIsThatOfTheOtherDoors) {
   EXPECT_EQ(embedded.model(), "minilm") << "an alias is told by the model's own name";
 }
 
-// Clients were told of "input[1]", which none of them has.
+// Regression: the error named "input[1]", a field that no client has.
 TEST_F(TuttiServiceTest, ARefusalOfTheWaistNamesTheClientsField) {
   std::string blamed;
   bool later = false;
@@ -525,8 +525,8 @@ TEST_F(TuttiServiceTest, AReaderThatStopsHoldsBackItsModel) {
   ASSERT_TRUE(call->Write(request));
   const auto generation = inference_.Generation(0);
   generation->Started();
-  // A writer that minds what is unread, as the engine does, writes no more than windows and buffers
-  // on the way hold.
+  // A writer that pauses for unread bytes, as the engine does, writes no more than the windows and
+  // buffers on the way hold.
   const std::string piece(4096, 'x');
   size_t written = 0;
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);

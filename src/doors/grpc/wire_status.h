@@ -1,5 +1,4 @@
-// A Status as gRPC carries it: code and message, and the details that a client's library reads.
-// Pure.
+// Converts a Status to gRPC: code, message, and the details that client libraries read. Pure.
 #pragma once
 
 #include <optional>
@@ -17,8 +16,8 @@ struct WireStatus {
   std::optional<std::chrono::milliseconds> retry_after;
 };
 
-// By the table that all doors share (wire/error.h). An error that was not meant for clients becomes
-// INTERNAL, and its text stays here.
+// Uses the table that all servers share (wire/error.h). An internal error becomes INTERNAL without
+// its text.
 WireStatus ToWire(const Status& status);
 
 // What a client may read of an error, where there is place for a text alone.

@@ -1,5 +1,5 @@
-// Understanding a request's body where it should be understood: on the io thread while that takes
-// well under a millisecond, else on a helper. For exchanges, on their thread.
+// Parses the body of a request: on the I/O thread if that takes well under a millisecond, else on a
+// helper thread. Called by exchanges, on their thread.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -14,10 +14,10 @@
 
 namespace tutti::http {
 
-// Gives the body to `work` and what that returns to `then`; both here if the body has at most
-// `inline_bytes`, otherwise `work` on `helper` and, unless the exchange has ended, `then` here.
-// `work` must not refer to the exchange. The body and its share of the door's memory are gone
-// before `then`, unless it was small.
+// Passes the body to `work`, and its result to `then`. If the body has at most `inline_bytes`, both
+// run here; otherwise `work` runs on `helper` and, unless the exchange has ended, `then` runs here.
+// `work` must not refer to the exchange. Unless the body was small, it and its share of the
+// server's memory are released before `then`.
 template <typename Work, typename Then>
 void WithBody(Connection& connection, size_t inline_bytes, boost::asio::thread_pool& helper,
               Work work, Then then) {
@@ -34,18 +34,19 @@ void WithBody(Connection& connection, size_t inline_bytes, boost::asio::thread_p
   });
 }
 
-// What is told by whatever thread, and whether that was before somebody stopped waiting for it.
+// Hands over a value that another thread may deliver before or after the receiver stops waiting.
 template <typename Told>
 class Meeting {
  public:
-  // Nothing: who waits takes it.
+  // Delivers the value. Returns nothing if the receiver will take it; returns the value if the
+  // receiver has already left.
   std::optional<Told> Tell(Told told) {
     const MutexLock lock(mutex_);
     if (left_) return told;
     told_ = std::move(told);
     return std::nullopt;
   }
-  // What has been told; from now on it is not waited for.
+  // Stops waiting; returns the value if it was delivered.
   std::optional<Told> Leave() {
     const MutexLock lock(mutex_);
     left_ = true;
@@ -58,10 +59,10 @@ class Meeting {
   std::optional<Told> told_ GUARDED_BY(mutex_);
 };
 
-// As WithBody(), for work that asks who may answer later (api::Inference::TokenizeLater()):
-// `work(body, done)` gives what makes its result to `done`, once, on any thread. Where that is
-// before it returns, the result is made there; later, on `helper`: who answers is kept from nothing
-// else.
+// WithBody() for work whose answer may come later (api::Inference::TokenizeLater()). `work(body,
+// done)` passes a function that makes its result to `done`, once, on any thread. If that happens
+// before `work` returns, the result is made there; if later, on `helper`, so that the thread that
+// answers is not held up.
 template <typename Made, typename Work, typename Then>
 void AskWithBody(Connection& connection, size_t inline_bytes, boost::asio::thread_pool& helper,
                  Work work, Then then) {

@@ -107,7 +107,8 @@ bool ChatAnswer::Pump() {
   return true;
 }
 
-// Where the oldest events are gone, that is said, and what is left follows: the last has all.
+// If the oldest events are no longer stored, sends an error and then the remaining events: the last
+// one has the whole answer.
 bool ChatAnswer::Fail(const Status& why) {
   if (!word_.has_value() || why.reason() != "expired")
     host_.SayError(why, Connection::Origin::kDoor, tag_);

@@ -33,7 +33,7 @@ Status ChatDialect::Open() {
   return OkStatus();
 }
 
-// A name in the URL is for who is nobody in particular: others have theirs.
+// Only an anonymous caller may choose a user name in the URL; an authenticated caller has a name.
 Status ChatDialect::Identified() {
   const auth::PrincipalRef& who = connection_.decision().principal;
   const bool open = who == nullptr || who->kind == auth::PrincipalKind::kOpen;

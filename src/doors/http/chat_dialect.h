@@ -1,9 +1,9 @@
-// ChatDialect: users and their sessions over one WebSocket (/v1/ws), as MQTT's native profile has
-// them: the same frames but for the session, which stands in a topic there, the same events to the
-// byte, what both mean in sessions::Chat. Each message goes to its session at once, which has its
-// own order and policies; turns outlive the connection.
+// ChatDialect: chat sessions of a user over one WebSocket (/v1/ws). Frames and events are those of
+// MQTT's native profile, byte for byte, except that a frame names its session, which is part of the
+// topic in MQTT; sessions::Chat defines their meaning. Each message goes to its session at once;
+// the session decides about order and policies. Turns outlive the connection.
 //
-// Owned by its SocketExchange; its thread, but for Understand().
+// Owned by its SocketExchange; used on the connection's thread, except Understand().
 #pragma once
 
 #include <deque>
@@ -34,27 +34,28 @@ class ChatDialect final : private ChatHost {
     Result<wire::ChatFrame> message = Internal("nothing was read");
   };
   static Understood Understand(std::string_view text, const wire::ParseOptions& options);
-  // Null where it says nothing of who asks.
+  // The credential in the frame; null if there is none.
   static const std::string* TokenOf(const wire::ChatFrame& frame);
-  // Whether what was refused with that ends the connection at once.
+  // Whether this refusal ends the connection at once.
   static bool EndsIt(const Status& refusal) { return wire::IsNoFrame(refusal); }
 
   ChatDialect(Connection& connection, SocketHost& host) : connection_(connection), host_(host) {}
 
-  // Before the upgrade: what is asked for in the URL. Errors: invalid_value, unknown_parameter.
+  // Reads the options in the URL, before the upgrade. Errors: invalid_value, unknown_parameter.
   Status Open();
-  // Who asks is known. Errors: insufficient_scope (the URL names another user), invalid_value (what
-  // it names is no user).
+  // Called when the caller is authenticated. Errors: insufficient_scope (the URL names another
+  // user), invalid_value (the URL's user name is malformed).
   Status Identified();
-  void Begin();  // and there is a socket
+  void Begin();  // called after Identified(), when the socket is open
 
   void Take(wire::ChatFrame frame, Tag tag, BudgetShare share);
   void SayError(const Status& why, const Tag& tag) {
     SayError(why, Connection::Origin::kDoor, tag);
   }
-  // Answer by answer, a few events each, so that none waits for another's to end.
+  // Sends a few events of each answer in turn, so that no answer waits for the end of another.
   void Pump();
-  // Who follows a job waits for what others do: that holds up no end.
+  // Whether nothing runs. Followed jobs do not count: they must not delay the end of the
+  // connection.
   bool idle() const;
 
  private:
@@ -70,15 +71,15 @@ class ChatDialect final : private ChatHost {
   void Cancel(const wire::ChatFrame& frame, Tag tag);
   void CancelOf(const std::shared_ptr<responses::Response>& response, Tag tag);
   void Resume(const wire::ChatFrame& frame, Tag tag);
-  // The response of that id, if the user may see it.
+  // Looks up the response, if the user may see it.
   void Find(const std::string& response_id, Tag tag,
             std::function<void(const std::shared_ptr<responses::Response>&)> then);
-  // Of that dialog, what is being answered here, or else comes first; null: nothing.
+  // The response of that dialog that is being sent here, or the next one; null: none.
   std::shared_ptr<responses::Response> RunningOf(const sessions::SessionKey& key) const;
-  void RunVerbs();  // the next that waits, if none runs
+  void RunVerbs();  // runs the next waiting verb, if none runs
 
-  // Whether something may be begun that is answered over a time, and whether there is a place for
-  // it; it is told if not.
+  // Whether a new long answer may begin, and whether there is a place for it. If not, an error is
+  // sent.
   bool MayBegin(const Tag& tag);
   bool HasPlace(const Tag& tag);
   // Errors: insufficient_scope.
@@ -100,13 +101,13 @@ class ChatDialect final : private ChatHost {
   Connection& connection_;
   SocketHost& host_;
   wire::ChatQuery query_;
-  sessions::ChatUser user_;  // without a name where who asks can have no sessions
+  sessions::ChatUser user_;  // without a name if the caller can have no sessions
   std::vector<std::shared_ptr<ChatAnswer>> answers_;
-  size_t turn_ = 0;  // who is pumped first
+  size_t turn_ = 0;  // index of the answer that is pumped first
   bool pumping_ = false;
-  std::deque<Verb> verbs_;  // that wait: their answers may be long, so one follows the other
+  std::deque<Verb> verbs_;  // waiting: answers may be long, so verbs run one at a time
   bool verb_runs_ = false;
-  size_t looking_ = 0;  // responses that are being looked for
+  size_t looking_ = 0;  // number of running look-ups of responses
 };
 
 }  // namespace tutti::http

@@ -21,12 +21,12 @@ namespace {
 
 constexpr Duration kLingerTime = std::chrono::seconds(2);
 constexpr uint64_t kLingerBytes = 1 << 20;
-// Through a relay that closes one half after the other it takes two writes to learn that nobody is
-// behind it.
+// Through a relay that closes both halves one after the other, it takes two writes to detect that
+// the client has left.
 constexpr Duration kProbeTime = std::chrono::seconds(1);
 constexpr size_t kMaxPipelined = 64 << 10;  // of further requests, read while one is answered
-// Streams stop at `unsent_bytes`. Beyond lies what answers at once, to a client that must still be
-// heard while it is slow to read: it may want to cancel.
+// Streams stop at `unsent_bytes`. Immediate answers may use this multiple of it, so that a slow
+// reader can still send messages, such as a cancel.
 constexpr size_t kFullTunnel = 4;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr size_t kLargeAnswer = 256 << 10;  // above it copying takes longer than a packet more
@@ -42,9 +42,9 @@ void FreeLarge(std::string* buffer) {
   if (buffer->capacity() > kLargeAnswer) std::string().swap(*buffer);
 }
 
-// What a page of an allowed origin may send: our own fields, and of those it asks for the ones that
-// stock clients add to every request (the OpenAI client for JavaScript: x-stainless-*). Only names
-// are echoed, in lower case, at most 32 of 64 characters.
+// Header fields that a page of an allowed origin may send: the server's own ones and, of the
+// requested ones, those that common clients add to every request (the OpenAI client for JavaScript:
+// x-stainless-*). Only names are echoed, in lower case, at most 32 of 64 characters.
 std::string AllowedHeaders(const HttpRequest& request) {
   std::string out =
       "authorization, content-type, x-request-id, x-request-timeout-ms, x-tutti-timings, "
@@ -232,7 +232,7 @@ void Connection::AwaitGone() {
   Reschedule();
 }
 
-// What is sent of a stream tells as much.
+// Data of a stream serves as a probe too.
 TimePoint Connection::ProbeDue() const { return std::max(probed_, last_send_) + kProbeTime; }
 
 void Connection::Probe() {
@@ -297,7 +297,7 @@ void Connection::OnHead() {
   const bool upload =
       decision_.refusal.ok() && !decision_.options && decision_.route->body == BodyKind::kUpload;
   const HttpLimits& limits = context_.options.limits;
-  // What is refused for another reason is told that one.
+  // If the request is refused for another reason, that reason takes precedence.
   if (decision_.refusal.ok() && !upload) parser_->LimitBody(limits.framing.body_bytes);
   if (!parser_->fault().ok()) {
     close_after_ = true;
@@ -320,7 +320,8 @@ void Connection::OnHead() {
     return;
   }
   refused_ = decision_.refusal;
-  // A small body is read to its end so that the connection can go on; a large one is not worth it.
+  // Reads a small body to its end, so that the connection can be reused; a large one is not worth
+  // it.
   if (waits || parser_->chunked() || parser_->announced_body() > kSmallBody) {
     close_after_ = true;
     Refuse(*refused_);
@@ -541,7 +542,7 @@ void Connection::WriteHead(HeadSpec head) {
   if (rate_limits_ != nullptr) TellRateLimits(*std::exchange(rate_limits_, nullptr), &head.headers);
   wire::TellCache(cache_reports_, &head.headers);
   cache_reports_.clear();
-  // In an upload it stands before the end of the body, which is not read any more.
+  // An answer during an upload precedes the end of the body, the rest of which is not read.
   if (context_.draining.load() || phase_ == Phase::kUpload) close_after_ = true;
   head.keep_alive = !close_after_ || tunnel_;  // whose own fields say what becomes of it
   head.http_1_0 = request_.http_1_0;
@@ -616,8 +617,8 @@ void Connection::Refuse(Status status) {
   if (parser_ != nullptr && parser_->head_done()) {
     request_ = parser_->head();
   } else if (parser_ != nullptr) {
-    // What is no request may be the rest of a body that was announced too short: it is named in the
-    // log only as far as it looks like a request.
+    // A malformed request may be the rest of a body with too small a Content-Length: only what
+    // looks like a request line is logged.
     const auto [method, target] = parser_->first_line();
     if (IsKnownMethod(method)) {
       request_.method = method;
@@ -685,7 +686,8 @@ void Connection::Finish() {
   Account(status_);
   body_share_.Release();
   Write();
-  // Inside an exchange its caller goes on; an answer without one may already be out.
+  // Inside a call of the exchange, the caller continues; without an exchange, the answer may
+  // already be sent completely.
   if (!in_exchange_ && !write_in_flight_ && pending_.empty()) OnFlushed();
 }
 

@@ -1,11 +1,12 @@
-// Connection: one client, from accept to close; owned by its IoLoop and used on that thread only.
+// Connection: one client, from accept to close. Owned by its IoLoop, and used on the loop's thread
+// only.
 //
-// Reads requests one after the other, gives each to an Exchange and writes what it answers.
-// Something is always being read, so that a client that leaves is noticed in every phase; leaving
-// destroys the Exchange, and with it the generation. One that only closed its sending side behind
-// whole requests gets their answers: what tells them apart is written while an answer is made, and
-// resets the connection of one that left. Invariants: one request at a time; at most one write in
-// flight; after a framing fault nothing more is read as a request.
+// Reads requests one at a time, gives each to an Exchange and writes the answer. A read is always
+// pending, so that a disconnect is noticed in every phase; it destroys the Exchange, which cancels
+// the generation. A client may close its sending side after complete requests and still get their
+// answers; to detect whether it has left entirely, interim bytes are written while an answer is
+// computed, which reset the connection of a client that left. Invariants: one request at a time; at
+// most one write in flight; after a framing error no more requests are read.
 #pragma once
 
 #include <array>
@@ -48,7 +49,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // --- Exchange: the answer. Respond, or BeginStream, Send.., EndStream; or BeginTunnel, and then
   // --- Send and Exchange::OnBytes until EndStream ---
   void Respond(int status, HeaderList headers, std::string body);
-  // Refusals of the waist are counted behind it; those of this door, here.
+  // Refusals by the inference API are counted there, refusals by this server here.
   enum class Origin { kDoor, kWaist };
   void RespondError(const Status& status, Origin origin = Origin::kDoor,
                     std::optional<wire::ContextNumbers> numbers = std::nullopt);
@@ -65,19 +66,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void WatchStreams(bool watch) { loop_->SetStreaming(this, watch); }
   void Reschedule();  // Exchange::Due() may have changed
 
-  // Runs `work` on `helper`, then the continuation it returns here; neither, once the exchange has
-  // ended. `work` must not refer to the exchange; the continuation may.
+  // Runs `work` on `helper`, then the continuation that it returns on this thread; runs nothing
+  // once the exchange has ended. `work` must not refer to the exchange; the continuation may.
   using Continuation = std::function<void()>;
   void Offload(boost::asio::thread_pool& helper, std::function<Continuation()> work);
-  // What others call when they have an answer: from any thread, it runs a continuation here, unless
-  // the exchange has ended.
+  // Returns a function for callbacks: called from any thread, it runs a continuation on this
+  // thread, unless the exchange has ended.
   std::function<void(Continuation)> Return();
-  // Counts an answer of so many bytes against the door's memory until it is sent. False: no room.
+  // Counts an answer of `bytes` bytes against the server's memory until it is sent. False: no room.
   bool HoldAnswer(size_t bytes) { return answer_share_.GrowTo(static_cast<int64_t>(bytes)); }
   void HoldAnswer(BudgetShare share) { answer_share_ = std::move(share); }
 
   const HttpRequest& request() const { return request_; }
-  // The body, and its share of the door's memory: both are to be dropped together.
+  // The body, and its share of the server's memory; both must be released together.
   struct Body {
     std::string text;
     BudgetShare share;
@@ -88,11 +89,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (exchange_ != nullptr) exchange_->OnStream();
   }
   const std::string& request_id() const { return request_id_; }
-  // Whose responses and dialogs these are.
+  // The tenant of the responses and dialogs.
   const std::string& tenant() const { return caller()->tenant; }
   const api::CallerRef& caller() const { return caller_; }
-  // Every request to the waist says who asks, and tells this answer's head what
-  // is left of their limits.
+  // Adds the caller to a request to the inference API, and the report through which the remaining
+  // limits get into this answer's head.
   template <typename Request>
   void Sign(Request* request) {
     request->caller = caller_;
@@ -100,17 +101,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if constexpr (requires { request->cache_report; })
       SignForCache(&request->cache, &request->cache_report);
   }
-  // Its route, as the ledger of usage names it.
+  // The route's name in usage records.
   std::string usage_route() const { return UsageName(*decision_.route); }
-  // The body's own id for the request; counts unless the header gave one.
+  // The request id in the body; used unless the header gave one.
   void AdoptRequestId(const std::string& id);
-  // Of the errors of this request, where the route alone does not tell.
+  // Sets the format of errors of this request, if the route alone does not determine it.
   void set_error_form(wire::ErrorForm form) { error_options_.form = form; }
-  // Who asks, where the request itself did not have to say it (Decision::asks_later).
+  // Sets the caller, if the request's head had no credential (Decision::asks_later).
   void Identify(auth::PrincipalRef principal);
-  // As it is shown in the form of this request; one of ours is logged, one of this door counted.
+  // Converts an error to the format of this request. Logs internal errors, and counts those of this
+  // server.
   wire::ErrorView Shown(const Status& status, Origin origin);
-  // What the request is counted as, where its route does not tell.
+  // Sets the operation under which the request is counted, if the route does not determine it.
   void CountAs(telemetry::OpKind op);
   const Decision& decision() const { return decision_; }
   TimePoint request_start() const { return request_start_; }
@@ -125,29 +127,29 @@ class Connection : public std::enable_shared_from_this<Connection> {
     kBody,
     kUpload,     // an exchange takes the body as it comes
     kBusy,       // an exchange answers
-    kFlushing,   // all is written but not all sent; then the next request or kLingering
-    kLingering,  // our side is shut; what the peer still sends is thrown away
+    kFlushing,   // everything is written, not everything sent; then the next request or kLingering
+    kLingering,  // the sending side is shut; received bytes are dropped
     kClosed,
   };
 
-  void Recognise();  // who asks, from decision_
+  void Recognise();  // sets the caller from decision_
   void SignForCache(api::CacheControl* control, std::shared_ptr<api::CacheReport>* report);
-  void NoteHandshake();  // a line about one that failed
+  void NoteHandshake();  // logs a failed handshake
   void Read();
   void OnRead(bool ok, size_t bytes);
   void TakeIn(size_t bytes);  // of read_buffer_; throws std::bad_alloc
-  // Ends the request with `status`, or without a word if half an answer stands, and then the
-  // connection.
+  // Ends the request with `status`, or silently if a part of the answer is already sent, and then
+  // the connection.
   void GiveUp(Status status);
   void FeedTunnel();
   bool TunnelIsFull() const;
   bool UploadIsFull() const;
   bool AsksExchange() const { return phase_ == Phase::kUpload || phase_ == Phase::kBusy; }
-  void OnPeerDone();  // it sends nothing more; whether it reads is to be seen
-  void AwaitGone();   // while an exchange answers it
-  void Probe();       // writes what only a peer that still reads takes
+  void OnPeerDone();  // the peer has shut its sending side; it may still read
+  void AwaitGone();   // while an exchange runs
+  void Probe();       // writes interim bytes, which reset the connection of a gone peer
   TimePoint ProbeDue() const;
-  void Advance();  // as far as the bytes read allow
+  void Advance();  // processes the bytes that were read
   void OnHead();
   void OnMessage();
   void BeginExchange(Phase phase);
@@ -187,18 +189,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::unique_ptr<MessageParser> parser_;
   HttpRequest request_;
   Decision decision_;
-  std::optional<auth::CertifiedName> certificate_;  // what the client showed, over TLS
-  // Who asks: made once for all requests of one principal.
+  std::optional<auth::CertifiedName> certificate_;  // of the client, over TLS
+  // The caller, shared by all requests of one principal.
   auth::PrincipalRef principal_;
   api::CallerRef caller_;
   std::shared_ptr<api::RateLimits> rate_limits_;  // of this request; null once its head is written
-  std::vector<std::shared_ptr<api::CacheReport>> cache_reports_;  // likewise; of each prompt
+  std::vector<std::shared_ptr<api::CacheReport>> cache_reports_;  // one for each prompt
   std::string request_id_;
   TimePoint request_start_;
   std::optional<Status> refused_;  // answered once the body has been read
   BudgetShare body_share_, answer_share_;
   std::unique_ptr<Exchange> exchange_;
-  std::atomic<uint64_t> exchange_serial_{0};  // read by helpers: whom they work for has gone
+  std::atomic<uint64_t> exchange_serial_{0};  // read by helpers: changes when their exchange ends
   bool in_exchange_ = false;
 
   // the answer

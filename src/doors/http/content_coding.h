@@ -1,4 +1,4 @@
-// Which compression a body has and an answer may have: the fields Content-Encoding and
+// The compression of request bodies and of answers: the fields Content-Encoding and
 // Accept-Encoding. Pure.
 #pragma once
 
@@ -13,19 +13,19 @@
 namespace tutti::http {
 
 struct ContentCoding {
-  std::optional<wire::Coding> coding;  // none: as it is
+  std::optional<wire::Coding> coding;  // none: identity
 };
 
-// Of Content-Encoding; nothing where it is neither identity, gzip nor deflate.
+// Parses Content-Encoding; nothing if it is neither identity, gzip nor deflate.
 std::optional<ContentCoding> ParseCoding(std::string_view content_encoding);
 
-// The first of gzip and deflate that Accept-Encoding names and does not weigh with 0.
+// The first of gzip and deflate in Accept-Encoding with a weight other than 0.
 std::optional<wire::Coding> AcceptedCoding(std::string_view accept_encoding);
 
 std::string_view NameOf(wire::Coding coding);  // "gzip", "deflate"
 
-// A body's text: as it came, or inflated into `storage`. The inflated one has at most
-// kMaxInflateRatio times its bytes and `most_bytes`, and counts in `share`.
+// The text of a body: unchanged, or inflated into `storage`. The inflated text has at most
+// kMaxInflateRatio times the size of the body, and at most `most_bytes`; it counts in `share`.
 inline constexpr size_t kMaxInflateRatio = 20;
 Result<std::string_view> BodyText(const ContentCoding& coding, std::string_view body,
                                   size_t most_bytes, BudgetShare* share, std::string* storage);

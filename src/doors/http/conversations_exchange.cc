@@ -96,7 +96,7 @@ class ConversationsExchange final : public Exchange {
     return {connection_.tenant(), sessions::kConversations, connection_.decision().argument};
   }
 
-  // Whose a conversation becomes that is made here: on a server without callers, nobody's.
+  // Owner of a new conversation; empty on an open server.
   std::string Owner() const {
     const std::string& credential = connection_.caller()->credential;
     return credential == auth::kOpenCredential ? std::string() : credential;

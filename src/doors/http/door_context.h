@@ -1,4 +1,4 @@
-// What all connections of a door share. Immutable or with its own synchronisation; any thread.
+// Shared by all connections of a server. Immutable or with its own synchronisation; any thread.
 #pragma once
 
 #include <atomic>
@@ -29,15 +29,15 @@ struct DoorContext {
   const HttpDoor::Dependencies deps;
   const Router router;
 
-  // Bodies and answers held in memory, over all connections: bounds what many large uploads, and
-  // many long answers that nobody fetches, together may take.
+  // Limit of the memory of large bodies and answers, over all connections: bounds many concurrent
+  // uploads, and many long answers that clients do not read.
   MemoryBudget memory_budget{options.limits.held_bytes};
 
   std::atomic<int> connections{0};
   std::atomic<int> active{0};  // requests being answered
   std::atomic<bool> draining{false};
   LogPace handshake_lines;          // about those that failed
-  std::function<void()> on_closed;  // a connection is gone: accepting may go on
+  std::function<void()> on_closed;  // a connection has ended: accepting may continue
 
   // The helper threads, one each, for what takes longer than an io thread may: large JSON; large
   // tokenizer requests, which can take a second and must not hold up the former; large answers of

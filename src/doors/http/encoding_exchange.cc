@@ -176,7 +176,7 @@ class EncodingExchange final : public Exchange {
     Pump();
   }
 
-  // The model that answers, and what is known of it. One that is not here is the waist's to refuse.
+  // Chooses the model and remembers its facts. The inference API rejects unknown models.
   Status Choose(wire::EncodingCall* call) {
     const std::vector<api::ModelInfo> models = inference().Models();
     ASSIGN_OR_RETURN(const api::ModelInfo* model, wire::ChooseModel(*call, models));

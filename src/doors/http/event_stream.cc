@@ -67,7 +67,7 @@ void EventStream::KeepAlive(TimePoint now) {
   Release();
   if (!begun_) Begin();
   quiet_since_ = now;
-  // While the reader is behind, what waits for it keeps the connection alive.
+  // While the reader is behind, the unsent bytes keep the connection alive.
   if (connection_.unsent() == 0) connection_.Send(ping_);
 }
 

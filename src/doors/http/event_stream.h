@@ -1,10 +1,10 @@
-// EventStream: an answer of server-sent events over one connection, to a reader that may be slow.
+// EventStream: writes server-sent events to one connection whose reader may be slow.
 //
-// The status line waits for the first event or the first keep-alive, so that a failure before it
-// can be an ordinary HTTP error; and, where it says what became of the request at a cache of
-// answers, for that: events that come before it is known (Hold()) wait with it. While too much
-// waits for the socket there is no room, and its user takes nothing more from the model. An
-// exchange's own; its thread.
+// The status line is sent with the first event or keep-alive, so that an earlier failure can be an
+// ordinary HTTP error. If the head must report the result of the look-up of kept answers, events
+// that come before this result wait with it (Hold()). While too many bytes wait for the socket,
+// HasRoom() is false, and the owner takes no more output from the model. Owned by an exchange; used
+// on its thread.
 #pragma once
 
 #include <string>
@@ -23,26 +23,27 @@ class EventStream {
  public:
   explicit EventStream(Connection& connection) : connection_(connection) {}
 
-  // Silence counts from now on. `keepalive`: how long it may last; 0 = for ever. `ignored`: names
-  // of unknown fields, for the head. `ping`: what ends a silence, a static text.
+  // Starts the stream, and the time of silence. `keepalive`: maximum silence; 0 = unlimited.
+  // `ignored`: names of unknown fields, for the head. `ping`: what is sent to end a silence, a
+  // static text.
   void Open(Duration keepalive, std::vector<std::string> ignored,
             std::string_view ping = wire::kSsePing);
 
-  // The head is not complete yet: what is shown waits, until Release(), the end, or the time of the
-  // first keep-alive, or where there are none that of others (15 s).
+  // Holds events back until the head is complete: until Release(), the end, or the first keep-alive
+  // (or 15 s, if there are none).
   void Hold() { holds_ = !begun_; }
-  void Release();  // once more changes nothing
+  void Release();  // idempotent
 
-  // The head is out, or events wait that are to be told with it.
+  // Whether the head is sent, or events are held that will be sent with it.
   bool begun() const { return begun_ || !held_.empty(); }
-  // Whether an event may follow `more` bytes that are not shown yet.
+  // Whether another event may follow `more` bytes that are not passed to Show() yet.
   bool HasRoom(size_t more) const;
-  void Show(const std::string& events);  // none = nothing happens
+  void Show(const std::string& events);  // nothing happens if empty
   void End();
 
-  // When a ping is to be sent if nothing was until then; max() = never.
+  // When a ping is due unless something is sent before; max() = never.
   TimePoint KeepAliveDue() const;
-  void KeepAlive(TimePoint now);  // sends it, if it is due
+  void KeepAlive(TimePoint now);  // sends a ping, if it is due
 
  private:
   void Begin();
@@ -54,7 +55,7 @@ class EventStream {
   std::string_view ping_ = wire::kSsePing;
   TimePoint quiet_since_;
   bool begun_ = false, holds_ = false;
-  std::string held_;  // shown before the head is
+  std::string held_;  // passed to Show() before the head is sent
 };
 
 }  // namespace tutti::http

@@ -75,7 +75,7 @@ class ImmediateExchange final : public Exchange {
     Json(wire::InfoBody(wire::MainEncoder(models),
                         {options.max_connections, options.prep_threads, options.version}));
   }
-  // Of the model that a request without a name goes to.
+  // Describes the tokenizer of the default model.
   void TokenizerInfo() {
     const std::vector<api::ModelInfo> models = Models();
     const api::ModelInfo* const model = api::DefaultGenerator(models);
@@ -117,7 +117,8 @@ class RefusalExchange final : public Exchange {
   Connection& connection_;
 };
 
-// A request that is no job would begin at once, and nobody be told of its end.
+// Rejects header fields of jobs on other requests: otherwise the request would start at once, and
+// its webhook would never be called.
 Status CheckNoJobs(const HttpRequest& request) {
   for (const char* field : {"x-tutti-run-at", "x-tutti-deadline", "x-tutti-webhook"}) {
     if (request.Find(field) == nullptr) continue;

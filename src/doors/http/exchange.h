@@ -1,5 +1,5 @@
-// Exchange: what happens between a request and its answer. Made by MakeExchange() for the route,
-// owned by its Connection, used on its thread; destroying it gives up the request.
+// Exchange: handles one request, from its head to its answer. Made by MakeExchange() for the route,
+// owned by its Connection, used on the connection's thread. The destructor cancels the request.
 #pragma once
 
 #include <functional>
@@ -22,30 +22,30 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
   virtual void Start() = 0;  // may answer at once
-  virtual void Pump() {}     // streams have grown, or the socket has taken bytes
+  virtual void Pump() {}     // streams have grown, or the socket has accepted bytes
   virtual TimePoint Due() const { return TimePoint::max(); }
   virtual void OnTimer(TimePoint) {}  // at or after Due()
-  // Behind Connection::BeginTunnel(): what the client sends. Returns how much was taken from the
-  // front; the rest is shown again, with what follows, once it asks for it (ReadOn()).
+  // After Connection::BeginTunnel(): bytes from the client. Returns the number of consumed bytes;
+  // the rest is passed again, with the bytes after it, when the exchange calls ReadOn().
   virtual size_t OnBytes(std::string_view bytes) { return bytes.size(); }
-  // Of a route that takes uploads: begun when the head is there, it is given the body as it comes
-  // and told when it is over. Once it has answered there is no more of either.
+  // For upload routes: the exchange starts when the head has arrived, and gets the body in pieces
+  // and then its end. After it has answered, it gets no more calls.
   virtual void OnBody(std::string /*bytes*/) {}
   virtual void OnBodyEnd() {}
   // False: nothing more is read before Connection::ReadBody().
   virtual bool WantsBody() const { return true; }
-  // Whether a comment of server-sent events may be written into its stream at any time.
+  // Whether comments of server-sent events may be inserted into its stream at any time.
   virtual bool StreamsEvents() const { return true; }
-  // What the connection is about to answer, whole; or that it will be a stream. Both before
-  // anything of it is written.
+  // Called before any byte of the answer is written: with a complete answer, or, OnStream(), before
+  // a streamed one.
   virtual void OnAnswer(int /*status*/, const HeaderList& /*headers*/,
                         const std::string& /*body*/) {}
   virtual void OnStream() {}
-  virtual void OnDrain() {}  // likewise: the door stops as soon as nothing is answered any more
+  virtual void OnDrain() {}  // the server stops once no request is being answered
 };
 
 std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connection);
-// Of a request that does not come again, nor for later.
+// Makes the exchange of a request that is neither a repetition (MayComeAgain) nor a job (WantsJob).
 std::unique_ptr<Exchange> MakeRouteExchange(const Route& route, Connection& connection);
 
 // The four generating routes (generation_exchange.cc), those of encoders (encoding_exchange.cc),
@@ -53,18 +53,18 @@ std::unique_ptr<Exchange> MakeRouteExchange(const Route& route, Connection& conn
 std::unique_ptr<Exchange> MakeGenerationExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeEncodingExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeTokenizerExchange(RouteId route, Connection& connection);
-// Of the Responses API: making one (responses_exchange.cc), and what can be done with one that is
-// there (stored_response_exchange.cc).
+// Responses API: creation (responses_exchange.cc), and operations on a stored response
+// (stored_response_exchange.cc).
 std::unique_ptr<Exchange> MakeResponsesExchange(Connection& connection);
-// The same, and chat, over WebSocket (socket_exchange.cc).
+// Responses API and chat over WebSocket (socket_exchange.cc).
 std::unique_ptr<Exchange> MakeSocketExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeStoredResponseExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeConversationsExchange(RouteId route, Connection& connection);
-// Durable jobs: a call that is accepted for later (respond_async_exchange.cc), and what can be done
-// with one that is there (jobs_exchange.cc).
+// Durable jobs: a call that is accepted to run later (respond_async_exchange.cc), and operations on
+// existing jobs (jobs_exchange.cc).
 bool WantsJob(const Route& route, Connection& connection);
 std::unique_ptr<Exchange> MakeRespondAsyncExchange(RouteId route, Connection& connection);
-// Requests that may come again (repeat_exchange.cc).
+// Requests with an idempotency key, which may be repeated (repeat_exchange.cc).
 bool MayComeAgain(const Route& route, Connection& connection);
 std::unique_ptr<Exchange> MakeRepeatExchange(const Route& route, Connection& connection);
 std::unique_ptr<Exchange> MakeJobsExchange(RouteId route, Connection& connection);
@@ -72,8 +72,8 @@ std::unique_ptr<Exchange> MakeJobsExchange(RouteId route, Connection& connection
 // batches (batches_exchange.cc).
 std::unique_ptr<Exchange> MakeUploadExchange(Connection& connection);
 std::unique_ptr<Exchange> MakeFileContentExchange(Connection& connection);
-// A file as the answer, of that media type. `open` is called once and gives the file to what it is
-// called with, on any thread.
+// Answers with a file of that media type. `open` is called once, and passes the file to its
+// argument, on any thread.
 using OpenDownload =
     std::function<void(std::function<void(Result<batches::Files::Content>)> opened)>;
 std::unique_ptr<Exchange> MakeDownloadExchange(Connection& connection, std::string media_type,
@@ -83,20 +83,20 @@ std::unique_ptr<Exchange> MakeBatchesExchange(RouteId route, Connection& connect
 // Anthropic's message batches (message_batches_exchange.cc).
 std::unique_ptr<Exchange> MakeMessageBatchesExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeMessageBatchResultsExchange(Connection& connection);
-// Those of KServe v2: questions (kserve_exchange.cc), one answer (kserve_infer_exchange.cc), a
-// stream (kserve_stream_exchange.cc).
+// KServe v2: metadata (kserve_exchange.cc), one answer (kserve_infer_exchange.cc), a stream
+// (kserve_stream_exchange.cc).
 std::unique_ptr<Exchange> MakeKserveExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeKserveInferExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeKserveStreamExchange(Connection& connection);
 
-// Bytes of JSON that an io thread parses itself.
+// Size up to which the I/O thread parses JSON itself.
 inline constexpr size_t kInlineJsonBytes = 16 << 10;
 
-// Names of unknown fields into x-tutti-ignored: "a, b".
+// Adds x-tutti-ignored with the names of unknown fields: "a, b".
 void AddIgnored(const std::vector<std::string>& names, HeaderList* headers);
-// Why an answer of so many bytes cannot be held.
+// The error for an answer of `bytes` bytes, for which there is no memory.
 Status NoRoomForAnswer(size_t bytes, const MemoryBudget& budget);
-// Of an answer in JSON.
+// Head fields of an answer in JSON.
 HeaderList JsonHeaders(const std::vector<std::string>& ignored);
 
 }  // namespace tutti::http

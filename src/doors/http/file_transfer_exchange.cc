@@ -120,7 +120,8 @@ class DownloadExchange final : public Exchange {
 
   void OnRead(const Result<std::string>& bytes) {
     reading_ = false;
-    // Half of it is out: that it is not whole can only be told by an end that is none.
+    // A part of the file is already sent; only closing the connection without the end of the body
+    // shows the client that the file is incomplete.
     if (!bytes.ok()) return connection_.Abort();
     offset_ += static_cast<int64_t>(bytes->size());
     if (bytes->empty()) return connection_.EndStream();

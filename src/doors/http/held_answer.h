@@ -1,6 +1,6 @@
-// HeldAnswer: the body of a long answer with its share of the door's memory, which is counted
-// before the body is made; and making it where it should be made: here while that takes well under
-// a millisecond, else on the helper for answers.
+// HeldAnswer: the body of a long answer with its share of the server's memory, which is reserved
+// before the body is made. Also decides where the body is made: on this thread if that takes well
+// under a millisecond, else on the helper for answers.
 //
 // One thread at a time; may move. For exchanges.
 #pragma once
@@ -35,8 +35,8 @@ class HeldAnswer {
   std::string body_;
 };
 
-// Gives what `work` returns to `then`; both here, or `work` on the helper and, unless the exchange
-// has ended, `then` here. `work` is copied, and must not refer to the exchange.
+// Passes the result of `work` to `then`: both run here, or `work` runs on the helper and, unless
+// the exchange has ended, `then` here. `work` is copied, and must not refer to the exchange.
 template <typename Work, typename Then>
 void WithAnswer(Connection& connection, bool here, Work work, Then then) {
   if (here) return then(work());

@@ -1,4 +1,4 @@
-// What the head of an answer says of a cache of answers: of streams, and of KServe's routes.
+// The cache report in the head of an answer: for streams, and for KServe's routes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -106,7 +106,8 @@ TEST_F(CacheDoorTest, AStreamOfSeveralPromptsSaysWhatIsTrueOfAll) {
   EXPECT_THAT(response.body, HasSubstr("two"));
 }
 
-// What waits for the head counts as what waits for the socket: the second prompt was never read.
+// Regression: bytes waiting for the head counted as bytes waiting for the socket, and the second
+// prompt was never read.
 TEST_F(CacheDoorTest, ALongFirstAnswerDoesNotKeepTheSecondFromBeingAsked) {
   HttpOptions options = Telling();
   options.limits.unsent_bytes = 1024;

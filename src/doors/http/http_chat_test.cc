@@ -52,7 +52,7 @@ class ChatClient : public SocketClient {
     Say(R"({"type":"message","session":")" + session + R"(","id":")" + id + R"(","input":")" +
         input + "\"" + members + "}");
   }
-  // Up to the end of a turn, of a connection on which one is told.
+  // Reads the events up to the end of a turn, on a connection with one turn.
   std::vector<std::string> Turn() {
     std::vector<std::string> events;
     do {
@@ -102,7 +102,7 @@ TEST_F(ChatSocketTest, AMessageIsAnsweredByTheEventsOfItsLogToTheByte) {
   EXPECT_EQ(SaidIn(events.back()), "one two three");
   for (size_t i = 0; i < events.size(); ++i) EXPECT_EQ(Number(events[i]), static_cast<int64_t>(i));
   EXPECT_EQ(events, LogOf(id));
-  // As it is asked for, beside the session's other words.
+  // If the message has a stream_id, each event of its answer carries it as an additional member.
   client.Message("kitchen", "m2", "and?", R"(,"stream_id":"k")");
   const std::vector<std::string> told = client.Turn();
   std::vector<std::string> expected = LogOf(Member(told[0], "response_id"));
@@ -207,7 +207,7 @@ TEST_F(ChatSocketTest, ACutConnectionIsGoneOnWithFromWhereItWas) {
   std::vector<std::string> all = seen;
   all.insert(all.end(), rest.begin(), rest.end());
   EXPECT_EQ(all, LogOf(id)) << "nothing twice, nothing missing";
-  // The same by the other word, and by the same message.
+  // The same with `subscribe`, and with a repeated message.
   client.Say(R"({"type":"subscribe","response_id":")" + id + R"(","starting_after":)" +
              std::to_string(Number(seen.back())) + "}");
   EXPECT_EQ(client.Turn(), rest);
@@ -331,7 +331,7 @@ TEST_F(ChatSocketTest, AFullMailboxEndsTheFloodWithItsCode) {
   for (int i = 0; i < 30; ++i) client.Message("s", "m" + std::to_string(i), "hi");
   std::string refused = client.Next("error");
   EXPECT_EQ(Member(refused, "code"), "mailbox_full");
-  // What was accepted is told to its end; then it is closed.
+  // Accepted turns are sent to their end; then the socket closes.
   for (size_t i = 0; i < 17; ++i) Generation(i)->Answer({"a"});
   int completed = 0;
   while (true) {

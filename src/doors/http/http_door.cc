@@ -64,7 +64,8 @@ struct HttpDoor::Impl {
         const MutexLock lock(mutex);
         closed.NotifyAll();
       }
-      // Without this nobody might be accepted again: a hundred bytes, worth an io thread's waiting.
+      // Without the retry, no connection might ever be accepted again. The post needs a hundred
+      // bytes, so the io thread may wait for them.
       UntilMemory([this] { Accept(); });
     };
     running = true;  // from the first thread on: Stop() ends those there are, should one be refused

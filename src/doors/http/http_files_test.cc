@@ -108,7 +108,7 @@ TEST_F(HttpFilesTest, ChunkedAndExpectedUploadsAreTaken) {
   ASSERT_TRUE(client.WaitFor("HTTP/1.1 100 Continue\r\n\r\n"));
   ASSERT_TRUE(client.Send(form));
   EXPECT_EQ(client.Read().status, 200);
-  // The connection goes on.
+  // The connection can be reused.
   ASSERT_TRUE(client.Send(Get("/v1/files")));
   EXPECT_EQ(client.Read().status, 200);
 }

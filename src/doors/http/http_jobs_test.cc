@@ -52,7 +52,7 @@ TEST_F(HttpJobsTest, IsAcceptedWith202AndFetchedLater) {
   EXPECT_EQ(known.body, "");
 }
 
-// What was to begin in an hour began at once, and nobody was told.
+// Regression: a request that was to run in an hour ran at once, without an error.
 TEST_F(HttpJobsTest, WhatIsAJobsAloneIsRefusedOfOthers) {
   StartDoor();
   for (const char* field : {"X-Tutti-Run-At: 4102444800\r\n", "X-Tutti-Deadline: 4102444800\r\n",
@@ -64,8 +64,8 @@ TEST_F(HttpJobsTest, WhatIsAJobsAloneIsRefusedOfOthers) {
   EXPECT_EQ(inference_.generations(), 0u);
 }
 
-// It has a way of its own, `background`: a preference may be left aside (RFC 7240), and nobody who
-// reads 202 as an acceptance is told one.
+// The Responses API has `background` instead: a server may ignore a preference (RFC 7240), and must
+// not answer 202 to a client that does not expect it.
 TEST_F(HttpJobsTest, TheResponsesApiIsAnsweredAsWithoutThePreference) {
   StartDoor();
   RawClient client(port());
@@ -157,7 +157,7 @@ TEST_F(HttpJobsTest, EventsTellEachStateAndEndWithTheResult) {
             std::string::npos)
       << stream.body;
   EXPECT_NE(stream.body.find(R"("content":"Hello")"), std::string::npos);
-  // A late reader is told the state there is, or all behind a number.
+  // A late reader gets the current state, or all states after a number.
   const auto types = [&](const std::string& query) {
     const std::string body = Ask(Get("/v1/jobs/" + id + "/events" + query)).body;
     std::string out;

@@ -99,7 +99,7 @@ TEST_F(KserveInferTest, BinaryTensorsGoBothWaysAndHoldWhatJsonHolds) {
   EXPECT_EQ(answer.blobs[1], Int32s(Expected(false)));
   EXPECT_FALSE(answer.json.at("outputs").at(0).as_object().contains("data"));
 
-  // What is said of one output counts more than what is said of all.
+  // The parameter of one output overrides that of the request.
   const BinaryAnswer mixed = Split(Ask(PostBinary(
       kSimple,
       BlobInputs(R"(,"parameters":{"binary_data_output":true},"outputs":[{"name":"OUTPUT1"},)"
@@ -463,7 +463,7 @@ TEST_F(KserveInferTest, UnknownFieldsAreToldOfOrInStrictModeRefused) {
   EXPECT_EQ(ErrorOf(Post(kSimple, odd)), "400 there is no field 'more'");
 }
 
-TEST_F(KserveInferTest, ParametersThatTheModelDoesNotKnowAreToldOfOrInStrictModeRefused) {
+TEST_F(KserveInferTest, ReportsUnknownParametersOrRefusesThemInStrictMode) {
   StartDoor();
   const auto with = [](const std::string& parameters) {
     return Post(kEmbed,

@@ -1,4 +1,4 @@
-// KServe v2 over HTTP: what the server and its models are, and what is refused; inference is in
+// KServe v2 over HTTP: metadata of the server and its models, and errors; inference is in
 // http_kserve_infer_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -150,7 +150,7 @@ TEST_F(KserveTest, TheIndexListsModelsAndLoadingIsRefusedAsByGrpc) {
               StartsWith("403 failed to unload the model"));
 }
 
-TEST_F(KserveTest, SharedMemoryTraceAndLoggingAreNotOfferedButForgettingAllRegionsSucceeds) {
+TEST_F(KserveTest, RefusesSharedMemoryTraceAndLoggingButUnregistersAll) {
   StartDoor();
   for (const char* path :
        {"/v2/systemsharedmemory/unregister", "/v2/cudasharedmemory/unregister"}) {

@@ -1,4 +1,5 @@
-// Answers of encoders that are too large for an io thread: who makes them, and what they may take.
+// Answers of encoders that are too large for an I/O thread: the helper that makes them, and their
+// memory limit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What a caller is told of its limits, and which models are there for it.
+// Rate-limit headers of a caller, and the models that it may see.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -115,7 +115,7 @@ TEST_F(LimitsTest, AConversationAndAForkTakeFromTheQuotaOfTheKeyThatMadeThem) {
   EXPECT_EQ(owners, 2);
 }
 
-// Who asks goes with everything that reaches the waist, tokenizers too.
+// The caller is passed with every request to the inference API, also to tokenizers.
 TEST_F(LimitsTest, TheCallerIsThePrincipal) {
   api::CallerRef caller;
   inference_.on_generate = [&](const std::shared_ptr<FakeGeneration>& generation) {

@@ -62,7 +62,7 @@ TEST_F(MessagesRouteTest, AnswersWithAMessage) {
   EXPECT_EQ(request.sampling.max_tokens, 9);
 }
 
-// The waist is asked for the same in either dialect, so the model reads the same text.
+// Both dialects make the same request to the inference API, so the model reads the same text.
 TEST_F(MessagesRouteTest, ADialogIsThePromptOfItsChatCompletion) {
   AnswerAll({"ok"});
   StartDoor();
@@ -238,7 +238,7 @@ TEST_F(MessagesRouteTest, IsAnsweredAgainUnderItsIdempotencyKey) {
   EXPECT_EQ(inference_.generations(), 1u);
 }
 
-// Of message batches.
+// Message batches of Anthropic's Messages API.
 class MessageBatchesRouteTest : public MessagesRouteTest {
  protected:
   static constexpr const char* kBatches = "/v1/messages/batches";

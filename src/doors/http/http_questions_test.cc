@@ -1,5 +1,5 @@
-// Questions of tokens to a waist that answers later, as a front's does: whatever it takes for an
-// answer, and whether one comes, nobody else waits for it.
+// Tokenizer requests to an inference API that answers later, as a frontend's does: however long an
+// answer takes, and even without one, no other request waits for it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -28,7 +28,7 @@ class HttpRepeatsTest : public DoorTest {
   std::string Chat(const std::string& fields = kKeyField) {
     return Post("/v1/chat/completions", kChatBody, fields);
   }
-  // Until what was answered is in the store.
+  // Waits until the answers are in the store.
   void Settle() {
     ASSERT_TRUE(store_->ReadNow([](store::Database&) { return OkStatus(); }).ok());
   }

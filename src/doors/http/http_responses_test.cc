@@ -99,13 +99,13 @@ TEST_F(ResponsesTest, ItsEventsAreReplayedFromAnyPlace) {
     rest.erase(0, rest.find("\n\n") + 2);
     EXPECT_EQ(Ask(Get(path + std::to_string(seen))).body, rest) << seen;
   }
-  // Whoever has all of it is given an empty stream that ends.
+  // A client that has all events gets an empty stream that ends.
   const RawResponse nothing = Ask(Get(path + std::to_string(seen)));
   EXPECT_EQ(nothing.status, 200);
   EXPECT_EQ(nothing.body, "");
 }
 
-// An empty stream was given, as if all had been told.
+// Regression: an empty stream was sent, as if all events had been sent before.
 TEST_F(ResponsesTest, AStreamThatIsResumedBeyondItsEndIsRefusedWithTheLastNumber) {
   const auto refused = [&](const std::string& id, int64_t last) {
     const std::string path = "/v1/responses/" + id + "?stream=true&starting_after=";
@@ -192,8 +192,8 @@ TEST_F(ResponsesTest, WhatTheQueryAsksWronglyIsRefused) {
   }
 }
 
-// Its id was told while its request waited for the disk: a process that died then knew nothing of
-// it.
+// Regression: the id was sent before the request was on disk; after a crash at that moment the id
+// was unknown.
 TEST_F(ResponsesTest, AResponseInTheBackgroundIsToldOfOnceItsRequestIsInTheStore) {
   holds_ = true;
   std::promise<void> released;
@@ -289,7 +289,7 @@ TEST_F(ResponsesTest, AVersionThatIsAskedForWithoutAConversationIsRefused) {
   }
 }
 
-TEST_F(ResponsesTest, AnIdThatComesAgainWithOtherWordsIsAConflictAndNotTheFirstAnswer) {
+TEST_F(ResponsesTest, RepeatedIdWithOtherWordsIsConflict) {
   const std::string where = R"(,"id":"m1","conversation":")" + NewConversation("{}") + "\"";
   const RawResponse first = Create(where);
   ASSERT_EQ(first.status, 200) << first.body;
@@ -316,7 +316,8 @@ TEST_F(ResponsesTest, AForkIsAConversationOfItsOwnWithTheSameBeginning) {
   EXPECT_THAT(Ask(Get("/v1/conversations/" + fork + "/items")).body, HasSubstr("before"));
 }
 
-// It was made first and given its metadata then: where that failed nobody knew of it.
+// Regression: the fork was made before its metadata was stored; if that failed, an unknown fork was
+// left behind.
 TEST_F(ResponsesTest, AForkWhoseMetadataCannotBeKeptIsNotMade) {
   const std::string id = NewConversation("{}");
   ASSERT_TRUE(store_
@@ -386,7 +387,7 @@ TEST_F(ResponsesTest, MethodsOfOnePathAreToldTogether) {
   EXPECT_EQ(response.Header("allow"), "GET, HEAD, DELETE, OPTIONS");
 }
 
-// Whoever leaves a stored response leaves it running; one that is not stored ends with its reader.
+// A stored response continues when its reader disconnects; one that is not stored is cancelled.
 TEST_F(ResponsesTest, AClientThatLeavesEndsWhatIsNotStoredAndNothingElse) {
   holds_.store(true);
   for (const bool stored : {false, true}) {

@@ -38,7 +38,7 @@ class RoutesTest : public DoorTest {
   const std::string bearer_ = std::string("Authorization: Bearer ") + kKey + "\r\n";
 };
 
-TEST_F(RoutesTest, EveryRouteAndMethodWithoutAKeyIsRefusedUnlessItIsAHealthProbe) {
+TEST_F(RoutesTest, RefusesEveryRouteWithoutKeyExceptHealthProbes) {
   StartDoor(WithKey());
   const std::set<std::string> health = {"/livez",          "/healthz",        "/ping",
                                         "/readyz",         "/startupz",       "/health",
@@ -156,7 +156,7 @@ TEST_F(RoutesTest, AKeyWithoutTheScopeOfARouteIsRefusedThere) {
   EXPECT_EQ(CodeOf(Ask(Get("/v1/models", fields))), "key_revoked");
 }
 
-TEST_F(RoutesTest, WhatChangesTheServerIsForAdministratorsAndOnAnOpenServerForAll) {
+TEST_F(RoutesTest, OperatorRoutesNeedAdminUnlessServerIsOpen) {
   std::vector<std::string> paths;
   for (const Route& route : Routes()) {
     if (route.rule == auth::rules::kOperate) paths.push_back(PathOf(route));
@@ -182,7 +182,7 @@ TEST_F(RoutesTest, WhatChangesTheServerIsForAdministratorsAndOnAnOpenServerForAl
   }
 }
 
-// Of a door that is embedded without a store: it does not look for what is not there.
+// A server that is embedded without a store must not access the missing services.
 TEST_F(RoutesTest, ResponsesAndConversationsWithoutAStoreAreNotOffered) {
   has_services_ = false;
   StartDoor();
@@ -220,7 +220,7 @@ TEST_F(RoutesTest, EveryWrongKeyGetsTheSameAnswer) {
         std::string("Authorization: Bearer  ") + kKey + "\r\n",
         std::string("X-Api-Key: ") + kKey + "x\r\n", std::string("X-Api-Key: \r\n"),
         std::string("X-Api-Key: Bearer ") + kKey + "\r\n",
-        // Which of two callers asks is not for the server to choose.
+        // The server must not choose between two callers.
         bearer_ + "X-Api-Key: another\r\n",
         std::string("X-Api-Key: ") + kKey + "\r\nX-Api-Key: " + kKey + "\r\n"}) {
     const RawResponse response = Ask(Get("/v1/models", fields));
@@ -382,8 +382,8 @@ TEST_F(RoutesTest, ForeignNamesAreRefusedOnALoopbackAddress) {
     EXPECT_EQ(ask(host), 400) << host;
 }
 
-// Without a listening socket: nothing but loopback is bound in tests.
-TEST(Router, OnANetworkListedNamesAndAddressesAreAnsweredOrAllNamesWithoutAList) {
+// Needs no listening socket: tests bind loopback addresses only.
+TEST(Router, NetworkServerAllowsListedNamesAndAddressesOrAllNames) {
   const auto code = [](const Router& router, const std::string& host) {
     HttpRequest request;
     request.method = "GET";
@@ -586,7 +586,7 @@ TEST(CheckBind, OnlyLoopbackMayBeOpen) {
   EXPECT_FALSE(CheckBind(options).ok());
 }
 
-// A port in use is no bad value: a start later, or beside fewer others, succeeds with it.
+// A port in use is not invalid_value: a later start with the same options may succeed.
 TEST_F(RoutesTest, APortInUseFailsTheStartAsUnavailable) {
   StartDoor();
   HttpOptions options;

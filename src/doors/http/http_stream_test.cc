@@ -240,7 +240,7 @@ TEST_F(StreamTest, LeavingCancelsInEveryPhaseStreamedOrNot) {
   EXPECT_EQ(Occurrences(lines_->Joined(), " status=499 "), 12u);
 }
 
-TEST_F(StreamTest, AClientThatClosesOnlyItsSendingSideGetsItsWholeAnswerStreamedOrNot) {
+TEST_F(StreamTest, HalfClosedClientGetsItsWholeAnswer) {
   StartDoor();
   size_t k = 0;
   for (const bool stream : {false, true}) {
@@ -256,7 +256,7 @@ TEST_F(StreamTest, AClientThatClosesOnlyItsSendingSideGetsItsWholeAnswerStreamed
         ASSERT_TRUE(!stream || client.WaitFor("one "));
       }
       client.ShutdownSend();
-      // The door has seen the end, and asks whether somebody is left.
+      // The server has noticed the half-close, and probes whether the client has left.
       ASSERT_TRUE(client.WaitFor(stream && begun ? ": ping\n\n" : "HTTP/1.1 100 Continue\r\n\r\n"));
       if (!begun) {
         generation->Started(3);
@@ -279,7 +279,7 @@ TEST_F(StreamTest, AClientThatClosesOnlyItsSendingSideGetsItsWholeAnswerStreamed
   EXPECT_EQ(Occurrences(lines_->Joined(), " status=200 "), 4u);
 }
 
-TEST_F(StreamTest, RequestsThatAreWholeWhenAClientClosesItsSendingSideAreAllAnswered) {
+TEST_F(StreamTest, AnswersAllWholeRequestsOfHalfClosedClient) {
   StartDoor();
   RawClient client(port());
   client.Send(Get("/version") + Post("/v1/chat/completions", kChatBody) + Get("/livez") +
@@ -296,7 +296,7 @@ TEST_F(StreamTest, RequestsThatAreWholeWhenAClientClosesItsSendingSideAreAllAnsw
   EXPECT_TRUE(client.closed());
 }
 
-TEST_F(StreamTest, AClientThatClosesItsSendingSideAndLeavesLaterIsFoundToHaveLeft) {
+TEST_F(StreamTest, CancelsWhenHalfClosedClientLeaves) {
   StartDoor();
   RawClient client(port());
   client.Send(Post("/v1/chat/completions", kChatBody));
@@ -378,7 +378,7 @@ TEST_F(StreamTest, AReaderThatStopsHoldsBackItsStreamAndIsDroppedOthersGoOn) {
   slow->Wake();
   fast->Wake();
   EXPECT_TRUE(reading.Read().body.ends_with("data: [DONE]\n\n"));
-  // What was taken from the log is bounded: the rest still counts as unread, which pauses the
+  // The amount taken from the log is bounded: the rest still counts as unread, which pauses the
   // sequence.
   EXPECT_GT(slow->stream->unread_bytes(), 500'000u);
   EXPECT_FALSE(slow->cancelled);

@@ -95,7 +95,7 @@ TEST_F(ToolsDoorTest, TakesCallsAndResultsBack) {
   EXPECT_EQ(messages[2].name, "") << "the gateway names it for templates";
 }
 
-// Of the Responses API: tools are flat, calls are items.
+// The Responses API has flat tools, and calls as items.
 class ToolResponsesTest : public ToolsDoorTest {
  protected:
   static constexpr const char* kFlat =

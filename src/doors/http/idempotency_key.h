@@ -1,4 +1,5 @@
-// The field Idempotency-Key: by which a client names a request, so that it can send it again. Pure.
+// The field Idempotency-Key, with which a client identifies a request, so that it can safely send
+// the request again. Pure.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@ namespace tutti::http {
 
 inline constexpr const char* kIdempotencyKey = "idempotency-key";
 
-// Empty: there is none. Errors: invalid_value.
+// Returns the key, or an empty string if there is none. Errors: invalid_value.
 Result<std::string> ReadIdempotencyKey(const HttpRequest& request);
 
 }  // namespace tutti::http

@@ -1,9 +1,9 @@
-// IoLoop: one io thread, the connections it owns, their timers, and the waker of the streams they
+// IoLoop: one I/O thread with its connections, their timers, and the waker of the streams that they
 // read.
 //
-// However many of its streams grow in a step, the engine wakes the loop once (one flag, one post).
-// Timers are lazy: a connection asks to be looked at no later than some time, and is asked again
-// what it waits for.
+// The engine wakes the loop once per step, however many streams grow (one flag, one post). Timers
+// are lazy: a connection asks for a call of OnTimer() no later than a time, and is then asked again
+// for its due time.
 #pragma once
 
 #include <atomic>
@@ -33,21 +33,21 @@ class IoLoop final : public api::StreamWaker {
   // --- any thread ---
   void Start();
   void Stop();   // closes every connection, then joins
-  void Sweep();  // after Stop(): runs what was posted too late, on the calling thread
+  void Sweep();  // after Stop(): runs late posts on the calling thread
   void Wake() noexcept override;
   boost::asio::io_context& context() { return thread_.context(); }
 
   // --- loop thread ---
-  bool Add(std::shared_ptr<Connection> connection);  // false when stopping: it is not taken
+  bool Add(std::shared_ptr<Connection> connection);  // false: stopping; it is not owned
   void Remove(Connection* connection);
   template <typename Visit>
   void ForEach(Visit visit) {
     const auto copy = connections_;  // a visit may remove
     for (const auto& connection : copy) visit(*connection);
   }
-  // `connection` reads streams: Pump() it at every wake until told otherwise.
+  // Calls `connection->Pump()` at every wake-up while `streaming`.
   void SetStreaming(Connection* connection, bool streaming);
-  // OnTimer() no later than `due`. Keeps the earliest.
+  // Calls OnTimer() no later than `due`; keeps the earliest time.
   void Schedule(Connection* connection, TimePoint due);
   std::string RandomId(size_t length);  // [a-z0-9]
   const Clock& clock() const { return clock_; }

@@ -1,7 +1,8 @@
-// JobFollow: the states of a durable job as they come, for who watches it from one connection: by
-// server-sent events and over WebSockets alike.
+// JobFollow: reports the states of a durable job to one connection, for server-sent events and
+// WebSockets.
 //
-// Its exchange's own, or of a part of it; its thread. While nobody holds it, it tells nothing.
+// Owned by an exchange, or by a part of one; used on its thread. Once it is destroyed, it reports
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +18,12 @@ namespace tutti::http {
 
 class JobFollow : public std::enable_shared_from_this<JobFollow> {
  public:
-  // `seen`: the version that is known, each one behind it is told; -1: the one there is, and each
-  // behind that.
+  // `seen`: reports every version after this one; -1: the current version, and every later one.
   JobFollow(Connection& connection, std::string id, int64_t seen)
       : connection_(connection), id_(std::move(id)), seen_(seen) {}
 
-  // `done` is the last word: OK behind the state in
-  // which the job has ended; errors: not_found, not_implemented (no jobs here). It may destroy
-  // this.
+  // `done` is called last: OK after the state in which the job has ended; errors: not_found,
+  // not_implemented (no jobs here). It may destroy this object.
   using State = std::function<void(const wire::JobView&)>;
   using Done = std::function<void(const Status&)>;
   void Run(State state, Done done);

@@ -138,7 +138,7 @@ class JobEventsExchange final : public Exchange {
     const auto asked = ReadQuery(connection_, &wire::ParseJobQuery, &ignored);
     if (!asked.ok()) return connection_.RespondError(asked.status());
     int64_t seen = asked->starting_after.value_or(-1);
-    // Of a stream that a browser opens again.
+    // A browser that reopens the stream sends the last number it has seen.
     if (const std::string* last = connection_.request().Find("last-event-id"); last != nullptr) {
       if (const auto number = wire::ReadWholeNumber(*last)) seen = *number;
     }

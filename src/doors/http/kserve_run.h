@@ -1,5 +1,5 @@
-// One inference request of KServe v2 over HTTP, from its head and body to its execution. For the
-// exchanges that answer it (kserve_infer_exchange.cc, kserve_stream_exchange.cc).
+// One inference request of KServe v2 over HTTP, from its head and body to its execution. Used by
+// the exchanges that answer it (kserve_infer_exchange.cc, kserve_stream_exchange.cc).
 #pragma once
 
 #include <memory>
@@ -15,13 +15,13 @@
 
 namespace tutti::http {
 
-// What the head says and what is needed beside it; values, for a helper thread.
+// The head of the request and the context of its execution, as values for a helper thread.
 struct KserveHead {
   RouteId route = RouteId::kKserveInfer;
   std::string model, version;
   ContentCoding coding;
   std::optional<std::string> json_bytes;  // Inference-Header-Content-Length, as sent
-  size_t most_bytes = 0;                  // of the body, inflated
+  size_t most_bytes = 0;                  // limit of the inflated body
   kserve::JsonReadOptions read;
   TimePoint deadline = TimePoint::max();
   std::string request_id;
@@ -36,20 +36,20 @@ struct KserveHead {
 
   // Errors: invalid_value for a field of the head.
   static Result<KserveHead> Of(RouteId route, Connection& connection);
-  // Bodies up to so many bytes are read on the io thread.
+  // Size up to which a body is read on the I/O thread.
   size_t inline_bytes() const;
 };
 
 struct KserveRun {
-  std::string model;                                 // its name, as it is known here
-  kserve::RequestBody asked;                         // of its request the id is left
-  telemetry::OpKind op = telemetry::OpKind::kOther;  // what the model does
-  bool empty_final = false;                          // the end is told in a response of its own
-  Status failure;                                    // why there is no execution
-  Connection::Origin origin = Connection::Origin::kDoor;  // of the failure
+  std::string model;          // name of the model as served
+  kserve::RequestBody asked;  // the parsed body; of its request only the id remains
+  telemetry::OpKind op = telemetry::OpKind::kOther;  // operation of the model
+  bool empty_final = false;                          // the end is sent as a response of its own
+  Status failure;                                    // not OK: why there is no execution
+  Connection::Origin origin = Connection::Origin::kDoor;  // origin of the failure
   std::unique_ptr<kserve::Execution> execution;
 
-  // Understands `body` and starts its request. Any thread.
+  // Parses `body` and starts its request. Any thread.
   static KserveRun Begin(const KserveHead& head, std::string_view body);
 };
 

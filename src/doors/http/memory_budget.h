@@ -1,5 +1,6 @@
-// MemoryBudget: bytes that all connections of a door together may hold in large bodies, read or
-// waiting to be sent. BudgetShare: one holder's part of it, given back when it is destroyed.
+// MemoryBudget: limit of the bytes that all connections of a server may hold together in large
+// bodies that are being read or wait to be sent. BudgetShare: one holder's part of it, returned by
+// the destructor.
 //
 // Thread: the budget is for any; a share is used by one thread at a time and may move.
 #pragma once
@@ -37,7 +38,7 @@ class BudgetShare {
   }
   ~BudgetShare() { Release(); }
 
-  // Makes the share at least `bytes`. False, and nothing changed, when so much is not left.
+  // Grows the share to at least `bytes`. False, without a change: the budget is exhausted.
   bool GrowTo(int64_t bytes) {
     const int64_t more = bytes - bytes_;
     if (more <= 0) return true;

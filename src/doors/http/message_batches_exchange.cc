@@ -85,7 +85,7 @@ class MessageBatchesExchange final : public Exchange {
           Unavailable("overloaded", "too many large requests are being read"));
     }
     names_ = std::move(create->ignored);
-    // Goes on where the client leaves meanwhile: the input file must not stay behind.
+    // Continues if the client disconnects meanwhile, so that the input file is not left behind.
     Kept().Put(connection_.tenant(), "messages.jsonl", std::move(create->input),
                [&files = Kept(), &service = Service(), owner = connection_.tenant(),
                 caller = connection_.caller(), respond = ThenBatch()](Result<wire::FileView> file) {

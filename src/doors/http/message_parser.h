@@ -1,6 +1,6 @@
-// MessageParser: bytes of a connection -> HttpRequest. Two readers look at every byte:
-// wire::FramingGuard decides what may pass and where the message ends, Boost.Beast what it means; a
-// message counts only when both agree. One per message; one thread.
+// MessageParser: parses the bytes of a connection into an HttpRequest. Two parsers read every byte:
+// wire::FramingGuard decides what is allowed and where the message ends, Boost.Beast what it means;
+// a message is valid only if both agree. One object per message; one thread.
 #pragma once
 
 #include <memory>

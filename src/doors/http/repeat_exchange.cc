@@ -47,7 +47,8 @@ bool MayRepeat(RouteId route) {
   }
 }
 
-// Of an answer's head what belongs to its body; the rest is of the request that is answered.
+// Fields that belong to the body of a stored answer, and are sent with it again; the other fields
+// are those of the repeated request.
 constexpr std::array<std::string_view, 6> kKeptFields = {
     "content-type",    "content-encoding",       "vary", "inference-header-content-length",
     "x-tutti-ignored", "x-context-dropped-items"};
@@ -87,7 +88,8 @@ class RepeatExchange final : public Exchange {
     asked_.tenant = connection_.tenant();
     asked_.method = route_.method;
     asked_.path = CanonicalPath(connection_.request().target).value_or("");
-    // Who may use other models asks something else: a key is nobody's way to a model's answers.
+    // The caller's allowed models are part of the request's identity, so that a key gives no access
+    // to answers of other models.
     for (const std::string& model : connection_.caller()->models) asked_.path += "\n" + model;
     if (connection_.request().body.size() <= kInlineJsonBytes)
       return Ask(calls::PrintOf(connection_.request().body));

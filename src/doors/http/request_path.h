@@ -1,4 +1,4 @@
-// The path of a request target, which may hold anything. Pure.
+// The path of a request target; the target may contain anything. Pure.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@ namespace tutti::http {
 // ASCII.
 std::optional<std::string> CanonicalPath(std::string_view target);
 
-// What the log shows of a target that may be anything: its path as sent, without scheme, authority
-// and query. "-" when it has none, or when the path holds `key` or the text of one of ours, escaped
-// or not; an empty key is held by none.
+// The path of `target` for logs, as sent, without scheme, authority and query. "-" if there is no
+// path, or if the path contains `key` or a text like one of our keys, escaped or not; an empty
+// `key` matches nothing.
 std::string PathForLog(std::string_view target, std::string_view key);
 
-// Of a path, or a part of one, in canonical form: its escapes undone.
+// Decodes the escapes of a path, or of a part of one, in canonical form.
 std::string DecodedPath(std::string_view text);
 
 }  // namespace tutti::http

@@ -54,7 +54,7 @@ int64_t UnixMillis() {
       .count();
 }
 
-// Unix seconds of a field of ours; nothing where it is not there.
+// Reads Unix seconds from the header field `name`; nothing if it is absent.
 Result<std::optional<int64_t>> ReadMoment(const HttpRequest& request, const std::string& name) {
   const std::string* const field = request.Find(name);
   if (field == nullptr) return std::optional<int64_t>();
@@ -65,7 +65,7 @@ Result<std::optional<int64_t>> ReadMoment(const HttpRequest& request, const std:
   return std::optional(*seconds * 1000);
 }
 
-// Who is told of the job's end; that it may be is the service's to say.
+// Reads the URL to call when the job ends; the jobs service checks whether it is allowed.
 Result<std::string> ReadWebhook(const HttpRequest& request) {
   const std::string* const field = request.Find("x-tutti-webhook");
   if (field == nullptr) return std::string();

@@ -1,8 +1,8 @@
-// ResponseCursor: a place among the events of a response as clients number them.
+// ResponseCursor: a position in the events of a response, in the numbering that clients see.
 //
-// `accepted`, with which the log of a dialog's turn begins, is that of chats (MQTT, /v1/ws). For
-// clients of the Responses API the first event is response.created, and it has number 0: of a turn
-// their numbers are lower by one than in the log. One thread at a time.
+// The log of a turn begins with `accepted`, which only chats (MQTT, /v1/ws) show. For clients of
+// the Responses API the first event is response.created with number 0, so the events of a turn have
+// numbers lower by one than in the log. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +20,30 @@ namespace tutti::http {
 class ResponseCursor {
  public:
   enum class Numbers {
-    kResponses,  // of the Responses API
-    kLog,        // of the log, and of chats
+    kResponses,  // numbers of the Responses API
+    kLog,        // numbers of the log, used by chats
   };
-  // Behind event `starting_after` (-1: at the first). `waker` is told of more. Errors:
-  // tenant_concurrency (too many readers), invalid_value (there is no such event).
+  // Opens a cursor after event `starting_after` (-1: at the first). `waker` is woken when there are
+  // more events. Errors: tenant_concurrency (too many readers), invalid_value (no such event).
   static Result<ResponseCursor> Open(const std::shared_ptr<responses::Response>& response,
                                      int64_t starting_after,
                                      std::shared_ptr<api::StreamWaker> waker,
                                      Numbers numbers = Numbers::kResponses);
 
   struct Event {
-    std::string_view type;  // lives as long as the program
+    std::string_view type;  // static storage
     std::string json;
   };
-  // The next few; none: not yet. Errors: expired (they are gone), draining (Interrupted).
+  // The next few events; empty: none yet. Errors: expired (the events are no longer stored),
+  // draining (Interrupted).
   Result<std::vector<Event>> Next();
-  bool ended() const { return reader_.ended(); }  // nothing comes any more
-  // Of one that has ended: whether it had come to where this began. One that was made again may
-  // have ended before. Errors: invalid_value.
+  bool ended() const { return reader_.ended(); }  // there are no more events
+  // Checks, after the end, that the response reached the position where this cursor began; a
+  // response that was computed again may have ended earlier. Errors: invalid_value.
   Status Place() const;
   const std::shared_ptr<responses::Response>& response() const { return reader_.response(); }
 
-  // The next process goes on with it.
+  // The error when the server stops; the next process continues the response.
   static Status Interrupted() { return Unavailable("draining", "the server is shutting down"); }
 
  private:
@@ -51,7 +52,7 @@ class ResponseCursor {
 
   responses::ResponseReader reader_;
   int64_t starting_after_;
-  int64_t first_;  // what the log calls the event that is number 0 here
+  int64_t first_;  // number in the log of the event that is number 0 here
 };
 
 }  // namespace tutti::http

@@ -139,7 +139,7 @@ void ResponseFeed::PumpWhole() {
     return connection_.RespondError(responses::FailureOf(state), Connection::Origin::kWaist);
   }
   HeaderList headers = JsonHeaders(ignored_);
-  // Who reads events is told by one of them.
+  // A stream reports dropped items in an event instead.
   if (const int64_t items = response->dropped().items; items > 0)
     headers.emplace_back("X-Context-Dropped-Items", std::to_string(items));
   connection_.Respond(200, std::move(headers), wire::ResponseJson(state));

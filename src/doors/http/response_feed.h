@@ -1,7 +1,8 @@
-// ResponseFeed: a response of the Responses API as one connection sees it: its events as they come,
-// or the whole object once it has ended. The response belongs to others and goes on without it.
+// ResponseFeed: sends a response of the Responses API over one connection: its events as they come,
+// or the whole object once it has ended. The feed does not own the response, which continues
+// without it.
 //
-// An exchange's own; its thread.
+// Owned by an exchange; used on its thread.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +25,19 @@ class ResponseFeed {
   explicit ResponseFeed(Connection& connection) : connection_(connection), events_(connection) {}
   ~ResponseFeed();
 
-  // Server-sent events behind `starting_after` (-1: from the first) until the terminal one. One
-  // that there is not is an error (CheckPlace). `ignored`: names of unknown fields, for the head.
-  // `obfuscated`: deltas are padded at random. `asked`: the head waits for what a cache of answers
-  // says of it.
+  // Streams server-sent events after number `starting_after` (-1: from the first) up to the
+  // terminal one. Error: there is no such number (CheckPlace). `ignored`: names of unknown fields,
+  // for the head. `obfuscated`: deltas get random padding. `asked`: the head waits for the result
+  // of the look-up of kept answers.
   void Stream(const std::shared_ptr<responses::Response>& response, int64_t starting_after,
               std::vector<std::string> ignored, bool obfuscated, bool asked = false);
-  // The response object when it has ended. One that failed is its error, as an HTTP answer, or, for
-  // who asked something else of it than the answer, the object that says so.
+  // Sends the response object when it has ended. A failed response gives its error as the HTTP
+  // answer, or, for requests other than for the answer, the object with status failed.
   enum class Failed { kError, kObject };
   void Whole(const std::shared_ptr<responses::Response>& response, std::vector<std::string> ignored,
              Failed failed = Failed::kError);
-  // The response object as it is once there is an event of it: if it is stored, its request is
-  // durable then.
+  // Sends the response object after its first event; if the response is stored, its request is
+  // durable by then.
   void Begun(const std::shared_ptr<responses::Response>& response,
              std::vector<std::string> ignored);
 
@@ -52,7 +53,7 @@ class ResponseFeed {
   void PumpBegun();
   void FailEvents(const Status& status,
                   std::string frames);              // `frames` and an error end the stream
-  void Leave(const responses::Response& response);  // with an error, if it is interrupted
+  void Leave(const responses::Response& response);  // with an error, if it was interrupted
   void Stop();
 
   Connection& connection_;
@@ -60,7 +61,7 @@ class ResponseFeed {
   enum class Shows { kEvents, kWhole, kBegun };
   Shows shows_ = Shows::kWhole;
   Failed failed_ = Failed::kError;
-  std::optional<Random> padding_;  // of deltas; absent: none is asked for
+  std::optional<Random> padding_;  // padding of deltas; absent: not requested
   std::vector<std::string> ignored_;
   EventStream events_;
 };

@@ -1,8 +1,9 @@
-// ResponseStart: from a call of the Responses API that was understood to its response: what was
-// said before is found, the dialog asked or the model. For whoever shows that response then.
+// ResponseStart: starts the response to a parsed call of the Responses API: looks up the previous
+// items, then submits to the dialog or to the model. Its owner then sends the response.
 //
-// Its exchange's own, or of a part of it; its thread. Given up before it is done, it asks for
-// nothing any more; while it lives, so does the asker's part in the response (Attachment).
+// Owned by an exchange, or by a part of one; used on its thread. If it is destroyed before it is
+// done, it makes no further requests. While it lives, it keeps the client's part in the response
+// (Attachment).
 #pragma once
 
 #include <functional>
@@ -23,28 +24,29 @@ class ResponseStart : public std::enable_shared_from_this<ResponseStart> {
  public:
   using Messages = responses::Responses::Messages;
   struct Given {
-    std::optional<std::string> if_match;  // a version of the conversation
-    // What previous_response_id stands for, where the asker remembers that itself.
+    std::optional<std::string> if_match;  // expected version of the conversation
+    // The items before previous_response_id, if the owner remembers them itself.
     std::optional<Messages> said_before;
-    // The dialog, where it is no conversation that the call names; and what is asked of its message
-    // (sessions::Message::admit).
+    // The dialog, if it is not the conversation named in the call; and the admission check of its
+    // message (sessions::Message::admit).
     std::optional<sessions::SessionKey> session = {};
     std::function<Result<sessions::Admitted>()> admit = {};
   };
-  // `call`: its request is signed here, and has its id and deadline.
+  // `call`: its request gets the caller, id and deadline here.
   ResponseStart(Connection& connection, wire::ResponsesCall call, Given given)
       : connection_(connection), call_(std::move(call)), given_(std::move(given)) {}
 
-  // Calls `done` once, here or later; unless it was refused there is a response then. The origin is
-  // that of the refusal. It may destroy this.
+  // Calls `done` once, at once or later. On OK there is a response(); otherwise the origin is that
+  // of the refusal. `done` may destroy this object.
   using Done = std::function<void(const Status&, Connection::Origin)>;
   void Run(Done done);
 
-  const wire::ResponsesCall& call() const { return call_; }  // of its request nothing is left
+  const wire::ResponsesCall& call() const { return call_; }  // its request has been moved out
   const std::shared_ptr<responses::Response>& response() const { return response_; }
-  // Of a turn that was accepted, also where its answer is no longer kept.
+  // Set if the turn was accepted, also if its answer is no longer kept.
   const std::optional<sessions::Acceptance>& acceptance() const { return acceptance_; }
-  // All that led to the answer but instructions, oldest first; of what is not stored alone.
+  // All items that led to the answer except instructions, oldest first; only for responses that are
+  // not stored.
   Messages TakeDialog() { return std::move(dialog_); }
 
  private:
@@ -59,7 +61,7 @@ class ResponseStart : public std::enable_shared_from_this<ResponseStart> {
   sessions::SessionKey Key() const;
   wire::ResponseState Skeleton() const;
   std::string ServedName() const;
-  // `then` on this thread, unless this is gone by then.
+  // Wraps `then` to run on this thread, unless this object is destroyed before.
   template <typename Value, typename Then>
   std::function<void(Value)> Later(Then then);
 

@@ -1,5 +1,6 @@
-// ResponsesDialect: the Responses API over one WebSocket: lanes, which are answered side by side,
-// and what is asked of them. Owned by its SocketExchange; its thread, but for Understand().
+// ResponsesDialect: the Responses API over one WebSocket, with lanes (one per stream_id) that are
+// answered concurrently. Owned by its SocketExchange; used on the connection's thread, except
+// Understand().
 #pragma once
 
 #include <map>
@@ -26,30 +27,31 @@ class ResponsesDialect final : private LaneHost {
     Result<wire::SocketMessage> message = Internal("nothing was read");
   };
   static Understood Understand(std::string_view text, const wire::ParseOptions& options);
-  // Null where it says nothing of who asks.
+  // The credential in the message; null if there is none.
   static const std::string* TokenOf(const wire::SocketMessage& message);
-  // Whether what was refused with that ends the connection at once.
+  // Whether this refusal ends the connection at once.
   static bool EndsIt(const Status&) { return false; }
 
   ResponsesDialect(Connection& connection, SocketHost& host)
       : connection_(connection), host_(host) {}
 
-  Status Open() { return OkStatus(); }        // before the upgrade
-  Status Identified() { return OkStatus(); }  // who asks is known
-  void Begin() {}                             // and there is a socket
+  Status Open() { return OkStatus(); }        // called before the upgrade
+  Status Identified() { return OkStatus(); }  // called when the caller is authenticated
+  void Begin() {}                             // called when the socket is open
 
   void Take(wire::SocketMessage message, Tag tag, BudgetShare share);
   void SayError(const Status& why, const Tag& tag) {
     SayError(why, Connection::Origin::kDoor, tag);
   }
-  // Lane by lane, a few events each, so that none waits for another's to end.
+  // Sends a few events of each lane in turn, so that no lane waits for the end of another.
   void Pump();
   bool idle() const;
 
  private:
   void Cancel(const std::string& response_id);
   void Accept(wire::SocketMessage message, BudgetShare share);
-  // A new one in place of the one that has been idle longest, if there are too many; null: none is.
+  // The lane of `stream_id`, made if needed; if there are too many, it replaces the lane that was
+  // idle longest. Null: none is idle.
   SocketLane* LaneOf(const std::string& stream_id);
 
   // --- LaneHost ---

@@ -63,7 +63,7 @@ class ResponsesExchange final : public Exchange {
 
   void Show(const std::shared_ptr<responses::Response>& response, const wire::ResponsesCall& call) {
     if (call.stream) {
-      // One that was begun by an earlier call asks no cache any more.
+      // A response that an earlier call began makes no further cache look-up.
       const auto& turn = start_->acceptance();
       const bool asks = connection_.context().options.tells_cache && !(turn && turn->repeated);
       return feed_.Stream(response, -1, call.ignored, call.obfuscation, asks);

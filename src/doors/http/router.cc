@@ -36,8 +36,8 @@ std::string NoSuchRoute(std::string_view target) {
   return message;
 }
 
-// The form of errors before it is known who asks, and where there is no such route: below these
-// paths are clients that read no other.
+// Format of errors before the caller is authenticated, and for unknown routes. Clients of the paths
+// tested below understand only their own format.
 wire::ErrorForm UnroutedForm(const Route* route, std::string_view path) {
   constexpr std::string_view kMessages = "/v1/messages";
   if (route != nullptr) {
@@ -163,8 +163,8 @@ auto OfShown(const HttpRequest& request, const auth::CertifiedName* certificate,
   const std::string_view first = field == nullptr ? std::string_view() : *field;
   std::array values = {first, first};  // of a second one it matters only that it is there
   size_t count = std::min(request.Count("authorization"), values.size());
-  // Anthropic's clients send a key in a field of its own. Where both fields are there they have to
-  // agree: which of two callers asks is not for the server to choose.
+  // Anthropic's clients send the key in a field of their own. If both fields are present, they must
+  // agree, because the server must not choose between two callers.
   const std::string* const key = request.Find("x-api-key");
   const std::string bearer = key == nullptr ? std::string() : "Bearer " + *key;
   if (key != nullptr && count == 0) {
@@ -190,8 +190,8 @@ Result<auth::PrincipalRef> Router::WhoAsks(const HttpRequest& request,
   });
 }
 
-// Browsers cannot give a WebSocket fields of their own. An open server asks nobody, neither now nor
-// later.
+// Browsers cannot set header fields of a WebSocket request. An open server requires no credential
+// at all.
 bool Router::MaySayLater(const Route* route, const HttpRequest& request,
                          const auth::CertifiedName* certificate) const {
   const bool socket = route != nullptr &&

@@ -1,6 +1,6 @@
-// Router: what a request may do and which route answers it. Default deny: every route but the
-// health ones asks for a credential, unless the server is open, before it is even looked up.
-// Immutable; what it knows of keys is the authority's. Any thread.
+// Router: decides which route answers a request, and whether the request may use it. Default deny:
+// every route except the health probes requires a credential, even before the route is looked up,
+// unless the server is open. Immutable; the Authority holds the keys. Any thread.
 #pragma once
 
 #include <optional>
@@ -21,13 +21,13 @@ namespace tutti::http {
 
 // The verdict on a request's head.
 struct Decision {
-  const Route* route = nullptr;  // null when there is none, or the key was missing
-  auth::PrincipalRef principal;  // who asks; null where nobody was asked for a credential
-  // It shows nothing of who asks, and may say so in the first message over its WebSocket: until
+  const Route* route = nullptr;  // null: there is none, or the key was missing
+  auth::PrincipalRef principal;  // the caller; null if no credential is required
+  // The request has no credential, and may send it in the first message over its WebSocket; until
   // then it may do nothing else.
   bool asks_later = false;
-  std::string claim = "-";     // as whom it presented itself where it was not believed; for logs
-  Status refusal;              // OK = go on, and there is a route
+  std::string claim = "-";     // claimed name of a rejected credential; for logs
+  Status refusal;              // OK: proceed, and there is a route
   std::string argument, item;  // {id} or the {part}s, decoded
   std::string version;         // of a versioned route, decoded; empty = none was given
   std::string allow;           // for 405 and OPTIONS
@@ -35,9 +35,9 @@ struct Decision {
   bool head_only = false;      // HEAD: the answer without its body
   bool options = false;        // OPTIONS: 204 with `allow`
   bool preflight = false;      // a browser's question before a cross-origin request
-  // What the request is counted as, where that is its model's to say.
+  // The operation under which the request is counted, if its model determines it.
   std::optional<telemetry::OpKind> model_op;
-  // Of refusals without a route.
+  // Format of errors without a route.
   wire::ErrorForm unrouted_errors = wire::ErrorForm::kOpenAi;
 
   std::string_view name() const {
@@ -51,17 +51,18 @@ struct Decision {
 
 class Router {
  public:
-  // `options` is copied; `loopback` tells whether the listening address is one; `authority`
-  // outlives it.
+  // `options` is copied; `loopback`: whether the server listens on a loopback address; `authority`
+  // outlives the router.
   Router(const HttpOptions& options, bool loopback, const auth::Authority& authority);
 
-  // The order: host, origin, credential, path, method, scope, media type, expectation.
-  // `certificate`: of the connection; null where it has none.
+  // Checks in this order: host, origin, credential, path, method, scope, media type, expectation.
+  // `certificate`: that of the connection; null if there is none.
   Decision Decide(const HttpRequest& request,
                   const auth::CertifiedName* certificate = nullptr) const;
 
  private:
-  // Who asks: nobody in particular where the server is open. Errors: invalid_api_key, key_revoked.
+  // Authenticates the caller; an anonymous one if the server is open. Errors: invalid_api_key,
+  // key_revoked.
   Result<auth::PrincipalRef> WhoAsks(const HttpRequest& request,
                                      const auth::CertifiedName* certificate) const;
 
@@ -73,7 +74,7 @@ class Router {
   const auth::Authority& authority_;
 };
 
-// Registered ones; others are client data and not logged.
+// Whether the method is registered; other methods are client data and not logged.
 bool IsKnownMethod(std::string_view method);
 
 }  // namespace tutti::http

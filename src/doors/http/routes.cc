@@ -20,13 +20,13 @@ constexpr Route TeiRoute(std::string_view pattern, RouteId id, auth::RouteClasse
   return {pattern, "POST", id, rule, op, false, false, wire::ErrorForm::kTei};
 }
 
-// Of Anthropic's Messages API.
+// A route of Anthropic's Messages API.
 constexpr Route MessagesRoute(std::string_view pattern, std::string_view method, RouteId id,
                               auth::RouteClasses rule, OpKind op = OpKind::kOther) {
   return {pattern, method, id, rule, op, false, false, wire::ErrorForm::kAnthropic};
 }
 
-// Of KServe v2 (Open Inference Protocol), with Triton's additions.
+// A route of KServe v2 (Open Inference Protocol), with Triton's additions.
 constexpr Route KserveRoute(std::string_view pattern, std::string_view method, RouteId id,
                             auth::RouteClasses rule, OpKind op = OpKind::kOther) {
   constexpr std::string_view kOfModel = "/v2/models/{id}";

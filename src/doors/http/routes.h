@@ -1,4 +1,4 @@
-// The table of routes: what there is to ask for, by path and method. Pure.
+// The table of routes, by path and method. Pure.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ enum class RouteId {
   kTeiEmbedAll,
   kTeiPredict,
   kTeiSimilarity,
-  kTeiRoot,  // POST /: whatever the model does
+  kTeiRoot,  // POST /: the operation of the model
   kInfo,
   kTokenizerInfo,
   kDecode,
@@ -97,45 +97,45 @@ enum class RouteId {
   kKserveLoad,
   kKserveUnload,
   kKserveUnregister,  // all regions of shared memory
-  kNotOffered,        // known, and refused as not implemented
+  kNotOffered,        // known routes that are not implemented
 };
 
-// What a route's body may be.
+// The accepted bodies of a route.
 enum class BodyKind : uint8_t {
-  kJson,     // application/json, as it is
+  kJson,     // application/json, not compressed
   kTensors,  // JSON, tensors or both, by Triton's clients: whatever they say it is, also compressed
-  kUpload,   // multipart/form-data, given to the exchange as it comes (Exchange::OnBody)
+  kUpload,   // multipart/form-data, passed to the exchange in pieces (Exchange::OnBody)
 };
 
 struct Route {
-  // "/v1/models/{id}": also what logs and metrics show. {id} takes all there is to the end of the
-  // path, or to what follows it in the pattern; {part} takes one segment.
+  // "/v1/models/{id}": also used in logs and metrics. {id} matches everything up to the end of the
+  // path, or up to the text after it in the pattern; {part} matches one segment.
   std::string_view pattern;
   std::string_view method;  // GET (HEAD too), POST or DELETE; rows of one pattern stand together
   RouteId id;
-  auth::RouteClasses rule;  // who may ask has one of these scopes; kPublic: nobody is asked
+  auth::RouteClasses rule;  // required scopes, any of them; kPublic: no authentication
   telemetry::OpKind op = telemetry::OpKind::kOther;
   bool open = false;        // GET needs no key
   bool open_probe = false;  // HEAD and OPTIONS need no key
   wire::ErrorForm errors = wire::ErrorForm::kOpenAi;
   BodyKind body = BodyKind::kJson;
-  bool versioned = false;  // "/versions/V" may stand after {id}
+  bool versioned = false;  // "/versions/V" may follow {id}
 };
 
 std::span<const Route> Routes();
 
 struct FoundRoute {
-  std::span<const Route> methods;  // of the path's pattern, one row each; empty: there is no route
+  std::span<const Route> methods;  // one row per method of the pattern; empty: no such route
   std::string argument, version;   // {id} or the first {part}, and V, decoded
   std::string item;                // the second {part}, decoded
 
-  // The row that answers `method`, or the first: errors take its form.
+  // The row of `method`, or the first row, whose format errors then have.
   const Route* For(std::string_view method) const;
 };
-// Of a path in canonical form, whatever the method.
+// Finds the routes of a path in canonical form, for all methods.
 FoundRoute FindRoute(std::string_view path);
 
-// The route in the ledger of usage: "chat.completions", "responses", "kserve.infer".
+// Name of the route in usage records: "chat.completions", "responses", "kserve.infer".
 std::string UsageName(const Route& route);
 
 bool Answers(const Route& route, std::string_view method);

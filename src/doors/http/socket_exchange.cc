@@ -1,5 +1,6 @@
-// A WebSocket: frames in and out, who asks, pings, age and drain. What is spoken over it is a
-// dialect's (socket_host.h): GET /v1/responses with an upgrade, GET /v1/ws.
+// The exchange of a WebSocket: frames in and out, authentication, pings, age and drain. A dialect
+// handles the messages (socket_host.h): the Responses API for GET /v1/responses with an upgrade,
+// chat for GET /v1/ws.
 #include <algorithm>
 #include <ctime>
 #include <memory>
@@ -183,7 +184,7 @@ class SocketExchange final : public Exchange, private SocketHost {
     if (++bad_messages_ >= limits_.bad_messages) Close(4400, "too many bad messages");
   }
 
-  // Of who did not say it at the upgrade.
+  // Handles the first message of a client that did not authenticate in the upgrade request.
   void OnFirst(const Understood& understood) {
     const std::string* const token =
         understood.message.ok() ? Dialect::TokenOf(*understood.message) : nullptr;

@@ -1,8 +1,9 @@
-// SocketHost: a WebSocket as what is spoken over it knows it. SocketExchange (socket_exchange.cc)
-// is one: it has the frames, who asks, pings, age and drain; a dialect has the messages and what
-// runs for them: that of the Responses API (responses_dialect.h), that of chat (chat_dialect.h).
+// SocketHost: the WebSocket as seen by a dialect. Its implementation, SocketExchange
+// (socket_exchange.cc), handles frames, authentication, pings, age and drain. A dialect handles the
+// messages and what runs for them: the Responses API (responses_dialect.h) or chat
+// (chat_dialect.h).
 //
-// Of the connection's thread.
+// Used on the connection's thread.
 #pragma once
 
 #include <string_view>
@@ -14,14 +15,14 @@ namespace tutti::http {
 class SocketHost {
  public:
   virtual void Say(std::string_view json) = 0;
-  virtual bool HasRoom() const = 0;  // for more to be said now
-  // Why nothing may be begun any more; OK: something may.
+  virtual bool HasRoom() const = 0;  // whether more may be sent now
+  // Not OK: why nothing new may begin.
   virtual const Status& leaving() const = 0;
-  // Nothing is begun any more, and when nothing runs, or after SocketLimits::age_grace, it is
-  // closed with `code`. The first time counts.
+  // Nothing new may begin from now on. Closes the socket with `code` when nothing runs any more, or
+  // after SocketLimits::age_grace. Only the first call counts.
   virtual void Leave(const Status& why, int code) = 0;
-  virtual void Close(int code, std::string_view why) = 0;  // at once
-  virtual void Idle() = 0;                                 // nothing runs
+  virtual void Close(int code, std::string_view why) = 0;  // closes at once
+  virtual void Idle() = 0;                                 // the dialect reports that nothing runs
 
  protected:
   ~SocketHost() = default;

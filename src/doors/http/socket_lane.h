@@ -1,7 +1,7 @@
-// SocketLane: the messages of one stream_id over one WebSocket, answered in order, each when the
-// one before has ended. What runs goes with it: what is not stored is cancelled.
+// SocketLane: the messages of one stream_id over one WebSocket, answered in order, one at a time.
+// The destructor cancels a running response that is not stored.
 //
-// Owned by its ResponsesDialect; its thread.
+// Owned by its ResponsesDialect; used on the connection's thread.
 #pragma once
 
 #include <deque>
@@ -22,14 +22,14 @@
 
 namespace tutti::http {
 
-// What a lane needs of those beside it.
+// What a lane needs of its dialect and of the other lanes of the connection.
 class LaneHost {
  public:
   virtual void Say(std::string_view json) = 0;
   virtual void SayError(const Status& why, Connection::Origin origin,
                         std::string_view stream_id) = 0;
-  virtual bool HasRoom() const = 0;  // for more to be said now
-  // What was said up to that response, in any lane, if it is remembered; else null.
+  virtual bool HasRoom() const = 0;  // whether more may be sent now
+  // The items up to that response, if any lane remembers them; else null.
   virtual const ResponseStart::Messages* Remembered(const std::string& response_id) const = 0;
   virtual void LaneIdle() = 0;
 
@@ -39,14 +39,14 @@ class LaneHost {
 
 class SocketLane {
  public:
-  // `stream_id`: empty: the lane without a name.
+  // `stream_id`: empty for the unnamed lane.
   SocketLane(Connection& connection, LaneHost& host, std::string stream_id)
       : connection_(connection), host_(host), stream_id_(std::move(stream_id)) {}
 
   // Errors: mailbox_full.
   Status Add(wire::SocketMessage message, BudgetShare share);
-  void Next();  // begins what waits, if nothing runs
-  // Tells a few events, if there are some and there is room; true: it told any.
+  void Next();  // begins the next message, if nothing runs
+  // Sends a few events, if there are any and there is room. True: it sent something.
   bool Pump();
   bool idle() const { return !busy_ && waiting_.empty(); }
   TimePoint idle_since() const { return idle_since_; }
@@ -60,7 +60,7 @@ class SocketLane {
   void Begin(wire::SocketMessage message);
   void Create(wire::ResponsesCall call);
   void Subscribe(const std::string& response_id, int64_t starting_after);
-  void FollowJob(const std::string& id, int64_t version);  // its states behind that one
+  void FollowJob(const std::string& id, int64_t version);  // its states after `version`
   void Show(const std::shared_ptr<responses::Response>& response, int64_t starting_after);
   void Fail(const Status& why, Connection::Origin origin = Connection::Origin::kDoor);
   void End();

@@ -1,5 +1,5 @@
-// The opening handshake of WebSocket (RFC 6455 section 4.2), of a request that passed the router.
-// Pure.
+// The opening handshake of WebSocket (RFC 6455 section 4.2), for a request that the router has
+// accepted. Pure.
 #pragma once
 
 #include "base/status.h"
@@ -8,15 +8,15 @@
 
 namespace tutti::http {
 
-// Whether it asks for another protocol, that of WebSocket among them.
+// Whether the request asks for an upgrade to WebSocket or to another protocol.
 bool WantsSocket(const HttpRequest& request);
 
-// Whether it may become one. Errors: invalid_api_key (the target's query holds what looks like a
-// credential: it would end in logs on the way), upgrade_required (it does not ask for one, or for
-// another version), invalid_value (the key).
+// Checks whether the connection may be upgraded. Errors: invalid_api_key (the query seems to hold a
+// credential, which would get into logs on the way), upgrade_required (the request asks for no
+// WebSocket, or for another version), invalid_value (the key).
 Status CheckUpgrade(const HttpRequest& request);
 
-// Of the answer that makes it one.
+// Head fields of the answer that upgrades the connection.
 HeaderList UpgradeHeaders(const HttpRequest& request);
 
 }  // namespace tutti::http

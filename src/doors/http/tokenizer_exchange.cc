@@ -42,8 +42,8 @@ void ChooseEncoder(const api::Inference& inference, std::string* model) {
   if (!models.empty()) *model = wire::MainEncoder(models).id;
 }
 
-// What is asked, one by one, and how the answer is made of what was said. Text alone, where tokens
-// are what is asked about.
+// The calls to the tokenizer, and the function that makes the answer from their results. For
+// detokenising, only the text of a result is set.
 using Said = std::vector<api::TokenizeResult>;
 struct Questions {
   std::vector<api::TokenizeRequest> texts;     // these,
@@ -157,7 +157,7 @@ wire::ErrorForm FormOf(RouteId route, const wire::Json* body) {
   return tei ? wire::ErrorForm::kTei : wire::ErrorForm::kOpenAi;
 }
 
-// The waist, who asks it, and as long as `here` the exchange that does.
+// The inference API, the caller, and a reference that expires with the exchange.
 struct Asker {
   api::Inference& inference;
   api::CallerRef caller;

@@ -40,7 +40,8 @@ Status Acceptor::Listen(const tcp::endpoint& endpoint, const std::string& host, 
   if (!ec) acceptor_.non_blocking(true, ec);
   if (!ec) bound_ = acceptor_.local_endpoint(ec);
   if (!ec) return OkStatus();
-  // Not a bad value: it depends on what else runs here, and on who asks.
+  // Not invalid_value: whether the bind succeeds depends on the other processes and on the user's
+  // rights.
   const bool taken = ec == boost::asio::error::address_in_use;
   return Unavailable("io_error", "cannot listen on " + host + " port " +
                                      std::to_string(endpoint.port()) + ": " + ec.message() +
@@ -50,8 +51,8 @@ Status Acceptor::Listen(const tcp::endpoint& endpoint, const std::string& host, 
 
 void Acceptor::Accept() {
   if (waiting_ || !acceptor_.is_open() || !owner_.has_room()) return;
-  // Waited for apart from accepting: what asio allocates for an accepted socket it allocates where
-  // nobody could catch that there is no memory.
+  // Waits and accepts in two steps, because async_accept allocates memory for the accepted socket
+  // where std::bad_alloc cannot be caught.
   try {
     acceptor_.async_wait(tcp::acceptor::wait_read, [this](error_code ec) {
       waiting_ = false;
@@ -66,7 +67,8 @@ void Acceptor::Accept() {
 }
 
 void Acceptor::AcceptLater() {
-  // Without this nobody might be accepted again: a hundred bytes, worth an io thread's waiting.
+  // Without the retry, no connection might ever be accepted again. The timer needs a hundred bytes,
+  // so the io thread may wait for them.
   UntilMemory([this] {
     retry_.expires_after(kPause);
     retry_.async_wait([this](error_code cancelled) {

@@ -1,8 +1,8 @@
-// Acceptor: one listening socket, and when it is asked for the next connection: while there is room
-// for one, and a little later where the last could not be taken.
+// Acceptor: one listening socket. Accepts the next connection while there is room for one, and
+// retries after a pause if accepting failed.
 //
-// All but Listen() before the context runs, and the destructor after it has, belongs to the
-// context's thread.
+// Used on the context's thread, except Listen(), which is called before the context runs, and the
+// destructor, which runs after it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -20,8 +20,8 @@ class Acceptor {
  public:
   struct Owner {                     // both on the context's thread
     std::function<bool()> has_room;  // for one more connection
-    // Accepts one, without waiting, and keeps it; what accept() said. Where it throws
-    // std::bad_alloc, the client sees its connection closed.
+    // Accepts one connection without waiting, and keeps it; returns the result of accept(). If it
+    // throws std::bad_alloc, the connection is closed.
     std::function<boost::system::error_code(boost::asio::ip::tcp::acceptor&)> take;
   };
   Acceptor(boost::asio::io_context& context, Owner owner);
@@ -33,8 +33,8 @@ class Acceptor {
                 const char* param);
   const boost::asio::ip::tcp::endpoint& bound() const { return bound_; }  // after Listen()
 
-  // Takes what comes for as long as there is room; to be called again when there is some again. At
-  // most one accept waits.
+  // Accepts connections while there is room; call it again when there is room again. At most one
+  // accept is pending.
   void Accept();
   void Close();
 

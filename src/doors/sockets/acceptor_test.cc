@@ -1,4 +1,5 @@
-// Who is accepted, and when the next one is asked for. On one thread: the test runs the context.
+// Accepting connections, and when the next one is accepted. Single-threaded: the test runs the
+// context.
 #include "doors/sockets/acceptor.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ using boost::system::error_code;
 
 class AcceptorTest : public ::testing::Test {
  protected:
-  // Keeps what it accepts, once what it is told to fail with is used up.
+  // Keeps accepted sockets, after the scripted failures are used up.
   error_code Take(tcp::acceptor& from) {
     ++takes_;
     if (std::exchange(no_memory_, false)) throw std::bad_alloc();

@@ -1,4 +1,4 @@
-// What a host that is an option stands for. Pure.
+// The address of a host option. Pure.
 #pragma once
 
 #include <boost/asio/ip/address.hpp>

@@ -1,5 +1,5 @@
 // IoThread: an io_context and the one thread that runs it. A handler that throws is logged, and the
-// others go on. Start, Stop and Sweep belong to one thread, the owner's.
+// loop continues. Start, Stop and Sweep must be called by one thread, the owner's.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -21,7 +21,7 @@ class IoThread {
   boost::asio::io_context& context() { return context_; }
   void Start();
   bool started() const { return thread_.joinable(); }  // and not stopped
-  // Joins, once nothing is left to be run or waited for: who has something there ends it first.
+  // Joins when the context has no more work; users of the context must end their work first.
   void Stop();
   void Sweep();  // after Stop(): runs what was posted too late, on the calling thread
 

@@ -26,7 +26,7 @@ Status AskForCertificates(TlsContext& context, const std::string& ca_file, bool 
   context.add_certificate_authority(boost::asio::buffer(authorities), ec);
   if (ec) return Bad("tls-client-ca", "--tls-client-ca " + ca_file + ": " + ec.message());
   SSL_CTX* const native = context.native_handle();
-  // Whoever stands in the file is trusted, also below another authority.
+  // Every certificate in the file is trusted, also an intermediate one.
   X509_STORE_set_flags(SSL_CTX_get_cert_store(native), X509_V_FLAG_PARTIAL_CHAIN);
   SSL_CTX_set_client_CA_list(native,
                              SSL_load_client_CA_file(ca_file.c_str()));  // clients pick by it

@@ -1,4 +1,4 @@
-// Transport: one accepted connection as a stream of bytes, plain or TLS; doors bring further ones.
+// Transport: one accepted connection as a byte stream, plain or TLS; servers add further kinds.
 // Used on its io thread only; handlers run there.
 #pragma once
 
@@ -22,17 +22,17 @@ class Transport {
 
   virtual ~Transport() = default;
   virtual void Handshake(Handler done) = 0;
-  // Why a handshake failed, after it did; empty where the peer just went away.
+  // Reason of a failed handshake; empty if the peer just disconnected.
   virtual std::string HandshakeFault() const { return ""; }
-  // What the client has shown, after a handshake that succeeded; nothing where it showed none.
+  // The client's certificate, after a successful handshake; nothing if it had none.
   virtual std::optional<access::ClientCertificate> Certificate() { return std::nullopt; }
   // At most one read and one write at a time. The memory must live until the handler ran.
   virtual void ReadSome(char* data, size_t size, Handler done) = 0;
   virtual void WriteSome(const char* data, size_t size, Handler done) = 0;
-  // For an owner whose reads have ended, which a peer that left and one that only closed its
-  // sending side do alike: calls `gone` where the peer resets the connection, as one that left does
-  // when it is written to, or has acknowledged nothing of what was written to it for `silence`. At
-  // most once, also when this is closed. Of a WebSocket an end is always the peer's leaving: never.
+  // Detects whether a peer whose reads have ended has left, or has only shut its sending side:
+  // calls `gone` if the peer resets the connection, as one that left does when it is written to, or
+  // has acknowledged no written byte for `silence`. Called at most once, also when this transport
+  // is closed. Never called for a WebSocket, where an end always means that the peer has left.
   virtual void AwaitGone(Duration /*silence*/, std::function<void()> /*gone*/) {}
   virtual void ShutdownSend() = 0;     // the peer reads to the end of what was written
   virtual void Close(bool reset) = 0;  // reset: what was not sent is thrown away

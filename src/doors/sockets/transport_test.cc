@@ -84,7 +84,7 @@ class TransportTest : public ::testing::Test {
     const TlsSession session(client_.native_handle(), max_version, own);
     return shaken.get() ? NameOfPeer() : "refused";
   }
-  // Begins a handshake; what it comes to.
+  // Begins a handshake; returns its result.
   std::future<bool> Handshake() {
     auto done = std::make_shared<std::promise<bool>>();
     std::future<bool> result = done->get_future();
@@ -93,7 +93,7 @@ class TransportTest : public ::testing::Test {
     });
     return result;
   }
-  // Writes back whatever comes, then says that there is no more.
+  // Echoes one read, then shuts the sending side.
   void EchoOnce() {
     boost::asio::post(thread_.context(), [this] {
       transport_->ReadSome(buffer_.data(), buffer_.size(), [this](bool ok, size_t bytes) {
@@ -228,7 +228,7 @@ TEST_F(TransportTest, AResumedSessionIsStillItsClients) {
   }
 }
 
-// Both end what is read; only who left resets what is written.
+// In both cases reads end; only a peer that left resets what is written.
 TEST_F(TransportTest, APeerThatOnlyStoppedSendingIsNotGoneAndOneThatLeftIs) {
   Connect(nullptr);
   client_.shutdown(tcp::socket::shutdown_send);

@@ -35,7 +35,7 @@ std::string Write(DataType type, Shape shape, const std::string& data, bool scal
   return status.ok() ? text : status.message();
 }
 
-// What is written reads again to the same bytes.
+// Writing and reading gives the same bytes.
 void BothWays(DataType type, const std::string& data, const std::string& list, int64_t count) {
   EXPECT_EQ(Write(type, {count}, data), list);
   std::string again;

@@ -1,10 +1,11 @@
-// POST .../generate and .../generate_stream of KServe v2: one flat JSON object in, one or a stream
-// of them out, as Triton's generate extension has it. Pure; any thread.
+// POST .../generate and .../generate_stream of KServe v2: one flat JSON object as the request; one
+// such object, or a stream of them, as the response (Triton's generate extension). Pure; any
+// thread.
 //
-// A member whose name is that of an input of the model is that tensor: a scalar or a list of them,
-// of batch 1. `id` is the request's, `parameters` an object whose members are read like those
-// beside it; what names no input is a parameter of the request. Of a response each output is a
-// member: one element as a scalar, else a list.
+// A member named as an input of the model is that tensor, of batch 1: a scalar or a list. `id` is
+// the request's id. `parameters` is an object whose members are read like the members at the top
+// level; a member that names no input is a parameter of the request. In a response each output is a
+// member: a scalar if it has one element, else a list.
 #pragma once
 
 #include <string>
@@ -16,7 +17,7 @@
 
 namespace tutti::kserve {
 
-// `stream`: where the model has an input of that name, it is true unless the client says otherwise.
+// `stream`: if the model has an input of that name, it is true unless the client sets it.
 Result<RequestBody> ReadGenerate(const ModelConfig& config, std::string_view body, bool stream,
                                  const JsonReadOptions& options);
 

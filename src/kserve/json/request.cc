@@ -212,7 +212,8 @@ Status ReadParameters(const Json& parameters, TimePoint now, RequestBody* body) 
       return Bad("the name of a parameter has more than " + std::to_string(kMaxNameBytes) +
                  " bytes");
     }
-    // Of lists and objects the protocol has none; those that ask for nothing are sent by habit.
+    // The protocol has no lists and objects here. Those that ask for nothing
+    // (wire/neutral_values.h) are sent by some clients by default, and are ignored.
     const bool scalar = !member.value().is_array() && !member.value().is_object();
     if (!scalar && wire::AsksForNothing(name, member.value())) continue;
     ASSIGN_OR_RETURN(ParameterValue value, ReadParameterValue(name, member.value()));

@@ -5,7 +5,7 @@
 namespace tutti::kserve {
 namespace {
 
-// What is HTTP's own was known to the core, which dropped it for every door.
+// Regression: parameters of HTTP alone reached the core, which dropped them for every server.
 TEST(KserveRequestBody, WhatIsHttpsOwnDoesNotReachTheModel) {
   const Result<RequestBody> body =
       ReadInfer(R"({"inputs":[],"parameters":{"binary_data_output":true,"headers":"x","top_k":3}})",

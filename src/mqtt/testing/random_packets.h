@@ -253,7 +253,7 @@ class PacketMaker {
   Random& random_;
 };
 
-// Fields that `version` does not have keep their defaults, so that what is decoded can be compared.
+// Fields that `version` does not have keep their defaults, so that decoded packets can be compared.
 inline Packet RandomPacket(Version version, Random& random) {
   return PacketMaker(version, random).Make();
 }

@@ -1,4 +1,4 @@
-// Certificates for tests of what listens with TLS, and of who shows one.
+// Makes certificates for tests of TLS servers and of TLS clients.
 #pragma once
 
 #include <openssl/ec.h>
@@ -27,7 +27,7 @@ struct CertificateSpec {
   std::string usage = {};                          // extended: "clientAuth"; empty = any
   bool authority = false;
   int from_s = -3600, until_s = 3600;  // from now
-  // Who signs it; null: it itself.
+  // Issuer of the certificate; null: self-signed.
   const CertificatePaths* issuer = nullptr;
 };
 
@@ -52,8 +52,8 @@ inline void Extend(X509* certificate, int nid, const std::string& value) {
 
 }  // namespace internal
 
-// As NAME.crt and NAME.key of `folder`; without more said, self-signed for localhost and good for
-// an hour. Nobody else can read the key.
+// Writes NAME.crt and NAME.key to `folder`; by default self-signed for localhost and valid for an
+// hour. Only the owner can read the key.
 inline CertificatePaths MakeCertificate(const support::TempFolder& folder, const std::string& name,
                                         const CertificateSpec& spec = {}) {
   using internal::CertificateRef, internal::FileRef, internal::KeyRef;

@@ -42,7 +42,7 @@ class LogLines final : public Logger::Sink {
 
 class DoorTest : public ::testing::Test {
  protected:
-  // `key`: empty = none is asked for.
+  // `key`: empty = no key is required.
   void StartDoor(GrpcOptions options = {}, const std::string& key = "") {
     options.port = 0;
     known_ = std::make_unique<auth::testing::OneKey>(key, !options.tls_client_ca_file.empty());

@@ -49,7 +49,7 @@ class TestCall {
 
 class TestClient {
  public:
-  // PEM, of what it shows if it is asked.
+  // PEM files of the client certificate.
   struct Identity {
     std::string cert, key;
   };

@@ -73,7 +73,7 @@ class DoorTest : public ::testing::Test {
                                         files_.get(), batches_.get(), repeats_.get()});
     ASSERT_TRUE(door_->Start().ok());
   }
-  // Of a door before: what uses a store goes before it.
+  // Destroys the services of an earlier server; users of a store go before the store.
   void StopServices() {
     repeats_.reset();
     batches_.reset();
@@ -179,7 +179,7 @@ class DoorTest : public ::testing::Test {
   std::unique_ptr<batches::Files> files_;
   std::unique_ptr<batches::Batches> batches_;
   std::string store_folder_;                   // set before StartDoor(); empty: in memory
-  repeats::Repeats::Options repeats_options_;  // likewise
+  repeats::Repeats::Options repeats_options_;  // set before StartDoor()
   std::unique_ptr<repeats::Repeats> repeats_;
   std::unique_ptr<HttpDoor> door_;
 };

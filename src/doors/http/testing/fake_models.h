@@ -1,5 +1,5 @@
-// The models of the waist that the HTTP door is tested with: a decoder "fake"; an embedder, a
-// cross-encoder and a classifier, whose rows are what FakeRow() says.
+// Fake models for tests of the HTTP server: a decoder "fake"; an embedder, a cross-encoder and a
+// classifier, whose rows are those of FakeRow().
 #pragma once
 
 #include <algorithm>

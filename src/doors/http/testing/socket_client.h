@@ -17,7 +17,7 @@ inline constexpr std::string_view kUpgradeFields =
     "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
-// What came in one frame, or how it ended: "close CODE", "gone".
+// The content of one frame, or the end of the connection: "close CODE", "gone".
 struct Came {
   int opcode = 0;
   std::string payload;
@@ -86,7 +86,7 @@ class SocketClient {
     EXPECT_EQ(came.opcode, 1) << came.payload;
     return came.opcode == 1 ? came.payload : "";
   }
-  // The code of the close frame that ends it; what comes before is passed over.
+  // The code of the close frame; frames before it are skipped.
   int CloseCode() {
     while (true) {
       const Came came = Read();

@@ -1,5 +1,5 @@
-// For tests: a door before a model that says "one two three" to each request at once, or, while it
-// is held, what the test lets it say.
+// For tests: an HTTP server with a model that answers "one two three" to each request at once or,
+// while it is held, what the test provides.
 #pragma once
 
 #include <atomic>

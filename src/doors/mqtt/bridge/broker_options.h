@@ -1,4 +1,4 @@
-// What a bridge to a broker is told, and what of it cannot be. Values; any thread.
+// Options of a bridge to a broker, and their validation. Values; any thread.
 #pragma once
 
 #include <chrono>
@@ -19,43 +19,44 @@ namespace tutti::mqtt::bridge {
 struct BridgeOptions {
   std::string broker;             // mqtt://HOST[:PORT] or mqtts://HOST[:PORT]
   Version version = Version::k5;  // or 3.1.1, which carries no properties
-  // Under which the broker keeps what comes while we are away: the same after a restart, and no
-  // other client's. 1 to 128 of A-Z a-z 0-9 _ . : -
+  // Client id, under which the broker keeps messages while the server is away: must be the same
+  // after a restart, and unique. 1 to 128 of A-Z a-z 0-9 _ . : -
   std::string client_id;
   std::string username;                     // empty = none
-  std::string password_file;                // its first line; chmod 600. Empty = none
+  std::string password_file;                // first line is the password; chmod 600. Empty = none
   std::string tls_ca_file;                  // PEM; empty = the system's authorities
   std::string tls_cert_file, tls_key_file;  // PEM, of the client; both or neither
-  // Published by the broker when we are gone without a word. Its `expires` is not used.
+  // Published by the broker if the server disappears. Its `expires` is ignored.
   std::optional<Message> will;
 
   Duration keep_alive = std::chrono::seconds(30);    // 5 to 300 s
-  Duration session_expiry = std::chrono::hours(24);  // how long the broker keeps our session (5.0)
-  Duration connect_time = std::chrono::seconds(10);  // from the first look-up to CONNACK
+  Duration session_expiry = std::chrono::hours(24);  // how long the broker keeps the session (5.0)
+  Duration connect_time = std::chrono::seconds(10);  // from the address look-up to CONNACK
   BackoffLimits backoff;
-  size_t packet_bytes = 1 << 20;   // most that is taken of a whole packet
+  size_t packet_bytes = 1 << 20;   // limit of an incoming packet
   size_t publish_bytes = 960'000;  // most that is sent: what the broker we ship takes as a payload,
                                    // whose answer to more is to hang up
-  uint16_t in_flight = 200;        // most QoS 1 messages sent and not acknowledged
+  uint16_t in_flight = 200;        // limit of unacknowledged outgoing QoS 1 messages
   uint16_t receive_maximum = 200;  // QoS 1 messages that the broker is asked to send at most before
                                    // we acknowledge (5.0)
   size_t receive_bytes = 32 << 20;  // of those that it has sent; beyond, its bytes are left in the
                                     // socket
-  OutboxLimits outbox;              // what may wait to be sent
+  OutboxLimits outbox;              // limits of unsent messages
 };
 
-// A user name and password, and nothing that prints them.
+// A user name and a password; has no function that prints them.
 struct Credentials {
   std::string username, password;
   bool has_password = false;
 };
 
-// Refuses what cannot work or is not safe: a broker elsewhere without TLS, a user without a
-// password, values out of range. Error: invalid_value, of the option at fault. Gives where the
-// broker is.
+// Validates the options, and returns the broker's address. Refuses a remote broker without TLS, a
+// user without a password, and values out of range. Error: invalid_value, naming the option at
+// fault.
 Result<Address> CheckOptions(const BridgeOptions& options);
 
-// Reads the password. Error: invalid_value, of mqtt.password_file; never with any of its text.
+// Reads the password. Error: invalid_value, naming mqtt.password_file; never contains text of the
+// file.
 Result<Credentials> ReadCredentials(const BridgeOptions& options);
 
 }  // namespace tutti::mqtt::bridge

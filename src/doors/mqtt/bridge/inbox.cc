@@ -177,7 +177,8 @@ void Inbox::Apply(const Verdict& verdict, TimePoint now) {
 void Inbox::OfferWaiting(TimePoint now) {
   if (!offering_ || now < paused_until_) return;
   while (!waiting_.empty()) {
-    // After a refusal one at a time, until one is accepted: it asks whether the overload is over.
+    // After a refusal, messages are offered one at a time until one is accepted, to probe whether
+    // the overload is over.
     if (pause_ > Duration::zero() && offered_ > 0) return;
     Entry& entry = *Find(*waiting_.begin());
     waiting_.erase(waiting_.begin());

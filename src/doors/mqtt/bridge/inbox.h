@@ -1,17 +1,17 @@
-// Inbox: the QoS 1 messages that the broker has sent and that are not acknowledged yet.
+// Inbox: QoS 1 messages from the broker that are not acknowledged yet.
 //
-// A message is offered to every sink whose filter matches; it is acknowledged once all of them have
-// accepted it, and acknowledgements leave in the order in which the messages came (MQTT-4.6.0-2).
-// Until then the broker keeps it: what happens to this process or the connection, it comes again.
-// So nothing is acknowledged that a sink has not made durable, and nothing is lost.
+// A message is offered to every sink whose filter matches, and is acknowledged once all of them
+// have accepted it. Acknowledgements leave in the order of the messages (MQTT-4.6.0-2). Until then
+// the broker keeps the message and sends it again if this process or the connection fails. So only
+// durable messages are acknowledged, and none is lost.
 //
-// A message that a sink refuses stays, unacknowledged, and is offered again after a pause, marked
-// as redelivered. While that lasts later ones wait behind it: refusing is how the server says that
-// it is overloaded. Only a message's own expiry ends this.
+// A refused message stays unacknowledged and is offered again after a pause, marked as redelivered.
+// Meanwhile later messages wait behind it: the server refuses when it is overloaded. Only the
+// expiry of the message ends the repetition.
 //
-// How much may be held is the caller's to bound, who stops reading (loop.cc).
+// The caller bounds the number of held messages by pausing reads (loop.cc).
 //
-// Owned by the bridge's thread; only Receipts come back from others, through a desk of their own.
+// Owned by the bridge's thread. Receipts arrive from other threads, through a Desk of their own.
 #pragma once
 
 #include <atomic>
@@ -35,50 +35,50 @@ namespace tutti::mqtt::bridge {
 
 class Inbox {
  public:
-  // `wake` is called by any thread that gave a receipt, until Close(); it must not block.
+  // `wake` is called on any thread that gives a receipt, until Close(); it must not block.
   explicit Inbox(std::function<void()> wake);
 
-  // Before the first message. Error: invalid_value, for what is no filter.
+  // Adds a sink, before the first message. Error: invalid_value, if `filter` is no topic filter.
   Status Subscribe(std::string filter, MessagePort::Sink sink);
   const std::vector<std::string>& filters() const { return filters_; }
 
-  // A message that came: with QoS 1 kept until it is acknowledged, with QoS 0 offered there and
-  // then. False: its packet id is that of another message that is not acknowledged.
+  // Takes a message: with QoS 1 it is kept until it is acknowledged, with QoS 0 it is offered at
+  // once. False: its packet id belongs to another unacknowledged message.
   bool Receive(uint16_t packet_id, Message message, TimePoint now);
-  // A message that came and was too large to be kept: it is acknowledged in its turn, unless
-  // `packet_id` is nothing (QoS 0).
+  // Notes a message that was too large to be kept: it is acknowledged in its turn, unless
+  // `packet_id` is empty (QoS 0).
   void ReceiveTooLarge(std::optional<uint16_t> packet_id);
-  // Takes the receipts that came, offers what may be offered, and gives the packet ids that are to
-  // be acknowledged now, in order.
+  // Applies received receipts, offers messages that may be offered, and returns the packet ids to
+  // acknowledge now, in order.
   std::vector<uint16_t> Settle(TimePoint now);
-  // When Settle() has something to do without a receipt: the end of a pause.
+  // When Settle() has work without a receipt: the end of a pause.
   TimePoint due() const;
-  // The connection is gone: what was not acknowledged comes again on the next, and receipts of it
-  // mean nothing any more.
+  // The connection is lost: unacknowledged messages will come again on the next one, and receipts
+  // for them are ignored.
   void Lost();
-  // Offers nothing more. What is offered may still be accepted.
+  // Stops offering messages. Messages that are already offered may still be accepted.
   void StopOffering() { offering_ = false; }
-  void Close();  // no more waking
+  void Close();  // `wake` is not called any more
 
   size_t held() const { return held_; }              // messages; any thread
   size_t held_bytes() const { return held_bytes_; }  // bridge's thread
-  size_t offered() const { return offered_; }        // messages whose receipts are missing
+  size_t offered() const { return offered_; }        // messages without all their receipts
 
   struct Counts {                           // any thread
-    std::atomic<uint64_t> received = 0;     // all that came
-    std::atomic<uint64_t> redelivered = 0;  // of them with DUP
-    std::atomic<uint64_t> accepted = 0;     // by all sinks
-    std::atomic<uint64_t> refused = 0;      // receipts that refused
-    std::atomic<uint64_t> expired = 0;      // given up while they were refused
-    std::atomic<uint64_t> too_large = 0;    // read over, and nobody's
-    std::atomic<uint64_t> unmatched = 0;    // nobody's: of subscriptions that an earlier run left
+    std::atomic<uint64_t> received = 0;     // all messages
+    std::atomic<uint64_t> redelivered = 0;  // messages with DUP
+    std::atomic<uint64_t> accepted = 0;     // accepted by all sinks
+    std::atomic<uint64_t> refused = 0;      // refusing receipts
+    std::atomic<uint64_t> expired = 0;      // dropped after refusals because they expired
+    std::atomic<uint64_t> too_large = 0;    // skipped because of their size
+    std::atomic<uint64_t> unmatched = 0;    // no sink: from a subscription of an earlier run
   };
   const Counts& counts() const { return counts_; }
 
  private:
-  // Where receipts arrive; outlives the Inbox in those that are still out.
+  // Where receipts arrive; outlives the Inbox while receipts are outstanding.
   struct Verdict {
-    uint64_t serial;  // of the entry; one of an older connection is none's any more
+    uint64_t serial;  // of the entry; one of an older connection is ignored
     int attempt;
     bool accepted;
   };
@@ -89,14 +89,14 @@ class Inbox {
   };
   enum class State { kWaiting, kOffered, kAccepted };
   struct Entry {
-    uint64_t serial = 0;  // kNoSerial: of a QoS 0 message, which nobody waits for
+    uint64_t serial = 0;  // kNoSerial: a QoS 0 message, which is not tracked
     uint16_t packet_id = 0;
     Message message;
     size_t bytes = 0;
     State state = State::kWaiting;
-    int attempt = 0;       // of offers so far
-    int owed = 0;          // receipts of this attempt
-    bool refused = false;  // by one of them
+    int attempt = 0;       // number of offers so far
+    int owed = 0;          // missing receipts of this attempt
+    bool refused = false;  // a sink has refused it
   };
 
   Entry& Hold(uint16_t packet_id, Message message);
@@ -107,9 +107,9 @@ class Inbox {
   Receipt MakeReceipt(uint64_t serial, int attempt);
   void Apply(const Verdict& verdict, TimePoint now);
   void OfferWaiting(TimePoint now);
-  void Drop();  // the first
+  void Drop();  // drops the first entry
 
-  std::vector<std::string> filters_;  // as they were subscribed to
+  std::vector<std::string> filters_;  // as subscribed to
   struct Route {
     std::string filter;  // without $share/NAME/
     MessagePort::Sink sink;
@@ -117,12 +117,12 @@ class Inbox {
   std::vector<Route> routes_;
   std::shared_ptr<Desk> desk_;
   std::deque<Entry> entries_;   // in the order they came
-  uint64_t next_serial_ = 1;    // serials count up along entries_, over all connections
-  std::set<uint64_t> waiting_;  // of entries to be offered
+  uint64_t next_serial_ = 1;    // serials increase along entries_, across connections
+  std::set<uint64_t> waiting_;  // serials of entries to be offered
   size_t offered_ = 0;
   std::bitset<65536> used_;  // packet ids of entries_
   bool offering_ = true;
-  Duration pause_{0};  // the last one; 0: nothing has been refused lately
+  Duration pause_{0};  // the last pause; 0: no recent refusal
   TimePoint paused_until_{};
   std::atomic<size_t> held_ = 0;
   size_t held_bytes_ = 0;

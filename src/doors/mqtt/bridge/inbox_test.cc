@@ -18,7 +18,7 @@ using testing::IsEmpty;
 
 class InboxTest : public testing::Test {
  protected:
-  // A sink that keeps what it was offered.
+  // A sink that records offered messages.
   MessagePort::Sink Keep() {
     return [this](Message message, Receipt receipt) {
       offers_.emplace_back(std::move(message), std::move(receipt));
@@ -78,7 +78,7 @@ TEST_F(InboxTest, EverySinkWhoseFilterMatchesMustAccept) {
   EXPECT_THAT(inbox_.Settle(now_), ElementsAre(1));
 }
 
-TEST_F(InboxTest, ARefusedMessageIsOfferedAgainAfterAPauseThatGrowsToFiveSeconds) {
+TEST_F(InboxTest, OffersRefusedMessageAgainAfterGrowingPause) {
   ASSERT_TRUE(inbox_.Subscribe("t", Keep()).ok());
   Receive(1, "t");
   Duration pause = milliseconds(100);
@@ -173,7 +173,7 @@ TEST_F(InboxTest, WhatNobodyAskedForIsAcknowledgedAndCounted) {
   EXPECT_EQ(inbox_.counts().unmatched, 1u);
 }
 
-TEST_F(InboxTest, ADuplicateOnOneConnectionIsIgnoredAndAnotherMessageUnderItsIdIsAFault) {
+TEST_F(InboxTest, IgnoresDuplicateAndRejectsReusedIdOnOneConnection) {
   ASSERT_TRUE(inbox_.Subscribe("#", Keep()).ok());
   Receive(1, "t");
   EXPECT_TRUE(Receive(1, "t", /*redelivered=*/true));

@@ -1,5 +1,5 @@
-// Link: one connection to the broker as bytes, over TCP or TLS. The bridge's thread only; handlers
-// run there.
+// Link: one connection to the broker as a byte stream, over TCP or TLS. Used on the bridge's thread
+// only; handlers run there.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -21,26 +21,26 @@ namespace tutti::mqtt::bridge {
 class Link {
  public:
   struct Handlers {
-    std::function<void()> opened;  // connected, and the broker's certificate is good
+    std::function<void()> opened;  // connected, and the broker's certificate is valid
     std::function<void(std::string_view)> received;
-    std::function<void()> sent;  // less is unsent than was
-    // It is of no further use. Once; not after Close().
+    std::function<void()> sent;  // some bytes were sent
+    // The link is of no further use. Called once; not after Close().
     std::function<void(const Status&)> closed;
   };
 
   virtual ~Link() = default;
-  // Looks up, connects, greets.
+  // Looks up the address, connects, and makes the TLS handshake.
   virtual void Open() = 0;
   virtual void Send(std::string bytes) = 0;
   virtual size_t unsent() const = 0;
-  // While it is not, what the broker sends stays in the socket, and the broker feels that.
+  // While reading is off, the broker's data stays in the socket, which slows the broker down.
   virtual void SetReading(bool reading) = 0;
-  // No handler is called any more.
+  // Closes the link; no handler is called any more.
   virtual void Close() = 0;
 };
 
-// `tls` is null for a connection in the clear, which goes to loopback addresses alone, whatever the
-// name of the host leads to.
+// `tls`: null for plain TCP, which is allowed to loopback addresses only, whatever the host name
+// resolves to.
 std::shared_ptr<Link> MakeLink(boost::asio::io_context& io, const Address& address,
                                boost::asio::ssl::context* tls, Link::Handlers handlers);
 

@@ -117,7 +117,7 @@ void Bridge::Loop::ReadPassword() {
     credentials_ = *std::move(read);
     return;
   }
-  // Somebody is writing it, perhaps: what was good at the start is tried meanwhile.
+  // The file may be in the middle of a change: the earlier password is used meanwhile.
   if (deps_.log != nullptr)
     deps_.log->Warn("mqtt.bridge.password_unread", {{"why", read.status().message()}});
 }
@@ -143,7 +143,7 @@ void Bridge::Loop::OnReceived(std::string_view bytes) {
     if (!splitter_->done()) continue;
     const Status status = session_.On(splitter_->Take(), now(), out);
     if (!status.ok()) {
-      // The last word leaves with this call if the socket has room for it, and is no great loss.
+      // The last packet is sent if the socket has room for it; losing it does no harm.
       link_->Send(std::move(out));
       return Lost(status);
     }
@@ -221,7 +221,8 @@ void Bridge::Loop::Lost(const Status& why) {
   connected_ = announced_ = false;
   connect_limit_ = TimePoint::max();
   ++tries_failed_;
-  // Before anything that needs memory: whoever wakes this thread next finds it.
+  // Sets the next try before anything that may run out of memory, so that the next wake-up of this
+  // thread finds it.
   const Duration wait = backoff_.Lost(now());
   next_try_ = now() + wait;
   {

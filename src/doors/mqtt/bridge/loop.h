@@ -1,6 +1,6 @@
-// Loop: the bridge's thread. It opens links to the broker, feeds the session with what comes and
-// with the time, and sends what the session says. All but Start, Stop, Wake and the statistics run
-// on it.
+// Loop: the bridge's thread. Opens links to the broker, passes received bytes and the time to the
+// session, and sends the session's output. All functions except Start, Stop, Wake and Statistics
+// run on this thread.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ class Bridge::Loop {
 
   void Start();
   Status Stop(Duration limit);
-  void Wake();  // any thread: there is something to send, or a receipt
+  void Wake();  // any thread: there is a message to send, or a receipt
   BridgeStatistics Statistics() const;
 
  private:
@@ -48,7 +48,7 @@ class Bridge::Loop {
   void OnOpened();
   void ReadPassword();
   void OnReceived(std::string_view bytes);
-  size_t Split(std::string_view bytes);  // how many it took: up to the end of a packet
+  size_t Split(std::string_view bytes);  // number of consumed bytes: up to the end of a packet
   void OnTimer();
   void Pump();
   void NoteReady();
@@ -68,26 +68,26 @@ class Bridge::Loop {
   const Dependencies deps_;
   std::function<void()> on_connected_;
 
-  // The bridge's thread, and what is its own.
+  // The bridge's thread, and members used on it only.
   sockets::IoThread thread_;
   boost::asio::io_context& io_ = thread_.context();
   boost::asio::steady_timer timer_{io_};
   TimePoint armed_ = TimePoint::max();  // when timer_ fires
   Outbox outbox_;                       // has a lock of its own
   Inbox inbox_;
-  Credentials credentials_;  // as its file had them when the last connection was opened
+  Credentials credentials_;  // as read when the last connection was opened
   Session session_;
   ReconnectBackoff backoff_;
-  std::shared_ptr<Link> link_;  // null between two tries
+  std::shared_ptr<Link> link_;  // null between two attempts
   std::optional<FrameSplitter> splitter_;
-  std::string header_;                     // the first bytes of the packet that splitter_ is in
-  std::optional<OversizeSkip> skip_;       // in place of splitter_ until that packet is over
-  TimePoint next_try_ = TimePoint::max();  // while there is no link
-  TimePoint connect_limit_ = TimePoint::max();  // while the broker has not let us in
+  std::string header_;                          // the first bytes of the packet in splitter_
+  std::optional<OversizeSkip> skip_;            // replaces splitter_ until that packet has ended
+  TimePoint next_try_ = TimePoint::max();       // while there is no link
+  TimePoint connect_limit_ = TimePoint::max();  // until the broker accepts the connection
   bool announced_ = false;                      // OnConnected was called for this connection
   Life life_ = Life::kRunning;
   TimePoint stop_limit_ = TimePoint::max();
-  Status stopped_;  // what Stop() gives
+  Status stopped_;  // result of Stop()
 
   std::atomic<bool> woken_ = false;
   CoreWanted wanted_;

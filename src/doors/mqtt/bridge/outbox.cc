@@ -96,7 +96,7 @@ std::optional<Outbox::Item> Outbox::Pop(TimePoint now) {
       MutexLock lock(mutex_);
       if (!connected_ || waiting_.empty()) return std::nullopt;
       const bool room = in_flight_.size() < takes_.in_flight;
-      // One that is to be told something else needs no room.
+      // A message that will not be sent needs no room in the window.
       const bool obstacle = !Obstacle(waiting_.front().message, now).ok();
       if (waiting_.front().message.qos > 0 && !room && !obstacle) return std::nullopt;
       item = std::move(waiting_.front());
@@ -175,7 +175,7 @@ size_t Outbox::Close(const Status& why) {
 
 void Outbox::Tell(Item item, const Status& status) {
   if (item.packet_id != 0) used_.reset(item.packet_id);
-  // Nobody having subscribed is no failure of the broker's.
+  // The lack of a subscriber is no failure of the broker.
   const bool well = status.ok() || status.code() == StatusCode::kNotFound;
   ++(well ? published_ : failed_);
   {

@@ -1,12 +1,14 @@
-// Outbox: the messages that wait for the broker, and those that it has not acknowledged yet.
+// Outbox: messages waiting to be sent to the broker, and sent messages that the broker has not
+// acknowledged.
 //
-// Push and load: any thread, never blocking. All else: the bridge's thread. It outlives
-// connections: what was sent on one and not acknowledged is sent again on the next, in its old
-// order and before everything newer. Strictly first in, first out: a QoS 0 message behind a QoS 1
-// that has to wait for the broker waits too, so that the order of a topic holds across both.
+// Push() and load() may be called from any thread and never block; all other methods belong to the
+// bridge's thread. The outbox outlives connections: messages that were sent but not acknowledged
+// are sent again on the next connection, in their order and before newer ones. Strictly first in,
+// first out: a QoS 0 message behind a waiting QoS 1 message waits too, so that the order within a
+// topic holds across both.
 //
-// Bounded in messages and bytes, those in flight included. QoS 0 is at most once: while there is no
-// connection none is taken, and those that wait are given up when it is lost.
+// Bounded in messages and bytes, including those in flight. QoS 0 is at most once: without a
+// connection no such message is accepted, and waiting ones are dropped when the connection is lost.
 #pragma once
 
 #include <atomic>
@@ -31,13 +33,13 @@ struct OutboxLimits {
   size_t bytes = 64 << 20;
 };
 
-// What a broker takes, as CONNACK says.
+// Abilities of the broker, from CONNACK.
 struct BrokerTakes {
   Version version = Version::k5;
-  size_t in_flight = 20;          // QoS 1 messages at once, at most 60,000
+  size_t in_flight = 20;          // concurrent QoS 1 messages, at most 60,000
   size_t packet_bytes = 1 << 20;  // of one packet
-  bool session_resumed = false;   // it remembers what was sent on the last connection
-  bool retained = true;           // it keeps retained messages
+  bool session_resumed = false;   // the broker has kept the session of the last connection
+  bool retained = true;           // the broker supports retained messages
   bool qos1 = true;
 };
 
@@ -49,46 +51,47 @@ class Outbox {
 
   explicit Outbox(const OutboxLimits& limits) : limits_(limits) {}
 
-  // Takes a message that CheckMessage() lets pass. Error, and then `done` is not called: overloaded
-  // (full, or QoS 0 without a connection); draining (after Seal).
+  // Queues a message that has passed CheckMessage(). Errors, after which `done` is not called:
+  // overloaded (full, or QoS 0 without a connection); draining (after Seal()).
   Status Push(Message message, MessagePort::Published done);
   Load load() const;
 
   // --- the bridge's thread ---
   void Connected(const BrokerTakes& takes);
   void Lost();
-  // Appends the next packet that may be sent to `out`. False: none waits, or the window is full, or
-  // there is no connection. Tells those that have expired or that this broker does not take.
+  // Appends the next packet that may be sent to `out`. False: nothing waits, the window is full, or
+  // there is no connection. Calls `done` of messages that have expired or that this broker does not
+  // accept.
   bool SendNext(TimePoint now, std::string& out);
-  // Of a message in flight; else "".
+  // Topic of a message in flight; "" if there is none with this id.
   std::string TopicOf(uint16_t packet_id) const;
-  // The broker does not let us publish there: messages for it are told so, for a while.
+  // The broker refuses messages to `topic`: further ones fail for a while without being sent.
   void LeaveAlone(const std::string& topic, TimePoint now) { refused_topics_.Add(topic, now); }
-  // False: no such message is in flight.
+  // Completes a message. False: none with this id is in flight.
   bool Acknowledge(uint16_t packet_id, const Status& status);
-  void Seal();  // Push refuses from now on; what waits is still sent
-  // Seals, and tells everything that still waits `why`. Gives how many those were.
+  void Seal();  // Push() refuses from now on; waiting messages are still sent
+  // Seals, and ends all waiting messages with `why`. Returns their number.
   size_t Close(const Status& why);
 
   // Any thread.
-  uint64_t published() const { return published_; }  // QoS 0 sent, QoS 1 acknowledged well
-  uint64_t failed() const { return failed_; }        // taken, and then told anything but OK
-  uint64_t refused() const { return refused_; }      // not taken
+  uint64_t published() const { return published_; }  // QoS 0 sent, QoS 1 acknowledged
+  uint64_t failed() const { return failed_; }        // accepted, but ended with an error
+  uint64_t refused() const { return refused_; }      // not accepted
 
  private:
   struct Item {
     Message message;
     MessagePort::Published done;
     size_t bytes = 0;
-    uint16_t packet_id = 0;  // not 0: it was sent on an earlier connection
+    uint16_t packet_id = 0;  // not 0: sent on an earlier connection
   };
 
   std::deque<Item>::const_iterator InFlight(uint16_t packet_id) const;
-  // Why a message is not sent although it might be now, if there is a reason.
+  // The reason why a message must not be sent now; OK if there is none.
   Status Obstacle(const Message& message, TimePoint now) const;
-  // The next that waits and need not be told something else first.
+  // Removes the next message that may be sent; messages with an Obstacle() are ended before it.
   std::optional<Item> Pop(TimePoint now);
-  // Says to whoever published what became of it, after room was made.
+  // Reports the result to the publisher, after its place was freed.
   void Tell(Item item, const Status& status);
   uint16_t TakePacketId();
 
@@ -97,8 +100,8 @@ class Outbox {
   // Bridge's thread.
   BrokerTakes takes_;
   RefusedTopics refused_topics_;
-  std::deque<Item> in_flight_;  // in the order they were sent
-  std::bitset<65536> used_;     // packet ids of in_flight_, and of those to be sent again
+  std::deque<Item> in_flight_;  // in the order of sending
+  std::bitset<65536> used_;     // packet ids of in_flight_ and of messages to send again
   uint16_t last_id_ = 0;
 
   std::atomic<uint64_t> published_ = 0, failed_ = 0, refused_ = 0;

@@ -67,7 +67,7 @@ class OutboxTest : public testing::Test {
   std::map<std::string, std::vector<std::string>> told_;  // by payload: reasons, "" = OK
 };
 
-TEST_F(OutboxTest, WhatWaitedForTheBrokerIsSentInItsOrderAndToldWhenAcknowledged) {
+TEST_F(OutboxTest, SendsWaitingInOrderAndReportsAcknowledgement) {
   for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(Push(name).ok());
   EXPECT_THAT(Sent(), IsEmpty()) << "no connection";
   Connect(20);
@@ -105,7 +105,7 @@ TEST_F(OutboxTest, QosZeroDoesNotOvertakeAMessageThatHasToWait) {
   EXPECT_THAT(told_["delta"], ElementsAre("")) << "told when it is sent";
 }
 
-TEST_F(OutboxTest, WhatWasNotAcknowledgedIsSentAgainFirstUnderItsIdAndAsDuplicate) {
+TEST_F(OutboxTest, ResendsUnacknowledgedFirstWithSameIdAsDuplicate) {
   Connect(2);
   for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(Push(name).ok());
   const auto before = Sent();
@@ -213,8 +213,9 @@ TEST_F(OutboxTest, TheBrokersVerdictIsHandedOn) {
   EXPECT_EQ(outbox_.failed(), 1u);
 }
 
-// Mosquitto 2.0 ends the connection of whoever publishes where it may not: a project that its rules
-// do not name took everybody's link with it, again and again.
+// Regression: Mosquitto 2.0 closes the connection of a client that publishes to a forbidden topic.
+// One project missing from the broker's access rules interrupted the connection for all,
+// repeatedly.
 TEST_F(OutboxTest, ATopicThatTheBrokerRefusesIsLeftAloneForAWhile) {
   Connect(5);
   const auto push = [this](const char* payload, const char* topic) {

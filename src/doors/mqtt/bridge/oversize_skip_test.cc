@@ -46,7 +46,7 @@ TEST(OversizeSkip, QosZeroHasNoId) {
   EXPECT_EQ(skip->packet_id(), std::nullopt);
 }
 
-TEST(OversizeSkip, ATopicThatIsSaidToReachBeyondThePacketHidesTheIdAndNothingElse) {
+TEST(OversizeSkip, TopicLengthBeyondPacketHidesOnlyTheId) {
   auto skip = OversizeSkip::Of("\x32\x05");
   ASSERT_TRUE(skip.has_value());
   EXPECT_EQ(skip->Feed("\xFF\xFF"

@@ -1,10 +1,11 @@
-// ReconnectBackoff: how long to wait before the broker is tried again. Pure; owned by the bridge's
-// thread.
+// ReconnectBackoff: the delay before the next connection attempt to the broker. Pure; owned by the
+// bridge's thread.
 //
-// From 1 s doubled by each try in vain to 120 s. The wait is drawn from the upper half of that, so
-// that clients which one restart has thrown out do not come back together. A connection that held
-// for a minute has the next wait begin at 1 s again; one that did not, has not: a broker that lets
-// in and throws out is not asked every second.
+// The maximum delay starts at 1 s and doubles with each failed attempt, up to 120 s. The delay is
+// random within the upper half of the maximum, so that clients which lost their connections in the
+// same restart do not return together. After a connection that lasted for a minute, the maximum
+// starts at 1 s again; after a shorter one it does not, so that a broker which accepts and then
+// disconnects is not tried every second.
 #pragma once
 
 #include <chrono>
@@ -26,15 +27,15 @@ class ReconnectBackoff {
   ReconnectBackoff(const BackoffLimits& limits, uint64_t seed) : limits_(limits), random_(seed) {}
 
   void Connected(TimePoint now) { connected_ = now; }
-  // Of a try or connection that ended at `now`: how long to wait, within [w/2, w] of the w that is
-  // due.
+  // The delay after an attempt or connection that ended at `now`: random in [w/2, w], where w is
+  // the current maximum.
   Duration Lost(TimePoint now);
 
  private:
   const BackoffLimits limits_;
   Random random_;
   Duration due_{0};                         // the last w; 0 = none yet
-  TimePoint connected_ = TimePoint::max();  // max = not
+  TimePoint connected_ = TimePoint::max();  // max = not connected
 };
 
 }  // namespace tutti::mqtt::bridge

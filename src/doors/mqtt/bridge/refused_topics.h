@@ -1,6 +1,6 @@
-// Topics that the broker does not let us publish to. Mosquitto 2.0 ends the connection of whoever
-// tries, so a topic is left alone for a while: its access rules may change. Bounded; not
-// thread-safe.
+// RefusedTopics: topics to which the broker refuses messages of this server. Mosquitto 2.0 closes
+// the connection on each attempt, so such a topic is avoided for a while, after which the access
+// rules may have changed. Bounded; not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace tutti::mqtt::bridge {
 class RefusedTopics {
  public:
   static constexpr Duration kLeftAlone = std::chrono::minutes(5);
-  static constexpr size_t kMost = 1024;  // then all are tried again
+  static constexpr size_t kMost = 1024;  // beyond it, all are tried again
 
   void Add(const std::string& topic, TimePoint now) {
     if (until_.size() >= kMost) until_.clear();

@@ -20,10 +20,10 @@ constexpr uint16_t kFirstSubscribeId = 60'001;
 constexpr size_t kFiltersOfOnePacket = 32;
 // A ping is answered at once, or behind what the broker is sending us.
 constexpr Duration kPingTime = seconds(10);
-// What CONNACK may have.
+// Maximum size of CONNACK.
 constexpr size_t kConnackBytes = 64 << 10;
 
-// Why the broker has not let us in, for whoever runs the server.
+// The error for the operator when the broker refuses the connection.
 Status RefusedBy(const Connack& packet) {
   switch (packet.reason) {
     case ReasonCode::kBadUserNameOrPassword:
@@ -135,7 +135,7 @@ void Session::OnPuback(const Puback& packet, TimePoint now) {
                         {"left_alone_s", ToSeconds(RefusedTopics::kLeftAlone)}});
     }
   }
-  // One of a message that has expired since is nobody's any more.
+  // An acknowledgement of an expired message finds nothing, which is harmless.
   deps_.outbox->Acknowledge(packet.packet_id, status);
 }
 
@@ -269,7 +269,7 @@ void Session::Send(const Packet& packet, std::string& out) {
 Status Session::Broken(ReasonCode code, std::string_view why, std::string& out) {
   if (deps_.options->version == Version::k5 && phase_ != Phase::kConnecting) {
     Disconnect packet;
-    // Of the codes that a client may say in DISCONNECT (5.0, 3.14.2.1).
+    // Only some reason codes are allowed in a client's DISCONNECT (5.0, 3.14.2.1).
     packet.reason = ReasonCodeFits(static_cast<uint8_t>(code), PacketType::kDisconnect)
                         ? code
                         : ReasonCode::kProtocolError;

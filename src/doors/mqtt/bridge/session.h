@@ -1,12 +1,12 @@
-// Session: what a client of MQTT says on one connection after the other, without sockets.
+// Session: the protocol state of an MQTT client over successive connections, without sockets.
 //
-// Packets that came go in, bytes to be sent come out, time is handed in: the whole of the protocol
-// can be tested with neither network nor waiting. The bridge's thread owns it. One connection at a
-// time: Open, then On / Tick / Pump as things happen, then Lost.
+// Received packets go in, bytes to send come out, and the time is a parameter, so that tests need
+// no network and no waiting. Owned by the bridge's thread. One connection at a time: Open(), then
+// On(), Tick() and Pump(), then Lost().
 //
-// It asks for a session that outlasts the connection (clean start false), for QoS 1 at most, and
-// for no topic aliases. A Status that is not OK says why this connection is of no further use; what
-// was appended to `out` by then is to be sent before it is closed.
+// Requests a session that outlasts the connection (clean start false), QoS 1 at most, and no topic
+// aliases. A status that is not OK is the reason why the connection is of no further use; bytes
+// appended to `out` before are to be sent before it is closed.
 #pragma once
 
 #include <string>
@@ -36,20 +36,21 @@ class Session {
 
   void Open(TimePoint now, std::string& out);
   Status On(const Frame& frame, TimePoint now, std::string& out);
-  // Pings, and notices a broker that does not answer. `reading`: whether its answer could be read.
+  // Sends pings. Error: the broker does not answer. `reading`: whether its answer could have been
+  // read.
   Status Tick(TimePoint now, bool reading, std::string& out);
-  TimePoint due() const;  // of the next Tick
-  // Acknowledges what may be, and sends what waits until `out` holds `most_bytes`.
+  TimePoint due() const;  // time of the next Tick()
+  // Sends due acknowledgements, and waiting messages until `out` holds `most_bytes`.
   void Pump(TimePoint now, size_t most_bytes, std::string& out);
   void Goodbye(std::string& out);  // DISCONNECT: the Will is not published
   void Lost();
 
-  // Whether the broker has let us in.
+  // Whether the broker has accepted the connection.
   bool connected() const { return phase_ == Phase::kSubscribing || phase_ == Phase::kReady; }
-  // Whether it also has granted or refused every subscription.
+  // Whether the broker has also granted or refused every subscription.
   bool ready() const { return phase_ == Phase::kReady; }
-  bool resumed() const { return resumed_; }  // the broker had kept our session
-  // The most that may come now (FrameSplitter).
+  bool resumed() const { return resumed_; }  // the broker had kept the session
+  // Limits of incoming packets in the current phase (FrameSplitter).
   FrameLimits limits() const;
 
  private:
@@ -67,8 +68,8 @@ class Session {
   Phase phase_ = Phase::kClosed;
   bool resumed_ = false;
   Duration keep_alive_{0};               // as the broker wants it; 0 = none
-  TimePoint sent_{};                     // the last packet of ours
-  TimePoint pinged_ = TimePoint::max();  // a ping without an answer; max = none
+  TimePoint sent_{};                     // time of the last packet sent
+  TimePoint pinged_ = TimePoint::max();  // time of an unanswered ping; max = none
   size_t subscribes_left_ = 0;           // SUBSCRIBE packets without an answer
 };
 

@@ -26,7 +26,7 @@ class Lines final : public Logger::Sink {
   std::string text;
 };
 
-// A broker by hand: what the session says is decoded, what the broker says is encoded.
+// A scripted broker: decodes the session's packets, and encodes the broker's.
 class SessionTest : public testing::Test {
  protected:
   void Begin(Version version = Version::k5) {

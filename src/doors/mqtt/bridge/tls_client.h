@@ -1,4 +1,4 @@
-// What a bridge trusts and shows when it connects by TLS. Any thread.
+// The TLS context of a bridge: trusted authorities and client certificate. Any thread.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ class context;
 namespace tutti::mqtt::bridge {
 
 // TLS 1.2 and above; the broker's certificate and name are always verified. Errors: invalid_value,
-// of mqtt.ca_file, mqtt.cert_file or mqtt.key_file, naming the file.
+// naming mqtt.ca_file, mqtt.cert_file or mqtt.key_file, and the file.
 Result<std::shared_ptr<boost::asio::ssl::context>> MakeTlsClient(const BridgeOptions& options);
 
 }  // namespace tutti::mqtt::bridge

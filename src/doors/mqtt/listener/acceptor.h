@@ -1,5 +1,5 @@
-// Acceptor: one port of the listener, and what becomes of who connects to it. The io thread's, but
-// for Listen() before that runs.
+// Acceptor: one port of the listener; accepts its connections and passes them to the loop. Used by
+// the io thread, except Listen(), which is called before the thread runs.
 #pragma once
 
 #include <memory>
@@ -15,15 +15,16 @@ namespace tutti::mqtt::listener {
 
 class Acceptor {
  public:
-  // `tls` null: without. `websocket`: who may ask for one, which outlives the loop's connections;
-  // null: MQTT is spoken at once.
+  // `tls`: null for plain TCP. `websocket`: the rule for WebSocket handshakes, which outlives the
+  // loop's connections; null: MQTT without WebSocket.
   Acceptor(Loop& loop, std::shared_ptr<sockets::TlsContext> tls, const access::WebRule* websocket);
 
-  // Error: io_error, of the option `param`.
+  // Error: io_error, naming the option `param`.
   Status Listen(const boost::asio::ip::address& address, int port, const char* param);
   int port() const { return acceptor_.bound().port(); }  // after Listen()
 
-  void Accept() { acceptor_.Accept(); }  // goes on unless it does or there are too many connections
+  // Continues accepting, unless it already does or there are too many connections.
+  void Accept() { acceptor_.Accept(); }
   void Close() { acceptor_.Close(); }
 
  private:

@@ -259,7 +259,7 @@ TimePoint Connection::Due() const {
   return due;
 }
 
-// Lazily: a timer that comes too early asks again.
+// Sets the timer lazily: a timer that fires too early sets it again.
 void Connection::Arm() {
   const TimePoint due = Due();
   if (due >= armed_for_) return;

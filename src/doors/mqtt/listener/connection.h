@@ -1,9 +1,9 @@
-// Connection: one socket, from accept to close: bytes to frames for its Peer, the Peer's bytes to
-// the socket, and the times after which either is given up.
+// Connection: one socket, from accept to close: splits received bytes into frames for its Peer,
+// writes the Peer's output, and enforces time limits.
 //
-// Invariants: at most one read and one write in flight; what waits to be written is bounded by
-// Limits::unsent_bytes and one message, for behind it nothing is read and nothing sent. Owned by
-// the Loop; the io thread's.
+// Invariants: at most one read and one write in flight; unwritten bytes are bounded by
+// Limits::unsent_bytes and one message, because beyond it nothing is read and nothing sent. Owned
+// by the Loop; used by the io thread only.
 #pragma once
 
 #include <array>
@@ -22,24 +22,24 @@ namespace tutti::mqtt::listener {
 
 class Connection final : public std::enable_shared_from_this<Connection>, private Peer::Host {
  public:
-  // Has entered the loop's login gate.
+  // The caller has entered the loop's login gate.
   Connection(Loop& loop, std::shared_ptr<sockets::Transport> transport, std::string address);
   ~Connection() override;
 
   void Start();
-  void Revoke(std::string_view credential);  // ends it if it was logged in with that
-  void CheckLogin();                         // ends it if who logged in may not stay
-  void Shutdown();                           // tells the client that the server ends, and closes
+  void Revoke(std::string_view credential);  // ends it if it logged in with that
+  void CheckLogin();                         // ends the connection if its client may not stay
+  void Shutdown();                           // sends DISCONNECT because the server ends, and closes
   void Abort();                              // closes at once
   const std::string& address() const { return address_; }
-  bool has_asked() const { return has_asked_; }  // for a login
+  bool has_asked() const { return has_asked_; }  // CONNECT has arrived
 
  private:
   enum class Phase {
     kHandshake,
     kOpen,
-    kFlushing,   // the peer has ended; what it said last is being written
-    kLingering,  // our side is shut; what still comes is thrown away
+    kFlushing,   // the peer has ended; its last output is being written
+    kLingering,  // the sending side is shut; received bytes are dropped
     kClosed,
   };
 
@@ -57,13 +57,13 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void Guarded(const Work& work);
   void Read();
   void OnRead(bool ok, size_t bytes);
-  void Advance();  // as far as the bytes read allow
+  void Advance();  // processes the bytes that were read
   void StartWrite();
   void OnWritten(bool ok, size_t bytes);
-  void Finish();  // all is written
+  void Finish();  // called when everything is written
   void Close();
   void LeaveGate();
-  void Event();  // after something happened: others are served, the timer is set
+  void Event();  // called after every event: serves others, sets the timer
   TimePoint Due() const;
   void Arm();
   void OnTimer();
@@ -72,10 +72,10 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   const std::shared_ptr<sockets::Transport> transport_;
   const std::string address_;
   Phase phase_ = Phase::kHandshake;
-  std::optional<access::ClientCertificate> certificate_;  // that the client showed
+  std::optional<access::ClientCertificate> certificate_;  // of the client
   bool in_gate_ = true, has_asked_ = false;
   std::string user_;        // empty before the login
-  std::string asked_name_;  // that the login was asked for with, as it may be logged
+  std::string asked_name_;  // user name of CONNECT, as it may be logged
   FrameSplitter splitter_;
   Peer peer_;
   std::array<char, 8192> buffer_;

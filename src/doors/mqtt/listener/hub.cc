@@ -24,9 +24,9 @@ Hub::Opened Hub::Open(const Principal& principal, const std::string& client_id, 
     Session* old = found->second.get();
     SessionLink* before = std::exchange(old->link, nullptr);
     if (before != nullptr) before->OnTakenOver();
-    // A session without expiry ends with its connection, whoever ends that.
+    // A session without expiry ends with its connection, for whatever reason the connection ends.
     const bool ends = clean_start || old->overflow || (before != nullptr && old->expiry_s == 0);
-    // A Will that may wait does not outlive that the client is back (5.0 section 3.1.3.2.2).
+    // A delayed Will is not published if the client has returned before (5.0 section 3.1.3.2.2).
     if (old->will && (ends || (before != nullptr && old->will->delay == Duration(0)))) {
       PublishWill(old);
     }
@@ -47,7 +47,7 @@ Hub::Opened Hub::Open(const Principal& principal, const std::string& client_id, 
   SetTimer(session);
   if (present) {
     session->outbox.Resend();
-    // What the user may no longer read is not what it subscribed to.
+    // Removes subscriptions for which the user no longer has the right.
     std::vector<std::string> lost;
     session->subscriptions.ForEach([&](const std::string& filter) {
       if (!principal.MaySubscribe(filter)) lost.push_back(filter);
@@ -117,7 +117,7 @@ void Hub::Queue(Session* session, Delivery delivery) {
   if (session->link == nullptr && delivery.qos == 0) return;  // stale by the time it is back
   if (session->outbox.Push(std::move(delivery)) == Outbox::Pushed::kOverflow) {
     session->overflow = true;
-    // Nobody is to be told of it: the session ends, at the next look at the time.
+    // No client is connected, so the session just ends, at the next OnTime().
     if (session->link == nullptr) {
       session->ends = clock_.Now();
       SetTimer(session);

@@ -1,8 +1,10 @@
-// Hub: the sessions of all clients, and how a message finds them and the sinks of this process.
+// Hub: the sessions of all clients, and the routing of messages to sessions and to the sinks of
+// this process.
 //
-// No sockets, no threads, no waiting. Within a call no connection is entered but by
-// SessionLink::OnTakenOver; who has something to send is collected, and served by Flush(), so that
-// no call changes what another is walking over. The io thread's.
+// Has no sockets and no threads, and never blocks. During a call, the only callback into a
+// connection is SessionLink::OnTakenOver(). Sessions that have something to send are collected and
+// served by Flush(), so that no call changes a container over which another call iterates. Used by
+// the io thread only.
 #pragma once
 
 #include <map>
@@ -29,31 +31,30 @@ class Hub {
   // --- sessions ---
   struct Opened {
     Session* session;
-    bool present;  // there was one, and it goes on
+    bool present;  // there was a session, and it continues
   };
-  // Of a client id within what one user of one tenant has: nobody can take over another's. The
-  // connection that has it is told so.
+  // Opens the session of a client id. Client ids are scoped by user and tenant: nobody can take
+  // over a session of another user. The link that had the session is notified.
   Opened Open(const Principal& principal, const std::string& client_id, bool clean_start,
               uint32_t expiry_s, std::optional<StoredWill> will, SessionLink* link);
-  // The connection of `session` has ended; `publish_will`: otherwise than it should.
+  // The connection of `session` has ended. `publish_will`: it ended without a normal DISCONNECT.
   void Close(Session* session, bool publish_will);
 
-  // --- subscriptions ---
-  // Granted QoS 0 or 1, or why not: 0x87, 0x8F, 0x97, 0x9E. Retained messages follow.
+  // Returns the granted QoS (0 or 1) or the error: 0x87, 0x8F, 0x97, 0x9E. Retained messages
+  // follow.
   ReasonCode Subscribe(Session* session, const Subscription& subscription,
                        std::optional<uint32_t> id);
   bool Unsubscribe(Session* session, const std::string& filter);  // false: there was none
 
-  // --- messages ---
-  // To every subscriber; keeps it if it is retained. `from`: who is not told of what it published
-  // itself, where it asked for that. Returns how many it was queued for.
+  // Queues the message for every subscriber, and keeps it if it is retained. `from`: the publisher,
+  // which may have asked not to receive its own messages. Returns the number of sessions.
   size_t Publish(Message message, const Session* from);
 
   void AddSink(std::string filter, MessagePort::Sink sink);
   std::vector<const MessagePort::Sink*> SinksOf(std::string_view topic) const;
 
   // --- time ---
-  void OnTime();  // ends sessions, publishes Wills that were delayed
+  void OnTime();  // ends expired sessions, publishes delayed Wills
   TimePoint due() const { return timers_.empty() ? TimePoint::max() : timers_.begin()->first; }
   void Flush();  // SessionLink::Serve() of each session that may have something to send
 
@@ -68,7 +69,7 @@ class Hub {
   void Keep(const SharedMessage& message);
   void SendRetained(Session* session, const Subscription& subscription);
   void PublishWill(Session* session);
-  void End(Session* session);  // destroys it
+  void End(Session* session);  // destroys the session
   void SetTimer(Session* session);
   void MakeRoom(const Principal& principal);
 
@@ -82,7 +83,7 @@ class Hub {
     MessagePort::Sink sink;
   };
   std::vector<SinkEntry> sinks_;
-  std::set<std::pair<TimePoint, Session*>> timers_;  // of sessions without a connection
+  std::set<std::pair<TimePoint, Session*>> timers_;  // timers of sessions without a connection
   std::vector<Session*> ready_;
 };
 

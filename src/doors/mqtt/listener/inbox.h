@@ -1,8 +1,7 @@
-// Inbox: work that other threads leave for the io thread. It wakes once for all that came
-// meanwhile.
+// Inbox: work that other threads post to the io thread. The io thread is woken once for all work
+// that has arrived.
 //
-// Held by shared pointers, because whoever was given a Receipt may outlive the listener. Any
-// thread.
+// Held by shared pointers, because the holder of a Receipt may outlive the listener. Any thread.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -20,13 +19,13 @@ class Inbox : public std::enable_shared_from_this<Inbox> {
  public:
   using Work = std::function<void()>;
 
-  // `settle` is run on the io thread after each round of works.
+  // `settle` runs on the io thread after each round of work.
   Inbox(boost::asio::io_context& context, Work settle)
       : context_(context), settle_(std::move(settle)) {}
 
-  // Runs `work` on the io thread, in order. False, and it never runs: closed.
+  // Runs `work` on the io thread, in order. False: the inbox is closed, and `work` never runs.
   bool Post(Work work);
-  // On the io thread. What waits is dropped, what comes is refused.
+  // Called on the io thread. Drops waiting work and refuses new work.
   void Close();
 
  private:

@@ -1,9 +1,9 @@
-// Listener: the embedded listener for MQTT 3.1.1 and 5, a broker so small that it serves only
-// Tutti's own topics. Clients log in, publish and subscribe within their jail; this process speaks
-// with them through MessagePort.
+// Listener: an embedded MQTT 3.1.1 and 5 server, a minimal broker for Tutti's own topics. Clients
+// log in, and publish and subscribe within the topics of their Principal; this process exchanges
+// messages with them through MessagePort.
 //
 // One io thread owns all connections, sessions and retained messages. Subscribe (of the port),
-// Start and Stop belong to one thread; Publish may be called from any.
+// Start and Stop must be called by one thread; Publish by any.
 #pragma once
 
 #include <memory>
@@ -21,14 +21,15 @@ namespace tutti::mqtt::listener {
 
 struct ListenerOptions {
   std::string host = "127.0.0.1";  // an address; "localhost" = 127.0.0.1
-  // -1 = none, 0 = a free one. Over both ports the same: TLS where there is a certificate.
+  // -1 = none, 0 = any free port. Both ports are equivalent: with TLS if there is a certificate.
   int port = 1883;
   int websocket_port = -1;  // path /mqtt, sub-protocol mqtt
-  // As HTTP has them (access/web_rule.h), for the handshake of WebSocket.
+  // As for HTTP (access/web_rule.h), for the WebSocket handshake.
   std::vector<std::string> cors_origins, allowed_hosts;
   std::string tls_cert_file, tls_key_file;  // PEM; both or neither
-  // PEM of the authorities whose certificates clients may show, beside them; empty: none is asked
-  // for. Required: who shows none is refused in the handshake.
+  // PEM file of authorities for client certificates, in addition to the server's certificate and
+  // key; empty: no certificate is requested. With `tls_client_required`, the handshake fails for
+  // clients without a certificate.
   std::string tls_client_ca_file;
   bool tls_client_required = false;
   Limits limits;
@@ -48,19 +49,19 @@ class Listener final : public MessagePort {
   // Errors: invalid_value (address, TLS files, an address of a network without TLS), io_error.
   Status Start();
   int port() const;            // after Start(); -1 = none
-  int websocket_port() const;  // likewise
+  int websocket_port() const;  // after Start(); -1 = none
 
-  // Tells every client that the server ends (0x8B), gives them a second to read it, closes, joins.
+  // Sends every client a DISCONNECT (0x8B), allows a second for reading it, closes all connections
+  // and joins the thread.
   void Stop();
 
-  // --- MessagePort ---
-  // Once it is stopped: unavailable, draining. At most 16,384 messages or 64 MiB wait for the
+  // After Stop(): unavailable, draining. At most 16,384 messages or 64 MiB may wait for the io
   // thread.
   Status Publish(Message message, Published done = nullptr) override;
   Status Subscribe(std::string filter, Sink sink) override;
 
-  // Ends the connections of who logged in with that credential (Principal::credential) and is
-  // nobody any more, with 0x87. Any thread; does not wait.
+  // Ends connections that logged in with this credential (Principal::credential) if the credential
+  // is no longer valid, with 0x87. Any thread; does not wait.
   void Revoke(std::string credential);
 
   int connections() const;

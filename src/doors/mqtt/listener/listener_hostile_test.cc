@@ -21,7 +21,7 @@ class ListenerHostileTest : public ListenerFixture {};
   return resident * 4096;
 }
 
-// Since then. A sanitizer keeps what was freed for a while: there it tells nothing.
+// Growth since `before`. Sanitizers keep freed memory for a while, so there the result is 0.
 int64_t Growth([[maybe_unused]] int64_t before) {
 #ifdef TUTTI_SANITIZED
   return 0;
@@ -67,7 +67,7 @@ TEST_F(ListenerHostileTest, AMillionPacketsBeforeTheLoginLeaveMemoryFlat) {
   EXPECT_EQ(client.Connect("alice", "c"), ReasonCode::kSuccess) << "the door serves as before";
 }
 
-TEST_F(ListenerHostileTest, WhatFollowsConnectWaitsUntilTheLoginIsAnsweredAndTakesNoMemory) {
+TEST_F(ListenerHostileTest, DataAfterConnectWaitsForLoginWithoutMemory) {
   authenticator_.hold = true;
   StartListener();
   SocketClient client(port(), Version::k5);

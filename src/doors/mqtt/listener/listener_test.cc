@@ -61,7 +61,7 @@ TEST_F(ListenerTest, WhoMayStayNoLongerIsToldSoAndTheOthersAreNot) {
   ASSERT_TRUE(goodbye.has_value());
   EXPECT_EQ(goodbye->reason, ReasonCode::kNotAuthorized);
   EXPECT_EQ(bob.Subscribe("llm/v1/bob/#"), ReasonCode::kGrantedQos1);
-  // Also of those who come after a time without anybody.
+  // The check also covers a client that connects after a time without connections.
   bob.Send(Disconnect());
   EXPECT_TRUE(Eventually([&] { return listener_->connections() == 0; }));
   SocketClient carol(port(), Version::k5);

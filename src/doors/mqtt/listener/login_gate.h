@@ -1,6 +1,6 @@
-// LoginGate: how many connections may be without a login at once, in all and of one address, so
-// that who never logs in takes a bounded share of memory and of the door. Pure counting; the io
-// thread's.
+// LoginGate: limits the connections without a login, in total and per address, so that clients
+// which never log in take a bounded share of memory and connections. Pure counting; used by the io
+// thread only.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@ class LoginGate {
   explicit LoginGate(const Limits& limits) : limits_(limits) {}
 
   bool Enter(const std::string& address);         // false: there is no room
-  bool IsFull(const std::string& address) const;  // of that address alone
+  bool IsFull(const std::string& address) const;  // whether the limit of that address is reached
   void Leave(const std::string& address);
   int inside() const { return inside_; }
 
  private:
   const Limits& limits_;
   int inside_ = 0;
-  std::unordered_map<std::string, int> of_address_;  // at most one entry for each inside
+  std::unordered_map<std::string, int> of_address_;  // at most one entry for each connection inside
 };
 
 }  // namespace tutti::mqtt::listener

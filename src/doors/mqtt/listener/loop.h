@@ -1,5 +1,5 @@
-// Loop: the listener's one io thread, with all that belongs to it: the hub, the connections, the
-// login gate, the inbox.
+// Loop: the listener's only io thread and the objects that belong to it: the hub, the connections,
+// the login gate, the inbox.
 #pragma once
 
 #include <atomic>
@@ -25,8 +25,8 @@ namespace tutti::mqtt::listener {
 
 class Connection;
 
-// The user name of a login that may fail: where it is longer than names of people are it may be a
-// key or a token in the wrong place, and only its length is told.
+// The user name of a login, for logs. A name longer than those of people may be a key or a token in
+// the wrong field, so only its length is logged.
 std::string NameForLog(const std::string& user_name);
 
 class Loop {
@@ -36,16 +36,17 @@ class Loop {
 
   // --- owner ---
   void Start();
-  // `work` on the io thread, and waits for it; on the caller's where the thread does not run.
+  // Runs `work` on the io thread and waits for it; on the caller's thread if the io thread does not
+  // run.
   void Do(const std::function<void()>& work);
   void Stop();  // closes every connection, then joins
 
   // --- io thread ---
   boost::asio::io_context& context() { return thread_.context(); }
-  // Takes a place at the login gate. Where there is none the oldest connection that has asked for
-  // no login yet leaves for it, so that who says nothing keeps nobody out. False: all have asked.
+  // Takes a place at the login gate. If there is none, the oldest connection that has not sent
+  // CONNECT is closed for it, so that silent clients keep nobody out. False: all have sent CONNECT.
   bool Enter(const std::string& address);
-  void Leave(Connection& connection);  // the gate
+  void Leave(Connection& connection);  // gives up its place at the login gate
   void Add(std::shared_ptr<Connection> connection);
   void Remove(const std::shared_ptr<Connection>& connection);
   template <typename Visit>
@@ -53,9 +54,9 @@ class Loop {
     const auto copy = connections_;  // a visit may remove
     for (const auto& connection : copy) visit(*connection);
   }
-  // After every event: what the hub has for its sessions goes out, and its timer is set.
+  // Called after every event: sends what the hub has for its sessions, and sets the hub's timer.
   void Settle();
-  // Whose connection a line of the log is about.
+  // The client in a line of the log.
   struct Who {
     const std::string& peer;
     const std::string& user;        // empty before the login
@@ -63,20 +64,20 @@ class Loop {
   };
   void NoteEnd(const Who& who, ReasonCode why);
   void NoteForbidden(const Who& who, std::string_view what, std::string_view topic);
-  void NoteHandshake(const std::string& peer, const std::string& why);  // one that failed
+  void NoteHandshake(const std::string& peer, const std::string& why);  // logs a failed handshake
 
   const Limits& limits;
   const Clock& clock;
   Authenticator& authenticator;
   Hub hub;
-  std::function<void()> on_closed;  // a connection is gone: accepting may go on
+  std::function<void()> on_closed;  // a connection has ended: accepting may continue
   // --- any thread ---
   const std::shared_ptr<Inbox>& inbox() const { return inbox_; }
   int connections() const { return count_.load(); }
   Logger* log() const { return log_; }
 
  private:
-  void CheckLogins();  // now, and again as long as there are connections
+  void CheckLogins();  // now, and repeatedly while there are connections
 
   Logger* const log_;
   LogPace end_lines_, handshake_lines_, forbidden_lines_;
@@ -87,7 +88,7 @@ class Loop {
   bool checks_logins_ = false;
   std::shared_ptr<Inbox> inbox_;
   LoginGate gate_;
-  std::vector<Connection*> newcomers_;  // at the gate, oldest first
+  std::vector<Connection*> newcomers_;  // at the login gate, oldest first
   std::set<std::shared_ptr<Connection>> connections_;
   std::atomic<int> count_{0};
 };

@@ -1,8 +1,9 @@
-// Outbox: what waits for one subscriber, and what it has not acknowledged.
+// Outbox: the messages that wait for one subscriber, and those that it has not acknowledged.
 //
-// Order is that of arrival. Only where the subscriber's Receive Maximum holds back QoS 1 does QoS 0
-// pass it (5.0 section 4.9). When it is full, QoS 0 is dropped first: events of QoS 0 are hints,
-// and the last event repeats them. Pure; the io thread's.
+// Messages are sent in the order of arrival. QoS 0 passes QoS 1 only while the subscriber's Receive
+// Maximum holds QoS 1 back (5.0 section 4.9). When the outbox is full, QoS 0 is dropped first:
+// events of QoS 0 are hints, and the last event repeats their content. Pure; used by the io thread
+// only.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ struct Delivery {
   uint8_t qos = 0;  // 0 or 1
   bool retain = false;
   std::vector<uint32_t> subscription_ids;
-  // Of QoS 1, from Next() on.
+  // Set by Next() for QoS 1.
   uint16_t packet_id = 0;
   bool dup = false;
 };
@@ -36,25 +37,25 @@ class Outbox {
 
   enum class Pushed {
     kQueued,
-    kDropped,   // of QoS 0, for want of room
-    kOverflow,  // of QoS 1: the subscriber cannot be served any more
+    kDropped,   // QoS 0, no room
+    kOverflow,  // QoS 1, no room: the subscriber must be disconnected
   };
   Pushed Push(Delivery delivery);
 
-  // The next that may be sent when at most `inflight` of QoS 1 may be unacknowledged; those that
-  // have expired are dropped. One of QoS 1 stays until Acknowledge().
+  // The next message that may be sent if at most `inflight` messages of QoS 1 may be
+  // unacknowledged. Expired messages are dropped. A message of QoS 1 stays until Acknowledge().
   std::optional<Delivery> Next(size_t inflight, TimePoint now);
 
-  // False: nothing of that id was sent.
+  // Removes an acknowledged message. False: none with this id was sent.
   bool Acknowledge(uint16_t packet_id);
 
-  // On a new connection of the subscriber: what was not acknowledged is sent again, first.
+  // Called on a new connection of the subscriber: unacknowledged messages are sent again, first.
   void Resend();
 
   size_t waiting() const { return hints_.size() + kept_.size(); }
   size_t inflight() const { return sent_.size(); }
   size_t bytes() const { return hint_bytes_ + kept_bytes_; }
-  uint64_t dropped() const { return dropped_; }  // of QoS 0, and expired ones
+  uint64_t dropped() const { return dropped_; }  // QoS 0 for want of room, and expired ones
 
  private:
   struct Waiting {
@@ -69,7 +70,7 @@ class Outbox {
   const Limits& limits_;
   std::deque<Waiting> hints_, kept_;  // QoS 0, QoS 1
   std::deque<Delivery> sent_;         // not acknowledged
-  size_t resend_ = 0;                 // so many at the end of sent_ are to be sent again
+  size_t resend_ = 0;                 // number of messages at the end of sent_ to be sent again
   size_t hint_bytes_ = 0;             // of hints_
   size_t kept_bytes_ = 0;             // of kept_ and sent_
   uint64_t order_ = 0, dropped_ = 0;

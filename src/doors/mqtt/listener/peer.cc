@@ -51,7 +51,7 @@ void Peer::OnPacket(Packet packet) {
     case PacketType::kPublish:
       return OnPublish(std::get<Publish>(std::move(packet)));
     case PacketType::kPuback:
-      // An unknown id is of a message that this session sent long ago: nothing to say.
+      // An unknown id belongs to a message that was sent long ago, and is ignored.
       session_->outbox.Acknowledge(std::get<Puback>(packet).packet_id);
       return Serve();
     case PacketType::kPubrel: {  // of a message of QoS 2, which there cannot be
@@ -101,7 +101,8 @@ void Peer::OnUnsubscribe(const Unsubscribe& packet) {
 
 void Peer::OnDisconnect(const Disconnect& packet) {
   if (const auto expiry = packet.properties.session_expiry_s) {
-    // Who asked for no session cannot have one afterwards (5.0 section 3.14.2.2.2).
+    // A client that connected without a session cannot get one on DISCONNECT (5.0 section
+    // 3.14.2.2.2).
     if (connect_.properties.session_expiry_s.value_or(0) == 0 && *expiry > 0) {
       return Abort(ReasonCode::kProtocolError, "a session expiry where there was none");
     }

@@ -1,10 +1,11 @@
-// Peer: the protocol with one client over one connection (3.1.1 and 5.0 sections 3 and 4), without
-// sockets, threads or time of its own.
+// Peer: the protocol state of one client on one connection (3.1.1 and 5.0 sections 3 and 4),
+// without sockets, threads or clock of its own.
 //
-// Packets come in by OnFrame, bytes go out by Host::Write; what the client subscribed to waits in
-// its Session and is sent by Serve as far as the socket takes it. What a client may is its
-// Principal's. Violations end the connection: in 5.0 with CONNACK or DISCONNECT and a reason code,
-// in 3.1.1 by closing. The io thread's; destroyed only after OnGone().
+// Packets come in through OnFrame, bytes go out through Host::Write. Messages for the client's
+// subscriptions wait in its Session; Serve sends them as fast as the socket accepts them. The
+// Principal defines what the client may do. Violations end the connection: in 5.0 with CONNACK or
+// DISCONNECT and a reason code, in 3.1.1 by closing. Used by the io thread only; destroyed only
+// after OnGone().
 //
 //   connecting --CONNECT--> authenticating --OnAuthenticated--> open --> ended
 #pragma once
@@ -32,16 +33,17 @@ class Peer final : public SessionLink {
    public:
     virtual ~Host() = default;
     virtual void Write(std::string bytes) = 0;
-    virtual size_t unsent() const = 0;  // bytes written that the socket has not taken
-    // OnAuthenticated() is to follow, not from within.
+    virtual size_t unsent() const = 0;  // written bytes that the socket has not accepted
+    // OnAuthenticated() must follow, but not from within this call.
     virtual void Authenticate(Credentials credentials) = 0;
-    // What tells OnReceipt(serial, ...) from any thread, and does nothing once the peer is gone.
+    // Returns a function that calls OnReceipt(serial, ...) from any thread, and does nothing once
+    // the peer is gone.
     virtual Receipt::Tell TellReceipt(uint64_t serial) = 0;
-    virtual std::string NewClientId() = 0;  // one that nobody has
-    // The client may not do that with such a topic or filter. `what`: "publish" or "subscribe".
+    virtual std::string NewClientId() = 0;  // a unique id
+    // The client lacks the right for such a topic or filter. `what`: "publish" or "subscribe".
     virtual void Forbidden(std::string_view what, std::string_view topic) = 0;
-    virtual void LoggedIn() = 0;           // larger packets may come, of all types
-    virtual void End(ReasonCode why) = 0;  // close once all is written; nothing more is read
+    virtual void LoggedIn() = 0;           // larger packets and all types are now allowed
+    virtual void End(ReasonCode why) = 0;  // close once everything is written; read no more
   };
 
   Peer(Host& host, Hub& hub, const Limits& limits, const Clock& clock);
@@ -54,13 +56,13 @@ class Peer final : public SessionLink {
   void OnReceipt(uint64_t serial, const Status& status);
   void OnTime();          // due() has come
   void OnGone();          // the connection is closed
-  void Serve() override;  // also: the socket takes more
-  void Shutdown();        // the server ends: 0x8B
+  void Serve() override;  // also called when the socket accepts more
+  void Shutdown();        // the server stops: 0x8B
   void OnTakenOver() override;
 
   // --- state ---
-  void Revoke(std::string_view credential);  // ends it if it was logged in with that
-  bool reading() const;  // whether a frame may come now; the host leaves bytes unread otherwise
+  void Revoke(std::string_view credential);  // ends it if it logged in with that
+  bool reading() const;  // whether a frame may come now; otherwise the host reads nothing
   bool open() const { return state_ == State::kOpen; }
   bool ended() const { return state_ == State::kEnded; }
   TimePoint due() const;
@@ -68,11 +70,11 @@ class Peer final : public SessionLink {
 
  private:
   enum class State { kConnecting, kAuthenticating, kOpen, kEnded };
-  // A message of QoS 1 from the client, until it is acknowledged; in the order of their coming.
+  // A message of QoS 1 from the client, until it is acknowledged; in order of arrival.
   struct Pending {
     uint16_t packet_id;
     uint64_t serial;
-    size_t receipts;  // that are still owed
+    size_t receipts;  // receipts that are still missing
     ReasonCode reason;
     TimePoint due;
   };
@@ -81,7 +83,7 @@ class Peer final : public SessionLink {
   void OnConnect(Connect connect);
   ReasonCode CheckConnect(const Connect& connect) const;
   ReasonCode CheckWill(const Principal& principal) const;
-  void Refuse(ReasonCode code, std::string_view why);  // CONNACK, and the end
+  void Refuse(ReasonCode code, std::string_view why);  // sends CONNACK and ends
   Connack Welcome(bool present) const;
   StoredWill TakeWill(const Principal& principal, const std::string& client_id);
 
@@ -102,9 +104,9 @@ class Peer final : public SessionLink {
   void OnDisconnect(const Disconnect& packet);
   bool WithinRate();
   void Send(const Packet& packet);
-  // Ends the connection of a client that is logged in, with DISCONNECT in 5.0.
+  // Ends the connection of a client that has logged in; with DISCONNECT in 5.0.
   void Abort(ReasonCode code, std::string_view why);
-  void Leave(bool publish_will);  // gives the session back
+  void Leave(bool publish_will);  // detaches the session
   bool v5() const { return version_ == Version::k5; }
 
   Host& host_;
@@ -114,20 +116,20 @@ class Peer final : public SessionLink {
   State state_ = State::kConnecting;
   Version version_ = Version::k5;
   TimePoint login_due_;
-  Session* session_ = nullptr;  // the Hub's; while open
+  Session* session_ = nullptr;  // owned by the Hub; not null while open
 
   // --- of CONNECT ---
-  Connect connect_;      // its password is taken out
-  Duration silence_{0};  // after which the client is taken for gone
+  Connect connect_;      // without its password
+  Duration silence_{0};  // silence after which the client counts as gone
   size_t send_quota_ = 0;
-  size_t most_packet_bytes_ = 0;  // that the client takes
+  size_t most_packet_bytes_ = 0;  // limit of the client
 
   // --- while open ---
   TimePoint last_packet_;
   TimePoint rate_due_;  // theoretical arrival time of the packet rate (GCRA)
   std::deque<Pending> pending_;
   uint64_t next_serial_ = 1;
-  std::unordered_map<uint16_t, std::string> aliases_;  // of topics, from the client
+  std::unordered_map<uint16_t, std::string> aliases_;  // topic aliases of the client
 };
 
 }  // namespace tutti::mqtt::listener

@@ -16,7 +16,7 @@ bool IsClientId(std::string_view id, size_t most) {
   });
 }
 
-// What CONNACK and DISCONNECT need with all that this server says in them.
+// Minimum packet size: the largest CONNACK and DISCONNECT of this server.
 constexpr size_t kLeastPacketBytes = 96;
 
 ReasonCode ConnackReasonOf(const Status& status) {
@@ -56,7 +56,7 @@ void Peer::OnConnect(Connect connect) {
   host_.Authenticate(std::move(credentials));
 }
 
-// What shows without knowing who it is.
+// Checks that need no authentication.
 ReasonCode Peer::CheckConnect(const Connect& connect) const {
   if (connect.properties.authentication_method) return ReasonCode::kBadAuthenticationMethod;
   if (most_packet_bytes_ < kLeastPacketBytes) return ReasonCode::kPacketTooLarge;

@@ -1,4 +1,4 @@
-// CONNECT: who is let in, what is announced, when it is given up.
+// CONNECT: accepted and refused clients, the contents of CONNACK, time limits.
 #include <gtest/gtest.h>
 
 #include "doors/mqtt/listener/testing/world.h"

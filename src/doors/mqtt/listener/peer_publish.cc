@@ -71,7 +71,7 @@ bool Peer::ResolveAlias(Publish& packet) {
     return false;
   }
   if (!packet.topic.empty()) {
-    // What is too long is refused below, and not remembered.
+    // A topic that is too long is refused below, and must not be stored.
     if (packet.topic.size() <= limits_.topic_bytes) aliases_[*alias] = packet.topic;
     return true;
   }
@@ -174,7 +174,7 @@ void Peer::SendPubacks() {
   }
 }
 
-// Of a message whose sink has not said a word in time. True: the connection has ended.
+// Refuses messages whose sinks have not answered in time. True: the connection has ended.
 bool Peer::DueReceipts(TimePoint now) {
   while (!pending_.empty() && pending_.front().due <= now) {
     if (!v5()) {

@@ -1,4 +1,4 @@
-// Messages from a client: what it may publish, and when that is acknowledged.
+// Messages from a client: the allowed topics, and the time of the acknowledgement.
 #include <gtest/gtest.h>
 
 #include "doors/mqtt/listener/testing/world.h"
@@ -25,7 +25,8 @@ class PeerPublishTest : public ::testing::TestWithParam<Version> {
     }
     EXPECT_TRUE(client.Quiet());
   }
-  // Of QoS 1: PUBACK with this reason; in 3.1.1 closed.
+  // A message of QoS 1 is refused: PUBACK with this reason in 5.0; in 3.1.1 the connection is
+  // closed.
   void ExpectRefused(Client& client, ReasonCode code) {
     if (GetParam() == Version::k311) return ExpectEnded(client, code);
     EXPECT_EQ(client.Next<Puback>().reason, code);

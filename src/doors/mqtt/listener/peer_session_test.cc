@@ -1,4 +1,5 @@
-// What outlasts a connection: sessions, what was not acknowledged, Wills; and who takes them over.
+// State that outlasts a connection: sessions, unacknowledged messages, Wills, and take-over by
+// another connection.
 #include <gtest/gtest.h>
 
 #include "doors/mqtt/listener/testing/world.h"

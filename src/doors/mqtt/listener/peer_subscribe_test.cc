@@ -1,4 +1,4 @@
-// Messages to a client: what it may subscribe to, what it is sent, and what becomes of too much.
+// Messages to a client: the allowed filters, deliveries, and overload.
 #include <gtest/gtest.h>
 
 #include "doors/mqtt/listener/testing/world.h"

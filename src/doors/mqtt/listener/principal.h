@@ -1,5 +1,5 @@
-// Principal: who a client is, and where it may publish and subscribe. Default deny: what no pattern
-// names is refused. A value; pure.
+// Principal: the identity of a client, and the topics that it may publish and subscribe to. Default
+// deny: a topic that no pattern covers is refused. A value; pure.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,16 @@ namespace tutti::mqtt::listener {
 
 struct Principal {
   std::string user, tenant;
-  std::string credential;  // goes with each of its messages, and is not looked at here
-  // Seconds since 1970, from which on it may not stay, of what does not end by its credential: a
-  // certificate. For Authenticator::MayStay; here only the last words tell one from a key.
+  std::string credential;  // copied into each of its messages; opaque here
+  // For credentials that expire by themselves (certificates): when the client must leave, in
+  // seconds since 1970. Used by Authenticator::MayStay(); here it only selects the reason when the
+  // connection ends.
   std::optional<int64_t> expires_s = {};
-  // Topic filters. Whoever authenticates may add some: of projects, of pools of jobs.
-  std::vector<std::string> publish;    // topics that match one
-  std::vector<std::string> subscribe;  // filters that one covers
-  std::vector<std::string> retain;     // of what may be published, what may be kept
-  std::vector<std::string> respond;    // response topics that match one
+  // Topic filters. The Authenticator may add some, for projects and for pools of jobs.
+  std::vector<std::string> publish;    // topics must match one
+  std::vector<std::string> subscribe;  // filters must be covered by one
+  std::vector<std::string> retain;     // topics with retained messages must match one
+  std::vector<std::string> respond;    // response topics must match one
 
   bool MayPublish(std::string_view topic) const;
   bool MaySubscribe(std::string_view filter) const;
@@ -30,10 +31,10 @@ struct Principal {
   bool MayRespond(std::string_view topic) const;
 };
 
-// The jail of a user below `prefix` ("llm/v1"): reads PREFIX/USER/# and PREFIX/server/#, writes
-// PREFIX/USER/+/in, PREFIX/USER/+/ctl and PREFIX/USER/status, may keep the last, and is answered
-// below PREFIX/USER. Error: invalid_value, of a user name that is no single plain level
-// ([A-Za-z0-9_.-], 1 to 128), or one that Tutti's own topics have.
+// The principal of a user below `prefix` ("llm/v1"): may read PREFIX/USER/# and PREFIX/server/#;
+// may write PREFIX/USER/+/in, PREFIX/USER/+/ctl and PREFIX/USER/status, the last one also retained;
+// response topics are below PREFIX/USER. Error: invalid_value for a user name that is not a single
+// plain level ([A-Za-z0-9_.-], 1 to 128) or that Tutti's own topics use.
 Result<Principal> UserPrincipal(std::string_view prefix, std::string_view user,
                                 std::string_view tenant);
 

@@ -1,5 +1,4 @@
-// Who gets a message: subscriptions, the index over them, jails, the gate for those without a
-// login.
+// Routing of messages: subscriptions, the topic index, allowed topics, and the login gate.
 #include <gtest/gtest.h>
 
 #include "base/random.h"

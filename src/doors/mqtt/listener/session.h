@@ -1,5 +1,5 @@
-// Session: what the listener remembers of one client id of one user (5.0 section 4.1), connected or
-// not. Owned by the Hub; the io thread's.
+// Session: the state of one client id of one user (5.0 section 4.1), connected or not. Owned by the
+// Hub; used by the io thread only.
 #pragma once
 
 #include <algorithm>
@@ -20,13 +20,14 @@ namespace tutti::mqtt::listener {
 class SessionLink {
  public:
   virtual ~SessionLink() = default;
-  // The session may have something to send. Called by Hub::Flush() alone; may call the Hub.
+  // Sends what the session has to send. Called by Hub::Flush() only; may call the Hub.
   virtual void Serve() = 0;
-  // Another connection has the session now, this one has none. May not call the Hub.
+  // Another connection has taken the session over; this link has none any more. Must not call the
+  // Hub.
   virtual void OnTakenOver() = 0;
 };
 
-// A Will that waits for the end of its connection.
+// A Will, published when its connection ends abnormally.
 struct StoredWill {
   Message message;  // `expires` is not set yet
   std::optional<uint32_t> expiry_s;
@@ -42,7 +43,7 @@ struct Session {
 
   const std::string key;
   const std::string client_id;
-  Principal principal;  // of the last connection
+  Principal principal;  // principal of the latest connection
   Subscriptions subscriptions;
   Outbox outbox;
   std::optional<StoredWill> will;
@@ -55,7 +56,7 @@ struct Session {
   TimePoint will_due = TimePoint::max();
   TimePoint ends = TimePoint::max();
   TimePoint due() const { return std::min(will_due, ends); }
-  TimePoint timer = TimePoint::max();  // as it stands in Hub::timers_
+  TimePoint timer = TimePoint::max();  // entry in Hub::timers_
 };
 
 }  // namespace tutti::mqtt::listener

@@ -1,5 +1,5 @@
-// Subscriptions: the filters of one session, and what they make of a message. Pure; the io
-// thread's.
+// Subscriptions: the filters of one session, and how they apply to a message. Pure; used by the io
+// thread only.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
-// TopicIndex: who subscribed to a topic, without asking everybody: a tree of the filters' levels.
+// TopicIndex: finds the sessions that subscribed to a topic, with a tree of the levels of filters.
 //
-// Finding costs the levels of the topic, doubled where filters have `+` there; not the number of
-// subscribers. Holds pointers, not what they point to. The io thread's.
+// The cost of a search is the number of levels of the topic, doubled at levels where filters have
+// `+`; it does not depend on the number of subscribers. Holds pointers, without owning the
+// sessions. Used by the io thread only.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +19,11 @@ struct Session;
 
 class TopicIndex {
  public:
-  // A filter that is not shared; once for each session and filter.
+  // Adds a filter that is not shared; once for each session and filter.
   void Add(std::string_view filter, Session* session);
   void Remove(std::string_view filter, Session* session);
 
-  // Every session with a filter that matches, each once.
+  // Every session with a matching filter, each once.
   std::vector<Session*> Find(std::string_view topic) const;
 
   bool empty() const { return root_.children.empty(); }
@@ -30,7 +31,7 @@ class TopicIndex {
  private:
   struct Node {
     std::map<std::string, std::unique_ptr<Node>, std::less<>> children;
-    std::vector<Session*> sessions;  // whose filter ends here
+    std::vector<Session*> sessions;  // sessions whose filter ends here
   };
   static bool RemoveBelow(Node& node, std::string_view rest, bool last, Session* session);
   static void FindBelow(const Node& node, std::string_view rest, bool last, bool first,

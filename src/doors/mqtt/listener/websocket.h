@@ -1,6 +1,6 @@
 // WebSocketTransport: MQTT in binary messages of WebSocket (section 6 of both versions; RFC 6455),
-// at /mqtt, with the sub-protocol mqtt, on top of plain TCP or TLS. All else is answered in HTTP
-// and closed: a browser opens WebSockets for pages of any origin, so `rule` is asked first.
+// at /mqtt, with the sub-protocol mqtt, on top of TCP or TLS. Every other request is answered in
+// HTTP and closed. A browser opens WebSockets for pages of any origin, so `rule` is checked first.
 #pragma once
 
 #include <memory>

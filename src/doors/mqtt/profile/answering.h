@@ -1,9 +1,10 @@
-// Answering: the way of a message to its answer, in either profile: a caller and a place in the
-// waiting room, the session's acceptance, the response, its events on their way out. Of the strand.
+// Answering: handles a message of either profile from its arrival to its answer: the caller, a
+// place in the waiting room, the acceptance by the session, the response, and the stream of its
+// events. Runs on the strand.
 //
-// A message is acknowledged once it is durable, or once its error was handed to the port. What the
-// transport alone repeats (DUP), and what an earlier process owed, is not answered again while its
-// answer is on its way there, or once it has arrived.
+// A message is acknowledged once it is durable, or once its error was given to the port. A
+// repetition by the transport (DUP), or an answer owed by an earlier process, is not answered again
+// while its answer is on its way to the same topic, or after that answer has arrived.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +22,15 @@
 
 namespace tutti::mqtt::profile {
 
-// Who said a message, as the profile speaks to it. `turn`: of the session; 0: none yet.
+// The sender of a message, and the form in which its profile answers. `turn`: number of the turn in
+// the session; 0: none yet.
 class Asker {
  public:
   virtual ~Asker() = default;
 
   virtual Message OfError(int64_t turn, const Status& error) const = 0;
-  // Of a message that is accepted and whose answer is no longer kept, before that is said. Nothing,
-  // where this profile does not show it.
+  // The acceptance event of a message whose answer is no longer kept, sent before the error.
+  // Nothing if the profile has no such event.
   virtual std::optional<Message> OfAcceptance(const sessions::Acceptance& acceptance) const = 0;
   virtual std::unique_ptr<ReplyForm> FormOf(
       int64_t turn, const std::shared_ptr<responses::Response>& response) const = 0;
@@ -38,19 +40,19 @@ class Asker {
 struct Asked {
   std::unique_ptr<Asker> asker;
   sessions::SessionKey key;
-  Claimant claimant;        // whose bounds it counts for
-  std::string credential;   // of who published it
-  std::string reply_topic;  // where its answer goes
+  Claimant claimant;        // user or project for whose limits the message counts
+  std::string credential;   // credential of the publisher
+  std::string reply_topic;  // topic of the answer
   bool redelivered = false;
-  bool once_there = false;  // who asks again gets no second answer beside one on its way
+  bool once_there = false;  // no second answer while one is on its way
   Receipt receipt;
-  // Of an answer that an earlier process owed; else empty.
+  // Set for an answer owed by an earlier process; called if the answer cannot be sent now.
   std::function<void()> again;
-  ReplyOrder::Place place;  // among the dialog's, until it is on its way
+  ReplyOrder::Place place;  // place in the order of the dialog, until the answer is on its way
 
   // --- Answering's ---
   WaitingRoom::Ticket ticket;
-  int64_t turn = 0;  // once it is accepted
+  int64_t turn = 0;  // set once it is accepted
   bool parallel = false;
 };
 using AskedPointer = std::shared_ptr<Asked>;
@@ -59,9 +61,9 @@ class Answering {
  public:
   explicit Answering(Context& context) : context_(context) {}
 
-  // Gives `said` its caller, and what it is asked for when all else is well.
+  // Adds the caller to `said`, and submits it to its session.
   void Submit(const AskedPointer& asked, sessions::Message said);
-  // An answer that an earlier process owed: `asked` has an `again`.
+  // Sends an answer that an earlier process owed: `asked` has an `again`.
   void Restore(const AskedPointer& asked, const std::string& message_id);
   void Refuse(const AskedPointer& asked, const Status& error);
   void Clear() { open_.clear(); }
@@ -73,7 +75,7 @@ class Answering {
   void Answer(const AskedPointer& asked, std::shared_ptr<responses::Response> response);
 
   Context& context_;
-  std::set<AskedPointer> open_;  // not yet accepted: what they owe goes when this goes
+  std::set<AskedPointer> open_;  // not yet accepted; their receipts end with this object
 };
 
 }  // namespace tutti::mqtt::profile

@@ -1,5 +1,5 @@
-// Arrivals: the responses whose answers are known to have arrived, the last few thousand of them.
-// Of the strand.
+// Arrivals: ids of the responses whose answers are known to have arrived, the latest few thousand.
+// Used on the strand.
 #pragma once
 
 #include <deque>
@@ -20,9 +20,9 @@ class Arrivals {
   bool Has(const std::string& response_id) const { return known_.contains(response_id); }
 
  private:
-  static constexpr size_t kMost = 4096;  // of 37 bytes each
+  static constexpr size_t kMost = 4096;  // ids of 37 bytes
   std::deque<std::string> order_;
-  std::unordered_set<std::string> known_;  // the same
+  std::unordered_set<std::string> known_;  // the same ids
 };
 
 }  // namespace tutti::mqtt::profile

@@ -1,4 +1,5 @@
-// Claimant: whose bound a message or an answer counts for, and how much there is of each.
+// Claimant: the user or project for whose limits a message or an answer counts, and the counts of
+// each.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +11,11 @@
 
 namespace tutti::mqtt::profile {
 
-// A user; or where a broker has let in a client of a project without telling whom, all of that
-// project together. Both empty: nobody's bound.
+// A user; or, behind a broker that does not identify the users of a project, all users of that
+// project together. Both empty: not limited.
 struct Claimant {
   std::string user = {};
-  std::string project = {};  // empty where the user is known
+  std::string project = {};  // empty if the user is known
 
   bool empty() const { return user.empty() && project.empty(); }
   friend bool operator<(const Claimant& a, const Claimant& b) {
@@ -24,7 +25,7 @@ struct Claimant {
 
 struct ClaimantLimits {
   size_t per_user;
-  size_t per_project;  // of those whose users are not known
+  size_t per_project;  // for projects with unknown users
 };
 
 // Not synchronised.
@@ -32,7 +33,7 @@ class ClaimantCounts {
  public:
   explicit ClaimantCounts(const ClaimantLimits& limits) : limits_(limits) {}
 
-  // Whether there may be one more. `what`: the things counted, for people. Error:
+  // Checks whether one more is allowed. `what`: name of the counted things, for messages. Error:
   // tenant_concurrency.
   Status RoomFor(const Claimant& claimant, const char* what) const {
     const auto known = counts_.find(claimant);

@@ -1,5 +1,5 @@
-// Our own client's dialects against the profiles: what the one says the other reads, in every form
-// that a project's answers have.
+// Tests the dialects of src/client against the profiles: each reads what the other writes, in every
+// answer format of a project.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ class ClientTest : public testing::ProfileFixture {
     Work(milliseconds(40));
     Settle();
     Turn turn;
-    // What it asks to be sent again is sent, and read after what had come before.
+    // Requested repetitions are sent, and read after the messages that came before.
     for (size_t read = 0; read < port_.sent().size() && !turn.ended; ++read) {
       const client::MqttReply::Told told = reply->Take(Arrived(port_.sent()[read].message));
       turn.text += told.text;

@@ -1,4 +1,4 @@
-// Context: what all parts of the profiles share. Of the strand, but for the waiting room.
+// Context: shared by all parts of the profiles. Used on the strand, except the waiting room.
 #pragma once
 
 #include <functional>
@@ -28,20 +28,20 @@ struct Context {
 
   TimePoint Now() const { return services.clock.Now(); }
   wire::ParseOptions Parsing() const { return {.strict = options.strict, .now = Now()}; }
-  // The port's refusal of an answer is all that can be known of it; the log tells how often.
+  // Publishes an answer. If the port refuses it, nothing else can be done; the log counts refusals.
   void Publish(Message message);
-  // A message that is refused: the log has who and why, nothing of what was said.
+  // Logs a refused message: the sender and the reason, nothing of its content.
   void LogRefusal(std::string_view topic, std::string_view user, const Status& why);
-  // A place in the waiting room for one more message.
+  // Takes a place in the waiting room for one message.
   Result<WaitingRoom::Ticket> Enter(Claimant claimant);
-  // What became of a message, whether it had a place or not.
+  // Records the outcome of a message, with or without a place.
   void Leave(WaitingRoom::Ticket* ticket, WaitingRoom::Outcome outcome);
-  // What is to happen when the answer to a turn has arrived.
+  // The callback for when the answer to a turn has arrived.
   std::function<void()> WhenArrived(const sessions::SessionKey& key, int64_t turn,
                                     const std::string& response_id);
-  // The project that the settings have under that name for that tenant; null: they know none.
+  // The project with that name and tenant in the settings; null: there is none.
   const ProjectSettings* FindProject(const std::string& tenant, const std::string& name) const;
-  // The model that an empty name means.
+  // The model for `name`; the default model if `name` is empty.
   std::string ModelFor(const std::string& name) const;
 
   const ProfileOptions options;
@@ -58,12 +58,12 @@ struct Context {
   void NoteCrowding();
 };
 
-// As which a refusal counts: rejected where the same may pass later.
+// Outcome of a refusal: rejected if the same message may be accepted later.
 WaitingRoom::Outcome OutcomeOf(const Status& refusal);
-// Likewise, of an answer that was given.
+// Outcome of an answered message.
 WaitingRoom::Outcome OutcomeOf(const responses::Response& response);
 
-// A session, as ReplyStreams knows it.
+// Name of a session in ReplyStreams.
 std::string DialogOf(const sessions::SessionKey& key);
 
 }  // namespace tutti::mqtt::profile

@@ -1,9 +1,9 @@
-// DeltaCoalescer: which deltas of a text are sent together, so that a stream of tokens is not as
-// many messages. Pure; one owner at a time.
+// DeltaCoalescer: decides which deltas of a text are sent together, so that a stream of tokens does
+// not need a message for each. Pure; one owner at a time.
 //
-// The first goes at once, and so does any that comes after a pause. Those that come sooner are held
-// until `hold` has passed since the first of them, or until they have `bytes`: 100 streams of 50
-// tokens a second are 2,500 messages.
+// The first delta is sent at once, as is any delta after a pause. Later ones are held until `hold`
+// has passed since the first held one, or until they have `bytes` bytes: 100 streams of 50 tokens a
+// second are 2,500 messages.
 #pragma once
 
 #include <chrono>

@@ -18,7 +18,7 @@ TEST(DeltaCoalescerTest, TheFirstGoesAtOnce) {
   EXPECT_EQ(coalescer.due(), kStart);
 }
 
-TEST(DeltaCoalescerTest, ThoseThatFollowAreHeldForThirtyMillisecondsFromTheFirstOfThem) {
+TEST(DeltaCoalescerTest, LaterDeltasAreHeldThirtyMillisecondsFromTheFirst) {
   DeltaCoalescer coalescer(kOptions);
   coalescer.Add(5, {"a"}, kStart);
   coalescer.Sent(kStart);

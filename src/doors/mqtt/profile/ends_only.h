@@ -1,5 +1,6 @@
-// EndsOnly: an answer of which only `accepted` and the end are said: what an earlier process owed.
-// What it had said before it ended nobody knows; whoever wants the rest resumes.
+// EndsOnly: sends only the `accepted` event and the last event of an answer that an earlier process
+// owed. It is unknown which events that process had sent; a client that wants the others sends a
+// resume.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,7 @@ class EndsOnly final : public ReplyForm {
     return form_->OfEvent(entry, index);
   }
   std::optional<Message> OfError(const Status& error) const override {
-    // Nothing was to be said of the events that are gone.
+    // The missing events would not have been sent anyway.
     return error.reason() == "expired" ? std::nullopt : form_->OfError(error);
   }
 

@@ -1,7 +1,7 @@
-// Inbox: messages of clients on their way from the port's thread to the strand. Bounded in messages
-// and bytes; what does not fit is refused, so that its publisher tries again.
+// Inbox: passes messages of clients from the port's thread to the strand. Bounded in messages and
+// bytes; a message beyond the limits is refused, so that its publisher tries again.
 //
-// Any thread; nothing blocks. After Close() returns no message reaches the strand any more.
+// Any thread; never blocks. After Close() has returned, no message reaches the strand.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class Inbox : public std::enable_shared_from_this<Inbox> {
       : limits_(limits), strand_(std::move(strand)) {}
 
   using Take = std::function<void(const Message& message, Receipt receipt)>;
-  // `take` is called on the strand, messages in the order in which they came.
+  // Calls `take` on the strand, in the order of arrival.
   void Put(Message message, Receipt receipt, const Take& take);
   void Close();
 

@@ -25,7 +25,7 @@ class InboxTest : public ::testing::Test {
     strand_->Post([&idle] { idle.set_value(); });
     idle.get_future().wait();
   }
-  // What the publisher was told, if it was.
+  // The result that the publisher got, if any.
   std::shared_ptr<std::optional<Status>> Put(Inbox& inbox, const std::string& payload) {
     auto told = std::make_shared<std::optional<Status>>();
     Message message;

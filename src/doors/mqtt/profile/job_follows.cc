@@ -68,8 +68,8 @@ void JobFollows::OnJob(const Key& key, uint64_t serial, int64_t asked, Wait wait
     Close(place);
   };
   if (!job.ok()) return refuse(job.status());
-  // Another watch has told more, or the client wants it from another number on: what lies between
-  // must not be left out.
+  // Another watch has sent more, or the client has asked for another number: no version in between
+  // may be left out.
   if (asked != entry.seen) return wait == Wait::kForNews ? Watch(key, entry, wait) : void();
   const bool last = wire::Ended(job->state) && !job->past;
   if (last && job->version < entry.seen) {
@@ -90,7 +90,7 @@ void JobFollows::OnJob(const Key& key, uint64_t serial, int64_t asked, Wait wait
     if (last || !entry.detached) Tell(entry, *job, std::move(event));
   }
   if (last) return Close(place);
-  // Of what was before now each version is told, also where another watch waits for news.
+  // Past versions are sent one by one, even if another watch already waits for news.
   if (wait == Wait::kForNews || job->past) Watch(key, entry, wait);
 }
 

@@ -1,11 +1,11 @@
-// JobFollows: the durable jobs whose states clients of the native profile are told, `subscribe` on
-// .../ctl. Of the strand.
+// JobFollows: sends the states of durable jobs to clients of the native profile that subscribed to
+// them on .../ctl. Runs on the strand.
 //
-// Each state that is seen is one event on the reply topic, with the job's version as its number;
-// the last one has the result, also for who comes late; who names a number is told each state
-// behind it. Of one job to one topic there is one, with
-// one wait for news however often it is asked for; bounded in all and for each user. Nothing of it
-// is durable: who was away subscribes again, with the last number it has seen.
+// Each state is one event on the reply topic, with the job's version as its number. The last event
+// has the result, also for late subscribers; a client that gives a number gets every state after
+// it. There is one entry per job and topic, with one wait for news however many subscriptions there
+// are; the number of entries is limited in total and per user. Entries are not durable: a client
+// that was away subscribes again with the last number that it has seen.
 #pragma once
 
 #include <compare>
@@ -28,7 +28,7 @@ class JobFollows {
   explicit JobFollows(Context& context);
 
   void Follow(const NativeAddress& address, const wire::MqttControl& control);
-  // Those of topics that begin so: only their last events are published from now on.
+  // For topics with this prefix: only the last events are published from now on.
   void DetachBelow(std::string_view topics);
   void Clear();
 
@@ -39,14 +39,14 @@ class JobFollows {
   };
   struct Entry {
     NativeAddress address;
-    std::string id;  // the client's, of the verb
+    std::string id;  // id that the client gave to its verb
     int64_t seen = 0;
-    uint64_t serial = 0;  // tells it from an earlier one of that key
+    uint64_t serial = 0;  // distinguishes the entry from an earlier one with the same key
     bool detached = false;
   };
   using Place = std::map<Key, Entry>::iterator;
 
-  // Until there is news, or only for how it is now.
+  // Wait for news, or only read the current state.
   enum class Wait { kForNews, kNot };
   void Watch(const Key& key, const Entry& entry, Wait wait);
   void OnJob(const Key& key, uint64_t serial, int64_t asked, Wait wait,

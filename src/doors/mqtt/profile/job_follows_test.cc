@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Jobs of a tenant each, told to who waits as jobs::Jobs::Follow does.
+// Jobs of several tenants, reported to watchers like jobs::Jobs::Follow does.
 class WatchedJobs {
  public:
   explicit WatchedJobs(const Clock& clock) : clock_(clock) {}
@@ -164,7 +164,7 @@ TEST_F(JobFollowsTest, WhoNamesANumberIsToldEachStateBehindIt) {
   EXPECT_EQ(testing::Property(port_.sent(Topic("out"))[2].message, "last"), "false")
       << "it was replayed";
   port_.Forget();
-  Subscribe(R"(,"starting_after":1)");  // once more, beside the wait for news
+  Subscribe(R"(,"starting_after":1)");  // once more, while the first waits for news
   Put(JobAt(State::kSucceeded, 5));
   EXPECT_THAT(Types(Topic("out")),
               ElementsAre("job.running", "job.failed", "job.queued", "job.completed"));
@@ -195,7 +195,7 @@ TEST_F(JobFollowsTest, WhoSubscribesAgainIsToldOnceAndOneWaits) {
   EXPECT_EQ(jobs_.waiters(), 0u);
 }
 
-// What it claims to have seen has not happened yet.
+// The number that the client claims to have seen is in the future.
 TEST_F(JobFollowsTest, WhoIsAheadOfTheJobIsToldWhatComesBehindThat) {
   Put(JobAt(State::kQueued, 1));
   Subscribe(R"(,"starting_after":2)");

@@ -19,7 +19,7 @@ class LostDeltasTest : public testing::ProfileFixture {
     NativeClient client;
     size_t read = 0;
   };
-  // Gives each client what came since, and publishes what it asks for; whether any did.
+  // Passes new messages to each client, and publishes its requests; true if there were any.
   bool Serve(std::vector<Chat>* chats) {
     bool asked = false;
     for (Chat& chat : *chats) {

@@ -1,8 +1,8 @@
-// NativeAddress: whose message it is and where its answers go: read from its topic and properties
-// alone, before its payload is looked at. Pure.
+// NativeAddress: the sender of a message and the destination of its answers, read from the topic
+// and the properties alone, before the payload is parsed. Pure.
 //
-// The user is the topic's: behind a broker the topic is the identity (the broker's rules let nobody
-// else publish there), and where this process has authenticated the publisher, it must be the same.
+// The topic determines the user: behind a broker, its access rules let nobody else publish there.
+// If this process has authenticated the publisher, the user must be the same.
 #pragma once
 
 #include <optional>
@@ -18,19 +18,19 @@ namespace tutti::mqtt::profile {
 
 struct NativeAddress {
   std::string tenant, user;
-  std::string credential;      // as the message's
-  std::string session;         // the topic's level
+  std::string credential;      // credential of the message
+  std::string session;         // level of the topic
   bool authenticated = false;  // by this process
-  std::string reply_topic;     // within the user's own
+  std::string reply_topic;     // within the user's topics
   std::optional<std::string> correlation;
-  // OK, or why answers do not go where the message says: then there is none but this.
+  // Not OK: why the message's Response Topic was refused; then the only answer is this error.
   Status refused;
 
   sessions::ChatUser Who() const { return {tenant, user, authenticated}; }
 };
 
-// `tenant`: of publishers that nobody here has authenticated. Errors: invalid_value (no topic of a
-// session), insufficient_scope (the topic of another user); then there is nowhere to answer.
+// `tenant`: tenant of publishers that this process has not authenticated. Errors, which cannot be
+// answered: invalid_value (no topic of a session), insufficient_scope (the topic of another user).
 Result<NativeAddress> AddressOf(const NativeTopics& topics, const Message& message,
                                 const std::string& tenant);
 

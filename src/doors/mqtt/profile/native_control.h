@@ -1,6 +1,6 @@
-// NativeControl: what clients want of their turns and sessions, `.../ctl`. Of the strand. Each verb
-// is answered by one event, or by an error, with the verb's own `id`; a resume and a subscribe by
-// the events they ask for.
+// NativeControl: commands of clients for their turns and sessions, on `.../ctl`. Runs on the
+// strand. Each command is answered by one event or by an error, with the `id` of the command; a
+// resume and a subscribe are answered by the requested events.
 #pragma once
 
 #include <string>
@@ -17,9 +17,9 @@ class NativeControl {
  public:
   explicit NativeControl(Context& context) : context_(context), jobs_(context) {}
   void Take(const Message& message, Receipt receipt);
-  // A client's status, which may be its Will: nobody listens for that user any more.
+  // A client's status, which may be its Will: no client of that user listens any more.
   void TakeStatus(const Message& message, Receipt receipt);
-  void Clear() { jobs_.Clear(); }  // tells nothing more by itself
+  void Clear() { jobs_.Clear(); }  // sends no more events of jobs
 
  private:
   void Carry(const NativeAddress& address, const wire::MqttControl& control);
@@ -28,7 +28,7 @@ class NativeControl {
                 const std::shared_ptr<responses::Response>& response);
   void Resume(const NativeAddress& address, const wire::MqttControl& control);
 
-  // The response of that id, if the user may see it.
+  // Looks up the response of that id, if the user may see it.
   void Find(const NativeAddress& address, const wire::MqttControl& control,
             std::function<void(std::shared_ptr<responses::Response>)> then);
   void Tell(const NativeAddress& address, std::string event);

@@ -116,7 +116,7 @@ TEST_F(NativeControlTest, AResumeOfALiveAnswerGoesOnToItsEnd) {
   EXPECT_EQ(profile_->statistics().waiting, 0u) << "the message's own stream was replaced";
 }
 
-// It ended at once, and said nothing.
+// Regression: the resume ended at once, without an error.
 TEST_F(NativeControlTest, AResumeBeyondTheEndIsRefusedWithTheLastNumber) {
   const std::string id = Say("hello", "m1");
   StepAll();

@@ -1,12 +1,12 @@
-// What the native profile publishes, as messages: pure functions.
+// Encodes the events of the native profile as messages: pure functions.
 //
-// The events of a response are those of its log, with the numbers of its log, where `accepted` is 0
-// (SSE does not show that, and counts from the event behind it), with one exception: deltas that
-// are sent together are one event. Its `delta` is their texts one after the other, its
-// `sequence_number` the last one's, and `first_sequence_number` the first one's. So an event tells
-// of all numbers from `first_sequence_number` (where that is absent: from its own) up to its own;
-// what does not begin behind the last number that a client has seen is a gap, and a resume with
-// that number as `starting_after` gives exactly what follows.
+// The events of a response are those of its log, with the numbers of the log, where `accepted` is 0
+// (SSE does not show `accepted`, and numbers from the event after it). One exception: deltas that
+// are sent together are one event. Its `delta` is the concatenation of their texts, its
+// `sequence_number` that of the last delta, and its `first_sequence_number` that of the first. So
+// an event covers all numbers from `first_sequence_number` (if absent: its own number) to its own.
+// A client that receives an event which does not begin after the last number it has seen has a gap;
+// a resume with that last number as `starting_after` gives exactly the missing events.
 #pragma once
 
 #include <cstdint>
@@ -23,22 +23,22 @@
 
 namespace tutti::mqtt::profile {
 
-// What a response.output_text.delta or response.reasoning_text.delta adds; nothing when the entry
-// is another event.
+// The text of a response.output_text.delta or response.reasoning_text.delta; nothing for other
+// events.
 std::optional<TextDelta> TextDeltaOf(const responses::LogEntry& entry);
 
 std::string DeltasEvent(const Deltas& deltas);
 
-// An event is one message, and brokers have their limits: what grows with what clients ask for may
-// have so many bytes.
+// Maximum size of an event whose size depends on the client's request: an event is one message, and
+// brokers limit messages.
 inline constexpr size_t kMostEventBytes = 1 << 20;
 
-// Any event to where `address` says, at QoS 1.
+// A message with an event for `address`, at QoS 1.
 Message EventMessage(const NativeAddress& address, std::string payload);
-// With the user properties of one in a response's log.
+// The same with the user properties of an event of a response's log.
 Message LogMessage(const NativeAddress& address, const wire::ResponseState& state, int64_t sequence,
                    bool last, std::string payload);
-// A refusal; `id`: the client's, or empty.
+// A message with an error; `id`: the client's id, or empty.
 Message ErrorMessage(const NativeAddress& address, const Status& error, std::string_view id);
 
 }  // namespace tutti::mqtt::profile

@@ -83,7 +83,8 @@ void NativeMessages::Submit(const AskedPointer& asked, const NativeAddress& addr
   asked->key = context_.chat.KeyOf(address.Who(), message.project, address.session);
   call.model = call.request.model = context_.ModelFor(call.model);
   call.request.deadline = std::min(call.request.deadline, expires);
-  // A broker's word is the topic; what else a client says of its users is a key's to say.
+  // Behind a broker, only the topic identifies the user; an authenticated client may name one of
+  // its own users.
   if (address.credential.empty() || call.request.user.empty()) call.request.user = address.user;
   call.request.route = "mqtt";
   wire::ResponseState skeleton = responses::SkeletonOf(call, call.model, asked->key.session);

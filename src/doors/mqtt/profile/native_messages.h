@@ -1,7 +1,8 @@
-// NativeMessages: what clients say to their sessions, `.../in`. Of the strand.
+// NativeMessages: messages of clients to their sessions, on `.../in`. Runs on the strand.
 //
-// Its answer follows on its reply topic, `accepted` first. The same id again is the same turn: its
-// events are published again from the first, with the correlation data of the message that asked.
+// The answer is sent to the reply topic, `accepted` first. A message with a known id is the same
+// turn: its events are published again from the first one, with the correlation data of the new
+// message.
 #pragma once
 
 #include <functional>
@@ -20,8 +21,8 @@ class NativeMessages {
  public:
   explicit NativeMessages(Context& context) : context_(context), answering_(context) {}
   void Take(const Message& message, Receipt receipt);
-  // An answer that an earlier process owed; `place`: among the dialog's. `again` is called where it
-  // cannot be told now.
+  // Sends an answer that an earlier process owed. `place`: its place in the order of the dialog.
+  // `again` is called if the answer cannot be sent now.
   void Restore(const sessions::OwedAnswer& owed, const ReplyTo& reply_to, ReplyOrder::Place place,
                std::function<void()> again);
   void Clear() { answering_.Clear(); }

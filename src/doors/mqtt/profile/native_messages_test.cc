@@ -1,4 +1,4 @@
-// The native profile's `.../in`: what is accepted, answered, refused.
+// The native profile's `.../in`: acceptance, answers, refusals.
 #include "doors/mqtt/profile/native_messages.h"
 
 #include <gmock/gmock.h>
@@ -145,7 +145,7 @@ TEST_F(NativeMessagesTest, WhatIsHeldGoesOutBeforeTheEnd) {
   EXPECT_EQ(testing::Event(sent.back().message.payload).Text("type"), "response.completed");
 }
 
-TEST_F(NativeMessagesTest, TheSameIdAgainIsTheSameAcceptedAndItsEventsAndNeverASecondGeneration) {
+TEST_F(NativeMessagesTest, RepeatedIdGetsSameEventsAndNoSecondGeneration) {
   Deliver(Topic("in"), Said("hello", "m1"));
   const std::string first = port_.sent(Topic("out"))[0].message.payload;
   port_.Forget();
@@ -162,7 +162,7 @@ TEST_F(NativeMessagesTest, TheSameIdAgainIsTheSameAcceptedAndItsEventsAndNeverAS
   EXPECT_EQ(inference_->requests().size(), 1u);
 }
 
-TEST_F(NativeMessagesTest, TheSameIdWithOtherWordsIsToldAsAnErrorAndNotAnsweredWithTheFirstAnswer) {
+TEST_F(NativeMessagesTest, RepeatedIdWithOtherWordsGetsError) {
   Deliver(Topic("in"), Said("hello", "m1"));
   StepAll();
   port_.Forget();
@@ -201,7 +201,7 @@ TEST_F(NativeMessagesTest, WrongPayloadsAreToldAsErrorEventsWithTheClientsId) {
   EXPECT_EQ(profile_->statistics().errors, 5u);
 }
 
-// Any name was once a project, and what was said in it was kept.
+// Regression: any name was accepted as a project, and its dialog was stored.
 TEST_F(NativeMessagesTest, AProjectThatTheSettingsDoNotKnowIsRefusedAndNothingIsKept) {
   ProjectSettings known, of_others;
   known.name = "driving";  // of those whom nobody has authenticated

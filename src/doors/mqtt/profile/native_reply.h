@@ -1,5 +1,5 @@
-// NativeReply: an answer in the native profile: the events of its log, deltas at QoS 0, all else at
-// QoS 1.
+// NativeReply: an answer in the form of the native profile: the events of its log, deltas at QoS 0,
+// all other events at QoS 1.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace tutti::mqtt::profile {
 
 class NativeReply final : public ReplyForm {
  public:
-  // `id`: the client's, of the message or of the verb that asked.
+  // `id`: the client's id of the message or command that requested the answer.
   NativeReply(NativeAddress address, std::string id,
               const std::shared_ptr<responses::Response>& response)
       : address_(std::move(address)), id_(std::move(id)), response_(response) {}
@@ -28,7 +28,7 @@ class NativeReply final : public ReplyForm {
   const std::shared_ptr<responses::Response> response_;
 };
 
-// One word when a response has ended, and nothing before: the answer to a cancel.
+// Sends one message when a response has ended, and nothing before: the answer to a cancel.
 class WordAtEnd final : public ReplyForm {
  public:
   explicit WordAtEnd(Message word) : word_(std::move(word)) {}

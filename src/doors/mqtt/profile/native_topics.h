@@ -1,5 +1,5 @@
-// NativeTopics: the topics of the native profile below a prefix of the operator's choice. What they
-// are made of is wire/mqtt_topic.h's, which knows them below "llm/v1". Immutable; any thread.
+// NativeTopics: the topics of the native profile below a configurable prefix. Their syntax is
+// defined by wire/mqtt_topic.h for the prefix "llm/v1". Immutable; any thread.
 #pragma once
 
 #include <optional>
@@ -18,24 +18,24 @@ class NativeTopics {
 
   const std::string& prefix() const { return prefix_; }
 
-  // Nothing when it is no topic of a session.
+  // Parses a topic of a session; nothing for other topics.
   std::optional<wire::NativeTopic> Parse(std::string_view topic) const;
-  // Whose status it is; nothing when it is no such topic.
+  // The user of a client's status topic; nothing for other topics.
   std::optional<std::string> ClientOf(std::string_view status_topic) const;
 
-  std::string Of(std::string_view user) const;  // how all of the user's begin
+  std::string Of(std::string_view user) const;  // prefix of all topics of the user
   std::string Out(std::string_view user, std::string_view session) const;
   std::string ServerStatus(std::string_view node) const {
     return prefix_ + "/server/" + std::string(node) + "/status";
   }
 
-  // Whether `user` may have its answers there. Errors: insufficient_scope for a topic of others,
-  // invalid_value for no topic, and for one that its client publishes to.
+  // Checks whether answers to `user` may be sent to `topic`. Errors: insufficient_scope for a topic
+  // of another user; invalid_value for an invalid topic, and for one that the client publishes to.
   Status CheckResponse(std::string_view user, std::string_view topic) const;
 
  private:
   explicit NativeTopics(std::string prefix) : prefix_(std::move(prefix)) {}
-  // As if below "llm/v1"; nothing when it is not below the prefix.
+  // The topic with the prefix replaced by "llm/v1"; nothing if it is not below the prefix.
   std::optional<std::string> Canonical(std::string_view topic) const;
 
   std::string prefix_;

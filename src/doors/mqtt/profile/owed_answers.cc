@@ -57,7 +57,7 @@ void OwedAnswers::TellAt(TimePoint when) {
 }
 
 void OwedAnswers::TellSome() {
-  // Half of the room is for those who speak now.
+  // Half of the capacity is reserved for current answers.
   if (context_.streams.size() > context_.options.streams.all / 2)
     return TellAt(context_.Now() + kLater);
   for (size_t i = 0; i < kOwedAtOnce && !waiting_.empty(); ++i) {

@@ -1,6 +1,7 @@
-// OwedAnswers: what an earlier process has accepted and not told: read from the store at the start,
-// and told where it belongs once models are loaded, some at a time, so that it does not crowd out
-// what comes in. Later turns of its dialogs end after it (ReplyOrder). Of the strand.
+// OwedAnswers: answers that an earlier process has accepted but not sent. They are read from the
+// store at the start, and sent to their topics once models are loaded, a few at a time, so that
+// they do not crowd out new messages. Later turns of their dialogs end after them (ReplyOrder).
+// Runs on the strand.
 #pragma once
 
 #include <deque>
@@ -18,8 +19,8 @@ class OwedAnswers {
   OwedAnswers(Context& context, NativeMessages& native, ProjectMessages& projects)
       : context_(context), native_(native), projects_(projects) {}
 
-  void Read();  // the first time only
-  void Tell();  // when models are loaded
+  void Read();  // reads the store; only the first call
+  void Tell();  // starts sending; called when models are loaded
   void Clear() { waiting_.clear(); }
 
  private:
@@ -39,8 +40,8 @@ class OwedAnswers {
   ProjectMessages& projects_;
   std::deque<Waiting> waiting_;
   bool read_ = false;
-  bool tells_ = false;  // models are loaded
-  bool armed_ = false;  // a timer will tell some
+  bool tells_ = false;  // Tell() was called
+  bool armed_ = false;  // a timer will send some
 };
 
 }  // namespace tutti::mqtt::profile

@@ -1,4 +1,5 @@
-// What an earlier process has accepted and not told is told by the next one, where it belongs.
+// Answers that an earlier process has accepted but not sent are sent by the next process, to their
+// topics.
 #include "doors/mqtt/profile/owed_answers.h"
 
 #include <gmock/gmock.h>
@@ -74,7 +75,7 @@ TEST_F(OwedAnswersTest, TurnsThatWaitedAreToldInTheirOrderEachOnItsTopic) {
   EXPECT_EQ(Owed(), 0);
 }
 
-// Their topics were dropped without a word.
+// Regression: their topics were dropped without a log line.
 TEST_F(OwedAnswersTest, WhatBelongsToNoTopicOfItsOwnAnyMoreIsLogged) {
   Deliver(Topic("in"), Said("u1", "m1"));
   Deliver("driving/user_input", R"({"sessionId":"s","message":"w"})");
@@ -103,7 +104,8 @@ TEST_F(OwedAnswersTest, AnAnswerThatHadEndedAndNotArrivedIsTold) {
   EXPECT_EQ(inference_->requests().size(), 0u) << "nothing is said again by the model";
 }
 
-// A restart once told of the second before the first, which was still being read from the store.
+// Regression: after a restart the second answer was sent before the first, which was still being
+// read from the store.
 TEST_F(OwedAnswersTest, WhatHadEndedIsToldBeforeWhatEndsNowAndWhatIsSaidSince) {
   port_.outcome = [](const Message&) { return Unavailable("draining", "the link is gone"); };
   Deliver(Topic("in"), Said("u1", "m1"));

@@ -1,8 +1,9 @@
-// Presence: that this server is there: retained messages on `{prefix}/server/{node}/status` and on
-// each project's `{project}/status`, again and again, and the contrary when it stops. Of the
-// strand.
+// Presence: publishes the server's status as retained messages on `{prefix}/server/{node}/status`
+// and on each project's `{project}/status`: online periodically, offline when the server stops.
+// Runs on the strand.
 //
-// One connection has one Will, the server's own status: after a crash that alone tells.
+// A connection has only one Will, which is the server's own status; after a crash the status of
+// projects stays online.
 #pragma once
 
 #include <string>
@@ -16,10 +17,10 @@ class Presence {
  public:
   explicit Presence(Context& context) : context_(context) {}
 
-  void Start();  // says so now, and every heartbeat from now on
+  void Start();  // publishes online now, and at every heartbeat
   void SayOnline();
   void SayOffline();
-  // What is to be published when the server is gone without a word.
+  // The message that the broker publishes if the server disappears.
   static Message Will(const ProfileOptions& options, const NativeTopics& topics);
 
  private:

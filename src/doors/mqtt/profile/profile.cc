@@ -48,7 +48,8 @@ struct Profile::Parts {
             context.tasks.strand())) {}
 
   Status Subscribe(std::string filter, Inbox::Take take);
-  // What takes messages of that kind; null: nobody publishes them. `project`: of a project's.
+  // The handler of messages to topics of that kind; null: clients do not publish to them.
+  // `project`: the project of the topic, or null.
   Inbox::Take TakerOf(Topic topic, const ProjectSettings* project);
   Status SubscribeAll(std::string_view first, const ProjectSettings* project);
   void LogStatistics();
@@ -65,7 +66,8 @@ struct Profile::Parts {
   Presence presence{context};
 };
 
-// Of an answer that is on its way, the next process would say it once more.
+// Waits until the results of last messages are known: otherwise the next process would send such an
+// answer once more.
 void Profile::Parts::AwaitLastMessages() {
   std::promise<void> promise;
   const std::future<void> settled = promise.get_future();
@@ -80,8 +82,8 @@ Status Profile::Parts::Subscribe(std::string filter, Inbox::Take take) {
   return context.services.port.Subscribe(
       std::move(filter),
       [inbox = inbox, most, taken, &log = context.services.log](Message message, Receipt receipt) {
-        // A retained message comes again with every subscription: it would be asked, or cleared,
-        // each time that a connection is made.
+        // A retained message is delivered with every subscription: it would be processed at each
+        // reconnect.
         if (message.retain) {
           log.Warn("mqtt.retained", {{"topic", message.topic}});
           return receipt.Accept();

@@ -1,14 +1,14 @@
-// Profile: what Tutti says over MQTT, whether clients connect to its own listener or to a broker:
-// the native profile (users and sessions) and the project profile (older clients, opt-in per
-// project). It speaks to a MessagePort on one side and to the dialogs on the other.
+// Profile: chat over MQTT, with Tutti's own listener or a broker: the native profile (users and
+// sessions) and the project profile (older clients, enabled per project). Connects a MessagePort
+// with the dialogs.
 //
-// All of it runs on the responses' strand, where logs are written and dialogs live, so its state
+// All state belongs to the strand of the responses, where logs are written and dialogs live, so it
 // has no lock; the port's thread only hands messages over. Nothing here waits for a client, a model
 // or a disk.
 //
-// Made and started in this order: Make, Subscribe (before the port starts), Start. It stops before
-// the port and the services do; what they call later does nothing, and messages that come later are
-// refused. Retained messages are left alone. Any thread, but not the strand.
+// Call Make, Subscribe (before the port starts) and Start in this order. The profile stops before
+// the port and the services; their later callbacks do nothing, and later messages are refused.
+// Retained messages stay. Any thread except the strand.
 #pragma once
 
 #include <memory>
@@ -22,25 +22,28 @@ namespace tutti::mqtt::profile {
 
 class Profile {
  public:
-  // Errors: invalid_value, for names that cannot be levels of a topic, and a project named twice.
+  // Errors: invalid_value, for names that cannot be levels of a topic, and for a project named
+  // twice.
   static Result<std::unique_ptr<Profile>> Make(ProfileOptions options, Services services);
-  ~Profile();  // stopped
+  ~Profile();  // Stop()
   Profile(const Profile&) = delete;
   Profile& operator=(const Profile&) = delete;
 
-  // Of the native profile, if it is on, and of the projects that are. Errors: the port's.
+  // Subscribes to the topics of the native profile, if it is enabled, and of the configured
+  // projects. Errors: those of the port.
   Status Subscribe();
-  // Says that the server is there, and goes on saying it.
+  // Publishes the online status, and repeats it periodically.
   void Start();
-  // Tells what an earlier process owed. Once, when models are loaded and the dialogs go on.
+  // Sends the answers that an earlier process owed. Call once, when models are loaded and the
+  // dialogs are restored.
   void Resume();
-  // Says it once more: when a connection was made anew, or other models are served.
+  // Publishes the status again: after a reconnect, or when other models are served.
   void Announce();
-  // Waits up to a second for what became of last messages that are on their way; then says that the
-  // server is not there, once Start() was called. Idempotent.
+  // Waits up to a second for the results of last messages; then publishes the offline status if
+  // Start() was called. Idempotent.
   void Stop();
 
-  // For whoever connects to a broker.
+  // The Will for the connection to a broker.
   Message Will() const;
   Statistics statistics() const;
 

@@ -1,7 +1,7 @@
-// ProjectMessages: what older clients say, `{project}/user_input`. Of the strand.
+// ProjectMessages: messages of older clients, on `{project}/user_input`. Runs on the strand.
 //
-// The same request id of the same client is the same turn. It is answered again to who asks again,
-// as the answer may have been lost; but not beside an answer that is still on its way.
+// Messages with the same request id of one client are the same turn. A repeated message is answered
+// again, because the answer may have been lost, but not while an answer is still on its way.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ class ProjectMessages {
  public:
   explicit ProjectMessages(Context& context) : context_(context), answering_(context) {}
   void Take(const ProjectSettings& project, const Message& message, Receipt receipt);
-  // An answer that an earlier process owed; `place`: among the dialog's. `again` is called where it
-  // cannot be told now.
+  // Sends an answer that an earlier process owed. `place`: its place in the order of the dialog.
+  // `again` is called if the answer cannot be sent now.
   void Restore(const ProjectSettings& project, const sessions::OwedAnswer& owed,
                const ReplyTo& reply_to, ReplyOrder::Place place, std::function<void()> again);
   void Clear() { answering_.Clear(); }

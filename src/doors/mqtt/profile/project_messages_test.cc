@@ -303,7 +303,8 @@ TEST_F(ProjectMessagesTest, ARateLimitAndAFullRoomAreTypedErrors) {
   EXPECT_EQ(profile_->statistics().processed, 2u);
 }
 
-// They counted for nobody: one member of a project could take all places from everybody.
+// Regression: the messages did not count for any limit, so one member of a project could take all
+// places.
 TEST_F(ProjectMessagesTest, NeitherOneUserNorAProjectWithoutUsersTakesAllPlaces) {
   profile_options_.waiting.per_user = 1;
   profile_options_.waiting.per_project = 2;
@@ -332,8 +333,8 @@ TEST_F(ProjectMessagesTest, NeitherOneUserNorAProjectWithoutUsersTakesAllPlaces)
   }
 }
 
-// One client's sessions took the place of everybody else's in the project.
-TEST_F(ProjectMessagesTest, SessionsOfAClientThatIsKnownAreItsOwnAndThoseOfOthersTheProjects) {
+// Regression: the sessions of one client took the place of those of all others in the project.
+TEST_F(ProjectMessagesTest, AuthenticatedClientHasItsOwnSessions) {
   for (const char* const user : {"alice", ""}) {
     Message message;
     message.topic = "driving/user_input";

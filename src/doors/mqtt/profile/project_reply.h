@@ -1,7 +1,7 @@
-// What the project profile publishes, as messages, and ProjectAnswer, the form of an answer in it.
+// Encodes the messages of the project profile, and ProjectAnswer, the form of its answers.
 //
-// Every message is of QoS 1 and has the user properties `type` (reply, chunk, error, ack), `seq`
-// and `requestId` (where one was given). An answer is plain text unless the project says otherwise;
+// Every message has QoS 1 and the user properties `type` (reply, chunk, error, ack), `seq` and, if
+// one was given, `requestId`. An answer is plain text unless the project is configured otherwise;
 // an error is always JSON.
 #pragma once
 
@@ -24,7 +24,7 @@ struct ProjectAddress {
   std::optional<std::string> correlation;
 };
 
-// `seq`: of the turn that it is about; 0: of none.
+// `seq`: number of the turn; 0: none.
 Message ProjectJson(const ProjectAddress& address, std::string type, int64_t seq,
                     std::string payload);
 Message ProjectError(const ProjectAddress& address, int64_t seq, const Status& error);

@@ -48,7 +48,7 @@ void ProjectVerbs::Take(const ProjectSettings& project, const Message& message, 
   const wire::ProjectVerb& verb = *received.verb;
   if (verb.session.empty()) return OfAll(project, address, verb);
   const sessions::SessionKey key{project.tenant, project.name, verb.session};
-  // How far the session was when it was asked.
+  // Reads the last turn of the session at the time of the command.
   context_.services.sessions.History(
       key, {.limit = 1, .ascending = false, .after = {}},
       context_.tasks.WhileAlive([this, key, address, verb](const Result<sessions::ItemList>& last) {

@@ -1,6 +1,6 @@
-// ProjectVerbs: `{project}/template`, `/clear` and `/delete`, of one session or of all. Of the
-// strand. Each is acknowledged where its answers go, when it has been carried out; it is in effect
-// from the next turn on.
+// ProjectVerbs: the commands `{project}/template`, `/clear` and `/delete`, for one session or for
+// all. Runs on the strand. A command is acknowledged on the answer topic when it has been carried
+// out, and takes effect from the next turn on.
 #pragma once
 
 #include <functional>

@@ -29,7 +29,7 @@ class ProjectVerbsTest : public testing::ProfileFixture {
     StepAll();
     port_.Forget();
   }
-  // What answers a verb; it is the only word.
+  // The only message that answers a command.
   Message Answer(const std::string& topic, const std::string& payload) {
     port_.Forget();
     EXPECT_TRUE(Accepted(Deliver(topic, payload)));

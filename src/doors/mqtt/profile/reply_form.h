@@ -1,5 +1,5 @@
-// ReplyForm: what the events of one answer are as messages of a profile. Of the strand; it sends
-// nothing itself, and what it gives may not be sent now and be asked for again.
+// ReplyForm: encodes the events of one answer as messages of a profile. Runs on the strand. It
+// sends nothing itself; a message that cannot be sent now is requested again later.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,14 @@ class ReplyForm {
  public:
   virtual ~ReplyForm() = default;
 
-  // All: nothing, when this form does not show it.
+  // Each returns nothing if this form does not show the event.
   //
-  // Deltas that are sent together; `index` were sent before. At QoS 0 they may be lost.
+  // Deltas that are sent together, after `index` earlier messages of deltas. At QoS 0 they may be
+  // lost.
   virtual std::optional<Message> OfDeltas(const Deltas& deltas, int64_t index) const = 0;
-  // Any other event; of the terminal one the message is the answer, and not lost.
+  // Any other event; the message of the terminal event holds the answer, and is never lost.
   virtual std::optional<Message> OfEvent(const responses::LogEntry& entry, int64_t index) const = 0;
-  // In place of what could not be sent, or of events that are gone.
+  // Replaces an event that could not be sent, or events that are no longer stored.
   virtual std::optional<Message> OfError(const Status& error) const = 0;
 };
 

@@ -1,6 +1,6 @@
-// ReplyOrder: which answers of a dialog go before others on a topic: those to earlier turns, that
-// are on their way there or are about to be. So what an earlier process owed is told before the
-// turns that came since have ended, whatever has to be read from the store for it. Of the strand.
+// ReplyOrder: the order of the answers of a dialog on a topic: answers to earlier turns that are on
+// their way, or will be soon, go first. So an answer owed by an earlier process precedes the ends
+// of later turns, however much must be read from the store for it. Runs on the strand.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace tutti::mqtt::profile {
 
 class ReplyOrder : public std::enable_shared_from_this<ReplyOrder> {
  public:
-  // `changed`: one that was first has gone.
+  // `changed` is called when the first answer of an order has gone.
   explicit ReplyOrder(std::function<void()> changed) : changed_(std::move(changed)) {}
 
   struct Rank {
     std::string topic, dialog;
-    int64_t turn = 0;  // 0: beside all others
+    int64_t turn = 0;  // 0: outside the order
   };
-  using Place = std::shared_ptr<const void>;  // for as long as it lives, later turns wait
+  using Place = std::shared_ptr<const void>;  // later turns wait while it exists
   Place Take(const Rank& rank) {
     if (rank.turn == 0) return nullptr;
     const Line line(rank.topic, rank.dialog);

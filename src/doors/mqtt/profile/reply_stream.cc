@@ -69,8 +69,9 @@ ReplyStream::Progress ReplyStream::Pump(TimePoint now, bool may_end) {
 bool ReplyStream::Refill(TimePoint now) {
   Result<std::vector<responses::ResponseLog::Entry>> read = reader_->Next(kAtOnce);
   if (!read.ok()) {
-    // The oldest are gone. That is said, and what is left follows: the last has the whole text.
-    // What is held goes before: what follows has other numbers.
+    // The oldest events are no longer stored. Sends an error and then the remaining events: the
+    // last one has the whole text. Held deltas are sent before, because their numbers do not
+    // continue.
     if (coalescer_.held() != nullptr && !SendHeld(now)) return false;
     if (std::optional<Message> message = form_->OfError(read.status()); message.has_value())
       (void)publish_(*std::move(message), /*last=*/false);

@@ -1,9 +1,10 @@
-// ReplyStream: one answer on its way out: it reads a response's log and publishes it in a form.
+// ReplyStream: sends one answer: reads the log of a response and publishes it in the form of a
+// profile.
 //
-// The log is its buffer: where the port takes no more, it reads no further and tries again, so a
-// subscriber that does not read costs nothing here, and nothing waits for it. Deltas at QoS 0 are
-// dropped instead. The last message is published again until it is known to have arrived; and where
-// nobody listens (twice in a row), only the last one is. Belongs to the strand.
+// The log is the buffer: while the port accepts no more, the stream stops reading and tries again
+// later, so a subscriber that does not read costs no memory and blocks nothing. Deltas at QoS 0 are
+// dropped instead. The last message is published until it is known to have arrived; if there is no
+// subscriber twice in a row, only the last message is published. Belongs to the strand.
 #pragma once
 
 #include <deque>
@@ -23,11 +24,12 @@ namespace tutti::mqtt::profile {
 
 class ReplyStream {
  public:
-  // As MessagePort::Publish; what became of it comes back through OnPublished, but of QoS 0.
+  // Like MessagePort::Publish; the result comes through OnPublished(), except for QoS 0.
   using Publish = std::function<Status(Message message, bool last)>;
 
-  // Begins behind event `starting_after`; `waker` is told when the log grows. `patient`: that
-  // nobody listens is no arrival of the last message. Errors: those of ResponseReader::Attach.
+  // Begins after event `starting_after`; `waker` is woken when the log grows. `patient`: a last
+  // message without a subscriber does not count as arrived. Errors: those of
+  // ResponseReader::Attach.
   static Result<std::unique_ptr<ReplyStream>> Open(std::shared_ptr<responses::Response> response,
                                                    int64_t starting_after,
                                                    std::shared_ptr<api::StreamWaker> waker,
@@ -37,28 +39,28 @@ class ReplyStream {
 
   enum class Progress {
     kIdle,   // nothing to do until the log grows, due() comes or OnPublished is called
-    kMore,   // there is more to read, but others have their turn first
-    kEnded,  // all is said
+    kMore,   // there is more to read, but other streams have their turn first
+    kEnded,  // everything is sent
   };
   // `may_end`: whether the last message may go out now.
   Progress Pump(TimePoint now, bool may_end);
   TimePoint due() const;
 
   void OnPublished(bool last, const Status& status, TimePoint now);
-  // Whoever listened has gone: only the last message is published from now on.
+  // The subscriber has gone: only the last message is published from now on.
   void Detach() { detached_ = true; }
 
   const std::shared_ptr<responses::Response>& response() const { return response_; }
-  // The last message has arrived, as far as anybody can know.
+  // Whether the last message has arrived, as far as is known.
   bool delivered() const { return delivered_; }
-  // The last message was given to the port, which has not said yet what became of it.
+  // Whether the last message was given to the port, and its result is still unknown.
   bool last_is_out() const { return last_.has_value() && !last_waits_ && !ended_; }
 
  private:
   ReplyStream(responses::ResponseReader reader, std::shared_ptr<api::StreamWaker> waker,
               std::unique_ptr<ReplyForm> form, const DeltaCoalescer::Options& coalescing,
               Publish publish, bool patient);
-  bool Refill(TimePoint now);  // false: nothing is there yet
+  bool Refill(TimePoint now);  // false: nothing to read yet
   bool Take(TimePoint now, bool may_end);
   bool SendHeld(TimePoint now);
   bool SendEvent(const responses::LogEntry& entry, TimePoint now);
@@ -74,13 +76,13 @@ class ReplyStream {
   const bool patient_;
   DeltaCoalescer coalescer_;
   std::deque<responses::ResponseLog::Entry> entries_;  // read and not yet sent
-  int64_t index_ = 0;                                  // messages of deltas that were sent
-  int absences_ = 0;                                   // QoS 1 in a row that nobody wanted
+  int64_t index_ = 0;                                  // messages of deltas sent
+  int absences_ = 0;  // QoS 1 messages in a row without a subscriber
   bool detached_ = false;
-  TimePoint blocked_until_{};  // the port takes nothing before
+  TimePoint blocked_until_{};  // the port accepts nothing before
   bool blocked_ = false;
-  std::optional<Message> last_;  // sent, and not known to have arrived
-  bool last_waits_ = false;      // it is to be published again at blocked_until_
+  std::optional<Message> last_;  // sent, not known to have arrived
+  bool last_waits_ = false;      // to be published again at blocked_until_
   int tries_ = 0;
   bool ended_ = false, delivered_ = false;
 };

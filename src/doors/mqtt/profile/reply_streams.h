@@ -1,9 +1,9 @@
-// ReplyStreams: all answers on their way out, on the responses' strand, where their logs are
-// written too: nothing here needs a lock, and publishing does not wait.
+// ReplyStreams: all answers that are being sent. Runs on the strand of the responses, where their
+// logs are also written, so nothing here needs a lock, and publishing does not wait.
 //
-// A log that grows wakes the strand once, however many there are; then every stream has a turn of a
-// bounded length. Bounded in all and for each claimant; of one response to one topic there is one
-// stream, and a newer one takes its place.
+// A growing log wakes the strand once, however many logs grow; then every stream gets a turn of
+// bounded length. The number of streams is bounded in total and for each claimant. There is one
+// stream for a response and a topic; a newer one replaces it.
 #pragma once
 
 #include <cstdint>
@@ -30,50 +30,50 @@ namespace tutti::mqtt::profile {
 class ReplyStreams {
  public:
   struct Limits {
-    size_t all = 4000;          // more than messages that wait: others resume, or wait for an end
-    size_t per_user = 400;      // likewise
-    size_t per_project = 3000;  // likewise
+    size_t all = 4000;  // above the limit of waiting messages: also resumes and waits for an end
+    size_t per_user = 400;      // of one user
+    size_t per_project = 3000;  // of one project
   };
   ReplyStreams(const Limits& limits, const DeltaCoalescer::Options& coalescing, MessagePort& port,
                const Clock& clock, const StrandTasks& tasks);
 
-  // What a stream is for; two of one purpose for one response to one topic are one.
+  // The purpose of a stream; two of the same purpose, response and topic are one.
   enum class Purpose { kAnswer, kWord };
   struct Setup {
     std::string topic, dialog;
     Claimant claimant;
-    int64_t turn = 0;  // ends after those of the dialog's earlier turns there; 0: when it likes
+    int64_t turn = 0;  // ends after earlier turns of the dialog on the topic; 0: at any time
     Purpose purpose = Purpose::kAnswer;
     std::shared_ptr<responses::Response> response;
     int64_t starting_after = -1;
     std::unique_ptr<ReplyForm> form;
-    // Of an answer that an earlier process owed: whoever waits for it may not be back yet, so that
-    // it is said again, for some minutes, until somebody listens.
+    // For an answer owed by an earlier process: its subscriber may not be back yet, so it is
+    // repeated for some minutes until there is a subscriber.
     bool patient = false;
-    // The last message has arrived, as far as anybody can know. A newer stream that takes the place
-    // of this one takes this over. May be empty.
+    // Called when the last message has arrived, as far as is known. A newer stream that replaces
+    // this one takes the callback over. May be empty.
     std::function<void()> arrived;
-    // At the end: whether the last message has arrived, as far as anybody can know; not so where a
-    // newer stream takes its place. May be empty.
+    // Called at the end with whether the last message has arrived, as far as is known; false if a
+    // newer stream replaces this one. May be empty.
     std::function<void(bool delivered)> ended;
   };
   // Errors: overloaded, tenant_concurrency; then `ended` is not called.
   Status Open(Setup setup);
 
-  // For an answer that is about to be opened: later ones wait for it.
+  // Reserves the place of an answer that will be opened soon: later ones wait for it.
   ReplyOrder::Place Reserve(const std::string& topic, const std::string& dialog, int64_t turn) {
     return order_of_turns_->Take({topic, dialog, turn});
   }
-  // Whether the answer of that response is on its way to that topic.
+  // Whether the answer of that response is being sent to that topic.
   bool Holds(const std::string& topic, const std::string& response_id) const {
     return streams_.contains(Key(topic, response_id, Purpose::kAnswer));
   }
-  // Those of topics that begin so: only their last messages are published from now on.
+  // For streams on topics with this prefix: only their last messages are published from now on.
   void DetachBelow(std::string_view topics);
-  // The response of a dialog that is being said, or else comes first; null: none.
+  // The response of a dialog that is being sent, or else the next one; null: none.
   std::shared_ptr<responses::Response> RunningOf(const std::string& dialog) const;
 
-  // `done` when no last message is on its way any more: now, or when the port has told.
+  // Calls `done` when no last message is on its way: now, or when the port has reported.
   void OnceSettled(std::function<void()> done);
 
   void Clear();
@@ -107,11 +107,11 @@ class ReplyStreams {
   const std::shared_ptr<api::StreamWaker> waker_;
   const std::shared_ptr<ReplyOrder> order_of_turns_;
   std::map<Key, Entry> streams_;
-  std::map<uint64_t, Key> order_;  // by serial: each has its turn in the order of their opening
+  std::map<uint64_t, Key> order_;  // by serial: streams take turns in the order of their opening
   ClaimantCounts claimants_;
   uint64_t serial_ = 0;
   std::function<void()> when_settled_;
-  TimePoint armed_ = TimePoint::max();  // of the timer that comes first
+  TimePoint armed_ = TimePoint::max();  // of the earliest timer
 };
 
 }  // namespace tutti::mqtt::profile

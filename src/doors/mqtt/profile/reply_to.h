@@ -1,5 +1,5 @@
-// ReplyTo: where an answer belongs, as the store keeps it beside the message (sessions::Message::
-// reply_to), for the process after this one. Pure.
+// ReplyTo: the destination of an answer, stored with the message (sessions::Message::reply_to) for
+// a later process. Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,19 +9,20 @@
 
 namespace tutti::mqtt::profile {
 
-// That are sent back, in every event: it is not to make them much larger.
+// Maximum size of stored correlation data: it is copied into every event, and must not make events
+// much larger.
 inline constexpr size_t kMostCorrelationBytes = 4 << 10;
 
 struct ReplyTo {
-  std::string door;  // ProfileOptions::door of whoever took the message
+  std::string door;  // ProfileOptions::door of the profile that accepted the message
   bool native = false;
   std::string topic;
-  std::optional<std::string> correlation;  // beyond kMostCorrelationBytes it is not kept
+  std::optional<std::string> correlation;  // not stored beyond kMostCorrelationBytes
   std::string client, request_id;          // of the project profile
 };
 
 std::string EncodeReplyTo(const ReplyTo& reply_to);
-// Nothing where it was written by something else.
+// Nothing if `text` has another format.
 std::optional<ReplyTo> DecodeReplyTo(std::string_view text);
 
 }  // namespace tutti::mqtt::profile

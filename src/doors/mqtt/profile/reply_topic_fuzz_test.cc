@@ -1,5 +1,5 @@
-// 10,000 messages that name topics to be answered on, most of them others': nothing is published
-// outside what is the publisher's own.
+// 10,000 messages with Response Topics, most of them of other users: nothing is published outside
+// the publisher's own topics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What the server says of itself on its status topic, as JSON. Pure.
+// The server's status on its status topic, as JSON. Pure.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@ namespace tutti::mqtt::profile {
 std::string OnlineJson(std::string_view version, std::span<const api::ModelInfo> models,
                        const api::LoadSnapshot& load);
 
-// {"online":false}: on a clean stop, and the Will of whoever connects for this server.
+// {"online":false}: published on a clean stop, and as the Will of the connection to a broker.
 std::string OfflineJson();
 
 }  // namespace tutti::mqtt::profile

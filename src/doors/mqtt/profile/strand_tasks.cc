@@ -24,7 +24,8 @@ class OnceWaker final : public api::StreamWaker, public std::enable_shared_from_
   std::atomic<bool> posted_{false};
 };
 
-// Gives its word when it goes: a strand that has stopped drops what it is given.
+// Fulfils its promise when it is destroyed, because a stopped strand drops tasks without running
+// them.
 class Gate {
  public:
   explicit Gate(std::promise<void> passed) : passed_(std::move(passed)) {}

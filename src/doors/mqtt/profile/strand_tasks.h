@@ -1,6 +1,6 @@
-// StrandTasks: how a profile's parts come to run on the responses' strand, and stop. What they hand
-// to others (to the port, the services, the clock) may be called for as long as those like; once
-// Stop() has returned none of it runs any more.
+// StrandTasks: runs the tasks of a profile on the strand of the responses, until Stop(). Callbacks
+// that were given to others (the port, the services, the clock) may be called at any time; once
+// Stop() has returned they do nothing.
 #pragma once
 
 #include <future>
@@ -18,7 +18,7 @@ class StrandTasks {
   StrandTasks(const StrandTasks&) = delete;
   StrandTasks& operator=(const StrandTasks&) = delete;
 
-  // `task`, to be called on the strand: nothing happens once this has stopped.
+  // Wraps `task`, to be called on the strand: it does nothing after Stop().
   template <typename Task>
   auto WhileAlive(Task task) const {
     return [alive = std::weak_ptr<bool>(alive_), task = std::move(task)](auto&&... args) mutable {
@@ -35,18 +35,18 @@ class StrandTasks {
   void PostAt(TimePoint when, Task task) const {
     strand_->PostAt(when, WhileAlive(std::move(task)));
   }
-  // Runs `task` on the strand once, however often it is told before that.
+  // Returns a waker that runs `task` on the strand; several wake-ups before the run cause one run.
   std::shared_ptr<api::StreamWaker> MakeWaker(std::function<void()> task) const;
 
   const std::shared_ptr<responses::Strand>& strand() const { return strand_; }
 
-  // Runs `last` on the strand, unless that has stopped, and nothing of this after it. Waits; not on
-  // the strand. Once.
+  // Runs `last` on the strand, unless the strand has stopped; afterwards no task runs. Blocks; must
+  // not be called on the strand. Called once.
   void Stop(std::function<void()> last);
 
  private:
   const std::shared_ptr<responses::Strand> strand_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // its value: of the strand
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // value: strand only
 };
 
 }  // namespace tutti::mqtt::profile

@@ -8,7 +8,7 @@ namespace {
 
 using enum Party;
 
-// A verb is of all sessions, or of the one in the topic.
+// A verb applies to all sessions, or to the session in the topic.
 constexpr auto kRules = std::to_array<TopicRule>({
     {Topic::kIn, "{prefix}/{user}/{session}/in", kUser, kUser, kNobody},
     {Topic::kControl, "{prefix}/{user}/{session}/ctl", kUser, kUser, kNobody},

@@ -1,6 +1,6 @@
-// The table of topics: every kind that clients have to do with, of both profiles, and who may
-// publish there, read there and be answered there. What is not in it nobody listens to, and nobody
-// may use. Pure; any thread.
+// The table of topics: every kind of topic of both profiles, and who may publish to it, subscribe
+// to it, and use it as a Response Topic. Other topics are neither read nor allowed. Pure; any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ enum class Topic : uint8_t {
   kIn,
   kControl,
   kOut,
-  kOwn,  // whatever else lies below a user's name: Response Topics
+  kOwn,  // other topics below a user's name: Response Topics
   kClientStatus,
   kServerStatus,
   // --- a project ---
@@ -28,29 +28,29 @@ enum class Topic : uint8_t {
 };
 
 enum class Party : uint8_t {
-  kUnsaid,   // does not compile
+  kUnsaid,   // unset; does not compile
   kNobody,   // no client
   kUser,     // the user whose name is in the topic
-  kAnybody,  // who is logged in
-  kMember,   // who takes part in the project
-  kAdmin,    // those of them who administer
+  kAnybody,  // every authenticated client
+  kMember,   // a member of the project
+  kAdmin,    // an administrator of the project
 };
 
 struct TopicRule {
   Topic topic;
-  // {prefix} or {project} is the first part; {user} and {session} are one level each, {rest} any
-  // number.
+  // Begins with {prefix} or {project}; {user} and {session} are one level each, {rest} is any
+  // number of levels.
   std::string_view pattern;
-  Party speaks;    // may publish there; this process listens unless it is nobody
-  Party reads;     // may subscribe to it
-  Party answered;  // may name it as a Response Topic
+  Party speaks;    // may publish; unless kNobody, this process subscribes
+  Party reads;     // may subscribe
+  Party answered;  // may use it as a Response Topic
 
   constexpr bool of_project() const { return pattern.starts_with("{project}"); }
 };
 
 std::span<const TopicRule> TopicRules();
 
-// The filter of a row's topics, `first` being the prefix or the project.
+// The topic filter of a row; `first` is the prefix or the project.
 std::string FilterOf(const TopicRule& rule, std::string_view first);
 
 }  // namespace tutti::mqtt::profile

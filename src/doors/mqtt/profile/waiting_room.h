@@ -1,5 +1,5 @@
-// WaitingRoom: the messages that were taken and not yet answered, of all sessions together: how
-// many there may be, what became of them, and how long it took.
+// WaitingRoom: counts the messages of all sessions that are accepted but not yet answered. Limits
+// their number, and keeps statistics of outcomes and times.
 //
 // Thread-safe; nothing blocks. Outlives its tickets.
 #pragma once
@@ -16,12 +16,12 @@
 namespace tutti::mqtt::profile {
 
 struct Statistics {
-  uint64_t processed = 0;  // messages that were answered
-  uint64_t errors = 0;     // those that ended in an error, or were wrong
-  uint64_t rejected = 0;   // for a limit or a lack of room
+  uint64_t processed = 0;  // answered messages
+  uint64_t errors = 0;     // messages that were invalid or ended with an error
+  uint64_t rejected = 0;   // rejected for a limit or lack of room
   size_t waiting = 0;
-  Duration total{0};    // from taken to answered, of the processed ones
-  Duration average{0};  // of one of them
+  Duration total{0};    // from acceptance to answer, of processed messages
+  Duration average{0};  // mean of total
 };
 
 class WaitingRoom {
@@ -29,11 +29,11 @@ class WaitingRoom {
   struct Limits {
     size_t all = 1000;
     size_t per_user = 200;
-    size_t per_project = 750;  // where its users are not known: a quarter is left for others
+    size_t per_project = 750;  // for unknown users of one project: leaves a quarter to others
   };
   enum class Outcome { kProcessed, kError, kRejected, kLeft };
 
-  // The place of one message. Movable; one thread at a time.
+  // The place of one message, given up by Leave() or the destructor. Movable; one thread at a time.
   class Ticket {
    public:
     Ticket() = default;
@@ -58,12 +58,12 @@ class WaitingRoom {
 
   // Errors: overloaded, tenant_concurrency.
   Result<Ticket> Enter(Claimant claimant, TimePoint now);
-  // Of a message that never entered.
+  // Counts a message that got no place.
   void Count(Outcome outcome);
 
   Statistics statistics() const;
-  // Crowded from 70 % on, until it is less again: +1 when it has become so since the last call, -1
-  // when it no longer is, else 0.
+  // The room is crowded from 70 % of its limit. Returns +1 if it has become crowded since the last
+  // call, -1 if it no longer is, else 0.
   int CrowdingChange();
 
  private:

@@ -1,8 +1,8 @@
 // TlsSession: the client's end of TLS over a connected socket, for tests. Blocking; it trusts
 // everybody. The socket is its maker's, and outlives it.
 //
-// Who is not let in for the certificate that they show learns it only when they read: in TLS 1.3 a
-// client has shaken hands before the server has looked at it.
+// A client that is refused because of its certificate learns it only when it reads: in TLS 1.3 the
+// client's handshake ends before the server has verified the certificate.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -18,8 +18,8 @@ namespace tutti::sockets::testing {
 
 class TlsSession {
  public:
-  // `max_version`: TLS1_1_VERSION and so on; 0 = the newest. `own`: what it shows if it is asked.
-  // `resumed`: of an earlier one, see session().
+  // `max_version`: TLS1_1_VERSION etc.; 0 = the newest. `own`: the client's certificate, if any.
+  // `resumed`: an earlier session, see session().
   explicit TlsSession(int fd, int max_version = 0,
                       const access::testing::CertificatePaths* own = nullptr,
                       SSL_SESSION* resumed = nullptr)
@@ -53,7 +53,7 @@ class TlsSession {
   bool Send(std::string_view bytes) {
     return SSL_write(ssl_, bytes.data(), static_cast<int>(bytes.size())) > 0;
   }
-  // Appends some of what has come, or waits for it; false at the end.
+  // Appends received bytes, waiting for some; false at the end.
   bool Fill(std::string& to) {
     char chunk[16384];
     const int got = SSL_read(ssl_, chunk, sizeof chunk);
@@ -62,9 +62,9 @@ class TlsSession {
     return true;
   }
   bool HasBytes() const { return SSL_pending(ssl_) > 0; }  // that Fill() need not wait for
-  // Nothing more is sent; what comes can still be read.
+  // Ends the sending side; the session can still read.
   void SayGoodbye() { SSL_shutdown(ssl_); }
-  // The peer said goodbye before it closed.
+  // Whether the peer sent close_notify before it closed.
   bool EndsCleanly() {
     char byte;
     const int got = SSL_read(ssl_, &byte, 1);

@@ -1,5 +1,5 @@
-// An Authenticator for tests: "secret of USER" is USER's password, and who has none is whom their
-// certificate names.
+// An Authenticator for tests: "secret of USER" is USER's password; a client without a password is
+// the user named in its certificate.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// A running Listener that answers what comes to .../in on .../out, for tests over sockets.
+// A running Listener that answers messages to .../in on .../out, for tests over sockets.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ class ListenerFixture : public ::testing::Test {
     ASSERT_TRUE(started.ok()) << started;
   }
   int port() const { return listener_->port(); }
-  // Of an event that other threads bring about.
+  // Waits until other threads make `condition` true.
   template <typename Condition>
   static bool Eventually(const Condition& condition) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs);

@@ -79,7 +79,7 @@ class TcpWire : public Wire {
 
 class TlsWire final : public TcpWire {
  public:
-  // `own`: what it shows if it is asked.
+  // `own`: the client's certificate, if any.
   explicit TlsWire(int port, const access::testing::CertificatePaths* own = nullptr)
       : TcpWire(port), tls_(socket_.native_handle(), 0, own) {
     if (!tls_.connected()) closed_ = true;
@@ -123,7 +123,7 @@ class WebSocketWire final : public Wire {
     stream_->text(true);
     return Send(text);
   }
-  // Waits without a limit: what has come may lie in the stream's own buffer.
+  // Waits without a limit, because data may already be in the stream's own buffer.
   bool Fill(std::string& to, int) override {
     boost::beast::flat_buffer buffer;
     boost::system::error_code ec;

@@ -1,4 +1,4 @@
-// A hub, a clock that stands still, and clients that speak to a Peer each, without sockets.
+// A hub, a manual clock, and clients that each use a Peer, without sockets.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ struct World {
     hub.OnTime();
     hub.Flush();
   }
-  // Keeps what a filter's messages are, with what is owed for them.
+  // Records the messages to a filter, with their receipts.
   struct Taken {
     Message message;
     Receipt receipt;
@@ -129,7 +129,7 @@ class Client final : public Peer::Host {
     peer_->Shutdown();
     Settle();
   }
-  // The socket takes what waits.
+  // The socket accepts all waiting bytes.
   void Drain() {
     unsent_ = 0;
     peer_->Serve();

@@ -1,6 +1,6 @@
-// NativeClient: a client of the native profile as the page of it asks for: it puts the events of
-// one response together by their numbers, asks for what it missed, and takes the final's text for
-// the answer. For tests; pure.
+// NativeClient: a client of the native profile that follows its documentation: orders the events of
+// a response by their numbers, requests missing ones, and takes the answer from the text of the
+// final event. For tests; pure.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace tutti::mqtt::profile::testing {
 
 class NativeClient {
  public:
-  // A resume, where it has found a gap and has not asked for it.
+  // A resume, if there is a new gap.
   std::optional<std::string> Take(const Event& event) {
     if (event.Text("type") == "accepted") id_ = event.Text("response_id");
     if (!event.Has("sequence_number") || ended_) return std::nullopt;

@@ -1,5 +1,5 @@
-// For tests: both profiles over dialogs of a scripted model, a port in memory and a clock that
-// stands still.
+// For tests: both profiles with the dialogs of a scripted model, a port in memory and a manual
+// clock.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class Event {
     const wire::Json* value = Find(name);
     return value == nullptr ? "" : wire::PrintJson(*value);
   }
-  // Of an error event, or of the envelope.
+  // The code of an error event, or of the envelope.
   std::string Code() const {
     const wire::Json* error = Find("error");
     if (error == nullptr || !error->is_object()) return Text("code");
@@ -137,7 +137,7 @@ class ProfileFixture : public sessions::testing::SessionsFixture {
     Start();
   }
 
-  // Further than the dialogs' own: until what the port was told has come back.
+  // Also waits until the results of publications have come back.
   void Settle() {
     SessionsFixture::Settle();
     SessionsFixture::Settle();
@@ -202,7 +202,7 @@ class ProfileFixture : public sessions::testing::SessionsFixture {
     return found.empty() ? Event("") : found[0];
   }
 
-  // Time passes, and what is due happens.
+  // Advances the clock, and runs what is due.
   void Advance(Duration time) {
     Pass(time);
     Settle();

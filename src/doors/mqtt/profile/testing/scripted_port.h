@@ -1,6 +1,6 @@
-// ScriptedPort: a MessagePort in memory for tests: it gives what a test delivers to the sinks, and
-// remembers what is published, and when. What becomes of a publication is the test's to say; by
-// default everybody gets everything. Any thread.
+// ScriptedPort: a MessagePort in memory for tests: passes delivered messages to the sinks, and
+// records publications with their times. The test decides the results of publications; by default
+// every publication succeeds. Any thread.
 #pragma once
 
 #include <functional>
@@ -57,7 +57,8 @@ class ScriptedPort final : public MessagePort {
 
   // --- of the test ---
 
-  // What the publisher is told: nothing before it is taken care of. `sinks`: how many wanted it.
+  // The result for the publisher: none before the message is taken care of. `sinks`: number of
+  // matching sinks.
   struct Delivery {
     int sinks = 0;
     std::shared_ptr<std::optional<Status>> told = std::make_shared<std::optional<Status>>();
