@@ -1,4 +1,4 @@
-// BenchFolder: a folder for what a bench writes to a disk. Goes with it.
+// BenchFolder: a temporary folder for a bench's files; the destructor deletes it.
 #pragma once
 
 #include <stdlib.h>

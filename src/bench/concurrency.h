@@ -1,9 +1,9 @@
 // `tutti bench concurrency`: the same sampled requests served to 1, 4 and 8 clients at once
 // (U81 of docs/checks.md).
 //
-// Clients are threads that speak to api::Inference, the waist every door uses; each sends its next
-// request when the one before has ended. Texts must be the same at every level: the seed, not the
-// company, decides.
+// Clients are threads that call api::Inference, the API that every server uses; each sends its next
+// request when the previous one has ended. Texts must be the same at every level: they depend on
+// the seed, not on concurrent requests.
 #pragma once
 
 #include <functional>

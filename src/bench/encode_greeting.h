@@ -1,5 +1,5 @@
-// The first request to a target, before anything is measured: what cannot work is said once and
-// with what to do about it, and texts that are longer than the model reads are told of.
+// Sends the first request to a target, before anything is measured: a target that cannot work gives
+// one error with advice, and texts longer than the model's limit give a warning.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace tutti::bench {
 
-// A line for people where texts as long as `shape` asks for are cut, by the target's own count of
-// the tokens it read; else "". Errors: of the request, as the target explains them.
+// A line for people if texts of the length of `shape` are truncated, by the target's own token
+// count; else "". Errors: of the request, as the target explains them.
 Result<std::string> Greet(EncodeTarget& target, const EncodeShape& shape);
 
 }  // namespace tutti::bench

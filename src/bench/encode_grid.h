@@ -1,7 +1,7 @@
-// `tutti bench grid FILE`: every combination of batch size, concurrency and what else the file
-// lists, each cell with a target of its own (fresh counters), a warm-up and checked answers (U14,
-// U45 of docs/checks.md). The results file is rewritten after each cell, so that a run that was
-// killed goes on with the first cell that is missing.
+// `tutti bench grid FILE`: every combination of batch size, concurrency and the other dimensions in
+// the file. Each cell has a target of its own (fresh counters), a warm-up and checked answers (U14,
+// U45 of docs/checks.md). The results file is rewritten after each cell, so that a killed run
+// continues with the first missing cell.
 //
 //   model = "all-minilm-l6-v2"      # or url = "http://127.0.0.1:8080"
 //   batch = [1, 8, 32]              # texts of a request
@@ -44,7 +44,7 @@ Result<GridPlan> ReadGridPlan(const std::string& path);
 Result<GridPlan> ParseGridPlan(const std::string& toml, const std::string& name);
 
 struct GridOutputs {
-  std::string json;  // path; the results, and where a later run looks what is done
+  std::string json;  // path of the results, from which a later run continues
   std::string markdown, svg;
 };
 

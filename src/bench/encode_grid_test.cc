@@ -1,5 +1,5 @@
-// The file of a grid: what it may say, and what is refused with the key's name. The runs themselves
-// are tested on real weights (tests/e2e).
+// The file of a grid: its keys, and errors that name the key. The runs themselves are tested on
+// real weights (tests/e2e).
 #include "bench/encode_grid.h"
 
 #include <gmock/gmock.h>

@@ -26,7 +26,8 @@ const EncodeRun& KneeOf(const std::vector<EncodeRun>& runs) {
                        [&](const EncodeRun& run) { return run.texts_per_s() >= 0.97 * best; });
 }
 
-// Of the levels within the limit the one of most throughput; the first where none is within it.
+// The level with the highest throughput among those whose p99 latency is within the limit; a gain
+// below 1 % does not count. The first level if none is within the limit.
 const EncodeRun& Recommended(const std::vector<EncodeRun>& runs, double limit_s) {
   const EncodeRun* best = nullptr;
   for (const EncodeRun& run : runs) {

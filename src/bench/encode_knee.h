@@ -1,6 +1,7 @@
-// `tutti bench knee`: where more callers stop paying. Sweeps concurrency in a closed loop, explains
-// what saturates, and recommends the concurrency of most throughput whose p99 stays within a limit,
-// shown again in a fresh run (U08, U09 of docs/checks.md).
+// `tutti bench knee`: the concurrency beyond which throughput no longer grows. Sweeps the
+// concurrency in a closed loop, explains what saturates, and recommends the concurrency with the
+// highest throughput whose p99 is within a limit, confirmed in a fresh run (U08, U09 of
+// docs/checks.md).
 #pragma once
 
 #include <functional>

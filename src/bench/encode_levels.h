@@ -1,8 +1,8 @@
-// `tutti bench encode`: texts to vectors by so many clients in a closed loop, one level after the
-// other, in here or at a server.
+// `tutti bench encode`: embeds texts with concurrent clients in a closed loop, one level after the
+// other, in this process or at a server.
 //
-// Definitions: encode_load.h. It fails when a request fails, or when an answer differs from that of
-// the same texts alone.
+// Definitions: encode_load.h. The bench fails if a request fails, or if an answer differs from that
+// of the same texts alone.
 #pragma once
 
 #include <functional>

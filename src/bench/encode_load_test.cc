@@ -1,4 +1,4 @@
-// The closed loop of encoder benches: what it counts, and that it finds wrong answers.
+// The closed loop of encoder benches: its counts, and the detection of wrong answers.
 #include "bench/encode_load.h"
 
 #include <gmock/gmock.h>
@@ -182,7 +182,7 @@ TEST(EncodeLevels, EachIsARowOfTheReportAndAWrongAnswerFailsIt) {
 
 TEST(Knee, ADeviceOfOneLaneIsExplainedAndAConcurrencyRecommended) {
   FakeEncodeTarget target;
-  target.took = std::chrono::milliseconds(10);  // beside which a busy machine's turns are short
+  target.took = std::chrono::milliseconds(10);  // long, compared with the delays of a busy machine
   KneeOptions options;
   options.levels = {1, 2, 4};
   options.requests = 60;

@@ -1,5 +1,5 @@
-// The bench over gRPC: on a fake that fails as it is told to, and on a small generated checkpoint
-// behind the real door.
+// The bench over gRPC: on a fake with scripted failures, and on a small generated checkpoint behind
+// the real server.
 #include "bench/grpc_load.h"
 
 #include <gmock/gmock.h>
@@ -131,7 +131,7 @@ TEST(GrpcLoad, ByTimeALevelLastsAsLongAsItWasTold) {
   EXPECT_GT(row.at("requests").as_int64(), 10);
 }
 
-// A decoder gives vectors too where it is told to; it is the smallest model that tests can make.
+// A decoder also gives vectors if configured to; it is the smallest model that tests can make.
 class GrpcLoadModelTest : public ::testing::Test {
  protected:
   void SetUp() override {

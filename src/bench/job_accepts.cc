@@ -32,8 +32,8 @@ jobs::JobLimits Unlimited() {
   return limits;
 }
 
-// From the store's thread to the one that hands in what comes next, as from it to a door: whoever
-// has something to do is woken once for all that has ended.
+// Carries finished writes from the store's thread to the bench thread. Like the queue between the
+// store and a server, it wakes the reader once for all writes that have finished.
 class Ends {
  public:
   struct End {
@@ -45,7 +45,7 @@ class Ends {
     ends_.push_back(std::move(end));
     if (ends_.size() == 1) changed_.NotifyOne();
   }
-  // Waits for the first.
+  // Waits until there is at least one.
   std::vector<End> Take() {
     const MutexLock lock(mutex_);
     while (ends_.empty()) changed_.Wait(mutex_);

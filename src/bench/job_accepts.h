@@ -1,5 +1,5 @@
-// Durable accepts on a disk: how many jobs a second a store takes, and how many one SQLite commit
-// for each would.
+// Durable accepts on a disk: jobs that a store accepts per second, and the same with one SQLite
+// commit per job.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@ inline constexpr size_t kAcceptBytes = 2000;  // of each
 struct AcceptFigures {
   int at_once = 1;
   double per_s = 0;
-  std::vector<double> accept_s = {};  // of each, from handing it in until it is durable
+  std::vector<double> accept_s = {};  // from submission until durable, of each
 };
 
-// A store of its own in `folder`, for about `seconds`. Errors: the store's.
+// Measures a new store in `folder` for about `seconds`. Errors: the store's.
 Result<AcceptFigures> AcceptsOf(const std::string& folder, int at_once, double seconds);
-// The same rows, one commit each, one after the other.
+// Measures the same rows, one commit each, one at a time.
 Result<AcceptFigures> PlainCommits(const std::string& folder, double seconds);
 
 }  // namespace tutti::bench

@@ -133,7 +133,7 @@ class JobRun {
       std::this_thread::sleep_for(kLook);
     }
   }
-  // Of the newest hundred at most.
+  // Number of jobs in that status, counted up to `limit` (the server lists at most 100).
   Result<int> Count(const std::string& status, int limit) {
     ASSIGN_OR_RETURN(const boost::json::object list,
                      Look(fmt::format("/v1/jobs?status={}&limit={}", status, limit)));

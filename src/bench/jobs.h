@@ -1,14 +1,17 @@
 // `tutti bench jobs`: durable jobs of a server, and what a durable accept costs on this disk.
 //
-// Accepts, in this process: so many at once are handed to a store, each durable before it counts,
-// beside the plainest program that does the same, one SQLite commit for each (WAL,
-// synchronous=FULL), and beside a Redis stream that flushes each (appendfsync always), where there
-// is a redis-server. Over HTTP: jobs are submitted while a long answer is streamed; then they run
-// alone, beside the peak that interactive clients reach, as does a batch of as short lines, from
-// when it is asked for until its answers can be read; then others run while interactive clients are
-// timed in a closed loop, beside the same clients alone.
+// Accepts, in this process: `at_once` concurrent accepts are given to a store, and each counts only
+// when it is durable. They are compared with the simplest program of the same effect, one SQLite
+// commit for each (WAL, synchronous=FULL), and with a Redis stream that flushes each entry
+// (appendfsync always) if redis-server is installed.
 //
-// Rate of jobs = output tokens of all / (from when their queue is let go until none has not ended).
+// Over HTTP: jobs are submitted while a long answer is streamed. Then they run alone, and their
+// rate is compared with the peak that interactive clients reach. A batch of equally short lines is
+// measured in the same way, from its submission until its answers can be read. Finally, interactive
+// clients in a closed loop are timed alone and while further jobs run.
+//
+// Rate of jobs = output tokens of all jobs / (time from the start of their queue until all have
+// ended).
 #pragma once
 
 #include <functional>
@@ -27,22 +30,24 @@ struct JobsOptions {
     load.keep_connections = true;
     return load;
   }
-  // `requests`, `concurrency`, `rate` and `sweep` are not asked for.
+  // `requests`, `concurrency`, `rate` and `sweep` are ignored.
   ServeOptions load = ShortRequests();
-  int jobs = 5000;     // that run alone; as many beside each number of interactive clients
-  int lines = 5000;    // of a batch, which runs alone; 0: none
+  int jobs = 5000;     // jobs of the run alone, and of each run with interactive clients
+  int lines = 5000;    // lines of the batch, which runs alone; 0: no batch
   int submitters = 8;  // connections
-  int clients = 16;    // of the closed loop that measures the peak
-  std::vector<int> interactive = {1, 8};  // clients whose requests are timed, alone and beside jobs
-  int probes = 200;                       // requests of each of them
-  std::string folder;  // of the accepts in this process; empty: the system's for temporary files
+  int clients = 16;    // clients of the closed loop that measures the peak
+  std::vector<int> interactive = {1, 8};  // clients to time, alone and while jobs run
+  int probes = 200;                       // requests of each timed client
+  std::string folder;  // folder of the local accepts; empty: the system's temporary folder
   std::vector<int> at_once = {1, 8, 64, 256};
   double seconds = 2;  // of each
-  // What is asked for.
+  // Gates: p99 of a submission over HTTP in milliseconds; minimum ratio of the jobs' rate to the
+  // peak; maximum ratio of TTFT with jobs to TTFT alone; minimum ratio of accepts to the simplest
+  // program.
   double submit_p99_ms = 20, least_of_peak = 0.9, most_ttft = 1.1, least_of_plain = 10;
 };
 
-// Without a URL in `load` only the accepts, which need no server.
+// Without a URL in `load`, measures the local accepts alone, which need no server.
 Result<Report> BenchJobs(const JobsOptions& options,
                          const std::function<void(const std::string&)>& progress);
 

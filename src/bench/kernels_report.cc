@@ -48,7 +48,8 @@ Result<double> NormSeconds(const kernels::KernelTable& table, int32_t rows, doub
   return best;
 }
 
-// Of `among`. Errors: invalid_value names those there are.
+// Looks up `names` in `among`, without regard to case. Errors: invalid_value, listing the known
+// names.
 Result<std::vector<kernels::WeightFormat>> FormatsNamed(
     const std::vector<std::string>& names, const std::vector<kernels::WeightFormat>& among) {
   std::vector<kernels::WeightFormat> formats;

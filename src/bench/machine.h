@@ -1,6 +1,6 @@
-// The machine under a bench: what it can do at most, whether it was as fast as usual, and what a
-// model's steps would take at those limits. Shared hosts change speed from second to second, so a
-// figure without its limits says little.
+// The machine that runs a bench: its peak rates, whether it ran at its usual speed, and the time of
+// a model's steps at those peaks. Shared hosts change speed from second to second, so a figure
+// means little without the machine's limits.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -35,8 +35,9 @@ class Calibration {
   kernels::MachineLimits best_;
 };
 
-// What a forward pass must at least read and multiply. Matrices count as they lie in memory, which
-// is not always as the file has them; of a mixture so many experts count as one row goes to.
+// Lower bound of the reads and operations of a forward pass. Matrices count in their format in
+// memory, which may differ from the file's; a mixture of experts counts the experts that one row is
+// routed to.
 struct ModelCost {
   double weight_bytes = 0;    // of all matrices, the head included
   double body_int8_ops = 0;   // of one row through the layers, quantised matrices
@@ -48,7 +49,7 @@ struct ModelCost {
   double kv_bytes_per_token = 0;     // of the cache, all layers
   double attention_ops_per_key = 0;  // of one query row and one visible key, all layers and heads
 
-  // Of weights that were loaded or only planned.
+  // Works for weights that are loaded and for weights that are only planned.
   static ModelCost Of(const model::Weights& weights, const kernels::KernelTable& kernels,
                       model::KvDtype kv_dtype = model::KvDtype::kByWeights);
 
@@ -61,8 +62,8 @@ struct ModelCost {
                         int chunk = 512) const;
 
  private:
-  // Of the matrices' products alone: `rows` through the layers, `head_rows` of them through the
-  // head.
+  // Time of the matrix products alone: `rows` rows through the layers, `head_rows` of them through
+  // the head.
   double ProductSeconds(const kernels::MachineLimits& limits, double rows, double head_rows) const;
 };
 

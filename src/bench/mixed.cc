@@ -55,8 +55,8 @@ class MixedLoad {
           .text =
               fmt::format("Story {} of stream {} begins on a quiet morning, when", round, stream)};
       request.sampling.temperature = 0;
-      // Of differing lengths: streams that begin together do not stay together, so that a run does
-      // not measure how they happened to fall into groups.
+      // Lengths differ, so that streams that begin together do not stay together; otherwise a run
+      // would measure how the streams happened to fall into groups.
       request.sampling.max_tokens =
           std::max(1, options_.new_tokens * (6 + (round * 5 + stream * 3) % 5) / 8);
       request.sampling.ignore_eos = true;

@@ -1,9 +1,9 @@
-// `tutti bench mixed`: streams of a chat model alone, and again beside short texts for an encoder
+// `tutti bench mixed`: streams of a chat model, first alone and then while short texts are embedded
 // on the same device (N19 of docs/checks.md).
 //
-// Definitions: TTFT = sent to first token; ITL = gaps between tokens of a stream; texts come in an
-// open loop, at a fixed rate whatever the server does, and their latency counts from when they were
-// due.
+// Definitions: TTFT = time from sending to the first token; ITL = time between tokens of a stream.
+// Texts are sent in an open loop, at a fixed rate independent of the server, and the latency of a
+// text counts from its scheduled time.
 #pragma once
 
 #include <functional>

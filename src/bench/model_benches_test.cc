@@ -1,5 +1,5 @@
-// The benches that run a model, end to end on a small generated checkpoint: figures are there,
-// answers were compared, and what a gate or a limit says follows from its inputs.
+// The benches that run a model, end to end on a small generated checkpoint: figures are present,
+// answers are compared, and the verdicts of gates and limits follow from their inputs.
 #include <gmock/gmock.h>
 
 #include <boost/json/array.hpp>
@@ -193,7 +193,8 @@ TEST_F(ModelBenchesTest, ADraftModelsProposalsAreReportedToo) {
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(report->failures, testing::IsEmpty());
   EXPECT_THAT(report->text, testing::HasSubstr("; draft llama"));
-  // It was said not to be loaded, of the half of the bench that has none.
+  // Regression: the warning about --draft was printed for the half of the bench without a draft
+  // model.
   EXPECT_THAT(said, testing::Not(testing::HasSubstr("--draft")));
 }
 
@@ -379,7 +380,8 @@ TEST_F(ModelBenchesTest, PerplexityIsThatOfTheWindowsAndComparesTwoForms) {
   EXPECT_GT(against.at("mean_abs_delta_logprob").as_double(), 0);
   EXPECT_LT(against.at("mean_abs_delta_logprob").as_double(), 0.2);
 
-  // What the cache costs is measured beside the other's own, not beside the same loss.
+  // --kv-dtype applies to the first model only. The second keeps its own cache type, so that the
+  // comparison includes the loss through the cache.
   options.flags["kv-dtype"] = "fp16";
   const auto halves = BenchPerplexity(options, nullptr);
   ASSERT_TRUE(halves.ok()) << halves.status();

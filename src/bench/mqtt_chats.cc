@@ -26,7 +26,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Of the dialog's 3,000 tokens and the lanes; small, for it is filled before sessions are weighed.
+// Memory for KV blocks: enough for the dialog's 3,000 tokens and for the concurrent sequences.
+// Small, because all of it is touched before the memory of sessions is measured.
 constexpr char kKvBytes[] = "96MiB";
 constexpr double kMostSessionBytes = 64 << 10;
 // Small models answer a secret with a story when they are asked for one.

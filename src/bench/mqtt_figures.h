@@ -1,4 +1,4 @@
-// What `tutti bench mqtt` makes of its samples. Pure functions over plain values; any thread.
+// Evaluates the samples of `tutti bench mqtt`. Pure functions over plain values; any thread.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -10,7 +10,7 @@
 
 namespace tutti::bench {
 
-// A ratio and its limit: a gate. Times have goals instead, which fail nothing.
+// A gate: a ratio and its limit. Times have goals instead, which never fail the bench.
 struct MqttGate {
   std::string name;
   double measured = 0, limit = 0;
@@ -20,29 +20,29 @@ struct MqttGate {
   boost::json::object Json() const;
 };
 
-// Answers of one level and way in.
+// Answers of one level and transport.
 struct WaySummary {
   int answers = 0, failed = 0, lossy = 0;  // lossy: deltas were lost, the last event had it all
   double seconds = 0;                      // from the first sending to the last end
   double tokens_per_s = 0, events_per_s = 0;
-  std::vector<double> accepted_s, first_s, end_s;  // of those that did not fail
+  std::vector<double> accepted_s, first_s, end_s;  // of successful answers
 };
 WaySummary Summarize(std::span<const ChatAnswer> answers, double seconds);
 // One row of the table.
 std::string WayLine(const std::string& name, const WaySummary& way);
 boost::json::object WayJson(const WaySummary& way);
 
-// How much of a dialog's prompts came from the cache: over the turns after the first that were not
-// cut (whose prompt is not shorter than the one before).
+// Share of a dialog's prompt tokens that came from the prefix cache, over the turns after the first
+// whose history was not cut (whose prompt is not shorter than the one before).
 struct CachedShare {
   double share = 0;  // cached / prompt tokens
   int turns = 0, cut = 0;
 };
 CachedShare CachedShareOf(std::span<const ChatAnswer> turns);
 
-// "word-0042": of one client, and a part of no other's.
+// "word-0042": the secret of a client; contained in no other client's.
 std::string SecretOf(int client);
-// Whose secret an answer to `client` holds besides its own; -1: nobody's.
+// The other client whose secret an answer to `client` contains; -1: none.
 int ForeignSecretIn(const std::string& text, int client, int clients);
 
 }  // namespace tutti::bench

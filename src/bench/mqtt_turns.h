@@ -1,8 +1,8 @@
-// Turns of chats over MQTT and the same over HTTP, each timed from before it was sent: what `tutti
-// bench mqtt` is made of. Blocking; a client belongs to one thread.
+// Turns of chats over MQTT, and the same over HTTP, timed from before they are sent; used by `tutti
+// bench mqtt`. Blocking; a client belongs to one thread.
 //
-// Definitions: accepted = the server's word that the message is durable; first = the first delta
-// (MQTT) or piece of text (HTTP); end = the last event. All from the sending on, in seconds.
+// Definitions: accepted = the server's event that the message is durable; first = the first delta
+// (MQTT) or piece of text (HTTP); end = the last event. All in seconds since sending.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ struct ChatAnswer {
   Status status;
   std::string text;
   double accepted_s = 0, first_s = 0, end_s = 0;
-  double ended_at_s = 0;  // since the epoch that the caller gave
+  double ended_at_s = 0;  // since the caller's epoch
   int events = 0;         // messages, or events of SSE
   int output_tokens = 0, prompt_tokens = 0, cached_tokens = 0;
   int64_t turn = 0;  // of the session, from 1
@@ -54,7 +54,7 @@ class ProjectTalker {
   // `min_interval`: between two sends.
   static Result<std::unique_ptr<ProjectTalker>> Connect(int port, const std::string& project,
                                                         Duration min_interval);
-  // Says all, and waits for all replies; in the order they came.
+  // Sends all messages, and waits for all replies; in the order of arrival.
   std::vector<ChatAnswer> SayAll(const std::vector<ChatSaying>& sayings, TimePoint epoch);
 
  private:
@@ -72,7 +72,7 @@ class ProjectTalker {
 ChatAnswer SayOverHttp(const client::Server& server, const std::string& model,
                        const ChatSaying& saying, TimePoint epoch);
 
-// Pure: what one event of the native profile adds to an answer that is being read; true: it ends.
+// Pure: adds one event of the native profile to an incomplete answer; true: the answer has ended.
 bool ReadNativeEvent(std::string_view payload, double since_sent_s, ChatAnswer* answer);
 
 }  // namespace tutti::bench

@@ -21,7 +21,7 @@ double LastSent(const LevelResult& level) {
   return last;
 }
 
-// Of the slices of a level together.
+// Sums and means over the slices of one level.
 struct LevelSum {
   void Add(const LevelResult& sent, const OverloadFigures& figures, double rate, double slice_peak,
            double slice_back_s) {

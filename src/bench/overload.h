@@ -1,17 +1,17 @@
-// `tutti bench overload`: what a server does when more comes than it can serve. Row N51 of
-// docs/checks.md.
+// `tutti bench overload`: behaviour of a server that receives more requests than it can serve. Row
+// N51 of docs/checks.md.
 //
-// First, as closed loops: the time to first text of single requests on the idle server, and the
-// peak, what so many clients at once get done. Then open loops at multiples of the peak, each for
-// a given time in slices of at most a minute, and after each slice how long it takes until single
-// requests are served as before, and the peak again: the mean of both peaks is what the slice
-// between them is compared with, as a shared machine changes its speed from minute to minute.
+// First, two closed loops: the TTFT of single requests on the idle server, and the peak throughput
+// of `clients` clients. Then open loops at multiples of the peak, each in slices of at most a
+// minute. After each slice, the bench measures how long it takes until single requests are as fast
+// as before, and the peak again. A slice is compared with the mean of the peaks before and after
+// it, because a shared machine changes its speed from minute to minute.
 //
-// Definitions: those of serve_load.h. Goodput counts the answers that ended between the first one's
-// end and that of the load, and met the target given for their first text. A refusal is 429 or 503
-// with Retry-After, and takes from sending to the end of its answer; anything else that is no
-// answer has failed. Back = from the end of the load until the median of single requests is within
-// 10 % of the idle one's.
+// Definitions: those of serve_load.h. Goodput counts the answers that ended between the end of the
+// first answer and the end of the load, and met the TTFT target. A refusal is 429 or 503 with
+// Retry-After; its time is from sending to the end of the response. Any other response that is no
+// answer is a failure. Back = time from the end of the load until the median of single requests is
+// within 10 % of that of the idle server.
 #pragma once
 
 #include <functional>
@@ -30,20 +30,20 @@ struct OverloadOptions {
     load.keep_connections = true;
     return load;
   }
-  // `requests`, `concurrency`, `rate` and `sweep` are not asked for.
+  // `requests`, `concurrency`, `rate` and `sweep` are ignored.
   ServeOptions load = ShortRequests();
-  int clients = 16;     // of the closed loop that measures the peak
+  int clients = 16;     // clients of the closed loop that measures the peak
   double seconds = 60;  // of each level
   double slice_s = 60;  // of a level, between two peaks
   std::vector<double> factors = {1.2, 3, 10};
-  int connections = 256;  // that send in the open loops
-  // What is asked for; a level that misses one of them fails.
+  int connections = 256;  // connections of the open loops
+  // Gates of each level: minimum goodput and maximum times.
   double least_goodput = 0.9;  // of the peak
   double refusal_p99_ms = 10;
-  double back_s = 60, back_within = 1.1;  // of the idle server's median
+  double back_s = 60, back_within = 1.1;  // ratio to the idle server's median
 };
 
-// What became of the requests of one open loop of `seconds`. For tests.
+// Outcomes of the requests of one open loop of `seconds`. For tests.
 struct OverloadFigures {
   int answered = 0, refused = 0, failed = 0;
   double goodput = 0;  // requests a second
@@ -51,7 +51,7 @@ struct OverloadFigures {
 };
 OverloadFigures FiguresOf(const LevelResult& level, double seconds, double target_ttft_ms);
 
-// The equal parts, none longer than `slice_s`, that a level of `seconds` is run in. For tests.
+// Divides a level of `seconds` into equal slices of at most `slice_s`. For tests.
 struct Slices {
   int count = 1;
   double seconds = 0;  // of each

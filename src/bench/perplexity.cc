@@ -152,7 +152,7 @@ Result<Report> BenchPerplexity(const PerplexityOptions& options,
                     scored.Perplexity(), scored.places.size(), options.window,
                     scored.begin.empty() ? "" : " behind BOS", scored.seconds));
   };
-  // Of both before the first is read: minutes may lie between them.
+  // Checks both models before the first is read: the first may take minutes.
   RETURN_IF_ERROR(Session::Check(options.model, options.flags, options.window));
   Scored other;
   if (!options.against.empty()) {

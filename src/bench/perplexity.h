@@ -1,14 +1,16 @@
-// `tutti bench perplexity`: how well a model foretells a text, and how far that is from what the
-// same model in another form foretells.
+// `tutti bench perplexity`: perplexity of a model on a text, optionally compared with the same
+// model in another format.
 //
 // The text's tokens are cut into windows that do not overlap; every token of a window but its first
-// is scored by what stands before it there. Where the model's texts begin with a token of their own
-// (BOS), so does every window, and all tokens of the text are scored. Perplexity = exp(-mean
-// natural log-probability). Against a second model: the ratio of the perplexities, the mean of
-// |difference of log-probabilities|, and in how many places both hold the same token the most
-// probable. The second model keeps its cache in what its own arithmetic has by default (float32
-// beside f32), whatever the first is asked to. It is loaded first and let go before the other:
-// memory holds one at a time.
+// is scored given the tokens before it in the window. If the tokenizer adds a BOS token, every
+// window begins with BOS, and all tokens of the text are scored. Perplexity = exp(-mean natural
+// log-probability).
+//
+// Comparison with a second model: the ratio of the perplexities, the mean of |difference of
+// log-probabilities|, and the share of positions where both models have the same most probable
+// token. The second model keeps the default KV cache type of its own dtype (float32 for f32),
+// whatever --kv-dtype the first has. The second model is loaded first and freed before the first
+// model is loaded, so that memory holds one at a time.
 #pragma once
 
 #include <functional>
@@ -22,12 +24,12 @@ namespace tutti::bench {
 struct PerplexityOptions {
   std::string model;
   Flags flags;
-  std::string text;       // path of a file of UTF-8 text
-  std::string against;    // another model with the same vocabulary, or a dtype of this one; or ""
-  int window = 512;       // tokens; at least 2
-  int tokens = 10'000;    // of the text, at most
-  double most_ratio = 0;  // of perplexities, else the bench fails; 0: no such gate
-  double least_agreement = 0;  // percent, likewise
+  std::string text;     // path of a file of UTF-8 text
+  std::string against;  // another model with the same vocabulary, or a dtype of this one; or empty
+  int window = 512;     // tokens; at least 2
+  int tokens = 10'000;  // of the text, at most
+  double most_ratio = 0;       // maximum ratio of perplexities, else the bench fails; 0: no gate
+  double least_agreement = 0;  // minimum percentage of equal tokens, else it fails; 0: no gate
 };
 
 // `progress` gets each line as it is known. Errors: loading; model_path for the text;

@@ -9,7 +9,7 @@ namespace tutti::bench {
 
 struct PlotPoint {
   double x = 0, y = 0;
-  std::string label;  // beside the mark
+  std::string label;  // printed next to the mark
 };
 struct PlotSeries {
   std::string name;

@@ -1,5 +1,5 @@
-// A Redis stream beside the store: what a queue that many know takes on the same disk, with each
-// entry flushed before it is acknowledged (`appendfsync always`).
+// Rate of accepts of a Redis stream on the same disk, each entry flushed before it is acknowledged
+// (`appendfsync always`): a well-known queue to compare the store with.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,10 @@
 
 namespace tutti::bench {
 
-// Debian's redis-server, found by PATH, as a process of its own in a folder of its own in `folder`,
-// reached by a socket there alone and ended with the call: XADD of kAcceptBytes each over so many
-// connections at once, for about `seconds`. Nothing: there is no redis-server. Errors: store_failed
-// (it does not start, or refuses).
+// Starts redis-server (found in PATH) in a folder of its own inside `folder`, reachable only
+// through a Unix socket there, and ends it before the call returns. Sends XADD of kAcceptBytes each
+// over `at_once` concurrent connections for about `seconds`. Empty if there is no redis-server.
+// Errors: store_failed (it does not start, or refuses a command).
 Result<std::optional<AcceptFigures>> RedisAcceptsOf(const std::string& folder, int at_once,
                                                     double seconds);
 

@@ -1,4 +1,4 @@
-// What every bench gives back: figures for programs, a table for people, and the verdict.
+// The result of a bench: figures for programs, a table for people, and the verdict.
 #pragma once
 
 #include <boost/json/object.hpp>

@@ -1,6 +1,6 @@
-// `tutti bench serve`: load on any OpenAI-compatible server over streaming chat or completions,
-// closed loop (so many clients, each sends its next request when the last has ended) or open loop
-// (requests are due at given times whatever the server does). N55 and N56 of docs/checks.md.
+// `tutti bench serve`: load on any OpenAI-compatible server over streaming chat or completions.
+// Closed loop: each client sends its next request when the previous one has ended. Open loop:
+// requests are due at given times, independent of the server. N55 and N56 of docs/checks.md.
 //
 // Definitions: TTFT = due time to first text; TPOT = (E2E - TTFT) / (n - 1); ITL = gaps between
 // pieces of text; E2E = due time to the end of the answer. In a closed loop a request is due when
@@ -36,19 +36,19 @@ struct ServeOptions {
   uint64_t seed = 1;
   std::string cache_salt;  // sent with each request, so that no earlier run's prompts are in the
                            // server's prefix cache; empty: none is sent
-  bool calibrate = true;   // false: levels are not marked when the machine was slowed
+  bool calibrate = true;   // false: levels on a slowed machine are not marked
   double target_ttft_ms = 0, target_tpot_ms = 0;  // 0 = no target
   std::chrono::milliseconds patience{60000};
   bool keep_connections = false;  // each sender keeps its own, else every request opens one
 };
 
-// One request as it went. Times in seconds since the level began.
+// Times of one request, in seconds since the level began.
 struct RequestRecord {
   Status status;
   double due_s = 0, sent_s = 0, first_s = 0, end_s = 0;
   std::vector<double> gaps_s;  // between pieces of text
   int tokens = 0;
-  // The server said that it is too busy, and when to come again: 429 or 503 with Retry-After.
+  // The server refused with 429 or 503 and Retry-After.
   bool refused() const;
 };
 

@@ -49,8 +49,8 @@ class ScriptedServer {
     close(listener_);
   }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  // Of every request: from having read it to having sent the first piece, as it really was; and
-  // between pieces.
+  // Measured by the server: time from reading each request to sending the first piece of its
+  // answer. gaps() has the times between pieces.
   std::vector<double> first_delays() {
     const MutexLock lock(mutex_);
     return first_delays_;

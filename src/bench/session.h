@@ -1,9 +1,10 @@
-// Session: one engine of its own under a bench. Stepped by hand on the calling thread, nothing but
-// the engine is in the timing: no waking, no socket, no second thread that takes a core from the
-// compute threads. On a thread of its own it serves clients through gateway(), as it serves a door.
+// Session: an engine for a bench. Stepped by hand on the calling thread, so that timings include
+// nothing but the engine: no wake-ups, no socket, no second thread that competes with the compute
+// threads. With a thread of its own, the engine serves clients through gateway(), as it serves a
+// server.
 //
-// Options come from the flags given (keys of the options table), TUTTI_* variables and defaults, as
-// everywhere. Not thread-safe. Errors: those of loading and of the requests.
+// Options come from the given flags (keys of the options table), TUTTI_* variables and defaults.
+// Not thread-safe. Errors: those of loading and of the requests.
 #pragma once
 
 #include <map>
@@ -22,7 +23,7 @@ namespace tutti::bench {
 
 using Flags = std::map<std::string, std::string>;  // option key -> text
 
-// One of several requests that were served together. Seconds count from when all were submitted.
+// One of several requests that were served together. Times count from the submission of all.
 struct ServedRequest {
   std::vector<TokenId> output;
   double first_token_s = 0, end_s = 0;
@@ -34,29 +35,29 @@ class Session {
     kByHand,     // by Serve() and PrefillThenDecode(), on the calling thread
     kOwnThread,  // by the engine's thread, for requests that come through gateway()
   };
-  enum class Passes { kFused, kOneOperationAtATime };  // the second as the measure of the first
+  enum class Passes { kFused, kOneOperationAtATime };  // the second is the baseline of the first
   static Result<std::unique_ptr<Session>> Load(const std::string& model, const Flags& flags,
                                                Stepping stepping = Stepping::kByHand,
                                                Passes passes = Passes::kFused);
 
-  // What can be told without reading the weights: files, options, and whether a sequence may have
-  // so many tokens. For benches that would come to it late.
+  // Checks what does not need the weights: files, options, and whether a sequence may have `tokens`
+  // tokens. For benches that would otherwise fail late.
   static Status Check(const std::string& model, const Flags& flags, int tokens = 0);
 
-  // All at once, each `new_tokens` long whatever the model says. Above temperature 0 request i
-  // draws with seed i. By hand only.
+  // Serves all prompts at once, each with `new_tokens` tokens, ignoring EOS. Above temperature 0,
+  // request i samples with seed i. By hand only.
   Result<std::vector<ServedRequest>> Serve(const std::vector<std::vector<TokenId>>& prompts,
                                            int new_tokens, double temperature = 0);
 
-  // All at once and greedy, each until its answer, which `constraint` bounds, has ended, or has
-  // `max_tokens`. By hand only.
+  // Serves all prompts at once and greedily, each until its answer, limited by `constraint`, has
+  // ended or has `max_tokens`. By hand only.
   Result<std::vector<ServedRequest>> ServeConstrained(
       const std::vector<std::vector<TokenId>>& prompts, int max_tokens,
       const std::shared_ptr<grammar::TokenMasker>& constraint);
   // The bytes of the model's tokens, for constraints.
   std::shared_ptr<const grammar::TokenTrie> Trie() const;
 
-  // All prompts until each has its first token, then all decode together until each has 1 +
+  // Runs all prompts until each has its first token, then decodes all together until each has 1 +
   // `new_tokens`.
   struct TwoPhases {
     double prefill_s = 0, decode_s = 0;
@@ -78,11 +79,11 @@ class Session {
   const std::string& model_name() const { return served_->info.id; }
   const std::string& summary() const { return summary_; }
   const ModelCost& cost() const { return cost_; }
-  // As model::Decoder::RegionsPerLayer.
+  // See model::Decoder::RegionsPerLayer.
   int regions_per_layer(int rows) const;
 
  private:
-  struct Running;  // requests that were submitted and not yet ended
+  struct Running;  // requests that are submitted and not yet ended
   Session(app::Settings settings);
   Result<Running> SubmitAll(const std::vector<std::vector<TokenId>>& prompts, int new_tokens,
                             bool stepwise, double temperature = 0,
@@ -106,7 +107,7 @@ class Session {
 std::vector<std::vector<TokenId>> RandomPrompts(int vocabulary, int count, int tokens,
                                                 uint64_t seed, int most = 0);
 
-// SHA-256-free fingerprint of outputs for reports: FNV-1a over the ids, in order.
+// Fingerprint of outputs for reports: FNV-1a over the ids, in order.
 uint64_t Fingerprint(std::span<const ServedRequest> requests);
 
 }  // namespace tutti::bench

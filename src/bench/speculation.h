@@ -1,6 +1,7 @@
-// `tutti bench speculation`: what proposed tokens bring and what they cost (U75 of docs/checks.md):
-// the same requests with and without, in turn, on one build and one model. Proposed is what is
-// copied, and with `draft` among the flags also what that model says.
+// `tutti bench speculation`: gain and cost of speculative decoding (U75 of docs/checks.md): the
+// same requests with and without draft tokens, in turn, on one build and one model. Draft tokens
+// are copied from the text (prompt lookup), and with `draft` among the flags also come from that
+// model.
 //
 // Three sets: `copy`, a passage that the model is led to repeat; `greedy` and `sampled`, the
 // continuation of unrelated words, with no more repetition than the model's own. Per set and number

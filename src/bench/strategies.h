@@ -1,5 +1,5 @@
-// `tutti bench strategies`: what sharing the model brings: blocking, interleaved and continuous on
-// one build, one model and the same requests (U66, U67 and U70 of docs/checks.md).
+// `tutti bench strategies`: gain by batching: blocking, interleaved and continuous batching on one
+// build, one model and the same requests (U66, U67 and U70 of docs/checks.md).
 //
 // Per shape every strategy runs in turn, several rounds, medians. Ratios are continuous / blocking
 // in total output tokens a second. A gate is the smaller of the stated figure and 85 % of what this
@@ -34,8 +34,7 @@ struct StrategiesOptions {
 Result<Report> BenchStrategies(const StrategiesOptions& options,
                                const std::function<void(const std::string&)>& progress);
 
-// The least seconds `shape` takes one request after the other, or all together, at the machine's
-// limits.
+// Minimum time of `shape` at the machine's limits, with requests one at a time or all together.
 double BlockingLimitSeconds(const ModelCost& cost, const kernels::MachineLimits& limits,
                             const StrategyShape& shape, int prompt_tokens);
 double ContinuousLimitSeconds(const ModelCost& cost, const kernels::MachineLimits& limits,

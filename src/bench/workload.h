@@ -1,5 +1,5 @@
-// What a load test sends and when: prompts and arrival times, both from a seed, so that two runs or
-// two servers get the same. Pure; any thread.
+// The prompts and arrival times of a load test, both from a seed, so that two runs or two servers
+// get the same. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ enum class Workload {
 };
 Result<Workload> WorkloadFromName(std::string_view name);  // "random", "chat", "shared"
 
-// The seed of the prompts of a level, so that no level of a run is served from what another left in
-// the server's prefix cache. Depends on the arguments only.
+// Seed of the prompts of a level, so that no level of a run benefits from prompts of another in the
+// server's prefix cache. Depends on the arguments only.
 uint64_t LevelSeed(uint64_t seed, int level);
 
 // The text of request `index`, of about `words` common English words, each about one token. Depends

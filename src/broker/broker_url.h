@@ -1,4 +1,4 @@
-// Where a message broker is, as a URL tells. Pure functions over plain values; any thread.
+// The address of a message broker, parsed from a URL. Pure functions over plain values; any thread.
 #pragma once
 
 #include <string>
@@ -16,18 +16,18 @@ struct BrokerUrl {
   std::string user;  // empty: guest with RabbitMQ, nobody with Redis
   std::string host;  // a name, or an address in digits (IPv6 without brackets)
   int port = 5672;   // 1 to 65,535
-  // Of RabbitMQ the virtual host, of Redis the number of the database.
+  // The virtual host of RabbitMQ, or the database number of Redis.
   std::string space = "/";
   friend bool operator==(const BrokerUrl&, const BrokerUrl&) = default;
 };
 
-// Of `amqp://[USER@]HOST[:PORT][/VHOST]` (5672; RabbitMQ's URI specification, escapes decoded),
-// `amqps://` (TLS, 5671), or as redis::ParseRedisUrl(). A password would show
-// in the process's arguments: it is refused. Error: invalid_value, saying what to write instead;
-// never with what may be a password.
+// Parses `amqp://[USER@]HOST[:PORT][/VHOST]` (default port 5672; RabbitMQ's URI specification,
+// escapes decoded), `amqps://` (TLS, 5671), or a Redis URL as redis::ParseRedisUrl() does. A
+// password in the URL is refused, because it would be visible in the process's arguments. Error:
+// invalid_value; the message names the accepted form and never contains what may be a password.
 Result<BrokerUrl> ParseBrokerUrl(std::string_view url);
 
-// "amqp://HOST:PORT", for logs: nobody's name.
+// "amqp://HOST:PORT", for logs; without the user's name.
 std::string ShownUrl(const BrokerUrl& url);
 
 }  // namespace tutti::broker

@@ -1,4 +1,4 @@
-// The brokers there are. Any thread.
+// Factories of the supported brokers. Any thread.
 #pragma once
 
 #include <memory>

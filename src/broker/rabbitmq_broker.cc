@@ -23,7 +23,7 @@ constexpr int kFrameBytes = 131072;  // RabbitMQ's own default
 constexpr int kHeartbeatS = 5;       // a broker that is silent for two of them is gone
 constexpr timeval kPatienceTime{
     std::chrono::duration_cast<std::chrono::seconds>(Broker::kPatience).count(), 0};
-// The library has no word for the system's own.
+// The library has no option for the system's authorities.
 constexpr const char* kSystemAuthorities = "/etc/ssl/certs/ca-certificates.crt";
 // Letters in the shared mailbox at most; the oldest go.
 constexpr int kMostShared = 1000;
@@ -186,7 +186,7 @@ class RabbitMqBroker final : public ThreadBroker {
     }
   }
 
-  // A frame that is no letter: the broker has something to say of the connection or the mailboxes.
+  // Reads a frame that is no letter: an event of the connection or of the mailboxes.
   Status ReadOther() {
     amqp_frame_t frame;
     const timeval patience = kPatienceTime;

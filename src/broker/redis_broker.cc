@@ -14,7 +14,8 @@
 namespace tutti::broker {
 namespace {
 
-// Of one mailbox; more than its writers have under way. The oldest go.
+// Maximum length of one mailbox, above what its writers have under way. Redis drops the oldest
+// entries beyond it.
 constexpr const char* kOldestKept = "-4096";
 // Reads that are asked for at once; each brings one letter, or nothing after a second.
 constexpr size_t kReadsAtOnce = 32;

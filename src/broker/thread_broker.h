@@ -1,5 +1,5 @@
-// ThreadBroker: what brokers have in common: the thread, its wake-up, what waits to be sent, and
-// when to connect again. A kind of broker says how a connection is made, read and written.
+// ThreadBroker: the common part of brokers: the thread, its wake-up, the queue of unsent letters,
+// and reconnecting. A subclass opens, reads and writes connections.
 #pragma once
 
 #include <poll.h>
@@ -33,16 +33,16 @@ class ThreadBroker : public Broker {
   void Poke() noexcept final;
 
  protected:
-  // All of the thread. What they wait for, each time kPatience at most, ends at Interrupt().
+  // Called on the broker's thread. Each wait lasts at most kPatience, and ends at Interrupt().
   virtual Status Connect(const Mailboxes& mailboxes) = 0;
   virtual void Disconnect() = 0;
-  // All of `letters`, or an error: then which of them left is not known.
+  // Sends all `letters`; after an error it is unknown which of them were sent.
   virtual Status Write(std::span<const Outgoing> letters) = 0;
-  // What has come, without waiting for more; Deliver() for each letter.
+  // Reads letters that have arrived, without waiting; calls Deliver() for each.
   virtual Status Read() = 0;
-  // Any thread: what waits for the broker fails at once, until the next Connect().
+  // Any thread: makes waits for the broker fail at once, until the next Connect().
   virtual void Interrupt() = 0;
-  // Who becomes readable when there is something for Read(). At most two.
+  // Descriptors that become readable when Read() has work. At most two.
   virtual void Descriptors(std::pair<int, int>* descriptors) const = 0;
 
   void Deliver(std::string letter) { reader_->OnLetter(std::move(letter)); }

@@ -1,4 +1,4 @@
-// What an answer must satisfy and which functions the model may call, as options.
+// Options for constrained answers and for the functions that the model may call.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,10 +15,10 @@ class AnswerOptions {
  public:
   // Declares --json-schema, --regex, --choice, --grammar, --tools and --tool-choice.
   void AddTo(CLI::App& command);
-  // After parsing: reads the files. Errors: invalid_value and those of the fields that chat
-  // completions have; a grammar or schema itself is checked with the request.
+  // Reads the files; call it after parsing. Errors: invalid_value, and those of the fields of chat
+  // completions. A grammar or schema is validated later, with the request.
   Status Read();
-  // Of use after Read().
+  // These are valid after Read().
   const std::optional<api::Constraint>& constraint() const { return constraint_; }
   bool has_tools() const { return !chat_.tools.empty(); }
   void AddTools(api::ChatPrompt* chat) const;
@@ -30,7 +30,7 @@ class AnswerOptions {
   std::string json_schema_, regex_, grammar_, tools_, tool_choice_;
   std::vector<std::string> choices_;
   std::optional<api::Constraint> constraint_;
-  api::ChatPrompt chat_;  // tools and tool_choice alone
+  api::ChatPrompt chat_;  // only tools and tool_choice are used
 };
 
 }  // namespace tutti::cli

@@ -443,14 +443,15 @@ class BenchCommand final : public Command {
               "percent of places with the same most probable token, or it fails (none)");
   }
 
-  // As given, or one that no other run has.
+  // The given salt, or a random one that no other run has.
   std::string CacheSalt() const {
     if (!cache_salt_.empty()) return cache_salt_ == "none" ? "" : cache_salt_;
     std::random_device device;
     return fmt::format("bench-{:08x}{:08x}", device(), device());
   }
 
-  // Lines go out as they are known, beside the JSON if that takes standard output.
+  // Lines are printed as soon as they are known; to standard error if standard output takes the
+  // JSON.
   std::function<void(const std::string&)> Progress() const {
     std::FILE* out = json_ == "-" ? stderr : stdout;
     return [out](const std::string& line) {

@@ -1,6 +1,7 @@
-// ChatPartner: who answers in `tutti chat`: a model in this process, or a server over HTTP or MQTT.
+// ChatPartner: answers the messages of `tutti chat`: a model in this process, or a server over HTTP
+// or MQTT.
 //
-// Owner and thread: the command, one call at a time.
+// Owned by the command; one call at a time.
 #pragma once
 
 #include <functional>
@@ -16,7 +17,7 @@
 
 namespace tutti::cli {
 
-// Where the pieces of an answer go, as they come.
+// Receives the pieces of an answer as they come.
 struct AnswerSink {
   std::function<void(std::string_view)> text, reasoning;
 };
@@ -25,36 +26,38 @@ class ChatPartner {
  public:
   virtual ~ChatPartner() = default;
 
-  // Who it is, for the first line: "smollm2-135m-instruct: llama Q4_1 on ...".
+  // The model and where it runs, for the first line: "smollm2-135m-instruct: llama Q4_1 on ...".
   virtual const std::string& introduction() const = 0;
 
-  // The answer to `messages`. `stopped` is asked several times a second; true ends the answer
-  // (reason cancelled). Other errors: those of the request, the server or the way to it.
+  // Answers `messages`. `stopped` is called several times a second; returning true ends the answer
+  // (reason cancelled). Other errors: those of the request, the server or the connection.
   virtual Status Answer(const std::vector<api::ChatMessage>& messages, const AnswerSink& sink,
                         const std::function<bool()>& stopped) = 0;
 
-  // --- of one that keeps the dialog itself: of `messages` it asks the last and the system message
-  // What was said, also by an earlier run; nothing: it keeps none, and the messages are all.
+  // --- for partners that keep the dialog: of `messages`, Answer() sends only the last and the
+  // system message. Returns the items of the dialog, also those of earlier runs; nothing: the
+  // partner keeps none, and `messages` is the whole dialog.
   virtual Result<std::optional<std::vector<api::ChatMessage>>> History() {
     return std::optional<std::vector<api::ChatMessage>>();
   }
-  // Forgets it, and says what that means.
+  // Deletes the dialog, and returns a text about it for the user.
   virtual Result<std::string> Forget() { return std::string("forgotten"); }
 };
 
-// Where a dialog with a local model is kept.
+// Where the dialog with a local model is stored.
 struct KeptDialog {
   std::string folder;   // of the store; "": in memory
   std::string session;  // its name
 };
-// Loads MODEL; blocking. `kept`: empty, and the dialog is the messages that are asked with.
-// `settings` and `sampling` outlive the partner.
+// Loads MODEL; blocking. Without `kept`, the dialog is the messages of each call. `settings` and
+// `sampling` outlive the partner.
 Result<std::unique_ptr<ChatPartner>> MakeLocalPartner(const std::string& model,
                                                       const app::Settings& settings,
                                                       const SamplingOptions& sampling,
                                                       const std::optional<KeptDialog>& kept);
 
-// Asks the server at `url` for `model`, or for the first it lists. `sampling` outlives the partner.
+// Calls the server at `url` for `model`, or for the first model that it lists. `sampling` outlives
+// the partner.
 Result<std::unique_ptr<ChatPartner>> MakeServerPartner(const std::string& url,
                                                        const std::string& model,
                                                        const std::string& api_key,
@@ -64,7 +67,7 @@ struct MqttPartnerOptions {
   std::string url;      // mqtt://HOST[:PORT] or mqtts://...
   std::string ca_file;  // PEM; empty: the system's authorities
   std::string project;  // empty: the native profile
-  std::string user;     // empty: none is told
+  std::string user;     // empty: no user name is sent
   std::optional<std::string> password;
   std::string session;            // empty: a new one
   std::string prefix = "llm/v1";  // of the native profile

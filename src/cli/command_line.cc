@@ -94,7 +94,7 @@ constexpr FamiliarName kFamiliarNames[] = {
     {"generate", "run"},
 };
 
-// What to say of a name of another program's, or "".
+// A hint for an option name of another program, or "".
 std::string FamiliarHint(const CLI::App& command, std::string_view argument) {
   argument = argument.substr(0, argument.find('='));
   for (const FamiliarName& familiar : kFamiliarNames) {
@@ -202,7 +202,7 @@ int UsageError(const CLI::App& parser, const CLI::ParseError& error) {
   return kExitUsage;
 }
 
-// A connection is a descriptor, for a server and for those who load it.
+// Servers and load generators need a descriptor for each connection.
 void RaiseFileLimit() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
@@ -229,7 +229,7 @@ void SettingsOptions::AddOption(CLI::App& command, const app::OptionSpec& option
                                             : option.type == app::OptionType::kNumber ? "X"
                                                                                       : "TEXT")
                                 ->group(group);
-  // A line each, so that what is empty between two commas stays a fault.
+  // Joins repeated values by line ends, so that an empty value between two commas stays an error.
   if (app::IsList(option.type)) flag->join();
   options_[option.key] = flag;
 }

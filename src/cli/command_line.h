@@ -1,4 +1,4 @@
-// The commands of `tutti` and what they share: options from the one table, --config,
+// The commands of `tutti` and what they share: options from the table of options, --config,
 // --print-config, --help.
 #pragma once
 
@@ -14,30 +14,29 @@
 
 namespace tutti::cli {
 
-// Adds every option of the table that fits: those of the model side, of a process that serves, of
-// the doors as well.
+// The table of options on a command. AddTo() adds the groups up to `last`: options of the model, of
+// a serving process, of the servers.
 class SettingsOptions {
  public:
   void AddTo(CLI::App& command, app::OptionGroup last);
-  // --config, and those of these keys alone: of commands that run no model.
+  // Adds --config and the options `keys`: for commands that run no model.
   void AddOnly(CLI::App& command, std::initializer_list<std::string_view> keys);
 
-  // After parsing: flags, environment and file together. Bad values are configuration errors (exit
-  // 78).
-  // `usual`: what this command has instead of the table's default, as flags.
+  // Merges flags, environment and file; call it after parsing. Bad values are configuration errors
+  // (exit 78). `usual`: defaults of this command that override those of the table, as flags.
   Result<app::Settings> Resolve(const std::map<std::string, std::string>& usual = {}) const;
-  // None of them without `other`.
+  // Rejects these options unless `other` is given.
   void NeedBeside(CLI::Option& other);
-  // Beside `other` none of them may be given.
+  // Rejects these options if `other` is given.
   void ExcludeBeside(CLI::Option& other);
-  // Keys and values of the options on the command line, --config among them.
+  // Keys and values of the options on the command line, including --config.
   std::vector<std::pair<std::string, std::string>> Typed() const;
   bool print_config() const { return print_config_; }
 
  private:
   void AddConfig(CLI::App& command);
   void AddOption(CLI::App& command, const app::OptionSpec& option, const std::string& group);
-  std::string ValueOf(const std::string& key) const;  // as typed; of a list with commas
+  std::string ValueOf(const std::string& key) const;  // as typed; a list is joined with commas
 
   std::map<std::string, std::string> values_;  // by option key; CLI11 writes here
   std::map<std::string, CLI::Option*> options_;
@@ -46,11 +45,11 @@ class SettingsOptions {
   bool print_config_ = false;
 };
 
-// The check of every MODEL that is typed: an empty one is a slip (a variable that is not set), and
-// not the default, which stands for none at all.
+// Validates a MODEL argument: an empty one is a mistake (an unset variable), unlike an absent one,
+// which means the default.
 CLI::Validator ModelName();
 
-// One command: declares itself on the parser; Run() is called when it was chosen and returns the
+// One command. Declare() adds it to the parser; Run() is called if it was chosen, and returns the
 // exit status.
 class Command {
  public:
@@ -82,13 +81,13 @@ std::unique_ptr<Command> MakeDoctorCommand();
 std::unique_ptr<Command> MakeVersionCommand();
 std::unique_ptr<Command> MakeHelpCommand();
 
-// Declares every command on `parser`, which they must not outlive.
+// Declares every command on `parser`, which must outlive the commands.
 std::vector<std::unique_ptr<Command>> DeclareCommands(CLI::App& parser);
 
 // What `COMMAND --help` prints.
 std::string HelpOf(const CLI::App& command);
 
-// Parses and runs; the whole program but for main().
+// Parses the command line and runs the command: the whole program except main().
 int Main(int argc, char** argv);
 
 }  // namespace tutti::cli

@@ -1,4 +1,5 @@
-// The options with which `tutti keys create` and `tutti users create` say what is given.
+// Options of `tutti keys create` and `tutti users create` that limit a key or user: tenant, routes,
+// models and rates.
 #pragma once
 
 #include <string>
@@ -14,13 +15,13 @@ namespace tutti::cli {
 
 class GrantOptions {
  public:
-  // --tenant, --routes, --models and the limits.
+  // Declares --tenant, --routes, --models and the limits.
   void AddTo(CLI::App& command);
-  // As members of a request, of what was given: whether it makes sense is said by who answers.
+  // Writes the given options as members of a request; the process that answers it validates them.
   void Write(wire::JsonWriter* json) const;
 
-  // A line on standard error for each model given that the server with the store does not serve
-  // now. Without a server, which alone can tell, and while it serves none yet, nothing.
+  // Prints a line on standard error for each given model that the server with the store does not
+  // serve now. Prints nothing without a server, or while it serves no model yet.
   void WarnOfUnknownModels(const StoreRequest& server) const;
 
  private:
@@ -29,14 +30,15 @@ class GrantOptions {
   api::CallerLimits limits_;
 };
 
-// Of a key or user in an answer, for a table: "embed,tokenize" ("all but admin"), "a,b" ("all"),
-// "requests_per_minute=60" ("none").
+// Columns of a table, from a key or user in an answer: routes "embed,tokenize" ("all but admin"),
+// models "a,b" ("all"), limits "requests_per_minute=60" ("none"). In brackets: the text if nothing
+// is limited.
 std::string RoutesText(const wire::JsonObject& owner);
 std::string ModelsText(const wire::JsonObject& owner);
 std::string LimitsText(const wire::JsonObject& owner);
 // A member of an answer as text; empty: absent, null or of another type.
 std::string MemberText(const wire::JsonObject& object, std::string_view name);
-// Of a point in time; "-" for none.
+// A date as text; "-" if there is none.
 std::string MemberDate(const wire::JsonObject& object, std::string_view name);
 
 }  // namespace tutti::cli

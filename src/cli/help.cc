@@ -36,7 +36,7 @@ class HelpCommand final : public Command {
       }
       command = found;
     }
-    // Asked of the root, the parser would explain the command that was parsed: this one.
+    // Without this, CLI11 would print the help of the parsed command, which is this one.
     if (names_.empty()) app_->get_parent()->clear();
     std::fputs(HelpOf(*command).c_str(), stdout);
     return kExitOk;

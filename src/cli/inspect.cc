@@ -38,7 +38,8 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   return text;
 }
 
-// Of a type that is computed with as another: that one, and what it costs.
+// The format that weights of type `name` are converted to for computing, and the loss by this
+// conversion; nothing if the conversion is exact.
 std::optional<std::pair<std::string, std::string>> PackedFormOf(const std::string& name) {
   for (uint32_t id = 0; const tensor::DTypeInfo* info = tensor::FindTypeInfo(id); ++id) {
     if (info->name != name || !info->readable) continue;
@@ -132,7 +133,7 @@ class InspectCommand final : public Command {
     }
     const model::ModelFiles files = model::ModelFiles::At(ref->path);
     const bool folder = files.form == model::ModelFiles::Form::kFolder;
-    // A folder of nothing is told the fault as an encoder's is.
+    // An empty folder gets the error of an encoder's folder.
     if (files.holds == model::ModelFiles::Holds::kEncoder || (folder && !files.fault.ok())) {
       std::optional<model::EncoderDType> dtype;
       if (!ref->dtype.empty()) {
@@ -159,7 +160,7 @@ class InspectCommand final : public Command {
     if (json_) {
       PrintAsJson(description, meaning);
     } else {
-      // Of a file that is no GGUF there is nothing to show but why.
+      // For a file that is not GGUF, only the error below is printed.
       if (description.verdict.ok()) std::printf("%s\n", Summary(*files.gguf, description).c_str());
       PrintRemarks(meaning.remarks);
       PrintTextFacts(meaning.text);

@@ -1,4 +1,5 @@
-// `tutti jobs`: the durable jobs of a store, looked at and ended, whoever's they are.
+// `tutti jobs`: lists, shows, cancels and replays the durable jobs of a store, for all tenants and
+// users, and pauses their queue.
 #include <cstdint>
 #include <cstdio>
 #include <string>

@@ -18,7 +18,7 @@ namespace {
 using wire::JsonObject;
 using wire::JsonWriter;
 
-// Of an option whose value is a span of time.
+// Validator of options whose value is a duration.
 std::string SpanFault(const std::string& text) {
   return ParseSpan(text).has_value() ? "" : "needs a span of time such as 12h or 30d";
 }

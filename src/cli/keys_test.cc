@@ -1,5 +1,5 @@
-// `tutti keys` and `tutti users` as they are typed: on a store that nobody holds, and through the
-// control socket of a process that does.
+// `tutti keys` and `tutti users` as typed: on a free store, and through the control socket of a
+// process that holds the store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -90,7 +90,8 @@ struct Holder {
   std::unique_ptr<control::ControlDoor> door;
 };
 
-// Twice: alone with the store, and beside who holds it.
+// Each test runs twice: the command opens the store itself, or a server (Holder) has the store open
+// and answers.
 class KeysTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -115,7 +116,7 @@ class KeysTest : public ::testing::TestWithParam<bool> {
     outcome.err = ::testing::internal::GetCapturedStderr();
     return outcome;
   }
-  // What whoever has the store next would say.
+  // Runs `question` on the store's owner: the running Holder, or one opened for this call.
   template <typename Question>
   bool Ask(Question question) {
     if (holder_ != nullptr) return question(*holder_);
@@ -177,7 +178,7 @@ TEST_P(KeysTest, AUserIsMadeChangedDisabledAndDeleted) {
   EXPECT_FALSE(lets_in("another horse"));
 }
 
-// Whoever was made under a deleted user's name read what that one had said.
+// Regression: a new user with the name of a deleted one could read the deleted user's dialogs.
 TEST_P(KeysTest, ADeletedUsersDialogsGoWithTheUserAndNobodyElses) {
   for (const char* name : {"ann", "bob"})
     ASSERT_EQ(Run({"users", "create", name, "--no-password"}).status, 0);
@@ -257,7 +258,7 @@ TEST_P(KeysTest, ModelsAndLimitsAreKeptAndListed) {
   EXPECT_THAT(listed, HasSubstr("requests_per_minute=60,daily_tokens=1000"));
 }
 
-// Ids alone told nobody who had used what.
+// Regression: the table had ids alone, which did not show whose usage it was.
 TEST_P(KeysTest, UsageShowsTheNamesOfKeys) {
   ASSERT_EQ(Run({"keys", "create", "robot"}).status, 0);
   const std::string listed = Run({"keys", "list", "--json"}).out;

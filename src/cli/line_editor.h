@@ -1,9 +1,9 @@
-// LineEditor: typed bytes in, a line and what a terminal must be told to show it out.
+// LineEditor: turns typed bytes into a line, and into the output that shows it on a terminal.
 //
-// The usual keys: arrows, Home, End, Delete, Backspace, Ctrl-A B D E F H K L N P U W Y, Alt-B D F.
-// No terminal in here: a window is two numbers, so that every size and every byte can be tested. A
-// line that does not fit the window shows the rows around the cursor. Widths are those of
-// wcwidth(), so of the locale. A value of one reader; not for two threads at once.
+// Supports the usual keys: arrows, Home, End, Delete, Backspace, Ctrl-A B D E F H K L N P U W Y,
+// Alt-B D F. The class does not access a terminal; a window is two numbers, so that every size and
+// every byte can be tested. A line that does not fit the window shows the rows around the cursor.
+// Widths are those of wcwidth() in the current locale. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace tutti::cli {
 
 class LineEditor {
  public:
-  static constexpr size_t kLongestLine = 65'536;  // characters; more are not taken
+  static constexpr size_t kLongestLine = 65'536;  // characters; more are ignored
   static constexpr size_t kHistoryLines = 1000;
 
   enum class Outcome { kEditing, kLine, kGivenUp, kEnd };
@@ -29,19 +29,21 @@ class LineEditor {
   // `prompt`: printable ASCII.
   explicit LineEditor(std::string prompt) : prompt_(std::move(prompt)) {}
 
-  // An empty line, whose first Draw() is on the row where the cursor then stands. What came of the
-  // line before, in part, is forgotten.
+  // Begins an empty line; its first Draw() is on the row of the cursor. Incomplete input of the
+  // previous line is dropped.
   void Begin();
-  // kLine at Enter, kGivenUp at Ctrl-C, kEnd at Ctrl-D on an empty line: then the next is Begin().
+  // Returns kLine at Enter, kGivenUp at Ctrl-C, kEnd at Ctrl-D on an empty line; call Begin() after
+  // each of these.
   Outcome Feed(char byte);
-  // The line as UTF-8. A line that ended with kLine is the newest of the history.
+  // The line as UTF-8. After kLine, it is also the newest line of the history.
   std::string line() const;
 
-  // From what was drawn last to what is so now. With `done` the line will not change any more: all
-  // of it, `tail` behind it, and the cursor on a new row.
+  // Output that updates the terminal from the last drawn state to the current one. DrawDone() draws
+  // a line that will not change any more: all of it, followed by `tail`, with the cursor on a new
+  // row.
   std::string Draw(Window window);
   std::string DrawDone(Window window, std::string_view tail);
-  // The cursor was moved by others: the next Draw() begins on its row.
+  // Other output has moved the cursor: the next Draw() begins on the cursor's row.
   void Forget() { cursor_row_ = 0; }
 
  private:

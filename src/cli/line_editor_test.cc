@@ -137,7 +137,7 @@ TEST_F(LineEditorTest, KeysEditTheLine) {
 
 TEST_F(LineEditorTest, CharactersAreWhole) {
   EXPECT_EQ(Typed("gré\x7füße 日本\x1b[D\x7f"), "grüße 本");
-  // A mark goes with what it stands on.
+  // The cursor moves over a combining mark together with its base character.
   EXPECT_EQ(Typed("ae\xcc\x81"
                   "b\x02\x02x"),
             "axe\xcc\x81"
@@ -181,7 +181,7 @@ TEST_F(LineEditorTest, EarlierLinesComeBack) {
   EXPECT_EQ(editor_.line(), "second");
   Type("\x0e\x0e");
   EXPECT_EQ(editor_.line(), "draft");
-  // An earlier line that was changed stays as it was said.
+  // A change to a recalled line is dropped when another line is recalled.
   EXPECT_EQ(Typed("\x1b[A!\x1b[A\x1b[B"), "second");
 }
 

@@ -68,7 +68,7 @@ class EditedLines final : public LineReader {
 
   bool Read(std::string& line) override {
     signals_->Begin();
-    // Before the prompt is shown: whoever sees that may type.
+    // Changes the terminal before the prompt is shown, because a user who sees the prompt may type.
     const bool changed = ChangeTerminal();
     const bool got = changed && Edit(line);
     if (changed) RestoreTerminal();
@@ -91,7 +91,7 @@ class EditedLines final : public LineReader {
         signals_->Drain();
         if (ActOnSignals()) outcome = LineEditor::Outcome::kGivenUp;
       } else if (ready[0].revents != 0) {
-        // One by one: what is typed behind this line is for whoever reads next.
+        // Reads single bytes, so that input after this line is left for the next reader.
         char byte = 0;
         const ssize_t got = read(STDIN_FILENO, &byte, 1);
         if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
@@ -135,7 +135,7 @@ class EditedLines final : public LineReader {
     signals_->Leave();
   }
   static bool SetTerminal(const termios& modes) {
-    // What was typed before stays typed; what was printed is printed in the modes it was meant for.
+    // Keeps typed input, and waits until output is printed in the modes it was written for.
     while (tcsetattr(STDIN_FILENO, TCSADRAIN, &modes) != 0) {
       if (errno != EINTR) return false;
     }
@@ -163,7 +163,7 @@ class EditedLines final : public LineReader {
   termios before_{}, editing_{};
 };
 
-// What the editor writes is understood by all terminals but those that say they are none.
+// All terminals understand the editor's output, except those that declare themselves dumb.
 bool CanEdit() {
   const char* const terminal = std::getenv("TERM");
   return OnTerminal() && terminal != nullptr && std::string_view(terminal) != "dumb";

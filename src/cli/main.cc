@@ -37,8 +37,7 @@ bool NobodyReadsOutput() {
   return poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
 }
 
-// What was printed and could not be written is a failure like any other; that nobody reads any more
-// is none.
+// Output that could not be written is a failure, except if the reader has closed the pipe.
 int CheckOutput() {
   errno = 0;
   const bool printed = std::cout.flush().good();

@@ -1,4 +1,4 @@
-// What the commands that take a model say of files, options and names that are not what was meant.
+// Errors of the commands that take a model, for wrong files, options and names.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ class ModelCommandsTest : public ::testing::Test {
     return Put(name, MakeCheckpoint(spec).Build());
   }
 
-  // `text` becomes `other`, of the same length, wherever it stands.
+  // Replaces every `text` by `other`, of the same length.
   static void Replace(Bytes& bytes, std::string_view text, std::string_view other) {
     ASSERT_EQ(text.size(), other.size());
     const auto* pattern = reinterpret_cast<const std::byte*>(text.data());
@@ -285,7 +285,8 @@ TEST_F(ModelCommandsTest, MemoryIsToldForTheOptionsOfServe) {
   EXPECT_THAT(alone.err, HasSubstr("--memory"));
 }
 
-// Where the weights did not fit it said so, and no more: it read and packed them.
+// Regression: if the weights did not fit into memory, the command printed only that, after reading
+// and packing them.
 TEST_F(ModelCommandsTest, MemoryIsToldWithoutAWeightBeingRead) {
   const std::string sound = Put("sound.gguf", Small()), nan = Put("nan.gguf", Small());
   std::fstream bytes(nan, std::ios::binary | std::ios::in | std::ios::out);

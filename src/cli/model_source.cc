@@ -12,8 +12,8 @@
 namespace tutti::cli {
 namespace {
 
-// Of the folder at `path` that holds no decoder: what it lacks, or what of it is not supported with
-// what is; of an encoder that can be served `encoders`.
+// The error for a folder without a decoder: what is missing, or what is not supported. `encoders`:
+// the advice if the folder holds a supported encoder.
 Status NoDecoder(const model::ModelFiles& files, const std::string& folder,
                  std::string_view encoders) {
   if (files.fault.reason() == "model_not_found")

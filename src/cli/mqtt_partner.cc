@@ -9,7 +9,7 @@
 namespace tutti::cli {
 namespace {
 
-// Whose topics they are where no user name is told: what an open server calls who has none.
+// The user name in topics if none is given: an open server's name for anonymous users.
 constexpr char kNobody[] = "local";
 
 class MqttPartner final : public ChatPartner {
@@ -69,7 +69,7 @@ class MqttPartner final : public ChatPartner {
   }
 
   Result<std::string> Forget() override {
-    // One that was named is to go on under that name.
+    // A named session keeps its name, so it is cleared instead of replaced.
     if (!options_.project.empty() || !options_.session.empty()) {
       RETURN_IF_ERROR(chat_->Clear());
       return std::string("forgotten");
@@ -120,7 +120,7 @@ class MqttPartner final : public ChatPartner {
   std::string introduction_;
 };
 
-// What a project cannot be asked is said before anybody types.
+// Rejects options that the project profile does not have, before the user types.
 Status CheckProject(const std::string& model, const SamplingOptions& sampling) {
   const char* const cannot = !model.empty()                             ? "MODEL"
                              : sampling.Given("--seed")                 ? "--seed"

@@ -75,7 +75,7 @@ Result<std::string> Typed(const char* prompt, const char* otherwise) {
   hidden.c_cc[VMIN] = 1;
   hidden.c_cc[VTIME] = 0;
   Result<std::string> line = Cancelled();
-  // Before the prompt is shown: whoever sees that may type.
+  // Changes the terminal before the prompt is shown, because a user who sees the prompt may type.
   if (SetTerminal(hidden)) {
     std::fputs(prompt, stderr);
     line = ReadKeys(*signals);

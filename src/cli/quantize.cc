@@ -134,7 +134,8 @@ class QuantizeCommand final : public Command {
     return CheckReportFile(json_, {ref.path, out_});
   }
 
-  // What whoever asked for it may not have meant, a line each. Errors: those of the plan.
+  // Warns, one line each, about results that the user may not intend, such as a second loss or a
+  // larger file. Errors: those of the plan.
   Status Warn(const quantize::FileType& type) const {
     ASSIGN_OR_RETURN(const quantize::RequantizeReport plan, quantize::PlanRequantize(*file_, type));
     const auto again = std::find_if(plan.tensors.begin(), plan.tensors.end(),

@@ -1,4 +1,4 @@
-// How answers are drawn, as options: the same names and ranges wherever a command asks a model.
+// Sampling options: the same names and ranges for every command that generates.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,21 +11,23 @@ namespace tutti::cli {
 
 class SamplingOptions {
  public:
-  // `temperature`: where neither the user nor the model's makers say one.
+  // `temperature`: the default if neither the user nor the model's files set one.
   explicit SamplingOptions(double temperature) : temperature_(temperature) {}
 
   // Declares --temperature, --top-p, --top-k, --seed, -n, --max-tokens and
   // --chat-template-kwargs.
   void AddTo(CLI::App& command);
-  // After parsing. Errors: invalid_value for template options that are no JSON object.
+  // Validates; call it after parsing. Errors: invalid_value for template options that are no JSON
+  // object.
   Status Check();
-  // Of a model of this process: every value, from the user, its makers or this command.
+  // Parameters for a model of this process. Every value is set: by the user, else by the model's
+  // files, else by this command.
   api::SamplingParams Params(const api::SamplingDefaults& defaults) const;
-  // Of somebody else's model: what the user gave.
+  // Parameters for a model of another server: only the values that the user gave.
   api::SamplingParams Params() const;
-  // As api::ChatPrompt; of use after Check().
+  // Template arguments as in api::ChatPrompt; valid after Check().
   const std::string& template_arguments() const { return template_arguments_; }
-  // Whether the user gave "--top-p", ...; false before AddTo().
+  // Whether the user gave `flag`, such as "--top-p"; false before AddTo().
   bool Given(const std::string& flag) const {
     return command_ != nullptr && command_->count(flag) > 0;
   }

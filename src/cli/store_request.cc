@@ -28,7 +28,8 @@ Result<std::string> AnswerHere(store::Store& store, const std::string& request) 
   return app::AnswerControl(store, *authority, request);
 }
 
-// Whoever gets the store's lock first answers: there is no moment in which both could, or neither.
+// The store's lock decides who answers: this process if it gets the lock, else the server that
+// holds it. There is no moment in which both or neither could answer.
 Result<std::string> AnswerOf(const std::string& folder, const std::string& request) {
   const auto store = store::Store::Open({.folder = folder}, app::StoreTables());
   if (store.ok()) return AnswerHere(**store, request);
@@ -40,7 +41,7 @@ Result<std::string> AnswerOf(const std::string& folder, const std::string& reque
       store.status().message() + ", which does not answer (" + answer.status().message() + ")");
 }
 
-// By its file: the folder alone may be anybody's.
+// Looks for the store's file, because the folder alone may belong to something else.
 Status CheckThere(const std::string& folder) {
   std::error_code error;
   if (std::filesystem::exists(store::FileIn(folder), error)) return OkStatus();

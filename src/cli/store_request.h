@@ -1,6 +1,6 @@
-// StoreRequest: how a command over the store (`tutti keys`, `tutti users`) asks. The server that
-// holds the store answers through its control socket; without one the command opens the store and
-// answers itself, the same request in the same words (app/control.h).
+// StoreRequest: sends a request of a command (`tutti keys`, `tutti users`) to the store. If a
+// server holds the store, it answers through its control socket; otherwise the command opens the
+// store and answers the same request itself (app/control.h).
 #pragma once
 
 #include <string>
@@ -13,15 +13,15 @@ namespace tutti::cli {
 
 class StoreRequest {
  public:
-  // --store, --config, --json.
+  // Declares --store, --config, --json.
   void AddTo(CLI::App& command);
 
-  // What becomes of a folder without a store: only what puts something into it makes one there.
+  // What to do without a store: only commands that add something create one.
   enum class Absent { kRefuse, kMake };
 
-  // The object of an answer that says yes. Waits. Errors: what a refusal says; those of the
-  // settings; not_found where there is no store; store_locked, with its process id, where who has
-  // the store does not answer.
+  // Returns the object of a successful answer. Blocks. Errors: those of a refusal; those of the
+  // settings; not_found if there is no store; store_locked, with the process id, if the process
+  // that holds the store does not answer.
   Result<wire::JsonDocument> Ask(const std::string& request, Absent absent = Absent::kRefuse) const;
 
   bool json() const { return json_; }

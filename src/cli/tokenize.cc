@@ -63,7 +63,7 @@ class TokenizeCommand final : public Command {
 
  private:
   static Result<std::shared_ptr<const tokenizer::Tokenizer>> Load(const std::string& path) {
-    // Of any architecture, known or not, with weights or without.
+    // Works for any architecture, supported or not, with or without weights.
     ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, Spec(path));
     return tokenizer::Tokenizer::Create(std::move(spec));
   }

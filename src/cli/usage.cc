@@ -101,7 +101,8 @@ class UsageCommand final : public Command {
     return OkStatus();
   }
 
-  // By the page, so that no export is ever whole in memory; what is used meanwhile is not in it.
+  // Exports page by page, so that the whole export is never in memory; usage recorded meanwhile is
+  // not included.
   Status Export() {
     const int64_t now_ms = NowMs();
     int64_t after_ms = 0, after_id = 0;

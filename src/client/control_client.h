@@ -1,5 +1,5 @@
-// One request to the process that has a store, over `control.sock` in the store's folder: a line of
-// JSON there, a line of JSON back (doors/control answers). Blocking; any thread.
+// Sends one request to the process that holds a store, over `control.sock` in the store's folder:
+// one line of JSON in each direction (doors/control answers). Blocking; any thread.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,9 @@
 
 namespace tutti::client {
 
-// `request` without a line break; the answer without its own, at most 16 MiB. `patience` bounds
-// each wait. Only a process of this user is spoken to, for a request may hold a password; root
-// speaks to any. Errors: unreachable (nobody listens, or no answer came).
+// `request` and the answer have no line break; the answer has at most 16 MiB. `patience` limits
+// each wait. The server must belong to the same user, because a request may hold a password; root
+// may call any server. Errors: unreachable (nobody listens, or no answer came).
 Result<std::string> AskControl(const std::string& folder, std::string_view request,
                                std::chrono::milliseconds patience);
 

@@ -1,5 +1,5 @@
-// What is wrong, in the words of a server of another maker: the forms in which OpenAI-compatible
-// servers write errors, in a body or in an event. Pure.
+// The error message of another vendor's server: reads the forms in which OpenAI-compatible servers
+// report errors, in a body or in an event. Pure.
 #pragma once
 
 #include <boost/json/value.hpp>

@@ -1,4 +1,5 @@
-// EventParser: the bytes of a stream of server-sent events, as they come, to the data of its events
+// EventParser: parses the bytes of a stream of server-sent events, as they arrive, into the data of
+// its events
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation).
 //
 // Lines end with CR, LF or both; a byte order mark at the start, comments and fields other than

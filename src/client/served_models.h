@@ -1,5 +1,5 @@
-// What a server says that it serves, for a program that is to ask one of its models, and what to
-// tell a user whom a server does not let in. Blocking; any thread.
+// The models that a server lists, for a program that calls one of them, and hints for a user whom a
+// server refuses. Blocking; any thread.
 #pragma once
 
 #include <chrono>
@@ -14,39 +14,39 @@ namespace tutti::client {
 
 struct ListedModel {
   std::string id;
-  std::vector<std::string> tasks;  // "embed"; none where the server does not tell them
+  std::vector<std::string> tasks;  // empty if the server does not list tasks
 
-  // Whether it may have that task.
+  // Whether the model has the task, or its tasks are unknown.
   bool Takes(std::string_view task) const;
 };
 
-// "minilm (embed), chat (generate)", the first few of them.
+// "minilm (embed), chat (generate)": the first few models.
 std::string ListText(const std::vector<ListedModel>& models);
 
-// The model of `models` to ask for `task`: `wanted`, or where that is empty the first that says it
-// has it, else the first that says nothing. `where`: the server, for people. Errors:
-// model_not_found, naming those there are.
+// Chooses the model for `task`: `wanted`; or, if that is empty, the first model that lists the
+// task, else the first that lists no tasks. `where`: the server's name, for the error. Errors:
+// model_not_found, with the models there are.
 Result<std::string> PickModel(const std::vector<ListedModel>& models, const std::string& wanted,
                               std::string_view task, const std::string& where);
 
-// Where to find what a server over HTTP serves.
+// A server over HTTP.
 struct ModelServer {
   Server server;
   std::string api_key;
   std::chrono::milliseconds patience{60'000};
 };
 
-// `wanted`, which a server may take without listing it, or where that is empty what PickModel()
-// finds in GET /v1/models. Errors: also those of the request, explained; bad_response.
+// Returns `wanted`, which a server may accept without listing it; or, if that is empty, the choice
+// of PickModel() from GET /v1/models. Errors: also those of the request, with hints; bad_response.
 Result<std::string> ChooseModel(const ModelServer& from, const std::string& wanted,
                                 std::string_view task);
 
-// `failure` of a request to `model`, with what its user could do: of NOT_FOUND the models there
-// are, of UNAUTHENTICATED where a key would come from. May ask the server.
+// Adds a hint to the failure of a request to `model`: NOT_FOUND gets the list of models,
+// UNAUTHENTICATED the source of the key. May query the server.
 Status Explained(const ModelServer& from, const std::string& model, std::string_view task,
                  Status failure);
 
-// Of UNAUTHENTICATED where a key would come from; leaves everything else.
+// Adds to an UNAUTHENTICATED failure where the key comes from; returns other failures unchanged.
 Status WithKeyHint(Status failure, const std::string& api_key);
 
 }  // namespace tutti::client

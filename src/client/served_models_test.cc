@@ -1,4 +1,4 @@
-// What a bench says of a server's models: which it asks, and what it tells of those it cannot ask.
+// The choice of a model at a server, and the errors if there is none.
 #include "client/served_models.h"
 
 #include <gmock/gmock.h>

@@ -69,7 +69,7 @@ Status PostTo(StreamConnection& connection, std::vector<std::string>* events = n
   });
 }
 
-TEST(StreamConnectionTest, RequestsFollowEachOtherOnOneConnectionAndAClosedOneIsOpenedAgain) {
+TEST(StreamConnectionTest, ReusesConnectionAndReopensAfterClose) {
   KeepingServer server({{kStream, kBusy, kStream}, {kStream, kLast}, {kStream}});
   StreamConnection connection(server.server(), "", milliseconds(10'000));
   std::vector<std::string> events;

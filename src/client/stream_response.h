@@ -1,9 +1,9 @@
-// StreamResponse: the bytes of an HTTP/1.1 answer, as they come, to the data of its server-sent
-// events.
+// StreamResponse: parses the bytes of an HTTP/1.1 response, as they arrive, into the data of its
+// server-sent events.
 //
-// Understands content-length, chunked and until-close bodies; no compression, no trailers' meaning.
-// Written against any server, so bounded: a header above 64 KiB, an event above 4 MiB or malformed
-// framing is an error. One per answer; not thread-safe.
+// Supports bodies with content-length, chunked, or until the connection closes; no compression;
+// trailers are ignored. Works with any server, so sizes are bounded: a header above 64 KiB, an
+// event above 4 MiB or malformed framing is an error. One object per response; not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -20,20 +20,21 @@ namespace tutti::client {
 
 class StreamResponse {
  public:
-  // Takes more bytes; the data of every event they complete is appended to `events` ("[DONE]"
-  // included). Bodies that are not event streams are kept in body(): above 8 MiB an answer of
-  // status 200 is an error, and another is cut.
+  // Takes more bytes; appends the data of every complete event to `events` ("[DONE]" included).
+  // Other bodies are kept in body(): above 8 MiB, a body of status 200 is an error, and that of
+  // another status is truncated.
   Status Feed(std::string_view bytes, std::vector<std::string>& events);
-  // The connection has ended, and with it perhaps the last event. An error if the answer has not.
+  // The connection has ended, which may complete the last event. An error if the response is
+  // incomplete.
   Status End(std::vector<std::string>& events);
 
   int status_code() const { return status_code_; }  // 0 until the header is complete
   bool complete() const { return state_ == State::kDone; }
   bool is_event_stream() const { return event_stream_; }
   const std::string& body() const { return body_; }
-  // Of a whole number of seconds; dates are not understood.
+  // The Retry-After header, if it is a whole number of seconds; dates are ignored.
   std::optional<std::chrono::milliseconds> retry_after() const { return retry_after_; }
-  // Whether another request may follow on the connection once the answer is complete.
+  // Whether the connection can carry another request once the response is complete.
   bool keeps_connection() const { return keeps_connection_; }
 
  private:
@@ -53,10 +54,10 @@ class StreamResponse {
   Status TakeLine(std::string_view line);
 
   State state_ = State::kHeader;
-  std::string pending_;  // header, or a line of the framing, not complete yet
+  std::string pending_;  // incomplete header or framing line
   EventParser parser_;
   std::string body_;
-  uint64_t remaining_ = 0;  // of the body or the chunk
+  uint64_t remaining_ = 0;  // bytes left of the body or the chunk
   int status_code_ = 0;
   bool event_stream_ = false, keeps_connection_ = false;
   std::optional<std::chrono::milliseconds> retry_after_;

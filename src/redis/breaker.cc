@@ -15,7 +15,8 @@ bool Breaker::MayTry() {
 void Breaker::Succeeded() {
   const MutexLock lock(mutex_);
   in_a_row_ = 0;
-  // Of those that began before it opened, one may succeed late: that is no try.
+  // A call that began before the breaker opened may succeed late; only the trial call closes the
+  // breaker.
   if (!closed() && !trying_) return;
   trying_ = false;
   closed_.store(true, std::memory_order_release);

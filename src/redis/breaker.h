@@ -1,6 +1,6 @@
-// Breaker: whether something that has failed is to be tried again. Closed it lets all through;
-// after `failures` in a row it is open and lets nobody; after a while one is to try (half open),
-// whose success closes it and whose failure keeps it open, twice as long each time. Any thread.
+// Breaker: a circuit breaker. While closed, it allows all calls; after `failures` failures in a row
+// it opens and allows none; after a delay it allows one trial call (half open), whose success
+// closes the breaker and whose failure keeps it open for twice as long. Any thread.
 #pragma once
 
 #include <atomic>
@@ -18,11 +18,12 @@ class Breaker {
     Duration first_wait = std::chrono::milliseconds(250);
     Duration longest_wait = std::chrono::seconds(8);
   };
-  // `clock` outlives it.
+  // `clock` outlives the breaker.
   Breaker(const Options& options, const Clock* clock) : options_(options), clock_(*clock) {}
 
   bool closed() const { return closed_.load(std::memory_order_acquire); }
-  // Open, and the time has come: true for one caller, who tells the outcome.
+  // True for one caller when the breaker is open and the delay is over; that caller makes the trial
+  // call and reports its outcome.
   bool MayTry();
   void Succeeded();
   void Failed();

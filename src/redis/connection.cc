@@ -126,7 +126,7 @@ Status Connection::Greet(const ConnectionOptions& options, TimePoint until) {
   }
   if (options.url.database != 0)
     RETURN_IF_ERROR(Call({"SELECT", std::to_string(options.url.database)}, until).status());
-  // Somebody answers there, and lets us ask.
+  // Checks that the server answers and allows commands.
   return Call({"PING"}, until).status();
 }
 
@@ -181,7 +181,7 @@ Result<Reply> Connection::Receive(TimePoint until) {
     if (got > 0) {
       if (Status status = reader_.Feed({buffer.data(), static_cast<size_t>(got)}); !status.ok())
         return Broken(std::move(status));
-      // Who drips, or never ends, does not keep us longer than who is silent.
+      // The time limit also holds for a server that sends single bytes, or without end.
       if (Now() < until) continue;
       next = reader_.Next();
       if (next.ok() && next->has_value()) {

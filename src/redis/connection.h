@@ -1,18 +1,19 @@
-// Connection: one connection to a Redis: commands go out, replies come back in the same order, each
-// wait ends by a time that its caller chose.
+// Connection: one connection to a Redis server. Replies arrive in the order of the commands, and
+// every wait ends at a time that its caller chose.
 //
-// One thread at a time, which may wait as long as it says: no io thread calls it, and no lock is
-// held meanwhile. Interrupt() alone is for any thread.
+// Used by one thread at a time, which may block: never call it from an I/O thread or while holding
+// a lock. Only Interrupt() may be called from any thread.
 //
-// Whoever reads lists as they fill (BLPOP) does it on a thread of its own with a connection of its
-// own: Call({"BLPOP", key, "30"}, 31 s) in a loop, and Interrupt() from whoever ends the thread:
-// the call returns at once, and the connection is broken. Without that, a short wait at Redis
-// (BLPOP key 0.1) and a look at a flag. A wait here that ends before that at Redis breaks the
-// connection, and what Redis hands out in that moment is lost: so wait longer here than there. Or
-// with many reads under way and ReceiveNow() (broker/redis_broker.cc).
+// To read a list as it fills (BLPOP), use a thread with a connection of its own that calls
+// Call({"BLPOP", key, "30"}, 31 s) in a loop. The thread that ends the reader calls Interrupt():
+// the call returns at once, and the connection is broken. Without Interrupt(), use a short timeout
+// in Redis (BLPOP key 0.1) and check a flag between calls. The timeout here must be longer than the
+// timeout in Redis: if it ends first, the connection breaks, and an element that Redis hands out at
+// that moment is lost. The alternative is to keep many reads under way and call ReceiveNow()
+// (broker/redis_broker.cc).
 //
-// After any error the connection is broken: what is still on its way would be taken for the answer
-// to somebody else's question.
+// After any error the connection is broken, because a reply still on its way would be taken for the
+// reply to a later command.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +41,9 @@ struct ConnectionOptions {
 
 class Connection {
  public:
-  // Connected, its user believed (AUTH), in its database (SELECT). Errors: redis_unreachable,
-  // redis_timeout, redis_protocol, redis_refused (what Redis says of user, password or database).
+  // Connects, authenticates the user (AUTH) and selects the database (SELECT). Errors:
+  // redis_unreachable, redis_timeout, redis_protocol, redis_refused (Redis rejects the user,
+  // password or database).
   static Result<std::unique_ptr<Connection>> Open(const ConnectionOptions& options);
   ~Connection();
   Connection(const Connection&) = delete;
@@ -50,23 +52,25 @@ class Connection {
   using Words = std::span<const std::string_view>;  // of a command; any bytes
   // Sends a command. Errors: redis_timeout, redis_unreachable.
   Status Send(Words command, TimePoint until);
-  // The reply to the oldest command that has none yet; one of kind kError is a reply. Errors:
-  // redis_timeout, redis_unreachable, redis_protocol.
+  // Waits for the reply to the oldest command without one; a reply of kind kError is a reply.
+  // Errors: redis_timeout, redis_unreachable, redis_protocol.
   Result<Reply> Receive(TimePoint until);
-  // The same if it has come, without waiting; nothing: it has not. descriptor() becomes readable
-  // when there is more.
+  // Returns the same reply if it has arrived, without waiting; nothing if it has not. descriptor()
+  // becomes readable when more bytes arrive.
   Result<std::optional<Reply>> ReceiveNow();
   int descriptor() const { return fd_; }
-  // Both. Errors: as those, and redis_refused for a reply of kind kError.
+  // Send() and Receive(). Errors: those of both, and redis_refused for a reply of kind kError.
   Result<Reply> Call(Words command, TimePoint until);
   Result<Reply> Call(std::initializer_list<std::string_view> command, TimePoint until) {
     return Call(Words(command.begin(), command.size()), until);
   }
 
-  // What waits on it returns at once, and whoever waits next; any thread, while it lives.
+  // Makes the current wait and every later one return at once. Any thread, while the connection
+  // lives.
   void Interrupt();
 
-  // Whether somebody else may use it now: nothing is on its way, nothing came unasked for.
+  // Whether the connection may be reused by another borrower: no reply is outstanding, and no
+  // unexpected bytes arrived.
   bool Clean();
   bool broken() const { return broken_; }
   size_t outstanding() const { return outstanding_; }  // commands without a reply
@@ -82,7 +86,7 @@ class Connection {
   bool broken_ = false;
 };
 
-// redis_refused, with what Redis says (cut, and without control characters).
+// redis_refused with the error text of Redis, truncated and without control characters.
 Status RefusedBy(const Reply& reply);
 
 }  // namespace tutti::redis

@@ -19,7 +19,7 @@ using testing::RedisServer;
 
 TimePoint In(Duration wait) { return std::chrono::steady_clock::now() + wait; }
 
-// One connection of a server that says `answer` to whatever comes, and then nothing.
+// A server for one connection that sends `answer` to any command, and then nothing.
 class FakeServer {
  public:
   explicit FakeServer(std::string answer, bool close_after = false, Duration pause = Duration(0)) {
@@ -159,7 +159,7 @@ TEST(Connection, WhoIsNotThereOrSilentCostsNoMoreThanTheWait) {
       "redis_timeout");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(2));
   server.Continue();
-  // What comes late is nobody's answer.
+  // A late reply must not be taken for that of another command.
   EXPECT_EQ(connection->Call({"PING"}, In(seconds(1))).status().reason(), "redis_unreachable");
 }
 

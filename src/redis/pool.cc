@@ -38,7 +38,7 @@ Result<Pool::Loan> Pool::Take(TimePoint until) {
       ++lent_;
     }
     Loan loan(this, std::move(taken));
-    // One that Redis has closed meanwhile, or on which something came that nobody asked for.
+    // Skips connections that Redis has closed meanwhile, and those with unexpected bytes.
     if (loan->Clean()) return loan;
   }
 }
@@ -74,7 +74,8 @@ void Pool::Tend() {
     if (!made.ok()) return breaker_.Failed();
     {
       const MutexLock lock(mutex_);
-      // Those of before the failure may hang: what is lent is found out, what is idle begins anew.
+      // Connections from before the failure may hang: lent ones will be detected, idle ones are
+      // replaced.
       if (!breaker_.closed()) idle_.clear();
       if (idle_.size() + lent_ < options_.connections) idle_.push_back(*std::move(made));
     }

@@ -1,9 +1,9 @@
-// Pool: a few connections to one Redis, lent one at a time.
+// Pool: a few connections to one Redis server, each lent to one borrower at a time.
 //
-// A connection on which a reply may still come is thrown away and never lent again: its borrower
-// was cancelled, gave up or met an error, and the next one would be handed the answer to a
-// stranger's question. Nothing is connected by who borrows: Tend() does that, on a thread that may
-// wait. Behind a breaker: when Redis fails, nobody waits for it but that thread.
+// A connection with an outstanding reply is closed and never lent again: its borrower was
+// cancelled, timed out or met an error, and the next borrower would read a reply to another's
+// command. Borrowers never connect; Tend() does, on a thread that may block. A circuit breaker
+// protects the pool: while Redis fails, only that thread waits for it.
 //
 // Any thread. Outlives its loans.
 #pragma once
@@ -28,18 +28,18 @@ class Pool {
     ConnectionOptions connection;
     size_t connections = 4;
     Breaker::Options breaker;
-    // Called, by whoever gave one back that is no good, when there is something to tend to; any
-    // thread, not under a lock. May be empty.
+    // Called when Tend() has something to do, by the thread that returned a broken connection. Any
+    // thread, without a lock held. May be empty.
     std::function<void()> wanted;
   };
-  // `clock` outlives it: of the breaker; waits for Redis go by the steady clock.
+  // `clock` is the breaker's and outlives the pool; waits for Redis use the steady clock.
   Pool(Options options, const Clock* clock);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // A connection for one thread's use, given back by the destructor: to be lent again if it is
-  // clean, else closed. A broken one counts as a failure of Redis.
+  // A connection for the use of one thread. The destructor returns it to the pool, which lends it
+  // again if it is clean and closes it otherwise. A broken connection counts as a failure of Redis.
   class Loan {
    public:
     Loan(Loan&& other) noexcept = default;
@@ -55,12 +55,12 @@ class Pool {
     Pool* pool_;
     std::unique_ptr<Connection> connection_;
   };
-  // Waits no longer than `until` for one to be given back. Errors: redis_unreachable (the breaker
-  // is open, at once), redis_timeout (all are lent, or none is there yet).
+  // Waits until `until` for a connection. Errors: redis_unreachable (at once, while the breaker is
+  // open), redis_timeout (all are lent, or none is connected yet).
   Result<Loan> Take(TimePoint until);
 
-  // Connects what is missing, and tries where the breaker is open. By one thread, now and then and
-  // when `wanted` says so; it waits as Connection::Open does.
+  // Opens missing connections, and makes the trial call while the breaker is open. Called by one
+  // thread, periodically and after `wanted`; blocks as Connection::Open does.
   void Tend();
 
   struct Stats {

@@ -40,8 +40,8 @@ int Cancels() {
 }
 
 TEST(Pool, ACancelledCallNeverReturnsItsConnection) {
-  // Four threads ask for what only they know, and half of them leave between question and answer:
-  // whoever comes next is never handed what a stranger asked for.
+  // Four threads ask questions that only they know, and half of the calls are cancelled between
+  // question and answer: no later borrower may receive the answer to another thread's question.
   RedisServer server;
   SteadyClock clock;
   Pool pool(OptionsFor(server, 4), &clock);

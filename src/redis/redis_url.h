@@ -1,4 +1,4 @@
-// Where a Redis is, as a URL tells. Pure functions over plain values; any thread.
+// The address of a Redis server, parsed from a URL. Pure functions over plain values; any thread.
 #pragma once
 
 #include <string>
@@ -16,12 +16,12 @@ struct RedisUrl {
   friend bool operator==(const RedisUrl&, const RedisUrl&) = default;
 };
 
-// Of `redis://[USER@]HOST[:PORT][/DATABASE]`. A password would show in the process's arguments: it
-// is refused. Error: invalid_value, saying what to write instead; never with what may be a
-// password.
+// Parses `redis://[USER@]HOST[:PORT][/DATABASE]`. A password in the URL is refused, because it
+// would be visible in the process's arguments. Error: invalid_value; the message names the accepted
+// form and never contains what may be a password.
 Result<RedisUrl> ParseRedisUrl(std::string_view url);
 
-// "redis://HOST:PORT/DATABASE", for logs: nobody's name.
+// "redis://HOST:PORT/DATABASE", for logs; without the user's name.
 std::string ShownUrl(const RedisUrl& url);
 
 }  // namespace tutti::redis

@@ -52,7 +52,8 @@ struct ReplyReader::Parser {
 
   static void* CreateArray(const redisReadTask* task, int size) noexcept {
     auto* const self = static_cast<Parser*>(task->privdata);
-    // Announced is not sent: what is made room for must be bounded by itself.
+    // The size of an array is announced before its items are sent, so it must be bounded before
+    // memory is reserved.
     if (size < 0 || static_cast<size_t>(size) > self->limits.items - self->items) return nullptr;
     try {
       Reply* const reply = Place(task);

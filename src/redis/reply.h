@@ -1,5 +1,5 @@
-// Reply: what Redis answers, and ReplyReader, which makes it of bytes. hiredis' parser behind
-// bounds of our own: whoever sits at the other end may be no Redis.
+// Reply: one reply of Redis, and ReplyReader, which parses replies from bytes. Uses hiredis' parser
+// with bounds of its own, because the peer may not be a Redis server.
 //
 // One thread at a time.
 #pragma once
@@ -38,12 +38,12 @@ class ReplyReader {
   ReplyReader(const ReplyReader&) = delete;
   ReplyReader& operator=(const ReplyReader&) = delete;
 
-  // Bytes that came. Error: redis_protocol (no memory for them, or too many for one reply).
+  // Takes received bytes. Error: redis_protocol (no memory for them, or too many for one reply).
   Status Feed(std::string_view bytes);
-  // The next whole reply; nothing while it is on its way. Error: redis_protocol: what came is no
-  // reply or beyond the limits. After an error only the destructor may be called.
+  // The next complete reply; nothing while it is incomplete. Error: redis_protocol (the bytes are
+  // no reply, or exceed the limits). After an error only the destructor may be called.
   Result<std::optional<Reply>> Next();
-  // Nothing of a further reply has come.
+  // Whether no byte of a further reply has arrived.
   bool empty() const;
 
  private:

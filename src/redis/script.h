@@ -1,5 +1,5 @@
-// Script: a Lua script that Redis runs as one step, sent whole only where Redis does not know it.
-// Immutable; any thread.
+// Script: a Lua script that Redis runs atomically. Its text is sent only if Redis does not know its
+// hash. Immutable; any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ class Script {
  public:
   explicit Script(std::string text);
 
-  // On the thread that owns `connection`. Errors: as Connection::Call.
+  // Runs the script, on the thread that owns `connection`. Errors: those of Connection::Call.
   Result<Reply> Call(Connection& connection, std::span<const std::string_view> keys,
                      std::span<const std::string_view> arguments, TimePoint until) const;
 
-  // Where several are on their way at once: sends one. Redis may not know it by its name
-  // (IsUnknown() of its reply, and it has done nothing): then it is sent again, whole. Errors: as
+  // Sends one call, for pipelining. If Redis does not know the script by its name (IsUnknown() of
+  // the reply; nothing was executed), it must be sent again, whole. Errors: those of
   // Connection::Send.
   enum class As : uint8_t { kName, kWhole };
   Status Send(Connection& connection, As as, std::span<const std::string_view> keys,

@@ -28,7 +28,7 @@ class PostOffice {
     lost_ = lost;
     doubled_ = doubled;
   }
-  // All connections end, all letters are forgotten, and nobody can connect.
+  // Ends all connections, drops all letters, and refuses connections.
   void GoDown() {
     const MutexLock lock(mutex_);
     up_ = false;

@@ -12,10 +12,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr Duration kCancelPatience = seconds(2);
-constexpr Duration kWordPatience = seconds(30);  // of what no model is asked for
+constexpr Duration kWordPatience = seconds(30);  // for requests that need no model
 constexpr Duration kFirstRetry = milliseconds(500), kMostRetry = seconds(8);
 
-// Of a question: what nobody waits for any more is not answered. Longer than any answer takes.
+// Expiry of a question: longer than any answer takes, so that a server does not answer a question
+// that nobody waits for any more.
 constexpr uint32_t kQuestionExpiryS = 1800, kWordExpiryS = 60;
 
 MqttSend Expiring(MqttSend message, uint32_t expiry_s) {
@@ -25,7 +26,8 @@ MqttSend Expiring(MqttSend message, uint32_t expiry_s) {
 
 Status StoppedStatus() { return {StatusCode::kCancelled, "cancelled", "the answer was stopped"}; }
 
-// A connection that broke may be made again; what the server or the user said stays said.
+// Whether the connection was lost, so that reconnecting may help; errors of the server or the user
+// are final.
 bool IsLoss(const Status& status) {
   return status.reason() == "unreachable" || status.reason() == "connection_closed";
 }
@@ -65,8 +67,8 @@ Status MqttChat::Connect(const Stopped& stopped) {
   connection_ = nullptr;
   ASSIGN_OR_RETURN(std::unique_ptr<MqttConnection> made, world_.dial(options_.connection, stopped));
   servers_.clear();
-  // First, so that what is known of them has come when the second is granted. Not every broker lets
-  // everybody read it.
+  // Subscribed first, so that the retained status of servers has arrived when the second
+  // subscription is granted. Some brokers do not let every client read it.
   const Status known = made->Subscribe(dialect_->status(), stopped, /*retained=*/true);
   if (!known.ok() && known.code() != StatusCode::kPermissionDenied) return known;
   Status subscribed = made->Subscribe(dialect_->replies(), stopped);
@@ -101,7 +103,8 @@ Status MqttChat::Recover(const Status& lost, const Callbacks& callbacks) {
 
 Status MqttChat::FindServer(const Callbacks& callbacks) {
   if (connection_ == nullptr) RETURN_IF_ERROR(Reconnect(callbacks.stopped));
-  // All that has come: behind a server's last word there may be the end of the connection.
+  // Reads everything that has arrived, because a server's last message may be followed by the end
+  // of the connection.
   while (true) {
     const auto arrived = connection_->Receive(Now(), callbacks.stopped);
     if (!arrived.ok() && IsLoss(arrived.status())) {
@@ -179,7 +182,7 @@ Status MqttChat::AskOnce(const MqttQuestion& question, const MqttSend& said, Dur
     }
     for (auto& [message, why] : arrived->refused) {
       if (why.code() != StatusCode::kNotFound) return std::move(why).WithContext(message.topic);
-      // Some brokers say so wrongly: whoever answers soon was there.
+      // Some brokers report this wrongly: if the question was accepted, there was a subscriber.
       if (reply->accepted()) continue;
       unheard = true;
       patience = std::min(patience, options_.absence);

@@ -1,13 +1,14 @@
-// MqttChat: one dialog with a server over MQTT, question by question. Blocking; one thread at a
-// time.
+// MqttChat: one dialog with a server over MQTT, one question at a time. Blocking; used by one
+// thread at a time.
 //
-// A connection that is lost is made again, also in the middle of an answer: the question is said
-// again, or what is missing of the answer asked for; the server answers once. Where a server asks a
-// client to wait (rate_limit_exceeded with retry-after), it waits as told and says it again.
+// A lost connection is opened again, also in the middle of an answer: the question is sent again,
+// or the missing part of the answer is requested; the server answers each question once. If a
+// server asks the client to wait (rate_limit_exceeded with retry-after), the chat waits for that
+// time and sends the question again.
 //
-// Behind a broker a question is kept for a server that is away. So the chat reads what servers say
-// of themselves, where the broker lets it: with all of them offline it asks nothing. Where it hears
-// nothing of them, the server must take the question within `acceptance`.
+// A broker keeps questions for a server that is away. Therefore the chat reads the status that
+// servers publish, if the broker allows it, and sends no question while all of them are offline. If
+// it has no status of a server, a server must accept the question within `acceptance`.
 #pragma once
 
 #include <functional>
@@ -27,17 +28,17 @@ namespace tutti::client {
 
 struct MqttChatOptions {
   MqttOptions connection;
-  Duration silence = std::chrono::minutes(10);      // of the server, before a turn is given up
-  Duration absence = std::chrono::seconds(5);       // likewise, where nobody had subscribed
-  Duration acceptance = std::chrono::seconds(30);   // until it says that it took the question
-  Duration reconnect = std::chrono::seconds(30);    // how long it is tried
-  Duration longest_hold = std::chrono::minutes(5);  // a server that asks for more is not waited for
+  Duration silence = std::chrono::minutes(10);      // of the server; then the turn is given up
+  Duration absence = std::chrono::seconds(5);       // the same, if the topic has no subscriber
+  Duration acceptance = std::chrono::seconds(30);   // for the server to accept the question
+  Duration reconnect = std::chrono::seconds(30);    // how long reconnecting is tried
+  Duration longest_hold = std::chrono::minutes(5);  // longest wait that a server may ask for
 };
 
 class MqttChat {
  public:
   using Stopped = MqttConnection::Stopped;
-  // What it stands on; by default the network and the time of this machine.
+  // Clock, sleep and network of the chat; by default those of this machine.
   struct World {
     const Clock* clock = nullptr;  // outlives the chat
     std::function<void(Duration)> sleep;
@@ -52,22 +53,23 @@ class MqttChat {
 
   struct Callbacks {
     std::function<void(std::string_view)> on_text;  // a piece of the answer
-    std::function<void(Duration)> on_hold;          // the server asks to wait so long; may be empty
+    std::function<void(Duration)> on_hold;          // the server asks for this wait; may be empty
     Stopped stopped;                                // may be empty
-    // What holds the answer up, for people: a lost connection, a server that went. May be empty.
+    // Reasons for a delay, as text for people: a lost connection, a server that went offline. May
+    // be empty.
     std::function<void(const std::string&)> on_notice = nullptr;
     std::function<void(std::string_view)> on_reasoning = nullptr;  // a piece of it; may be empty
   };
-  // Errors: unavailable (no server is there, or none answers); cancelled (stopped; then the server
-  // is told to end the turn); those of the dialect and of the connection; what the server says, its
-  // code as the reason.
+  // Errors: unavailable (no server is online, or none answers); cancelled (`stopped` returned true;
+  // the server is then asked to end the turn); those of the dialect and of the connection; an error
+  // of the server, with its code as the reason.
   Status Ask(const MqttQuestion& question, const Callbacks& callbacks);
 
-  // Errors: unimplemented, where the profile has no such thing.
+  // The items of the dialog. Errors: unimplemented, if the profile has no history.
   Result<std::vector<MqttItem>> History(const Stopped& stopped = nullptr);
-  // What was said is forgotten, in the dialog that this one is.
+  // Deletes the items of this dialog at the server.
   Status Clear(const Stopped& stopped = nullptr);
-  // Goes on with another dialog of the same server.
+  // Continues with another dialog of the same server.
   Status GoOnWith(std::unique_ptr<MqttDialect> dialect);
 
  private:
@@ -75,32 +77,33 @@ class MqttChat {
       : options_(options), dialect_(std::move(dialect)), world_(std::move(world)) {}
   TimePoint Now() const { return world_.clock->Now(); }
   Status Connect(const Stopped& stopped);
-  // Connects again, and again, for `reconnect`.
+  // Tries to connect until it succeeds or `reconnect` is over.
   Status Reconnect(const Stopped& stopped);
-  // The same after a loss, which is told.
+  // Reconnect() after a loss, which is reported to on_notice.
   Status Recover(const Status& lost, const Callbacks& callbacks);
-  // A connection, and a server that may be there. Errors: unavailable; as Reconnect.
+  // Ensures a connection and a server that may be online. Errors: unavailable; those of
+  // Reconnect().
   Status FindServer(const Callbacks& callbacks);
-  // Whether `message` was a server's word of itself; then it is noted.
+  // Records the status of a server if `message` is one; returns whether it is.
   bool Note(const mqtt::Publish& message);
   bool AllAreOffline() const;
   Status Offline() const;
-  // `hold`: how long the server wants to hear nothing.
+  // `hold`: how long the server wants to receive nothing.
   Status AskOnce(const MqttQuestion& question, const MqttSend& said, Duration hold,
                  const Callbacks& callbacks);
   Status Cancel(MqttReply& reply);
-  // Says `message`, and gives each that comes to `take` until that says true.
+  // Sends `message`, and passes incoming messages to `take` until `take` returns true.
   Status Exchange(const MqttSend& message, Duration patience,
                   const std::function<bool(const mqtt::Publish&)>& take, const Stopped& stopped);
 
   const MqttChatOptions options_;
   std::unique_ptr<MqttDialect> dialect_;
   const World world_;
-  std::unique_ptr<MqttConnection> connection_;  // null: lost
-  std::map<std::string, bool> servers_;         // whether they are there, by topic, as they say
+  std::unique_ptr<MqttConnection> connection_;  // null: no connection
+  std::map<std::string, bool> servers_;         // whether a server is online, by its status topic
 };
 
-// Letters and digits that nobody else has drawn: for ids of clients, sessions and messages.
+// `prefix` and random letters and digits, for ids of clients, sessions and messages.
 std::string RandomName(const std::string& prefix);
 
 }  // namespace tutti::client

@@ -1,6 +1,6 @@
-// MqttConnection: a client of MQTT 5 on one connection: it says and hears messages. Blocking, each
-// wait with a limit; one thread at a time, and nothing happens between calls: who means to stay
-// calls Receive within the keep-alive time.
+// MqttConnection: an MQTT 5 client on one connection. Blocking, with a time limit for each wait;
+// used by one thread at a time. Nothing happens between calls: to stay connected, call Receive()
+// within the keep-alive time.
 #pragma once
 
 #include <functional>
@@ -27,7 +27,8 @@ struct MqttOptions {
 
 class MqttConnection {
  public:
-  // Asked a few times a second, and after each signal; true ends the call: cancelled. May be empty.
+  // Called a few times a second and after each signal; returning true ends the call with
+  // `cancelled`. May be empty.
   using Stopped = std::function<bool()>;
 
   // Connects and logs in. Errors: those of OpenMqttTransport; invalid_value (a user or password
@@ -35,36 +36,37 @@ class MqttConnection {
   // unavailable.
   static Result<std::unique_ptr<MqttConnection>> Open(const MqttOptions& options,
                                                       const Stopped& stopped = nullptr);
-  // The same over any transport. `clock` outlives the connection.
+  // Open() over any transport. `clock` outlives the connection.
   static Result<std::unique_ptr<MqttConnection>> Over(std::unique_ptr<MqttTransport> transport,
                                                       const MqttOptions& options,
                                                       const Clock& clock,
                                                       const Stopped& stopped = nullptr);
-  ~MqttConnection();  // DISCONNECT
+  ~MqttConnection();  // sends DISCONNECT
 
-  // Returns when the server has granted it. `retained`: what the server keeps there is received
-  // too. Errors: insufficient_scope; as Receive.
+  // Waits until the server has granted the subscription. `retained`: also receive the messages that
+  // the server keeps there. Errors: insufficient_scope; those of Receive().
   Status Subscribe(const std::string& filter, const Stopped& stopped = nullptr,
                    bool retained = false);
 
-  // Queues a message of QoS 1; it leaves when its turn has come, while Receive or Flush runs.
+  // Queues a message of QoS 1; it is sent when its turn comes, while Receive() or Flush() runs.
   Status Send(MqttSend message) { return session_.Push(std::move(message)); }
   size_t DropUnsent() { return session_.DropUnsent(); }
-  // Of all messages after this: none leaves before `when` (retry-after).
+  // Sends no message before `when` (retry-after).
   void HoldUntil(TimePoint when) { session_.HoldUntil(when); }
 
   struct Arrivals {
     std::vector<mqtt::Publish> messages;  // in the order they came
-    // Of those that were sent: refused, and why (session.h).
+    // Sent messages that the server refused, with the reason (session.h).
     std::vector<std::pair<MqttSend, Status>> refused;
     bool empty() const { return messages.empty() && refused.empty(); }
   };
-  // What came by `until`; returns as soon as there is something. Errors: cancelled; unreachable,
-  // connection_closed, bad_response: the connection is of no further use.
+  // Waits until `until` for messages and refusals, and returns as soon as there are any. Errors:
+  // cancelled; unreachable, connection_closed, bad_response: the connection is of no further use.
   Result<Arrivals> Receive(TimePoint until, const Stopped& stopped = nullptr);
 
-  // Until all that was sent has been acknowledged or refused. Errors: as Receive; unreachable, when
-  // `patience` is over; the first refusal. What came meanwhile is given by Receive.
+  // Waits until every sent message is acknowledged or refused. Errors: those of Receive();
+  // unreachable when `patience` is over; the first refusal. Messages that arrive meanwhile are
+  // returned by Receive().
   Status Flush(Duration patience, const Stopped& stopped = nullptr);
 
  private:
@@ -75,7 +77,7 @@ class MqttConnection {
         transport_(std::move(transport)),
         session_(options.session) {}
   Status LogIn(const Stopped& stopped);
-  // Sends what is due, and waits for bytes until `until` at most; once.
+  // Sends the messages that are due, then waits once for bytes, at most until `until`.
   Status Turn(TimePoint until, const Stopped& stopped);
   Status Exchange(TimePoint until);
   Status SendOut();
@@ -87,7 +89,7 @@ class MqttConnection {
   MqttSession session_;
   std::string out_;
   Arrivals arrived_;
-  Status broken_;  // why it is of no further use
+  Status broken_;  // not OK: why the connection is of no further use
 };
 
 }  // namespace tutti::client

@@ -1,9 +1,9 @@
-// MqttDialect: how a question of a chat is said in one of the profiles that servers of ours speak
-// over MQTT, and what the messages that answer it mean. Pure; no connection, no time.
+// MqttDialect: encodes the questions of a chat for one of the profiles of a Tutti server over MQTT,
+// and decodes the messages that answer them. Pure; no connection, no clock.
 //
-// Native: users with sessions (llm/v1/{user}/{session}/in, out, ctl); answers stream, and what was
-// lost on the way is asked for again. Project: {project}/user_input, answers below
-// {project}/assistant_response; whole unless the project streams.
+// Native profile: users with sessions (llm/v1/{user}/{session}/in, out, ctl); answers are streamed,
+// and lost pieces are requested again. Project profile: questions to {project}/user_input, answers
+// below {project}/assistant_response; whole answers, unless the project streams.
 #pragma once
 
 #include <cstdint>
@@ -19,37 +19,39 @@
 
 namespace tutti::client {
 
-// What is asked; what is absent is the server's to choose.
+// A question; the server chooses the values of absent fields.
 struct MqttQuestion {
-  // Of this turn, and no other: said twice it is answered once. Empty: MqttChat draws one.
+  // Id of the turn, unique: a question that is sent twice with one id is answered once. Empty:
+  // MqttChat draws one.
   std::string id;
   std::string text;    // not empty
-  std::string system;  // of this turn alone; empty: the dialog's own
-  std::string model;   // empty: the server's first
+  std::string system;  // for this turn alone; empty: that of the dialog
+  std::string model;   // empty: the server's default
   std::optional<double> temperature, top_p;
   std::optional<int64_t> top_k, seed, max_tokens;
   std::string template_arguments;  // a JSON object as text; empty: none
 };
 
-// Reads the messages that answer one question. One thread at a time.
+// Decodes the messages that answer one question. One thread at a time.
 class MqttReply {
  public:
   struct Told {
-    std::string text;             // more of the answer
-    std::string reasoning;        // and of what the model thinks first
-    std::optional<MqttSend> say;  // to the server: send again what was lost
+    std::string text;             // next piece of the answer
+    std::string reasoning;        // next piece of the reasoning before the answer
+    std::optional<MqttSend> say;  // to be sent to the server: a request for lost pieces
     bool ended = false;
-    Status status;  // of a turn that ended without an answer: cancelled, or the server's error
+    Status status;  // not OK: the turn ended without an answer (cancelled, or an error)
   };
 
   virtual ~MqttReply() = default;
-  // Messages that belong to others, and those already seen, tell nothing.
+  // Decodes a message. One of another question, or a repeated one, gives an empty result.
   virtual Told Take(const mqtt::Publish& message) = 0;
-  // The server has taken the question for its own.
+  // Whether the server has accepted the question.
   virtual bool accepted() const = 0;
-  // What to say after the connection was lost: the question again, or what to go on after.
+  // What to send after the connection was lost: the question again, or a request to continue the
+  // answer.
   virtual MqttSend AfterLoss() const = 0;
-  // What ends the turn; nothing: this profile cannot.
+  // The message that cancels the turn; nothing if the profile has none.
   virtual std::optional<MqttSend> Cancel() const = 0;
 };
 
@@ -61,25 +63,26 @@ class MqttDialect {
  public:
   virtual ~MqttDialect() = default;
 
-  virtual std::string replies() const = 0;  // the filter of answers
-  virtual std::string status() const = 0;   // the filter of what servers say of themselves
-  // Of a message: whether the server that it is of is there, or nothing.
+  virtual std::string replies() const = 0;  // topic filter of answers
+  virtual std::string status() const = 0;   // topic filter of the servers' status messages
+  // Whether the server that sent this status message is online; nothing for other messages.
   virtual std::optional<bool> OnlineIn(const mqtt::Publish& message) const = 0;
-  // Whether the server says at once that it has taken a question.
+  // Whether the profile has a message with which the server accepts a question.
   virtual bool tells_acceptance() const = 0;
-  // Errors: invalid_value, naming what this profile cannot be asked.
+  // Encodes a question. Errors: invalid_value, naming a field that the profile does not have.
   virtual Result<MqttSend> Ask(const MqttQuestion& question) const = 0;
-  // Of a question that Ask takes.
+  // Makes the decoder for the answer to `question`, which Ask() must have accepted.
   virtual std::unique_ptr<MqttReply> Reply(const MqttQuestion& question) const = 0;
 
-  // What was said, the last 100 items; nothing: this profile does not tell.
+  // The message that requests the last 100 items of the dialog; nothing if the profile has no
+  // history.
   virtual std::optional<MqttSend> AskHistory(const std::string& id) const = 0;
-  // Of a message: the history that was asked for under `id`, an error, or nothing.
+  // Decodes the history requested under `id`, or an error; nothing for other messages.
   virtual std::optional<Result<std::vector<MqttItem>>> HistoryIn(const mqtt::Publish& message,
                                                                  const std::string& id) const = 0;
-  // What clears the dialog.
+  // The message that clears the dialog.
   virtual MqttSend Clear(const std::string& id) const = 0;
-  // Of a message: whether it was cleared, or nothing.
+  // Decodes the result of Clear() with `id`; nothing for other messages.
   virtual std::optional<Status> ClearedIn(const mqtt::Publish& message,
                                           const std::string& id) const = 0;
 };
@@ -88,7 +91,8 @@ class MqttDialect {
 Result<std::unique_ptr<MqttDialect>> MakeNativeDialect(const std::string& prefix,
                                                        const std::string& user,
                                                        const std::string& session);
-// `client`: of this process alone, so that it gets no answers of others in its session.
+// `client`: unique to this process, so that it does not get answers to other clients in its
+// session.
 Result<std::unique_ptr<MqttDialect>> MakeProjectDialect(const std::string& project,
                                                         const std::string& session,
                                                         const std::string& client);

@@ -1,4 +1,4 @@
-// What both profiles read of payloads and properties. Pure.
+// Readers of payloads and properties, for both profiles. Pure.
 #pragma once
 
 #include <boost/json/object.hpp>

@@ -1,5 +1,5 @@
-// SendPace: when the next message may leave: not sooner after the last than the interval, and not
-// before a server that was asked too much wants to hear of us again. A value; one thread at a time.
+// SendPace: the time of the next message: after the minimum interval since the last message, and
+// after the server's retry-after time. A value; one thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -10,16 +10,16 @@ namespace tutti::client {
 
 class SendPace {
  public:
-  // What servers of the project profile expect of their clients.
+  // Interval that servers of the project profile expect of their clients.
   static constexpr Duration kUsual = std::chrono::milliseconds(100);
 
   // `min_interval`: between the beginnings of two sends; 0: none.
   explicit SendPace(Duration min_interval = kUsual) : min_interval_(min_interval) {}
 
-  // The next may leave from then on.
+  // Earliest time of the next message.
   TimePoint due() const { return due_; }
   void Sent(TimePoint now) { due_ = std::max(due_, now + min_interval_); }
-  // As the server has said (retry-after). Never makes it sooner.
+  // Applies the server's retry-after; never makes the next message earlier.
   void HoldUntil(TimePoint when) { due_ = std::max(due_, when); }
 
  private:

@@ -20,7 +20,7 @@ std::string Numbered(std::string text, ReasonCode reason, const mqtt::Properties
   return text;
 }
 
-// Why the server has not let us in, for whoever typed the command.
+// The error for the user of the command when the server refuses the connection.
 Status NotLetIn(const mqtt::Connack& packet, bool named) {
   switch (packet.reason) {
     case ReasonCode::kBadUserNameOrPassword:

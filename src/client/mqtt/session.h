@@ -1,11 +1,12 @@
-// MqttSession: what a client of MQTT 5 says on one connection, without sockets.
+// MqttSession: the protocol state of an MQTT 5 client on one connection, without sockets.
 //
-// Bytes that came go in, bytes to be sent come out, time is handed in: all of it can be tested with
-// neither network nor waiting. One connection: Open, then On, Pump and Ping as things happen. What
-// is sent has QoS 1 and leaves one after the other, spaced (SendPace) and no more at once than the
-// server takes; nothing outlives the connection: who asked says again what was not acknowledged.
+// Received bytes go in, bytes to send come out, and the time is a parameter, so that tests need no
+// network and no waiting. Call Open() once, then On(), Pump() and Ping(). Messages are sent with
+// QoS 1, one after the other, spaced (SendPace), and never more at once than the server accepts.
+// Nothing outlives the connection: the owner sends unacknowledged messages again on the next one.
 //
-// A Status that is not OK says why the connection is of no further use. One thread at a time.
+// A status that is not OK is the reason why the connection is of no further use. One thread at a
+// time.
 #pragma once
 
 #include <cstdint>
@@ -25,62 +26,63 @@
 
 namespace tutti::client {
 
-// Who connects. The password is shown nowhere.
+// Credentials. The password is never printed.
 struct MqttLogin {
   std::string client_id;  // 1 to 128 of A-Z a-z 0-9 _ . : -
   std::optional<std::string> user, password;
-  uint16_t keep_alive_s = 60;  // 0: as long as the server likes
+  uint16_t keep_alive_s = 60;  // 0: no keep-alive of the client
 };
 
 struct MqttSessionOptions {
   MqttLogin login;
   Duration min_interval = SendPace::kUsual;
-  size_t most_waiting = 1000;       // messages that wait to be sent or acknowledged
-  size_t packet_bytes = 16u << 20;  // of one that comes
+  size_t most_waiting = 1000;       // limit of messages that are unsent or unacknowledged
+  size_t packet_bytes = 16u << 20;  // limit of an incoming packet
 };
 
-// Of a message: its topic, its payload, and what its answers carry back.
+// An outgoing message. `correlation` is copied into its answers.
 struct MqttSend {
   std::string topic, payload;
   std::string correlation;  // empty: none
-  uint32_t expiry_s = 0;    // after which nobody is to get it any more; 0: never
+  uint32_t expiry_s = 0;    // time after which it is no longer delivered; 0: never
 };
 
 class MqttSession {
  public:
   explicit MqttSession(const MqttSessionOptions& options);
 
-  // CONNECT, of a session that ends with the connection.
+  // Sends CONNECT for a session that ends with the connection.
   void Open(TimePoint now, std::string& out);
 
-  // Takes bytes that came. Messages are appended to `messages`, acknowledged.
+  // Takes received bytes. Complete messages are acknowledged and appended to `messages`.
   Status On(std::string_view bytes, TimePoint now, std::string& out,
             std::vector<mqtt::Publish>& messages);
 
-  bool connected() const { return connected_; }  // the server has let us in
+  bool connected() const { return connected_; }  // the server has accepted the connection
 
-  // Asks for the messages of `filter`; one at a time, when connected.
-  // `retained`: also for those that the server keeps.
+  // Subscribes to `filter`; needs connected(), and one call at a time. `retained`: also request the
+  // messages that the server keeps.
   void Subscribe(const std::string& filter, bool retained, TimePoint now, std::string& out);
-  // What became of the last Subscribe; nothing yet: nullopt.
+  // Result of the last Subscribe(); nullopt until it is known.
   const std::optional<Status>& subscribed() const { return subscribed_; }
 
-  // Queues a message. Errors: overloaded (too many wait).
+  // Queues a message. Errors: overloaded (too many are queued).
   Status Push(MqttSend message);
   size_t unsent() const { return waiting_.size(); }
   size_t unacknowledged() const { return in_flight_.size(); }
-  // Those that have not left yet never will; gives how many those were.
+  // Drops the messages that are not sent yet; returns their number.
   size_t DropUnsent();
-  // Appends the messages whose turn has come.
+  // Appends the messages that are due to `out`.
   void Pump(TimePoint now, std::string& out);
-  TimePoint due() const;  // of the next Pump that could send; max: none
+  TimePoint due() const;  // when the next Pump() could send; max: nothing to send
   void HoldUntil(TimePoint when) { pace_.HoldUntil(when); }
 
-  // A message that the server has refused, with what it said; not_found: nobody has subscribed.
-  // Taken out in the order of the refusals.
+  // The next refused message with the server's reason, in the order of the refusals; not_found:
+  // there was no subscriber.
   std::optional<std::pair<MqttSend, Status>> TakeRefused();
 
-  // A ping, when nothing was sent for half of keep-alive; and notices a server that answers none.
+  // Sends a ping if nothing was sent for half the keep-alive time. Error: the server has not
+  // answered a ping.
   Status Ping(TimePoint now, std::string& out);
   void Goodbye(std::string& out);
 
@@ -100,10 +102,10 @@ class MqttSession {
   mqtt::FrameSplitter splitter_;
   bool connected_ = false;
   Duration keep_alive_{0};                // as the server wants it; 0: none
-  size_t most_in_flight_ = 20;            // that the server takes
-  size_t most_packet_bytes_ = 256 << 20;  // likewise
-  TimePoint sent_{};                      // the last packet of ours
-  std::optional<TimePoint> pinged_;       // without an answer
+  size_t most_in_flight_ = 20;            // limit of the server
+  size_t most_packet_bytes_ = 256 << 20;  // limit of the server
+  TimePoint sent_{};                      // time of the last packet sent
+  std::optional<TimePoint> pinged_;       // time of an unanswered ping
   std::optional<Status> subscribed_;
   SendPace pace_;
   std::deque<MqttSend> waiting_;

@@ -41,7 +41,8 @@ bool AwaitReady(int fd, short events, milliseconds wait) {
   }
 }
 
-// Likewise for something to read; a signal ends it, for it may be the reason to stop.
+// Waits for readable bytes. Unlike AwaitReady(), a signal ends the wait, because the signal may be
+// the reason to stop.
 bool AwaitBytes(int fd, milliseconds wait) {
   pollfd waiting{fd, POLLIN, 0};
   return poll(&waiting, 1, static_cast<int>(wait.count())) > 0;

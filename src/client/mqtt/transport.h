@@ -1,5 +1,5 @@
-// MqttTransport: the bytes of one connection to a server of MQTT, over TCP or TLS. Blocking, with
-// limits of time; one thread at a time.
+// MqttTransport: one connection to an MQTT server as a byte stream, over TCP or TLS. Blocking, with
+// time limits; one thread at a time.
 #pragma once
 
 #include <chrono>
@@ -17,10 +17,10 @@ class MqttTransport {
  public:
   virtual ~MqttTransport() = default;
 
-  // All of it. Errors: unreachable, when the other side is gone or takes nothing for 30 s.
+  // Sends all bytes. Errors: unreachable, if the peer is gone or accepts nothing for 30 s.
   virtual Status Send(std::string_view bytes) = 0;
-  // What has come by then, at most 64 KiB; "" when nothing has within `wait`. Errors: unreachable,
-  // when the other side has closed.
+  // Returns at most 64 KiB of received bytes; "" if none arrive within `wait`. Errors: unreachable,
+  // if the peer has closed.
   virtual Result<std::string> Receive(std::chrono::milliseconds wait) = 0;
 };
 

@@ -39,7 +39,7 @@ inline int FreePort() {
 
 class RedisServer {
  public:
-  // `more`: arguments beside the usual ones. Ends the test program where none can be had.
+  // `more`: additional arguments. Ends the test program if there is no redis-server.
   explicit RedisServer(std::vector<std::string> more = {}) : more_(std::move(more)) { Start(); }
   ~RedisServer() { Kill(); }
   RedisServer(const RedisServer&) = delete;
@@ -64,7 +64,7 @@ class RedisServer {
   void Start() {
     CHECK_LT(pid_, 0);
     for (int attempt = 0; attempt < 5; ++attempt) {
-      // Somebody else may have been quicker.
+      // Another process may have taken the port.
       if (port_ == 0 || attempt > 0) port_ = FreePort();
       Spawn();
       const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);

@@ -1,5 +1,5 @@
-// ScriptedServer: a transport for tests behind which a server of MQTT answers as the test says, in
-// the time of a clock that moves only while somebody waits. One thread.
+// ScriptedServer: a transport for tests with a scripted MQTT server behind it. Its clock advances
+// only while a call waits. One thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ struct ScriptedServer {
   mqtt::ReasonCode subscribes_as = mqtt::ReasonCode::kGrantedQos1;
   mqtt::ReasonCode acknowledges_as = mqtt::ReasonCode::kSuccess;
   bool answers_pings = true, acknowledges = true;
-  // Called with each message, after its acknowledgement; it may Say.
+  // Called with each message, after its acknowledgement; may call Say().
   std::function<void(const mqtt::Publish&)> on_message;
   std::function<void(const mqtt::Subscribe&)> on_subscribe;  // after SUBACK
 
@@ -57,7 +57,7 @@ struct ScriptedServer {
     puback.reason = acknowledges_as;
     Say(puback);
   }
-  // The connection breaks, after what was said.
+  // Breaks the connection after the bytes that were sent.
   void HangUp() { to_client.emplace_back(); }
 
   std::unique_ptr<MqttTransport> NewTransport() {
