@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tutti beside sentence-transformers, ONNX Runtime and OpenVINO on the same MiniLM weights: installs the peers into a
+"""Compares Tutti with sentence-transformers, ONNX Runtime and OpenVINO on the same MiniLM weights: installs the peers into a
 throw-away folder, runs all of them in turn several times, takes the best of each, writes the table into
 docs/benchmarks.md and judges the gate.
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The same clients over one MQTT broker (Debian's mosquitto) before Tutti and before llama-server with a bridge (mqtt_bridge.py):
+"""The same clients over one MQTT broker (Debian's mosquitto), with Tutti and with llama-server and a bridge (mqtt_bridge.py):
 in turns, the same model file, threads, lanes and broker. Every client has a connection and says one message after the other,
 each in a session of its own; first = the first piece of text, reply = the last event, both from the sending on.
 

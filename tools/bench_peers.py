@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Tutti beside llama.cpp and OpenVINO GenAI on the same model file: installs the peers into a throw-away folder, runs
+"""Compares Tutti with llama.cpp and OpenVINO GenAI on the same model file: installs the peers into a throw-away folder, runs
 all of them in turn several times, takes the best of each, writes the table into docs/benchmarks.md and judges the gate.
 
 Prefill: one prompt. Decode: B prompts of so many tokens, 64 new tokens each, output tokens per second of all streams
 together. The gate of the default file: prefill >= 1.1 x OpenVINO GenAI, decode >= 2 x the better peer at every point;
-of the same model in other types (--types, made by `tutti quantize`): >= 1.3 x the better peer everywhere; likewise of a
+of the same model in other types (--types, made by `tutti quantize`): >= 1.3 x the better peer everywhere; the same of a
 model of width 1,024 with random weights in the types of K quants, which the default model is too narrow for. Each is capped
 at 85 % of what the machine's measured read rate and peaks allow for that file (`tutti bench engine` computes that limit).
-llama.cpp on the default file requantised to Q4_0 is shown beside it and gates nothing. A peer that does not open a file
-is left out of that file's table, which says so.
+llama.cpp on the default file requantised to Q4_0 is shown in the same table and gates nothing. A peer that does not open a
+file is left out of that file's table, with a note.
 """
 import argparse
 import datetime

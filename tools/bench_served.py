@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What serving costs: `tutti bench serve` over HTTP streaming at 32 clients beside `tutti bench engine` with 32 prompts at
-once, in turns on the same cores, the client's part of them counted.
+"""Cost of serving: `tutti bench serve` over HTTP streaming at 32 clients, compared with `tutti bench engine` with 32 prompts
+at once, in turns on the same cores, which the client uses too.
 
 Output tokens per second, prompts and answers in one time for both. A host may change its speed between two runs: the
 gate, served >= 92 % of the engine, is judged by the best of each and every pair is printed.

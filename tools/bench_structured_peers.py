@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Answers under JSON schemas: Tutti beside llama.cpp's server, in turns, on the same model file.
+"""Answers under JSON schemas: compares Tutti with llama.cpp's server, in turns, on the same model file.
 
 Each schema of tests/e2e/schemas.py (or every Nth) is asked of both over HTTP as `response_format` of type json_schema,
 sampled with a seed, by one client and by eight at once. Told are output tokens per second, and of the answers that

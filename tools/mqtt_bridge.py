@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A thin bridge from an MQTT broker to an OpenAI server, as anybody would write it: pip install paho-mqtt
+"""A thin bridge from an MQTT broker to an OpenAI server, as a user might write it: pip install paho-mqtt
 
     mqtt_bridge.py BROKER_PORT SERVER_URL WORKERS MODEL
 

@@ -1,4 +1,4 @@
-"""A server of a comparison, ended with it."""
+"""A peer's server for a comparison, stopped at its end."""
 import pathlib
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Outside reference for the decoder: a float32 forward pass in numpy over dequantised GGUF weights.
+"""Independent reference for the decoder: a float32 forward pass in numpy over dequantised GGUF weights.
 
 Shares no line with the C++ code: the file is read by the `gguf` package, text is tokenised by `tokenizers`
 built from the file's vocabulary and merges, and the arithmetic is numpy's. Llama architecture, adjacent

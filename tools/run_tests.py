@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the test programs of one build folder and tells what took longest.
+"""Runs the test programs of one build folder and prints what took longest.
 
     tools/run_tests.py build/release                       every test
     tools/run_tests.py build/asan-ubsan --only 'wire_test|gguf_test'

@@ -1,4 +1,4 @@
-"""A mosquitto of the test's own: the configuration and rules we ship, on a free port of 127.0.0.1, in a folder of its own."""
+"""A mosquitto of the test's own: the shipped configuration and rules, on a free port of 127.0.0.1, in a folder of its own."""
 import os
 import pathlib
 import shutil

@@ -1,4 +1,4 @@
-"""paho-mqtt, a stock client, with everything that happens to it in queues."""
+"""paho-mqtt, a stock client, whose callbacks put all events into queues."""
 import queue
 
 import paho.mqtt.client as mqtt

@@ -1,4 +1,4 @@
-"""A `bridge_host` process: orders in, events out."""
+"""A `bridge_host` process: commands in, events out."""
 import json
 import os
 import pathlib

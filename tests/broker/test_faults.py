@@ -23,7 +23,7 @@ class Faults(unittest.TestCase):
         time.sleep(down_s)
         self.broker.start()
 
-    def test_a_broker_that_is_stopped_and_started_under_load_loses_nothing(self):
+    def test_a_broker_restart_under_load_loses_nothing(self):
         """Each message goes from a stock client over the bridge, which accepts it when its copy is acknowledged."""
         with Host(self.broker, sink=f"echo:{OUT}") as host, \
                 Client(self.broker, client_id="collector", keep=True) as collector, \
@@ -55,7 +55,7 @@ class Faults(unittest.TestCase):
                 seen.add(message["payload"])
             self.assertEqual(seen, wanted)
 
-    def test_what_came_while_the_server_was_away_is_delivered_when_it_is_back(self):
+    def test_what_came_during_an_outage_is_delivered_afterwards(self):
         with Host(self.broker) as host:
             host.stop()
         with Client(self.broker) as anna:
@@ -67,7 +67,7 @@ class Faults(unittest.TestCase):
         with Host(self.broker) as host:
             self.assertEqual([m["payload"] for m in host.many("message", 100)], [f"prompt {n}" for n in range(100)])
 
-    def test_a_broker_that_is_killed_is_found_again_and_what_it_had_not_acknowledged_is_sent_again(self):
+    def test_a_broker_kill_resends_unacknowledged_messages(self):
         with Host(self.broker) as host, Client(self.broker, client_id="collector", keep=True) as collector:
             collector.subscribe(OUT)
             # So that both sessions are on its disk: it writes every five seconds, and may lose what came since.
@@ -87,7 +87,7 @@ class Faults(unittest.TestCase):
                 anna.publish(IN, "after")
                 self.assertEqual(host.next("message")["payload"], "after", "subscribed again")
 
-    def test_the_broker_says_offline_for_a_process_that_is_killed_and_not_for_one_that_stops(self):
+    def test_the_will_is_published_after_a_kill_but_not_after_a_stop(self):
         presence = {"will_topic": STATUS, "will_payload": '{"online":false}'}
         with Client(self.broker) as anna:
             anna.subscribe(STATUS)
@@ -123,7 +123,7 @@ class Faults(unittest.TestCase):
             host.do("publish", topic=OUT, payload="room")
             self.assertEqual(anna.next().payload, b"room")
 
-    def test_while_there_is_no_broker_qos_1_waits_within_bounds_and_qos_0_is_refused(self):
+    def test_without_broker_qos_1_is_queued_and_qos_0_refused(self):
         with Host(self.broker, messages=100, bytes=40_000) as host, Client(self.broker, client_id="c", keep=True) as anna:
             anna.subscribe(OUT)
             self.broker.end()
@@ -168,7 +168,7 @@ class Faults(unittest.TestCase):
                 self.assertEqual(host.rest("message"), [])
             self.assertEqual(sorted(anna.next().payload.decode() for _ in range(50)), sorted(f"m{n}" for n in range(50)))
 
-    def test_stopping_beside_a_silent_broker_ends_in_time_and_says_what_is_lost(self):
+    def test_stopping_with_a_silent_broker_times_out_with_a_count(self):
         with Host(self.broker) as host:
             self.broker.send_signal(signal.SIGSTOP)
             host.do("publish", topic=OUT, payload="m", count=20)
@@ -179,7 +179,7 @@ class Faults(unittest.TestCase):
             self.assertIn("20 messages", stopped["message"])
             self.assertEqual({event["reason"] for event in host.many("published", 20)}, {"draining"})
 
-    def test_stopping_without_a_broker_ends_at_once_where_nothing_waits(self):
+    def test_stopping_without_a_broker_is_immediate_when_queue_empty(self):
         with Host(self.broker) as host:
             self.broker.end()
             host.until(lambda now: not now["connected"])

@@ -1,4 +1,4 @@
-"""Messages and their properties both ways, in both versions of MQTT; what is refused; when what is acknowledged."""
+"""Messages and their properties both ways, in both versions of MQTT; refusals; when messages are acknowledged."""
 import time
 import unittest
 
@@ -15,7 +15,7 @@ class Messages(unittest.TestCase):
         self.broker = Broker()
         self.addCleanup(self.broker.close)
 
-    def test_a_stock_client_and_the_bridge_hear_each_other_in_each_version(self):
+    def test_a_stock_client_exchanges_messages_in_each_version(self):
         for bridge_version in ("5", "3.1.1"):
             for client_version in (V5, V311):
                 with self.subTest(bridge=bridge_version, client=client_version), \
@@ -57,7 +57,7 @@ class Messages(unittest.TestCase):
             self.assertTrue(18 <= answer.MessageExpiryInterval <= 20)
             self.assertEqual(answer.UserProperty, [("seq", "7"), ("seq", "8")])
 
-    def test_what_was_not_accepted_is_still_the_brokers_when_the_process_is_killed(self):
+    def test_what_was_not_accepted_stays_at_the_broker_after_a_kill(self):
         for version in ("5", "3.1.1"):
             with self.subTest(version=version), Client(self.broker) as anna:
                 name = f"killed-{version}"
@@ -80,7 +80,7 @@ class Messages(unittest.TestCase):
                     self.assertEqual(host.next("message")["payload"], "next", "what was accepted does not come again")
                     host.stop()
 
-    def test_after_a_sink_has_thrown_the_connection_begins_anew_and_nothing_is_lost(self):
+    def test_after_a_sink_throws_it_reconnects_and_loses_nothing(self):
         with Host(self.broker, sink="throw:2") as host, Client(self.broker) as anna:
             for n in range(5):
                 anna.publish(IN, f"prompt {n}")
@@ -89,7 +89,7 @@ class Messages(unittest.TestCase):
             self.assertEqual(list(dict.fromkeys(m["payload"] for m in host.many("message", 7))), [f"prompt {n}" for n in range(5)])
             host.stop()
 
-    def test_what_a_sink_refuses_comes_again_until_it_is_accepted_and_in_order(self):
+    def test_what_a_sink_refuses_is_redelivered_in_order(self):
         with Host(self.broker, sink="refuse:3") as host, Client(self.broker) as anna:
             for n in range(10):
                 anna.publish(IN, f"prompt {n}")
@@ -103,7 +103,7 @@ class Messages(unittest.TestCase):
                 earlier = [m["payload"] for m in seen[:at]]
                 self.assertEqual(message["redelivered"], message["payload"] in earlier)
 
-    def test_a_bridge_that_does_not_accept_asks_for_no_more_than_it_takes(self):
+    def test_a_bridge_that_accepts_nothing_gets_receive_maximum_only(self):
         with Host(self.broker, sink="keep", receive_maximum=10) as host, Client(self.broker) as anna:
             for n in range(35):
                 anna.publish(IN, f"prompt {n}")
@@ -139,7 +139,7 @@ class Messages(unittest.TestCase):
                 self.assertEqual([int(m["payload"].split()[0]) for m in seen], list(range(300)))
                 self.assertEqual(host.statistics()["connects"], 1)
 
-    def test_the_largest_payload_of_the_shipped_broker_passes_both_ways(self):
+    def test_the_largest_broker_payload_passes_both_ways(self):
         for version in ("5", "3.1.1"):
             with self.subTest(version=version), Host(self.broker, version=version, client_id=f"large-{version}") as host, \
                     Client(self.broker) as anna:
@@ -162,7 +162,7 @@ class Messages(unittest.TestCase):
             self.assertEqual(anna.next().payload, b"small")
             self.assertEqual(host.statistics()["connects"], 1)
 
-    def test_what_is_too_large_for_the_broker_costs_one_connection_and_is_not_sent_again(self):
+    def test_what_is_too_large_for_the_broker_is_not_sent_again(self):
         with Host(self.broker, publish_bytes=1 << 20) as host, Client(self.broker) as anna:
             anna.subscribe(OUT)
             host.do("publish", topic=OUT, size=BROKERS_PAYLOAD + 1)
@@ -179,7 +179,7 @@ class Messages(unittest.TestCase):
             self.assertEqual(host.next("message")["payload"], "small")
             self.assertEqual(host.statistics()["connects"], 1)
 
-    def test_in_the_older_version_they_are_read_over_and_do_not_come_again(self):
+    def test_in_the_older_version_they_are_skipped_and_acknowledged(self):
         with Host(self.broker, version="3.1.1", packet_bytes=10_000) as host, Client(self.broker) as anna:
             for n in range(5):
                 anna.publish(IN, b"x" * (10_000 + 100_000 * n))

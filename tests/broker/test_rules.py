@@ -1,4 +1,4 @@
-"""Who is let in, and who may read and write what, under the rules we ship."""
+"""Authentication, and permissions to read and write topics, under the shipped rules."""
 import pathlib
 import time
 import unittest
@@ -36,7 +36,7 @@ class Rules(unittest.TestCase):
             with self.subTest(version=version), Client(self.broker, None, version, expect=REFUSED):
                 pass
 
-    def test_a_bridge_with_a_wrong_password_says_so_and_tries_at_leisure(self):
+    def test_a_bridge_with_a_wrong_password_reports_it_and_backs_off(self):
         with Host(self.broker, connect=False, password="hunter2", client_id="wrong") as host:
             stats = host.until(lambda now: now["tries_failed"] >= 2)
             self.assertEqual(stats["last_failure"], "broker_credentials")
@@ -55,7 +55,7 @@ class Rules(unittest.TestCase):
             for place in (host.log(), words):
                 self.assertNotIn("hunter2", place)
 
-    def test_a_password_that_was_changed_is_taken_at_the_next_connection(self):
+    def test_a_password_change_is_used_at_the_next_connection(self):
         """The file was once read at the start alone: every reconnect after a change was refused until a restart."""
         with Broker(users={**PASSWORDS}) as broker, Host(broker, client_id="rotated") as host:
             broker.add_users({"llmserver": "another secret"})
@@ -71,7 +71,7 @@ class Rules(unittest.TestCase):
             self.assertNotIn("another secret", host.log())
             host.stop()
 
-    def test_a_topic_that_the_rules_refuse_costs_the_link_once_and_not_again_and_again(self):
+    def test_a_topic_refused_by_the_rules_costs_one_connection(self):
         for version in (V5, V311):
             with self.subTest(version=version), Host(self.broker, client_id=f"refused{version}", version=version) as host, \
                     Client(self.broker, "anna", version) as anna:

@@ -1,4 +1,4 @@
-"""TLS with an authority of the test's own."""
+"""TLS with the test's own certificate authority."""
 import pathlib
 import subprocess
 import tempfile
@@ -74,7 +74,7 @@ class Tls(unittest.TestCase):
     def failure(self, host):
         return host.until(lambda now: now["tries_failed"] >= 1)["last_failure"]
 
-    def test_a_broker_with_a_certificate_of_the_authority_serves_by_address_and_by_name(self):
+    def test_a_broker_with_a_trusted_certificate_by_address_and_name(self):
         broker = self.broker()
         for name in ("127.0.0.1", "localhost"):
             with self.subTest(name=name), self.host(broker, name) as host:
@@ -104,7 +104,7 @@ class Tls(unittest.TestCase):
             with self.subTest(name=name), self.host(broker, name, connect=False) as host:
                 self.assertEqual(self.failure(host), "broker_tls")
 
-    def test_a_broker_that_does_not_speak_tls_is_not_spoken_to_in_the_clear(self):
+    def test_a_broker_that_does_not_speak_tls_gets_no_clear_text(self):
         broker = self.broker()
         with self.host(broker, connect=False, broker=f"mqtts://127.0.0.1:{broker.port}") as host:
             self.assertIn(self.failure(host), ("broker_tls", "broker_unreachable"))
@@ -125,14 +125,14 @@ class Tls(unittest.TestCase):
                 self.assertIn(self.failure(host), ("broker_tls", "broker_gone"))
                 self.assertEqual(host.statistics()["connects"], 0)
 
-    def test_a_key_that_others_can_read_is_refused_before_anything_is_said(self):
+    def test_a_key_that_others_can_read_is_refused_before_connecting(self):
         key = self.folder / "open.key"
         key.write_bytes((self.folder / "client.key").read_bytes())
         key.chmod(0o644)
         with self.host(self.broker(), connect=False, tls_cert=self.folder / "client.crt", tls_key=key) as host:
             self.assertIn("chmod 600", host.next("stopped")["message"])
 
-    def test_a_broker_elsewhere_without_tls_is_refused_before_anything_is_said(self):
+    def test_a_broker_elsewhere_without_tls_is_refused(self):
         with self.host(self.broker(), connect=False, broker="mqtt://192.0.2.1", tls_ca=None) as host:
             stopped = host.next("stopped")
             self.assertEqual(stopped["reason"], "invalid_value")

@@ -1,4 +1,4 @@
-"""What the scripts of clients share: how a check is declared, where the server is, and how an answer is judged.
+"""Shared by the scripts of clients: declaration of checks, address of the server, and judging of answers.
 
     from checks import MODEL, V1, Client, agree, expected
     client = Client("openai", section="apis", distribution="openai")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The runner itself: what a check does decides its cell, and nothing that goes wrong is lost. No client and no server are needed."""
+"""Tests of the runner: a check's result determines its cell, and no failure is lost. Needs no client and no server."""
 import pathlib
 import sys
 import tempfile

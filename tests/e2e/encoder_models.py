@@ -1,4 +1,4 @@
-"""What the tests of encoders read and serve: reference texts, vectors and scores, and a cross-encoder made of
+"""Inputs and models of the encoder tests: reference texts, vectors and scores, and a cross-encoder made of
 all-MiniLM-L6-v2 with a generated classifier, the one that the reference scores are of (tools/make_score_goldens.py).
 """
 import json

@@ -1,4 +1,4 @@
-"""Writes llama folders as transformers does, of any size, whose answers mean nothing.
+"""Writes llama folders as transformers does, of any size, with random weights.
 
 write(): config.json, tokenizer.json, tokenizer_config.json, and bfloat16 weights in one file of safetensors or in several.
 The numbers are those of one random block, taken from another place for each tensor: a gigabyte takes a second or two.

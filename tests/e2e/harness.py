@@ -160,7 +160,7 @@ class Server:
             log = self.log()
             self.errors.close()
             report = sanitizer_report(self.process.pid)
-            if "runtime error: " in log:  # gcc's UndefinedBehaviorSanitizer beside another one takes no file
+            if "runtime error: " in log:  # gcc's UndefinedBehaviorSanitizer writes no file when combined with another sanitizer
                 report += log
             if report:
                 raise AssertionError(f"exit status {self.process.poll()}; {report}")

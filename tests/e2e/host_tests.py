@@ -1,4 +1,4 @@
-"""Runs a folder's tests of stock clients against a host: a small program that holds one door with something simple behind it.
+"""Runs a folder's tests of stock clients against a host: a small program with one server and a simple backend.
 
 What grpc/run.py, mqtt/run.py and broker/run.py have in common; they say what differs.
 """

@@ -1,4 +1,4 @@
-"""What clients that mean harm, or are broken, send: each a function of (port, rng) that ends by itself in seconds."""
+"""Traffic of hostile or broken clients: each is a function of (port, rng) that ends by itself within seconds."""
 import json
 import socket
 import time

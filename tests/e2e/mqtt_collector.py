@@ -1,4 +1,4 @@
-"""A subscriber of its own process, to be killed: what it hears goes as JSON lines to a file before it is acknowledged.
+"""A subscriber in its own process, which tests kill: it writes messages as JSON lines to a file before it acknowledges them.
 
     mqtt_collector.py FILE PORT VERSION USER FILTER...      the password comes on standard input
 """

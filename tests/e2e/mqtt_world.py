@@ -1,4 +1,4 @@
-"""`tutti serve` behind a mosquitto with the configuration that we ship, and clients of both profiles; every part can be killed."""
+"""`tutti serve` behind a mosquitto with the shipped configuration, and clients of both profiles; tests can kill every part."""
 import collections
 import json
 import os

@@ -1,4 +1,4 @@
-"""Small folders in the form of published models: the published side files with a cut vocabulary, weights from a seed."""
+"""Small folders in the form of published models: the published side files with a shortened vocabulary, weights from a seed."""
 import array
 import gzip
 import json

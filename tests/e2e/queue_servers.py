@@ -1,4 +1,4 @@
-"""Brokers of our own between front and workers: RabbitMQ and Redis of Debian on private ports, each in a folder that ends with it."""
+"""Brokers between frontend and workers: Debian's RabbitMQ and Redis on private ports, each in a temporary folder."""
 import os
 import pathlib
 import shutil

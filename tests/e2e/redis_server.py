@@ -1,4 +1,4 @@
-"""A real redis-server for one test: on 127.0.0.1 at a port of its own, keeping nothing on the disk; ended by its pid."""
+"""A real redis-server for one test: on a port of its own of 127.0.0.1, without persistence; stopped by its pid."""
 import os
 import signal
 import socket

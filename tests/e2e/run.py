@@ -9,9 +9,9 @@
 The environment is made once for each content of requirements.txt and each Python; that needs pip's package index,
 later runs do not. The default model must be in the cache folder (`make models`). TUTTI_TEST_SHORT=1 shortens the
 loads, and so does a sanitized program, which run.py recognises; TUTTI_TEST_FULL=1 makes them those of `make soak`.
-Every report of a sanitizer, of whatever process, is printed and fails the run; checks that make no sense in such a
-program are listed, and with --left-out FILE written there as the skipped cases of a JUnit report. What took longest is
-told at the end, by files and by cases; with --left-out the times of all cases stand in another report beside it.
+Every report of a sanitizer, of any process, is printed and fails the run; checks that make no sense in a sanitized
+program are listed, and with --left-out FILE written there as the skipped cases of a JUnit report. The slowest files and
+cases are printed at the end; with --left-out the times of all cases are written to another report in the same folder.
 """
 import argparse
 import fcntl
@@ -28,7 +28,7 @@ import xml.etree.ElementTree as xml
 HERE = pathlib.Path(__file__).resolve().parent
 KEPT = ("TUTTI_CACHE", "E2E_JOB_KILLS", "E2E_BATCH_KILLS", "E2E_BATCH_LINES", "E2E_FILE_MIB",
         "E2E_MIXED_KILLS")  # the amounts of single checks
-# The port of gRPC and the store have defaults, and tests start servers beside each other and beside a developer's own.
+# gRPC's port and the store have defaults, but tests run several servers at once, perhaps along with a developer's own.
 GIVEN = {"TUTTI_GRPC_PORT": "0", "TUTTI_STORE": "memory"}
 DROPPED = ("tutti_", "openai_", "http_proxy", "https_proxy", "all_proxy", "e2e_")
 
@@ -116,7 +116,7 @@ def main() -> int:
         environment["E2E_AMOUNT"] = "full"
         command += ["soak.py", str(args.soak)]
     else:
-        # The program tells what took longest, and the times of all stand beside those of the other test programs.
+        # timed.py prints the slowest cases and writes the times of all into the folder of the other test programs' reports.
         command += ["timed.py", str(args.left_out.with_name("cases_" + args.left_out.name).resolve()) if args.left_out else ""]
         if args.kills is not None:
             environment["E2E_KILLS"] = str(args.kills)

@@ -1,5 +1,5 @@
-"""Pairs of questions that look alike and ask for something else, and pairs that ask the same, made from templates. Kept apart from the
-product's own lists of words (src/services/cache/lexical_tables.h): nothing here was made from them, nor they from this."""
+"""Pairs of similar questions with different meanings, and pairs with the same meaning, made from templates. Independent of the
+product's own lists of words (src/services/cache/lexical_tables.h): neither was derived from the other."""
 import itertools
 
 SWAPS = {

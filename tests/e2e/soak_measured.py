@@ -1,8 +1,8 @@
 """Measured checks of `make soak`: they need minutes, or a machine that does nothing else, and so are not in `make test`.
 
-Each prints its figures and judges them: what others notice of a thousand stopped readers and of hostile constraints, what
-a busy process beside the server does to the time between tokens, and whether a proxy with a read timeout stays connected
-over a prefill that is longer.
+Each prints its figures and judges them: the effect of a thousand stopped readers and of hostile constraints on other
+streams, the effect of a busy process on the same machine on the time between tokens, and whether a proxy with a read
+timeout stays connected over a prefill that is longer.
 """
 import os
 import select
@@ -36,7 +36,7 @@ def gaps(port, seconds, model):
 
 
 class StoppedReadersGaps(ServerCase):
-    """The same stream without and beside a thousand readers that have stopped, in turn."""
+    """The same stream with and without a thousand readers that have stopped, in turn."""
     TINY = True
     OPTIONS = ("--lanes", "32", "--queue", "2000", "--sched-queue-age-s", "0", "--kv-cache-bytes", "64MiB")
     READERS, ROUNDS, SECONDS, LIMIT = 1000, 5, 4, 1.2
@@ -95,7 +95,7 @@ class BusyNeighbour(ServerCase):
 
 
 class HostileGrammars(ServerCase):
-    """A stream of free text beside a client that sends constraints which take as much work as the limits allow (R03)."""
+    """A stream of free text while a client sends constraints that take as much work as the limits allow (R03)."""
     SECONDS, ROUNDS, LIMIT = 8, 5, 1.5
     # Each is compiled anew, because `number` makes it another text.
     SOURCES = (

@@ -1,4 +1,4 @@
-"""Files and batches by the stock OpenAI client, as docs/batches.md says; a process that is killed while it runs one (N38)."""
+"""Files and batches by the stock OpenAI client, as docs/batches.md describes them; a process that is killed while it runs a batch (N38)."""
 import collections
 import contextlib
 import http.client

@@ -1,5 +1,5 @@
-"""Kept answers, with the stock openai client against the real model: what is given again is what was computed, what may not be
-is computed anew, and those who ask the same at once share one generation."""
+"""The response cache, with the stock openai client against the real model: hits equal the computed answers, uncacheable requests are
+computed anew, and concurrent equal requests share one generation."""
 import concurrent.futures
 import json
 import os
@@ -141,7 +141,7 @@ class Cache(ServerCase):
         eventually(lambda: self.server.load()["running"] == 0)
         self.assertEqual(self.server.metric("tutti_cache_entries", cache="exact"), 0)
 
-    def test_fifty_at_once_are_one_generation_and_fifty_equal_answers(self):
+    def test_fifty_concurrent_repeats_share_one_generation(self):
         before = self.computed()
         with concurrent.futures.ThreadPoolExecutor(50) as pool:
             ready = threading.Barrier(50)
@@ -278,7 +278,7 @@ class Rows(ServerCase):
     def looked_up(self, outcome):
         return self.server.metric("tutti_cache_lookups_total", cache="embedding", outcome=outcome)
 
-    def test_of_thirty_two_texts_of_which_twenty_four_are_known_eight_are_computed(self):
+    def test_of_32_texts_only_the_8_uncached_ones_are_computed(self):
         known = [f"text number {i} about colours" for i in range(24)]
         fresh = [f"another text, {i}" for i in range(8)]
         self.assertEqual(self.embed(known)[1], "miss")

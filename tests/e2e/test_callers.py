@@ -1,4 +1,4 @@
-"""What callers may use and have used, with the stock openai client against the real model: limits, models, revoked keys."""
+"""Permissions and usage of callers, with the stock openai client against the real model: limits, models, revoked keys."""
 import concurrent.futures
 import os
 import subprocess
@@ -57,7 +57,7 @@ class Callers(unittest.TestCase):
                 self.assertEqual(refusal.response.headers["x-ratelimit-limit-requests"], "10")
                 self.assertEqual(refusal.response.headers["x-ratelimit-remaining-requests"], "0")
 
-    def test_another_key_is_not_concerned_and_answers_tell_what_is_left(self):
+    def test_another_key_is_not_limited_and_headers_show_the_rest(self):
         with self.client("one", "--requests-per-minute", "1") as one, self.client("other", "--tokens-per-minute", "10000") as other:
             self.ask(one)
             with self.assertRaises(openai.RateLimitError):

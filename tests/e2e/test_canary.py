@@ -1,5 +1,5 @@
-"""Nobody sees another's words: 64 tenants with a secret each, hostile clients, leavers and a tight KV cache, beside
-one steady stream whose bytes must not change."""
+"""No client sees another's words: 64 tenants with a secret each, hostile and disconnecting clients and a small KV cache,
+along with one steady stream whose bytes must not change."""
 import concurrent.futures
 import http.client
 import json
@@ -66,7 +66,7 @@ class Canary(ServerCase):
             text += "".join(json.loads(e[6:])["choices"][0]["delta"].get("content", "") for e in events(text)[:-1])
         return text
 
-    def test_no_foreign_words_and_a_steady_stream_beside_hostile_clients(self):
+    def test_no_foreign_words_and_a_steady_stream_under_attack(self):
         secrets = make_secrets(random.Random(SEED))
         any_secret = re.compile("|".join(secrets))
         steady = self.steady_text()

@@ -99,7 +99,7 @@ class AtATerminal(unittest.TestCase):
         chat.type(CTRL_D)
         self.assertEqual(chat.process.wait(STEP_S), 0)
 
-    def test_ctrl_c_gives_up_a_line_and_stops_an_answer_but_not_the_program(self):
+    def test_ctrl_c_discards_a_line_or_stops_an_answer(self):
         chat = self.chat()
         for keys in (["never sent"], ["never sent", LEFT * 4], []):
             chat.type(*keys, CTRL_C)
@@ -148,7 +148,7 @@ class AtATerminal(unittest.TestCase):
             os.kill(chat.process.pid, signal.SIGINT)
             time.sleep(0.0005)
 
-    def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_brings_the_line_back(self):
+    def test_ctrl_z_suspends_and_fg_restores_the_line(self):
         line = '"$E2E_BINARY" chat "$0" --threads 1 -n 1; echo "in the shell"; read go; fg'
         shell = Terminal(line, default_model(), program=["sh", "-m", "-c"])
         self.addCleanup(shell.close)

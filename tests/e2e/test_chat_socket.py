@@ -1,4 +1,4 @@
-"""Chat over WebSocket (/v1/ws) with wsproto as the client: beside MQTT and HTTP, over cuts, kills and drains, and its close codes."""
+"""Chat over WebSocket (/v1/ws) with wsproto as the client: along with MQTT and HTTP, over cuts, kills and drains, and its close codes."""
 import json
 import os
 import queue
@@ -134,7 +134,7 @@ class Sessions(ServerCase):
         lanes = [lane for lane, kind in order if kind == "response.output_text.delta"]
         self.assertGreater(sum(a != b for a, b in zip(lanes, lanes[1:])), 16, "they take turns")
 
-    def test_a_cut_connection_goes_on_by_number_with_exactly_what_it_missed(self):
+    def test_a_cut_connection_resumes_with_exactly_what_it_missed(self):
         for i in range(amount(2, 6, 20)):
             told = []
             with Talk(self.server) as talk:
@@ -256,7 +256,7 @@ class OverStops(unittest.TestCase):
         self.assertEqual([json.loads(text)["sequence_number"] for text in told], list(range(len(told))))
         self.assertEqual(server.stop(), 0)
 
-    def test_a_drain_closes_with_1001_and_loses_nothing_that_was_accepted(self):
+    def test_a_drain_closes_with_1001_and_loses_nothing_accepted(self):
         server = Server("--store", self.store, "--drain-s", "5")
         accepted, finals = {}, {}
         with Talk(server) as talk, Talk(server, "?user=idle") as idle:

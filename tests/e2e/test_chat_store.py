@@ -1,4 +1,4 @@
-"""`tutti chat --store`: a dialog with a local model outlives the process, however that ends."""
+"""`tutti chat --store`: a dialog with a local model survives the process, even a killed one."""
 import os
 import signal
 import subprocess
@@ -30,7 +30,7 @@ class KeptDialogs(unittest.TestCase):
     def history(self, terminal):
         return [line for line in terminal.say("/history").decode().splitlines() if line.startswith(("you: ", "model: "))]
 
-    def test_after_kill_9_between_turns_the_next_run_knows_what_was_said(self):
+    def test_after_kill_9_between_turns_the_next_run_has_the_history(self):
         first = self.chat()
         first.say("The word is zebra.")
         first.say("Name a colour.")
@@ -57,7 +57,7 @@ class KeptDialogs(unittest.TestCase):
         third.process.wait()
         self.assertEqual(self.history(self.chat()), [])
 
-    def test_after_kill_9_in_mid_answer_the_question_is_answered_by_the_next_run(self):
+    def test_after_kill_9_in_mid_answer_the_next_run_answers(self):
         first = self.chat(tokens=400)
         first.type("Tell a very long story about a river.\r")
         first.until(b"river.")  # the echo of what was typed

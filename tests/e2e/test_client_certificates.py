@@ -1,4 +1,4 @@
-"""Client certificates in place of keys and passwords, on the program: HTTP, MQTT, WebSocket."""
+"""Client certificates instead of keys and passwords, end to end: HTTP, MQTT, WebSocket."""
 import http.client
 import json
 import pathlib
@@ -178,7 +178,7 @@ class ClientCertificates(unittest.TestCase):
         self.tutti("users", "delete", "ann")
         self.assertEqual(ended.get(timeout=STEP_S), 0x87)
 
-    def test_settings_that_make_no_sense_are_refused_before_a_port_opens(self):
+    def test_settings_that_conflict_are_refused_before_a_port_opens(self):
         cert = ("--tls-cert", self.file("server.pem"), "--tls-key", self.file("server.key"))
         for options, named in ((("--tls-client-ca", self.file("clients.pem")), "--tls-cert"), ((*cert, "--tls-client-auth", "required"), "--tls-client-ca"),
                                ((*cert, "--tls-client-ca", self.file("none.pem")), "none.pem"),

@@ -1,5 +1,5 @@
-"""What clients send by habit: values that ask for nothing, options of the chat template, trailing messages of the
-assistant's, names as hubs have them; and how a model is sampled from where a request is silent."""
+"""Things that clients send by habit: values without effect, options of the chat template, trailing assistant messages,
+model names as on hubs; and the sampling defaults of a request without parameters."""
 import json
 import os
 import shutil
@@ -60,7 +60,7 @@ class TemplateOptions(OneFolder):
             answer = server.post_json("/v1/responses", {"model": "maker/small", "input": "Hi", "max_output_tokens": 16, **more})
             self.assertEqual(answer["usage"]["input_tokens"], tokens)
 
-    def test_an_option_that_the_template_does_not_read_is_refused_by_name(self):
+    def test_an_option_unknown_to_the_template_is_refused_by_name(self):
         server = self.serve()
         for more, name in (({"chat_template_kwargs": {"thinking": True}}, "thinking"), ({"reasoning_effort": "low"}, "reasoning_effort")):
             status, _, body = server.post("/v1/chat/completions", {"model": "maker/small", "messages": [{"role": "user", "content": "Hi"}], **more})

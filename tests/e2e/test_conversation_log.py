@@ -30,14 +30,14 @@ class ConversationLog(unittest.TestCase):
         chat.close()
         return answer["response"]["output"][0]["content"][0]["text"]
 
-    def test_it_is_off_unless_asked_for_and_no_log_has_a_word_of_what_was_said(self):
+    def test_it_is_off_by_default_and_no_log_contains_any_message(self):
         server = self.serve()
         answer = self.say("ada", "The zebra sings.")
         for word in ("zebra", answer):
             self.assertNotIn(word, server.log())
         self.assertEqual(os.listdir(self.folder.name), [])
 
-    def test_one_session_is_written_with_masked_secrets_and_nobody_elses(self):
+    def test_one_session_alone_is_written_with_masked_secrets(self):
         server = self.serve("--debug-conversations", str(self.file), "--debug-session", "ada/s1")
         answer = self.say("ada", "The zebra sings. My key is sk-live_abcdefghij.")
         self.say("bob", "The giraffe is silent.")

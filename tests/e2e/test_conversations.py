@@ -1,4 +1,4 @@
-"""Conversations with the stock openai client against the real model: items, turns, forks, versions, what outlasts a kill."""
+"""Conversations with the stock openai client against the real model: items, turns, forks, versions, state after a kill."""
 import concurrent.futures
 import os
 import signal
@@ -50,7 +50,7 @@ class Conversations(ServerCase):
         self.assertEqual(second.output_text, chat.choices[0].message.content)
         self.assertEqual(self.client.conversations.retrieve(conversation).metadata, {"game": "chess"})
 
-    def test_the_streams_of_a_turn_begin_with_created_as_the_client_expects(self):
+    def test_the_streams_of_a_turn_begin_with_created(self):
         """They began with MQTT's `accepted`, at which the client's helper gave up."""
         conversation = self.client.conversations.create().id
         with self.client.responses.stream(model=MODEL, conversation=conversation, input="Hi", max_output_tokens=16,
@@ -65,7 +65,7 @@ class Conversations(ServerCase):
             rest = list(self.client.responses.retrieve(events[0].response.id, stream=True, starting_after=seen))
             self.assertEqual(rest, events[seen + 1:])
 
-    def test_a_turn_is_resumed_over_another_connection_without_a_lost_or_doubled_event(self):
+    def test_a_turn_is_resumed_elsewhere_with_each_event_once(self):
         conversation = self.client.conversations.create().id
         for cut in (1, 3, 9):
             with self.say(conversation, "Tell me more.", stream=True, max_output_tokens=24) as stream:
@@ -162,7 +162,7 @@ class Conversations(ServerCase):
                          [f"Message {i}" for i in range(3)])
         self.assertEqual([r for r, _ in texts(self.items(conversation))], ["user", "assistant"] * 3)
 
-    def test_a_second_message_is_refused_where_it_says_so_and_a_repeated_one_is_the_same_turn(self):
+    def test_a_second_message_can_be_rejected_a_repeat_adds_no_turn(self):
         conversation = self.client.conversations.create().id
         slow = self.say(conversation, "Tell me a story.", max_output_tokens=400, background=True,
                         extra_body={"ignore_eos": True, "id": "m-1"})

@@ -1,4 +1,4 @@
-"""What deploy/ holds: the script that shows the scale-out runs, and the manifests are what Kubernetes takes."""
+"""The files in deploy/: the scale-out demonstration runs, and the manifests are valid for Kubernetes."""
 import os
 import pathlib
 import re

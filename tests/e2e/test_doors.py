@@ -41,7 +41,7 @@ class Protected(ServerCase):
     def client(self, key):
         return openai.OpenAI(base_url=f"https://127.0.0.1:{self.server.port}/v1", api_key=key, http_client=self.http, max_retries=0)
 
-    def test_the_stock_client_works_over_tls_with_the_key_of_the_file(self):
+    def test_the_stock_client_works_over_tls_with_a_key_file(self):
         client = self.client(self.KEY)
         self.assertEqual(client.models.list().data[0].id, MODEL)
         chunks = client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "Hi"}], max_tokens=8, stream=True)
@@ -53,7 +53,7 @@ class Protected(ServerCase):
         self.assertEqual(self.http.get("/livez").status_code, 200)
         self.assertNotIn(self.KEY, self.server.log())
 
-    def test_clients_that_do_not_speak_tls_get_nothing_and_disturb_nobody(self):
+    def test_clients_without_current_tls_get_nothing(self):
         old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
         old.set_ciphers("ALL:@SECLEVEL=0")

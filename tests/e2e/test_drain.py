@@ -64,8 +64,8 @@ class Stream:
 
 
 class Crowd:
-    """64 streams, half of them of chats, beside answers in the background and turns that wait behind others: what was acknowledged of
-    them is in `responses` and `messages`."""
+    """64 streams, half of them chats, along with background answers and turns that wait for earlier turns. `responses` and `messages`
+    hold what the server acknowledged."""
     CHATS, COMPLETIONS, STORED, FLEETING, BACKGROUND, SESSIONS = 30, 8, 8, 4, 4, 8
     OPTIONS = ("--lanes", "72")
 
@@ -85,7 +85,7 @@ class Crowd:
         for user, one in self.chats.items():
             for number in range(2):  # the second waits behind the first
                 one.say(f"Message {number}", f"m-{number}", max_output_tokens=STORED_TOKENS, ignore_eos=True)
-        for _ in range(2):  # turns of a dialog, likewise
+        for _ in range(2):  # turns of a dialog: here too the second waits for the first
             self.streams.append(Stream(server, "/v1/responses", {**kept, "conversation": conversation}))
             self.streams[-1].begun.wait(STEP_S)
         for stream in self.streams:
@@ -211,7 +211,7 @@ class Drain(unittest.TestCase):
                f"after {time.monotonic() - begin:.1f} s")
         self.assertEqual(server.stop(), 0)
 
-    def test_with_time_enough_every_stream_completes_and_what_comes_is_refused(self):
+    def test_with_enough_time_streams_end_and_new_ones_are_refused(self):
         server = self.start("--drain-s", "120")
         crowd = self.crowd(server, 60 if not STAND_IN else 600)
         server.process.send_signal(signal.SIGTERM)
@@ -244,7 +244,7 @@ class Drain(unittest.TestCase):
         figure(f"64 streams drained in {took:.1f} s")
         self.check_acknowledged(crowd)
 
-    def test_at_the_deadline_every_stream_ends_with_a_typed_error_and_nothing_acknowledged_is_lost(self):
+    def test_at_the_deadline_streams_end_typed_and_no_ack_is_lost(self):
         limit_s = 1
         server = self.start("--drain-s", str(limit_s))
         crowd = self.crowd(server, 4000)
@@ -268,7 +268,7 @@ class Drain(unittest.TestCase):
         figure(f"64 streams and {limit_s} s: {dict(ends)}, the last after {last:.2f} s, the process after {took:.2f} s")
         self.check_acknowledged(crowd)
 
-    def test_a_second_signal_ends_the_process_at_once_and_loses_nothing_acknowledged(self):
+    def test_a_second_signal_ends_at_once_and_loses_no_acknowledged(self):
         server = self.start()
         crowd = self.crowd(server, 4000)
         server.process.send_signal(signal.SIGTERM)

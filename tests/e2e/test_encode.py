@@ -55,7 +55,7 @@ class Embed(unittest.TestCase):
         self.assertEqual([len(vector) for vector in both], [576, 576])
         self.assertAlmostEqual(sum(x * x for x in alone), 1, places=5)
 
-    def test_who_writes_a_line_and_waits_gets_its_vector_before_the_next(self):
+    def test_writing_line_by_line_gets_each_vector_before_the_next(self):
         texts = ["A cat sits on the mat.", "Dogs bark.", "x"]
         process = subprocess.Popen([os.environ["E2E_BINARY"], "embed", EMBEDDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         stuck = threading.Timer(5 * STEP_S, process.kill)
@@ -73,7 +73,7 @@ class Embed(unittest.TestCase):
         self.assertEqual([line["index"] for line in got], [0, 1, 2])
         self.assertEqual([line["embedding"] for line in got], self.vectors(text="\n".join(texts).encode()))
 
-    def test_texts_before_a_refused_one_are_answered_and_it_is_named_by_its_index(self):
+    def test_texts_before_a_refused_one_are_answered_and_it_is_named(self):
         count = 700  # more than a group
         for bad, said in (("", "text 700 (line 701 of standard input) is empty"),
                           ("word " * 400, "text 700 (line 701 of standard input) has 402 tokens, and the model reads at most 256; --truncate")):
@@ -157,7 +157,7 @@ class Benches(unittest.TestCase):
         self.assertGreaterEqual(eight["busy"], 0.95 * one["busy"])
         self.assertLess(one["stages_ms"]["queue"], eight["stages_ms"]["queue"])
 
-    def test_cells_of_other_amounts_are_measured_again_and_that_is_said(self):
+    def test_cells_of_other_amounts_are_remeasured_with_a_notice(self):
         self.write_grid(10)
         self.assertEqual(subprocess.run(self.grid(), capture_output=True, timeout=5 * STEP_S).returncode, 0)
         self.write_grid(12)
@@ -170,7 +170,7 @@ class Benches(unittest.TestCase):
         self.assertNotIn(b"measured again", done.stdout)
         self.assertEqual(done.stdout.count(b"measured before"), 4)
 
-    def test_texts_that_the_model_cuts_are_told_of_before_they_are_measured(self):
+    def test_texts_that_the_model_cuts_are_reported_before_measuring(self):
         for kind in ("encode", "grpc"):
             done = tutti("bench", kind, EMBEDDER, "--concurrency", "1", "--requests", "3", "--warmup", "0", "--tokens", "300", "--json", self.path("r.json"))
             self.assertEqual(done.returncode, 0, done.stderr)

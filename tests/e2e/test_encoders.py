@@ -71,7 +71,7 @@ class Embeddings(EncoderCase):
                     self.assertLessEqual(max(abs(x - y) for x, y in zip(given, reference)), 1e-4)
                     self.assertGreaterEqual(cosine(given, reference), 0.9999)
 
-    def test_a_text_has_the_same_bits_alone_in_any_company_and_in_either_format(self):
+    def test_a_text_has_the_same_bits_in_any_batch_and_format(self):
         texts = TEXTS[:amount(8, 40, 40)]
         options = {"extra_body": {"truncate_prompt_tokens": -1}}
         together = [item.embedding for item in self.embed(texts, **options).data]
@@ -181,7 +181,7 @@ class Stages(EncoderCase):
             self.assertTrue(all(ms >= 0 for ms in parts.values()), parts)
         middle = lambda seen, stage: statistics.median(parts[stage] for parts, _ in seen)
         named = lambda parts: sum(ms for stage, ms in parts.items() if stage != "handover")
-        # What no stage accounts for is little beside what the stages do.
+        # The time that no stage accounts for is little compared with the sum of the stages.
         self.assertLess(middle(alone, "handover"), statistics.median(named(parts) for parts, _ in alone))
         # An idle device takes a text at once; behind seven others it waits for about a batch.
         self.assertLess(middle(alone, "queue"), 0.2 * 10)

@@ -1,4 +1,4 @@
-"""The same constraint and the same tools through every server (R04, R05): one question, the same tokens."""
+"""The same constraint and the same tools through every API (R04, R05): one question, the same tokens."""
 import json
 import os
 import pathlib

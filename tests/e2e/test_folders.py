@@ -1,5 +1,5 @@
-"""A folder of safetensors, the GGUF made of it and the packed file made of either: the same answers; how soon each is
-served and what that takes (rows N09, U85)."""
+"""A folder of safetensors, the GGUF made of it and the packed file made of either: the same answers; the time and memory
+until each is served (rows N09, U85)."""
 import json
 import os
 import re
@@ -58,7 +58,7 @@ class Answers(InAFolder):
             self.assertIn(b"verdict: ok", tutti("inspect", name).stdout)
         self.assertEqual(json.loads(tutti("inspect", self.path("packed.tutti"), "--json").stdout)["packed_for"], "f32")
 
-    def test_a_packed_file_answers_as_its_model_and_a_damaged_one_is_refused(self):
+    def test_a_packed_file_matches_its_model_and_damage_is_refused(self):
         packed = self.path("model.tutti")
         self.assertIn(b"packed for --dtype int8", tutti("pack", default_model(), packed).stdout)
         asked = ("-p", "Why is the sky blue?", "-n", "12", "--temperature", "0", "--threads", "1")
@@ -112,7 +112,7 @@ class Starts(InAFolder):
               f"{told['peak_bytes'] >> 20} told", flush=True)
         if judged("peak memory of a start", "a sanitizer keeps memory of its own"):
             self.assertLessEqual(peak, told["peak_bytes"])
-        # Two seconds are asked for; ten times as many beside other work.
+        # Two seconds are required; ten times as many while other tests run.
         self.assertLess(ready, 20)
         return answer["choices"][0]["text"]
 

@@ -1,4 +1,4 @@
-"""What the harness promises: a process of which a sanitizer says something fails its test."""
+"""Tests of the harness: a process with a sanitizer report fails its test."""
 import signal
 import unittest
 

@@ -1,5 +1,5 @@
-"""A hole in a text is filled: `suffix` of completions, with the stock openai client, and llama.cpp's /infill. The model is
-generated and its answers mean nothing: they are those of the same tokens sent as ids, in the order its makers publish."""
+"""Fill-in-the-middle: `suffix` of completions, with the stock openai client, and llama.cpp's /infill. The model has random
+weights: its answers must equal those to the same tokens sent as ids, in the order that its authors publish."""
 import json
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Durable jobs over HTTP, as docs/jobs.md says: accepted, polled, pushed, cancelled, replayed; and a process that is killed
+"""Durable jobs over HTTP, as docs/jobs.md describes them: accepted, polled, pushed, cancelled, replayed; and a process that is killed
 while it has them (U46 to U50, N37, N40)."""
 import contextlib
 import http.client
@@ -75,7 +75,7 @@ class Jobs(ServerCase):
             self.assertEqual(without_ids(done["result"]), without_ids(at_once))
             self.assertGreater(done["expires_at"], done["finished_at"])
 
-    def test_what_comes_within_the_wait_is_a_plain_answer_and_without_prefer_nothing_is_202(self):
+    def test_what_ends_within_the_wait_is_a_plain_answer(self):
         body = chat("Hello", 4)
         status, fields, text = self.server.post("/v1/chat/completions", body, headers={"Prefer": "respond-async, wait=30"})
         self.assertEqual((status, json.loads(text)["object"]), (200, "chat.completion"))
@@ -113,7 +113,7 @@ class Jobs(ServerCase):
         self.assertEqual((raw.status_code, json.loads(raw.text)["id"]), (202, first["id"]))
         ended(self.server, first["id"])
 
-    def test_events_end_with_what_a_poll_shows_also_for_who_comes_late(self):
+    def test_events_end_as_polled_also_for_late_subscribers(self):
         job = submit(self.server, chat("events"))
         streamed = events(self.server.get(f"/v1/jobs/{job['id']}/events")[2])
         polled = look(self.server, job["id"])
@@ -263,7 +263,7 @@ class OverMqtt(unittest.TestCase):
             told.append(chat.out.get(timeout=STEP_S))
         return told
 
-    def test_what_is_pushed_is_what_is_polled_also_for_who_comes_late(self):
+    def test_what_is_pushed_is_as_polled_also_for_late_subscribers(self):
         red = {"Authorization": f"Bearer {self.keys['red']}"}
         chat_of_red = self.client("red")
         job = submit(self.server, chat("pushed", 40), **red)

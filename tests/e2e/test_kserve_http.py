@@ -154,7 +154,7 @@ class WhatThereIs(KserveCase):
         self.assertIn("failed to load", self.refused(self.client.load_model, "simple"))
         self.assertIn("failed to unload", self.refused(self.client.unload_model, "simple"))
 
-    def test_what_is_not_offered_says_so_and_forgetting_shared_memory_succeeds(self):
+    def test_what_is_not_offered_is_refused_but_unregister_succeeds(self):
         self.client.unregister_system_shared_memory()
         self.client.unregister_cuda_shared_memory()
         for call in (self.client.get_system_shared_memory_status, self.client.get_trace_settings,

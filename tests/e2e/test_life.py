@@ -40,7 +40,7 @@ class Life(unittest.TestCase):
         server.stop()
         return status
 
-    def test_while_the_model_is_read_the_server_is_alive_and_not_ready(self):
+    def test_while_the_model_loads_the_server_is_live_but_not_ready(self):
         server = self.start(model=MODEL, wait=False)
         server.wait_listening()
         seen = []
@@ -115,7 +115,7 @@ class Life(unittest.TestCase):
         eventually(lambda: "signal.ignored" in server.log())
         self.assertIsNone(server.process.poll())
 
-    def test_a_drain_for_which_no_thread_is_to_be_had_is_one_all_the_same(self):
+    def test_a_drain_works_when_no_thread_can_be_started(self):
         """As at a limit of threads; here of addresses, which hold no further stack."""
         if not judged("a drain without threads", "a sanitizer's addresses have no limit"):
             return

@@ -30,7 +30,7 @@ class Context(ServerCase):
             self.assertIn(str(CONTEXT), error["message"])
         return json.loads(text)
 
-    def test_prompt_output_and_sum_pass_at_the_limit_and_fail_one_beyond(self):
+    def test_prompt_output_and_sum_pass_at_the_limit_and_fail_above(self):
         for prompt, output, ok in ((CONTEXT - 2, 1, True), (CONTEXT - 1, 1, True), (CONTEXT, 1, False),
                                    (16, CONTEXT - 17, True), (16, CONTEXT - 16, True), (16, CONTEXT - 15, False),
                                    (CONTEXT - 10, 9, True), (CONTEXT - 10, 10, True), (CONTEXT - 10, 11, False)):
@@ -50,7 +50,7 @@ class Context(ServerCase):
         body = self.server.post_json("/v1/completions", score([5000] * 2000, 1, truncate_prompt_tokens=100))
         self.assertEqual(body["usage"]["prompt_tokens"], 100)
 
-    def test_usage_equals_tokenize_and_apply_template_on_many_prompts(self):
+    def test_usage_equals_tokenize_and_apply_template(self):
         rng = random.Random(1)
         words = ["alpha", "naïve", "東京", "🙂", "x" * 20, "\n\n", "  ", "<|im_end|>", "1234567", "don't", "e\u0301", "\t"]
         prompts = ["".join(rng.choice(words) + rng.choice(["", " "]) for _ in range(rng.randint(1, 12))) for _ in range(amount(200, 500, 500))]
@@ -86,7 +86,7 @@ class Context(ServerCase):
         for token in special:
             self.assertEqual(attack.count(token), plain.count(token), "the structure of the prompt is untouched")
 
-    def test_token_ids_beyond_the_vocabulary_are_refused_and_disturb_nobody(self):
+    def test_token_ids_beyond_the_vocabulary_are_refused(self):
         good = self.server.post_json("/v1/completions", score([5000] * 8, 8))["choices"][0]["text"]
         for body in (score([49152]), score([2 ** 31 - 1]), score([1], stop_token_ids=[49152]), score([1], allowed_token_ids=[49152]),
                      score([1], logit_bias={"49152": 1})):
@@ -114,7 +114,7 @@ class FullQueue(ServerCase):
         self.doCleanups()
         self.server.wait_idle()
 
-    def test_the_37th_request_is_told_to_come_back_and_leaving_frees_lanes(self):
+    def test_the_37th_request_is_rejected_and_leaving_frees_lanes(self):
         held = self.hold(36)
         eventually(lambda: self.server.load()["running"] == 4 and self.server.load()["server_load"] == 36,
                    lambda: str(self.server.load()))

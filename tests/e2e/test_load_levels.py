@@ -1,5 +1,5 @@
-"""Row N51, the levels of memory: a process that may take little more than its models do, and clients whose half-sent requests
-fill that. First requests of the lower classes are refused, then all; and it is over when they leave."""
+"""Row N51, memory load levels: a process whose memory limit is little above its models' size, and clients whose half-sent requests
+fill it. First requests of the lower classes are refused, then all requests, until those clients disconnect."""
 import json
 import socket
 import time
@@ -7,7 +7,7 @@ import unittest
 
 from harness import MODEL, STEP_S, Server, eventually, judged
 
-ROOM = 24 << 20  # bytes beside the models
+ROOM = 24 << 20  # bytes in addition to the models
 PIECE = 900 << 10  # of a body of 1 MiB that never comes whole
 MOST = 150  # clients: what the process before told of its models may be more than this one needs
 
@@ -57,7 +57,7 @@ class LevelsOfMemory(unittest.TestCase):
             self.come()
             time.sleep(0.3)  # the watch looks four times a second
 
-    def test_lower_classes_are_refused_first_then_all_until_memory_is_back(self):
+    def test_lower_classes_are_refused_first_as_memory_runs_out(self):
         self.assertEqual(self.level(), "green")
         self.assertEqual(ask(self.server, service_tier="flex")[:2], (200, None))
         self.fill_until("yellow")

@@ -1,5 +1,5 @@
-"""Row N36: dialogs of 60 turns that outgrow their window several times, over HTTP and over MQTT at once: what the prefix cache
-has of each prompt, how often and how far the history is cut, what is told of it, and who may not cut."""
+"""Row N36: dialogs of 60 turns that outgrow their window several times, over HTTP and over MQTT at once: the cached part of each
+prompt, how often and how far the history is truncated, how that is reported, and requests that forbid it."""
 import collections
 import concurrent.futures
 import json
@@ -152,7 +152,7 @@ class LongDialogs(unittest.TestCase):
         self.assertGreaterEqual(min(shares), 0.95)
         self.assertGreaterEqual(cached / earlier, 0.95)
 
-    def test_sixty_turns_over_http_and_mqtt_keep_their_cache_between_cuts(self):
+    def test_sixty_turns_over_http_and_mqtt_keep_their_cache(self):
         dialogs = {"HTTP": OverHttp(self.server), "MQTT": OverMqtt(self.server)}
         with concurrent.futures.ThreadPoolExecutor(len(dialogs)) as pool:
             runs = {name: pool.submit(self.run_dialog, dialog, name) for name, dialog in dialogs.items()}
@@ -171,7 +171,7 @@ class LongDialogs(unittest.TestCase):
         second = dialog.say("And now?", "disabled")
         self.assertIsNone(second.dropped)
         self.assertGreaterEqual(second.cached, first.prompt + first.answer - LACKS)
-        # What does not fit without any history is refused whoever may cut.
+        # A message that does not fit even without history is refused under every truncation setting.
         with self.assertRaises(TooLong):
             dialog.say("river " * (WINDOW + 100), "auto")
         self.assertEqual(len(dialog.texts()), 2)

@@ -1,4 +1,4 @@
-"""What a served model takes at most, as `tutti inspect --memory` tells it (row N09), and how soon it answers."""
+"""Peak memory of a served model compared with `tutti inspect --memory` (row N09), and the time until it answers."""
 import concurrent.futures
 import json
 import os
@@ -43,11 +43,11 @@ class Memory(unittest.TestCase):
         print(f"[ memory ] peak {peak >> 20} MiB of {facts['peak_bytes'] >> 20} told; ready after {ready:.2f} s", flush=True)
         if judged("peak memory", "a sanitizer keeps memory of its own"):
             self.assertLessEqual(peak, facts["peak_bytes"])
-        # Two seconds are asked for; ten times as many beside other work.
+        # Two seconds are required; ten times as many while other tests run.
         self.assertLess(ready, 20)
 
     def test_what_is_told_is_of_the_arithmetic_that_would_be_served(self):
-        """That of int8 once was, whatever was set."""
+        """The figures were once those of int8, whatever --dtype was."""
         self.assertGreater(told(TUTTI_DTYPE="f32")["weights_bytes"], 4 * told()["weights_bytes"])
 
 

@@ -1,4 +1,4 @@
-"""Metrics: what they count, the names that boards and scalers read, and that nothing in them comes from a client."""
+"""Metrics: their values, the names that dashboards and autoscalers read, and that no text in them comes from a client."""
 import json
 import pathlib
 import re
@@ -62,7 +62,7 @@ class Metrics(ServerCase):
         self.assertGreater(len(asked), 15)
         self.assertEqual(asked - self.names, set())
 
-    def test_the_exposition_is_well_formed_and_buckets_are_cumulative(self):
+    def test_the_exposition_is_valid_and_buckets_are_cumulative(self):
         series = {}
         for line in self.text.splitlines():
             if line.startswith("#") or not line:

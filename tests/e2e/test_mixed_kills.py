@@ -1,5 +1,5 @@
 """One server with jobs, batches, their files and cancels of several clients at once, killed with -9 at random moments, also while it
-starts: what was accepted ends once, and what has ended stays as it is (U48, N38, N40, N71 together)."""
+starts: accepted work ends exactly once, and ended work stays unchanged (U48, N38, N40, N71 together)."""
 import collections
 import contextlib
 import http.client
@@ -23,11 +23,12 @@ LOST = (OSError, http.client.HTTPException, openai.OpenAIError, ValueError)  # t
 
 
 class Told:
-    """What clients have been told so far. Of one thread each but for the dictionaries, whose steps are whole."""
+    """Answers that clients have received so far. Each field belongs to one thread, except the dictionaries, whose operations are
+    atomic."""
 
     def __init__(self):
         self.jobs, self.job_ends = {}, {}          # id -> prompt; id -> the job as it was first seen to have ended
-        self.batches, self.batch_ends = {}, {}     # id -> custom ids; id -> (the batch, output, errors) likewise
+        self.batches, self.batch_ends = {}, {}     # id -> custom ids; id -> (batch, output, errors) as first seen to have ended
         self.cancels, self.faults = set(), []
 
     def ask_jobs(self, server, stop, chance):

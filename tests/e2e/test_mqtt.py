@@ -1,4 +1,4 @@
-"""Chat over MQTT with the stock paho client against the real model: the embedded listener, its users, what is durable."""
+"""Chat over MQTT with the stock paho client against the real model: the embedded listener, its users, durability."""
 import http.client
 import json
 import os
@@ -83,7 +83,7 @@ class MqttChat(unittest.TestCase):
     def tearDownClass(cls):
         assert cls.server.stop() == 0
 
-    def test_an_answer_is_accepted_streamed_and_whole_in_both_versions(self):
+    def test_an_answer_is_accepted_and_streamed_in_both_versions(self):
         texts = []
         for protocol in (paho.MQTTv5, paho.MQTTv311):
             chat = Chat(self.port, "ada", f"v{protocol}", protocol=protocol)
@@ -98,7 +98,7 @@ class MqttChat(unittest.TestCase):
             chat.close()
         self.assertEqual(len(set(texts)), 1)
 
-    def test_three_rapid_messages_are_answered_in_order_and_remembered(self):
+    def test_three_rapid_messages_are_answered_in_order_and_stored(self):
         chat = Chat(self.port, "ada", "rapid")
         for i in range(3):
             chat.say(f"Message {i}", f"m-{i}")
@@ -127,7 +127,7 @@ class MqttChat(unittest.TestCase):
         self.assertEqual(again[-1], first[-1])
         chat.close()
 
-    def test_ten_clients_with_secret_words_are_all_answered_and_none_crosses(self):
+    def test_ten_clients_with_secrets_never_see_each_others_words(self):
         chats = [Chat(self.port, f"user{i}", "secret") for i in range(10)]
         for i, chat in enumerate(chats):
             chat.say(f"The word is zebra{i}. Repeat it.", "m-1")
@@ -156,7 +156,7 @@ class MqttChat(unittest.TestCase):
         eve.close()
         ada.close()
 
-    def test_rubbish_is_answered_with_an_error_and_the_next_message_with_an_answer(self):
+    def test_rubbish_gets_an_error_and_the_next_message_an_answer(self):
         chat = Chat(self.port, "ada", "rubbish")
         for payload in ("", "{", "[]", '{"type":"message"}', '{"id":"x","type":"message","input":7}',
                         '{"id":"x","type":"message","input":"hi","temperature":9}', "\x00" * 1000):
@@ -203,7 +203,7 @@ class MqttUsers(unittest.TestCase):
                 self.assertEqual(server.stop(), 0)
 
 
-    def test_a_revoked_key_loses_its_connection_and_a_narrow_one_its_models(self):
+    def test_a_revoked_key_disconnects_and_a_narrow_one_loses_models(self):
         with tempfile.TemporaryDirectory() as folder:
             server = serve(folder)
             try:
@@ -228,7 +228,7 @@ class MqttUsers(unittest.TestCase):
 
 
 class MqttOutlastsTheProcess(unittest.TestCase):
-    def test_after_kill_9_in_mid_turn_every_accepted_message_has_one_answer(self):
+    def test_after_kill_9_every_accepted_message_has_one_answer(self):
         with tempfile.TemporaryDirectory() as folder:
             server = serve(folder)
             chat = Chat(mqtt_port(server), "ada", "kill")

@@ -1,4 +1,4 @@
-"""`tutti bench mqtt` at small sizes on the real model: what it checks holds, and its figures are there."""
+"""`tutti bench mqtt` at small sizes on the real model: its checks pass, and it reports its figures."""
 import json
 import os
 import subprocess

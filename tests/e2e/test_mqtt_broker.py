@@ -1,4 +1,4 @@
-"""`tutti serve` and stock clients meet at Debian's mosquitto, with the configuration and rules that we ship."""
+"""`tutti serve` and stock clients connect to Debian's mosquitto, with the shipped configuration and rules."""
 import itertools
 import json
 import pathlib
@@ -112,7 +112,7 @@ class ThroughTheBroker(unittest.TestCase):
             heard.close()
             speaker.close()
 
-    def test_ten_clients_with_secret_words_are_all_answered_and_none_crosses(self):
+    def test_ten_clients_with_secrets_never_see_each_others_words(self):
         heard = [self.listener(f"user{i}", ["#", f"llm/v1/user{i}/s/out", "llm/v1/+/+/out", "$share/g/llm/v1/#"]) for i in range(10)]
         for i in range(10):
             self.speaker(f"user{i}").publish(f"llm/v1/user{i}/s/in", {
@@ -147,7 +147,7 @@ class ThroughTheBroker(unittest.TestCase):
             heard.close()
 
     def test_the_states_of_a_job_come_through_the_broker(self):
-        """Row U47; whom the broker lets in belongs to the tenant of the server without keys, as who asks over HTTP."""
+        """Row U47; clients of the broker belong to the tenant of a server without keys, as HTTP clients do."""
         heard = {version: self.listener("anna", [f"llm/v1/anna/job{version}/out"], version=version) for version in VERSIONS}
         status, _, text = self.world.server.post("/v1/completions", {"model": MODEL, "prompt": "One,", "max_tokens": 30},
                                                  headers={"Prefer": "respond-async"})
@@ -185,7 +185,7 @@ class BrokerAway(unittest.TestCase):
         self.world = World(PROJECTS, model=stand_in(), rules=lambda broker: let_in(broker, ("driving", "general"), "anna"))
         self.addCleanup(self.world.close)
 
-    def test_a_broker_that_is_away_for_5_s_under_load_costs_no_answer_and_doubles_none(self):
+    def test_a_broker_outage_of_5_s_loses_and_doubles_no_answer(self):
         """U19, with the server in the middle: nobody sends again by himself, but the transport may."""
         project = Collector(self.world, "anna", ["driving/assistant_response/#"])
         self.addCleanup(project.kill)

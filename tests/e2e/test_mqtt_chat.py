@@ -52,7 +52,7 @@ class OverTheListener(unittest.TestCase):
         _, said, _ = chat(self.port, "--user", "bob", "--session", "kitchen", text="/history\n")
         self.assertNotIn("Ada", said)
 
-    def test_clear_begins_a_named_session_anew_and_leaves_it_its_name(self):
+    def test_clear_restarts_a_named_session_under_its_name(self):
         """It once went on in a session of another name, and the next chat of that name knew all of it again."""
         name = ("--user", "ada", "--session", "cleared")
         self.assertEqual(chat(self.port, *name, "-n", "8", text="My name is Ada.\n")[0], 0)
@@ -245,7 +245,7 @@ class OfProjects(unittest.TestCase):
         assert cls.server.stop() == 0
         cls.folder.cleanup()
 
-    def test_every_form_of_reply_is_shown_alike_and_the_dialog_goes_on(self):
+    def test_every_form_of_reply_is_shown_alike_over_two_runs(self):
         shown = set()
         for project in ("plain", "json", "chunks"):
             said = ""
@@ -260,7 +260,7 @@ class OfProjects(unittest.TestCase):
         self.assertIn("(forgotten)", output, errors)
         self.assertTrue(shown.pop().startswith("> " + output.splitlines()[3][2:]), "as the first one")
 
-    def test_it_waits_as_a_rate_tells_it_and_every_question_is_answered(self):
+    def test_it_waits_for_a_rate_limit_and_gets_every_answer(self):
         status, output, errors = chat(self.port, "--project", "rated", "--session", "quick", "-n", "2", text="Hello.\n" * 4)
         self.assertEqual(status, 0, errors)
         self.assertIn("the server asks to wait", errors)

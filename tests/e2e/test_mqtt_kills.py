@@ -11,7 +11,7 @@ from harness import STEP_S, amount, eventually, stand_in
 from mqtt_world import PASSWORDS, Ledger, World
 
 KILLS = int(os.environ.get("E2E_KILLS") or amount(6, 12, 60))
-TURNS, AT_ONCE, SESSIONS = 20, 4, 10  # of a session; of it unanswered; beside each other, for each user
+TURNS, AT_ONCE, SESSIONS = 20, 4, 10  # of a session; of it unanswered; concurrent sessions of each user
 ASK_AGAIN_S = 15
 
 
@@ -25,7 +25,7 @@ class Kills(unittest.TestCase):
         self.addCleanup(ledger.close)
         return ledger
 
-    def test_after_a_server_is_killed_in_mid_turn_the_finals_come_by_themselves_and_once(self):
+    def test_after_a_server_is_killed_finals_come_unasked_and_once(self):
         """Nobody asks again: what the store knows is told where it belongs. What was told when the kill came may be told once more,
         under the same id: the word that it arrived is written after it has."""
         ledger, rounds, before = self.ledger("anna"), 4, set()
@@ -56,7 +56,7 @@ class Kills(unittest.TestCase):
         self.assertGreaterEqual(len(after), rounds, f"told before the kills: {before}")
         ledger.check(self, [f"r{one}" for one in range(rounds)])
 
-    def test_random_kills_lose_no_final_double_no_turn_and_reorder_none(self):
+    def test_random_kills_neither_lose_double_nor_reorder_turns(self):
         seed = int(os.environ.get("E2E_SEED") or time.time())
         chance = random.Random(seed)
         print(f"\n    {KILLS} kills, seed {seed}", flush=True)

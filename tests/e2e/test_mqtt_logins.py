@@ -1,4 +1,4 @@
-"""Many logins with passwords at the embedded MQTT listener, beside chat: none of them delays an answer."""
+"""Many logins with passwords at the embedded MQTT listener while a chat runs: none of them delays its answer."""
 import asyncio
 import http.client
 import json

@@ -145,7 +145,7 @@ class Projects(unittest.TestCase):
         self.assertEqual([chunk["index"] for chunk in chunks], list(range(len(chunks))))
         self.assertEqual("".join(chunk["text"] for chunk in chunks[:-1]), chunks[-1]["text"])
 
-    def test_a_session_beyond_its_rate_is_told_when_and_another_is_answered(self):
+    def test_a_session_beyond_its_rate_is_refused_and_others_go_on(self):
         client = self.client("general")
         for turn in range(3):
             client.say("Hello.", "busy", requestId=f"r-{turn}")
@@ -161,7 +161,7 @@ class Projects(unittest.TestCase):
         client.say("Hello.", "calm")
         self.assertEqual(kind(client.reply()), "reply")
 
-    def test_a_project_that_is_not_enabled_and_one_that_nobody_named_are_not_there(self):
+    def test_a_project_that_is_disabled_or_unknown_is_not_authorised(self):
         before = self.server.metric("tutti_output_tokens_total")
         for name in ("closed", "unheard"):
             client = self.client(name)
@@ -209,7 +209,7 @@ class Projects(unittest.TestCase):
 
 
 class ProjectUsers(unittest.TestCase):
-    def test_users_of_the_tenant_take_part_and_only_administrators_have_the_verbs(self):
+    def test_users_of_the_tenant_write_and_only_admins_have_verbs(self):
         with tempfile.TemporaryDirectory() as folder:
             server, port, store = serve(folder)
             try:

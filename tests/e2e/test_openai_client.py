@@ -1,4 +1,4 @@
-"""The stock openai client against the real model: what it sends is answered, what it expects is there."""
+"""The stock openai client against the real model: its requests are answered, and answers have the fields that it expects."""
 import concurrent.futures
 import json
 import unittest
@@ -71,7 +71,7 @@ class OpenAiClient(ServerCase):
             final = stream.get_final_completion()
         self.assertEqual(final.choices[0].message.content, self.chat(**options).choices[0].message.content)
 
-    def test_several_choices_differ_and_the_first_equals_the_single_one(self):
+    def test_several_choices_differ_and_the_first_equals_n_1(self):
         options = {"temperature": 1, "seed": 11, "max_tokens": 16}
         single = self.chat(**options)
         several = self.chat(n=3, **options)
@@ -164,7 +164,7 @@ class OpenAiClient(ServerCase):
         answer = self.chat(max_tokens=60, messages=[{"role": "user", "content": "Say: hi"}], extra_body={"ignore_eos": True})
         self.assertEqual(answer.usage.completion_tokens, 60)
 
-    def test_content_parts_and_null_fields_are_accepted_as_clients_send_them(self):
+    def test_content_parts_and_null_fields_are_accepted(self):
         parts = [{"role": "user", "content": [{"type": "text", "text": "Name three"}, {"type": "text", "text": "colours."}]}]
         joined = [{"role": "user", "content": "Name three\ncolours."}]
         a = self.chat(messages=parts, extra_body={"stop": None, "logprobs": None, "tools": None, "seed": None})

@@ -1,5 +1,5 @@
-"""Row N51: more load than the server can serve, as an open loop. `run.py --overload SECONDS` runs each level so long and judges
-what is asked for; in `make test` a few seconds, judged more widely, as other programs share the machine."""
+"""Row N51: more load than the server can serve, as an open loop. `run.py --overload SECONDS` runs each level for that long with
+the required limits; `make test` runs a few seconds with wider limits, as other programs share the machine."""
 import json
 import os
 import subprocess
@@ -58,7 +58,7 @@ class Overload(ServerCase):
             with open(out) as file:
                 return json.load(file), [times[f"{factor:g}"] for factor in FACTORS], errors
 
-    def test_what_is_beyond_the_peak_is_refused_at_once_and_costs_the_others_nothing(self):
+    def test_what_exceeds_the_peak_is_refused_at_once(self):
         resident = Resident(self.server)
         self.addCleanup(resident.stop)
         begin = time.monotonic()
@@ -86,7 +86,7 @@ class Overload(ServerCase):
                 self.assertLessEqual(row["refusal_ms"]["p99"], 10 if FULL else 100, row)
                 self.assertLessEqual(row["back_s"], 60, row)
         if judged("resident memory under overload", "a sanitizer keeps freed memory"):
-            # What ten times the load needs beside 1.2 times: 256 connections, not requests that wait.
+            # Ten times the load may need this more than 1.2 times the load: 256 connections, no waiting requests.
             self.assertLessEqual(peaks[-1] - peaks[0], 16 << 10, f"KiB: {peaks}")
         self.assertFalse(SANITIZER and FULL, "the full amount is for the program as released")
 

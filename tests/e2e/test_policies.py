@@ -1,4 +1,4 @@
-"""What becomes of a message that comes while another is answered: replies and history of each policy, at random moments, with
+"""Policies for a message that arrives while another is being answered: replies and history of each policy, at random moments, with
 the stock openai client against the real model. A hundred repeats of each in `make soak`."""
 import os
 import random

@@ -1,4 +1,4 @@
-"""Row U23: more work in preparation than lanes, and that settings, pages and running threads say the same of it."""
+"""Row U23: more requests in preparation than lanes, and that settings, pages and running threads agree."""
 import concurrent.futures
 import json
 import os

@@ -60,7 +60,7 @@ class PublishedFolders(unittest.TestCase):
                      b"sampling:"):
             self.assertIn(line, done.stdout)
 
-    def test_a_tokenizer_is_read_without_weights_and_of_a_model_that_is_not_served(self):
+    def test_a_tokenizer_is_read_without_weights_or_a_known_model(self):
         model = next(m for m in self.models if not m["chats"])
         path = pathlib.Path(self.write(model))
         before = tutti("tokenize", str(path), "--ids", text=model["texts"][1]["prompt"])

@@ -1,4 +1,4 @@
-"""`tutti quantize`: a file that serves, a report, and nothing left behind of what failed or was killed."""
+"""`tutti quantize`: a file that can be served, a report, and no files left after a failure or a kill."""
 import json
 import os
 import resource

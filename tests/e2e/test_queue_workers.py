@@ -1,4 +1,4 @@
-"""A front and workers that meet at a broker, as on several machines: RabbitMQ and Redis, each for real, killed, emptied, paused and
+"""A frontend and workers connected by a broker, as on several machines: real RabbitMQ and Redis, killed, emptied, paused and
 started again under load (rows U52, N65, N66; docs/workers.md)."""
 import concurrent.futures
 import os
@@ -64,7 +64,7 @@ class Cases:
             streams = [Stream(world.front, f"Tell story {i}.", 48) for i in range(16)]
             self.assertEqual([stream.join().error for stream in streams], [None] * 16)
 
-    def test_a_broker_that_is_killed_emptied_and_started_again_loses_nothing_and_doubles_nothing(self):
+    def test_a_broker_killed_and_emptied_loses_and_doubles_no_job(self):
         """Row N65: accepted jobs lost 0, doubled 0, local doors go on, streams that it interrupts go on where they were."""
         with World(self.broker, workers=2, worker=("--lanes", "8")) as world:
             alone = ask(world.front, "List facts about seven.", 300, ignore_eos=True)
@@ -105,7 +105,7 @@ class Cases:
             self.assertEqual(counted, 0)
             figure(f"{self.broker.backend}: {len(jobs)} jobs over a broker that was killed and emptied, each at its first attempt")
 
-    def test_jobs_batches_and_cancels_end_once_whatever_becomes_of_the_broker(self):
+    def test_jobs_batches_and_cancels_end_once_despite_broker_kills(self):
         """Killed under load, every other time emptied, with the clients of test_mixed_kills."""
         chance, told = random.Random(73), test_mixed_kills.Told()
         with World(self.broker, workers=2, worker=("--lanes", "8")) as world:
@@ -138,7 +138,7 @@ class Cases:
             self.assertIsNone(stream.join().error)
             self.assertEqual(world.front.metric("tutti_workers_lost_total"), 0)
 
-    def test_a_killed_worker_is_noticed_and_its_jobs_are_done_by_another(self):
+    def test_a_killed_worker_is_detected_and_its_jobs_are_moved(self):
         with World(self.broker, workers=2, worker=("--lanes", "4", "--no-restart")) as world:
             jobs = [submit(world.front, chat(f"Job {i}", 400, ignore_eos=True))["id"] for i in range(8)]
             eventually(lambda: world.front.load()["running"] >= 8)
@@ -149,7 +149,7 @@ class Cases:
             eventually(lambda: world.attached() == 1, world.front.log)
             world.workers.pop(0).stop()
 
-    def test_a_front_that_is_killed_finds_its_workers_and_its_jobs_again(self):
+    def test_a_front_that_is_killed_finds_its_workers_and_jobs_again(self):
         with World(self.broker) as world:
             jobs = [submit(world.front, chat(f"Job {i}", 400, ignore_eos=True))["id"] for i in range(8)]
             eventually(lambda: world.front.load()["running"] > 0)

@@ -1,4 +1,4 @@
-"""A model that thinks before it answers, by the stock clients: budgets, answers under a schema, reasoning as an item (R06).
+"""A model that reasons before it answers, with the stock clients: budgets, answers under a schema, reasoning as an item (R06).
 
 The weights are random, so the model never ends its reasoning but by chance: what ends it here is the budget.
 """
@@ -59,7 +59,7 @@ class Reasoning(unittest.TestCase):
         jsonschema.validate(json.loads(answer), SCHEMA)
         self.assertLessEqual(tokens, budget)
 
-    def test_a_chat_thinks_within_its_budget_and_answers_by_its_schema(self):
+    def test_a_chat_keeps_its_thinking_budget_and_its_schema(self):
         lengths = set()
         for budget in BUDGETS:
             with self.subTest(budget):
@@ -88,7 +88,7 @@ class Reasoning(unittest.TestCase):
         self.assertTrue(answer.choices[0].message.reasoning_content)
         self.check(answer.choices[0].message.content, answer.usage.completion_tokens_details.reasoning_tokens, 7)
 
-    def test_a_budget_gives_an_answer_where_the_model_would_think_to_the_end(self):
+    def test_a_budget_gives_an_answer_where_thinking_would_not_end(self):
         endless = self.chat(None)
         self.assertEqual((endless.choices[0].finish_reason, endless.choices[0].message.content or ""), ("length", ""))
         self.assertEqual(endless.usage.completion_tokens_details.reasoning_tokens, LENGTH)
@@ -98,7 +98,7 @@ class Reasoning(unittest.TestCase):
         self.assertTrue(answer.choices[0].message.content)
         self.assertLessEqual(answer.usage.completion_tokens_details.reasoning_tokens, 20)
 
-    def test_a_response_shows_reasoning_as_an_item_before_its_message(self):
+    def test_a_response_has_a_reasoning_item_before_its_message(self):
         for budget in BUDGETS:
             with self.subTest(budget):
                 chat = self.chat(budget, response_format=FORMAT)
@@ -122,7 +122,7 @@ class Reasoning(unittest.TestCase):
         self.assertEqual((answer.output[0].status, answer.output_text), ("incomplete", ""))
         self.assertEqual(answer.usage.output_tokens_details.reasoning_tokens, 16)
 
-    def test_a_stream_has_the_events_of_reasoning_and_is_resumed_at_each(self):
+    def test_a_stream_has_reasoning_events_and_resumes_at_each(self):
         events = list(self.create(text=TEXT, stream=True))
         self.assertEqual([e.sequence_number for e in events], list(range(len(events))))
         names = [e.type.removeprefix("response.") for e in events]
@@ -252,7 +252,7 @@ class Reasoning(unittest.TestCase):
                     final = stream.get_final_message()
                 self.assertEqual([block.to_dict() for block in final.content], [block.to_dict() for block in message.content])
 
-    def test_the_terminal_shows_reasoning_dimmed_and_apart_from_the_answer(self):
+    def test_the_terminal_shows_reasoning_dimmed_before_the_answer(self):
         for where in ([self.path], ["--url", self.server.url], [self.path, "--store", self.path + ".chats"]):
             with self.subTest(where[0]):
                 ours, theirs = pty.openpty()

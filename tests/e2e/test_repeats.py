@@ -1,4 +1,4 @@
-"""Requests that are sent again under their Idempotency-Key, with the stock openai client: the answer of then, not another one."""
+"""Requests that are sent again under their Idempotency-Key, with the stock openai client: the stored answer is returned."""
 import concurrent.futures
 import tempfile
 import unittest

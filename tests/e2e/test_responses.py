@@ -1,4 +1,4 @@
-"""The Responses API with the stock openai client against the real model: answers, events, what is stored and resumed."""
+"""The Responses API with the stock openai client against the real model: answers, events, storage and resumption."""
 import os
 import signal
 import tempfile
@@ -41,7 +41,7 @@ class Responses(ServerCase):
         self.assertEqual(answer.usage.input_tokens, chat.usage.prompt_tokens)
         self.assertEqual(answer.output[0].content[0].type, "output_text")
 
-    def test_events_are_numbered_without_gaps_and_add_up_to_the_answer(self):
+    def test_events_are_numbered_without_gaps_and_join_to_the_answer(self):
         events = list(self.create(stream=True))
         self.assertEqual([e.sequence_number for e in events], list(range(len(events))))
         types = [e.type for e in events]
@@ -56,7 +56,7 @@ class Responses(ServerCase):
             text = "".join(e.delta for e in stream if e.type == "response.output_text.delta")
         self.assertEqual(text, self.create().output_text)
 
-    def test_instructions_and_a_list_of_messages_are_the_chats_messages(self):
+    def test_instructions_and_a_list_of_messages_equal_a_chat(self):
         messages = [{"role": "user", "content": "I am Ada."}, {"role": "assistant", "content": "Hello Ada."},
                     {"role": "user", "content": [{"type": "input_text", "text": "Who am I?"}]}]
         answer = self.create(input=messages, instructions="Answer in one word.")
@@ -106,7 +106,7 @@ class Responses(ServerCase):
         self.assertEqual(self.client.responses.retrieve(long.id).status, "cancelled")
         self.assertEqual(self.client.responses.cancel(quick.id).status, "incomplete")
 
-    def test_a_stream_is_resumed_over_another_connection_without_a_lost_or_doubled_event(self):
+    def test_a_stream_is_resumed_elsewhere_with_each_event_once(self):
         for cut in (1, 4, 9, 20):
             with self.create(stream=True, background=True) as stream:
                 events = []
@@ -142,7 +142,7 @@ class Responses(ServerCase):
 
 
 class ResponsesOutlastTheProcess(unittest.TestCase):
-    def test_a_killed_server_finishes_what_it_accepted_and_shows_what_it_had(self):
+    def test_a_killed_server_finishes_accepted_and_keeps_ended_ones(self):
         with tempfile.TemporaryDirectory() as folder:
             environment = {"TUTTI_STORE": os.path.join(folder, "store")}
             server = Server(environment=environment)

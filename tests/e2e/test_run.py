@@ -1,4 +1,4 @@
-"""`tutti run`: where the prompt comes from, and what the options of an answer do."""
+"""`tutti run`: sources of the prompt, and the effect of the sampling options."""
 import json
 import os
 import pty
@@ -76,7 +76,7 @@ class Prompts(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"--system excludes --raw", done.stderr)
 
-    def test_a_seed_repeats_a_sampled_answer_and_top_k_1_takes_the_choice_away(self):
+    def test_a_seed_repeats_a_sampled_answer_and_top_k_1_is_greedy(self):
         sampled = ["--raw", "-p", "Once upon a time", "--temperature", "1.5"]
         first = self.answer(*sampled, "--seed", "7")
         self.assertEqual(self.answer(*sampled, "--seed", "7"), first)
@@ -86,7 +86,7 @@ class Prompts(unittest.TestCase):
         for nothing in ("0.0001", "0"):
             self.assertEqual(self.answer(*sampled, "--top-p", nothing, "--seed", "7"), greedy)
 
-    def test_a_value_outside_its_range_is_refused_before_the_model_is_read(self):
+    def test_a_value_out_of_range_is_refused_before_the_model_loads(self):
         for options in (["--top-p", "-0.1"], ["--temperature", "3"], ["--seed", "9223372036854775808"], ["-n", "0"]):
             done = run("/nonexistent.gguf", "-p", "x", *options)
             self.assertEqual(done.returncode, 78, (options, done.stderr))

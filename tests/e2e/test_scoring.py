@@ -21,7 +21,7 @@ class Scoring(ServerCase):
         best = [max(top.values()) for top in logprobs["top_logprobs"][context:-1]]
         return sum(tokens), all(a == b for a, b in zip(tokens, best))
 
-    def test_the_likeliest_continuation_wins_and_batches_score_as_singles(self):
+    def test_the_likeliest_continuation_wins_in_batches_too(self):
         question = "The capital of France is"
         context = len(self.ids(question))
         continuations = [" Paris", " London", " Rome", " banana"]

@@ -1,5 +1,5 @@
-"""Questions in other words, on the real models: what must never be answered alike, what should be, and what shadow mode says of it
-(rows U54, U55, N42)."""
+"""The semantic cache on the real models: questions that must not share an answer, questions that should, and the reports of shadow
+mode (rows U54, U55, N42)."""
 import json
 import os
 import subprocess

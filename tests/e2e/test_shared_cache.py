@@ -1,5 +1,5 @@
-"""Answers that several servers keep in a Redis (rows N45, N66): one computes, the others give it byte for byte; other weights
-find nothing; what somebody plants is missed; without Redis every request is answered, and few wait."""
+"""A response cache that several servers share in a Redis (rows N45, N66): one computes, the others return the same bytes; servers
+with other weights get no hit; forged entries are ignored; without Redis every request is answered, and few wait."""
 import itertools
 import json
 import os
@@ -137,7 +137,7 @@ class SharedCache(unittest.TestCase):
         figure(f"ms, p50 {statistics.median(usual):.2f} and p99 {p99[0]:.2f}; with Redis stopped {statistics.median(paused):.2f} "
                f"and {p99[1]:.2f}")
         if judged("waits without Redis", "a sanitizer's steps are long"):
-            self.assertLess(p99[1], p99[0] + 50)  # 5, ten times as many beside other work
+            self.assertLess(p99[1], p99[0] + 50)  # 5 are required; ten times as many while other tests run
         self.redis.go_on()
         self.up(server, 1)
         self.redis.kill()

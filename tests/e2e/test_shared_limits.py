@@ -1,5 +1,5 @@
-"""Limits that several servers share through a Redis (row N66): three processes admit one limit of 300 together, and go on, by
-the settings, when Redis is paused, killed and back."""
+"""Limits that several servers share through a Redis (row N66): three processes together admit one limit of 300, and go on as
+configured while Redis is paused or killed, and after it is back."""
 import concurrent.futures
 import json
 import os

@@ -1,4 +1,4 @@
-"""Signals and closed pipes, as a terminal gives them to each command."""
+"""Signals and closed pipes, as each command gets them from a terminal."""
 import os
 import signal
 import subprocess
@@ -60,7 +60,7 @@ class Commands(unittest.TestCase):
                 process.stdout.close()
                 self.assertEqual(process.wait(STEP_S), status)
 
-    def test_output_that_cannot_be_written_is_told_and_a_reader_that_left_is_no_failure(self):
+    def test_output_errors_are_reported_except_for_a_closed_pipe(self):
         """Also where it is an early write of many that fails."""
         command = [os.environ["E2E_BINARY"], "inspect", default_model(), "--json"]
         with open("/dev/full", "wb") as full:
@@ -75,7 +75,7 @@ class Commands(unittest.TestCase):
         os.close(writer)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
-    def test_ctrl_c_in_a_chat_stops_the_answer_and_a_second_one_the_program(self):
+    def test_ctrl_c_stops_the_answer_and_again_the_program(self):
         process = self.start("chat", default_model(), "--threads", "1", "--temperature", "0")
         self.read_until(process, b"> ")
         process.stdin.write(b"Write a very long story about a river, with many chapters.\n")
@@ -93,7 +93,7 @@ class Commands(unittest.TestCase):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(STEP_S), -signal.SIGTERM)
 
-    def test_print_config_is_answered_by_every_command_that_offers_it(self):
+    def test_print_config_works_in_every_command_that_offers_it(self):
         for arguments in (["serve"], ["run", default_model(), "-p", "x"], ["chat", default_model()]):
             with self.subTest(arguments):
                 process = self.start(*arguments, "--print-config", "--lanes", "5")

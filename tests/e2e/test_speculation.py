@@ -1,4 +1,4 @@
-"""One configuration key changed: with proposed tokens every answer is the same, to the last number (U75)."""
+"""With speculative decoding every answer is the same, to the last digit of every number (U75)."""
 import concurrent.futures
 import json
 import os
@@ -75,7 +75,7 @@ class Speculation(unittest.TestCase):
             for one, other, body in zip(got, expected, bodies()):
                 self.assertEqual(one, other, body)
 
-    def test_a_prediction_changes_no_answer_and_the_usage_tells_what_came_of_it(self):
+    def test_a_prediction_changes_no_answer_and_is_counted_in_usage(self):
         chat = {"model": MODEL, "messages": [{"role": "user", "content": "Write a short poem about a harbour."}],
                 "max_tokens": 80, "temperature": 0}
         plain = Server("--speculate", "off")

@@ -1,5 +1,5 @@
-"""A machine that has too little: address space for weights, cache or the stacks of threads at the start, and for the
-largest requests later."""
+"""Too little memory: too little address space for weights, cache or thread stacks at the start, and for the largest
+requests later."""
 import collections
 import concurrent.futures
 import itertools
@@ -77,7 +77,7 @@ class Refusals(unittest.TestCase):
         self.assertIn("debug.session needs debug.conversations", self.refused(
             "serve", MODEL, "--port", "0", "--grpc-port", "0", "--debug-session", "ada/s1"))
 
-    def test_a_project_of_a_model_that_is_not_served_is_told_with_those_that_are(self):
+    def test_a_project_of_an_unknown_model_is_refused_with_a_hint(self):
         """The server once started, and refused each message of the project."""
         with tempfile.TemporaryDirectory() as folder:
             config = os.path.join(folder, "tutti.toml")
@@ -102,7 +102,7 @@ class Refusals(unittest.TestCase):
             self.assertIn("bert.block_count", self.refused("inspect", bert))
             self.assertIn("it is an encoder, which `tutti bench encode` measures", self.refused("bench", "engine", bert))
 
-    def test_a_model_that_lacks_a_tensor_is_refused_before_a_port_opens(self):
+    def test_a_model_without_a_tensor_is_refused_before_a_port_opens(self):
         """The doors were opened first, and of a second model the first one's weights were packed."""
         with tempfile.TemporaryDirectory() as folder:
             whole, part, encoder = (os.path.join(folder, name) for name in ("whole.gguf", "part.gguf", "encoder"))
@@ -167,7 +167,7 @@ class TooLittleMemory(unittest.TestCase):
                     self.assertEqual(sum(line.startswith("tutti: ") for line in lines), 1, errors)
         self.assertEqual(set(ended), {0, 1}, ended)
 
-    def test_weights_and_cache_that_do_not_fit_are_refused_in_one_line(self):
+    def test_weights_and_cache_that_exceed_memory_fail_in_one_line(self):
         ladder = (64, 96, 128, 160, 200, 240, 280, 330, 400, 600, 1200, 3000)
         for arguments in (["run", MODEL, "-p", "Hi", "-n", "2", "--threads", "4"],
                           ["chat", MODEL, "--threads", "4"],

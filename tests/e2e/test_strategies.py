@@ -1,4 +1,4 @@
-"""One configuration key changed: every strategy gives the same texts (U63)."""
+"""Every scheduling strategy gives the same texts (U63)."""
 import concurrent.futures
 import random
 import unittest

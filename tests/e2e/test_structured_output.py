@@ -1,4 +1,4 @@
-"""Answers under a schema, an expression, a choice or a grammar: each is inside of it, whoever asks and however (R01, R04)."""
+"""Answers under a schema, an expression, a choice or a grammar: each satisfies it, over every API (R01, R04)."""
 import concurrent.futures
 import enum
 import json
@@ -24,7 +24,7 @@ class StructuredOutput(ServerCase):
         choice = self.server.post_json("/v1/chat/completions", body)["choices"][0]
         return choice["message"]["content"], choice["finish_reason"]
 
-    def test_sampled_answers_satisfy_their_schema_or_are_cut_by_length(self):
+    def test_sampled_answers_satisfy_their_schema_unless_cut(self):
         def one(number):
             schema = SCHEMAS[number % len(SCHEMAS)]
             body = chat("Give me an example as JSON.", temperature=1, seed=number,

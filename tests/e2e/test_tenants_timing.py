@@ -71,7 +71,7 @@ class TenantsTiming(ServerCase):
         self.assertEqual(response.status, 200, answer)
         return took, response.headers["x-cache"], answer["usage"]["prompt_tokens_details"]["cached_tokens"]
 
-    def test_what_another_tenant_has_asked_does_not_show_in_the_times(self):
+    def test_what_another_tenant_asked_does_not_show_in_the_times(self):
         times = {"asked by the other": [], "fresh": []}
         for _ in range(PAIRS):
             shared = self.prompt()

@@ -1,4 +1,4 @@
-"""Webhooks of durable jobs: signed so that stock libraries verify them, refused where they would lead inside (row N39)."""
+"""Webhooks of durable jobs: signed so that stock libraries verify them; internal addresses are refused (row N39)."""
 import base64
 import http.server
 import json
@@ -98,7 +98,7 @@ class Webhooks(unittest.TestCase):
         self.assertLess(len(body), 20_000)
         self.assertNotIn(b"Hello", body)
 
-    def test_each_end_has_its_word_and_a_refusal_is_tried_again_under_the_same_id(self):
+    def test_each_end_has_its_event_and_a_retry_keeps_its_id(self):
         receiver = Receiver(500)
         self.addCleanup(receiver.stop)
         failing = self.job(receiver.url, chat("x", 100000))
@@ -146,7 +146,7 @@ class Webhooks(unittest.TestCase):
         self.assertIn("inside a network", tried()["error"])
         self.assertEqual(inside.events, [])
 
-    def test_they_are_off_by_default_and_a_bad_secret_is_told_at_start(self):
+    def test_they_are_off_by_default_and_bad_secrets_stop_a_start(self):
         server = Server()
         self.addCleanup(server.stop)
         status, _, text = server.post("/v1/chat/completions", chat("x"), headers={**ASYNC, "X-Tutti-Webhook": "https://example.com/"})

@@ -1,4 +1,4 @@
-"""The Responses API over WebSocket, with wsproto as the client: conformance, lanes, resuming, who asks, hostile peers."""
+"""The Responses API over WebSocket, with wsproto as the client: conformance, channels, resuming, authentication, hostile peers."""
 import base64
 import json
 import os
@@ -325,7 +325,7 @@ class Answers(ServerCase):
         self.assertEqual([event["sequence_number"] for event in told], list(range(len(told))))
         self.assertEqual(text_of(told), whole)
 
-    def test_what_is_not_stored_is_gone_on_from_on_the_same_connection(self):
+    def test_what_is_not_stored_can_be_continued_on_its_connection(self):
         with Client(self.server) as client:
             client.create("I am Ada.", store=False, stream_id="a")
             first = client.answer()

@@ -1,4 +1,4 @@
-"""Who it was: in the ledger of usage and in the log, on the program. Both once named keys alone, or nobody."""
+"""The caller's identity in the usage ledger and in the log, end to end. Both once named only keys, or nothing."""
 import base64
 import csv
 import hashlib
@@ -152,7 +152,7 @@ class Log(Case):
 
 
 class Start(Case):
-    def test_under_tls_the_addresses_of_mqtt_say_so_and_plain_mqtt_is_named(self):
+    def test_under_tls_mqtt_urls_show_it_and_plain_mqtt_is_logged(self):
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
                         "/CN=localhost", "-keyout", "k.pem", "-out", "c.pem"], cwd=self.folder, check=True, capture_output=True)
         websocket = free_port()
@@ -183,13 +183,13 @@ class Start(Case):
             self.assertIn("topics", self.tutti("users", "create", name, "--no-password", fails=True))
             self.assertIn("topics", self.tutti("keys", "create", name, fails=True))
 
-    def test_a_port_that_is_taken_is_said_with_the_option_for_another(self):
+    def test_a_port_that_is_taken_is_reported_with_its_option(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             self.assertIn("--mqtt-port", self.refused("--mqtt-port", str(taken.getsockname()[1])))
 
-    def test_a_store_that_others_may_change_is_refused_and_one_that_they_may_read_is_warned_of(self):
+    def test_a_store_writable_by_others_is_refused_a_readable_warned(self):
         self.tutti("keys", "create", "app")
         database = os.path.join(self.store, "tutti.db")
         self.assertEqual(os.stat(database).st_mode & 0o777, 0o600)

@@ -1,5 +1,5 @@
-"""A front and its workers over the real socket and model: kills, drains, restarts on either side, and a request that kills whoever
-computes it (rows U52, N72)."""
+"""A frontend and its workers over the real socket and model: kills, drains, restarts on either side, and a request that kills each
+worker that computes it (rows U52, N72)."""
 import concurrent.futures
 import http.client
 import json
@@ -167,7 +167,7 @@ class Workers(unittest.TestCase):
             # Nobody but this user may open the socket.
             self.assertEqual(os.stat(world.store + "/workers.sock").st_mode & 0o077, 0)
 
-    def test_a_killed_worker_under_64_streams_ends_them_within_a_second_and_comes_back(self):
+    def test_a_killed_worker_ends_64_streams_within_1_s_and_restarts(self):
         """Row N72: the doors stay up, what was in flight ends with 503, the model is loaded again by itself."""
         with World(worker=("--lanes", str(STREAMS))) as world:
             streams = [Stream(world.front, f"Tell story {i}.", 4000) for i in range(STREAMS)]
@@ -244,7 +244,7 @@ class Workers(unittest.TestCase):
             self.assertEqual(chats_answered(world.front) - counted, answers)
             self.assertEqual(world.front.metric("tutti_workers_lost_total"), 0)
 
-    def test_who_asks_a_stopped_worker_for_tokens_holds_up_nobody_else(self):
+    def test_with_a_stopped_worker_other_requests_are_answered(self):
         with World(front=("--http-io-threads", "1")) as world:
             server, engine = world.front, world.workers[0].engine()
             short, long = ({"model": MODEL, "prompt": text} for text in ("Hello", "Hello " * 1500))
@@ -265,7 +265,7 @@ class Workers(unittest.TestCase):
                 self.assertEqual({question.result()[0] for question in asked}, {503})
                 self.assertLess(slowest, 0.5 * SLOWER)
                 self.assertLess(took, 4 * SLOWER)
-                # Nothing is heard of it: whoever asks now need not wait.
+                # The worker is now known to be silent, so that new requests fail without a wait.
                 time.sleep(max(0.0, 3.5 - took))
                 before = time.monotonic()
                 self.assertEqual(server.post("/tokenize", short)[0], 503)
@@ -275,8 +275,8 @@ class Workers(unittest.TestCase):
             eventually(lambda: server.post("/tokenize", short)[0] == 200, server.log)
 
     def test_a_request_that_kills_its_worker_is_set_aside(self):
-        """Row N72: whoever computes the poison is killed as soon as its first words are seen; after two deaths it is refused, and the
-        other 31 are answered, each after one more try at most."""
+        """Row N72: the worker that computes the poison request is killed as soon as the request's first words are seen. After two
+        deaths the request is refused, and the other 31 are answered, each after one more try at most."""
         with World(worker=("--lanes", "32")) as world:
             poison = "This text kills."
             others = [Stream(world.front, f"Harmless {i}.", 600) for i in range(31)]

@@ -1,4 +1,4 @@
-"""Writes a small llama folder that always thinks first: Qwen 3's template, whose prompt ends with the opening tag.
+"""Writes a small llama folder that always reasons first: Qwen 3's template, whose prompt ends with the opening tag.
 
 So the prompts of Qwen 3's thinking models (2507) end. The weights are folder_model's: reasoning and answers mean nothing,
 and the reasoning ends where a budget, or the model by chance, ends it.

@@ -1,4 +1,4 @@
-"""unittest's main, which also tells what took longest: cases, and the making of the servers that several share.
+"""unittest's main, which also prints what took longest: cases, and the start of servers that several cases share.
 
     timed.py FILE.xml [arguments as for unittest]      writes the times as a JUnit report; "" writes none
 """

@@ -1,4 +1,4 @@
-"""Writes tiny llama checkpoints, whose answers mean nothing.
+"""Writes tiny llama checkpoints with random weights.
 
 write(): tokens are long texts: thousands of tokens a second, each a thousand bytes. For checks that need many bytes or
 many streams and that real weights would make slow: readers that stop, a thousand streams at once. One layer, float32,

@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const tutti::Result<std::shared_ptr<const File>> opened = File::FromSource(source);
   if (!opened.ok()) {
     CHECK(opened.status().reason().rfind("gguf_", 0) == 0) << opened.status();
-    // What was understood before the fault is there for a report.
+    // Facts parsed before the fault must be available for a report.
     tutti::gguf::Header header;
     const bool whole = tutti::gguf::Header::Parse(source, &header).ok();
     // A piece of a split file is no fault of its own header: it is refused without the others.

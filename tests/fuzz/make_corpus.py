@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the generated part of the start corpora: one file per line of the catalogue below.
 
-Files are named after what they hold, so running it again changes nothing. Findings are kept beside them by hand.
+Files are named after their contents, so running it again changes nothing. Findings are added to the same folders by hand.
 """
 import gzip
 import json

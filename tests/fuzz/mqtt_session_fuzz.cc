@@ -172,7 +172,7 @@ void Event(FuzzInput& input, World& world, std::unique_ptr<Client> (&clients)[2]
   switch ((what >> 1) % 14) {
     case 0:
       return client->Send(MakeFrame(input));
-    case 1: {  // a new connection, beside the one that goes only then: it may be taken over
+    case 1: {  // a new connection before the old one closes: it may take over the session
       auto next = std::make_unique<Client>(world, what & 1, version);
       next->Send(MakeConnect(input, version));
       next->Answer(true);

@@ -93,7 +93,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         tokenizer.Encode(joined, {.add_special = false, .parse_special = false}));
   const std::vector<TokenId> mixed = tokenizer.Encode(segments, /*add_special=*/true);
 
-  // Piece by piece the decoder says what it says at once.
+  // Decoding piece by piece gives the same text as decoding at once.
   const tutti::tokenizer::DecodeOptions options{.skip_special = (choice & 128) != 0,
                                                 .strip_space_prefix = false};
   StreamDecoder stream(subject.tokenizer, options);

@@ -1,7 +1,7 @@
-"""A well-behaved client beside an attack, in a process of its own: in that of the attacker it would wait for Python's lock.
+"""A well-behaved client during an attack, in a process of its own: in the attacker's process it would wait for Python's lock.
 
-As a program (`probe.py HOST:PORT`) it calls until its standard input ends, and writes a line for each call: what it took in
-ms, or the status it failed with.
+As a program (`probe.py HOST:PORT`) it makes calls until its standard input ends, and prints a line for each call: its time
+in ms, or the status it failed with.
 """
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs stock gRPC clients against the door of `grpc_host`, in a virtual environment of their own.
+"""Runs stock gRPC clients against the server of `grpc_host`, in a virtual environment of their own.
 
     run.py --host build/release/tests/grpc/grpc_host [--venv build/grpc-venv] [test names as for unittest]
 

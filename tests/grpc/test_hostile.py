@@ -1,4 +1,4 @@
-"""HTTP/2 that no client library would send: the host lives, says what it must, and others are not disturbed."""
+"""HTTP/2 that no client library would send: the host survives, sends the required errors, and serves other clients."""
 import socket
 import statistics
 import struct
@@ -195,7 +195,7 @@ class Hostile(HostCase):
         connection.send(frame(HEADERS, END_HEADERS, 3, head()) + frame(DATA, END_STREAM, 3, b"\0" + struct.pack(">I", 0)))
         self.assertIn(DATA, self.answers(connection, 3))
 
-    def test_a_client_that_gives_up_in_the_middle_of_messages_keeps_its_connection(self):
+    def test_a_client_that_cancels_mid_message_keeps_its_connection(self):
         """What it sent of them is forgiven: honest clients have deadlines."""
         connection = self.raw()
         block, begin = head(path=b"/inference.GRPCInferenceService/ModelInfer"), b"\0" + struct.pack(">I", 7 << 20)
@@ -225,7 +225,7 @@ class Hostile(HostCase):
         probe.stop()
         self.assertEqual(probe.failed, [])
 
-    def test_a_message_that_is_too_long_is_refused_with_its_length_and_the_limit(self):
+    def test_a_message_too_long_is_refused_with_its_length_and_limit(self):
         """By the library, which leaves us no place for trailers; docs/grpc.md says so."""
         request = b"\x12" + b"\x80\x80\xc0\x04" + b"x" * (9 << 20)  # tutti.v1.EmbedRequest: one text
         with grpc.insecure_channel(self.host.url, options=[("grpc.max_send_message_length", -1)]) as channel:

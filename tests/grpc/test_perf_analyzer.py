@@ -1,4 +1,4 @@
-"""The measuring tool of Triton's clients, as it comes in their wheel, with windows of a moment."""
+"""perf_analyzer from the wheel of Triton's clients, with short measurement windows."""
 import os
 import pathlib
 import re

@@ -1,5 +1,5 @@
-"""Health checking and reflection by their stock clients, our own service through reflection alone, and what calls in
-numbers show of handlers, metrics and memory."""
+"""Health checking and reflection with their stock clients, Tutti's own service through reflection alone, and handlers,
+metrics and memory under many calls."""
 import asyncio
 import threading
 import time
@@ -111,8 +111,8 @@ class InNumbers(HostCase):
     SETTINGS = {"delay_ms": 60}
 
     def measure(self, calls, at_once):
-        """What a client measures of so many calls, sorted, in ms; how late its own timers were meanwhile, likewise; how long
-        all took, in s; the server's window of them."""
+        """The sorted times of `calls` calls as a client measures them, in ms; the sorted delays of its own timers meanwhile, in
+        ms; the time of all calls together, in s; and the server's metrics of the calls."""
         took, late = [], []
 
         async def flow(tutti):

@@ -280,7 +280,7 @@ class Decoupled(TritonCase):
         self.assertTrue(result.get_response().parameters["triton_final_response"].bool_param)
         self.client.stop_stream()
 
-    def test_text_is_streamed_and_cancelling_one_stream_leaves_the_others(self):
+    def test_text_is_streamed_and_cancelling_one_keeps_the_others(self):
         words = " ".join(f"word{i}" for i in range(60))
         streams = []
         for _ in range(8):

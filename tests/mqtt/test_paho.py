@@ -1,4 +1,4 @@
-"""What `paho-mqtt`, a stock client, does with the embedded listener, in MQTT 3.1.1 and 5, over TCP and WebSocket."""
+"""`paho-mqtt`, a stock client, with the embedded listener, in MQTT 3.1.1 and 5, over TCP and WebSocket."""
 import os
 import queue
 import subprocess

@@ -1,4 +1,4 @@
-// Small decoders of every family beside transformers (decoder_families.h), in both forms.
+// Small decoders of every family compared with transformers (decoder_families.h), in both forms.
 #include "decoder_families.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ class Recorder {
   }
 
   DirectDriver& driver() { return *driver_; }
-  // Of the row at `position`.
+  // The logits of the row at `position`.
   const std::vector<float>& Row(int sequence, size_t position) const {
     return rows_.at({static_cast<uint32_t>(sequence), static_cast<int>(position)});
   }
@@ -113,7 +113,7 @@ TEST_P(DecoderFamilies, FloatsGiveTheLogitsAndChoicesOfTransformersInBothForms) 
   }
 }
 
-// As transformers 5 writes them, as 4 did, wrapped beside parts for pictures.
+// Folders as transformers 5 writes them, as 4 did, and of text models inside multimodal ones.
 TEST_P(DecoderFamilies, FoldersOfEveryFormGiveTheLogitsOfTransformers) {
   ASSERT_EQ(FolderGoldens().size(), 23U);
   for (const FamilyGolden& golden : FolderGoldens()) {
@@ -185,7 +185,7 @@ TEST_P(DecoderFamilies, ServedArithmeticChoosesNearlyAlways) {
     const Agreement agreement = Compare(golden, *weights, GetParam());
     EXPECT_GE(agreement.same, 62);
     EXPECT_LT(agreement.mean, 0.02);
-    // Of a mixture the rounding may turn a router's choice, and then a whole expert.
+    // In a mixture, rounding may change a router's choice, and then a whole expert differs.
     if (!IsMixture(golden)) {
       EXPECT_LT(agreement.worst, 0.25);
     }

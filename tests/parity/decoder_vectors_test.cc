@@ -1,5 +1,5 @@
-// Vectors of texts by the default model beside an outside float32 implementation: the last token's
-// row behind the last norm (tools/reference_llama.py hidden).
+// Embeddings of texts by the default model, compared with an independent float32 implementation:
+// the last token's row after the last norm (tools/reference_llama.py hidden).
 #include <gtest/gtest.h>
 
 #include <algorithm>

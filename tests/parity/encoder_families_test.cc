@@ -1,5 +1,5 @@
-// Small encoders of every family beside transformers: names of tensors, configuration and rows are
-// the library's own, the weights generated, here and there from the same numbers.
+// Small encoders of every family compared with transformers: tensor names, configuration and
+// expected rows come from the library, the weights are generated from the same seed on both sides.
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>

@@ -1,4 +1,4 @@
-// all-MiniLM-L6-v2 beside sentence-transformers: 1,000 texts and their vectors (N17).
+// all-MiniLM-L6-v2 compared with sentence-transformers: embeddings of 1,000 texts (N17).
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -165,7 +165,7 @@ TEST(GoldenTest, ScalarFloatPathReproducesLogProbabilities) {
   EXPECT_EQ(score.same_top, tokens - 1);
 }
 
-// The 10,000 tokens beside the reference, for one kind of KV cache.
+// Scores the 10,000 tokens against the reference, with one type of KV cache.
 Score ScoreOver(KvDtype kv, const char* name) {
   const auto text = ReadScoredText();
   EXPECT_EQ(text.size(), 10000u);

@@ -311,7 +311,7 @@ TEST_P(InvarianceOnEveryIsa, EveryFormatGivesTheSameBytes) {
   }
 }
 
-// What --dtype makes of quantised weights, likewise.
+// The same for quantised weights in each arithmetic that --dtype selects.
 TEST_P(InvarianceOnEveryIsa, EveryArithmeticGivesTheSameBytes) {
   const Isa isa = GetParam();
   const bool has_pairs = kernels::KernelsFor(isa).gemm.bf16_pairs;

@@ -1,5 +1,6 @@
-// A cross-encoder and a classifier on all-MiniLM-L6-v2 beside transformers (N18): the encoder is
-// the real one, the classifier on top of it generated, here and there from the same numbers.
+// A cross-encoder and a classifier on all-MiniLM-L6-v2, compared with transformers (N18): the
+// encoder is the real one, the classifier on top of it is generated from the same seed on both
+// sides.
 #include <gtest/gtest.h>
 
 #include <algorithm>

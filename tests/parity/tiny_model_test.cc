@@ -32,9 +32,9 @@ std::vector<TokenId> SomePrompt(int vocab_size, int count) {
   return prompt;
 }
 
-// Greedy decoding beside the reference, which is fed the runner's tokens: at every step the
-// runner's choice must be the reference's best token but for `tie` (in logits), and its
-// log-probabilities within `tolerance`.
+// Greedy decoding compared with the reference, which is fed the runner's tokens. At every step the
+// reference's logit of the runner's token must be within `tie` of its best one, and the runner's
+// log-probabilities within `tolerance` of the reference's.
 struct Comparison {
   int tokens = 0;
   int same = 0;

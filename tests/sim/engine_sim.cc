@@ -1,5 +1,5 @@
-// engine_sim: runs seeded schedules of the engine (simulation.h) and tells what occurred in them. A
-// failure prints its seed and the command that replays it with a trace. See kUsage.
+// engine_sim: runs seeded schedules of the engine (simulation.h) and prints what occurred in them.
+// A failure prints its seed and the command that replays it with a trace. See kUsage.
 #include <atomic>
 #include <charconv>
 #include <cstdio>

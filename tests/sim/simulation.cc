@@ -25,7 +25,7 @@ constexpr TokenId kEnd = 7;
 
 Duration Millis(double ms) { return Duration(static_cast<int64_t>(ms * 1e6)); }
 
-// One client: what it sends, what it does afterwards, what came back.
+// One client: its request, its later actions, and the events that it received.
 struct Client {
   Request request;  // a copy; the engine takes its own
   TimePoint arrives, cancels = TimePoint::max();
@@ -328,7 +328,7 @@ class Simulation {
     return runner_->Solo(r.prompt, state, r.score_only ? 0 : *r.sampling.max_tokens, ends);
   }
 
-  // Some clients say what they expect: what comes, with some of it wrong.
+  // Some clients send a prediction: the correct answer with some wrong tokens.
   void MakePredictions() {
     for (Client& c : clients_) {
       if (!random_.Chance(0.2)) continue;

@@ -1,5 +1,5 @@
-// Where tests find what is not in their program: files of the source tree and the default model.
-// The one place that knows the environment variables behind that; for tests and benches alone.
+// Paths of files that tests need: files of the source tree and the default model. The one place
+// that reads the environment variables for them; for tests and benchmarks only.
 //
 // Any thread. Nothing here looks whether a file is there: a test that cannot open it fails, it does
 // not skip (`make models` fetches the model).

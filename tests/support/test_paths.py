@@ -1,4 +1,4 @@
-"""Where tests written in Python find the default model: test_paths.h for the others."""
+"""Path of the default model for tests in Python, as test_paths.h is for C++."""
 import os
 import pathlib
 
