@@ -177,6 +177,15 @@ Status LogitsNotFinite() {
           "the model produced logits that are not numbers for this sequence"};
 }
 
+// A constraint masks tokens too, so that the client's own lists may leave none of those it allows.
+Status NoTokenAllowed(const api::SamplingParams& params) {
+  Status status = InvalidArgument("no_token_allowed",
+                                  "every token is masked; allow a token that may come next");
+  if (!params.allowed_token_ids.empty()) return std::move(status).WithParam("allowed_token_ids");
+  if (!params.banned_token_ids.empty()) return std::move(status).WithParam("banned_token_ids");
+  return status;
+}
+
 Draw SampleRow(std::span<float> logits, const RowState& state, SamplerScratch& scratch) {
   const api::SamplingParams& params = *state.params;
   const RowOps& ops = PickedRowOps();
@@ -189,8 +198,7 @@ Draw SampleRow(std::span<float> logits, const RowState& state, SamplerScratch& s
     return {LogitsNotFinite(), kNoToken};
   }
   const float max = *std::max_element(scratch.block_max.begin(), scratch.block_max.end());
-  if (max == kMasked)
-    return {InvalidArgument("no_token_allowed", "every token is masked"), kNoToken};
+  if (max == kMasked) return {NoTokenAllowed(params), kNoToken};
   if (state.greedy()) return {OkStatus(), ArgMax(logits, scratch, max)};
 
   const float scale = ScaleOf(params.temperature);

@@ -225,6 +225,9 @@ TEST(SampleRow, DrawsExactlyFromTheReferenceSet) {
     }();
     if (none_left) {
       EXPECT_EQ(draw.status.reason(), "no_token_allowed");
+      EXPECT_EQ(draw.status.param(), !params.allowed_token_ids.empty()  ? "allowed_token_ids"
+                                     : !params.banned_token_ids.empty() ? "banned_token_ids"
+                                                                        : "");
       continue;
     }
     ASSERT_TRUE(draw.status.ok()) << draw.status;
