@@ -1,8 +1,11 @@
 #include "chat_template/tool_arguments.h"
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <utility>
 #include <vector>
+
+#include "grammar/limits.h"
 
 namespace tutti::chat_template {
 namespace {
@@ -18,6 +21,15 @@ std::optional<Json> Parse(std::string_view text) {
   Json value = boost::json::parse(text, error, {}, options);
   if (error) return std::nullopt;
   return value;
+}
+
+// Whether a schema's `type` is "object", or a list in which it is.
+bool NamesObject(const Json& type) {
+  if (type.is_string()) return type.get_string() == "object";
+  return type.is_array() &&
+         std::any_of(type.get_array().begin(), type.get_array().end(), [](const Json& name) {
+           return name.is_string() && name.get_string() == "object";
+         });
 }
 
 // End of the JSON value that begins at `at`; the text is valid JSON.
@@ -407,13 +419,28 @@ bool IsJsonObject(std::string_view text) {
 }
 
 Status CheckToolSchemas(const std::vector<api::Tool>& tools) {
+  // Prompts are rendered, and formats without JSON are built, before a grammar's budget counts.
+  size_t bytes = 0;
+  for (const api::Tool& tool : tools) bytes += tool.parameters.size();
+  if (bytes > grammar::Limits().text_bytes) {
+    return InvalidArgument("grammar_too_complex",
+                           "the schemas of all tools have more than 1 MiB; offer fewer tools")
+        .WithParam("tools");
+  }
   for (size_t i = 0; i < tools.size(); ++i) {
     const api::Tool& tool = tools[i];
-    if (tool.parameters.empty() || IsJsonObject(tool.parameters)) continue;
+    if (tool.parameters.empty()) continue;
     const std::string param =
         (tool.param.empty() ? "tools[" + std::to_string(i) + "]" : tool.param) + ".parameters";
-    return InvalidArgument("invalid_value", param + " must be a JSON object as text")
-        .WithParam(param);
+    if (!IsJsonObject(tool.parameters)) {
+      return InvalidArgument("invalid_value", param + " must be a JSON object as text")
+          .WithParam(param);
+    }
+    const boost::json::object schema = SchemaObjectOf(tool.parameters);
+    if (const Json* type = schema.if_contains("type"); type != nullptr && !NamesObject(*type)) {
+      return InvalidArgument("schema_invalid", "type of a tool's parameters must be object")
+          .WithParam(param + ".type");
+    }
   }
   return OkStatus();
 }

@@ -57,8 +57,9 @@ boost::json::object SchemaObjectOf(std::string_view text);
 // Whether the text is one JSON object, with nothing but white space around it.
 bool IsJsonObject(std::string_view text);
 
-// Whether the schemas of tools, which come as text, are JSON objects; an empty text stands for
-// none. Errors: invalid_value with the path of the text.
+// Whether the schemas of tools, which come as text, are JSON objects of at most 1 MiB together that
+// allow objects; an empty text stands for none. Errors: invalid_value and schema_invalid with the
+// path of the text or of its `type`; grammar_too_complex.
 Status CheckToolSchemas(const std::vector<api::Tool>& tools);
 
 std::string_view Trim(std::string_view text);  // white space of JSON

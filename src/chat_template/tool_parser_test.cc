@@ -478,6 +478,28 @@ TEST(ToolPrompt, GenericFormPutsToolsIntoTheSystemMessage) {
             "<tool_response>\n3\n</tool_response>\n<tool_response>\n4\n</tool_response>");
 }
 
+TEST(ToolArguments, SchemasMustAllowObjects) {
+  const auto check = [](std::string schema) {
+    return CheckToolSchemas({{.name = "f", .parameters = std::move(schema)}});
+  };
+  for (const char* good :
+       {"", "{}", R"({"type":"object"})", R"({"type":["object","null"]})", R"({"$ref":"#"})"})
+    EXPECT_TRUE(check(good).ok()) << good;
+  for (const char* bad : {R"({"type":"integer"})", R"({"type":["string","null"]})",
+                          R"({"$ref":"#/$defs/a","$defs":{"a":{"type":"array"}}})"}) {
+    EXPECT_EQ(check(bad).reason(), "schema_invalid") << bad;
+    EXPECT_EQ(check(bad).param(), "tools[0].parameters.type") << bad;
+  }
+}
+
+TEST(ToolArguments, AllSchemasTogetherHaveAtMost1MiB) {
+  const std::string schema = R"({"title":")" + std::string(600'000, 'x') + R"("})";
+  const api::Tool tool{.name = "f", .parameters = schema};
+  EXPECT_TRUE(CheckToolSchemas({tool}).ok());
+  EXPECT_EQ(CheckToolSchemas({tool, tool}).reason(), "grammar_too_complex");
+  EXPECT_EQ(CheckToolSchemas({tool, tool}).param(), "tools");
+}
+
 TEST(ToolArguments, NumbersKeepTheirDigits) {
   const auto call =
       ReadJsonCall(R"({"name":"f","arguments":{"a":12345678901234567890123,"b":1.10}})");

@@ -701,7 +701,21 @@ std::string UnenforcedKeyword(const ToolSyntax& syntax, const api::Tool& tool) {
 
 std::string ArgumentsSchema(std::string_view schema) {
   JsonObject object = SchemaObjectOf(schema);
-  if (!object.contains("type") && !object.contains("$ref")) object.emplace("type", "object");
+  const Json* const type = object.if_contains("type");
+  // Another type is an error, which the schema's compiler finds. Of a list, `object` alone counts.
+  if (type == nullptr || type->is_array()) object["type"] = "object";
+  object.erase("nullable");
+  // Up to draft 7 a reference hides the keywords next to it, such as this type.
+  if (const Json* const reference = object.if_contains("$ref");
+      reference != nullptr && object.contains("$schema")) {
+    boost::json::array all;
+    if (const Json* const known = object.if_contains("allOf");
+        known != nullptr && known->is_array())
+      all = known->get_array();
+    all.push_back(JsonObject{{"$ref", *reference}});
+    object.erase("$ref");
+    object["allOf"] = std::move(all);
+  }
   return boost::json::serialize(object);
 }
 

@@ -399,6 +399,23 @@ TEST(ToolAnswer, TextMayHaveItsOwnConstraint) {
   EXPECT_FALSE(Accepts(answer, "plain"));
 }
 
+TEST(ToolAnswer, ArgumentsAreAnObjectWhateverTheSchemaAllows) {
+  for (const char* schema :
+       {R"({"$ref":"#"})", R"({"$ref":"#","$schema":"http://json-schema.org/draft-07/schema#"})",
+        R"({"type":["object","null","integer"]})", R"({"type":"object","nullable":true})",
+        R"({"anyOf":[{"type":"object"},{"type":"integer"}]})"}) {
+    AnswerShape shape{.tools = {{.name = "f", .parameters = schema}},
+                      .choice = {.kind = api::ToolChoice::Kind::kRequired}};
+    const grammar::Structure answer = ToolAnswer(*FindToolSyntax("hermes"), shape, {});
+    const auto call = [](const std::string& arguments) {
+      return "<tool_call>\n{\"name\": \"f\", \"arguments\": " + arguments + "}\n</tool_call>";
+    };
+    EXPECT_TRUE(Accepts(answer, call("{}"))) << schema;
+    EXPECT_FALSE(Accepts(answer, call("1"))) << schema;
+    EXPECT_FALSE(Accepts(answer, call("null"))) << schema;
+  }
+}
+
 TEST(ToolAnswer, ErrorsNameTheToolsSchema) {
   AnswerShape shape{.tools = TwoTools()};
   shape.tools[0].parameters = R"({"type":"object","properties":{"a":{"not":{"type":"null"}}}})";

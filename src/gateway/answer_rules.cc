@@ -80,15 +80,7 @@ std::vector<api::Tool> Relaxed(std::vector<api::Tool> tools, const std::atomic<b
 
 // Refuses what the model's tool format cannot write or enforce.
 Status CheckTools(const ServedModel& model, const api::ChatPrompt& chat) {
-  size_t bytes = 0;
   for (const api::Tool& tool : chat.tools) {
-    // Formats whose arguments are no JSON are built from the schemas before a budget counts.
-    bytes += tool.parameters.size();
-    if (bytes > grammar::Limits().text_bytes) {
-      return InvalidArgument("grammar_too_complex",
-                             "the schemas of all tools have more than 1 MiB; offer fewer tools")
-          .WithParam("tools");
-    }
     if (const std::string path = chat_template::UnwritableParameter(*model.tools->syntax, tool);
         !path.empty()) {
       return InvalidArgument("schema_unsupported",
