@@ -132,7 +132,12 @@ Result<std::shared_ptr<grammar::TokenMasker>> CompileAnswer(Constraints& constra
     return constraints.Get(model, *answer, cancelled);
   };
   const api::ChatPrompt* const chat = ToolsOf(request);
-  if (chat == nullptr) return compile({});
+  if (chat == nullptr) {
+    Result<std::shared_ptr<grammar::TokenMasker>> masker = compile({});
+    if (masker.ok() || !masker.status().param().empty() || !request.constraint) return masker;
+    // Contradictions and limits are found in the whole answer, reasoning and tags included.
+    return std::move(masker).status().WithParam(request.constraint->param);
+  }
   RETURN_IF_ERROR(CheckTools(model, *chat));
   Result<std::shared_ptr<grammar::TokenMasker>> masker = compile(chat->tools);
   if (!masker.ok() && (masker.status().reason() == "schema_unsupported" ||

@@ -218,6 +218,27 @@ TEST(AnswerRules, AStrictToolIsRefusedWhereItsFormatCannotEnforceIt) {
   EXPECT_TRUE(compiled().ok()) << compiled().status();
 }
 
+TEST(AnswerRules, AnErrorBehindReasoningNamesItsField) {
+  ServedModel model;
+  model.info.id = "thinker";
+  model.tokenizer = tokenizer::Tokenizer::Create(tokenizer::testing::ByteLevelSpec()).value();
+  model.info.vocab_size = static_cast<int>(model.tokenizer->vocabulary().size());
+  model.chat_template = tokenizer::ChatTemplate::Compile("{# <think> </think> #}x", {}).value();
+  model.tools =
+      chat_template::FindToolSupport("auto", *model.chat_template, model.tokenizer->vocabulary());
+  ASSERT_NE(model.tools->reasoning, nullptr);
+  api::GenerateRequest request = ChatRequest({});
+  request.constraint = {.kind = api::Constraint::Kind::kJsonSchema,
+                        .text = R"({"type":"array","minItems":2,"maxItems":1})",
+                        .param = "json_schema"};
+  Constraints constraints;
+  const Status status = CompileAnswer(constraints, model, request, /*reasons=*/true,
+                                      /*inside_reasoning=*/false, nullptr)
+                            .status();
+  EXPECT_EQ(status.reason(), "grammar_empty");
+  EXPECT_EQ(status.param(), "json_schema");
+}
+
 TEST(AnswerRules, HarmonyFollowsTheMode) {
   ServedModel model;
   model.info.id = "harmony";
