@@ -27,6 +27,7 @@ class SchemaCompiler {
       : g_(grammar),
         document_(document),
         budget_(budget),
+        options_(options),
         json_(grammar, options.space),
         merger_(document, budget),
         checker_(document, merger_, budget) {}
@@ -262,6 +263,16 @@ class SchemaCompiler {
     bool required = false;
   };
 
+  // See JsonSchemaOptions::open_objects.
+  bool IsClosedByDefault(const ObjectConstraints& objects,
+                         const std::vector<std::string>& declared) const {
+    if (options_.open_objects || !objects.has_properties || !objects.names.empty()) return false;
+    if (objects.min_properties > declared.size()) return false;
+    return std::all_of(objects.parts.begin(), objects.parts.end(), [](const ObjectPart& part) {
+      return part.patterns.empty() && !part.additional;
+    });
+  }
+
   // Properties whose names are not declared, by languages of names.
   Result<std::vector<ExprId>> Others(const ObjectConstraints& objects,
                                      const std::vector<std::string>& declared) {
@@ -282,7 +293,7 @@ class SchemaCompiler {
              document_.value(*part.additional).is_bool() &&
              !document_.value(*part.additional).get_bool();
     });
-    if (closed) return std::vector<ExprId>();
+    if (closed || IsClosedByDefault(objects, declared)) return std::vector<ExprId>();
     std::vector<ExprId> members;
     const auto add = [&](ExprId name, Elements value) {
       members.push_back(g_.Concat(
@@ -450,6 +461,7 @@ class SchemaCompiler {
   Grammar& g_;
   SchemaDocument& document_;
   Budget& budget_;
+  const JsonSchemaOptions options_;
   JsonRules json_;
   SchemaMerger merger_;
   SchemaChecker checker_;

@@ -18,6 +18,10 @@ namespace tutti::grammar {
 
 struct JsonSchemaOptions {
   uint32_t space = 32;  // most blanks of indentation; 0: no whitespace between tokens
+  // Objects may have members that their schema does not declare, as JSON Schema says. If false, an
+  // object whose schema has `properties` and no keyword for other members has the declared ones
+  // alone. All its texts satisfy the schema, and a model cannot invent members without end.
+  bool open_objects = false;
 };
 
 // Adds the rules and returns the one for the whole text. Errors, `param` being the path within the

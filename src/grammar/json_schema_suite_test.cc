@@ -59,8 +59,9 @@ Verdict JudgeRefusal(const Status& status, const json::object& group, SuiteResul
 Verdict Judge(const json::object& group, SuiteResult& result) {
   const std::string where = std::string(group.at("file").as_string()) + ": " +
                             std::string(group.at("description").as_string());
-  const auto automaton = Compile(
-      {.kind = Structure::Kind::kJsonSchema, .text = std::string(group.at("schema").as_string())});
+  const auto automaton = Compile({.kind = Structure::Kind::kJsonSchema,
+                                  .text = std::string(group.at("schema").as_string()),
+                                  .open_objects = true});
   if (!automaton.ok()) return JudgeRefusal(automaton.status(), group, result);
   Verdict verdict = Verdict::kRight;
   for (const json::value& instance : group.at("instances").as_array()) {

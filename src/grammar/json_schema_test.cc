@@ -7,14 +7,16 @@
 namespace tutti::grammar {
 namespace {
 
-Structure Schema(std::string_view text) {
-  return {.kind = Structure::Kind::kJsonSchema, .text = std::string(text)};
+Structure Schema(std::string_view text, bool open_objects = true) {
+  return {.kind = Structure::Kind::kJsonSchema,
+          .text = std::string(text),
+          .open_objects = open_objects};
 }
 
 class Accepted {
  public:
-  explicit Accepted(std::string_view schema) {
-    auto automaton = Compile(Schema(schema));
+  explicit Accepted(std::string_view schema, bool open_objects = true) {
+    auto automaton = Compile(Schema(schema, open_objects));
     EXPECT_TRUE(automaton.ok()) << automaton.status();
     if (automaton.ok()) automaton_ = *std::move(automaton);
   }
@@ -52,6 +54,30 @@ TEST(JsonSchema, OtherPropertiesDoNotRepeatDeclaredNames) {
   EXPECT_FALSE(accepts(R"({"other":1,"a":"x"})"));
   EXPECT_FALSE(accepts(R"({"\u0061":"x"})"));
   EXPECT_TRUE(accepts("12"));  // no type: only objects are restricted
+}
+
+// Small models invented members until the answer's length ended it.
+TEST(JsonSchema, ObjectsWithPropertiesHaveNoOthersUnlessOpen) {
+  const auto accepts = [](std::string_view schema, std::string_view text) {
+    return Accepted(schema, /*open_objects=*/false)(text);
+  };
+  constexpr std::string_view kPlain = R"({"properties":{"a":{"type":"integer"}}})";
+  EXPECT_TRUE(accepts(kPlain, R"({"a":1})"));
+  EXPECT_TRUE(accepts(kPlain, "{}"));
+  EXPECT_FALSE(accepts(kPlain, R"({"a":1,"b":2})"));
+  EXPECT_FALSE(accepts(R"({"type":"object","properties":{}})", R"({"b":2})"));
+  // Properties of all merged schemas are declared, and so are required ones.
+  constexpr std::string_view kAll =
+      R"({"allOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}],"required":["c"]})";
+  EXPECT_TRUE(accepts(kAll, R"({"a":1,"b":2,"c":3})"));
+  EXPECT_FALSE(accepts(kAll, R"({"a":1,"b":2,"c":3,"d":4})"));
+  // A keyword about other members, or a count that only they can reach, opens the object.
+  for (const std::string_view schema :
+       {R"({"properties":{"a":{}},"additionalProperties":true})",
+        R"({"properties":{"a":{}},"patternProperties":{"^b":{}}})",
+        R"({"properties":{"a":{}},"propertyNames":{"maxLength":3}})", R"({"type":"object"})",
+        R"({"required":["a"]})"})
+    EXPECT_TRUE(accepts(schema, R"({"a":1,"b":2})")) << schema;
 }
 
 TEST(JsonSchema, BoundsWhitespace) {

@@ -400,6 +400,7 @@ Status SchemaMerger::AddObjects(NodeId node, const object& schema, Merged& merge
     const Json* map = schema.if_contains(keyword);
     if (map == nullptr) continue;
     if (!map->is_object()) return document_.Invalid(node, keyword, "must be an object");
+    if (keyword[1] == 'r') objects.has_properties = true;
     for (const auto& member : map->get_object()) {
       if (!budget_.Take(20)) return budget_.status();
       ASSIGN_OR_RETURN(

@@ -65,6 +65,7 @@ struct ObjectPart {
 
 struct ObjectConstraints {
   std::vector<ObjectPart> parts = {};
+  bool has_properties = false;             // the keyword stands in one of the objects
   std::vector<std::string> required = {};  // each once
   std::vector<NodeId> names = {};          // propertyNames
   uint64_t min_properties = 0, max_properties = kNoLimit;

@@ -30,6 +30,7 @@ void AppendKey(const Structure& structure, std::string& key) {
   for (const TokenId token : structure.tokens) number(token);
   number(structure.min);
   number(structure.max);
+  number(structure.open_objects);
   number(static_cast<int64_t>(structure.parts.size()));
   for (const Structure& part : structure.parts) AppendKey(part, key);
 }
@@ -61,7 +62,9 @@ class StructureCompiler {
       case Kind::kToken:
         return g_.SpecialToken(structure.token);
       case Kind::kJsonSchema: {
-        ASSIGN_OR_RETURN(const RuleId rule, AddJsonSchema(g_, structure.text, {}, budget_));
+        ASSIGN_OR_RETURN(
+            const RuleId rule,
+            AddJsonSchema(g_, structure.text, {.open_objects = structure.open_objects}, budget_));
         return g_.Call(rule);
       }
       case Kind::kJsonObject:

@@ -39,6 +39,7 @@ struct Structure {
   TokenId token = kNoToken;
   std::vector<TokenId> tokens = {};
   uint32_t min = 0, max = kUnlimited;
+  bool open_objects = false;  // of kJsonSchema: JsonSchemaOptions::open_objects
   std::vector<Structure> parts = {};
   // Where an error in `text` lies, for Status::param(): "tools[0].function.parameters".
   std::string param = {};
