@@ -57,6 +57,7 @@ struct ResponseState {
   std::vector<OutputReasoning> reasoning;  // in its order
   std::string incomplete_reason;           // "max_output_tokens"; of an incomplete one
   std::string error_code, error_message;   // of a failed one; both empty: none
+  std::string error_param;                 // the field that is to blame; empty: none
   std::optional<api::Usage> usage;         // known at the end
 };
 

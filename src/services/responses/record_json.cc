@@ -60,6 +60,7 @@ void WriteEnd(const ResponseState& state, JsonWriter* json) {
   if (state.completed_s.has_value()) json->Member("completed_s", *state.completed_s);
   json->Member("incomplete_reason", state.incomplete_reason);
   json->Member("error_code", state.error_code).Member("error_message", state.error_message);
+  if (!state.error_param.empty()) json->Member("error_param", state.error_param);
   if (!state.calls.empty()) {
     json->Key("calls").BeginArray();
     for (const wire::OutputCall& each : state.calls) {
@@ -80,6 +81,7 @@ void ReadEnd(const StoredObject& fields, ResponseState* state) {
   state->incomplete_reason = fields.Text("incomplete_reason");
   state->error_code = fields.Text("error_code");
   state->error_message = fields.Text("error_message");
+  state->error_param = fields.Text("error_param");
   for (const Json& each : fields.List("calls")) {
     const StoredObject call(each);
     state->calls.push_back({{call.Text("id"), call.Text("name"), call.Text("arguments")},

@@ -20,7 +20,8 @@ DroppedContext Response::dropped() const {
 
 Status FailureOf(const wire::ResponseState& state) {
   const Status named(StatusCode::kInternal, state.error_code, state.error_message);
-  return Status(wire::FindError(named).canonical, state.error_code, state.error_message);
+  return Status(wire::FindError(named).canonical, state.error_code, state.error_message)
+      .WithParam(state.error_param);
 }
 
 Status CheckPlace(const Response& response, int64_t starting_after, int64_t first) {

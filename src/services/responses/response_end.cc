@@ -15,6 +15,7 @@ ResponseState Failed(ResponseState state, const Status& why) {
   state.status = ResponseStatus::kFailed;
   state.error_code = view.code;
   state.error_message = view.message;
+  state.error_param = view.param;
   return state;
 }
 

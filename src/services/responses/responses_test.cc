@@ -55,6 +55,19 @@ TEST_F(ResponsesTest, AFailureInTheMiddleEndsItAsFailedWithItsCode) {
   EXPECT_EQ(end.text, "so far");
 }
 
+TEST_F(ResponsesTest, ARefusalNamesItsField) {
+  inference_->script = [](const api::GenerateRequest&) {
+    return testing::Script{.pieces = {},
+                           .end = InvalidArgument("grammar_empty", "no text").WithParam("text")};
+  };
+  const Attachment attachment = Begin(CallOf("hello", true));
+  StepAll();
+  ASSERT_TRUE(Ended(attachment.response()));
+  const Status failure = FailureOf(attachment.response()->State());
+  EXPECT_EQ(failure.reason(), "grammar_empty");
+  EXPECT_EQ(failure.param(), "text");
+}
+
 TEST_F(ResponsesTest, AnAnswerThatReachesItsLimitIsIncomplete) {
   inference_->script = [](const api::GenerateRequest&) {
     return testing::Script{.pieces = {"so"}, .finish = api::FinishReason::kLength};
