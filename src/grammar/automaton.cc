@@ -1,13 +1,26 @@
 #include "grammar/automaton.h"
 
 #include <algorithm>
+#include <deque>
+#include <map>
 #include <utility>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "grammar/dfa.h"
+#include "grammar/json_text.h"
 #include "grammar/nfa.h"
 
 namespace tutti::grammar {
+
+namespace {
+
+std::string CutName(const std::string& name) {
+  constexpr size_t kMaxBytes = 128;
+  return name.substr(0, ValidUtf8Prefix(std::string_view(name).substr(0, kMaxBytes)));
+}
+
+}  // namespace
 
 // Works on the states of all rules as lists of edges, and packs them in the end.
 class AutomatonBuilder {
@@ -23,7 +36,7 @@ class AutomatonBuilder {
     }
     FindProductive();
     if (!productive_[grammar_.root])
-      return InvalidArgument("grammar_empty", "grammar matches no text: its rules contradict");
+      return InvalidArgument("grammar_empty", "grammar matches no text: " + Contradiction());
     Prune();
     FindNullable();
     RETURN_IF_ERROR(CheckLeftRecursion());
@@ -32,10 +45,21 @@ class AutomatonBuilder {
   }
 
  private:
+  // The first rule that has no match of its own, if there is one.
+  std::string Contradiction() const {
+    for (const RuleId rule : used_) {
+      if (grammar_.rule(rule).body == grammar_.Never())
+        return "nothing satisfies " + CutName(grammar_.rule(rule).name);
+    }
+    return "its rules contradict each other";
+  }
+
   struct Edges {
     std::vector<NfaEdge> edges = {};
     RuleId rule = 0;
     bool accepts = false;
+    bool counts = false;  // see Automaton::State
+    uint32_t least = 0;
   };
 
   void FindUsedRules() {
@@ -64,7 +88,11 @@ class AutomatonBuilder {
     const Rule& from = grammar_.rule(rule);
     const auto offset = static_cast<uint32_t>(states_.size());
     const Expr& body = grammar_.expr(from.body);
-    if (from.kind != RuleKind::kNested && body.kind == Expr::Kind::kDfa) {
+    if (from.kind == RuleKind::kLimited) {
+      CHECK(body.kind == Expr::Kind::kDfa);
+      AddLimited(rule, grammar_.dfa(body.set));
+      if (budget_.exhausted()) return;
+    } else if (from.kind != RuleKind::kNested && body.kind == Expr::Kind::kDfa) {
       AddDfa(rule, grammar_.dfa(body.set));
     } else {
       const Nfa nfa = MakeNfa(grammar_, from.body, budget_);
@@ -116,6 +144,100 @@ class AutomatonBuilder {
       // An item of a counted rule ends where it can: no item begins another.
       if (info_[rule].counted && state.accepts) CHECK(state.edges.empty() && s != 0);
     }
+  }
+
+  // Where a text is between the quotes of a string, for AddLimited().
+  enum Position : uint32_t {
+    kBeforeQuote,
+    kFirst,        // behind the first quote
+    kNext,         // behind a character
+    kBehindQuote,  // behind the last quote
+    kInCharacter,  // and the number of the state within it
+  };
+  static uint32_t Follow(uint32_t position, uint8_t byte, const Dfa& character) {
+    if (position == kBehindQuote) return Dfa::kDead;
+    if (position == kBeforeQuote) return byte == '"' ? uint32_t{kFirst} : Dfa::kDead;
+    if (position < kInCharacter && byte == '"') return kBehindQuote;
+    const uint32_t to =
+        character.Next(position < kInCharacter ? character.start() : position - kInCharacter, byte);
+    if (to == Dfa::kDead) return Dfa::kDead;
+    return character.accepts(to) ? uint32_t{kNext} : kInCharacter + to;
+  }
+
+  // The states of `strings`, each once for every position at which a text can be there.
+  void AddLimited(RuleId rule, const Dfa& strings) {
+    if (character_ == nullptr) {
+      Grammar own(budget_);
+      character_ = Dfa::FromExpr(own, Characters(own, CodePoints::All(), Spelling::kJson), budget_);
+      if (character_ == nullptr) return;
+    }
+    const auto offset = static_cast<uint32_t>(states_.size());
+    std::map<std::pair<uint32_t, uint32_t>, uint32_t> ids;
+    std::vector<std::pair<uint32_t, uint32_t>> pairs;
+    const auto id_of = [&](uint32_t state, uint32_t position) {
+      const auto [at, fresh] =
+          ids.try_emplace({state, position}, static_cast<uint32_t>(pairs.size()));
+      if (!fresh) return offset + at->second;
+      pairs.emplace_back(state, position);
+      states_.emplace_back(Edges{.rule = rule,
+                                 .accepts = position == kBehindQuote && strings.accepts(state),
+                                 .counts = position == kNext});
+      return offset + at->second;
+    };
+    id_of(strings.start(), kBeforeQuote);
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      const auto [state, position] = pairs[i];
+      std::vector<NfaEdge> edges;
+      for (int byte = 0; byte < 256; ++byte) {
+        const auto value = static_cast<uint8_t>(byte);
+        const uint32_t to = strings.Next(state, value);
+        const uint32_t there = to == Dfa::kDead ? Dfa::kDead : Follow(position, value, *character_);
+        if (there == Dfa::kDead) continue;
+        const uint32_t id = id_of(to, there);
+        if (!edges.empty() && edges.back().to == id && edges.back().last + 1 == byte) {
+          edges.back().last = value;
+        } else {
+          edges.push_back({.kind = NfaEdge::Kind::kBytes, .first = value, .last = value, .to = id});
+        }
+      }
+      states_[offset + i].edges = std::move(edges);
+      if (!budget_.Take(100)) return;
+      if (states_.size() > budget_.limits().states) return budget_.Exhaust();
+    }
+    info_[rule] = {.start = offset, .limited = true, .max = grammar_.rule(rule).max};
+    info_[rule].spare = MeasureLeast(offset);
+    // Not even the shortest string is short enough: no state may end.
+    if (states_[offset].least <= info_[rule].max) return;
+    for (size_t s = offset; s < states_.size(); ++s) states_[s].accepts = false;
+  }
+
+  // Sets the `least` of the states from `offset` on, and returns the largest. Those from which no
+  // match can be reached are pruned later.
+  uint32_t MeasureLeast(uint32_t offset) {
+    std::vector<std::vector<uint32_t>> sources(states_.size() - offset);
+    std::deque<uint32_t> todo;  // in order of `least`
+    std::vector<bool> done(states_.size() - offset);
+    for (uint32_t s = offset; s < states_.size(); ++s) {
+      states_[s].least = states_[s].accepts ? 0 : UINT32_MAX;
+      if (states_[s].accepts) todo.push_back(s);
+      for (const NfaEdge& edge : states_[s].edges) sources[edge.to - offset].push_back(s);
+    }
+    uint32_t largest = 0;
+    while (!todo.empty()) {
+      const uint32_t s = todo.front();
+      todo.pop_front();
+      if (done[s - offset]) continue;
+      done[s - offset] = true;
+      const uint32_t least = states_[s].least + (states_[s].counts ? 1 : 0);
+      largest = std::max(largest, states_[s].least);
+      budget_.Take(1 + sources[s - offset].size());
+      for (const uint32_t source : sources[s - offset]) {
+        if (least >= states_[source].least) continue;
+        states_[source].least = least;
+        states_[s].counts ? todo.push_back(source) : todo.push_front(source);
+      }
+    }
+    return largest;
   }
 
   // Rules that match at least one text, in rounds: a call counts once its rule does.
@@ -239,7 +361,7 @@ class AutomatonBuilder {
         const RuleId next = calls[rule][at++];
         if (marks[next] == Mark::kOpen) {
           return InvalidArgument("grammar_left_recursion",
-                                 "rule " + grammar_.rule(next).name.substr(0, 64) +
+                                 "rule " + CutName(grammar_.rule(next).name) +
                                      " calls itself before it reads anything; "
                                      "write it right-recursive");
         }
@@ -275,6 +397,8 @@ class AutomatonBuilder {
       Automaton::State& state = out->states_.emplace_back();
       state.rule = from.rule;
       state.accepts = from.accepts;
+      state.counts = from.counts;
+      state.least = from.least;
       state.only_ends = from.accepts && from.edges.empty() && !info_[from.rule].counted;
       state.bytes_begin = static_cast<uint32_t>(out->bytes_.size());
       state.calls_begin = static_cast<uint32_t>(out->calls_.size());
@@ -315,6 +439,7 @@ class AutomatonBuilder {
   std::vector<Automaton::Rule> info_;
   std::vector<Edges> states_;
   std::vector<bool> productive_, nullable_;  // by rule
+  std::shared_ptr<const Dfa> character_;     // of JSON strings; made for the first limited rule
   std::vector<bool> live_;                   // by state
   std::vector<uint32_t> marks_;
   uint32_t round_ = 0;

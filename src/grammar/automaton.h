@@ -34,12 +34,19 @@ class Automaton {
     RuleId rule = 0;
     bool accepts = false;    // a match of the rule may end here
     bool only_ends = false;  // accepts, and has no edges
+    // Of a limited rule: whether a character ends where the state is entered, and the fewest
+    // characters from there to a match.
+    bool counts = false;
+    uint32_t least = 0;
   };
   struct Rule {
     uint32_t start = 0;
     // The rule's states match one item, and the rule is `min` to `max` items.
     bool counted = false;
+    // The rule's matches have at most `max` characters; no state has a larger `least` than `spare`.
+    bool limited = false;
     uint32_t min = 0, max = 0;
+    uint32_t spare = 0;
   };
 
   // Errors: grammar_too_complex (the budget), grammar_left_recursion and grammar_empty (no text

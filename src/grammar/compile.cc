@@ -1,5 +1,7 @@
 #include "grammar/compile.h"
 
+#include "grammar/state_sets.h"
+
 namespace tutti::grammar {
 
 Result<std::shared_ptr<const Automaton>> Compile(const Structure& structure, const Limits& limits,
@@ -7,7 +9,14 @@ Result<std::shared_ptr<const Automaton>> Compile(const Structure& structure, con
   Budget budget(limits, cancelled);
   Grammar grammar;
   ASSIGN_OR_RETURN(grammar.root, AddStructure(grammar, structure, budget));
-  return Automaton::Create(grammar, budget);
+  ASSIGN_OR_RETURN(std::shared_ptr<const Automaton> automaton, Automaton::Create(grammar, budget));
+  if (StateSets::AlwaysOverflows(*automaton, budget)) {
+    return InvalidArgument("grammar_too_complex",
+                           "grammar has too many alternatives at one point; split it or require "
+                           "some of its optional parts");
+  }
+  RETURN_IF_ERROR(budget.status());
+  return automaton;
 }
 
 }  // namespace tutti::grammar

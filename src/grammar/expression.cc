@@ -125,4 +125,10 @@ RuleId Grammar::AddCountedRule(std::string name, ExprId body, uint32_t min, uint
   return rule;
 }
 
+RuleId Grammar::AddLimitedRule(std::string name, ExprId body, uint32_t max) {
+  const RuleId rule = AddRule(std::move(name), RuleKind::kLimited, body);
+  rules_[rule].max = max;
+  return rule;
+}
+
 }  // namespace tutti::grammar

@@ -55,13 +55,16 @@ enum class RuleKind : uint8_t {
   // The body `min` to `max` times, with a counter instead of copies. The body calls no rule, and no
   // match of it is the beginning of another.
   kCounted,
+  // JSON strings with their quotes of at most `max` characters, which are counted while the
+  // automaton runs: a state for each number of them would be too many. The body is a Dfa.
+  kLimited,
 };
 
 struct Rule {
   std::string name;  // for error messages
   ExprId body = 0;
   RuleKind kind = RuleKind::kNested;
-  uint32_t min = 0, max = 0;  // kCounted
+  uint32_t min = 0, max = 0;  // kCounted; kLimited: max
 };
 
 class Grammar {
@@ -95,6 +98,7 @@ class Grammar {
   RuleId AddRule(std::string name, RuleKind kind = RuleKind::kNested);
   RuleId AddRule(std::string name, RuleKind kind, ExprId body);
   RuleId AddCountedRule(std::string name, ExprId body, uint32_t min, uint32_t max);
+  RuleId AddLimitedRule(std::string name, ExprId body, uint32_t max);
   void SetBody(RuleId rule, ExprId body) { rules_[rule].body = body; }
 
   const Expr& expr(ExprId id) const { return exprs_[id]; }

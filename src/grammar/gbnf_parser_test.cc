@@ -1,5 +1,6 @@
 #include "grammar/gbnf_parser.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "grammar/testing/accepts.h"
@@ -65,6 +66,22 @@ TEST(GbnfParser, RefusesWhatIsTooLarge) {
             "grammar_too_complex");
   EXPECT_EQ(Compile(Gbnf("root ::= \"a\"" + std::string(500'000, '?'))).status().reason(),
             "grammar_syntax");
+}
+
+// Such a grammar compiled, and each of its answers ended with an error.
+TEST(GbnfParser, RefusesMoreAlternativesThanRunAtOnce) {
+  const auto grammar = [](int alternatives) {
+    std::string text = "root ::= \"<\" ( r0";
+    for (int i = 1; i < alternatives; ++i) text += " | r" + std::to_string(i);
+    text += " )\n";
+    for (int i = 0; i < alternatives; ++i)
+      text += "r" + std::to_string(i) + " ::= \"a" + std::to_string(i) + "\"\n";
+    return Structure{.kind = Structure::Kind::kGbnf, .text = text};
+  };
+  const Status status = Compile(grammar(2'100)).status();
+  EXPECT_EQ(status.reason(), "grammar_too_complex");
+  EXPECT_THAT(status.message(), ::testing::HasSubstr("too many alternatives"));
+  EXPECT_TRUE(testing::Accepts(grammar(1'900), "<a1899"));
 }
 
 }  // namespace

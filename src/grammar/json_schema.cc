@@ -20,6 +20,10 @@ namespace {
 // Names of patternProperties split the other names in up to two to this power of languages.
 constexpr size_t kMaxPatterns = 6;
 
+// Up to this length a string with a pattern or format has a state for each number of characters,
+// which makes masks that need no counting.
+constexpr uint64_t kMaxUnrolledLength = 16;
+
 class SchemaCompiler {
  public:
   SchemaCompiler(Grammar& grammar, SchemaDocument& document, const JsonSchemaOptions& options,
@@ -38,8 +42,14 @@ class SchemaCompiler {
       const auto [elements, rule] = std::move(todo_.front());
       todo_.pop_front();
       if (!budget_.Take(100)) return budget_.status();
-      ASSIGN_OR_RETURN(const ExprId body, Body(elements));
-      g_.SetBody(rule, body);
+      Result<ExprId> body = Body(elements);
+      if (!body.ok()) {
+        Status status = std::move(body).status();
+        if (!status.param().empty() || status.reason() != "grammar_too_complex") return status;
+        // The part of the schema whose compilation has used up the budget.
+        return std::move(status).WithParam(document_.path(elements[0] / 2));
+      }
+      g_.SetBody(rule, *body);
     }
     return root;
   }
@@ -55,7 +65,8 @@ class SchemaCompiler {
     if (elements.empty()) return json_.Value();
     const auto [at, fresh] = rules_.try_emplace(elements, 0);
     if (fresh) {
-      at->second = g_.AddRule("schema " + document_.key(elements[0] / 2));
+      const std::string path = document_.path(elements[0] / 2);
+      at->second = g_.AddRule(path.empty() ? "the schema" : "schema " + path);
       // In a tree and in a queue.
       budget_.TakeBytes(200 + 2 * elements.size() * sizeof(uint32_t));
       todo_.emplace_back(elements, at->second);
@@ -184,6 +195,7 @@ class SchemaCompiler {
     if (numbers.plain()) return g_.Call(numbers.integer ? json_.Integer() : json_.Number());
     const std::shared_ptr<const Dfa> language = MakeNumbers(numbers, budget_);
     if (language == nullptr) return budget_.status();
+    if (language->empty()) return g_.Never();
     return g_.Call(g_.AddRule("number", RuleKind::kRegular, g_.Embed(language)));
   }
 
@@ -204,8 +216,25 @@ class SchemaCompiler {
       const RuleId characters = g_.AddCountedRule("characters", AnyJsonCharacter(g_), least, most);
       return g_.Concat({quote, g_.Call(characters), quote});
     }
-    ASSIGN_OR_RETURN(const std::shared_ptr<const Dfa> language, checker_.Strings(strings));
-    ASSIGN_OR_RETURN(const ExprId quoted, Quoted(*language));
+    StringConstraints constraints = strings;
+    const bool limited = strings.max_length != kNoLimit && strings.max_length > kMaxUnrolledLength;
+    if (limited) constraints.max_length = kNoLimit;
+    const Result<std::shared_ptr<const Dfa>> language = checker_.Strings(constraints);
+    if (!language.ok()) {
+      const Status& status = language.status();
+      if (status.reason() != "grammar_too_complex" || !status.param().empty() ||
+          strings.any_length())
+        return status;
+      return InvalidArgument("grammar_too_complex",
+                             "lengths of a string with a pattern or format are too complex to "
+                             "compile; lower them or leave them out");
+    }
+    ASSIGN_OR_RETURN(const ExprId quoted, Quoted(**language));
+    if (quoted == g_.Never()) return quoted;
+    if (limited) {
+      const auto most = static_cast<uint32_t>(std::min<uint64_t>(strings.max_length, kUnlimited));
+      return g_.Call(g_.AddLimitedRule("string", quoted, most));
+    }
     return g_.Call(g_.AddRule("string", RuleKind::kRegular, quoted));
   }
 
@@ -277,7 +306,6 @@ class SchemaCompiler {
   Result<std::vector<ExprId>> Others(const ObjectConstraints& objects,
                                      const std::vector<std::string>& declared) {
     std::vector<std::pair<NodeId, std::string>> patterns;  // each once
-    bool closed = !objects.parts.empty();
     for (const ObjectPart& part : objects.parts) {
       for (const auto& named : part.patterns) {
         const auto same = [&](const auto& known) { return known.second == named.first; };
@@ -288,11 +316,12 @@ class SchemaCompiler {
     if (patterns.size() > kMaxPatterns) {
       return document_.Unsupported(patterns[0].first, "", "more than 6 patterns for names");
     }
-    closed = std::any_of(objects.parts.begin(), objects.parts.end(), [&](const ObjectPart& part) {
-      return part.patterns.empty() && part.additional &&
-             document_.value(*part.additional).is_bool() &&
-             !document_.value(*part.additional).get_bool();
-    });
+    const bool closed =
+        std::any_of(objects.parts.begin(), objects.parts.end(), [&](const ObjectPart& part) {
+          return part.patterns.empty() && part.additional &&
+                 document_.value(*part.additional).is_bool() &&
+                 !document_.value(*part.additional).get_bool();
+        });
     if (closed || IsClosedByDefault(objects, declared)) return std::vector<ExprId>();
     std::vector<ExprId> members;
     const auto add = [&](ExprId name, Elements value) {

@@ -69,8 +69,8 @@ TEST(JsonSchema, ObjectsWithPropertiesHaveNoOthersUnlessOpen) {
   // Properties of all merged schemas are declared, and so are required ones.
   constexpr std::string_view kAll =
       R"({"allOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}],"required":["c"]})";
-  EXPECT_TRUE(accepts(kAll, R"({"b":1,"a":2,"c":3})"));
-  EXPECT_FALSE(accepts(kAll, R"({"b":1,"a":2,"c":3,"d":4})"));
+  EXPECT_TRUE(accepts(kAll, R"({"a":1,"b":2,"c":3})"));
+  EXPECT_FALSE(accepts(kAll, R"({"a":1,"b":2,"c":3,"d":4})"));
   // A keyword about other members, or a count that only they can reach, opens the object.
   for (const std::string_view schema :
        {R"({"properties":{"a":{}},"additionalProperties":true})",
@@ -115,6 +115,35 @@ TEST(JsonSchema, KeepsPatternAndLengthTogether) {
   EXPECT_FALSE(anywhere(R"("say \"x\"")"));
 }
 
+// Each number of characters had states of its own, so that pydantic's HttpUrl and an e-mail address
+// of 254 characters were refused.
+TEST(JsonSchema, CountsTheCharactersOfLongStrings) {
+  const auto word = [](size_t length) { return "\"" + std::string(length, 'a') + "\""; };
+  const Accepted words(R"({"type":"string","pattern":"^([a-z]{2})+$","maxLength":2083})");
+  EXPECT_TRUE(words(word(2)));
+  EXPECT_TRUE(words(word(2'082)));
+  EXPECT_FALSE(words(word(2'083))) << "no pair begins where none can end";
+  EXPECT_FALSE(words(word(2'084)));
+  EXPECT_FALSE(words(word(3)));
+  EXPECT_FALSE(words("\"\""));
+  const Accepted url(R"({"type":"string","format":"uri","minLength":1,"maxLength":2083})");
+  EXPECT_TRUE(url(R"("https://example.org/a?b=c#d")"));
+  EXPECT_FALSE(url(R"("not a uri")"));
+  const std::string begin = R"("https://example.org/)";
+  EXPECT_TRUE(url(begin + std::string(2'083 - 20, 'x') + "\""));
+  EXPECT_FALSE(url(begin + std::string(2'084 - 20, 'x') + "\""));
+  const Accepted email(R"({"type":"string","format":"email","maxLength":254})");
+  EXPECT_TRUE(email(R"("ann@example.org")"));
+  EXPECT_FALSE(email("\"" + std::string(251, 'a') + "@b.c\""));
+  // Characters count, whatever their bytes, and so do escapes; the shortest may be too long.
+  const Accepted wide(R"({"type":"string","pattern":"^[é\\n\\u{1F600}]*$","maxLength":20})");
+  std::string text = "\"";
+  for (int i = 0; i < 10; ++i) text += "é\\n";
+  EXPECT_TRUE(wide(text + "\""));
+  EXPECT_FALSE(wide(text + "é\""));
+  ExpectRefused(R"({"type":"string","pattern":"^a{30}$","maxLength":20})", "grammar_empty", "");
+}
+
 TEST(JsonSchema, KeepsBoundsOfNumbers) {
   const Accepted whole(R"({"type":"integer","minimum":-12,"exclusiveMaximum":105})");
   for (const char* in : {"-12", "-9", "0", "7", "99", "104"}) EXPECT_TRUE(whole(in)) << in;
@@ -136,6 +165,14 @@ TEST(JsonSchema, MergesAllOf) {
   EXPECT_TRUE(accepts(R"({"a":2,"x":true})"));
   EXPECT_FALSE(accepts(R"({"a":4})"));
   EXPECT_FALSE(accepts(R"({"a":2,"x":1})"));
+}
+
+// The branches of allOf were merged from the last to the first.
+TEST(JsonSchema, PropertiesComeInTheOrderOfAllOf) {
+  const Accepted accepts(R"({"properties":{"a":{}},"allOf":[{"properties":{"b":{}}},
+      {"allOf":[{"properties":{"c":{}}},{"properties":{"d":{}}}]},{"properties":{"e":{}}}]})");
+  EXPECT_TRUE(accepts(R"({"a":1,"b":2,"c":3,"d":4,"e":5})"));
+  EXPECT_FALSE(accepts(R"({"a":1,"b":2,"d":4,"c":3})"));
 }
 
 TEST(JsonSchema, KeepsPatternProperties) {
@@ -241,13 +278,30 @@ TEST(JsonSchema, RefusesWhatIsTooLarge) {
   std::string wide = R"({"allOf":[)";
   for (int i = 0; i < 12; ++i)
     wide += std::string(i == 0 ? "" : ",") + R"({"anyOf":[{"minimum":1},{"maximum":2}]})";
-  ExpectRefused(wide + "]}", "grammar_too_complex", "allOf.3");
+  ExpectRefused(wide + "]}", "grammar_too_complex", "allOf.8");
+}
+
+TEST(JsonSchema, NamesTheSchemaThatIsTooComplex) {
+  ExpectRefused(R"({"properties":{"a":{"type":"integer"},
+      "url":{"type":"string","format":"uri","minLength":100000}}})",
+                "grammar_too_complex", "properties.url");
 }
 
 TEST(JsonSchema, RefusesNamesThatReferToThemselves) {
   ExpectRefused(R"({"propertyNames":{"$ref":"#/$defs/a"},"$defs":{"a":{"anyOf":[{
       "$ref":"#/$defs/a"},{"pattern":"x"}]}}})",
                 "grammar_too_complex", "");
+}
+
+TEST(JsonSchema, NamesTheSchemaThatNothingSatisfies) {
+  const auto message = [](std::string_view schema) {
+    return Compile(Schema(schema)).status().message();
+  };
+  EXPECT_EQ(message(R"({"type":"object","required":["a"],
+      "properties":{"a":{"type":"integer","minimum":5,"maximum":3}}})"),
+            "grammar matches no text: nothing satisfies schema properties.a");
+  EXPECT_EQ(message(R"({"type":"string","minLength":5,"maxLength":3})"),
+            "grammar matches no text: nothing satisfies the schema");
 }
 
 TEST(JsonSchema, ASchemaThatNothingSatisfiesIsRefused) {

@@ -86,7 +86,7 @@ Result<const Merged*> SchemaMerger::Merge(const Elements& elements) {
   const auto at = known_.find(elements);
   if (at != known_.end()) return &at->second;
   Merged merged;
-  std::vector<uint32_t> todo(elements.begin(), elements.end());
+  std::vector<uint32_t> todo(elements.rbegin(), elements.rend());  // the next one last
   std::unordered_set<uint32_t> seen(elements.begin(), elements.end());
   while (!todo.empty()) {
     if (!budget_.Take(50)) return budget_.status();
@@ -94,9 +94,10 @@ Result<const Merged*> SchemaMerger::Merge(const Elements& elements) {
     todo.pop_back();
     std::vector<uint32_t> more;
     RETURN_IF_ERROR(Add(element / 2, element % 2 == 1, merged, more));
-    for (const uint32_t next : more) {
+    // Branches are merged as they are written, because properties keep that order.
+    for (auto next = more.rbegin(); next != more.rend(); ++next) {
       if (!budget_.Take(10)) return budget_.status();
-      if (seen.insert(next).second) todo.push_back(next);
+      if (seen.insert(*next).second) todo.push_back(*next);
     }
   }
   std::sort(merged.nodes.begin(), merged.nodes.end());

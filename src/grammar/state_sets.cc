@@ -54,8 +54,17 @@ SetId StateSets::MakeNext(SetId set, uint8_t byte) {
   for (uint32_t i = from.begin; i < from.end; ++i) {
     const Place place = places_[i];
     const Automaton::State& state = automaton_->state(place.state);
+    const Automaton::Rule& rule = automaton_->rule(state.rule);
     for (const Automaton::ByteEdge& edge : automaton_->bytes(state)) {
-      if (edge.first <= byte && byte <= edge.last) Visit(edge.to, place.frame, place.count);
+      if (byte < edge.first || edge.last < byte) continue;
+      uint32_t count = place.count;
+      if (rule.limited) {
+        // Only where the text can still end within the limit.
+        const Automaton::State& to = automaton_->state(edge.to);
+        if (to.counts) ++count;
+        if (count > rule.max || to.least > rule.max - count) continue;
+      }
+      Visit(edge.to, place.frame, count);
     }
   }
   const SetId to = Close();
@@ -63,6 +72,43 @@ SetId StateSets::MakeNext(SetId set, uint8_t byte) {
   next_[at] = to;
   steps_[at] = static_cast<uint16_t>(std::min<uint32_t>(steps_now_ / kStepUnit, UINT16_MAX));
   return to;
+}
+
+bool StateSets::AlwaysOverflows(const Automaton& automaton, Budget& budget) {
+  // States in which a set can begin: where a byte leads, and where a rule returns to.
+  std::vector<bool> begins(automaton.states(), false);
+  begins[automaton.rule(automaton.root()).start] = true;
+  for (uint32_t id = 0; id < automaton.states(); ++id) {
+    const Automaton::State& state = automaton.state(id);
+    for (const Automaton::ByteEdge& edge : automaton.bytes(state)) begins[edge.to] = true;
+    for (const Automaton::CallEdge& call : automaton.calls(state)) begins[call.to] = true;
+  }
+  // Each state counts once, whatever its frames and counts: Close() has no fewer places.
+  std::vector<uint32_t> seen_from(automaton.states(), UINT32_MAX);
+  std::vector<uint32_t> work;
+  for (uint32_t id = 0; id < automaton.states(); ++id) {
+    if (!begins[id]) continue;
+    size_t steps = 0, with_bytes = 0;
+    work.assign(1, id);
+    seen_from[id] = id;
+    const auto visit = [&](uint32_t to) {
+      if (std::exchange(seen_from[to], id) != id) work.push_back(to);
+    };
+    for (size_t i = 0; i < work.size(); ++i) {
+      const Automaton::State& state = automaton.state(work[i]);
+      steps += 1 + automaton.empties(state).size() + automaton.calls(state).size();
+      if (state.bytes_begin != state.bytes_end) ++with_bytes;
+      for (const uint32_t to : automaton.empties(state)) visit(to);
+      for (const Automaton::CallEdge& call : automaton.calls(state)) {
+        const Automaton::Rule& rule = automaton.rule(call.rule);
+        if (!rule.counted || rule.max > 0) visit(rule.start);
+      }
+      if (with_bytes > kMaxPlaces || work.size() > 4 * size_t{kMaxPlaces} || steps > kMaxSteps)
+        return true;
+    }
+    if (!budget.Take(steps)) return false;
+  }
+  return false;
 }
 
 void StateSets::Count(size_t steps) {
@@ -272,6 +318,14 @@ SetId StateSets::CutOff(SetId set, uint32_t reach) {
       const auto at = std::find(frames.begin(), frames.end(), place.frame) - frames.begin();
       place.frame = kOpen | static_cast<FrameId>(at);
       const Automaton::Rule& rule = automaton_->rule(automaton_->state(place.state).rule);
+      if (rule.limited) {
+        // A token ends at most `reach` characters, and `spare` more end any text.
+        const uint32_t far = rule.max - place.count;
+        if (far > rule.spare && far - rule.spare > reach) {
+          exact = std::min(exact, far - rule.spare);
+          place.count = 0;
+        }
+      }
       if (!rule.counted) continue;
       // An item has a byte at least, so that a token ends at most `reach` of them.
       if (rule.min > place.count && rule.min - place.count > reach) {

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "grammar/automaton.h"
+#include "grammar/limits.h"
 
 namespace tutti::grammar {
 
@@ -40,7 +41,7 @@ class StateSets {
   struct Place {
     uint32_t state = 0;
     FrameId frame = kBottom;
-    uint32_t count = 0;  // items so far, of a counted rule
+    uint32_t count = 0;  // items so far, of a counted rule; characters, of a limited one
     friend auto operator<=>(const Place&, const Place&) = default;
   };
   struct PlaceHash {
@@ -53,6 +54,11 @@ class StateSets {
   };
 
   explicit StateSets(std::shared_ptr<const Automaton> automaton);
+
+  // True if kOverflow follows every text that leads to some state of the automaton, because more
+  // places follow the state than a set may hold, such as those of very many optional properties.
+  // Texts on which several states overflow together are not foreseen.
+  static bool AlwaysOverflows(const Automaton& automaton, Budget& budget);
 
   SetId start() const { return start_; }
   // kDead where the byte cannot follow.

@@ -74,7 +74,8 @@ void TokenMasker::Prepare() {
   int prepared = 0;
   for (uint32_t s = 0; s < automaton_->states() && prepared < kMaxPrepared; ++s) {
     uint32_t bytes = 0;
-    bool loops = automaton_->rule(automaton_->state(s).rule).counted;
+    const Automaton::Rule& rule = automaton_->rule(automaton_->state(s).rule);
+    bool loops = rule.counted || rule.limited;
     for (const Automaton::ByteEdge& edge : automaton_->bytes(automaton_->state(s))) {
       bytes += uint32_t{edge.last} - edge.first + 1;
       loops = loops || edge.to == s;
