@@ -30,7 +30,9 @@ struct Tool {
   std::string description = {};  // empty: none
   std::string parameters = {};   // JSON schema of the arguments, an object, as text; empty: none
   bool strict = false;           // the client asked for arguments that satisfy the whole schema
-  std::string param = {};        // the request's field that holds it, for errors
+  // For errors: the request's field that holds the tool, and its member that holds `parameters`.
+  std::string param = {};
+  std::string schema_field = "parameters";
   friend bool operator==(const Tool&, const Tool&) = default;
 };
 

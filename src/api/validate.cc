@@ -55,7 +55,7 @@ Status ValidateTools(const ChatPrompt& chat) {
           .WithParam(param + ".name");
     }
     RETURN_IF_ERROR(CheckUtf8(tool.description, param + ".description"));
-    RETURN_IF_ERROR(CheckUtf8(tool.parameters, param + ".parameters"));
+    RETURN_IF_ERROR(CheckUtf8(tool.parameters, param + "." + tool.schema_field));
   }
   const ToolChoice& choice = chat.tool_choice;
   if (choice.kind == ToolChoice::Kind::kRequired && chat.tools.empty())

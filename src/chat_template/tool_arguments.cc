@@ -431,7 +431,8 @@ Status CheckToolSchemas(const std::vector<api::Tool>& tools) {
     const api::Tool& tool = tools[i];
     if (tool.parameters.empty()) continue;
     const std::string param =
-        (tool.param.empty() ? "tools[" + std::to_string(i) + "]" : tool.param) + ".parameters";
+        (tool.param.empty() ? "tools[" + std::to_string(i) + "]" : tool.param) + "." +
+        tool.schema_field;
     if (!IsJsonObject(tool.parameters)) {
       return InvalidArgument("invalid_value", param + " must be a JSON object as text")
           .WithParam(param);

@@ -24,7 +24,7 @@ std::string_view TextOf(const Json& value) {
 // Definitions are copied into the schema of each parameter that refers to them.
 constexpr size_t kMaxCopiedBytes = size_t{8} << 20;
 
-std::string SchemaParam(const api::Tool& tool) { return tool.param + ".parameters"; }
+std::string SchemaParam(const api::Tool& tool) { return tool.param + "." + tool.schema_field; }
 
 // One parameter of a function.
 struct Parameter {

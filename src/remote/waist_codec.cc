@@ -66,6 +66,7 @@ void ToWire(const api::Prompt& prompt, v1::WirePrompt* wire) {
       one->set_parameters(tool.parameters);
       one->set_strict(tool.strict);
       one->set_param(tool.param);
+      one->set_schema_field(tool.schema_field);
     }
     out->set_tool_choice(static_cast<int>(chat->tool_choice.kind));
     out->set_tool_choice_name(chat->tool_choice.name);
@@ -104,8 +105,9 @@ api::Prompt FromWire(const v1::WirePrompt& wire) {
   chat.continue_final_message = wire.chat().continue_final_message();
   chat.template_arguments = wire.chat().template_arguments();
   for (const v1::WireTool& tool : wire.chat().tools()) {
-    chat.tools.push_back(
-        {tool.name(), tool.description(), tool.parameters(), tool.strict(), tool.param()});
+    chat.tools.push_back({tool.name(), tool.description(), tool.parameters(), tool.strict(),
+                          tool.param(),
+                          tool.schema_field().empty() ? "parameters" : tool.schema_field()});
   }
   chat.tool_choice = {EnumOf(wire.chat().tool_choice(), api::ToolChoice::Kind::kNamed),
                       wire.chat().tool_choice_name()};

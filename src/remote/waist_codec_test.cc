@@ -22,7 +22,12 @@ api::GenerateRequest FullRequest() {
   chat.messages[0].tool_calls = {{"call_1", "f\xff", R"({"a":1})"}, {"call_2", "g", "{}"}};
   chat.messages[0].reasoning = "hm \xff";
   chat.messages[1].tool_call_id = "call_1";
-  chat.tools = {{.name = "f", .description = "d", .parameters = "{}", .strict = true, .param = "p"},
+  chat.tools = {{.name = "f",
+                 .description = "d",
+                 .parameters = "{}",
+                 .strict = true,
+                 .param = "p",
+                 .schema_field = "input_schema"},
                 {.name = "g"}};
   chat.tool_choice = {api::ToolChoice::Kind::kNamed, "f"};
   chat.template_arguments = R"({"enable_thinking":false})";

@@ -250,6 +250,7 @@ Result<api::Tool> ReadTool(const Json& value, const std::string& path, bool stri
   tool.parameters = PrintJson(*object.Find("input_schema"));
   tool.strict = object.Bool("strict").value_or(false);
   tool.param = path;
+  tool.schema_field = "input_schema";
   return tool;
 }
 

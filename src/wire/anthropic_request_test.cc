@@ -207,11 +207,13 @@ TEST_F(MessagesRequest, ReadsTools) {
               ElementsAre(api::Tool{.name = "get",
                                     .description = "d",
                                     .parameters = R"({"type":"object"})",
-                                    .param = "tools[0]"},
+                                    .param = "tools[0]",
+                                    .schema_field = "input_schema"},
                           api::Tool{.name = "put",
                                     .parameters = R"({"type":"object","properties":{}})",
                                     .strict = true,
-                                    .param = "tools[1]"}));
+                                    .param = "tools[1]",
+                                    .schema_field = "input_schema"}));
   EXPECT_EQ(chat.tool_choice, api::ToolChoice());
   EXPECT_TRUE(chat.parallel_tool_calls);
 

@@ -20,6 +20,26 @@ Status CheckFunctionType(const Json& value, const std::string& path) {
       .WithParam(path);
 }
 
+// Chat completions and Responses write the same tool in two forms, which clients confuse.
+Status CheckForm(const Json& value, const std::string& path, bool flat) {
+  if (!value.is_object()) return OkStatus();
+  const JsonObject& tool = value.get_object();
+  const bool has_function = tool.contains("function"), has_name = tool.contains("name");
+  if (!flat && !has_function && has_name) {
+    return InvalidArgument("missing_required_parameter",
+                           path + R"(.function is missing; here a tool is {"type": "function", )"
+                                  R"("function": {"name": ..., "parameters": ...}})")
+        .WithParam(path + ".function");
+  }
+  if (flat && has_function && !has_name) {
+    return InvalidArgument("missing_required_parameter",
+                           path + R"(.name is missing; here a tool is {"type": "function", )"
+                                  R"("name": ..., "parameters": ...})")
+        .WithParam(path + ".name");
+  }
+  return OkStatus();
+}
+
 Result<api::Tool> ReadFunction(const CheckedObject& function, const std::string& path) {
   api::Tool tool{.name = *function.Text("name"),
                  .description = function.Text("description").value_or(""),
@@ -36,6 +56,7 @@ Result<api::Tool> ReadFunction(const CheckedObject& function, const std::string&
 Result<api::Tool> ReadTool(const Json& value, const std::string& path, bool flat, bool strict,
                            IgnoredFields* ignored) {
   RETURN_IF_ERROR(CheckFunctionType(value, path));
+  RETURN_IF_ERROR(CheckForm(value, path, flat));
   if (flat) {
     ASSIGN_OR_RETURN(const CheckedObject function,
                      CheckedObject::Check(kResponseTool, value, path, strict, ignored));
