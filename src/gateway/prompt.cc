@@ -39,10 +39,27 @@ Value ContentOf(const api::ChatMessage& message, const ChatTemplate& chat_templa
   return as_parts ? PartsOf(message) : Value::String(message.content);
 }
 
+// The names under which templates read whether the model is to think.
+bool IsThinkingSwitch(std::string_view name) {
+  return name == "enable_thinking" || name == "thinking";
+}
+
+// The switch that the template reads, if it is the other one and `options` do not have it: clients
+// send the name that the model they were written for has.
+std::string_view NameInTemplate(std::string_view name, const Value& value, const Value& options,
+                                const ChatTemplate& chat_template) {
+  if (!IsThinkingSwitch(name) || !value.is_bool() || chat_template.AcceptsExtra(name)) return name;
+  const std::string_view other = name == "thinking" ? "enable_thinking" : "thinking";
+  const bool given = std::any_of(
+      options.members().begin(), options.members().end(),
+      [&](const auto& member) { return std::string_view(member.first.text().bytes()) == other; });
+  return chat_template.AcceptsExtra(other) && !given ? other : name;
+}
+
 // Whether an option asks a model that cannot think not to: clients send that to every model.
 bool AsksForNothing(std::string_view name, const Value& value, const ChatTemplate& chat_template) {
-  return (name == "enable_thinking" || name == "thinking") && value.is_bool() &&
-         !value.bool_value() && !chat_template.AcceptsExtra(name);
+  return IsThinkingSwitch(name) && value.is_bool() && !value.bool_value() &&
+         !chat_template.AcceptsExtra(name);
 }
 
 Status AddArguments(const std::string& arguments, const ChatTemplate& chat_template,
@@ -54,8 +71,10 @@ Status AddArguments(const std::string& arguments, const ChatTemplate& chat_templ
         .WithParam("chat_template_kwargs");
   }
   for (const auto& [name, value] : options.members()) {
-    if (AsksForNothing(name.text().bytes(), value, chat_template)) continue;
-    input->extra.emplace_back(name.text().bytes(), value);
+    const std::string_view read =
+        NameInTemplate(name.text().bytes(), value, options, chat_template);
+    if (AsksForNothing(read, value, chat_template)) continue;
+    input->extra.emplace_back(read, value);
   }
   return OkStatus();
 }

@@ -235,6 +235,21 @@ TEST(Prompt, AnOptionThatTheTemplateDoesNotReadIsNamed) {
   }
 }
 
+// {"thinking": false} was accepted by a template that reads enable_thinking, and had no effect.
+TEST(Prompt, EitherSwitchOfThinkingReachesTheTemplate) {
+  for (const std::string name : {"enable_thinking", "thinking"}) {
+    const ServedModel model = Model("{% if not " + name + " %}quiet {% endif %}" +
+                                    "{% for m in messages %}{{ m.content }}{% endfor %}");
+    for (const std::string given : {"enable_thinking", "thinking"}) {
+      api::ChatPrompt chat{.messages = {Says(api::Role::kUser, "x")}};
+      chat.template_arguments = "{\"" + given + "\":false}";
+      EXPECT_EQ(TextOf(model, chat), "quiet x") << given << " to " << name;
+      chat.template_arguments = "{\"" + given + "\":true}";
+      EXPECT_EQ(TextOf(model, chat), "x") << given << " to " << name;
+    }
+  }
+}
+
 TEST(Prompt, AModelThatCannotThinkMayBeAskedNotTo) {
   const ServedModel model = Model("{% for m in messages %}{{ m.content }}{% endfor %}");
   api::ChatPrompt chat{.messages = {Says(api::Role::kUser, "x")}};

@@ -71,9 +71,14 @@ const FieldSpec& CheckedObject::Spec(std::string_view name) const {
   return *field;
 }
 
-const Json* CheckedObject::Find(std::string_view name) const {
+const Json* CheckedObject::FindNeutral(std::string_view name) const {
   const Json* value = object_->if_contains(name);
-  if (value == nullptr || value->is_null()) return nullptr;
+  return value == nullptr || value->is_null() ? nullptr : value;
+}
+
+const Json* CheckedObject::Find(std::string_view name) const {
+  const Json* value = FindNeutral(name);
+  if (value == nullptr) return nullptr;
   const bool neutral = std::find(neutral_.begin(), neutral_.end(), value) != neutral_.end();
   return neutral ? nullptr : value;
 }

@@ -43,6 +43,8 @@ class CheckedObject {
   Scope scope() const { return scope_; }
   const Json* Find(
       std::string_view name) const;  // null when absent; the name must be in the schema
+  // Like Find(), also if the member's value is neutral.
+  const Json* FindNeutral(std::string_view name) const;
   bool Has(std::string_view name) const { return Find(name) != nullptr; }
   std::string Param(std::string_view name) const;  // its path for errors
 

@@ -16,7 +16,6 @@ const std::vector<NeutralField>& NeutralTable() {
       {"parallel_tool_calls", {"true", "false"}},
       {"functions", {"[]"}},
       {"function_call", {R"("none")", R"("auto")"}},
-      {"web_search_options", {"{}"}},
       {"documents", {"[]"}},
 
       // --- constrained output ---

@@ -21,12 +21,12 @@ api::ChatPrompt PromptOf(const ResponsesCall& call) {
   return prompt;
 }
 
-// The effort within `reasoning`, which CheckSettings() checks; empty: none is asked for.
+// The effort within `reasoning`, which CheckSettings() checks; empty: the field has none.
 std::string EffortOf(const CheckedObject& object) {
-  const Json* reasoning = object.scope() & kResponses ? object.Find("reasoning") : nullptr;
+  const Json* reasoning = object.scope() & kResponses ? object.FindNeutral("reasoning") : nullptr;
   if (reasoning == nullptr || !reasoning->is_object()) return "";
   const Json* effort = reasoning->get_object().if_contains("effort");
-  if (effort == nullptr || !effort->is_string() || TextOf(*effort) == "none") return "";
+  if (effort == nullptr || !effort->is_string()) return "";
   return std::string(TextOf(*effort));
 }
 

@@ -55,12 +55,17 @@ Result<std::string> ReadTemplateArguments(const CheckedObject& object, std::stri
   const Json* given = object.Find(kName);
   JsonObject options = given == nullptr ? JsonObject() : given->get_object();
   // OpenAI's name of what templates call the same; an option that is given itself stands.
-  const std::string asked = object.Text("reasoning_effort").value_or(std::string(effort));
-  if (!asked.empty()) options.emplace("reasoning_effort", asked);
+  std::string asked(effort);
+  if (const Json* given_effort = object.FindNeutral("reasoning_effort");
+      given_effort != nullptr && given_effort->is_string())
+    asked = TextOf(*given_effort);
+  const bool no_thinking = asked == "none";
+  if (!asked.empty() && !no_thinking) options.emplace("reasoning_effort", asked);
   // Where hosted servers of Qwen's models take it.
   if (const std::optional<bool> enabled = object.Bool("enable_thinking"))
     options.emplace("enable_thinking", *enabled);
   if (thinking.has_value()) options.emplace("enable_thinking", *thinking);
+  if (no_thinking) options.emplace("enable_thinking", false);
   return Canonical(options, object.Param(kName));
 }
 

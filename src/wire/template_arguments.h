@@ -19,8 +19,8 @@ inline constexpr size_t kMaxTemplateArgumentDepth = 16;
 // As api::ChatPrompt::template_arguments: a JSON object as text, with its members in order of their
 // names; empty where nothing is asked. `object` has been checked against a scope that prompts a
 // model with messages. Errors: invalid_value for one that is nested too deep.
-// `effort` and `thinking`: what another field says of reasoning_effort and enable_thinking; empty
-// and nullopt: nothing.
+// `effort` and `thinking`: values of reasoning_effort and enable_thinking that another field has
+// set; empty and nullopt: none has. The effort "none" turns thinking off where the template can.
 Result<std::string> ReadTemplateArguments(const CheckedObject& object, std::string_view effort = "",
                                           std::optional<bool> thinking = std::nullopt);
 // Like ReadTemplateArguments, for an object given as text, from servers whose requests are not

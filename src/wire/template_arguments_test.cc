@@ -41,7 +41,9 @@ TEST(TemplateArgumentsTest, NothingIsAskedByAnEmptyObject) {
 
 TEST(TemplateArgumentsTest, ReasoningEffortIsAnOptionOfTheTemplate) {
   EXPECT_EQ(ArgumentsOf(ChatOf(R"("reasoning_effort":"low")")), R"({"reasoning_effort":"low"})");
-  EXPECT_EQ(ArgumentsOf(ChatOf(R"("reasoning_effort":"none")")), "");
+  EXPECT_EQ(ArgumentsOf(ChatOf(R"("reasoning_effort":"none")")), R"({"enable_thinking":false})");
+  EXPECT_EQ(ArgumentsOf(ChatOf(R"("reasoning_effort":"none","enable_thinking":true)")),
+            R"({"enable_thinking":true})");
   // What stands among the options is the more exact word.
   EXPECT_EQ(ArgumentsOf(ChatOf(
                 R"("reasoning_effort":"low","chat_template_kwargs":{"reasoning_effort":"high"})")),
@@ -51,6 +53,11 @@ TEST(TemplateArgumentsTest, ReasoningEffortIsAnOptionOfTheTemplate) {
   ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_EQ(std::get<api::ChatPrompt>(response->request.prompt).template_arguments,
             R"({"reasoning_effort":"high"})");
+  const auto none = ParseResponses(
+      boost::json::parse(R"({"model":"m","input":"x","reasoning":{"effort":"none"}})"), {});
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_EQ(std::get<api::ChatPrompt>(none->request.prompt).template_arguments,
+            R"({"enable_thinking":false})");
 }
 
 TEST(TemplateArgumentsTest, ThinkingIsSwitchedByAFieldToo) {

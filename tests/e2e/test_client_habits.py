@@ -54,6 +54,8 @@ class TemplateOptions(OneFolder):
         self.assertTrue(thinks.endswith("assistant\n"), thinks)
         counts = [self.ask(server, "/tokenize", max_tokens=None, **more)["count"] for more in (quiet, {})]
         self.assertGreater(counts[0], counts[1])
+        for more in ({"reasoning_effort": "none"}, {"chat_template_kwargs": {"thinking": False}}):
+            self.assertEqual(self.ask(server, "/apply-template", max_tokens=None, **more)["prompt"], plain)
         used = [self.ask(server, **more)["usage"]["prompt_tokens"] for more in (quiet, {}, {"chat_template_kwargs": {}})]
         self.assertEqual(used, [counts[0], counts[1], counts[1]])
         for more, tokens in ((quiet, counts[0]), ({}, counts[1])):
@@ -62,7 +64,7 @@ class TemplateOptions(OneFolder):
 
     def test_an_option_unknown_to_the_template_is_refused_by_name(self):
         server = self.serve()
-        for more, name in (({"chat_template_kwargs": {"thinking": True}}, "thinking"), ({"reasoning_effort": "low"}, "reasoning_effort")):
+        for more, name in (({"chat_template_kwargs": {"style": "short"}}, "style"), ({"reasoning_effort": "low"}, "reasoning_effort")):
             status, _, body = server.post("/v1/chat/completions", {"model": "maker/small", "messages": [{"role": "user", "content": "Hi"}], **more})
             error = json.loads(body)["error"]
             self.assertEqual((status, error["code"], error["param"]), (400, "unsupported_parameter", "chat_template_kwargs." + name))
