@@ -178,12 +178,16 @@ void DecoderSlot::EndExpired(TimePoint now) {
     if (LaneDeadline(work) <= now) {
       const Duration wait =
           PredictWait(ledger_->places.load(), ledger_->lanes, Duration(ledger_->service_ns.load()));
+      // Sequences that run hold the memory of the next one, or those before it in the queue wait
+      // for memory and may not be overtaken again.
+      const char* lacks = "a free sequence slot";
+      if (scheduler_.running() < ledger_->lanes) lacks = "KV cache memory; raise --kv-cache-bytes";
       EndRequest(
           work,
           Unavailable("overloaded",
                       "the request waited " +
                           std::to_string(static_cast<int64_t>(ToSeconds(options_.queue.age))) +
-                          " s and found no free lane")
+                          " s for " + lacks)
               .WithRetryAfter(RetryAfter(wait, ledger_->salt++)),
           now);
       continue;
