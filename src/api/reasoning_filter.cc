@@ -46,7 +46,8 @@ void ReasoningFilter::Push(std::string_view delta, std::string* text, std::strin
     held_.erase(0, gone);
     if (held_ != awaited()) continue;
     held_.clear();
-    after_close_ = has_text_ = inside_;
+    has_text_ = inside_;
+    after_close_ = inside_ && !tags_.keep_space;
     inside_ = !inside_;
   }
 }

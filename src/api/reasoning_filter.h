@@ -4,7 +4,7 @@
 // The concatenated output does not depend on how the text is split into deltas. Unclosed reasoning
 // lasts to the end of the text. A closing tag without an opening one is text, and so is an opening
 // tag within reasoning. White space after a closing tag is dropped, so that answers do not begin
-// with blank lines. Plain value; one owner at a time.
+// with blank lines, unless `keep_space` is set. Plain value; one owner at a time.
 #pragma once
 
 #include <optional>
@@ -26,6 +26,9 @@ struct ReasoningTags {
   // Reasoning may only come once, before all text; later tags are text. Set when a grammar
   // constrains the answer, because strings in it may contain tags.
   bool leading = false;
+  // White space after the closing tag belongs to the answer. Set when a grammar whose texts may
+  // begin with white space constrains the answer.
+  bool keep_space = false;
 };
 
 class ReasoningFilter {
@@ -47,7 +50,7 @@ class ReasoningFilter {
   const ReasoningMode mode_;
   const ReasoningTags tags_;
   bool inside_;               // between the tags
-  bool after_close_ = false;  // nothing but white space since
+  bool after_close_ = false;  // nothing but white space since, and it is dropped
   bool has_text_ = false;     // an answer has begun, or reasoning has ended
   bool reasoned_ = false;
   std::string held_;  // a proper beginning of the awaited tag

@@ -66,6 +66,19 @@ TEST(ReasoningFilter, LeadingReasoningLeavesTagsInTheAnswer) {
   EXPECT_EQ(text, "{\"<think>\":1}");
 }
 
+// The choice " a" was returned as "a" after reasoning.
+TEST(ReasoningFilter, KeepsSpaceThatBelongsToTheAnswer) {
+  for (const bool keep : {false, true}) {
+    ReasoningFilter filter(ReasoningMode::kSeparate,
+                           {.begins_inside = true, .leading = true, .keep_space = keep});
+    std::string text, reasoning;
+    for (const char c : std::string("hm</think> \n a ")) filter.Push({&c, 1}, &text, &reasoning);
+    filter.Finish(&text, &reasoning);
+    EXPECT_EQ(text, keep ? " \n a " : "a ");
+    EXPECT_EQ(reasoning, "hm");
+  }
+}
+
 TEST(ReasoningFilter, ReasoningThatIsNeverClosedLastsToTheEnd) {
   EXPECT_EQ(Hide("a<think>b c"), "a");
   EXPECT_EQ(Separate("a<think>b c"), (Outcome{"a", "b c"}));

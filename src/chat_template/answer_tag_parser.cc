@@ -9,16 +9,14 @@ bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 }  // namespace
 
-AnswerTagParser::AnswerTagParser(std::string open, std::string close, bool opened,
-                                 std::unique_ptr<api::OutputParser> inner)
-    : open_(std::move(open)),
-      close_(std::move(close)),
+AnswerTagParser::AnswerTagParser(Tags tags, std::unique_ptr<api::OutputParser> inner)
+    : tags_(std::move(tags)),
       inner_(std::move(inner)),
-      stage_(opened ? Stage::kInside : Stage::kBefore) {}
+      stage_(tags_.opened ? Stage::kInside : Stage::kBefore) {}
 
 std::string_view AnswerTagParser::awaited() const {
-  if (stage_ == Stage::kBefore) return open_;
-  return stage_ == Stage::kInside ? close_ : std::string_view();
+  if (stage_ == Stage::kBefore) return tags_.open;
+  return stage_ == Stage::kInside ? tags_.close : std::string_view();
 }
 
 void AnswerTagParser::Push(std::string_view delta, api::StreamEvent* event) {
@@ -34,12 +32,13 @@ void AnswerTagParser::Take(char c, std::string* text) {
     held_.erase(0, 1);
   }
   if (held_.empty() || held_ != awaited()) return;
+  if (tags_.keep_space && stage_ == Stage::kInside) *text += std::exchange(space_, {});
   // Text after a closing tag shows that the tag was part of the text. After the markers of tool
   // calls the tag is known to be one.
   if (stage_ == Stage::kInside && inner_ == nullptr) closing_ = space_ + held_;
   held_.clear();
   space_.clear();
-  behind_tag_ = true;
+  behind_tag_ = stage_ != Stage::kBefore || !tags_.keep_space;
   stage_ = stage_ == Stage::kBefore ? Stage::kInside : Stage::kAfter;
 }
 

@@ -1,5 +1,5 @@
 // AnswerTagParser: takes the tags around an answer out of its text while it streams, such as
-// <response> and </response>, and the white space at their inner and outer sides.
+// <response> and </response>, and the white space at their sides.
 //
 //   kBefore --open--> kInside --close--> kAfter
 //      |
@@ -22,10 +22,14 @@ namespace tutti::chat_template {
 
 class AnswerTagParser final : public api::OutputParser {
  public:
-  // `opened`: the prompt ends within the answer. `inner` reads what stands between the tags; null:
-  // it is text.
-  AnswerTagParser(std::string open, std::string close, bool opened,
-                  std::unique_ptr<api::OutputParser> inner);
+  struct Tags {
+    std::string open, close;  // not empty
+    bool opened = false;      // the prompt ends within the answer
+    // White space at the tags' inner sides belongs to the answer.
+    bool keep_space = false;
+  };
+  // `inner` reads what stands between the tags; null: it is text.
+  AnswerTagParser(Tags tags, std::unique_ptr<api::OutputParser> inner);
 
   void Push(std::string_view delta, api::StreamEvent* event) override;
   void Finish(api::StreamEvent* event) override;
@@ -38,7 +42,7 @@ class AnswerTagParser final : public api::OutputParser {
   void Emit(char c, std::string* text);
   void Forward(std::string_view text, api::StreamEvent* event);
 
-  const std::string open_, close_;
+  const Tags tags_;
   const std::unique_ptr<api::OutputParser> inner_;
   Stage stage_;
   bool behind_tag_ = false;  // nothing but white space since

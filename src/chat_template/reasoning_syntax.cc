@@ -90,9 +90,6 @@ constexpr std::array kReasoningClues = {
     ReasoningClue{"</think>", "", "think"},
 };
 
-// White space around a tag, more than any template writes.
-Structure TagSpace() { return {.kind = Structure::Kind::kRegex, .text = "[ \\t\\r\\n]{0,8}"}; }
-
 }  // namespace
 
 std::span<const ReasoningSyntax> ReasoningSyntaxes() { return kReasoningSyntaxes; }
@@ -120,14 +117,14 @@ AnswerTags AnswerTagsOf(const ReasoningSyntax& syntax, const SpecialTokenTexts& 
 }
 
 Structure BehindReasoning(const ReasoningSyntax& syntax, const SpecialTokenTexts& tokens,
-                          Structure answer, bool inside) {
+                          Structure answer, bool inside, bool keep_space) {
   std::vector<Structure> reasoning;
   if (!inside) reasoning.push_back(MarkerStructure(syntax.open, tokens));
   Structure free{.kind = Structure::Kind::kFreeText};
   AddStop(syntax.close, tokens, &free);
   reasoning.push_back(std::move(free));
   reasoning.push_back(MarkerStructure(syntax.close, tokens));
-  reasoning.push_back(TagSpace());
+  if (!keep_space) reasoning.push_back(TagSpace());
   Structure whole = Structure::Sequence(std::move(reasoning));
   if (!inside) whole = Structure::Optional(std::move(whole));
   return Structure::Sequence({std::move(whole), std::move(answer)});

@@ -36,9 +36,10 @@ SpecialTokenTexts ReasoningTokens(const ReasoningSyntax& syntax, const SpecialTo
 // The tags of the answer alone. `tokens`: of ReasoningTokens().
 AnswerTags AnswerTagsOf(const ReasoningSyntax& syntax, const SpecialTokenTexts& tokens);
 
-// Reasoning, which may be missing unless the prompt has begun it (`inside`), then `answer`.
+// Reasoning, which may be missing unless the prompt has begun it (`inside`), then `answer`, with
+// white space between them unless `keep_space`: then white space belongs to the answer.
 grammar::Structure BehindReasoning(const ReasoningSyntax& syntax, const SpecialTokenTexts& tokens,
-                                   grammar::Structure answer, bool inside);
+                                   grammar::Structure answer, bool inside, bool keep_space);
 
 // A tag as the grammar sees it: the bytes of its text and of its special tokens.
 std::string TagBytes(std::string_view tag, const SpecialTokenTexts& tokens);

@@ -51,9 +51,9 @@ ReasoningRead ReadReasoning(const ReasoningSyntax& syntax, ReasoningMode mode, b
                           1);
   if (!syntax.answer_open.empty() && mode != ReasoningMode::kKeep) {
     std::vector<std::unique_ptr<api::OutputParser>> parsers;
-    parsers.push_back(std::make_unique<AnswerTagParser>(std::string(syntax.answer_open),
-                                                        std::string(syntax.answer_close),
-                                                        /*opened=*/false, nullptr));
+    parsers.push_back(std::make_unique<AnswerTagParser>(
+        AnswerTagParser::Tags{std::string(syntax.answer_open), std::string(syntax.answer_close)},
+        nullptr));
     stream->ParseOutput(std::move(parsers));
   }
   const auto append = [&](std::string_view piece, api::StreamEvent::Kind kind) {
@@ -187,7 +187,8 @@ TEST(ReasoningSyntax, ConstraintsBeginBehindTheClosingTag) {
       const std::string answer_open(syntax.answer_open), answer_close(syntax.answer_close);
       for (const bool inside : {false, true}) {
         const Structure answer = BehindReasoning(
-            syntax, tokens, BetweenTags(AnswerTagsOf(syntax, tokens), yes_or_no), inside);
+            syntax, tokens, BetweenTags(AnswerTagsOf(syntax, tokens), yes_or_no), inside,
+            /*keep_space=*/false);
         const auto accepts = [&](const std::string& text) {
           return grammar::testing::Accepts(answer, bytes((inside ? "" : open) + text));
         };
@@ -208,7 +209,7 @@ TEST(ReasoningSyntax, ConstraintsBeginBehindTheClosingTag) {
 // A string of JSON lost a closing tag.
 TEST(AnswerTagParser, AClosingTagWithTextBehindItIsText) {
   for (const std::string text : {"{\"s\": \"</response>\"}", "a </response> </response> b"}) {
-    AnswerTagParser parser("<response>", "</response>", /*opened=*/false, nullptr);
+    AnswerTagParser parser({"<response>", "</response>"}, nullptr);
     api::StreamEvent event;
     for (const char c : "<response>" + text + "\n</response>\n") parser.Push({&c, 1}, &event);
     parser.Finish(&event);
@@ -217,12 +218,40 @@ TEST(AnswerTagParser, AClosingTagWithTextBehindItIsText) {
 }
 
 TEST(AnswerTagParser, AnAnswerThatThePromptHasBegunLosesItsEnd) {
-  AnswerTagParser parser("<response>", "</response>", /*opened=*/true, nullptr);
+  AnswerTagParser parser({"<response>", "</response>", /*opened=*/true}, nullptr);
   api::StreamEvent event;
   parser.Push(" two, three</respon", &event);
   parser.Push("se>", &event);
   parser.Finish(&event);
   EXPECT_EQ(event.text, " two, three");
+}
+
+TEST(AnswerTagParser, KeepsSpaceThatBelongsToTheAnswer) {
+  for (const bool keep : {false, true}) {
+    AnswerTagParser parser({"<response>", "</response>", /*opened=*/false, keep}, nullptr);
+    api::StreamEvent event;
+    for (const char c : std::string("<response> a\n</response>")) parser.Push({&c, 1}, &event);
+    parser.Finish(&event);
+    EXPECT_EQ(event.text, keep ? " a\n" : "a");
+  }
+}
+
+TEST(ReasoningSyntax, SpaceOfTheAnswerIsNoSpaceOfTheTags) {
+  const grammar::Structure choice{.kind = grammar::Structure::Kind::kChoice, .texts = {" a"}};
+  for (const ReasoningSyntax& syntax : ReasoningSyntaxes()) {
+    SCOPED_TRACE(syntax.name);
+    AnswerTags tags = AnswerTagsOf(syntax, {});
+    tags.keep_space = true;
+    const grammar::Structure answer = BehindReasoning(syntax, {}, BetweenTags(tags, choice),
+                                                      /*inside=*/true, /*keep_space=*/true);
+    const std::string close = "Hm." + std::string(syntax.close);
+    const std::string open(syntax.answer_open), end(syntax.answer_close);
+    EXPECT_TRUE(grammar::testing::Accepts(answer, close + open + " a" + end));
+    EXPECT_FALSE(grammar::testing::Accepts(answer, close + "  a"));
+    if (open.empty()) continue;
+    EXPECT_FALSE(grammar::testing::Accepts(answer, close + open + "  a" + end));
+    EXPECT_FALSE(grammar::testing::Accepts(answer, close + open + " a " + end));
+  }
 }
 
 }  // namespace

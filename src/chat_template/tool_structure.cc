@@ -602,9 +602,11 @@ void AddStop(std::string_view marker, const SpecialTokenTexts& tokens, Structure
   text->texts.emplace_back(marker);
 }
 
+Structure TagSpace() { return {.kind = Structure::Kind::kRegex, .text = "[ \\t\\r\\n]{0,8}"}; }
+
 Structure BetweenTags(const AnswerTags& tags, Structure answer) {
   if (tags.open.empty()) return answer;
-  const Structure space{.kind = Structure::Kind::kRegex, .text = "[ \\t\\r\\n]{0,8}"};
+  const Structure space = tags.keep_space ? Structure::Text("") : TagSpace();
   const Structure closing =
       Structure::Optional(Structure::Sequence({space, MarkerStructure(tags.close, tags.tokens)}));
   if (tags.opened) return Structure::Sequence({std::move(answer), closing});

@@ -34,11 +34,15 @@ SpecialTokenTexts MarkerTokens(const ToolSyntax& syntax, const SpecialTokenTexts
 // Makes a free text end before `marker`: its first token where that is a special one.
 void AddStop(std::string_view marker, const SpecialTokenTexts& tokens, grammar::Structure* text);
 
+// White space around a tag, more than any template writes.
+grammar::Structure TagSpace();
+
 // Tags around an answer's text, which the family's models write and clients do not see.
 struct AnswerTags {
   std::string open = {}, close = {};  // both empty: there are none
   SpecialTokenTexts tokens = {};      // that occur in them
   bool opened = false;                // the prompt ends within the answer
+  bool keep_space = false;            // white space inside the tags belongs to the answer
 };
 // `answer` alone or between the tags, the closing one of which may be missing.
 grammar::Structure BetweenTags(const AnswerTags& tags, grammar::Structure answer);

@@ -23,8 +23,20 @@
 
 namespace tutti::gateway {
 
+// True if white space at the sides of the answer's text belongs to it.
+bool KeepsSpace(const api::GenerateRequest& request);
+
 // The tools that the answer may call; null: it may call none.
 const api::ChatPrompt* ToolsOf(const api::GenerateRequest& request);
+
+// What the model and the prompt say about the answer.
+struct AnswerFrame {
+  bool reasons = false;           // it may begin with reasoning, which is returned separately
+  bool inside_reasoning = false;  // the prompt ends within reasoning, which the answer continues
+  // White space at the sides of the text behind the reasoning belongs to the answer, because its
+  // constraint allows it there: it is not that of the tags.
+  bool keep_space = false;
+};
 
 // A compiled grammar, or the need to compile one.
 struct KnownAnswer {
@@ -34,28 +46,33 @@ struct KnownAnswer {
 // The result of CompileAnswer() where it needs no compilation. Errors: tools that the model's
 // format cannot write or enforce; a constraint of an unknown kind.
 Result<KnownAnswer> FindAnswer(Constraints& constraints, const ServedModel& model,
-                               const api::GenerateRequest& request, bool reasons,
-                               bool inside_reasoning);
+                               const api::GenerateRequest& request, const AnswerFrame& frame);
 
-// Compiles the token mask of the answer; null: any text is allowed. `inside_reasoning`: the prompt
-// ends within reasoning, which the answer continues. `reasons`: the answer may begin with
-// reasoning, which is returned separately. If the schema of a tool that is not strict cannot be
-// enforced completely, only its types are. Errors: those of Constraints::Get().
+// Compiles the token mask of an answer that FindAnswer() has accepted; null: any text is allowed.
+// If the schema of a tool that is not strict cannot be enforced completely, or is too complex, only
+// its types are.
+// Errors: those of Constraints::Get().
 Result<std::shared_ptr<grammar::TokenMasker>> CompileAnswer(Constraints& constraints,
                                                             const ServedModel& model,
                                                             const api::GenerateRequest& request,
-                                                            bool reasons, bool inside_reasoning,
+                                                            const AnswerFrame& frame,
                                                             const std::atomic<bool>* cancelled);
 
 // Limit on the answer's reasoning tokens; no limit if the request has none or the model does not
 // reason.
 engine::ReasoningLimit ReasoningLimitOf(const ServedModel& model,
-                                        const api::GenerateRequest& request, bool inside_reasoning);
+                                        const api::GenerateRequest& request,
+                                        const AnswerFrame& frame);
 
-// Makes one parser per choice; empty if the text needs no parsing. `mode`: treatment of reasoning.
-// `id_seed`: seed of the tool-call ids. `on_broken_call`: as in ToolParserOptions.
-std::vector<std::unique_ptr<api::OutputParser>> MakeParsers(
-    const ServedModel& model, const api::GenerateRequest& request, api::ReasoningMode mode,
-    uint64_t id_seed, std::function<void(std::string_view)> on_broken_call = nullptr);
+struct ParserContext {
+  api::ReasoningMode reasoning = api::ReasoningMode::kKeep;
+  bool keep_space = false;                                    // AnswerFrame::keep_space
+  uint64_t id_seed = 0;                                       // of the tool-call ids
+  std::function<void(std::string_view)> on_broken_call = {};  // as in ToolParserOptions
+};
+// Makes one parser per choice; empty if the text needs no parsing.
+std::vector<std::unique_ptr<api::OutputParser>> MakeParsers(const ServedModel& model,
+                                                            const api::GenerateRequest& request,
+                                                            ParserContext context);
 
 }  // namespace tutti::gateway

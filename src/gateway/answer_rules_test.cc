@@ -64,8 +64,8 @@ class Thinking {
 
   const ServedModel& model() const { return *model_; }
 
-  // An answer of "yes" or "no" behind reasoning of at most `budget` tokens.
-  Thought Ask(int budget, uint64_t seed) {
+  // One of `choices` behind reasoning of at most `budget` tokens.
+  Thought Ask(int budget, uint64_t seed, std::vector<std::string> choices = {"yes", "no"}) {
     api::GenerateRequest request;
     request.model = "thinker";
     request.prompt =
@@ -74,7 +74,7 @@ class Thinking {
     request.sampling.seed = static_cast<int64_t>(seed);
     request.sampling.max_tokens = 200;
     request.constraint =
-        api::Constraint{.kind = api::Constraint::Kind::kChoice, .choices = {"yes", "no"}};
+        api::Constraint{.kind = api::Constraint::Kind::kChoice, .choices = std::move(choices)};
     request.max_reasoning_tokens = budget;
     Thought thought;
     Result<api::Generation> generation = gateway_.Generate(std::move(request), nullptr);
@@ -127,6 +127,19 @@ TEST(AnswerRules, ReasoningIsBoundedWhateverItsTags) {
   }
 }
 
+// The choice " a" came back as "a".
+TEST(AnswerRules, AConstraintKeepsItsSpaceBehindReasoning) {
+  for (const ReasoningSyntax& syntax : chat_template::ReasoningSyntaxes()) {
+    SCOPED_TRACE(syntax.name);
+    Thinking thinking(syntax, /*special_tags=*/true);
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      const Thought thought = thinking.Ask(5, seed, {" a", "b\n"});
+      ASSERT_TRUE(thought.status.ok()) << thought.status;
+      EXPECT_TRUE(thought.text == " a" || thought.text == "b\n") << "'" << thought.text << "'";
+    }
+  }
+}
+
 TEST(AnswerRules, HiddenReasoningIsCountedAndKeptOneIsText) {
   for (const char* const name : {"think", "mistral", "gemma"}) {
     const auto syntaxes = chat_template::ReasoningSyntaxes();
@@ -147,6 +160,18 @@ TEST(AnswerRules, HiddenReasoningIsCountedAndKeptOneIsText) {
     EXPECT_TRUE(kept.text.ends_with("yes") || kept.text.ends_with("no")) << kept.text;
     EXPECT_EQ(kept.reasoning, "");
   }
+}
+
+// A model without an engine, whose formats are those of the chat template.
+ServedModel ModelWithTemplate(const std::string& source) {
+  ServedModel model;
+  model.info.id = "model";
+  model.tokenizer = tokenizer::Tokenizer::Create(tokenizer::testing::ByteLevelSpec()).value();
+  model.info.vocab_size = static_cast<int>(model.tokenizer->vocabulary().size());
+  model.chat_template = tokenizer::ChatTemplate::Compile(source, {}).value();
+  model.tools =
+      chat_template::FindToolSupport("auto", *model.chat_template, model.tokenizer->vocabulary());
+  return model;
 }
 
 api::GenerateRequest ChatRequest(std::vector<api::Tool> tools) {
@@ -172,44 +197,32 @@ std::string TextThrough(std::vector<std::unique_ptr<api::OutputParser>> parsers,
 }
 
 TEST(AnswerRules, TagsOfTheAnswerAreTakenOutWithToolsAndWithout) {
-  ServedModel model;
-  model.info.id = "command";
-  model.tokenizer = tokenizer::Tokenizer::Create(tokenizer::testing::ByteLevelSpec()).value();
-  model.chat_template =
-      tokenizer::ChatTemplate::Compile("{# <|END_THINKING|> <|START_ACTION|> \"tool_name\" #}x", {})
-          .value();
-  model.tools =
-      chat_template::FindToolSupport("auto", *model.chat_template, model.tokenizer->vocabulary());
+  const ServedModel model =
+      ModelWithTemplate("{# <|END_THINKING|> <|START_ACTION|> \"tool_name\" #}x");
   ASSERT_EQ(model.tools->syntax->name, "command");
   const auto separate = api::ReasoningMode::kSeparate;
   const std::string answer = "<|START_RESPONSE|>It is 4.<|END_RESPONSE|>";
   const std::string call =
       R"(<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "now", "parameters": {}}]<|END_ACTION|>)";
-  EXPECT_EQ(TextThrough(MakeParsers(model, ChatRequest({}), separate, 1), answer), "It is 4.");
+  EXPECT_EQ(TextThrough(MakeParsers(model, ChatRequest({}), {.reasoning = separate}), answer),
+            "It is 4.");
   const api::GenerateRequest tools = ChatRequest({{.name = "now"}});
-  EXPECT_EQ(TextThrough(MakeParsers(model, tools, separate, 1), answer), "It is 4.");
-  EXPECT_EQ(TextThrough(MakeParsers(model, tools, separate, 1), call), "[now {}]");
-  EXPECT_EQ(TextThrough(MakeParsers(model, tools, separate, 1), answer + call), "It is 4.[now {}]");
-  EXPECT_TRUE(MakeParsers(model, ChatRequest({}), api::ReasoningMode::kKeep, 1).empty());
+  EXPECT_EQ(TextThrough(MakeParsers(model, tools, {.reasoning = separate}), answer), "It is 4.");
+  EXPECT_EQ(TextThrough(MakeParsers(model, tools, {.reasoning = separate}), call), "[now {}]");
+  EXPECT_EQ(TextThrough(MakeParsers(model, tools, {.reasoning = separate}), answer + call),
+            "It is 4.[now {}]");
+  EXPECT_TRUE(
+      MakeParsers(model, ChatRequest({}), {.reasoning = api::ReasoningMode::kKeep}).empty());
 }
 
 TEST(AnswerRules, AStrictToolIsRefusedWhereItsFormatCannotEnforceIt) {
-  ServedModel model;
-  model.info.id = "gemma";
-  model.tokenizer = tokenizer::Tokenizer::Create(tokenizer::testing::ByteLevelSpec()).value();
-  model.info.vocab_size = static_cast<int>(model.tokenizer->vocabulary().size());
-  model.chat_template = tokenizer::ChatTemplate::Compile("{# <|tool_call>call: #}x", {}).value();
-  model.tools =
-      chat_template::FindToolSupport("auto", *model.chat_template, model.tokenizer->vocabulary());
+  const ServedModel model = ModelWithTemplate("{# <|tool_call>call: #}x");
   ASSERT_EQ(model.tools->syntax->name, "gemma");
   api::Tool tool{.name = "f",
                  .parameters = R"({"properties":{"id":{"type":"string","pattern":"x"}}})",
                  .param = "tools[0].function"};
   Constraints constraints;
-  const auto compiled = [&] {
-    return CompileAnswer(constraints, model, ChatRequest({tool}), /*reasons=*/false,
-                         /*inside_reasoning=*/false, nullptr);
-  };
+  const auto compiled = [&] { return FindAnswer(constraints, model, ChatRequest({tool}), {}); };
   EXPECT_TRUE(compiled().ok()) << compiled().status();
   tool.strict = true;
   EXPECT_EQ(compiled().status().reason(), "schema_unsupported");
@@ -218,43 +231,57 @@ TEST(AnswerRules, AStrictToolIsRefusedWhereItsFormatCannotEnforceIt) {
   EXPECT_TRUE(compiled().ok()) << compiled().status();
 }
 
+// Such a tool was refused, strict or not.
+TEST(AnswerRules, AToolWithASchemaThatIsTooComplexIsHeldToItsTypes) {
+  const ServedModel model = ModelWithTemplate("{# <tool_call> #}x");
+  api::Tool tool{.name = "f",
+                 .parameters = R"({"properties":{"url":{"type":"string","format":"uri",)"
+                               R"("minLength":100000}},"required":["url"]})",
+                 .param = "tools[0].function"};
+  Constraints constraints;
+  const auto compile = [&] {
+    return CompileAnswer(constraints, model, ChatRequest({tool}), {}, nullptr);
+  };
+  const auto known = [&] {
+    const auto found = FindAnswer(constraints, model, ChatRequest({tool}), {});
+    EXPECT_TRUE(found.ok()) << found.status();
+    return found.ok() && found->compiled;
+  };
+  EXPECT_FALSE(known());
+  EXPECT_TRUE(compile().ok()) << compile().status();
+  EXPECT_TRUE(known()) << "the types are not compiled again";
+  tool.strict = true;
+  EXPECT_FALSE(known()) << "the types are not enough for a strict tool";
+  EXPECT_EQ(compile().status().reason(), "grammar_too_complex");
+  EXPECT_EQ(compile().status().param(), "tools[0].function.parameters.properties.url");
+}
+
 TEST(AnswerRules, AnErrorBehindReasoningNamesItsField) {
-  ServedModel model;
-  model.info.id = "thinker";
-  model.tokenizer = tokenizer::Tokenizer::Create(tokenizer::testing::ByteLevelSpec()).value();
-  model.info.vocab_size = static_cast<int>(model.tokenizer->vocabulary().size());
-  model.chat_template = tokenizer::ChatTemplate::Compile("{# <think> </think> #}x", {}).value();
-  model.tools =
-      chat_template::FindToolSupport("auto", *model.chat_template, model.tokenizer->vocabulary());
+  const ServedModel model = ModelWithTemplate("{# <think> </think> #}x");
   ASSERT_NE(model.tools->reasoning, nullptr);
   api::GenerateRequest request = ChatRequest({});
   request.constraint = {.kind = api::Constraint::Kind::kJsonSchema,
                         .text = R"({"type":"array","minItems":2,"maxItems":1})",
                         .param = "json_schema"};
   Constraints constraints;
-  const Status status = CompileAnswer(constraints, model, request, /*reasons=*/true,
-                                      /*inside_reasoning=*/false, nullptr)
-                            .status();
+  const Status status =
+      CompileAnswer(constraints, model, request, {.reasons = true}, nullptr).status();
   EXPECT_EQ(status.reason(), "grammar_empty");
   EXPECT_EQ(status.param(), "json_schema");
 }
 
 TEST(AnswerRules, HarmonyFollowsTheMode) {
-  ServedModel model;
-  model.info.id = "harmony";
-  model.tokenizer = tokenizer::Tokenizer::Create(tokenizer::testing::ByteLevelSpec()).value();
-  model.chat_template =
-      tokenizer::ChatTemplate::Compile("{# <|channel|> to=functions. #}x", {}).value();
-  model.tools =
-      chat_template::FindToolSupport("auto", *model.chat_template, model.tokenizer->vocabulary());
+  const ServedModel model = ModelWithTemplate("{# <|channel|> to=functions. #}x");
   ASSERT_TRUE(chat_template::IsHarmony(model.tools));
   const std::string analysis = "<|channel|>analysis<|message|>Hm.<|end|>";
   const std::string text = analysis + "<|start|>assistant<|channel|>final<|message|>4";
   const api::GenerateRequest request = ChatRequest({});
   using api::ReasoningMode;
-  EXPECT_EQ(TextThrough(MakeParsers(model, request, ReasoningMode::kHide, 1), text), "4");
-  EXPECT_EQ(TextThrough(MakeParsers(model, request, ReasoningMode::kSeparate, 1), text), "4");
-  EXPECT_EQ(TextThrough(MakeParsers(model, request, ReasoningMode::kKeep, 1), text),
+  EXPECT_EQ(TextThrough(MakeParsers(model, request, {.reasoning = ReasoningMode::kHide}), text),
+            "4");
+  EXPECT_EQ(TextThrough(MakeParsers(model, request, {.reasoning = ReasoningMode::kSeparate}), text),
+            "4");
+  EXPECT_EQ(TextThrough(MakeParsers(model, request, {.reasoning = ReasoningMode::kKeep}), text),
             analysis + "4");
 }
 

@@ -77,14 +77,34 @@ std::shared_ptr<grammar::TokenMasker> Constraints::FindLocked(const std::string&
 }
 
 std::shared_ptr<grammar::TokenMasker> Constraints::Find(const ServedModel& model,
-                                                        const grammar::Structure& structure) {
-  const std::string key = KeyOf(model, structure);
+                                                        const grammar::Structure& structure,
+                                                        const std::string& variant) {
+  const std::string key = KeyOf(model, structure) + variant;
   const MutexLock lock(mutex_);
   return FindLocked(key);
 }
 
+void Constraints::UseFor(const ServedModel& model, const grammar::Structure& structure,
+                         const std::string& variant, std::shared_ptr<grammar::TokenMasker> masker) {
+  std::string key = KeyOf(model, structure) + variant;
+  const size_t bytes = key.size();  // those of the automaton count where Get() has cached it
+  const MutexLock lock(mutex_);
+  if (FindLocked(key) == nullptr) KeepLocked(std::move(key), std::move(masker), bytes);
+}
+
+void Constraints::KeepLocked(std::string key, std::shared_ptr<grammar::TokenMasker> masker,
+                             size_t bytes) {
+  kept_.push_front({std::move(key), std::move(masker), bytes});
+  kept_bytes_ += bytes;
+  while (kept_.size() > kMaxKept || (kept_bytes_ > kMaxKeptBytes && kept_.size() > 1)) {
+    kept_bytes_ -= kept_.back().bytes;
+    kept_.pop_back();
+  }
+}
+
 Result<std::shared_ptr<grammar::TokenMasker>> Constraints::Get(const ServedModel& model,
                                                                const grammar::Structure& structure,
+                                                               const grammar::Limits& limits,
                                                                const std::atomic<bool>* cancelled) {
   std::string key = KeyOf(model, structure);
   {
@@ -93,7 +113,7 @@ Result<std::shared_ptr<grammar::TokenMasker>> Constraints::Get(const ServedModel
       return known;
   }
   Result<std::shared_ptr<const grammar::Automaton>> automaton =
-      grammar::Compile(structure, {}, cancelled);
+      grammar::Compile(structure, limits, cancelled);
   if (!automaton.ok()) {
     Status status = std::move(automaton).status();
     // Limits are those of the whole text.
@@ -105,12 +125,7 @@ Result<std::shared_ptr<grammar::TokenMasker>> Constraints::Get(const ServedModel
   const MutexLock lock(mutex_);
   // Another request may have compiled the same meanwhile.
   if (std::shared_ptr<grammar::TokenMasker> known = FindLocked(key); known != nullptr) return known;
-  kept_.push_front({std::move(key), masker, bytes});
-  kept_bytes_ += bytes;
-  while (kept_.size() > kMaxKept || (kept_bytes_ > kMaxKeptBytes && kept_.size() > 1)) {
-    kept_bytes_ -= kept_.back().bytes;
-    kept_.pop_back();
-  }
+  KeepLocked(std::move(key), masker, bytes);
   return masker;
 }
 

@@ -16,6 +16,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "gateway/served_model.h"
+#include "grammar/limits.h"
 #include "grammar/structure.h"
 #include "grammar/token_masker.h"
 
@@ -31,14 +32,20 @@ class Constraints {
   static constexpr size_t kMaxKept = 32;
   static constexpr size_t kMaxKeptBytes = size_t{64} << 20;
 
-  // Returns the compiled grammar; compiles it within grammar::Limits if it is not cached. Errors:
-  // those of grammar::Compile().
+  // Returns the compiled grammar; compiles it within `limits` if it is not cached. Errors: those of
+  // grammar::Compile().
   Result<std::shared_ptr<grammar::TokenMasker>> Get(const ServedModel& model,
                                                     const grammar::Structure& structure,
+                                                    const grammar::Limits& limits,
                                                     const std::atomic<bool>* cancelled);
-  // Returns the cached grammar; null if it is not cached.
+  // Returns the cached grammar; null if it is not cached. `variant` tells apart what UseFor() has
+  // set from the structure's own grammar, which has none.
   std::shared_ptr<grammar::TokenMasker> Find(const ServedModel& model,
-                                             const grammar::Structure& structure);
+                                             const grammar::Structure& structure,
+                                             const std::string& variant = "");
+  // Caches `masker`, which Get() has returned for a similar structure, for this one.
+  void UseFor(const ServedModel& model, const grammar::Structure& structure,
+              const std::string& variant, std::shared_ptr<grammar::TokenMasker> masker);
 
  private:
   struct Kept {
@@ -48,6 +55,8 @@ class Constraints {
   };
 
   std::shared_ptr<grammar::TokenMasker> FindLocked(const std::string& key) REQUIRES(mutex_);
+  void KeepLocked(std::string key, std::shared_ptr<grammar::TokenMasker> masker, size_t bytes)
+      REQUIRES(mutex_);
   std::shared_ptr<const grammar::TokenTrie> TrieOf(const ServedModel& model);
 
   mutable Mutex mutex_;

@@ -52,6 +52,13 @@ api::ReasoningTags TagsOf(const ServedModel& model, const api::Prompt& prompt,
   return tags;
 }
 
+// Servers whose requests are JSON have read tools' schemas; the library's callers may write any
+// text.
+Status CheckTools(const api::Prompt& prompt) {
+  const auto* const chat = std::get_if<api::ChatPrompt>(&prompt);
+  return chat == nullptr ? OkStatus() : chat_template::CheckToolSchemas(chat->tools);
+}
+
 // FNV-1a.
 uint64_t PrintOf(std::span<const TokenId> tokens) {
   uint64_t print = 0xcbf29ce484222325U;
@@ -76,8 +83,7 @@ struct Gateway::Pending : std::enable_shared_from_this<Pending> {
   PreparedPrompt prompt;
   api::ReasoningTags tags;
   api::ReasoningMode reasoning = api::ReasoningMode::kKeep;
-  // The answer may begin with reasoning, which is told apart from it.
-  bool reasons = false;
+  AnswerFrame frame;
 };
 
 Gateway::Gateway(const GatewayOptions& options, const Clock& clock)
@@ -138,8 +144,9 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
     if (model->metrics != nullptr) model->metrics->RequestRejected(status.reason());
     return status;
   };
-  const size_t work =
-      std::max(api::PromptBytes(request.prompt), request.call_bytes) + request.prediction.size();
+  const size_t work = std::max(api::RequestBytes(request), request.call_bytes);
+  // Tools' schemas are rendered and checked, which takes longer than their bytes let expect.
+  const bool brief = work <= options_.inline_prompt_bytes && ToolsOf(request) == nullptr;
   Result<std::shared_ptr<Pending>> queued = Queue(std::move(model), std::move(request));
   if (!queued.ok()) return reject(queued.status());
   const std::shared_ptr<Pending> pending = *std::move(queued);
@@ -158,8 +165,7 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
   }
   // Where another machine is asked for the answer, this thread is not the one to wait for it.
   pending->may_wait = pending->answer != nullptr && answers_->waits();
-  const bool compiles = Compiles(*pending);
-  if (stepwise || (work <= options_.inline_prompt_bytes && !pending->may_wait && !compiles)) {
+  if (stepwise || (brief && !pending->may_wait)) {
     const PrepPool::Place place(pool_);
     if (stepwise || place) {  // stepwise requests are always prepared here
       Status status = Prepare(*pending);
@@ -237,8 +243,8 @@ Status Gateway::Prepare(Pending& pending) {
 
 Status Gateway::PrepareOrThrow(Pending& pending) {
   RETURN_IF_ERROR(ReadPrompt(pending));
-  ASSIGN_OR_RETURN(KnownAnswer known, FindAnswer(constraints_, *pending.model, pending.request,
-                                                 pending.reasons, pending.tags.begins_inside));
+  ASSIGN_OR_RETURN(KnownAnswer known,
+                   FindAnswer(constraints_, *pending.model, pending.request, pending.frame));
   if (known.compiled) return Submit(pending, std::move(known.masker));
   if (pending.stepwise) return CompileAndSubmit(pending);
   Post(compile_pool_, pending.shared_from_this(), &Gateway::CompileAndSubmit);
@@ -247,10 +253,9 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
 
 Status Gateway::CompileAndSubmit(Pending& pending) {
   try {
-    ASSIGN_OR_RETURN(
-        std::shared_ptr<grammar::TokenMasker> constraint,
-        CompileAnswer(constraints_, *pending.model, pending.request, pending.reasons,
-                      pending.tags.begins_inside, &pending.ticket.control()->cancelled_flag()));
+    ASSIGN_OR_RETURN(std::shared_ptr<grammar::TokenMasker> constraint,
+                     CompileAnswer(constraints_, *pending.model, pending.request, pending.frame,
+                                   &pending.ticket.control()->cancelled_flag()));
     return Submit(pending, std::move(constraint));
   } catch (const std::bad_alloc&) {
     return OutOfMemory();
@@ -260,17 +265,18 @@ Status Gateway::CompileAndSubmit(Pending& pending) {
 Status Gateway::ReadPrompt(Pending& pending) {
   pending.begin = clock_.Now();
   api::GenerateRequest& in = pending.request;
-  // Servers whose requests are JSON have read these texts; the library's callers may write any.
-  if (const auto* chat = std::get_if<api::ChatPrompt>(&in.prompt))
-    RETURN_IF_ERROR(chat_template::CheckToolSchemas(chat->tools));
+  RETURN_IF_ERROR(CheckTools(in.prompt));
   ASSIGN_OR_RETURN(pending.prompt, PreparePrompt(*pending.model, in.prompt, UnixSeconds(),
                                                  in.truncate_prompt_tokens));
   RETURN_IF_ERROR(pending.model->CheckRows(pending.prompt.tokens, PromptParam(in.prompt)));
   pending.usage.prompt_tokens = static_cast<int>(pending.prompt.tokens.size());
   pending.tags = TagsOf(*pending.model, in.prompt, pending.prompt.text);
   pending.reasoning = ReasoningOf(*pending.model, in.prompt);
-  pending.reasons = pending.reasoning != api::ReasoningMode::kKeep && pending.model->tools &&
-                    pending.model->tools->reasoning != nullptr;
+  AnswerFrame& frame = pending.frame;
+  frame.reasons = pending.reasoning != api::ReasoningMode::kKeep && pending.model->tools &&
+                  pending.model->tools->reasoning != nullptr;
+  frame.inside_reasoning = pending.tags.begins_inside;
+  frame.keep_space = frame.reasons && KeepsSpace(in);
   return OkStatus();
 }
 
@@ -279,7 +285,6 @@ Status Gateway::Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> c
   PreparedPrompt& prompt = pending.prompt;
   api::ReasoningTags& tags = pending.tags;
   const api::ReasoningMode reasoning = pending.reasoning;
-  const bool reasons = pending.reasons;
   const int64_t prompt_tokens = static_cast<int64_t>(prompt.tokens.size());
   const std::shared_ptr<api::TokenStream> written =
       WhatIsWritten(pending, prompt.tokens, tags.begins_inside);
@@ -291,25 +296,30 @@ Status Gateway::Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> c
   if (std::holds_alternative<api::ChatPrompt>(in.prompt) &&
       !chat_template::IsHarmony(pending.model->tools)) {
     tags.leading = constraint != nullptr;
+    tags.keep_space = pending.frame.keep_space;
     written->FilterReasoning(reasoning, tags, in.n, in.max_reasoning_tokens);
   }
   const uint64_t seed =
       in.sampling.seed.has_value() ? static_cast<uint64_t>(*in.sampling.seed) : DrawSeed();
   // The same request with the same seed gives the same ids, and another turn of its dialog others.
   if (std::vector<std::unique_ptr<api::OutputParser>> parsers =
-          MakeParsers(*pending.model, in, reasoning, seed ^ PrintOf(prompt.tokens),
-                      [this, metrics = pending.model->metrics, name = pending.model->info.id,
-                       id = in.request_id](std::string_view reason) {
-                        if (metrics != nullptr) metrics->BrokenToolCall(reason);
-                        LogBrokenCall(id, name, reason);
-                      });
+          MakeParsers(*pending.model, in,
+                      {.reasoning = reasoning,
+                       .keep_space = pending.frame.keep_space,
+                       .id_seed = seed ^ PrintOf(prompt.tokens),
+                       .on_broken_call =
+                           [this, metrics = pending.model->metrics, name = pending.model->info.id,
+                            id = in.request_id](std::string_view reason) {
+                             if (metrics != nullptr) metrics->BrokenToolCall(reason);
+                             LogBrokenCall(id, name, reason);
+                           }});
       !parsers.empty()) {
     written->ParseOutput(std::move(parsers));
     // The parser looks for them in the text.
     if (!pending.model->tools->marker_tokens.empty()) in.sampling.skip_special_tokens = false;
   }
   // So does the filter.
-  if (reasons && !pending.model->tools->reasoning_tokens.empty())
+  if (pending.frame.reasons && !pending.model->tools->reasoning_tokens.empty())
     in.sampling.skip_special_tokens = false;
   const int64_t max_tokens = in.sampling.max_tokens.value_or(0);
   const int n = in.n;
@@ -330,7 +340,7 @@ Status Gateway::Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> c
   out.use_prefix_cache = in.use_prefix_cache;
   out.score_only = in.score_only;
   out.constraint = std::move(constraint);
-  out.reasoning = ReasoningLimitOf(*pending.model, in, tags.begins_inside);
+  out.reasoning = ReasoningLimitOf(*pending.model, in, pending.frame);
   if (pending.model->engine->proposes() && !in.prediction.empty()) {
     // As text: what a client writes never becomes a control token, here as in its messages.
     out.prediction = pending.model->tokenizer->Encode(in.prediction, {.add_special = false});
@@ -374,17 +384,6 @@ api::ReasoningMode Gateway::ReasoningOf(const ServedModel& model, const api::Pro
                                            : api::ReasoningMode::kKeep);
 }
 
-// A grammar may have to be compiled, which the calling thread leaves to the pool.
-bool Gateway::Compiles(const Pending& pending) {
-  if (ToolsOf(pending.request) != nullptr || pending.request.max_reasoning_tokens) return true;
-  const std::optional<api::Constraint>& constraint = pending.request.constraint;
-  if (!constraint) return false;
-  // Nor does it read a long one, to find out.
-  if (constraint->text.size() > options_.inline_prompt_bytes) return true;
-  const Result<grammar::Structure> structure = StructureOf(*constraint);
-  return !structure.ok() || constraints_.Find(*pending.model, *structure) == nullptr;
-}
-
 void Gateway::LogBrokenCall(std::string_view request_id, std::string_view model,
                             std::string_view reason) {
   if (options_.log == nullptr) return;
@@ -402,6 +401,7 @@ uint64_t Gateway::DrawSeed() {
 
 Result<api::TokenizeResult> Gateway::Tokenize(const api::TokenizeRequest& request) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> model, Find(request.model));
+  RETURN_IF_ERROR(CheckTools(request.prompt));
   ASSIGN_OR_RETURN(PreparedPrompt prompt, PreparePrompt(*model, request.prompt, UnixSeconds()));
   api::TokenizeResult result;
   result.tokens = std::move(prompt.tokens);

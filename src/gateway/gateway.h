@@ -100,7 +100,6 @@ class Gateway final : public api::Inference {
   // computed.
   std::shared_ptr<api::TokenStream> WhatIsWritten(Pending& pending, std::span<const TokenId> prompt,
                                                   bool begins_inside);
-  bool Compiles(const Pending& pending);
   void LogBrokenCall(std::string_view request_id, std::string_view model, std::string_view reason);
   api::ReasoningMode ReasoningOf(const ServedModel& model, const api::Prompt& prompt) const;
   static uint64_t DrawSeed();
