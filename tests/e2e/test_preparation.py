@@ -72,6 +72,13 @@ def running(server):
     return names
 
 
+def niceness(server, name):
+    """Those of the threads of that name."""
+    tasks = [task for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir() if (task / "comm").read_text().strip() == name]
+    # proc(5): the name ends with the last parenthesis, and nice is the 19th field.
+    return [int((task / "stat").read_text().rpartition(")")[2].split()[19 - 3]) for task in tasks]
+
+
 class Agreement(unittest.TestCase):
     def start(self, *options, **environment):
         server = Server(*options, environment=environment)
@@ -101,6 +108,11 @@ class Agreement(unittest.TestCase):
         others = self.check_threads(server, settings)
         self.assertFalse([name for name in others if name.startswith("tutti")], others)
         self.assertEqual(server.load()["lanes"], int(settings["lanes"][0]))
+
+    def test_the_grammar_compiler_leaves_the_cores_to_the_engine(self):
+        server = self.start()
+        eventually(lambda: niceness(server, "tutti-compile") == [10], lambda: str(niceness(server, "tutti-compile")))
+        self.assertEqual(set(niceness(server, "tutti-prep")), {0})
 
     def test_threads_follow_the_settings_that_name_them(self):
         with tempfile.TemporaryDirectory() as folder:
