@@ -35,21 +35,22 @@ std::string ScopeText(const wire::JsonObject& owner, std::string_view name, cons
 }  // namespace
 
 void GrantOptions::AddTo(CLI::App& command) {
-  command.add_option("--tenant", tenant_, "whose it is: tenants share nothing [default]")
+  command.add_option("--tenant", tenant_, "owning tenant; tenants share nothing [default]")
       ->type_name("NAME");
   command
-      .add_option("--routes", routes_,
-                  "generate,embed,tokenize,models,metrics,admin (default: all but admin)")
+      .add_option(
+          "--routes", routes_,
+          "permitted routes: generate,embed,tokenize,models,metrics,admin (default: all but admin)")
       ->delimiter(',')
       ->allow_extra_args(false)  // a name may follow
       ->type_name("CLASS,...");
-  command.add_option("--models", models_, "models it may use, by name (default: all)")
+  command.add_option("--models", models_, "names of the permitted models (default: all)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME,...");
   static constexpr std::array<const char*, api::kCallerLimits.size()> kHelp = {
-      "requests a minute", "tokens a minute: prompts but for what the cache had, and answers",
-      "requests at a time", "tokens of prompts that wait", "tokens a day (UTC)"};
+      "requests per minute", "uncached prompt and output tokens per minute", "concurrent requests",
+      "queued prompt tokens", "tokens per day (UTC)"};
   for (size_t i = 0; i < kHelp.size(); ++i) {
     const auto& [name, member] = api::kCallerLimits[i];
     std::string flag = "--" + std::string(name);
