@@ -291,20 +291,18 @@ Status CheckPairBytes(size_t query_bytes, size_t documents, size_t document_byte
   const bool wraps = __builtin_mul_overflow(query_bytes, documents, &bytes) ||
                      __builtin_add_overflow(bytes, document_bytes, &bytes);
   if (!wraps && bytes <= kMaxPairBytes) return OkStatus();
+  const std::string size = wraps ? "more than 2^64" : std::to_string(bytes);
   return ResourceExhausted("request_too_large",
-                           "the query with each of its texts makes " +
-                               (wraps ? "more than 2^64" : std::to_string(bytes)) +
-                               " bytes; at most " + std::to_string(kMaxPairBytes) +
-                               " are read in one request")
+                           "texts, each with the query, have " + size + " bytes, limit " +
+                               std::to_string(kMaxPairBytes) + "; send fewer texts per request")
       .WithParam(param);
 }
 
 Status TooManyPieces(size_t tokens) {
   return InvalidArgument("invalid_value", std::to_string(tokens) +
-                                              " tokens with their texts are too many for one "
-                                              "answer, which tells at most " +
+                                              " tokens with text exceed the limit of " +
                                               std::to_string(kMaxPieces) +
-                                              "; send the text in parts, or ask for ids only");
+                                              " per answer; split the text or request ids only");
 }
 
 }  // namespace tutti::api
