@@ -18,7 +18,7 @@ Result<int> ChooseContext(const Settings& settings, int model_context, int64_t p
   if (wanted > model_context) {
     return InvalidArgument(
                "invalid_value",
-               fmt::format("--context {} is more than the {} tokens the model was made for", wanted,
+               fmt::format("--context {} exceeds the model's limit of {} tokens; lower it", wanted,
                            model_context))
         .WithParam("context");
   }
@@ -27,13 +27,13 @@ Result<int> ChooseContext(const Settings& settings, int model_context, int64_t p
       (wanted + kBlockTokens - 1) / kBlockTokens * static_cast<int64_t>(block_bytes);
   if (asked.has_value() || pool_tokens == 0) {
     return InvalidArgument("invalid_value",
-                           fmt::format("a context of {} tokens needs {} bytes of KV cache, and "
-                                       "--kv-cache-bytes {} holds "
-                                       "{} tokens; raise it or lower --context",
+                           fmt::format("context of {} tokens needs {} KV cache bytes; "
+                                       "--kv-cache-bytes {} holds {} tokens; raise it or lower "
+                                       "--context",
                                        wanted, needed, settings.Int("kv-cache-bytes"), pool_tokens))
         .WithParam("context");
   }
-  notice = fmt::format("context lowered from {} to {} tokens: all that --kv-cache-bytes {} holds",
+  notice = fmt::format("context lowered from {} to {} tokens, the capacity of --kv-cache-bytes {}",
                        wanted, pool_tokens, settings.Text("kv-cache-bytes"));
   return static_cast<int>(pool_tokens);
 }
@@ -45,8 +45,8 @@ Status CheckKvFits(const Settings& settings) {
   if (available == 0 || asked <= available) return OkStatus();
   // Not a bad value: another machine, or this one later, has the memory.
   return ResourceExhausted("out_of_memory",
-                           fmt::format("--kv-cache-bytes {} is more than the {:.1f} GiB of memory "
-                                       "that are free on this machine",
+                           fmt::format("--kv-cache-bytes {} is more than the {:.1f} GiB of free "
+                                       "memory on this machine; lower it",
                                        settings.Text("kv-cache-bytes"),
                                        static_cast<double>(available) / (1 << 30)))
       .WithParam("kv-cache-bytes");

@@ -34,8 +34,8 @@ Status MemoryWatch::CheckRoom() const {
   if (api::LevelOf(share) != LoadLevel::kRed) return OkStatus();
   return ResourceExhausted(
       "out_of_memory",
-      fmt::format("{} MiB of memory are taken before the first request, of {} MiB that this "
-                  "process may take (--memory-limit-bytes, by default the machine's)",
+      fmt::format("memory use is {} MiB before the first request, limit {} MiB "
+                  "(--memory-limit-bytes, default: the machine's); load smaller models",
                   resident >> 20, limit_ >> 20));
 }
 

@@ -29,7 +29,7 @@ Result<std::unique_ptr<ModelPlan>> PlanOf(const ModelRef& ref, const LoadContext
   if (files.gguf != nullptr && files.gguf->tensors().empty()) {
     return InvalidArgument(
         "model_tensor_missing",
-        "the file holds a vocabulary and no weights: good for `tokenize` and `inspect` only");
+        "the file has a vocabulary but no weights; use it with `tokenize` or `inspect`");
   }
   ASSIGN_OR_RETURN(auto checkpoint, model::DecoderCheckpoint::FromFiles(files));
   return PlanDecoder(ref, context, std::move(checkpoint));
@@ -95,9 +95,8 @@ Status MustChat(const OpenedModel& model, const ModelRef& ref) {
   if (model.chats()) return OkStatus();
   return InvalidArgument("invalid_value",
                          "model " + ref.served_name +
-                             " has no chat template: it continues texts and was not trained to "
-                             "answer (`tutti run " +
-                             ref.path + " --raw -p TEXT`)")
+                             " has no chat template and only continues text; use `tutti run " +
+                             ref.path + " --raw -p TEXT`")
       .WithParam("model");
 }
 
@@ -113,9 +112,8 @@ Result<std::shared_ptr<const gateway::ServedModel>> OpenedModel::Load(
   Status status = std::move(served).status();
   if (status.reason() == "out_of_memory" && plan_->generates) {
     status = ResourceExhausted(
-        "out_of_memory", fmt::format("{}; lower --kv-cache-bytes, --context or --lanes, or take "
-                                     "a model of fewer bits (`tutti inspect --memory {}` tells "
-                                     "what is taken)",
+        "out_of_memory", fmt::format("{}; lower --kv-cache-bytes, --context or --lanes, or load "
+                                     "a model with fewer bits (see `tutti inspect --memory {}`)",
                                      status.message(), path_));
   }
   return InModelFile(std::move(status), path_);

@@ -89,9 +89,9 @@ Result<std::string> StorePlace(const Settings& settings) {
   if (folder == "memory") return std::string();
   if (folder.empty()) folder = UsualFolder();
   if (folder.empty())
-    return InvalidArgument("invalid_value",
-                           "neither HOME nor XDG_STATE_HOME is set: say where the store is to lie, "
-                           "--store DIR, or --store memory")
+    return InvalidArgument(
+               "invalid_value",
+               "neither HOME nor XDG_STATE_HOME is set; set --store DIR or --store memory")
         .WithParam("store");
   return folder;
 }
@@ -101,8 +101,8 @@ Result<std::string> WorkersSocket(const Settings& settings) {
   ASSIGN_OR_RETURN(const std::string folder, StorePlace(settings));
   if (folder.empty()) {
     return InvalidArgument("invalid_value",
-                           "a store in memory has no folder for the workers' socket: say where it "
-                           "is to be, --workers-socket PATH")
+                           "a store in memory has no folder for the workers' socket; set "
+                           "--workers-socket PATH")
         .WithParam("workers.socket");
   }
   return (std::filesystem::path(folder) / "workers.sock").string();
@@ -134,11 +134,11 @@ Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder) {
   if (why.reason() == "store_corrupt" && !why.message().starts_with(FileOf(folder))) {
     return Status(why.code(), why.reason(),
                   FileOf(folder) + ": " + why.message() +
-                      "; put a backup in its place, or move the file away to begin anew without "
-                      "its keys, users and dialogs");
+                      "; restore a backup, or move the file away to start without its keys, users "
+                      "and dialogs");
   }
   if (opened.ok() || why.reason() != "store_locked") return opened;
-  return Status(why.code(), why.reason(), why.message() + "; give another --store");
+  return Status(why.code(), why.reason(), why.message() + "; choose another --store");
 }
 
 }  // namespace tutti::app
