@@ -13,20 +13,17 @@ Status Bad(const char* option, std::string message) {
 
 Status CheckBind(const BindRequest& bind) {
   if (bind.tls_cert_file.empty() != bind.tls_key_file.empty()) {
-    return Bad("tls-cert", "--tls-cert and --tls-key belong together");
+    return Bad("tls-cert", "--tls-cert and --tls-key must be set together");
   }
   if (!bind.tls_client_ca_file.empty() && bind.tls_cert_file.empty()) {
-    return Bad("tls-client-ca",
-               "--tls-client-ca without --tls-cert and --tls-key means nothing: clients show "
-               "certificates over TLS");
+    return Bad("tls-client-ca", "--tls-client-ca needs --tls-cert and --tls-key");
   }
   // A key alone would travel in the clear, TLS alone lets everybody in.
   const bool safe = bind.has_key && !bind.tls_cert_file.empty();
   if (bind.loopback || safe) return OkStatus();
-  return Bad("host",
-             "listening on " + bind.host +
-                 " would show this server to a network: that needs a key (`tutti keys create "
-                 "NAME`, --api-key-file or TUTTI_API_KEY) and TLS (--tls-cert, --tls-key)");
+  return Bad("host", "listening on " + bind.host +
+                         " (not loopback) needs a key (`tutti keys create NAME`, --api-key-file or "
+                         "TUTTI_API_KEY) and TLS (--tls-cert, --tls-key)");
 }
 
 std::string AddressOf(const std::string& host) { return host == "localhost" ? "127.0.0.1" : host; }

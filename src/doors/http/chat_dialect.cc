@@ -46,8 +46,8 @@ Status ChatDialect::Identified() {
     }
     if (!wire::IsUserLevel(query_.user)) {
       return InvalidArgument("invalid_value",
-                             "user has 1 to 128 of letters, digits, '_', '.' and '-', and is "
-                             "neither server nor jobs")
+                             "user must have 1 to 128 letters, digits, '_', '.' or '-', and not "
+                             "be server or jobs")
           .WithParam("user");
     }
     name = query_.user;
@@ -71,7 +71,8 @@ void ChatDialect::Take(wire::ChatFrame frame, Tag tag, BudgetShare share) {
       if (MayBegin(tag)) Follow(std::move(frame.job_id), frame.starting_after, std::move(tag));
       return;
     case wire::ChatFrame::Verb::kAuth:
-      return SayError(InvalidArgument("invalid_value", "who asks is known already"), tag);
+      return SayError(InvalidArgument("invalid_value", "the connection is already authenticated"),
+                      tag);
   }
 }
 
@@ -84,18 +85,18 @@ bool ChatDialect::MayBegin(const Tag& tag) {
 bool ChatDialect::HasPlace(const Tag& tag) {
   const size_t most = connection_.context().options.socket.answers;
   if (answers_.size() + looking_ < most) return true;
-  Refuse(ResourceExhausted("tenant_concurrency", std::to_string(most) +
-                                                     " answers of this connection are being told, "
-                                                     "which is the most"),
+  Refuse(ResourceExhausted("tenant_concurrency", "the connection has " + std::to_string(most) +
+                                                     " unfinished answers, its limit"),
          Connection::Origin::kDoor, tag);
   return false;
 }
 
 Status ChatDialect::CheckUser() const {
   if (!user_.name.empty()) return OkStatus();
-  return Status(StatusCode::kPermissionDenied, "insufficient_scope",
-                "sessions belong to users, whose names have 1 to 128 of letters, digits, '_', '.' "
-                "and '-': this one can have none");
+  return Status(
+      StatusCode::kPermissionDenied, "insufficient_scope",
+      "this user cannot have sessions: user names need 1 to 128 letters, digits, '_', '.' "
+      "or '-'");
 }
 
 std::shared_ptr<ChatAnswer> ChatDialect::AddAnswer(Tag tag) {
@@ -148,8 +149,9 @@ void ChatDialect::TakeControl(wire::ChatFrame frame, Tag tag) {
       break;
   }
   if (verbs_.size() >= connection_.context().options.socket.lane_messages) {
-    return Refuse(ResourceExhausted("mailbox_full", std::to_string(verbs_.size()) +
-                                                        " verbs of this connection wait already"),
+    return Refuse(ResourceExhausted("mailbox_full",
+                                    std::to_string(verbs_.size()) +
+                                        " commands of this connection are waiting, the limit"),
                   Connection::Origin::kDoor, tag);
   }
   verbs_.push_back({std::move(frame.session), std::move(frame.control), std::move(tag)});

@@ -26,7 +26,8 @@ void ResponsesDialect::Take(wire::SocketMessage message, Tag, BudgetShare share)
     case SocketVerb::kPing:
       return host_.Say(wire::SocketPong(message.id));
     case SocketVerb::kAuth:
-      return SayError(InvalidArgument("invalid_value", "who asks is known already"), "");
+      return SayError(InvalidArgument("invalid_value", "the connection is already authenticated"),
+                      "");
     case SocketVerb::kCancel:
       return Cancel(message.response_id);
     case SocketVerb::kCreate:

@@ -33,17 +33,17 @@ bool IsClientId(std::string_view id) {
 
 Status CheckTls(const BridgeOptions& options, const Address& broker) {
   if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
-    return Bad("mqtt.cert_file", "mqtt.cert_file and mqtt.key_file belong together");
+    return Bad("mqtt.cert_file", "mqtt.cert_file and mqtt.key_file must be set together");
   }
   if (broker.tls) return OkStatus();
   if (!options.tls_ca_file.empty() || !options.tls_cert_file.empty()) {
     return Bad("mqtt.url",
-               "mqtt.ca_file and mqtt.cert_file need TLS: mqtt.url = mqtts://" + broker.host);
+               "mqtt.ca_file and mqtt.cert_file need TLS; set mqtt.url to mqtts://" + broker.host);
   }
   if (!IsLoopback(broker.host)) {
-    return Bad("mqtt.url", "what is said to the broker at " + broker.host +
-                               " would cross a network in the clear: mqtt.url must be mqtts://" +
-                               broker.host + " (only a loopback address may do without TLS)");
+    return Bad("mqtt.url", "the connection to broker " + broker.host +
+                               " would be unencrypted; mqtt.url must be mqtts://" + broker.host +
+                               " (mqtt:// is for loopback only)");
   }
   return OkStatus();
 }
@@ -56,15 +56,16 @@ Result<Address> CheckOptions(const BridgeOptions& options) {
   const Address& broker = *parsed;
   RETURN_IF_ERROR(CheckTls(options, broker));
   if (!IsClientId(options.client_id)) {
-    return Bad("mqtt.client_id",
-               "mqtt.client_id must be 1 to 128 letters, digits and _ . : - : the broker keeps our "
-               "messages under it");
+    return Bad(
+        "mqtt.client_id",
+        "mqtt.client_id must have 1 to 128 letters, digits, '_', '.', ':' or '-'; the broker "
+        "keeps messages under it");
   }
   if (!IsMqttText(options.username)) {
     return Bad("mqtt.username", "mqtt.username must be UTF-8 of at most 65,535 bytes");
   }
   if (options.username.empty() != options.password_file.empty()) {
-    return Bad("mqtt.username", "mqtt.username and mqtt.password_file belong together");
+    return Bad("mqtt.username", "mqtt.username and mqtt.password_file must be set together");
   }
   if (options.keep_alive < seconds(5) || options.keep_alive > seconds(300)) {
     return Bad("mqtt.keepalive_s", "mqtt.keepalive_s must be 5 to 300");

@@ -23,9 +23,9 @@ Inbox::Inbox(std::function<void()> wake) : desk_(std::make_shared<Desk>()) {
 
 Status Inbox::Subscribe(std::string filter, MessagePort::Sink sink) {
   if (!IsMqttText(filter) || !IsTopicFilter(filter)) {
-    return InvalidArgument("invalid_value",
-                           "a filter must be 1 to 65,535 bytes of UTF-8, with + only as a whole "
-                           "level and # only as the last one")
+    return InvalidArgument(
+               "invalid_value",
+               "filter must be 1 to 65,535 bytes of UTF-8; + must be a whole level, # the last one")
         .WithParam("filter");
   }
   const auto shared = SharedFilterOf(filter);

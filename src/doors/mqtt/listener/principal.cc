@@ -36,9 +36,10 @@ bool Principal::MaySubscribe(std::string_view filter) const {
 Result<Principal> UserPrincipal(std::string_view prefix, std::string_view user,
                                 std::string_view tenant) {
   if (!IsPlainLevel(user) || user == "server" || user == "jobs") {
-    return InvalidArgument("invalid_value",
-                           "over MQTT a user's name has 1 to 128 of letters, digits, '_', '.' and "
-                           "'-', and is neither server nor jobs");
+    return InvalidArgument(
+        "invalid_value",
+        "MQTT user name must have 1 to 128 letters, digits, '_', '.' or '-', and "
+        "not be server or jobs");
   }
   const std::string top(prefix), own = top + "/" + std::string(user);
   Principal principal;
