@@ -129,11 +129,10 @@ Status CheckInput(const ModelConfig& config, const Tensor& input) {
   const size_t bytes = ElementBytes(input.type);
   if (input.data.size() % bytes != 0 || input.data.size() / bytes != *count) {
     const unsigned __int128 product = static_cast<unsigned __int128>(*count) * bytes;
-    return Bad(
-        "input byte size mismatch for input '" + input.name + "' for model '" + config.name +
-        "'. Expected " +
-        (product > UINT64_MAX ? "more than 2^64" : std::to_string(static_cast<uint64_t>(product))) +
-        ", got " + std::to_string(input.data.size()));
+    const std::string expected =
+        product > UINT64_MAX ? "more than 2^64" : std::to_string(static_cast<uint64_t>(product));
+    return Bad("input byte size mismatch for input '" + input.name + "' for model '" + config.name +
+               "'. Expected " + expected + ", got " + std::to_string(input.data.size()));
   }
   return OkStatus();
 }

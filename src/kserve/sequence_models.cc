@@ -98,7 +98,7 @@ class Sequences final : public Model {
       }
       found->second.sums.assign(items, 0);
     } else if (found == sequences_.end()) {
-      return Bad("inference request for a sequence of model '" + config_.name +
+      return Bad("inference request for model '" + config_.name +
                  "' must specify the START flag on the first request of the sequence");
     }
     State& state = found->second;

@@ -98,9 +98,8 @@ class Blobs {
     }
     if (*bytes > left_.size()) {
       return Bad("unexpected end of the binary data of input " + Quoted(tensor->name) +
-                 ": it has " + std::to_string(*bytes) + " bytes, and " +
-                 std::to_string(left_.size()) +
-                 " follow; is Inference-Header-Content-Length the length of the JSON?");
+                 ": it has " + std::to_string(*bytes) + " bytes, but " +
+                 std::to_string(left_.size()) + " follow; check Inference-Header-Content-Length");
     }
     tensor->data = left_.substr(0, *bytes);
     left_.remove_prefix(*bytes);
@@ -284,9 +283,8 @@ Result<RequestBody> ReadRawInput(const ModelConfig& config, std::string body) {
   Tensor tensor{only->name, only->type, only->dims, {}};
   const auto variable = std::count(tensor.shape.begin(), tensor.shape.end(), -1);
   if (variable > 1) {
-    return Bad("the shape of input '" + only->name + "' of model '" + config.name +
-               "' does not follow from the bytes of a raw request: it has " +
-               std::to_string(variable) + " variable dimensions");
+    return Bad("input '" + only->name + "' of model '" + config.name + "' has " +
+               std::to_string(variable) + " variable dimensions; a raw request supports at most 1");
   }
   int64_t fixed = 1;  // elements of a model's own dimensions
   for (const int64_t dimension : only->dims) fixed *= dimension == -1 ? 1 : dimension;
