@@ -87,7 +87,7 @@ Status CheckPacked(const packed::Preamble& preamble, WeightMode mode, size_t byt
   if (preamble.layout != kWeightsLayout) {
     return InvalidArgument(
         "packed_layout",
-        fmt::format("the weights were packed in layout {}, this program has layout {}: pack the "
+        fmt::format("the weights were packed in layout {}, this program has layout {}; pack the "
                     "model again with this program",
                     preamble.layout, kWeightsLayout));
   }
@@ -95,13 +95,14 @@ Status CheckPacked(const packed::Preamble& preamble, WeightMode mode, size_t byt
   if (preamble.arithmetic != wanted) {
     return InvalidArgument(
         "packed_dtype",
-        fmt::format("the file was packed for --dtype {0}, not {1}: leave --dtype out, or pack the "
-                    "model again with `tutti pack --dtype {1}`",
-                    packed::ArithmeticName(preamble.arithmetic), packed::ArithmeticName(wanted)));
+        fmt::format(
+            "file was packed for --dtype {0}, not {1}; omit --dtype or pack the model again "
+            "with `tutti pack --dtype {1}`",
+            packed::ArithmeticName(preamble.arithmetic), packed::ArithmeticName(wanted)));
   }
   if (preamble.weight_bytes == bytes) return OkStatus();
   return InvalidArgument("packed_header",
-                         fmt::format("the file holds {} bytes of weights, its model has {}",
+                         fmt::format("the file has {} bytes of weights, but its model needs {}",
                                      preamble.weight_bytes, bytes));
 }
 
