@@ -79,12 +79,12 @@ Result<Address> ParseUrl(std::string_view url) {
   // Not quoted: it may be a password.
   if (rest.find('@') != std::string_view::npos) {
     return Bad(
-        "the broker's URL may hold no user and no password, which others could read there: "
-        "they have options of their own");
+        "the broker's URL must not contain a user or password, which others could read; use their "
+        "options");
   }
   if (const size_t end = rest.find_first_of("/?#"); end != std::string_view::npos) {
     if (rest.substr(end) != "/") {
-      return Bad("the broker's URL may hold no path: topics are told apart from it");
+      return Bad("the broker's URL must not contain a path");
     }
     rest = rest.substr(0, end);
   }

@@ -102,10 +102,10 @@ struct IsComplete {
 };
 
 Status Inexpressible(const Packet& packet) {
-  return InvalidArgument("invalid_value", "this " + std::string(PacketTypeName(TypeOf(packet))) +
-                                              " cannot be expressed in MQTT: a field is missing, "
-                                              "or longer than 65,535 bytes, or all of it is longer "
-                                              "than 256 MiB");
+  return InvalidArgument("invalid_value", std::string(PacketTypeName(TypeOf(packet))) +
+                                              " packet cannot be encoded: a field is missing or "
+                                              "longer than 65,535 bytes, or the packet exceeds 256 "
+                                              "MiB");
 }
 
 }  // namespace
