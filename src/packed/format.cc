@@ -70,15 +70,15 @@ uint64_t Preamble::file_bytes() const { return weights_at() + weight_bytes; }
 Result<Preamble> ParsePreamble(std::span<const std::byte> bytes) {
   CHECK_EQ(bytes.size(), kPreambleBytes);
   if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
-    return InvalidArgument("packed_magic", "this is no packed model");
+    return InvalidArgument("packed_magic", "not a packed model");
   // Checked first, since a newer version may have everything else at other offsets.
   const auto version = NumberAt<uint32_t>(bytes, kAtVersion);
   if (version != kVersion) {
     return InvalidArgument(
         "packed_version",
-        fmt::format("the file is packed in version {} of the format, this program reads {}: {}",
-                    version, kVersion,
-                    "pack the model again with this program, or use the one that packed it"));
+        fmt::format("file format version {}, supported {}; pack the model again with this program, "
+                    "or use the one that packed it",
+                    version, kVersion));
   }
   if (files::Xxh64(bytes.first(kAtChecksum)) != NumberAt<uint64_t>(bytes, kAtChecksum))
     return InvalidArgument("packed_checksum", "the file's first 128 bytes are damaged");
