@@ -100,7 +100,7 @@ class PackCommand final : public Command {
     std::error_code error;
     if (!force_ && std::filesystem::exists(out_, error)) {
       return InvalidArgument("output_exists",
-                             Quote(out_, 255) + " is there already; --force replaces it");
+                             Quote(out_, 255) + " already exists; use --force to replace it");
     }
     return file;
   }

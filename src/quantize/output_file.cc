@@ -29,8 +29,9 @@ Status FileError(const std::string& path, int error) {
 }
 
 Status Exists(const std::string& path) {
-  return InvalidArgument("output_exists", fmt::format("{} is there already; --force replaces it",
-                                                      Quote(path, kNameBytes)));
+  return InvalidArgument(
+      "output_exists",
+      fmt::format("{} already exists; use --force to replace it", Quote(path, kNameBytes)));
 }
 
 std::string FolderOf(const std::string& path) {
@@ -61,9 +62,10 @@ Status CheckRoom(int fd, const std::string& path, uint64_t bytes) {
 
 Result<OutputFile> OutputFile::Create(const std::string& path, bool replace, uint64_t bytes) {
   if (path == "-") {
-    return InvalidArgument("output_path",
-                           "standard output cannot hold it: the header is written last (a file of "
-                           "that name is \"./-\")");
+    return InvalidArgument(
+        "output_path",
+        "output cannot be standard output, because the header is written last; for a "
+        "file named - use \"./-\"");
   }
   struct stat found {};
   if (lstat(path.c_str(), &found) == 0) {
@@ -102,8 +104,8 @@ Status OutputFile::Keep() {
   // folders.
   if (errno == EACCES || errno == EINVAL) return OkStatus();
   return Unavailable("output_unflushed",
-                     fmt::format("{} is there and whole, but the disk did not take its name: {}; a "
-                                 "loss of power now may lose it",
+                     fmt::format("{} is complete, but its folder entry was not flushed: {}; a "
+                                 "power loss may remove the file",
                                  Quote(path_, kNameBytes), std::generic_category().message(errno)));
 }
 
