@@ -32,6 +32,13 @@ Status Bad(JwtAlgorithm algorithm, std::string_view why) {
       "the key for " + std::string(JwtAlgorithmName(algorithm)) + " " + std::string(why));
 }
 
+// Requirement for the public key of an algorithm, as the second half of an error message.
+std::string_view KeyRequirement(JwtAlgorithm algorithm) {
+  if (algorithm == JwtAlgorithm::kRs256) return "must be an RSA key of 2048 to 8192 bits";
+  if (algorithm == JwtAlgorithm::kEs256) return "must be a key on the curve P-256";
+  return "must be an Ed25519 key";
+}
+
 const unsigned char* Bytes(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
 }
@@ -112,12 +119,8 @@ Result<JwtKey> JwtKey::Create(JwtAlgorithm algorithm, std::string_view text) {
   const std::shared_ptr<EVP_PKEY> key(
       bio == nullptr ? nullptr : PEM_read_bio_PUBKEY(bio.get(), nullptr, nullptr, nullptr),
       &EVP_PKEY_free);
-  if (key == nullptr) return Bad(algorithm, "is no public key in PEM");
-  if (!FitsAlgorithm(algorithm, key.get()))
-    return Bad(algorithm, algorithm == JwtAlgorithm::kRs256
-                              ? "must be an RSA key of 2048 to 8192 bits"
-                          : algorithm == JwtAlgorithm::kEs256 ? "must be a key on the curve P-256"
-                                                              : "must be an Ed25519 key");
+  if (key == nullptr) return Bad(algorithm, "is not a public key in PEM");
+  if (!FitsAlgorithm(algorithm, key.get())) return Bad(algorithm, KeyRequirement(algorithm));
   return JwtKey(algorithm, "", key);
 }
 
