@@ -91,10 +91,10 @@ const store::Migration kBatchTables = {
 Status InsertBatch(Database& database, BatchRow* row, const BatchLimits& limits) {
   if (row->lines > limits.lines || row->bytes > limits.bytes) {  // no waiting mends it
     return ResourceExhausted("request_too_large",
-                             "the input has " + std::to_string(row->lines) +
-                                 " lines, empty ones too, of " + std::to_string(row->bytes) +
-                                 " bytes; a tenant may have " + std::to_string(limits.lines) +
-                                 " of " + std::to_string(limits.bytes) + " bytes waiting at most")
+                             "input lines, including empty ones: " + std::to_string(row->lines) +
+                                 ", limit " + std::to_string(limits.lines) +
+                                 "; bytes: " + std::to_string(row->bytes) + ", limit " +
+                                 std::to_string(limits.bytes) + "; split the input")
         .WithParam("input_file_id");
   }
   {
@@ -106,13 +106,13 @@ Status InsertBatch(Database& database, BatchRow* row, const BatchLimits& limits)
     const int64_t batches = sum.Int(0), lines = sum.Int(1), bytes = sum.Int(2);
     if (batches >= limits.batches || lines + row->lines > limits.lines ||
         bytes + row->bytes > limits.bytes) {
-      return ResourceExhausted(
-          "tenant_queue_full",
-          std::to_string(batches) + " batches with " + std::to_string(lines) + " lines of " +
-              std::to_string(bytes) + " bytes have not ended, of at most " +
-              std::to_string(limits.batches) + ", " + std::to_string(limits.lines) + " and " +
-              std::to_string(limits.bytes) + "; this one has " + std::to_string(row->lines) +
-              " lines of " + std::to_string(row->bytes) + " bytes");
+      const std::string all_lines = std::to_string(lines) + " + " + std::to_string(row->lines);
+      const std::string all_bytes = std::to_string(bytes) + " + " + std::to_string(row->bytes);
+      return ResourceExhausted("tenant_queue_full",
+                               "unfinished batches: " + std::to_string(batches) + ", limit " +
+                                   std::to_string(limits.batches) + "; lines: " + all_lines +
+                                   ", limit " + std::to_string(limits.lines) + "; bytes: " +
+                                   all_bytes + ", limit " + std::to_string(limits.bytes));
     }
   }
   const wire::BatchView& view = row->view;

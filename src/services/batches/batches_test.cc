@@ -675,8 +675,8 @@ TEST_F(BatchesTest, WhatMayWaitIsLimitedAndTold) {
   ASSERT_TRUE(Create(ChatLines(8)).ok());
   const Status lines = Create(ChatLines(3)).status();
   EXPECT_EQ(lines.reason(), "tenant_queue_full");
-  EXPECT_NE(lines.message().find("8 lines"), std::string::npos) << lines;
-  EXPECT_NE(lines.message().find("has 3 lines"), std::string::npos) << lines;
+  EXPECT_NE(lines.message().find("lines: 8 + 3"), std::string::npos) << lines;
+  EXPECT_NE(lines.message().find("limit 10"), std::string::npos) << lines;
   ASSERT_TRUE(Create(ChatLines(2)).ok());
   EXPECT_EQ(Create(ChatLines(1)).status().reason(), "tenant_queue_full") << "batches";
   EXPECT_TRUE(Create(ChatLines(1), "another").ok());

@@ -52,12 +52,11 @@ Status InsertFile(Database& database, const FileRow& row, const FileLimits& limi
   RETURN_IF_ERROR(kept.Bind(row.owner).Step().status());
   const int64_t files = kept.Int(0), bytes = kept.Int(1);
   if (files >= limits.owner_files || bytes + row.view.bytes > limits.owner_bytes) {
-    return ResourceExhausted("insufficient_quota",
-                             std::to_string(files) + " files of " + std::to_string(bytes) +
-                                 " bytes are kept, of at most " +
-                                 std::to_string(limits.owner_files) + " and " +
-                                 std::to_string(limits.owner_bytes) + "; this one has " +
-                                 std::to_string(row.view.bytes) + ": delete some first");
+    return ResourceExhausted(
+        "insufficient_quota",
+        "stored files: " + std::to_string(files) + ", limit " + std::to_string(limits.owner_files) +
+            "; bytes: " + std::to_string(bytes) + " + " + std::to_string(row.view.bytes) +
+            ", limit " + std::to_string(limits.owner_bytes) + "; delete files first");
   }
   return Run(database, "INSERT INTO file(" FILE_COLUMNS ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
              row.view.id, row.owner, row.view.purpose, row.view.filename, row.view.bytes, row.lines,

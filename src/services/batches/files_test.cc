@@ -171,7 +171,7 @@ TEST_F(FilesTest, WhatAnOwnerMayKeepIsLimited) {
   EXPECT_TRUE(Add(std::string(100, 'x')).ok());
   const Status full = Add(std::string(51, 'x')).status();
   EXPECT_EQ(full.reason(), "insufficient_quota");
-  EXPECT_NE(full.message().find("100 bytes"), std::string::npos) << full;
+  EXPECT_NE(full.message().find("bytes: 100 + 51"), std::string::npos) << full;
   EXPECT_TRUE(Add("x").ok());
   EXPECT_TRUE(Add("x").ok());
   EXPECT_EQ(Add("x").status().reason(), "insufficient_quota");
