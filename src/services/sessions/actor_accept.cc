@@ -17,17 +17,17 @@ constexpr size_t kMostReplyToBytes = 16 << 10;
 
 Status CheckMessage(const Message& message, size_t most_bytes) {
   if (message.input.empty())
-    return InvalidArgument("empty_prompt", "a message says something").WithParam("input");
+    return InvalidArgument("empty_prompt", "input must not be empty").WithParam("input");
   if (message.id.size() > kMostIdBytes)
-    return InvalidArgument("invalid_value", "an id has at most 128 bytes").WithParam("id");
+    return InvalidArgument("invalid_value", "id is longer than 128 bytes").WithParam("id");
   if (message.reply_to.size() > kMostReplyToBytes)
-    return InvalidArgument("invalid_value", "where the answer belongs has at most 16384 bytes");
+    return InvalidArgument("invalid_value", "reply target is longer than 16384 bytes");
   size_t bytes = message.system_prompt.value_or("").size();
   for (const api::ChatMessage& each : message.input) bytes += CountedText(ItemOf(each)).size();
   if (bytes <= most_bytes) return OkStatus();
   return ResourceExhausted("request_too_large", "the message has " + std::to_string(bytes) +
-                                                    " bytes, at most " +
-                                                    std::to_string(most_bytes) + " are taken")
+                                                    " bytes, limit " + std::to_string(most_bytes) +
+                                                    "; shorten it")
       .WithParam("input")
       .WithExcess(static_cast<int64_t>(bytes), static_cast<int64_t>(most_bytes));
 }
@@ -62,7 +62,8 @@ Status SessionActor::CheckExpectations(const Session& session, const Message& me
   const std::string last = session.items.empty() ? "" : session.items.back().id;
   if (message.expected_last_item_id.has_value() &&
       (!still || *message.expected_last_item_id != last)) {
-    return Status(StatusCode::kAborted, "stale_item", "the dialog's last item is another")
+    return Status(StatusCode::kAborted, "stale_item",
+                  "expected_last_item_id is not the dialog's last item")
         .WithParam("expected_last_item_id");
   }
   return OkStatus();
@@ -99,8 +100,8 @@ Status SessionActor::CheckSteer(const Session& session, const Message& message) 
   const Result<TokenCounter::Template> around = counter_.TemplateOf(message.request.model);
   if (!around.ok() || around->takes_users_in_a_row) return OkStatus();
   return Status(StatusCode::kFailedPrecondition, "steer_unsupported",
-                "the turn that runs has said nothing yet, and this model's template takes no two "
-                "messages of a user in a row");
+                "the running turn has no output yet, and the model's template refuses two user "
+                "messages in a row");
 }
 
 void SessionActor::Accept(const SessionPointer& session, Message message, Done<Acceptance> done) {
@@ -244,7 +245,8 @@ void SessionActor::Cancel(const SessionKey& key, const std::string& message_id, 
     const std::optional<int64_t> turn = (*session)->queue->Find(message_id);
     if (!turn.has_value()) return done(NotFound("not_found", "there is no such message"));
     if (!(*session)->turns.contains(*turn)) {
-      return done(Status(StatusCode::kAborted, "already_finished", "this message was answered"));
+      return done(
+          Status(StatusCode::kAborted, "already_finished", "the message is already answered"));
     }
     GiveUp(*session, *turn, CutShort::kForget);
     done(OkStatus());

@@ -40,10 +40,9 @@ Status TenantHasRoom(Database& database, const std::string& tenant, int64_t most
   ASSIGN_OR_RETURN(const bool found, row.Bind(tenant).Step());
   const int64_t dialogs = found ? row.Int(0) : 0;
   if (dialogs < most) return OkStatus();
-  return ResourceExhausted("insufficient_quota",
-                           "the tenant has " + std::to_string(dialogs) +
-                               " dialogs, as many as it may: there is room again when some of them "
-                               "are deleted or expire")
+  return ResourceExhausted("insufficient_quota", "the tenant has " + std::to_string(dialogs) +
+                                                     " dialogs, limit " + std::to_string(most) +
+                                                     "; delete some or wait until some expire")
       .WithExcess(dialogs + 1, most);
 }
 
@@ -70,9 +69,9 @@ Result<bool> HasSessions(Database& database, const std::string& tenant, const st
 
 Status Full(int64_t dialogs, int64_t most) {
   return ResourceExhausted("insufficient_quota",
-                           "you have " + std::to_string(dialogs) +
-                               " dialogs, as many as you may, and none that goes by itself: delete "
-                               "conversations that are no longer needed")
+                           "you have " + std::to_string(dialogs) + " dialogs, limit " +
+                               std::to_string(most) +
+                               ", and none is removed automatically; delete conversations")
       .WithExcess(dialogs + 1, most);
 }
 
@@ -100,9 +99,9 @@ Status MakeRoom(Database& database, const std::string& tenant, const std::string
   ASSIGN_OR_RETURN(const bool later, HasSessions(database, tenant, owner, spared));
   if (!later) return Full(dialogs, limits.per_owner);
   return ResourceExhausted("tenant_concurrency",
-                           "you have " + std::to_string(dialogs) +
-                               " dialogs, as many as you may, and those that could make room are "
-                               "being answered")
+                           "you have " + std::to_string(dialogs) + " dialogs, limit " +
+                               std::to_string(limits.per_owner) +
+                               ", and each removable one has a running turn; retry later")
       .WithExcess(dialogs + 1, limits.per_owner);
 }
 
