@@ -144,10 +144,11 @@ Status Tokenizer::CheckFrame(const std::vector<FramePlace>& frame, bool pair) co
   if (sound && frame.size() <= kMaxFramePlaces && count(FramePlace::kFirstText) == 1 &&
       count(FramePlace::kSecondText) == (pair ? 1 : 0))
     return OkStatus();
+  const std::string input = pair ? "pairs" : "single texts";
   return InvalidArgument("tokenizer_invalid",
-                         std::string("the frame of ") + (pair ? "pairs" : "single texts") +
-                             " must hold each text once and tokens of the vocabulary, at most " +
-                             std::to_string(kMaxFramePlaces) + " together");
+                         "template for " + input +
+                             " must contain each text once, only vocabulary tokens, and at most " +
+                             std::to_string(kMaxFramePlaces) + " places");
 }
 
 Status Tokenizer::SetFrames(TokenizerSpec& spec) {
