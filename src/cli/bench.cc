@@ -131,12 +131,13 @@ class BenchCommand final : public Command {
               "tokens of each prompt [128]");
     AddNumber(*command, "--gen", forward_.new_tokens, 1, 1 << 20,
               "tokens decoded after the first [64]");
-    AddNumbers(*command, "--batch", forward_.batches, 1, 1024, "sequences together [1,4,8,16,32]");
+    AddNumbers(*command, "--batch", forward_.batches, 1, 1024,
+               "concurrent sequences [1,4,8,16,32]");
     AddNumber(*command, "--repeat", forward_.repeats, 1, 1000, "runs of each batch [3]");
-    AddNumber(*command, "--seed", forward_.seed, uint64_t{0}, kMostSeed, "of the prompts [1]");
-    command->add_flag("--fusion", forward_.fusion,
-                      "beside the layers one operation at a time: the same tokens, and at batch 1 "
-                      "1.1 x the decode, or it fails");
+    AddNumber(*command, "--seed", forward_.seed, uint64_t{0}, kMostSeed, "seed of the prompts [1]");
+    command->add_flag(
+        "--fusion", forward_.fusion,
+        "gated comparison with unfused layers: equal tokens, and 1.1 x decode at batch 1");
   }
 
   void DeclareStrategies() {
@@ -152,9 +153,10 @@ class BenchCommand final : public Command {
         });
     command->footer("Example:\n  tutti bench strategies --requests 5 --tokens 30");
     model_.AddTo(*command, false);
-    AddNumber(*command, "--requests", requests_, 1, 1024, "only this many requests, without gates");
+    AddNumber(*command, "--requests", requests_, 1, 1024,
+              "number of requests, instead of the gated sizes");
     AddNumber(*command, "--tokens", tokens_, 2, 100000,
-              "output tokens of each, with --requests [30]");
+              "output tokens of each request, with --requests [30]");
     AddNumber(*command, "--rounds", strategies_.rounds, 1, 1000, "alternating runs [5]");
     AddNumber(*command, "--lanes", strategies_.lanes, 1, 1024,
               "sequences that run together in a step [16]");
@@ -177,10 +179,9 @@ class BenchCommand final : public Command {
     AddNumber(*command, "--tokens", speculation_.new_tokens, 2, 100000,
               "output tokens of each request [96]");
     AddNumber(*command, "--rounds", speculation_.rounds, 1, 1000, "alternating runs [5]");
-    AddNumbers(*command, "--lanes", speculation_.lanes, 1, 1024, "requests together [1,8]");
+    AddNumbers(*command, "--lanes", speculation_.lanes, 1, 1024, "concurrent requests [1,8]");
     command
-        ->add_option("--draft", draft_,
-                     "a smaller model of the same tokens that proposes too; judged by no gate")
+        ->add_option("--draft", draft_, "draft model of the same vocabulary; turns the gates off")
         ->check(ModelName());
   }
 
@@ -215,9 +216,10 @@ class BenchCommand final : public Command {
         });
     command->footer("Example:\n  tutti bench concurrency --json concurrency.json");
     model_.AddTo(*command, false);
-    AddNumber(*command, "--requests", concurrency_.requests, 1, 100000, "at each level [100]");
+    AddNumber(*command, "--requests", concurrency_.requests, 1, 100000,
+              "requests at each level [100]");
     AddNumber(*command, "--tokens", concurrency_.new_tokens, 1, 100000,
-              "output tokens of each [50]");
+              "output tokens of each request [50]");
     AddNumbers(*command, "--concurrency", concurrency_.levels, 1, 1024, "clients [1,4,8]");
   }
 
@@ -240,10 +242,11 @@ class BenchCommand final : public Command {
         "No level finds its prompts in a prefix cache: every level has other prompts, the same "
         "for the\n"
         "same --seed, and every run another --cache-salt. A key is taken from TUTTI_API_KEY.");
-    command->add_option("--url", serve_.url, "of the server, http://HOST:PORT, with or without /v1")
+    command
+        ->add_option("--url", serve_.url, "server address, http://HOST:PORT, with or without /v1")
         ->required();
     command->add_option("--model", serve_.model,
-                        "name to ask for (default: the first the server lists)");
+                        "requested model (default: the first the server lists)");
     CLI::Option* concurrency = AddNumbers(*command, "--concurrency", serve_.concurrency, 1, 1024,
                                           "closed loop: clients [1,4,8]");
     CLI::Option* rate = AddNumber(*command, "--rate", serve_.rate, 0.001, 100000.0,
@@ -251,29 +254,29 @@ class BenchCommand final : public Command {
                             ->excludes(concurrency);
     command
         ->add_flag("--sweep", serve_.sweep,
-                   "then open loop at 0.5, 0.8, 1.0, 1.2 of the last level's rate")
+                   "additional open loops at 0.5, 0.8, 1.0 and 1.2 of the last level's rate")
         ->excludes(rate);
     command->add_option("--arrivals", arrivals_, "open loop: fixed, poisson or burst [poisson]");
     command->add_option("--workload", workload_,
                         "prompts: random, chat (mixed lengths) or shared (prefix) [random]");
-    AddNumber(*command, "--requests", serve_.requests, 1, 100000, "of each level [100]");
+    AddNumber(*command, "--requests", serve_.requests, 1, 100000, "requests of each level [100]");
     AddNumber(*command, "--prompt-tokens", serve_.prompt_tokens, 1, 100000,
-              "about so many words [128]");
+              "approximate words of each prompt [128]");
     AddNumber(*command, "--max-tokens", serve_.max_tokens, 1, 100000, "output tokens [64]");
     AddNumber(*command, "--seed", serve_.seed, uint64_t{0}, kMostSeed,
-              "of prompts and arrivals; each level has prompts of its own [1]");
+              "seed of prompts and arrivals; each level has other prompts [1]");
     command->add_option(
         "--cache-salt", cache_salt_,
-        "sent with each request: only requests of equal salt share the server's "
-        "prefix cache; none = send no such field (default: a new one for each run)");
+        "prefix cache salt of each request; only equal salts share; none = no field "
+        "(default: a new one for each run)");
     command->add_flag("--completions", completions_,
                       "/v1/completions instead of /v1/chat/completions");
     command->add_flag("--natural-end", natural_end_,
-                      "let the model end its answers (no ignore_eos)");
+                      "answers end where the model ends them (no ignore_eos)");
     AddNumber(*command, "--target-ttft-ms", serve_.target_ttft_ms, 0.0, 3.6e6,
-              "counted in goodput; 0 = no target [0]");
+              "target counted in goodput; 0 = no target [0]");
     AddNumber(*command, "--target-tpot-ms", serve_.target_tpot_ms, 0.0, 3.6e6,
-              "counted in goodput; 0 = no target [0]");
+              "target counted in goodput; 0 = no target [0]");
   }
 
   void DeclareOverload() {
@@ -289,27 +292,28 @@ class BenchCommand final : public Command {
         "  tutti bench overload --url http://127.0.0.1:8080 --seconds 600 --target-ttft-ms 2000\n"
         "How long an answer waits that was not refused is the length of the server's queue: see\n"
         "--queue of tutti serve. A key is taken from TUTTI_API_KEY.");
-    command->add_option("--url", load.url, "of the server, http://HOST:PORT, with or without /v1")
+    command->add_option("--url", load.url, "server address, http://HOST:PORT, with or without /v1")
         ->required();
     command->add_option("--model", load.model,
-                        "name to ask for (default: the first the server lists)");
+                        "requested model (default: the first the server lists)");
     AddNumber(*command, "--concurrency", overload_.clients, 1, 1024,
               "clients of the closed loop that measures the peak [16]");
     AddNumbers(*command, "--factors", overload_.factors, 0.1, 1000.0,
-               "of the peak, one open loop each [1.2,3,10]");
-    AddNumber(*command, "--seconds", overload_.seconds, 1.0, 86400.0, "of each load [60]");
+               "multiples of the peak rate, one open loop each [1.2,3,10]");
+    AddNumber(*command, "--seconds", overload_.seconds, 1.0, 86400.0, "seconds of each load [60]");
     AddNumber(*command, "--slice", overload_.slice_s, 1.0, 86400.0,
-              "seconds of a load between two measurements of the peak, at most [60]");
+              "maximum seconds of load between two measurements of the peak [60]");
     AddNumber(*command, "--connections", overload_.connections, 1, 1024,
-              "kept open by the senders of the open loops [256]");
+              "connections of the open loops [256]");
     AddNumber(*command, "--prompt-tokens", load.prompt_tokens, 1, 100000,
-              "about so many words [32]");
+              "approximate words of each prompt [32]");
     AddNumber(*command, "--max-tokens", load.max_tokens, 1, 100000, "output tokens [32]");
-    AddNumber(*command, "--seed", load.seed, uint64_t{0}, kMostSeed, "of prompts and arrivals [1]");
+    AddNumber(*command, "--seed", load.seed, uint64_t{0}, kMostSeed,
+              "seed of prompts and arrivals [1]");
     AddNumber(*command, "--target-ttft-ms", load.target_ttft_ms, 0.0, 3.6e6,
-              "for 99 % of what is answered, and counted in goodput; 0 = no target [0]");
+              "target for 99 % of answered requests, counted in goodput; 0 = no target [0]");
     AddNumber(*command, "--back-within", overload_.back_within, 1.0, 1000.0,
-              "x the first text's time on the idle server is as before [1.1]");
+              "factor of the idle server's time to first text that counts as recovered [1.1]");
   }
 
   void DeclareJobs() {
@@ -327,30 +331,33 @@ class BenchCommand final : public Command {
         "The server's other jobs of this key are waited for, and its queue is paused meanwhile. A "
         "key is\n"
         "taken from TUTTI_API_KEY.");
-    command->add_option("--url", load.url,
-                        "of the server, http://HOST:PORT, with or without /v1 (default: no server, "
-                        "the accepts alone)");
+    command->add_option(
+        "--url", load.url,
+        "server address, http://HOST:PORT, with or without /v1 (default: no server, "
+        "the accepts alone)");
     command->add_option("--model", load.model,
-                        "name to ask for (default: the first the server lists)");
+                        "requested model (default: the first the server lists)");
     AddNumber(*command, "--jobs", jobs_.jobs, 1, 1000000,
-              "that run alone, and beside each number of interactive clients [5000]");
+              "jobs that run alone, and with each number of interactive clients [5000]");
     AddNumber(*command, "--lines", jobs_.lines, 0, 50000,
-              "of a batch that runs alone; 0 for none [5000]");
+              "lines of a batch that runs alone; 0 = no batch [5000]");
     AddNumbers(*command, "--interactive", jobs_.interactive, 1, 1024,
-               "clients that are timed alone and beside jobs [1,8]");
+               "interactive clients, timed alone and with jobs [1,8]");
     AddNumber(*command, "--submitters", jobs_.submitters, 1, 256, "connections [8]");
     AddNumber(*command, "--concurrency", jobs_.clients, 1, 1024,
               "clients of the closed loop that measures the peak [16]");
     AddNumber(*command, "--probes", jobs_.probes, 1, 100000,
               "requests of each of those clients [200]");
     AddNumber(*command, "--prompt-tokens", load.prompt_tokens, 1, 100000,
-              "about so many words [32]");
+              "approximate words of each prompt [32]");
     AddNumber(*command, "--max-tokens", load.max_tokens, 1, 100000, "output tokens [32]");
-    AddNumber(*command, "--seed", load.seed, uint64_t{0}, kMostSeed, "of prompts [1]");
-    command->add_option("--folder", jobs_.folder,
-                        "on the disk whose accepts are timed (default: that of temporary files)");
-    AddNumber(*command, "--seconds", jobs_.seconds, 0.1, 3600.0, "of each number of accepts [2]");
-    AddNumbers(*command, "--at-once", jobs_.at_once, 1, 4096, "accepts at once [1,8,64,256]");
+    AddNumber(*command, "--seed", load.seed, uint64_t{0}, kMostSeed, "seed of the prompts [1]");
+    command->add_option(
+        "--folder", jobs_.folder,
+        "folder on the disk whose accepts are timed (default: that of temporary files)");
+    AddNumber(*command, "--seconds", jobs_.seconds, 0.1, 3600.0,
+              "seconds for each number of accepts [2]");
+    AddNumbers(*command, "--at-once", jobs_.at_once, 1, 4096, "concurrent accepts [1,8,64,256]");
   }
 
   void DeclareMqtt() {
@@ -373,17 +380,19 @@ class BenchCommand final : public Command {
         "goals; ratios are gates.");
     model_.AddTo(*command, false);
     AddNumbers(*command, "--concurrency", mqtt_.concurrency, 1, 1024, "clients [1,10,100]");
-    AddNumber(*command, "--requests", mqtt_.requests, 1, 100000, "of each level and round [100]");
-    AddNumber(*command, "--rounds", mqtt_.rounds, 1, 1000, "MQTT and HTTP in turns [2]");
-    AddNumber(*command, "--tokens", mqtt_.tokens, 1, 100000, "output tokens of each [32]");
+    AddNumber(*command, "--requests", mqtt_.requests, 1, 100000,
+              "requests of each level and round [100]");
+    AddNumber(*command, "--rounds", mqtt_.rounds, 1, 1000,
+              "alternating rounds of MQTT and HTTP [2]");
+    AddNumber(*command, "--tokens", mqtt_.tokens, 1, 100000, "output tokens of each request [32]");
     AddNumber(*command, "--pairs", mqtt_.pairs, 0, 100000,
-              "two projects together and alone, so many times [20]");
+              "repetitions of two projects together and alone [20]");
     AddNumber(*command, "--pair-tokens", mqtt_.pair_tokens, 1, 100000,
-              "output tokens of those [64]");
+              "output tokens with --pairs [64]");
     AddNumber(*command, "--bursts", mqtt_.bursts, 0, 100000,
-              "three messages at once, so many times [200]");
-    AddNumber(*command, "--turns", mqtt_.dialog_turns, 0, 100000, "of the long dialog [60]");
-    AddNumber(*command, "--sessions", mqtt_.idle_sessions, 0, 100000, "idle ones [1000]");
+              "repetitions of three messages at once [200]");
+    AddNumber(*command, "--turns", mqtt_.dialog_turns, 0, 100000, "turns of the long dialog [60]");
+    AddNumber(*command, "--sessions", mqtt_.idle_sessions, 0, 100000, "idle sessions [1000]");
   }
 
   void DeclareKernels() {
@@ -396,18 +405,17 @@ class BenchCommand final : public Command {
     command->add_option("--isa", kernels_.isa,
                         "instruction set (default: the best this machine has)");
     AddNumber(*command, "--threads", kernels_.threads, 1, 1024,
-              "default: the cores this process may use");
+              "compute threads (default: the cores this process may use)");
     command
         ->add_option("--formats", kernels_.formats,
-                     "only products of these, as the table calls them (default: all)")
+                     "weight formats, named as in the table (default: all)")
         ->delimiter(',');
-    command->add_flag("--quick", kernels_.quick,
-                      "a few points for a moment each: is all there and right");
+    command->add_flag("--quick", kernels_.quick, "short check of a few points");
   }
 
   void DeclarePerplexity() {
     CLI::App* command =
-        Add("perplexity", "How well a model foretells a text, and against another form of it",
+        Add("perplexity", "Perplexity of a model on a text, and against another form of it",
             [this]() -> Result<bench::Report> {
               if ((perplexity_.most_ratio > 0 || perplexity_.least_agreement > 0) &&
                   perplexity_.against.empty()) {
@@ -431,16 +439,18 @@ class BenchCommand final : public Command {
     command->add_option("--text", perplexity_.text, "a file of UTF-8 text")
         ->required()
         ->type_name("FILE");
-    command->add_option("--against", perplexity_.against,
-                        "a dtype of the same model (f32), or another model, with or without a "
-                        "dtype (OTHER.gguf:f32); its cache is of its dtype's default");
-    AddNumber(*command, "--window", perplexity_.window, 2, 1 << 20,
-              "tokens that are read together [512]");
-    AddNumber(*command, "--tokens", perplexity_.tokens, 2, 1 << 24, "of the text, at most [10000]");
+    command->add_option(
+        "--against", perplexity_.against,
+        "dtype (f32) or model (OTHER.gguf, OTHER.gguf:f32) to compare with; KV type by "
+        "its dtype");
+    AddNumber(*command, "--window", perplexity_.window, 2, 1 << 20, "tokens in one window [512]");
+    AddNumber(*command, "--tokens", perplexity_.tokens, 2, 1 << 24,
+              "maximum tokens of the text [10000]");
     AddNumber(*command, "--max-ratio", perplexity_.most_ratio, 0.0, 1000.0,
-              "of the perplexities, or it fails (none)");
+              "maximum ratio of the perplexities; above it the command fails (none)");
     AddNumber(*command, "--min-agreement", perplexity_.least_agreement, 0.0, 100.0,
-              "percent of places with the same most probable token, or it fails (none)");
+              "minimum percent of positions with equal most probable tokens; below it the command "
+              "fails (none)");
   }
 
   // The given salt, or a random one that no other run has.

@@ -69,15 +69,14 @@ class ChatCommand final : public Command {
                      "or --mqtt\nthe server's name of a model (default: the first it lists)")
         ->check(ModelName());
     CLI::Option* const url =
-        app_->add_option("--url", url_, "talk to the OpenAI-compatible server at http://HOST:PORT")
+        app_->add_option("--url", url_, "OpenAI-compatible server to chat with, http://HOST:PORT")
             ->type_name("URL");
     app_->add_option("--api-key-file", key_file_,
                      "with --url: file with the key to send (or TUTTI_API_KEY)")
         ->type_name("FILE")
         ->needs(url);
     CLI::Option& mqtt = DeclareMqtt(*url);
-    app_->add_option("--store", store_,
-                     "keep the dialog in this folder, or in memory; the next run goes on with it")
+    app_->add_option("--store", store_, "folder that keeps the dialog for the next run, or memory")
         ->type_name("FOLDER")
         ->excludes(url)
         ->excludes(&mqtt);
@@ -113,31 +112,32 @@ class ChatCommand final : public Command {
  private:
   CLI::Option& DeclareMqtt(CLI::Option& url) {
     CLI::Option* const mqtt =
-        app_->add_option("--mqtt", mqtt_.url,
-                         "chat over MQTT with the server or broker at mqtt://HOST[:PORT] or "
-                         "mqtts://HOST[:PORT]")
+        app_->add_option(
+                "--mqtt", mqtt_.url,
+                "MQTT server or broker to chat with, mqtt://HOST[:PORT] or mqtts://HOST[:PORT]")
             ->type_name("URL")
             ->excludes(&url);
     const auto add = [&](const char* name, std::string& text, const char* help, const char* type) {
       return app_->add_option(name, text, help)->type_name(type)->needs(mqtt);
     };
     add("--project", mqtt_.project,
-        "with --mqtt: talk to this project; without it to a session of the user", "NAME");
+        "with --mqtt: project to talk to, instead of a session of the user", "NAME");
     add("--user", mqtt_.user, "with --mqtt: the user's name", "NAME");
-    CLI::Option* const file = add("--password-file", password_file_,
-                                  "with --mqtt: the user's password, or a key, in a file that only "
-                                  "you can read",
-                                  "FILE");
-    app_->add_flag("--ask-password", ask_password_, "with --mqtt: type the password")
+    CLI::Option* const file =
+        add("--password-file", password_file_,
+            "with --mqtt: file with the user's password or a key, readable only by you", "FILE");
+    app_->add_flag("--ask-password", ask_password_, "with --mqtt: prompt for the password")
         ->needs(mqtt)
         ->excludes(file);
-    app_->add_option("--session", mqtt_.session,
-                     "with --mqtt or --store: the name of a session, which is gone on with "
-                     "(default:\na new one; with --store, main)")
+    app_->add_option(
+            "--session", mqtt_.session,
+            "with --mqtt or --store: name of the session to continue (default:\na new one; "
+            "with --store, main)")
         ->type_name("NAME");
     add("--ca-file", mqtt_.ca_file,
-        "with --mqtt: PEM file of whom to trust (default: the system's authorities)", "FILE");
-    add("--topic-prefix", mqtt_.prefix, "with --mqtt: above the users' topics [llm/v1]", "TOPIC");
+        "with --mqtt: PEM file of trusted authorities (default: the system's)", "FILE");
+    add("--topic-prefix", mqtt_.prefix, "with --mqtt: prefix of the users' topics [llm/v1]",
+        "TOPIC");
     return *mqtt;
   }
 

@@ -102,7 +102,7 @@ std::string Summary(const gguf::File& file, const gguf::Description& description
 class InspectCommand final : public Command {
  public:
   void Declare(CLI::App& parent) override {
-    app_ = parent.add_subcommand("inspect", "Explain a model file and say whether it is sound");
+    app_ = parent.add_subcommand("inspect", "Describe and check a model file");
     app_->footer(
         "Exit status 1 and a line with the fault's code on standard error if anything is wrong.\n"
         "Examples:\n"
@@ -116,8 +116,8 @@ class InspectCommand final : public Command {
         ->check(ModelName())
         ->required();
     app_->add_flag("--json", json_, "one JSON object");
-    CLI::Option* const memory =
-        app_->add_flag("--memory", memory_, "what serving a generating model takes, instead");
+    CLI::Option* const memory = app_->add_flag(
+        "--memory", memory_, "memory for serving a generating model, instead of the description");
     options_.AddOnly(*app_, {"dtype", "kv-dtype", "kv-cache-bytes", "context", "lanes", "speculate",
                              "draft", "threads", "isa"});
     options_.NeedBeside(*memory);
@@ -146,8 +146,8 @@ class InspectCommand final : public Command {
     if (!ref->dtype.empty()) {
       return FailConfig(InvalidArgument(
           "invalid_value", "MODEL:" + ref->dtype +
-                               " matters to encoders and with --memory: what a file that generates "
-                               "says of itself is the same in any arithmetic"));
+                               " applies only to encoders and --memory; a generating model's "
+                               "description is independent of dtype; omit it"));
     }
     if (files.form != model::ModelFiles::Form::kGguf) return InspectDecoder(files, json_);
     gguf::Description description = gguf::Describe(ref->path);
