@@ -362,7 +362,7 @@ class BenchCommand final : public Command {
 
   void DeclareMqtt() {
     CLI::App* command =
-        Add("mqtt", "Chats over MQTT beside the same over HTTP, gated at these sizes", [this] {
+        Add("mqtt", "Chats over MQTT compared with HTTP, gated at these sizes", [this] {
           mqtt_.model = model_.model.empty() ? mqtt_.model : model_.model;
           mqtt_.flags = model_.flags;
           const bench::MqttBenchOptions stated;
@@ -374,10 +374,8 @@ class BenchCommand final : public Command {
     command->footer(
         "Example:\n  tutti bench mqtt --json mqtt.json\n"
         "Without MODEL: smollm2-135m-instruct.\n"
-        "A listener and an HTTP door of this process are asked, on loopback. Times are shown "
-        "beside "
-        "their\n"
-        "goals; ratios are gates.");
+        "The requests go to an MQTT listener and an HTTP server of this process, on loopback.\n"
+        "Times are shown with their goals; ratios are gates.");
     model_.AddTo(*command, false);
     AddNumbers(*command, "--concurrency", mqtt_.concurrency, 1, 1024, "clients [1,10,100]");
     AddNumber(*command, "--requests", mqtt_.requests, 1, 100000,
@@ -432,9 +430,8 @@ class BenchCommand final : public Command {
         "f32\n"
         "  tutti bench perplexity model-q8_0.gguf --text text.txt --against model-f16.gguf:f32 \\\n"
         "      --max-ratio 1.01 --min-agreement 98\n"
-        "A text is read as plain text: a control token that it spells is none. Where the model's "
-        "texts\n"
-        "begin with BOS, each window does.");
+        "The text is read as plain text: control tokens spelled in it are not recognised. If the\n"
+        "model's texts begin with BOS, each window does.");
     model_.AddTo(*command, true);
     command->add_option("--text", perplexity_.text, "a file of UTF-8 text")
         ->required()
