@@ -279,7 +279,7 @@ TEST_F(ModelCommandsTest, MemoryIsToldForTheOptionsOfServe) {
   EXPECT_THAT(memory({"--kv-cache-bytes", "1MiB", "--dtype", "f32"}).err,
               HasSubstr("context lowered from 2048 to "));
   EXPECT_THAT(memory({"--kv-cache-bytes", "1MiB", "--context", "2048", "--dtype", "f32"}).err,
-              HasSubstr("a context of 2048 tokens needs "));
+              HasSubstr("context of 2048 tokens needs "));
   const Said alone = Tutti({"inspect", model, "--kv-dtype", "fp16"});
   EXPECT_EQ(alone.status, kExitUsage);
   EXPECT_THAT(alone.err, HasSubstr("--memory"));

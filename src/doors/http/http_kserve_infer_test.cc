@@ -354,7 +354,7 @@ TEST_F(KserveInferTest, SizesThatLieAreRefused) {
                 HasSubstr("must be a whole number from 0"))
         << size;
   }
-  EXPECT_THAT(ErrorOf(Post(kSimple, good)), HasSubstr("is Inference-Header-Content-Length"))
+  EXPECT_THAT(ErrorOf(Post(kSimple, good)), HasSubstr("check Inference-Header-Content-Length"))
       << "binary tensors that are not there";
   std::string both = Inputs();
   both.insert(both.find("\"data\""), R"("parameters":{"binary_data_size":64},)");
