@@ -131,6 +131,22 @@ TEST(Latency, AShortPromptGetsThroughBesideALongOne) {
   ExpectSoloOrPrefix(h);
 }
 
+// The second long prompt took all that the first had left, and the short one waited for both.
+TEST(Latency, AShortPromptGetsThroughBesideTwoLongOnes) {
+  EngineHarness h({}, LatencyPool());
+  for (const int seed : {1, 2}) h.MustSubmit(TestRequest(TestPrompt(seed, 3000), 5));
+  h.RunUntil([&] { return h.runner().steps() >= 2 && h.engine().stats().running == 2; });
+  const TimePoint sent = h.clock().Now();
+  const size_t small = h.MustSubmit(TestRequest(TestPrompt(3, 100), 5));
+  h.RunOnce();
+  EXPECT_EQ(h.engine().stats().running, 3);
+  EXPECT_EQ(h.client(small).choices[0].tokens.size(), 1u);
+  ASSERT_TRUE(h.RunToEnd());
+  for (const size_t large : {0u, 1u})
+    EXPECT_LT(h.client(small).ended_at - sent, h.client(large).ended_at - sent);
+  ExpectSoloOrPrefix(h);
+}
+
 // U68: cancel after 5 of 50 tokens: at most 1 further token; lane and blocks free within one step;
 // the text of the others is unchanged. By call, by a dropped handle and by deadline.
 TEST(Latency, CancellingOneAmongManyFreesItWithinOneStep) {

@@ -41,6 +41,8 @@ Scheduler::Scheduler(const SchedulerOptions& options, const RunnerLimits& limits
     : options_(options), limits_(limits), pool_(*pool), memory_(pool), speculation_(draft_pass) {
   const auto lanes = static_cast<size_t>(LaneLimit(options));
   running_.reserve(lanes);
+  turn_order_.reserve(lanes);
+  shares_.reserve(lanes);
   plan_.slices.reserve(lanes);
   planned_.reserve(lanes);
   admitted_.reserve(lanes);
@@ -397,22 +399,23 @@ void Scheduler::PlanPrefills() {
   const auto prefills = [&](const Sequence& s) {
     return !s.decoding() && s.planned_in != step_ && !SitsOutNow(s);
   };
-  int64_t demand = 0;  // of all but the first
-  const Sequence* first = nullptr;
-  for (const Sequence* s : running_) {
+  turn_order_.clear();
+  shares_.clear();
+  for (Sequence* s : running_) {
     if (!prefills(*s)) continue;
-    if (first != nullptr) demand += s->wanted() - s->reached();
-    if (first == nullptr) first = s;
+    turn_order_.push_back(s);
+    shares_.push_back(s->wanted() - s->reached());
   }
-  if (first == nullptr) return;
-  if (running() < LaneLimit(options_) && options_.strategy == Strategy::kContinuous)
-    demand += waiting_.ShortestFirst();
-  for (size_t i = 0; i < running_.size() && budget > 0 && SlicesLeft(); ++i) {
-    Sequence& s = *running_[i];
-    if (!prefills(s)) continue;
+  const bool admits = running() < LaneLimit(options_) && options_.strategy == Strategy::kContinuous;
+  ShareChunk(std::max(budget, 0), shares_, admits ? waiting_.ShortestFirst() : 0);
+  int unused = 0;  // of a share, for lack of blocks
+  for (size_t i = 0; i < turn_order_.size() && SlicesLeft(); ++i) {
+    Sequence& s = *turn_order_[i];
+    if (s.state() != SequenceState::kRunning) continue;  // preempted for one before it
+    const int share = shares_[i] + unused;
     const int before = plan_.tokens;
-    AddSlice(s, &s == first ? FirstShare(budget, demand) : budget, /*may_preempt=*/true);
-    budget -= plan_.tokens - before;
+    AddSlice(s, share, /*may_preempt=*/true);
+    unused = share - (plan_.tokens - before);
   }
 }
 

@@ -215,6 +215,7 @@ class Scheduler {
   std::vector<Outcome> failures_;   // found while planning
   std::vector<Sequence*> skipped_;  // did not fit
   std::vector<Sequence*> turn_order_;
+  std::vector<int> shares_;  // in tokens, of the prompts of turn_order_
   Reuse reuse_;
   std::array<int, kMostDrafts> accepted_{};
   int decode_rows_ = 0;

@@ -303,11 +303,22 @@ TEST(Policy, InCompanyTheChunkMeetsAShorterTargetAlsoWithoutDecodes) {
   EXPECT_EQ(PrefillChunk(in), 72);
 }
 
-TEST(Policy, TheFirstPromptKeepsHalfAndWhatOthersCannotUse) {
-  EXPECT_EQ(FirstShare(512, 0), 512);
-  EXPECT_EQ(FirstShare(512, 100), 412);
-  EXPECT_EQ(FirstShare(512, 5000), 256);
-  EXPECT_EQ(FirstShare(1, 5000), 1);
+TEST(Policy, TheOldestPromptKeepsHalfAndTheShortestComeNext) {
+  const auto shares = [](int budget, std::vector<int> wanted, int waiting) {
+    ShareChunk(budget, wanted, waiting);
+    return wanted;
+  };
+  using Shares = std::vector<int>;
+  EXPECT_EQ(shares(512, {}, 20), Shares());
+  EXPECT_EQ(shares(512, {5000}, 0), Shares({512}));
+  EXPECT_EQ(shares(512, {5000}, 100), Shares({412})) << "what the others cannot use";
+  EXPECT_EQ(shares(512, {5000}, 5000), Shares({256}));
+  EXPECT_EQ(shares(1, {5000}, 5000), Shares({1}));
+  EXPECT_EQ(shares(128, {10, 5000}, 0), Shares({10, 118}));
+  // The second of two long prompts left nothing to a short one that waited.
+  EXPECT_EQ(shares(128, {5000, 5000}, 20), Shares({64, 44}));
+  EXPECT_EQ(shares(128, {5000, 5000, 30, 5000, 8}, 20), Shares({64, 6, 30, 0, 8}));
+  EXPECT_EQ(shares(128, {5000, 60, 50}, 300), Shares({64, 14, 50}));
 }
 
 TEST(Policy, StepCostLearnsFromDecodeAndMixedSteps) {

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "engine/policy/order.h"
+#include "engine/policy/prefill_chunk.h"
 
 namespace tutti::engine {
 namespace {
@@ -69,7 +70,8 @@ int WaitingQueue::ShortestFirst() const {
   for (const Lists& tenant : lists_) {
     for (const List& list : tenant.by_class) {
       if (list.first == nullptr) continue;
-      const size_t tokens = list.first->tokens.size();
+      const size_t tokens =
+          list.first->refused_at ? size_t{kSmallestChunk} : list.first->tokens.size();
       shortest = shortest == 0 ? tokens : std::min(shortest, tokens);
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace tutti::engine {
 namespace {
@@ -54,8 +55,29 @@ Duration StepCost::Decode(int rows) const {
   return Duration(0);
 }
 
-int FirstShare(int budget, int64_t demand) {
-  return static_cast<int>(std::clamp<int64_t>(budget - demand, (budget + 1) / 2, budget));
+void ShareChunk(int budget, std::span<int> wanted, int waiting) {
+  if (wanted.empty()) return;
+  int64_t demand = waiting;  // of all but the oldest
+  for (const int tokens : wanted.subspan(1)) demand += tokens;
+  const auto most =
+      static_cast<int>(std::clamp<int64_t>(budget - demand, (budget + 1) / 2, budget));
+  wanted[0] = std::min(wanted[0], most);
+  int left = budget - wanted[0];
+  // The shortest of those without a share, in rounds: there are as many as sequences run. A share
+  // is marked by its complement until all have one.
+  const std::span<int> others = wanted.subspan(1);
+  while (true) {
+    int* shortest = nullptr;
+    for (int& tokens : others) {
+      if (tokens >= 0 && (shortest == nullptr || tokens < *shortest)) shortest = &tokens;
+    }
+    if (shortest == nullptr) break;
+    if (*shortest > waiting) left -= std::min(left, std::exchange(waiting, 0));
+    const int share = std::min(left, *shortest);
+    left -= share;
+    *shortest = ~share;
+  }
+  for (int& tokens : others) tokens = ~tokens;
 }
 
 int PrefillChunk(const ChunkInputs& in) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 
 #include "base/clock.h"
 #include "engine/options.h"
@@ -41,9 +42,12 @@ inline constexpr int kFirstChunk = 32;
 
 int PrefillChunk(const ChunkInputs& in);
 
-// Share in tokens of the first of several prompts in a step's `budget` when the other prompts could
-// use `demand` tokens: at least half, so that it takes at most twice as long as alone, plus what
-// the others cannot use. So a short prompt is computed along with a long one that came before it.
-int FirstShare(int budget, int64_t demand);
+// Divides the `budget` tokens of a step's chunk among prompts. `wanted`: tokens that each prompt
+// still needs, the oldest first; replaced by their shares. The oldest prompt gets at least half, so
+// that it takes at most twice as long as alone; the others share the rest, the shortest first, so
+// that a short prompt does not wait for long ones that came before it. `waiting`: tokens of the
+// shortest prompt that waits for admission, 0 if none does; it stands among the others, and its
+// share is left over.
+void ShareChunk(int budget, std::span<int> wanted, int waiting);
 
 }  // namespace tutti::engine
