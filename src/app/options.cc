@@ -60,7 +60,7 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      "reasoning in chat answers; auto: separate field if the chat template has reasoning tags", 0,
      0, "auto|keep|hide|separate"},
     {"tool-format", kChoice, kModel, "auto",
-     "format of tool calls; auto: by chat template; none: requests with tools are refused", 0, 0,
+     "tool-call format; auto: by chat template; none: tools are refused", 0, 0,
      "auto|none|generic|hermes|qwen3-coder|llama3-json|llama-pythonic|mistral|mistral-args|granite|"
      "phi4|deepseek-v3|deepseek-v3.1|kimi|lfm2|functionary|glm|minimax|command|gemma|functiongemma|"
      "harmony"},
