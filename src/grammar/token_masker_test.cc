@@ -50,6 +50,10 @@ std::vector<Structure> Structures() {
                  "id":{"const":2},"a":{"type":"number"}},"required":["id"]}]},"maxItems":3})"),
       schema(R"({"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{"a":{
                  "type":"array","items":{"$ref":"#/$defs/n"}},"name":{"pattern":"^a+b?$"}}}}})"),
+      // Near the limit and far from it, where states with different counts share a mask.
+      schema(R"({"type":"array","items":{"type":"string","pattern":"^([a-e][^a]?é?)*$",
+                 "maxLength":40},"maxItems":3})"),
+      schema(R"({"type":"string","pattern":"^(aa(aaa)?)+$","minLength":3,"maxLength":47})"),
   };
 }
 
