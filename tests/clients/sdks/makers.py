@@ -95,7 +95,7 @@ def voyage_embeddings():
     agree_vectors(voyageai.Client(api_key="none", base_url=V1).embed(TEXTS, model=EMBEDDER).embeddings)
 
 
-@voyage.check("rerank")
+@voyage.check("rerank", cannot="reads the answer of Voyage's own API, whose list is `data` and not `results`", error="AttributeError: data")
 def voyage_rerank():
     answer = voyageai.Client(api_key="none", base_url=V1).rerank(QUERY, TEXTS, model=RERANKER)
     agree_scores({item.index: item.relevance_score for item in answer.results})
