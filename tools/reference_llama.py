@@ -49,7 +49,7 @@ PROMPTS = [
     "The quick brown fox jumps over the lazy dog. " * 4,
     "La capitale de l'Italie est",
     "1, 2, 3, 4, 5, 6, 7,",
-    "Photosynthesis is the process by which",
+    "Photosynthesis is the process by" " which",
     "Dear Sir or Madam,\n\nI am writing to",
     "SELECT name, age FROM users WHERE",
 ]

@@ -37,7 +37,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--only", help="regular expression over the names of test programs")
-    parser.add_argument("--but", help="likewise, of those to leave out")
+    parser.add_argument("--but", help="names of the tests to leave out")
     parser.add_argument("--jobs", default="2")
     parser.add_argument("--shorten", action="store_true", help="sets TUTTI_TEST_SHORT=1")
     args = parser.parse_args()

@@ -33,7 +33,7 @@ Result<auth::Authority::Options> AuthOptions(const Settings& settings,
   options.client_certificates = settings.IsSet("tls-client-ca");
   if (settings.Text("tls-client-auth") == "required" && !options.client_certificates)
     return Bad("tls-client-ca",
-               "--tls-client-auth required needs --tls-client-ca beside it: whose "
+               "--tls-client-auth required also needs --tls-client-ca: whose "
                "certificates are to be shown?");
   for (const char* const option : {"auth.jwt_audience", "auth.jwt_key_file",
                                    "auth.jwt_tenant_claim", "auth.jwt_scope_claim"}) {
@@ -44,7 +44,7 @@ Result<auth::Authority::Options> AuthOptions(const Settings& settings,
   if (!settings.IsSet("auth.jwt_issuer")) return options;
   for (const char* const option : {"auth.jwt_audience", "auth.jwt_key_file"}) {
     if (!settings.IsSet(option))
-      return Bad(option, std::string("auth.jwt_issuer needs ") + option + " beside it");
+      return Bad(option, std::string("auth.jwt_issuer needs ") + option + " as well");
   }
   auth::JwtIssuer issuer;
   issuer.issuer = settings.Text("auth.jwt_issuer");

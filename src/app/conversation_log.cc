@@ -152,7 +152,7 @@ Result<std::unique_ptr<ConversationLog>> ConversationLog::Open(Options options, 
                                                                Logger* log) {
   if (options.session.empty()) {
     return InvalidArgument("invalid_value",
-                           "debug.conversations needs debug.session beside it: whose conversation "
+                           "debug.conversations also needs debug.session: whose conversation "
                            "is to be written down? (* means everybody's)")
         .WithParam("debug.session");
   }

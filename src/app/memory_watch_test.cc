@@ -196,7 +196,7 @@ TEST(MemoryWatch, ModelsThatLeaveNothingDoNotMakeItRed) {
   clock.Advance(MemoryWatch::kEvery);
   resident = 1100 * kMiB + MemoryWatch::kLeastRoom;
   watch.Look();
-  EXPECT_EQ(level.load(), LoadLevel::kRed) << "but what comes beside them does";
+  EXPECT_EQ(level.load(), LoadLevel::kRed) << "but memory that comes on top of them does";
 }
 
 }  // namespace

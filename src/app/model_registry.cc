@@ -80,7 +80,7 @@ std::string FolderInstead(const std::string& path) {
   const bool whole = std::filesystem::exists(folder + "/config.json", ignored);
   return path.substr(0, 256) + " is one file of a model's folder: give " +
          (whole ? "the folder, " + folder.substr(0, 256)
-                : "a folder that holds it beside config.json and tokenizer.json");
+                : "a folder that also holds config.json and tokenizer.json");
 }
 
 // A known model that is not in the cache.
@@ -158,7 +158,7 @@ Status CheckServedName(std::string_view name) {
   }
   if (name.front() == '/' || name.back() == '/' || name.find("//") != std::string_view::npos) {
     return InvalidArgument("invalid_value", "the served name " + Quote(name) +
-                                                " has an empty part beside a '/'; leave it out");
+                                                " has an empty part next to a '/'; leave it out");
   }
   return OkStatus();
 }

@@ -76,7 +76,7 @@ TEST_F(ModelRegistryTest, AFileOfSafetensorsItselfIsAnsweredWithItsFolder) {
        {"model.safetensors", "model-00001-of-00002.safetensors", "model.safetensors.index.json"}) {
     std::ofstream(model + "/" + name) << "x";
     EXPECT_THAT(Refusal(model + "/" + name),
-                HasSubstr("give a folder that holds it beside config.json and tokenizer.json"));
+                HasSubstr("give a folder that also holds config.json and tokenizer.json"));
   }
   std::ofstream(model + "/config.json") << "{}";
   for (const char* const name : {"model.safetensors", "config.json"}) {

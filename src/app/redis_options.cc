@@ -22,7 +22,7 @@ Result<std::optional<redis::ConnectionOptions>> RedisFrom(const Settings& settin
   if (!url.ok()) return std::move(url).status().WithContext(address).WithParam(address);
   options.url = *std::move(url);
   if (!IsLoopback(options.url.host)) {
-    return bad(address, "what is said to the Redis at " + options.url.host +
+    return bad(address, "traffic to the Redis server at " + options.url.host +
                             " would cross a network in the clear: let " + address +
                             " name the near end of a TLS tunnel on this machine");
   }

@@ -24,9 +24,8 @@ Result<std::unique_ptr<ConversationLog>> OpenConversationLog(const Settings& set
                                                              const Clock* clock, Logger* log) {
   if (!settings.IsSet("debug.conversations")) {
     if (!settings.IsSet("debug.session")) return std::unique_ptr<ConversationLog>();
-    return InvalidArgument(
-               "invalid_value",
-               "debug.session needs debug.conversations beside it: the file to write to")
+    return InvalidArgument("invalid_value",
+                           "debug.session also needs debug.conversations: the file to write to")
         .WithParam("debug.conversations");
   }
   return ConversationLog::Open({.file = settings.Text("debug.conversations"),

@@ -96,7 +96,7 @@ TEST_F(StoreMetricsTest, AStoreThatFailsHasALineAndOneWhenItWorksAgainAndIsNotRe
   EXPECT_TRUE(lines->all.empty());
   for (int i = 0; i < 10; ++i) full();
   EXPECT_EQ(lines->all, std::vector<std::string>{"ERROR store.full reason=store_full"});
-  EXPECT_TRUE(watch.ready().ok()) << "whoever keeps nothing is served";
+  EXPECT_TRUE(watch.ready().ok()) << "clients that store nothing are served";
   Record();
   watch.Look();
   EXPECT_EQ(lines->all.size(), 1u) << "something small may fit";

@@ -194,7 +194,7 @@ TEST(Knee, ADeviceOfOneLaneIsExplainedAndAConcurrencyRecommended) {
   EXPECT_THAT(report->failures, IsEmpty());
   EXPECT_EQ(report->json.at("rows").get_array().size(), 3u);
   EXPECT_EQ(report->json.at("recommended").at("concurrency").to_number<int>(), 4)
-      << "sleeps run beside each other, so the most callers get the most done";
+      << "sleeps run at the same time, so the most callers get the most done";
 }
 
 }  // namespace

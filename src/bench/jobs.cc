@@ -246,7 +246,7 @@ Status Accepts(const JobsOptions& options, Teller* teller, boost::json::object* 
     ASSIGN_OR_RETURN(const std::optional<AcceptFigures> figures,
                      RedisAcceptsOf(folder, at_once, options.seconds));
     if (!figures.has_value()) {
-      teller->Say("no Redis stream beside them: there is no redis-server in PATH");
+      teller->Say("no Redis stream for comparison: there is no redis-server in PATH");
       break;
     }
     const double ratio = plain.per_s > 0 ? figures->per_s / plain.per_s : 0;
@@ -313,7 +313,7 @@ Result<Report> BenchJobs(const JobsOptions& options,
   const Percentiles accept = PercentilesOf(accepted->accept_s);
   double ceiling = accepted->per_s;
   teller.Say(
-      fmt::format("{} jobs over {} connections beside a streamed answer: accepted within {} ms, "
+      fmt::format("{} jobs over {} connections during a streamed answer: accepted within {} ms, "
                   "{:.0f} a second",
                   options.jobs, options.submitters, Millis(accept), accepted->per_s));
   teller.Demand(accept.p99 * 1e3 <= options.submit_p99_ms,
@@ -370,15 +370,16 @@ Result<Report> BenchJobs(const JobsOptions& options,
     ASSIGN_OR_RETURN(const LevelResult beside,
                      run.Closed(clients, clients * options.probes, load.max_tokens));
     ASSIGN_OR_RETURN(const bool ran_out, run.AwaitNone([] { return true; }));
-    teller.Demand(!ran_out, "the jobs ended before the requests beside them: ask for more jobs");
+    teller.Demand(!ran_out,
+                  "the jobs ended before the measured requests; raise the number of jobs");
     RETURN_IF_ERROR(run.AwaitNone([] { return false; }).status());
     const Percentiles first = PercentilesOf(alone.Ttft()), second = PercentilesOf(beside.Ttft());
     const double ratio = first.p99 > 0 ? second.p99 / first.p99 : 0;
-    teller.Say(fmt::format("first text of {} clients: alone {} ms, beside jobs {} ms, p99 {:.2f} x",
+    teller.Say(fmt::format("first text of {} clients: alone {} ms, with jobs {} ms, p99 {:.2f} x",
                            clients, Millis(first), Millis(second), ratio));
     teller.Demand(
         ratio <= options.most_ttft,
-        fmt::format("{} clients beside jobs: first text at p99 {:.2f} x alone, {:g} asked for",
+        fmt::format("{} clients with jobs: first text at p99 {:.2f} x alone, {:g} asked for",
                     clients, ratio, options.most_ttft));
     beside_rows.push_back(boost::json::object{{"clients", clients},
                                               {"ttft_alone_ms", MillisJson(first)},
@@ -402,7 +403,7 @@ Result<Report> BenchJobs(const JobsOptions& options,
   json["jobs_tokens_s"] = rate;
   json["share_of_peak"] = share;
   json["failed"] = failed;
-  json["beside"] = std::move(beside_rows);
+  json["with_jobs"] = std::move(beside_rows);
   json["passed"] = teller.report.failures.empty();
   teller.report.json = std::move(json);
   return std::move(teller.report);

@@ -127,7 +127,7 @@ void EncodeBenches::Declare(const Add& add, std::function<Progress()> progress) 
   AddNumber(*knee, "--p99-ms", knee_.p99_limit_ms, 0.0, 3.6e6,
             "limit of the recommendation; 0 = twice the first level's [0]");
 
-  CLI::App* mixed = add("mixed", "Chat streams alone and beside short texts on the same cores",
+  CLI::App* mixed = add("mixed", "Chat streams alone and with short texts on the same cores",
                         [this, progress]() -> Result<bench::Report> {
                           bench::MixedOptions options = mixed_;
                           const bench::MixedOptions stated;

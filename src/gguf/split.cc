@@ -63,8 +63,8 @@ Result<Part> OpenPart(const std::string& path, const std::string& root, uint64_t
   Part part;
   auto source = files::OpenSource(path, root, kTruncated);
   if (!source.ok() && source.status().reason() == "model_not_found") {
-    return Bad(fmt::format("part {} of {} is missing: {} must lie beside the first", number, count,
-                           NameOf(path)));
+    return Bad(fmt::format("part {} of {} is missing: {} must be in the folder of the first",
+                           number, count, NameOf(path)));
   }
   if (!source.ok()) return std::move(source).status().WithContext(NameOf(path));
   part.source = *std::move(source);

@@ -102,7 +102,7 @@ TEST_F(SplitTest, NamesTheFirstPartAndTheMissingOne) {
   std::filesystem::remove(Path(3));
   EXPECT_EQ(StatusOf().reason(), "gguf_split");
   EXPECT_EQ(StatusOf().message(),
-            "part 3 of 3 is missing: \"m-00003-of-00003.gguf\" must lie beside the first");
+            "part 3 of 3 is missing: \"m-00003-of-00003.gguf\" must be in the folder of the first");
 }
 
 TEST_F(SplitTest, RefusesPartsThatDoNotBelongTogether) {

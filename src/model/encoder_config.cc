@@ -453,7 +453,7 @@ Result<std::optional<std::string>> PoolingFolder(const std::string& modules) {
     // One folder below the checkpoint's, as every published model has it.
     if (name == nullptr || name->empty() || name->size() > 255 || *name == "." || *name == ".." ||
         View(*name).find_first_of(std::string_view("/\\\0", 3)) != std::string_view::npos) {
-      return file.Refuse("path", "of the pooling module must name a folder beside it");
+      return file.Refuse("path", "of the pooling module must name a folder next to it");
     }
     return std::optional<std::string>(View(*name));
   }

@@ -121,7 +121,7 @@ TEST(GenerationDefaultsTest, ReadsKeysOfAGgufOfAnyNumberType) {
   EXPECT_EQ(
       defaults.Text(),
       "do_sample true, temperature 0.7, top_k 20, top_p 0.8, min_p 0, repetition_penalty 1.05");
-  EXPECT_EQ(defaults.temperature, 0.7) << "and not the float beside it";
+  EXPECT_EQ(defaults.temperature, 0.7) << "and not the nearest float";
   EXPECT_EQ(defaults.source, "general.sampling");
   EXPECT_THAT(remarks, IsEmpty());
 }

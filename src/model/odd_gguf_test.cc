@@ -117,7 +117,7 @@ TEST(OddGgufTest, WhatNoAnswerDependsOnIsServed) {
       {"mask as a text", WithText(token + "mask_token_id", "<mask>")},
       {"no id of the end", [=](Writer& w) { w.Without(token + "eos_token_id"); }},
       {"no types of tokens", [=](Writer& w) { w.Without(token + "token_type"); }},
-      {"scores beside merges",
+      {"scores and merges",
        [=](Writer& w) { w.Floats(token + "scores", std::vector<float>(3, 1.0F)); }},
       {"scores as texts",
        [=](Writer& w) { w.Strings(token + "scores", std::vector<std::string>{"a"}); }},

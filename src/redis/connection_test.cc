@@ -181,7 +181,7 @@ TEST(Connection, AHostileServerEndsInATypedErrorWithinTheWait) {
       {"a line without an end", "+" + std::string(2 << 20, 'x')},
       {"a huge array", "*2147483647\r\n"},
       {"arrays in arrays", "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n"},
-      {"arrays beside arrays", "*1000\r\n*1000\r\n"},
+      {"arrays next to arrays", "*1000\r\n*1000\r\n"},
       {"drops", "$40\r\n" + std::string(40, 'x'), false, milliseconds(20), "redis_timeout"},
   };
   for (const Case& each : cases) {

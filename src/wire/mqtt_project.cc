@@ -147,7 +147,7 @@ Status ReadTemplate(const CheckedObject& object, ProjectVerb* verb) {
           name, std::string(name) + " has no meaning for " + std::string(ProjectOpName(verb->op)));
     }
     if (verb->system_prompt.has_value() && *verb->system_prompt != *prompt)
-      return BadValue(name, std::string(name) + " is given beside another template");
+      return BadValue(name, std::string(name) + " and another template exclude each other");
     verb->system_prompt = std::move(prompt);
   }
   const bool reset = object.Bool("reset").value_or(false);

@@ -180,7 +180,7 @@ std::vector<FieldSpec> GenerationRows() {
       Refused("repeat_last_n", kSampled, {}, "repetition_penalty looks at all tokens"),
       Refused("n_predict", kSampled & ~kInfill, {}, "use max_tokens"),
       Refused("num_predict", kSampled, {}, "use max_tokens"),
-      Refused("options", kSampled, {}, "parameters stand beside model, not inside"),
+      Refused("options", kSampled, {}, "put its members next to model"),
       Refused("dry_multiplier", kSampled),
       Refused("xtc_probability", kSampled),
       Refused("top_n_sigma", kSampled),

@@ -53,19 +53,19 @@ class StoppedReadersGaps(ServerCase):
 
     def test_others_notice_little(self):
         gaps(self.server.port, 2, "tiny")  # warm
-        quiet, beside = [], []
+        quiet, during = [], []
         for _ in range(self.ROUNDS):
             quiet.append(percentile(gaps(self.server.port, self.SECONDS, "tiny"), .99))
             self.server.wait_idle()
             readers = self.stop_readers()
-            beside.append(percentile(gaps(self.server.port, self.SECONDS, "tiny"), .99))
+            during.append(percentile(gaps(self.server.port, self.SECONDS, "tiny"), .99))
             self.assertEqual(self.server.metric("tutti_slow_reader_cancels_total"), 0, "they were paused all the time")
             for reader in readers:
                 reader.close()
             self.server.wait_idle()
-        ratio = statistics.median(beside) / statistics.median(quiet)
+        ratio = statistics.median(during) / statistics.median(quiet)
         figure(f"others' gaps p99, {self.ROUNDS} rounds: {', '.join(f'{1e3 * t:.2f}' for t in quiet)} ms without and "
-               f"{', '.join(f'{1e3 * t:.2f}' for t in beside)} ms beside {self.READERS} stopped readers; medians {ratio:.2f} x")
+               f"{', '.join(f'{1e3 * t:.2f}' for t in during)} ms with {self.READERS} stopped readers; medians {ratio:.2f} x")
         self.assertLessEqual(ratio, self.LIMIT)
 
 
@@ -75,7 +75,7 @@ class BusyNeighbour(ServerCase):
 
     def test_a_busy_process_does_not_stall_the_steps(self):
         gaps(self.server.port, 3, MODEL)  # warm
-        medians, slowest, beside = [], [], []
+        medians, slowest, during = [], [], []
         for _ in range(self.ROUNDS):
             medians.append(statistics.median(gaps(self.server.port, self.SECONDS, MODEL)))
             # It ends by itself, should nobody end it.
@@ -85,11 +85,11 @@ class BusyNeighbour(ServerCase):
             finally:
                 busy.kill()
                 busy.wait()
-            beside.append(statistics.median(times))
+            during.append(statistics.median(times))
             slowest.append(percentile(times, .99))
-        quiet, median, p99 = (statistics.median(times) for times in (medians, beside, slowest))
+        quiet, median, p99 = (statistics.median(times) for times in (medians, during, slowest))
         # Its own median: the neighbour's fair share of the cores makes every step longer, and is no stall.
-        figure(f"between tokens: median {quiet * 1e3:.1f} ms; beside a busy process median {median * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms "
+        figure(f"between tokens: median {quiet * 1e3:.1f} ms; with a busy process median {median * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms "
                f"= {p99 / median:.2f} x its median, {p99 / quiet:.2f} x the quiet one; {os.cpu_count()} cores")
         self.assertLessEqual(p99, self.LIMIT * median)
 
@@ -120,23 +120,23 @@ class HostileGrammars(ServerCase):
 
     def test_a_stream_keeps_its_gaps(self):
         gaps(self.server.port, 3, MODEL)  # warm
-        quiet, beside, outcomes = [], [], []
+        quiet, during, outcomes = [], [], []
         for _ in range(self.ROUNDS):
             quiet.append(percentile(gaps(self.server.port, self.SECONDS, MODEL), .99))
             stop = threading.Event()
             client = threading.Thread(target=self.send_constraints, args=(stop, outcomes))
             client.start()
             try:
-                beside.append(percentile(gaps(self.server.port, self.SECONDS, MODEL), .99))
+                during.append(percentile(gaps(self.server.port, self.SECONDS, MODEL), .99))
             finally:
                 stop.set()
                 client.join()
         for status, text in outcomes:
             self.assertIn(status, (200, 400), text)
-        ratio = statistics.median(beside) / statistics.median(quiet)
+        ratio = statistics.median(during) / statistics.median(quiet)
         refused = sum(status == 400 for status, _ in outcomes)
         figure(f"gaps p99, {self.ROUNDS} rounds: {', '.join(f'{1e3 * t:.1f}' for t in quiet)} ms without and "
-               f"{', '.join(f'{1e3 * t:.1f}' for t in beside)} ms beside {len(outcomes)} hostile constraints ({refused} refused); "
+               f"{', '.join(f'{1e3 * t:.1f}' for t in during)} ms with {len(outcomes)} hostile constraints ({refused} refused); "
                f"medians {ratio:.2f} x")
         self.assertLessEqual(ratio, self.LIMIT)
 

@@ -102,13 +102,13 @@ class Canary(ServerCase):
 
         begin = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(CLIENTS + 1) as pool:
-            beside = pool.submit(keep_steady)
+            during = pool.submit(keep_steady)
             try:
                 for done in [pool.submit(client, k) for k in range(CLIENTS)]:
                     done.result()
             finally:
                 over.set()
-            beside.result()
+            during.result()
         self.server.wait_idle()
         preemptions = self.server.metric("tutti_preemptions_total")
         cancelled = self.server.metric("tutti_requests_total", code="499")

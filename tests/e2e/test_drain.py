@@ -282,7 +282,7 @@ class Drain(unittest.TestCase):
         crowd.wait()
         crowd.hear()
         server.stop()
-        figure(f"a second signal beside 64 streams: {took:.3f} s")
+        figure(f"a second signal during 64 streams: {took:.3f} s")
         self.assertLess(took, AT_ONCE_S)
         self.check_acknowledged(crowd)
 

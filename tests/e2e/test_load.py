@@ -56,7 +56,7 @@ class Rounds(ServerCase):
         figure(f"{sent} requests in {time.monotonic() - begin:.1f} s, resident {level} -> {resident} KiB, "
                f"{self.server.metric('tutti_preemptions_total'):.0f} preemptions")
         if judged("resident memory after rounds of load", "a sanitizer keeps freed memory"):
-            self.assertLess(resident, level * 1.05, "KiB after the last round beside those after the first")
+            self.assertLess(resident, level * 1.05, "KiB after the last round and after the first")
 
 
 class IdleConnections(ServerCase):
@@ -109,10 +109,10 @@ class FullDevice(ServerCase):
             self.assertEqual(self.server.get(path)[0], 200, path)
         count = self.server.metric("tutti_request_seconds_count", op="other")
         slow = count - self.server.metric("tutti_request_seconds_bucket", op="other", le="0.01")
-        figure(f"/livez beside {MANY} streams: p50 {percentile(probes, .5) * 1e3:.1f} ms, p99 {percentile(probes, .99) * 1e3:.1f} ms "
+        figure(f"/livez during {MANY} streams: p50 {percentile(probes, .5) * 1e3:.1f} ms, p99 {percentile(probes, .99) * 1e3:.1f} ms "
                f"at the client; {slow:.0f} of {count:.0f} above 10 ms in the server; connect p99 {percentile(connects, .99) * 1e3:.1f} ms")
         # The client shares the cores with the model, so the bound is on the server's own time.
-        if judged("time of /livez beside full lanes", "a latency"):
+        if judged("time of /livez with all sequence slots in use", "a latency"):
             self.assertLessEqual(slow, count * 0.01)
         self.assertEqual(self.server.load()["running"], 32, "the device was full all the time")
         for stream in streams:
@@ -169,7 +169,7 @@ class StoppedReaders(ServerCase):
             readers[reader.fileno()] = reader
             poller.register(reader, 0)  # errors and hang-ups only
         ports = {fd: reader.getsockname()[1] for fd, reader in readers.items()}
-        held, since, dropped, peak, beside = {}, {}, {}, before, None
+        held, since, dropped, peak, during = {}, {}, {}, before, None
         limit = time.monotonic() + amount(300, 150, 150)
         while len(dropped) < MANY:
             self.assertLess(time.monotonic(), limit, f"{len(dropped)} of {MANY} were dropped")
@@ -181,23 +181,23 @@ class StoppedReaders(ServerCase):
                 dropped.setdefault(fd, time.monotonic())
                 poller.unregister(fd)
             peak = max(peak, self.server.resident_kib())
-            if beside is None and len(since) == MANY and now - max(since.values()) > 5:
+            if during is None and len(since) == MANY and now - max(since.values()) > 5:
                 self.assertEqual(self.server.load()["running"], 0, "a stopped reader gives up its lane")
-                beside = self.gaps(amount(1, 2, 5))
+                during = self.gaps(amount(1, 2, 5))
             time.sleep(0.5)
         waits = [dropped[fd] - since[fd] for fd in readers]
         filled = sum(held.values()) / MANY
         figure(f"{MANY} stopped readers: resident +{(peak - before) >> 10} MiB, {filled / 1024:.0f} KiB in each socket, cancelled "
                f"after {min(waits):.1f} to {max(waits):.1f} s; others' gaps p99 {percentile(quiet, .99) * 1e3:.2f} ms before, "
-               f"{percentile(beside, .99) * 1e3:.2f} ms beside them")
+               f"{percentile(during, .99) * 1e3:.2f} ms with them")
         self.assertGreater(min(waits), 24)
         if judged("the longest wait for a stopped reader", "a latency"):
             self.assertLess(max(waits), 36)
         if judged("resident memory of stopped readers", "a sanitizer keeps freed memory"):
             self.assertLess(peak - before, MANY * (self.CAP_KIB + self.STATE_KIB) + self.KV_MIB * 1024 + self.SLACK_KIB)
         # A shared machine says little about milliseconds; a stall would be seconds.
-        if judged("times between tokens beside stopped readers", "a latency"):
-            self.assertLess(percentile(beside, .99), percentile(quiet, .99) * 10 + 0.005)
+        if judged("times between tokens with stopped readers", "a latency"):
+            self.assertLess(percentile(during, .99), percentile(quiet, .99) * 10 + 0.005)
         self.assertEqual(self.server.metric("tutti_slow_reader_cancels_total"), MANY)
         self.server.wait_idle()
 

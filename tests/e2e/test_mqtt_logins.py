@@ -117,7 +117,7 @@ class LoginsBesideChat(unittest.TestCase):
         _, _, body = self.server.get("/metrics", headers={"Authorization": f"Bearer {self.scraper}"})
         return sum(float(line.rsplit(" ", 1)[1]) for line in body.splitlines() if line.startswith(name))
 
-    def beside_logins(self):
+    def during_logins(self):
         """What the logins were told, the times between tokens as long as they lasted, and the most memory meanwhile."""
         # A process of its own, which takes no time from the chat of this one and little from the server.
         crowd = subprocess.Popen(
@@ -149,14 +149,14 @@ class LoginsBesideChat(unittest.TestCase):
         for _ in range(self.ROUNDS):
             before = self.chat.gaps(64 * LONGER)
             base_kib = self.server.resident_kib()
-            answers, beside, most_kib = self.beside_logins()
+            answers, during, most_kib = self.during_logins()
             self.assertEqual([(kind, code) for kind, code in answers if code != WANTED[kind]], [])
             answered += len(answers)
             alone = statistics.median(before + self.chat.gaps(64 * LONGER))
-            ratios.append(statistics.median(beside) / alone)
+            ratios.append(statistics.median(during) / alone)
             threads = self.metric("tutti_password_threads")
             figure(f"{len(answers)} of {self.COUNT} logins: {ratios[-1]:.2f} times the {alone * 1000:.1f} ms between tokens, longest "
-                   f"{max(beside) * 1000:.0f} ms, {(most_kib - base_kib) / 1024:.0f} MiB more, {threads:.0f} threads")
+                   f"{max(during) * 1000:.0f} ms, {(most_kib - base_kib) / 1024:.0f} MiB more, {threads:.0f} threads")
             self.assertTrue(1 <= threads <= 4)
             most = self.metric("tutti_password_hashes_most_running")
             self.assertTrue(1 <= most <= threads, f"{most} hashes at once on {threads} threads")
@@ -167,7 +167,7 @@ class LoginsBesideChat(unittest.TestCase):
                 break
         self.assertGreaterEqual(answered, self.COUNT if self.LIMIT_S > 60 else 1)
         self.assertGreaterEqual(self.metric('tutti_password_hashes_total{outcome="computed"}'), answered)
-        if judged("chat beside logins", "a sanitized hash and a sanitized model share the cores otherwise"):
+        if judged("chat during logins", "a sanitized hash and a sanitized model share the cores otherwise"):
             self.assertLess(min(ratios), self.BOUND, f"{ratios} times the time between tokens")
 
 

@@ -124,8 +124,8 @@ class Hostile(HostCase):
             "ping of odd length": frame(PING, 0, 0, b"abc"),
             "push": frame(PUSH, END_HEADERS, 1, b"\0\0\0\2" + block),
             "a frame of 16 MiB": b"\xff\xff\xff" + bytes([DATA, 0]) + struct.pack(">I", 1),
-            "header block that is none": frame(HEADERS, END_HEADERS, 1, b"\xff\xff\xff\xff\xff\xff\xff"),
-            "dynamic table index that is none": frame(HEADERS, END_HEADERS, 1, b"\xfe"),
+            "malformed header block": frame(HEADERS, END_HEADERS, 1, b"\xff\xff\xff\xff\xff\xff\xff"),
+            "unknown dynamic table index": frame(HEADERS, END_HEADERS, 1, b"\xfe"),
             "window overflow": frame(WINDOW, 0, 0, struct.pack(">I", 0x7FFFFFFF)) * 2,
         }
         silent = []

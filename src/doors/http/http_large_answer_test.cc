@@ -116,7 +116,7 @@ TEST_F(LargeAnswerTest, AnswersThatNobodyFetchesCountAndAreDropped) {
     return refused.status == 503;
   })) << "the first answer still lies here";
   EXPECT_EQ(CodeOf(refused), "overloaded");
-  EXPECT_EQ(Ask(Post("/v1/embeddings", Body(12))).status, 200) << "small ones fit beside it";
+  EXPECT_EQ(Ask(Post("/v1/embeddings", Body(12))).status, 200) << "small ones fit as well";
   EXPECT_TRUE(Eventually([&] { return Ask(Post("/v1/embeddings", Body(2048))).status == 200; }))
       << "a reader that takes nothing is dropped, and its bytes with it";
 }

@@ -110,9 +110,9 @@ TEST_F(SocketTest, OneLaneAnswersInOrderAndLanesDoNotWaitForEachOther) {
   client.Say(CreateText(R"(,"stream_id":"a")"));
   const std::shared_ptr<FakeGeneration> first = Generation(0);
   client.Say(R"({"type":"response.create","model":"fake","input":"second","stream_id":"a"})");
-  client.Say(R"({"type":"response.create","model":"fake","input":"beside","stream_id":"b"})");
+  client.Say(R"({"type":"response.create","model":"fake","input":"second","stream_id":"b"})");
   const std::shared_ptr<FakeGeneration> beside = Generation(1);
-  EXPECT_THAT(Prompt(*beside), ElementsAre("beside"));
+  EXPECT_THAT(Prompt(*beside), ElementsAre("second"));
   beside->AppendAnswer({"b"});
   beside->Wake();
   std::string event;

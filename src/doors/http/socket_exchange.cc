@@ -58,7 +58,7 @@ class SocketExchange final : public Exchange, private SocketHost {
     }
     if (closing_) return bytes.size();
     if (!identified_ && reader_.held() > limits_.auth_bytes)
-      Close(4401, "the first message says who asks, in at most 16 KiB");
+      Close(4401, "the first message must authenticate, in at most 16 KiB");
     if (!share_.GrowTo(static_cast<int64_t>(reader_.held())))
       Close(wire::kCloseTryAgainLater, "too many large messages are being read");
     share_.ShrinkTo(static_cast<int64_t>(reader_.held()));
@@ -76,7 +76,7 @@ class SocketExchange final : public Exchange, private SocketHost {
 
   void OnTimer(TimePoint now) override {
     if (!identified_ && now >= began_ + limits_.auth_time)
-      return Close(4401, "nobody said in time who asks");
+      return Close(4401, "authentication timeout");
     if (leaving_.ok() && now >= began_ + limits_.age) {
       const Status old =
           InvalidArgument("websocket_connection_limit_reached",
@@ -145,7 +145,7 @@ class SocketExchange final : public Exchange, private SocketHost {
 
   void OnText(const std::string& text) {
     if (!identified_ && text.size() > limits_.auth_bytes)
-      return Close(4401, "the first message says who asks, in at most 16 KiB");
+      return Close(4401, "the first message must authenticate, in at most 16 KiB");
     const HttpOptions& options = connection_.context().options;
     const wire::ParseOptions parse{options.strict, Now(), options.limits.deadline_cap};
     BudgetShare share(&connection_.context().memory_budget);

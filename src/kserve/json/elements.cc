@@ -158,7 +158,7 @@ void WriteIntegers(std::string_view data, wire::JsonWriter* json) {
 Status WriteTexts(const Tensor& tensor, wire::JsonWriter* json) {
   const std::optional<uint64_t> count = CountElements(tensor.shape);
   const auto elements = SplitBytes(tensor.data, count.value_or(UINT64_MAX));
-  if (!elements.has_value()) return Internal("a BYTES tensor that is none: " + tensor.name);
+  if (!elements.has_value()) return Internal("malformed BYTES tensor: " + tensor.name);
   for (const std::string_view text : *elements) {
     if (ValidUtf8Prefix(text) != text.size()) {
       return Bad("output " + Quoted(tensor.name) +

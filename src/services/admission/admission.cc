@@ -15,7 +15,7 @@
 namespace tutti::admission {
 namespace {
 
-Status NobodyAsks() { return Internal("a request came without saying who asks"); }
+Status NobodyAsks() { return Internal("request has no caller"); }
 
 Status Revoked() {
   return {StatusCode::kUnauthenticated, "key_revoked", "the key of this request was revoked"};

@@ -48,7 +48,7 @@ Result<std::vector<tcp::endpoint>> EndpointsOf(const Target& target, const Addre
   for (const std::string& text : addresses) {
     boost::system::error_code failed;
     const asio::ip::address address = asio::ip::make_address(text, failed);
-    if (failed) return Unavailable("unavailable", "the host has an address that is none");
+    if (failed) return Unavailable("unavailable", "invalid address for the host");
     if (!trusted && !IsPublic(BytesOf(address))) {
       return Status(StatusCode::kPermissionDenied, "permission_denied",
                     "the host has an address inside a network");

@@ -133,7 +133,7 @@ Result<Target> ParseTarget(std::string_view url, const std::set<std::string>& tr
     port.remove_prefix(1);
     const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), target.port);
     if (error != std::errc() || end != port.data() + port.size() || target.port == 0)
-      return Bad("has a port that is none");
+      return Bad("has an invalid port");
   }
   for (const char c : host)
     target.host += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;

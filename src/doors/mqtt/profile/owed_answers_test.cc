@@ -170,7 +170,7 @@ TEST_F(OwedAnswersTest, TheTransportsRepetitionOfTheMessageAddsNothing) {
   message.redelivered = false;
   Deliver(message);
   const std::vector<std::string> types = Types(Topic("out"));
-  ASSERT_GT(types.size(), 4u) << "who asks is answered";
+  ASSERT_GT(types.size(), 4u) << "each client is answered";
   EXPECT_EQ(types[2], "accepted") << "from the first event on";
   EXPECT_EQ(types.back(), "response.completed");
   EXPECT_EQ(inference_->requests().size(), 1u);
