@@ -202,6 +202,11 @@ int UsageError(const CLI::App& parser, const CLI::ParseError& error) {
   return kExitUsage;
 }
 
+// A key that takes nothing but its default is one of a later release: known, not offered.
+bool IsOffered(const app::OptionSpec& option) {
+  return option.type != app::OptionType::kInt || option.min < option.max;
+}
+
 // Servers and load generators need a descriptor for each connection.
 void RaiseFileLimit() {
   rlimit files{};
@@ -249,12 +254,30 @@ void SettingsOptions::AddTo(CLI::App& command, app::OptionGroup last) {
   AddConfig(command);
   print_option_ = command.add_flag("--print-config", print_config_,
                                    "show every value and where it came from, and exit");
+  // In the order of the topics, because groups are shown in that of their first options.
+  for (const OptionTopic& topic : OptionTopics()) {
+    for (const app::OptionSpec& option : app::AllOptions()) {
+      if (option.group > last || &TopicOf(option) != &topic) continue;
+      AddOption(command, option,
+                IsCommonOption(option) && IsOffered(option) ? std::string(topic.title) : "");
+    }
+  }
+  command.add_flag_callback(
+      "--help-all",
+      [this] {
+        for (const auto& [key, option] : options_) {
+          const app::OptionSpec& spec = *app::FindOption(key);
+          if (IsOffered(spec)) option->group(std::string(TopicOf(spec).title));
+        }
+        throw CLI::CallForHelp();
+      },
+      "show all options and exit; `tutti help TOPIC` shows those of one topic: " + TopicNames());
+}
+
+void SettingsOptions::AddTopic(CLI::App& page, const OptionTopic& topic) {
   for (const app::OptionSpec& option : app::AllOptions()) {
-    if (option.group > last) continue;
-    const bool of_model = option.group == app::OptionGroup::kModel;
-    // A key that takes nothing but its default is one of a later release: known, not offered.
-    const bool offered = option.type != app::OptionType::kInt || option.min < option.max;
-    AddOption(command, option, !offered ? "" : of_model ? "Model and scheduling" : "Server");
+    if (&TopicOf(option) == &topic && IsOffered(option))
+      AddOption(page, option, std::string(topic.title));
   }
 }
 

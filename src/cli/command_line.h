@@ -11,14 +11,17 @@
 #include <vector>
 
 #include "app/settings.h"
+#include "cli/option_topics.h"
 
 namespace tutti::cli {
 
 // The table of options on a command. AddTo() adds the groups up to `last`: options of the model, of
-// a serving process, of the servers.
+// a serving process, of the servers. `--help` shows the common ones, `--help-all` all.
 class SettingsOptions {
  public:
   void AddTo(CLI::App& command, app::OptionGroup last);
+  // Adds the options of one topic: for a page that explains them.
+  void AddTopic(CLI::App& page, const OptionTopic& topic);
   // Adds --config and the options `keys`: for commands that run no model.
   void AddOnly(CLI::App& command, std::initializer_list<std::string_view> keys);
 

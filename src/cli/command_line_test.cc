@@ -35,7 +35,7 @@ void AddOptionsOf(const CLI::App& command, const std::string& name, std::set<std
       // `chat` has keys of the server as options of its own.
       const bool own = name == "chat" && (each == "api-key-file" || each == "store");
       const bool key = app::FindOption(each) != nullptr && !own;
-      if (each != "help" && !key) out->insert(name + " " + flag);
+      if (each != "help" && each != "help-all" && !key) out->insert(name + " " + flag);
     }
   }
   for (const CLI::App* part : command.get_subcommands({})) AddOptionsOf(*part, name, out);
@@ -72,6 +72,42 @@ TEST(CommandLine, ThePageOfConfigurationHasEveryOptionOfACommandAndNoOther) {
     }
   }
   EXPECT_EQ(written, DeclaredOptions());
+}
+
+TEST(CommandLine, HelpShowsCommonOptionsAndTopicsAll) {
+  CLI::App parser("", "tutti");
+  const auto commands = DeclareCommands(parser);
+  CLI::App* const serve = parser.get_subcommand("serve");
+  const auto count = [](const std::string& text) {
+    int lines = 0;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) lines += line.starts_with("  --") ? 1 : 0;
+    return lines;
+  };
+  const std::string brief = HelpOf(*serve);
+  EXPECT_EQ(count(brief), 25 + 3) << "--config, --print-config and --help-all: " << brief;
+  EXPECT_EQ(brief.find("--sched-itl-target-ms"), std::string::npos);
+  EXPECT_THROW(parser.parse("serve --help-all", /*program_name_included=*/false), CLI::Success);
+  const std::string all = HelpOf(*serve);
+  int offered = 0, explained = 0;
+  for (const app::OptionSpec& option : app::AllOptions()) {
+    if (option.type == app::OptionType::kInt && option.min == option.max) continue;
+    ++offered;
+    EXPECT_NE(all.find(app::FlagName(option) + " "), std::string::npos) << option.key;
+  }
+  EXPECT_EQ(count(all), offered + 3);
+  for (const OptionTopic& topic : OptionTopics()) {
+    const auto subcommands = parser.get_subcommands({});
+    EXPECT_TRUE(
+        std::none_of(subcommands.begin(), subcommands.end(),
+                     [&](const CLI::App* command) { return command->get_name() == topic.name; }))
+        << topic.name << " is a command";
+    CLI::App page;
+    SettingsOptions options;
+    options.AddTopic(page, topic);
+    explained += count(page.help());
+  }
+  EXPECT_EQ(explained, offered);
 }
 
 TEST(CommandLine, EveryCommandShowsExamplesOrNeedsNone) {
