@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Compares Tutti with sentence-transformers, ONNX Runtime and OpenVINO on the same MiniLM weights: installs the peers into a
-throw-away folder, runs all of them in turn several times, takes the best of each, writes the table into
-docs/benchmarks.md and judges the gate.
+"""Compares Tutti with sentence-transformers, ONNX Runtime and OpenVINO on the same MiniLM weights.
 
-Texts a second of one caller, 2 threads: 16 and 128 tokens, one text and 32 texts a call. The gate: int8 >= 1.5 x the
-best peer in each column, float32 >= 0.9 x the best peer in float32; each capped at 85 % of what the machine's measured
-peaks allow for the arithmetic alone. With --http also a server's rate for 32 clients of one 16-token text: >= 70 % of
-the rate of 32 texts a call, and >= 10 x what sentence-transformers behind FastAPI gives.
+The script installs the peers into a temporary folder and runs all engines in alternating rounds. It keeps the best rate of
+each engine, writes the table into docs/benchmarks.md and judges the gate.
+
+The figures are texts per second of one caller with 2 threads: 16 and 128 tokens, one text and 32 texts in a call. The gate:
+int8 >= 1.5 x the fastest peer in each column, float32 >= 0.9 x the fastest float32 peer. Each required rate is capped at 85 %
+of what the machine's measured peaks allow for the arithmetic alone. --http adds the rate of a server for 32 clients that send
+one text of 16 tokens each: >= 70 % of the rate of 32 texts in a call, and >= 10 x sentence-transformers behind FastAPI.
 """
 import argparse
 import datetime
 import json
 import os
 import pathlib
-import re
 import signal
 import socket
 import subprocess
@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 
-from bench_peers import PAGE, ROOT, install_environment, run
+from bench_peers import ROOT, install_environment, run, write_page
 
 HERE = pathlib.Path(__file__).resolve().parent
 BEGIN, END = "<!-- bench-encoder-peers: begin -->", "<!-- bench-encoder-peers: end -->"
@@ -97,8 +97,7 @@ def free_port():
 
 
 def http_rate(args, command, port, model):
-    """What `tutti bench encode --url` gets from a server with 32 clients of one 16-token text: the best of as many runs as
-    there are rounds in process."""
+    """Rate of `tutti bench encode --url` with 32 clients that send one text of 16 tokens each: the best of `args.rounds` runs."""
     server = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):
@@ -144,52 +143,45 @@ def judge(best, limits):
 
 
 def table(args, best, limits, machine, gate, http, load):
-    lines = [f"{datetime.date.today():%Y-%m-%d}. {machine['cpu']}, {machine['threads']} threads of {machine['cores']} cores, "
-             f"{machine['isa']}: int8 {machine['int8_gops']:.0f} GOPS, float32 {machine['f32_gflops']:.0f} GFLOPS. "
-             f"all-MiniLM-L6-v2; texts/s of one caller, best of {args.rounds} rounds in turn; load average {load[0]:.1f} before "
-             f"and {load[1]:.1f} after. Tutti and sentence-transformers tokenise, the others are given ids.", "",
+    lines = [f"Measured on {datetime.date.today():%Y-%m-%d}: {machine['cpu']}, {machine['threads']} threads on {machine['cores']} cores, "
+             f"{machine['isa']}. Machine: int8 {machine['int8_gops']:.0f} GOPS, float32 {machine['f32_gflops']:.0f} GFLOPS. Model: "
+             f"all-MiniLM-L6-v2. Figures are texts/s of one caller, the best of {args.rounds} alternating rounds. Load average: "
+             f"{load[0]:.1f} before, {load[1]:.1f} after. Tutti and sentence-transformers tokenise the texts; the others get token ids.", "",
              "| | " + " | ".join(HEADS) + " |", "|---" * 5 + "|"]
     names = {**{"tutti " + d: f"Tutti {d}" for d in DTYPES}, **PEERS}
     for key, name in names.items():
         if key in best:
             lines.append(f"| {name} | " + " | ".join(f"{best[key][c]:,.0f}" for c in CASES) + " |")
     for dtype in ("int8", "f32"):
-        lines.append(f"| what the peaks allow in {dtype} | " + " | ".join(f"{limits[dtype][c]:,.0f}" for c in CASES) + " |")
-    lines += ["", "| gate | Tutti | x peer | needed | from | |", "|---|---|---|---|---|---|"]
+        lines.append(f"| limit from the {dtype} peak | " + " | ".join(f"{limits[dtype][c]:,.0f}" for c in CASES) + " |")
+    lines += ["", "| gate | Tutti | Tutti / peer | required | basis | result |", "|---|---|---|---|---|---|"]
     for name, measured, required, why, met, ratio in gate:
         verdict = "met" if met else f"short by {100 * (1 - measured / required):.0f} %"
         lines.append(f"| {name} | {measured:,.0f} | {ratio:.2f} | {required:,.0f} | {why} | {verdict} |")
     if http:
         ours, theirs = http
         batch = best["tutti int8"]["16x32"]
-        lines += ["", f"Over HTTP, 32 clients of one 16-token text on the same cores: {ours:,.0f} texts/s, {100 * ours / batch:.0f} % of "
-                  f"the rate of 32 texts a call in process (70 % needed); sentence-transformers behind FastAPI: {theirs:,.0f}, "
-                  f"{ours / theirs:.1f} x (10 needed)."]
+        lines += ["", f"Over HTTP on the same cores, 32 clients that send one text of 16 tokens each: {ours:,.0f} texts/s, which is "
+                  f"{100 * ours / batch:.0f} % of the in-process rate with 32 texts in a call (required: 70 %). sentence-transformers "
+                  f"behind FastAPI: {theirs:,.0f} texts/s; Tutti reaches {ours / theirs:.1f} x that rate (required: 10 x)."]
     return "\n".join(lines)
-
-
-def write_page(text):
-    page = PAGE.read_text()
-    if BEGIN not in page or END not in page:
-        sys.exit(f"bench-encoder-peers: {PAGE} has no place for the table ({BEGIN} ... {END})")
-    PAGE.write_text(re.sub(re.escape(BEGIN) + ".*?" + re.escape(END), lambda _: BEGIN + "\n" + text + "\n" + END, page, flags=re.S))
 
 
 def main():
     cache = pathlib.Path(os.environ.get("TUTTI_CACHE", pathlib.Path.home() / ".cache" / "tutti"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()) / "tutti-peers")
-    parser.add_argument("--python", type=pathlib.Path, help="of an environment that has the peers; none is made then")
+    parser.add_argument("--python", type=pathlib.Path, help="interpreter of an environment with the peers; no environment is created")
     parser.add_argument("--model", default=str(cache / "models" / "all-minilm-l6-v2"))
     parser.add_argument("--tutti", type=pathlib.Path, default=ROOT / "build" / "release" / "tutti")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=2, help="of a case")
+    parser.add_argument("--seconds", type=float, default=2, help="duration of a case")
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--http", action="store_true")
     parser.add_argument("--http-requests", type=int, default=3000)
     parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--no-write", action="store_true", help="leave docs/benchmarks.md alone")
+    parser.add_argument("--no-write", action="store_true", help="do not change docs/benchmarks.md")
     args = parser.parse_args()
     folder = args.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -221,7 +213,7 @@ def main():
     if args.json:
         args.json.write_text(json.dumps({"schema": "tutti.bench.encoder_peers.v1", "best": best, "rounds": rounds, "http": http}, indent=1))
     if not args.no_write:
-        write_page(text)
+        write_page(text, BEGIN, END)
     missed = [row[0] for row in gate if not row[4]]
     if http and (http[0] < 0.7 * best["tutti int8"]["16x32"] or http[0] < 10 * http[1]):
         missed.append("HTTP")

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""The same clients over one MQTT broker (Debian's mosquitto), with Tutti and with llama-server and a bridge (mqtt_bridge.py):
-in turns, the same model file, threads, lanes and broker. Every client has a connection and says one message after the other,
-each in a session of its own; first = the first piece of text, reply = the last event, both from the sending on.
+"""Compares Tutti with llama-server behind a bridge (mqtt_bridge.py) for the same clients of an MQTT broker.
 
-Writes the table into docs/benchmarks.md. It gates nothing; it fails if an answer is missing, refused or empty.
+The broker is Debian's mosquitto. Rounds alternate, with the same model file, threads, concurrent sequences and broker. Every
+client has its own connection and sends one message after the other, each in a session of its own. Both times begin when the
+message is sent: "first" ends with the first piece of text, "reply" with the last event.
+
+Writes the table into docs/benchmarks.md. It has no gate; it fails if an answer is missing, refused or empty.
 """
 import datetime
 import json
@@ -19,7 +21,7 @@ from bench_peers import ROOT, install_environment, install_llama, peer_options, 
 from peer_process import PATIENCE_S, Process, llama_server
 
 BEGIN, END = "<!-- bench-mqtt-peers: begin -->", "<!-- bench-mqtt-peers: end -->"
-TUTTI, LLAMA = "Tutti, its own client of the broker", "llama-server behind a bridge"
+TUTTI, LLAMA = "Tutti, built-in broker client", "llama-server behind a bridge"
 PAHO = "paho-mqtt==2.1.0"
 
 
@@ -42,7 +44,7 @@ def start_llama(args, broker_port, folder, port, binaries, python):
 
 
 class Client:
-    """One user with a connection; says one message after the other."""
+    """One user with a connection; sends one message after the other."""
 
     def __init__(self, port, user):
         import paho.mqtt.client as mqtt
@@ -123,10 +125,10 @@ def row(name, rounds):
 
 def main():
     parser = peer_options(__doc__)
-    parser.add_argument("--lanes", type=int, default=8, help="Tutti's lanes, llama-server's slots")
+    parser.add_argument("--lanes", type=int, default=8, help="concurrent sequences of Tutti, slots of llama-server")
     parser.add_argument("--clients", type=int, default=10)
-    parser.add_argument("--messages", type=int, default=10, help="of each client and round")
-    parser.add_argument("--tokens", type=int, default=32, help="of each answer")
+    parser.add_argument("--messages", type=int, default=10, help="messages of each client in each round")
+    parser.add_argument("--tokens", type=int, default=32, help="tokens of each answer")
     args = parser.parse_args()
     folder = args.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -144,7 +146,7 @@ def main():
     for number in range(args.rounds):
         for name in rounds:
             port = free_port()
-            # Each has a broker of its own: one keeps for a server that is away what its clients say to another.
+            # Each server has its own broker: a shared one would queue the messages sent to one server for the other.
             served = [Process(["mosquitto", "-v", "-c", folder / "mosquitto.conf"], lambda p: "running" in p.printed(),
                               folder / "mosquitto.log")]
             try:
@@ -160,11 +162,11 @@ def main():
     rows = {name: row(name, of) for name, of in rounds.items()}
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
     text = "\n".join([
-        f"{datetime.date.today():%Y-%m-%d}. {cpu}, {args.threads} threads. `{args.model.name}`; {args.clients} clients, {args.lanes} "
-        f"lanes, {args.messages} messages a client and round, {args.tokens} tokens an answer, {args.rounds} rounds in turn; clients and broker "
-        f"on the same cores. Tutti keeps the dialogs, the bridge nothing.", "",
+        f"Measured on {datetime.date.today():%Y-%m-%d}: {cpu}, {args.threads} threads. Model file: `{args.model.name}`. {args.clients} clients, at "
+        f"most {args.lanes} concurrent sequences, {args.messages} messages of each client in each round, {args.tokens} tokens in each answer, "
+        f"{args.rounds} alternating rounds. Clients and broker run on the same cores. Tutti stores the dialogs; the bridge stores nothing.", "",
         "| | tokens/s, median | first text, p50 / p99 ms | reply, p50 / p99 ms |", "|---|---|---|---|",
-        *(line for _, line in rows.values()), "", f"Tutti / llama-server: {rows[TUTTI][0] / rows[LLAMA][0]:.2f} x the tokens/s."])
+        *(line for _, line in rows.values()), "", f"Tutti / llama-server: {rows[TUTTI][0] / rows[LLAMA][0]:.2f} x in tokens/s."])
     print(text)
     if not args.no_write:
         write_page(text, BEGIN, END)

@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""Compares Tutti with llama.cpp and OpenVINO GenAI on the same model file: installs the peers into a throw-away folder, runs
-all of them in turn several times, takes the best of each, writes the table into docs/benchmarks.md and judges the gate.
+"""Compares Tutti with llama.cpp and OpenVINO GenAI on the same model file.
 
-Prefill: one prompt. Decode: B prompts of so many tokens, 64 new tokens each, output tokens per second of all streams
-together. The gate of the default file: prefill >= 1.1 x OpenVINO GenAI, decode >= 2 x the better peer at every point;
-of the same model in other types (--types, made by `tutti quantize`): >= 1.3 x the better peer everywhere; the same of a
-model of width 1,024 with random weights in the types of K quants, which the default model is too narrow for. Each is capped
-at 85 % of what the machine's measured read rate and peaks allow for that file (`tutti bench engine` computes that limit).
-llama.cpp on the default file requantised to Q4_0 is shown in the same table and gates nothing. A peer that does not open a
-file is left out of that file's table, with a note.
+The script installs the peers into a temporary folder and runs all engines in alternating rounds. It keeps the best rate of
+each engine, writes the tables into docs/benchmarks.md and judges the gate.
+
+Prefill is one prompt. Decode is B prompts of a given length with 64 new tokens each, in output tokens per second of all
+sequences together.
+
+The gate of the default file: prefill >= 1.1 x OpenVINO GenAI, decode >= 2 x the faster peer at every point. The gate of the
+same model in other types (--types, made by `tutti quantize`): >= 1.3 x the faster peer at every point. A model of width 1,024
+with random weights has the same gate in the K quants, because the default model is too narrow for them. Each required rate
+is capped at 85 % of the machine's limit for that file, which `tutti bench engine` computes from the measured peaks.
+
+llama.cpp on the default file requantised to Q4_0 is shown in the same table and has no gate. A peer that cannot open a file
+is left out of that file's table, with a note.
 """
 import argparse
 import datetime
@@ -22,6 +27,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -142,7 +148,7 @@ def measure_openvino(python, model, threads, points):
 
 
 def measure_tutti(binary, model, threads, points):
-    """Also the machine, and what it allows at most: {"limits": the same shape}."""
+    """Figures, the machine, and the limits that its peaks set: {"limits": the same shape as "figures"}."""
     figures, limits, machines = {}, {}, []
 
     def bench(prompt, new, batch):
@@ -165,7 +171,7 @@ def measure_tutti(binary, model, threads, points):
 # --- judging and writing ---
 
 def keep_best(best, one):
-    """Joins a round into the best so far, figure by figure."""
+    """Merges a round into the best figures so far."""
     if not best:
         return one
     out = dict(best)
@@ -183,7 +189,7 @@ def name_of(point):
 
 
 def judge(best, points, default_file):
-    """Rows of the gate: (name, measured, required, how required came about, met)."""
+    """Rows of the gate: (name, measured, required, basis of the requirement, met, ratio to the peer)."""
     tutti = best[TUTTI]
     rows = []
     for point in points:
@@ -203,51 +209,58 @@ def judge(best, points, default_file):
 
 def table(best, gate, points, rounds, model, load, missing):
     machine = best[TUTTI]["machine"]
-    lines = [f"{datetime.date.today():%Y-%m-%d}. {machine['cpu']}, {machine['threads']} threads of {machine['cores']} "
-             f"cores, {machine['isa']}: reads {machine['read_gb_s']:.0f} GB/s, int8 {machine['int8_gops']:.0f} GOPS, "
-             f"float32 {machine['f32_gflops']:.0f} GFLOPS, bfloat16 {machine['bf16_gflops']:.0f}. `{model.name}`; decode: prompt tokens x streams, {NEW} new "
-             f"tokens each; output tokens/s, best of {rounds} rounds in turn; load average {load[0]:.1f} before and "
-             f"{load[1]:.1f} after." + "".join(f" {name} does not open this file." for name in missing), "",
+    lines = [f"Measured on {datetime.date.today():%Y-%m-%d}: {machine['cpu']}, {machine['threads']} threads on {machine['cores']} cores, "
+             f"{machine['isa']}. Machine: memory read {machine['read_gb_s']:.0f} GB/s, int8 {machine['int8_gops']:.0f} GOPS, float32 "
+             f"{machine['f32_gflops']:.0f} GFLOPS, bfloat16 {machine['bf16_gflops']:.0f} GFLOPS. Model file: `{model.name}`. Figures are "
+             f"output tokens/s, the best of {rounds} alternating rounds. Decode columns give prompt tokens x sequences, with {NEW} new "
+             f"tokens for each sequence. Load average: {load[0]:.1f} before, {load[1]:.1f} after." +
+             "".join(f" {name} cannot open this file." for name in missing), "",
              "| | " + " | ".join(map(name_of, points)) + " |",
              "|---" * (len(points) + 1) + "|"]
     for name in (TUTTI, OPENVINO, LLAMA, LLAMA_Q4_0):
         if name in best:
             lines.append(f"| {name} | " + " | ".join(f"{best[name]['figures'][p]:,.0f}" for p in points) + " |")
-    lines.append("| what the read rate and the peaks allow | " +
+    lines.append("| limit from read rate and peaks | " +
                  " | ".join(f"{best[TUTTI]['limits'][p]:,.0f}" for p in points) + " |")
-    lines += ["", "| gate | Tutti | x peer | needed | from | |", "|---|---|---|---|---|---|"]
+    lines += ["", "| gate | Tutti | Tutti / peer | required | basis | result |", "|---|---|---|---|---|---|"]
     for name, measured, required, why, met, ratio in gate:
         verdict = "met" if met else f"short by {100 * (1 - measured / required):.0f} %"
         lines.append(f"| {name} | {measured:,.0f} | {ratio:.2f} | {required:,.0f} | {why} | {verdict} |")
     return "\n".join(lines)
 
 
+def wrap(text, width=130):
+    """Wraps each line of text at `width` characters; rows of tables stay as they are."""
+    return "\n".join(line if line.startswith("|") else textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+                     for line in text.splitlines())
+
+
 def write_page(text, begin=BEGIN, end=END):
-    """Between the marks of its place in the page."""
+    """Replaces the part of docs/benchmarks.md between the two marks by the wrapped text."""
     page = PAGE.read_text()
     if begin not in page or end not in page:
         sys.exit(f"{PAGE} has no place for the table ({begin} ... {end})")
     head, rest = page.split(begin, 1)
-    PAGE.write_text(head + begin + "\n" + text + "\n" + end + rest.split(end, 1)[1])
+    PAGE.write_text(head + begin + "\n" + wrap(text) + "\n" + end + rest.split(end, 1)[1])
 
 
 def peer_options(description):
-    """What every comparison with a peer may be told."""
+    """Options that all comparisons with a peer have in common."""
     cache = pathlib.Path(os.environ.get("TUTTI_CACHE", pathlib.Path.home() / ".cache" / "tutti"))
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()) / "tutti-peers",
-                        help="where the peers go; used again if they are there, may be deleted at any time")
+                        help="folder for the peers; reused if it exists, may be deleted at any time")
     parser.add_argument("--model", type=pathlib.Path, default=cache / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf")
     parser.add_argument("--tutti", type=pathlib.Path, default=ROOT / "build" / "release" / "tutti")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3, help="in turns")
-    parser.add_argument("--jobs", type=int, default=2, help="of the build of llama.cpp")
-    parser.add_argument("--no-write", action="store_true", help="leave docs/benchmarks.md alone")
+    parser.add_argument("--rounds", type=int, default=3, help="number of alternating rounds")
+    parser.add_argument("--jobs", type=int, default=2, help="parallel jobs of the build of llama.cpp")
+    parser.add_argument("--no-write", action="store_true", help="do not change docs/benchmarks.md")
     return parser
 
 
 def make_types(folder, binary, model, types, wide_types):
-    """The same model in other types, from its 16-bit form, and the wide one in its own: files."""
+    """Files of the same model in other types, made from its 16-bit form, and of the wide model in its own types."""
     files = []
 
     def quantise(source, kind):
@@ -270,7 +283,7 @@ def make_wide(folder, model):
     if out.exists():
         return out
     sys.path.insert(0, str(ROOT / "tests" / "e2e"))
-    import tiny_model as gguf  # what else writes a file here
+    import tiny_model as gguf  # the tests' writer of GGUF files
     keys, tokens = gguf.read_tokenizer(model)
     layers, width, heads, kv_heads, feed_forward = 12, 1024, 16, 4, 2816
     kv = width // heads * kv_heads
@@ -302,7 +315,7 @@ def make_wide(folder, model):
 
 
 def measure_file(model, engines, points, rounds, default_file):
-    """Rounds in turn over the engines that open the file: (text, missed gates, figures)."""
+    """Alternating rounds of all engines that can open the file: (text, missed gates, figures)."""
     load = [os.getloadavg()[0]]
     best, all_rounds, missing = {}, [], []
     for number in range(rounds):

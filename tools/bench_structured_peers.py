@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Answers under JSON schemas: compares Tutti with llama.cpp's server, in turns, on the same model file.
+"""Compares answers under JSON schemas from Tutti and from llama.cpp's server, in alternating rounds on the same model file.
 
-Each schema of tests/e2e/schemas.py (or every Nth) is asked of both over HTTP as `response_format` of type json_schema,
-sampled with a seed, by one client and by eight at once. Told are output tokens per second, and of the answers that
-ended by themselves the share that satisfies its schema by PyPI's jsonschema; an answer that its length cut is counted
-apart. A schema that a server refuses is counted apart, too.
+Each schema of tests/e2e/schemas.py (or every Nth) is sent to both over HTTP as `response_format` of type json_schema, sampled
+with a seed, by one client and by eight at once. The table has output tokens per second and the share of answers that satisfy
+their schema, checked by PyPI's jsonschema. Answers that were cut by their length and schemas that a server refused are
+counted separately.
 
-Writes the table into docs/benchmarks.md. It gates nothing; it fails if an answer of Tutti's does not satisfy its schema.
+Writes the table into docs/benchmarks.md. It has no gate; it fails if an answer of Tutti does not satisfy its schema.
 """
 import concurrent.futures
 import datetime
@@ -28,7 +28,7 @@ CLIENTS = (1, 8)
 
 
 def ask(port, model, schema, seed, tokens):
-    """(status, text, why it ended, output tokens)"""
+    """(status, text, finish reason, output tokens)"""
     body = {"model": model, "max_tokens": tokens, "temperature": 0.8, "seed": seed,
             "messages": [{"role": "user", "content": "Give me an example as JSON of this schema: " + json.dumps(schema)}],
             "response_format": {"type": "json_schema", "json_schema": {"name": "it", "schema": schema, "strict": True}}}
@@ -53,7 +53,7 @@ def satisfies(text, schema):
 
 
 def measure(port, model, schemas, clients, tokens):
-    """Counts of one server and round."""
+    """Counts, seconds and faults of one server in one round."""
     counts = {"tokens": 0, "valid": 0, "invalid": 0, "cut": 0, "refused": 0}
     faults = []
     begin = time.perf_counter()
@@ -76,8 +76,8 @@ def measure(port, model, schemas, clients, tokens):
 
 def main():
     parser = peer_options(__doc__)
-    parser.add_argument("--every", type=int, default=1, help="ask every Nth schema")
-    parser.add_argument("--tokens", type=int, default=120, help="of an answer, at most")
+    parser.add_argument("--every", type=int, default=1, help="use every Nth schema only")
+    parser.add_argument("--tokens", type=int, default=120, help="maximum tokens of an answer")
     args = parser.parse_args()
     folder = args.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -117,8 +117,9 @@ def main():
         say(f"{name}, {kind}: {json.dumps(schema)[:200]} -> {text[:200]!r}")
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
     asked = len(schemas) * len(CLIENTS) * args.rounds
-    lines = [f"{datetime.date.today():%Y-%m-%d}. {cpu}, {args.threads} threads. `{args.model.name}`; {len(schemas)} schemas, at most {args.tokens} "
-             f"tokens an answer, temperature 0.8; best of {args.rounds} rounds in turn; clients on the same cores. Shares of {asked} requests each.",
+    lines = [f"Measured on {datetime.date.today():%Y-%m-%d}: {cpu}, {args.threads} threads. Model file: `{args.model.name}`. {len(schemas)} schemas, at "
+             f"most {args.tokens} tokens in an answer, temperature 0.8, the best of {args.rounds} alternating rounds. Clients run on the same "
+             f"cores. Shares refer to {asked} requests for each server.",
              "", "| | tokens/s, 1 client | tokens/s, 8 clients | valid | not valid | cut by length | refused |", "|---|---|---|---|---|---|---|"]
     for name in (TUTTI, LLAMA):
         total = totals[name]
