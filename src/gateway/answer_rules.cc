@@ -66,7 +66,7 @@ Result<std::optional<Structure>> AnswerStructure(const ServedModel& model,
 // Refusals of a schema whose types alone may be enforced.
 bool IsRelaxable(const Status& status) {
   return status.reason() == "schema_unsupported" || status.reason() == "schema_reference" ||
-         status.reason() == "grammar_too_complex";
+         status.reason() == "grammar_regex" || status.reason() == "grammar_too_complex";
 }
 
 bool IsEnforceable(const std::string& schema, grammar::Budget& budget) {

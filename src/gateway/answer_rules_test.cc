@@ -231,6 +231,20 @@ TEST(AnswerRules, AStrictToolIsRefusedWhereItsFormatCannotEnforceIt) {
   EXPECT_TRUE(compiled().ok()) << compiled().status();
 }
 
+TEST(AnswerRules, AToolMayHaveAPatternThatCannotBeEnforced) {
+  const ServedModel model = ModelWithTemplate("{# <tool_call> #}x");
+  api::Tool tool{.name = "f",
+                 .parameters = R"({"properties":{"a":{"type":"string","pattern":"\\bx"}}})",
+                 .param = "tools[0].function"};
+  Constraints constraints;
+  const auto compile = [&] {
+    return CompileAnswer(constraints, model, ChatRequest({tool}), {}, nullptr).status();
+  };
+  EXPECT_TRUE(compile().ok()) << compile();
+  tool.strict = true;
+  EXPECT_EQ(compile().reason(), "grammar_regex");
+}
+
 // Such a tool was refused, strict or not.
 TEST(AnswerRules, AToolWithASchemaThatIsTooComplexIsHeldToItsTypes) {
   const ServedModel model = ModelWithTemplate("{# <tool_call> #}x");

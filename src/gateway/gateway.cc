@@ -292,9 +292,11 @@ Status Gateway::Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> c
     pending.ticket = {};  // nothing is waited for
     return OkStatus();
   }
-  // Harmony's parser knows channels, no tags.
+  // Harmony's parser knows channels, no tags. Where the model has no reasoning, tags in a
+  // constrained answer are what the constraint asks for.
   if (std::holds_alternative<api::ChatPrompt>(in.prompt) &&
-      !chat_template::IsHarmony(pending.model->tools)) {
+      !chat_template::IsHarmony(pending.model->tools) &&
+      (constraint == nullptr || pending.frame.reasons || reasoning == api::ReasoningMode::kKeep)) {
     tags.leading = constraint != nullptr;
     tags.keep_space = pending.frame.keep_space;
     written->FilterReasoning(reasoning, tags, in.n, in.max_reasoning_tokens);
