@@ -20,10 +20,6 @@ namespace {
 // Names of patternProperties split the other names in up to two to this power of languages.
 constexpr size_t kMaxPatterns = 6;
 
-// Up to this length a string with a pattern or format has a state for each number of characters,
-// which makes masks that need no counting.
-constexpr uint64_t kMaxUnrolledLength = 16;
-
 class SchemaCompiler {
  public:
   SchemaCompiler(Grammar& grammar, SchemaDocument& document, const JsonSchemaOptions& options,
@@ -217,7 +213,7 @@ class SchemaCompiler {
       return g_.Concat({quote, g_.Call(characters), quote});
     }
     StringConstraints constraints = strings;
-    const bool limited = strings.max_length != kNoLimit && strings.max_length > kMaxUnrolledLength;
+    const bool limited = strings.max_length != kNoLimit;
     if (limited) constraints.max_length = kNoLimit;
     const Result<std::shared_ptr<const Dfa>> language = checker_.Strings(constraints);
     if (!language.ok()) {

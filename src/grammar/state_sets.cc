@@ -49,6 +49,12 @@ SetId StateSets::Next(SetId set, std::string_view bytes) {
 
 SetId StateSets::MakeNext(SetId set, uint8_t byte) {
   const Set from = sets_[set];
+  // Most bytes follow no place; a set of very many is not searched for each of them.
+  if (!from.follows[byte]) {
+    const size_t at = set * classes_ + automaton_->ClassOf(byte);
+    steps_[at] = 0;
+    return next_[at] = kDead;
+  }
   steps_now_ = 0;
   Count(from.end - from.begin);
   for (uint32_t i = from.begin; i < from.end; ++i) {
@@ -291,6 +297,11 @@ SetId StateSets::MakeSet(std::vector<Place> places, bool complete, uint32_t retu
   set.end = static_cast<uint32_t>(places_.size());
   set.complete = complete;
   set.returns = returns;
+  for (const Place& place : places) {
+    for (const Automaton::ByteEdge& edge : automaton_->bytes(automaton_->state(place.state))) {
+      for (uint32_t byte = edge.first; byte <= edge.last; ++byte) set.follows.set(byte);
+    }
+  }
   next_.resize(sets_.size() * classes_, kUnknown);
   steps_.resize(next_.size());
   const auto id = static_cast<SetId>(sets_.size() - 1);

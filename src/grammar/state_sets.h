@@ -13,6 +13,7 @@
 // One thread at a time.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -119,6 +120,7 @@ class StateSets {
     bool complete = false;
     SetId cut_off = kUnknown;
     uint32_t exact_bytes = UINT32_MAX;
+    std::bitset<256> follows;  // bytes that an edge of a place has
   };
   struct Frame {
     uint32_t begin = 0, end = 0;  // of returns_
