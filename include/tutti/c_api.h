@@ -25,6 +25,14 @@
 extern "C" {
 #endif
 
+/* Enumerations that are arguments: C callers may pass any number, which is a value of the type in
+ * C++ only if that is fixed. */
+#ifdef __cplusplus
+#define TUTTI_ENUM_TYPE : int
+#else
+#define TUTTI_ENUM_TYPE
+#endif
+
 /* The canonical codes of gRPC. */
 typedef enum tutti_code {
   TUTTI_OK = 0,
@@ -93,7 +101,11 @@ TUTTI_API tutti_code tutti_detokenize(const tutti_model* model, const int32_t* i
 TUTTI_API void tutti_string_free(char* text);
 
 /* --- requests: a request may be used several times --- */
-typedef enum tutti_role { TUTTI_SYSTEM = 0, TUTTI_USER = 1, TUTTI_ASSISTANT = 2 } tutti_role;
+typedef enum tutti_role TUTTI_ENUM_TYPE {
+  TUTTI_SYSTEM = 0,
+  TUTTI_USER = 1,
+  TUTTI_ASSISTANT = 2
+} tutti_role;
 
 TUTTI_API tutti_request* tutti_request_new(void); /* NULL when out of memory */
 TUTTI_API void tutti_request_free(tutti_request* request);
@@ -110,7 +122,7 @@ TUTTI_API tutti_code tutti_request_message(tutti_request* request, tutti_role ro
 TUTTI_API tutti_code tutti_request_tool(tutti_request* request, const char* name,
                                         const char* description, const char* parameters,
                                         int strict);
-typedef enum tutti_tool_choice {
+typedef enum tutti_tool_choice TUTTI_ENUM_TYPE {
   TUTTI_TOOLS_AUTO = 0,     /* the model decides */
   TUTTI_TOOLS_NONE = 1,     /* no call */
   TUTTI_TOOLS_REQUIRED = 2, /* at least one call */
@@ -128,7 +140,7 @@ TUTTI_API tutti_code tutti_request_tool_call(tutti_request* request, const char*
 TUTTI_API tutti_code tutti_request_tool_result(tutti_request* request, const char* id,
                                                const char* content);
 
-typedef enum tutti_constraint {
+typedef enum tutti_constraint TUTTI_ENUM_TYPE {
   TUTTI_JSON_OBJECT = 0,   /* any JSON object; `text` may be NULL */
   TUTTI_JSON_SCHEMA = 1,   /* `text`: a JSON schema */
   TUTTI_REGEX = 2,         /* `text`: a regular expression that matches the whole answer */

@@ -64,6 +64,8 @@ TEST_F(CApiTest, KeepsAnAnswerInsideItsConstraint) {
   ASSERT_EQ(tutti_request_constrain(request_, TUTTI_REGEX, "[ab]{3}"), TUTTI_OK);
   EXPECT_EQ(answer().find_first_not_of("ab"), std::string::npos);
   EXPECT_EQ(Text().size(), 3u);
+  EXPECT_EQ(tutti_request_constrain(request_, static_cast<tutti_constraint>(9), "a"),
+            TUTTI_INVALID_ARGUMENT);
   ASSERT_EQ(tutti_request_constrain(request_, TUTTI_CHOICE, "north"), TUTTI_OK);
   EXPECT_EQ(answer(), "north");
   ASSERT_EQ(tutti_request_constrain(request_, TUTTI_CHOICE, "south"), TUTTI_OK);
