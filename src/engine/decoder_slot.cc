@@ -178,16 +178,12 @@ void DecoderSlot::EndExpired(TimePoint now) {
     if (LaneDeadline(work) <= now) {
       const Duration wait =
           PredictWait(ledger_->places.load(), ledger_->lanes, Duration(ledger_->service_ns.load()));
-      // Sequences that run hold the memory of the next one, or those before it in the queue wait
-      // for memory and may not be overtaken again.
-      const char* lacks = "a free sequence slot";
-      if (scheduler_.running() < ledger_->lanes) lacks = "KV cache memory; raise --kv-cache-bytes";
       EndRequest(
           work,
           Unavailable("overloaded",
                       "the request waited " +
                           std::to_string(static_cast<int64_t>(ToSeconds(options_.queue.age))) +
-                          " s for " + lacks)
+                          " s and was not started; retry later")
               .WithRetryAfter(RetryAfter(wait, ledger_->salt++)),
           now);
       continue;
