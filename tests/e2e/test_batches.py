@@ -387,7 +387,7 @@ class Owners(ServerCase):
         with self.assertRaises(openai.RateLimitError) as refused:
             begin(red, "".join(line(f"r-{i}") for i in range(11)))
         self.assertEqual(refused.exception.code, "tenant_queue_full")
-        self.assertIn("50 lines", str(refused.exception))
+        self.assertIn("lines: 50", str(refused.exception))
         eventually(lambda: red.batches.retrieve(many.id).status == "in_progress")
         one = ended(blue, begin(blue, line("one")).id)
         self.assertEqual(one.status, "completed")
