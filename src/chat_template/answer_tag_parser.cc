@@ -2,12 +2,9 @@
 
 #include <utility>
 
+#include "grammar/json_text.h"
+
 namespace tutti::chat_template {
-namespace {
-
-bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
-
-}  // namespace
 
 AnswerTagParser::AnswerTagParser(Tags tags, std::unique_ptr<api::OutputParser> inner)
     : tags_(std::move(tags)),
@@ -45,13 +42,13 @@ void AnswerTagParser::Take(char c, std::string* text) {
 void AnswerTagParser::Emit(char c, std::string* text) {
   if (!closing_.empty()) {
     closing_ += c;
-    if (IsBlank(c)) return;
+    if (grammar::IsJsonSpace(c)) return;
     behind_tag_ = false;
     *text += std::exchange(closing_, {});
     stage_ = Stage::kInside;
     return;
   }
-  if (IsBlank(c) && stage_ != Stage::kPlain) {
+  if (grammar::IsJsonSpace(c) && stage_ != Stage::kPlain) {
     if (!behind_tag_) space_ += c;
     return;
   }

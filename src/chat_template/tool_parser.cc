@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "chat_template/tool_arguments.h"
 #include "chat_template/tool_structure.h"
+#include "grammar/json_text.h"
 
 namespace tutti::chat_template {
 namespace {
@@ -14,8 +15,6 @@ namespace {
 // Maximum size of the text before and after a call's arguments, which is parsed again for every
 // byte.
 constexpr size_t kMaxPieceBytes = 1024;
-
-bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 std::string Alphanumerics(uint64_t seed, int count) {
   constexpr std::string_view kLetters =
@@ -35,7 +34,7 @@ struct JsonHead {
 JsonHead MatchJsonHead(std::string_view text, const ToolSyntax& syntax) {
   size_t at = 0;
   const auto skip = [&] {
-    while (at < text.size() && IsSpace(text[at])) ++at;
+    while (at < text.size() && grammar::IsJsonSpace(text[at])) ++at;
   };
   // Whether the text goes on with `word`; 0: not, 1: it does, 2: it ends within it.
   const auto word = [&](std::string_view wanted) {
@@ -122,7 +121,7 @@ void ToolParser::Push(std::string_view delta, api::StreamEvent* event) {
 
 void ToolParser::EmitText(std::string_view text, api::StreamEvent* event) {
   for (const char c : text) {
-    if (IsSpace(c)) {
+    if (grammar::IsJsonSpace(c)) {
       space_ += c;
       continue;
     }
@@ -167,7 +166,7 @@ void ToolParser::TakeText(char c, api::StreamEvent* event) {
   if (!starts_.empty()) return TakeStart(c, event);
   if (marker_.empty()) {
     // The answer begins with a call, or holds none.
-    if (IsSpace(c) && !has_text_) {
+    if (grammar::IsJsonSpace(c) && !has_text_) {
       space_ += c;
       return;
     }
@@ -295,7 +294,7 @@ void ToolParser::BeginCall(std::string_view name, std::string_view id, api::Stre
 
 void ToolParser::TakeArguments(char c, api::StreamEvent* event) {
   if (depth_ == 0 && c != '{') {
-    if (!IsSpace(c)) Break(event);
+    if (!grammar::IsJsonSpace(c)) Break(event);
     return;
   }
   arguments_ += c;

@@ -439,8 +439,9 @@ class AutomatonBuilder {
   std::vector<Automaton::Rule> info_;
   std::vector<Edges> states_;
   std::vector<bool> productive_, nullable_;  // by rule
-  std::shared_ptr<const Dfa> character_;     // of JSON strings; made for the first limited rule
-  std::vector<bool> live_;                   // by state
+  // One character of a JSON string; null until the first limited rule.
+  std::shared_ptr<const Dfa> character_;
+  std::vector<bool> live_;  // by state
   std::vector<uint32_t> marks_;
   uint32_t round_ = 0;
 };

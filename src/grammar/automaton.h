@@ -34,7 +34,7 @@ class Automaton {
     RuleId rule = 0;
     bool accepts = false;    // a match of the rule may end here
     bool only_ends = false;  // accepts, and has no edges
-    // Of a limited rule: whether a character ends where the state is entered, and the fewest
+    // In limited rules: whether a character ends where the state is entered, and the fewest
     // characters from there to a match.
     bool counts = false;
     uint32_t least = 0;

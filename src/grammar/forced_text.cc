@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "grammar/json_text.h"
+
 namespace tutti::grammar {
 namespace {
 
 constexpr size_t kBytesOfToken = 8;  // of a guess; keys of JSON have fewer
-
-bool IsSpace(char byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }
 
 // The bytes that can follow a state.
 struct Following {
@@ -27,7 +27,7 @@ Following FollowingOf(StateSets& sets, SetId state) {
       ++behind;
     const SetId next = sets.Next(state, static_cast<uint8_t>(first));
     if (next != StateSets::kDead && next != StateSets::kOverflow) {
-      if (IsSpace(static_cast<char>(first))) {
+      if (IsJsonSpace(static_cast<char>(first))) {
         following.space = true;
       } else {
         following.bytes += behind - first;
@@ -63,7 +63,7 @@ size_t ForcedText::HabitOf(char byte) {
 
 void ForcedText::Read(std::string_view bytes) {
   for (const char byte : bytes) {
-    if (IsSpace(byte)) {
+    if (IsJsonSpace(byte)) {
       if (space_.size() < kMaxSpace) space_ += byte;
       continue;
     }
@@ -94,7 +94,7 @@ void ForcedText::FindBytes(StateSets& sets, SetId state, size_t max_bytes) {
     if (next == StateSets::kDead || next == StateSets::kOverflow) return;
     state = next;
     bytes_ += byte;
-    if (IsSpace(byte)) continue;
+    if (IsJsonSpace(byte)) continue;
     last = byte;
     spaces = 0;
   }

@@ -10,6 +10,10 @@
 
 namespace tutti::grammar {
 
+// White space of JSON (RFC 8259, section 2), which is also what is dropped around tags.
+inline constexpr std::string_view kJsonSpace = " \t\r\n";
+inline bool IsJsonSpace(char c) { return kJsonSpace.find(c) != std::string_view::npos; }
+
 // How a character of a string may be written.
 enum class Spelling : uint8_t {
   kPlain,  // as itself: not JSON

@@ -16,10 +16,6 @@ namespace {
 
 // Rules may call each other in a chain as long as the text, which must not use up the stack.
 constexpr int kMaxExamineDepth = 1000;
-constexpr std::string_view kOuterSpace = " \t\r\n";
-
-bool IsOuterSpace(char c) { return kOuterSpace.find(c) != std::string_view::npos; }
-
 enum class Side : uint8_t { kBegin, kEnd };
 
 // What is known about one side of an expression's texts.
@@ -70,16 +66,15 @@ class OuterSpace {
         return {.empty = true};
       case Expr::Kind::kBytes:
         if (expr.text.empty()) return {.empty = true};
-        return {.space =
-                    IsOuterSpace(side_ == Side::kBegin ? expr.text.front() : expr.text.back())};
+        return {.space = IsJsonSpace(side_ == Side::kBegin ? expr.text.front() : expr.text.back())};
       case Expr::Kind::kChars: {
         const CodePoints& set = g_.set(expr.set);
-        return {.space = std::any_of(kOuterSpace.begin(), kOuterSpace.end(), [&](char c) {
+        return {.space = std::any_of(kJsonSpace.begin(), kJsonSpace.end(), [&](char c) {
                   return set.Contains(static_cast<char32_t>(c));
                 })};
       }
       case Expr::Kind::kByteRange:
-        return {.space = std::any_of(kOuterSpace.begin(), kOuterSpace.end(), [&](char c) {
+        return {.space = std::any_of(kJsonSpace.begin(), kJsonSpace.end(), [&](char c) {
                   const auto byte = static_cast<uint8_t>(c);
                   return expr.min <= byte && byte <= expr.max;
                 })};
@@ -124,7 +119,7 @@ class OuterSpace {
     Outer outer{.empty = dfa.accepts(dfa.start())};
     const uint32_t states = side_ == Side::kBegin ? 1 : dfa.states();
     for (uint32_t state = 0; state < states; ++state) {
-      for (const char c : kOuterSpace) {
+      for (const char c : kJsonSpace) {
         const uint32_t next = dfa.Next(state, static_cast<uint8_t>(c));
         if (next == Dfa::kDead) continue;
         if (side_ == Side::kBegin || dfa.accepts(next)) outer.space = true;
@@ -148,7 +143,7 @@ bool MayHaveOuterSpace(const Structure& structure, const Limits& limits) {
     case Kind::kChoice:
       return std::any_of(
           structure.texts.begin(), structure.texts.end(), [](const std::string& one) {
-            return !one.empty() && (IsOuterSpace(one.front()) || IsOuterSpace(one.back()));
+            return !one.empty() && (IsJsonSpace(one.front()) || IsJsonSpace(one.back()));
           });
     case Kind::kRegex: {
       const Result<ExprId> body =
