@@ -408,7 +408,7 @@ void Scheduler::PlanPrefills() {
   }
   const bool admits = running() < LaneLimit(options_) && options_.strategy == Strategy::kContinuous;
   ShareChunk(std::max(budget, 0), shares_, admits ? waiting_.ShortestFirst() : 0);
-  int unused = 0;  // of a share, for lack of blocks
+  int unused = 0;  // tokens that the prompt before left of its share, for lack of blocks
   for (size_t i = 0; i < turn_order_.size() && SlicesLeft(); ++i) {
     Sequence& s = *turn_order_[i];
     if (s.state() != SequenceState::kRunning) continue;  // preempted for one before it

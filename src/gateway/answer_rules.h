@@ -66,9 +66,10 @@ engine::ReasoningLimit ReasoningLimitOf(const ServedModel& model,
 
 struct ParserContext {
   api::ReasoningMode reasoning = api::ReasoningMode::kKeep;
-  bool keep_space = false;                                    // AnswerFrame::keep_space
-  uint64_t id_seed = 0;                                       // of the tool-call ids
-  std::function<void(std::string_view)> on_broken_call = {};  // as in ToolParserOptions
+  bool keep_space = false;  // AnswerFrame::keep_space
+  uint64_t id_seed = 0;     // seeds the ids of tool calls
+  // See ToolParserOptions.
+  std::function<void(std::string_view)> on_broken_call = {};
 };
 // Makes one parser per choice; empty if the text needs no parsing.
 std::vector<std::unique_ptr<api::OutputParser>> MakeParsers(const ServedModel& model,

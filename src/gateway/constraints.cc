@@ -87,9 +87,13 @@ std::shared_ptr<grammar::TokenMasker> Constraints::Find(const ServedModel& model
 void Constraints::UseFor(const ServedModel& model, const grammar::Structure& structure,
                          const std::string& variant, std::shared_ptr<grammar::TokenMasker> masker) {
   std::string key = KeyOf(model, structure) + variant;
-  const size_t bytes = key.size();  // those of the automaton count where Get() has cached it
   const MutexLock lock(mutex_);
-  if (FindLocked(key) == nullptr) KeepLocked(std::move(key), std::move(masker), bytes);
+  if (FindLocked(key) != nullptr) return;
+  // The automaton counts for both entries, because either may outlive the other.
+  const auto same = std::find_if(kept_.begin(), kept_.end(),
+                                 [&](const Kept& kept) { return kept.masker == masker; });
+  const size_t bytes = key.size() + (same == kept_.end() ? 0 : same->bytes);
+  KeepLocked(std::move(key), std::move(masker), bytes);
 }
 
 void Constraints::KeepLocked(std::string key, std::shared_ptr<grammar::TokenMasker> masker,

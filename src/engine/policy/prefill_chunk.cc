@@ -57,7 +57,7 @@ Duration StepCost::Decode(int rows) const {
 
 void ShareChunk(int budget, std::span<int> wanted, int waiting) {
   if (wanted.empty()) return;
-  int64_t demand = waiting;  // of all but the oldest
+  int64_t demand = waiting;  // tokens that all prompts but the oldest need
   for (const int tokens : wanted.subspan(1)) demand += tokens;
   const auto most =
       static_cast<int>(std::clamp<int64_t>(budget - demand, (budget + 1) / 2, budget));
