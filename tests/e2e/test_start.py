@@ -74,7 +74,7 @@ class Refusals(unittest.TestCase):
                 out.write('[[mqtt.project]]\nname = "driving"\n')
             self.assertIn('[[mqtt.project]] "driving" cannot be reached', self.refused(
                 "serve", MODEL, "--port", "0", "--grpc-port", "0", "--config", config))
-        self.assertIn("debug.session needs debug.conversations", self.refused(
+        self.assertIn("debug.session also needs debug.conversations", self.refused(
             "serve", MODEL, "--port", "0", "--grpc-port", "0", "--debug-session", "ada/s1"))
 
     def test_a_project_of_an_unknown_model_is_refused_with_a_hint(self):
