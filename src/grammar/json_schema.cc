@@ -147,6 +147,7 @@ class SchemaCompiler {
     } else {
       for (const auto& member : value.get_object()) {
         separate();
+        parts.push_back(g_.Bytes("\""));
         parts.push_back(Name({member.key().data(), member.key().size()}));
         parts.push_back(Literal(member.value()));
         parts.push_back(json_.Space());
@@ -277,14 +278,14 @@ class SchemaCompiler {
 
   // --- objects ---
 
-  // A property's name with what stands before its value.
+  // A property's name behind its first quote, with what stands before its value.
   ExprId Name(std::string_view name) {
-    return g_.Concat({g_.Bytes("\""), Spell(g_, name, Spelling::kJson), g_.Bytes("\""),
-                      json_.Space(), g_.Bytes(":"), json_.Space()});
+    return g_.Concat({Spell(g_, name, Spelling::kJson), g_.Bytes("\""), json_.Space(),
+                      g_.Bytes(":"), json_.Space()});
   }
 
   struct Named {
-    ExprId member = 0;
+    ExprId member = 0;  // behind the first quote
     bool required = false;
   };
 
@@ -443,12 +444,14 @@ class SchemaCompiler {
     return Members(members, other, least > required ? least : 0, most);
   }
 
-  // One rule for each place in the order of properties and each number of those that came, as far
-  // as the number matters.
+  // Two rules for each place in the order of properties and each number of those that came, as far
+  // as the number matters: what stands behind the properties so far, and one property or more from
+  // there on. The comma, the whitespace behind it and the quote are those of all the properties
+  // that may come next: a text is in one state there, not in one for each of them.
   Result<ExprId> Members(const std::vector<Named>& members, ExprId other, uint64_t least,
                          uint64_t most) {
     const uint64_t cap = std::max<uint64_t>(most != kNoLimit ? most : least, 1);
-    const uint64_t limit = budget_.limits().states;
+    const uint64_t limit = budget_.limits().states / 2;
     const bool counted = most != kNoLimit || least > 1;
     const uint64_t levels = counted ? cap + 1 : 2;
     if (levels > limit || levels * (members.size() + 1) > limit) {
@@ -456,31 +459,42 @@ class SchemaCompiler {
       return budget_.status();
     }
     const auto after = [&](uint64_t count) { return std::min(count + 1, levels - 1); };
-    const auto comma = [&](uint64_t count) {
-      return count == 0 ? g_.Empty() : g_.Concat({g_.Bytes(","), json_.Space()});
+    const auto add = [&](const char* name, std::vector<ExprId> ways) {
+      const ExprId body = g_.Alternate(std::move(ways));
+      return body == g_.Never() ? body : g_.Call(g_.AddRule(name, RuleKind::kNested, body));
     };
-    // [count]: the rule for what follows the properties so far.
-    std::vector<RuleId> next(levels), rules(levels);
-    for (RuleId& rule : next) rule = g_.AddRule("other properties");
+    // By the number of properties so far. Each of `named` begins behind a quote.
+    std::vector<ExprId> unnamed(levels, g_.Never()), named(levels, g_.Never()), rest(levels);
+    bool may_end = true;
+    const auto set_rest = [&] {
+      for (uint64_t count = 0; count < levels; ++count) {
+        std::vector<ExprId> ways;
+        if (may_end && count >= least) ways.push_back(g_.Bytes("}"));
+        const ExprId more = g_.Alternate(
+            {g_.Concat({g_.Bytes("\""), named[count]}), may_end ? unnamed[count] : g_.Never()});
+        ways.push_back(count == 0 ? more : g_.Concat({g_.Bytes(","), json_.Space(), more}));
+        rest[count] = add("properties", std::move(ways));
+      }
+    };
+    std::vector<RuleId> others(levels);
+    for (RuleId& rule : others) rule = g_.AddRule("other properties");
     for (uint64_t count = 0; count < levels; ++count) {
-      std::vector<ExprId> ways;
-      if (count >= least) ways.push_back(g_.Bytes("}"));
-      if (count < most)
-        ways.push_back(g_.Concat({comma(count), other, g_.Call(next[after(count)])}));
-      g_.SetBody(next[count], g_.Alternate(std::move(ways)));
+      if (count < most) unnamed[count] = g_.Concat({other, g_.Call(others[after(count)])});
     }
+    set_rest();
+    for (uint64_t count = 0; count < levels; ++count) g_.SetBody(others[count], rest[count]);
     for (size_t i = members.size(); i-- > 0;) {
       for (uint64_t count = 0; count < levels; ++count) {
         std::vector<ExprId> ways;
-        if (count < most)
-          ways.push_back(g_.Concat({comma(count), members[i].member, g_.Call(next[after(count)])}));
-        if (!members[i].required) ways.push_back(g_.Call(next[count]));
-        rules[count] = g_.AddRule("properties", RuleKind::kNested, g_.Alternate(std::move(ways)));
+        if (count < most) ways.push_back(g_.Concat({members[i].member, rest[after(count)]}));
+        if (!members[i].required) ways.push_back(named[count]);
+        named[count] = add("named properties", std::move(ways));
         if (!budget_.Take(50)) return budget_.status();
       }
-      next = rules;
+      may_end = may_end && !members[i].required;
+      set_rest();
     }
-    return g_.Concat({g_.Bytes("{"), json_.Space(), g_.Call(next[0])});
+    return g_.Concat({g_.Bytes("{"), json_.Space(), rest[0]});
   }
 
   Grammar& g_;

@@ -14,7 +14,7 @@ namespace {
 
 // Every byte as a token, texts of several bytes that go across the borders of JSON's tokens, some
 // twice, and two special tokens, of which the last ends the text.
-std::shared_ptr<const TokenTrie> MakeTrie() {
+std::shared_ptr<const TokenTrie> MakeTrie(const std::vector<std::string>& more = {}) {
   std::vector<std::string> texts;
   for (int byte = 0; byte < 256; ++byte) texts.emplace_back(1, static_cast<char>(byte));
   for (const char* text :
@@ -26,6 +26,7 @@ std::shared_ptr<const TokenTrie> MakeTrie() {
         "\xAC",       "red",      "green",  "bl",     "ue\"", "name\": ", "aaaaaaaaaaaaaaaa",
         "aaaaaaaa\"", "aa\",\"b", "(",      "((",     "))",   "+1",       "*("})
     texts.emplace_back(text);
+  texts.insert(texts.end(), more.begin(), more.end());
   texts.push_back(SpecialTokenBytes(static_cast<TokenId>(texts.size())));
   texts.push_back(SpecialTokenBytes(static_cast<TokenId>(texts.size())));
   const auto end = static_cast<TokenId>(texts.size() - 1);
@@ -124,6 +125,35 @@ TEST(TokenMasker, OverflowEndsOnlyItsOwnRequest) {
   EXPECT_EQ(state, StateSets::kDead);
   EXPECT_NE(masker.Mask(masker.start()), nullptr);
   EXPECT_NE(masker.Next(masker.start(), '7'), StateSets::kDead);
+}
+
+// Each of the whitespace and of the names' common beginning was once read in a state for each
+// property, which was too much for one mask: such tools ended with grammar_too_complex.
+TEST(TokenMasker, MakesMasksOfFiveHundredOptionalProperties) {
+  std::string schema = R"({"type":"object","properties":{)";
+  for (int i = 0; i < 500; ++i) {
+    schema += (i > 0 ? "," : "") + ("\"property_" + std::to_string(1000 + i)) +
+              R"(":{"type":"string","maxLength":8})";
+  }
+  const auto automaton = Compile({.kind = Structure::Kind::kJsonSchema, .text = schema + "}}"});
+  ASSERT_TRUE(automaton.ok()) << automaton.status();
+  // Tokens that go through all of that, as those of large vocabularies do.
+  std::vector<std::string> texts;
+  for (const char* first : {"{", "\",", "a\","}) {
+    for (size_t blanks = 0; blanks <= 16; ++blanks) {
+      texts.push_back(first + std::string("\n\n") + std::string(blanks, ' ') + "\"property_10");
+    }
+  }
+  const auto trie = MakeTrie(texts);
+  TokenMasker masker(*automaton, trie);
+  const std::string text = "{\n \"property_1000\": \"aaa\",\n\n   \"property_1450\":\"a\"}";
+  SetId state = masker.start();
+  for (size_t i = 0; i <= text.size(); ++i) {
+    ASSERT_NE(state, StateSets::kDead) << text.substr(0, i);
+    ASSERT_NE(masker.Mask(state), nullptr) << text.substr(0, i);
+    if (i < text.size()) state = masker.Next(state, static_cast<unsigned char>(text[i]));
+  }
+  EXPECT_TRUE(masker.finished(state));
 }
 
 TEST(Matcher, KeepsItsStateWhenTheMaskerForgets) {
