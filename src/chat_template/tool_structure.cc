@@ -702,6 +702,8 @@ std::string UnenforcedKeyword(const ToolSyntax& syntax, const api::Tool& tool) {
 }
 
 std::string ArgumentsSchema(std::string_view schema) {
+  // A function without the member has no parameters.
+  if (schema.empty()) return R"({"type":"object","additionalProperties":false})";
   JsonObject object = SchemaObjectOf(schema);
   const Json* const type = object.if_contains("type");
   // Another type is an error, which the schema's compiler finds. Of a list, `object` alone counts.

@@ -309,6 +309,21 @@ TEST(ToolAnswer, ARootThatIsAReferenceHasTheArgumentsOfItsDefinition) {
   }
 }
 
+// The generic form and others in JSON once let any members through.
+TEST(ToolAnswer, AFunctionWithoutParametersTakesNoArguments) {
+  for (const ToolSyntax& syntax : ToolSyntaxes()) {
+    if (syntax.call == ToolSyntax::Call::kHarmony) continue;  // harmony_test.cc
+    const Structure answer = ToolAnswer(syntax,
+                                        {.tools = {{.name = "now", .param = "tools[0].function"}},
+                                         .choice = {.kind = Kind::kRequired},
+                                         .parallel = false},
+                                        {});
+    EXPECT_TRUE(Accepts(answer, WriteCalls(syntax, {{"123456789", "now", "{}"}}))) << syntax.name;
+    EXPECT_FALSE(Accepts(answer, WriteCalls(syntax, {{"123456789", "now", R"({"a":"b"})"}})))
+        << syntax.name;
+  }
+}
+
 TEST(ToolAnswer, NamesParametersThatAFormatCannotWrite) {
   const auto path = [](const char* format, const std::string& name) {
     return UnwritableParameter(

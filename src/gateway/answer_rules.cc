@@ -102,7 +102,7 @@ std::vector<api::Tool> Relaxed(std::vector<api::Tool> tools, const std::atomic<b
   const bool all = std::find(in_full.begin(), in_full.end(), false) == in_full.end();
   for (size_t i = 0; i < tools.size(); ++i) {
     api::Tool& tool = tools[i];
-    if (tool.strict || (in_full[i] && !all)) continue;
+    if (tool.strict || tool.parameters.empty() || (in_full[i] && !all)) continue;
     tool.parameters = chat_template::RelaxedSchema(tool.parameters);
     if (!enforceable(tool.parameters)) tool.parameters = R"({"type":"object"})";
   }
