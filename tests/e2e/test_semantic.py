@@ -10,7 +10,7 @@ import numpy
 import openai
 
 from encoder_models import EMBEDDER
-from harness import MODEL, STEP_S, Server, default_model, eventually, figure, make_key
+from harness import MODEL, STEP_S, Server, amount, default_model, eventually, figure, make_key
 from semantic_pairs import PARAPHRASES, SWAPS
 
 TUTTI = os.environ["E2E_BINARY"]
@@ -44,6 +44,7 @@ class Semantic(unittest.TestCase):
     def test_no_pair_that_asks_for_something_else_is_answered_alike(self):
         pairs = [(kind, *pair) for kind, some in SWAPS.items() for pair in some]
         self.assertGreaterEqual(len(pairs), 200)
+        pairs = pairs[::amount(2, 2, 1)]
         client = openai.OpenAI(base_url=self.server.url + "/v1", api_key="none", timeout=STEP_S)
         near, wrong = 0, []
         for number, (kind, one, other) in enumerate(pairs):
@@ -58,7 +59,7 @@ class Semantic(unittest.TestCase):
             near += float(vectors[0] @ vectors[1]) > 0.98
         figure(f"semantic: {len(pairs)} pairs of another sense, {near} of them above 0.98, {len(wrong)} wrong hits")
         self.assertEqual(wrong, [])
-        self.assertGreater(near, 10)
+        self.assertGreater(near, 5)
 
     def test_what_asks_the_same_is_given_the_same_answer(self):
         hits, missed = 0, []

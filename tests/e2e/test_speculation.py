@@ -11,7 +11,7 @@ import test_workers
 import tiny_model
 from harness import MODEL, STEP_S, Server, amount, default_model
 
-PROMPTS = amount(8, 24, 100)
+PROMPTS = amount(8, 12, 100)
 PASSAGE = ("The harbour master keeps a list of ships: Aurora, 12 crates of lemons; Borealis, 7 crates of glass; "
            "Cassiopeia, 31 crates of copper wire; Delphinus, 4 crates of winter coats; Eridanus, 9 crates of seed. ")
 # What a request may ask for that depends on the tokens before.

@@ -17,7 +17,7 @@ import unittest
 
 import encoder_models
 import tiny_model
-from harness import MODEL, STEP_S, ServerCase, free_port, judged
+from harness import MODEL, STEP_S, ServerCase, amount, free_port, judged
 
 MIB = 1 << 20
 
@@ -176,16 +176,18 @@ class TooLittleMemory(unittest.TestCase):
 
     def test_threads_that_cannot_start_are_refused_in_one_line(self):
         # Each stack takes 64 MiB of the address space, so that every step of the ladder starts one thread more. The heaps
-        # that the C library reserves for threads differ from start to start: the last step is far beyond them.
+        # that the C library reserves for threads differ from start to start: the last step is far beyond them. The suite takes
+        # every second step.
+        step = amount(128, 128, 64)
         with tempfile.TemporaryDirectory() as folder:
             model = os.path.join(folder, "tiny.gguf")
             tiny_model.write(model)
             small = ("--threads", "6", "--kv-cache-bytes", "8MiB")
             serve = ["serve", model, "--port", "0", *small]
             for arguments, most in ((["run", model, "-p", "Hi", "-n", "2", *small], 1500), (serve, 2500), (["doctor"], 1500)):
-                self.check(arguments, [*range(96, most, 64), 2 * most], stack_mib=64)
+                self.check(arguments, [*range(96, most, step), 2 * most], stack_mib=64)
             # gRPC's library once waited for ever for a thread that it did not get.
-            self.check([*serve, "--grpc-port", str(free_port())], [*range(96, 4500, 64), 9000], stack_mib=64)
+            self.check([*serve, "--grpc-port", str(free_port())], [*range(96, 4500, step), 9000], stack_mib=64)
 
 
 @unittest.skipUnless(judged("threads whose allocations fail", "a sanitizer has an allocator of its own"), "sanitized")
