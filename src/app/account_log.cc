@@ -69,9 +69,11 @@ std::string AccountLog::Answer(std::string_view request,
                                   {"result", code.empty() ? "ok" : code}});
   const bool is_open = authority_.IsOpen(/*loopback=*/true);
   if (was_open && !is_open)
-    log_->Info("auth.closed", {{"why", "there are keys or users now: all others are refused"}});
+    log_->Info("auth.closed",
+               {{"why", "keys or users exist now; requests without one are refused"}});
   if (!was_open && is_open)
-    log_->Warn("auth.open", {{"why", "no keys any more: everybody on this machine is served"}});
+    log_->Warn("auth.open",
+               {{"why", "the last key was deleted; every client on this machine is served"}});
   return told;
 }
 

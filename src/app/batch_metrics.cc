@@ -15,11 +15,11 @@ using telemetry::MetricsRegistry;
 class BatchSeries {
  public:
   explicit BatchSeries(MetricsRegistry& registry) {
-    open_ = registry.GetGauge("tutti_batches_open", "Batches that have not ended", {});
-    running_ = registry.GetGauge("tutti_batch_lines_running", "Lines of batches that run", {});
+    open_ = registry.GetGauge("tutti_batches_open", "Unfinished batches", {});
+    running_ = registry.GetGauge("tutti_batch_lines_running", "Batch lines being processed", {});
     created_ = registry.GetCounter("tutti_batches_created_total", "Batches accepted", {});
     const auto ended = [&](const char* outcome) {
-      return registry.GetCounter("tutti_batches_ended_total", "Batches by how they ended",
+      return registry.GetCounter("tutti_batches_ended_total", "Finished batches, by outcome",
                                  {{"outcome", outcome}});
     };
     completed_ = ended("completed");
@@ -28,7 +28,7 @@ class BatchSeries {
     cancelled_ = ended("cancelled");
     const auto attempt = [&](const char* outcome) {
       return registry.GetCounter("tutti_batch_line_attempts_total",
-                                 "Attempts at lines of batches by how they ended",
+                                 "Attempts to process batch lines, by outcome",
                                  {{"outcome", outcome}});
     };
     lines_completed_ = attempt("completed");

@@ -17,16 +17,18 @@ class LookupSeries {
   LookupSeries(MetricsRegistry& registry, const char* cache) {
     const auto lookups = [&](const char* outcome) {
       return registry.GetCounter("tutti_cache_lookups_total",
-                                 "Requests, of encoders inputs, by what became of them at a cache",
+                                 "Cache lookups, by outcome; one for each request to a decoder and "
+                                 "each input of an encoder",
                                  {{"cache", cache}, {"outcome", outcome}});
     };
     hits_ = lookups("hit");
     misses_ = lookups("miss");
     joins_ = lookups("join");
     bypasses_ = lookups("bypass");
-    entries_ =
-        registry.GetGauge("tutti_cache_entries", "Answers that are kept", {{"cache", cache}});
-    bytes_ = registry.GetGauge("tutti_cache_bytes", "Memory of kept answers", {{"cache", cache}});
+    entries_ = registry.GetGauge("tutti_cache_entries", "Answers in the cache", {{"cache", cache}});
+    bytes_ =
+        registry.GetGauge("tutti_cache_bytes", "Memory used by the answers in the cache, in bytes",
+                          {{"cache", cache}});
   }
   template <class Stats>
   void Set(const Stats& now) {
@@ -60,23 +62,29 @@ class SemanticSeries {
   explicit SemanticSeries(MetricsRegistry& registry) : series_(registry, "semantic") {
     const auto lookups = [&](const char* outcome) {
       return registry.GetCounter("tutti_cache_lookups_total",
-                                 "Requests, of encoders inputs, by what became of them at a cache",
+                                 "Cache lookups, by outcome; one for each request to a decoder and "
+                                 "each input of an encoder",
                                  {{"cache", "semantic"}, {"outcome", outcome}});
     };
     guarded_ = lookups("guarded");
     unverified_ = lookups("unverified");
     failed_ = lookups("failed");
     const auto compared = [&](const char* verdict) {
-      return registry.GetCounter("tutti_semantic_compared_total",
-                                 "Hits that were computed anyway, by whether both answers agree",
-                                 {{"verdict", verdict}});
+      return registry.GetCounter(
+          "tutti_semantic_compared_total",
+          "Semantic cache hits that were also computed, by whether both answers agree",
+          {{"verdict", verdict}});
     };
     right_ = compared("right");
     wrong_ = compared("wrong");
-    rate_ = registry.GetGauge("tutti_semantic_false_hit_rate", "Wrong of those compared", {});
-    bound_ =
-        registry.GetGauge("tutti_semantic_false_hit_bound", "Upper end of its interval, 95 %", {});
-    answers_ = registry.GetGauge("tutti_semantic_answers", "1 while hits are given", {});
+    rate_ = registry.GetGauge("tutti_semantic_false_hit_rate",
+                              "Share of wrong answers among the compared semantic cache hits", {});
+    bound_ = registry.GetGauge(
+        "tutti_semantic_false_hit_bound",
+        "Upper end of the 95 % confidence interval of the semantic false hit rate", {});
+    answers_ =
+        registry.GetGauge("tutti_semantic_answers",
+                          "1 if semantic cache hits are returned, 0 if they are only measured", {});
   }
   void Set(const cache::SemanticStats& now) {
     series_.Set(now);
@@ -103,23 +111,23 @@ struct TierSeries {
   explicit TierSeries(MetricsRegistry& registry) {
     const auto looks = [&](const char* outcome) {
       return registry.GetCounter("tutti_cache_tier_lookups_total",
-                                 "Requests that the shared cache was asked for, by what came back",
-                                 {{"outcome", outcome}});
+                                 "Lookups in the shared cache, by outcome", {{"outcome", outcome}});
     };
     const auto writes = [&](const char* outcome) {
       return registry.GetCounter("tutti_cache_tier_writes_total",
-                                 "Answers for the shared cache, by whether it has them",
+                                 "Answers written to the shared cache, by outcome",
                                  {{"outcome", outcome}});
     };
     hits = looks("hit");
     misses = looks("miss");
     failed = looks("failed");
-    rejected =
-        registry.GetCounter("tutti_cache_tier_rejected_total",
-                            "Values of the shared cache that no server of ours wrote so", {});
+    rejected = registry.GetCounter(
+        "tutti_cache_tier_rejected_total",
+        "Values of the shared cache that failed their check and were rejected", {});
     written = writes("ok");
     unwritten = writes("failed");
-    up = registry.GetGauge("tutti_cache_tier_up", "1 while the shared cache is asked", {});
+    up = registry.GetGauge("tutti_cache_tier_up", "1 if the shared cache is reachable and in use",
+                           {});
   }
   void Set(const cache::RedisTier::Stats& now) {
     const MutexLock lock(mutex);

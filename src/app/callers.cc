@@ -115,7 +115,7 @@ Result<std::unique_ptr<Callers>> Callers::Open(const Settings& settings, store::
                    limits::SharingThread::Start(&callers->limiter_, [log](const Status& status) {
                      if (log == nullptr) return;
                      if (status.ok()) return log->Info("limits.redis_back");
-                     log->Warn("limits.redis_away", {{"reason", status.reason()}});
+                     log->Warn("limits.redis_unavailable", {{"reason", status.reason()}});
                    }));
   return callers;
 }
@@ -132,7 +132,7 @@ Status Callers::Restore(store::Store& store, Logger* log) {
         return who.ok() ? (*who)->grant.limits : api::CallerLimits();
       });
   if (left_out > 0 && log != nullptr)
-    log->Warn("usage.day_begins_anew", {{"callers", static_cast<int64_t>(left_out)}});
+    log->Warn("usage.day_not_restored", {{"callers", static_cast<int64_t>(left_out)}});
   return OkStatus();
 }
 

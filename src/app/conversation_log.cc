@@ -183,7 +183,7 @@ bool ConversationLog::Follows(const sessions::SessionKey& key) {
   if (over_) return false;
   if (clock_.Now() >= until_) {
     over_ = true;
-    log_.Warn("conversations.over", {{"file", options_.file}});
+    log_.Warn("conversations.ended", {{"file", options_.file}});
     return false;
   }
   return options_.session == "*" || options_.session == key.session;

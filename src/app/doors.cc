@@ -118,7 +118,7 @@ Status Doors::Start() {
   deps_.log->Info("http.listening", {{"address", http_.address()}});
   if (deps_.state->authority().IsOpen(/*loopback=*/true)) {
     deps_.log->Info("auth.open",
-                    {{"why", "no keys yet: everybody on this machine is served without one"}});
+                    {{"why", "no keys exist; every client on this machine is served"}});
   }
   if (grpc_ == nullptr) return OkStatus();
   RETURN_IF_ERROR(grpc_->Start());

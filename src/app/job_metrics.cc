@@ -16,16 +16,16 @@ class JobSeries {
  public:
   explicit JobSeries(MetricsRegistry& registry) {
     const auto gauge = [&](const char* state) {
-      return registry.GetGauge("tutti_jobs", "Durable jobs that have not ended",
-                               {{"state", state}});
+      return registry.GetGauge("tutti_jobs", "Unfinished durable jobs", {{"state", state}});
     };
     queued_ = gauge("queued");
     running_ = gauge("running");
-    result_bytes_ = registry.GetGauge("tutti_job_result_bytes", "Results that are kept", {});
+    result_bytes_ =
+        registry.GetGauge("tutti_job_result_bytes", "Size of the stored job results, in bytes", {});
     accepted_ = registry.GetCounter("tutti_jobs_accepted_total", "Durable jobs accepted", {});
     const auto attempt = [&](const char* outcome) {
       return registry.GetCounter("tutti_job_attempts_total",
-                                 "Attempts at durable jobs by how they ended",
+                                 "Attempts to run durable jobs, by outcome",
                                  {{"outcome", outcome}});
     };
     completed_ = attempt("completed");
@@ -36,9 +36,10 @@ class JobSeries {
     retried_ = attempt("retried");
     put_off_ = attempt("put_off");
     fenced_ = registry.GetCounter("tutti_job_fenced_writes_total",
-                                  "Ends that were dropped, as their lease was lost", {});
+                                  "Job results dropped because the job's lease was lost", {});
     const auto webhook = [&](const char* outcome) {
-      return registry.GetCounter("tutti_webhooks_total", "Attempts to tell of an end",
+      return registry.GetCounter("tutti_webhooks_total",
+                                 "Attempts to deliver a webhook, by outcome",
                                  {{"outcome", outcome}});
     };
     told_ = webhook("delivered");

@@ -12,12 +12,13 @@ struct SharingSeries {
   explicit SharingSeries(telemetry::MetricsRegistry& registry) {
     const auto exchanges = [&](const char* outcome) {
       return registry.GetCounter("tutti_limits_exchanges_total",
-                                 "Words with the servers that share limits, through Redis",
+                                 "Exchanges with Redis about shared limits, by outcome",
                                  {{"outcome", outcome}});
     };
     ok = exchanges("ok");
     failed = exchanges("failed");
-    up = registry.GetGauge("tutti_limits_shared", "1 while the shared limits can be reached", {});
+    up = registry.GetGauge("tutti_limits_shared", "1 if the store of shared limits is reachable",
+                           {});
   }
   void Set(const limits::Limiter::SharingStats& now) {
     const MutexLock lock(mutex);  // two may scrape at once

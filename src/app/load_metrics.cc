@@ -14,12 +14,14 @@ struct LoadSeries {
       return registry.GetGauge(name, help, {});
     };
     level = gauge("tutti_load_level",
-                  "0 green, 1 yellow: only interactive requests are taken in, 2 red: none; the "
-                  "worse of queues and memory");
-    memory_level = gauge("tutti_memory_level", "The same of the process's memory alone");
-    limit = gauge("tutti_memory_limit_bytes", "Memory that the process may take; 0 = not known");
-    planned = gauge("tutti_memory_models_bytes", "Of it, what the models and their KV caches take");
-    resident = gauge("tutti_memory_resident_bytes", "What is resident, looked at 4 times a second");
+                  "Load level, the higher of queues and memory: 0 green, 1 yellow (interactive "
+                  "requests only), 2 red (no requests)");
+    memory_level = gauge("tutti_memory_level", "Load level of the process's memory alone, 0 to 2");
+    limit = gauge("tutti_memory_limit_bytes", "Memory limit of the process in bytes; 0: unknown");
+    planned =
+        gauge("tutti_memory_models_bytes", "Memory of the models and their KV caches, in bytes");
+    resident = gauge("tutti_memory_resident_bytes",
+                     "Resident memory of the process in bytes, sampled 4 times a second");
   }
 
   Gauge level, memory_level, limit, planned, resident;

@@ -244,7 +244,7 @@ void MqttDoors::Stop() {
   if (listener_ != nullptr) listener_->Stop();
   if (bridge_ == nullptr) return;
   if (const Status status = bridge_->Stop(std::chrono::seconds(2)); !status.ok())
-    log_->Warn("mqtt.unsent", {{"why", status.message()}});
+    log_->Warn("mqtt.send_failed", {{"why", status.message()}});
 }
 
 }  // namespace tutti::app

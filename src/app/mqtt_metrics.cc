@@ -16,18 +16,17 @@ using telemetry::MetricsRegistry;
 struct MqttSeries {
   MqttSeries(MetricsRegistry& registry, const std::string& door) {
     const auto messages = [&](const char* outcome) {
-      return registry.GetCounter("tutti_mqtt_messages_total",
-                                 "Messages over MQTT by what became of them",
+      return registry.GetCounter("tutti_mqtt_messages_total", "MQTT messages, by outcome",
                                  {{"door", door}, {"outcome", outcome}});
     };
     processed = messages("processed");
     errors = messages("error");
     rejected = messages("rejected");
-    seconds = registry.GetCounter("tutti_mqtt_answer_seconds_total",
-                                  "Time from taken to answered, of all processed messages",
-                                  {{"door", door}});
+    seconds = registry.GetCounter(
+        "tutti_mqtt_answer_seconds_total",
+        "Total time between acceptance and answer of MQTT messages, in seconds", {{"door", door}});
     waiting = registry.GetGauge("tutti_mqtt_waiting_messages",
-                                "Messages that were taken and not yet answered", {{"door", door}});
+                                "MQTT messages accepted and not yet answered", {{"door", door}});
   }
   void Set(const Statistics& now) {
     const MutexLock lock(mutex);  // two may scrape at once

@@ -15,8 +15,7 @@ using telemetry::MetricsRegistry;
 struct PasswordSeries {
   explicit PasswordSeries(MetricsRegistry& registry) {
     const auto hashes = [&](const char* outcome) {
-      return registry.GetCounter("tutti_password_hashes_total",
-                                 "Passwords to be hashed by what became of them",
+      return registry.GetCounter("tutti_password_hashes_total", "Password hashes, by outcome",
                                  {{"outcome", outcome}});
     };
     const auto gauge = [&](const char* name, const char* help) {
@@ -25,10 +24,10 @@ struct PasswordSeries {
     computed = hashes("computed");
     refused = hashes("refused");
     threads = gauge("tutti_password_threads", "Threads that hash passwords");
-    running = gauge("tutti_password_hashes_running", "Hashes that are being computed");
+    running = gauge("tutti_password_hashes_running", "Password hashes being computed");
     most_running = gauge("tutti_password_hashes_most_running",
-                         "The most hashes at once since the process began");
-    waiting = gauge("tutti_password_hashes_waiting", "Logins that wait for a thread");
+                         "Maximum number of password hashes computed at once since the start");
+    waiting = gauge("tutti_password_hashes_waiting", "Logins waiting for a hashing thread");
   }
   void Set(const auth::Authority::HashCounts& now) {
     const MutexLock lock(mutex);  // two may scrape at once

@@ -30,7 +30,7 @@ int WaitForSignal(const std::atomic<bool>& stop, Logger* log, const Look& look) 
     if (signal == SIGTERM || signal == SIGINT) return signal;
     if (signal == SIGHUP && log != nullptr) {
       log->Info("signal.ignored",
-                {{"signal", "SIGHUP"}, {"why", "the configuration is read at start alone"}});
+                {{"signal", "SIGHUP"}, {"why", "the configuration is read at the start only"}});
     }
     look();
   }

@@ -16,29 +16,27 @@ using telemetry::MetricsRegistry;
 struct StoreSeries {
   explicit StoreSeries(MetricsRegistry& registry) {
     const auto rows = [&](const char* outcome) {
-      return registry.GetCounter("tutti_usage_rows_total",
-                                 "Rows of the usage ledger by what became of them",
+      return registry.GetCounter("tutti_usage_rows_total", "Rows of the usage ledger, by outcome",
                                  {{"outcome", outcome}});
     };
     written = rows("written");
     lost = rows("lost");
-    refused =
-        registry.GetCounter("tutti_usage_refused_total",
-                            "Requests refused because their use could not be written down", {});
+    refused = registry.GetCounter("tutti_usage_refused_total",
+                                  "Requests refused because their usage could not be recorded", {});
     const auto error = [&](const char* reason) {
-      return registry.GetCounter("tutti_store_errors_total",
-                                 "What the store refused or failed to do, by its reason",
+      return registry.GetCounter("tutti_store_errors_total", "Failed store operations, by reason",
                                  {{"reason", reason}});
     };
     store_full = error("store_full");
     store_failed = error("store_failed");
     store_corrupt = error("store_corrupt");
     overloaded = error("overloaded");
-    failed = registry.GetGauge("tutti_store_failed",
-                               "1 when nothing is stored any more until the next start", {});
-    full = registry.GetGauge("tutti_store_full", "1 while the disk has no room for the store", {});
+    failed =
+        registry.GetGauge("tutti_store_failed",
+                          "1 if the store has failed; nothing is stored until the next start", {});
+    full = registry.GetGauge("tutti_store_full", "1 if the disk has no space for the store", {});
     waiting = registry.GetGauge("tutti_usage_rows_waiting",
-                                "Rows of the usage ledger that are not written yet", {});
+                                "Rows of the usage ledger waiting to be written", {});
   }
   void Set(bool healthy, const store::Store::Counts& store, const usage::Ledger::Counts& now) {
     const MutexLock lock(mutex);  // two may scrape at once

@@ -18,25 +18,22 @@ class WorkerSeries {
   WorkerSeries(MetricsRegistry& registry, bool broker) {
     if (broker) {
       connected_ = registry.GetGauge("tutti_broker_connected",
-                                     "Whether the broker of workers elsewhere is there", {});
+                                     "1 if the broker of the remote workers is connected", {});
       repeated_ = registry.GetCounter("tutti_broker_repeated_messages_total",
                                       "Messages to workers that were sent again", {});
     }
     const auto gauge = [&](const char* state) {
-      return registry.GetGauge("tutti_workers", "Workers that are attached", {{"state", state}});
+      return registry.GetGauge("tutti_workers", "Attached workers", {{"state", state}});
     };
     serving_ = gauge("serving");
     draining_ = gauge("draining");
-    running_ =
-        registry.GetGauge("tutti_running_sequences", "Sequences with a lane, at all workers", {});
-    waiting_ = registry.GetGauge("tutti_waiting_sequences",
-                                 "Sequences that wait for one, at all workers", {});
+    running_ = registry.GetGauge("tutti_running_sequences", "Running sequences of all workers", {});
+    waiting_ = registry.GetGauge("tutti_waiting_sequences", "Waiting sequences of all workers", {});
     lost_ = registry.GetCounter("tutti_workers_lost_total",
                                 "Workers that ended while they had requests", {});
     const auto outcome = [&](const char* name) {
       return registry.GetCounter("tutti_lost_requests_total",
-                                 "Requests whose worker ended, by what became of them",
-                                 {{"outcome", name}});
+                                 "Requests whose worker ended, by outcome", {{"outcome", name}});
     };
     resumed_ = outcome("resumed");
     failed_ = outcome("failed");

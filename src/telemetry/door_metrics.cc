@@ -53,7 +53,7 @@ class LazySeries {
 
 struct DoorMetrics::Impl {
   Histogram Stage(std::string_view stage) {
-    return registry.GetHistogram("tutti_stage_seconds", "Where the time of requests goes",
+    return registry.GetHistogram("tutti_stage_seconds", "Time of requests in seconds, by stage",
                                  ShortLatencyBuckets(), {{"stage", std::string(stage)}});
   }
 
@@ -85,14 +85,15 @@ void DoorMetrics::DoorRequest(DoorKind door, OpKind op, int code, Duration took)
   const size_t at = IndexOf(kCodes, code);
   const auto count = [&] {
     return i.registry.GetCounter(
-        "tutti_requests_total", "Requests answered",
+        "tutti_requests_total", "Requests answered, by route and status",
         {{"door", LabelOf(door)}, {"op", LabelOf(op)}, {"code", std::to_string(code)}});
   };
   (at < kCodes.size() ? i.answered[d][o][at].Get(i.mutex, count) : count()).Add();
   const auto time = [&] {
-    return i.registry.GetHistogram("tutti_request_seconds", "Whole time of a request",
-                                   LatencyBuckets(),
-                                   MetricLabels({{"door", LabelOf(door)}, {"op", LabelOf(op)}}));
+    return i.registry.GetHistogram(
+        "tutti_request_seconds",
+        "Time between a request's arrival and the end of its answer, in seconds", LatencyBuckets(),
+        MetricLabels({{"door", LabelOf(door)}, {"op", LabelOf(op)}}));
   };
   i.answer_time[d][o].Get(i.mutex, time).Observe(ToSeconds(took));
 }
@@ -109,7 +110,7 @@ void DoorMetrics::InFlight(OpKind op, int delta) {
 void DoorMetrics::StreamsOpen(DoorKind door, int delta) {
   Impl& i = *impl_;
   const auto make = [&] {
-    return i.registry.GetGauge("tutti_streams_open", "Streams being written",
+    return i.registry.GetGauge("tutti_streams_open", "Open streams",
                                MetricLabels({{"door", LabelOf(door)}}));
   };
   i.streams[static_cast<size_t>(door)].Get(i.mutex, make).Add(delta);
@@ -119,7 +120,7 @@ void DoorMetrics::SlowReaderCancelled(DoorKind door) {
   Impl& i = *impl_;
   const auto make = [&] {
     return i.registry.GetCounter("tutti_slow_reader_cancels_total",
-                                 "Requests cancelled because their reader stopped reading",
+                                 "Requests cancelled because the client stopped reading",
                                  {{"door", LabelOf(door)}});
   };
   i.slow_readers[static_cast<size_t>(door)].Get(i.mutex, make).Add();
@@ -128,9 +129,10 @@ void DoorMetrics::SlowReaderCancelled(DoorKind door) {
 void DoorMetrics::ConnectionReset(DoorKind door) {
   Impl& i = *impl_;
   const auto make = [&] {
-    return i.registry.GetCounter("tutti_connections_reset_total",
-                                 "Connections reset because their client abused the door",
-                                 {{"door", LabelOf(door)}});
+    return i.registry.GetCounter(
+        "tutti_connections_reset_total",
+        "Connections reset because the client violated the protocol's limits",
+        {{"door", LabelOf(door)}});
   };
   i.connections_reset[static_cast<size_t>(door)].Get(i.mutex, make).Add();
 }

@@ -14,11 +14,11 @@ struct EncoderMetrics::Impl {
     return labels;
   }
   Counter Dispatched(DispatchCause cause) {
-    return registry.GetCounter("tutti_encode_dispatch_total", "Batches, by why they went",
+    return registry.GetCounter("tutti_encode_dispatch_total", "Encoder batches started, by reason",
                                With({{"reason", LabelOf(cause)}}));
   }
   Counter Finished(FinishKind reason) {
-    return registry.GetCounter("tutti_requests_finished_total", "Requests finished",
+    return registry.GetCounter("tutti_requests_finished_total", "Requests finished, by reason",
                                With({{"finish_reason", LabelOf(reason)}}));
   }
 
@@ -27,34 +27,39 @@ struct EncoderMetrics::Impl {
   const bool beside_decoder;
   MetricsRegistry::CollectorHandle collector;
 
-  Histogram request_items = registry.GetHistogram("tutti_encode_request_items",
-                                                  "Texts of a request", BatchBuckets(), model);
-  Histogram request_tokens = registry.GetHistogram(
-      "tutti_encode_request_tokens", "Tokens of a request's texts", BatchBuckets(), model);
-  Histogram batch_items =
-      registry.GetHistogram("tutti_encode_batch_items", "Texts of a batch", BatchBuckets(), model);
-  Histogram batch_tokens = registry.GetHistogram("tutti_encode_batch_tokens", "Tokens of a batch",
-                                                 BatchBuckets(), model);
-  Histogram batch_time = registry.GetHistogram("tutti_encode_batch_seconds", "Time of a batch",
-                                               ShortLatencyBuckets(), model);
-  Histogram tokenize = registry.GetHistogram("tutti_tokenize_seconds", "Tokenising a request",
-                                             ShortLatencyBuckets(), model);
-  Histogram queue_wait =
-      registry.GetHistogram("tutti_queue_wait_seconds", "Accepted until the first lane",
-                            ShortLatencyBuckets(), With({{"lane", "interactive"}}));
+  Histogram request_items = registry.GetHistogram("tutti_encode_request_items", "Texts per request",
+                                                  BatchBuckets(), model);
+  Histogram request_tokens = registry.GetHistogram("tutti_encode_request_tokens",
+                                                   "Tokens per request", BatchBuckets(), model);
+  Histogram batch_items = registry.GetHistogram("tutti_encode_batch_items",
+                                                "Texts per encoder batch", BatchBuckets(), model);
+  Histogram batch_tokens = registry.GetHistogram("tutti_encode_batch_tokens",
+                                                 "Tokens per encoder batch", BatchBuckets(), model);
+  Histogram batch_time =
+      registry.GetHistogram("tutti_encode_batch_seconds", "Time per encoder batch, in seconds",
+                            ShortLatencyBuckets(), model);
+  Histogram tokenize =
+      registry.GetHistogram("tutti_tokenize_seconds", "Time to tokenise a request, in seconds",
+                            ShortLatencyBuckets(), model);
+  Histogram queue_wait = registry.GetHistogram(
+      "tutti_queue_wait_seconds", "Time between acceptance and the first step, in seconds",
+      ShortLatencyBuckets(), With({{"lane", "interactive"}}));
   Histogram inference =
-      registry.GetHistogram("tutti_encode_inference_seconds", "First batch until the last result",
+      registry.GetHistogram("tutti_encode_inference_seconds",
+                            "Time between a request's first batch and its last result, in seconds",
                             ShortLatencyBuckets(), model);
   Counter busy = registry.GetCounter("tutti_engine_busy_seconds_total",
-                                     "Time the engine spent in steps", model);
+                                     "Time the engine spent in steps, in seconds", model);
   Counter items = registry.GetCounter("tutti_encode_items_total", "Texts encoded", model);
-  Counter tokens = registry.GetCounter("tutti_prompt_tokens_total", "Prompt tokens by source",
-                                       With({{"source", "computed"}}));
+  Counter tokens = registry.GetCounter(
+      "tutti_prompt_tokens_total", "Prompt tokens, by source (computed or from the prefix cache)",
+      With({{"source", "computed"}}));
   Counter padding =
       registry.GetCounter("tutti_encode_padding_tokens_total",
-                          "Tokens that padding would have added; none are computed", model);
-  Counter wasted = registry.GetCounter("tutti_wasted_tokens_total", "Tokens computed for nobody",
-                                       With({{"cause", LabelOf(WasteCause::kCancelled)}}));
+                          "Tokens that padding would have added; they are not computed", model);
+  Counter wasted =
+      registry.GetCounter("tutti_wasted_tokens_total", "Tokens computed in vain, by cause",
+                          With({{"cause", LabelOf(WasteCause::kCancelled)}}));
   std::array<Counter, 4> dispatched = {
       Dispatched(DispatchCause::kFull), Dispatched(DispatchCause::kIdle),
       Dispatched(DispatchCause::kDeadline), Dispatched(DispatchCause::kAge)};
@@ -66,11 +71,11 @@ EncoderMetrics::EncoderMetrics(MetricsRegistry& registry, Options options)
     : impl_(std::make_unique<Impl>(registry, options)) {
   if (options.beside_decoder) return;
   registry
-      .GetGauge("tutti_build_info", "Always 1; the labels tell the build",
+      .GetGauge("tutti_build_info", "Always 1; the labels describe the build",
                 {{"version", options.version}, {"isa", options.isa}})
       .Set(1);
   registry
-      .GetGauge("tutti_model_info", "Always 1; the labels tell the model",
+      .GetGauge("tutti_model_info", "Always 1; the labels describe the model",
                 impl_->With({{"arch", options.architecture},
                              {"quant", options.quantisation},
                              {"digest", options.digest},
@@ -86,7 +91,7 @@ void EncoderMetrics::SetGauges(std::function<Gauges()> read) {
     return i.registry.GetGauge(name, help, i.With(std::move(labels)));
   };
   const MetricLabels lane = {{"lane", "interactive"}};
-  Gauge items = gauge("tutti_encode_waiting_items", "Texts that wait for a batch");
+  Gauge items = gauge("tutti_encode_waiting_items", "Texts waiting for a batch");
   if (i.beside_decoder) {
     i.collector = i.registry.AddCollector([read = std::move(read), items]() mutable {
       items.Set(static_cast<double>(read().waiting_items));
@@ -97,10 +102,12 @@ void EncoderMetrics::SetGauges(std::function<Gauges()> read) {
       [read = std::move(read), items,
        requests = gauge("tutti_queue_requests", "Requests in the queue", lane),
        tokens = gauge("tutti_queue_tokens", "Prompt tokens in the queue", lane),
-       oldest = gauge("tutti_queue_oldest_seconds", "Age of the oldest request in the queue", lane),
-       wait = gauge("tutti_predicted_wait_seconds", "Of a request that came now", lane),
+       oldest = gauge("tutti_queue_oldest_seconds",
+                      "Age of the oldest request in the queue, in seconds", lane),
+       wait = gauge("tutti_predicted_wait_seconds",
+                    "Predicted queue wait of a new request, in seconds", lane),
        heartbeat = gauge("tutti_engine_heartbeat_age_seconds",
-                         "Since the step loop last made progress")]() mutable {
+                         "Time since the step loop last made progress, in seconds")]() mutable {
         const Gauges now = read();
         requests.Set(now.requests);
         tokens.Set(static_cast<double>(now.waiting_tokens));

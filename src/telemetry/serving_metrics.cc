@@ -31,55 +31,61 @@ struct ServingMetrics::Impl {
 
   // Hot ones, made at once so that they stand at zero before the first request.
   Histogram ttft = registry.GetHistogram("tutti_time_to_first_token_seconds",
-                                         "Accepted until the first token", LatencyBuckets(), model);
-  Histogram itl =
-      registry.GetHistogram("tutti_inter_token_latency_seconds", "Between two tokens of a sequence",
-                            LatencyBuckets(), model);
+                                         "Time between acceptance and the first token, in seconds",
+                                         LatencyBuckets(), model);
+  Histogram itl = registry.GetHistogram("tutti_inter_token_latency_seconds",
+                                        "Time between two tokens of a sequence, in seconds",
+                                        LatencyBuckets(), model);
   Histogram tpot = registry.GetHistogram("tutti_time_per_output_token_seconds",
-                                         "Mean over a request", LatencyBuckets(), model);
-  Histogram queue_wait =
-      registry.GetHistogram("tutti_queue_wait_seconds", "Accepted until the first lane",
-                            ShortLatencyBuckets(), With({{"lane", "interactive"}}));
+                                         "Mean time per output token of a request, in seconds",
+                                         LatencyBuckets(), model);
+  Histogram queue_wait = registry.GetHistogram(
+      "tutti_queue_wait_seconds", "Time between acceptance and the first step, in seconds",
+      ShortLatencyBuckets(), With({{"lane", "interactive"}}));
   Histogram prefill = registry.GetHistogram(
-      "tutti_prefill_seconds", "First lane until the first token", LatencyBuckets(), model);
-  Histogram decode = registry.GetHistogram("tutti_decode_seconds", "First token until the last",
+      "tutti_prefill_seconds", "Time between the first step and the first token, in seconds",
+      LatencyBuckets(), model);
+  Histogram decode = registry.GetHistogram("tutti_decode_seconds",
+                                           "Time between the first token and the last, in seconds",
                                            LatencyBuckets(), model);
   Histogram prompt_size =
-      registry.GetHistogram("tutti_request_prompt_tokens", "Prompt tokens of a request",
+      registry.GetHistogram("tutti_request_prompt_tokens", "Prompt tokens per request",
                             SizeBuckets(options.max_model_len), model);
   Histogram output_size =
-      registry.GetHistogram("tutti_request_output_tokens", "Output tokens of a request",
+      registry.GetHistogram("tutti_request_output_tokens", "Output tokens per request",
                             SizeBuckets(options.max_model_len), model);
-  Histogram max_tokens =
-      registry.GetHistogram("tutti_request_max_tokens", "max_tokens of a request",
-                            SizeBuckets(options.max_model_len), model);
+  Histogram max_tokens = registry.GetHistogram("tutti_request_max_tokens", "max_tokens per request",
+                                               SizeBuckets(options.max_model_len), model);
   Histogram choices =
-      registry.GetHistogram("tutti_request_n", "Choices of a request", ChoiceBuckets(), model);
+      registry.GetHistogram("tutti_request_n", "Choices (n) per request", ChoiceBuckets(), model);
   Histogram step_tokens =
-      registry.GetHistogram("tutti_step_tokens", "Tokens of a step", BatchBuckets(), model);
+      registry.GetHistogram("tutti_step_tokens", "Tokens per step", BatchBuckets(), model);
   Histogram step_sequences =
-      registry.GetHistogram("tutti_step_sequences", "Sequences of a step", BatchBuckets(), model);
+      registry.GetHistogram("tutti_step_sequences", "Sequences per step", BatchBuckets(), model);
   Counter busy = registry.GetCounter("tutti_engine_busy_seconds_total",
-                                     "Time the engine spent in steps", model);
+                                     "Time the engine spent in steps, in seconds", model);
   Counter output_tokens =
       registry.GetCounter("tutti_output_tokens_total", "Tokens generated", model);
   std::array<Counter, 2> prompt_tokens = {
-      registry.GetCounter("tutti_prompt_tokens_total", "Prompt tokens by source",
+      registry.GetCounter("tutti_prompt_tokens_total",
+                          "Prompt tokens, by source (computed or from the prefix cache)",
                           With({{"source", "computed"}})),
-      registry.GetCounter("tutti_prompt_tokens_total", "Prompt tokens by source",
+      registry.GetCounter("tutti_prompt_tokens_total",
+                          "Prompt tokens, by source (computed or from the prefix cache)",
                           With({{"source", "prefix"}}))};
-  Counter not_finite = registry.GetCounter("tutti_logits_not_finite_total",
-                                           "Requests ended by logits that are not numbers", model);
+  Counter not_finite =
+      registry.GetCounter("tutti_logits_not_finite_total",
+                          "Requests ended because their logits were not finite", model);
   Counter prefix_queried = registry.GetCounter(
       "tutti_prefix_queried_tokens_total", "Prompt tokens looked up in the prefix cache", model);
   Counter prefix_hit = registry.GetCounter("tutti_prefix_hit_tokens_total",
                                            "Prompt tokens found in the prefix cache", model);
   Counter kv_evicted =
-      registry.GetCounter("tutti_kv_evicted_blocks_total", "Cached blocks given up", model);
+      registry.GetCounter("tutti_kv_evicted_blocks_total", "Cached KV blocks evicted", model);
   Counter drafts =
-      registry.GetCounter("tutti_spec_drafts_total", "Steps that verified proposed tokens", model);
+      registry.GetCounter("tutti_spec_drafts_total", "Steps that verified draft tokens", model);
   Counter draft_tokens =
-      registry.GetCounter("tutti_spec_draft_tokens_total", "Tokens proposed and verified", model);
+      registry.GetCounter("tutti_spec_draft_tokens_total", "Draft tokens verified", model);
   std::array<Counter, kDraftPlaces> accepted_tokens = AcceptedTokens();
   std::array<Histogram, 3> steps = {Step(StepKind::kPrefill), Step(StepKind::kDecode),
                                     Step(StepKind::kMixed)};
@@ -93,7 +99,7 @@ struct ServingMetrics::Impl {
                                         Preemptions(PreemptionCause::kLane)};
 
   Counter Finished(FinishKind reason) {
-    return Count("tutti_requests_finished_total", "Requests finished",
+    return Count("tutti_requests_finished_total", "Requests finished, by reason",
                  {{"finish_reason", LabelOf(reason)}});
   }
   std::array<Counter, 3> Cancelled(CancelCause cause) {
@@ -109,18 +115,18 @@ struct ServingMetrics::Impl {
   std::array<Counter, kDraftPlaces> AcceptedTokens() {
     std::array<Counter, kDraftPlaces> out;
     for (size_t i = 0; i < out.size(); ++i) {
-      out[i] = Count("tutti_spec_accepted_tokens_total", "Proposed tokens that came true",
+      out[i] = Count("tutti_spec_accepted_tokens_total", "Draft tokens accepted",
                      {{"position", std::to_string(i)}});
     }
     return out;
   }
   Counter Wasted(WasteCause cause) {
-    return Count("tutti_wasted_tokens_total", "Tokens computed for nobody",
+    return Count("tutti_wasted_tokens_total", "Tokens computed in vain, by cause",
                  {{"cause", LabelOf(cause)}});
   }
   Histogram Step(StepKind kind) {
-    return registry.GetHistogram("tutti_step_seconds", "Time of a step", ShortLatencyBuckets(),
-                                 With({{"kind", LabelOf(kind)}}));
+    return registry.GetHistogram("tutti_step_seconds", "Time per step, in seconds",
+                                 ShortLatencyBuckets(), With({{"kind", LabelOf(kind)}}));
   }
 };
 
@@ -128,18 +134,18 @@ ServingMetrics::ServingMetrics(MetricsRegistry& registry, Options options)
     : impl_(std::make_unique<Impl>(registry, std::move(options))) {
   const Options& o = impl_->options;
   registry
-      .GetGauge("tutti_build_info", "Always 1; the labels tell the build",
+      .GetGauge("tutti_build_info", "Always 1; the labels describe the build",
                 {{"version", o.version}, {"isa", o.isa}})
       .Set(1);
   registry
-      .GetGauge("tutti_model_info", "Always 1; the labels tell the model",
+      .GetGauge("tutti_model_info", "Always 1; the labels describe the model",
                 impl_->With({{"arch", o.architecture},
                              {"quant", o.quantisation},
                              {"digest", o.digest},
                              {"ctx", std::to_string(o.max_model_len)}}))
       .Set(1);
   registry
-      .GetGauge("tutti_cache_config_info", "Always 1; the labels tell the KV cache",
+      .GetGauge("tutti_cache_config_info", "Always 1; the labels describe the KV cache",
                 impl_->With({{"block_size", std::to_string(o.block_tokens)},
                              {"blocks", std::to_string(o.kv_blocks)}}))
       .Set(1);
@@ -156,22 +162,21 @@ void ServingMetrics::SetEngineGauges(std::function<EngineGauges()> read) {
   // model is unloaded.
   i.collector = i.registry.AddCollector(
       [read = std::move(read), vllm = i.vllm,
-       running = gauge("tutti_running_sequences", "Sequences that hold a lane"),
-       waiting =
-           gauge("tutti_waiting_sequences", "Sequences without a lane", {{"reason", "capacity"}}),
-       deferred =
-           gauge("tutti_waiting_sequences", "Sequences without a lane", {{"reason", "deferred"}}),
+       running = gauge("tutti_running_sequences", "Running sequences"),
+       waiting = gauge("tutti_waiting_sequences", "Waiting sequences", {{"reason", "capacity"}}),
+       deferred = gauge("tutti_waiting_sequences", "Waiting sequences", {{"reason", "deferred"}}),
        queue = gauge("tutti_queue_requests", "Requests in the queue", {{"lane", "interactive"}}),
        tokens =
            gauge("tutti_queue_tokens", "Prompt tokens in the queue", {{"lane", "interactive"}}),
-       oldest = gauge("tutti_queue_oldest_seconds", "Age of the oldest request in the queue",
-                      {{"lane", "interactive"}}),
-       free = gauge("tutti_kv_blocks", "KV blocks", {{"state", "free"}}),
-       active = gauge("tutti_kv_blocks", "KV blocks", {{"state", "active"}}),
-       cached = gauge("tutti_kv_blocks", "KV blocks", {{"state", "cached"}}),
-       usage = gauge("tutti_kv_usage_ratio", "KV blocks in use, 0 to 1"),
-       heartbeat =
-           gauge("tutti_engine_heartbeat_age_seconds", "Since the step loop last made progress"),
+       oldest =
+           gauge("tutti_queue_oldest_seconds", "Age of the oldest request in the queue, in seconds",
+                 {{"lane", "interactive"}}),
+       free = gauge("tutti_kv_blocks", "KV blocks, by state", {{"state", "free"}}),
+       active = gauge("tutti_kv_blocks", "KV blocks, by state", {{"state", "active"}}),
+       cached = gauge("tutti_kv_blocks", "KV blocks, by state", {{"state", "cached"}}),
+       usage = gauge("tutti_kv_usage_ratio", "Share of the KV blocks in use, 0 to 1"),
+       heartbeat = gauge("tutti_engine_heartbeat_age_seconds",
+                         "Time since the step loop last made progress, in seconds"),
        evicted = i.kv_evicted, told = std::make_shared<std::atomic<int64_t>>(0)]() mutable {
         const EngineGauges now = read();
         const auto total =
@@ -253,7 +258,7 @@ void ServingMetrics::PromptTokens(PromptSource source, int64_t tokens) {
 
 void ServingMetrics::BrokenToolCall(std::string_view reason) {
   impl_
-      ->Count("tutti_broken_tool_calls_total", "Tool calls that a model did not write as such",
+      ->Count("tutti_broken_tool_calls_total", "Tool calls that could not be parsed, by reason",
               {{"reason", std::string(reason)}})
       .Add();
 }

@@ -64,7 +64,7 @@ class Rules(unittest.TestCase):
             host.until(lambda now: now["last_failure"] == "broker_credentials")
             # What cannot be taken is told, and stops nothing.
             host.secret.write_text("")
-            host.until(lambda now: "mqtt.bridge.password_unread" in host.log())
+            host.until(lambda now: "mqtt.bridge.password_not_read" in host.log())
             host.secret.write_text("another secret\n")
             stats = host.until(lambda now: now["connected"])
             self.assertEqual(stats["connects"], 2)

@@ -119,7 +119,7 @@ void Bridge::Loop::ReadPassword() {
   }
   // The file may be in the middle of a change: the earlier password is used meanwhile.
   if (deps_.log != nullptr)
-    deps_.log->Warn("mqtt.bridge.password_unread", {{"why", read.status().message()}});
+    deps_.log->Warn("mqtt.bridge.password_not_read", {{"why", read.status().message()}});
 }
 
 void Bridge::Loop::OnOpened() {

@@ -128,11 +128,12 @@ void Session::OnPuback(const Puback& packet, TimePoint now) {
     const std::string topic = deps_.outbox->TopicOf(packet.packet_id);
     deps_.outbox->LeaveAlone(topic, now);
     if (deps_.log != nullptr) {
-      deps_.log->Error("mqtt.bridge.publish_refused",
-                       {{"topic", topic},
-                        {"reason", "0x87"},
-                        {"why", "the broker's access rules (ACL) let this user not write there"},
-                        {"left_alone_s", ToSeconds(RefusedTopics::kLeftAlone)}});
+      deps_.log->Error(
+          "mqtt.bridge.publish_refused",
+          {{"topic", topic},
+           {"reason", "0x87"},
+           {"why", "the broker's access rules (ACL) do not let this user publish there"},
+           {"left_alone_s", ToSeconds(RefusedTopics::kLeftAlone)}});
     }
   }
   // An acknowledgement of an expired message finds nothing, which is harmless.

@@ -12,7 +12,7 @@ void Context::Publish(Message message) {
   const std::string topic = message.topic;
   const Status status = services.port.Publish(std::move(message));
   if (!status.ok())
-    services.log.Warn("mqtt.not_published", {{"topic", topic}, {"code", status.reason()}});
+    services.log.Warn("mqtt.publish_failed", {{"topic", topic}, {"code", status.reason()}});
 }
 
 void Context::LogRefusal(std::string_view topic, std::string_view user, const Status& why) {
@@ -46,8 +46,8 @@ void Context::NoteCrowding() {
   if (change == 0) return;
   const auto waiting = static_cast<int64_t>(room.statistics().waiting);
   const auto most = static_cast<int64_t>(options.waiting.all);
-  if (change > 0) services.log.Warn("mqtt.crowded", {{"waiting", waiting}, {"most", most}});
-  if (change < 0) services.log.Info("mqtt.crowd_gone", {{"waiting", waiting}, {"most", most}});
+  if (change > 0) services.log.Warn("mqtt.backlog_high", {{"waiting", waiting}, {"most", most}});
+  if (change < 0) services.log.Info("mqtt.backlog_normal", {{"waiting", waiting}, {"most", most}});
 }
 
 std::function<void()> Context::WhenArrived(const sessions::SessionKey& key, int64_t turn,

@@ -348,10 +348,10 @@ TEST_F(NativeMessagesTest, MoreMessagesThanMayWaitAreRefusedAtOnceAndTheOthersAn
     EXPECT_TRUE(Accepted(Deliver(Topic("in", session), Said("u", "m"))));
   }
   EXPECT_EQ(Only(Topic("out", "s10"), "error").Code(), "overloaded");
-  EXPECT_THAT(lines_->all(), HasSubstr("mqtt.crowded waiting=7 most=10"));
+  EXPECT_THAT(lines_->all(), HasSubstr("mqtt.backlog_high waiting=7 most=10"));
   StepAll();
   for (int i = 0; i < 10; ++i) Only(Topic("out", "s" + std::to_string(i)), "response.completed");
-  EXPECT_THAT(lines_->all(), HasSubstr("mqtt.crowd_gone waiting=6 most=10"));
+  EXPECT_THAT(lines_->all(), HasSubstr("mqtt.backlog_normal waiting=6 most=10"));
   EXPECT_EQ(profile_->statistics().rejected, 1u);
 }
 
