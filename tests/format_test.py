@@ -3,11 +3,14 @@
 
 The second is judged only where clang-format-14 is installed (it is no package the build needs); the first
 everywhere. A line with a string on it may be wider, because nothing breaks a raw string. --write formats instead.
+
+The scripts that the Makefile runs by their names alone can be executed: `make bench-structured-peers` once could not.
 """
 import argparse
 import concurrent.futures
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -37,6 +40,16 @@ def formatted(path):
                           capture_output=True, check=True).stdout
 
 
+def not_executable(root):
+    recipes = [line for line in (root / "Makefile").read_text().splitlines() if line.startswith("\t")]
+    scripts = {name for line in recipes for name in re.findall(r"(?:^\t@?(?:exec )?|&& |; )(tools/[\w.]+)", line)}
+    if not scripts:
+        yield "no script found in the Makefile"
+    for name in sorted(scripts):
+        if not os.access(root / name, os.X_OK):
+            yield f"{name} is run by the Makefile and is not executable"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", type=pathlib.Path, required=True)
@@ -44,6 +57,7 @@ def main():
     args = parser.parse_args()
     paths = list(sources(args.source))
     faults = [fault for path in paths if not args.write for fault in too_wide(path)]
+    faults += not_executable(args.source)
     tool = shutil.which(TOOL) is not None
     if args.write and not tool:
         print(f"format: {TOOL} is not installed")
