@@ -5,7 +5,7 @@ PRESET ?= release
 ARGS ?=
 # Programs that `make test` also runs under AddressSanitizer and UndefinedBehaviorSanitizer: those that read bytes which
 # somebody else wrote, and the engine. `make check-asan` runs everything so.
-SANITIZED := mqtt_test|doors_mqtt_listener_test|doors_access_test|doors_sockets_test|doors_http_test|kserve_test|kserve_json_test|base_test|client_test|files_test|tensor_test|tokenizer_test|grammar_test|chat_template_test|api_test|gguf_test|safetensors_test|kv_test|sampling_test|wire_test|engine_test|gateway_test|redis_test
+SANITIZED := mqtt_test|server_mqtt_listener_test|server_access_test|server_net_test|server_http_test|kserve_test|kserve_json_test|base_test|client_test|files_test|tensor_test|tokenizer_test|grammar_test|chat_template_test|api_test|gguf_test|safetensors_test|kv_test|sampling_test|wire_test|engine_test|gateway_test|redis_test
 
 .PHONY: help deps test-deps build models test-models serve test e2e test-clients check-asan check-tsan sim fuzz bench bench-peers bench-structured-peers bench-served bench-mqtt-peers bench-encoder-peers install ranks fmt tidy soak
 
@@ -56,7 +56,7 @@ check-asan: test-deps test-models  ## the whole suite under AddressSanitizer and
 
 # Not under ThreadSanitizer: programs of protobuf's messages. Debian's library is built without it, and has other layouts
 # of them than its own headers give a program that is (PROTOBUF_TSAN in port_def.inc).
-UNSANITIZED_THREADS := doors_grpc_test|client_grpc_test|grpc_clients_test|grpc_hostile_test
+UNSANITIZED_THREADS := server_grpc_test|client_grpc_test|grpc_clients_test|grpc_hostile_test
 
 check-tsan: test-deps test-models  ## the suite under ThreadSanitizer, but for gRPC's messages
 	@tools/build.sh tsan

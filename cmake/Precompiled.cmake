@@ -27,7 +27,7 @@ if(TUTTI_PRECOMPILE)
   set(headers <algorithm> <array> <atomic> <charconv> <chrono> <cmath> <functional> <map> <memory> <optional> <span> <string>
               <string_view> <thread> <unordered_map> <utility> <vector>)
   tutti_precompiled(tutti_common_headers ${headers})
-  # Of the doors with sockets of their own, and of the command line.
+  # Of the servers with sockets of their own, and of the command line.
   tutti_precompiled(tutti_asio_headers ${headers} <boost/asio/buffer.hpp> <boost/asio/io_context.hpp> <boost/asio/ip/tcp.hpp>
                     <boost/asio/post.hpp> <boost/asio/ssl/context.hpp> <boost/asio/ssl/stream.hpp> <boost/asio/steady_timer.hpp>)
   target_link_libraries(tutti_asio_headers PRIVATE OpenSSL::SSL)

@@ -19,10 +19,10 @@ BEGIN, END = "<!-- ranks: begin -->", "<!-- ranks: end -->"
 
 # folder -> folders that may not appear anywhere in its transitive dependencies
 WALLS = {
-    "engine": {"model", "kernels", "runner", "gguf", "safetensors", "doors/http", "gateway", "wire", "telemetry"},
-    "doors/http": {"engine", "kv", "sampling", "model", "runner", "gateway", "kernels", "gguf", "safetensors"},
-    "doors/grpc": {"engine", "kv", "sampling", "model", "runner", "gateway", "kernels", "gguf", "safetensors", "doors/http"},
-    "doors/mqtt/listener": {"engine", "gateway", "wire", "api", "doors/http", "doors/grpc"},
+    "engine": {"model", "kernels", "runner", "gguf", "safetensors", "server/http", "gateway", "wire", "telemetry"},
+    "server/http": {"engine", "kv", "sampling", "model", "runner", "gateway", "kernels", "gguf", "safetensors"},
+    "server/grpc": {"engine", "kv", "sampling", "model", "runner", "gateway", "kernels", "gguf", "safetensors", "server/http"},
+    "server/mqtt/listener": {"engine", "gateway", "wire", "api", "server/http", "server/grpc"},
     "kserve": {"engine", "kv", "sampling", "model", "telemetry"},
     "wire": {"engine", "kv", "sampling", "model", "kernels", "telemetry"},
     "api": {"wire", "engine", "telemetry"},

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/tensor/grids.cc: the grids of GGUF's IQ types, from the format's own Python package.
+"""Writes src/tensor/iq_codebooks.cc: the grids of GGUF's IQ types, from the format's own Python package.
 
 Needs `pip install gguf numpy`; run once, in the root of the source, then `make fmt`; the file is committed.
 """
@@ -14,7 +14,7 @@ HEAD = """\
 // Facts of the format, as tools/make_tensor_grids.py writes them from its own package. Of eight
 // elements two bits each, of four elements four bits each, the first lowest: numbers into the list
 // of magnitudes that transcoded.cc has for the type.
-#include "tensor/grids.h"
+#include "tensor/iq_codebooks.h"
 
 namespace tutti::tensor {
 """
@@ -38,7 +38,7 @@ def main():
         lines.extend("    " + " ".join(f"0x{x:04x}," for x in entries[i:i + 12]) for i in range(0, count, 12))
         lines.append("};")
     lines.append("\n}  // namespace tutti::tensor\n")
-    pathlib.Path("src/tensor/grids.cc").write_text("\n".join(lines))
+    pathlib.Path("src/tensor/iq_codebooks.cc").write_text("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -223,7 +223,7 @@ Status ValidateTokenIds(const SamplingParams& params, int vocab_size) {
           : std::all_of(params.allowed_token_ids.begin(), params.allowed_token_ids.end(),
                         [&](TokenId id) { return banned.contains(id); });
   if (all_banned)
-    return InvalidArgument("no_token_allowed", "every token of the vocabulary is banned");
+    return InvalidArgument("invalid_logit_mask", "every token of the vocabulary is banned");
   return OkStatus();
 }
 

@@ -77,7 +77,7 @@ Status ValidateLastMessage(const ChatPrompt& chat, const std::string& param);
 Status CheckTokens(const std::vector<TokenId>& ids, int vocab_size, const std::string& param);
 
 // Checks the token ids of the bias, stop, allow and ban lists. Errors: token_out_of_range,
-// no_token_allowed.
+// invalid_logit_mask.
 Status ValidateTokenIds(const SamplingParams& params, int vocab_size);
 
 }  // namespace tutti::api

@@ -108,7 +108,7 @@ TEST(ValidateTokenIds, BanningEveryAllowedTokenIsRefused) {
   SamplingParams params;
   params.allowed_token_ids = {1, 2};
   params.banned_token_ids = {2, 1};
-  EXPECT_EQ(ValidateTokenIds(params, 10).reason(), "no_token_allowed");
+  EXPECT_EQ(ValidateTokenIds(params, 10).reason(), "invalid_logit_mask");
 }
 
 // A long name once ended in half a character.

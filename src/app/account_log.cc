@@ -10,7 +10,7 @@
 namespace tutti::app {
 namespace {
 
-constexpr size_t kMostValues = 1024;
+constexpr size_t kMaxValues = 1024;
 
 const wire::JsonObject* ObjectOf(const Result<wire::JsonDocument>& document) {
   return document.ok() && document->root().is_object() ? &document->root().get_object() : nullptr;
@@ -52,7 +52,7 @@ std::string AccountLog::Answer(std::string_view request,
                                const std::function<std::string(std::string_view)>& answer) {
   const bool was_open = authority_.IsOpen(/*loopback=*/true);
   std::string told = answer(request);
-  const Result<wire::JsonDocument> asked = wire::ParseJson(request, kMostValues);
+  const Result<wire::JsonDocument> asked = wire::ParseJson(request, kMaxValues);
   const wire::JsonObject* const object = ObjectOf(asked);
   if (log_ == nullptr || object == nullptr) return told;
   const std::string op(wire::ControlOperation(*object));

@@ -11,14 +11,15 @@
 #include <string_view>
 
 #include "base/log.h"
-#include "services/auth/authority.h"
+#include "services/auth/authenticator.h"
 
 namespace tutti::app {
 
 class AccountLog {
  public:
   // Both outlive it; `log` may be null.
-  AccountLog(const auth::Authority& authority, Logger* log) : authority_(authority), log_(log) {}
+  AccountLog(const auth::Authenticator& authority, Logger* log)
+      : authority_(authority), log_(log) {}
 
   // Returns answer(request) for a control request (services/auth/control.h), and logs a line if the
   // request changes something.
@@ -26,7 +27,7 @@ class AccountLog {
                      const std::function<std::string(std::string_view)>& answer);
 
  private:
-  const auth::Authority& authority_;
+  const auth::Authenticator& authority_;
   Logger* const log_;
 };
 

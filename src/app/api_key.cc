@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "doors/access/key_file.h"
+#include "server/access/key_file.h"
 
 namespace tutti::app {
 

@@ -26,9 +26,9 @@ std::vector<std::string> SplitAtCommas(std::string_view text) {
 
 }  // namespace
 
-Result<auth::Authority::Options> AuthOptions(const Settings& settings,
-                                             const std::string& configured_key) {
-  auth::Authority::Options options;
+Result<auth::Authenticator::Options> AuthOptions(const Settings& settings,
+                                                 const std::string& configured_key) {
+  auth::Authenticator::Options options;
   options.configured_key = configured_key;
   options.client_certificates = settings.IsSet("tls-client-ca");
   if (settings.Text("tls-client-auth") == "required" && !options.client_certificates)

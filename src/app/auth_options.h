@@ -6,14 +6,14 @@
 
 #include "app/settings.h"
 #include "base/status.h"
-#include "services/auth/authority.h"
+#include "services/auth/authenticator.h"
 
 namespace tutti::app {
 
 // `configured_key`: from ApiKey(), or "". Reads the issuer's key files. Errors: invalid_value, for
 // the option at fault: key without issuer or audience, unreadable file, secret readable by others,
 // required client certificates without an authority.
-Result<auth::Authority::Options> AuthOptions(const Settings& settings,
-                                             const std::string& configured_key);
+Result<auth::Authenticator::Options> AuthOptions(const Settings& settings,
+                                                 const std::string& configured_key);
 
 }  // namespace tutti::app

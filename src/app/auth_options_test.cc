@@ -29,8 +29,8 @@ class AuthOptionsTest : public ::testing::Test {
     chmod(path.c_str(), mode);
     return path;
   }
-  static Result<auth::Authority::Options> With(const std::map<std::string, std::string>& flags,
-                                               const std::string& key = "") {
+  static Result<auth::Authenticator::Options> With(const std::map<std::string, std::string>& flags,
+                                                   const std::string& key = "") {
     Settings::Inputs inputs;
     inputs.flags = flags;
     const Result<Settings> settings = Settings::Resolve(inputs);

@@ -33,7 +33,7 @@ Result<std::shared_ptr<cache::RedisTier>> TierFrom(const Settings& settings, Dur
   options.connection = *std::move(redis);
   options.secret = std::move(secret);
   options.ttl = ttl;
-  options.most_wait = std::chrono::milliseconds(settings.Int("cache.redis_wait_ms"));
+  options.max_wait = std::chrono::milliseconds(settings.Int("cache.redis_wait_ms"));
   Result<std::shared_ptr<cache::RedisTier>> tier = cache::RedisTier::Start(std::move(options));
   if (!tier.ok() && tier.status().code() == StatusCode::kInvalidArgument)
     return std::move(tier).status().WithParam(kSecret);

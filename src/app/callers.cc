@@ -54,7 +54,7 @@ Result<admission::Policy> PolicyFrom(const Settings& settings) {
 }  // namespace
 
 Callers::Callers(admission::Policy policy, std::unique_ptr<limits::RedisQuotas> quotas,
-                 const Settings& settings, store::Store& store, auth::Authority& authority,
+                 const Settings& settings, store::Store& store, auth::Authenticator& authority,
                  api::Inference& models, const Clock& clock, Logger* log)
     : authority_(authority),
       quotas_(std::move(quotas)),
@@ -86,8 +86,9 @@ Callers::Callers(admission::Policy policy, std::unique_ptr<limits::RedisQuotas> 
 Callers::~Callers() = default;
 
 Result<std::unique_ptr<Callers>> Callers::Open(const Settings& settings, store::Store& store,
-                                               auth::Authority& authority, api::Inference& models,
-                                               const Clock& clock, Logger* log) {
+                                               auth::Authenticator& authority,
+                                               api::Inference& models, const Clock& clock,
+                                               Logger* log) {
   ASSIGN_OR_RETURN(admission::Policy policy, PolicyFrom(settings));
   ASSIGN_OR_RETURN(std::optional<redis::ConnectionOptions> redis, RedisFrom(settings, "limits"));
   std::unique_ptr<limits::RedisQuotas> quotas;

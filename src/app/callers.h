@@ -1,6 +1,7 @@
 // Callers: limits, usage ledger and admission control of a serving process.
 //
-// The Authority must outlive it. One thread makes and destroys it; any thread may use its parts.
+// The Authenticator must outlive it. One thread makes and destroys it; any thread may use its
+// parts.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "services/admission/admission.h"
-#include "services/auth/authority.h"
+#include "services/auth/authenticator.h"
 #include "services/limits/limiter.h"
 #include "services/limits/redis_quotas.h"
 #include "services/limits/sharing_thread.h"
@@ -26,8 +27,9 @@ class Callers {
   // All outlive it; `log` may be null. Errors: invalid_value (the settings), the store's,
   // overloaded (no thread).
   static Result<std::unique_ptr<Callers>> Open(const Settings& settings, store::Store& store,
-                                               auth::Authority& authority, api::Inference& models,
-                                               const Clock& clock, Logger* log);
+                                               auth::Authenticator& authority,
+                                               api::Inference& models, const Clock& clock,
+                                               Logger* log);
   ~Callers();
 
   api::Inference& inference() { return admission_; }
@@ -38,23 +40,23 @@ class Callers {
   Status WriteUsage() { return ledger_.Flush(); }
 
   // Caller of a request over MQTT, in `tenant`. An empty `credential` means that an external broker
-  // authenticated the client. Errors: as auth::Authority::FromCredential.
+  // authenticated the client. Errors: as auth::Authenticator::FromCredential.
   Result<api::CallerRef> OverMqtt(const std::string& credential, const std::string& tenant) const;
 
   // Re-resolves the caller of a stored request, because its permissions and limits may have changed
-  // since it was accepted. Errors: as auth::Authority::FromCredential.
+  // since it was accepted. Errors: as auth::Authenticator::FromCredential.
   Result<api::CallerRef> Still(const api::CallerRef& accepted) const;
 
  private:
   // `quotas` may be null: nothing is shared.
   Callers(admission::Policy policy, std::unique_ptr<limits::RedisQuotas> quotas,
-          const Settings& settings, store::Store& store, auth::Authority& authority,
+          const Settings& settings, store::Store& store, auth::Authenticator& authority,
           api::Inference& models, const Clock& clock, Logger* log);
   // Restores today's usage from the ledger.
   Status Restore(store::Store& store, Logger* log);
   void Tick();
 
-  auth::Authority& authority_;
+  auth::Authenticator& authority_;
   const std::unique_ptr<limits::RedisQuotas> quotas_;  // null: limits are this server's alone
   limits::Limiter limiter_;
   usage::Ledger ledger_;

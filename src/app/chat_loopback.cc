@@ -61,7 +61,7 @@ std::vector<MqttProject> Named(const std::vector<std::string>& names) {
 ChatLoopback::ChatLoopback(LocalInference& inference, const Options& options,
                            std::unique_ptr<store::Store> store,
                            std::unique_ptr<auth::Accounts> accounts,
-                           std::unique_ptr<auth::Authority> authority)
+                           std::unique_ptr<auth::Authenticator> authority)
     : store_(std::move(store)),
       accounts_(std::move(accounts)),
       authority_(std::move(authority)),
@@ -97,8 +97,8 @@ Result<std::unique_ptr<ChatLoopback>> ChatLoopback::Start(LocalInference& infere
   ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store,
                    store::Store::Open({.folder = options.store_folder}, tables));
   ASSIGN_OR_RETURN(std::unique_ptr<auth::Accounts> accounts, auth::Accounts::Open(store.get()));
-  ASSIGN_OR_RETURN(std::unique_ptr<auth::Authority> authority,
-                   auth::Authority::Create(accounts.get(), {}));
+  ASSIGN_OR_RETURN(std::unique_ptr<auth::Authenticator> authority,
+                   auth::Authenticator::Create(accounts.get(), {}));
   try {
     std::unique_ptr<ChatLoopback> loopback(new ChatLoopback(
         inference, options, std::move(store), std::move(accounts), std::move(authority)));

@@ -12,11 +12,11 @@
 #include "app/local_inference.h"
 #include "app/mqtt_login.h"
 #include "base/log.h"
-#include "doors/http/http_door.h"
-#include "doors/mqtt/listener/listener.h"
-#include "doors/mqtt/profile/profile.h"
 #include "kserve/repository.h"
-#include "services/auth/authority.h"
+#include "server/http/http_server.h"
+#include "server/mqtt/listener/listener.h"
+#include "server/mqtt/profile/profile.h"
+#include "services/auth/authenticator.h"
 #include "services/responses/responses.h"
 #include "services/sessions/sessions.h"
 #include "store/store.h"
@@ -45,18 +45,18 @@ class ChatLoopback {
  private:
   ChatLoopback(LocalInference& inference, const Options& options,
                std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
-               std::unique_ptr<auth::Authority> authority);
+               std::unique_ptr<auth::Authenticator> authority);
   Status Serve(LocalInference& inference, const Options& options);
 
   const std::unique_ptr<store::Store> store_;
   const std::unique_ptr<auth::Accounts> accounts_;
-  const std::unique_ptr<auth::Authority> authority_;
+  const std::unique_ptr<auth::Authenticator> authority_;
   Logger log_;
   telemetry::MetricsRegistry metrics_;
   responses::Responses responses_;
   sessions::Sessions sessions_;
   kserve::Repository repository_;
-  http::HttpDoor http_;
+  http::HttpServer http_;
   MqttLogin login_;
   mqtt::listener::Listener listener_;
   std::unique_ptr<mqtt::profile::Profile> profile_;

@@ -16,8 +16,8 @@
 #include "app/testing/no_lines.h"
 #include "app/testing/timed_model.h"
 #include "client/mqtt/dialect.h"
-#include "doors/mqtt/profile/profile.h"
-#include "doors/mqtt/profile/testing/scripted_port.h"
+#include "server/mqtt/profile/profile.h"
+#include "server/mqtt/profile/testing/scripted_port.h"
 #include "services/responses/testing/waiting.h"
 
 namespace tutti::app {
@@ -114,7 +114,7 @@ class ChatTimingTest : public ::testing::TestWithParam<Prep> {
     Settle();
     while (true) {
       const bool stepped = model_.engine->RunOneStep();
-      most_running_ = std::max(most_running_, model_.engine->stats().running);
+      max_running_ = std::max(max_running_, model_.engine->stats().running);
       Settle();
       if (!stepped && model_.engine->stats().running == 0 &&
           model_.engine->stats().waiting_capacity == 0)
@@ -156,7 +156,7 @@ class ChatTimingTest : public ::testing::TestWithParam<Prep> {
   std::unique_ptr<sessions::Sessions> sessions_;
   mqtt::profile::testing::ScriptedPort port_{clock_};
   std::unique_ptr<mqtt::profile::Profile> profile_;
-  int asked_ = 0, most_running_ = 0;
+  int asked_ = 0, max_running_ = 0;
 };
 
 TEST_P(ChatTimingTest, TwoSessionsInTwoProjectsAreAnsweredTogether) {
@@ -209,7 +209,7 @@ TEST_P(ChatTimingTest, EightOfTenClientsRunTogetherAndTwoWaitOneServiceTime) {
     }
   }
   EXPECT_EQ(waited, 2);
-  EXPECT_EQ(most_running_, 8);
+  EXPECT_EQ(max_running_, 8);
 }
 
 // The last of them find a lane after more than the 30 s that a request without a dialog may wait.
@@ -220,7 +220,7 @@ TEST_P(ChatTimingTest, AHundredClientsAreAllAnsweredOnEightLanes) {
   const TimePoint start = clock_.Now();
   Run();
   for (Asked& each : asked) Read(each);
-  EXPECT_EQ(most_running_, 8);
+  EXPECT_EQ(max_running_, 8);
   EXPECT_LE(clock_.Now() - start, kStepTime * (kAnswerTokens * 13 + 30))
       << "thirteen rounds of eight";
   EXPECT_THAT(model_.runner.violations(), ::testing::IsEmpty());

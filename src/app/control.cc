@@ -67,8 +67,8 @@ Status ForgetDialogs(store::Store& store, const std::string& tenant, const std::
   return Unavailable("overloaded", std::to_string(left) + " of them are being answered");
 }
 
-std::string DeleteUser(store::Store& store, auth::Authority& authority, std::string_view request,
-                       const std::string& name) {
+std::string DeleteUser(store::Store& store, auth::Authenticator& authority,
+                       std::string_view request, const std::string& name) {
   const Result<std::string> tenant = TenantOf(authority.accounts(), name);
   std::string answer = auth::HandleControl(authority, request, std::time(nullptr));
   if (!answer.starts_with(R"({"ok":true)")) return answer;
@@ -76,7 +76,7 @@ std::string DeleteUser(store::Store& store, auth::Authority& authority, std::str
                           ? ForgetDialogs(store, *tenant, name, authority.accounts().serving())
                           : tenant.status();
   if (gone.ok()) return answer;
-  return wire::AnswerControl(request, request.size(), auth::kMostControlRequestBytes,
+  return wire::AnswerControl(request, request.size(), auth::kMaxControlRequestBytes,
                              [&](const wire::JsonObject&, wire::JsonWriter*) {
                                return Status(
                                    gone.code(), gone.reason(),
@@ -86,7 +86,7 @@ std::string DeleteUser(store::Store& store, auth::Authority& authority, std::str
 
 }  // namespace
 
-std::string AnswerControl(store::Store& store, auth::Authority& authority,
+std::string AnswerControl(store::Store& store, auth::Authenticator& authority,
                           std::string_view request) {
   if (IsCacheRequest(request)) return AnswerCacheControl({}, request);
   if (jobs::IsJobsRequest(request))
@@ -107,9 +107,9 @@ bool IsCacheRequest(std::string_view request) {
 }
 
 std::string AnswerCacheControl(const Caches& caches, std::string_view request) {
-  constexpr size_t kMostValues = 8;
+  constexpr size_t kMaxValues = 8;
   return wire::AnswerControl(
-      request, auth::kMostControlRequestBytes, kMostValues,
+      request, auth::kMaxControlRequestBytes, kMaxValues,
       [&](const wire::JsonObject& asked, wire::JsonWriter* json) -> Status {
         if (wire::ControlOperation(asked) != "cache.flush")
           return wire::BadControl("op", "is none of a cache: cache.flush");

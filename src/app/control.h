@@ -8,14 +8,14 @@
 
 #include "api/types.h"
 #include "app/caches.h"
-#include "services/auth/authority.h"
+#include "services/auth/authenticator.h"
 #include "store/store.h"
 
 namespace tutti::app {
 
 // Executes a request: one JSON object in, one out (services/auth/control.h,
 // services/usage/control.h). Blocks for the disk and for password hashing.
-std::string AnswerControl(store::Store& store, auth::Authority& authority,
+std::string AnswerControl(store::Store& store, auth::Authenticator& authority,
                           std::string_view request);
 
 // Requests that only a server can answer: {"ok":true,"models":["..."]}, the models that the gateway

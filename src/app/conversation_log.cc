@@ -24,7 +24,7 @@
 namespace tutti::app {
 namespace {
 
-constexpr size_t kMostLines = 1000, kMostTextBytes = 64 << 10;
+constexpr size_t kMaxLines = 1000, kMaxTextBytes = 64 << 10;
 
 std::string TimeText(int64_t unix_ms) {
   const time_t seconds = unix_ms / 1000;
@@ -39,8 +39,8 @@ std::string TimeText(int64_t unix_ms) {
 
 // As much of a text as is written, in whole characters.
 std::string_view Head(std::string_view text) {
-  if (text.size() <= kMostTextBytes) return text;
-  size_t end = kMostTextBytes;
+  if (text.size() <= kMaxTextBytes) return text;
+  size_t end = kMaxTextBytes;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   return text.substr(0, end);
 }
@@ -54,8 +54,8 @@ Status IoError(const std::string& file) {
 // The file and its thread. Of a disk that fails the log tells once; the lines are lost.
 class ConversationLog::Writer {
  public:
-  Writer(std::string file, int64_t most_bytes, Logger* log)
-      : file_(std::move(file)), most_bytes_(most_bytes), log_(*log) {}
+  Writer(std::string file, int64_t max_bytes, Logger* log)
+      : file_(std::move(file)), max_bytes_(max_bytes), log_(*log) {}
   ~Writer() {
     {
       const std::lock_guard lock(mutex_);
@@ -77,7 +77,7 @@ class ConversationLog::Writer {
   }
   void Add(std::string line) {
     const std::lock_guard lock(mutex_);
-    if (lines_.size() >= kMostLines) {
+    if (lines_.size() >= kMaxLines) {
       ++dropped_;
       return;
     }
@@ -108,7 +108,7 @@ class ConversationLog::Writer {
   }
   void WriteLine(const std::string& line) {
     const auto size = static_cast<int64_t>(line.size());
-    if (bytes_ > 0 && bytes_ + size > most_bytes_) Rotate();
+    if (bytes_ > 0 && bytes_ + size > max_bytes_) Rotate();
     if (descriptor_ >= 0 && write(descriptor_, line.data(), line.size()) == size) {
       bytes_ += size;
     } else if (!std::exchange(failed_, true)) {
@@ -134,7 +134,7 @@ class ConversationLog::Writer {
   }
 
   const std::string file_;
-  const int64_t most_bytes_;
+  const int64_t max_bytes_;
   Logger& log_;
   int descriptor_ = -1;  // of the thread, once it runs
   int64_t bytes_ = 0;

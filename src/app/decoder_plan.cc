@@ -214,7 +214,7 @@ Status DecoderPlan::SizeMemory() {
   ASSIGN_OR_RETURN(run.context, ChooseContext(settings, config.context_length,
                                               kv_blocks * kBlockTokens, block_bytes, notice));
   RETURN_IF_ERROR(CheckKvFits(settings));
-  most_tokens = run.context;
+  max_tokens = run.context;
   engine_options = EngineOptionsFrom(settings);
   const engine::SchedulerOptions& scheduler = engine_options.scheduler;
   run.kernels = table;

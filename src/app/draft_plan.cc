@@ -18,7 +18,7 @@ namespace {
 // a piece of a prompt. In a smaller one a sequence would be left out, in a larger one nothing is
 // gained.
 constexpr int kDraftStepTokens = std::max(
-    engine::kMostDraftSequences * (engine::kDraftLittleToRead + 1), engine::kDraftReadAtMost);
+    engine::kMaxDraftSequences * (engine::kDraftLittleToRead + 1), engine::kDraftReadAtMost);
 // Its KV memory at most, as a part of the model's own.
 constexpr size_t kPartOfKv = 4;
 
@@ -86,12 +86,12 @@ Result<DraftPlan> DraftPlan::Open(const Settings& settings, const DraftHost& hos
   run.kv_dtype = KvDtypeFromSettings(settings);
   run.context = std::min(host.context, config.context_length);
   run.max_step_tokens = kDraftStepTokens;
-  run.max_step_slices = engine::kMostDraftSequences;
+  run.max_step_slices = engine::kMaxDraftSequences;
   const size_t block =
       model::Decoder::KvBlockBytes(config, plan.mode_, *host.kernels, run.kv_dtype);
   // As much as so many sequences may come to need that it proposes for at once.
   const auto wanted = static_cast<size_t>((run.context + kBlockTokens - 1) / kBlockTokens) *
-                      static_cast<size_t>(std::min(host.lanes, engine::kMostDraftSequences));
+                      static_cast<size_t>(std::min(host.lanes, engine::kMaxDraftSequences));
   const auto most = static_cast<size_t>(settings.Int("kv-cache-bytes")) / kPartOfKv / block;
   const size_t blocks = std::max<size_t>(std::min(wanted, most), 1);
   run.kv_bytes = blocks * block;

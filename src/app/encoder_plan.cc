@@ -57,7 +57,7 @@ class EncoderPlan final : public ModelPlan {
     options_.batch_tokens = std::max(options_.batch_tokens, config.max_tokens);
     Describe();
     summary = Summary(asked);
-    most_tokens = config.max_tokens;
+    max_tokens = config.max_tokens;
     notice = RemarksNotice(ref_, checkpoint_.remarks);
     return OkStatus();
   }

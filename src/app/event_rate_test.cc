@@ -16,11 +16,11 @@
 #include "app/store.h"
 #include "app/testing/no_lines.h"
 #include "app/testing/timed_model.h"
-#include "doors/mqtt/listener/listener.h"
-#include "doors/mqtt/listener/testing/fake_authenticator.h"
-#include "doors/mqtt/listener/testing/socket_client.h"
-#include "doors/mqtt/profile/profile.h"
-#include "doors/mqtt/profile/testing/profile_fixture.h"
+#include "server/mqtt/listener/listener.h"
+#include "server/mqtt/listener/testing/fake_authenticator.h"
+#include "server/mqtt/listener/testing/socket_client.h"
+#include "server/mqtt/profile/profile.h"
+#include "server/mqtt/profile/testing/profile_fixture.h"
 #include "temp_folder.h"
 
 namespace tutti::app {

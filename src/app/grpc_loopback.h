@@ -8,9 +8,9 @@
 #include <string>
 
 #include "app/local_inference.h"
-#include "doors/grpc/grpc_door.h"
 #include "kserve/repository.h"
-#include "services/auth/authority.h"
+#include "server/grpc/grpc_server.h"
+#include "services/auth/authenticator.h"
 #include "store/store.h"
 
 namespace tutti::app {
@@ -20,19 +20,19 @@ class GrpcLoopback {
   // `inference` outlives it. Errors: io_error, overloaded.
   static Result<std::unique_ptr<GrpcLoopback>> Start(LocalInference& inference);
 
-  std::string address() const { return door_.address(); }  // "grpc://127.0.0.1:40001"
-  int connections() const { return door_.open_connections(); }
+  std::string address() const { return server_.address(); }  // "grpc://127.0.0.1:40001"
+  int connections() const { return server_.open_connections(); }
 
  private:
   GrpcLoopback(LocalInference& inference, std::unique_ptr<store::Store> store,
                std::unique_ptr<auth::Accounts> accounts,
-               std::unique_ptr<auth::Authority> authority);
+               std::unique_ptr<auth::Authenticator> authority);
 
   const std::unique_ptr<store::Store> store_;  // in memory, and empty
   const std::unique_ptr<auth::Accounts> accounts_;
-  const std::unique_ptr<auth::Authority> authority_;
+  const std::unique_ptr<auth::Authenticator> authority_;
   kserve::Repository repository_;
-  rpc::GrpcDoor door_;
+  rpc::GrpcServer server_;
 };
 
 }  // namespace tutti::app

@@ -1,4 +1,4 @@
-// The model side of a process, from a file on disk to answers through the waist, on a small
+// The model side of a process, from a file on disk to answers through the inference API, on a small
 // generated checkpoint.
 #include "app/local_inference.h"
 
@@ -275,7 +275,8 @@ TEST_F(LocalInferenceTest, AFaultFoundWhilePreparingElsewhereEndsTheStreamWithIt
   EXPECT_EQ(answer->kinds, std::vector<StreamEvent::Kind>{StreamEvent::Kind::kEnd});
 }
 
-// A door's thread that prepares 128 short prompts in a row is busy for as long as with a long one.
+// A server's thread that prepares 128 short prompts in a row is busy for as long as with a long
+// one.
 TEST_F(LocalInferenceTest, ManyShortPromptsOfOneCallAreJudgedTogether) {
   Load();
   api::GenerateRequest request = Text(std::string(100, 'b'), 1 << 20);

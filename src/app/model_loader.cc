@@ -72,7 +72,7 @@ const std::string& OpenedModel::summary() const { return plan_->summary; }
 const std::string& OpenedModel::notice() const { return plan_->notice; }
 bool OpenedModel::generates() const { return plan_->generates; }
 bool OpenedModel::chats() const { return plan_->chats; }
-int OpenedModel::most_tokens() const { return plan_->most_tokens; }
+int OpenedModel::max_tokens() const { return plan_->max_tokens; }
 
 Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& context) {
   Result<std::unique_ptr<ModelPlan>> plan = PlanOf(ref, context);

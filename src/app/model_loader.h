@@ -41,10 +41,10 @@ class OpenedModel {
   // "llama Q4_1 on avx512vnni, 2 threads, 8 lanes, context 8192, 1412 KV blocks of fp16"
   const std::string& summary() const;
   const std::string& notice()
-      const;                // what the operator should know ("context lowered to ..."), or empty
-  bool generates() const;   // text; an encoder does not
-  bool chats() const;       // it has a chat template
-  int most_tokens() const;  // tokens of one sequence, of an encoder of one text
+      const;               // what the operator should know ("context lowered to ..."), or empty
+  bool generates() const;  // text; an encoder does not
+  bool chats() const;      // it has a chat template
+  int max_tokens() const;  // tokens of one sequence, of an encoder of one text
 
   // Reads and packs the weights and makes the engine; blocks for seconds. `progress` is called on
   // the calling thread with the bytes packed so far and the total; if it returns false, the load is

@@ -33,7 +33,7 @@ class ModelPlan {
   std::string summary, notice;  // as OpenedModel's
   bool generates = false;       // as OpenedModel's
   bool chats = false;           // as OpenedModel's
-  int most_tokens = 0;          // as OpenedModel's
+  int max_tokens = 0;           // as OpenedModel's
 };
 
 // Arithmetic of a decoder: MODEL:dtype, else --dtype, else that of a packed file.

@@ -16,11 +16,11 @@
 #include "app/store.h"
 #include "app/testing/no_lines.h"
 #include "app/wall_clock.h"
-#include "doors/mqtt/listener/listener.h"
-#include "doors/mqtt/listener/testing/socket_client.h"
-#include "doors/mqtt/profile/profile.h"
-#include "doors/mqtt/profile/topic_rules.h"
 #include "mqtt/topics.h"
+#include "server/mqtt/listener/listener.h"
+#include "server/mqtt/listener/testing/socket_client.h"
+#include "server/mqtt/profile/profile.h"
+#include "server/mqtt/profile/topic_rules.h"
 #include "services/admission/admission.h"
 #include "services/auth/caller.h"
 #include "services/auth/testing/constants.h"
@@ -313,8 +313,8 @@ class MqttAccessTest : public ::testing::Test {
   std::vector<store::Migration> tables_ = StoreTables();
   std::unique_ptr<store::Store> store_ = *store::Store::Open({}, tables_);
   std::unique_ptr<auth::Accounts> accounts_ = *auth::Accounts::Open(store_.get());
-  std::unique_ptr<auth::Authority> authority_ =
-      *auth::Authority::Create(accounts_.get(), {.hash = auth::testing::kQuick});
+  std::unique_ptr<auth::Authenticator> authority_ =
+      *auth::Authenticator::Create(accounts_.get(), {.hash = auth::testing::kQuick});
   api::testing::FakeInference models_{{Model("small"), Model("other")}};
   limits::Limiter limiter_{{}, &clock_, &UnixSeconds};
   admission::Admission admission_{{},

@@ -3,7 +3,7 @@
 #include <ctime>
 #include <utility>
 
-#include "doors/mqtt/profile/topic_rules.h"
+#include "server/mqtt/profile/topic_rules.h"
 #include "services/auth/caller.h"
 #include "services/auth/key_text.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "app/mqtt_projects.h"
-#include "doors/mqtt/listener/authenticator.h"
-#include "services/auth/authority.h"
+#include "server/mqtt/listener/authenticator.h"
+#include "services/auth/authenticator.h"
 
 namespace tutti::app {
 
@@ -26,7 +26,7 @@ class MqttLogin final : public mqtt::listener::Authenticator {
  public:
   // `authority` outlives it. `prefix`: of the native profile; `loopback`: of the listener's
   // address. `projects`, those that are enabled, are `tenant`'s.
-  MqttLogin(auth::Authority& authority, std::string prefix, bool loopback,
+  MqttLogin(auth::Authenticator& authority, std::string prefix, bool loopback,
             std::vector<MqttProject> projects, std::string tenant)
       : authority_(authority),
         jails_{std::move(prefix), std::move(projects), std::move(tenant)},
@@ -50,7 +50,7 @@ class MqttLogin final : public mqtt::listener::Authenticator {
     Result<mqtt::listener::Principal> Of(const std::string& user, const auth::Principal& who) const;
   };
 
-  auth::Authority& authority_;
+  auth::Authenticator& authority_;
   const Jails jails_;
   const bool loopback_;
 };

@@ -33,8 +33,8 @@ class CertificateLoginTest : public ::testing::Test {
       EXPECT_TRUE(made.ok()) << made;
     }
   }
-  static auth::Authority::Options Asking() {
-    auth::Authority::Options options;
+  static auth::Authenticator::Options Asking() {
+    auth::Authenticator::Options options;
     options.hash = auth::testing::kQuick;
     options.client_certificates = true;
     return options;
@@ -60,7 +60,8 @@ class CertificateLoginTest : public ::testing::Test {
   int64_t expires_s_ = std::time(nullptr) + 3600;
   std::unique_ptr<store::Store> store_ = auth::OpenedStore();
   std::unique_ptr<auth::Accounts> accounts_ = *auth::Accounts::Open(store_.get());
-  std::unique_ptr<auth::Authority> authority_ = *auth::Authority::Create(accounts_.get(), Asking());
+  std::unique_ptr<auth::Authenticator> authority_ =
+      *auth::Authenticator::Create(accounts_.get(), Asking());
   MqttLogin login_{*authority_, "llm/v1", /*loopback=*/true, {}, "default"};
 };
 

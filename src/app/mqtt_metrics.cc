@@ -14,19 +14,20 @@ using telemetry::MetricsRegistry;
 
 // Prometheus series of one listener. Set() raises each counter to an absolute total.
 struct MqttSeries {
-  MqttSeries(MetricsRegistry& registry, const std::string& door) {
+  MqttSeries(MetricsRegistry& registry, const std::string& server) {
     const auto messages = [&](const char* outcome) {
       return registry.GetCounter("tutti_mqtt_messages_total", "MQTT messages, by outcome",
-                                 {{"door", door}, {"outcome", outcome}});
+                                 {{"door", server}, {"outcome", outcome}});
     };
     processed = messages("processed");
     errors = messages("error");
     rejected = messages("rejected");
-    seconds = registry.GetCounter(
-        "tutti_mqtt_answer_seconds_total",
-        "Total time between acceptance and answer of MQTT messages, in seconds", {{"door", door}});
+    seconds =
+        registry.GetCounter("tutti_mqtt_answer_seconds_total",
+                            "Total time between acceptance and answer of MQTT messages, in seconds",
+                            {{"door", server}});
     waiting = registry.GetGauge("tutti_mqtt_waiting_messages",
-                                "MQTT messages accepted and not yet answered", {{"door", door}});
+                                "MQTT messages accepted and not yet answered", {{"door", server}});
   }
   void Set(const Statistics& now) {
     const MutexLock lock(mutex);  // two may scrape at once
@@ -47,10 +48,10 @@ struct MqttSeries {
 
 }  // namespace
 
-MqttMetrics::MqttMetrics(MetricsRegistry& registry, const std::string& door,
+MqttMetrics::MqttMetrics(MetricsRegistry& registry, const std::string& server,
                          std::function<std::optional<Statistics>()> statistics)
     : collector_(registry.AddCollector(
-          [series = std::make_shared<MqttSeries>(registry, door), ask = std::move(statistics)] {
+          [series = std::make_shared<MqttSeries>(registry, server), ask = std::move(statistics)] {
             if (const std::optional<Statistics> now = ask()) series->Set(*now);
           })) {}
 

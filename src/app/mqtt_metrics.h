@@ -6,16 +6,17 @@
 #include <optional>
 #include <string>
 
-#include "doors/mqtt/profile/waiting_room.h"
+#include "server/mqtt/profile/waiting_room.h"
 #include "telemetry/metrics.h"
 
 namespace tutti::app {
 
 class MqttMetrics {
  public:
-  // `door`: "listener" or "broker". `statistics` is called on scraping threads, possibly during the
-  // destructor, and must return nullopt once its source is destroyed. The registry must outlive it.
-  MqttMetrics(telemetry::MetricsRegistry& registry, const std::string& door,
+  // `server`: "listener" or "broker". `statistics` is called on scraping threads, possibly during
+  // the destructor, and must return nullopt once its source is destroyed. The registry must outlive
+  // it.
+  MqttMetrics(telemetry::MetricsRegistry& registry, const std::string& server,
               std::function<std::optional<mqtt::profile::Statistics>()> statistics);
 
  private:

@@ -14,10 +14,10 @@
 namespace tutti::app {
 namespace {
 
-constexpr size_t kMostProjects = 256;   // each is nine subscriptions and a status
-constexpr size_t kMostNameBytes = 128;  // as the profile's
-constexpr size_t kMostPromptBytes = 64 << 10;
-constexpr int64_t kMostSeconds = 24 * 3600;
+constexpr size_t kMaxProjects = 256;   // each is nine subscriptions and a status
+constexpr size_t kMaxNameBytes = 128;  // as the profile's
+constexpr size_t kMaxPromptBytes = 64 << 10;
+constexpr int64_t kMaxSeconds = 24 * 3600;
 
 constexpr std::array kKeys = std::to_array<ProjectKey>({
     {"name", "", "letters, digits, `_`, `.` and `-`", "first level of its topics: NAME/user_input"},
@@ -47,7 +47,7 @@ bool IsPlain(std::string_view text) {
 
 Status CheckName(const std::string& name, const std::string& prefix) {
   if (name.empty()) return Bad("is missing");
-  if (!wire::IsTopicLevel(name) || name.size() > kMostNameBytes) {
+  if (!wire::IsTopicLevel(name) || name.size() > kMaxNameBytes) {
     return Bad("must be 1 to 128 of letters, digits, '_', '.' and '-', not " + Quote(name));
   }
   // Its replies would else lie where the native profile listens.
@@ -96,7 +96,7 @@ Result<MqttProject> MakeProject(const ProjectFields& fields, const std::string& 
   project.model = reader.Text("model");
   if (!IsPlain(project.model)) return Bad("model must not hold control characters");
   project.system_prompt = reader.Text("system_prompt");
-  if (project.system_prompt.size() > kMostPromptBytes)
+  if (project.system_prompt.size() > kMaxPromptBytes)
     return Bad("system_prompt has more than 64 KiB");
   ASSIGN_OR_RETURN(project.json, reader.Choice("reply_format", "json", "text"));
   ASSIGN_OR_RETURN(project.stream, reader.Choice("stream", "on", "off"));
@@ -126,13 +126,13 @@ Result<limits::Window> ParseRate(std::string_view text) {
   bool good = count.ec == std::errc() && count.ptr != end && *count.ptr == '/';
   if (good) {
     const auto read = std::from_chars(count.ptr + 1, end, time);
-    good = read.ec == std::errc() && end - read.ptr == 1 && time >= 1 && time <= kMostSeconds;
+    good = read.ec == std::errc() && end - read.ptr == 1 && time >= 1 && time <= kMaxSeconds;
     const char unit = good ? *read.ptr : ' ';
     const int64_t factor = unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : 0;
     time *= factor;
-    good = good && factor != 0 && time <= kMostSeconds;
+    good = good && factor != 0 && time <= kMaxSeconds;
   }
-  if (!good || window.limit < 1 || window.limit > limits::kMostInWindow) {
+  if (!good || window.limit < 1 || window.limit > limits::kMaxInWindow) {
     return Bad("must be N/TIME such as 20/60s (N from 1 to 1000, TIME up to 24h) or off, not " +
                Quote(text));
   }
@@ -142,8 +142,8 @@ Result<limits::Window> ParseRate(std::string_view text) {
 
 Result<std::vector<MqttProject>> MakeProjects(const std::vector<ProjectFields>& tables,
                                               const std::string& prefix) {
-  if (tables.size() > kMostProjects)
-    return Bad("[[mqtt.project]] stands there more than " + std::to_string(kMostProjects) +
+  if (tables.size() > kMaxProjects)
+    return Bad("[[mqtt.project]] stands there more than " + std::to_string(kMaxProjects) +
                " times");
   std::vector<MqttProject> projects;
   std::set<std::string> names;

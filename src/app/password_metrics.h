@@ -2,7 +2,7 @@
 // flood of logins.
 #pragma once
 
-#include "services/auth/authority.h"
+#include "services/auth/authenticator.h"
 #include "telemetry/metrics.h"
 
 namespace tutti::app {
@@ -10,7 +10,7 @@ namespace tutti::app {
 class PasswordMetrics {
  public:
   // Both outlive it.
-  PasswordMetrics(telemetry::MetricsRegistry& registry, const auth::Authority& authority);
+  PasswordMetrics(telemetry::MetricsRegistry& registry, const auth::Authenticator& authority);
 
  private:
   telemetry::MetricsRegistry::CollectorHandle collector_;

@@ -20,11 +20,11 @@ TEST(PasswordMetricsTest, HashesAreCountedWhereTheyAreComputed) {
   const std::vector<store::Migration> tables = StoreTables();
   const auto store = *store::Store::Open({}, tables);
   const auto accounts = *auth::Accounts::Open(store.get());
-  auth::Authority::Options options;
+  auth::Authenticator::Options options;
   options.hash = auth::testing::kQuick;
   options.pool.threads = 2;
-  options.pool.most_waiting = 1000;
-  const auto authority = *auth::Authority::Create(accounts.get(), options);
+  options.pool.max_waiting = 1000;
+  const auto authority = *auth::Authenticator::Create(accounts.get(), options);
   telemetry::MetricsRegistry registry;
   const PasswordMetrics metrics(registry, *authority);
   EXPECT_THAT(registry.Expose(), HasSubstr("tutti_password_hashes_most_running 0\n"));
@@ -39,7 +39,7 @@ TEST(PasswordMetricsTest, HashesAreCountedWhereTheyAreComputed) {
       << "one that is too long costs nothing";
   EXPECT_THAT(text, HasSubstr("tutti_password_threads 2\n"));
   EXPECT_THAT(text, HasSubstr("tutti_password_hashes_running 0\n"));
-  const int64_t most = authority->hash_counts().most_running;
+  const int64_t most = authority->hash_counts().max_running;
   EXPECT_TRUE(most == 1 || most == 2) << most;
   EXPECT_THAT(text, HasSubstr("tutti_password_hashes_most_running " + std::to_string(most) + "\n"));
 }

@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(, PreparationTest,
                                   std::to_string(each.param.threads);
                          });
 
-// Doors prepare short prompts on their own threads, which the bound counts as well.
+// Servers prepare short prompts on their own threads, which the bound counts as well.
 TEST(Preparation, WhoFindsTwelveAtItHandsItsOwnOnAndGoesOn) {
   ManualClock clock;
   testing::TimedModel model("timed", testing::TimedLimits(1024, 64), {}, clock,
@@ -161,15 +161,15 @@ TEST(Preparation, WhoFindsTwelveAtItHandsItsOwnOnAndGoesOn) {
     ++accepted;
   };
   held.Hold(true);
-  std::vector<std::jthread> doors;
-  for (size_t i = 0; i < kPrepared; ++i) doors.emplace_back(ask, i);
+  std::vector<std::jthread> servers;
+  for (size_t i = 0; i < kPrepared; ++i) servers.emplace_back(ask, i);
   ASSERT_TRUE(held.Inside(kPrepared));
   for (size_t i = kPrepared; i < 2 * kPrepared; ++i) ask(i);  // of this thread, which does not wait
   EXPECT_EQ(accepted.load(), kPrepared);
   EXPECT_EQ(held.inside(), kPrepared) << "never more";
   EXPECT_EQ(gateway.preparing(), 2 * kPrepared);
   held.Hold(false);
-  for (std::jthread& door : doors) door.join();
+  for (std::jthread& server : servers) server.join();
   for (int i = 0; i < 60'000 && gateway.preparing() > 0; ++i)
     std::this_thread::sleep_for(milliseconds(1));
   while (model.engine->RunOneStep()) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kMask = "***";
 constexpr size_t kRandomBytes = 24;  // a word that long, of letters and digits mixed, is no word
-constexpr size_t kLeastCardDigits = 13, kMostCardDigits = 19;
+constexpr size_t kLeastCardDigits = 13, kMaxCardDigits = 19;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsLetter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
@@ -51,7 +51,7 @@ size_t PrivateKeyLength(std::string_view text) {
 // 13 to 19 digits, with single spaces or dashes between them.
 size_t CardLength(std::string_view text) {
   size_t digits = 0, end = 0;
-  for (size_t i = 0; i < text.size() && digits <= kMostCardDigits; ++i) {
+  for (size_t i = 0; i < text.size() && digits <= kMaxCardDigits; ++i) {
     if (IsDigit(text[i])) {
       ++digits;
       end = i + 1;
@@ -59,7 +59,7 @@ size_t CardLength(std::string_view text) {
       break;
     }
   }
-  return digits >= kLeastCardDigits && digits <= kMostCardDigits ? end : 0;
+  return digits >= kLeastCardDigits && digits <= kMaxCardDigits ? end : 0;
 }
 
 // `password: x`, `"api_key": "x"`, `token=x`: where the value begins and how long it is; a length

@@ -8,7 +8,7 @@
 namespace tutti::app {
 namespace {
 
-constexpr size_t kMostFileBytes = 16384;
+constexpr size_t kMaxFileBytes = 16384;
 
 }  // namespace
 
@@ -21,7 +21,7 @@ Result<std::string> ReadOptionFile(const char* option, const std::string& path, 
   if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return bad("is no readable file");
   if (secret && (info.st_mode & (S_IROTH | S_IRGRP)) != 0)
     return bad("can be read by others: chmod 600 it");
-  if (static_cast<size_t>(info.st_size) > kMostFileBytes) return bad("is longer than 16 KiB");
+  if (static_cast<size_t>(info.st_size) > kMaxFileBytes) return bad("is longer than 16 KiB");
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file) return bad("cannot be read");

@@ -42,7 +42,7 @@ Service::Service(const Settings& settings, Backend& backend, telemetry::MetricsR
     : settings_(settings),
       backend_(backend),
       log_(log),
-      door_metrics_(metrics),
+      server_metrics_(metrics),
       state_(std::move(state)),
       cache_metrics_(metrics, state_->caches()),
       job_metrics_(metrics, state_->jobs(), state_->webhooks()),
@@ -72,32 +72,32 @@ Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backe
                    State::Open(settings, key, backend, std::move(caches), &log));
   std::unique_ptr<Service> service(new Service(settings, backend, metrics, log, std::move(state)));
   const sessions::ChatOptions chat = ChatOf(settings, backend.clock());
-  ASSIGN_OR_RETURN(service->doors_,
-                   Doors::Create(settings, {.clock = &backend.clock(),
-                                            .health = &service->memory_,
-                                            .state = service->state_.get(),
-                                            .configured_key = key,
-                                            .metrics = &metrics,
-                                            .door_metrics = &service->door_metrics_,
-                                            .log = &log,
-                                            .chat = chat,
-                                            .tells_cache = keeps_answers}));
-  ASSIGN_OR_RETURN(service->mqtt_, MqttDoors::Create(settings, {.clock = &backend.clock(),
-                                                                .state = service->state_.get(),
-                                                                .metrics = &metrics,
-                                                                .log = &log,
-                                                                .admit = chat.admit}));
+  ASSIGN_OR_RETURN(service->servers_,
+                   Servers::Create(settings, {.clock = &backend.clock(),
+                                              .health = &service->memory_,
+                                              .state = service->state_.get(),
+                                              .configured_key = key,
+                                              .metrics = &metrics,
+                                              .server_metrics = &service->server_metrics_,
+                                              .log = &log,
+                                              .chat = chat,
+                                              .tells_cache = keeps_answers}));
+  ASSIGN_OR_RETURN(service->mqtt_, MqttServers::Create(settings, {.clock = &backend.clock(),
+                                                                  .state = service->state_.get(),
+                                                                  .metrics = &metrics,
+                                                                  .log = &log,
+                                                                  .admit = chat.admit}));
   return service;
 }
 
 Status Service::Start() {
-  RETURN_IF_ERROR(doors_->Start());
+  RETURN_IF_ERROR(servers_->Start());
   return mqtt_->Start();
 }
 
 void Service::Announce(const std::string& model, const std::string& summary) {
-  std::printf("tutti: serving %s at %s%s%s (%s)\n", model.c_str(), doors_->address().c_str(),
-              doors_->further_addresses().c_str(), mqtt_->addresses().c_str(), summary.c_str());
+  std::printf("tutti: serving %s at %s%s%s (%s)\n", model.c_str(), servers_->address().c_str(),
+              servers_->further_addresses().c_str(), mqtt_->addresses().c_str(), summary.c_str());
   std::fflush(stdout);
   mqtt_->Announce();
 }
@@ -110,7 +110,7 @@ void Service::Resume() {
 int Service::WaitForSignal(const std::atomic<bool>& stop, const std::function<void()>& look) {
   TimePoint tried = backend_.clock().Now(), expired = tried;
   return app::WaitForSignal(stop, &log_, [&] {
-    idle_.Look(doors_->active_requests() > 0, backend_.clock().Now());
+    idle_.Look(servers_->active_requests() > 0, backend_.clock().Now());
     watch_.Look();
     memory_.Look();
     if (look != nullptr) look();
@@ -128,7 +128,7 @@ int Service::WaitForSignal(const std::atomic<bool>& stop, const std::function<vo
 
 // True when all had finished.
 bool Service::DrainAndStop(double limit_s, const std::function<void()>& abandon) {
-  if (const int busy = doors_->active_requests(); busy > 0) {
+  if (const int busy = servers_->active_requests(); busy > 0) {
     std::fprintf(stderr, "tutti: waiting up to %g s for %d request%s; again to end now\n", limit_s,
                  busy, busy == 1 ? "" : "s");
   }
@@ -140,8 +140,8 @@ bool Service::DrainAndStop(double limit_s, const std::function<void()>& abandon)
   const bool clean = backend_.Drain(limit);
   state_->Interrupt();
   // Streams that have ended still hold their last bytes: give them a moment to leave.
-  doors_->Drain(std::max<Duration>(deadline - backend_.clock().Now(), std::chrono::seconds(1)));
-  doors_->Stop();
+  servers_->Drain(std::max<Duration>(deadline - backend_.clock().Now(), std::chrono::seconds(1)));
+  servers_->Stop();
   return clean;
 }
 

@@ -13,30 +13,30 @@
 #include "app/batch_metrics.h"
 #include "app/cache_metrics.h"
 #include "app/caches.h"
-#include "app/doors.h"
 #include "app/idle_memory.h"
 #include "app/job_metrics.h"
 #include "app/limit_metrics.h"
 #include "app/load_metrics.h"
 #include "app/memory_watch.h"
-#include "app/mqtt_doors.h"
+#include "app/mqtt_servers.h"
 #include "app/password_metrics.h"
+#include "app/servers.h"
 #include "app/settings.h"
 #include "app/state.h"
 #include "app/store_metrics.h"
 #include "app/store_watch.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "telemetry/door_metrics.h"
 #include "telemetry/metrics.h"
+#include "telemetry/server_metrics.h"
 
 namespace tutti::app {
 
 class Service {
  public:
   // Checks the settings and opens the store, but no port. `caches`: those that the models use. All
-  // other arguments must outlive it. Errors: those of ApiKey, State::Open, Doors::Create and
-  // MqttDoors::Create.
+  // other arguments must outlive it. Errors: those of ApiKey, State::Open, Servers::Create and
+  // MqttServers::Create.
   static Result<std::unique_ptr<Service>> Create(const Settings& settings, Backend& backend,
                                                  Caches caches, telemetry::MetricsRegistry& metrics,
                                                  Logger& log);
@@ -59,7 +59,7 @@ class Service {
   // stop the loading of models. A second signal ends the process at once.
   void Drain(int signal, const std::function<void()>& abandon);
   // Ends everything now.
-  void Stop() { doors_->Stop(); }
+  void Stop() { servers_->Stop(); }
 
  private:
   Service(const Settings& settings, Backend& backend, telemetry::MetricsRegistry& metrics,
@@ -69,7 +69,7 @@ class Service {
   const Settings& settings_;
   Backend& backend_;
   Logger& log_;
-  telemetry::DoorMetrics door_metrics_;
+  telemetry::ServerMetrics server_metrics_;
   const std::unique_ptr<State> state_;
   const CacheMetrics cache_metrics_;
   const JobMetrics job_metrics_;
@@ -81,8 +81,8 @@ class Service {
   MemoryWatch memory_;
   const LoadMetrics load_metrics_;
   IdleMemory idle_;
-  std::unique_ptr<Doors> doors_;
-  std::unique_ptr<MqttDoors> mqtt_;
+  std::unique_ptr<Servers> servers_;
+  std::unique_ptr<MqttServers> mqtt_;
 };
 
 }  // namespace tutti::app

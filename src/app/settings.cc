@@ -174,12 +174,12 @@ Status Flatten(const toml::table& table, const std::string& prefix, int depth, F
 
 // The library descends into a table's name without a bound. So many dots are none of ours.
 bool HasDeepTable(const std::string& text) {
-  constexpr std::ptrdiff_t kMostDots = 100;
+  constexpr std::ptrdiff_t kMaxDots = 100;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const size_t begin = line.find_first_not_of(" \t");
     if (begin != std::string::npos && line[begin] == '[' &&
-        std::count(line.begin(), line.end(), '.') > kMostDots)
+        std::count(line.begin(), line.end(), '.') > kMaxDots)
       return true;
   }
   return false;

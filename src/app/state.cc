@@ -78,7 +78,7 @@ sessions::SessionOptions WatchedBy(sessions::TurnWatcher* watcher) {
 }  // namespace
 
 State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
-             std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
+             std::unique_ptr<auth::Authenticator> authority, std::unique_ptr<Callers> callers,
              std::unique_ptr<ConversationLog> conversations, Caches caches,
              std::unique_ptr<webhooks::Webhooks> webhooks, std::unique_ptr<batches::Files> files,
              const jobs::Jobs::Options& jobs, const batches::Batches::Options& batches,
@@ -109,7 +109,7 @@ State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts
 Result<std::unique_ptr<State>> State::Open(const Settings& settings,
                                            const std::string& configured_key, Backend& backend,
                                            Caches caches, Logger* log) {
-  ASSIGN_OR_RETURN(const auth::Authority::Options known, AuthOptions(settings, configured_key));
+  ASSIGN_OR_RETURN(const auth::Authenticator::Options known, AuthOptions(settings, configured_key));
   ASSIGN_OR_RETURN(const std::string folder, StoreFolder(settings));
   try {
     ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store, OpenStore(folder));
@@ -120,8 +120,8 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
     }
     ASSIGN_OR_RETURN(std::unique_ptr<auth::Accounts> accounts,
                      auth::Accounts::Open(store.get(), /*serving=*/true));
-    ASSIGN_OR_RETURN(std::unique_ptr<auth::Authority> authority,
-                     auth::Authority::Create(accounts.get(), known));
+    ASSIGN_OR_RETURN(std::unique_ptr<auth::Authenticator> authority,
+                     auth::Authenticator::Create(accounts.get(), known));
     api::Inference& models = caches.questions == nullptr ? backend.models() : *caches.questions;
     ASSIGN_OR_RETURN(std::unique_ptr<Callers> callers,
                      Callers::Open(settings, *store, *authority, models, backend.clock(), log));
@@ -143,7 +143,7 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
     if (folder.empty()) return state;
     ASSIGN_OR_RETURN(
         state->control_,
-        control::ControlDoor::Open(folder, [&state = *state, &backend](std::string_view asked) {
+        control::ControlServer::Open(folder, [&state = *state, &backend](std::string_view asked) {
           if (asked == kModelsRequest) return ModelsAnswer(backend.models().Models());
           if (IsCacheRequest(asked)) return AnswerCacheControl(state.caches_, asked);
           if (jobs::IsJobsRequest(asked))

@@ -14,8 +14,8 @@
 #include "app/conversation_log.h"
 #include "app/settings.h"
 #include "base/status.h"
-#include "doors/control/control_door.h"
-#include "services/auth/authority.h"
+#include "server/control/control_server.h"
+#include "services/auth/authenticator.h"
 #include "services/batches/batches.h"
 #include "services/batches/files.h"
 #include "services/jobs/jobs.h"
@@ -31,13 +31,13 @@ class State {
  public:
   // Opens the store, and `control.sock` in the same folder. `configured_key`: from ApiKey(), or "".
   // `backend` and `log` must outlive the State. `caches`: those that the models use. Errors: those
-  // of StoreFolder, Store::Open, Files::Open, AuthOptions and ControlDoor::Open; overloaded (a
+  // of StoreFolder, Store::Open, Files::Open, AuthOptions and ControlServer::Open; overloaded (a
   // thread cannot be started).
   static Result<std::unique_ptr<State>> Open(const Settings& settings,
                                              const std::string& configured_key, Backend& backend,
                                              Caches caches, Logger* log);
 
-  auth::Authority& authority() { return *authority_; }
+  auth::Authenticator& authority() { return *authority_; }
   // The inference API with admission control; all servers use it, none calls the models directly.
   api::Inference& inference() { return callers_->inference(); }
   const Callers& callers() const { return *callers_; }
@@ -68,7 +68,7 @@ class State {
 
  private:
   State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
-        std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
+        std::unique_ptr<auth::Authenticator> authority, std::unique_ptr<Callers> callers,
         std::unique_ptr<ConversationLog> conversations, Caches caches,
         std::unique_ptr<webhooks::Webhooks> webhooks, std::unique_ptr<batches::Files> files,
         const jobs::Jobs::Options& jobs, const batches::Batches::Options& batches, Backend& backend,
@@ -77,12 +77,12 @@ class State {
 
   const std::unique_ptr<store::Store> store_;
   const std::unique_ptr<auth::Accounts> accounts_;
-  const std::unique_ptr<auth::Authority> authority_;
+  const std::unique_ptr<auth::Authenticator> authority_;
   const std::unique_ptr<Callers> callers_;
   const Caches caches_;
   Logger* const log_;
   AccountLog account_log_;
-  std::unique_ptr<control::ControlDoor> control_;         // null: the store is in memory
+  std::unique_ptr<control::ControlServer> control_;       // null: the store is in memory
   const std::unique_ptr<ConversationLog> conversations_;  // null: off
   const std::unique_ptr<webhooks::Webhooks> webhooks_;    // null: off
   const std::unique_ptr<batches::Files> files_;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kFile = "jobs.webhook_secret_file";
 // Two, while the one replaces the other.
-constexpr size_t kMostSecrets = 2;
+constexpr size_t kMaxSecrets = 2;
 
 Status Bad(std::string why) {
   return InvalidArgument("invalid_value", std::move(why)).WithParam(kFile);
@@ -42,7 +42,7 @@ Result<webhooks::Webhooks::Options> WebhookOptions(const Settings& settings) {
     if (!secret.ok()) return Bad(path + ": " + secret.status().message());
     options.secrets.push_back(*std::move(secret));
   }
-  if (options.secrets.empty() || options.secrets.size() > kMostSecrets)
+  if (options.secrets.empty() || options.secrets.size() > kMaxSecrets)
     return Bad(path + " must hold one secret, or two while one replaces the other, a line each");
   for (const std::string& host : SplitList(settings.Text("jobs.webhook_hosts")))
     options.trusted.insert(host);

@@ -23,8 +23,8 @@
 #include "app/version.h"
 #include "base/log.h"
 #include "kernels/kernels.h"
+#include "remote/inference_codec.h"
 #include "remote/letters/letter_link.h"
-#include "remote/waist_codec.h"
 #include "remote/worker_link.h"
 
 namespace tutti::app {

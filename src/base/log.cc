@@ -104,7 +104,7 @@ class Output {
 class LineQueue {
  public:
   LineQueue(Output& output, size_t most)
-      : output_(output), most_(most), thread_([this] { Main(); }) {}
+      : output_(output), max_(most), thread_([this] { Main(); }) {}
   ~LineQueue() {
     {
       const MutexLock lock(mutex_);
@@ -119,7 +119,7 @@ class LineQueue {
   void Push(std::string line) {
     {
       const MutexLock lock(mutex_);
-      if (lines_.size() >= most_) {
+      if (lines_.size() >= max_) {
         ++dropped_;
         return;
       }
@@ -158,7 +158,7 @@ class LineQueue {
   }
 
   Output& output_;
-  const size_t most_;
+  const size_t max_;
   Mutex mutex_;
   CondVar changed_, written_;
   std::deque<std::string> lines_ GUARDED_BY(mutex_);

@@ -5,7 +5,7 @@
 namespace tutti {
 namespace {
 
-constexpr size_t kMostPartBytes = 255;
+constexpr size_t kMaxPartBytes = 255;
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -32,7 +32,7 @@ std::optional<std::string> Decoded(std::string_view text) {
     if (IsControl(c)) return std::nullopt;
     out += c;
   }
-  if (out.size() > kMostPartBytes) return std::nullopt;
+  if (out.size() > kMaxPartBytes) return std::nullopt;
   return out;
 }
 
@@ -47,7 +47,7 @@ bool IsHost(std::string_view text) {
   for (const char c : text) {
     if (c == ' ' || IsControl(c) || c == '?' || c == '#' || c == '%' || c == '@') return false;
   }
-  return !text.empty() && text.size() <= kMostPartBytes;
+  return !text.empty() && text.size() <= kMaxPartBytes;
 }
 
 // HOST[:PORT]

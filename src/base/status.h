@@ -19,7 +19,7 @@
 
 namespace tutti {
 
-// Numeric values are those of google.rpc.Code, so that a gRPC door needs no table.
+// Numeric values are those of google.rpc.Code, so that a gRPC server needs no table.
 enum class StatusCode {
   kOk = 0,
   kCancelled = 1,

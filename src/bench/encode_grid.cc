@@ -76,14 +76,14 @@ Status WriteFile(const std::string& path, const std::string& text) {
                : OkStatus();
 }
 
-constexpr uint64_t kMostResultBytes = uint64_t{256} << 20;
+constexpr uint64_t kMaxResultBytes = uint64_t{256} << 20;
 
 // What an earlier run left; nothing where there is no such file.
 Result<Results> ReadResults(const std::string& path, std::string* target) {
   Results results;
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return results;
-  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMostResultBytes, "invalid_value"));
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxResultBytes, "invalid_value"));
   boost::system::error_code failed;
   const boost::json::value json = boost::json::parse(text, failed);
   const boost::json::value* schema = failed ? nullptr : json.find_pointer("/schema", failed);

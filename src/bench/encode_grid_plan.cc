@@ -13,7 +13,7 @@
 namespace tutti::bench {
 namespace {
 
-constexpr size_t kMostCells = 10'000;
+constexpr size_t kMaxCells = 10'000;
 
 Status BadKey(const std::string& key, const std::string& what) {
   return InvalidArgument("invalid_value", key + ": " + what).WithParam(key);
@@ -92,7 +92,7 @@ Result<std::vector<Options>> Combinations(const toml::table& table) {
       }
     }
     all = std::move(more);
-    if (all.empty() || all.size() > kMostCells)
+    if (all.empty() || all.size() > kMaxCells)
       return BadKey("options." + name, "an empty list, or too many combinations");
   }
   return all;
@@ -166,16 +166,16 @@ Result<GridPlan> ParseGridPlan(const std::string& text, const std::string& name)
       for (const int b : batches)
         for (const int c : clients) plan.cells.push_back({{c, b, t}, options});
   }
-  if (plan.cells.size() > kMostCells) return BadKey("batch", "too many combinations");
+  if (plan.cells.size() > kMaxCells) return BadKey("batch", "too many combinations");
   ASSIGN_OR_RETURN(const std::string order, Text(table, "order", "shuffled"));
   RETURN_IF_ERROR(Arrange(plan.cells, order, plan.seed));
   return plan;
 }
 
-constexpr uint64_t kMostPlanBytes = 1 << 20;
+constexpr uint64_t kMaxPlanBytes = 1 << 20;
 
 Result<GridPlan> ReadGridPlan(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMostPlanBytes, "io_error"));
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxPlanBytes, "io_error"));
   return ParseGridPlan(text, path);
 }
 

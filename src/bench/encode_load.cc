@@ -37,8 +37,8 @@ Result<std::vector<float>> Alone(EncodeClient& client, const std::vector<std::st
 // What all clients of a run share.
 class Loop {
  public:
-  Loop(const EncodeShape& shape, int requests, uint64_t seed, Duration most_time)
-      : shape_(shape), requests_(requests), seed_(seed), most_time_(most_time) {
+  Loop(const EncodeShape& shape, int requests, uint64_t seed, Duration max_time)
+      : shape_(shape), requests_(requests), seed_(seed), max_time_(max_time) {
     run_.shape = shape;
   }
 
@@ -82,7 +82,7 @@ class Loop {
 
  private:
   void Client(EncodeClient& client) {
-    for (int i = next_++; i < requests_ && clock_.Now() - start_ < most_time_; i = next_++) {
+    for (int i = next_++; i < requests_ && clock_.Now() - start_ < max_time_; i = next_++) {
       const std::vector<std::string> texts = TextsOf(shape_, seed_, i);
       const int in_flight = ++in_flight_;
       const TimePoint sent = clock_.Now();
@@ -90,7 +90,7 @@ class Loop {
       const TimePoint end = clock_.Now();
       --in_flight_;
       const MutexLock lock(mutex_);
-      run_.most_in_flight = std::max(run_.most_in_flight, in_flight);
+      run_.max_in_flight = std::max(run_.max_in_flight, in_flight);
       if (!reply.ok()) {
         const Status& status = reply.status();
         ++run_.errors[fmt::format("{} {}", StatusCodeName(status.code()), status.reason())];
@@ -127,7 +127,7 @@ class Loop {
   const EncodeShape shape_;
   const int requests_;
   const uint64_t seed_;
-  const Duration most_time_;
+  const Duration max_time_;
   const SteadyClock clock_;
   TimePoint start_{};
   std::vector<std::vector<float>> expected_;
@@ -164,9 +164,9 @@ double EncodeRun::batch() const {
 bool EncodeRun::stable() const { return IsStable(WindowRates(ends_s, 3)); }
 
 EncodeRun RunEncodeLoad(EncodeTarget& target, const EncodeShape& shape, int requests, int warmup,
-                        uint64_t seed, Duration most_time) {
-  if (warmup > 0) Loop(shape, warmup, seed + 1, most_time).Run(target);
-  Loop loop(shape, requests, seed, most_time);
+                        uint64_t seed, Duration max_time) {
+  if (warmup > 0) Loop(shape, warmup, seed + 1, max_time).Run(target);
+  Loop loop(shape, requests, seed, max_time);
   if (const Status status = loop.Reference(target); !status.ok()) {
     EncodeRun failed;
     failed.shape = shape;
@@ -191,7 +191,7 @@ boost::json::object EncodeRunJson(const EncodeRun& run) {
             {"p95", p.p95 * 1e3},
             {"p99", p.p99 * 1e3}}},
           {"in_flight", run.in_flight()},
-          {"most_in_flight", run.most_in_flight},
+          {"max_in_flight", run.max_in_flight},
           {"stages_ms",
            {{"tokenize", run.prepare_s * 1e3},
             {"queue", run.queue_s * 1e3},

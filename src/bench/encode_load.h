@@ -35,7 +35,7 @@ struct EncodeRun {
   int requests = 0;                       // answered
   double seconds = 0;                     // from the first send to the last answer
   std::vector<double> latency_s, ends_s;  // of each request; ends since the start of the run
-  int most_in_flight = 0;
+  int max_in_flight = 0;
   double tokens_read = 0;                              // mean of a text, if the target reports it
   double prepare_s = 0, queue_s = 0, inference_s = 0;  // means, if the target reports them
   api::ModelStatistics work;                           // of the target, during the run
@@ -50,10 +50,10 @@ struct EncodeRun {
   bool stable() const;
 };
 
-// Sends `requests` requests after `warmup` unmeasured ones; sends none after `most_time`. `seed`
+// Sends `requests` requests after `warmup` unmeasured ones; sends none after `max_time`. `seed`
 // determines the texts.
 EncodeRun RunEncodeLoad(EncodeTarget& target, const EncodeShape& shape, int requests, int warmup,
-                        uint64_t seed, Duration most_time = std::chrono::hours(24 * 365));
+                        uint64_t seed, Duration max_time = std::chrono::hours(24 * 365));
 
 boost::json::object EncodeRunJson(const EncodeRun& run);
 // A table's head, and one row of it.

@@ -93,7 +93,7 @@ TEST(EncodeLoad, EveryRequestIsSentOnceAndNeverMoreAtATimeThanThereAreClients) {
   EXPECT_THAT(run.failures, IsEmpty());
   EXPECT_EQ(run.requests, 40);
   EXPECT_EQ(target.texts().size(), 80u) << "all texts are different";
-  EXPECT_LE(run.most_in_flight, 4);
+  EXPECT_LE(run.max_in_flight, 4);
   EXPECT_EQ(run.work.executions, 40u);
   EXPECT_EQ(run.work.items, 80u);
   EXPECT_DOUBLE_EQ(run.batch(), 2);

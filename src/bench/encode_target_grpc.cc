@@ -108,21 +108,21 @@ class LoadedTarget final : public GrpcTarget {
     ASSIGN_OR_RETURN(app::OpenedModel opened, app::OpenOne(inference_, ref));
     RETURN_IF_ERROR(inference_.Load(std::move(opened)));
     ASSIGN_OR_RETURN(const auto served, inference_.gateway().Find(""));
-    ASSIGN_OR_RETURN(door_, app::GrpcLoopback::Start(inference_));
-    ASSIGN_OR_RETURN(target_, GrpcEncodeTarget(door_->address(), "", ""));
-    summary_ = served->summary + "\nat " + door_->address() + " in this process";
+    ASSIGN_OR_RETURN(server_, app::GrpcLoopback::Start(inference_));
+    ASSIGN_OR_RETURN(target_, GrpcEncodeTarget(server_->address(), "", ""));
+    summary_ = served->summary + "\nat " + server_->address() + " in this process";
     return OkStatus();
   }
 
   Result<std::unique_ptr<EncodeClient>> Connect() override { return target_->Connect(); }
   Result<api::ModelStatistics> Statistics() override { return inference_.gateway().Statistics(""); }
   const std::string& summary() const override { return summary_; }
-  int connections() const override { return door_->connections(); }
+  int connections() const override { return server_->connections(); }
 
  private:
   const app::Settings settings_;
   app::LocalInference inference_;
-  std::unique_ptr<app::GrpcLoopback> door_;
+  std::unique_ptr<app::GrpcLoopback> server_;
   std::unique_ptr<GrpcTarget> target_;
   std::string summary_;
 };

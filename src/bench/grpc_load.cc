@@ -12,7 +12,7 @@
 namespace tutti::bench {
 namespace {
 
-constexpr int kMostCalls = std::numeric_limits<int>::max() / 2;
+constexpr int kMaxCalls = std::numeric_limits<int>::max() / 2;
 
 std::string Errors(const EncodeRun& run) {
   std::string text;
@@ -33,7 +33,7 @@ std::string Row(const EncodeRun& run, int connections) {
       "| {} | {} | {:.2f} | {:.0f} | {:.0f} | {:.2f} | {:.2f} | {:.2f} | {} | {} | {} |{}",
       run.shape.clients, run.requests, run.seconds,
       run.seconds > 0 ? run.requests / run.seconds : 0, run.texts_per_s(), at(50), at(90), at(99),
-      run.most_in_flight, connections, Errors(run), run.stable() ? "" : " (unstable)");
+      run.max_in_flight, connections, Errors(run), run.stable() ? "" : " (unstable)");
 }
 
 boost::json::object RowJson(const EncodeRun& run, int connections) {
@@ -67,7 +67,7 @@ Result<Report> BenchGrpc(GrpcTarget& target, const GrpcLoadOptions& options,
   for (const int threads : options.levels) {
     const EncodeRun run =
         RunEncodeLoad(target, {threads, options.texts, options.tokens},
-                      timed ? kMostCalls : options.requests, options.warmup, options.seed,
+                      timed ? kMaxCalls : options.requests, options.warmup, options.seed,
                       timed ? FromSeconds(options.seconds) : std::chrono::hours(24 * 365));
     const int connections = target.connections();
     say(Row(run, connections));
@@ -79,7 +79,7 @@ Result<Report> BenchGrpc(GrpcTarget& target, const GrpcLoadOptions& options,
     if (!timed && run.failures.empty() && run.requests != options.requests)
       fail(fmt::format("{} of {} calls were answered", run.requests, options.requests));
     if (run.requests == 0 && run.failures.empty()) fail("no call was answered in that time");
-    if (run.most_in_flight > threads) fail(fmt::format("{} calls at once", run.most_in_flight));
+    if (run.max_in_flight > threads) fail(fmt::format("{} calls at once", run.max_in_flight));
     if (connections != 1) fail(fmt::format("{} connections", connections));
   }
   report.json = {{"schema", "tutti.bench.grpc.v1"},   {"target", target.summary()},

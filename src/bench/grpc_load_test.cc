@@ -82,7 +82,7 @@ TEST(GrpcLoad, EveryLevelIsATableRowAndFigures) {
     const boost::json::value& row = rows[i];
     EXPECT_EQ(row.at("concurrency").as_int64(), levels[i]);
     EXPECT_EQ(row.at("requests").as_int64(), 40);
-    EXPECT_LE(row.at("most_in_flight").as_int64(), levels[i]);
+    EXPECT_LE(row.at("max_in_flight").as_int64(), levels[i]);
     EXPECT_EQ(row.at("connections").as_int64(), 1);
     EXPECT_TRUE(row.at("errors").as_object().empty());
     const boost::json::value& latency = row.at("latency_ms");
@@ -167,17 +167,17 @@ TEST_F(GrpcLoadModelTest, AServerElsewhereIsReachedByItsAddress) {
   auto opened = inference.Open(*ref);
   ASSERT_TRUE(opened.ok()) << opened.status();
   ASSERT_TRUE(inference.Load(*std::move(opened)).ok());
-  const auto door = app::GrpcLoopback::Start(inference);
-  ASSERT_TRUE(door.ok()) << door.status();
+  const auto server = app::GrpcLoopback::Start(inference);
+  ASSERT_TRUE(server.ok()) << server.status();
 
-  auto target = GrpcEncodeTarget((*door)->address(), "", "");
+  auto target = GrpcEncodeTarget((*server)->address(), "", "");
   ASSERT_TRUE(target.ok()) << target.status();
   GrpcLoadOptions options = Small();
   EXPECT_THAT(BenchGrpc(**target, options, nullptr)->failures, IsEmpty());
   EXPECT_EQ((*target)->connections(), 1);
-  EXPECT_EQ((*door)->connections(), 1);
+  EXPECT_EQ((*server)->connections(), 1);
 
-  target = GrpcEncodeTarget((*door)->address(), "nobody", "");
+  target = GrpcEncodeTarget((*server)->address(), "nobody", "");
   ASSERT_TRUE(target.ok()) << target.status();
   const Status unknown = BenchGrpc(**target, options, nullptr).status();
   EXPECT_EQ(unknown.reason(), "model_not_found");

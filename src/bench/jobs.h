@@ -44,7 +44,7 @@ struct JobsOptions {
   // Gates: p99 of a submission over HTTP in milliseconds; minimum ratio of the jobs' rate to the
   // peak; maximum ratio of TTFT with jobs to TTFT alone; minimum ratio of accepts to the simplest
   // program.
-  double submit_p99_ms = 20, least_of_peak = 0.9, most_ttft = 1.1, least_of_plain = 10;
+  double submit_p99_ms = 20, least_of_peak = 0.9, max_ttft = 1.1, least_of_plain = 10;
 };
 
 // Without a URL in `load`, measures the local accepts alone, which need no server.

@@ -395,13 +395,13 @@ TEST_F(ModelBenchesTest, PerplexityIsThatOfTheWindowsAndComparesTwoForms) {
 
   // Gates; a file against itself differs nowhere.
   options.against = file_->path();
-  options.most_ratio = 1.0;
+  options.max_ratio = 1.0;
   options.least_agreement = 100;
   const auto same = BenchPerplexity(options, nullptr);
   ASSERT_TRUE(same.ok()) << same.status();
   EXPECT_TRUE(same->failures.empty());
   EXPECT_EQ(same->json.at("against").at("mean_abs_delta_logprob").as_double(), 0);
-  options.most_ratio = 0.5;
+  options.max_ratio = 0.5;
   EXPECT_EQ(BenchPerplexity(options, nullptr)->failures.size(), 1u);
 
   options.window = 1000;

@@ -29,7 +29,7 @@ using std::chrono::milliseconds;
 // Memory for KV blocks: enough for the dialog's 3,000 tokens and for the concurrent sequences.
 // Small, because all of it is touched before the memory of sessions is measured.
 constexpr char kKvBytes[] = "96MiB";
-constexpr double kMostSessionBytes = 64 << 10;
+constexpr double kMaxSessionBytes = 64 << 10;
 // Small models answer a secret with a story when they are asked for one.
 constexpr char kStory[] = "Write a long story about a river, a mill and an old bridge.";
 
@@ -369,7 +369,7 @@ class Run {
     }
     const double each = (ResidentBytes() - before) / options_.idle_sessions;
     Say(fmt::format("{} sessions of one turn, idle", options_.idle_sessions));
-    Judge({"KiB of resident memory for each, without KV", each / 1024, kMostSessionBytes / 1024});
+    Judge({"KiB of resident memory for each, without KV", each / 1024, kMaxSessionBytes / 1024});
     report_.json["idle"] =
         boost::json::object{{"sessions", options_.idle_sessions}, {"bytes_each", each}};
     return OkStatus();
@@ -383,7 +383,7 @@ class Run {
         holds.count(), ToMillis(holds.Quantile(0.99)), ToMillis(holds.most())));
     report_.json["holds"] = boost::json::object{{"count", holds.count()},
                                                 {"p99_ms", ToMillis(holds.Quantile(0.99))},
-                                                {"most_ms", ToMillis(holds.most())}};
+                                                {"max_ms", ToMillis(holds.most())}};
   }
 
   const MqttBenchOptions& options_;

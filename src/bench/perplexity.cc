@@ -35,10 +35,10 @@ struct Scored {
   }
 };
 
-constexpr uint64_t kMostTextBytes = uint64_t{64} << 20;
+constexpr uint64_t kMaxTextBytes = uint64_t{64} << 20;
 
 Result<std::string> ReadText(const std::string& path) {
-  ASSIGN_OR_RETURN(std::string text, ReadTextFile(path, kMostTextBytes, "model_path"));
+  ASSIGN_OR_RETURN(std::string text, ReadTextFile(path, kMaxTextBytes, "model_path"));
   RETURN_IF_ERROR(api::CheckUtf8(text, "the text"));
   if (text.empty()) {
     return InvalidArgument(
@@ -206,10 +206,10 @@ Result<Report> BenchPerplexity(const PerplexityOptions& options,
                               {"perplexity_ratio", ratio},
                               {"mean_abs_delta_logprob", difference / places},
                               {"top1_agreement_percent", agreement}};
-    if (options.most_ratio > 0 && ratio > options.most_ratio) {
+    if (options.max_ratio > 0 && ratio > options.max_ratio) {
       report.failures.push_back(
           fmt::format("perplexity is {:.5f} x the other's, at most {} was asked for", ratio,
-                      options.most_ratio));
+                      options.max_ratio));
     }
     if (agreement < options.least_agreement) {
       report.failures.push_back(

@@ -24,11 +24,11 @@ namespace tutti::bench {
 struct PerplexityOptions {
   std::string model;
   Flags flags;
-  std::string text;     // path of a file of UTF-8 text
-  std::string against;  // another model with the same vocabulary, or a dtype of this one; or empty
-  int window = 512;     // tokens; at least 2
-  int tokens = 10'000;  // of the text, at most
-  double most_ratio = 0;       // maximum ratio of perplexities, else the bench fails; 0: no gate
+  std::string text;      // path of a file of UTF-8 text
+  std::string against;   // another model with the same vocabulary, or a dtype of this one; or empty
+  int window = 512;      // tokens; at least 2
+  int tokens = 10'000;   // of the text, at most
+  double max_ratio = 0;  // maximum ratio of perplexities, else the bench fails; 0: no gate
   double least_agreement = 0;  // minimum percentage of equal tokens, else it fails; 0: no gate
 };
 

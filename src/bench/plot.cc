@@ -97,15 +97,15 @@ double RoundStep(double most, int parts) {
 }
 
 std::string ToSvg(const Plot& plot) {
-  double most_x = 0, most_y = 0;
+  double max_x = 0, max_y = 0;
   for (const PlotSeries& series : plot.series) {
     for (const PlotPoint& point : series.points) {
-      most_x = std::max(most_x, point.x);
-      most_y = std::max(most_y, point.y);
+      max_x = std::max(max_x, point.x);
+      max_y = std::max(max_y, point.y);
     }
   }
-  const Axis x = AxisFor(most_x, kLeft, kPlotWidth - kRight);
-  const Axis y = AxisFor(most_y, kPlotHeight - kBottom, kTop);
+  const Axis x = AxisFor(max_x, kLeft, kPlotWidth - kRight);
+  const Axis y = AxisFor(max_y, kPlotHeight - kBottom, kTop);
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:g} {1:g}\" width=\"{0:g}\" "
       "height=\"{1:g}\" font-family=\"sans-serif\" font-size=\"12\">\n"

@@ -17,7 +17,7 @@
 namespace tutti::bench {
 namespace {
 
-constexpr int kMostClients =
+constexpr int kMaxClients =
     1024;  // threads that send; an open loop with more requests outstanding sends late
 
 std::string RequestBody(const ServeOptions& options, const std::string& model, int index) {
@@ -205,7 +205,7 @@ LevelResult RunLoad(const ServeOptions& options, const client::Server& server,
   std::vector<std::string> bodies;
   for (int i = 0; due.empty() && i < requests; ++i)
     bodies.push_back(RequestBody(options, model, i));
-  const int threads = std::min({clients > 0 ? clients : kMostClients, requests, kMostClients});
+  const int threads = std::min({clients > 0 ? clients : kMaxClients, requests, kMaxClients});
   std::atomic<int> next{0};
   const TimePoint start =
       clock.Now() + (due.empty() ? Duration::zero() : std::chrono::milliseconds(50));

@@ -45,11 +45,11 @@ Status Session::Check(const std::string& model, const Flags& flags, int tokens) 
   ASSIGN_OR_RETURN(const app::ModelRef ref, DecoderRef(model));
   const app::LocalInference inference(settings, nullptr);
   ASSIGN_OR_RETURN(const app::OpenedModel opened, inference.Open(ref));
-  if (tokens <= opened.most_tokens()) return OkStatus();
+  if (tokens <= opened.max_tokens()) return OkStatus();
   return InvalidArgument(
       "invalid_value",
       fmt::format("{} tokens of one sequence are more than the context of {} of {}", tokens,
-                  opened.most_tokens(), ref.path));
+                  opened.max_tokens(), ref.path));
 }
 
 Result<std::unique_ptr<Session>> Session::Load(const std::string& model, const Flags& flags,

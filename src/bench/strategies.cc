@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<const char*, 3> kStrategies = {"blocking", "interleaved", "continuous"};
 enum { kBlocking, kInterleaved, kContinuous };
-constexpr int kLeastPrompt = 8, kMostPrompt = 16;
+constexpr int kLeastPrompt = 8, kMaxPrompt = 16;
 
 // Everything one strategy showed at one shape, over the rounds.
 struct Measured {
@@ -108,16 +108,16 @@ Result<Report> BenchStrategies(const StrategiesOptions& options,
     }
   };
   say(continuous.summary() + fmt::format("; prompts of {}-{} tokens, {} rounds", kLeastPrompt,
-                                         kMostPrompt, options.rounds));
+                                         kMaxPrompt, options.rounds));
 
   // One sequence straight through the engine: what blocking is held to.
   const auto alone_prompt =
-      RandomPrompts(continuous.vocabulary(), 1, kLeastPrompt, options.seed, kMostPrompt);
+      RandomPrompts(continuous.vocabulary(), 1, kLeastPrompt, options.seed, kMaxPrompt);
   std::vector<double> alone_rates, blocking_rates;
 
   for (const StrategyShape& shape : options.shapes) {
     const auto prompts = RandomPrompts(continuous.vocabulary(), shape.requests, kLeastPrompt,
-                                       options.seed, kMostPrompt);
+                                       options.seed, kMaxPrompt);
     double prompt_tokens = 0;
     for (const auto& prompt : prompts)
       prompt_tokens += static_cast<double>(prompt.size()) / shape.requests;

@@ -45,14 +45,14 @@ class Broker {
   static constexpr Duration kPatience = std::chrono::seconds(5);
   static constexpr Duration kGoodbye = std::chrono::milliseconds(500);
   // Limit of unsent bytes; beyond it, letters are dropped.
-  static constexpr size_t kMostWaitingBytes = size_t{64} << 20;
+  static constexpr size_t kMaxWaitingBytes = size_t{64} << 20;
   // Lifetime of an unread letter. It is shorter in a shared mailbox if the broker supports that,
   // because such a letter only looks for a process that is present now.
   static constexpr Duration kLetterLife = std::chrono::seconds(60);
   static constexpr Duration kSharedLife = std::chrono::seconds(3);
   // Maximum size of a letter that is sent. Redis letters beyond it are not read either; librabbitmq
   // has no such limit.
-  static constexpr size_t kMostLetterBytes = size_t{16} << 20;
+  static constexpr size_t kMaxLetterBytes = size_t{16} << 20;
 
   virtual ~Broker() = default;
 

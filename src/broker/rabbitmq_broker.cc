@@ -26,7 +26,7 @@ constexpr timeval kPatienceTime{
 // The library has no option for the system's authorities.
 constexpr const char* kSystemAuthorities = "/etc/ssl/certs/ca-certificates.crt";
 // Letters in the shared mailbox at most; the oldest go.
-constexpr int kMostShared = 1000;
+constexpr int kMaxShared = 1000;
 
 amqp_bytes_t Bytes(const std::string& text) {
   return {text.size(), const_cast<char*>(text.data())};  // read only by the library
@@ -133,7 +133,7 @@ class RabbitMqBroker final : public ThreadBroker {
     const auto life =
         std::chrono::duration_cast<std::chrono::milliseconds>(shared ? kSharedLife : kLetterLife);
     std::array<amqp_table_entry_t, 2> entries = {Argument("x-message-ttl", life.count()),
-                                                 Argument("x-max-length", kMostShared)};
+                                                 Argument("x-max-length", kMaxShared)};
     const amqp_table_t arguments{shared ? 2 : 1, entries.data()};
     amqp_connection_state_t connection = connection_.get();
     amqp_queue_declare(connection, kChannel, Bytes(name), /*passive=*/0, /*durable=*/0,

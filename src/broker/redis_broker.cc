@@ -38,7 +38,7 @@ class RedisBroker final : public ThreadBroker {
                    .database = std::stoi(access_.url.space)};  // as ParseRedisUrl() gave it
     options.password = access_.password;
     options.connect_timeout = kPatience;
-    options.reply.bytes = kMostLetterBytes;
+    options.reply.bytes = kMaxLetterBytes;
     ASSIGN_OR_RETURN(auto writer, redis::Connection::Open(options));
     ASSIGN_OR_RETURN(auto reader, redis::Connection::Open(options));
     {

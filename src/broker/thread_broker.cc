@@ -55,7 +55,7 @@ void ThreadBroker::Poke() noexcept {
 }
 
 void ThreadBroker::Send(const std::string& mailbox, std::string letter) {
-  if (!connected_ || outgoing_bytes_ + letter.size() > kMostWaitingBytes) return;
+  if (!connected_ || outgoing_bytes_ + letter.size() > kMaxWaitingBytes) return;
   outgoing_bytes_ += letter.size();
   outgoing_.push_back({mailbox, std::move(letter)});
 }

@@ -32,7 +32,7 @@
 namespace tutti::cli {
 namespace {
 
-constexpr uint64_t kMostSeed = std::numeric_limits<uint64_t>::max();
+constexpr uint64_t kMaxSeed = std::numeric_limits<uint64_t>::max();
 constexpr double kLeastFusion = 1.1;  // x one operation at a time, at one sequence
 
 // Options of the model side that every bench in this process takes; the bench itself sets the
@@ -134,7 +134,7 @@ class BenchCommand final : public Command {
     AddNumbers(*command, "--batch", forward_.batches, 1, 1024,
                "concurrent sequences [1,4,8,16,32]");
     AddNumber(*command, "--repeat", forward_.repeats, 1, 1000, "runs of each batch [3]");
-    AddNumber(*command, "--seed", forward_.seed, uint64_t{0}, kMostSeed, "seed of the prompts [1]");
+    AddNumber(*command, "--seed", forward_.seed, uint64_t{0}, kMaxSeed, "seed of the prompts [1]");
     command->add_flag(
         "--fusion", forward_.fusion,
         "gated comparison with unfused layers: equal tokens, and 1.1 x decode at batch 1");
@@ -263,7 +263,7 @@ class BenchCommand final : public Command {
     AddNumber(*command, "--prompt-tokens", serve_.prompt_tokens, 1, 100000,
               "approximate words of each prompt [128]");
     AddNumber(*command, "--max-tokens", serve_.max_tokens, 1, 100000, "output tokens [64]");
-    AddNumber(*command, "--seed", serve_.seed, uint64_t{0}, kMostSeed,
+    AddNumber(*command, "--seed", serve_.seed, uint64_t{0}, kMaxSeed,
               "seed of prompts and arrivals; each level has other prompts [1]");
     command->add_option(
         "--cache-salt", cache_salt_,
@@ -308,7 +308,7 @@ class BenchCommand final : public Command {
     AddNumber(*command, "--prompt-tokens", load.prompt_tokens, 1, 100000,
               "approximate words of each prompt [32]");
     AddNumber(*command, "--max-tokens", load.max_tokens, 1, 100000, "output tokens [32]");
-    AddNumber(*command, "--seed", load.seed, uint64_t{0}, kMostSeed,
+    AddNumber(*command, "--seed", load.seed, uint64_t{0}, kMaxSeed,
               "seed of prompts and arrivals [1]");
     AddNumber(*command, "--target-ttft-ms", load.target_ttft_ms, 0.0, 3.6e6,
               "target for 99 % of answered requests, counted in goodput; 0 = no target [0]");
@@ -351,7 +351,7 @@ class BenchCommand final : public Command {
     AddNumber(*command, "--prompt-tokens", load.prompt_tokens, 1, 100000,
               "approximate words of each prompt [32]");
     AddNumber(*command, "--max-tokens", load.max_tokens, 1, 100000, "output tokens [32]");
-    AddNumber(*command, "--seed", load.seed, uint64_t{0}, kMostSeed, "seed of the prompts [1]");
+    AddNumber(*command, "--seed", load.seed, uint64_t{0}, kMaxSeed, "seed of the prompts [1]");
     command->add_option(
         "--folder", jobs_.folder,
         "folder on the disk whose accepts are timed (default: that of temporary files)");
@@ -415,7 +415,7 @@ class BenchCommand final : public Command {
     CLI::App* command =
         Add("perplexity", "Perplexity of a model on a text, and against another form of it",
             [this]() -> Result<bench::Report> {
-              if ((perplexity_.most_ratio > 0 || perplexity_.least_agreement > 0) &&
+              if ((perplexity_.max_ratio > 0 || perplexity_.least_agreement > 0) &&
                   perplexity_.against.empty()) {
                 return InvalidArgument("invalid_value",
                                        "--max-ratio and --min-agreement need --against");
@@ -443,7 +443,7 @@ class BenchCommand final : public Command {
     AddNumber(*command, "--window", perplexity_.window, 2, 1 << 20, "tokens in one window [512]");
     AddNumber(*command, "--tokens", perplexity_.tokens, 2, 1 << 24,
               "maximum tokens of the text [10000]");
-    AddNumber(*command, "--max-ratio", perplexity_.most_ratio, 0.0, 1000.0,
+    AddNumber(*command, "--max-ratio", perplexity_.max_ratio, 0.0, 1000.0,
               "maximum ratio of the perplexities; above it the command fails (none)");
     AddNumber(*command, "--min-agreement", perplexity_.least_agreement, 0.0, 100.0,
               "minimum percent of positions with equal most probable tokens; below it the command "

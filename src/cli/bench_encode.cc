@@ -98,7 +98,7 @@ void EncodeBenches::Declare(const Add& add, std::function<Progress()> progress) 
       "Examples:\n"
       "  tutti bench grpc all-minilm-l6-v2\n"
       "  tutti bench grpc --url grpc://127.0.0.1:8081 --concurrency 1,4,8 --texts 32 --seconds 10\n"
-      "Without --url the model is loaded here, behind a gRPC door on a free port. Calls "
+      "Without --url the model is loaded here, behind a gRPC server on a free port. Calls "
       "tutti.v1.Tutti/Embed.\n"
       "All threads share one connection. A key is taken from TUTTI_API_KEY.");
   AddTarget(*grpc);

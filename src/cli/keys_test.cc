@@ -16,8 +16,8 @@
 #include "app/control.h"
 #include "app/store.h"
 #include "cli/command_line.h"
-#include "doors/control/control_door.h"
-#include "services/auth/authority.h"
+#include "server/control/control_server.h"
+#include "services/auth/authenticator.h"
 #include "services/auth/testing/constants.h"
 #include "services/usage/ledger_rows.h"
 #include "store/store.h"
@@ -60,19 +60,19 @@ struct Holder {
   explicit Holder(const std::string& folder)
       : store(*store::Store::Open({.folder = folder}, app::StoreTables())),
         accounts(*auth::Accounts::Open(store.get())),
-        authority(*auth::Authority::Create(accounts.get(), QuickHashes())) {}
-  static auth::Authority::Options QuickHashes() {
-    auth::Authority::Options options;
+        authority(*auth::Authenticator::Create(accounts.get(), QuickHashes())) {}
+  static auth::Authenticator::Options QuickHashes() {
+    auth::Authenticator::Options options;
     options.hash = auth::testing::kQuick;
     options.pool.nice = 0;
     return options;
   }
   void Listen(const std::string& folder) {
-    auto opened = control::ControlDoor::Open(folder, [this](std::string_view request) {
+    auto opened = control::ControlServer::Open(folder, [this](std::string_view request) {
       return app::AnswerControl(*store, *authority, request);
     });
     CHECK(opened.ok()) << opened.status();
-    door = *std::move(opened);
+    server = *std::move(opened);
   }
   bool Knows(const std::string& key) const {
     return authority->FromBearer(key, std::time(nullptr)).ok();
@@ -86,8 +86,8 @@ struct Holder {
 
   std::unique_ptr<store::Store> store;
   std::unique_ptr<auth::Accounts> accounts;
-  std::unique_ptr<auth::Authority> authority;
-  std::unique_ptr<control::ControlDoor> door;
+  std::unique_ptr<auth::Authenticator> authority;
+  std::unique_ptr<control::ControlServer> server;
 };
 
 // Each test runs twice: the command opens the store itself, or a server (Holder) has the store open

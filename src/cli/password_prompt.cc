@@ -19,7 +19,7 @@
 namespace tutti::cli {
 namespace {
 
-constexpr size_t kMostPasswordBytes = 1024;
+constexpr size_t kMaxPasswordBytes = 1024;
 
 Status Cancelled() { return {StatusCode::kCancelled, "cancelled", "no password was given"}; }
 
@@ -56,7 +56,7 @@ Result<std::string> ReadKeys(TerminalSignals& signals) {
       RubOut(&line);
     } else if (key == kCtrlU) {
       line.clear();
-    } else if (line.size() <= kMostPasswordBytes) {  // one more, so that it is found too long
+    } else if (line.size() <= kMaxPasswordBytes) {  // one more, so that it is found too long
       line += key;
     }
   }
@@ -116,7 +116,7 @@ Result<std::string> PasswordOfFile(const std::string& path) {
 
 Result<std::string> PipedPassword(int fd, const std::string& source) {
   std::string text;
-  while (text.size() <= kMostPasswordBytes + 2) {
+  while (text.size() <= kMaxPasswordBytes + 2) {
     std::array<char, 512> bytes;
     const ssize_t got = read(fd, bytes.data(), bytes.size());
     if (got < 0 && errno == EINTR) continue;
@@ -127,7 +127,7 @@ Result<std::string> PipedPassword(int fd, const std::string& source) {
   if (text.ends_with('\n')) text.pop_back();
   if (text.ends_with('\r')) text.pop_back();
   if (text.empty()) return Bad(source + " holds no password");
-  if (text.size() > kMostPasswordBytes) return Bad("the password is longer than 1024 bytes");
+  if (text.size() > kMaxPasswordBytes) return Bad("the password is longer than 1024 bytes");
   if (text.find('\n') != std::string::npos)
     return Bad(source + " holds more than one line: the password is one");
   return text;

@@ -89,7 +89,7 @@ class RunCommand final : public Command {
  private:
   // The prompt from standard input; an exit status.
   int ReadPrompt() {
-    constexpr size_t kMostBytes = size_t{16} << 20;  // above what fits into the longest context
+    constexpr size_t kMaxBytes = size_t{16} << 20;  // above what fits into the longest context
     const bool asked = prompt_ == "-";
     prompt_.clear();
     if (!asked && isatty(STDIN_FILENO) == 1) {
@@ -101,7 +101,7 @@ class RunCommand final : public Command {
       const size_t got = std::fread(buffer.data(), 1, buffer.size(), stdin);
       prompt_.append(buffer.data(), got);
       if (std::ferror(stdin) != 0) break;
-      if (prompt_.size() > kMostBytes) {
+      if (prompt_.size() > kMaxBytes) {
         return FailConfig(
             InvalidArgument("invalid_value", "the prompt on standard input is longer than 16 MiB"));
       }

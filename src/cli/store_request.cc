@@ -11,7 +11,7 @@
 #include "app/store.h"
 #include "client/control_client.h"
 #include "services/auth/accounts.h"
-#include "services/auth/authority.h"
+#include "services/auth/authenticator.h"
 #include "store/store.h"
 
 namespace tutti::cli {
@@ -21,10 +21,10 @@ constexpr std::chrono::seconds kControlPatience{30};
 
 Result<std::string> AnswerHere(store::Store& store, const std::string& request) {
   ASSIGN_OR_RETURN(const std::unique_ptr<auth::Accounts> accounts, auth::Accounts::Open(&store));
-  auth::Authority::Options options;
+  auth::Authenticator::Options options;
   options.pool = {.threads = 1, .nice = 0};  // somebody waits, and nobody is served here
-  ASSIGN_OR_RETURN(const std::unique_ptr<auth::Authority> authority,
-                   auth::Authority::Create(accounts.get(), options));
+  ASSIGN_OR_RETURN(const std::unique_ptr<auth::Authenticator> authority,
+                   auth::Authenticator::Create(accounts.get(), options));
   return app::AnswerControl(store, *authority, request);
 }
 

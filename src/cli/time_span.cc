@@ -8,7 +8,7 @@
 namespace tutti::cli {
 namespace {
 
-constexpr int64_t kMostSpanS = int64_t{36500} * 86400;
+constexpr int64_t kMaxSpanS = int64_t{36500} * 86400;
 constexpr std::array<std::pair<char, int64_t>, 5> kUnits = {
     {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}, {'w', 604800}}};
 
@@ -21,7 +21,7 @@ std::optional<int64_t> ParseSpan(std::string_view text) {
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   if (error != std::errc() || stop != end || number < 1) return std::nullopt;
   for (const auto& [letter, seconds] : kUnits) {
-    if (letter == text.back() && number <= kMostSpanS / seconds) return number * seconds;
+    if (letter == text.back() && number <= kMaxSpanS / seconds) return number * seconds;
   }
   return std::nullopt;
 }

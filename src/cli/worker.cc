@@ -18,7 +18,7 @@ class WorkerCommand final : public Command {
     app_ = parent.add_subcommand("worker", "Compute for a front (tutti serve --role front)");
     app_->footer(
         "Examples:\n"
-        "  tutti serve --role front &                       doors and store, no model\n"
+        "  tutti serve --role front &                       servers and store, no model\n"
         "  tutti worker smollm2-135m-instruct --threads 8   brings it a model; start as many as\n"
         "                                                   there are sets of cores\n"
         "  tutti worker chat=my.gguf --workers-socket /run/tutti/workers.sock\n"

@@ -14,7 +14,7 @@
 namespace tutti::client {
 namespace {
 
-constexpr size_t kMostAnswerBytes = size_t{16} << 20;
+constexpr size_t kMaxAnswerBytes = size_t{16} << 20;
 
 Status Unanswered(const std::string& path, const char* why) {
   return Unavailable("unreachable", path + ": " + why);
@@ -59,7 +59,7 @@ Result<std::string> AskControl(const std::string& folder, std::string_view reque
     rest.remove_prefix(static_cast<size_t>(sent));
   }
   std::string answer;
-  while (answer.size() <= kMostAnswerBytes) {
+  while (answer.size() <= kMaxAnswerBytes) {
     std::array<char, 16384> bytes;
     const ssize_t got = recv(socket.fd(), bytes.data(), bytes.size(), 0);
     if (got < 0 && errno == EINTR) continue;

@@ -1,5 +1,5 @@
 // Sends one request to the process that holds a store, over `control.sock` in the store's folder:
-// one line of JSON in each direction (doors/control answers). Blocking; any thread.
+// one line of JSON in each direction (server/control answers). Blocking; any thread.
 #pragma once
 
 #include <chrono>

@@ -6,7 +6,7 @@
 namespace tutti::client {
 namespace {
 
-constexpr size_t kMostEvent = size_t{4} << 20;
+constexpr size_t kMaxEvent = size_t{4} << 20;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 }  // namespace
@@ -37,7 +37,7 @@ Status EventParser::Feed(std::string_view bytes, std::vector<std::string>& event
     }
     const size_t end = bytes.find_first_of("\r\n");
     line_.append(bytes.substr(0, end));
-    if (line_.size() + data_.size() > kMostEvent)
+    if (line_.size() + data_.size() > kMaxEvent)
       return Unavailable("bad_response", "the server's answer has an event that is too long");
     if (end == std::string_view::npos) return OkStatus();
     after_return_ = bytes[end] == '\r';

@@ -13,7 +13,7 @@
 namespace tutti::client {
 namespace {
 
-constexpr size_t kMostNamed = 8;
+constexpr size_t kMaxNamed = 8;
 
 std::string NameOf(const Server& server) {
   return "http://" + server.host + ":" + server.port + server.base;
@@ -55,7 +55,7 @@ bool ListedModel::Takes(std::string_view task) const {
 
 std::string ListText(const std::vector<ListedModel>& models) {
   std::string text;
-  for (size_t i = 0; i < models.size() && i < kMostNamed; ++i) {
+  for (size_t i = 0; i < models.size() && i < kMaxNamed; ++i) {
     if (i > 0) text += ", ";
     text += Shown(models[i].id);
     std::string tasks;
@@ -63,7 +63,7 @@ std::string ListText(const std::vector<ListedModel>& models) {
       tasks += (tasks.empty() ? "" : ", ") + Shown(task);
     if (!tasks.empty()) text += " (" + tasks.substr(0, 128) + ")";
   }
-  if (models.size() > kMostNamed) text += fmt::format(", {} more", models.size() - kMostNamed);
+  if (models.size() > kMaxNamed) text += fmt::format(", {} more", models.size() - kMaxNamed);
   return text;
 }
 

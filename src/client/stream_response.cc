@@ -8,9 +8,9 @@
 namespace tutti::client {
 namespace {
 
-constexpr size_t kMostHeader = size_t{64} << 10;
+constexpr size_t kMaxHeader = size_t{64} << 10;
 // A list of some thousand models, as gateways to other servers have, takes about a megabyte.
-constexpr size_t kMostBody = size_t{8} << 20;
+constexpr size_t kMaxBody = size_t{8} << 20;
 
 Status Malformed(const char* what) {
   return Unavailable("bad_response", std::string("the server's answer ") + what);
@@ -85,9 +85,9 @@ Status StreamResponse::TakeLine(std::string_view line) {
 
 Status StreamResponse::TakeBody(std::string_view bytes, std::vector<std::string>& events) {
   if (!event_stream_) {
-    if (status_code_ == 200 && body_.size() + bytes.size() > kMostBody)
+    if (status_code_ == 200 && body_.size() + bytes.size() > kMaxBody)
       return Malformed("is longer than 8 MiB");
-    body_.append(bytes.substr(0, kMostBody - std::min(kMostBody, body_.size())));
+    body_.append(bytes.substr(0, kMaxBody - std::min(kMaxBody, body_.size())));
     return OkStatus();
   }
   return parser_.Feed(bytes, events);
@@ -104,10 +104,10 @@ Status StreamResponse::TakeBytes(std::string_view bytes, std::vector<std::string
     switch (state_) {
       case State::kHeader: {
         const size_t before = pending_.size();
-        pending_.append(bytes.substr(0, kMostHeader + 4 - std::min(kMostHeader, before)));
+        pending_.append(bytes.substr(0, kMaxHeader + 4 - std::min(kMaxHeader, before)));
         const size_t end = pending_.find("\r\n\r\n", before < 3 ? 0 : before - 3);
         if (end == std::string::npos) {
-          if (pending_.size() > kMostHeader) return Malformed("has a header that is too long");
+          if (pending_.size() > kMaxHeader) return Malformed("has a header that is too long");
           return OkStatus();
         }
         bytes.remove_prefix(end + 4 - before);
@@ -131,7 +131,7 @@ Status StreamResponse::TakeBytes(std::string_view bytes, std::vector<std::string
       case State::kTrailer: {
         const size_t end = bytes.find('\n');
         pending_.append(bytes.substr(0, end));
-        if (pending_.size() > kMostHeader) return Malformed("has bad chunk framing");
+        if (pending_.size() > kMaxHeader) return Malformed("has bad chunk framing");
         if (end == std::string_view::npos) return OkStatus();
         bytes.remove_prefix(end + 1);
         RETURN_IF_ERROR(TakeLine(pending_));

@@ -97,7 +97,7 @@ bool DeviceLoop::RunOnce() {
   next_work_ = TimePoint::max();
   views_.clear();
   for (Seat& seat : seats_) {
-    const SlotReadiness readiness = seat.slot->Prepare(now);
+    const InstanceReadiness readiness = seat.slot->Prepare(now);
     seat.view.ready = readiness.ready;
     seat.view.weight = seat.slot->weight();
     if (readiness.ready) seat.last_ready = now;

@@ -18,7 +18,7 @@
 
 namespace tutti::engine {
 
-struct SlotReadiness {
+struct InstanceReadiness {
   bool ready = false;                      // Step() has something to do now
   TimePoint next_work = TimePoint::max();  // otherwise: when to look again without being told
 };
@@ -42,7 +42,7 @@ class Slot {
   virtual ~Slot() = default;
   // Takes in submissions of other threads, applies cancels, deadlines and pauses. Must be cheap: it
   // is called before every step of any slot.
-  virtual SlotReadiness Prepare(TimePoint now) = 0;
+  virtual InstanceReadiness Prepare(TimePoint now) = 0;
   // Runs one forward pass and delivers its results. False when there was nothing to run after all.
   virtual bool Step() = 0;
   // Called before Step() with the other slots' demand, for slots that can limit a step's length.
@@ -83,7 +83,7 @@ class DeviceLoop {
  private:
   struct Seat {
     Slot* slot = nullptr;
-    SlotView view;
+    InstanceView view;
     bool was_ready = false;
     double step_ns = 0;  // Neighbours::step
     TimePoint last_ready = TimePoint::min();
@@ -101,7 +101,7 @@ class DeviceLoop {
 
   // Loop thread.
   std::vector<Seat> seats_;
-  std::vector<SlotView> views_;
+  std::vector<InstanceView> views_;
   const Slot* last_ = nullptr;  // whose step was the last
   double virtual_time_ = 0;     // LiftedUse()
   TimePoint next_work_ = TimePoint::max();

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "engine/decoder_slot.h"
+#include "engine/decoder_instance.h"
 #include "engine/testing/engine_harness.h"
 
 namespace tutti::engine {
@@ -19,7 +19,7 @@ using testing::TestPrompt;
 using testing::TestRequest;
 
 TEST(ShareDevice, PicksTheReadySlotWithTheLeastTimePerWeight) {
-  std::vector<SlotView> slots(3);
+  std::vector<InstanceView> slots(3);
   EXPECT_EQ(ShareDevice(slots), -1);
   slots[0] = {true, 1, milliseconds(10)};
   slots[1] = {true, 4, milliseconds(30)};
@@ -34,11 +34,11 @@ TEST(ShareDevice, PicksTheReadySlotWithTheLeastTimePerWeight) {
   EXPECT_EQ(LiftedUse(slots[1], TimePerWeight(slots[0])), milliseconds(50));
 }
 
-class FakeSlot final : public Slot {
+class FakeInstance final : public Slot {
  public:
-  FakeSlot(ManualClock* clock, Duration step, double weight, std::string* trace, char name)
+  FakeInstance(ManualClock* clock, Duration step, double weight, std::string* trace, char name)
       : clock_(*clock), step_(step), weight_(weight), trace_(*trace), name_(name) {}
-  SlotReadiness Prepare(TimePoint now) override {
+  InstanceReadiness Prepare(TimePoint now) override {
     return {work > 0 && now >= from, work > 0 ? from : TimePoint::max()};
   }
   bool Step() override {
@@ -65,7 +65,7 @@ class FakeSlot final : public Slot {
 TEST(DeviceLoop, TwoSlotsShareTheDeviceByTimeAndWeight) {
   ManualClock clock;
   std::string trace;
-  FakeSlot slow(&clock, milliseconds(30), 1, &trace, 's'),
+  FakeInstance slow(&clock, milliseconds(30), 1, &trace, 's'),
       quick(&clock, milliseconds(10), 2, &trace, 'q');
   DeviceLoop loop(&clock);
   loop.Add(&slow);
@@ -98,17 +98,17 @@ TEST(DeviceLoop, TwoSlotsShareTheDeviceByTimeAndWeight) {
 
 TEST(DeviceLoop, ASlotThatYieldsNeverStepsTwiceWhileAnotherWaits) {
   struct Yielding final : Slot {
-    explicit Yielding(FakeSlot* slot) : slot_(*slot) {}
-    SlotReadiness Prepare(TimePoint now) override { return slot_.Prepare(now); }
+    explicit Yielding(FakeInstance* slot) : slot_(*slot) {}
+    InstanceReadiness Prepare(TimePoint now) override { return slot_.Prepare(now); }
     bool Step() override { return slot_.Step(); }
     void EndAll(const Status&) override {}
     double weight() const override { return slot_.weight(); }
     bool yields() const override { return true; }
-    FakeSlot& slot_;
+    FakeInstance& slot_;
   };
   ManualClock clock;
   std::string trace;
-  FakeSlot long_steps(&clock, milliseconds(20), 1, &trace, 'd'),
+  FakeInstance long_steps(&clock, milliseconds(20), 1, &trace, 'd'),
       short_steps(&clock, milliseconds(1), 1, &trace, 'e');
   Yielding yielding(&short_steps);
   DeviceLoop loop(&clock);
@@ -125,7 +125,7 @@ TEST(DeviceLoop, ASlotThatYieldsNeverStepsTwiceWhileAnotherWaits) {
 
 TEST(DeviceLoop, ASlotIsToldWhoWaitsAndHowLongItsStepsTake) {
   struct Listening final : Slot {
-    SlotReadiness Prepare(TimePoint) override { return {true, TimePoint::max()}; }
+    InstanceReadiness Prepare(TimePoint) override { return {true, TimePoint::max()}; }
     bool Step() override { return true; }
     void EndAll(const Status&) override {}
     void Beside(const Neighbours& neighbours) override { heard.push_back(neighbours); }
@@ -133,7 +133,7 @@ TEST(DeviceLoop, ASlotIsToldWhoWaitsAndHowLongItsStepsTake) {
   };
   ManualClock clock;
   std::string trace;
-  FakeSlot other(&clock, milliseconds(20), 1, &trace, 'd');
+  FakeInstance other(&clock, milliseconds(20), 1, &trace, 'd');
   Listening listening;
   DeviceLoop loop(&clock);
   loop.Add(&other);

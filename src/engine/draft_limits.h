@@ -4,13 +4,13 @@
 namespace tutti::engine {
 
 // Maximum draft tokens of one sequence in a step.
-inline constexpr int kMostDrafts = 7;
+inline constexpr int kMaxDrafts = 7;
 // Maximum rows of a step with draft tokens: each sequence has one row, and one for each of its
 // draft tokens. Beyond this, an additional row costs as much as a row of its own on any machine, so
 // that drafting cannot pay.
-inline constexpr int kMostDraftRows = 16;
+inline constexpr int kMaxDraftRows = 16;
 // Maximum sequences in a step with draft tokens.
-inline constexpr int kMostDraftSequences = kMostDraftRows / 2;
+inline constexpr int kMaxDraftSequences = kMaxDraftRows / 2;
 
 // A draft model that lags behind its sequence by at most this many tokens reads them as part of
 // drafting; whether reading more pays is decided first (Speculation).

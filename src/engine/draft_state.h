@@ -18,9 +18,9 @@ struct DraftState {
   std::vector<kv::BlockId> blocks;  // of the model's own KV memory; capacity for all it may need
   int known = 0;                    // tokens whose KV is in them: the sequence's own first ...
   int confirmed = 0;                // ... so many, then the model's proposals
-  std::array<TokenId, kMostDrafts> proposed{};
+  std::array<TokenId, kMaxDrafts> proposed{};
   uint64_t used_in = 0;  // the drafter's last run for it
-  DraftHits hits{DraftSource::kModel};
+  AcceptanceStats hits{DraftSource::kModel};
   int streak = 0;       // proposals of it that came true one after the other
   int passed_over = 0;  // steps in which it could have been asked and was not
 

@@ -27,16 +27,16 @@ void DraftState::Settle(std::span<const TokenId> tokens) {
 
 Drafter::Drafter(ModelRunner* runner)
     : runner_(*runner), limits_(runner->limits()), greedy_(LikeliestToken()) {
-  CHECK(limits_.kv_blocks > 0 && limits_.max_step_slices >= kMostDraftSequences);
+  CHECK(limits_.kv_blocks > 0 && limits_.max_step_slices >= kMaxDraftSequences);
   sampler_.params = &greedy_;
   for (int block = limits_.kv_blocks; block > 0; --block) free_.push_back(block - 1);
-  plan_.slices.reserve(kMostDraftSequences);
-  planned_.reserve(kMostDraftSequences);
+  plan_.slices.reserve(kMaxDraftSequences);
+  planned_.reserve(kMaxDraftSequences);
 }
 
-DraftTimes Drafter::Run(std::span<DraftAsk> asks) {
+DraftTimes Drafter::Run(std::span<DraftRequest> asks) {
   ++runs_;
-  for (const DraftAsk& ask : asks) ask.sequence->draft.used_in = runs_;
+  for (const DraftRequest& ask : asks) ask.sequence->draft.used_in = runs_;
   DraftTimes times;
   Read(asks, times);
   Propose(asks, times);
@@ -108,8 +108,8 @@ bool Drafter::RunPlan(Duration& took) {
   return result_.status.ok() && result_.slices.size() == plan_.slices.size();
 }
 
-void Drafter::Read(std::span<DraftAsk> asks, DraftTimes& times) {
-  for (DraftAsk& ask : asks) {
+void Drafter::Read(std::span<DraftRequest> asks, DraftTimes& times) {
+  for (DraftRequest& ask : asks) {
     Sequence& s = *ask.sequence;
     const int count = std::min(ask.catch_up, limits_.max_step_tokens);
     if (count <= 0 || !Grow(s, s.draft.known + count)) continue;
@@ -129,12 +129,12 @@ void Drafter::Read(std::span<DraftAsk> asks, DraftTimes& times) {
   }
 }
 
-void Drafter::Propose(std::span<DraftAsk> asks, DraftTimes& times) {
-  for (int pass = 0; pass < kMostDrafts; ++pass) {
+void Drafter::Propose(std::span<DraftRequest> asks, DraftTimes& times) {
+  for (int pass = 0; pass < kMaxDrafts; ++pass) {
     plan_.slices.clear();
     plan_.tokens = 0;
     planned_.clear();
-    for (DraftAsk& ask : asks) {
+    for (DraftRequest& ask : asks) {
       Sequence& s = *ask.sequence;
       if (ask.wanted <= pass || ask.count != pass || !s.draft.on) continue;
       const auto size = static_cast<int>(s.tokens.size());
@@ -155,7 +155,7 @@ void Drafter::Propose(std::span<DraftAsk> asks, DraftTimes& times) {
     const bool ran = RunPlan(times.proposing);
     ++times.passes;
     for (size_t i = 0; i < planned_.size(); ++i) {
-      DraftAsk& ask = *planned_[i];
+      DraftRequest& ask = *planned_[i];
       DraftState& draft = ask.sequence->draft;
       if (!ran || !result_.slices[i].status.ok() || result_.slices[i].token < 0) {
         SwitchOff(*ask.sequence);

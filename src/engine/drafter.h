@@ -2,9 +2,9 @@
 // vocabulary. It drives its own ModelRunner, has its own KV blocks, and drafts greedily: the
 // likeliest token each time. The scheduler verifies the draft tokens.
 //
-// Owned by a DecoderSlot; engine thread. Keeps pointers to the sequences that hold its blocks, from
-// their first Run() to Release(). It reports no errors: a sequence that gets no memory, or whose
-// rows fail, gets no further draft tokens.
+// Owned by a DecoderInstance; engine thread. Keeps pointers to the sequences that hold its blocks,
+// from their first Run() to Release(). It reports no errors: a sequence that gets no memory, or
+// whose rows fail, gets no further draft tokens.
 #pragma once
 
 #include <array>
@@ -21,13 +21,13 @@ namespace tutti::engine {
 
 // The draft model's task for one sequence in a step: to read `catch_up` tokens that it has not seen
 // yet, or to propose up to `wanted` tokens.
-struct DraftAsk {
+struct DraftRequest {
   Sequence* sequence = nullptr;
-  int row = 0;                                // of the step's plan
-  int catch_up = 0;                           // tokens of it to read, at most its backlog; or:
-  int wanted = 0;                             // tokens to propose, at most kMostDrafts
-  std::array<TokenId, kMostDrafts> tokens{};  // proposed:
-  int count = 0;                              // so many of them, at most `wanted`
+  int row = 0;                               // of the step's plan
+  int catch_up = 0;                          // tokens of it to read, at most its backlog; or:
+  int wanted = 0;                            // tokens to propose, at most kMaxDrafts
+  std::array<TokenId, kMaxDrafts> tokens{};  // proposed:
+  int count = 0;                             // so many of them, at most `wanted`
 };
 
 // Measured work and time of one Run(); later steps use it to decide whether drafting pays.
@@ -43,17 +43,17 @@ class Drafter {
   // `runner` must outlive the Drafter, which is its only user.
   explicit Drafter(ModelRunner* runner);
 
-  // Does the tasks of one step: at most one for each sequence, at most kMostDraftSequences in all.
+  // Does the tasks of one step: at most one for each sequence, at most kMaxDraftSequences in all.
   // The sequences' `draft` states are up to date (draft_state.h).
-  DraftTimes Run(std::span<DraftAsk> asks);
+  DraftTimes Run(std::span<DraftRequest> asks);
   // Frees the blocks of a sequence that ends or is to get no further draft tokens. Idempotent.
   void Release(Sequence& sequence);
 
   int free_blocks() const { return static_cast<int>(free_.size()); }
 
  private:
-  void Read(std::span<DraftAsk> asks, DraftTimes& times);
-  void Propose(std::span<DraftAsk> asks, DraftTimes& times);
+  void Read(std::span<DraftRequest> asks, DraftTimes& times);
+  void Propose(std::span<DraftRequest> asks, DraftTimes& times);
   void SwitchOff(Sequence& sequence);  // and Release
   // Blocks for the first `tokens` tokens; from sequences that have no part in this run if need be.
   bool Grow(Sequence& sequence, int tokens);
@@ -73,7 +73,7 @@ class Drafter {
   // The plan in progress; members so that their memory is reused.
   StepPlan plan_;
   StepResult result_;
-  std::vector<DraftAsk*> planned_;  // by slice
+  std::vector<DraftRequest*> planned_;  // by slice
 };
 
 }  // namespace tutti::engine

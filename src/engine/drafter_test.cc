@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "engine/decoder_slot.h"
+#include "engine/decoder_instance.h"
 #include "engine/invariants.h"
 #include "engine/testing/engine_harness.h"
 
@@ -52,7 +52,7 @@ void ExpectSoloTokens(EngineHarness& h) {
   }
   EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
   EXPECT_THAT(h.draft().violations(), ::testing::IsEmpty());
-  const DecoderSlot& slot = h.engine().decoder_for_test();
+  const DecoderInstance& slot = h.engine().decoder_for_test();
   EXPECT_EQ(slot.pool().active(), 0);
   EXPECT_EQ(slot.drafter()->free_blocks(), h.draft().limits().kv_blocks);
 }

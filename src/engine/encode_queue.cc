@@ -8,7 +8,7 @@
 
 namespace tutti::engine {
 
-ItemFlow& EncodeQueue::FlowOf(EncodeWork& work) {
+ItemFlow& EncodeQueue::FlowOf(EncodeRequestState& work) {
   return work.small ? *single_flows_[work.flow.tenant] : work.flow;
 }
 
@@ -23,7 +23,7 @@ void EncodeQueue::Close(Line& line, ItemFlow& flow) {
   line.flows.pop_back();
 }
 
-void EncodeQueue::Join(EncodeWork& work) {
+void EncodeQueue::Join(EncodeRequestState& work) {
   const uint32_t tenant = work.flow.tenant =
       shares_.Join(work.request.tenant, work.request.tenant_weight);
   while (single_flows_.size() < shares_.size()) {
@@ -52,7 +52,7 @@ void EncodeQueue::Join(EncodeWork& work) {
   }
 }
 
-void EncodeQueue::Leave(EncodeWork& work) {
+void EncodeQueue::Leave(EncodeRequestState& work) {
   for (WorkItem& item : work.items) {
     if (item.state == ItemState::kWaiting) {
       TakeOut(item);

@@ -1,14 +1,14 @@
 // EncodeQueue: the items that wait for a batch of one encoder, in two lines: items of small
 // interactive requests, and bulk items (policy/pick_batch.h). The order in each line: fair share
 // between tenants, then priority with aging, then fair share between a tenant's requests, then
-// arrival. Owns no items: it links them in lists. Member of EncoderSlot; engine thread; no I/O.
+// arrival. Owns no items: it links them in lists. Member of EncoderInstance; engine thread; no I/O.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "engine/encode_work.h"
+#include "engine/encode_request_state.h"
 #include "engine/policy/batch_cost.h"
 #include "engine/policy/pick_batch.h"
 #include "engine/tenant_shares.h"
@@ -18,10 +18,10 @@ namespace tutti::engine {
 class EncodeQueue {
  public:
   // Adds all items of a request.
-  void Join(EncodeWork& work);
+  void Join(EncodeRequestState& work);
   // Removes the items that still wait. Must be called for every request that joined before the
   // request is destroyed.
-  void Leave(EncodeWork& work);
+  void Leave(EncodeRequestState& work);
 
   // Moves the items of the next batch from their lines to `picked` and charges their tenants.
   PickedBatch Pick(const BatchLimits& limits, const BatchCost& cost, int max_passed,
@@ -46,8 +46,8 @@ class EncodeQueue {
   void TakeOut(WorkItem& item);
   void Walk(Line& line, size_t window, Duration aging, TimePoint now);
   void Gather(Line& line, std::vector<WorkItem*>& picked);
-  Line& LineOf(const EncodeWork& work) { return work.small ? singles_ : bulk_; }
-  ItemFlow& FlowOf(EncodeWork& work);
+  Line& LineOf(const EncodeRequestState& work) { return work.small ? singles_ : bulk_; }
+  ItemFlow& FlowOf(EncodeRequestState& work);
 
   TenantShares shares_;
   std::vector<std::unique_ptr<ItemFlow>> single_flows_;  // by tenant

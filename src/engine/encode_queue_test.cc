@@ -20,29 +20,30 @@ using std::chrono::seconds;
 struct Rig {
   EncodeQueue queue;
   BatchCost cost;
-  std::vector<std::unique_ptr<EncodeWork>> works;
+  std::vector<std::unique_ptr<EncodeRequestState>> works;
   std::vector<WorkItem*> picked;
   TimePoint now{seconds(100)};
   Duration aging = seconds(10);
   double bulk_share = 0.25;
 
-  EncodeWork& Add(const std::string& tenant, std::vector<int> lengths,
-                  api::Priority priority = api::Priority::kInteractive, double weight = 1) {
+  EncodeRequestState& Add(const std::string& tenant, std::vector<int> lengths,
+                          api::Priority priority = api::Priority::kInteractive, double weight = 1) {
     TokenizedRequest request =
         testing::TestEncoding(static_cast<int>(works.size()) * 100, std::move(lengths));
     request.tenant = tenant;
     request.priority = priority;
     request.tenant_weight = weight;
     const bool small = request.lengths.size() <= 8 && priority == api::Priority::kInteractive;
-    works.push_back(MakeEncodeWork(Ticket(), std::move(request), nullptr,
-                                   testing::FakeEncoderRunner::DefaultLimits(), small, now));
+    works.push_back(MakeEncodeRequestState(Ticket(), std::move(request), nullptr,
+                                           testing::FakeEncoderRunner::DefaultLimits(), small,
+                                           now));
     queue.Join(*works.back());
     return *works.back();
   }
   PickedBatch Pick(int items = 8, int tokens = 1000) {
     return queue.Pick({.items = items, .tokens = tokens}, cost, 3, bulk_share, aging, now, picked);
   }
-  int PickedOf(const EncodeWork& work) const {
+  int PickedOf(const EncodeRequestState& work) const {
     int count = 0;
     for (const WorkItem* item : picked) count += item->work == &work;
     return count;
@@ -54,8 +55,8 @@ struct Rig {
 
 TEST(EncodeQueue, SmallRequestsGoInOrderOfArrival) {
   Rig rig;
-  const EncodeWork &one = rig.Add("", {5, 5, 5}), &two = rig.Add("", {5, 5, 5}),
-                   &three = rig.Add("", {5, 5, 5});
+  const EncodeRequestState &one = rig.Add("", {5, 5, 5}), &two = rig.Add("", {5, 5, 5}),
+                           &three = rig.Add("", {5, 5, 5});
   rig.Pick(6);
   EXPECT_EQ(rig.PickedOf(one), 3);
   EXPECT_EQ(rig.PickedOf(two), 3);
@@ -65,17 +66,17 @@ TEST(EncodeQueue, SmallRequestsGoInOrderOfArrival) {
 
 TEST(EncodeQueue, TenantsShareABatchWhateverEachHasWaiting) {
   Rig rig;
-  std::vector<const EncodeWork*> flood;
+  std::vector<const EncodeRequestState*> flood;
   for (int i = 0; i < 40; ++i) flood.push_back(&rig.Add("flood", {5}));
-  const EncodeWork& quiet = rig.Add("quiet", {5, 5, 5, 5, 5, 5});
+  const EncodeRequestState& quiet = rig.Add("quiet", {5, 5, 5, 5, 5, 5});
   rig.Pick(8);
   EXPECT_EQ(rig.PickedOf(quiet), 4);
 }
 
 TEST(EncodeQueue, AHeavierTenantHasMoreOfEveryBatch) {
   Rig rig;
-  const EncodeWork& light = rig.Add("light", std::vector<int>(100, 5));
-  const EncodeWork& heavy =
+  const EncodeRequestState& light = rig.Add("light", std::vector<int>(100, 5));
+  const EncodeRequestState& heavy =
       rig.Add("heavy", std::vector<int>(100, 5), api::Priority::kInteractive, 3);
   for (int i = 0; i < 5; ++i) {
     rig.Pick(12);
@@ -87,7 +88,7 @@ TEST(EncodeQueue, AHeavierTenantHasMoreOfEveryBatch) {
 TEST(EncodeQueue, TenantsTakeTurnsWhereABatchHoldsOneItem) {
   Rig rig;
   for (int i = 0; i < 3; ++i) rig.Add("many", std::vector<int>(20, 10));
-  const EncodeWork& one = rig.Add("one", std::vector<int>(20, 10));
+  const EncodeRequestState& one = rig.Add("one", std::vector<int>(20, 10));
   int of_one = 0;
   for (int i = 0; i < 20; ++i) {
     rig.Pick(1);
@@ -100,15 +101,15 @@ TEST(EncodeQueue, ATenantThatComesLateGetsItsShareNotWhatItMissed) {
   Rig rig;
   for (int i = 0; i < 100; ++i) rig.Add("early", {10});
   for (int i = 0; i < 5; ++i) rig.Pick(8);
-  const EncodeWork& late = rig.Add("late", {10, 10, 10, 10, 10, 10, 10, 10});
+  const EncodeRequestState& late = rig.Add("late", {10, 10, 10, 10, 10, 10, 10, 10});
   rig.Pick(8);
   EXPECT_EQ(rig.PickedOf(late), 4);
 }
 
 TEST(EncodeQueue, BulkRequestsOfATenantShareByTokens) {
   Rig rig;
-  const EncodeWork &shorts = rig.Add("", std::vector<int>(2000, 10)),
-                   &longs = rig.Add("", std::vector<int>(2000, 30));
+  const EncodeRequestState &shorts = rig.Add("", std::vector<int>(2000, 10)),
+                           &longs = rig.Add("", std::vector<int>(2000, 30));
   int of_shorts = 0, of_longs = 0;
   // In a batch the like lengths win; over a few it evens out.
   for (int i = 0; i < 100; ++i) {
@@ -121,12 +122,12 @@ TEST(EncodeQueue, BulkRequestsOfATenantShareByTokens) {
 
 TEST(EncodeQueue, PriorityGoesFirstAndWaitingLiftsIt) {
   Rig rig;
-  const EncodeWork& batch = rig.Add("", std::vector<int>(20, 10), api::Priority::kBatch);
-  const EncodeWork& flex = rig.Add("", {10, 10}, api::Priority::kFlex);
+  const EncodeRequestState& batch = rig.Add("", std::vector<int>(20, 10), api::Priority::kBatch);
+  const EncodeRequestState& flex = rig.Add("", {10, 10}, api::Priority::kFlex);
   rig.Pick(2);
   EXPECT_EQ(rig.PickedOf(flex), 2);
   rig.now += seconds(20);
-  const EncodeWork& fresh = rig.Add("", std::vector<int>(20, 10));
+  const EncodeRequestState& fresh = rig.Add("", std::vector<int>(20, 10));
   rig.Pick(4);
   EXPECT_EQ(rig.PickedOf(batch) + rig.PickedOf(fresh), 4);
   EXPECT_EQ(rig.PickedOf(batch), 2);  // as urgent now as what comes
@@ -135,7 +136,7 @@ TEST(EncodeQueue, PriorityGoesFirstAndWaitingLiftsIt) {
 TEST(EncodeQueue, BulkItemsSaveUpWhatTheyCouldNotUse) {
   Rig rig;
   for (int i = 0; i < 200; ++i) rig.Add("", {50});
-  const EncodeWork& bulk = rig.Add("", std::vector<int>(9, 500));
+  const EncodeRequestState& bulk = rig.Add("", std::vector<int>(9, 500));
   std::string taken;
   for (int i = 0; i < 8; ++i) {
     rig.Pick(20, 1000);
@@ -146,8 +147,8 @@ TEST(EncodeQueue, BulkItemsSaveUpWhatTheyCouldNotUse) {
 
 TEST(EncodeQueue, ARequestThatLeavesTakesItsItemsWithIt) {
   Rig rig;
-  EncodeWork& gone = rig.Add("a", {5, 5, 5});
-  const EncodeWork& stays = rig.Add("a", {7});
+  EncodeRequestState& gone = rig.Add("a", {5, 5, 5});
+  const EncodeRequestState& stays = rig.Add("a", {7});
   rig.Pick(2);
   rig.queue.Leave(gone);
   EXPECT_EQ(rig.queue.waiting().items, 1);

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "engine/device_loop.h"
-#include "engine/encoder_slot.h"
+#include "engine/encoder_instance.h"
 
 namespace tutti::engine {
 namespace {
@@ -73,20 +73,20 @@ struct EncoderEngine::Impl {
   // Predicted queueing time of a request that arrives now. A `small` request waits only for other
   // small ones, which get all of a batch but `bulk_share`.
   Duration PredictedWait(bool small) const {
-    const QueueLedger& ledger = *slot.ledger();
+    const AdmissionState& ledger = *slot.ledger();
     const int64_t all = ledger.queued_tokens.load(), ahead = ledger.small_tokens.load();
     const auto slowed = static_cast<int64_t>(static_cast<double>(ahead) /
                                              std::max(1 - slot.options().bulk_share, 0.1));
     return PredictEncodeWait(small ? std::min(slowed, all) : all,
                              Duration(ledger.service_ns.load()));
   }
-  Status ReserveResult(QueueLedger& ledger, api::Priority priority, int64_t bytes) const;
-  Status ReserveTokens(QueueLedger& ledger, api::Priority priority, int64_t tokens) const;
+  Status ReserveResult(AdmissionState& ledger, api::Priority priority, int64_t bytes) const;
+  Status ReserveTokens(AdmissionState& ledger, api::Priority priority, int64_t tokens) const;
 
   const Clock& clock;
   const std::unique_ptr<DeviceLoop> own_loop;
   DeviceLoop* const loop;
-  EncoderSlot slot;
+  EncoderInstance slot;
 };
 
 EncoderEngine::EncoderEngine(const EncoderOptions& options, const EncoderDependencies& dependencies,
@@ -105,14 +105,14 @@ void EncoderEngine::Start() {
 }
 
 Result<Ticket> EncoderEngine::Admit(const AdmitEncoding& request) {
-  const std::shared_ptr<QueueLedger>& ledger = impl_->slot.ledger();
+  const std::shared_ptr<AdmissionState>& ledger = impl_->slot.ledger();
   if (ledger->draining.load(std::memory_order_acquire)) return Draining();
   if (request.items > ledger->item_limit || request.bytes > ledger->limits.bytes) {
-    return InvalidArgument("never_fits", "the request has " + std::to_string(request.items) +
-                                             " inputs and " + std::to_string(request.bytes) +
-                                             " bytes; the queue holds " +
-                                             std::to_string(ledger->item_limit) + " and " +
-                                             std::to_string(ledger->limits.bytes));
+    return InvalidArgument("request_exceeds_capacity",
+                           "the request has " + std::to_string(request.items) + " inputs and " +
+                               std::to_string(request.bytes) + " bytes; the queue holds " +
+                               std::to_string(ledger->item_limit) + " and " +
+                               std::to_string(ledger->limits.bytes));
   }
   QueueEntry entry;
   entry.items = std::max(request.items, 1);
@@ -124,12 +124,13 @@ Result<Ticket> EncoderEngine::Admit(const AdmitEncoding& request) {
   return EnterQueue(ledger, impl_->slot.mailbox(), entry, impl_->clock.Now());
 }
 
-Status EncoderEngine::Impl::ReserveResult(QueueLedger& ledger, api::Priority priority,
+Status EncoderEngine::Impl::ReserveResult(AdmissionState& ledger, api::Priority priority,
                                           int64_t bytes) const {
   if (bytes > ledger.result_limit) {
-    return InvalidArgument("never_fits", "the result would take " + std::to_string(bytes) +
-                                             " bytes, the most allowed is " +
-                                             std::to_string(ledger.result_limit));
+    return InvalidArgument("request_exceeds_capacity", "the result would take " +
+                                                           std::to_string(bytes) +
+                                                           " bytes, the most allowed is " +
+                                                           std::to_string(ledger.result_limit));
   }
   const int64_t before = ledger.result_bytes.fetch_add(bytes, std::memory_order_relaxed);
   const int64_t limit = Allowed(priority, ledger.result_limit);
@@ -142,7 +143,7 @@ Status EncoderEngine::Impl::ReserveResult(QueueLedger& ledger, api::Priority pri
 }
 
 // An empty queue accepts any request; the limit is for requests that pile up.
-Status EncoderEngine::Impl::ReserveTokens(QueueLedger& ledger, api::Priority priority,
+Status EncoderEngine::Impl::ReserveTokens(AdmissionState& ledger, api::Priority priority,
                                           int64_t tokens) const {
   const int64_t before = ledger.queued_tokens.fetch_add(tokens, std::memory_order_relaxed);
   const int64_t limit = Allowed(priority, ledger.token_limit);
@@ -156,7 +157,7 @@ Status EncoderEngine::Impl::ReserveTokens(QueueLedger& ledger, api::Priority pri
 Status EncoderEngine::Submit(Ticket ticket, TokenizedRequest request,
                              std::shared_ptr<api::EncodingState> state) {
   CHECK(ticket && state != nullptr);
-  QueueLedger& ledger = *impl_->slot.ledger();
+  AdmissionState& ledger = *impl_->slot.ledger();
   if (ledger.closed.load(std::memory_order_acquire)) return Draining();
   const EncoderLimits& limits = impl_->slot.limits();
   RETURN_IF_ERROR(CheckRequest(request, limits));
@@ -172,8 +173,8 @@ Status EncoderEngine::Submit(Ticket ticket, TokenizedRequest request,
   RETURN_IF_ERROR(impl_->ReserveTokens(ledger, request.priority, tokens));
   const bool small = IsSmall(request, impl_->slot.options());
   ticket.HoldTokens(tokens, small);
-  auto work =
-      MakeEncodeWork(std::move(ticket), std::move(request), std::move(state), limits, small, now);
+  auto work = MakeEncodeRequestState(std::move(ticket), std::move(request), std::move(state),
+                                     limits, small, now);
   work->ticket.submitted_ = true;
   ledger.preparing.fetch_sub(1, std::memory_order_relaxed);
   impl_->slot.mailbox()->Submit(std::move(work), now);
@@ -221,6 +222,6 @@ EncoderStats EncoderEngine::stats() const {
 Heartbeat EncoderEngine::heartbeat() const { return impl_->slot.statistics().heartbeat(); }
 Status EncoderEngine::Live() const { return LiveBy(heartbeat(), impl_->clock.Now()); }
 
-EncoderSlot& EncoderEngine::slot_for_test() { return impl_->slot; }
+EncoderInstance& EncoderEngine::slot_for_test() { return impl_->slot; }
 
 }  // namespace tutti::engine

@@ -33,7 +33,7 @@
 namespace tutti::engine {
 
 class DeviceLoop;
-class EncoderSlot;
+class EncoderInstance;
 
 // Collaborators; all outlive the engine. The runner is called on the engine thread only.
 struct EncoderDependencies {
@@ -64,14 +64,15 @@ class EncoderEngine {
 
   // Takes a place in the queue. Refusals: draining, queue_full (requests, inputs or bytes; with
   // retry-after), overloaded (the predicted wait passes the deadline), deadline_exceeded,
-  // never_fits (it exceeds the bounds alone).
+  // request_exceeds_capacity (it exceeds the bounds alone).
   Result<Ticket> Admit(const AdmitEncoding& request);
 
   // Hands the request over. OK: the engine will finish the state. Otherwise it was not touched and
   // the caller still writes it; the ticket is spent either way. Refusals: empty_prompt,
   // token_out_of_range and context_length_exceeded with the input's index, unsupported_parameter
-  // (an output that the model has not), never_fits and queue_full (memory for results; tokens),
-  // deadline_exceeded, draining. May throw std::bad_alloc, having changed nothing.
+  // (an output that the model has not), request_exceeds_capacity and queue_full (memory for
+  // results; tokens), deadline_exceeded, draining. May throw std::bad_alloc, having changed
+  // nothing.
   Status Submit(Ticket ticket, TokenizedRequest request, std::shared_ptr<api::EncodingState> state);
 
   // Admit, make a state, Submit: for callers that have tokens already.
@@ -97,7 +98,7 @@ class EncoderEngine {
   Status Live() const;  // as Engine::Live
 
   // For invariant checks in tests; only while no step can run.
-  EncoderSlot& slot_for_test();
+  EncoderInstance& slot_for_test();
 
  private:
   struct Impl;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "engine/encoder_slot.h"
+#include "engine/encoder_instance.h"
 #include "engine/testing/allocation_count.h"
 #include "engine/testing/encoder_harness.h"
 
@@ -33,7 +33,7 @@ void ExpectAnswer(EncoderHarness& h, size_t client) {
 
 // Nothing is counted for any request: what the books of an empty queue must look like.
 void ExpectEmptyLedger(EncoderEngine& engine) {
-  const QueueLedger& ledger = *engine.slot_for_test().ledger();
+  const AdmissionState& ledger = *engine.slot_for_test().ledger();
   EXPECT_EQ(ledger.unfinished, 0);
   EXPECT_EQ(ledger.places, 0);
   EXPECT_EQ(ledger.preparing, 0);
@@ -190,8 +190,9 @@ TEST(EncoderEngine, BoundsWhatWaitsInRequestsInputsBytesTokensAndResults) {
     EXPECT_TRUE(engine.Admit({.items = 2, .bytes = 400}).ok());
   }
   ExpectNothingHeld(engine);
-  EXPECT_EQ(engine.Admit({.items = 11}).status().reason(), "never_fits");
-  EXPECT_EQ(engine.Admit({.items = 1, .bytes = 1001}).status().reason(), "never_fits");
+  EXPECT_EQ(engine.Admit({.items = 11}).status().reason(), "request_exceeds_capacity");
+  EXPECT_EQ(engine.Admit({.items = 1, .bytes = 1001}).status().reason(),
+            "request_exceeds_capacity");
   // An empty queue takes any number of tokens that the bounds in results allow; then it is full.
   h.MustSubmit(TestEncoding(1, {60, 60}));
   const Status tokens = h.Submit(TestEncoding(10, {1})).status();
@@ -200,8 +201,8 @@ TEST(EncoderEngine, BoundsWhatWaitsInRequestsInputsBytesTokensAndResults) {
   ASSERT_TRUE(h.RunToEnd());
   TokenizedRequest large = TestEncoding(1, {11});
   large.output = api::EncodeOutput::kTokens;
-  EXPECT_EQ(h.Submit(large).status().reason(), "never_fits");  // 176 bytes
-  h.MustSubmit(TestEncoding(1, {1, 1, 1, 1, 1, 1}));           // 96
+  EXPECT_EQ(h.Submit(large).status().reason(), "request_exceeds_capacity");  // 176 bytes
+  h.MustSubmit(TestEncoding(1, {1, 1, 1, 1, 1, 1}));                         // 96
   EXPECT_EQ(h.Submit(TestEncoding(20, {1, 1, 1, 1, 1})).status().reason(), "queue_full");
   ASSERT_TRUE(h.RunToEnd());
   EXPECT_EQ(engine.stats().refused, 5u);

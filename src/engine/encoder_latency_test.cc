@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/random.h"
-#include "engine/encoder_slot.h"
+#include "engine/encoder_instance.h"
 #include "engine/testing/encoder_harness.h"
 
 namespace tutti::engine {

@@ -9,7 +9,7 @@
 
 #include "amount.h"
 #include "base/random.h"
-#include "engine/encoder_slot.h"
+#include "engine/encoder_instance.h"
 #include "engine/testing/encoder_harness.h"
 
 namespace tutti::engine {
@@ -26,8 +26,8 @@ using testing::TestRequest;
 constexpr TokenId kPoison = 999'999;
 
 // What does not hold of a slot between two steps, or an empty string.
-std::string FindViolation(const EncoderSlot& slot) {
-  const QueueLedger& ledger = *slot.ledger();
+std::string FindViolation(const EncoderInstance& slot) {
+  const AdmissionState& ledger = *slot.ledger();
   BatchShape waiting;
   int64_t waiting_tokens = 0, small_tokens = 0, items = 0, results = 0;
   size_t index = 0;
@@ -250,7 +250,7 @@ class Schedule {
       }
     }
     const EncoderStats stats = h.engine().stats();
-    const QueueLedger& ledger = *h.engine().slot_for_test().ledger();
+    const AdmissionState& ledger = *h.engine().slot_for_test().ledger();
     if (ledger.unfinished != 0 || ledger.places != 0 || ledger.preparing != 0 ||
         ledger.items != 0 || ledger.queued_bytes != 0 || ledger.queued_tokens != 0 ||
         ledger.small_tokens != 0 || ledger.result_bytes != 0)
@@ -260,7 +260,7 @@ class Schedule {
     if (stats.longest_passed > h.engine().slot_for_test().options().max_passed)
       return "an item was passed over too often";
     for (const std::string& reason : refusals_) {
-      if (reason != "queue_full" && reason != "overloaded" && reason != "never_fits")
+      if (reason != "queue_full" && reason != "overloaded" && reason != "request_exceeds_capacity")
         return "refused: " + reason;
     }
     totals->requests += static_cast<int>(h.size()) + refused_;

@@ -1,7 +1,7 @@
 // EncoderStatistics: counters of an encoder's work.
 //
-// Owned by an EncoderSlot. Only the engine thread changes the counters; Publish() copies them to
-// atomics that any thread reads without a lock.
+// Owned by an EncoderInstance. Only the engine thread changes the counters; Publish() copies them
+// to atomics that any thread reads without a lock.
 #pragma once
 
 #include <array>
@@ -10,16 +10,16 @@
 #include <memory>
 
 #include "base/clock.h"
+#include "engine/admission_state.h"
 #include "engine/encoder_stats.h"
 #include "engine/mailbox.h"
 #include "engine/pulse.h"
-#include "engine/queue_ledger.h"
 
 namespace tutti::engine {
 
 class EncoderStatistics {
  public:
-  EncoderStatistics(std::shared_ptr<const Mailbox> mailbox, std::shared_ptr<QueueLedger> ledger)
+  EncoderStatistics(std::shared_ptr<const Mailbox> mailbox, std::shared_ptr<AdmissionState> ledger)
       : mailbox_(std::move(mailbox)), ledger_(std::move(ledger)) {}
 
   // --- engine thread ---
@@ -35,7 +35,7 @@ class EncoderStatistics {
 
  private:
   const std::shared_ptr<const Mailbox> mailbox_;
-  const std::shared_ptr<QueueLedger> ledger_;
+  const std::shared_ptr<AdmissionState> ledger_;
   EncoderStats count_;                        // engine thread
   double served_ns_ = 0, served_tokens_ = 0;  // decayed; engine thread
   Pulse pulse_;

@@ -5,7 +5,7 @@
 
 #include "api/validate.h"
 #include "base/check.h"
-#include "engine/decoder_slot.h"
+#include "engine/decoder_instance.h"
 #include "engine/device_loop.h"
 #include "engine/policy/wait_estimate.h"
 
@@ -21,7 +21,7 @@ struct Engine::Impl {
   }
 
   Duration predicted_wait() const {
-    const QueueLedger& ledger = *decoder.ledger();
+    const AdmissionState& ledger = *decoder.ledger();
     return PredictWait(ledger.places.load(), ledger.lanes, Duration(ledger.service_ns.load()));
   }
 
@@ -30,7 +30,7 @@ struct Engine::Impl {
   const Clock& clock;
   const std::unique_ptr<DeviceLoop> own_loop;
   DeviceLoop* const loop;
-  DecoderSlot decoder;
+  DecoderInstance decoder;
 };
 
 Engine::Engine(const EngineOptions& options, const EngineDependencies& dependencies,
@@ -49,15 +49,16 @@ void Engine::Start() {
 }
 
 Result<Ticket> Engine::Admit(const AdmitRequest& request) {
-  const std::shared_ptr<QueueLedger>& ledger = impl_->decoder.ledger();
+  const std::shared_ptr<AdmissionState>& ledger = impl_->decoder.ledger();
   if (ledger->draining.load(std::memory_order_acquire)) return Draining();
   const int n = std::max(request.n, 1);
   const int limit = ledger->lanes + ledger->limits.requests;
   if (n > limit || request.bytes > ledger->limits.bytes) {
-    return InvalidArgument(
-        "never_fits", "the request counts as " + std::to_string(n) + " requests of " +
-                          std::to_string(request.bytes) + " bytes; lanes and queue hold " +
-                          std::to_string(limit) + " and " + std::to_string(ledger->limits.bytes));
+    return InvalidArgument("request_exceeds_capacity",
+                           "the request counts as " + std::to_string(n) + " requests of " +
+                               std::to_string(request.bytes) + " bytes; lanes and queue hold " +
+                               std::to_string(limit) + " and " +
+                               std::to_string(ledger->limits.bytes));
   }
   QueueEntry entry;
   entry.n = n;
@@ -96,17 +97,18 @@ Status Engine::Impl::CheckPrompt(const Request& request) const {
   if (blocks > limits.kv_blocks) {
     const bool by_prompt = BlocksFor(static_cast<int>(prompt)) > limits.kv_blocks;
     return InvalidArgument(
-        "never_fits", std::string(by_prompt ? "prompt needs " : "prompt and output need ") +
-                          std::to_string(by_prompt ? BlocksFor(static_cast<int>(prompt)) : blocks) +
-                          " KV blocks, pool has " + std::to_string(limits.kv_blocks) +
-                          "; raise --kv-cache-bytes");
+        "request_exceeds_capacity",
+        std::string(by_prompt ? "prompt needs " : "prompt and output need ") +
+            std::to_string(by_prompt ? BlocksFor(static_cast<int>(prompt)) : blocks) +
+            " KV blocks, pool has " + std::to_string(limits.kv_blocks) +
+            "; raise --kv-cache-bytes");
   }
   return OkStatus();
 }
 
 Status Engine::Submit(Ticket ticket, Request request, std::shared_ptr<api::TokenStream> stream) {
   CHECK(ticket && stream != nullptr);
-  QueueLedger& ledger = *impl_->decoder.ledger();
+  AdmissionState& ledger = *impl_->decoder.ledger();
   if (ledger.closed.load(std::memory_order_acquire)) return Draining();
   RETURN_IF_ERROR(impl_->CheckPrompt(request));
   if (request.n != ticket.n_) {
@@ -180,6 +182,6 @@ Heartbeat Engine::heartbeat() const { return impl_->decoder.statistics().heartbe
 
 Status Engine::Live() const { return LiveBy(heartbeat(), impl_->clock.Now()); }
 
-DecoderSlot& Engine::decoder_for_test() { return impl_->decoder; }
+DecoderInstance& Engine::decoder_for_test() { return impl_->decoder; }
 
 }  // namespace tutti::engine

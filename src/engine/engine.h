@@ -31,7 +31,7 @@
 
 namespace tutti::engine {
 
-class DecoderSlot;
+class DecoderInstance;
 class DeviceLoop;
 
 // Collaborators; all outlive the engine. The runner is called on the engine thread only.
@@ -67,14 +67,14 @@ class Engine {
   void Start();  // starts the own loop's thread; not with an outside loop
 
   // Takes a place in the queue. Refusals: draining, queue_full (with retry-after), overloaded (the
-  // predicted wait passes the deadline), deadline_exceeded, never_fits (n alone exceeds the
-  // bounds).
+  // predicted wait passes the deadline), deadline_exceeded, request_exceeds_capacity (n alone
+  // exceeds the bounds).
   Result<Ticket> Admit(const AdmitRequest& request);
 
   // Hands the request over. OK: the engine is now the stream's writer and will end it. Otherwise
   // nothing was written and the caller still is; the ticket is spent either way. Refusals:
-  // empty_prompt, token_out_of_range, context_length_exceeded, never_fits with the numbers,
-  // queue_full (prompt tokens), deadline_exceeded, draining.
+  // empty_prompt, token_out_of_range, context_length_exceeded, request_exceeds_capacity with the
+  // numbers, queue_full (prompt tokens), deadline_exceeded, draining.
   Status Submit(Ticket ticket, Request request, std::shared_ptr<api::TokenStream> stream);
 
   // Admit, make a stream, Submit: for callers that have tokens already.
@@ -107,7 +107,7 @@ class Engine {
   Status Live() const;
 
   // For invariant checks in tests; only while no step can run.
-  DecoderSlot& decoder_for_test();
+  DecoderInstance& decoder_for_test();
 
  private:
   struct Impl;

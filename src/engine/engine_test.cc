@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "engine/decoder_slot.h"
+#include "engine/decoder_instance.h"
 #include "engine/testing/fake_model_runner.h"
 
 namespace tutti::engine {

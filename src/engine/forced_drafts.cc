@@ -7,7 +7,7 @@ namespace {
 
 // Initial trust in guesses: like a copy after this many agreeing tokens.
 constexpr int kFirstAgreed = 10;
-constexpr int kMaxAgreed = 12;
+constexpr int kMaxForcedAgreed = 12;
 // The same after a wrong guess.
 constexpr int kLeastTrusted = 6;
 
@@ -16,11 +16,11 @@ constexpr int kLeastTrusted = 6;
 void ForcedDrafts::Begin(int read) {
   read_ = read;
   agreed_ = kFirstAgreed;
-  next_.reserve(kMostDrafts);
+  next_.reserve(kMaxDrafts);
 }
 
 void ForcedDrafts::Advance(std::span<const TokenId> tokens, grammar::Matcher& matcher,
-                           DraftHits& everybody) {
+                           AcceptanceStats& everybody) {
   if (read_ < 0) return;
   const grammar::TokenTrie& trie = matcher.masker().trie();
   bool followed = true;  // every token so far came as guessed
@@ -31,12 +31,12 @@ void ForcedDrafts::Advance(std::span<const TokenId> tokens, grammar::Matcher& ma
       const bool hit = next_[guess++] == token;
       hits_.Note(agreed_, hit);
       everybody.Note(agreed_, hit);
-      agreed_ = hit ? std::min(agreed_ + 1, kMaxAgreed) : kLeastTrusted;
+      agreed_ = hit ? std::min(agreed_ + 1, kMaxForcedAgreed) : kLeastTrusted;
       followed = hit;
     }
     if (!trie.IsEnd(token)) text_.Read(trie.text(token));
   }
-  text_.Guess(matcher.masker(), matcher.state(), kMostDrafts, next_);
+  text_.Guess(matcher.masker(), matcher.state(), kMaxDrafts, next_);
 }
 
 }  // namespace tutti::engine

@@ -21,18 +21,19 @@ class ForcedDrafts {
 
   // Reads the tokens drawn since the last call and guesses the next ones. `matcher` is the
   // grammar's state after the last token.
-  void Advance(std::span<const TokenId> tokens, grammar::Matcher& matcher, DraftHits& everybody);
+  void Advance(std::span<const TokenId> tokens, grammar::Matcher& matcher,
+               AcceptanceStats& everybody);
 
   std::span<const TokenId> next() const { return next_; }
   int agreed() const { return agreed_; }  // guesses before next() that came true
-  const DraftHits& hits() const { return hits_; }
+  const AcceptanceStats& hits() const { return hits_; }
 
  private:
   grammar::ForcedText text_;
   std::vector<TokenId> next_;
   int read_ = -1;  // tokens of the sequence; below 0: not begun
   int agreed_ = 0;
-  DraftHits hits_;
+  AcceptanceStats hits_;
 };
 
 }  // namespace tutti::engine

@@ -4,7 +4,7 @@
 
 namespace tutti::engine {
 
-void TakeSnapshot(const DecoderSlot& decoder, EngineSnapshot* snapshot) {
+void TakeSnapshot(const DecoderInstance& decoder, EngineSnapshot* snapshot) {
   EngineSnapshot& out = *snapshot;
   const Scheduler& scheduler = decoder.scheduler();
   const kv::KvBlockPool& pool = decoder.pool();

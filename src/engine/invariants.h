@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/decoder_slot.h"
+#include "engine/decoder_instance.h"
 #include "engine/sequence.h"
 
 namespace tutti::engine {
@@ -36,7 +36,7 @@ struct EngineSnapshot {
 };
 
 // Fills `snapshot`, reusing its memory. On the engine thread, or while no step can run.
-void TakeSnapshot(const DecoderSlot& decoder, EngineSnapshot* snapshot);
+void TakeSnapshot(const DecoderInstance& decoder, EngineSnapshot* snapshot);
 
 // What does not hold, or an empty string.
 std::string FindViolation(const EngineSnapshot& snapshot);

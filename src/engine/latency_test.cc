@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "engine/decoder_slot.h"
+#include "engine/decoder_instance.h"
 #include "engine/testing/engine_harness.h"
 
 namespace tutti::engine {
@@ -104,15 +104,15 @@ TEST(Latency, TheChunkIsLongWhenNobodyDecodesAndBoundedWhenSomebodyDoes) {
   h.RunUntil([&] { return !h.client(0).choices[0].tokens.empty(); });
   EXPECT_EQ(h.runner().largest_step_tokens(), 512);
   EXPECT_EQ(h.runner().steps(), 4u);
-  int most_beside = 0;
+  int max_beside = 0;
   h.runner().fault = [&](const StepPlan& plan, const SequenceSlice* slice) {
     if (slice == nullptr && plan.slices.size() > 1)
-      most_beside = std::max(most_beside, plan.tokens - 1);
+      max_beside = std::max(max_beside, plan.tokens - 1);
     return OkStatus();
   };
   h.MustSubmit(TestRequest(TestPrompt(2, 2048), 1));
   ASSERT_TRUE(h.RunToEnd());
-  EXPECT_EQ(most_beside, 128);
+  EXPECT_EQ(max_beside, 128);
 }
 
 // U72: a short prompt joins within one step although a long one is being computed before it.
@@ -301,7 +301,8 @@ TEST(Latency, APlaceInTheQueueIsTakenBeforePreparationAndGivenBack) {
   EXPECT_EQ(h.engine().Admit({}).status().reason(), "queue_full");
   tickets.pop_back();
   EXPECT_EQ(h.engine().Admit({.n = 1, .bytes = 500}).status().reason(), "queue_full");  // by bytes
-  EXPECT_EQ(h.engine().Admit({.n = 1, .bytes = 5000}).status().reason(), "never_fits");
+  EXPECT_EQ(h.engine().Admit({.n = 1, .bytes = 5000}).status().reason(),
+            "request_exceeds_capacity");
   EXPECT_TRUE(h.engine().Admit({.n = 1, .bytes = 300}).ok());
   // Cancelled while it was prepared: submitted, it ends at once and computes nothing.
   auto stream = std::make_shared<api::TokenStream>(nullptr);
@@ -425,7 +426,7 @@ TEST(Latency, StoppedReadersKeepNobodyOutOfTheQueueUpToABoundOfTheirOwn) {
   for (const size_t i : {2, 3, 4, 9, 10})
     EXPECT_EQ(h.client(i).status().code(), StatusCode::kCancelled);
   ExpectSoloOrPrefix(h);
-  const QueueLedger& ledger = *h.engine().decoder_for_test().ledger();
+  const AdmissionState& ledger = *h.engine().decoder_for_test().ledger();
   EXPECT_EQ(ledger.unfinished.load(), 0);
   EXPECT_EQ(ledger.places.load(), 0);
   EXPECT_EQ(ledger.aside.load(), 0);

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "engine/queue_ledger.h"
+#include "engine/admission_state.h"
 #include "engine/testing/encoder_harness.h"
 #include "engine/testing/engine_harness.h"
 

@@ -31,7 +31,8 @@ class Signal {
   int fd_;
 };
 
-// Base of a request's state as it is handed over: Work or EncodeWork, depending on the slot.
+// Base of a request's state as it is handed over: RequestState or EncodeRequestState, depending on
+// the slot.
 struct Submission {
   virtual ~Submission() = default;
   Submission* next_submission = nullptr;  // mailbox

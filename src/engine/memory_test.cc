@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/random.h"
-#include "engine/decoder_slot.h"
+#include "engine/decoder_instance.h"
 #include "engine/testing/engine_harness.h"
 
 namespace tutti::engine {
@@ -292,10 +292,10 @@ TEST(Memory, ChoicesShareThePromptsBlocks) {
 TEST(Memory, ARequestThatCanNeverFitIsRefusedWithTheNumbers) {
   EngineHarness h({}, Pool(32));
   const Status prompt = h.Submit(TestRequest(TestPrompt(1, 41 * kBlockTokens), 1)).status();
-  EXPECT_EQ(prompt.reason(), "never_fits");
+  EXPECT_EQ(prompt.reason(), "request_exceeds_capacity");
   EXPECT_EQ(prompt.message(), "prompt needs 41 KV blocks, pool has 32; raise --kv-cache-bytes");
   const Status output = h.Submit(TestRequest(TestPrompt(1, 20), 33 * kBlockTokens)).status();
-  EXPECT_EQ(output.reason(), "never_fits");
+  EXPECT_EQ(output.reason(), "request_exceeds_capacity");
   EXPECT_EQ(h.Submit(TestRequest(TestPrompt(1, 5000), 1)).status().reason(),
             "context_length_exceeded");
   EXPECT_EQ(h.Submit(TestRequest({}, 1)).status().reason(), "empty_prompt");

@@ -30,9 +30,9 @@ class ModelRunner {
   // Waits for the launched step and returns its result. Never throws; a failure is in the status.
   virtual StepResult Collect() = 0;
 
-  // Makes later steps with StepPlan::may_give_up abort soon after `urgent` is set. `urgent` must
+  // Makes later steps with StepPlan::abortable abort soon after `urgent` is set. `urgent` must
   // outlive all later calls; null turns this off. A runner may ignore it and finish every step.
-  virtual void GiveUpWhen(const std::atomic<bool>* /*urgent*/) {}
+  virtual void SetAbortFlag(const std::atomic<bool>* /*urgent*/) {}
 
   // Returns a result of Collect after use, so that its memory can be reused: in steady state a step
   // allocates nothing.

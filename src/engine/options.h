@@ -68,7 +68,7 @@ struct QueueLimits {
 
 struct ReaderLimits {
   // In the log and not taken by the reader: the sequence pauses above this. With the 16 KiB that a
-  // door may hold as frames, a reader that stops costs 64 KiB.
+  // server may hold as frames, a reader that stops costs 64 KiB.
   size_t unread_bytes = size_t{48} << 10;
   Duration patience =
       std::chrono::seconds(30);  // a request paused for its reader so long is cancelled

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/random.h"
-#include "engine/decoder_slot.h"
+#include "engine/decoder_instance.h"
 #include "engine/testing/engine_harness.h"
 
 namespace tutti::engine {

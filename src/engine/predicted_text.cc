@@ -13,7 +13,7 @@ constexpr int kAgreedAtMost = 12;
 // tokens anywhere.
 constexpr int kNear = 64;
 constexpr size_t kNearby = 2, kAnywhere = 3;
-constexpr uint32_t kMostTriples = 1U << 15;
+constexpr uint32_t kMaxTriples = 1U << 15;
 
 }  // namespace
 
@@ -23,13 +23,13 @@ void PredictedText::Begin(std::span<const TokenId> text, int read) {
   if (text.empty()) return;
   next_ = 0;
   agreed_ = kTrustedAtFirst;
-  const size_t wanted = std::min<size_t>(2 * text.size(), kMostTriples);
+  const size_t wanted = std::min<size_t>(2 * text.size(), kMaxTriples);
   places_.assign(std::bit_ceil(wanted), 0);
   for (size_t end = text.size(); end >= kAnywhere; --end)  // of equal ones the first counts
     PlaceOf(text.subspan(end - kAnywhere, kAnywhere)) = static_cast<uint32_t>(end);
 }
 
-void PredictedText::Advance(std::span<const TokenId> tokens, DraftHits& everybody) {
+void PredictedText::Advance(std::span<const TokenId> tokens, AcceptanceStats& everybody) {
   if (text_.empty()) return;
   const auto size = static_cast<int>(text_.size());
   while (read_ < static_cast<int>(tokens.size())) {

@@ -21,7 +21,7 @@ class PredictedText {
   void Begin(std::span<const TokenId> text, int read);
 
   // Reads the tokens drawn since the last call, as PromptLookup::Advance. Free without a text.
-  void Advance(std::span<const TokenId> tokens, DraftHits& everybody);
+  void Advance(std::span<const TokenId> tokens, AcceptanceStats& everybody);
 
   // Predicted tokens after the last token read; empty if the place is unknown or the text has
   // ended.
@@ -29,7 +29,7 @@ class PredictedText {
     return next_ < 0 ? std::span<const TokenId>() : text_.subspan(static_cast<size_t>(next_));
   }
   int agreed() const { return agreed_; }  // tokens before next() that came as predicted
-  const DraftHits& hits() const { return hits_; }
+  const AcceptanceStats& hits() const { return hits_; }
 
   // Numbers of predicted tokens that the answer contains at the predicted place, and of all others,
   // whether they were used as draft tokens or not.
@@ -49,7 +49,7 @@ class PredictedText {
   int counted_ = 0;               // of text_: no token counts twice
   int agreed_ = 0;
   int accepted_ = 0;
-  DraftHits hits_;
+  AcceptanceStats hits_;
 };
 
 }  // namespace tutti::engine

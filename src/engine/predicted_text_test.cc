@@ -22,7 +22,7 @@ std::vector<TokenId> Next(const PredictedText& text, size_t most = 3) {
 TEST(PredictedText, IsFollowedFromItsBeginningToItsEnd) {
   const std::vector<TokenId> expected = {5, 6, 7, 8};
   PredictedText text;
-  DraftHits all;
+  AcceptanceStats all;
   text.Begin(expected, 2);
   std::vector<TokenId> tokens = {1, 2};
   EXPECT_EQ(Next(text), (std::vector<TokenId>{5, 6, 7}));
@@ -39,7 +39,7 @@ TEST(PredictedText, IsFoundAgainBehindADifferenceAnInsertionAndALeap) {
   std::vector<TokenId> expected;
   for (TokenId i = 0; i < 300; ++i) expected.push_back(10 + i);
   PredictedText text;
-  DraftHits all;
+  AcceptanceStats all;
   text.Begin(expected, 0);
   std::vector<TokenId> tokens;
   const auto say = [&](std::initializer_list<TokenId> more) {
@@ -67,7 +67,7 @@ TEST(PredictedText, IsFoundAgainBehindADifferenceAnInsertionAndALeap) {
 
 TEST(PredictedText, NoneProposesNothingAndCountsNothing) {
   PredictedText text;
-  DraftHits all;
+  AcceptanceStats all;
   text.Advance(std::vector<TokenId>{1, 2, 3}, all);
   EXPECT_TRUE(text.next().empty());
   EXPECT_EQ(text.accepted() + text.rejected(), 0);

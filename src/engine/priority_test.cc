@@ -109,7 +109,7 @@ TEST(Priority, AStepOfBatchWorkAloneIsGivenUpForWhoComes) {
   for (size_t i = 0; i < 7; ++i) before.push_back(said(i));
   std::optional<size_t> high;
   h.runner().fault = [&](const StepPlan& plan, const SequenceSlice*) {
-    if (!high && plan.may_give_up) high = h.MustSubmit(TestRequest(TestPrompt(500, 20), 10));
+    if (!high && plan.abortable) high = h.MustSubmit(TestRequest(TestPrompt(500, 20), 10));
     return OkStatus();
   };
   ASSERT_TRUE(h.RunUntil([&] { return high && said(*high) == 1; }));
@@ -128,7 +128,7 @@ TEST(Priority, StepsThatAreGivenUpWithoutEndDoNotStopBatchRows) {
   h.MustSubmit(std::move(low));
   int sent = 0;
   h.runner().fault = [&](const StepPlan& plan, const SequenceSlice* slice) {
-    if (slice == nullptr && plan.may_give_up && sent < 2000) {
+    if (slice == nullptr && plan.abortable && sent < 2000) {
       ++sent;
       h.MustSubmit(TestRequest(TestPrompt(1000 + sent, 5), 1));
     }

@@ -8,16 +8,16 @@ namespace {
 
 constexpr int kShortest = 2, kLongest = 3;  // tokens that are looked up
 // Maximum number of tokens compared before a match: more do not make it more certain.
-constexpr int kMostAgreed = 12;
+constexpr int kMaxAgreed = 12;
 // Places: two for each token, up to what 16,384 tokens need (128 KiB); in longer texts the newest
 // take the places of older ones.
-constexpr uint32_t kMostPlaces = 1U << 15;
+constexpr uint32_t kMaxPlaces = 1U << 15;
 
 }  // namespace
 
 void PromptLookup::Begin(int target_tokens, std::span<const TokenId> prompt) {
   const auto wanted = static_cast<uint32_t>(std::max(target_tokens, 8)) * 2;
-  places_.assign(std::min(std::bit_ceil(std::min(wanted, kMostPlaces)), kMostPlaces), 0);
+  places_.assign(std::min(std::bit_ceil(std::min(wanted, kMaxPlaces)), kMaxPlaces), 0);
   for (read_ = 0; read_ < static_cast<int>(prompt.size());) {
     const auto so_far = prompt.first(static_cast<size_t>(++read_));
     if (read_ == static_cast<int>(prompt.size())) Find(so_far);
@@ -25,7 +25,7 @@ void PromptLookup::Begin(int target_tokens, std::span<const TokenId> prompt) {
   }
 }
 
-void PromptLookup::Advance(std::span<const TokenId> tokens, DraftHits& everybody) {
+void PromptLookup::Advance(std::span<const TokenId> tokens, AcceptanceStats& everybody) {
   if (places_.empty()) return;
   while (read_ < static_cast<int>(tokens.size())) {
     const TokenId token = tokens[static_cast<size_t>(read_++)];
@@ -35,7 +35,7 @@ void PromptLookup::Advance(std::span<const TokenId> tokens, DraftHits& everybody
       hits_.Note(agreed_, hit);
       everybody.Note(agreed_, hit);
       source_ = hit ? source_ + 1 : -1;
-      agreed_ = std::min(agreed_ + 1, kMostAgreed);
+      agreed_ = std::min(agreed_ + 1, kMaxAgreed);
     }
     if (source_ < 0) Find(so_far);
     Enter(so_far);
@@ -58,7 +58,7 @@ void PromptLookup::Find(std::span<const TokenId> tokens) {
     const auto place = static_cast<int>(PlaceOf(tokens, size, count));
     // Another pair or triple may have the same hash.
     int agreed = 0;
-    while (agreed < std::min(place, kMostAgreed) &&
+    while (agreed < std::min(place, kMaxAgreed) &&
            tokens[static_cast<size_t>(place - 1 - agreed)] ==
                tokens[static_cast<size_t>(size - 1 - agreed)])
       ++agreed;

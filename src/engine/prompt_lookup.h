@@ -24,14 +24,14 @@ class PromptLookup {
 
   // Reads the tokens drawn since the last call; `tokens` is the whole sequence. Correct and wrong
   // proposals, used or not, are counted in hits() and in `everybody`, the counts of all sequences.
-  void Advance(std::span<const TokenId> tokens, DraftHits& everybody);
+  void Advance(std::span<const TokenId> tokens, AcceptanceStats& everybody);
 
   // Index of the token proposed to follow the last one read, or -1. The one at the next index
   // follows it, and so on: past the end of the text into what was proposed before.
   int source() const { return source_; }
   // Tokens before source() that are the text's last ones, as far as they were compared; >= 2.
   int agreed() const { return agreed_; }
-  const DraftHits& hits() const { return hits_; }
+  const AcceptanceStats& hits() const { return hits_; }
 
  private:
   uint32_t& PlaceOf(std::span<const TokenId> tokens, int end, int count);
@@ -42,7 +42,7 @@ class PromptLookup {
   int read_ = 0;                  // tokens
   int source_ = -1;
   int agreed_ = 0;
-  DraftHits hits_;
+  AcceptanceStats hits_;
 };
 
 }  // namespace tutti::engine

@@ -40,7 +40,7 @@ TEST(PromptLookup, PrefersTheLatestPlaceAndTheLongerMatch) {
 
 TEST(PromptLookup, FollowsAPlaceAsLongAsItProvesRightAndCountsIt) {
   PromptLookup lookup;
-  DraftHits everybody;
+  AcceptanceStats everybody;
   std::vector<TokenId> text = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2};
   lookup.Begin(64, text);
   const double before = lookup.hits().Chance(2, everybody);
@@ -69,7 +69,7 @@ TEST(PromptLookup, ATextThatRunsInACircleIsProposedBeyondItsEnd) {
 
 TEST(PromptLookup, FindsNothingInWhatIsNewTooShortOrWasNotBegun) {
   PromptLookup lookup;
-  DraftHits everybody;
+  AcceptanceStats everybody;
   const std::vector<TokenId> text = {1, 2, 3, 4, 5, 6};
   lookup.Advance(text, everybody);
   EXPECT_EQ(lookup.source(), -1);
@@ -89,7 +89,7 @@ TEST(PromptLookup, DoesNotDependOnHowManyTokensCameAtOnce) {
     text.push_back(static_cast<TokenId>(x >> 28));
   }
   PromptLookup one, many;
-  DraftHits hits_of_one, hits_of_many;
+  AcceptanceStats hits_of_one, hits_of_many;
   const std::span<const TokenId> all(text);
   one.Begin(6000, all.first(10));
   many.Begin(6000, all.first(10));

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "engine/admission_state.h"
 #include "engine/mailbox.h"
-#include "engine/queue_ledger.h"
 
 namespace tutti::engine {
 
@@ -98,7 +98,7 @@ void Ticket::Release() {
   ledger_->items.fetch_sub(std::exchange(items_, 0), std::memory_order_relaxed);
   ledger_->result_bytes.fetch_sub(std::exchange(result_bytes_, 0), std::memory_order_relaxed);
   if (!submitted_) ledger_->preparing.fetch_sub(n_, std::memory_order_relaxed);
-  const std::shared_ptr<QueueLedger> ledger = std::move(ledger_);
+  const std::shared_ptr<AdmissionState> ledger = std::move(ledger_);
   ledger_ = nullptr;
   ledger->Leave(n_, std::exchange(aside_, false));
 }

@@ -22,7 +22,7 @@ namespace tutti::engine {
 class Mailbox;
 class Ticket;
 struct QueueEntry;
-struct QueueLedger;
+struct AdmissionState;
 
 // How a request ends that its caller cancelled, in whichever phase.
 Status CancelledByCaller();
@@ -52,7 +52,7 @@ struct Request {
   Duration prepare{0};  // time spent on template and tokeniser, for Timings
 };
 
-// Shared by the door's Generation and the engine. Any thread; every call is idempotent, lock-free
+// Shared by the server's Generation and the engine. Any thread; every call is idempotent, lock-free
 // and cheap.
 class RequestControl final : public api::Cancellable,
                              public std::enable_shared_from_this<RequestControl> {
@@ -72,8 +72,8 @@ class RequestControl final : public api::Cancellable,
 
  private:
   friend class Mailbox;
-  friend class DecoderSlot;
-  friend class EncoderSlot;
+  friend class DecoderInstance;
+  friend class EncoderInstance;
   void Notify() noexcept;
 
   const std::shared_ptr<Mailbox> mailbox_;
@@ -103,10 +103,10 @@ class Ticket {
 
  private:
   friend class Engine;
-  friend class DecoderSlot;
+  friend class DecoderInstance;
   friend class EncoderEngine;
-  friend class EncoderSlot;
-  friend Result<Ticket> EnterQueue(const std::shared_ptr<QueueLedger>& ledger,
+  friend class EncoderInstance;
+  friend Result<Ticket> EnterQueue(const std::shared_ptr<AdmissionState>& ledger,
                                    const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
                                    TimePoint now);
   void Release();
@@ -116,7 +116,7 @@ class Ticket {
   void StepBack();            // takes it again, if it was given up; engine thread
   void Served(int64_t tokens);  // of those it waits with, so many wait no longer; engine thread
 
-  std::shared_ptr<QueueLedger> ledger_;
+  std::shared_ptr<AdmissionState> ledger_;
   std::shared_ptr<RequestControl> control_;
   TimePoint accepted_at_{};
   int n_ = 0;

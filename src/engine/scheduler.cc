@@ -47,7 +47,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, const RunnerLimits& limits
   planned_.reserve(lanes);
   admitted_.reserve(lanes);
   preempted_.reserve(lanes);
-  outcomes_.reserve(lanes + kMostDraftRows);
+  outcomes_.reserve(lanes + kMaxDraftRows);
 }
 
 // --- membership ---
@@ -131,7 +131,7 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
   plan_.copies.clear();
   plan_.slices.clear();
   plan_.tokens = 0;
-  plan_.may_give_up = false;
+  plan_.abortable = false;
   decode_rows_ = 0;
   drafts_ = 0;
   admitted_.clear();
@@ -149,8 +149,8 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
   } else {
     PreemptForLane(now);
     const size_t for_lanes = preempted_.size();
-    yielding_ = HastyPrompt(now);
-    batch_alone_ = !yielding_ && BatchAlone(now);
+    yielding_ = HasInteractivePrefill(now);
+    batch_only_ = !yielding_ && BatchOnly(now);
     PlanDecodes();
     PlanPrefills();
     if (preempted_.size() == for_lanes) PlanAdmissions(now, /*with_slices=*/true);
@@ -184,11 +184,11 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
     }
   }
   PlanDrafts();
-  // BatchAlone() did not see the sequences that this plan admitted; they may be of a higher class.
-  plan_.may_give_up = batch_alone_ && given_up_ < kMostGivenUp &&
-                      std::all_of(planned_.begin(), planned_.end(), [](const Planned& planned) {
-                        return planned.sequence->request->priority == api::Priority::kBatch;
-                      });
+  // BatchOnly() did not see the sequences that this plan admitted; they may be of a higher class.
+  plan_.abortable = batch_only_ && given_up_ < kMaxGivenUp &&
+                    std::all_of(planned_.begin(), planned_.end(), [](const Planned& planned) {
+                      return planned.sequence->request->priority == api::Priority::kBatch;
+                    });
   return plan_;
 }
 
@@ -227,7 +227,7 @@ void Scheduler::PlanDecodes() {
   // In the order of keeping blocks: a sequence preempted here comes later, so has no slice yet.
   for (size_t i = 0; i < running_.size();) {
     Sequence& s = *running_[i];
-    if (!s.decoding() || s.planned_in == step_ || SitsOutNow(s)) {
+    if (!s.decoding() || s.planned_in == step_ || SkipsThisStep(s)) {
       ++i;
       continue;
     }
@@ -240,7 +240,7 @@ void Scheduler::PlanDecodes() {
   }
 }
 
-bool Scheduler::HastyPrompt(TimePoint now) {
+bool Scheduler::HasInteractivePrefill(TimePoint now) {
   const auto hasty = [](const Sequence& s) {
     return s.request->priority == api::Priority::kInteractive;
   };
@@ -255,7 +255,7 @@ bool Scheduler::HastyPrompt(TimePoint now) {
   return hasty(*WaitingQueue::Scan(waiting_, now, options_.priority_aging).Next());
 }
 
-bool Scheduler::BatchAlone(TimePoint now) {
+bool Scheduler::BatchOnly(TimePoint now) {
   const auto batch = [](const Sequence* s) {
     return s->request->priority == api::Priority::kBatch;
   };
@@ -267,7 +267,7 @@ bool Scheduler::BatchAlone(TimePoint now) {
 void Scheduler::PlanDrafts() {
   // Interleaved sequences get one token each in turn, so none may draft.
   if (options_.strategy == Strategy::kInterleaved) return;
-  if (decode_rows_ == 0 || decode_rows_ > kMostDraftSequences || prefill_tokens() > 0) return;
+  if (decode_rows_ == 0 || decode_rows_ > kMaxDraftSequences || prefill_tokens() > 0) return;
   // Tokens that a grammar forces are drafted even if speculation is off: they are nearly always
   // accepted.
   const auto forced = [&](const Planned& planned) {
@@ -278,7 +278,7 @@ void Scheduler::PlanDrafts() {
     Sequence& s = *planned_[static_cast<size_t>(i)].sequence;
     // The last token of a sequence is drawn and never computed.
     const int most = std::min(s.blocks.size() * kBlockTokens, s.target_tokens - 1);
-    speculation_.Add(s, std::clamp(most - static_cast<int>(s.tokens.size()), 0, kMostDrafts),
+    speculation_.Add(s, std::clamp(most - static_cast<int>(s.tokens.size()), 0, kMaxDrafts),
                      options_.propose_forced);
   }
   speculation_.Choose(TokensLeft());
@@ -344,7 +344,7 @@ void Scheduler::Constrain() {
 
 void Scheduler::TakeDrafts(const DraftTimes& times) {
   speculation_.ModelRan(times);
-  for (const DraftAsk& ask : speculation_.asks()) {
+  for (const DraftRequest& ask : speculation_.asks()) {
     Sequence& s = *ask.sequence;
     int take = 0;
     for (; take < ask.count; ++take) {
@@ -388,7 +388,7 @@ int Scheduler::ChunkBudget() const {
   // Where decoding alone comes near the limit, a step still needs room for prompts: without it they
   // took ten times as long, while the other model's texts gained only a few milliseconds.
   if (in_company_) in.step_limit = std::max(options_.company_step, in.decode_time * 5 / 2);
-  if (batch_alone_)
+  if (batch_only_)
     in.step_limit =
         in_company_ ? std::min(in.step_limit, options_.batch_step) : options_.batch_step;
   return PrefillChunk(in);
@@ -397,7 +397,7 @@ int Scheduler::ChunkBudget() const {
 void Scheduler::PlanPrefills() {
   int budget = ChunkBudget() - (plan_.tokens - decode_rows_);
   const auto prefills = [&](const Sequence& s) {
-    return !s.decoding() && s.planned_in != step_ && !SitsOutNow(s);
+    return !s.decoding() && s.planned_in != step_ && !SkipsThisStep(s);
   };
   turn_order_.clear();
   shares_.clear();
@@ -654,7 +654,7 @@ std::span<Outcome> Scheduler::Commit(StepResult& result, TimePoint /*now*/) {
     whole = Internal("the runner answered " + std::to_string(result.slices.size()) + " of " +
                      std::to_string(planned_.size()) + " slices");
   }
-  if (whole.ok() && batch_alone_) given_up_ = result.given_up ? given_up_ + 1 : 0;
+  if (whole.ok() && batch_only_) given_up_ = result.given_up ? given_up_ + 1 : 0;
   if (whole.ok() && result.given_up) {
     Rollback();
   } else if (!whole.ok()) {

@@ -13,8 +13,8 @@
 // sequence that makes every step fail fails alone. A plan that is never committed is rolled back by
 // the next Plan().
 //
-// Owned by a DecoderSlot; engine thread. Holds pointers to sequences from Add() to Finish(); owns
-// none.
+// Owned by a DecoderInstance; engine thread. Holds pointers to sequences from Add() to Finish();
+// owns none.
 #pragma once
 
 #include <array>
@@ -94,7 +94,7 @@ class Scheduler {
   const StepPlan& Plan(TimePoint now);
   // The draft model's tasks for the plan, for Drafter::Run. TakeDrafts adds the resulting draft
   // tokens to the plan; without that call the plan has none of the model's.
-  std::span<DraftAsk> draft_asks() { return speculation_.asks(); }
+  std::span<DraftRequest> draft_asks() { return speculation_.asks(); }
   void TakeDrafts(const DraftTimes& times);
   // Sets the token masks of sequences under a grammar. Draft tokens that the grammar forbids are
   // removed from the plan.
@@ -160,12 +160,12 @@ class Scheduler {
 
   // Whether this step is to compute an interactive request's prompt while more than half of the
   // running sequences are batch-class.
-  bool HastyPrompt(TimePoint now);
+  bool HasInteractivePrefill(TimePoint now);
   // Whether all running sequences are batch-class, or, if none runs, the first waiting one is.
-  bool BatchAlone(TimePoint now);
+  bool BatchOnly(TimePoint now);
   // Whether `sequence` skips this step in favour of an interactive prompt.
-  bool SitsOutNow(const Sequence& sequence) const {
-    return yielding_ && SitsOut(sequence.request->priority, step_ - sequence.last_turn);
+  bool SkipsThisStep(const Sequence& sequence) const {
+    return yielding_ && SkipsStep(sequence.request->priority, step_ - sequence.last_turn);
   }
 
   // With all lanes taken: preempts a running sequence for the first waiting one. The victim is the
@@ -217,12 +217,12 @@ class Scheduler {
   std::vector<Sequence*> turn_order_;
   std::vector<int> shares_;  // in tokens, of the prompts of turn_order_
   Reuse reuse_;
-  std::array<int, kMostDrafts> accepted_{};
+  std::array<int, kMaxDrafts> accepted_{};
   int decode_rows_ = 0;
   int drafts_ = 0;
-  bool yielding_ = false;     // batch rows sit out
-  bool batch_alone_ = false;  // steps are short, and may be given up
-  int given_up_ = 0;          // such steps, since one was finished
+  bool yielding_ = false;    // batch rows sit out
+  bool batch_only_ = false;  // steps are short, and may be given up
+  int given_up_ = 0;         // such steps, since one was finished
 };
 
 }  // namespace tutti::engine

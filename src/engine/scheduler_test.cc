@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "engine/decoder_slot.h"
+#include "engine/decoder_instance.h"
 #include "engine/policy/admission.h"
 #include "engine/policy/order.h"
 #include "engine/policy/prefill_chunk.h"

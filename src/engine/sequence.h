@@ -1,5 +1,5 @@
-// Sequence: progress of one choice of a request. Owned by the request's Work; the scheduler keeps
-// pointers to the sequences that were added to it. Engine thread only.
+// Sequence: progress of one choice of a request. Owned by the request's RequestState; the scheduler
+// keeps pointers to the sequences that were added to it. Engine thread only.
 //
 // `computed` follows the number of `tokens`: prefill, decode, resumption after preemption and
 // prefix hits are all the same operation, computing tokens[computed..size) within a budget and

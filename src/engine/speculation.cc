@@ -14,7 +14,7 @@ constexpr int kLookAhead = 256;
 constexpr double kReadingPays = 1.05;  // minimum gain for which catching up is considered
 // Share of the time of steps without the model's draft tokens that is spent on trying them again.
 constexpr double kLookShare = 0.01;
-constexpr double kMostAllowance = 5e8;  // ns
+constexpr double kMaxAllowance = 5e8;  // ns
 constexpr int kLookSteps = 4, kLookTokens = 2;
 // After this many steps in which drafting was not worth it, older acceptance counts weigh half.
 constexpr int kForgetAfter = 16;
@@ -22,11 +22,11 @@ constexpr int kForgetAfter = 16;
 }  // namespace
 
 Speculation::Speculation(double pass) : passes_(pass) {
-  wishes_.reserve(kMostDraftSequences);
-  rows_.reserve(kMostDraftSequences);
-  room_.reserve(kMostDraftSequences);
-  copy_from_.reserve(kMostDraftSequences);
-  asks_.reserve(kMostDraftSequences);
+  wishes_.reserve(kMaxDraftSequences);
+  rows_.reserve(kMaxDraftSequences);
+  room_.reserve(kMaxDraftSequences);
+  copy_from_.reserve(kMaxDraftSequences);
+  asks_.reserve(kMaxDraftSequences);
 }
 
 void Speculation::Begin() {
@@ -40,11 +40,11 @@ void Speculation::Begin() {
 void Speculation::Add(Sequence& s, int room, bool propose_forced) {
   rows_.push_back(&s);
   room_.push_back(room);
-  DraftWish& wish = wishes_.emplace_back();
+  DraftOffer& wish = wishes_.emplace_back();
   s.lookup.Advance(s.tokens, copied_);
   s.prediction.Advance(s.tokens, copied_);
-  const auto fill = [&](DraftSource source, const DraftHits& own, int agreed,
-                        const DraftHits& others) {
+  const auto fill = [&](DraftSource source, const AcceptanceStats& own, int agreed,
+                        const AcceptanceStats& others) {
     wish.source = source;
     wish.available = room;
     double chance = 1;
@@ -83,7 +83,7 @@ void Speculation::Add(Sequence& s, int room, bool propose_forced) {
 void Speculation::Choose(int rows_left) {
   ChooseDrafts(cost_, passes_, rows_left, wishes_);
   for (size_t i = 0; i < rows_.size(); ++i) {
-    DraftWish& wish = wishes_[i];
+    DraftOffer& wish = wishes_[i];
     if (wish.source != DraftSource::kModel) continue;
     DraftState& draft = rows_[i]->draft;
     if (wish.take > 0) {
@@ -98,7 +98,7 @@ void Speculation::Choose(int rows_left) {
 }
 
 int Speculation::AppendCopied(int i) {
-  const DraftWish& wish = wishes_[static_cast<size_t>(i)];
+  const DraftOffer& wish = wishes_[static_cast<size_t>(i)];
   if (wish.source != DraftSource::kCopied) return 0;
   Sequence& s = *rows_[static_cast<size_t>(i)];
   const CopyFrom from = copy_from_[static_cast<size_t>(i)];
@@ -130,9 +130,9 @@ void Speculation::ChooseReading() {
   const auto sequences = static_cast<int>(rows_.size());
   const double without = cost_.Without(sequences);
   if (without == 0) return;
-  std::array<double, kMostDrafts> chance{};
+  std::array<double, kMaxDrafts> chance{};
   double all = 1;
-  for (int j = 0; j < kMostDrafts; ++j)
+  for (int j = 0; j < kMaxDrafts; ++j)
     chance[static_cast<size_t>(j)] = all *= modelled_.Chance(j, modelled_);
   double gain = 0;
   for (int i = 0; i < sequences; ++i) {
@@ -150,7 +150,7 @@ void Speculation::ChooseReading() {
 void Speculation::LookAgain(int rows_left) {
   const auto sequences = static_cast<int>(rows_.size());
   int drafts = 0, nearest = -1;
-  for (const DraftWish& wish : wishes_) drafts += wish.take;
+  for (const DraftOffer& wish : wishes_) drafts += wish.take;
   for (int i = 0; i < sequences; ++i) {
     const Sequence& s = *rows_[static_cast<size_t>(i)];
     if (!s.draft.on || room_[static_cast<size_t>(i)] < kLookTokens) continue;
@@ -159,7 +159,7 @@ void Speculation::LookAgain(int rows_left) {
                                         rows_[static_cast<size_t>(nearest)]->tokens))
       nearest = i;
   }
-  const int most = std::min(rows_left - drafts, kMostDraftRows - sequences - drafts);
+  const int most = std::min(rows_left - drafts, kMaxDraftRows - sequences - drafts);
   const double without = cost_.Without(sequences);
   if (nearest < 0 || most < kLookTokens || without == 0) return;
   Sequence& s = *rows_[static_cast<size_t>(nearest)];
@@ -171,7 +171,7 @@ void Speculation::LookAgain(int rows_left) {
     look_steps_ = kLookSteps;
   }
   if (backlog > kDraftLittleToRead) return AskToRead(nearest);
-  DraftWish& wish = wishes_[static_cast<size_t>(nearest)];
+  DraftOffer& wish = wishes_[static_cast<size_t>(nearest)];
   if (wish.take > 0) return;  // it copies
   --look_steps_;
   wish.source = DraftSource::kModel;
@@ -199,7 +199,7 @@ void Speculation::StepTook(int sequences, int proposals, Duration forward) {
   cost_.Observe(sequences, sequences + proposals, forward);
   if (asks_.empty())
     allowance_ns_ =
-        std::min(allowance_ns_ + kLookShare * static_cast<double>(forward.count()), kMostAllowance);
+        std::min(allowance_ns_ + kLookShare * static_cast<double>(forward.count()), kMaxAllowance);
 }
 
 }  // namespace tutti::engine

@@ -34,7 +34,7 @@ class Speculation {
   // Puts what row `i` copies behind the tokens of its sequence; so many.
   int AppendCopied(int i);
   // The draft model's tasks in this step; Drafter::Run() writes the draft tokens into them.
-  std::span<DraftAsk> asks() { return asks_; }
+  std::span<DraftRequest> asks() { return asks_; }
 
   // --- what came of it ---
   void ModelRan(const DraftTimes& times);
@@ -52,17 +52,17 @@ class Speculation {
   DraftCost cost_;
   PassCost passes_;
   // Acceptance counts over all sequences, by source.
-  DraftHits copied_{DraftSource::kCopied}, modelled_{DraftSource::kModel}, forced_;
+  AcceptanceStats copied_{DraftSource::kCopied}, modelled_{DraftSource::kModel}, forced_;
   double allowance_ns_ = 0;  // for looks at a model that did not pay
   int look_steps_ = 0;       // left of the one that is under way
 
   // State of the step in progress, by row.
-  std::vector<DraftWish> wishes_;
+  std::vector<DraftOffer> wishes_;
   std::vector<Sequence*> rows_;
   std::vector<int> room_;
   enum class CopyFrom : uint8_t { kText, kPrediction, kGrammar };
   std::vector<CopyFrom> copy_from_;
-  std::vector<DraftAsk> asks_;
+  std::vector<DraftRequest> asks_;
 };
 
 }  // namespace tutti::engine

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "engine/decoder_slot.h"
+#include "engine/decoder_instance.h"
 #include "engine/invariants.h"
 #include "engine/testing/engine_harness.h"
 
@@ -170,7 +170,7 @@ TEST(Speculation, ADrawThatFailsFailsAtItsPlace) {
     ASSERT_TRUE(h.RunToEnd());
     EXPECT_EQ(h.client(0).status().reason(), "internal_error");
     EXPECT_GE(h.client(0).choices[0].tokens.size(), 51u);
-    EXPECT_LE(h.client(0).choices[0].tokens.size(), 51u + kMostDrafts);
+    EXPECT_LE(h.client(0).choices[0].tokens.size(), 51u + kMaxDrafts);
   }
 }
 
@@ -188,7 +188,7 @@ TEST(Speculation, NeverMoreThan16RowsAndNoneBesidePrompts) {
                   s.sampler->output.empty();
       }
       EXPECT_TRUE(drafts == 0 || !prompt);
-      EXPECT_LE(drafts == 0 ? 0 : plan.tokens, kMostDraftRows);
+      EXPECT_LE(drafts == 0 ? 0 : plan.tokens, kMaxDraftRows);
       most = std::max(most, drafts);
       return OkStatus();
     };
@@ -196,7 +196,7 @@ TEST(Speculation, NeverMoreThan16RowsAndNoneBesidePrompts) {
     ASSERT_TRUE(h.RunToEnd());
     for (size_t i = 0; i < h.size(); ++i)
       EXPECT_EQ(h.client(i).choices[0].tokens, h.Solo(h.client(i).request));
-    EXPECT_EQ(most > 0, lanes <= kMostDraftSequences) << lanes;
+    EXPECT_EQ(most > 0, lanes <= kMaxDraftSequences) << lanes;
     EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
   }
 }

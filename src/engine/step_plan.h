@@ -25,14 +25,14 @@ struct SequenceSlice {
   int start = 0;                        // position of tokens[0] = tokens already in the KV cache
   std::span<const kv::BlockId> blocks;  // block table; covers start + n tokens
   bool sample = false;                  // draw the token that follows tokens.back()
-  // Trailing draft tokens, verified in this step, at most kMostDrafts: if `sample`, the token that
+  // Trailing draft tokens, verified in this step, at most kMaxDrafts: if `sample`, the token that
   // follows each of them is drawn too, as if all tokens before it had been drawn.
   int drafts = 0;
   // Parameters and history of the draws; set when sample. `output` includes the draft tokens:
   // HistoryOf() returns the history of one draw.
   const sampling::RowState* sampler = nullptr;
   // Tokens that the sequence's grammar allows at each draw, [0, drafts]; null: all.
-  std::array<const grammar::TokenMask*, kMostDrafts + 1> masks = {};
+  std::array<const grammar::TokenMask*, kMaxDrafts + 1> masks = {};
   // >= 0: log-probabilities of the token after each of tokens[0..n-1], with so many alternatives.
   // The token after the last one is in `next_token`, or kNoToken where the prompt ends here.
   int prompt_logprobs = -1;
@@ -59,9 +59,9 @@ struct StepPlan {
   uint64_t step = 0;              // counts up from 1
   std::vector<BlockCopy> copies;  // in order, all before any slice
   std::vector<SequenceSlice>
-      slices;                // decode rows first, then prefill chunks; each sequence at most once
-  int tokens = 0;            // sum of slices[i].tokens.size(), proposals included
-  bool may_give_up = false;  // only batch-class sequences: may be aborted for an urgent request
+      slices;              // decode rows first, then prefill chunks; each sequence at most once
+  int tokens = 0;          // sum of slices[i].tokens.size(), proposals included
+  bool abortable = false;  // only batch-class sequences: may be aborted for an urgent request
 };
 
 struct SliceResult {
@@ -70,13 +70,13 @@ struct SliceResult {
   std::optional<sampling::RowLogprobs> logprobs;  // set when the sampler asked for them
   // Draw 1 + i follows draft token i. kNoToken where there is none or the draw failed: a failure
   // then recurs as draw 0 of a later step, and only there fails the sequence.
-  std::array<TokenId, kMostDrafts> more_tokens = NoTokens();
+  std::array<TokenId, kMaxDrafts> more_tokens = NoTokens();
   std::vector<sampling::RowLogprobs> more_logprobs;  // [drafts] when the sampler asked for them
   std::vector<sampling::RowLogprobs>
       prompt_logprobs;  // one per token of the slice that has a successor
 
-  static constexpr std::array<TokenId, kMostDrafts> NoTokens() {
-    std::array<TokenId, kMostDrafts> none{};
+  static constexpr std::array<TokenId, kMaxDrafts> NoTokens() {
+    std::array<TokenId, kMaxDrafts> none{};
     none.fill(kNoToken);
     return none;
   }

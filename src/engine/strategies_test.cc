@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "base/random.h"
-#include "engine/decoder_slot.h"
+#include "engine/decoder_instance.h"
 #include "engine/testing/engine_harness.h"
 
 namespace tutti::engine {
@@ -154,7 +154,7 @@ TEST(Strategies, AStaticBatchOfMixedLengthsDoesNoWorkForFinishedRows) {
     h.MustSubmit(TestRequest(TestPrompt(i, 1 + i), 1 + i % 20));
     expected_tokens += 1 + i + i % 20;  // the prompt, and each drawn token but the last is computed
   }
-  int64_t most_slots = 0;
+  int64_t max_slots = 0;
   h.runner().fault = [&](const StepPlan& plan, const SequenceSlice* slice) {
     if (slice != nullptr) return OkStatus();
     int64_t live = 0, slots = 0;
@@ -163,7 +163,7 @@ TEST(Strategies, AStaticBatchOfMixedLengthsDoesNoWorkForFinishedRows) {
       slots += work->sequences[0]->blocks.size() * kBlockTokens;
     }
     EXPECT_LE(static_cast<int64_t>(plan.slices.size()), live);
-    most_slots = std::max(most_slots, slots);
+    max_slots = std::max(max_slots, slots);
     return OkStatus();
   };
   ASSERT_TRUE(h.RunToEnd());
@@ -297,10 +297,10 @@ TEST(Strategies, EveryForwardIsIssuedByTheEngineThread) {
     return Duration(0);
   };
   engine.Start();
-  std::vector<std::thread> doors;
+  std::vector<std::thread> servers;
   std::atomic<int> ended{0};
   for (int d = 0; d < 4; ++d) {
-    doors.emplace_back([&, d] {
+    servers.emplace_back([&, d] {
       Random random(static_cast<uint64_t>(d));
       std::vector<api::Generation> mine;
       for (int i = 0; i < 250; ++i) {
@@ -321,7 +321,7 @@ TEST(Strategies, EveryForwardIsIssuedByTheEngineThread) {
       }
     });
   }
-  for (std::thread& door : doors) door.join();
+  for (std::thread& server : servers) server.join();
   EXPECT_EQ(ended, 1000);
   EXPECT_EQ(foreign, 0);
   EXPECT_NE(engine_thread, std::this_thread::get_id());

@@ -31,7 +31,7 @@ uint32_t TenantShares::FreeIndex(std::optional<double> least) {
     ++remembered;
     if (nearest == nullptr || tenant.service < nearest->service) nearest = &tenant;
   }
-  if (remembered > kMostRemembered) Forget(*nearest);
+  if (remembered > kMaxRemembered) Forget(*nearest);
   const auto free =
       std::find_if(tenants_.begin(), tenants_.end(), [](const Tenant& t) { return !t.known; });
   if (free != tenants_.end()) return static_cast<uint32_t>(free - tenants_.begin());

@@ -5,7 +5,7 @@
 // then on, not what it missed: it starts at the least service of the others. A tenant that leaves
 // with more service than that is remembered until the others have caught up, so that a tenant that
 // sends one request after the other does not start from the least each time; at most
-// kMostRemembered are. When no tenant has live members, all are forgotten.
+// kMaxRemembered are. When no tenant has live members, all are forgotten.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace tutti::engine {
 
 class TenantShares {
  public:
-  static constexpr int kMostRemembered = 64;
+  static constexpr int kMaxRemembered = 64;
 
   // Adds a member to the tenant and returns its index. `weight` > 0 replaces the tenant's weight:
   // its share relative to the other tenants.

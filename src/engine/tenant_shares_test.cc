@@ -74,7 +74,7 @@ TEST(TenantShares, HowManyItRemembersIsBounded) {
     shares.Charge(each, 1000 + i);
     EXPECT_TRUE(shares.Leave(each));
   }
-  EXPECT_LE(shares.size(), static_cast<size_t>(TenantShares::kMostRemembered) + 3);
+  EXPECT_LE(shares.size(), static_cast<size_t>(TenantShares::kMaxRemembered) + 3);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // TextOutput: turns the tokens of one choice into text that can be sent: whole characters only, and
-// no part of a stop string or of text that may still become one. Part of a Choice (work.h); engine
-// thread.
+// no part of a stop string or of text that may still become one. Part of a SequenceOutput (work.h);
+// engine thread.
 #pragma once
 
 #include <optional>

@@ -258,7 +258,7 @@ TEST(Text, AnUnmaskableRequestFailsWithItsReason) {
   h.MustSubmit(std::move(r));
   h.MustSubmit(TestRequest(TestPrompt(2, 5), 5));
   ASSERT_TRUE(h.RunToEnd());
-  EXPECT_EQ(h.client(0).status().reason(), "no_token_allowed");
+  EXPECT_EQ(h.client(0).status().reason(), "invalid_logit_mask");
   EXPECT_TRUE(h.client(1).status().ok());
 }
 

@@ -86,7 +86,7 @@ Result<api::Encoding> Gateway::Encode(api::EncodeRequest request,
       pending->request = {};  // its memory first: the refusal needs some
       UntilMemory([&] { pending->state->Finish(Rejected(*pending->model, status)); });
     }
-    // Who waits for it to be prepared, too: a door may hold something until then.
+    // Who waits for it to be prepared, too: a server may hold something until then.
     if (pending->state->waker() != nullptr) pending->state->waker()->Wake();
   });
   return encoding;

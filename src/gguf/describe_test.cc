@@ -80,7 +80,7 @@ TEST(Describe, ShowsWhatABrokenFileStillTells) {
   writer.Tensor({"unknown", {8}, 77, Bytes(32), {}});
   const TempFile temp(writer.Build());
   const Description description = Describe(temp.path());
-  EXPECT_EQ(description.verdict.reason(), "gguf_quant");
+  EXPECT_EQ(description.verdict.reason(), "gguf_unsupported_type");
   EXPECT_THAT(description.verdict.message(), HasSubstr("unknown"));
   EXPECT_EQ(description.metadata.size(), 1u);
   ASSERT_EQ(description.tensors.size(), 2u);
@@ -99,7 +99,7 @@ TEST(Describe, AnUnsupportedTypeDoesNotHideTheTable) {
   writer.Tensor("b", DType::kF32, {8}, std::vector<float>(8));
   const TempFile temp(writer.Build());
   const Description description = Describe(temp.path());
-  EXPECT_EQ(description.verdict.reason(), "gguf_quant");
+  EXPECT_EQ(description.verdict.reason(), "gguf_unsupported_type");
   EXPECT_THAT(description.verdict.message(), HasSubstr("NVFP4"));
   ASSERT_EQ(description.tensors.size(), 2u);
   EXPECT_NE(description.tensors[1].file_offset, 0u);

@@ -327,7 +327,7 @@ TEST(HostileFile, G11RowsThatAreNoWholeBlocks) {
       Writer writer = Sound();
       // As many elements as whole blocks would have: only the row length is wrong.
       writer.Tensor({"w", {columns, block}, static_cast<uint32_t>(dtype), Bytes(4096), {}});
-      EXPECT_EQ(CodeOf(writer), "gguf_quant") << dtype << " " << columns;
+      EXPECT_EQ(CodeOf(writer), "gguf_unsupported_type") << dtype << " " << columns;
     }
   }
 }
@@ -341,14 +341,14 @@ TEST(HostileFile, G11TypesNobodyReadsAreNamed) {
     writer.Tensor(
         {"w", {256}, id, Bytes(sized ? 256 / info->block_elements * info->block_bytes : 64), {}});
     const Status status = StatusOf(writer.Build());
-    EXPECT_EQ(status.reason(), "gguf_quant") << id;
+    EXPECT_EQ(status.reason(), "gguf_unsupported_type") << id;
     EXPECT_THAT(status.message(), HasSubstr(info != nullptr ? info->name : std::to_string(id)));
     EXPECT_THAT(status.message(), HasSubstr("\"w\""));
   }
   for (uint32_t id : {0x7FFFFFFFu, 0x80000000u, 0xFFFFFFFFu}) {
     Writer writer = Sound();
     writer.Tensor({"w", {256}, id, Bytes(64), {}});
-    EXPECT_EQ(CodeOf(writer), "gguf_quant") << id;
+    EXPECT_EQ(CodeOf(writer), "gguf_unsupported_type") << id;
   }
 }
 

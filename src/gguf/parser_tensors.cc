@@ -105,20 +105,20 @@ Status Parser::ParseExtents(const std::string& name, TensorInfo* info) {
 Status Parser::ParseSize(const std::string& name, TensorInfo* info) {
   const tensor::DTypeInfo* type = tensor::FindTypeInfo(info->type_id);
   if (type == nullptr || type->block_bytes == 0) {
-    return BadTensor("gguf_quant",
+    return BadTensor("gguf_unsupported_type",
                      fmt::format("tensor {} has {}", name,
                                  type == nullptr ? fmt::format("the unknown type {}", info->type_id)
                                                  : fmt::format("the removed type {}", type->name)));
   }
   if (!type->readable && unreadable_.ok()) {
-    unreadable_ =
-        BadTensor("gguf_quant", fmt::format("tensor {} has type {}, which is not read; a file "
-                                            "of another type works, such as Q8_0 or Q4_K_M",
-                                            name, type->name));
+    unreadable_ = BadTensor("gguf_unsupported_type",
+                            fmt::format("tensor {} has type {}, which is not read; a file "
+                                        "of another type works, such as Q8_0 or Q4_K_M",
+                                        name, type->name));
   }
   if (info->shape.columns() % type->block_elements != 0) {
     return BadTensor(
-        "gguf_quant",
+        "gguf_unsupported_type",
         fmt::format("rows of tensor {} have {} elements, not a multiple of {}'s block of {}", name,
                     info->shape.columns(), type->name, type->block_elements));
   }

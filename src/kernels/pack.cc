@@ -464,9 +464,9 @@ Status CheckPack(const PackSpec& spec) {
                                                  std::to_string(source.shape.columns()) + " wide");
     }
     if (!CanPack(source.dtype, spec.format)) {
-      return InvalidArgument("gguf_quant", std::string(tensor::Name(source.dtype)) +
-                                               " cannot be packed as " +
-                                               WeightFormatName(spec.format));
+      return InvalidArgument("gguf_unsupported_type", std::string(tensor::Name(source.dtype)) +
+                                                          " cannot be packed as " +
+                                                          WeightFormatName(spec.format));
     }
   }
   for (const PackRow& row : spec.rows) {

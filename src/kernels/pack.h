@@ -70,7 +70,8 @@ PackSpec InterleaveGateUp(const tensor::TensorView& gate, const tensor::TensorVi
                           WeightFormat format);
 
 // Whether the spec can be packed: K a multiple of 32 (as I8_ROW at most kMaxRowScaledCols), sources
-// of that width and of packable types, rows within them. model_hparam or gguf_quant otherwise.
+// of that width and of packable types, rows within them. model_hparam or gguf_unsupported_type
+// otherwise.
 Status CheckPack(const PackSpec& spec);
 
 // The geometry of the packed spec, with no data yet; its bytes are PackedBytes.

@@ -184,7 +184,7 @@ TEST(Pack, ShapesAndTypesThatCannotBePackedAreRefused) {
             "model_hparam");
   const FileTensor q4(DType::kQ4_0, 4, 64, 1);
   EXPECT_EQ(PackMatrix(ConcatenateRows({q4.view}, WeightFormat::kQ8_0)).status().reason(),
-            "gguf_quant");
+            "gguf_unsupported_type");
   const FileTensor wide(DType::kQ4_0, 4, 96, 1);
   EXPECT_EQ(
       PackMatrix(ConcatenateRows({q4.view, wide.view}, WeightFormat::kQ4_0)).status().reason(),

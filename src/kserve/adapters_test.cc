@@ -135,7 +135,7 @@ TEST_F(AdaptersTest, WhatNoEncoderCanReadIsRefusedByName) {
               HasSubstr("not 0"));
 }
 
-TEST_F(AdaptersTest, ParametersOfEncodersHaveTheirNamesFromOtherDoors) {
+TEST_F(AdaptersTest, ParametersOfEncodersHaveTheirNamesFromOtherServers) {
   InferRequest request = Request("minilm", {Texts("text", {"a"})});
   request.parameters = {{"normalize", false},
                         {"truncate", true},
@@ -184,11 +184,11 @@ TEST_F(AdaptersTest, AQueryCountsOnceForEachOfItsDocuments) {
       Ask(Request("cross", {Texts("query", {query}), Texts("documents", documents)})).status();
   EXPECT_EQ(status.reason(), "request_too_large");
   EXPECT_EQ(status.param(), "documents");
-  EXPECT_EQ(inference_.encodings(), 1u) << "it did not reach the waist";
+  EXPECT_EQ(inference_.encodings(), 1u) << "it did not reach the inference API";
 }
 
 // Regression: the error named "input[1]", a field that no client has.
-TEST_F(AdaptersTest, ARefusalOfTheWaistNamesTheClientsTensor) {
+TEST_F(AdaptersTest, ARefusalOfTheInferenceApiNamesTheClientsTensor) {
   const auto refusal = [] {
     return InvalidArgument("context_length_exceeded", "too long").WithParam("input[1]");
   };

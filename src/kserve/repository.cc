@@ -41,7 +41,7 @@ struct Repository::Entry {
     snapshot.version = kModelVersion;
     if (const auto executed = model->Executed()) {
       snapshot.execution_count = executed->first;
-      // A batch is formed of requests through all doors, so that its items are counted there too.
+      // A batch is formed of requests through all servers, so that its items are counted there too.
       if (!model->config().decoupled) snapshot.inference_count = executed->second;
     }
     return snapshot;

@@ -15,7 +15,7 @@ Status WrongKind(const std::string& name, const char* expected) {
   return Bad("invalid value type for '" + name + "' parameter, expected " + expected);
 }
 
-// The sequence id as this door's clients send it. A negative number is the same 64 bits.
+// The sequence id as this server's clients send it. A negative number is the same 64 bits.
 Status ReadSequenceId(const ParameterValue& value, InferRequest* request) {
   if (const auto* number = std::get_if<int64_t>(&value)) {
     request->sequence_id = static_cast<uint64_t>(*number);

@@ -146,7 +146,7 @@ class Identity final : public ImmediateModel {
   }
 };
 
-// Nothing runs while it waits: the door asks again when the next response is due.
+// Nothing runs while it waits: the server asks again when the next response is due.
 class RepeatExecution final : public Execution {
  public:
   RepeatExecution(InferRequest request, const Clock& clock)

@@ -1,7 +1,7 @@
 // KvBlockPool: allocates the blocks of the device's KV memory. Counts references and never touches
 // the memory.
 //
-// Owned by a DecoderSlot; engine thread only. A block is free, active (referenced) or cached
+// Owned by a DecoderInstance; engine thread only. A block is free, active (referenced) or cached
 // (unreferenced but in the prefix index; evicted when blocks run short). A promise sets blocks
 // aside for a sequence that must be able to reach its end; the sequence's later reservations use
 // the promised blocks first.

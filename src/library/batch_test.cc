@@ -46,20 +46,20 @@ class Watch {
   int Most() {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
-    return most_;
+    return max_;
   }
 
  private:
   void Run() {
     while (!stop_) {
       const Stats stats = model_.stats();
-      most_ = std::max(most_, stats.running + stats.waiting);
+      max_ = std::max(max_, stats.running + stats.waiting);
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
   }
   const Model& model_;
   std::atomic<bool> stop_{false};
-  int most_ = 0;
+  int max_ = 0;
   std::thread thread_;
 };
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kernels/attention_reads.h"
-#include "model/carver.h"
+#include "model/bump_allocator.h"
 
 namespace tutti::model {
 namespace {
@@ -140,14 +140,14 @@ Status Decoder::Allocate() {
   const auto max_rows = static_cast<size_t>(options_.max_rows);
   const int max_cols = std::max({widest, config.feed_forward});
 
-  const auto take_activations = [](Carver& carver, int rows, int cols) {
+  const auto take_activations = [](BumpAllocator& carver, int rows, int cols) {
     ActivationMemory memory;
     memory.quantized = carver.Take<std::byte>(kernels::QuantizedRowsBytes(rows, cols));
     memory.floats = carver.Take<float>(static_cast<size_t>(rows) * static_cast<size_t>(cols));
     return memory;
   };
   const auto carve = [&](std::byte* base) {
-    Carver carver(base);
+    BumpAllocator carver(base);
     x_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
     qkv_ = carver.Take<float>(max_rows * static_cast<size_t>(qkv_columns_));
     attn_ = carver.Take<float>(max_rows * static_cast<size_t>(config.q_rows()));

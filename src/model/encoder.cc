@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "model/carver.h"
-#include "model/column_balance.h"
+#include "model/bump_allocator.h"
+#include "model/smooth_quant.h"
 
 namespace tutti::model {
 namespace {
@@ -50,7 +50,7 @@ Status Encoder::Allocate() {
   gemm_scratch_.resize(workers);
   attention_scratch_.resize(workers);
   const auto carve = [&](std::byte* base) {
-    Carver carver(base);
+    BumpAllocator carver(base);
     x_ = carver.Take<float>(rows * width);
     qkv_ = carver.Take<float>(rows * 3 * width);
     attn_ = carver.Take<float>(rows * width);

@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "base/quote.h"
-#include "model/column_balance.h"
+#include "model/smooth_quant.h"
 
 namespace tutti::model {
 namespace {

@@ -37,7 +37,7 @@ class WeightArena {
   Status RefuseOthers(const std::string& architecture,
                       const std::function<bool(std::string_view)>& known) const;
 
-  // Columns of a matrix and of its inputs brought to like magnitudes (column_balance.h).
+  // Columns of a matrix and of its inputs brought to like magnitudes (smooth_quant.h).
   struct Balance {
     std::span<const float> peaks;  // of the inputs, one per column; kept by the caller until Build
     const float** input_factors;   // set by Build: what the inputs' columns are multiplied by
@@ -45,7 +45,7 @@ class WeightArena {
 
   // A matrix of the tensors' rows, one tensor after another, or of two tensors whose rows are
   // interleaved for the gated epilogues. Returns its number. `balance` may be nullptr. Errors: of
-  // CheckPack (model_hparam, gguf_quant).
+  // CheckPack (model_hparam, gguf_unsupported_type).
   Result<size_t> PlanMatrix(Tensors tensors, kernels::WeightFormat format, bool gate_up = false,
                             const Balance* balance = nullptr);
   // Floats of the tensors one after another, each times `scale`, then zeros up to `padded`; *target
@@ -58,8 +58,8 @@ class WeightArena {
 
   // `threads` pack, the calling one included. `progress` is called on the calling thread with the
   // bytes packed so far and in all; false abandons the load (cancelled). Errors: of reading,
-  // model_nonfinite, gguf_quant, cancelled, out_of_memory, internal_error for threads that cannot
-  // be had.
+  // model_nonfinite, gguf_unsupported_type, cancelled, out_of_memory, internal_error for threads
+  // that cannot be had.
   Result<kernels::AlignedBuffer> Build(int threads,
                                        const std::function<bool(size_t, size_t)>& progress);
   // Instead of Build: what Build made, from a packed checkpoint, which no tensor is read from. It

@@ -110,8 +110,8 @@ class Weights {
   // Reads, checks and packs every tensor. The file must have exactly the tensors of the
   // architecture. Errors: model_tensor_missing, gguf_shape (a tensor of another shape than the
   // hyper-parameters say), model_hparam (a tensor that does not belong, a width the kernels cannot
-  // run), model_nonfinite, gguf_quant, out_of_memory, internal_error (threads that cannot be had),
-  // cancelled by `progress`, and those of reading.
+  // run), model_nonfinite, gguf_unsupported_type, out_of_memory, internal_error (threads that
+  // cannot be had), cancelled by `progress`, and those of reading.
   static Result<std::shared_ptr<const Weights>> Load(const gguf::File& file,
                                                      const LoadOptions& options);
 

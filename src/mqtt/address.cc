@@ -10,7 +10,7 @@
 namespace tutti::mqtt {
 namespace {
 
-constexpr size_t kMostHostBytes = 253;  // of a name in DNS
+constexpr size_t kMaxHostBytes = 253;  // of a name in DNS
 
 Status Bad(std::string message) { return InvalidArgument("invalid_value", std::move(message)); }
 
@@ -30,7 +30,7 @@ bool IsName(std::string_view host) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '_' || c == '.';
   };
-  return !host.empty() && host.size() <= kMostHostBytes &&
+  return !host.empty() && host.size() <= kMaxHostBytes &&
          std::all_of(host.begin(), host.end(), fits) && host.front() != '.' &&
          host.front() != '-' && host.find("..") == std::string_view::npos;
 }

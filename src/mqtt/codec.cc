@@ -176,7 +176,7 @@ void WriteReasonAndProperties(PacketType type, ReasonCode reason, const Properti
   if (bare && reason == ReasonCode::kSuccess) return;
   out.Byte(static_cast<unsigned>(reason));
   if (bare) return;
-  if (!list.ok()) return out.VariableByteInteger(kMostVariableByteInteger + 1);
+  if (!list.ok()) return out.VariableByteInteger(kMaxVariableByteInteger + 1);
   out.Raw(list.bytes());
 }
 

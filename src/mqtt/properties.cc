@@ -116,7 +116,7 @@ struct ReadValue {
     (to.*member).push_back(NonZero(in.VariableByteInteger(), row, in));
   }
   void operator()(Pairs member) const {
-    if ((to.*member).size() == kMostUserProperties) {
+    if ((to.*member).size() == kMaxUserProperties) {
       return in.Fail(ReasonCode::kQuotaExceeded, "more than 64 user properties");
     }
     std::string name = in.Utf8();
@@ -190,7 +190,7 @@ void WriteProperties(const Properties& properties, PropertyPlace place, WireWrit
   for (const Row& row : kRows) {
     if ((row.places & Bit(place)) != 0) std::visit(WriteValue{row, properties, list}, row.member);
   }
-  out.VariableByteInteger(list.ok() ? list.bytes().size() : kMostVariableByteInteger + 1);
+  out.VariableByteInteger(list.ok() ? list.bytes().size() : kMaxVariableByteInteger + 1);
   out.Raw(list.bytes());
 }
 

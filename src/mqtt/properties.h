@@ -18,7 +18,7 @@ namespace tutti::mqtt {
 class WireReader;
 class WireWriter;
 
-inline constexpr size_t kMostUserProperties = 64;       // of one packet; more are 0x97
+inline constexpr size_t kMaxUserProperties = 64;        // of one packet; more are 0x97
 inline constexpr uint32_t kNeverExpires = 0xFFFF'FFFF;  // of session_expiry_s
 
 using UserProperty = std::pair<std::string, std::string>;

@@ -5,7 +5,7 @@
 namespace tutti::mqtt {
 namespace {
 
-constexpr size_t kMostBytes = 65'535;
+constexpr size_t kMaxBytes = 65'535;
 constexpr std::string_view kSharePrefix = "$share/";
 
 // Walks over the levels of a topic or filter. "a/" has two, the second of them empty.
@@ -42,11 +42,11 @@ bool IsPlainFilter(std::string_view filter) {
 }  // namespace
 
 bool IsTopicName(std::string_view topic) {
-  return !topic.empty() && topic.size() <= kMostBytes && !HasWildcard(topic);
+  return !topic.empty() && topic.size() <= kMaxBytes && !HasWildcard(topic);
 }
 
 bool IsTopicFilter(std::string_view filter) {
-  if (filter.empty() || filter.size() > kMostBytes) return false;
+  if (filter.empty() || filter.size() > kMaxBytes) return false;
   if (!filter.starts_with(kSharePrefix)) return IsPlainFilter(filter);
   const std::string_view rest = filter.substr(kSharePrefix.size());
   const size_t slash = rest.find('/');

@@ -3,7 +3,7 @@
 namespace tutti::mqtt {
 
 void WireWriter::VariableByteInteger(size_t value) {
-  if (value > kMostVariableByteInteger) {
+  if (value > kMaxVariableByteInteger) {
     ok_ = false;
     return;
   }

@@ -11,7 +11,7 @@
 
 namespace tutti::mqtt {
 
-inline constexpr uint32_t kMostVariableByteInteger = 268'435'455;
+inline constexpr uint32_t kMaxVariableByteInteger = 268'435'455;
 
 class WireWriter {
  public:

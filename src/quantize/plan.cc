@@ -156,7 +156,8 @@ Result<std::vector<TensorPlan>> PlanTensors(const gguf::Header& header, const Fi
   for (const gguf::TensorInfo& tensor : header.tensors()) {
     if (!tensor::ReadableType(tensor.type_id)) {
       return InvalidArgument(
-          "gguf_quant", fmt::format("tensor {} has a type that is not read", Quote(tensor.name)));
+          "gguf_unsupported_type",
+          fmt::format("tensor {} has a type that is not read", Quote(tensor.name)));
     }
     out.push_back(planner.Plan(tensor));
   }

@@ -31,7 +31,7 @@ struct TensorPlan {
   uint64_t bytes = 0;      // in the new file, without padding
 };
 
-// In the order of the file. Errors: gguf_quant when a tensor cannot be read.
+// In the order of the file. Errors: gguf_unsupported_type when a tensor cannot be read.
 Result<std::vector<TensorPlan>> PlanTensors(const gguf::Header& header, const FileType& type);
 
 }  // namespace tutti::quantize

@@ -8,7 +8,7 @@
 namespace tutti::redis {
 namespace {
 
-constexpr int kMostDatabase = 1 << 20;
+constexpr int kMaxDatabase = 1 << 20;
 
 Status NoUrl() {
   return InvalidArgument("invalid_value",
@@ -38,7 +38,7 @@ Result<RedisUrl> ParseRedisUrl(std::string_view url) {
   if (parts.path.empty()) return out;
   const char* const last = parts.path.data() + parts.path.size();
   const auto [end, ec] = std::from_chars(parts.path.data(), last, out.database);
-  if (ec != std::errc() || end != last || out.database < 0 || out.database > kMostDatabase)
+  if (ec != std::errc() || end != last || out.database < 0 || out.database > kMaxDatabase)
     return NoUrl();
   return out;
 }

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "remote/endings.h"
+#include "remote/inference_codec.h"
 #include "remote/placement.h"
-#include "remote/waist_codec.h"
 #include "remote/work.h"
 
 namespace tutti::remote {

@@ -14,7 +14,7 @@
 #include "base/mutex.h"
 #include "base/thread_name.h"
 #include "remote/front_port.h"
-#include "remote/waist_codec.h"
+#include "remote/inference_codec.h"
 
 namespace tutti::remote {
 namespace {

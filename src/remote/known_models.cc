@@ -40,8 +40,7 @@ void KnownModels::Release(const std::string& name, TimePoint now) {
 }
 
 void KnownModels::Forget(TimePoint now) {
-  while (!gone_.empty() &&
-         (gone_.size() > kMostGone || now - gone_.begin()->first >= kRemembered)) {
+  while (!gone_.empty() && (gone_.size() > kMaxGone || now - gone_.begin()->first >= kRemembered)) {
     const std::string name = gone_.begin()->second;
     gone_.erase(gone_.begin());
     names_.erase(name);

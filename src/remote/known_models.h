@@ -2,7 +2,7 @@
 // worker has gone, a model counts as temporarily unavailable; only then as unknown.
 //
 // Not thread-safe. The name of a model that a worker has is kept; a name without a worker is kept
-// for kRemembered, and at most kMostGone such names, the latest ones.
+// for kRemembered, and at most kMaxGone such names, the latest ones.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace tutti::remote {
 class KnownModels {
  public:
   static constexpr Duration kRemembered = std::chrono::hours(1);
-  static constexpr size_t kMostGone = 256;
+  static constexpr size_t kMaxGone = 256;
 
   // The models of one worker, by ids and aliases. Left() is called with the same models as Came().
   void Came(const std::vector<api::ModelInfo>& models, TimePoint now);

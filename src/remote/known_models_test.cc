@@ -53,15 +53,15 @@ TEST(KnownModels, OfThoseThatAreGoneTheOldestAreForgotten) {
   KnownModels known;
   TimePoint now{};
   known.Came(Brought("stays"), now);
-  for (size_t i = 0; i < 3 * KnownModels::kMostGone; ++i) {
+  for (size_t i = 0; i < 3 * KnownModels::kMaxGone; ++i) {
     now += std::chrono::milliseconds(1);
     known.Came(Brought(std::to_string(i)), now);
     known.Left(Brought(std::to_string(i)), now);
   }
-  EXPECT_EQ(known.ids().size(), KnownModels::kMostGone + 1);
+  EXPECT_EQ(known.ids().size(), KnownModels::kMaxGone + 1);
   EXPECT_TRUE(known.Knows("stays", now));
   EXPECT_FALSE(known.Knows("0", now));
-  EXPECT_TRUE(known.Knows(std::to_string(3 * KnownModels::kMostGone - 1), now));
+  EXPECT_TRUE(known.Knows(std::to_string(3 * KnownModels::kMaxGone - 1), now));
   now += KnownModels::kRemembered;
   known.Came(Brought("new"), now);
   EXPECT_EQ(known.ids(), (std::vector<std::string>{"stays", "new"})) << "what is long gone";

@@ -74,7 +74,7 @@ Status WorkerPool::AfterLoss(const WorkRef& work, Worker& died, bool was_on_tria
   }
   if (work->cancelled) return CancelledByCaller();
   const Status lost = what == Ended::kWay ? WorkerUnreachable() : WorkerLost();
-  if (what == Ended::kSilence && ++work->moves > kMostMoves) return lost;
+  if (what == Ended::kSilence && ++work->moves > kMaxMoves) return lost;
   if (!MayGoOn(*work, died)) return lost;
   if (work->delivered > 0) {
     work->digest = died.Model(work->model)->digest;

@@ -6,7 +6,7 @@
 #include "api/models.h"
 #include "api/validate.h"
 #include "remote/endings.h"
-#include "remote/waist_codec.h"
+#include "remote/inference_codec.h"
 #include "remote/work.h"
 
 namespace tutti::remote {

@@ -8,7 +8,7 @@
 
 #include "api/models.h"
 #include "remote/endings.h"
-#include "remote/waist_codec.h"
+#include "remote/inference_codec.h"
 #include "remote/work.h"
 
 namespace tutti::remote {
@@ -140,8 +140,8 @@ Status WorkerPool::AskOne(const QuestionRef& question, const std::string& name) 
   if (question->call->has_tokenize()) question->call->mutable_tokenize()->set_model(model->id);
   if (question->call->has_detokenize()) question->call->mutable_detokenize()->set_model(model->id);
   const size_t asked = questions_.load();
-  if (asked >= kMostQuestions ||
-      (asked > 0 && question_bytes_ + question->bytes > kMostQuestionBytes))
+  if (asked >= kMaxQuestions ||
+      (asked > 0 && question_bytes_ + question->bytes > kMaxQuestionBytes))
     return NobodyAnswers();
   const WorkerRef worker = ChooseToAsk(model->id);
   if (worker == nullptr) return NobodyAnswers();

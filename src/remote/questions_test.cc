@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "remote/waist_codec.h"
+#include "remote/inference_codec.h"
 #include "remote/worker_pool.h"
 
 namespace tutti::remote {
@@ -194,7 +194,7 @@ TEST_F(QuestionsTest, AWorkerThatSaysNothingIsNotAskedAgainUntilItSpeaks) {
 TEST_F(QuestionsTest, TheyAreBoundedInNumberAndBytes) {
   const auto worker = Add("a");
   std::vector<Answer> answers;
-  for (size_t i = 0; i < WorkerPool::kMostQuestions; ++i) answers.push_back(Ask());
+  for (size_t i = 0; i < WorkerPool::kMaxQuestions; ++i) answers.push_back(Ask());
   EXPECT_EQ(ReasonOf(answers.back()), "none");
   EXPECT_EQ(ReasonOf(Ask()), "overloaded");
   Say(worker, Sent(worker).front(), "x");
@@ -202,7 +202,7 @@ TEST_F(QuestionsTest, TheyAreBoundedInNumberAndBytes) {
   clock_.Advance(api::kQuestionPatience);
   pool_.Look();
   Beat(worker);
-  const std::string most(WorkerPool::kMostQuestionBytes, 'x');
+  const std::string most(WorkerPool::kMaxQuestionBytes, 'x');
   std::vector<std::string> reasons;
   for (int i = 0; i < 2; ++i) {
     pool_.TokenizeLater({.model = "m", .prompt = api::TextPrompt{most}},

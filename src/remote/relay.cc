@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "remote/waist_codec.h"
+#include "remote/inference_codec.h"
 
 namespace tutti::remote {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "remote/endings.h"
-#include "remote/waist_codec.h"
+#include "remote/inference_codec.h"
 
 namespace tutti::remote {
 namespace {

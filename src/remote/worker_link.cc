@@ -11,8 +11,8 @@
 #include "base/mutex.h"
 #include "base/thread_name.h"
 #include "remote/front_port.h"
+#include "remote/inference_codec.h"
 #include "remote/link_state.h"
-#include "remote/waist_codec.h"
 #include "remote/worker_link.h"
 #include "remote/worker_pool.h"
 

@@ -6,14 +6,14 @@
 #include "api/models.h"
 #include "api/validate.h"
 #include "remote/endings.h"
+#include "remote/inference_codec.h"
 #include "remote/placement.h"
-#include "remote/waist_codec.h"
 #include "remote/work.h"
 
 namespace tutti::remote {
 namespace {
 
-constexpr size_t kMostWaiting = 1024;  // for their trial
+constexpr size_t kMaxWaiting = 1024;  // for their trial
 
 }  // namespace
 
@@ -142,7 +142,7 @@ Status WorkerPool::Place(const WorkRef& work) {
     Send(worker, work);
     return OkStatus();
   }
-  if (work->on_trial && waiting_.size() < kMostWaiting) {
+  if (work->on_trial && waiting_.size() < kMaxWaiting) {
     waiting_.push_back(work);
     return OkStatus();
   }

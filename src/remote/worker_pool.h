@@ -42,7 +42,7 @@ class WorkerPool final : public api::Inference {
   static constexpr Duration kUnheard = std::chrono::seconds(3);
   // Maximum number and bytes of unanswered questions; more are refused (overloaded). A single
   // question may have any size.
-  static constexpr size_t kMostQuestions = 1024, kMostQuestionBytes = 64 << 20;
+  static constexpr size_t kMaxQuestions = 1024, kMaxQuestionBytes = 64 << 20;
   // A worker sends a message at least every kBeat; one that is silent for kSilence is treated as
   // lost.
   static constexpr Duration kBeat = std::chrono::seconds(1);
@@ -82,10 +82,10 @@ class WorkerPool final : public api::Inference {
   bool TakeMessage(const WorkerRef& worker, v1::FrontMessage* message);
   // The cause of a loss: the worker ended; only the connection ended; or unknown, because nothing
   // is heard. Only kWorker makes the worker's requests suspects. After kSilence a request moves to
-  // another worker at most kMostMoves times, because the request itself may be what makes workers
+  // another worker at most kMaxMoves times, because the request itself may be what makes workers
   // silent.
   enum class Ended : uint8_t { kWorker, kWay, kSilence };
-  static constexpr int kMostMoves = 2;
+  static constexpr int kMaxMoves = 2;
   void Lost(const WorkerRef& worker, Ended ended = Ended::kWorker);
   // Called periodically: resumes streams whose readers have caught up, and checks for silent
   // workers and expired deadlines.

@@ -21,7 +21,7 @@
 #include "api/testing/fake_inference.h"
 #include "base/random.h"
 #include "remote/front_port.h"
-#include "remote/waist_codec.h"
+#include "remote/inference_codec.h"
 #include "remote/worker_link.h"
 
 namespace tutti::remote {
@@ -213,7 +213,7 @@ TEST_F(WorkerPoolTest, SilentWorkersMakeNoSuspectsAndRequestMovesTwice) {
     v1::FrontMessage message;
     return pool_.TakeMessage(worker, &message) && message.calls_size() == 1;
   };
-  for (int moved = 0; moved <= WorkerPool::kMostMoves; ++moved) {
+  for (int moved = 0; moved <= WorkerPool::kMaxMoves; ++moved) {
     const auto with = std::find_if(workers.begin(), workers.end(), has_it);
     ASSERT_NE(with, workers.end()) << moved;
     EXPECT_FALSE(generation.stream().ended());

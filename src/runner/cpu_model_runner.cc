@@ -175,7 +175,7 @@ void CpuModelRunner::RunStep(const engine::StepPlan& plan, model::Team& team) {
   batch.partials = reinterpret_cast<float*>(partials_.data());
   batch.kv = kv_.data();
   batch.kv_blocks = limits_.kv_blocks;
-  if (plan.may_give_up) {
+  if (plan.abortable) {
     batch.give_up = urgent_;
     batch.last = &last_layer_;
   }

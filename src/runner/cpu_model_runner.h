@@ -59,7 +59,7 @@ class CpuModelRunner final : public engine::ModelRunner {
   engine::RunnerLimits limits() const override { return limits_; }
   void Launch(const engine::StepPlan& plan) override;
   engine::StepResult Collect() override;
-  void GiveUpWhen(const std::atomic<bool>* urgent) override { urgent_ = urgent; }
+  void SetAbortFlag(const std::atomic<bool>* urgent) override { urgent_ = urgent; }
   void Recycle(engine::StepResult used) override;
 
  private:

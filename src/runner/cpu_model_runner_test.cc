@@ -359,12 +359,12 @@ TEST(CpuModelRunnerTest, AStepMayOnlyCopyBlocks) {
 class Interrupted final : public engine::ModelRunner {
  public:
   explicit Interrupted(engine::ModelRunner& runner) : runner_(runner) {
-    runner_.GiveUpWhen(&urgent_);
+    runner_.SetAbortFlag(&urgent_);
   }
   engine::RunnerLimits limits() const override { return runner_.limits(); }
   void Launch(const engine::StepPlan& plan) override {
     engine::StepPlan first = plan;
-    first.may_give_up = true;
+    first.abortable = true;
     urgent_.store(turn_ % 2 == 0);  // every other one before it begins
     std::thread other([this] {
       const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(3 * turn_);
@@ -405,7 +405,7 @@ TEST(CpuModelRunnerTest, AStepThatWasGivenUpLeavesNoTrace) {
     Interrupted interrupted(*runner);
     EXPECT_EQ(Generate(interrupted, Prompt(100), 60, params, 5), expected) << workers;
     EXPECT_GE(interrupted.given_up, 1) << workers;
-    runner->GiveUpWhen(nullptr);
+    runner->SetAbortFlag(nullptr);
   }
 }
 

@@ -78,7 +78,7 @@ Answers Ask(const std::shared_ptr<const model::Weights>& weights,
   std::unique_ptr<Priceless> draft;
   if (drafts != nullptr) {
     options.max_step_tokens = 160;
-    options.max_step_slices = engine::kMostDraftSequences;
+    options.max_step_slices = engine::kMaxDraftSequences;
     draft = std::make_unique<Priceless>(*CpuModelRunner::Create(drafts, options));
   }
   const engine::testing::FakeTokenText text;
@@ -128,11 +128,11 @@ double ShareThatComesTrue(const std::shared_ptr<const model::Weights>& drafts,
   sequence.tokens = prompt;
   sequence.draft.on = true;
   int proposed = 0, right = 0;
-  for (size_t at = 0; at + engine::kMostDrafts < answer.size();) {
+  for (size_t at = 0; at + engine::kMaxDrafts < answer.size();) {
     sequence.draft.Settle(sequence.tokens);
-    engine::DraftAsk ask{.sequence = &sequence, .wanted = engine::kMostDrafts};
+    engine::DraftRequest ask{.sequence = &sequence, .wanted = engine::kMaxDrafts};
     drafter.Run({&ask, 1});
-    EXPECT_EQ(ask.count, engine::kMostDrafts);
+    EXPECT_EQ(ask.count, engine::kMaxDrafts);
     size_t hits = 0;
     while (hits < static_cast<size_t>(ask.count) && ask.tokens[hits] == answer[at + hits]) ++hits;
     proposed += ask.count;

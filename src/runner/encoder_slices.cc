@@ -5,13 +5,13 @@
 namespace tutti::runner {
 namespace {
 
-constexpr int kMostWorkers = 64;  // beyond, the pass is shared anyway
+constexpr int kMaxWorkers = 64;  // beyond, the pass is shared anyway
 
 // Rows of the most loaded worker if each idle worker takes the next slice and the time of a slice
 // is proportional to its rows.
 int LongestShare(std::span<const int32_t> offsets, const std::vector<EncoderSlice>& slices,
                  int workers) {
-  int64_t load[kMostWorkers] = {};
+  int64_t load[kMaxWorkers] = {};
   for (const EncoderSlice& slice : slices) {
     int64_t& next = *std::min_element(load, load + workers);
     next += offsets[static_cast<size_t>(slice.first + slice.count)] -
@@ -25,7 +25,7 @@ int LongestShare(std::span<const int32_t> offsets, const std::vector<EncoderSlic
 void CutSlices(std::span<const int32_t> offsets, int workers, std::vector<EncoderSlice>& slices) {
   slices.clear();
   const int items = static_cast<int>(offsets.size()) - 1;
-  if (workers > kMostWorkers || items < workers) return;
+  if (workers > kMaxWorkers || items < workers) return;
   const int rows = offsets.back() - offsets.front();
   const int rounds = std::max(1, (rows + workers * kSliceRows - 1) / (workers * kSliceRows));
   const int target = (rows + rounds * workers - 1) / (rounds * workers);

@@ -42,7 +42,7 @@ void StepLayout::AddHeadRows(const engine::SequenceSlice& slice, int32_t index, 
   const auto rows = static_cast<int32_t>(slice.tokens.size());
   const bool score = slice.prompt_logprobs >= 0;
   const int32_t first_draw = rows - 1 - slice.drafts;
-  CHECK(slice.drafts >= 0 && slice.drafts <= engine::kMostDrafts && first_draw >= 0);
+  CHECK(slice.drafts >= 0 && slice.drafts <= engine::kMaxDrafts && first_draw >= 0);
   for (int32_t offset = score ? 0 : first_draw; offset < rows; ++offset) {
     const bool last = offset == rows - 1;
     HeadRow row;

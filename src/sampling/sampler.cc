@@ -179,7 +179,7 @@ Status LogitsNotFinite() {
 
 // A constraint masks tokens too, so that the client's own lists may leave none of those it allows.
 Status NoTokenAllowed(const api::SamplingParams& params) {
-  Status status = InvalidArgument("no_token_allowed",
+  Status status = InvalidArgument("invalid_logit_mask",
                                   "every token is masked; allow a token that may come next");
   if (!params.allowed_token_ids.empty()) return std::move(status).WithParam("allowed_token_ids");
   if (!params.banned_token_ids.empty()) return std::move(status).WithParam("banned_token_ids");

@@ -49,8 +49,8 @@ struct RowLogprobs {
 };
 
 struct Draw {
-  Status status;  // no_token_allowed when every token is masked; internal_error when the row is not
-                  // finite
+  Status status;  // invalid_logit_mask when every token is masked; internal_error when the row is
+                  // not finite
   TokenId token = kNoToken;
 };
 

@@ -224,7 +224,7 @@ TEST(SampleRow, DrawsExactlyFromTheReferenceSet) {
       return left.empty();
     }();
     if (none_left) {
-      EXPECT_EQ(draw.status.reason(), "no_token_allowed");
+      EXPECT_EQ(draw.status.reason(), "invalid_logit_mask");
       EXPECT_EQ(draw.status.param(), !params.allowed_token_ids.empty()  ? "allowed_token_ids"
                                      : !params.banned_token_ids.empty() ? "banned_token_ids"
                                                                         : "");

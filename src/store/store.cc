@@ -90,7 +90,7 @@ void Store::Add(Task task) {
     const MutexLock guard(mutex_);
     if (!health_.ok()) {
       refused = health_;
-    } else if (waiting_.size() >= options_.most_waiting) {
+    } else if (waiting_.size() >= options_.max_waiting) {
       refused = Unavailable("overloaded", "the store has " + std::to_string(waiting_.size()) +
                                               " writes waiting for the disk");
     } else {
@@ -129,7 +129,7 @@ std::vector<Store::Task> Store::Next() {
   const MutexLock guard(mutex_);
   while (waiting_.empty() && !stopping_) changed_.Wait(mutex_);
   std::vector<Task> group;
-  while (!waiting_.empty() && group.size() < options_.most_writes &&
+  while (!waiting_.empty() && group.size() < options_.max_writes &&
          (group.empty() || waiting_.front().writes == group.front().writes)) {
     group.push_back(std::move(waiting_.front()));
     waiting_.pop_front();

@@ -2,7 +2,7 @@
 // executes all reads and writes.
 //
 // Group commit: a single write is committed at once; writes that arrive during a commit share the
-// next one, up to `most_writes`. `done` is called after the commit, or with the error. Writes that
+// next one, up to `max_writes`. `done` is called after the commit, or with the error. Writes that
 // were reported as OK survive a crash of the process or the machine. A failed write leaves no trace
 // and does not affect other writes of its group (but see Undo).
 //
@@ -41,9 +41,9 @@ std::string FileIn(const std::string& folder);
 class Store {
  public:
   struct Options {
-    std::string folder;          // of the file; "": a store in memory, lost with the process
-    size_t most_writes = 256;    // in one commit
-    size_t most_waiting = 4096;  // work that is queued and not begun; more gets overloaded
+    std::string folder;         // of the file; "": a store in memory, lost with the process
+    size_t max_writes = 256;    // in one commit
+    size_t max_waiting = 4096;  // work that is queued and not begun; more gets overloaded
   };
   // Runs on the store's thread.
   using Work = std::function<Status(Database&)>;

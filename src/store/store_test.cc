@@ -71,8 +71,8 @@ class Gate {
 
 class StoreTest : public ::testing::Test {
  protected:
-  Result<std::unique_ptr<Store>> Open(size_t most_waiting = 4096) {
-    return Store::Open({.folder = folder_.path() + "/state/tutti", .most_waiting = most_waiting},
+  Result<std::unique_ptr<Store>> Open(size_t max_waiting = 4096) {
+    return Store::Open({.folder = folder_.path() + "/state/tutti", .max_waiting = max_waiting},
                        kTables);
   }
   std::unique_ptr<Store> Opened() {

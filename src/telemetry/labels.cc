@@ -5,9 +5,9 @@
 
 namespace tutti::telemetry {
 
-const char* LabelOf(DoorKind door) {
+const char* LabelOf(ServerKind server) {
   constexpr std::array kNames = {"http", "grpc"};
-  return kNames[static_cast<size_t>(door)];
+  return kNames[static_cast<size_t>(server)];
 }
 const char* LabelOf(OpKind op) {
   constexpr std::array kNames = {"chat",     "completion", "generate", "response",

@@ -3,7 +3,7 @@
 
 namespace tutti::telemetry {
 
-enum class DoorKind { kHttp, kGrpc };  // the next door adds itself
+enum class ServerKind { kHttp, kGrpc };  // the next server adds itself
 enum class OpKind { kChat, kCompletion, kGenerate, kResponse, kTokenize, kEmbed, kScore, kOther };
 enum class CancelCause { kDisconnect, kDeadline, kDrain };
 enum class RequestPhase { kQueued, kPrefill, kDecode };
@@ -14,7 +14,7 @@ enum class WasteCause { kPreemption, kCancelled };
 enum class PreemptionCause { kBlocks, kLane };               // resource that was scarce
 enum class DispatchCause { kFull, kIdle, kDeadline, kAge };  // of a batch of texts
 
-const char* LabelOf(DoorKind door);
+const char* LabelOf(ServerKind server);
 const char* LabelOf(OpKind op);
 const char* LabelOf(CancelCause cause);
 const char* LabelOf(RequestPhase phase);

@@ -1,6 +1,6 @@
 // ServingMetrics: metrics of a served decoder under `tutti_*` names. With vllm_aliases the same
 // values are also exposed under the `vllm:*` names and buckets that existing dashboards and
-// autoscalers use. Metrics of servers are in door_metrics.h, those of encoders in
+// autoscalers use. Metrics of servers are in server_metrics.h, those of encoders in
 // encoder_metrics.h.
 //
 // One per served model, made when the model is loaded; updated by the gateway and the engine's

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <new>
 
-#include "telemetry/door_metrics.h"
 #include "telemetry/encoder_metrics.h"
+#include "telemetry/server_metrics.h"
 
 // Counts allocations of this thread while armed. Sanitizers bring their own operators.
 #ifndef TUTTI_SANITIZED
@@ -108,11 +108,11 @@ TEST(EncoderMetrics, BesideADecoderTheGaugesOfTheQueueAreTheDecoders) {
 }
 
 #ifndef TUTTI_SANITIZED
-TEST(ServingMetrics, WhatTheEngineAndTheDoorsTellAllocatesNothing) {
+TEST(ServingMetrics, WhatTheEngineAndTheServersTellAllocatesNothing) {
   MetricsRegistry registry;
   ServingMetrics metrics(registry, WithAliases());
   EncoderMetrics encoder(registry, {.model = "e"});
-  DoorMetrics doors(registry);
+  ServerMetrics servers(registry);
   const auto tell = [&] {
     metrics.RequestAccepted(10, 20, 1);
     metrics.QueueWait(std::chrono::microseconds(200));
@@ -125,17 +125,17 @@ TEST(ServingMetrics, WhatTheEngineAndTheDoorsTellAllocatesNothing) {
     metrics.LogitsNotFinite();
     metrics.RequestCancelled(CancelCause::kDeadline, RequestPhase::kPrefill);
     metrics.RequestFinished({.reason = FinishKind::kAbort, .output_tokens = 4});
-    doors.Stage("queue", std::chrono::milliseconds(1));
-    doors.InFlight(OpKind::kChat, 1);
-    doors.StreamsOpen(DoorKind::kHttp, 1);
-    doors.SlowReaderCancelled(DoorKind::kHttp);
-    doors.ConnectionReset(DoorKind::kGrpc);
-    doors.DoorRequest(DoorKind::kHttp, OpKind::kChat, 429, std::chrono::milliseconds(31));
+    servers.Stage("queue", std::chrono::milliseconds(1));
+    servers.InFlight(OpKind::kChat, 1);
+    servers.StreamsOpen(ServerKind::kHttp, 1);
+    servers.SlowReaderCancelled(ServerKind::kHttp);
+    servers.ConnectionReset(ServerKind::kGrpc);
+    servers.ServerRequest(ServerKind::kHttp, OpKind::kChat, 429, std::chrono::milliseconds(31));
     encoder.RequestAccepted(3, 40);
     encoder.BatchRan({.cause = DispatchCause::kFull, .items = 3, .tokens = 40});
     encoder.RequestFinished({.queue = std::chrono::milliseconds(1), .wasted_tokens = 5});
   };
-  tell();  // makes the series of the doors
+  tell();  // makes the series of the servers
   armed = true;
   for (int i = 0; i < 10; ++i) tell();
   armed = false;

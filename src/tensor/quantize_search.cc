@@ -146,16 +146,16 @@ void SearchK(const float* in, int top_code, uint16_t* d_bits, uint16_t* dmin_bit
   const float top = static_cast<float>(top_code);
   float w[kSuperBlock];
   Affine parts[8];
-  float most_scale = 0;
-  float most_minimum = 0;
+  float max_scale = 0;
+  float max_minimum = 0;
   for (int j = 0; j < 8; ++j) {
     Weigh<kBlock>(in + 32 * j, w + 32 * j);
     parts[j] = SearchAffine(in + 32 * j, w + 32 * j, top);
-    most_scale = std::max(most_scale, parts[j].scale);
-    most_minimum = std::max(most_minimum, -parts[j].minimum);
+    max_scale = std::max(max_scale, parts[j].scale);
+    max_minimum = std::max(max_minimum, -parts[j].minimum);
   }
-  *d_bits = FloatToHalf(most_scale / 63.0f);
-  *dmin_bits = FloatToHalf(most_minimum / 63.0f);
+  *d_bits = FloatToHalf(max_scale / 63.0f);
+  *dmin_bits = FloatToHalf(max_minimum / 63.0f);
   const float d = HalfToFloat(*d_bits);
   const float dmin = HalfToFloat(*dmin_bits);
   uint8_t sc[8];

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "tensor/grids.h"
 #include "tensor/half.h"
+#include "tensor/iq_codebooks.h"
 
 namespace tutti::tensor {
 namespace {
@@ -36,7 +36,7 @@ constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
 // Twice the values of E2M1; the scale is half the value of E8M0.
 constexpr int8_t kMxfp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 // E8M0 up to which twelve times the scale is a float.
-constexpr int kMostMxfp4Exponent = 250;
+constexpr int kMaxMxfp4Exponent = 250;
 
 // Seven signs are stored; the eighth makes their number even.
 uint8_t EvenSigns(uint32_t seven) {
@@ -302,7 +302,7 @@ bool TranscodedBlockIsFinite(DType dtype, const std::byte* block) {
     case DType::kTQ2_0:
       return std::isfinite(HalfAt(b + 64));
     case DType::kMXFP4:
-      return b[0] <= kMostMxfp4Exponent;
+      return b[0] <= kMaxMxfp4Exponent;
     case DType::kIQ1_M:
       return std::isfinite(Iq1MScale(b));
     default:

@@ -60,8 +60,8 @@ struct ChatInput {
 struct RenderOptions {
   int64_t now_unix_s =
       0;  // what strftime_now shows, in UTC; the caller's clock, so that renders are reproducible
-  uint64_t max_steps =
-      2'000'000;  // template_fuel beyond (about 0.1 s); also pays for copied bytes (64 a step)
+  uint64_t max_steps = 2'000'000;  // template_step_limit beyond (about 0.1 s); also pays for copied
+                                   // bytes (64 a step)
   size_t max_output_bytes = size_t{8} << 20;  // template_output beyond
   size_t max_live_bytes = size_t{64}
                           << 20;  // intermediate values alive at once; template_output beyond
@@ -87,9 +87,9 @@ class ChatTemplate {
   // template_depth.
   static Result<ChatTemplate> Compile(std::string source, SpecialTokens tokens);
 
-  // Errors, all kInvalidArgument: template_fuel, template_depth, template_output; invalid_value
-  // (param "messages": the template refused the chat or cannot handle it; the message holds the
-  // line); unsupported_parameter (param "chat_template_kwargs.KEY").
+  // Errors, all kInvalidArgument: template_step_limit, template_depth, template_output;
+  // invalid_value (param "messages": the template refused the chat or cannot handle it; the message
+  // holds the line); unsupported_parameter (param "chat_template_kwargs.KEY").
   Result<RenderedPrompt> Render(const ChatInput& input, const RenderOptions& options) const;
 
   // How the template reads the content of a message of `role`: a text, either a text or a list of

@@ -409,7 +409,8 @@ TEST(ChatTemplateErrors, TheSameChatAlwaysUsesTheSameNumberOfSteps) {
     options.max_steps = low;
     EXPECT_TRUE(smollm2.chat_template.Render(input, options).ok());
     options.max_steps = low - 1;
-    EXPECT_EQ(smollm2.chat_template.Render(input, options).status().reason(), "template_fuel");
+    EXPECT_EQ(smollm2.chat_template.Render(input, options).status().reason(),
+              "template_step_limit");
   }
 }
 
@@ -423,7 +424,7 @@ TEST(ChatTemplateLimits, AChatOfTheMostMessagesFitsTheDefaultLimits) {
     const Status status = family.chat_template.Render(input, AtTestTime()).status();
     if (family.name == "gemma-4") {
       // Looks back over the earlier messages for each one: quadratic, and stopped in time.
-      EXPECT_EQ(status.reason(), "template_fuel") << status;
+      EXPECT_EQ(status.reason(), "template_step_limit") << status;
     } else if (family.name == "hermes-2-pro") {
       EXPECT_EQ(status.reason(), "invalid_value") << status;  // needs tools
     } else {

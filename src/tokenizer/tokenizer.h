@@ -84,7 +84,7 @@ class Tokenizer {
   int pair_framing_tokens() const { return CountFraming(pair_); }
 
   // Always valid UTF-8: each maximal invalid stretch of bytes becomes one U+FFFD. Ids outside the
-  // vocabulary leave no text; doors refuse them before (token_out_of_range).
+  // vocabulary leave no text; servers refuse them before (token_out_of_range).
   std::string Decode(std::span<const TokenId> ids, DecodeOptions options = {}) const;
   // The same without repair: the bytes as they are.
   std::string DecodeBytes(std::span<const TokenId> ids, DecodeOptions options = {}) const;

@@ -29,9 +29,9 @@ enum class BatchState : uint8_t {
 constexpr bool Ended(BatchState state) { return state >= BatchState::kCompleted; }
 std::string_view BatchStateName(BatchState state);
 
-inline constexpr int64_t kMostBatchLines = 50'000;
-inline constexpr int64_t kMostBatchInputs = 50'000;      // texts to embed, of all lines
-inline constexpr int64_t kMostBatchLineBytes = 1 << 20;  // without its end
+inline constexpr int64_t kMaxBatchLines = 50'000;
+inline constexpr int64_t kMaxBatchInputs = 50'000;      // texts to embed, of all lines
+inline constexpr int64_t kMaxBatchLineBytes = 1 << 20;  // without its end
 
 // Its lines are responses, which are kept as that route keeps them.
 inline constexpr std::string_view kResponsesEndpoint = "/v1/responses";

@@ -13,15 +13,15 @@ namespace {
 
 using api::CacheOutcome;
 
-constexpr int64_t kMostSeconds = int64_t{1} << 31;  // RFC 9111, section 1.2.2
+constexpr int64_t kMaxSeconds = int64_t{1} << 31;  // RFC 9111, section 1.2.2
 
 std::optional<Duration> Seconds(std::string_view digits) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (end != digits.data() + digits.size() || digits.empty() || digits[0] == '-')
     return std::nullopt;
-  if (error == std::errc::result_out_of_range) value = kMostSeconds;
-  return std::chrono::seconds(std::min(value, kMostSeconds));
+  if (error == std::errc::result_out_of_range) value = kMaxSeconds;
+  return std::chrono::seconds(std::min(value, kMaxSeconds));
 }
 
 // From what is most to what is least an answer of the cache.

@@ -29,7 +29,7 @@ Bytef* Readable(std::string_view bytes) {  // zlib reads them only
 
 }  // namespace
 
-Result<std::string> Inflate(Coding coding, std::string_view compressed, size_t most_bytes) {
+Result<std::string> Inflate(Coding coding, std::string_view compressed, size_t max_bytes) {
   const auto malformed = [] {
     return InvalidArgument("invalid_value", "the compressed message is malformed");
   };
@@ -44,16 +44,16 @@ Result<std::string> Inflate(Coding coding, std::string_view compressed, size_t m
     if (filled == out.size()) {
       // One byte more than is allowed tells a message that is as long as that from a longer one.
       out.resize(filled +
-                 std::min(std::max<size_t>(compressed.size() * 4, 4096), most_bytes + 1 - filled));
+                 std::min(std::max<size_t>(compressed.size() * 4, 4096), max_bytes + 1 - filled));
     }
     stream.z.next_out = reinterpret_cast<Bytef*>(out.data() + filled);
     stream.z.avail_out = static_cast<uInt>(out.size() - filled);
     const int status = inflate(&stream.z, Z_NO_FLUSH);
     filled = out.size() - stream.z.avail_out;
-    if (filled > most_bytes) {
+    if (filled > max_bytes) {
       return ResourceExhausted(
           "request_too_large",
-          "the message has more than " + std::to_string(most_bytes) + " bytes when it is inflated");
+          "the message has more than " + std::to_string(max_bytes) + " bytes when it is inflated");
     }
     if (status == Z_STREAM_END) {
       if (coding != Coding::kGzip || stream.z.avail_in == 0) break;

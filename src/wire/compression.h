@@ -15,9 +15,9 @@ enum class Coding {
   kDeflate
 };  // deflate as HTTP and gRPC have it: a zlib stream (RFC 1950)
 
-// `most_bytes` limits the total inflated size of all members of a gzip stream (RFC 1952, section
+// `max_bytes` limits the total inflated size of all members of a gzip stream (RFC 1952, section
 // 2.2). Errors: request_too_large beyond it; invalid_value (malformed or incomplete).
-Result<std::string> Inflate(Coding coding, std::string_view compressed, size_t most_bytes);
+Result<std::string> Inflate(Coding coding, std::string_view compressed, size_t max_bytes);
 
 // Compresses with a fast level. Errors: OutOfMemory().
 Result<std::string> Deflate(Coding coding, std::string_view plain);

@@ -5,13 +5,13 @@
 namespace tutti::wire {
 namespace {
 
-Status Answer(std::string_view request, size_t most_bytes, size_t most_values,
+Status Answer(std::string_view request, size_t max_bytes, size_t max_values,
               const ControlWriter& write, JsonWriter* json) {
-  if (request.size() > most_bytes) {
+  if (request.size() > max_bytes) {
     return ResourceExhausted("request_too_large", "the request is longer than " +
-                                                      std::to_string(most_bytes >> 10) + " KiB");
+                                                      std::to_string(max_bytes >> 10) + " KiB");
   }
-  ASSIGN_OR_RETURN(const JsonDocument document, ParseJson(request, most_values));
+  ASSIGN_OR_RETURN(const JsonDocument document, ParseJson(request, max_values));
   if (!document.root().is_object()) return BadControl("", "the request must be an object");
   json->BeginObject().Member("ok", true);
   RETURN_IF_ERROR(write(document.root().get_object(), json));
@@ -21,11 +21,11 @@ Status Answer(std::string_view request, size_t most_bytes, size_t most_values,
 
 }  // namespace
 
-std::string AnswerControl(std::string_view request, size_t most_bytes, size_t most_values,
+std::string AnswerControl(std::string_view request, size_t max_bytes, size_t max_values,
                           const ControlWriter& write) {
   std::string answer;
   JsonWriter json(&answer);
-  const Status status = Answer(request, most_bytes, most_values, write, &json);
+  const Status status = Answer(request, max_bytes, max_values, write, &json);
   if (status.ok()) return answer;
   std::string refusal;
   JsonWriter(&refusal)

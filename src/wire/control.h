@@ -17,9 +17,9 @@ namespace tutti::wire {
 // Writes the members of the answer; they are discarded if it returns an error.
 using ControlWriter = std::function<Status(const JsonObject& request, JsonWriter* json)>;
 
-// Parses a request and makes the answer. `most_bytes`, `most_values`: limits of the request. The
+// Parses a request and makes the answer. `max_bytes`, `max_values`: limits of the request. The
 // answer is an error if the request exceeds them or is not an object, or if `write` fails.
-std::string AnswerControl(std::string_view request, size_t most_bytes, size_t most_values,
+std::string AnswerControl(std::string_view request, size_t max_bytes, size_t max_values,
                           const ControlWriter& write);
 
 Status BadControl(std::string_view param, std::string message);

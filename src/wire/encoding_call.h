@@ -48,9 +48,9 @@ std::string InputParam(const EncodingCall& call, size_t index);
 // Replaces "input" or "input[3]" in an error of api::Inference by the client's name of the field.
 Status BlameInput(const EncodingCall& call, Status status);
 
-// The model of the call, as api::EncoderFor() says. Nothing when it is not there: the waist says so
-// best. Errors: invalid_value of "model", when that model ranks
-// nothing or none gives what is asked for.
+// The model of the call, as api::EncoderFor() says. Nothing when it is not there: the inference API
+// says so best. Errors: invalid_value of "model", when that model ranks nothing or none gives what
+// is asked for.
 Result<const api::ModelInfo*> ChooseModel(const EncodingCall& call,
                                           std::span<const api::ModelInfo> models);
 

@@ -49,7 +49,7 @@ TEST(ErrorTable, AgreesWithTheInterfaceOnStatusTypeAndRetry) {
            {"version_mismatch", 412, "invalid_request_error", 4409, false},
            {"idempotency_key_mismatch", 422, "invalid_request_error", 4409, false},
            {"request_too_large", 413, "invalid_request_error", 1009, false},
-           {"never_fits", 413, "invalid_request_error", 4400, false},
+           {"request_exceeds_capacity", 413, "invalid_request_error", 4400, false},
            {"rate_limit_exceeded", 429, "requests", 4429, true},
            {"insufficient_quota", 429, "insufficient_quota", 4429, false},
            {"internal_error", 500, "server_error", 1011, true},
@@ -158,7 +158,7 @@ TEST(ErrorTable, KservesFormIsATextWithTheStatusesOfTriton) {
   for (const auto& [code, http] :
        std::initializer_list<std::pair<const char*, int>>{{"invalid_value", 400},
                                                           {"context_length_exceeded", 400},
-                                                          {"never_fits", 400},
+                                                          {"request_exceeds_capacity", 400},
                                                           {"model_not_found", 404},
                                                           {"expired", 404},
                                                           {"internal_error", 500},

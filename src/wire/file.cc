@@ -7,7 +7,7 @@
 namespace tutti::wire {
 namespace {
 
-constexpr int64_t kMostFiles = 10'000;  // of a page, as OpenAI's
+constexpr int64_t kMaxFiles = 10'000;  // of a page, as OpenAI's
 
 void WriteFile(const FileView& file, JsonWriter* json) {
   json->BeginObject().Member("id", file.id).Member("object", "file").Member("bytes", file.bytes);
@@ -76,7 +76,7 @@ Result<FileListQuery> ParseFileListQuery(std::span<const QueryParameter> paramet
       query.purpose = value;
     } else if (name == "limit") {
       const std::optional<int64_t> number = ReadWholeNumber(value);
-      if (!number.has_value() || *number < 1 || *number > kMostFiles)
+      if (!number.has_value() || *number < 1 || *number > kMaxFiles)
         return BadValue("limit", "limit must be an integer from 1 to 10000");
       query.page.limit = static_cast<int>(*number);
       limited = true;
@@ -108,7 +108,7 @@ Status FileForm::Set(const std::string& name, std::string_view value) {
     RETURN_IF_ERROR(once(expires_after_s_.has_value()));
     expires_after_s_ = ReadWholeNumber(value);
     const bool fits = expires_after_s_.has_value() && *expires_after_s_ >= kLeastExpirySeconds &&
-                      *expires_after_s_ <= kMostExpirySeconds;
+                      *expires_after_s_ <= kMaxExpirySeconds;
     return fits ? OkStatus() : MustBe(name, "an integer from 3600 to 2592000");
   }
   if (!options_.strict) return OkStatus();

@@ -17,7 +17,7 @@ namespace tutti::wire {
 
 inline constexpr const char* kBatchPurpose = "batch";               // of what is uploaded
 inline constexpr const char* kBatchOutputPurpose = "batch_output";  // of what a batch has made
-inline constexpr int64_t kLeastExpirySeconds = 3600, kMostExpirySeconds = 2'592'000;
+inline constexpr int64_t kLeastExpirySeconds = 3600, kMaxExpirySeconds = 2'592'000;
 
 struct FileView {
   std::string id;  // "file-..."

@@ -5,7 +5,7 @@
 namespace tutti::wire {
 namespace {
 
-TEST(InputBlame, ARefusalOfTheWaistNamesTheClientsList) {
+TEST(InputBlame, ARefusalOfTheInferenceApiNamesTheClientsList) {
   const auto blamed = [](const char* param) {
     const Status status = BlameList("texts", InvalidArgument("code", "why").WithParam(param));
     EXPECT_EQ(status.reason(), "code");

@@ -66,7 +66,7 @@ std::string JobErrorJson(const Status& status);
 Status JobErrorOf(std::string_view json);
 
 // Maximum time that a request may wait for the end of a job.
-inline constexpr int64_t kMostWaitSeconds = 60;
+inline constexpr int64_t kMaxWaitSeconds = 60;
 
 // The supported preferences of a Prefer header.
 struct Preference {

@@ -74,9 +74,10 @@ TEST(JobError, ComesBackAsItWas) {
   EXPECT_EQ(back.message(), "too long");
   EXPECT_EQ(back.param(), "messages");
   // A code of a kind that the table lists as a whole.
-  const Status fuel = JobErrorOf(JobErrorJson(InvalidArgument("template_fuel", "too many steps")));
+  const Status fuel =
+      JobErrorOf(JobErrorJson(InvalidArgument("template_step_limit", "too many steps")));
   EXPECT_EQ(fuel.code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(fuel.reason(), "template_fuel");
+  EXPECT_EQ(fuel.reason(), "template_step_limit");
   for (const char* broken : {"", "{", "[]", "{}", R"({"code":7})", R"({"code":"of another time"})"})
     EXPECT_EQ(JobErrorOf(broken).code(), StatusCode::kInternal) << broken;
 }

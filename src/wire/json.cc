@@ -39,8 +39,8 @@ class Builder {
   static constexpr size_t max_key_size = static_cast<size_t>(-1);
   static constexpr size_t max_string_size = static_cast<size_t>(-1);
 
-  Builder(bj::storage_ptr storage, size_t most_values)
-      : storage_(std::move(storage)), most_values_(most_values) {}
+  Builder(bj::storage_ptr storage, size_t max_values)
+      : storage_(std::move(storage)), max_values_(max_values) {}
   Fault fault() const { return fault_; }
   Json Take() { return std::move(values_.front()); }
 
@@ -125,7 +125,7 @@ class Builder {
   }
   template <typename T>
   bool Keep(T value, error_code& ec) {
-    if (++count_ > most_values_) return Fail(Fault::kValues, ec);
+    if (++count_ > max_values_) return Fail(Fault::kValues, ec);
     values_.emplace_back(std::move(value));
     return true;
   }
@@ -136,7 +136,7 @@ class Builder {
   }
 
   const bj::storage_ptr storage_;
-  const size_t most_values_;
+  const size_t max_values_;
   size_t count_ = 0;               // of values, finished ones
   std::vector<Json> values_;       // finished values whose container is still open
   std::vector<std::string> keys_;  // keys of objects that are still open
@@ -158,7 +158,7 @@ bool AfterHighSurrogate(std::string_view text, size_t position) {
 }
 
 Status ToStatus(const error_code& ec, Fault fault, std::string_view text, size_t position,
-                size_t most_values) {
+                size_t max_values) {
   const std::string at = " at byte " + std::to_string(position);
   switch (fault) {
     case Fault::kDuplicateKey:
@@ -170,7 +170,7 @@ Status ToStatus(const error_code& ec, Fault fault, std::string_view text, size_t
       return InvalidArgument("invalid_json", "a number is too large for a double" + at);
     case Fault::kValues:
       return InvalidArgument("invalid_json",
-                             "the body holds more than " + std::to_string(most_values) + " values");
+                             "the body holds more than " + std::to_string(max_values) + " values");
     case Fault::kNone:
       break;
   }
@@ -231,7 +231,7 @@ void Print(const Json& value, JsonWriter* out) {
 
 }  // namespace
 
-Result<JsonDocument> ParseJson(std::string_view text, size_t most_values) {
+Result<JsonDocument> ParseJson(std::string_view text, size_t max_values) {
   if (const size_t valid = ValidUtf8Prefix(text); valid != text.size()) {
     return InvalidArgument("invalid_utf8",
                            "the body is not UTF-8 at byte " + std::to_string(valid));
@@ -239,11 +239,11 @@ Result<JsonDocument> ParseJson(std::string_view text, size_t most_values) {
   auto storage = bj::make_shared_resource<bj::monotonic_resource>();
   bj::parse_options options;
   options.max_depth = kMaxJsonDepth;
-  bj::basic_parser<Builder> parser(options, storage, most_values);
+  bj::basic_parser<Builder> parser(options, storage, max_values);
   error_code ec;
   const size_t consumed = parser.write_some(false, text.data(), text.size(), ec);
   if (!ec && consumed < text.size()) ec = bj::error::extra_data;
-  if (ec) return ToStatus(ec, parser.handler().fault(), text, consumed, most_values);
+  if (ec) return ToStatus(ec, parser.handler().fault(), text, consumed, max_values);
   return JsonDocument(storage, parser.handler().Take());
 }
 

@@ -38,9 +38,9 @@ class JsonDocument {
   Json root_;
 };
 
-// `most_values`: maximum number of all values together; more is invalid_json. The limit exists
+// `max_values`: maximum number of all values together; more is invalid_json. The limit exists
 // because a value takes up to 100 bytes in memory, and may be written with two characters.
-Result<JsonDocument> ParseJson(std::string_view text, size_t most_values = SIZE_MAX);
+Result<JsonDocument> ParseJson(std::string_view text, size_t max_values = SIZE_MAX);
 
 // View of a string value; valid while the value exists and does not change.
 inline std::string_view TextOf(const Json& string) {

@@ -131,9 +131,9 @@ Result<MessageBatchCreate> ParseMessageBatch(const Json& body, const ParseOption
     if (std::find(create.models.begin(), create.models.end(), model) == create.models.end())
       create.models.push_back(std::move(model));
     const std::string line = InputLine(custom_id, params);
-    if (std::ssize(line) > kMostBatchLineBytes) {
+    if (std::ssize(line) > kMaxBatchLineBytes) {
       return BadValue(path, path + " has " + std::to_string(line.size()) + " bytes, limit " +
-                                std::to_string(kMostBatchLineBytes));
+                                std::to_string(kMaxBatchLineBytes));
     }
     create.input += line;
   }

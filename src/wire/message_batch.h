@@ -27,7 +27,7 @@ struct MessageBatchCreate {
 };
 // Reads each request whole, so that a wrong one refuses the batch at once. Errors: those of
 // ParseMessages below `requests[3].params`; unsupported_parameter (`stream`); invalid_value (a
-// custom_id that comes twice, a request beyond kMostBatchLineBytes).
+// custom_id that comes twice, a request beyond kMaxBatchLineBytes).
 Result<MessageBatchCreate> ParseMessageBatch(const Json& body, const ParseOptions& options);
 
 // The query of GET /v1/messages/batches: `limit` (1 to 1,000) and `after_id`. Errors:

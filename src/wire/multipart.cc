@@ -9,9 +9,9 @@
 namespace tutti::wire {
 namespace {
 
-constexpr size_t kMostBoundary = 70;  // RFC 2046 5.1.1
-constexpr size_t kMostPadding = 64;   // blanks behind a boundary
-constexpr size_t kMostNameBytes = 255;
+constexpr size_t kMaxBoundary = 70;  // RFC 2046 5.1.1
+constexpr size_t kMaxPadding = 64;   // blanks behind a boundary
+constexpr size_t kMaxNameBytes = 255;
 
 Status Malformed(std::string_view what) {
   return InvalidArgument("invalid_value", "malformed multipart body: " + std::string(what));
@@ -81,7 +81,7 @@ std::string ExtendedValue(const std::string& value) {
 }
 
 Status CheckName(const std::string& name) {
-  if (name.size() > kMostNameBytes) return Malformed("a name of more than 255 bytes");
+  if (name.size() > kMaxNameBytes) return Malformed("a name of more than 255 bytes");
   if (!IsValidUtf8(name)) return InvalidArgument("invalid_utf8", "a part's name is not UTF-8");
   return OkStatus();
 }
@@ -158,7 +158,7 @@ Result<std::string> MultipartBoundary(std::string_view content_type) {
     boundary = std::move(parameter->value);
   }
   if (!boundary.has_value()) return Malformed("the Content-Type names no boundary");
-  if (boundary->empty() || boundary->size() > kMostBoundary || boundary->back() == ' ' ||
+  if (boundary->empty() || boundary->size() > kMaxBoundary || boundary->back() == ' ' ||
       !std::all_of(boundary->begin(), boundary->end(), IsBoundaryChar))
     return Malformed("the boundary must be 1 to 70 characters of RFC 2046");
   return *std::move(boundary);
@@ -204,11 +204,11 @@ Status MultipartReader::AtDelimiter(bool* stuck) {
   const size_t text = buffer_.find_first_not_of(" \t");
   if (text == std::string::npos || buffer_.size() < text + 2) {
     *stuck = true;
-    if (buffer_.size() > kMostPadding) return Malformed("blanks behind a boundary");
+    if (buffer_.size() > kMaxPadding) return Malformed("blanks behind a boundary");
     return OkStatus();
   }
   if (buffer_.compare(text, 2, "\r\n") != 0) return Malformed("text behind a boundary");
-  if (++parts_ > kMostParts) return Malformed("more than 16 parts");
+  if (++parts_ > kMaxParts) return Malformed("more than 16 parts");
   buffer_.erase(0, text);  // its line end may be that of an empty head
   state_ = State::kHead;
   return OkStatus();
@@ -216,7 +216,7 @@ Status MultipartReader::AtDelimiter(bool* stuck) {
 
 Status MultipartReader::AtHead(bool* stuck) {
   const size_t end = buffer_.find("\r\n\r\n");
-  if (std::min(end, buffer_.size()) > kMostHeadBytes)
+  if (std::min(end, buffer_.size()) > kMaxHeadBytes)
     return Malformed("the head of a part is longer than 8192 bytes");
   if (end == std::string::npos) {
     *stuck = true;
@@ -236,7 +236,7 @@ Status MultipartReader::AtData(bool* stuck) {
   const bool found = at != std::string::npos;
   const size_t kept = delimiter_.size() - 1;  // it may begin within these
   const size_t take = found ? at : buffer_.size() - std::min(kept, buffer_.size());
-  if (preamble && take > kMostPreambleBytes) return Malformed("its first boundary does not come");
+  if (preamble && take > kMaxPreambleBytes) return Malformed("its first boundary does not come");
   if (!preamble) RETURN_IF_ERROR(sink_->OnData(std::string_view(buffer_).substr(0, take)));
   buffer_.erase(0, take + (found ? delimiter_.size() : 0));
   if (found) state_ = State::kDelimiter;

@@ -34,9 +34,9 @@ class PartSink {
 
 class MultipartReader {
  public:
-  static constexpr size_t kMostHeadBytes = 8 << 10;      // of one part
-  static constexpr size_t kMostPreambleBytes = 4 << 10;  // before the first one
-  static constexpr int kMostParts = 16;
+  static constexpr size_t kMaxHeadBytes = 8 << 10;      // of one part
+  static constexpr size_t kMaxPreambleBytes = 4 << 10;  // before the first one
+  static constexpr int kMaxParts = 16;
 
   MultipartReader(const std::string& boundary, PartSink* sink);
 

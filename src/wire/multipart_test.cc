@@ -105,7 +105,7 @@ TEST(MultipartTest, MalformedBodiesAreRefused) {
     }
   }
   std::string many;
-  for (int i = 0; i < MultipartReader::kMostParts; ++i) many += good;
+  for (int i = 0; i < MultipartReader::kMaxParts; ++i) many += good;
   EXPECT_TRUE(ReadBody(many + "--b--", 64).ok());
   EXPECT_FALSE(ReadBody(many + good + "--b--", 64).ok());
 }

@@ -387,7 +387,7 @@ Result<api::GenerateRequest> ParseSampling(const Json& fields, const ParseOption
     if (given == nullptr || given->is_null() || AsksForNothing(elsewhere, *given)) continue;
     if (given->is_bool() && !given->get_bool()) continue;  // stream: false
     return InvalidArgument("unsupported_parameter",
-                           std::string(elsewhere) + " is no sampling parameter of this door")
+                           std::string(elsewhere) + " is no sampling parameter of this server")
         .WithParam(elsewhere);
   }
   ASSIGN_OR_RETURN(const CheckedObject object,

@@ -187,7 +187,7 @@ Result<JobQuery> ParseJobQuery(std::span<const QueryParameter> parameters,
   for (const auto& [name, value] : parameters) {
     if (name == "wait") {
       const std::optional<int64_t> number = ReadWholeNumber(value);
-      if (!number.has_value() || *number > kMostWaitSeconds)
+      if (!number.has_value() || *number > kMaxWaitSeconds)
         return BadValue("wait", "wait must be whole seconds from 0 to 60");
       query.wait_s = *number;
     } else if (name == "starting_after") {

@@ -119,7 +119,7 @@ std::vector<FieldSpec> OptionRows() {
 
 std::vector<FieldSpec> MessageBatchRows() {
   return {
-      Required(Row("requests", kMessageBatch, FieldType::kArray, 1, kMostBatchLines)),
+      Required(Row("requests", kMessageBatch, FieldType::kArray, 1, kMaxBatchLines)),
       Required(Text("custom_id", kMessageBatchRequest, 1, kNameBytes)),
       Required(Row("params", kMessageBatchRequest, FieldType::kAny)),
   };

@@ -15,7 +15,7 @@ std::vector<FieldSpec> BatchRows() {
       Row("output_expires_after", kBatch, FieldType::kAny),
       Required(Choice("anchor", kExpiresAfter, "created_at")),
       Required(Int("seconds", kExpiresAfter, static_cast<double>(kLeastExpirySeconds),
-                   static_cast<double>(kMostExpirySeconds))),
+                   static_cast<double>(kMaxExpirySeconds))),
       Required(Text("custom_id", kBatchLine, 1, kNameBytes)),
       Required(Row("method", kBatchLine, FieldType::kAny)),
       Required(Row("url", kBatchLine, FieldType::kAny)),

@@ -55,7 +55,7 @@ std::string Page(const char* path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST(Schema, ThePageOfTheDoorNamesEveryFieldThatIsTaken) {
+TEST(Schema, ThePageOfTheServerNamesEveryFieldThatIsTaken) {
   const std::string http = Page("docs/http.md"), dialogs = Page("docs/dialogs.md"),
                     sockets = Page("docs/websocket.md"), batches = Page("docs/batches.md"),
                     messages = Page("docs/messages.md");

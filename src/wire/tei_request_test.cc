@@ -141,7 +141,7 @@ TEST(TeiSimilarity, TheSourceIsTheFirstInput) {
       << "the source is one of 2,048";
 }
 
-TEST(TeiRequest, ARefusalOfTheWaistNamesTheClientsField) {
+TEST(TeiRequest, ARefusalOfTheInferenceApiNamesTheClientsField) {
   const auto blamed = [](const EncodingCall& call, const char* param) {
     return BlameInput(call, InvalidArgument("x", "y").WithParam(param)).param();
   };

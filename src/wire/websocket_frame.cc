@@ -19,7 +19,7 @@ enum Opcode : uint8_t {
   kPing = 9,
   kPong = 10
 };
-constexpr size_t kMostControl = 125;  // section 5.5
+constexpr size_t kMaxControl = 125;  // section 5.5
 
 // Those that may stand in a frame (section 7.4 and the registry that it founded).
 bool IsCloseCode(int code) {
@@ -33,7 +33,7 @@ void AppendFrame(uint8_t opcode, std::string_view payload, std::string* out) {
   const auto append = [&](int bytes) {
     for (int i = bytes - 1; i >= 0; --i) out->push_back(static_cast<char>(size >> (8 * i)));
   };
-  if (size <= kMostControl) {
+  if (size <= kMaxControl) {
     append(1);
   } else if (size <= 0xFFFF) {
     out->push_back(126);
@@ -79,7 +79,7 @@ std::optional<FrameEvent> FrameReader::CheckStart() {
     case kClose:
     case kPing:
     case kPong:
-      if (!final || (header_[1] & kLength) > static_cast<int>(kMostControl))
+      if (!final || (header_[1] & kLength) > static_cast<int>(kMaxControl))
         return Fault(kCloseProtocolError, "control frames are whole and of at most 125 bytes");
       return std::nullopt;
     default:
@@ -92,7 +92,7 @@ std::optional<FrameEvent> FrameReader::CheckLength() {
   const size_t digits = shown == 126 ? 2 : shown == 127 ? 8 : 0;
   uint64_t length = digits == 0 ? static_cast<uint64_t>(shown) : 0;
   for (size_t i = 0; i < digits; ++i) length = length << 8 | header_[2 + i];
-  if ((digits == 2 && length <= kMostControl) || (digits == 8 && length <= 0xFFFF))
+  if ((digits == 2 && length <= kMaxControl) || (digits == 8 && length <= 0xFFFF))
     return Fault(kCloseProtocolError, "a length in more bytes than it needs");
   left_ = length;
   taken_ = 0;
@@ -180,7 +180,7 @@ void AppendText(std::string_view text, std::string* out) { AppendFrame(kTextFram
 void AppendPing(std::string* out) { AppendFrame(kPing, "", out); }
 
 void AppendPong(std::string_view payload, std::string* out) {
-  CHECK_LE(payload.size(), kMostControl);
+  CHECK_LE(payload.size(), kMaxControl);
   AppendFrame(kPong, payload, out);
 }
 
@@ -188,7 +188,7 @@ void AppendClose(int code, std::string_view reason, std::string* out) {
   std::string payload;
   if (code != kCloseNoStatus) {
     payload = {static_cast<char>(code >> 8), static_cast<char>(code & 0xFF)};
-    reason = reason.substr(0, kMostControl - payload.size());
+    reason = reason.substr(0, kMaxControl - payload.size());
     payload += reason.substr(0, ValidUtf8Prefix(reason));
   }
   AppendFrame(kClose, payload, out);

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "doors/mqtt/bridge/bridge.h"
+#include "server/mqtt/bridge/bridge.h"
 
 namespace {
 

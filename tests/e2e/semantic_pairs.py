@@ -18,7 +18,7 @@ SWAPS = {
         ("What happens if the fuse is connected?", "What happens if the fuse is disconnected?"),
         ("List animals that can fly.", "List animals that cannot fly."),
         ("How do I enable the firewall?", "How do I disable the firewall?"),
-        ("How do I lock the door?", "How do I unlock the door?"),
+        ("How do I lock the server?", "How do I unlock the server?"),
         ("Which drinks contain caffeine?", "Which drinks don't contain caffeine?"),
         ("Was the experiment successful?", "Was the experiment unsuccessful?"),
         ("What makes people happy?", "What makes people unhappy?"),

@@ -174,7 +174,7 @@ class Cache(ServerCase):
             self.assertEqual(head["x-cache"], "hit", "what was read to its end is kept")
             self.assertEqual(answer.choices[0].message.content, text)
 
-    def test_other_doors_have_the_same_answers(self):
+    def test_other_servers_have_the_same_answers(self):
         answer, _ = self.chat()
         reply = self.client.responses.with_raw_response.create(
             model=MODEL, input="Name three colours.", max_output_tokens=24, temperature=0)

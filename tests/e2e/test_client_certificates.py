@@ -118,7 +118,7 @@ class ClientCertificates(unittest.TestCase):
             client.disconnect()
             client.loop_stop()
 
-    def test_a_certificate_is_its_user_on_every_door(self):
+    def test_a_certificate_is_its_user_on_every_server(self):
         self.serve()
         self.assertEqual(self.ask("ann"), 200)
         self.assertEqual(self.ask(None), 401)

@@ -141,7 +141,7 @@ class Benches(unittest.TestCase):
             self.assertAlmostEqual(after[cell["key"]]["seconds"], cell["seconds"], places=9, msg="a cell that was done is not measured again")
         for cell in after.values():
             self.assertEqual(cell["failures"], 0)
-            self.assertLessEqual(cell["most_in_flight"], cell["concurrency"])
+            self.assertLessEqual(cell["max_in_flight"], cell["concurrency"])
             self.assertGreater(cell["texts_s"], 0)
         with open(self.path("out.md")) as file:
             self.assertEqual(file.read().count("| batch "), 4)

@@ -149,20 +149,20 @@ class LoginsBesideChat(unittest.TestCase):
         for _ in range(self.ROUNDS):
             before = self.chat.gaps(64 * LONGER)
             base_kib = self.server.resident_kib()
-            answers, during, most_kib = self.during_logins()
+            answers, during, max_kib = self.during_logins()
             self.assertEqual([(kind, code) for kind, code in answers if code != WANTED[kind]], [])
             answered += len(answers)
             alone = statistics.median(before + self.chat.gaps(64 * LONGER))
             ratios.append(statistics.median(during) / alone)
             threads = self.metric("tutti_password_threads")
             figure(f"{len(answers)} of {self.COUNT} logins: {ratios[-1]:.2f} times the {alone * 1000:.1f} ms between tokens, longest "
-                   f"{max(during) * 1000:.0f} ms, {(most_kib - base_kib) / 1024:.0f} MiB more, {threads:.0f} threads")
+                   f"{max(during) * 1000:.0f} ms, {(max_kib - base_kib) / 1024:.0f} MiB more, {threads:.0f} threads")
             self.assertTrue(1 <= threads <= 4)
             most = self.metric("tutti_password_hashes_most_running")
             self.assertTrue(1 <= most <= threads, f"{most} hashes at once on {threads} threads")
             if judged("memory of hashes", "a sanitizer keeps what was freed"):
                 # 32 MiB each, what the allocator keeps of them, and connections.
-                self.assertLess(most_kib - base_kib, (threads * 32 + 64) * 1024)
+                self.assertLess(max_kib - base_kib, (threads * 32 + 64) * 1024)
             if ratios[-1] < self.BOUND:
                 break
         self.assertGreaterEqual(answered, self.COUNT if self.LIMIT_S > 60 else 1)

@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LANES, BEYOND = 8, 12
 SETTINGS = "[mqtt]\nport = {port}\n" + "".join(
     f'[[mqtt.project]]\nname = "{name}"\nreply_format = "json"\nrate = "off"\n' for name in ("driving", "general"))
-# Beyond what a door's own thread prepares (4 KiB), and the same for all, so that its tokens are computed once.
+# Beyond what a server's own thread prepares (4 KiB), and the same for all, so that its tokens are computed once.
 LONG = "The river runs by the mill. " * 160
 
 

@@ -65,7 +65,7 @@ class Cases:
             self.assertEqual([stream.join().error for stream in streams], [None] * 16)
 
     def test_a_broker_killed_and_emptied_loses_and_doubles_no_job(self):
-        """Row N65: accepted jobs lost 0, doubled 0, local doors go on, streams that it interrupts go on where they were."""
+        """Row N65: accepted jobs lost 0, doubled 0, local servers go on, streams that it interrupts go on where they were."""
         with World(self.broker, workers=2, worker=("--lanes", "8")) as world:
             alone = ask(world.front, "List facts about seven.", 300, ignore_eos=True)
             jobs, stop = [], threading.Event()

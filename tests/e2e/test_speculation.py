@@ -89,8 +89,8 @@ class Speculation(unittest.TestCase):
         with test_workers.World(worker=("--speculate", "ngram")) as world:
             server = Server("--speculate", "ngram")
             self.addCleanup(server.stop)
-            for door in (server, world.front):
-                right = door.post_json("/v1/chat/completions", predicted)
+            for server in (server, world.front):
+                right = server.post_json("/v1/chat/completions", predicted)
                 self.assertEqual(right["choices"], expected)
                 details = right["usage"]["completion_tokens_details"]
                 self.assertGreaterEqual(details["accepted_prediction_tokens"], right["usage"]["completion_tokens"] - 5)
@@ -98,10 +98,10 @@ class Speculation(unittest.TestCase):
                 words = text.split(" ")
                 words[len(words) // 2] = "zebra"
                 for parts in ([{"type": "text", "text": " ".join(words)}], [{"type": "text", "text": "quite another text"}]):
-                    other = door.post_json("/v1/chat/completions", {**chat, "prediction": {"type": "content", "content": parts}})
+                    other = server.post_json("/v1/chat/completions", {**chat, "prediction": {"type": "content", "content": parts}})
                     self.assertEqual(other["choices"], expected)
                     self.assertGreater(other["usage"]["completion_tokens_details"]["rejected_prediction_tokens"], 0)
-                status, _, answer = door.post("/v1/chat/completions", {**chat, "prediction": {"type": "diff", "content": "x"}})
+                status, _, answer = server.post("/v1/chat/completions", {**chat, "prediction": {"type": "diff", "content": "x"}})
                 self.assertEqual((status, json.loads(answer)["error"]["param"]), (400, "prediction.type"))
 
     def test_what_the_two_options_say_together(self):

@@ -41,7 +41,7 @@ class Refusals(unittest.TestCase):
         self.assertEqual(done.stdout, "")
         return done.stderr
 
-    def test_one_port_for_two_doors_is_refused(self):
+    def test_one_port_for_two_servers_is_refused(self):
         self.assertIn("--grpc-port and --port are both 8123", self.refused("serve", MODEL, "--port", "8123", "--grpc-port", "8123"))
 
     def test_a_model_called_like_a_test_model_is_refused(self):
@@ -87,7 +87,7 @@ class Refusals(unittest.TestCase):
                           self.refused("serve", "talk=" + MODEL, "--port", "0", "--grpc-port", "0", "--config", config,
                                        "--mqtt-port", str(free_port())))
 
-    def test_a_port_in_use_is_told_with_its_door(self):
+    def test_a_port_in_use_is_told_with_its_server(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = str(taken.getsockname()[1])
             self.assertIn("MQTT: cannot listen on 127.0.0.1 port " + port, self.refused(
@@ -103,7 +103,7 @@ class Refusals(unittest.TestCase):
             self.assertIn("it is an encoder, which `tutti bench encode` measures", self.refused("bench", "engine", bert))
 
     def test_a_model_without_a_tensor_is_refused_before_a_port_opens(self):
-        """The doors were opened first, and of a second model the first one's weights were packed."""
+        """The servers were opened first, and of a second model the first one's weights were packed."""
         with tempfile.TemporaryDirectory() as folder:
             whole, part, encoder = (os.path.join(folder, name) for name in ("whole.gguf", "part.gguf", "encoder"))
             tiny_model.write(whole)

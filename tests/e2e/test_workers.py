@@ -168,7 +168,7 @@ class Workers(unittest.TestCase):
             self.assertEqual(os.stat(world.store + "/workers.sock").st_mode & 0o077, 0)
 
     def test_a_killed_worker_ends_64_streams_within_1_s_and_restarts(self):
-        """Row N72: the doors stay up, what was in flight ends with 503, the model is loaded again by itself."""
+        """Row N72: the servers stay up, what was in flight ends with 503, the model is loaded again by itself."""
         with World(worker=("--lanes", str(STREAMS))) as world:
             streams = [Stream(world.front, f"Tell story {i}.", 4000) for i in range(STREAMS)]
             for stream in streams[:8]:

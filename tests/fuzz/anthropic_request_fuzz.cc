@@ -1,6 +1,6 @@
 // Bodies of Anthropic's Messages API: a client's mistake is an invalid argument with a known code,
-// never more, and what is accepted is a dialog that the waist takes. Input: one byte (route,
-// strict), then the body.
+// never more, and what is accepted is a dialog that the inference API takes. Input: one byte
+// (route, strict), then the body.
 #include <string>
 #include <variant>
 

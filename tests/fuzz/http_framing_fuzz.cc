@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/check.h"
-#include "doors/http/message_parser.h"
 #include "fuzz_input.h"
+#include "server/http/message_parser.h"
 #include "wire/http_framing.h"
 
 namespace {

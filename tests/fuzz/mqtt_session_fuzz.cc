@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "doors/mqtt/listener/hub.h"
-#include "doors/mqtt/listener/peer.h"
 #include "fuzz_input.h"
+#include "server/mqtt/listener/hub.h"
+#include "server/mqtt/listener/peer.h"
 
 namespace {
 

@@ -21,8 +21,8 @@ constexpr std::string_view kSnowman = "\u2603";
 
 bool Known(const std::string& reason) {
   constexpr std::array<std::string_view, 7> kReasons{
-      "template_fuel",     "template_depth",        "template_output", "invalid_value",
-      "tokenizer_invalid", "tokenizer_unsupported", "tokenizer_limit"};
+      "template_step_limit", "template_depth",        "template_output", "invalid_value",
+      "tokenizer_invalid",   "tokenizer_unsupported", "tokenizer_limit"};
   for (const std::string_view known : kReasons) {
     if (reason == known) return true;
   }

@@ -1,4 +1,4 @@
-// Doors for stock clients, gRPC and HTTP over one repository: the test models, and fakes of an
+// Servers for stock clients, gRPC and HTTP over one repository: the test models, and fakes of an
 // encoder, a cross-encoder, a classifier and a decoder that repeats its prompt word by word. Says
 // its ports on a line of their own and serves until standard input ends; the model side answers at
 // once.
@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
-#include "doors/grpc/grpc_door.h"
-#include "doors/http/http_door.h"
 #include "kserve/testing/fake_models.h"
+#include "server/grpc/grpc_server.h"
+#include "server/http/http_server.h"
 #include "services/auth/testing/one_key.h"
 
 namespace {
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
   if (settings.contains("name")) names.server_name = settings["name"];
   tutti::kserve::Repository repository(names, {&inference, &inference, &clock});
   tutti::telemetry::MetricsRegistry registry;
-  tutti::telemetry::DoorMetrics metrics(registry);
+  tutti::telemetry::ServerMetrics metrics(registry);
   tutti::Logger log(tutti::LogLevel::kInfo);
   tutti::rpc::GrpcOptions options;
   options.port = 0;
@@ -97,9 +97,10 @@ int main(int argc, char** argv) {
   options.handlers = number("handlers", options.handlers);
   options.limits.connections = number("connections", options.limits.connections);
   options.limits.streams = number("streams", options.limits.streams);
-  tutti::rpc::GrpcDoor door(options, {&inference, &known.authority(), &inference, &repository,
-                                      &metrics, settings.contains("log") ? &log : nullptr, &clock});
-  const tutti::Status status = door.Start();
+  tutti::rpc::GrpcServer server(options,
+                                {&inference, &known.authority(), &inference, &repository, &metrics,
+                                 settings.contains("log") ? &log : nullptr, &clock});
+  const tutti::Status status = server.Start();
   if (!status.ok()) {
     std::fprintf(stderr, "%s\n", status.ToString().c_str());
     return 1;
@@ -107,25 +108,25 @@ int main(int argc, char** argv) {
   tutti::http::HttpOptions http_options;
   http_options.port = 0;
   http_options.has_keys = options.has_keys;
-  tutti::http::HttpDoor http(http_options, {.inference = &inference,
-                                            .authority = &known.authority(),
-                                            .health = &inference,
-                                            .metrics = &registry,
-                                            .serving = &metrics,
-                                            .clock = &clock,
-                                            .repository = &repository});
+  tutti::http::HttpServer http(http_options, {.inference = &inference,
+                                              .authority = &known.authority(),
+                                              .health = &inference,
+                                              .metrics = &registry,
+                                              .serving = &metrics,
+                                              .clock = &clock,
+                                              .repository = &repository});
   if (const tutti::Status http_status = http.Start(); !http_status.ok()) {
     std::fprintf(stderr, "%s\n", http_status.ToString().c_str());
     return 1;
   }
-  std::printf("grpc_host: ports %d %d\n", door.port(), http.port());
+  std::printf("grpc_host: ports %d %d\n", server.port(), http.port());
   std::fflush(stdout);
   char byte = 0;
   while (read(STDIN_FILENO, &byte, 1) > 0) {
   }
   http.Drain(std::chrono::seconds(10));
-  door.Drain(std::chrono::seconds(10));
+  server.Drain(std::chrono::seconds(10));
   http.Stop();
-  door.Stop();
+  server.Stop();
   return 0;
 }

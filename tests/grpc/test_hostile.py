@@ -153,7 +153,7 @@ class Hostile(HostCase):
                             + frame(DATA, END_STREAM, stream, b"\0" + struct.pack(">I", 0)))
         time.sleep(0.2)
 
-    def flood(self, begin, piece, amount, most_mib=64):
+    def flood(self, begin, piece, amount, max_mib=64):
         """Bytes sent until the connection was closed; memory stays, and others do not notice."""
         probe = Probe(self.host.url)
         probe.first.wait(30)
@@ -162,7 +162,7 @@ class Hostile(HostCase):
         before, sent = self.host.resident_kib(), 0
         while sent < amount and connection.send(piece):
             sent += len(piece)
-        self.assertLess(self.host.resident_kib() - before, most_mib << 10, f"after {sent} bytes")
+        self.assertLess(self.host.resident_kib() - before, max_mib << 10, f"after {sent} bytes")
         after = len(probe.took) + 20
         limit = time.monotonic() + 30
         while len(probe.took) < after and time.monotonic() < limit:
@@ -260,7 +260,7 @@ class Hostile(HostCase):
         for one in (frame(SETTINGS, 0, 0, struct.pack(">HI", 3, 100)), frame(PING, 0, 0, b"12345678"),
                     frame(PRIORITY, 0, 1, b"\0\0\0\0\x10"), frame(WINDOW, 0, 0, struct.pack(">I", 1))):
             # The library's own answer to too many pings took 30 times what was sent, for as long as nobody read it.
-            self.assertLess(self.flood(b"", one * 1000, amount, most_mib=24), amount, f"frames {one[3]}: not closed")
+            self.assertLess(self.flood(b"", one * 1000, amount, max_mib=24), amount, f"frames {one[3]}: not closed")
 
     def test_streams_that_are_reset_at_once(self):
         """Row N30: others' p99 is at most doubled. The 5 ms are a turn of a processor that another process had."""

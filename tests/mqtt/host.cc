@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <string>
 
-#include "doors/mqtt/listener/listener.h"
-#include "doors/mqtt/listener/testing/fake_authenticator.h"
+#include "server/mqtt/listener/listener.h"
+#include "server/mqtt/listener/testing/fake_authenticator.h"
 
 int main() {
   using tutti::Status;

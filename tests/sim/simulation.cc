@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "engine/decoder_slot.h"
+#include "engine/decoder_instance.h"
 #include "engine/engine.h"
 #include "engine/invariants.h"
 #include "engine/testing/fake_model_runner.h"
@@ -158,7 +158,7 @@ class Simulation {
   void MakeDraft(FakeModelOptions model) {
     model.limits.kv_blocks = Between(1, pool_blocks_);
     model.limits.max_step_tokens = Between(160, 400);
-    model.limits.max_step_slices = kMostDraftSequences;
+    model.limits.max_step_slices = kMaxDraftSequences;
     model.limits.context = Between(64, 1024);
     model.salt = random_.Chance(0.7) ? 1 : 0;
     model.salted_parts = Between(1, 8);
@@ -446,8 +446,8 @@ class Simulation {
   void CheckEnd() {
     engine_->RunOneStep();
     CheckInvariants();
-    const DecoderSlot& decoder = engine_->decoder_for_test();
-    const QueueLedger& ledger = *decoder.ledger();
+    const DecoderInstance& decoder = engine_->decoder_for_test();
+    const AdmissionState& ledger = *decoder.ledger();
     if (!decoder.works().empty()) Fail("a request is left over");
     if (decoder.pool().active() != 0 || decoder.pool().promised() != 0) Fail("blocks leaked");
     if (ledger.unfinished != 0 || ledger.places != 0 || ledger.aside != 0 ||

@@ -1,7 +1,7 @@
 // FakeInference: an api::Inference and HealthProbe under the control of a test, for whatever stands
-// in front of the waist. Which models there are, and what their encoders answer, says who makes it;
-// encodings are answered at once unless the test holds them, streams are written by the test.
-// Any thread.
+// in front of the inference API. Which models there are, and what their encoders answer, says who
+// makes it; encodings are answered at once unless the test holds them, streams are written by the
+// test. Any thread.
 #pragma once
 
 #include <algorithm>

@@ -13,7 +13,7 @@ using std::chrono::seconds;
 
 constexpr Duration kCancelPatience = seconds(2);
 constexpr Duration kWordPatience = seconds(30);  // for requests that need no model
-constexpr Duration kFirstRetry = milliseconds(500), kMostRetry = seconds(8);
+constexpr Duration kFirstRetry = milliseconds(500), kMaxRetry = seconds(8);
 
 // Expiry of a question: longer than any answer takes, so that a server does not answer a question
 // that nobody waits for any more.
@@ -88,7 +88,7 @@ Status MqttChat::Reconnect(const Stopped& stopped) {
       if (stopped && stopped()) return StoppedStatus();
       world_.sleep(std::min<Duration>(next - Now(), milliseconds(100)));
     }
-    wait = std::min(wait * 2, kMostRetry);
+    wait = std::min(wait * 2, kMaxRetry);
   }
 }
 

@@ -80,7 +80,7 @@ TEST_F(MqttConnectionTest, AfterBeingToldToWaitNothingLeavesBefore) {
 }
 
 TEST_F(MqttConnectionTest, TooManyWaitingAreRefused) {
-  options_.session.most_waiting = 5;
+  options_.session.max_waiting = 5;
   auto connection = Open();
   ASSERT_TRUE(connection.ok());
   for (int i = 0; i < 5; ++i) EXPECT_TRUE((*connection)->Send({"t", "x", ""}).ok());

@@ -12,7 +12,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr size_t kMostLevelBytes = 128;
+constexpr size_t kMaxLevelBytes = 128;
 
 StatusCode CodeOf(std::string_view reason) {
   if (reason == "rate_limit_exceeded" || reason == "overloaded")
@@ -90,7 +90,7 @@ Status CheckLevel(const std::string& name, const char* what) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '_' || c == '.';
   };
-  if (!name.empty() && name.size() <= kMostLevelBytes &&
+  if (!name.empty() && name.size() <= kMaxLevelBytes &&
       std::all_of(name.begin(), name.end(), fits)) {
     return OkStatus();
   }

@@ -11,7 +11,7 @@ namespace {
 using mqtt::ReasonCode;
 
 constexpr uint16_t kSubscribeId = 1;  // messages have those above
-constexpr size_t kMostInFlight = 1000;
+constexpr size_t kMaxInFlight = 1000;
 constexpr Duration kPingTime = std::chrono::seconds(20);
 
 std::string Numbered(std::string text, ReasonCode reason, const mqtt::Properties& properties) {
@@ -127,8 +127,8 @@ Status MqttSession::OnConnack(const mqtt::Connack& packet) {
     return NotLetIn(packet, options_.login.user.has_value());
   const mqtt::Properties& said = packet.properties;
   if (said.server_keep_alive_s) keep_alive_ = std::chrono::seconds(*said.server_keep_alive_s);
-  most_in_flight_ = std::min<size_t>(kMostInFlight, said.receive_maximum.value_or(65'535));
-  most_packet_bytes_ = said.maximum_packet_size.value_or(256u << 20);
+  max_in_flight_ = std::min<size_t>(kMaxInFlight, said.receive_maximum.value_or(65'535));
+  max_packet_bytes_ = said.maximum_packet_size.value_or(256u << 20);
   connected_ = true;
   return OkStatus();
 }
@@ -157,9 +157,9 @@ void MqttSession::Subscribe(const std::string& filter, bool retained, TimePoint 
 }
 
 Status MqttSession::Push(MqttSend message) {
-  if (waiting_.size() + in_flight_.size() >= options_.most_waiting) {
+  if (waiting_.size() + in_flight_.size() >= options_.max_waiting) {
     return ResourceExhausted(
-        "overloaded", std::to_string(options_.most_waiting) + " messages wait to be sent already");
+        "overloaded", std::to_string(options_.max_waiting) + " messages wait to be sent already");
   }
   waiting_.push_back(std::move(message));
   return OkStatus();
@@ -186,7 +186,7 @@ void MqttSession::Pump(TimePoint now, std::string& out) {
       refused_.emplace_back(std::move(sent.message), bytes.status());
       continue;
     }
-    if (bytes->size() > most_packet_bytes_) {
+    if (bytes->size() > max_packet_bytes_) {
       refused_.emplace_back(std::move(sent.message),
                             Refusal(ReasonCode::kPacketTooLarge, mqtt::Properties()));
       continue;
@@ -199,7 +199,7 @@ void MqttSession::Pump(TimePoint now, std::string& out) {
 }
 
 TimePoint MqttSession::due() const {
-  const bool may = connected_ && !waiting_.empty() && in_flight_.size() < most_in_flight_;
+  const bool may = connected_ && !waiting_.empty() && in_flight_.size() < max_in_flight_;
   return may ? pace_.due() : TimePoint::max();
 }
 

@@ -36,7 +36,7 @@ struct MqttLogin {
 struct MqttSessionOptions {
   MqttLogin login;
   Duration min_interval = SendPace::kUsual;
-  size_t most_waiting = 1000;       // limit of messages that are unsent or unacknowledged
+  size_t max_waiting = 1000;        // limit of messages that are unsent or unacknowledged
   size_t packet_bytes = 16u << 20;  // limit of an incoming packet
 };
 
@@ -101,11 +101,11 @@ class MqttSession {
   const MqttSessionOptions options_;
   mqtt::FrameSplitter splitter_;
   bool connected_ = false;
-  Duration keep_alive_{0};                // as the server wants it; 0: none
-  size_t most_in_flight_ = 20;            // limit of the server
-  size_t most_packet_bytes_ = 256 << 20;  // limit of the server
-  TimePoint sent_{};                      // time of the last packet sent
-  std::optional<TimePoint> pinged_;       // time of an unanswered ping
+  Duration keep_alive_{0};               // as the server wants it; 0: none
+  size_t max_in_flight_ = 20;            // limit of the server
+  size_t max_packet_bytes_ = 256 << 20;  // limit of the server
+  TimePoint sent_{};                     // time of the last packet sent
+  std::optional<TimePoint> pinged_;      // time of an unanswered ping
   std::optional<Status> subscribed_;
   SendPace pace_;
   std::deque<MqttSend> waiting_;

@@ -13,7 +13,7 @@ constexpr double kWorthIt = 1.05;
 constexpr double kWorthALook = 1.25;
 // Weight of all sequences' counts in the estimate for one sequence, in trials.
 constexpr double kTrialsOfOthers = 4;
-constexpr uint16_t kMostTrials = 64;
+constexpr uint16_t kMaxTrials = 64;
 // Acceptance rates assumed before any were counted: rounded down from those of copied text.
 constexpr std::array kFirstChances = {0.2, 0.35, 0.5, 0.7, 0.85};
 // ... and for a draft model a tenth as large.
@@ -25,13 +25,13 @@ constexpr double kRowOfPass = 0.2;
 
 }  // namespace
 
-int DraftHits::BucketOf(int agreed) {
+int AcceptanceStats::BucketOf(int agreed) {
   return agreed <= 2 ? 0 : agreed == 3 ? 1 : agreed <= 5 ? 2 : agreed <= 9 ? 3 : 4;
 }
 
-void DraftHits::Note(int agreed, bool hit) {
+void AcceptanceStats::Note(int agreed, bool hit) {
   Count& count = counts_[static_cast<size_t>(BucketOf(agreed))];
-  if (count.trials >= kMostTrials) {
+  if (count.trials >= kMaxTrials) {
     count.trials /= 2;
     count.hits /= 2;
   }
@@ -39,7 +39,7 @@ void DraftHits::Note(int agreed, bool hit) {
   count.hits = static_cast<uint16_t>(count.hits + (hit ? 1 : 0));
 }
 
-double DraftHits::Chance(int agreed, const DraftHits& others) const {
+double AcceptanceStats::Chance(int agreed, const AcceptanceStats& others) const {
   const auto bucket = static_cast<size_t>(BucketOf(agreed));
   const Count& all = others.counts_[bucket];
   const double first = (source_ == DraftSource::kModel ? kFirstOfModel : kFirstChances)[bucket];
@@ -48,7 +48,7 @@ double DraftHits::Chance(int agreed, const DraftHits& others) const {
   return (own.hits + kTrialsOfOthers * usual) / (own.trials + kTrialsOfOthers);
 }
 
-void DraftHits::Fade() {
+void AcceptanceStats::Fade() {
   for (Count& count : counts_) {
     count.trials /= 2;
     count.hits /= 2;
@@ -57,8 +57,8 @@ void DraftHits::Fade() {
 
 void DraftCost::Observe(int sequences, int rows, Duration took) {
   const auto ns = static_cast<double>(took.count());
-  if (ns <= 0 || sequences < 1 || sequences > kMostDraftSequences || rows < sequences ||
-      rows > kMostDraftRows)
+  if (ns <= 0 || sequences < 1 || sequences > kMaxDraftSequences || rows < sequences ||
+      rows > kMaxDraftRows)
     return;
   ++since_with_;
   ++since_without_;
@@ -69,7 +69,7 @@ void DraftCost::Observe(int sequences, int rows, Duration took) {
 }
 
 double DraftCost::Without(int sequences) const {
-  const auto n = static_cast<size_t>(std::clamp(sequences, 0, kMostDraftSequences));
+  const auto n = static_cast<size_t>(std::clamp(sequences, 0, kMaxDraftSequences));
   return ns_[n][n];
 }
 
@@ -82,7 +82,7 @@ double DraftCost::Ratio(int sequences, int rows) const {
   for (int r = sequences; r <= rows; ++r) {
     if (known[static_cast<size_t>(r)] > 0) below = r;
   }
-  while (above < kMostDraftRows && known[static_cast<size_t>(above)] == 0) ++above;
+  while (above < kMaxDraftRows && known[static_cast<size_t>(above)] == 0) ++above;
   const double low = known[static_cast<size_t>(below)], high = known[static_cast<size_t>(above)];
   const double ns = below == rows || high == 0
                         ? low
@@ -91,7 +91,7 @@ double DraftCost::Ratio(int sequences, int rows) const {
 }
 
 void PassCost::ObservePasses(int sequences, int passes, Duration took) {
-  if (took.count() <= 0 || passes < 1 || sequences < 1 || sequences > kMostDraftSequences) return;
+  if (took.count() <= 0 || passes < 1 || sequences < 1 || sequences > kMaxDraftSequences) return;
   const double ns = static_cast<double>(took.count()) / passes;
   double& average = ns_[static_cast<size_t>(sequences)];
   average += average == 0 ? ns : (std::min(ns, 2 * average) - average) / 4;
@@ -104,9 +104,9 @@ void PassCost::ObserveCatchUp(int rows, Duration took) {
 }
 
 double PassCost::Pass(int sequences, double step) const {
-  for (int away = 0; away < kMostDraftSequences; ++away) {
+  for (int away = 0; away < kMaxDraftSequences; ++away) {
     for (const int n : {sequences - away, sequences + away}) {
-      if (n >= 1 && n <= kMostDraftSequences && ns_[static_cast<size_t>(n)] > 0)
+      if (n >= 1 && n <= kMaxDraftSequences && ns_[static_cast<size_t>(n)] > 0)
         return ns_[static_cast<size_t>(n)];
     }
   }
@@ -122,13 +122,13 @@ namespace {
 // Sets `take` and returns the gain of the choice, 1 if no draft token is used. With `look`, chooses
 // the best drafts without the draft model, whether they pay or not.
 double ChooseBest(const DraftCost& cost, const PassCost& passes, int room,
-                  std::span<DraftWish> wishes, bool look) {
-  for (DraftWish& wish : wishes) wish.take = 0;
+                  std::span<DraftOffer> wishes, bool look) {
+  for (DraftOffer& wish : wishes) wish.take = 0;
   const auto sequences = static_cast<int>(wishes.size());
-  const int each = std::min(kMostDrafts, kMostDraftRows / sequences - 1);
+  const int each = std::min(kMaxDrafts, kMaxDraftRows / sequences - 1);
   // Greedy: adds the most likely draft token of any sequence, and keeps the number of tokens with
   // the best ratio of expected tokens to time.
-  std::array<int, kMostDraftSequences> taken{}, best{};
+  std::array<int, kMaxDraftSequences> taken{}, best{};
   double best_gain = look ? 0 : kWorthIt;
   double tokens = sequences;
   int modelled = 0, longest = 0;  // sequences for which the model is asked, and for how many tokens
@@ -136,7 +136,7 @@ double ChooseBest(const DraftCost& cost, const PassCost& passes, int room,
     int next = -1;
     double chance = 0;
     for (int i = 0; i < sequences; ++i) {
-      const DraftWish& wish = wishes[static_cast<size_t>(i)];
+      const DraftOffer& wish = wishes[static_cast<size_t>(i)];
       const int already = taken[static_cast<size_t>(i)];
       if (already >= std::min(wish.available, each)) continue;
       if (look && wish.source == DraftSource::kModel) continue;
@@ -173,18 +173,18 @@ double ChooseBest(const DraftCost& cost, const PassCost& passes, int room,
 }
 
 bool MayPropose(const DraftCost& cost, int sequences) {
-  return sequences >= 1 && sequences <= kMostDraftSequences && cost.Without(sequences) > 0;
+  return sequences >= 1 && sequences <= kMaxDraftSequences && cost.Without(sequences) > 0;
 }
 
 }  // namespace
 
 void ChooseDrafts(const DraftCost& cost, const PassCost& passes, int room,
-                  std::span<DraftWish> wishes) {
-  for (DraftWish& wish : wishes) wish.take = 0;
+                  std::span<DraftOffer> wishes) {
+  for (DraftOffer& wish : wishes) wish.take = 0;
   if (!MayPropose(cost, static_cast<int>(wishes.size())) || cost.DueWithout()) return;
   if (cost.DueWith()) {
     ChooseBest(cost, passes, room, wishes, /*look=*/true);
-    for (const DraftWish& wish : wishes) {
+    for (const DraftOffer& wish : wishes) {
       if (wish.take > 0) return;
     }
   }
@@ -192,16 +192,16 @@ void ChooseDrafts(const DraftCost& cost, const PassCost& passes, int room,
 }
 
 double ModelGain(const DraftCost& cost, const PassCost& passes, int sequences,
-                 const std::array<double, kMostDrafts>& chance) {
+                 const std::array<double, kMaxDrafts>& chance) {
   if (!MayPropose(cost, sequences)) return 1;
-  std::array<DraftWish, kMostDraftSequences> wishes{};
+  std::array<DraftOffer, kMaxDraftSequences> wishes{};
   const auto all = std::span(wishes).first(static_cast<size_t>(sequences));
-  for (DraftWish& wish : all) {
+  for (DraftOffer& wish : all) {
     wish.source = DraftSource::kModel;
-    wish.available = kMostDrafts;
+    wish.available = kMaxDrafts;
     wish.chance = chance;
   }
-  return ChooseBest(cost, passes, kMostDraftRows, all, /*look=*/false);
+  return ChooseBest(cost, passes, kMaxDraftRows, all, /*look=*/false);
 }
 
 }  // namespace tutti::engine

@@ -20,13 +20,13 @@ enum class DraftSource : uint8_t {
 
 // Acceptance rates of draft tokens, by the number of agreeing tokens before them: for copies, those
 // that equal the place copied from; for the draft model, its last tokens that were accepted.
-class DraftHits {
+class AcceptanceStats {
  public:
-  explicit DraftHits(DraftSource source = DraftSource::kCopied) : source_(source) {}
+  explicit AcceptanceStats(DraftSource source = DraftSource::kCopied) : source_(source) {}
   void Note(int agreed, bool hit);
   // Estimated acceptance rate of the next token, in (0, 1); `others` are the counts of all
   // sequences, used while this one has few.
-  double Chance(int agreed, const DraftHits& others) const;
+  double Chance(int agreed, const AcceptanceStats& others) const;
   void Fade();  // halves the weight of all counts so far
 
  private:
@@ -42,7 +42,7 @@ class DraftHits {
 // Measured times of steps without prefill, by numbers of sequences and rows.
 class DraftCost {
  public:
-  // `sequences` in [1, kMostDraftSequences], `rows` in [sequences, kMostDraftRows]; others are
+  // `sequences` in [1, kMaxDraftSequences], `rows` in [sequences, kMaxDraftRows]; others are
   // ignored.
   void Observe(int sequences, int rows, Duration took);
   // Time of a step with `rows` rows as a multiple of one without draft tokens, >= 1. For more rows
@@ -57,7 +57,7 @@ class DraftCost {
 
  private:
   static constexpr int kLookAgain = 64;  // steps
-  std::array<std::array<double, kMostDraftRows + 1>, kMostDraftSequences + 1> ns_{};
+  std::array<std::array<double, kMaxDraftRows + 1>, kMaxDraftSequences + 1> ns_{};
   int since_with_ = 0, since_without_ = 0;
 };
 
@@ -69,7 +69,7 @@ class PassCost {
   // `expected`: time of a pass as a multiple of the model's own step, such as the ratio of their
   // weights; 0: unknown, and it is tried.
   explicit PassCost(double expected = 0) : expected_(expected) {}
-  // `sequences` in [1, kMostDraftSequences]; others are ignored.
+  // `sequences` in [1, kMaxDraftSequences]; others are ignored.
   void ObservePasses(int sequences, int passes, Duration took);
   void ObserveCatchUp(int rows, Duration took);
   // Nanoseconds of one pass for `sequences`, or for the nearest number that was measured. `step`:
@@ -80,27 +80,27 @@ class PassCost {
 
  private:
   double expected_;
-  std::array<double, kMostDraftSequences + 1> ns_{};
+  std::array<double, kMaxDraftSequences + 1> ns_{};
   double row_ns_ = 0;
 };
 
 // One sequence of a step: the draft tokens available for it, and how many are used.
-struct DraftWish {
+struct DraftOffer {
   DraftSource source = DraftSource::kCopied;
-  int available = 0;                            // tokens, in [0, kMostDrafts]
-  std::array<double, kMostDrafts> chance = {};  // [i]: all of the first i + 1 are accepted
-  int take = 0;                                 // set by ChooseDrafts
+  int available = 0;                           // tokens, in [0, kMaxDrafts]
+  std::array<double, kMaxDrafts> chance = {};  // [i]: all of the first i + 1 are accepted
+  int take = 0;                                // set by ChooseDrafts
 };
 
 // Sets `take` of each sequence. `wishes`: all sequences of the step; with more than
-// kMostDraftSequences there are no draft tokens. At most `room` rows are added. Draft tokens of the
+// kMaxDraftSequences there are no draft tokens. At most `room` rows are added. Draft tokens of the
 // draft model cost passes, as many as its longest draft has tokens.
 void ChooseDrafts(const DraftCost& cost, const PassCost& passes, int room,
-                  std::span<DraftWish> wishes);
+                  std::span<DraftOffer> wishes);
 
 // Expected tokens per second, as a multiple of steps without draft tokens, if the draft model
-// drafted for all `sequences`; `chance` as in DraftWish. >= 1.
+// drafted for all `sequences`; `chance` as in DraftOffer. >= 1.
 double ModelGain(const DraftCost& cost, const PassCost& passes, int sequences,
-                 const std::array<double, kMostDrafts>& chance);
+                 const std::array<double, kMaxDrafts>& chance);
 
 }  // namespace tutti::engine

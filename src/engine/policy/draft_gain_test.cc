@@ -11,8 +11,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-DraftWish Wish(int available, double chance_of_each) {
-  DraftWish wish;
+DraftOffer Wish(int available, double chance_of_each) {
+  DraftOffer wish;
   wish.available = available;
   double all = 1;
   for (double& chance : wish.chance) chance = all *= chance_of_each;
@@ -22,16 +22,16 @@ DraftWish Wish(int available, double chance_of_each) {
 // A machine on which a row more costs `row` of a step.
 DraftCost Learnt(int sequences, double row) {
   DraftCost cost;
-  for (int rows = kMostDraftRows; rows >= sequences; --rows)
+  for (int rows = kMaxDraftRows; rows >= sequences; --rows)
     cost.Observe(sequences, rows,
                  microseconds(static_cast<int>(10'000 * (1 + row * (rows - sequences)))));
   return cost;
 }
 
-int Taken(const DraftCost& cost, std::vector<DraftWish> wishes, int room = 100) {
+int Taken(const DraftCost& cost, std::vector<DraftOffer> wishes, int room = 100) {
   ChooseDrafts(cost, PassCost(), room, wishes);
   return std::accumulate(wishes.begin(), wishes.end(), 0,
-                         [](int sum, const DraftWish& wish) { return sum + wish.take; });
+                         [](int sum, const DraftOffer& wish) { return sum + wish.take; });
 }
 
 TEST(DraftGain, WhereRowsCostNothingAllThatIsLikelyIsProposed) {
@@ -57,20 +57,20 @@ TEST(DraftGain, HowManyFollowsFromChanceAndCost) {
 
 TEST(DraftGain, NeverMoreThan16RowsAndNothingBeyond8Sequences) {
   for (int sequences = 1; sequences <= 12; ++sequences) {
-    const std::vector<DraftWish> wishes(static_cast<size_t>(sequences), Wish(7, 0.99));
-    const DraftCost cost = Learnt(std::min(sequences, kMostDraftSequences), 0);
+    const std::vector<DraftOffer> wishes(static_cast<size_t>(sequences), Wish(7, 0.99));
+    const DraftCost cost = Learnt(std::min(sequences, kMaxDraftSequences), 0);
     const int taken = Taken(cost, wishes);
-    EXPECT_LE(sequences + taken, std::max(sequences, kMostDraftRows));
+    EXPECT_LE(sequences + taken, std::max(sequences, kMaxDraftRows));
     EXPECT_EQ(taken > 0, sequences <= 8) << sequences;
-    std::vector<DraftWish> chosen = wishes;
+    std::vector<DraftOffer> chosen = wishes;
     ChooseDrafts(cost, PassCost(), 100, chosen);
-    for (const DraftWish& wish : chosen)
+    for (const DraftOffer& wish : chosen)
       EXPECT_LE(sequences * (1 + wish.take), 16 + 15 * (taken == 0));
   }
 }
 
 TEST(DraftGain, TheLikeliestSequencesComeFirst) {
-  std::vector<DraftWish> wishes = {Wish(7, 0.05), Wish(7, 0.95)};
+  std::vector<DraftOffer> wishes = {Wish(7, 0.05), Wish(7, 0.95)};
   ChooseDrafts(Learnt(2, 0.1), PassCost(), 100, wishes);
   EXPECT_EQ(wishes[0].take, 0);
   EXPECT_GT(wishes[1].take, 2);
@@ -122,11 +122,11 @@ TEST(DraftGain, SwitchesItselfOffWhereItDoesNotPayAndOnAgainWhenItDoes) {
 }
 
 TEST(DraftGain, ChanceFollowsTheSequencesOwnHitsAndForNewOnesThoseOfAll) {
-  DraftHits own, others;
+  AcceptanceStats own, others;
   const double before = own.Chance(3, others);
   for (int i = 0; i < 100; ++i) others.Note(3, false);
   EXPECT_LT(own.Chance(3, others), before);
-  EXPECT_EQ(own.Chance(10, others), DraftHits().Chance(10, DraftHits()));
+  EXPECT_EQ(own.Chance(10, others), AcceptanceStats().Chance(10, AcceptanceStats()));
   for (int i = 0; i < 20; ++i) own.Note(3, true);
   EXPECT_GT(own.Chance(3, others), 0.8);
   for (int i = 0; i < 200; ++i) own.Note(3, false);

@@ -37,17 +37,17 @@ inline bool TakesLaneFrom(const LaneClaim& waiting, const LaneClaim& running) {
 
 // Whether a batch-class sequence skips a step in which an interactive request's prompt is computed:
 // next to seven other rows a prompt of a few words takes twice as long as alone. `steps`: steps
-// since the sequence last took part. After kMostYields of them it takes part again, so that an
+// since the sequence last took part. After kMaxYields of them it takes part again, so that an
 // endless stream of prompts does not starve it.
-inline constexpr uint64_t kMostYields = 8;
-inline bool SitsOut(api::Priority priority, uint64_t steps) {
-  return priority == api::Priority::kBatch && steps <= kMostYields;
+inline constexpr uint64_t kMaxYields = 8;
+inline bool SkipsStep(api::Priority priority, uint64_t steps) {
+  return priority == api::Priority::kBatch && steps <= kMaxYields;
 }
 
 // When an interactive request arrives during a step that computes batch-class sequences only, the
 // step is aborted: finishing it would delay a short prompt by nearly the prompt's own time. After
 // this many aborted steps in a row one is finished, however many requests arrive.
-inline constexpr int kMostGivenUp = 3;
+inline constexpr int kMaxGivenUp = 3;
 
 // Order in which running sequences keep their blocks: the last one that may be preempted is the
 // victim.

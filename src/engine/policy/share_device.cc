@@ -4,11 +4,11 @@
 
 namespace tutti::engine {
 
-double TimePerWeight(const SlotView& slot) {
+double TimePerWeight(const InstanceView& slot) {
   return static_cast<double>(slot.used.count()) / slot.weight;
 }
 
-int ShareDevice(std::span<const SlotView> slots) {
+int ShareDevice(std::span<const InstanceView> slots) {
   int best = -1;
   for (size_t i = 0; i < slots.size(); ++i) {
     if (!slots[i].ready) continue;
@@ -18,7 +18,7 @@ int ShareDevice(std::span<const SlotView> slots) {
   return best;
 }
 
-Duration LiftedUse(const SlotView& slot, double virtual_time) {
+Duration LiftedUse(const InstanceView& slot, double virtual_time) {
   return std::max(slot.used, Duration(static_cast<int64_t>(virtual_time * slot.weight)));
 }
 

@@ -48,7 +48,7 @@ void FakeModelRunner::CheckPlan(const StepPlan& plan) {
     const auto n = static_cast<int>(slice.tokens.size());
     tokens += n;
     if (n < 1) Violate("an empty slice");
-    if (slice.drafts < 0 || slice.drafts > kMostDrafts || n < 1 + slice.drafts)
+    if (slice.drafts < 0 || slice.drafts > kMaxDrafts || n < 1 + slice.drafts)
       Violate("more proposals than a slice may have");
     if (slice.drafts > 0 && (!slice.sample || n != 1 + slice.drafts))
       Violate("proposals without a decode row");
@@ -201,7 +201,7 @@ void FakeModelRunner::Launch(const StepPlan& plan) {
     result_.status = whole;
   }
   if (step_time) result_.forward = step_time(plan);
-  result_.given_up = whole.ok() && plan.may_give_up && urgent_ != nullptr && urgent_->load();
+  result_.given_up = whole.ok() && plan.abortable && urgent_ != nullptr && urgent_->load();
   if (!result_.given_up) return;
   Spoil(plan);
   ++given_up_;

@@ -47,7 +47,7 @@ class FakeModelRunner : public ModelRunner {
   RunnerLimits limits() const override { return options_.limits; }
   void Launch(const StepPlan& plan) override;
   StepResult Collect() override;
-  void GiveUpWhen(const std::atomic<bool>* urgent) override { urgent_ = urgent; }
+  void SetAbortFlag(const std::atomic<bool>* urgent) override { urgent_ = urgent; }
   void Recycle(StepResult used) override;
 
   // What the sequence would say, computed from its tokens alone: the solo output of any request.

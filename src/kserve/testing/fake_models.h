@@ -1,6 +1,6 @@
-// The models of the waist that KServe and its doors are tested with: an encoder "minilm" (4 numbers
-// of a text's bytes), a cross-encoder "cross" (one label: how many bytes two texts share at their
-// start), a classifier "classes" (two labels) and a decoder "chat".
+// The models of the inference API that KServe and its servers are tested with: an encoder "minilm"
+// (4 numbers of a text's bytes), a cross-encoder "cross" (one label: how many bytes two texts share
+// at their start), a classifier "classes" (two labels) and a decoder "chat".
 #pragma once
 
 #include <algorithm>

@@ -114,8 +114,8 @@ class PacketMaker {
     }
     if (place == PropertyPlace::kWill) Maybe(p.will_delay_s, number);
     if (in({PacketType::kPublish})) Maybe(p.topic_alias, id);
-    const uint64_t most_ids = in({PacketType::kPublish}) ? 3 : in({PacketType::kSubscribe}) ? 1 : 0;
-    for (uint64_t left = random_.Below(most_ids + 1); left > 0; --left) {
+    const uint64_t max_ids = in({PacketType::kPublish}) ? 3 : in({PacketType::kSubscribe}) ? 1 : 0;
+    for (uint64_t left = random_.Below(max_ids + 1); left > 0; --left) {
       p.subscription_ids.push_back(1 + static_cast<uint32_t>(random_.Below(268'435'455)));
     }
     if (in({PacketType::kConnect, PacketType::kConnack, PacketType::kDisconnect})) {

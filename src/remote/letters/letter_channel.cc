@@ -9,7 +9,7 @@ LetterChannel::LetterChannel(std::string from, uint64_t session)
     : from_(std::move(from)), session_(session) {}
 
 bool LetterChannel::has_room() const {
-  return waiting_.size() < kMostUnderWay && waiting_bytes_ < kMostBytes;
+  return waiting_.size() < kMaxUnderWay && waiting_bytes_ < kMaxBytes;
 }
 
 void LetterChannel::Send(std::string message) {
@@ -33,7 +33,7 @@ bool LetterChannel::Next(TimePoint now, v1::Letter* letter) {
     sent_ = 0;
     wait_ = std::min(wait_ * 2, kLongestRepeat);
   }
-  const bool part = sent_ < std::min(waiting_.size(), kMostUnderWay);
+  const bool part = sent_ < std::min(waiting_.size(), kMaxUnderWay);
   if (!part && !owes_) return false;
   letter->set_from(from_);
   letter->set_session(session_);
@@ -67,7 +67,7 @@ bool LetterChannel::Receive(const v1::Letter& letter, TimePoint now,
   if (letter.number() != received_ + 1) return true;
   ++received_;
   begun_ += letter.part();
-  if (begun_.size() > kMostMessageBytes) return false;
+  if (begun_.size() > kMaxMessageBytes) return false;
   if (!letter.more()) messages->push_back(std::exchange(begun_, {}));
   return true;
 }

@@ -23,11 +23,11 @@ class LetterChannel {
   static constexpr size_t kPartBytes = size_t{256} << 10;
   // Maximum number of parts that are sent and not acknowledged; and the number of waiting bytes
   // beyond which has_room() is false.
-  static constexpr size_t kMostUnderWay = 64;
-  static constexpr size_t kMostBytes = size_t{4} << 20;
+  static constexpr size_t kMaxUnderWay = 64;
+  static constexpr size_t kMaxBytes = size_t{4} << 20;
   // Maximum length of one message; the sender must keep below it (for results of encoders:
   // engine/options.h).
-  static constexpr size_t kMostMessageBytes = size_t{1} << 30;
+  static constexpr size_t kMaxMessageBytes = size_t{1} << 30;
   // Timeout after which unacknowledged parts are sent again; doubled each time, up to the longest.
   static constexpr Duration kRepeat = std::chrono::seconds(1);
   static constexpr Duration kLongestRepeat = std::chrono::seconds(8);
@@ -48,7 +48,7 @@ class LetterChannel {
   // Writes the next letter for the other end; false: there is none now.
   bool Next(TimePoint now, v1::Letter* letter);
   // Takes a letter of this session; an acknowledgement of a number that was never sent is ignored.
-  // Appends complete messages to `messages`. False: a message is longer than kMostMessageBytes, and
+  // Appends complete messages to `messages`. False: a message is longer than kMaxMessageBytes, and
   // the channel is of no further use.
   bool Receive(const v1::Letter& letter, TimePoint now, std::vector<std::string>* messages);
 

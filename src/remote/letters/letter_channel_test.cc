@@ -59,13 +59,13 @@ TEST(LetterChannelTest, WhatIsNotAcknowledgedIsSentAgainLaterAndLater) {
 
 TEST(LetterChannelTest, TooMuchUnderWayLeavesNoRoom) {
   LetterChannel here("here", 7);
-  for (size_t i = 0; i < LetterChannel::kMostUnderWay; ++i) {
+  for (size_t i = 0; i < LetterChannel::kMaxUnderWay; ++i) {
     EXPECT_TRUE(here.has_room());
     here.Send("x");
   }
   EXPECT_FALSE(here.has_room());
   LetterChannel other("other", 7);
-  other.Send(std::string(LetterChannel::kMostBytes, 'x'));
+  other.Send(std::string(LetterChannel::kMaxBytes, 'x'));
   EXPECT_FALSE(other.has_room());
 }
 
@@ -84,7 +84,7 @@ TEST(LetterChannelTest, LongMessagesGoInParts) {
     size_t under_way = 0;
     while (here.Next(now, &letter)) {
       EXPECT_LE(letter.part().size(), LetterChannel::kPartBytes);
-      EXPECT_LE(++under_way, LetterChannel::kMostUnderWay);
+      EXPECT_LE(++under_way, LetterChannel::kMaxUnderWay);
       EXPECT_TRUE(there.Receive(letter, now, &come));
       letter.Clear();
     }

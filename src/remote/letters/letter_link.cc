@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "remote/inference_codec.h"
 #include "remote/letters/letter_channel.h"
 #include "remote/letters/letter_post.h"
 #include "remote/link_state.h"
-#include "remote/waist_codec.h"
 #include "remote/worker_pool.h"
 
 namespace tutti::remote {
@@ -129,7 +129,7 @@ class LetterLink final : public WorkerLink, private broker::Reader {
     poker_->Clear();
     const TimePoint now = clock_.Now();
     if (channel_) {
-      const bool silent = presence_.connected() && now - heard_ > kMostAway;
+      const bool silent = presence_.connected() && now - heard_ > kMaxAway;
       if (silent || presence_.away_too_long(now)) {
         End();
       } else if (presence_.connected()) {

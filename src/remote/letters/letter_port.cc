@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "remote/inference_codec.h"
 #include "remote/letters/letter_channel.h"
 #include "remote/letters/letter_post.h"
-#include "remote/waist_codec.h"
 
 namespace tutti::remote {
 namespace {
 
-constexpr size_t kMostSessions = 1024;
+constexpr size_t kMaxSessions = 1024;
 // Sessions that have ended, whose letters may still come; the oldest are forgotten.
 constexpr size_t kRememberedSessions = 1024;
 constexpr Duration kLookedAway = std::chrono::seconds(2);  // turns come ten times a second
@@ -101,7 +101,7 @@ class Port final : public LetterPort, private broker::Reader {
   void OnStranger(const v1::Letter& letter) {
     const bool known = std::find(ended_.begin(), ended_.end(), letter.session()) != ended_.end();
     if (letter.over()) return;
-    if (known || letter.number() != 1 || letter.session() == 0 || sessions_.size() >= kMostSessions)
+    if (known || letter.number() != 1 || letter.session() == 0 || sessions_.size() >= kMaxSessions)
       return TellOver(letter.from(), letter.session());
     const auto session = std::make_shared<Session>(*broker_, letter.from(), own_, letter.session());
     sessions_[letter.session()] = session;

@@ -16,7 +16,7 @@
 namespace tutti::remote {
 
 // How long both ends wait for a broker that is away: requests stall for at most this time.
-inline constexpr Duration kMostAway = std::chrono::seconds(60);
+inline constexpr Duration kMaxAway = std::chrono::seconds(60);
 // Interval at which a worker without a frontend looks for one.
 inline constexpr Duration kAskEvery = std::chrono::milliseconds(500);
 
@@ -47,8 +47,8 @@ class BrokerPresence {
   void Connected();
   void Disconnected(const Status& why);
   bool connected() const { return connected_; }
-  // Whether the broker has been away for longer than kMostAway.
-  bool away_too_long(TimePoint now) const { return !connected_ && now - since_ > kMostAway; }
+  // Whether the broker has been away for longer than kMaxAway.
+  bool away_too_long(TimePoint now) const { return !connected_ && now - since_ > kMaxAway; }
 
  private:
   const Clock& clock_;

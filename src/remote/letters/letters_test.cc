@@ -13,10 +13,10 @@
 
 #include "api/testing/fake_inference.h"
 #include "broker/testing/post_office.h"
+#include "remote/inference_codec.h"
 #include "remote/letters/letter_link.h"
 #include "remote/letters/letter_port.h"
 #include "remote/letters/letter_post.h"
-#include "remote/waist_codec.h"
 #include "remote/worker_pool.h"
 
 namespace tutti::remote {

@@ -23,8 +23,7 @@ Status Revoked() {
 
 int64_t Millis(Duration duration) {
   return std::clamp<int64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(duration).count(), 0,
-      usage::kMostInRow);
+      std::chrono::duration_cast<std::chrono::milliseconds>(duration).count(), 0, usage::kMaxInRow);
 }
 
 // The tokens of a prompt, as far as they can be told before it is read.
@@ -202,7 +201,7 @@ Result<limits::Reservation> Admission::Reserve(const Asked& asked) {
   }};
   std::array<limits::Subject, 3> limited;
   size_t count = 0;
-  int64_t least_tokens = limits::kMostUnits;
+  int64_t least_tokens = limits::kMaxUnits;
   for (const limits::Subject& subject : all) {
     if (subject.rules == limits::Rules()) continue;
     limited[count++] = subject;

@@ -46,7 +46,7 @@ class Admission final : public api::Inference {
     std::function<bool(const api::Caller&)> counted;
   };
   Admission(Policy policy, const Dependencies& dependencies);
-  ~Admission() override;  // waits for the ends of its requests, which need no door to come
+  ~Admission() override;  // waits for the ends of its requests, which need no server to come
 
   // Errors: those of the inference and of `valid`; insufficient_scope (the model),
   // rate_limit_exceeded, insufficient_quota, request_exceeds_limit, overloaded, storage_full,

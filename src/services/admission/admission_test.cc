@@ -531,7 +531,7 @@ TEST_F(AdmissionTest, TodaysUseBeforeAStartCounts) {
 
 // The first that found no room kept the server from starting, and all behind it from their limits.
 TEST_F(AdmissionTest, RestoresTheGreatestUsersFirstWhenTheTableIsFull) {
-  limits::Limiter small{{.most_subjects = 1, .shards = 1}, &clock_, [] { return kNow; }};
+  limits::Limiter small{{.max_subjects = 1, .shards = 1}, &clock_, [] { return kNow; }};
   Policy policy;
   policy.tenant.tokens_per_day = 1000;
   Start(policy, nullptr, &small);

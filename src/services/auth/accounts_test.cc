@@ -193,7 +193,7 @@ TEST_F(AccountsTest, TheStoreHoldsABoundedNumberOfKeys) {
                   ->WriteNow([](store::Database& database) -> Status {
                     return database.Execute(
                         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<" +
-                        std::to_string(kMostKeys) +
+                        std::to_string(kMaxKeys) +
                         ") INSERT INTO api_key(id, name, digest, tenant, scopes, limits, "
                         "created_s) SELECT i, 'n'||i, zeroblob(32), 't', '{}', '{}', 0 FROM n");
                   })

@@ -20,7 +20,7 @@ using wire::Json;
 using wire::JsonObject;
 using wire::JsonWriter;
 
-constexpr size_t kMostValues = 1024;  // of one request
+constexpr size_t kMaxValues = 1024;  // of one request
 
 // The members of a request, whose names were all checked.
 class Members {
@@ -45,13 +45,13 @@ class Members {
     return value != nullptr && value->get_bool();
   }
 
-  // Seconds from 1 to kMostSpanS.
+  // Seconds from 1 to kMaxSpanS.
   Result<std::optional<int64_t>> Span(std::string_view name) const {
     const Json* const value = Find(name);
     if (value == nullptr) return std::optional<int64_t>();
-    if (!value->is_int64() || value->get_int64() < 1 || value->get_int64() > kMostSpanS)
-      return BadControl(name, std::string(name) + " must be from 1 to " +
-                                  std::to_string(kMostSpanS) + " seconds");
+    if (!value->is_int64() || value->get_int64() < 1 || value->get_int64() > kMaxSpanS)
+      return BadControl(
+          name, std::string(name) + " must be from 1 to " + std::to_string(kMaxSpanS) + " seconds");
     return std::optional(value->get_int64());
   }
 
@@ -139,7 +139,7 @@ void WriteUser(const UserRecord& user, JsonWriter* json) {
 
 // Each writes the members of its answer behind "ok".
 struct Call {
-  Authority& authority;
+  Authenticator& authority;
   Members members;
   int64_t now_s;
   JsonWriter* json;
@@ -284,8 +284,8 @@ Result<const Operation*> FindOperation(const JsonObject& request) {
 
 }  // namespace
 
-std::string HandleControl(Authority& authority, std::string_view request, int64_t now_s) {
-  return wire::AnswerControl(request, kMostControlRequestBytes, kMostValues,
+std::string HandleControl(Authenticator& authority, std::string_view request, int64_t now_s) {
+  return wire::AnswerControl(request, kMaxControlRequestBytes, kMaxValues,
                              [&](const JsonObject& object, JsonWriter* json) -> Status {
                                ASSIGN_OR_RETURN(const Operation* const operation,
                                                 FindOperation(object));

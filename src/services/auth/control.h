@@ -25,15 +25,15 @@
 #include <string>
 #include <string_view>
 
-#include "services/auth/authority.h"
+#include "services/auth/authenticator.h"
 
 namespace tutti::auth {
 
-inline constexpr size_t kMostControlRequestBytes = 64 << 10;
+inline constexpr size_t kMaxControlRequestBytes = 64 << 10;
 inline constexpr int64_t kDefaultGraceS = int64_t{7} * 86400;
-inline constexpr int64_t kMostSpanS = int64_t{3650} * 86400;  // of lives and graces
+inline constexpr int64_t kMaxSpanS = int64_t{3650} * 86400;  // of lives and graces
 
 // Waits for the disk, and for the hash of a password: not for an io thread. Any other.
-std::string HandleControl(Authority& authority, std::string_view request, int64_t now_s);
+std::string HandleControl(Authenticator& authority, std::string_view request, int64_t now_s);
 
 }  // namespace tutti::auth

@@ -38,7 +38,7 @@ class ControlTest : public ::testing::Test {
 
   std::unique_ptr<store::Store> store_ = OpenedStore();
   std::unique_ptr<Accounts> accounts_ = *Accounts::Open(store_.get());
-  std::unique_ptr<Authority> authority_ = *Authority::Create(
+  std::unique_ptr<Authenticator> authority_ = *Authenticator::Create(
       accounts_.get(), {.configured_key = "", .issuers = {}, .hash = testing::kQuick, .pool = {}});
 };
 
@@ -132,7 +132,7 @@ TEST_F(ControlTest, WhatIsAskedWronglyIsRefusedWithItsCode) {
   };
   for (const auto& [request, code] : cases)
     EXPECT_EQ(Member(Ask(request), "code"), code) << request;
-  EXPECT_EQ(Member(Ask(std::string(kMostControlRequestBytes + 1, ' ')), "code"),
+  EXPECT_EQ(Member(Ask(std::string(kMaxControlRequestBytes + 1, ' ')), "code"),
             "request_too_large");
   EXPECT_TRUE(accounts_->snapshot()->empty());
 }

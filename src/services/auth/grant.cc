@@ -45,15 +45,15 @@ Result<RouteClasses> ReadRoutes(const Json& value) {
 }
 
 Result<std::vector<std::string>> ReadModels(const Json& value) {
-  if (!value.is_array() || value.get_array().size() > kMostModelsOfAScope)
-    return Bad("models", "models must be a list of at most " + std::to_string(kMostModelsOfAScope) +
-                             " names");
+  if (!value.is_array() || value.get_array().size() > kMaxModelsOfAScope)
+    return Bad("models",
+               "models must be a list of at most " + std::to_string(kMaxModelsOfAScope) + " names");
   std::vector<std::string> models;
   for (const Json& each : value.get_array()) {
     const std::string_view name =
         each.is_string() ? std::string_view(each.get_string()) : std::string_view();
-    if (name.empty() || name.size() > kMostModelNameBytes || !IsValidUtf8(name))
-      return Bad("models", "a model's name has 1 to " + std::to_string(kMostModelNameBytes) +
+    if (name.empty() || name.size() > kMaxModelNameBytes || !IsValidUtf8(name))
+      return Bad("models", "a model's name has 1 to " + std::to_string(kMaxModelNameBytes) +
                                " bytes of UTF-8");
     models.emplace_back(name);
   }
@@ -137,9 +137,9 @@ Result<Limits> ReadLimits(const Json& value) {
         [key = std::string_view(name)](const auto& limit) { return limit.first == key; });
     if (found == api::kCallerLimits.end()) return Unknown("limits", std::string_view(name));
     if (each.is_null()) continue;
-    if (!each.is_int64() || each.get_int64() < 1 || each.get_int64() > kMostOfALimit)
+    if (!each.is_int64() || each.get_int64() < 1 || each.get_int64() > kMaxOfALimit)
       return Bad(found->first, std::string(found->first) + " must be a whole number from 1 to " +
-                                   std::to_string(kMostOfALimit));
+                                   std::to_string(kMaxOfALimit));
     limits.*found->second = each.get_int64();
   }
   return limits;

@@ -15,11 +15,11 @@
 
 namespace tutti::auth {
 
-inline constexpr size_t kMostModelsOfAScope = 64;
-inline constexpr size_t kMostModelNameBytes = 256;
-inline constexpr int64_t kMostOfALimit = int64_t{1} << 40;
+inline constexpr size_t kMaxModelsOfAScope = 64;
+inline constexpr size_t kMaxModelNameBytes = 256;
+inline constexpr int64_t kMaxOfALimit = int64_t{1} << 40;
 
-// Each limit is in [1, kMostOfALimit]. services/admission enforces them.
+// Each limit is in [1, kMaxOfALimit]. services/admission enforces them.
 using Limits = api::CallerLimits;
 
 struct Grant {

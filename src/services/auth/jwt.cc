@@ -16,7 +16,7 @@ using wire::Json;
 using wire::JsonDocument;
 using wire::JsonObject;
 
-constexpr size_t kMostJsonValues = 1024;
+constexpr size_t kMaxJsonValues = 1024;
 constexpr std::string_view kScopePrefix = "tutti:", kModelPrefix = "tutti:model:";
 
 Status BadIssuer(std::string message) {
@@ -46,7 +46,7 @@ std::optional<Parts> Split(std::string_view token) {
 std::optional<JsonDocument> ObjectOf(std::string_view part) {
   const std::optional<std::string> text = DecodeBase64url(part);
   if (!text.has_value()) return std::nullopt;
-  Result<JsonDocument> document = wire::ParseJson(*text, kMostJsonValues);
+  Result<JsonDocument> document = wire::ParseJson(*text, kMaxJsonValues);
   if (!document.ok() || !document->root().is_object()) return std::nullopt;
   return *std::move(document);
 }
@@ -81,7 +81,7 @@ bool IsFor(const JsonObject& claims, std::string_view audience) {
 bool AddScope(std::string_view word, Scopes* scopes) {
   if (word.starts_with(kModelPrefix)) {
     const std::string_view model = word.substr(kModelPrefix.size());
-    if (model.empty() || scopes->models.size() >= kMostModelsOfAScope) return false;
+    if (model.empty() || scopes->models.size() >= kMaxModelsOfAScope) return false;
     scopes->models.emplace_back(model);
   } else if (word.starts_with(kScopePrefix)) {
     const auto route = FindRouteClass(word.substr(kScopePrefix.size()));
@@ -121,7 +121,7 @@ std::optional<std::string> TenantOf(const JsonObject& claims, const JwtIssuer& i
 }
 
 bool IsSubject(std::string_view text) {
-  return !text.empty() && text.size() <= kMostSubjectBytes && IsValidUtf8(text) &&
+  return !text.empty() && text.size() <= kMaxSubjectBytes && IsValidUtf8(text) &&
          std::none_of(text.begin(), text.end(),
                       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
 }
@@ -153,11 +153,11 @@ Result<PrincipalRef> PrincipalOf(const JsonObject& claims, const JwtIssuer& issu
 Result<JwtVerifier> JwtVerifier::Create(const JwtIssuer& issuer) {
   if (issuer.issuer.empty() || issuer.audience.empty())
     return BadIssuer("needs the claims iss and aud to be named");
-  if (issuer.issuer.size() > kMostIssuerBytes)
-    return BadIssuer("has at most " + std::to_string(kMostIssuerBytes) + " bytes");
+  if (issuer.issuer.size() > kMaxIssuerBytes)
+    return BadIssuer("has at most " + std::to_string(kMaxIssuerBytes) + " bytes");
   RETURN_IF_ERROR(CheckName(issuer.tenant, "tenant"));
-  if (issuer.keys.empty() || issuer.keys.size() > kMostJwtKeys)
-    return BadIssuer("has 1 to " + std::to_string(kMostJwtKeys) + " keys");
+  if (issuer.keys.empty() || issuer.keys.size() > kMaxJwtKeys)
+    return BadIssuer("has 1 to " + std::to_string(kMaxJwtKeys) + " keys");
   std::vector<JwtKey> keys;
   for (const std::string& text : issuer.keys) {
     ASSIGN_OR_RETURN(JwtKey key, JwtKey::Create(issuer.algorithm, text));
@@ -172,7 +172,7 @@ bool LooksLikeJwt(std::string_view text) { return Split(text).has_value(); }
 
 Result<PrincipalRef> VerifyJwt(std::string_view token, std::span<const JwtVerifier> verifiers,
                                int64_t now_s) {
-  if (token.size() > kMostJwtBytes) return BadToken();
+  if (token.size() > kMaxJwtBytes) return BadToken();
   const std::optional<Parts> parts = Split(token);
   if (!parts.has_value()) return BadToken();
   const std::optional<JsonDocument> header = ObjectOf(parts->header);

@@ -17,18 +17,18 @@
 
 namespace tutti::auth {
 
-inline constexpr size_t kMostJwtBytes = 8192;
-inline constexpr size_t kMostJwtKeys = 4;   // of one issuer, for its rotation
+inline constexpr size_t kMaxJwtBytes = 8192;
+inline constexpr size_t kMaxJwtKeys = 4;    // of one issuer, for its rotation
 inline constexpr int64_t kJwtLeewayS = 60;  // tolerated clock difference to the issuer
-inline constexpr size_t kMostSubjectBytes = 256;
-inline constexpr size_t kMostIssuerBytes = 240;  // with a subject the ledger and limits know it
+inline constexpr size_t kMaxSubjectBytes = 256;
+inline constexpr size_t kMaxIssuerBytes = 240;  // with a subject the ledger and limits know it
 
 // Configuration of a trusted issuer.
 struct JwtIssuer {
   std::string issuer;    // `iss`, to the letter
   std::string audience;  // `aud` is this, or a list that holds it
   JwtAlgorithm algorithm = JwtAlgorithm::kRs256;
-  std::vector<std::string> keys;   // 1 to kMostJwtKeys (JwtKey::Create)
+  std::vector<std::string> keys;   // 1 to kMaxJwtKeys (JwtKey::Create)
   std::string tenant = "default";  // of tokens without `tenant_claim`
   std::string tenant_claim;        // a claim with the tenant's name; empty: none is read
   // Name of a claim with scope words, separated by spaces or as a list. "tutti:generate" permits a

@@ -16,8 +16,8 @@
 namespace tutti::auth {
 namespace {
 
-constexpr size_t kLeastSecretBytes = 32, kMostKeyBytes = 16384;
-constexpr int kLeastRsaBits = 2048, kMostRsaBits = 8192;
+constexpr size_t kLeastSecretBytes = 32, kMaxKeyBytes = 16384;
+constexpr int kLeastRsaBits = 2048, kMaxRsaBits = 8192;
 
 constexpr std::array<std::pair<JwtAlgorithm, std::string_view>, 4> kNames = {
     {{JwtAlgorithm::kHs256, "HS256"},
@@ -49,7 +49,7 @@ bool FitsAlgorithm(JwtAlgorithm algorithm, EVP_PKEY* key) {
       return false;
     case JwtAlgorithm::kRs256:
       return EVP_PKEY_is_a(key, "RSA") == 1 && EVP_PKEY_get_bits(key) >= kLeastRsaBits &&
-             EVP_PKEY_get_bits(key) <= kMostRsaBits;
+             EVP_PKEY_get_bits(key) <= kMaxRsaBits;
     case JwtAlgorithm::kEs256: {
       std::array<char, 64> curve{};
       return EVP_PKEY_is_a(key, "EC") == 1 &&
@@ -106,7 +106,7 @@ std::optional<JwtAlgorithm> FindJwtAlgorithm(std::string_view name) {
 }
 
 Result<JwtKey> JwtKey::Create(JwtAlgorithm algorithm, std::string_view text) {
-  if (text.size() > kMostKeyBytes) return Bad(algorithm, "is longer than 16 KiB");
+  if (text.size() > kMaxKeyBytes) return Bad(algorithm, "is longer than 16 KiB");
   const bool pem = text.find("-----BEGIN") != std::string_view::npos;
   if (algorithm == JwtAlgorithm::kHs256) {
     if (pem) return Bad(algorithm, "must be a secret, not a PEM file");

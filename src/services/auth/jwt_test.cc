@@ -293,7 +293,7 @@ TEST(Jwt, AKeyThatDoesNotFitItsAlgorithmIsRefusedAtStart) {
   issuer.audience.clear();
   EXPECT_FALSE(JwtVerifier::Create(issuer).ok()) << "tokens for others would be taken";
   issuer = IssuerWith(JwtAlgorithm::kRs256, rsa);
-  issuer.issuer = std::string(kMostIssuerBytes, 'i');
+  issuer.issuer = std::string(kMaxIssuerBytes, 'i');
   EXPECT_TRUE(JwtVerifier::Create(issuer).ok());
   issuer.issuer += 'i';
   EXPECT_FALSE(JwtVerifier::Create(issuer).ok()) << "limits could not count its callers";

@@ -76,11 +76,11 @@ Status InsertKey(Database& database, const KeyRecord& key, int64_t now_s) {
                       "ifnull(expires_s, 1<<62)) < ?1",
                       now_s - kKeptAfterEndS));
   ASSIGN_OR_RETURN(const int64_t count, CountKeys(database));
-  if (count >= kMostKeys)
+  if (count >= kMaxKeys)
     return ResourceExhausted("too_many_keys", "the store holds " + std::to_string(count) +
                                                   " keys, those that ended lately among them: no "
                                                   "more than " +
-                                                  std::to_string(kMostKeys) + " are possible");
+                                                  std::to_string(kMaxKeys) + " are possible");
   return Run(database,
              "INSERT INTO api_key(id, name, digest, tenant, scopes, limits, created_s, expires_s) "
              "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",

@@ -18,7 +18,7 @@
 namespace tutti::auth {
 
 // Maximum number of rows, including revoked and expired keys; all of them are also in memory.
-inline constexpr int64_t kMostKeys = 16384;
+inline constexpr int64_t kMaxKeys = 16384;
 // Time for which an ended key is remembered, so that its holder gets a specific error.
 inline constexpr int64_t kKeptAfterEndS = int64_t{90} * 86400;
 

@@ -12,7 +12,7 @@ namespace tutti::auth {
 namespace {
 
 constexpr size_t kSaltBytes = 16, kHashBytes = 32;
-constexpr uint32_t kMostMemoryKib = 1 << 20, kMostPasses = 16, kMostLanes = 16;
+constexpr uint32_t kMaxMemoryKib = 1 << 20, kMaxPasses = 16, kMaxLanes = 16;
 
 std::string Prefix(const HashParameters& parameters) {
   return "$argon2id$v=19$m=" + std::to_string(parameters.memory_kib) +
@@ -49,9 +49,9 @@ Status CheckNewPassword(std::string_view password) {
   const auto bad = [](std::string message) {
     return InvalidArgument("invalid_value", std::move(message)).WithParam("password");
   };
-  if (password.size() < kLeastPasswordBytes || password.size() > kMostPasswordBytes)
+  if (password.size() < kLeastPasswordBytes || password.size() > kMaxPasswordBytes)
     return bad("a password has " + std::to_string(kLeastPasswordBytes) + " to " +
-               std::to_string(kMostPasswordBytes) + " bytes");
+               std::to_string(kMaxPasswordBytes) + " bytes");
   const bool control = std::any_of(password.begin(), password.end(), [](char c) {
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
   });
@@ -80,8 +80,8 @@ std::string HashOfNobody(const HashParameters& parameters) {
 
 Result<bool> VerifyPassword(std::string_view password, const std::string& hash) {
   const std::optional<HashParameters> parameters = ParametersOf(hash);
-  if (!parameters || parameters->memory_kib > kMostMemoryKib || parameters->passes > kMostPasses ||
-      parameters->lanes > kMostLanes)
+  if (!parameters || parameters->memory_kib > kMaxMemoryKib || parameters->passes > kMaxPasses ||
+      parameters->lanes > kMaxLanes)
     return Status(StatusCode::kDataLoss, "record_corrupt", "a user's hash cannot be read");
   const int code = argon2id_verify(hash.c_str(), password.data(), password.size());
   if (code == ARGON2_OK) return true;

@@ -22,7 +22,7 @@ struct HashParameters {
   uint32_t lanes = 1;
 };
 
-inline constexpr size_t kLeastPasswordBytes = 12, kMostPasswordBytes = 1024;
+inline constexpr size_t kLeastPasswordBytes = 12, kMaxPasswordBytes = 1024;
 
 // Errors: invalid_value (too short or too long; contains a control character).
 Status CheckNewPassword(std::string_view password);

@@ -30,7 +30,7 @@ TEST(PasswordHash, IsTheOneOfItsPasswordAlone) {
 }
 
 TEST(PasswordHash, EveryByteOfALongPasswordCounts) {
-  std::string password(kMostPasswordBytes, 'a');
+  std::string password(kMaxPasswordBytes, 'a');
   const std::string hash = Hash(password);
   EXPECT_TRUE(*VerifyPassword(password, hash));
   password.back() = 'b';

@@ -15,7 +15,7 @@ namespace {
 
 int ThreadsOf(const PasswordPool::Options& options) {
   const int wanted = options.threads > 0 ? options.threads : UsableCores() / 2;
-  return std::clamp(wanted, 1, PasswordPool::kMostThreads);
+  return std::clamp(wanted, 1, PasswordPool::kMaxThreads);
 }
 
 Status TooMany(size_t waiting) {
@@ -46,7 +46,7 @@ void PasswordPool::Run(Job job) {
   Status refused;
   {
     const MutexLock guard(mutex_);
-    if (waiting_.size() < options_.most_waiting) {
+    if (waiting_.size() < options_.max_waiting) {
       waiting_.push_back({std::move(job), std::chrono::steady_clock::now()});
       changed_.NotifyOne();
       return;
@@ -72,7 +72,7 @@ void PasswordPool::Main() {
       behind = waiting_.size();
     }
     const auto waited = std::chrono::steady_clock::now() - next.since;
-    next.job(waited > options_.most_wait ? TooMany(behind) : OkStatus());
+    next.job(waited > options_.max_wait ? TooMany(behind) : OkStatus());
   }
 }
 

@@ -21,14 +21,14 @@ namespace tutti::auth {
 class PasswordPool {
  public:
   struct Options {
-    int threads = 0;           // 1 to 4; 0: half of the cores, within these bounds
-    size_t most_waiting = 64;  // jobs that were not begun; then overloaded
+    int threads = 0;          // 1 to 4; 0: half of the cores, within these bounds
+    size_t max_waiting = 64;  // jobs that were not begun; then overloaded
     // A job that has waited longer gets overloaded: its client has probably given up, and during a
     // flood every hash would otherwise be computed for nobody.
-    Duration most_wait = std::chrono::seconds(5);
+    Duration max_wait = std::chrono::seconds(5);
     int nice = 10;  // how far the threads yield to all others, 0 to 19
   };
-  static constexpr int kMostThreads = 4;
+  static constexpr int kMaxThreads = 4;
 
   explicit PasswordPool(const Options& options);
   ~PasswordPool();  // waits for running jobs; waiting ones get `draining`

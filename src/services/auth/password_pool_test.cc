@@ -20,7 +20,7 @@ TEST(PasswordPoolTest, AThousandJobsRunFourAtOnceOrAreRefusedAtOnce) {
   std::atomic<int> running = 0, most = 0, done = 0, refused = 0;
   {
     Gate gate;
-    PasswordPool pool({.threads = 100, .most_waiting = 64});
+    PasswordPool pool({.threads = 100, .max_waiting = 64});
     for (int i = 0; i < 1000; ++i) {
       pool.Run([&](const Status& start) {
         if (!start.ok()) {
@@ -37,13 +37,13 @@ TEST(PasswordPoolTest, AThousandJobsRunFourAtOnceOrAreRefusedAtOnce) {
         ++done;
       });
     }
-    EXPECT_GE(refused, 1000 - 64 - PasswordPool::kMostThreads);
-    while (running < PasswordPool::kMostThreads) std::this_thread::yield();
+    EXPECT_GE(refused, 1000 - 64 - PasswordPool::kMaxThreads);
+    while (running < PasswordPool::kMaxThreads) std::this_thread::yield();
     gate.open.set_value();
     while (done + refused < 1000) std::this_thread::yield();
   }
-  EXPECT_EQ(most, PasswordPool::kMostThreads);
-  EXPECT_LE(done, 64 + PasswordPool::kMostThreads);
+  EXPECT_EQ(most, PasswordPool::kMaxThreads);
+  EXPECT_LE(done, 64 + PasswordPool::kMaxThreads);
 }
 
 TEST(PasswordPoolTest, AtTheEndWhatRunsIsFinishedAndWhatWaitsIsTold) {
@@ -74,7 +74,7 @@ TEST(PasswordPoolTest, AtTheEndWhatRunsIsFinishedAndWhatWaitsIsTold) {
 // given up by then, and nobody was ever let in.
 TEST(PasswordPoolTest, WhoHasWaitedTooLongIsRefusedWithoutWork) {
   Gate gate;
-  PasswordPool pool({.threads = 1, .most_wait = std::chrono::milliseconds(50)});
+  PasswordPool pool({.threads = 1, .max_wait = std::chrono::milliseconds(50)});
   pool.Run([&](const Status& start) {
     EXPECT_TRUE(start.ok());
     gate.opened.wait();

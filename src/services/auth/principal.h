@@ -1,7 +1,7 @@
 // Principal: an authenticated caller and its grant; the same for all servers.
 //
-// The Authority makes one per credential; immutable; shared by all requests of the credential. The
-// functions are pure; any thread.
+// The Authenticator makes one per credential; immutable; shared by all requests of the credential.
+// The functions are pure; any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The rules that routes of every door have: who may ask has one of these scopes.
+// The rules that routes of every server have: who may ask has one of these scopes.
 #pragma once
 
 #include "services/auth/scopes.h"

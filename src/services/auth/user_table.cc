@@ -47,7 +47,7 @@ Status InsertUser(Database& database, const UserRecord& user) {
   if (count.second)
     return Status(StatusCode::kAlreadyExists, "name_taken",
                   "there is a user " + Quote(user.name) + " already");
-  if (count.first >= kMostUsers)
+  if (count.first >= kMaxUsers)
     return ResourceExhausted("too_many_users", "the store holds " + std::to_string(count.first) +
                                                    " users: no more are possible");
   return Run(database,

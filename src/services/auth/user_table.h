@@ -16,7 +16,7 @@
 namespace tutti::auth {
 
 // Maximum number of users; all of them are also in memory.
-inline constexpr int64_t kMostUsers = 16384;
+inline constexpr int64_t kMaxUsers = 16384;
 
 struct UserRecord {
   std::string name;

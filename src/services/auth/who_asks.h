@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "services/auth/authority.h"
+#include "services/auth/authenticator.h"
 #include "services/auth/principal.h"
 #include "services/auth/scopes.h"
 
@@ -30,8 +30,8 @@ std::string ClaimOf(const Shown& shown);
 // Authenticates a request. If the request has an authorization header, only the header counts, even
 // if it is wrong; otherwise the client certificate does. On an open server every request gets
 // OpenPrincipal(), because many clients always send some key. `now_s`: seconds since 1970. Errors:
-// as Authority::FromBearer and FromCertificate.
-Result<PrincipalRef> WhoAsks(const Authority& authority, bool loopback, const Shown& shown,
+// as Authenticator::FromBearer and FromCertificate.
+Result<PrincipalRef> WhoAsks(const Authenticator& authority, bool loopback, const Shown& shown,
                              int64_t now_s);
 
 // OK if `who` has one of the scopes of `rule`. On an open server every local client counts as

@@ -76,7 +76,7 @@ TEST(InputCheckTest, NoLinesAreAFault) {
 TEST(InputCheckTest, AHundredFaultsAreToldAtMost) {
   std::string text;
   for (int i = 0; i < 200; ++i) text += "x\n";
-  EXPECT_EQ(CheckOf(text).errors().size(), InputCheck::kMostErrors);
+  EXPECT_EQ(CheckOf(text).errors().size(), InputCheck::kMaxErrors);
 }
 
 TEST(InputCheckTest, InputsAndLinesAreLimited) {
@@ -92,12 +92,12 @@ TEST(InputCheckTest, InputsAndLinesAreLimited) {
   EXPECT_TRUE(more.hopeless());
 
   text.clear();
-  for (int i = 0; i < wire::kMostBatchLines; ++i) text += TextLine(std::to_string(i));
+  for (int i = 0; i < wire::kMaxBatchLines; ++i) text += TextLine(std::to_string(i));
   EXPECT_TRUE(CheckOf(text).errors().empty());
   const InputCheck lines = CheckOf(text + TextLine("last") + TextLine("another"));
   ASSERT_EQ(lines.errors().size(), 1u);
   EXPECT_EQ(lines.errors()[0].code, "too_many_lines");
-  EXPECT_EQ(lines.errors()[0].line, wire::kMostBatchLines + 1);
+  EXPECT_EQ(lines.errors()[0].line, wire::kMaxBatchLines + 1);
 }
 
 }  // namespace

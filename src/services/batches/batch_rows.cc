@@ -291,14 +291,14 @@ Status ReleaseLines(Database& database) {
 }
 
 Result<std::vector<LineResult>> ReadResults(Database& database, int64_t batch, int64_t after,
-                                            int64_t most_bytes) {
+                                            int64_t max_bytes) {
   ASSIGN_OR_RETURN(Statement rows,
                    database.Prepare("SELECT line, custom_id, status_code, body FROM batch_line "
                                     "WHERE batch=?1 AND line>?2 ORDER BY line LIMIT ?3"));
   rows.Bind(batch, after, kResultsAtOnce);
   std::vector<LineResult> results;
   int64_t bytes = 0;
-  while (bytes < most_bytes) {
+  while (bytes < max_bytes) {
     ASSIGN_OR_RETURN(const bool more, rows.Step());
     if (!more) break;
     results.push_back({rows.Int(0), std::string(rows.Text(1)), static_cast<int>(rows.Int(2)),

@@ -104,10 +104,10 @@ struct LineResult {
   int status_code = 0;  // 0: it has not ended
   std::string body;
 };
-// Results of the lines after number `after`, up to `most_bytes` or a few hundred lines. An empty
+// Results of the lines after number `after`, up to `max_bytes` or a few hundred lines. An empty
 // list means that there are no more.
 Result<std::vector<LineResult>> ReadResults(store::Database& database, int64_t batch, int64_t after,
-                                            int64_t most_bytes);
+                                            int64_t max_bytes);
 // Deletes up to `most` lines of a batch; returns whether there were any.
 Result<bool> DropLines(store::Database& database, int64_t batch, int64_t most);
 // Number of a batch that has ended and still has lines stored; 0 if there is none.

@@ -20,7 +20,7 @@
 namespace tutti::batches {
 namespace {
 
-using calls::WholeCall;
+using calls::BufferedRequest;
 using responses::StoreStatus;
 using store::Database;
 using wire::BatchView;
@@ -28,7 +28,7 @@ using wire::BatchView;
 constexpr Duration kStoreRetry = std::chrono::milliseconds(50);  // while the disk is behind
 constexpr Duration kFullRetry = std::chrono::seconds(1);         // while it takes nothing
 constexpr Duration kRefusedFor = std::chrono::seconds(1);  // where a refusal names no time itself
-constexpr size_t kMostTasks = 16384;
+constexpr size_t kMaxTasks = 16384;
 constexpr std::string_view kResponses = "responses";
 
 int64_t Millis(Duration time) {
@@ -73,7 +73,7 @@ Batches::Batches(const Options& options, api::Inference& inference, store::Store
       clock_(clock),
       unix_ms_(std::move(unix_ms)),
       caller_(std::move(caller)),
-      strand_(std::make_shared<responses::Strand>(clock, kMostTasks, "tutti-batches")) {
+      strand_(std::make_shared<responses::Strand>(clock, kMaxTasks, "tutti-batches")) {
   strand_->OnWake([this] { Pump(); });
   std::set<std::string> open;
   const Status status = store_.ReadNow([&](Database& rows) -> Status {
@@ -454,8 +454,7 @@ void Batches::ReadChain(const Running& running) {
   store_.Read(
       [said, owner = Find(running.line.batch)->row.owner, id = running.response->previous(),
        now_s = unix_ms_() / 1000](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(*said,
-                         responses::LoadChain(rows, owner, id, now_s, responses::kMostLinks));
+        ASSIGN_OR_RETURN(*said, responses::LoadChain(rows, owner, id, now_s, responses::kMaxLinks));
         return OkStatus();
       },
       [this, strand = strand_, said, line = running.line](const Status& status) {
@@ -494,12 +493,12 @@ Status Batches::Understand(Active& active, Running* running, const std::string& 
   const std::optional<calls::CallKind> kind = calls::KindNamed(active.row.kind);
   if (!kind.has_value()) return Internal("a batch of an unknown kind");
   ASSIGN_OR_RETURN(running->call,
-                   WholeCall::Parse(*kind, read.body, std::move(context), inference_));
+                   BufferedRequest::Parse(*kind, read.body, std::move(context), inference_));
   return OkStatus();
 }
 
 void Batches::Pump() {
-  std::vector<std::pair<ClaimedLine, WholeCall::Answer>> ended;
+  std::vector<std::pair<ClaimedLine, BufferedRequest::Answer>> ended;
   for (auto& [key, running] : running_) {
     if (running.call == nullptr) continue;
     if (auto answer = running.call->Poll()) ended.emplace_back(running.line, *std::move(answer));
@@ -508,7 +507,7 @@ void Batches::Pump() {
   if (!ended.empty()) Turn();
 }
 
-void Batches::EndOf(const ClaimedLine& line, WholeCall::Answer answer) {
+void Batches::EndOf(const ClaimedLine& line, BufferedRequest::Answer answer) {
   Active* const active = Find(line.batch);
   const Status& status = answer.status;
   const bool late = active != nullptr && unix_ms_() >= active->row.view.expires_ms;

@@ -30,7 +30,7 @@
 #include "services/batches/input_check.h"
 #include "services/batches/output_writer.h"
 #include "services/batches/response_line.h"
-#include "services/calls/whole_call.h"
+#include "services/calls/buffered_request.h"
 #include "services/responses/strand.h"
 #include "store/store.h"
 #include "wire/batch.h"
@@ -124,8 +124,8 @@ class Batches {
   using Key = std::pair<int64_t, int64_t>;  // batch, line
   struct Running {
     ClaimedLine line;
-    std::unique_ptr<calls::WholeCall> call;  // null: it is being read
-    ResponseLine* response = nullptr;        // the same, of /v1/responses
+    std::unique_ptr<calls::BufferedRequest> call;  // null: it is being read
+    ResponseLine* response = nullptr;              // the same, of /v1/responses
   };
 
   template <typename Change>
@@ -155,7 +155,7 @@ class Batches {
   void ReadChain(const Running& running);
   void BeginNow(const ClaimedLine& line, const Status& ready);
   void Pump();
-  void EndOf(const ClaimedLine& line, calls::WholeCall::Answer answer);
+  void EndOf(const ClaimedLine& line, calls::BufferedRequest::Answer answer);
   void Keep(const ClaimedLine& line, LineEnd* end);
   void Forget(const ClaimedLine& line);  // its end is told by the batch's
   // --- ending it (batches_end.cc) ---

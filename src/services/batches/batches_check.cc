@@ -14,7 +14,7 @@ using store::Database;
 
 constexpr int64_t kPiece = 256 << 10;
 constexpr Duration kFirstReadRetry = std::chrono::milliseconds(250);
-constexpr int kMostDoublings = 5;  // 8 s
+constexpr int kMaxDoublings = 5;  // 8 s
 
 }  // namespace
 
@@ -113,8 +113,7 @@ void Batches::OnUnreadable(Active& active, const Status& why) {
   const TimePoint now = clock_.Now();
   if (active.failed_reads++ == 0) active.unreadable_since = now;
   if (now - active.unreadable_since < options_.input_patience) {
-    const Duration wait =
-        kFirstReadRetry * (1 << std::min(active.failed_reads - 1, kMostDoublings));
+    const Duration wait = kFirstReadRetry * (1 << std::min(active.failed_reads - 1, kMaxDoublings));
     return strand_->PostAt(now + wait, [this, batch = active.row.number] { CheckNext(batch); });
   }
   const int64_t tried_s =

@@ -26,7 +26,7 @@ void InputCheck::OnLine(const LineSplitter::Line& line, std::vector<NewLine>* go
   if (hopeless_) return;
   if (line.too_long) {
     return Fault("line_too_long",
-                 "the line has more than the " + std::to_string(wire::kMostBatchLineBytes) +
+                 "the line has more than the " + std::to_string(wire::kMaxBatchLineBytes) +
                      " bytes that are accepted",
                  "", line.number);
   }
@@ -43,17 +43,17 @@ void InputCheck::OnLine(const LineSplitter::Line& line, std::vector<NewLine>* go
   }
   if (first_model_.empty()) first_model_ = read->model;
   inputs_ += read->inputs;
-  if (++lines_ > wire::kMostBatchLines) {
+  if (++lines_ > wire::kMaxBatchLines) {
     hopeless_ = true;
     return Fault("too_many_lines",
-                 "the input has more than the " + std::to_string(wire::kMostBatchLines) +
+                 "the input has more than the " + std::to_string(wire::kMaxBatchLines) +
                      " lines that are accepted",
                  "", line.number);
   }
-  if (endpoint_ == "/v1/embeddings" && inputs_ > wire::kMostBatchInputs) {
+  if (endpoint_ == "/v1/embeddings" && inputs_ > wire::kMaxBatchInputs) {
     hopeless_ = true;
     return Fault("too_many_inputs",
-                 "the lines have more than the " + std::to_string(wire::kMostBatchInputs) +
+                 "the lines have more than the " + std::to_string(wire::kMaxBatchInputs) +
                      " inputs that are accepted in all",
                  "", line.number);
   }
@@ -66,7 +66,7 @@ void InputCheck::OnLine(const LineSplitter::Line& line, std::vector<NewLine>* go
 }
 
 void InputCheck::Fault(std::string code, std::string message, std::string param, int64_t line) {
-  if (errors_.size() < kMostErrors)
+  if (errors_.size() < kMaxErrors)
     errors_.push_back({std::move(code), std::move(message), std::move(param), line});
 }
 

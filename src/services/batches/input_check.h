@@ -1,5 +1,5 @@
 // InputCheck: incremental validation of a batch's input file. Memory is bounded: one line and the
-// first kMostErrors errors.
+// first kMaxErrors errors.
 //
 // For use by one thread at a time.
 #pragma once
@@ -19,13 +19,13 @@ namespace tutti::batches {
 
 class InputCheck {
  public:
-  static constexpr size_t kMostErrors = 100;  // that are reported
+  static constexpr size_t kMaxErrors = 100;  // that are reported
 
   // `model`: whether a model may be used, by its name.
   InputCheck(std::string endpoint, std::function<Status(const std::string&)> model)
       : endpoint_(std::move(endpoint)),
         model_(std::move(model)),
-        splitter_(static_cast<size_t>(wire::kMostBatchLineBytes)) {}
+        splitter_(static_cast<size_t>(wire::kMaxBatchLineBytes)) {}
 
   // Reads more bytes and returns the valid lines that they complete.
   std::vector<NewLine> Feed(std::string_view bytes);

@@ -20,7 +20,7 @@ class LineSplitter {
   };
   using Sink = std::function<void(const Line&)>;
 
-  explicit LineSplitter(size_t most_bytes) : most_bytes_(most_bytes) {}
+  explicit LineSplitter(size_t max_bytes) : max_bytes_(max_bytes) {}
 
   void Feed(std::string_view bytes, const Sink& sink) {
     while (true) {
@@ -40,18 +40,18 @@ class LineSplitter {
  private:
   void Take(std::string_view bytes) {
     taken_ += bytes.size();
-    if (taken_ <= most_bytes_ + 1) line_ += bytes;  // one more: CR of its end
+    if (taken_ <= max_bytes_ + 1) line_ += bytes;  // one more: CR of its end
   }
   void Tell(const Sink& sink) {
     if (taken_ == line_.size() && line_.ends_with('\r')) line_.pop_back();
-    const bool too_long = line_.size() > most_bytes_ || taken_ > line_.size() + 1;
+    const bool too_long = line_.size() > max_bytes_ || taken_ > line_.size() + 1;
     sink({++number_, offset_, too_long ? std::string_view() : std::string_view(line_), too_long});
     offset_ += static_cast<int64_t>(taken_);
     taken_ = 0;
     line_.clear();
   }
 
-  const size_t most_bytes_;
+  const size_t max_bytes_;
   std::string line_;  // so far, as long as it is not too long
   size_t taken_ = 0;  // of it
   int64_t number_ = 0, offset_ = 0;

@@ -73,7 +73,7 @@ Status ResponseLine::Begin(std::shared_ptr<api::StreamWaker> waker) {
   return OkStatus();
 }
 
-std::optional<calls::WholeCall::Answer> ResponseLine::Poll() {
+std::optional<calls::BufferedRequest::Answer> ResponseLine::Poll() {
   if (!generation_) return std::nullopt;
   while (const api::StreamEvent* event = generation_.Next()) {
     generation_.Consumed(event->text.size());
@@ -120,7 +120,7 @@ void ResponseLine::AddReasoning(const std::string& text) {
   reasoning_.back().text += std::exchange(blank_, {});
 }
 
-calls::WholeCall::Answer ResponseLine::End(const api::StreamEvent& end) {
+calls::BufferedRequest::Answer ResponseLine::End(const api::StreamEvent& end) {
   const api::Usage usage = end.usage;
   wire::ResponseState state = record_.base.state;
   state.text = std::move(text_);

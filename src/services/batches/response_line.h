@@ -13,17 +13,17 @@
 #include <string_view>
 #include <vector>
 
-#include "services/calls/whole_call.h"
+#include "services/calls/buffered_request.h"
 #include "services/responses/response_end.h"
 #include "services/responses/response_writer.h"
 #include "wire/responses_request.h"
 
 namespace tutti::batches {
 
-class ResponseLine final : public calls::WholeCall {
+class ResponseLine final : public calls::BufferedRequest {
  public:
-  // `owner`: tenant. `unix_s`: the wall clock. Errors: as WholeCall::Parse; unsupported_parameter
-  // of `background` and `conversation`, whose turns have an order.
+  // `owner`: tenant. `unix_s`: the wall clock. Errors: as BufferedRequest::Parse;
+  // unsupported_parameter of `background` and `conversation`, whose turns have an order.
   static Result<std::unique_ptr<ResponseLine>> Parse(std::string_view body, std::string owner,
                                                      calls::CallContext context,
                                                      api::Inference& inference,

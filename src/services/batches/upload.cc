@@ -8,7 +8,7 @@
 namespace tutti::batches {
 namespace {
 
-constexpr size_t kMostValueBytes = 1024;  // of a field
+constexpr size_t kMaxValueBytes = 1024;  // of a field
 
 }  // namespace
 
@@ -29,14 +29,14 @@ Status Upload::OnPart(const wire::PartHead& head) {
 Status Upload::OnData(std::string_view bytes) {
   if (bytes.empty()) return OkStatus();
   if (field_.has_value()) {
-    if (value_.size() + bytes.size() > kMostValueBytes)
+    if (value_.size() + bytes.size() > kMaxValueBytes)
       return InvalidArgument("invalid_value", "a field of the form has more than 1024 bytes");
     value_ += bytes;
     return OkStatus();
   }
-  if (file_->bytes() + static_cast<int64_t>(bytes.size()) > most_bytes_) {
+  if (file_->bytes() + static_cast<int64_t>(bytes.size()) > max_bytes_) {
     return ResourceExhausted("request_too_large", "the file has more than the " +
-                                                      std::to_string(most_bytes_) +
+                                                      std::to_string(max_bytes_) +
                                                       " bytes that are accepted")
         .WithParam("file");
   }

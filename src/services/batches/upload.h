@@ -21,8 +21,8 @@ class Upload final : private wire::PartSink {
  public:
   // `path`: temporary file, which is created when the file part of the form arrives.
   Upload(std::string path, const std::string& boundary, const wire::ParseOptions& options,
-         int64_t most_bytes)
-      : path_(std::move(path)), most_bytes_(most_bytes), form_(options), reader_(boundary, this) {}
+         int64_t max_bytes)
+      : path_(std::move(path)), max_bytes_(max_bytes), form_(options), reader_(boundary, this) {}
 
   // Reads the next bytes of the body. After an error the Upload must not be used any more.
   Status Write(std::string_view bytes) { return reader_.Feed(bytes); }
@@ -40,7 +40,7 @@ class Upload final : private wire::PartSink {
   Status EndField();
 
   const std::string path_;
-  const int64_t most_bytes_;
+  const int64_t max_bytes_;
   wire::FileForm form_;
   wire::MultipartReader reader_;
   std::optional<std::string> field_;  // whose value comes

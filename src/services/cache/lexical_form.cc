@@ -306,7 +306,7 @@ bool Opposed(const LexicalWords& a, const LexicalWords& b) {
 
 LexicalForm FormOf(std::string_view text) {
   LexicalForm form;
-  if (text.size() > kMostFormBytes) return form;
+  if (text.size() > kMaxFormBytes) return form;
   const std::vector<Piece> pieces = Reader(Plain(text)).Read();
   const bool capitals = CapitalsMean(pieces);
   for (const Piece& piece : pieces) {

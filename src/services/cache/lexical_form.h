@@ -24,7 +24,7 @@ struct LexicalForm {
 };
 
 // Longer texts have an empty form, which is never equal to another one.
-inline constexpr size_t kMostFormBytes = 16 << 10;
+inline constexpr size_t kMaxFormBytes = 16 << 10;
 LexicalForm FormOf(std::string_view text);
 
 // The form as one text, which the encoder gets instead of the original, so that punctuation or a

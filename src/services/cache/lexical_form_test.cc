@@ -80,12 +80,12 @@ TEST(LexicalForm, AnyBytesAreRead) {
         "n't", "'s", "please", "the a an", "what is"}) {
     (void)FormOf(text);
   }
-  EXPECT_TRUE(FormOf(std::string(kMostFormBytes + 1, 'a')).words.empty());
-  EXPECT_FALSE(FormOf(std::string(kMostFormBytes, 'a')).words.empty());
+  EXPECT_TRUE(FormOf(std::string(kMaxFormBytes + 1, 'a')).words.empty());
+  EXPECT_FALSE(FormOf(std::string(kMaxFormBytes, 'a')).words.empty());
   // Quotation marks without their other half do not make it slow.
-  EXPECT_FALSE(FormOf(std::string(kMostFormBytes / 2, '\'') + "x").words.empty());
+  EXPECT_FALSE(FormOf(std::string(kMaxFormBytes / 2, '\'') + "x").words.empty());
   std::string halves;
-  while (halves.size() < kMostFormBytes - 8) halves += " 'a";
+  while (halves.size() < kMaxFormBytes - 8) halves += " 'a";
   EXPECT_FALSE(FormOf(halves).words.empty());
 }
 

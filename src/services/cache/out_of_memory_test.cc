@@ -35,13 +35,13 @@ using testing::Asked;
 using testing::Greedy;
 using testing::ReadAll;
 
-constexpr int kMostAllocations = 200;
+constexpr int kMaxAllocations = 200;
 
 // Calls `act` with its n-th allocation failing, for each n, until it gets through; how often it
 // failed.
 template <typename Act>
 int FailingEach(const Act& act) {
-  for (int n = 1; n < kMostAllocations; ++n) {
+  for (int n = 1; n < kMaxAllocations; ++n) {
     fail_in = n;
     try {
       act();
@@ -52,7 +52,7 @@ int FailingEach(const Act& act) {
     if (!failed) return n - 1;
   }
   ADD_FAILURE() << "it never got through";
-  return kMostAllocations;
+  return kMaxAllocations;
 }
 
 std::shared_ptr<const SharedAnswer> Whole(const std::string& tenant, int number) {
@@ -104,7 +104,7 @@ TEST(OutOfMemory, WhoCannotJoinIsRefusedAlone) {
   const auto cache = std::make_shared<ExactCache>(AnswerLimits{}, clock);
   Asked first = Ask(*cache, Greedy());
   int refused = 0;
-  for (int n = 1; n < kMostAllocations; ++n) {
+  for (int n = 1; n < kMaxAllocations; ++n) {
     api::GenerateRequest request = Greedy();
     const auto part = cache->Open(&request, std::make_shared<testing::CountingWaker>(),
                                   std::make_shared<testing::CountingControl>());

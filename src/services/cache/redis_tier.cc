@@ -14,7 +14,7 @@
 
 #include "base/check.h"
 #include "base/thread_name.h"
-#include "remote/waist_codec.h"
+#include "remote/inference_codec.h"
 #include "services/cache/shared_answer.h"
 
 namespace tutti::cache {
@@ -26,10 +26,10 @@ using std::chrono::seconds;
 constexpr std::string_view kMagic = "tutti answer 1\n";
 constexpr size_t kEraBytes = 16;  // of all, and of the tenant
 constexpr size_t kMacBytes = 32;
-constexpr size_t kMostWaiting = 256;                    // answers to be written
-constexpr size_t kMostWaitingBytes = size_t{32} << 20;  // of them
-constexpr size_t kMostFlushes = 1024;                   // more are one of all
-constexpr Duration kMostWrite = seconds(1);             // of one answer
+constexpr size_t kMaxWaiting = 256;                    // answers to be written
+constexpr size_t kMaxWaitingBytes = size_t{32} << 20;  // of them
+constexpr size_t kMaxFlushes = 1024;                   // more are one of all
+constexpr Duration kMaxWrite = seconds(1);             // of one answer
 constexpr std::string_view kEraOfAll = "{}:tutti:answers:era";
 
 std::string EraKey(std::string_view tenant) {
@@ -137,7 +137,7 @@ Result<std::shared_ptr<RedisTier>> RedisTier::Start(Options options) {
                                                 std::to_string(kLeastSecretBytes) + " bytes");
   }
   // What is read and thrown away costs its reader as much.
-  options.connection.reply.bytes = 2 * options.most_value_bytes + 4096;
+  options.connection.reply.bytes = 2 * options.max_value_bytes + 4096;
   std::shared_ptr<RedisTier> tier(new RedisTier(std::move(options)));
   try {
     tier->thread_ =
@@ -170,7 +170,7 @@ AnswerTier::Looked RedisTier::Look(const api::RenderedRequest& rendered) {
   // What tenants share is known here by who shares it with whom: each server's own kept answers.
   if (rendered.model_identity.empty() || !request.cache_scope.empty()) return {};
   if (!asks() || Flushing(request.tenant)) return {};
-  const TimePoint until = std::chrono::steady_clock::now() + options_.most_wait;
+  const TimePoint until = std::chrono::steady_clock::now() + options_.max_wait;
   auto place = std::make_shared<TierPlace>();
   AnswerKey key = SharedKeyOf(rendered, key_secret_);
   place->tenant = request.tenant;
@@ -271,8 +271,8 @@ std::optional<AnswerTier::Found> RedisTier::Read(const TierPlace& place, std::st
 void RedisTier::Keep(std::shared_ptr<const SharedAnswer> answer) {
   const size_t bytes = answer->bytes();
   const MutexLock lock(mutex_);
-  if (bytes > options_.most_value_bytes || waiting_.size() >= kMostWaiting ||
-      waiting_bytes_ + bytes > kMostWaitingBytes || stopped_) {
+  if (bytes > options_.max_value_bytes || waiting_.size() >= kMaxWaiting ||
+      waiting_bytes_ + bytes > kMaxWaitingBytes || stopped_) {
     unwritten_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
@@ -285,13 +285,13 @@ void RedisTier::Flush(std::optional<std::string_view> tenant) {
   {
     const MutexLock lock(mutex_);
     const uint64_t number = ++flush_number_;
-    if (tenant.has_value() && flushes_.size() < kMostFlushes) {
+    if (tenant.has_value() && flushes_.size() < kMaxFlushes) {
       flushes_[std::string(*tenant)] = number;
     } else {
       flush_all_ = number;
     }
   }
-  (void)WriteFlushes(std::chrono::steady_clock::now() + kMostWrite);
+  (void)WriteFlushes(std::chrono::steady_clock::now() + kMaxWrite);
 }
 
 bool RedisTier::WriteFlushes(TimePoint until) {
@@ -324,9 +324,9 @@ bool RedisTier::WriteFlushes(TimePoint until) {
 void RedisTier::Write(const SharedAnswer& answer) {
   const std::string value = ValueOf(answer);
   const auto set = [&]() -> Status {
-    if (value.size() > options_.most_value_bytes || Flushing(answer.place()->tenant))
+    if (value.size() > options_.max_value_bytes || Flushing(answer.place()->tenant))
       return Unavailable("redis_refused", "it is not to be kept");
-    const TimePoint until = std::chrono::steady_clock::now() + kMostWrite;
+    const TimePoint until = std::chrono::steady_clock::now() + kMaxWrite;
     ASSIGN_OR_RETURN(const redis::Pool::Loan connection, pool_.Take(until));
     const std::string ttl = std::to_string(std::chrono::ceil<milliseconds>(options_.ttl).count());
     return connection->Call({"SET", answer.place()->key, value, "PX", ttl}, until).status();
@@ -338,7 +338,7 @@ void RedisTier::Run(const std::stop_token& stop) {
   NameThread("tutti-tier");
   while (!stop.stop_requested()) {
     pool_.Tend();
-    (void)WriteFlushes(std::chrono::steady_clock::now() + kMostWrite);
+    (void)WriteFlushes(std::chrono::steady_clock::now() + kMaxWrite);
     std::shared_ptr<const SharedAnswer> answer;
     {
       const MutexLock lock(mutex_);

@@ -43,9 +43,9 @@ class RedisTier final : public AnswerTier {
     // The same on all servers, and known to nobody else; at least kLeastSecretBytes.
     std::string secret;
     Duration ttl = std::chrono::hours(1);
-    size_t most_value_bytes = size_t{1} << 20;  // of one answer with its key
+    size_t max_value_bytes = size_t{1} << 20;  // of one answer with its key
     size_t connections = 4;
-    Duration most_wait = std::chrono::milliseconds(5);  // of Look()
+    Duration max_wait = std::chrono::milliseconds(5);  // of Look()
   };
   // Error: invalid_value (the secret is too short), overloaded (no thread).
   static Result<std::shared_ptr<RedisTier>> Start(Options options);

@@ -50,14 +50,14 @@ constexpr Duration kPatient = seconds(10);
 
 struct TierServer {
   explicit TierServer(const RedisServer& redis, std::string secret = kTierSecret,
-                      Duration ttl = hours(1), Duration most_wait = kPatient)
+                      Duration ttl = hours(1), Duration max_wait = kPatient)
       : tier(std::move(RedisTier::Start({.connection = {.url = redis.url(),
                                                         .password = "",
                                                         .connect_timeout = milliseconds(200),
                                                         .reply = {}},
                                          .secret = std::move(secret),
                                          .ttl = ttl,
-                                         .most_wait = most_wait}))
+                                         .max_wait = max_wait}))
                  .value()),
         cache(std::make_shared<ExactCache>(AnswerLimits{.ttl = ttl}, clock, tier)) {
     EXPECT_TRUE(ComesTrue([&] { return tier->asks(); }));
@@ -347,7 +347,7 @@ TEST(RedisTier, AnswersTooLongAreNotSent) {
 
 TEST(RedisTier, WithoutRedisEveryRequestIsAnsweredAndFewWait) {
   RedisServer redis;
-  TierServer server(redis, kTierSecret, hours(1), RedisTier::Options{}.most_wait);
+  TierServer server(redis, kTierSecret, hours(1), RedisTier::Options{}.max_wait);
   EXPECT_EQ(server.Get("x"), "x");
   redis.Pause();
   std::vector<double> waits;

@@ -13,7 +13,7 @@ namespace {
 
 // Number of nearest questions whose words are compared.
 constexpr size_t kCandidates = 8;
-constexpr size_t kMostQuestionBytes = 4096, kMostAnswerBytes = 64 << 10;
+constexpr size_t kMaxQuestionBytes = 4096, kMaxAnswerBytes = 64 << 10;
 // kAuto that answers still computes one of so many would-be hits.
 constexpr uint64_t kSampledEvery = 20;
 
@@ -59,7 +59,7 @@ std::optional<SemanticCache::Question> SemanticCache::QuestionOf(
       chat != nullptr && !chat->messages.empty() &&
       chat->messages.back().role == api::Role::kUser && !chat->continue_final_message &&
       !HasTools(request.prompt) && MayBeShared(request) &&
-      chat->messages.back().content.size() <= kMostQuestionBytes && !request.cache.no_store;
+      chat->messages.back().content.size() <= kMaxQuestionBytes && !request.cache.no_store;
   const std::vector<api::ModelInfo> models =
       offered ? inner_.Models() : std::vector<api::ModelInfo>();
   const api::ModelInfo* model =
@@ -161,7 +161,7 @@ void SemanticCache::Forget(const AnswerStore::Gone& gone) {
 }
 
 void SemanticCache::Keep(const Question& question, const std::vector<float>& vector, Entry entry) {
-  if (entry.text.size() + entry.reasoning.size() > kMostAnswerBytes) return;
+  if (entry.text.size() + entry.reasoning.size() > kMaxAnswerBytes) return;
   AnswerStore::Gone gone;
   const MutexLock lock(mutex_);
   if (question.era != era_) return;  // flushed since it was asked

@@ -106,7 +106,7 @@ std::unique_ptr<wire::ResponseWriter> MakeWriter(CallKind kind, const wire::Gene
 Status Blame(const wire::GenerationCall& call, Status status, size_t index, bool chat,
              int context_tokens, int prompt_tokens) {
   const bool too_long = status.param().empty() && (status.reason() == "context_length_exceeded" ||
-                                                   status.reason() == "never_fits");
+                                                   status.reason() == "request_exceeds_capacity");
   std::string param = status.param();
   if (too_long && prompt_tokens > 0 && prompt_tokens < context_tokens) {
     param = "max_tokens";  // the prompt alone would do

@@ -21,8 +21,8 @@ using wire::Json;
 using wire::JsonObject;
 using wire::JsonWriter;
 
-constexpr size_t kMostRequestBytes = 4096, kMostValues = 16;
-constexpr int64_t kMostListed = 1000;
+constexpr size_t kMaxRequestBytes = 4096, kMaxValues = 16;
+constexpr int64_t kMaxListed = 1000;
 constexpr int64_t kDayMs = 86'400'000;
 
 Result<std::optional<std::string>> TextOf(const JsonObject& asked, std::string_view name) {
@@ -54,7 +54,7 @@ Status List(store::Store& store, const JsonObject& asked, JsonWriter* json) {
   ASSIGN_OR_RETURN(const std::optional<std::string> after, TextOf(asked, "after"));
   query.after = after.value_or("");
   if (const Json* limit = asked.if_contains("limit"); limit != nullptr) {
-    if (!limit->is_int64() || limit->get_int64() < 1 || limit->get_int64() > kMostListed)
+    if (!limit->is_int64() || limit->get_int64() < 1 || limit->get_int64() > kMaxListed)
       return BadControl("limit", "limit must be a whole number from 1 to 1000");
     query.limit = limit->get_int64();
   }
@@ -156,7 +156,7 @@ bool IsJobsRequest(std::string_view request) {
 std::string HandleControl(store::Store& store, Jobs* running, std::string_view request,
                           int64_t now_ms) {
   return wire::AnswerControl(
-      request, kMostRequestBytes, kMostValues,
+      request, kMaxRequestBytes, kMaxValues,
       [&](const JsonObject& asked, JsonWriter* json) -> Status {
         const std::string_view op = wire::ControlOperation(asked);
         if (op == "jobs.list") return List(store, asked, json);

@@ -16,7 +16,7 @@
 namespace tutti::jobs {
 namespace {
 
-using calls::WholeCall;
+using calls::BufferedRequest;
 using responses::StoreStatus;
 using store::Database;
 using wire::JobView;
@@ -26,7 +26,7 @@ constexpr Duration kFullRetry = std::chrono::seconds(1);         // while it tak
 constexpr Duration kRefusedFor = std::chrono::seconds(1);  // where a refusal names no time itself
 constexpr Duration kDropEvery = std::chrono::minutes(1);
 constexpr Duration kCancelWithin = std::chrono::seconds(10);  // then it is shown as it is
-constexpr size_t kMostTasks = 16384;
+constexpr size_t kMaxTasks = 16384;
 constexpr int64_t kExpiredAtOnce = 256, kDroppedAtOnce = 1024;
 constexpr size_t kEndsPerSlot = 8;  // that the estimate of a wait is made of
 
@@ -69,7 +69,7 @@ Jobs::Jobs(const Options& options, api::Inference& inference, store::Store& stor
       seen_(clock.Now()),
       seen_unix_ms_(unix_ms_()),
       ends_(kEndsPerSlot * static_cast<size_t>(options.slots)),
-      strand_(std::make_shared<responses::Strand>(clock, kMostTasks, "tutti-jobs")) {
+      strand_(std::make_shared<responses::Strand>(clock, kMaxTasks, "tutti-jobs")) {
   strand_->OnWake([this] { Pump(); });
 }
 
@@ -395,13 +395,13 @@ void Jobs::Begin(JobRow row) {
     if (left_ms <= 0)
       return {StatusCode::kDeadlineExceeded, "deadline_exceeded", "its deadline has passed"};
     ASSIGN_OR_RETURN(running.call,
-                     WholeCall::Parse(*kind, row.request,
-                                      {.caller = std::move(caller),
-                                       .request_id = row.id,
-                                       .parse = {.now = now},
-                                       .deadline = now + std::chrono::milliseconds(left_ms),
-                                       .unix_s = now_ms / 1000},
-                                      inference_));
+                     BufferedRequest::Parse(*kind, row.request,
+                                            {.caller = std::move(caller),
+                                             .request_id = row.id,
+                                             .parse = {.now = now},
+                                             .deadline = now + std::chrono::milliseconds(left_ms),
+                                             .unix_s = now_ms / 1000},
+                                            inference_));
     return running.call->Begin(strand_);
   };
   if (const Status status = begin(); !status.ok())
@@ -412,7 +412,7 @@ void Jobs::Begin(JobRow row) {
 void Jobs::Pump() {
   struct Ended {
     JobRow row;
-    WholeCall::Answer answer;
+    BufferedRequest::Answer answer;
     bool cancelled = false;
   };
   std::vector<Ended> ended;
@@ -424,7 +424,7 @@ void Jobs::Pump() {
   for (Ended& each : ended) End(std::move(each.row), std::move(each.answer), each.cancelled);
 }
 
-void Jobs::End(JobRow row, WholeCall::Answer answer, bool cancelled) {
+void Jobs::End(JobRow row, BufferedRequest::Answer answer, bool cancelled) {
   if (const auto found = running_.find(row.id); found != running_.end())
     found->second.call = nullptr;
   row.progress = answer.output_tokens;

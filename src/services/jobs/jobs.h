@@ -28,7 +28,7 @@
 #include "base/mutex.h"
 #include "base/random.h"
 #include "base/status.h"
-#include "services/calls/whole_call.h"
+#include "services/calls/buffered_request.h"
 #include "services/jobs/end_rate.h"
 #include "services/jobs/job_rows.h"
 #include "services/responses/strand.h"
@@ -37,7 +37,7 @@
 
 namespace tutti::jobs {
 
-// A job to submit. calls::WholeCall::Parse() must have accepted its body.
+// A job to submit. calls::BufferedRequest::Parse() must have accepted its body.
 struct NewJob {
   std::string owner = {};  // tenant
   api::CallerRef caller = {};
@@ -128,7 +128,7 @@ class Jobs {
  private:
   struct Running {
     JobRow row;
-    std::unique_ptr<calls::WholeCall> call;
+    std::unique_ptr<calls::BufferedRequest> call;
     bool cancelled = false;  // by its owner
   };
   struct Waiter {
@@ -150,7 +150,7 @@ class Jobs {
   void OnClaimed(std::vector<JobRow> claimed, bool full);
   void Begin(JobRow row);
   void Pump();
-  void End(JobRow row, calls::WholeCall::Answer answer, bool cancelled);
+  void End(JobRow row, calls::BufferedRequest::Answer answer, bool cancelled);
   void Save(JobRow row);
   void Requeue(const JobRow& row, Duration in, bool spent);
   void Forget(const JobRow& row);

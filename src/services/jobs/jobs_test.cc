@@ -499,7 +499,7 @@ TEST_F(JobsTest, NoMoreRunAtOnceThanMay) {
   std::vector<std::string> ids;
   for (int i = 0; i < 10; ++i) ids.push_back(Submit("n" + std::to_string(i)).id);
   for (const std::string& id : ids) ASSERT_TRUE(Becomes(id, JobState::kSucceeded));
-  EXPECT_LE(inference_->most_lanes(), 3u);
+  EXPECT_LE(inference_->max_lanes(), 3u);
   EXPECT_EQ(inference_->requests().size(), 10u) << "each was computed once";
 }
 

@@ -13,7 +13,7 @@ Parts PartsOf(const Rate& rate, TimePoint time) {
   return Parts{time.time_since_epoch().count()} * rate.limit;
 }
 Parts PartsOf(const Rate& rate, int64_t units) {
-  return Parts{std::clamp<int64_t>(units, 0, kMostUnits)} * rate.period.count();
+  return Parts{std::clamp<int64_t>(units, 0, kMaxUnits)} * rate.period.count();
 }
 // The first nanosecond at which so many parts have passed.
 Duration Time(const Rate& rate, Parts parts) {
@@ -42,7 +42,7 @@ void Gcra::Charge(const Rate& rate, int64_t units, TimePoint now) {
   const Parts missing = Missing(rate, now);
   if (missing == 0) busy_since_ = now;
   // A debt is bounded too, so that no sum of them can leave the range.
-  const Parts most = PartsOf(rate, kMostUnits);
+  const Parts most = PartsOf(rate, kMaxUnits);
   full_at_ = PartsOf(rate, now) + std::min(missing + PartsOf(rate, units), most);
 }
 

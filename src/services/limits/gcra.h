@@ -14,12 +14,12 @@
 namespace tutti::limits {
 
 // Units of any kind; a request, a token. Also of debts: more is counted as so much.
-inline constexpr int64_t kMostUnits = int64_t{1} << 40;
+inline constexpr int64_t kMaxUnits = int64_t{1} << 40;
 
 struct Rate {
-  int64_t limit = 0;                          // units in a period, 1..kMostUnits
+  int64_t limit = 0;                          // units in a period, 1..kMaxUnits
   Duration period = std::chrono::minutes(1);  // at most a day
-  int64_t burst = 0;                          // at once, of a full bucket; 1..kMostUnits
+  int64_t burst = 0;                          // at once, of a full bucket; 1..kMaxUnits
   friend bool operator==(const Rate&, const Rate&) = default;
 };
 inline Rate PerMinute(int64_t limit) { return {limit, std::chrono::minutes(1), limit}; }

@@ -153,16 +153,16 @@ TEST(Gcra, AtAnotherLimitWhatIsMissingStaysMissing) {
 }
 
 TEST(Gcra, TheLargestNumbersStayInRange) {
-  const Rate rate = {kMostUnits, hours(24), kMostUnits};
+  const Rate rate = {kMaxUnits, hours(24), kMaxUnits};
   const TimePoint late{Duration::max() - hours(48)};
   Gcra bucket;
-  EXPECT_TRUE(bucket.Take(rate, kMostUnits, late));
+  EXPECT_TRUE(bucket.Take(rate, kMaxUnits, late));
   for (int i = 0; i < 100; ++i) bucket.Charge(rate, INT64_MAX, late);
   EXPECT_EQ(bucket.Remaining(rate, late), 0);
   EXPECT_EQ(bucket.UntilFull(rate, late), hours(24));
-  EXPECT_EQ(bucket.RetryAfter(rate, kMostUnits, late), hours(24));
-  bucket.Settle(rate, kMostUnits, -1, late, late);
-  EXPECT_EQ(bucket.Remaining(rate, late), kMostUnits);
+  EXPECT_EQ(bucket.RetryAfter(rate, kMaxUnits, late), hours(24));
+  bucket.Settle(rate, kMaxUnits, -1, late, late);
+  EXPECT_EQ(bucket.Remaining(rate, late), kMaxUnits);
 }
 
 }  // namespace

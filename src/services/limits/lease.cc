@@ -27,7 +27,7 @@ int64_t Lease::Left(const Quota& quota, TimePoint now) const {
   if (quota.period > Duration(0) && now > heard_at_) {
     const __int128 filled =
         __int128{(now - heard_at_).count()} * quota.limit / quota.period.count();
-    left += static_cast<int64_t>(std::min<__int128>(filled, 2 * kMostUnits));
+    left += static_cast<int64_t>(std::min<__int128>(filled, 2 * kMaxUnits));
   }
   return std::min(left, quota.limit);
 }
@@ -48,11 +48,11 @@ Duration Lease::RetryAfter(const Quota& quota, int64_t units, TimePoint now, Dur
 }
 
 void Lease::Spend(int64_t units, TimePoint now) {
-  balance_ = std::max(balance_ - units, -kMostUnits);
+  balance_ = std::max(balance_ - units, -kMaxUnits);
   spent_at_ = now;
 }
 
-void Lease::Missed(int64_t units) { missed_ = std::min(missed_ + units, kMostUnits); }
+void Lease::Missed(int64_t units) { missed_ = std::min(missed_ + units, kMaxUnits); }
 
 int64_t Lease::Remaining(const Quota& quota, TimePoint now) const {
   return std::clamp<int64_t>(balance_ - telling_ + Left(quota, now), 0, quota.limit);
@@ -95,7 +95,7 @@ void Lease::Granted(const Ask& ask, const QuotaGrant& grant, TimePoint now) {
   telling_ = 0;
   if (grant.leased > 0) leased_at_ = now;
   balance_ += std::clamp<int64_t>(grant.leased, 0, ask.want);
-  heard_ = std::clamp(grant.remaining, -2 * kMostUnits, 2 * kMostUnits);
+  heard_ = std::clamp(grant.remaining, -2 * kMaxUnits, 2 * kMaxUnits);
   heard_at_ = now;
   heard_any_ = true;
 }
@@ -106,7 +106,7 @@ void Lease::Failed(const Quota& quota, const Ask& ask, TimePoint now) {
   telling_ = 0;
   // It may have been counted: told twice errs towards refusing. What was to be given back is not
   // taken again, for the same reason.
-  if (ask.charge > 0) balance_ = std::max(balance_ - ask.charge, -kMostUnits);
+  if (ask.charge > 0) balance_ = std::max(balance_ - ask.charge, -kMaxUnits);
   // In a period the quota has filled by itself, whatever was spent or leased before.
   const TimePoint since = balance_ > 0 ? leased_at_ : spent_at_;
   if (quota.period > Duration(0) && now - since > quota.period) balance_ = 0;

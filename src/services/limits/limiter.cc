@@ -11,7 +11,7 @@ namespace {
 
 // Subjects looked at, least recently used first, for one to forget. Those that are not at rest go
 // to the other end, so that the next look is at others.
-constexpr int kMostLooks = 64;
+constexpr int kMaxLooks = 64;
 
 // Questions to the other servers that are sent at once.
 constexpr size_t kAsksAtOnce = 128;
@@ -25,10 +25,10 @@ std::string KeyOf(const Subject& subject) {
 }
 
 Status CheckName(const Subject& subject) {
-  if (subject.name.size() <= kMostNameBytes) return OkStatus();
+  if (subject.name.size() <= kMaxNameBytes) return OkStatus();
   return InvalidArgument("invalid_value", "the name of this " + std::string(NameOf(subject.kind)) +
                                               " has " + std::to_string(subject.name.size()) +
-                                              " bytes; at most " + std::to_string(kMostNameBytes) +
+                                              " bytes; at most " + std::to_string(kMaxNameBytes) +
                                               " are allowed");
 }
 
@@ -74,7 +74,7 @@ struct Limiter::Shard {
   }
 
   bool ForgetOne(const Moment& moment) REQUIRES(mutex) {
-    for (int look = 0; look < kMostLooks && !entries.empty(); ++look) {
+    for (int look = 0; look < kMaxLooks && !entries.empty(); ++look) {
       if (CanForget(entries.back(), moment)) {
         Forget(std::prev(entries.end()));
         return true;
@@ -120,7 +120,7 @@ class Limiter::Locks {
 
 Limiter::Limiter(const Options& options, const Clock* clock, std::function<int64_t()> unix_s)
     : options_(options),
-      most_in_shard_(std::max<size_t>(options.most_subjects / options.shards, kSubjectKinds)),
+      max_in_shard_(std::max<size_t>(options.max_subjects / options.shards, kSubjectKinds)),
       clock_(*clock),
       unix_s_(std::move(unix_s)) {
   CHECK(options.shards >= 1 && options.shards <= 64);
@@ -161,7 +161,7 @@ struct Limiter::Lookup {
 Status Limiter::HoldAll(std::span<const Subject> subjects, const Moment& moment, Lookup* lookup) {
   for (size_t i = 0; i < subjects.size(); ++i) {
     Lookup::Row& row = lookup->rows[i];
-    row.entry = shards_[row.shard]->Hold(row.key, most_in_shard_, moment);
+    row.entry = shards_[row.shard]->Hold(row.key, max_in_shard_, moment);
     if (row.entry == nullptr) return NoRoom(subjects[i].kind);
     SubjectState& state = row.entry->state;
     if (options_.shared != nullptr && !subjects[i].tenant.empty() && !state.shared())
@@ -188,8 +188,8 @@ Result<Reservation> Limiter::Reserve(std::span<const Subject> subjects, const Es
   RateLimitView unused;
   if (view == nullptr) view = &unused;
   *view = RateLimitView();
-  const Estimate asked = {std::clamp<int64_t>(estimate.tokens, 0, kMostUnits),
-                          std::clamp<int64_t>(estimate.queued_tokens, 0, kMostUnits)};
+  const Estimate asked = {std::clamp<int64_t>(estimate.tokens, 0, kMaxUnits),
+                          std::clamp<int64_t>(estimate.queued_tokens, 0, kMaxUnits)};
   // Before the locks: should memory run out below, its end takes them again.
   Reservation reservation;
   std::array<Lookup::Row, kSubjectKinds> named;
@@ -333,7 +333,7 @@ Status Limiter::AddToDay(const Subject& subject, int64_t tokens) {
   Shard& shard = *shards_[ShardOf(key)];
   const MutexLock guard(shard.mutex);
   const Moment moment = Now();
-  Entry* const entry = shard.Hold(key, most_in_shard_, moment);
+  Entry* const entry = shard.Hold(key, max_in_shard_, moment);
   if (entry == nullptr) return NoRoom(subject.kind);
   entry->state.SetRules(subject.rules, moment.now);
   entry->state.AddToDay(tokens, moment);
@@ -376,7 +376,7 @@ void Limiter::Settle(Reservation& reservation, bool undo, int64_t used) {
     if (undo) {
       entry.state.Undo(reservation.taken_, moment);
     } else {
-      entry.state.Settle(reservation.taken_, std::clamp<int64_t>(used, 0, kMostUnits), moment);
+      entry.state.Settle(reservation.taken_, std::clamp<int64_t>(used, 0, kMaxUnits), moment);
     }
     --entry.holders;
   }

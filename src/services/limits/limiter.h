@@ -43,12 +43,12 @@ namespace tutti::limits {
 // contains the tenant.
 struct Subject {
   SubjectKind kind = SubjectKind::kTenant;
-  std::string_view name;  // at most kMostNameBytes
+  std::string_view name;  // at most kMaxNameBytes
   Rules rules;            // that CheckRules accepts; they may differ from call to call
   // Tenant, if the limits are shared with other servers; empty: limits of this server only.
   std::string_view tenant = {};
 };
-inline constexpr size_t kMostNameBytes = 512;
+inline constexpr size_t kMaxNameBytes = 512;
 
 class Limiter;
 
@@ -85,8 +85,8 @@ class Reservation {
 class Limiter {
  public:
   struct Options {
-    size_t most_subjects = 65'536;  // known at a time: about 400 bytes each, and their names
-    size_t shards = 16;             // 1..64
+    size_t max_subjects = 65'536;  // known at a time: about 400 bytes each, and their names
+    size_t shards = 16;            // 1..64
     // Null: nothing is shared. Outlives the limiter.
     SharedQuotas* shared = nullptr;
     // What holds while the others cannot be reached (subject_state.h).
@@ -155,7 +155,7 @@ class Limiter {
   void Settle(Reservation& reservation, bool undo, int64_t used);
 
   const Options options_;
-  const size_t most_in_shard_;
+  const size_t max_in_shard_;
   const Clock& clock_;
   const std::function<int64_t()> unix_s_;
   std::atomic<int64_t> latest_day_{0};  // a wall clock that is set back stays on it

@@ -149,7 +149,7 @@ TEST_F(LimiterTest, TokensAreReservedAndSettledByWhatWasUsed) {
 }
 
 TEST_F(LimiterTest, WhatIsServedExceedsTheTokenLimitByNoMoreThanOneSettlement) {
-  constexpr int64_t kLimit = 6000, kMostOverrun = 500;
+  constexpr int64_t kLimit = 6000, kMaxOverrun = 500;
   const Rules rules = {.tokens_per_minute = kLimit};
   Random random(5);
   struct Running {
@@ -169,7 +169,7 @@ TEST_F(LimiterTest, WhatIsServedExceedsTheTokenLimitByNoMoreThanOneSettlement) {
       const bool overrun = running.empty() && random.Chance(0.3);
       running.push_back(
           {*std::move(reservation), clock_.Now() + milliseconds(random.Between(0, 20'000)),
-           overrun ? estimate + random.Between(1, kMostOverrun) : random.Between(0, estimate)});
+           overrun ? estimate + random.Between(1, kMaxOverrun) : random.Between(0, estimate)});
     }
     for (size_t r = 0; r < running.size();) {
       if (running[r].ends > clock_.Now()) {
@@ -182,7 +182,7 @@ TEST_F(LimiterTest, WhatIsServedExceedsTheTokenLimitByNoMoreThanOneSettlement) {
       running.pop_back();
     }
     const double promise = kLimit + kLimit * ToSeconds(clock_.Now() - start) / 60;
-    ASSERT_LE(static_cast<double>(served), promise + kMostOverrun);
+    ASSERT_LE(static_cast<double>(served), promise + kMaxOverrun);
   }
   // And the limit is used: the bound is not held by refusing all.
   EXPECT_GT(static_cast<double>(served), 0.7 * kLimit * ToSeconds(clock_.Now() - start) / 60);
@@ -375,7 +375,7 @@ TEST_F(LimiterTest, ForgettingASubjectAtRestChangesNoDecision) {
 }
 
 TEST_F(LimiterTest, AFullTableForgetsIdleSubjectsAndRefusesNewOnes) {
-  limiter_ = Make({.most_subjects = 100, .shards = 1});
+  limiter_ = Make({.max_subjects = 100, .shards = 1});
   const Rules rules = {.requests_per_minute = 60};
   for (int i = 0; i < 100; ++i) EXPECT_EQ(Passing({Key(std::to_string(i), rules)}, 1), 1);
   const Status refused = Reserve({Key("new", rules)}).status();
@@ -389,7 +389,7 @@ TEST_F(LimiterTest, AFullTableForgetsIdleSubjectsAndRefusesNewOnes) {
 }
 
 TEST_F(LimiterTest, ANameThatIsTooLongIsRefused) {
-  EXPECT_EQ(Reserve({Key(std::string(kMostNameBytes + 1, 'x'), {})}).status().reason(),
+  EXPECT_EQ(Reserve({Key(std::string(kMaxNameBytes + 1, 'x'), {})}).status().reason(),
             "invalid_value");
   EXPECT_EQ(limiter_->subjects(), 0u);
 }

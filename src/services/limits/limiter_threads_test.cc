@@ -66,8 +66,7 @@ TEST(LimiterThreads, OfAThousandParallelRequestsAtALimitOf100ExactlyThatManyPass
 
 TEST(LimiterThreads, ReservationsThatEndInEveryWayWhileOthersBeginLeaveNothing) {
   ManualClock clock;
-  Limiter limiter({.most_subjects = 64, .shards = 4}, &clock,
-                  [] { return int64_t{1'700'000'000}; });
+  Limiter limiter({.max_subjects = 64, .shards = 4}, &clock, [] { return int64_t{1'700'000'000}; });
   const Rules rules = {.tokens_per_minute = 100'000, .concurrency = 30, .queued_tokens = 100'000};
   std::atomic<int64_t> used = 0;
   std::vector<std::thread> threads;

@@ -67,13 +67,13 @@ TEST(Refusal, BecomesAStatusWithItsNumbersAndWhenToTryAgain) {
 
 TEST(Rules, OutOfRangeAreRefusedByName) {
   EXPECT_TRUE(CheckRules({}).ok());
-  EXPECT_TRUE(CheckRules({.requests_per_minute = kMostUnits, .tokens_per_day = 1}).ok());
+  EXPECT_TRUE(CheckRules({.requests_per_minute = kMaxUnits, .tokens_per_day = 1}).ok());
   EXPECT_EQ(CheckRules({.tokens_per_minute = -1}).param(), "tokens_per_minute");
-  EXPECT_EQ(CheckRules({.requests_per_minute = kMostUnits + 1}).param(), "requests_per_minute");
+  EXPECT_EQ(CheckRules({.requests_per_minute = kMaxUnits + 1}).param(), "requests_per_minute");
   EXPECT_EQ(CheckRules({.concurrency = -1}).param(), "concurrency");
   EXPECT_EQ(CheckRules({.queued_tokens = -1}).param(), "queued_tokens");
   EXPECT_EQ(CheckRules({.tokens_per_day = -1}).param(), "tokens_per_day");
-  EXPECT_EQ(CheckRules({.window = {.limit = kMostInWindow + 1}}).param(), "window");
+  EXPECT_EQ(CheckRules({.window = {.limit = kMaxInWindow + 1}}).param(), "window");
   EXPECT_EQ(CheckRules({.window = {.limit = 1, .period = Duration(0)}}).param(), "window");
 }
 

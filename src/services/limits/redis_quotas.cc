@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr Duration kMostWait = milliseconds(50);
+constexpr Duration kMaxWait = milliseconds(50);
 
 // ARGV: limit, microseconds of a period (0: it never fills), charge, want. As gcra.h: what is
 // missing shrinks by limit / period, never below nothing. What is no pair of numbers is as nothing.
@@ -60,7 +60,7 @@ Status RedisQuotas::Exchange(std::span<const QuotaAsk> asks, std::span<QuotaGran
 }
 
 Status RedisQuotas::AskAll(std::span<const QuotaAsk> asks, std::span<QuotaGrant> grants) {
-  const TimePoint until = std::chrono::steady_clock::now() + kMostWait;
+  const TimePoint until = std::chrono::steady_clock::now() + kMaxWait;
   if (asks.empty()) return connection_->Call({"PING"}, until).status();
   for (const QuotaAsk& ask : asks) RETURN_IF_ERROR(Send(ask, redis::Script::As::kName, until));
   // Those that Redis did nothing for: it was started anew, or its scripts were flushed. The first

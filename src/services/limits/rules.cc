@@ -36,12 +36,12 @@ std::string_view TypeOf(LimitKind kind) { return RowOf(kind).type; }
 std::string_view NameOf(SubjectKind kind) { return kSubjects[static_cast<size_t>(kind)]; }
 
 Status CheckRules(const Rules& rules) {
-  RETURN_IF_ERROR(CheckRule(LimitKind::kRequests, rules.requests_per_minute, kMostUnits));
-  RETURN_IF_ERROR(CheckRule(LimitKind::kTokens, rules.tokens_per_minute, kMostUnits));
-  RETURN_IF_ERROR(CheckRule(LimitKind::kConcurrency, rules.concurrency, kMostUnits));
-  RETURN_IF_ERROR(CheckRule(LimitKind::kQueuedTokens, rules.queued_tokens, kMostUnits));
-  RETURN_IF_ERROR(CheckRule(LimitKind::kDayTokens, rules.tokens_per_day, kMostUnits));
-  RETURN_IF_ERROR(CheckRule(LimitKind::kWindow, rules.window.limit, kMostInWindow));
+  RETURN_IF_ERROR(CheckRule(LimitKind::kRequests, rules.requests_per_minute, kMaxUnits));
+  RETURN_IF_ERROR(CheckRule(LimitKind::kTokens, rules.tokens_per_minute, kMaxUnits));
+  RETURN_IF_ERROR(CheckRule(LimitKind::kConcurrency, rules.concurrency, kMaxUnits));
+  RETURN_IF_ERROR(CheckRule(LimitKind::kQueuedTokens, rules.queued_tokens, kMaxUnits));
+  RETURN_IF_ERROR(CheckRule(LimitKind::kDayTokens, rules.tokens_per_day, kMaxUnits));
+  RETURN_IF_ERROR(CheckRule(LimitKind::kWindow, rules.window.limit, kMaxInWindow));
   if (rules.window.period <= Duration(0) || rules.window.period > std::chrono::hours(24)) {
     return InvalidArgument("invalid_value", "a window must be longer than 0 and at most a day")
         .WithParam("window");

@@ -19,7 +19,7 @@ Duration SlidingWindow::RetryAfter(const Window& window, TimePoint now) const {
 
 void SlidingWindow::Charge(const Window& window, TimePoint now) {
   while (!times_.empty() && now - times_.front() >= window.period) times_.pop_front();
-  if (times_.size() >= static_cast<size_t>(kMostInWindow)) times_.pop_front();
+  if (times_.size() >= static_cast<size_t>(kMaxInWindow)) times_.pop_front();
   times_.push_back(now);
 }
 

@@ -10,10 +10,10 @@
 
 namespace tutti::limits {
 
-inline constexpr int kMostInWindow = 1000;
+inline constexpr int kMaxInWindow = 1000;
 
 struct Window {
-  int limit = 0;                              // 1..kMostInWindow; 0: no such rule
+  int limit = 0;                              // 1..kMaxInWindow; 0: no such rule
   Duration period = std::chrono::minutes(1);  // one that was counted so long ago counts no more
   friend bool operator==(const Window&, const Window&) = default;
 };

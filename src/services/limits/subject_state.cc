@@ -205,14 +205,14 @@ void SubjectState::Take(const Estimate& estimate, const Moment& moment, const Ta
 
 void SubjectState::AddToDay(int64_t tokens, const Moment& moment) {
   const int64_t day = DayOf(moment.unix_s);
-  day_tokens_ = std::min(UsedOn(day) + std::clamp<int64_t>(tokens, 0, kMostUnits), kMostUnits);
+  day_tokens_ = std::min(UsedOn(day) + std::clamp<int64_t>(tokens, 0, kMaxUnits), kMaxUnits);
   day_ = day;
 }
 
 // A request counts to the day on which it began: another day's is left alone.
 void SubjectState::SettleDay(const Taken& taken, int64_t used) {
   if (rules_.tokens_per_day == 0 || taken.day < day_) return;
-  day_tokens_ = std::clamp<int64_t>(day_tokens_ - taken.tokens + used, 0, kMostUnits);
+  day_tokens_ = std::clamp<int64_t>(day_tokens_ - taken.tokens + used, 0, kMaxUnits);
 }
 
 void SubjectState::Settle(const Taken& taken, int64_t used, const Moment& moment) {

@@ -20,7 +20,7 @@
 
 namespace tutti::limits {
 
-// Estimated usage of a request before it runs; both in [0, kMostUnits].
+// Estimated usage of a request before it runs; both in [0, kMaxUnits].
 struct Estimate {
   int64_t tokens = 0;         // uncached prompt and expected output
   int64_t queued_tokens = 0;  // of the prompt, while it waits for its first turn

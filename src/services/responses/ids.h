@@ -15,7 +15,7 @@ std::string NewId(std::string_view prefix);
 // 64 of them.
 uint64_t RandomBits();
 
-// 0 or more, so that every door can carry it.
+// 0 or more, so that every server can carry it.
 int64_t NewSeed();
 
 // Makes `request` repeatable: gives a seed to a sampling request that has none. The response cache

@@ -17,8 +17,8 @@ void HoldTimes::Add(Duration held) {
   const size_t bucket =
       std::min<size_t>(static_cast<size_t>(std::bit_width(ns)), counts_.size() - 1);
   counts_[bucket].fetch_add(1, std::memory_order_relaxed);
-  int64_t most = most_ns_.load(std::memory_order_relaxed);
-  while (held.count() > most && !most_ns_.compare_exchange_weak(most, held.count())) {
+  int64_t most = max_ns_.load(std::memory_order_relaxed);
+  while (held.count() > most && !max_ns_.compare_exchange_weak(most, held.count())) {
   }
 }
 
@@ -28,7 +28,7 @@ uint64_t HoldTimes::count() const {
   return count;
 }
 
-Duration HoldTimes::most() const { return Duration(most_ns_.load(std::memory_order_relaxed)); }
+Duration HoldTimes::most() const { return Duration(max_ns_.load(std::memory_order_relaxed)); }
 
 Duration HoldTimes::Quantile(double part) const {
   const double wanted = part * static_cast<double>(count());

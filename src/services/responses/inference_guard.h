@@ -24,7 +24,7 @@ class HoldTimes {
 
  private:
   std::array<std::atomic<uint64_t>, 40> counts_{};  // [i]: up to 2^i ns
-  std::atomic<int64_t> most_ns_{0};
+  std::atomic<int64_t> max_ns_{0};
 };
 
 class CriticalSection {

@@ -8,7 +8,7 @@
 namespace tutti::responses {
 namespace {
 
-constexpr size_t kMostWatchers = 64;
+constexpr size_t kMaxWatchers = 64;
 
 // Memory of an entry: text, record, and an estimate of the allocation overhead.
 size_t BytesOf(const LogEntry& entry) { return sizeof(LogEntry) + entry.json.size() + 48; }
@@ -28,7 +28,7 @@ void ResponseLog::Append(std::string_view type, std::string json, bool terminal)
   bytes_ += BytesOf(*entry);
   entries_.push_back(std::move(entry));
   ended_ = terminal;
-  while (bytes_ > most_bytes_ && entries_.size() > 1) {
+  while (bytes_ > max_bytes_ && entries_.size() > 1) {
     bytes_ -= BytesOf(*entries_.front());
     entries_.pop_front();
   }
@@ -59,7 +59,7 @@ Result<std::vector<ResponseLog::Entry>> ResponseLog::Read(int64_t starting_after
   const int64_t first = next_ - static_cast<int64_t>(entries_.size());
   const int64_t from = std::max<int64_t>(starting_after, -1) + 1;
   if (from < first) {
-    // Without a number: doors count from different events.
+    // Without a number: servers count from different events.
     return NotFound("expired",
                     "the first of the events asked for are no longer kept; the response is");
   }
@@ -92,7 +92,7 @@ size_t ResponseLog::bytes() const {
 bool ResponseLog::Watch(const std::shared_ptr<api::StreamWaker>& waker) {
   const MutexLock lock(mutex_);
   const auto known = watchers_.find(waker);
-  if (known == watchers_.end() && watchers_.size() >= kMostWatchers) return false;
+  if (known == watchers_.end() && watchers_.size() >= kMaxWatchers) return false;
   ++watchers_[waker];
   return true;
 }

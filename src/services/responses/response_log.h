@@ -27,13 +27,13 @@ namespace tutti::responses {
 struct LogEntry {
   int64_t sequence = 0;
   std::string_view type;  // "response.output_text.delta"; lives as long as the program
-  std::string json;       // the event, as every door carries it
+  std::string json;       // the event, as every server carries it
   bool terminal = false;
 };
 
 class ResponseLog {
  public:
-  explicit ResponseLog(size_t most_bytes) : most_bytes_(most_bytes) {}
+  explicit ResponseLog(size_t max_bytes) : max_bytes_(max_bytes) {}
   ResponseLog(const ResponseLog&) = delete;
   ResponseLog& operator=(const ResponseLog&) = delete;
 
@@ -64,7 +64,7 @@ class ResponseLog {
   void Unwatch(const std::shared_ptr<api::StreamWaker>& waker);
 
  private:
-  const size_t most_bytes_;
+  const size_t max_bytes_;
   mutable Mutex mutex_;
   std::deque<Entry> entries_ GUARDED_BY(mutex_);
   int64_t next_ GUARDED_BY(mutex_) = 0;

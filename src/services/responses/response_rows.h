@@ -24,7 +24,7 @@ struct StoredLimits {
 };
 
 inline constexpr int64_t kStoredSeconds = 30 * 24 * 3600;  // an ended one that is `store`
-inline constexpr int kMostLinks = 100;  // of previous_response_id, that are followed
+inline constexpr int kMaxLinks = 100;  // of previous_response_id, that are followed
 
 // Stores a running response; `request` comes from EncodeRequest().
 Status SaveRunning(store::Database& database, const ResponseRecord& record,

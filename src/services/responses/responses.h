@@ -95,7 +95,7 @@ class Responses {
                                  // a crash
     StoredLimits stored;
     Duration sweep = std::chrono::minutes(1);
-    int chain = kMostLinks;  // links of previous_response_id that are followed
+    int chain = kMaxLinks;  // links of previous_response_id that are followed
   };
   // `unix_s`: the wall clock.
   Responses(const Options& options, api::Inference& inference, store::Store& store,

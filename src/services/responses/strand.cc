@@ -9,8 +9,8 @@
 
 namespace tutti::responses {
 
-Strand::Strand(const Clock& clock, size_t most_waiting, const char* name)
-    : clock_(clock), most_waiting_(most_waiting), name_(name) {
+Strand::Strand(const Clock& clock, size_t max_waiting, const char* name)
+    : clock_(clock), max_waiting_(max_waiting), name_(name) {
   thread_ = std::thread([this] { Main(); });
 }
 
@@ -30,7 +30,7 @@ void Strand::Post(Task task) {
 
 bool Strand::TryPost(Task task) {
   const MutexLock lock(mutex_);
-  if (stopping_ || tasks_.size() >= most_waiting_) return false;
+  if (stopping_ || tasks_.size() >= max_waiting_) return false;
   tasks_.push_back(std::move(task));
   changed_.Notify();
   return true;

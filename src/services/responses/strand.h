@@ -27,8 +27,8 @@ class Strand final : public api::StreamWaker {
  public:
   using Task = std::function<void()>;
 
-  // `most_waiting`: tasks of TryPost() that have not begun. `name`: of the thread, a literal.
-  explicit Strand(const Clock& clock, size_t most_waiting = 16384,
+  // `max_waiting`: tasks of TryPost() that have not begun. `name`: of the thread, a literal.
+  explicit Strand(const Clock& clock, size_t max_waiting = 16384,
                   const char* name = "tutti-strand");
   ~Strand() override;  // stopped
   Strand(const Strand&) = delete;
@@ -56,7 +56,7 @@ class Strand final : public api::StreamWaker {
   void TakeDue() REQUIRES(mutex_);
 
   const Clock& clock_;
-  const size_t most_waiting_;
+  const size_t max_waiting_;
   const char* const name_;
   Task pump_;
   Mutex mutex_;

@@ -12,24 +12,24 @@
 namespace tutti::sessions {
 namespace {
 
-constexpr size_t kMostIdBytes = 128;
-constexpr size_t kMostReplyToBytes = 16 << 10;
+constexpr size_t kMaxIdBytes = 128;
+constexpr size_t kMaxReplyToBytes = 16 << 10;
 
-Status CheckMessage(const Message& message, size_t most_bytes) {
+Status CheckMessage(const Message& message, size_t max_bytes) {
   if (message.input.empty())
     return InvalidArgument("empty_prompt", "input must not be empty").WithParam("input");
-  if (message.id.size() > kMostIdBytes)
+  if (message.id.size() > kMaxIdBytes)
     return InvalidArgument("invalid_value", "id is longer than 128 bytes").WithParam("id");
-  if (message.reply_to.size() > kMostReplyToBytes)
+  if (message.reply_to.size() > kMaxReplyToBytes)
     return InvalidArgument("invalid_value", "reply target is longer than 16384 bytes");
   size_t bytes = message.system_prompt.value_or("").size();
   for (const api::ChatMessage& each : message.input) bytes += CountedText(ItemOf(each)).size();
-  if (bytes <= most_bytes) return OkStatus();
+  if (bytes <= max_bytes) return OkStatus();
   return ResourceExhausted("request_too_large", "the message has " + std::to_string(bytes) +
-                                                    " bytes, limit " + std::to_string(most_bytes) +
+                                                    " bytes, limit " + std::to_string(max_bytes) +
                                                     "; shorten it")
       .WithParam("input")
-      .WithExcess(static_cast<int64_t>(bytes), static_cast<int64_t>(most_bytes));
+      .WithExcess(static_cast<int64_t>(bytes), static_cast<int64_t>(max_bytes));
 }
 
 Acceptance AcceptanceOf(const Turn& turn) {

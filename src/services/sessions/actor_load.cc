@@ -9,7 +9,7 @@
 namespace tutti::sessions {
 namespace {
 
-constexpr size_t kMostWhileLoading = 64;
+constexpr size_t kMaxWhileLoading = 64;
 constexpr size_t kResumedAtOnce = 64;
 constexpr Duration kResumeRetry = std::chrono::seconds(1);
 
@@ -47,7 +47,7 @@ void SessionActor::Open(const SessionKey& key, std::function<void(Result<Session
     then(session);
     return residency_.Settle(session);
   }
-  if (session->when_loaded.size() >= kMostWhileLoading)
+  if (session->when_loaded.size() >= kMaxWhileLoading)
     return then(Unavailable("overloaded", "the session is being read from the store"));
   const bool first = session->when_loaded.empty();
   session->when_loaded.push_back([session, then = std::move(then)](const Status& status) {

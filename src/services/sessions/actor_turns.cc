@@ -97,7 +97,7 @@ void SessionActor::RunAnew(const SessionPointer& session) {
 
 Status SessionActor::HasRoom(const Session& session) const {
   if (session.barriers.size() < options_.queue.waiting) return OkStatus();
-  return ResourceExhausted("mailbox_full", "too many calls wait for this dialog's turns");
+  return ResourceExhausted("session_queue_full", "too many calls wait for this dialog's turns");
 }
 
 void SessionActor::AddBarrier(const SessionPointer& session, int64_t after,

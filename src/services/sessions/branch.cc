@@ -8,7 +8,7 @@ namespace {
 using store::Database;
 using store::Statement;
 
-constexpr int64_t kMostForks = 64;  // of forks: each read follows them all
+constexpr int64_t kMaxForks = 64;  // of forks: each read follows them all
 
 Result<int64_t> AskInt(Database& database, std::string_view sql, int64_t dialog) {
   ASSIGN_OR_RETURN(Statement row, database.Prepare(sql));
@@ -38,7 +38,7 @@ Result<int64_t> ForkDialog(Database& database, int64_t from, const ForkPoint& at
                            const SessionKey& to, int64_t now_s, const std::string& owner) {
   ASSIGN_OR_RETURN(const int64_t before,
                    AskInt(database, std::string(kItemsOfLine) + "SELECT count(*) FROM line", from));
-  if (before > kMostForks) {
+  if (before > kMaxForks) {
     return InvalidArgument("invalid_value", "this dialog is a fork of a fork, " +
                                                 std::to_string(before - 1) + " times over");
   }

@@ -1,4 +1,4 @@
-// A call of the Responses API as a message of a dialog, whichever door it came by. Pure.
+// A call of the Responses API as a message of a dialog, whichever server it came by. Pure.
 #pragma once
 
 #include "services/responses/call_state.h"

@@ -10,7 +10,7 @@ namespace tutti::sessions {
 namespace {
 
 // A history is one message, and brokers have their limits.
-constexpr size_t kMostHistoryBytes = 1 << 20;
+constexpr size_t kMaxHistoryBytes = 1 << 20;
 
 }  // namespace
 
@@ -75,7 +75,7 @@ void Chat::Carry(const ChatUser& user, const std::string& session, const wire::M
     case Verb::kSubscribe:
       break;
   }
-  CHECK(false) << "a verb of the door's";
+  CHECK(false) << "a verb of the server's";
 }
 
 void Chat::TellHistory(const SessionKey& key, const std::string& session,
@@ -89,7 +89,7 @@ void Chat::TellHistory(const SessionKey& key, const std::string& session,
                         items.push_back({item->role, std::move(item->content), item->turn});
                       }
                       std::string event = wire::HistoryEvent(id, session, list->version, items);
-                      if (event.size() <= kMostHistoryBytes) return told(std::move(event));
+                      if (event.size() <= kMaxHistoryBytes) return told(std::move(event));
                       told(ResourceExhausted("request_too_large", "so many items have " +
                                                                       std::to_string(event.size()) +
                                                                       " bytes; ask for fewer")

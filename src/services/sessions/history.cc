@@ -19,13 +19,13 @@ namespace {
 using store::Database;
 using store::Statement;
 
-constexpr size_t kMostNameBytes = 512;
+constexpr size_t kMaxNameBytes = 512;
 // In the column of roles, of items that are no messages.
 constexpr std::string_view kCallRole = "function_call", kCallOutputRole = "function_call_output",
                            kReasoningRole = "reasoning";
 
 bool IsName(const std::string& name) {
-  return name.size() <= kMostNameBytes && std::none_of(name.begin(), name.end(), [](char c) {
+  return name.size() <= kMaxNameBytes && std::none_of(name.begin(), name.end(), [](char c) {
            return static_cast<unsigned char>(c) < ' ';
          });
 }

@@ -27,7 +27,7 @@ struct OwedAnswer {
   OwedPlace place;
   SessionKey key;
   std::string message_id;
-  std::string reply_to;  // the door's own words (Message::reply_to)
+  std::string reply_to;  // the server's own words (Message::reply_to)
 };
 
 // Stores an undelivered reply. It is deleted with its turn: when the dialog is deleted, or when so

@@ -17,10 +17,10 @@ using store::Database;
 using store::Statement;
 
 constexpr size_t kPageBytes = 4 << 20;
-constexpr size_t kMostText = 256 << 10;  // of a prompt or metadata
-constexpr size_t kMostOwner = 2048;      // bytes: a project's name and a user's
-constexpr int64_t kMostCount = 1'000'000'000'000;
-constexpr int64_t kMostTokens = 256 << 10;  // of an item
+constexpr size_t kMaxText = 256 << 10;  // of a prompt or metadata
+constexpr size_t kMaxOwner = 2048;      // bytes: a project's name and a user's
+constexpr int64_t kMaxCount = 1'000'000'000'000;
+constexpr int64_t kMaxTokens = 256 << 10;  // of an item
 
 std::string WriteDialog(const SessionKey& key, const Dialog& dialog) {
   std::string out;
@@ -84,9 +84,9 @@ Status ImportItems(Database& database, int64_t dialog, int64_t turns,
       return Foreign("an item's content is not of its kind");
     if (role != StoredRole(item) && !api::FindRole(role).has_value())
       return Foreign("an item has no role that is known");
-    ASSIGN_OR_RETURN(item.place, CountIn(fields, "place", 1, kMostCount));
+    ASSIGN_OR_RETURN(item.place, CountIn(fields, "place", 1, kMaxCount));
     ASSIGN_OR_RETURN(item.turn, CountIn(fields, "turn", 0, turns));
-    ASSIGN_OR_RETURN(const int64_t tokens, CountIn(fields, "tokens", 0, kMostTokens));
+    ASSIGN_OR_RETURN(const int64_t tokens, CountIn(fields, "tokens", 0, kMaxTokens));
     item.tokens = static_cast<int>(tokens);
     if (item.place < last_place) return Foreign("items are not in the order of places");
     seq = item.place == last_place && item.turn == last_turn ? seq + 1 : 0;
@@ -112,14 +112,14 @@ Status ImportDialog(Database& database, const SessionKey& key, const StoredObjec
   if (there != 0)
     return Status(StatusCode::kAlreadyExists, "store_conflict", "there is such a dialog already");
   const std::string owner = OwnerIn(key, fields);
-  if (owner.size() > kMostOwner) return Foreign("too long a name of its owner");
+  if (owner.size() > kMaxOwner) return Foreign("too long a name of its owner");
   RETURN_IF_ERROR(HasRoom(database, key.tenant, owner, limits));
   ASSIGN_OR_RETURN(const int64_t dialog, CreateDialog(database, key, now_s, owner));
   const std::string prompt = fields.Text("system_prompt"), metadata = fields.Text("metadata");
-  if (prompt.size() > kMostText || metadata.size() > kMostText) return Foreign("too long a text");
-  ASSIGN_OR_RETURN(const int64_t version, CountIn(fields, "version", 0, kMostCount));
-  ASSIGN_OR_RETURN(const int64_t turns, CountIn(fields, "turns", 0, kMostCount));
-  ASSIGN_OR_RETURN(const int64_t first_place, CountIn(fields, "first_place", 1, kMostCount));
+  if (prompt.size() > kMaxText || metadata.size() > kMaxText) return Foreign("too long a text");
+  ASSIGN_OR_RETURN(const int64_t version, CountIn(fields, "version", 0, kMaxCount));
+  ASSIGN_OR_RETURN(const int64_t turns, CountIn(fields, "turns", 0, kMaxCount));
+  ASSIGN_OR_RETURN(const int64_t first_place, CountIn(fields, "first_place", 1, kMaxCount));
   RETURN_IF_ERROR(Run(database,
                       "UPDATE dialog SET version=?2, turns=?3, first_place=?4, "
                       "system_prompt=?5, created_s=?6, metadata=?7 WHERE id=?1",
@@ -181,8 +181,8 @@ Result<Imported> ImportLine(Database& database, const Subject& subject, std::str
     if (!subject.session_prefix.empty()) return Foreign("a user has no projects of its own");
     RETURN_IF_ERROR(CheckKey({subject.tenant, project, "any"}));
     const std::string prompt = fields.Text("system_prompt");
-    if (prompt.size() > kMostText) return Foreign("too long a text");
-    ASSIGN_OR_RETURN(const int64_t version, CountIn(fields, "version", 1, kMostCount));
+    if (prompt.size() > kMaxText) return Foreign("too long a text");
+    ASSIGN_OR_RETURN(const int64_t version, CountIn(fields, "version", 1, kMaxCount));
     RETURN_IF_ERROR(HasRoomForProfile(database, subject.tenant, project, limits.projects));
     RETURN_IF_ERROR(Run(database, "INSERT INTO profile VALUES(?1, ?2, ?3, ?4)", subject.tenant,
                         project, version, prompt));

@@ -87,8 +87,8 @@ class Sessions {
   using Done = std::function<void(Result<T>)>;
   using Told = std::function<void(Status)>;
 
-  // Adds a message to a dialog. Errors: conversation_busy, mailbox_full, steer_unsupported (the
-  // running turn has no output yet, and the template refuses two user messages in a row),
+  // Adds a message to a dialog. Errors: conversation_busy, session_queue_full, steer_unsupported
+  // (the running turn has no output yet, and the template refuses two user messages in a row),
   // version_mismatch, stale_item, request_too_large, tenant_concurrency, overloaded, storage_full,
   // storage_error; those of the message's `admit`. If the turn can run at once, also those of
   // Inference::Generate and context_length_exceeded; a turn that had to wait ends as failed

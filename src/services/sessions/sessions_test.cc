@@ -70,7 +70,7 @@ TEST_F(SessionsTest, TenSessionsOnEightLanesAreAllAnswered) {
     ASSERT_TRUE(Ended(each.response));
     EXPECT_EQ(each.response->State().text, "[Hello!]");
   }
-  EXPECT_EQ(inference_->most_lanes(), 8u);
+  EXPECT_EQ(inference_->max_lanes(), 8u);
 }
 
 TEST_F(SessionsTest, ARepeatedMessageReturnsItsTurnEvenAfterARestart) {
@@ -526,7 +526,7 @@ TEST_F(SessionsTest, RefusesTheSeventeenthWaitingMessageOfASession) {
   Accepted(Key(), Say("runs"));
   for (int i = 0; i < 16; ++i) Accepted(Key(), Say("waits"));
   const Result<Acceptance> refused = Submit(Key(), Say("too many"));
-  EXPECT_EQ(refused.status().reason(), "mailbox_full");
+  EXPECT_EQ(refused.status().reason(), "session_queue_full");
   EXPECT_EQ(refused.status().excess(), (Status::Excess{17, 16}));
   Accepted(Key("another"), Say("hello"));
   Settle();
@@ -555,7 +555,7 @@ TEST_F(SessionsTest, OnlyANewMessageThatHasAPlaceAsksWhetherItIsAdmitted) {
   EXPECT_EQ(say("late", limited).status().reason(), "rate_limit_exceeded");
   EXPECT_EQ(asked, 17);
   EXPECT_FALSE(say("late").value().repeated) << "it was never accepted, and left its place";
-  EXPECT_EQ(say("").status().reason(), "mailbox_full");
+  EXPECT_EQ(say("").status().reason(), "session_queue_full");
   EXPECT_EQ(asked, 18);
   StepAll();
   EXPECT_EQ(History(Key()).items.size(), 34u);

@@ -7,7 +7,7 @@
 namespace tutti::sessions {
 namespace {
 
-constexpr size_t kMostModels = 64;
+constexpr size_t kMaxModels = 64;
 constexpr const char* kProbe = "a";
 // All dialogs wait with the strand where the tokenizer is another process's.
 constexpr Duration kPatience = std::chrono::milliseconds(500);
@@ -55,7 +55,7 @@ Result<TokenCounter::Template> TokenCounter::TemplateOf(const std::string& model
   found.system = with_system.ok() ? std::max(*with_system - one - probe, 0) : found.message;
   int unused = 0;
   found.takes_users_in_a_row = CountPrompt(model, {.messages = {user, user}}, &unused).ok();
-  if (templates_.size() >= kMostModels) templates_.clear();
+  if (templates_.size() >= kMaxModels) templates_.clear();
   templates_[model] = found;
   return found;
 }

@@ -31,8 +31,8 @@ Result<TurnQueue::Offer> TurnQueue::Add(const std::string& id, BusyPolicy policy
     return Status(StatusCode::kAborted, "conversation_busy",
                   "another turn of this conversation is being answered");
   if (busy && waiting_.size() >= limits_.waiting)
-    return ResourceExhausted("mailbox_full", std::to_string(waiting_.size()) +
-                                                 " messages of this session wait already")
+    return ResourceExhausted("session_queue_full", std::to_string(waiting_.size()) +
+                                                       " messages of this session wait already")
         .WithExcess(static_cast<int64_t>(waiting_.size()) + 1,
                     static_cast<int64_t>(limits_.waiting));
   Offer offer{.turn = next_++};

@@ -56,7 +56,8 @@ class TurnQueue {
     size_t position = 0;                  // turns that must end first
     std::optional<CutShort> cancel = {};  // of the running turns: to be cancelled, to end so
   };
-  // Errors, after which nothing has changed: conversation_busy, mailbox_full (with how many wait).
+  // Errors, after which nothing has changed: conversation_busy, session_queue_full (with how many
+  // wait).
   Result<Offer> Add(const std::string& id, BusyPolicy policy, bool parallel = false);
   // The turn of an id that was added and is remembered.
   std::optional<int64_t> Find(const std::string& id) const;

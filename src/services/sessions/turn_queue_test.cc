@@ -54,9 +54,9 @@ TEST_F(TurnQueueTest, TheSeventeenthThatWaitsIsRefusedAndChangesNothing) {
   queue_.Begin();
   for (int i = 0; i < 16; ++i) Add(std::to_string(i));
   const Result<TurnQueue::Offer> refused = queue_.Add("more", BusyPolicy::kEnqueue);
-  EXPECT_EQ(refused.status().reason(), "mailbox_full");
+  EXPECT_EQ(refused.status().reason(), "session_queue_full");
   EXPECT_EQ(refused.status().excess(), (Status::Excess{17, 16}));
-  EXPECT_EQ(queue_.Add("more", BusyPolicy::kInterrupt).status().reason(), "mailbox_full");
+  EXPECT_EQ(queue_.Add("more", BusyPolicy::kInterrupt).status().reason(), "session_queue_full");
   EXPECT_EQ(queue_.waiting(), 16u);
   queue_.End(queue_.running().front());
   queue_.Begin();

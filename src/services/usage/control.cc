@@ -22,7 +22,7 @@ using wire::Json;
 using wire::JsonObject;
 using wire::JsonWriter;
 
-constexpr size_t kMostRequestBytes = 4096, kMostValues = 64;
+constexpr size_t kMaxRequestBytes = 4096, kMaxValues = 64;
 constexpr int kRowsOfPage = 500;  // about 150 KiB, and some milliseconds of the store's thread
 
 constexpr auto kGroups = std::to_array<std::pair<std::string_view, GroupBy>>({
@@ -119,14 +119,14 @@ Status Rows(store::Store& store, const JsonObject& request, JsonWriter* json) {
 }  // namespace
 
 bool IsUsageRequest(std::string_view request) {
-  if (request.size() > kMostRequestBytes) return false;
-  const Result<wire::JsonDocument> document = wire::ParseJson(request, kMostValues);
+  if (request.size() > kMaxRequestBytes) return false;
+  const Result<wire::JsonDocument> document = wire::ParseJson(request, kMaxValues);
   return document.ok() && document->root().is_object() &&
          wire::ControlOperation(document->root().get_object()).starts_with("usage.");
 }
 
 std::string HandleControl(store::Store& store, const KeyNames& names, std::string_view request) {
-  return wire::AnswerControl(request, kMostRequestBytes, kMostValues,
+  return wire::AnswerControl(request, kMaxRequestBytes, kMaxValues,
                              [&](const JsonObject& object, JsonWriter* json) -> Status {
                                const std::string_view op = wire::ControlOperation(object);
                                if (op == "usage.sums") return Sums(store, names, object, json);

@@ -115,11 +115,11 @@ TEST(Export, JsonAndCsvAgreeOnEveryField) {
                      .model = text(),
                      .route = text(),
                      .outcome = text(),
-                     .prompt_tokens = random.Between(0, kMostInRow),
-                     .cached_tokens = random.Between(0, kMostInRow),
-                     .output_tokens = random.Between(0, kMostInRow),
-                     .queue_ms = random.Between(0, kMostInRow),
-                     .compute_ms = random.Between(0, kMostInRow)};
+                     .prompt_tokens = random.Between(0, kMaxInRow),
+                     .cached_tokens = random.Between(0, kMaxInRow),
+                     .output_tokens = random.Between(0, kMaxInRow),
+                     .queue_ms = random.Between(0, kMaxInRow),
+                     .compute_ms = random.Between(0, kMaxInRow)};
     AppendCsvLine(row, &csv);
     AppendJsonLine(row, &lines.emplace_back());
     sums["prompt_tokens"] += row.prompt_tokens;

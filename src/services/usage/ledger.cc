@@ -14,7 +14,7 @@ constexpr int64_t kHourMs = 3'600'000, kDayMs = 24 * kHourMs;
 constexpr int kRowsInSweep = 10'000;  // some 50 ms of the store's thread
 
 // As far as it is UTF-8.
-void Cut(std::string* name, size_t most = kMostNameBytes) {
+void Cut(std::string* name, size_t most = kMaxNameBytes) {
   if (name->size() > most) name->resize(most);
   name->resize(ValidUtf8Prefix(*name));
 }
@@ -63,7 +63,7 @@ Result<Ledger::Place> Ledger::Open() {
   const Status health = store_.health();
   const MutexLock guard(mutex_);
   const size_t taken = rows_.size() + handed_ + counts_.places;
-  if (!health.ok() || full() || taken >= options_.most_rows) {
+  if (!health.ok() || full() || taken >= options_.max_rows) {
     ++counts_.refused;
     return Refusal(health.ok() ? last_ : health, taken);
   }
@@ -89,7 +89,7 @@ void Ledger::Close() {
 
 void Ledger::Record(Place place, Row row, Done done) {
   CHECK(place.ledger_ == this);
-  Cut(&row.key_id, kMostKeyBytes);
+  Cut(&row.key_id, kMaxKeyBytes);
   for (std::string* name : {&row.tenant, &row.user, &row.model, &row.route, &row.outcome})
     Cut(name);
   {

@@ -32,14 +32,14 @@
 
 namespace tutti::usage {
 
-inline constexpr size_t kMostNameBytes = 128;  // of each text of a row; what is beyond is cut off
+inline constexpr size_t kMaxNameBytes = 128;  // of each text of a row; what is beyond is cut off
 // Of `key_id`: every credential in whole, since after a restart its day's quota is counted by it.
-inline constexpr size_t kMostKeyBytes = 512;
+inline constexpr size_t kMaxKeyBytes = 512;
 
 class Ledger {
  public:
   struct Options {
-    size_t most_rows = 16'384;    // of running requests, and not yet written: about 1 KiB each
+    size_t max_rows = 16'384;     // of running requests, and not yet written: about 1 KiB each
     size_t rows_in_write = 1024;  // so that others have their turn with the disk
     Duration retry = std::chrono::seconds(1);  // after a write that failed for want of room
     int retention_days = 0;                    // 0: rows are kept for ever

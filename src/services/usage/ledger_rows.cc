@@ -13,7 +13,7 @@ using store::Statement;
 
 constexpr int64_t kDayMs = 86'400'000;
 
-int64_t InRange(int64_t number) { return std::clamp<int64_t>(number, 0, kMostInRow); }
+int64_t InRange(int64_t number) { return std::clamp<int64_t>(number, 0, kMaxInRow); }
 
 // Sums over all rows of a stretch, for each value of `group`, an expression of ours.
 #define SUMS_BY(group)                                                                     \

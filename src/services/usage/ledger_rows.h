@@ -19,7 +19,7 @@ extern const store::Migration kLedgerTable;
 
 // Maximum of each number in a row. Greater values are stored as this maximum, so that no sum over
 // the table overflows.
-inline constexpr int64_t kMostInRow = std::numeric_limits<int32_t>::max();
+inline constexpr int64_t kMaxInRow = std::numeric_limits<int32_t>::max();
 
 struct Row {
   int64_t time_ms = 0;  // when the request was accepted: the day to which its quota counts

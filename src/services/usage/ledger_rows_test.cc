@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 
 constexpr int64_t kDay = 86'400'000;
 constexpr int64_t kFirst = 20'000 * kDay;  // 2024-10-04
-constexpr int64_t kForEver = kMostInRow * kDay;
+constexpr int64_t kForEver = kMaxInRow * kDay;
 
 class LedgerRowsTest : public ::testing::Test {
  protected:
@@ -137,8 +137,8 @@ TEST_F(LedgerRowsTest, PagesGiveEveryRowOnceInOrderOfTime) {
 }
 
 TEST_F(LedgerRowsTest, NumbersOutOfRangeAreStoredAsTheMostAndTheLeast) {
-  Insert(Used(kFirst, "a", "k", INT64_MAX, -5, kMostInRow + 1));
-  EXPECT_THAT(Sums(GroupBy::kKey), ElementsAre(Summary{"k", 1, kMostInRow, 0, kMostInRow, 5, 40}));
+  Insert(Used(kFirst, "a", "k", INT64_MAX, -5, kMaxInRow + 1));
+  EXPECT_THAT(Sums(GroupBy::kKey), ElementsAre(Summary{"k", 1, kMaxInRow, 0, kMaxInRow, 5, 40}));
 }
 
 TEST_F(LedgerRowsTest, OldRowsGoOldestFirstAndNoMoreThanAskedFor) {

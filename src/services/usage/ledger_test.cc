@@ -124,7 +124,7 @@ TEST_F(LedgerTest, ARowIsSafeWhenItsDoneIsTold) {
 
 // N54: 10,000 requests of eight clients, cancelled ones and cache hits among them.
 TEST_F(LedgerTest, TheSumOfTheLedgerIsTheSumOfWhatWasUsed) {
-  Start({.most_rows = 2000});
+  Start({.max_rows = 2000});
   std::atomic<int64_t> prompt = 0, cached = 0, output = 0, told = 0;
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
@@ -181,7 +181,7 @@ TEST_F(LedgerTest, RecordDoesNotWaitForTheDiskAndWaitingRowsShareAWrite) {
 }
 
 TEST_F(LedgerTest, ASlowDiskRefusesNewRequestsAndKeepsRowsOfRunningOnes) {
-  Start({.most_rows = 10});
+  Start({.max_rows = 10});
   Gate gate(*store_);
   for (int i = 0; i < 6; ++i) EXPECT_TRUE(Record(Used(1)).ok());
   std::vector<Ledger::Place> running;
@@ -203,7 +203,7 @@ TEST_F(LedgerTest, ASlowDiskRefusesNewRequestsAndKeepsRowsOfRunningOnes) {
 
 // Regression: callers were served until 16,384 rows waited, and their usage was never billed.
 TEST_F(LedgerTest, AFullDiskRefusesFromTheFirstFailedRowAndIsRetried) {
-  Start({.most_rows = 100'000, .rows_in_write = 10'000, .retry = seconds(1)});
+  Start({.max_rows = 100'000, .rows_in_write = 10'000, .retry = seconds(1)});
   SetMostPages(24);
   int64_t recorded = 0;
   std::atomic<int> told = 0;
@@ -321,7 +321,7 @@ TEST_F(LedgerTest, WithoutAnAgeRowsAreKeptForEver) {
 TEST_F(LedgerTest, TextsAreCutAtTheirBoundOrWhereTheyAreNoText) {
   Start();
   Row row = Used(1);
-  row.user = std::string(kMostNameBytes - 1, 'u');
+  row.user = std::string(kMaxNameBytes - 1, 'u');
   row.user += "é";
   row.tenant = "ok\xff bad";
   EXPECT_TRUE(Record(row).ok());
@@ -330,7 +330,7 @@ TEST_F(LedgerTest, TextsAreCutAtTheirBoundOrWhereTheyAreNoText) {
                   ->ReadNow([&](store::Database& database) -> Status {
                     Cursor cursor;
                     ASSIGN_OR_RETURN(const auto rows, ReadRows(database, kFirst * 2, 9, &cursor));
-                    EXPECT_EQ(rows.at(0).user, std::string(kMostNameBytes - 1, 'u'));
+                    EXPECT_EQ(rows.at(0).user, std::string(kMaxNameBytes - 1, 'u'));
                     EXPECT_EQ(rows.at(0).tenant, "ok");
                     return OkStatus();
                   })
@@ -364,7 +364,7 @@ TEST_F(LedgerTest, TheLongestCredentialsAreKeptApartInWhole) {
   auto store = store::Store::Open({.folder = folder}, {&kLedgerTable, 1});
   if (!store.ok()) _exit(1);
   SteadyClock clock;
-  Ledger ledger({.most_rows = 500}, store->get(), &clock);
+  Ledger ledger({.max_rows = 500}, store->get(), &clock);
   while (true) {
     Result<Ledger::Place> place = ledger.Open();
     if (!place.ok()) {

@@ -30,7 +30,7 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 
-constexpr uint32_t kMostHeadBytes = 16 << 10;
+constexpr uint32_t kMaxHeadBytes = 16 << 10;
 
 std::vector<uint8_t> BytesOf(const asio::ip::address& address) {
   if (address.is_v4()) {
@@ -62,9 +62,9 @@ Result<std::vector<tcp::endpoint>> EndpointsOf(const Target& target, const Addre
 template <typename Stream>
 asio::awaitable<PostAnswer> Exchange(Stream& stream, http::request<http::string_body>& request) {
   co_await http::async_write(stream, request, asio::use_awaitable);
-  beast::flat_buffer buffer(kMostHeadBytes);
+  beast::flat_buffer buffer(kMaxHeadBytes);
   http::response_parser<http::empty_body> parser;
-  parser.header_limit(kMostHeadBytes);
+  parser.header_limit(kMaxHeadBytes);
   co_await http::async_read_header(stream, buffer, parser, asio::use_awaitable);
   PostAnswer answer;
   answer.status = parser.get().result_int();

@@ -106,28 +106,30 @@ struct Hostile {
 };
 
 std::vector<Hostile> ExhaustingTemplates() {
-  const std::vector<std::string> stopped{"template_fuel", "template_output"};
+  const std::vector<std::string> stopped{"template_step_limit", "template_output"};
   return {
-      {"range of 10^9", "{% for i in range(1000000000) %}x{% endfor %}", {"template_fuel"}},
-      {"range of 10^9 as a list", "{{ range(1000000000) | list | length }}", {"template_fuel"}},
+      {"range of 10^9", "{% for i in range(1000000000) %}x{% endfor %}", {"template_step_limit"}},
+      {"range of 10^9 as a list",
+       "{{ range(1000000000) | list | length }}",
+       {"template_step_limit"}},
       {"range up to the last integer",
        "{{ range(-9223372036854775807, 9223372036854775807, 1) | list }}",
-       {"template_fuel"}},
+       {"template_step_limit"}},
       {"10^9 turns in nested loops",
        "{% for i in range(1000) %}{% for j in range(1000) %}{% for k in range(1000) %}{% endfor "
        "%}{% endfor %}{% endfor %}",
-       {"template_fuel"}},
+       {"template_step_limit"}},
       {"25,000 x 25,000 turns with output",
        "{% for i in range(25000) %}{% for j in range(25000) %}x{% endfor %}{% endfor %}", stopped},
       {"10^9 turns with arithmetic",
        "{% set n = namespace(s=0) %}{% for i in range(40000) %}{% for j in range(40000) %}{% set "
        "n.s = n.s + i * j // 3 % 7 %}"
        "{% endfor %}{% endfor %}",
-       {"template_fuel"}},
+       {"template_step_limit"}},
       {"a filter per turn",
        "{% for i in range(100000) %}{% for j in range(100000) %}{{ i | string | length }}{% endfor "
        "%}{% endfor %}",
-       {"template_fuel"}},
+       {"template_step_limit"}},
       {"doubling a string",
        "{% set n = namespace(s='xxxxxxxx') %}{% for i in range(99) %}{% set n.s = n.s ~ n.s %}{% "
        "endfor %}",
@@ -191,11 +193,11 @@ std::vector<Hostile> ExhaustingTemplates() {
        {"template_depth"}},
       {"a macro that calls itself twice",
        "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(25) }}",
-       {"template_fuel", "template_depth"}},
+       {"template_step_limit", "template_depth"}},
       {"a caller that calls itself",
        "{% macro f() %}{% call f() %}{{ caller() }}{% endcall %}{{ caller() }}{% endmacro %}{% "
        "call f() %}x{% endcall %}",
-       {"template_depth", "template_fuel"}},
+       {"template_depth", "template_step_limit"}},
       {"a list nested without end",
        "{% set n = namespace(s=[]) %}{% for i in range(100000) %}{% set n.s = [n.s] %}{% endfor %}",
        {"template_depth"}},
@@ -212,7 +214,7 @@ std::vector<Hostile> ExhaustingTemplates() {
              return sets;
            }() +
            "{% endfor %}",
-       {"template_fuel"}},
+       {"template_step_limit"}},
       {"10,000 opening brackets", "{{ " + std::string(10000, '('), {"tokenizer_invalid"}},
       {"10,000 brackets that close",
        "{{ " + std::string(10000, '[') + std::string(10000, ']') + " }}",

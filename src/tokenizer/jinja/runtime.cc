@@ -51,7 +51,7 @@ void Runtime::SetStatus(std::string_view reason, std::string message) {
 }
 
 bool Runtime::OutOfFuel() {
-  SetStatus("template_fuel", "more than " + std::to_string(limits_.steps) + " steps");
+  SetStatus("template_step_limit", "more than " + std::to_string(limits_.steps) + " steps");
   return false;
 }
 
@@ -74,7 +74,7 @@ Value Runtime::FailDepth() {
 }
 
 Value Runtime::FailRange() {
-  SetStatus("template_fuel",
+  SetStatus("template_step_limit",
             "range of more than " + std::to_string(limits_.range_items) + " items");
   return Value();
 }

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "services/auth/authority.h"
+#include "services/auth/authenticator.h"
 #include "services/auth/tables.h"
 #include "store/store.h"
 
@@ -19,10 +19,10 @@ class OneKey {
     const std::array tables = {kAuthTables};
     store_ = *store::Store::Open({}, tables);
     accounts_ = *Accounts::Open(store_.get());
-    Authority::Options options;
+    Authenticator::Options options;
     options.configured_key = key;
     options.client_certificates = certificates;
-    authority_ = *Authority::Create(accounts_.get(), options);
+    authority_ = *Authenticator::Create(accounts_.get(), options);
   }
   // One whom no password lets in.
   void AddUser(const std::string& name, const Grant& grant = {}) {
@@ -30,13 +30,13 @@ class OneKey {
         accounts_->CreateUser({.name = name, .password_hash = "none", .grant = grant});
     CHECK(made.ok()) << made;
   }
-  Authority& authority() { return *authority_; }
+  Authenticator& authority() { return *authority_; }
   Accounts& accounts() { return *accounts_; }
 
  private:
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<Accounts> accounts_;
-  std::unique_ptr<Authority> authority_;
+  std::unique_ptr<Authenticator> authority_;
 };
 
 }  // namespace tutti::auth::testing

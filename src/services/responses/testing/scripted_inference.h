@@ -1,6 +1,6 @@
 // ScriptedInference: an api::Inference that answers by a script, a piece a step, as an engine with
-// so many lanes would: for tests of what stands in front of the waist over many turns. The answer
-// is a function of the request, so a request that is made again has the same. Any thread.
+// so many lanes would: for tests of what stands in front of the inference API over many turns. The
+// answer is a function of the request, so a request that is made again has the same. Any thread.
 #pragma once
 
 #include <algorithm>
@@ -84,7 +84,7 @@ class ScriptedInference final : public api::Inference {
           ++place;
           continue;
         }
-        most_lanes_ = std::max(most_lanes_, lane);
+        max_lanes_ = std::max(max_lanes_, lane);
         wakers.insert(generation.stream->waker());
         if (Advance(generation, cancelled)) {
           place = active_.erase(place);
@@ -103,9 +103,9 @@ class ScriptedInference final : public api::Inference {
     const std::lock_guard lock(mutex_);
     return active_.size();
   }
-  size_t most_lanes() {
+  size_t max_lanes() {
     const std::lock_guard lock(mutex_);
-    return most_lanes_;
+    return max_lanes_;
   }
   std::vector<api::GenerateRequest> requests() {
     const std::lock_guard lock(mutex_);
@@ -223,7 +223,7 @@ class ScriptedInference final : public api::Inference {
   std::condition_variable changed_;
   std::list<std::shared_ptr<Generation>> active_;
   std::vector<api::GenerateRequest> requests_;
-  size_t most_lanes_ = 0;
+  size_t max_lanes_ = 0;
   bool stopping_ = false;
   std::thread thread_;
 };

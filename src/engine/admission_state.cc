@@ -1,0 +1,185 @@
+#include "engine/admission_state.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "engine/policy/wait_estimate.h"
+
+namespace tutti::engine {
+namespace {
+
+// Text for a refusal: the part of a limit that a priority class may fill.
+std::string Bound(api::Priority priority, int64_t bound) {
+  const std::string text = std::to_string(Allowed(priority, bound));
+  return priority == api::Priority::kInteractive ? text : text + " for requests of this class";
+}
+
+}  // namespace
+
+Status Draining() {
+  return Unavailable("draining", "the server is shutting down and takes no new requests");
+}
+
+Status DeadlinePassed() {
+  return {StatusCode::kDeadlineExceeded, "deadline_exceeded", "the request's deadline has passed"};
+}
+
+Status DrainedUnserved() {
+  return Unavailable("draining", "the server is shutting down and the time to finish has passed");
+}
+
+bool AdmissionState::TryEnter(int n, int limit) {
+  int now = places.load(std::memory_order_relaxed);
+  do {
+    if (now > limit - n) return false;
+  } while (!places.compare_exchange_weak(now, now + n, std::memory_order_acq_rel,
+                                         std::memory_order_relaxed));
+  unfinished.fetch_add(n, std::memory_order_acq_rel);
+  return true;
+}
+
+bool AdmissionState::TryStepAside(int n, int limit) {
+  if (aside.load(std::memory_order_relaxed) >= limit) return false;
+  aside.fetch_add(1, std::memory_order_relaxed);
+  places.fetch_sub(n, std::memory_order_acq_rel);
+  return true;
+}
+
+void AdmissionState::StepBack(int n) {
+  places.fetch_add(n, std::memory_order_acq_rel);
+  aside.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void AdmissionState::Leave(int n, bool was_aside) {
+  if (was_aside) {
+    aside.fetch_sub(1, std::memory_order_relaxed);
+  } else {
+    places.fetch_sub(n, std::memory_order_acq_rel);
+  }
+  if (unfinished.fetch_sub(n, std::memory_order_acq_rel) != n) return;
+  const MutexLock lock(mutex);  // a waiter between its check and its wait must not miss the notice
+  idle.NotifyAll();
+}
+
+Status AdmissionState::Full(const std::string& what, Duration wait) {
+  refused.fetch_add(1, std::memory_order_relaxed);
+  return Unavailable("queue_full", what).WithRetryAfter(RetryAfter(wait, salt++));
+}
+
+Status AdmissionState::ShortOfMemory(Duration wait) {
+  refused.fetch_add(1, std::memory_order_relaxed);
+  return Unavailable("overloaded", "the server's memory is nearly used up")
+      .WithRetryAfter(RetryAfter(wait, salt++));
+}
+
+api::LoadLevel AdmissionState::Level() const {
+  double most = 0;
+  const auto note = [&most](int64_t taken, int64_t bound) {
+    if (bound > 0)
+      most = std::max(most, static_cast<double>(taken) / static_cast<double>(bound));
+    else if (taken > 0)
+      most = 1;
+  };
+  note(std::max(0, places.load(std::memory_order_relaxed) - lanes), limits.requests);
+  note(queued_bytes.load(std::memory_order_relaxed), static_cast<int64_t>(limits.bytes));
+  note(queued_tokens.load(std::memory_order_relaxed), token_limit);
+  note(items.load(std::memory_order_relaxed), item_limit);
+  note(result_bytes.load(std::memory_order_relaxed), result_limit);
+  const api::LoadLevel queue = api::LevelOf(most);
+  return memory_level == nullptr ? queue : std::max(queue, memory_level->load());
+}
+
+int64_t Allowed(api::Priority priority, int64_t bound) {
+  if (priority == api::Priority::kInteractive) return bound;
+  return static_cast<int64_t>(std::ceil(static_cast<double>(bound) * api::kYellowLoad));
+}
+
+Result<Ticket> EnterQueue(const std::shared_ptr<AdmissionState>& ledger,
+                          const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
+                          TimePoint now) {
+  if (entry.deadline <= now) return DeadlinePassed();
+  // Uses half of the estimate: refusing a request that would have been served in time is worse than
+  // a wait in vain.
+  if (entry.deadline != TimePoint::max() && entry.wait / 2 > entry.deadline - now) {
+    ledger->refused.fetch_add(1, std::memory_order_relaxed);
+    return Unavailable("overloaded",
+                       "the expected wait is longer than the request's deadline allows")
+        .WithRetryAfter(RetryAfter(entry.wait / 2, ledger->salt++));
+  }
+  if (ledger->memory_level != nullptr) {
+    const api::LoadLevel memory = ledger->memory_level->load(std::memory_order_relaxed);
+    const bool lower = entry.priority != api::Priority::kInteractive;
+    if (memory == api::LoadLevel::kRed || (lower && memory == api::LoadLevel::kYellow))
+      return ledger->ShortOfMemory(entry.wait);
+  }
+  const auto allowed = [&](int64_t bound) { return Allowed(entry.priority, bound); };
+  const auto bytes = static_cast<int64_t>(entry.bytes), items = int64_t{entry.items};
+  const auto leave = [&] {
+    ledger->queued_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+    ledger->items.fetch_sub(items, std::memory_order_relaxed);
+  };
+  const int64_t held = ledger->queued_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  const int64_t inputs = ledger->items.fetch_add(items, std::memory_order_relaxed);
+  if (held > 0 && held + bytes > allowed(static_cast<int64_t>(ledger->limits.bytes))) {
+    leave();
+    return ledger->Full("the waiting requests hold " + std::to_string(held) + " bytes, " +
+                            std::to_string(bytes) + " more would pass the limit of " +
+                            Bound(entry.priority, static_cast<int64_t>(ledger->limits.bytes)),
+                        entry.wait);
+  }
+  if (inputs > 0 && inputs + items > allowed(ledger->item_limit)) {
+    leave();
+    return ledger->Full("the waiting requests hold " + std::to_string(inputs) + " inputs, " +
+                            std::to_string(items) + " more would pass the limit of " +
+                            Bound(entry.priority, ledger->item_limit),
+                        entry.wait);
+  }
+  const int64_t waiting = allowed(ledger->limits.requests);
+  // An empty queue accepts every request that fits at all, of lower classes too.
+  const int limit = std::max(ledger->lanes + static_cast<int>(waiting), entry.n);
+  if (!ledger->TryEnter(entry.n, limit)) {
+    leave();
+    std::string lanes;
+    if (ledger->lanes > 0)
+      lanes = std::to_string(ledger->lanes) + (ledger->lanes == 1 ? " lane and " : " lanes and ");
+    return ledger->Full("all " + lanes + std::to_string(waiting) +
+                            (waiting == 1 ? " place" : " places") + " in the queue" +
+                            (entry.priority == api::Priority::kInteractive
+                                 ? " are taken"
+                                 : " that requests of this class may have are taken"),
+                        entry.wait);
+  }
+  ledger->preparing.fetch_add(entry.n, std::memory_order_relaxed);
+  Ticket ticket;
+  ticket.ledger_ = ledger;
+  ticket.control_ = std::make_shared<RequestControl>(mailbox);
+  ticket.accepted_at_ = now;
+  ticket.n_ = entry.n;
+  ticket.items_ = entry.items;
+  ticket.bytes_ = bytes;
+  return ticket;
+}
+
+bool DrainQueue(AdmissionState& ledger, Signal& signal, const Clock& clock, TimePoint deadline) {
+  ledger.draining.store(true, std::memory_order_release);
+  const auto wait_until = [&](TimePoint limit) {
+    const MutexLock lock(ledger.mutex);
+    while (ledger.unfinished.load(std::memory_order_acquire) > 0) {
+      const Duration left = limit - clock.Now();
+      if (left.count() <= 0) return false;
+      ledger.idle.WaitFor(ledger.mutex, std::min<Duration>(left, std::chrono::milliseconds(100)));
+    }
+    return true;
+  };
+  if (wait_until(deadline)) return true;
+  ledger.closed.store(true, std::memory_order_release);
+  ledger.drain_deadline_ns.store(INT64_MIN, std::memory_order_release);
+  signal.Notify();
+  // The step in progress ends first. Tickets that are still in preparation do not reach the engine
+  // any more.
+  wait_until(clock.Now() + std::chrono::seconds(2));
+  return false;
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,557 @@
+#include "engine/decoder_instance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <span>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/policy/wait_estimate.h"
+
+namespace tutti::engine {
+namespace {
+
+// Period of checking readers that are behind, since they do not notify the engine when they catch
+// up.
+constexpr Duration kReaderCheck = std::chrono::milliseconds(5);
+
+kv::PrefixOptions RandomlyKeyed(int hash_bits) {
+  std::random_device device;
+  const auto word = [&] { return (uint64_t{device()} << 32) | device(); };
+  kv::PrefixOptions options;
+  options.key = {word(), word()};
+  options.hash_bits = hash_bits;
+  return options;
+}
+
+std::shared_ptr<AdmissionState> MakeLedger(const EngineOptions& options, const RunnerLimits& limits,
+                                           const std::atomic<api::LoadLevel>* memory_level) {
+  auto ledger = std::make_shared<AdmissionState>();
+  ledger->limits = options.queue;
+  ledger->lanes = LaneLimit(options.scheduler);
+  ledger->token_limit = static_cast<int64_t>(options.queue.prompt_tokens_per_kv_token *
+                                             static_cast<double>(limits.kv_blocks) * kBlockTokens);
+  ledger->memory_level = memory_level;
+  return ledger;
+}
+
+// Expected cost of a draft model's pass as a multiple of a step of the model: the ratio of their
+// weights, since both are dominated by reading all weights.
+double DraftPass(const RunnerLimits& limits, const ModelRunner* draft) {
+  if (draft == nullptr || limits.weight_bytes == 0) return 0;
+  return static_cast<double>(draft->limits().weight_bytes) /
+         static_cast<double>(limits.weight_bytes);
+}
+
+}  // namespace
+
+DecoderInstance::DecoderInstance(const EngineOptions& options,
+                                 const EngineDependencies& dependencies,
+                                 std::shared_ptr<Signal> signal)
+    : options_(options),
+      deps_(dependencies),
+      limits_(dependencies.runner->limits()),
+      max_model_len_(std::min(limits_.context, limits_.kv_blocks * kBlockTokens)),
+      mailbox_(std::make_shared<Mailbox>(std::move(signal))),
+      ledger_(MakeLedger(options, limits_, dependencies.memory_level)),
+      pool_(limits_.kv_blocks, RandomlyKeyed(options.prefix_hash_bits)),
+      scheduler_(options.scheduler, limits_, &pool_, DraftPass(limits_, dependencies.draft)),
+      statistics_(mailbox_, ledger_, limits_.kv_blocks) {
+  deps_.runner->SetAbortFlag(&mailbox_->urgent());
+  if (deps_.draft != nullptr && options.scheduler.speculate) drafter_.emplace(deps_.draft);
+  CHECK(limits_.max_step_tokens > 0 && limits_.max_step_slices > 0 && limits_.kv_blocks > 0 &&
+        limits_.context > 0 && limits_.kv_blocks < INT32_MAX / kBlockTokens);
+}
+
+DecoderInstance::~DecoderInstance() {
+  deps_.runner->SetAbortFlag(nullptr);
+  EndAll(Unavailable("draining", "the server is shutting down"));
+  mailbox_->Close();
+}
+
+// --- between steps ---
+
+InstanceReadiness DecoderInstance::Prepare(TimePoint now) {
+  statistics_.pulse().Beat(now);
+  TakeInbox(now);
+  EndExpired(now);
+  WatchReaders(now);
+  WakeReaders();
+  finished_.clear();
+  InstanceReadiness readiness;
+  const TimePoint next = scheduler_.NextWork(now);
+  readiness.ready = next <= now;
+  readiness.next_work = std::min({next, next_expiry_, next_reader_check_});
+  if (!works_.empty()) readiness.next_work = std::min(readiness.next_work, now + kIdleBeat);
+  if (!readiness.ready) Publish(now);
+  return readiness;
+}
+
+void DecoderInstance::TakeInbox(TimePoint now) {
+  mailbox_->ClearUrgent();  // before anything is taken: later ones set it again
+  if (mailbox_->empty()) return;
+  mailbox_->Drain<RequestState>(
+      [&](std::unique_ptr<RequestState> work) { Accept(std::move(work), now); },
+      [&](RequestControl& control) { ApplyTouch(control, now); });
+}
+
+void DecoderInstance::Accept(std::unique_ptr<RequestState> owned, TimePoint now) {
+  RequestState& work = *owned;
+  work.index = works_.size();
+  work.control->work_ = &work;
+  works_.push_back(std::move(owned));
+  live_choices_ += work.live_choices;
+  statistics_.pulse().HasRequests();
+  const uint64_t arrival = ++arrivals_;
+  const bool wait_for_grant = work.request.stepwise && work.control->granted() <= 0;
+  for (const auto& choice : work.choices) {
+    Sequence& s = choice->sequence;
+    if (free_ids_.empty()) {
+      s.id = static_cast<uint32_t>(by_sequence_.size());
+      by_sequence_.push_back(&work);
+    } else {
+      s.id = free_ids_.back();
+      free_ids_.pop_back();
+      by_sequence_[s.id] = &work;
+    }
+    s.arrival = arrival;
+    s.queued_at = work.ticket.accepted_at();
+    scheduler_.Add(s, wait_for_grant);
+    choice->pause = wait_for_grant ? kPausedForGrant : 0;
+  }
+  api::StreamEvent started;
+  started.kind = api::StreamEvent::Kind::kStarted;
+  started.usage = work.usage;
+  work.stream->Append(std::move(started));
+  to_wake_.push_back(&work);
+  work.woken = true;
+  NoteExpiry(work);
+  if (work.control->cancelled()) return EndRequest(work, CancelledByCaller(), now);
+  // The first prompt token has no log-probability; where it is the only one, or none are asked for,
+  // there is nothing to compute for the prompt.
+  const bool unscored = work.request.sampling.prompt_logprobs < 0;
+  if (work.request.prompt.size() == 1 && !unscored) DeliverPromptLogprobs(work, Outcome());
+  if (!work.request.score_only) return;
+  const size_t computing =
+      work.request.prompt.size() == 1 || unscored ? 0 : 1;  // choice 0 scores for all
+  for (size_t i = work.choices.size(); i > computing; --i) {
+    EndChoice(work, *work.choices[i - 1], api::FinishReason::kLength, std::monostate{}, {}, now);
+  }
+}
+
+void DecoderInstance::ApplyTouch(RequestControl& control, TimePoint now) {
+  auto* work = static_cast<RequestState*>(control.work_);
+  if (work == nullptr) return;  // not submitted yet, or ended
+  if (control.cancelled()) return EndRequest(*work, CancelledByCaller(), now);
+  for (const auto& choice : work->choices) {
+    if (!choice->ended && choice->sequence.output_tokens() < control.granted())
+      SetPause(*choice, kPausedForGrant, false);
+  }
+}
+
+// Time at which a request that still waits for its first lane is ended.
+TimePoint DecoderInstance::LaneDeadline(const RequestState& work) const {
+  const bool bound =
+      work.phase == Phase::kQueued && work.request.priority == api::Priority::kInteractive &&
+      !work.request.stepwise && !work.request.detached && options_.queue.age != Duration::max();
+  return bound ? work.ticket.accepted_at() + options_.queue.age : TimePoint::max();
+}
+
+void DecoderInstance::NoteExpiry(const RequestState& work) {
+  next_expiry_ = std::min(next_expiry_, work.request.deadline);
+  next_expiry_ = std::min(next_expiry_, LaneDeadline(work));
+}
+
+void DecoderInstance::EndExpired(TimePoint now) {
+  if (now.time_since_epoch().count() >=
+      ledger_->drain_deadline_ns.load(std::memory_order_acquire)) {
+    EndAll(DrainedUnserved());
+  }
+  if (now < next_expiry_) return;
+  next_expiry_ = TimePoint::max();
+  for (size_t i = 0; i < works_.size();) {
+    RequestState& work = *works_[i];
+    if (work.request.deadline <= now) {
+      EndRequest(work, DeadlinePassed(), now);
+      continue;  // another one stands at i now
+    }
+    if (LaneDeadline(work) <= now) {
+      const Duration wait =
+          PredictWait(ledger_->places.load(), ledger_->lanes, Duration(ledger_->service_ns.load()));
+      EndRequest(
+          work,
+          Unavailable("overloaded",
+                      "the request waited " +
+                          std::to_string(static_cast<int64_t>(ToSeconds(options_.queue.age))) +
+                          " s and was not started; retry later")
+              .WithRetryAfter(RetryAfter(wait, ledger_->salt++)),
+          now);
+      continue;
+    }
+    NoteExpiry(work);
+    ++i;
+  }
+}
+
+void DecoderInstance::WatchReaders(TimePoint now) {
+  if (now < next_reader_check_) return;
+  next_reader_check_ = paused_.empty() ? TimePoint::max() : now + kReaderCheck;
+  for (size_t i = 0; i < paused_.size();) {
+    RequestState& work = *paused_[i];
+    const size_t unread = work.stream->unread_bytes();
+    if (unread < work.reader_unread) {
+      work.reader_unread = unread;
+      work.reader_since = now;
+    }
+    if (unread <= options_.reader.unread_bytes) {
+      paused_[i] = paused_.back();
+      paused_.pop_back();
+      work.reader_paused = false;
+      work.ticket.StepBack();
+      for (const auto& choice : work.choices) {
+        if (!choice->ended) SetPause(*choice, kPausedForReader, false);
+      }
+    } else if (now - work.reader_since >= options_.reader.patience) {
+      ++statistics_.count().reader_cancels;
+      EndRequest(
+          work,
+          Status(StatusCode::kCancelled, "cancelled",
+                 "the reader left " + std::to_string(unread) + " bytes unread for " +
+                     std::to_string(static_cast<int64_t>(ToSeconds(options_.reader.patience))) +
+                     " s"),
+          now);
+    } else {
+      ++i;
+    }
+  }
+}
+
+// --- the step ---
+
+bool DecoderInstance::Step() {
+  const TimePoint begin = deps_.clock->Now();
+  const StepPlan& plan = scheduler_.Plan(begin);
+  NoteAdmissions(begin);
+  if (drafter_.has_value() && !scheduler_.draft_asks().empty())
+    scheduler_.TakeDrafts(drafter_->Run(scheduler_.draft_asks()));
+  scheduler_.Constrain();
+  StepResult result;
+  if (!plan.slices.empty()) {
+    deps_.runner->Launch(plan);
+    result = deps_.runner->Collect();
+  }
+  const TimePoint now = deps_.clock->Now();
+  const Status status = result.status;
+  const std::span<Outcome> outcomes = scheduler_.Commit(result, now);
+  InstanceStatistics::Counters& count = statistics_.count();
+  const uint64_t drawn = count.output_tokens;
+  for (Outcome& outcome : outcomes) Deliver(outcome, now);
+  WakeReaders();
+
+  const bool ran = !plan.slices.empty() || !outcomes.empty();
+  if (!plan.slices.empty()) {
+    if (result.given_up) {
+      count.wasted += static_cast<uint64_t>(plan.tokens);
+    } else {
+      count.prompt_tokens += static_cast<uint64_t>(scheduler_.prefill_tokens());
+    }
+    const std::span<const int> accepted = scheduler_.accepted_drafts();
+    if (scheduler_.draft_tokens() > 0 && status.ok() && !result.given_up) {
+      ++count.draft_steps;
+      count.draft_tokens += static_cast<uint64_t>(scheduler_.draft_tokens());
+      count.accepted_tokens +=
+          static_cast<uint64_t>(std::accumulate(accepted.begin(), accepted.end(), 0));
+    }
+    statistics_.StepTook(now - begin);
+    if (deps_.observer != nullptr) {
+      StepEvent event;
+      event.step = plan.step;
+      event.begin = begin;
+      event.end = deps_.clock->Now();
+      event.forward = result.forward;
+      event.decode_sequences = scheduler_.decode_rows();
+      event.prefill_sequences = static_cast<int>(plan.slices.size()) - event.decode_sequences;
+      event.prefill_tokens = scheduler_.prefill_tokens();
+      event.draft_tokens = scheduler_.draft_tokens();
+      event.accepted_drafts = accepted;
+      event.output_tokens = static_cast<int>(count.output_tokens - drawn);
+      event.status = status;
+      deps_.observer->OnStep(event);
+    }
+    deps_.runner->Recycle(std::move(result));
+  }
+  finished_.clear();
+  Publish(now);
+  return ran;
+}
+
+void DecoderInstance::NoteAdmissions(TimePoint now) {
+  for (const Preempted& p : scheduler_.preempted()) {
+    RequestState& work = *by_sequence_[p.sequence->id];
+    ++work.preemptions;
+    statistics_.count().wasted += static_cast<uint64_t>(p.lost_tokens);
+    if (deps_.observer != nullptr) {
+      deps_.observer->OnPreemption(p.cause == Preempted::Cause::kLane ? "lane" : "kv",
+                                   p.lost_tokens);
+    }
+  }
+  for (const Admitted& a : scheduler_.admitted()) {
+    RequestState& work = *by_sequence_[a.sequence->id];
+    statistics_.count().prefix_queried += static_cast<uint64_t>(a.queried_tokens);
+    statistics_.count().prefix_hits +=
+        static_cast<uint64_t>(a.queried_tokens > 0 ? a.cached_tokens : 0);
+    if (deps_.observer != nullptr && a.queried_tokens > 0) {
+      deps_.observer->OnPrefixLookup(a.queried_tokens, a.cached_tokens);
+    }
+    if (work.phase != Phase::kQueued) continue;
+    work.phase = Phase::kPrefill;
+    work.first_lane = now;
+    work.usage.cached_tokens = a.sequence->cached_tokens;
+    work.ticket.LeaveQueue();
+    if (deps_.observer != nullptr) deps_.observer->OnFirstLane(now - work.ticket.accepted_at());
+  }
+}
+
+void DecoderInstance::Deliver(Outcome& outcome, TimePoint now) {
+  RequestState* found = by_sequence_[outcome.sequence->id];
+  if (found == nullptr) return;  // its request ended in this step, through a sibling
+  RequestState& work = *found;
+  SequenceOutput& choice = *work.choices[static_cast<size_t>(outcome.sequence->choice)];
+  if (choice.ended) return;
+  if (outcome.kind == Outcome::Kind::kFailed)
+    return EndRequest(work, std::move(outcome.status), now);
+  if (!work.woken) {
+    work.woken = true;
+    to_wake_.push_back(&work);
+  }
+  if (outcome.result != nullptr && !outcome.result->prompt_logprobs.empty())
+    DeliverPromptLogprobs(work, outcome);
+  if (outcome.kind == Outcome::Kind::kToken) {
+    DeliverToken(work, choice, outcome, now);
+  } else if (outcome.ended) {
+    EndChoice(work, choice, outcome.finish_reason, std::monostate{}, {}, now);
+  } else {
+    PauseIfBehind(work, now);  // prompt tokens are read more slowly than computed
+  }
+}
+
+void DecoderInstance::DeliverPromptLogprobs(RequestState& work, const Outcome& outcome) {
+  const std::vector<TokenId>& prompt = work.request.prompt;
+  const auto deliver = [&](size_t position, const sampling::RowLogprobs* logprobs) {
+    api::StreamEvent event;
+    event.kind = api::StreamEvent::Kind::kPromptToken;
+    event.token = prompt[position];
+    std::string bytes;
+    deps_.text->AppendBytes(prompt[position], position == 0, /*skip_special=*/false, bytes);
+    work.prompt_text.Push(bytes, event.text);
+    if (position + 1 == prompt.size()) work.prompt_text.Finish(event.text);
+    if (logprobs != nullptr) event.logprobs = WithBytes(*logprobs);
+    work.stream->Append(std::move(event));
+  };
+  if (outcome.result == nullptr || outcome.scored_from == 1) deliver(0, nullptr);
+  if (outcome.result == nullptr) return;
+  size_t position = static_cast<size_t>(outcome.scored_from);
+  for (const auto& logprobs : outcome.result->prompt_logprobs) deliver(position++, &logprobs);
+}
+
+void DecoderInstance::DeliverToken(RequestState& work, SequenceOutput& choice, Outcome& outcome,
+                                   TimePoint now) {
+  api::StreamEvent event;
+  event.kind = api::StreamEvent::Kind::kToken;
+  event.choice = outcome.sequence->choice;
+  event.token = outcome.token;
+  std::optional<size_t> stop;
+  if (!outcome.stop_token || work.request.sampling.include_stop_in_output)
+    stop = choice.text.Push(outcome.token, event.text);
+  if (outcome.logprobs != nullptr) event.logprobs = WithBytes(*outcome.logprobs);
+  work.stream->Append(std::move(event));
+
+  ++work.usage.completion_tokens;
+  ++choice.delivered;
+  ++statistics_.count().output_tokens;
+  if (work.phase != Phase::kDecode) {
+    work.phase = Phase::kDecode;
+    work.first_token = now;
+    if (deps_.observer != nullptr) deps_.observer->OnFirstToken(now - work.ticket.accepted_at());
+  } else if (deps_.observer != nullptr && choice.last_token != TimePoint{}) {
+    deps_.observer->OnNextToken(now - choice.last_token);
+  }
+  choice.last_token = work.last_token = now;
+
+  if (stop) {
+    return EndChoice(work, choice, api::FinishReason::kStop, work.stops.text(*stop), {}, now);
+  }
+  if (outcome.ended) {
+    std::string rest;
+    choice.text.Finish(rest);
+    if (outcome.named_stop)
+      return EndChoice(work, choice, outcome.finish_reason, outcome.token, std::move(rest), now);
+    return EndChoice(work, choice, outcome.finish_reason, std::monostate{}, std::move(rest), now);
+  }
+  if (work.request.stepwise && choice.sequence.output_tokens() >= work.control->granted()) {
+    SetPause(choice, kPausedForGrant, true);
+  }
+  PauseIfBehind(work, now);
+}
+
+void DecoderInstance::EndChoice(RequestState& work, SequenceOutput& choice,
+                                api::FinishReason reason,
+                                std::variant<std::monostate, TokenId, std::string> stop_reason,
+                                std::string rest, TimePoint now) {
+  api::StreamEvent event;
+  event.kind = api::StreamEvent::Kind::kChoiceEnd;
+  event.choice = choice.sequence.choice;
+  event.text = std::move(rest);
+  event.finish_reason = reason;
+  event.stop_reason = std::move(stop_reason);
+  work.stream->Append(std::move(event));
+  if (choice.sequence.choice == 0) work.finish_reason = reason;
+  Leave(work, choice, /*keep_tail_for_reuse=*/true);
+  if (--work.live_choices == 0) EndRequest(work, OkStatus(), now);
+}
+
+void DecoderInstance::Leave(RequestState& work, SequenceOutput& choice, bool keep_tail_for_reuse) {
+  choice.ended = true;
+  --live_choices_;
+  // Tokens that the step drew after a stop string were not delivered, so they do not count as
+  // accepted predictions.
+  Sequence& s = choice.sequence;
+  AcceptanceStats nobodys;
+  s.prediction.Advance(std::span<const TokenId>(s.tokens).first(
+                           static_cast<size_t>(s.prompt_tokens + choice.delivered)),
+                       nobodys);
+  work.usage.accepted_prediction_tokens += s.prediction.accepted();
+  work.usage.rejected_prediction_tokens += s.prediction.rejected();
+  if (drafter_.has_value()) drafter_->Release(choice.sequence);
+  scheduler_.Finish(choice.sequence, keep_tail_for_reuse);
+}
+
+// The one place where a request ends.
+void DecoderInstance::EndRequest(RequestState& work, Status status, TimePoint now) {
+  for (const auto& choice : work.choices) {
+    const Sequence& s = choice->sequence;
+    work.computed_tokens += s.computed;
+    if (!choice->ended) {
+      const bool failed = status.code() == StatusCode::kInternal;
+      Leave(work, *choice, /*keep_tail_for_reuse=*/!failed);
+    }
+    by_sequence_[s.id] = nullptr;
+    free_ids_.push_back(s.id);
+  }
+  if (!status.ok()) statistics_.count().wasted += static_cast<uint64_t>(work.computed_tokens);
+  ++statistics_.count().finished;
+  if (work.phase != Phase::kQueued) {
+    statistics_.ServiceTook(now - work.first_lane);
+  }
+
+  api::Timings timings;
+  const TimePoint accepted = work.ticket.accepted_at();
+  const TimePoint lane = std::min(work.first_lane, now);
+  timings.prepare = work.request.prepare;
+  timings.queue = std::max(Duration(0), lane - accepted - work.request.prepare);
+  if (work.phase != Phase::kQueued) timings.prefill = std::min(work.first_token, now) - lane;
+  if (work.phase == Phase::kDecode) timings.decode = work.last_token - work.first_token;
+
+  if (deps_.observer != nullptr) {
+    RequestEvent event;
+    event.id = work.request.id;
+    event.tenant = work.request.tenant;
+    event.priority = work.request.priority;
+    event.status = status;
+    event.phase = work.phase;
+    event.finish_reason = work.finish_reason;
+    event.usage = work.usage;
+    event.timings = timings;
+    event.n = work.request.n;
+    event.preemptions = work.preemptions;
+    event.wasted_tokens = status.ok() ? 0 : work.computed_tokens;
+    deps_.observer->OnFinished(event);
+  }
+  work.control->work_ = nullptr;
+  if (work.reader_paused) std::erase(paused_, &work);
+  if (!work.woken) {
+    work.woken = true;
+    to_wake_.push_back(&work);
+  }
+  work.stream->Finish(std::move(status), work.usage, timings);
+  work.ticket.Release();
+
+  const size_t index = work.index;
+  finished_.push_back(std::move(works_[index]));
+  if (index + 1 < works_.size()) {
+    works_[index] = std::move(works_.back());
+    works_[index]->index = index;
+  }
+  works_.pop_back();
+}
+
+void DecoderInstance::EndAll(const Status& status) {
+  const TimePoint now = deps_.clock->Now();
+  // What was submitted but not taken in yet ends the same way.
+  mailbox_->Drain<RequestState>(
+      [&](std::unique_ptr<RequestState> work) { Accept(std::move(work), now); },
+      [](RequestControl&) {});
+  while (!works_.empty()) EndRequest(*works_.back(), status, now);
+  WakeReaders();
+  finished_.clear();
+  Publish(now);
+}
+
+// --- pauses ---
+
+void DecoderInstance::PauseIfBehind(RequestState& work, TimePoint now) {
+  if (work.reader_paused || work.stream->unread_bytes() <= options_.reader.unread_bytes) return;
+  work.reader_paused = true;
+  work.reader_since = now;
+  work.reader_unread = work.stream->unread_bytes();
+  paused_.push_back(&work);
+  next_reader_check_ = std::min(next_reader_check_, now + kReaderCheck);
+  ++statistics_.count().reader_pauses;
+  work.ticket.StepAside(options_.reader.aside);
+  for (const auto& choice : work.choices) {
+    if (!choice->ended) SetPause(*choice, kPausedForReader, true);
+  }
+}
+
+void DecoderInstance::SetPause(SequenceOutput& choice, unsigned bit, bool on) {
+  const unsigned before = choice.pause;
+  choice.pause = on ? before | bit : before & ~bit;
+  if (before == 0 && choice.pause != 0) scheduler_.Pause(choice.sequence);
+  if (before != 0 && choice.pause == 0) scheduler_.Resume(choice.sequence);
+}
+
+// --- out ---
+
+void DecoderInstance::WakeReaders() {
+  for (RequestState* work : to_wake_) {
+    work->woken = false;
+    wakers_.Add(work->stream->waker().get());
+  }
+  to_wake_.clear();
+  wakers_.WakeAll();
+}
+
+api::Logprob DecoderInstance::WithBytes(const sampling::TokenLogprob& logprob) const {
+  api::Logprob out;
+  out.token = logprob.token;
+  out.logprob = logprob.logprob;
+  deps_.text->AppendBytes(logprob.token, /*first=*/false, /*skip_special=*/false, out.bytes);
+  out.special = deps_.text->IsSpecial(logprob.token);
+  return out;
+}
+
+api::TokenLogprobs DecoderInstance::WithBytes(const sampling::RowLogprobs& logprobs) const {
+  api::TokenLogprobs out;
+  out.chosen = WithBytes(logprobs.chosen);
+  out.top.reserve(logprobs.top.size());
+  for (const auto& top : logprobs.top) out.top.push_back(WithBytes(top));
+  return out;
+}
+
+void DecoderInstance::Publish(TimePoint now) {
+  statistics_.Publish(scheduler_, pool_, live_choices_, !works_.empty(), now);
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,401 @@
+#include "engine/encoder_instance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/policy/wait_estimate.h"
+
+namespace tutti::engine {
+namespace {
+
+// Tokens of a batch on a device shared with a decoder, until the cost of a token was measured.
+constexpr int kFirstTokens = 128;
+
+// Maximum share of a decoder's step for a batch whose fixed cost is most of its time.
+constexpr double kMaxOfStep = 0.45;
+
+std::shared_ptr<AdmissionState> MakeLedger(const EncoderOptions& options,
+                                           const std::atomic<api::LoadLevel>* memory_level) {
+  auto ledger = std::make_shared<AdmissionState>();
+  ledger->limits.requests = options.requests;
+  ledger->limits.bytes = options.bytes;
+  ledger->limits.age = options.age;
+  ledger->token_limit = options.tokens;
+  ledger->item_limit = options.items;
+  ledger->result_limit = static_cast<int64_t>(options.result_bytes);
+  ledger->memory_level = memory_level;
+  return ledger;
+}
+
+bool AllFinite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+}
+
+}  // namespace
+
+EncoderInstance::EncoderInstance(const EncoderOptions& options,
+                                 const EncoderDependencies& dependencies,
+                                 std::shared_ptr<Signal> signal)
+    : options_(options),
+      deps_(dependencies),
+      limits_(dependencies.runner->limits()),
+      mailbox_(std::make_shared<Mailbox>(std::move(signal))),
+      ledger_(MakeLedger(options, dependencies.memory_level)),
+      statistics_(mailbox_, ledger_) {
+  CHECK(limits_.max_items > 0 && limits_.max_item_tokens > 0 &&
+        limits_.max_tokens >= limits_.max_item_tokens && limits_.types > 0 &&
+        limits_.width + limits_.labels > 0);
+  CHECK(options.batch_items > 0 && options.batch_tokens > 0 && options.share > 0 &&
+        options.share < 1);
+}
+
+EncoderInstance::~EncoderInstance() {
+  EndAll(Unavailable("draining", "the server is shutting down"));
+  mailbox_->Close();
+}
+
+// --- between batches ---
+
+InstanceReadiness EncoderInstance::Prepare(TimePoint now) {
+  statistics_.pulse().Beat(now);
+  TakeInbox(now);
+  EndExpired(now);
+  wakers_.WakeAll();
+  finished_.clear();
+  InstanceReadiness readiness;
+  const TimePoint next = NextBatchAt(now);
+  readiness.ready = next <= now;
+  readiness.next_work = std::min(next, next_expiry_);
+  if (!works_.empty()) readiness.next_work = std::min(readiness.next_work, now + kIdleBeat);
+  if (!readiness.ready) Publish(now);
+  return readiness;
+}
+
+void EncoderInstance::TakeInbox(TimePoint now) {
+  if (mailbox_->empty()) return;
+  mailbox_->Drain<EncodeRequestState>(
+      [&](std::unique_ptr<EncodeRequestState> work) { Accept(std::move(work), now); },
+      [&](RequestControl& control) {
+        auto* work = static_cast<EncodeRequestState*>(control.work_);
+        if (work != nullptr && control.cancelled()) EndRequest(*work, CancelledByCaller(), now);
+      });
+}
+
+void EncoderInstance::Accept(std::unique_ptr<EncodeRequestState> owned, TimePoint now) {
+  EncodeRequestState& work = *owned;
+  work.index = works_.size();
+  work.control->work_ = &work;
+  works_.push_back(std::move(owned));
+  statistics_.pulse().HasRequests();
+  queue_.Join(work);
+  const auto items = static_cast<int>(work.items.size());
+  returns_.Came(items, work.submitted_at);
+  if (work.submitted_at <= last_end_) piled_up_ += items;
+  NoteExpiry(work);
+  if (work.control->cancelled()) EndRequest(work, CancelledByCaller(), now);
+}
+
+// Time at which a request of which no item ran yet is ended.
+TimePoint EncoderInstance::StartDeadline(const EncodeRequestState& work) const {
+  const bool bound = work.first_batch == TimePoint::max() &&
+                     work.request.priority == api::Priority::kInteractive &&
+                     options_.age != Duration::max();
+  return bound ? work.ticket.accepted_at() + options_.age : TimePoint::max();
+}
+
+void EncoderInstance::NoteExpiry(const EncodeRequestState& work) {
+  next_expiry_ = std::min({next_expiry_, work.request.deadline, StartDeadline(work)});
+}
+
+void EncoderInstance::EndExpired(TimePoint now) {
+  if (now.time_since_epoch().count() >=
+      ledger_->drain_deadline_ns.load(std::memory_order_acquire)) {
+    EndAll(DrainedUnserved());
+  }
+  if (now < next_expiry_) return;
+  next_expiry_ = TimePoint::max();
+  for (size_t i = 0; i < works_.size();) {
+    EncodeRequestState& work = *works_[i];
+    if (work.request.deadline <= now) {
+      EndRequest(work, DeadlinePassed(), now);  // another one stands at i now
+    } else if (StartDeadline(work) <= now) {
+      const Duration wait =
+          PredictEncodeWait(ledger_->queued_tokens.load(), Duration(ledger_->service_ns.load()));
+      EndRequest(work,
+                 Unavailable("overloaded",
+                             "the request waited " +
+                                 std::to_string(static_cast<int64_t>(ToSeconds(options_.age))) +
+                                 " s and no batch took any of it")
+                     .WithRetryAfter(RetryAfter(wait, ledger_->salt++)),
+                 now);
+    } else {
+      NoteExpiry(work);
+      ++i;
+    }
+  }
+}
+
+// --- the batch ---
+
+BatchLimits EncoderInstance::LimitsNow() const {
+  BatchLimits limits;
+  limits.items = std::min(options_.batch_items, limits_.max_items);
+  limits.tokens =
+      std::min(std::max(options_.batch_tokens, limits_.max_item_tokens), limits_.max_tokens);
+  limits.time = options_.batch_time;
+  if (neighbours_.ready && neighbours_.step.count() > 0) {
+    // The batch may take as much time as `share` allows relative to the decoder's step. If the
+    // fixed cost would be most of that, it may take more, but less than half of the step, so that a
+    // gap between two tokens stays below 1.5 times the gap without the encoder.
+    const auto of_step = [&](double part) {
+      return Duration(static_cast<int64_t>(static_cast<double>(neighbours_.step.count()) * part));
+    };
+    const Duration pause =
+        std::max(of_step(weight()), std::min(cost_.fixed() * 2, of_step(kMaxOfStep)));
+    limits.time = std::min(limits.time, pause);
+  }
+  if (neighbours_.ready && !cost_.known()) {
+    limits.tokens = std::min(limits.tokens, std::max(kFirstTokens, limits_.max_item_tokens));
+  }
+  return limits;
+}
+
+TimePoint EncoderInstance::NextBatchAt(TimePoint now) {
+  if (!alone_.empty()) return now;
+  const BatchShape& waiting = queue_.waiting();
+  if (waiting.items == 0) {
+    held_ = false;
+    return TimePoint::max();
+  }
+  const BatchLimits limits = LimitsNow();
+  DispatchView view;
+  view.now = now;
+  view.oldest = queue_.OldestQueuedAt();
+  view.deadline = next_expiry_;
+  view.last_end = last_end_;
+  view.items = waiting.items;
+  view.fixed = cost_.fixed();
+  view.estimate = cost_.Estimate(waiting);
+  view.full = waiting.items >= limits.items || waiting.tokens >= limits.tokens ||
+              view.estimate >= limits.time;
+  view.piled_up = piled_up_;
+  view.expected = returns_.expected();
+  view.busy = busy_.share(now);
+  view.window = options_.window;
+  const TimePoint at = HoldUntil(view);
+  held_ = held_ || at > now;
+  return at;
+}
+
+bool EncoderInstance::Choose(BatchEvent& event) {
+  // Retries of failed batches' items alternate with new batches, so that requests that make batches
+  // fail do not delay all others until every item was retried.
+  event.retry = !alone_.empty() && (alone_next_ || queue_.waiting().items == 0);
+  if (!event.retry && queue_.waiting().items == 0) return false;
+  alone_next_ = !event.retry;
+  if (event.retry) {
+    chosen_.assign(1, alone_.first);
+    alone_.Remove(*chosen_[0]);
+    chosen_[0]->state = ItemState::kRunning;
+    return true;
+  }
+  const PickedBatch batch =
+      queue_.Pick(LimitsNow(), cost_, options_.max_passed, options_.bulk_share,
+                  options_.priority_aging, event.begin, chosen_);
+  const bool held = std::exchange(held_, false);
+  if (batch.full) {
+    event.reason = batch.aged ? DispatchReason::kAge : DispatchReason::kFull;
+  } else {
+    event.reason = held ? DispatchReason::kDeadline : DispatchReason::kIdle;
+  }
+  return true;
+}
+
+void EncoderInstance::Assemble(BatchEvent& event) {
+  shape_ = BatchShape();
+  items_.clear();
+  tokens_.clear();
+  types_.clear();
+  offsets_.assign(1, 0);
+  bool typed = false;
+  for (const WorkItem* item : chosen_) typed |= !item->work->request.types.empty();
+  for (WorkItem* item : chosen_) {
+    EncodeRequestState& work = *item->work;
+    const TokenizedRequest& request = work.request;
+    items_.push_back(
+        {static_cast<int>(tokens_.size()), item->tokens, request.output, work.Out(*item)});
+    const auto first = request.tokens.begin() + item->first;
+    tokens_.insert(tokens_.end(), first, first + item->tokens);
+    if (!request.types.empty()) {
+      const auto type = request.types.begin() + item->first;
+      types_.insert(types_.end(), type, type + item->tokens);
+    } else if (typed) {
+      types_.insert(types_.end(), static_cast<size_t>(item->tokens), 0);
+    }
+    offsets_.push_back(static_cast<int32_t>(tokens_.size()));
+    shape_.Add(item->tokens);
+    event.longest = std::max(event.longest, item->tokens);
+    event.oldest_passed = std::max(event.oldest_passed, item->passed);
+    work.first_batch = std::min(work.first_batch, event.begin);
+    if (!event.retry) work.ticket.Served(item->tokens);
+  }
+  event.items = shape_.items;
+  event.tokens = static_cast<int>(shape_.tokens);
+  event.expected = cost_.Estimate(shape_);
+}
+
+// One forward pass. The time at its end.
+TimePoint EncoderInstance::Run(BatchEvent& event) {
+  EncodeBatch batch;
+  batch.number = event.batch = ++batches_;
+  batch.tokens = tokens_;
+  batch.types = types_;
+  batch.items = items_;
+  batch.offsets = offsets_;
+  const TimePoint launched = deps_.clock->Now();
+  deps_.runner->Launch(batch);
+  event.status = deps_.runner->Collect();
+  const TimePoint now = deps_.clock->Now();
+  event.forward = now - launched;
+  return now;
+}
+
+// Updates cost model and counters with a finished batch.
+void EncoderInstance::Account(const BatchEvent& event, TimePoint now) {
+  if (event.status.ok()) cost_.Observe(shape_, event.forward);
+  busy_.Ran(event.begin, now);
+  returns_.Ended(now, shape_.items, LongestHold(options_.window, cost_.fixed()));
+  statistics_.pulse().StepTook(now - event.begin);
+  statistics_.Served(shape_.tokens, now - (backlog_ ? last_end_ : event.begin));
+  EncoderStats& count = statistics_.count();
+  ++count.batches;
+  count.items += static_cast<uint64_t>(event.items);
+  count.tokens += static_cast<uint64_t>(event.tokens);
+  count.padded_tokens += static_cast<uint64_t>(event.items) * static_cast<uint64_t>(event.longest);
+  count.longest_passed = std::max(count.longest_passed, event.oldest_passed);
+  count.busy += event.forward;
+  if (event.retry) ++count.retried_items;
+  if (!event.retry) ++count.reasons[static_cast<size_t>(event.reason)];
+  if (!event.status.ok()) ++count.failed_batches;
+  last_end_ = now;
+  backlog_ = queue_.waiting().items > 0;
+  piled_up_ = queue_.waiting().items;
+}
+
+bool EncoderInstance::Step() {
+  BatchEvent event;
+  event.begin = deps_.clock->Now();
+  if (!Choose(event)) return false;
+  Assemble(event);
+  const TimePoint now = Run(event);
+  Account(event, now);
+  for (WorkItem* item : chosen_) {
+    item->work->computed_tokens += item->tokens;
+    if (item->work->ended) continue;  // through another item of this batch
+    if (event.status.ok()) {
+      Deliver(*item, now);
+    } else if (chosen_.size() == 1) {
+      FailItem(*item, event.status, now);
+    } else {
+      item->state = ItemState::kAlone;
+      alone_.PushBack(*item);
+    }
+  }
+  wakers_.WakeAll();
+  if (deps_.observer != nullptr) {
+    event.end = deps_.clock->Now();
+    deps_.observer->OnBatch(event);
+  }
+  finished_.clear();
+  Publish(now);
+  return true;
+}
+
+void EncoderInstance::Deliver(WorkItem& item, TimePoint now) {
+  EncodeRequestState& work = *item.work;
+  // A NaN or infinity makes the whole vector useless, and JSON cannot represent it.
+  if (!AllFinite(work.Out(item)))
+    return FailItem(item, Internal("the model gave a value that is not finite"), now);
+  item.state = ItemState::kDone;
+  if (--work.left == 0) EndRequest(work, OkStatus(), now);
+}
+
+void EncoderInstance::FailItem(WorkItem& item, const Status& status, TimePoint now) {
+  ++statistics_.count().failed_items;
+  Status why = status;
+  EndRequest(*item.work, std::move(why).WithContext("input " + std::to_string(item.index)), now);
+}
+
+// The one place where a request ends.
+void EncoderInstance::EndRequest(EncodeRequestState& work, Status status, TimePoint now) {
+  CHECK(!work.ended);
+  work.ended = true;
+  for (WorkItem& item : work.items) {
+    if (item.state == ItemState::kAlone) alone_.Remove(item);
+    if (item.state == ItemState::kAlone) item.state = ItemState::kDone;
+  }
+  queue_.Leave(work);
+  EncoderStats& count = statistics_.count();
+  ++count.finished;
+  if (!status.ok()) count.wasted_tokens += static_cast<uint64_t>(work.computed_tokens);
+
+  api::EncodeTimings& timings = work.result.timings;
+  timings.prepare = work.request.prepare;
+  timings.queue = std::min(work.first_batch, now) - work.submitted_at;
+  if (work.first_batch != TimePoint::max()) timings.inference = now - work.first_batch;
+
+  if (deps_.observer != nullptr) {
+    EncodingEvent event;
+    event.id = work.request.id;
+    event.tenant = work.request.tenant;
+    event.priority = work.request.priority;
+    event.status = status;
+    event.items = static_cast<int>(work.items.size());
+    event.tokens = static_cast<int64_t>(work.request.tokens.size());
+    event.wasted_tokens = status.ok() ? 0 : work.computed_tokens;
+    event.timings = timings;
+    deps_.observer->OnFinished(event);
+  }
+  work.control->work_ = nullptr;
+  wakers_.Add(work.state->waker().get());
+  if (status.ok()) {
+    work.state->Finish(std::move(work.result));
+  } else {
+    work.state->Finish(std::move(status));
+  }
+  work.ticket.Release();
+
+  const size_t index = work.index;
+  finished_.push_back(std::move(works_[index]));
+  if (index + 1 < works_.size()) {
+    works_[index] = std::move(works_.back());
+    works_[index]->index = index;
+  }
+  works_.pop_back();
+  if (works_.empty()) next_expiry_ = TimePoint::max();
+}
+
+void EncoderInstance::EndAll(const Status& status) {
+  const TimePoint now = deps_.clock->Now();
+  // What was submitted but not taken in yet ends the same way.
+  mailbox_->Drain<EncodeRequestState>(
+      [&](std::unique_ptr<EncodeRequestState> work) { Accept(std::move(work), now); },
+      [](RequestControl&) {});
+  while (!works_.empty()) EndRequest(*works_.back(), status, now);
+  wakers_.WakeAll();
+  finished_.clear();
+  Publish(now);
+}
+
+void EncoderInstance::Publish(TimePoint now) {
+  EncoderStats& count = statistics_.count();
+  count.waiting_items = queue_.waiting().items;
+  count.waiting_tokens = queue_.waiting().tokens;
+  count.passed_over = queue_.passed_over();
+  statistics_.Publish(!works_.empty(), queue_.OldestQueuedAt(), now);
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,71 @@
+// RequestState: state of one generation request in the engine, with its choices.
+//
+// Created by the submitting thread, with all the memory that the request will ever need. Once the
+// mailbox has it, the DecoderInstance owns it and only the engine thread uses it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "api/token_stream.h"
+#include "api/types.h"
+#include "base/clock.h"
+#include "base/utf8.h"
+#include "engine/mailbox.h"
+#include "engine/model_runner.h"
+#include "engine/observer.h"
+#include "engine/request.h"
+#include "engine/sequence.h"
+#include "engine/text_output.h"
+#include "engine/token_text.h"
+#include "sampling/stop_matcher.h"
+
+namespace tutti::engine {
+
+// Reasons for which a choice may be paused; bits.
+inline constexpr unsigned kPausedForReader = 1;
+inline constexpr unsigned kPausedForGrant = 2;
+
+struct SequenceOutput {
+  Sequence sequence;
+  TextOutput text;
+  bool ended = false;
+  int delivered = 0;  // tokens, of which the stream tells
+  unsigned pause = 0;
+  TimePoint last_token{};
+};
+
+struct RequestState final : Submission {
+  Request request;
+  std::shared_ptr<api::TokenStream> stream;
+  std::shared_ptr<RequestControl> control;
+  Ticket ticket;
+  sampling::StopSet stops;
+  std::vector<std::unique_ptr<SequenceOutput>> choices;
+  std::vector<Sequence*> sequences;  // of the choices
+  Utf8Repair prompt_text;            // of kPromptToken events
+
+  // Progress.
+  size_t index = 0;  // in the decoder's list
+  int live_choices = 0;
+  Phase phase = Phase::kQueued;
+  TimePoint first_lane = TimePoint::max(), first_token = TimePoint::max(), last_token{};
+  api::Usage usage;
+  api::FinishReason finish_reason = api::FinishReason::kStop;  // of choice 0
+  int computed_tokens = 0;                                     // whose KV it held at its end
+  int preemptions = 0;
+  bool reader_paused = false;
+  TimePoint reader_since{};  // last sign of life of the reader while paused
+  size_t reader_unread = 0;  // unread bytes at that time
+  bool woken = false;        // its waker is in the list of this step
+};
+
+// Called on the submitting thread. `request` was already checked against the limits; `text` must
+// outlive the RequestState. `speculate`: allocates the state for draft tokens; `draft`: also that
+// of a draft model.
+std::unique_ptr<RequestState> MakeWork(Ticket ticket, Request request,
+                                       std::shared_ptr<api::TokenStream> stream,
+                                       const RunnerLimits& limits, const TokenText* text,
+                                       bool speculate, bool draft);
+
+}  // namespace tutti::engine

@@ -1,0 +1,96 @@
+#include "server/access/web_rule.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/ascii.h"
+#include "base/loopback.h"
+
+namespace tutti::access {
+namespace {
+
+// "127.0.0.1:8080" -> "127.0.0.1"; "[::1]:80" -> "::1". Nothing when it is not host[:port].
+std::optional<std::string> HostName(std::string_view authority) {
+  std::string_view host = authority, rest;
+  if (authority.starts_with('[')) {
+    const size_t end = authority.find(']');
+    if (end == std::string_view::npos) return std::nullopt;
+    host = authority.substr(1, end - 1);
+    rest = authority.substr(end + 1);
+  } else {
+    const size_t colon = std::min(authority.find(':'), authority.size());
+    host = authority.substr(0, colon);
+    rest = authority.substr(colon);
+  }
+  const bool port = rest.empty() || (rest[0] == ':' && rest.size() <= 6 && rest.size() > 1 &&
+                                     std::all_of(rest.begin() + 1, rest.end(),
+                                                 [](char c) { return c >= '0' && c <= '9'; }));
+  const bool plain = std::all_of(host.begin(), host.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '.' ||
+           c == '-' || c == '_' || c == ':';
+  });
+  if (host.empty() || host.size() > 255 || !port || !plain) return std::nullopt;
+  if (host.size() > 1 && host.ends_with('.')) host.remove_suffix(1);  // the root of all names
+  return AsciiLower(host);
+}
+
+// Whether `name` is an IP address. HostName() has accepted `name`, so only an IPv6 address contains
+// a colon.
+bool IsAddressInDigits(std::string_view name) {
+  return name.find(':') != std::string_view::npos ||
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
+}
+
+Status Malformed(std::string message) {
+  return InvalidArgument("invalid_value", std::move(message));
+}
+Status Forbidden(std::string message) {
+  return Status(StatusCode::kPermissionDenied, "insufficient_scope", std::move(message));
+}
+
+}  // namespace
+
+WebRule::WebRule(std::vector<std::string> origins, std::vector<std::string> hosts, bool loopback)
+    : origins_(std::move(origins)), hosts_(std::move(hosts)), loopback_(loopback) {}
+
+Status WebRule::Check(const WebFields& fields, std::string* echo) const {
+  if (echo != nullptr) echo->clear();
+  RETURN_IF_ERROR(CheckHost(fields));
+  return CheckOrigin(fields, echo);
+}
+
+// On a loopback address only local names are answered, so that a page whose name was made to point
+// at 127.0.0.1 cannot talk to this server. Elsewhere the names can be listed for the same reason;
+// an address in digits is nobody's name, and probes of orchestrators call by it.
+Status WebRule::CheckHost(const WebFields& fields) const {
+  if (fields.host == nullptr) return OkStatus();  // HTTP/1.0; the framing asks for it in 1.1
+  const std::optional<std::string> name = HostName(*fields.host);
+  if (!name.has_value()) return Malformed("malformed HTTP request: the Host field");
+  const bool listed = std::find(hosts_.begin(), hosts_.end(), *name) != hosts_.end();
+  const bool allowed = loopback_ ? IsLocalName(*name) : hosts_.empty() || IsAddressInDigits(*name);
+  if (listed || allowed) return OkStatus();
+  return Forbidden(
+      "this server is not known by the name that the Host field gives; see --allowed-hosts");
+}
+
+Status WebRule::CheckOrigin(const WebFields& fields, std::string* echo) const {
+  if (fields.origin == nullptr) return OkStatus();
+  if (fields.origins > 1) return Malformed("malformed HTTP request: more than one Origin");
+  const std::string& origin = *fields.origin;
+  for (const std::string& allowed : origins_) {
+    if (allowed == "*" || allowed == AsciiLower(origin)) {
+      if (echo != nullptr) *echo = origin;
+      return OkStatus();
+    }
+  }
+  const size_t scheme = origin.find("://");
+  if (scheme != std::string::npos && fields.host != nullptr &&
+      AsciiLower(origin.substr(scheme + 3)) == AsciiLower(*fields.host)) {
+    return OkStatus();  // a page of this very server
+  }
+  return Forbidden("this origin may not call this server; see --cors-origin");
+}
+
+}  // namespace tutti::access

@@ -1,0 +1,277 @@
+// clang-format off: first
+#include "server/grpc/grpc_library.h"
+// clang-format on
+#include <google/protobuf/stubs/logging.h>
+#include <openssl/ssl.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <latch>
+#include <new>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/log_pace.h"
+#include "server/access/bind_rule.h"
+#include "server/access/client_certificate.h"
+#include "server/grpc/acceptor.h"
+#include "server/grpc/grpc_server.h"
+#include "server/grpc/reactor.h"
+#include "server/grpc/server_context.h"
+
+namespace tutti::rpc {
+namespace {
+
+Status Bad(const char* option, std::string message) {
+  return InvalidArgument("invalid_value", std::move(message)).WithParam(option);
+}
+
+Result<std::string> ReadPem(const char* option, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    return Bad(option, "--" + std::string(option) + " " + path + " cannot be read");
+  }
+  return std::move(text).str();
+}
+
+// The library would detect a bad certificate only with the first connection, and would not report
+// it.
+Status CheckCertificate(const GrpcOptions& options) {
+  const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_server_method()),
+                                                             SSL_CTX_free);
+  if (context == nullptr) return OutOfMemory();
+  if (SSL_CTX_use_certificate_chain_file(context.get(), options.tls_cert_file.c_str()) != 1) {
+    return Bad("tls-cert", "--tls-cert " + options.tls_cert_file + " holds no PEM certificate");
+  }
+  if (SSL_CTX_use_PrivateKey_file(context.get(), options.tls_key_file.c_str(), SSL_FILETYPE_PEM) !=
+          1 ||
+      SSL_CTX_check_private_key(context.get()) != 1) {
+    return Bad("tls-key", "--tls-key " + options.tls_key_file +
+                              " holds no PEM key of the certificate in --tls-cert");
+  }
+  return OkStatus();
+}
+
+Result<std::shared_ptr<grpc::ServerCredentials>> Credentials(const GrpcOptions& options) {
+  if (options.tls_cert_file.empty()) return grpc::InsecureServerCredentials();
+  RETURN_IF_ERROR(CheckCertificate(options));
+  grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
+  ASSIGN_OR_RETURN(pair.cert_chain, ReadPem("tls-cert", options.tls_cert_file));
+  ASSIGN_OR_RETURN(pair.private_key, ReadPem("tls-key", options.tls_key_file));
+  grpc::SslServerCredentialsOptions ssl(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  if (!options.tls_client_ca_file.empty()) {
+    ASSIGN_OR_RETURN(ssl.pem_root_certs, access::ReadClientAuthorities(options.tls_client_ca_file));
+    ssl.client_certificate_request =
+        options.tls_client_required ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                                    : GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY;
+  }
+  ssl.pem_key_cert_pairs.push_back(std::move(pair));
+  return grpc::SslServerCredentials(ssl);
+}
+
+int Millis(Duration duration) {
+  return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+}
+
+// The libraries write what they think of a client's bytes to standard error, as often as it likes.
+void SilenceLibraries() {
+  gpr_set_log_function([](gpr_log_func_args*) {});
+  google::protobuf::SetLogHandler(nullptr);
+}
+
+// The library hangs if the system refuses it a thread. At its start it creates 6 threads and two
+// groups of one per core. So this function first starts as many threads at once, and a few for this
+// server, to see whether the system allows them. Each of them allocates memory, so that the
+// allocator's per-thread memory is mapped when the library's threads start; otherwise it might
+// leave no room for the last of their stacks.
+Status CheckThreads() {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  constexpr int kOurs = 4;  // acceptor, hand-on, pump, and one of who starts at the same time
+  const int most = 6 + 2 * std::clamp(cores, 2, 16) + kOurs;
+  std::latch enough(1);
+  std::vector<std::jthread> threads;
+  threads.reserve(static_cast<size_t>(most));
+  Status status;
+  try {
+    for (int i = 0; i < most; ++i) {
+      threads.emplace_back([&enough] {
+        void* volatile block = std::malloc(64);
+        std::free(block);
+        enough.wait();
+      });
+    }
+  } catch (const std::system_error& error) {
+    status = Unavailable("io_error", "the gRPC server cannot be started: only " +
+                                         std::to_string(threads.size()) + " of " +
+                                         std::to_string(most) + " threads start: " + error.what());
+  }
+  enough.count_down();
+  return status;
+}
+
+// A message or two of the largest size are no abuse.
+AbuseLimits AbuseOf(const GrpcLimits& limits) {
+  AbuseLimits abuse = limits.abuse;
+  abuse.all_bytes = std::max<int64_t>(abuse.all_bytes, 2 * int64_t{limits.message_bytes});
+  return abuse;
+}
+
+// The library's threads for the rest of the process: when its last user goes, it joins a thread
+// that may sleep for ten seconds yet after a large answer.
+void HoldLibrary() {
+  static const bool held = (grpc_init(), true);
+  (void)held;
+}
+
+void SetLimits(const GrpcLimits& limits, grpc::ServerBuilder* builder) {
+  builder->SetMaxReceiveMessageSize(limits.message_bytes);
+  builder->SetMaxSendMessageSize(-1);
+  const auto set = [&](const char* name, int value) { builder->AddChannelArgument(name, value); };
+  set(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.streams);
+  set(GRPC_ARG_MAX_METADATA_SIZE, limits.metadata_bytes);
+  // A message of 8 MiB can be inflated to thousands of times that: inflating is ours
+  // (wire/compression.h).
+  set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Millis(limits.handshake));
+  set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Millis(limits.idle));
+  // The library processes what it has read even if the connection is shut down meanwhile.
+  set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 32 << 10);
+  // A peer that has vanished is noticed by pings.
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  // One that pings too much is shut down by its account (connection_account.h). The library's own
+  // answer is a GOAWAY for every ping too many, 500 bytes each, held for as long as the peer does
+  // not read: two MiB of pings took 63 MiB.
+  set(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  grpc::ResourceQuota quota("tutti");
+  quota.Resize(static_cast<size_t>(limits.library_bytes));
+  builder->SetResourceQuota(quota);
+}
+
+}  // namespace
+
+Status CheckBind(const GrpcOptions& options) {
+  ASSIGN_OR_RETURN(const bool loopback, IsLoopback(options.host));
+  return access::CheckBind({.host = options.host,
+                            .loopback = loopback,
+                            .has_key = options.has_keys,
+                            .tls_cert_file = options.tls_cert_file,
+                            .tls_key_file = options.tls_key_file,
+                            .tls_client_ca_file = options.tls_client_ca_file});
+}
+
+struct GrpcServer::Impl {
+  Impl(GrpcOptions options, const Dependencies& deps)
+      : context(std::move(options), deps),
+        service(context),
+        acceptor({.most = context.options.limits.connections,
+                  .message_bytes = context.options.limits.message_bytes,
+                  .abuse = AbuseOf(context.options.limits),
+                  .penalties = context.options.limits.penalties,
+                  .on_abuse = [this](std::string_view peer,
+                                     std::string_view why) { NoteAbuse(peer, why); }},
+                 context.accounts, *deps.clock, [this](int fd) { Take(fd); }) {}
+
+  // Called on the thread that passes connections to the library (acceptor.h), which may use the
+  // thread to read from them. The library closes connections that it cannot serve.
+  void Take(int fd) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = fd;
+    connections->HandleNewConnection(&connection);
+  }
+
+  // Called on the acceptor's thread. Without memory for a log line, the line is dropped.
+  void NoteAbuse(std::string_view peer, std::string_view why) {
+    try {
+      if (telemetry::ServerMetrics* const metrics = context.deps.metrics)
+        metrics->ConnectionReset(telemetry::ServerKind::kGrpc);
+      if (context.deps.log == nullptr) return;
+      const std::optional<int64_t> untold = abuse_lines.Next(context.deps.clock->Now());
+      if (!untold.has_value()) return;
+      context.deps.log->Warn("grpc.connection_reset",
+                             {{"peer", peer}, {"why", why}, {"suppressed", *untold}});
+    } catch (const std::bad_alloc&) {
+    }
+  }
+
+  Status Start() {
+    RETURN_IF_ERROR(CheckBind(context.options));
+    RETURN_IF_ERROR(CheckThreads());
+    SilenceLibraries();
+    HoldLibrary();
+    ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
+                     Credentials(context.options));
+    RETURN_IF_ERROR(acceptor.Listen(context.options.host, context.options.port));
+    grpc::ServerBuilder builder;
+    SetLimits(context.options.limits, &builder);
+    using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+    connections = builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, credentials);
+    builder.RegisterCallbackGenericService(&service);
+    server = builder.BuildAndStart();
+    if (server == nullptr) {
+      return Unavailable("io_error", "the gRPC server could not be started");
+    }
+    context.pump.Start();
+    acceptor.Start();
+    return OkStatus();
+  }
+
+  bool Drain(Duration limit) {
+    if (server == nullptr) return true;
+    context.draining.store(true);
+    acceptor.StopListening();
+    context.pump.SweepSoon();  // streams without a request end, and watches of health
+    // Tells clients, waits, and cancels what is left at the deadline.
+    const TimePoint end = context.deps.clock->Now() + limit;
+    const bool idle = context.active.load() == 0;
+    server->Shutdown(std::chrono::system_clock::now() + limit);
+    stopped = true;
+    return idle || context.deps.clock->Now() < end;
+  }
+
+  void Stop() {
+    if (server == nullptr) return;
+    acceptor.Stop();
+    if (!stopped) server->Shutdown(std::chrono::system_clock::now());
+    server->Wait();
+    context.pump.Stop();
+    server.reset();
+    connections.reset();
+  }
+
+  GrpcContext context;
+  CallService service;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
+  std::unique_ptr<grpc::Server> server;
+  LogPace abuse_lines;
+  Acceptor acceptor;
+  bool stopped = false;
+};
+
+GrpcServer::GrpcServer(GrpcOptions options, Dependencies dependencies)
+    : impl_(std::make_unique<Impl>(std::move(options), dependencies)) {}
+
+GrpcServer::~GrpcServer() { Stop(); }
+
+Status GrpcServer::Start() { return impl_->Start(); }
+int GrpcServer::port() const { return impl_->acceptor.port(); }
+
+std::string GrpcServer::address() const {
+  return access::AddressUrl(impl_->context.options.tls_cert_file.empty() ? "grpc" : "grpcs",
+                            impl_->acceptor.address(), port());
+}
+
+bool GrpcServer::Drain(Duration limit) { return impl_->Drain(limit); }
+void GrpcServer::Stop() { impl_->Stop(); }
+int GrpcServer::open_connections() const { return impl_->acceptor.connections(); }
+int GrpcServer::active_requests() const { return impl_->context.active.load(); }
+
+}  // namespace tutti::rpc

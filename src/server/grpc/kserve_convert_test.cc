@@ -1,0 +1,25 @@
+#include "server/grpc/kserve_convert.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tutti::rpc {
+namespace {
+
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+// They were dropped in silence.
+TEST(KserveConvertTest, ParametersThatHttpAloneKnowsAreOrdinaryOnesAsWithTriton) {
+  inference::ModelInferRequest message;
+  (*message.mutable_parameters())["binary_data_output"].set_bool_param(true);
+  (*message.mutable_parameters())["headers"].set_string_param("x");
+  const Result<kserve::InferRequest> request = ToRequest(message, TimePoint());
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_THAT(request->parameters,
+              UnorderedElementsAre(Pair("binary_data_output", kserve::ParameterValue(true)),
+                                   Pair("headers", kserve::ParameterValue(std::string("x")))));
+}
+
+}  // namespace
+}  // namespace tutti::rpc

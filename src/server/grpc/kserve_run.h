@@ -1,0 +1,37 @@
+// One inference request of a call, from its message to its last response. Used by the unary call
+// and, several at once, by the stream.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "kserve/model.h"
+#include "server/grpc/call.h"
+#include "server/grpc/kserve_convert.h"
+
+namespace tutti::rpc {
+
+struct Run {
+  std::string id;                                    // the client's
+  std::string model;                                 // its name, as it is known here
+  telemetry::OpKind op = telemetry::OpKind::kOther;  // what the model does
+  bool decoupled = false;
+  bool empty_final = false;  // the end is told in a response of its own
+  Status failure;            // why there is no execution
+  std::unique_ptr<kserve::Execution> execution;
+  std::shared_ptr<api::CacheReport> cache_report;  // told in its own responses; null: elsewhere
+
+  // Reads `message` and starts its request; what keeps it from starting is its failure. The call
+  // counts as what its model does.
+  // `report`: what becomes of it at a cache of answers; may be null.
+  static Run Begin(Call& call, inference::ModelInferRequest& message,
+                   std::shared_ptr<api::CacheReport> report);
+
+  // Counts where the time of a request that has ended well went, if it was an encoding's.
+  void TellStages(const Call& call, const kserve::Spent& spent) const;
+
+  void Fill(kserve::InferResponse& response, inference::ModelInferResponse* message) const;
+};
+
+}  // namespace tutti::rpc

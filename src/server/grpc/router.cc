@@ -1,0 +1,143 @@
+#include "server/grpc/router.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "server/grpc/services.h"
+#include "services/auth/rules.h"
+
+namespace tutti::rpc {
+namespace {
+
+using telemetry::OpKind;
+
+using namespace auth::rules;  // NOLINT: the words of the table
+
+// Sorted by path.
+constexpr auto kMethods = std::to_array<Method>({
+    {.path = "/grpc.health.v1.Health/Check",
+     .make = &MakeHealthCheck,
+     .rule = kAnybody,
+     .open = true,
+     .measured = false},
+    {.path = "/grpc.health.v1.Health/Watch",
+     .make = &MakeHealthWatch,
+     .rule = kAnybody,
+     .open = true,
+     .watches = true,
+     .measured = false},
+    {.path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+     .make = &MakeReflection,
+     .rule = kModels,
+     .watches = true,
+     .measured = false},
+    {.path = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+     .make = &MakeReflectionAlpha,
+     .rule = kModels,
+     .watches = true,
+     .measured = false},
+    {.path = "/inference.GRPCInferenceService/CudaSharedMemoryRegister",
+     .make = &MakeNotOffered,
+     .rule = kKnown},
+    {.path = "/inference.GRPCInferenceService/CudaSharedMemoryStatus",
+     .make = &MakeNotOffered,
+     .rule = kKnown},
+    {.path = "/inference.GRPCInferenceService/CudaSharedMemoryUnregister",
+     .make = &MakeCudaUnregister,
+     .rule = kModels},
+    {.path = "/inference.GRPCInferenceService/LogSettings",
+     .make = &MakeNotOffered,
+     .rule = kKnown},
+    {.path = "/inference.GRPCInferenceService/ModelConfig",
+     .make = &MakeModelConfig,
+     .rule = kModels},
+    {.path = "/inference.GRPCInferenceService/ModelInfer",
+     .make = &MakeModelInfer,
+     .rule = kWork,
+     .handled = true},
+    {.path = "/inference.GRPCInferenceService/ModelMetadata",
+     .make = &MakeModelMetadata,
+     .rule = kModels},
+    {.path = "/inference.GRPCInferenceService/ModelReady",
+     .make = &MakeModelReady,
+     .rule = kModels},
+    {.path = "/inference.GRPCInferenceService/ModelStatistics",
+     .make = &MakeModelStatistics,
+     .rule = kModels},
+    {.path = "/inference.GRPCInferenceService/ModelStreamInfer",
+     .make = &MakeModelStreamInfer,
+     .rule = kWork,
+     .handled = true},
+    {.path = "/inference.GRPCInferenceService/RepositoryIndex",
+     .make = &MakeRepositoryIndex,
+     .rule = kModels},
+    {.path = "/inference.GRPCInferenceService/RepositoryModelLoad",
+     .make = &MakeModelLoad,
+     .rule = kOperate},
+    {.path = "/inference.GRPCInferenceService/RepositoryModelUnload",
+     .make = &MakeModelUnload,
+     .rule = kOperate},
+    {.path = "/inference.GRPCInferenceService/ServerLive",
+     .make = &MakeServerLive,
+     .rule = kAnybody,
+     .open = true},
+    {.path = "/inference.GRPCInferenceService/ServerMetadata",
+     .make = &MakeServerMetadata,
+     .rule = kModels},
+    {.path = "/inference.GRPCInferenceService/ServerReady",
+     .make = &MakeServerReady,
+     .rule = kAnybody,
+     .open = true},
+    {.path = "/inference.GRPCInferenceService/SystemSharedMemoryRegister",
+     .make = &MakeNotOffered,
+     .rule = kKnown},
+    {.path = "/inference.GRPCInferenceService/SystemSharedMemoryStatus",
+     .make = &MakeNotOffered,
+     .rule = kKnown},
+    {.path = "/inference.GRPCInferenceService/SystemSharedMemoryUnregister",
+     .make = &MakeSystemUnregister,
+     .rule = kModels},
+    {.path = "/inference.GRPCInferenceService/TraceSetting",
+     .make = &MakeNotOffered,
+     .rule = kKnown},
+    {.path = "/tutti.v1.Tutti/Embed",
+     .make = &MakeEmbed,
+     .rule = kEmbed,
+     .op = OpKind::kEmbed,
+     .handled = true},
+    {.path = "/tutti.v1.Tutti/Generate",
+     .make = &MakeGenerate,
+     .rule = kGenerate,
+     .op = OpKind::kGenerate,
+     .handled = true},
+    {.path = "/tutti.v1.Tutti/Metrics", .make = &MakeMetrics, .rule = kMetrics, .measured = false},
+    {.path = "/tutti.v1.Tutti/Score",
+     .make = &MakeScore,
+     .rule = kEmbed,
+     .op = OpKind::kScore,
+     .handled = true},
+});
+
+constexpr bool Sorted() {
+  return std::is_sorted(kMethods.begin(), kMethods.end(),
+                        [](const Method& a, const Method& b) { return a.path < b.path; });
+}
+static_assert(Sorted());
+// Default deny: a method that says nothing of who may ask does not compile.
+static_assert(std::all_of(kMethods.begin(), kMethods.end(), [](const Method& method) {
+  return method.open == (method.rule == kAnybody);
+}));
+
+}  // namespace
+
+std::span<const Method> Methods() { return kMethods; }
+
+const Method* FindMethod(std::string_view path) {
+  const auto found =
+      std::lower_bound(kMethods.begin(), kMethods.end(), path,
+                       [](const Method& method, std::string_view p) { return method.path < p; });
+  return found != kMethods.end() && found->path == path ? &*found : nullptr;
+}
+
+}  // namespace tutti::rpc

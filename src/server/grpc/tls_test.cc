@@ -1,0 +1,177 @@
+// The server behind a certificate.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/access/testing/certificate.h"
+#include "server/grpc/testing/small_calls.h"
+
+namespace tutti::rpc {
+namespace {
+
+using access::testing::CertificatePaths;
+using access::testing::ClientCertificates;
+using access::testing::MakeCertificate;
+using testing::CallOptions;
+using testing::GrpcServerTest;
+using testing::kTutti;
+using testing::OneText;
+using testing::Outcome;
+using testing::TestClient;
+
+std::string TextOf(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_F(GrpcServerTest, TheSameCallsAreThereBehindACertificate) {
+  const support::TempFolder folder;
+  const auto pem = MakeCertificate(folder, "a");
+  GrpcOptions options;
+  options.tls_cert_file = pem.cert;
+  options.tls_key_file = pem.key;
+  StartServer(options);
+  EXPECT_EQ(server_->address(), "grpcs://127.0.0.1:" + std::to_string(server_->port()));
+  TestClient secure(server_->port(), TextOf(pem.cert));
+  v1::EmbedResponse response;
+  const Outcome outcome = secure.Unary(kTutti + "Embed", OneText(), &response);
+  EXPECT_TRUE(outcome.ok()) << outcome.message;
+  CallOptions impatient;
+  impatient.timeout = std::chrono::milliseconds(500);
+  EXPECT_FALSE(Embed(impatient).ok());  // a client that speaks no TLS
+}
+
+class ClientCertificateTest : public GrpcServerTest {
+ protected:
+  void Start(bool required = false, const std::string& authorities = "") {
+    options_.tls_cert_file = server_.cert;
+    options_.tls_key_file = server_.key;
+    options_.tls_client_ca_file = authorities.empty() ? clients_.authority.cert : authorities;
+    options_.tls_client_required = required;
+    StartServer(options_, "sk-test");
+  }
+  std::unique_ptr<TestClient> As(const CertificatePaths* own) {
+    if (own == nullptr) return std::make_unique<TestClient>(server_->port(), TextOf(server_.cert));
+    return std::make_unique<TestClient>(
+        server_->port(), TextOf(server_.cert),
+        TestClient::Identity{.cert = TextOf(own->cert), .key = TextOf(own->key)});
+  }
+  // A text is embedded: "", or the code of the refusal; "gone" where there is no connection.
+  static std::string Ask(TestClient& client, const std::vector<std::string>& authorization = {}) {
+    CallOptions options;
+    options.timeout = std::chrono::milliseconds(testing::kPatienceMs);
+    for (const std::string& each : authorization)
+      options.metadata.emplace_back("authorization", each);
+    v1::EmbedResponse response;
+    const Outcome outcome = client.Unary(kTutti + "Embed", OneText(), &response, options);
+    if (outcome.code == testing::kUnavailable && outcome.trailers.empty()) return "gone";
+    return outcome.Trailer("tutti-error-code");
+  }
+  std::string AskAs(const CertificatePaths* own,
+                    const std::vector<std::string>& authorization = {}) {
+    return Ask(*As(own), authorization);
+  }
+
+  const support::TempFolder folder_;
+  const CertificatePaths server_ = MakeCertificate(folder_, "server");
+  const ClientCertificates clients_{folder_};
+  GrpcOptions options_;
+};
+
+TEST_F(ClientCertificateTest, ItIsAUserAndWhoShowsNoneMayShowAKey) {
+  Start();
+  known_->AddUser("ann");
+  EXPECT_EQ(AskAs(&clients_.ann), "");
+  EXPECT_EQ(AskAs(&clients_.bob), "invalid_api_key") << "nobody has that name";
+  EXPECT_EQ(AskAs(nullptr), "invalid_api_key");
+  EXPECT_EQ(AskAs(nullptr, {"Bearer sk-test"}), "");
+}
+
+TEST_F(ClientCertificateTest, WhereItIsRequiredNothingIsAnsweredWithoutOne) {
+  Start(/*required=*/true);
+  known_->AddUser("ann");
+  EXPECT_EQ(AskAs(&clients_.ann), "");
+  EXPECT_EQ(AskAs(nullptr, {"Bearer sk-test"}), "gone");
+  EXPECT_EQ(AskAs(&clients_.bob, {"Bearer sk-test"}), "");
+}
+
+TEST_F(ClientCertificateTest, OneThatIsNotOfTheAuthorityOrNotOfThisTimeEndsTheHandshake) {
+  Start();
+  known_->AddUser("ann");
+  for (const CertificatePaths* const wrong : clients_.Refused())
+    EXPECT_EQ(AskAs(wrong), "gone") << wrong->cert;
+  EXPECT_EQ(AskAs(&clients_.ann), "");
+  server_->Stop();
+  for (const char* const word : {"others", "CN=", "BEGIN"})
+    EXPECT_EQ(lines_->Joined().find(word), std::string::npos) << word;
+}
+
+TEST_F(ClientCertificateTest, AnAuthorityBelowAnotherIsOneByItself) {
+  const CertificatePaths below = MakeCertificate(
+      folder_, "below", {.names = {"below"}, .authority = true, .issuer = &clients_.authority});
+  const CertificatePaths hers =
+      MakeCertificate(folder_, "hers", {.names = {"ann"}, .issuer = &below});
+  Start(/*required=*/false, below.cert);
+  known_->AddUser("ann");
+  EXPECT_EQ(AskAs(&hers), "");
+  EXPECT_EQ(AskAs(&clients_.ann), "gone");
+}
+
+TEST_F(ClientCertificateTest, WhatACallShowsItselfIsJudgedAlone) {
+  Start();
+  auth::Grant narrow;
+  narrow.scopes.routes = {auth::RouteClass::kGenerate};
+  known_->AddUser("ann", narrow);
+  EXPECT_EQ(AskAs(&clients_.ann), "insufficient_scope") << "what she was given, and no more";
+  EXPECT_EQ(AskAs(&clients_.ann, {"Bearer sk-test"}), "");
+  for (const std::vector<std::string>& wrong : {std::vector<std::string>{"Bearer sk-wrong"},
+                                                {""},
+                                                {"Basic eA=="},
+                                                {"Bearer sk-test", "Bearer sk-test"}})
+    EXPECT_EQ(AskAs(&clients_.ann, wrong), "invalid_api_key") << wrong[0];
+}
+
+TEST_F(ClientCertificateTest, AUserWhoIsDisabledOrRemovedIsNobodyFromTheNextCallOn) {
+  Start();
+  known_->AddUser("ann");
+  const std::unique_ptr<TestClient> client = As(&clients_.ann);
+  EXPECT_EQ(Ask(*client), "");
+  ASSERT_TRUE(known_->accounts().EnableUser("ann", false).ok());
+  EXPECT_EQ(Ask(*client), "invalid_api_key");
+  ASSERT_TRUE(known_->accounts().EnableUser("ann", true).ok());
+  EXPECT_EQ(Ask(*client), "");
+  ASSERT_TRUE(known_->accounts().RemoveUser("ann").ok());
+  EXPECT_EQ(Ask(*client), "invalid_api_key");
+}
+
+TEST_F(GrpcServerTest, FilesThatAreNoCertificateAreToldAtStart) {
+  const support::TempFolder folder;
+  const auto a = MakeCertificate(folder, "a"), b = MakeCertificate(folder, "b");
+  const auto start = [&](const std::string& cert, const std::string& key,
+                         const std::string& authorities = "") {
+    GrpcOptions options;
+    options.tls_client_ca_file = authorities;
+    options.port = 0;
+    options.tls_cert_file = cert;
+    options.tls_key_file = key;
+    auth::testing::OneKey known;
+    GrpcServer server(options, {&inference_, &known.authority(), &inference_, nullptr, nullptr,
+                                nullptr, &clock_});
+    return server.Start().reason();
+  };
+  EXPECT_EQ(start(a.cert, a.key), "");
+  EXPECT_EQ(start(folder.File("none"), a.key), "invalid_value");
+  EXPECT_EQ(start(a.cert, folder.File("none")), "invalid_value");
+  EXPECT_EQ(start(a.key, a.cert), "invalid_value");
+  EXPECT_EQ(start(a.cert, b.key), "invalid_value");
+  EXPECT_EQ(start(a.cert, a.key, a.cert), "");
+  EXPECT_EQ(start(a.cert, a.key, a.key), "invalid_value");
+  EXPECT_EQ(start("", "", a.cert), "invalid_value");
+}
+
+}  // namespace
+}  // namespace tutti::rpc

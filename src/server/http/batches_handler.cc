@@ -1,0 +1,99 @@
+// The routes below /v1/batches: one is made of a file, looked at, cancelled; a list of them.
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/http/body_work.h"
+#include "server/http/connection.h"
+#include "server/http/request_query.h"
+#include "services/batches/batches.h"
+#include "wire/batch.h"
+#include "wire/json.h"
+#include "wire/query_parameters.h"
+
+namespace tutti::http {
+namespace {
+
+using wire::BatchView;
+
+class BatchesHandler final : public Handler {
+ public:
+  BatchesHandler(RouteId route, Connection& connection) : route_(route), connection_(connection) {}
+
+  void Start() override {
+    switch (route_) {
+      case RouteId::kBatchCreate:
+        return Create();
+      case RouteId::kBatches:
+        return List();
+      case RouteId::kBatchCancel:
+        return Service().Cancel(connection_.tenant(), Id(), ThenBatch());
+      default:
+        return Service().Get(connection_.tenant(), Id(), ThenBatch());
+    }
+  }
+
+ private:
+  void Create() {
+    WithBody(
+        connection_, kInlineJsonBytes, connection_.context().json_helper,
+        [strict = connection_.context().options.strict](
+            std::string_view body) -> Result<wire::BatchCreate> {
+          ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(body));
+          return wire::ParseBatchCreate(document.root(), {.strict = strict});
+        },
+        [this](Result<wire::BatchCreate> create) {
+          if (!create.ok()) return connection_.RespondError(create.status());
+          names_ = create->ignored;
+          Service().Create({.owner = connection_.tenant(),
+                            .caller = connection_.caller(),
+                            .create = *std::move(create)},
+                           ThenBatch());
+        });
+  }
+
+  void List() {
+    wire::IgnoredFields ignored;
+    const auto query = ReadQuery(connection_, &wire::ParseListQuery, &ignored);
+    if (!query.ok()) return connection_.RespondError(query.status());
+    names_ = ignored.names();
+    const auto most = static_cast<size_t>(query->limit);
+    Service().List(
+        connection_.tenant(), /*endpoint=*/"", query->after, query->limit,
+        [here = connection_.Return(), this, most](Result<std::vector<BatchView>> batches) {
+          here([this, most, batches = std::move(batches)]() mutable {
+            if (!batches.ok()) return connection_.RespondError(batches.status());
+            const bool more = batches->size() > most;
+            if (more) batches->resize(most);
+            Json(wire::BatchListJson(*batches, more));
+          });
+        });
+  }
+
+  batches::Batches::Shown ThenBatch() {
+    return [here = connection_.Return(), this](Result<BatchView> batch) {
+      here([this, batch = std::move(batch)] {
+        if (!batch.ok()) return connection_.RespondError(batch.status());
+        Json(wire::BatchJson(*batch));
+      });
+    };
+  }
+
+  void Json(std::string body) { connection_.Respond(200, JsonHeaders(names_), std::move(body)); }
+  const std::string& Id() const { return connection_.decision().argument; }
+  batches::Batches& Service() { return *connection_.context().deps.batches; }
+
+  const RouteId route_;
+  Connection& connection_;
+  std::vector<std::string> names_;  // of unknown fields
+};
+
+}  // namespace
+
+std::unique_ptr<Handler> MakeBatchesHandler(RouteId route, Connection& connection) {
+  return std::make_unique<BatchesHandler>(route, connection);
+}
+
+}  // namespace tutti::http

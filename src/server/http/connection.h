@@ -1,0 +1,220 @@
+// Connection: one client, from accept to close. Owned by its IoLoop, and used on the loop's thread
+// only.
+//
+// Reads requests one at a time, gives each to an Handler and writes the answer. A read is always
+// pending, so that a disconnect is noticed in every phase; it destroys the Handler, which cancels
+// the generation. A client may close its sending side after complete requests and still get their
+// answers; to detect whether it has left entirely, interim bytes are written while an answer is
+// computed, which reset the connection of a client that left. Invariants: one request at a time; at
+// most one write in flight; after a framing error no more requests are read.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "api/caller.h"
+#include "server/http/handler.h"
+#include "server/http/io_loop.h"
+#include "server/http/message_parser.h"
+#include "server/http/response.h"
+#include "server/http/server_context.h"
+#include "server/net/transport.h"
+#include "services/auth/authenticator.h"
+#include "services/auth/principal.h"
+#include "wire/error.h"
+
+namespace tutti::http {
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(std::shared_ptr<IoLoop> loop, ServerContext& context,
+             std::shared_ptr<sockets::Transport> transport, std::string peer);
+  ~Connection();
+
+  void Start();  // the handshake, then the first request
+  void Abort();  // closes at once, cancelling what runs
+  void Drain();  // closes if it is idle; an handler that has a tunnel is told
+
+  // --- IoLoop ---
+  void Pump();  // streams have grown
+  void OnTimer(TimePoint now);
+  TimePoint timer_due() const { return timer_due_; }
+  void set_timer_due(TimePoint due) { timer_due_ = due; }
+
+  // --- Handler: the answer. Respond, or BeginStream, Send.., EndStream; or BeginTunnel, and then
+  // --- Send and Handler::OnBytes until EndStream ---
+  void Respond(int status, HeaderList headers, std::string body);
+  // Refusals by the inference API are counted there, refusals by this server here.
+  enum class Origin { kServer, kInference };
+  void RespondError(const Status& status, Origin origin = Origin::kServer,
+                    std::optional<wire::ContextNumbers> numbers = std::nullopt);
+  void BeginStream(int status, HeaderList headers);
+  // 101 with `headers`: from now on the bytes of both directions are another protocol's. They are
+  // not read while too much waits for the socket.
+  void BeginTunnel(HeaderList headers);
+  void ReadOn();    // Handler::OnBytes() is called for what it left
+  void ReadBody();  // Handler::WantsBody() is true again
+  void Send(std::string_view data);
+  void EndStream();
+  size_t unsent() const { return unsent_; }  // body bytes given and not yet taken by the socket
+  TimePoint last_send() const { return last_send_; }
+  void WatchStreams(bool watch) { loop_->SetStreaming(this, watch); }
+  void Reschedule();  // Handler::Due() may have changed
+
+  // Runs `work` on `helper`, then the continuation that it returns on this thread; runs nothing
+  // once the handler has ended. `work` must not refer to the handler; the continuation may.
+  using Continuation = std::function<void()>;
+  void Offload(boost::asio::thread_pool& helper, std::function<Continuation()> work);
+  // Returns a function for callbacks: called from any thread, it runs a continuation on this
+  // thread, unless the handler has ended.
+  std::function<void(Continuation)> Return();
+  // Counts an answer of `bytes` bytes against the server's memory until it is sent. False: no room.
+  bool HoldAnswer(size_t bytes) { return answer_share_.GrowTo(static_cast<int64_t>(bytes)); }
+  void HoldAnswer(BudgetShare share) { answer_share_ = std::move(share); }
+
+  const HttpRequest& request() const { return request_; }
+  // The body, and its share of the server's memory; both must be released together.
+  struct Body {
+    std::string text;
+    BudgetShare share;
+  };
+  Body TakeBody();          // once
+  void PutBack(Body body);  // as if it had not been taken
+  void WillStream() {       // the answer, before anything of it is written
+    if (handler_ != nullptr) handler_->OnStream();
+  }
+  const std::string& request_id() const { return request_id_; }
+  // The tenant of the responses and dialogs.
+  const std::string& tenant() const { return caller()->tenant; }
+  const api::CallerRef& caller() const { return caller_; }
+  // Adds the caller to a request to the inference API, and the report through which the remaining
+  // limits get into this answer's head.
+  template <typename Request>
+  void Sign(Request* request) {
+    request->caller = caller_;
+    request->rate_limits = rate_limits_;
+    if constexpr (requires { request->cache_report; })
+      SignForCache(&request->cache, &request->cache_report);
+  }
+  // The route's name in usage records.
+  std::string usage_route() const { return UsageName(*decision_.route); }
+  // The request id in the body; used unless the header gave one.
+  void AdoptRequestId(const std::string& id);
+  // Sets the format of errors of this request, if the route alone does not determine it.
+  void set_error_form(wire::ErrorForm form) { error_options_.form = form; }
+  // Sets the caller, if the request's head had no credential (Decision::asks_later).
+  void Identify(auth::PrincipalRef principal);
+  // Converts an error to the format of this request. Logs internal errors, and counts those of this
+  // server.
+  wire::ErrorView Shown(const Status& status, Origin origin);
+  // Sets the operation under which the request is counted, if the route does not determine it.
+  void CountAs(telemetry::OpKind op);
+  const Decision& decision() const { return decision_; }
+  TimePoint request_start() const { return request_start_; }
+  std::shared_ptr<IoLoop> loop() const { return loop_; }
+  ServerContext& context() { return context_; }
+  const wire::ErrorOptions& error_options() const { return error_options_; }
+
+ private:
+  enum class Phase {
+    kIdle,  // between requests, nothing read yet
+    kHead,
+    kBody,
+    kUpload,     // an handler takes the body as it comes
+    kBusy,       // an handler answers
+    kFlushing,   // everything is written, not everything sent; then the next request or kLingering
+    kLingering,  // the sending side is shut; received bytes are dropped
+    kClosed,
+  };
+
+  void Recognise();  // sets the caller from decision_
+  void SignForCache(api::CacheControl* control, std::shared_ptr<api::CacheReport>* report);
+  void NoteHandshake();  // logs a failed handshake
+  void Read();
+  void OnRead(bool ok, size_t bytes);
+  void TakeIn(size_t bytes);  // of read_buffer_; throws std::bad_alloc
+  // Ends the request with `status`, or silently if a part of the answer is already sent, and then
+  // the connection.
+  void GiveUp(Status status);
+  void FeedTunnel();
+  bool TunnelIsFull() const;
+  bool UploadIsFull() const;
+  bool AsksHandler() const { return phase_ == Phase::kUpload || phase_ == Phase::kBusy; }
+  void OnPeerDone();  // the peer has shut its sending side; it may still read
+  void AwaitGone();   // while an handler runs
+  void Probe();       // writes interim bytes, which reset the connection of a gone peer
+  TimePoint ProbeDue() const;
+  void Advance();  // processes the bytes that were read
+  void OnHead();
+  void OnMessage();
+  void BeginHandler(Phase phase);
+  void FeedUpload();
+  // Answers without an handler. By value: what it answers is among what it resets.
+  void Refuse(Status status);
+  bool ReserveBody();
+  void RunHandler(const std::function<void()>& call);
+  void WriteHead(HeadSpec head);
+  void Finish();  // the answer is complete
+  void Stage(std::string_view stage, TimePoint since);
+  void Account(int code);                // the request is no longer active
+  void Report(int code, Duration took);  // its log line and metrics; std::bad_alloc
+  void Write();
+  void OnWritten(bool ok, size_t bytes);
+  void OnFlushed();
+  void NextRequest();
+  void Linger();
+  void Close(bool reset);
+  TimePoint Due() const;
+
+  const std::shared_ptr<IoLoop> loop_;
+  ServerContext& context_;
+  const std::shared_ptr<sockets::Transport> transport_;
+  const std::string peer_;
+  wire::ErrorOptions error_options_;  // its form is the request's
+
+  Phase phase_ = Phase::kIdle;
+  TimePoint phase_start_;  // of kIdle, kHead, kBody, kLingering
+  TimePoint timer_due_ = TimePoint::max();
+  bool shaking_hands_ = false;  // before the first request, over TLS; has the time of a header
+  bool reading_ = false, peer_done_ = false, awaiting_gone_ = false;
+  TimePoint probed_;  // last
+  std::array<char, 16384> read_buffer_;
+  std::string input_;  // read, not yet parsed
+
+  std::unique_ptr<MessageParser> parser_;
+  HttpRequest request_;
+  Decision decision_;
+  std::optional<auth::CertifiedName> certificate_;  // of the client, over TLS
+  // The caller, shared by all requests of one principal.
+  auth::PrincipalRef principal_;
+  api::CallerRef caller_;
+  std::shared_ptr<api::RateLimits> rate_limits_;  // of this request; null once its head is written
+  std::vector<std::shared_ptr<api::CacheReport>> cache_reports_;  // one for each prompt
+  std::string request_id_;
+  TimePoint request_start_;
+  std::optional<Status> refused_;  // answered once the body has been read
+  BudgetShare body_share_, answer_share_;
+  std::unique_ptr<Handler> handler_;
+  std::atomic<uint64_t> exchange_serial_{0};  // read by helpers: changes when their handler ends
+  bool in_exchange_ = false;
+
+  // the answer
+  int status_ = 0;  // 0 = no head written
+  bool streaming_ = false, close_after_ = false, finished_ = false;
+  bool tunnel_ = false;
+  BodyFraming framing_ = BodyFraming::kLength;
+  uint64_t sent_bytes_ = 0;
+  size_t unsent_ = 0;
+  std::string writing_, pending_;  // in flight; waiting
+  size_t written_ = 0;             // of writing_
+  bool write_in_flight_ = false;
+  TimePoint last_progress_, last_send_, finished_at_;
+  uint64_t lingered_bytes_ = 0;
+};
+
+}  // namespace tutti::http

@@ -1,0 +1,80 @@
+// The routes below /v1/files that carry no file: one, a list, the end of one.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/http/connection.h"
+#include "server/http/request_query.h"
+#include "services/batches/files.h"
+#include "wire/file.h"
+
+namespace tutti::http {
+namespace {
+
+class FilesHandler final : public Handler {
+ public:
+  FilesHandler(RouteId route, Connection& connection) : route_(route), connection_(connection) {}
+
+  void Start() override {
+    switch (route_) {
+      case RouteId::kFiles:
+        return List();
+      case RouteId::kFileDelete:
+        return Delete();
+      default:
+        return Files().Get(connection_.tenant(), Id(),
+                           [here = connection_.Return(), this](Result<wire::FileView> file) {
+                             here([this, file = std::move(file)] {
+                               if (!file.ok()) return connection_.RespondError(file.status());
+                               Json(wire::FileJson(*file));
+                             });
+                           });
+    }
+  }
+
+ private:
+  void List() {
+    const auto query = ReadQuery(connection_, &wire::ParseFileListQuery, &ignored_);
+    if (!query.ok()) return connection_.RespondError(query.status());
+    const auto most = static_cast<size_t>(query->page.limit);
+    Files().List(
+        connection_.tenant(), *query,
+        [here = connection_.Return(), this, most](Result<std::vector<wire::FileView>> files) {
+          here([this, most, files = std::move(files)]() mutable {
+            if (!files.ok()) return connection_.RespondError(files.status());
+            const bool more = files->size() > most;
+            if (more) files->resize(most);
+            Json(wire::FileListJson(*files, more));
+          });
+        });
+  }
+
+  void Delete() {
+    Files().Delete(connection_.tenant(), Id(),
+                   [here = connection_.Return(), this](const Status& status) {
+                     here([this, status] {
+                       if (!status.ok()) return connection_.RespondError(status);
+                       Json(wire::FileDeletedJson(Id()));
+                     });
+                   });
+  }
+
+  void Json(std::string body) {
+    connection_.Respond(200, JsonHeaders(ignored_.names()), std::move(body));
+  }
+  const std::string& Id() const { return connection_.decision().argument; }
+  batches::Files& Files() { return *connection_.context().deps.files; }
+
+  const RouteId route_;
+  Connection& connection_;
+  wire::IgnoredFields ignored_;
+};
+
+}  // namespace
+
+std::unique_ptr<Handler> MakeFilesHandler(RouteId route, Connection& connection) {
+  return std::make_unique<FilesHandler>(route, connection);
+}
+
+}  // namespace tutti::http

@@ -1,0 +1,178 @@
+// The routes below /v1/jobs: durable jobs that are there, one or a list, waited for, cancelled,
+// begun anew; an owner's queue held and let go; the events of one as they come.
+//
+// A job's version is its entity tag and the number of its event.
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/http/connection.h"
+#include "server/http/event_stream.h"
+#include "server/http/job_follow.h"
+#include "server/http/request_query.h"
+#include "services/jobs/jobs.h"
+#include "wire/conversations.h"
+#include "wire/job.h"
+#include "wire/json_writer.h"
+#include "wire/query_parameters.h"
+#include "wire/response_events.h"
+
+namespace tutti::http {
+namespace {
+
+using wire::JobView;
+
+class JobsHandler final : public Handler {
+ public:
+  JobsHandler(RouteId route, Connection& connection) : route_(route), connection_(connection) {}
+
+  void Start() override {
+    switch (route_) {
+      case RouteId::kJobs:
+        return List();
+      case RouteId::kJobsPause:
+        return Pause(true);
+      case RouteId::kJobsResume:
+        return Pause(false);
+      case RouteId::kJobCancel:
+        return Jobs().Cancel(Owner(), Id(), ThenJob());
+      case RouteId::kJobReplay:
+        return Jobs().Replay(Owner(), Id(), ThenJob());
+      default:
+        return Look();
+    }
+  }
+
+ private:
+  void List() {
+    const auto asked = ReadQuery(connection_, &wire::ParseJobListQuery, &ignored_);
+    if (!asked.ok()) return connection_.RespondError(asked.status());
+    jobs::JobQuery query;
+    if (!asked->status.empty()) {
+      const auto states = wire::StatesNamed(asked->status);
+      query.states.assign(states.begin(), states.end());
+    }
+    query.after = asked->page.after;
+    query.ascending = asked->page.ascending;
+    query.limit = asked->page.limit;
+    Jobs().List(Owner(), query,
+                [here = connection_.Return(), this,
+                 most = static_cast<size_t>(query.limit)](Result<std::vector<JobView>> jobs) {
+                  here([this, most, jobs = std::move(jobs)]() mutable {
+                    if (!jobs.ok()) return connection_.RespondError(jobs.status());
+                    const bool more = jobs->size() > most;
+                    if (more) jobs->resize(most);
+                    Json(wire::JobListJson(*jobs, more));
+                  });
+                });
+  }
+
+  void Pause(bool paused) {
+    Jobs().Pause(Owner(), paused, [here = connection_.Return(), this, paused](Status status) {
+      here([this, paused, status = std::move(status)] {
+        if (!status.ok()) return connection_.RespondError(status);
+        std::string body;
+        wire::JsonWriter(&body)
+            .BeginObject()
+            .Member("object", "job_queue")
+            .Member("paused", paused)
+            .EndObject();
+        Json(std::move(body));
+      });
+    });
+  }
+
+  void Look() {
+    const auto asked = ReadQuery(connection_, &wire::ParseJobQuery, &ignored_);
+    if (!asked.ok()) return connection_.RespondError(asked.status());
+    if (asked->wait_s == 0) return Jobs().Get(Owner(), Id(), ThenJob());
+    Jobs().Watch(Owner(), Id(), jobs::Jobs::kUntilEnd,
+                 connection_.loop()->clock().Now() + std::chrono::seconds(asked->wait_s),
+                 ThenJob());
+  }
+
+  jobs::Jobs::Seen ThenJob() {
+    return [here = connection_.Return(), this](Result<JobView> job) {
+      here([this, job = std::move(job)] { OnJob(job); });
+    };
+  }
+
+  void OnJob(const Result<JobView>& job) {
+    if (!job.ok()) return connection_.RespondError(job.status());
+    HeaderList headers = JsonHeaders(ignored_.names());
+    const std::string tag = wire::EntityTag(job->version);
+    headers.emplace_back("ETag", tag);
+    const std::string* const known = connection_.request().Find("if-none-match");
+    if (route_ == RouteId::kJob && known != nullptr && *known == tag)
+      return connection_.Respond(304, std::move(headers), "");
+    if (!wire::Ended(job->state)) headers.emplace_back("Retry-After", "1");
+    connection_.Respond(200, std::move(headers), wire::JobJson(*job));
+  }
+
+  void Json(std::string body) {
+    connection_.Respond(200, JsonHeaders(ignored_.names()), std::move(body));
+  }
+
+  const std::string& Owner() const { return connection_.tenant(); }
+  const std::string& Id() const { return connection_.decision().argument; }
+  jobs::Jobs& Jobs() { return *connection_.context().deps.jobs; }
+
+  const RouteId route_;
+  Connection& connection_;
+  wire::IgnoredFields ignored_;
+};
+
+// GET /v1/jobs/{id}/events: each state that is seen as an event with the job's version as its
+// number, the last of which has the result. Who comes late gets the state there is, or with
+// starting_after those behind that number.
+class JobEventsHandler final : public Handler {
+ public:
+  explicit JobEventsHandler(Connection& connection)
+      : connection_(connection), events_(connection) {}
+
+  void Start() override {
+    wire::IgnoredFields ignored;
+    const auto asked = ReadQuery(connection_, &wire::ParseJobQuery, &ignored);
+    if (!asked.ok()) return connection_.RespondError(asked.status());
+    int64_t seen = asked->starting_after.value_or(-1);
+    // A browser that reopens the stream sends the last number it has seen.
+    if (const std::string* last = connection_.request().Find("last-event-id"); last != nullptr) {
+      if (const auto number = wire::ReadWholeNumber(*last)) seen = *number;
+    }
+    events_.Open(connection_.context().options.keepalive.value_or(std::chrono::seconds(15)),
+                 ignored.names());
+    job_ = std::make_shared<JobFollow>(connection_, connection_.decision().argument, seen);
+    job_->Run(
+        [this](const JobView& job) {
+          events_.Show("id: " + std::to_string(job.version) + "\nevent: " +
+                       wire::JobEventType(job) + "\ndata: " + wire::JobEvent(job) + "\n\n");
+        },
+        [this](const Status& status) { return status.ok() ? events_.End() : Fail(status); });
+  }
+
+  TimePoint Due() const override { return events_.KeepAliveDue(); }
+  void OnTimer(TimePoint now) override { events_.KeepAlive(now); }
+
+ private:
+  void Fail(const Status& status) {
+    if (!events_.begun()) return connection_.RespondError(status);
+    events_.Show("event: error\ndata: " + wire::ErrorEvent(std::nullopt, status, "") + "\n\n");
+    events_.End();
+  }
+
+  Connection& connection_;
+  EventStream events_;
+  std::shared_ptr<JobFollow> job_;
+};
+
+}  // namespace
+
+std::unique_ptr<Handler> MakeJobsHandler(RouteId route, Connection& connection) {
+  if (route == RouteId::kJobEvents) return std::make_unique<JobEventsHandler>(connection);
+  return std::make_unique<JobsHandler>(route, connection);
+}
+
+}  // namespace tutti::http

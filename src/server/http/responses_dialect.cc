@@ -1,0 +1,123 @@
+#include "server/http/responses_dialect.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace tutti::http {
+namespace {
+
+using SocketVerb = wire::SocketMessage::Verb;
+
+}  // namespace
+
+ResponsesDialect::Understood ResponsesDialect::Understand(std::string_view text,
+                                                          const wire::ParseOptions& options) {
+  Understood understood;
+  understood.message = wire::ParseSocketMessage(text, options, &understood.tag);
+  return understood;
+}
+
+const std::string* ResponsesDialect::TokenOf(const wire::SocketMessage& message) {
+  return message.verb == SocketVerb::kAuth ? &message.token : nullptr;
+}
+
+void ResponsesDialect::Take(wire::SocketMessage message, Tag, BudgetShare share) {
+  switch (message.verb) {
+    case SocketVerb::kPing:
+      return host_.Say(wire::SocketPong(message.id));
+    case SocketVerb::kAuth:
+      return SayError(InvalidArgument("invalid_value", "the connection is already authenticated"),
+                      "");
+    case SocketVerb::kCancel:
+      return Cancel(message.response_id);
+    case SocketVerb::kCreate:
+    case SocketVerb::kSubscribe:
+      return Accept(std::move(message), std::move(share));
+  }
+}
+
+void ResponsesDialect::Cancel(const std::string& response_id) {
+  connection_.context().deps.responses->Cancel(
+      connection_.tenant(), response_id,
+      [here = connection_.Return(), this](Result<std::shared_ptr<responses::Response>> cancelled) {
+        here([this, status = cancelled.status()] {
+          if (!status.ok()) SayError(status, "");
+        });
+      });
+}
+
+void ResponsesDialect::Accept(wire::SocketMessage message, BudgetShare share) {
+  const std::string stream_id = message.stream_id;
+  if (!host_.leaving().ok()) return SayError(host_.leaving(), stream_id);
+  SocketLane* const lane = LaneOf(stream_id);
+  if (lane == nullptr) {
+    const size_t most = connection_.context().options.socket.lanes;
+    return SayError(InvalidArgument("websocket_stream_limit_reached",
+                                    "at most " + std::to_string(most) +
+                                        " values of stream_id are answered at once")
+                        .WithParam("stream_id"),
+                    stream_id);
+  }
+  if (message.verb == SocketVerb::kCreate) {
+    std::string& id = message.call.request.request_id;
+    if (id.empty()) id = "req-" + connection_.loop()->RandomId(24);
+  }
+  if (const Status added = lane->Add(std::move(message), std::move(share)); !added.ok())
+    return SayError(added, stream_id);
+  lane->Next();
+}
+
+SocketLane* ResponsesDialect::LaneOf(const std::string& stream_id) {
+  const auto found = lanes_.find(stream_id);
+  if (found != lanes_.end()) return found->second.get();
+  if (lanes_.size() >= connection_.context().options.socket.lanes) {
+    auto oldest = lanes_.end();
+    for (auto lane = lanes_.begin(); lane != lanes_.end(); ++lane) {
+      if (lane->second->idle() &&
+          (oldest == lanes_.end() || lane->second->idle_since() < oldest->second->idle_since()))
+        oldest = lane;
+    }
+    if (oldest == lanes_.end()) return nullptr;
+    lanes_.erase(oldest);
+  }
+  LaneHost& host = *this;
+  return lanes_.emplace(stream_id, std::make_unique<SocketLane>(connection_, host, stream_id))
+      .first->second.get();
+}
+
+void ResponsesDialect::Pump() {
+  bool any = true;
+  while (any && host_.HasRoom()) {
+    any = false;
+    auto lane = lanes_.upper_bound(last_pumped_);
+    for (size_t i = lanes_.size(); i > 0 && host_.HasRoom(); --i) {
+      if (lane == lanes_.end()) lane = lanes_.begin();
+      last_pumped_ = lane->first;
+      any |= lane->second->Pump();
+      ++lane;
+    }
+  }
+}
+
+bool ResponsesDialect::idle() const {
+  return std::all_of(lanes_.begin(), lanes_.end(),
+                     [](const auto& lane) { return lane.second->idle(); });
+}
+
+void ResponsesDialect::SayError(const Status& why, Connection::Origin origin,
+                                std::string_view stream_id) {
+  const wire::ErrorView error = connection_.Shown(why, origin);
+  std::optional<wire::ContextNumbers> numbers;
+  if (const auto excess = why.excess(); excess && error.code == "context_length_exceeded")
+    numbers = {static_cast<int>(excess->asked), static_cast<int>(excess->most)};
+  host_.Say(wire::SocketError(error, stream_id, numbers));
+}
+
+const ResponseStart::Messages* ResponsesDialect::Remembered(const std::string& response_id) const {
+  for (const auto& [id, lane] : lanes_) {
+    if (const auto* dialog = lane->Remembered(response_id)) return dialog;
+  }
+  return nullptr;
+}
+
+}  // namespace tutti::http

@@ -1,0 +1,80 @@
+// Router: decides which route answers a request, and whether the request may use it. Default deny:
+// every route except the health probes requires a credential, even before the route is looked up,
+// unless the server is open. Immutable; the Authenticator holds the keys. Any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "server/access/web_rule.h"
+#include "server/http/http_server.h"
+#include "server/http/message_parser.h"
+#include "server/http/routes.h"
+#include "services/auth/authenticator.h"
+#include "telemetry/labels.h"
+#include "wire/error.h"
+
+namespace tutti::http {
+
+// The verdict on a request's head.
+struct Decision {
+  const Route* route = nullptr;  // null: there is none, or the key was missing
+  auth::PrincipalRef principal;  // the caller; null if no credential is required
+  // The request has no credential, and may send it in the first message over its WebSocket; until
+  // then it may do nothing else.
+  bool asks_later = false;
+  std::string claim = "-";     // claimed name of a rejected credential; for logs
+  Status refusal;              // OK: proceed, and there is a route
+  std::string argument, item;  // {id} or the {part}s, decoded
+  std::string version;         // of a versioned route, decoded; empty = none was given
+  std::string allow;           // for 405 and OPTIONS
+  std::string cors_origin;     // to be echoed; empty = none
+  bool head_only = false;      // HEAD: the answer without its body
+  bool options = false;        // OPTIONS: 204 with `allow`
+  bool preflight = false;      // a browser's question before a cross-origin request
+  // The operation under which the request is counted, if its model determines it.
+  std::optional<telemetry::OpKind> model_op;
+  // Format of errors without a route.
+  wire::ErrorForm unrouted_errors = wire::ErrorForm::kOpenAi;
+
+  std::string_view name() const {
+    return route == nullptr ? std::string_view("-") : route->pattern;
+  }
+  wire::ErrorForm errors() const { return route == nullptr ? unrouted_errors : route->errors; }
+  telemetry::OpKind op() const {
+    return model_op.value_or(route == nullptr ? telemetry::OpKind::kOther : route->op);
+  }
+};
+
+class Router {
+ public:
+  // `options` is copied; `loopback`: whether the server listens on a loopback address; `authority`
+  // outlives the router.
+  Router(const HttpOptions& options, bool loopback, const auth::Authenticator& authority);
+
+  // Checks in this order: host, origin, credential, path, method, scope, media type, expectation.
+  // `certificate`: that of the connection; null if there is none.
+  Decision Decide(const HttpRequest& request,
+                  const auth::CertifiedName* certificate = nullptr) const;
+
+ private:
+  // Authenticates the caller; an anonymous one if the server is open. Errors: invalid_api_key,
+  // key_revoked.
+  Result<auth::PrincipalRef> WhoAsks(const HttpRequest& request,
+                                     const auth::CertifiedName* certificate) const;
+
+  bool MaySayLater(const Route* route, const HttpRequest& request,
+                   const auth::CertifiedName* certificate) const;
+
+  const access::WebRule web_rule_;
+  const bool loopback_;
+  const auth::Authenticator& authority_;
+};
+
+// Whether the method is registered; other methods are client data and not logged.
+bool IsKnownMethod(std::string_view method);
+
+}  // namespace tutti::http

@@ -1,0 +1,269 @@
+#include "server/http/routes.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "server/http/request_path.h"
+#include "services/auth/rules.h"
+
+namespace tutti::http {
+namespace {
+
+using telemetry::OpKind;
+
+constexpr bool kOpen = true, kProbe = true;
+
+using namespace auth::rules;  // NOLINT: the words of the table
+
+constexpr Route TeiRoute(std::string_view pattern, RouteId id, auth::RouteClasses rule, OpKind op) {
+  return {pattern, "POST", id, rule, op, false, false, wire::ErrorForm::kTei};
+}
+
+// A route of Anthropic's Messages API.
+constexpr Route MessagesRoute(std::string_view pattern, std::string_view method, RouteId id,
+                              auth::RouteClasses rule, OpKind op = OpKind::kOther) {
+  return {pattern, method, id, rule, op, false, false, wire::ErrorForm::kAnthropic};
+}
+
+// A route of KServe v2 (Open Inference Protocol), with Triton's additions.
+constexpr Route KserveRoute(std::string_view pattern, std::string_view method, RouteId id,
+                            auth::RouteClasses rule, OpKind op = OpKind::kOther) {
+  constexpr std::string_view kOfModel = "/v2/models/{id}";
+  return {.pattern = pattern,
+          .method = method,
+          .id = id,
+          .rule = rule,
+          .op = op,
+          .open = id == RouteId::kKserveLive || id == RouteId::kKserveReady,
+          .errors = wire::ErrorForm::kKserve,
+          .body = BodyKind::kTensors,
+          .versioned = pattern.starts_with(kOfModel)};
+}
+
+// The first that fits counts.
+constexpr auto kRoutes = std::to_array<Route>({
+    {"/v1/chat/completions", "POST", RouteId::kChat, kGenerate, OpKind::kChat},
+    {"/v1/completions", "POST", RouteId::kText, kGenerate, OpKind::kCompletion},
+    {"/generate", "POST", RouteId::kGenerate, kGenerate, OpKind::kGenerate},
+    {"/infill", "POST", RouteId::kInfill, kGenerate, OpKind::kCompletion},
+    MessagesRoute("/v1/messages", "POST", RouteId::kMessages, kGenerate, OpKind::kChat),
+    MessagesRoute("/v1/messages/count_tokens", "POST", RouteId::kCountTokens, kTokenize,
+                  OpKind::kTokenize),
+    MessagesRoute("/v1/messages/batches", "GET", RouteId::kMessageBatches, kGenerate),
+    MessagesRoute("/v1/messages/batches", "POST", RouteId::kMessageBatchCreate, kGenerate),
+    MessagesRoute("/v1/messages/batches/{part}", "GET", RouteId::kMessageBatch, kGenerate),
+    MessagesRoute("/v1/messages/batches/{part}", "DELETE", RouteId::kMessageBatchDelete, kGenerate),
+    MessagesRoute("/v1/messages/batches/{part}/cancel", "POST", RouteId::kMessageBatchCancel,
+                  kGenerate),
+    MessagesRoute("/v1/messages/batches/{part}/results", "GET", RouteId::kMessageBatchResults,
+                  kGenerate),
+    {"/tokenize", "POST", RouteId::kTokenize, kTokenize, OpKind::kTokenize},
+    {"/v1/tokenize", "POST", RouteId::kTokenize, kTokenize, OpKind::kTokenize},
+    {"/detokenize", "POST", RouteId::kDetokenize, kTokenize, OpKind::kTokenize},
+    {"/v1/detokenize", "POST", RouteId::kDetokenize, kTokenize, OpKind::kTokenize},
+    {"/apply-template", "POST", RouteId::kApplyTemplate, kTokenize, OpKind::kTokenize},
+    {"/v1/responses", "POST", RouteId::kResponses, kGenerate, OpKind::kResponse},
+    {"/v1/responses", "GET", RouteId::kResponsesSocket, kGenerate},
+    {"/v1/ws", "GET", RouteId::kChatSocket, kGenerate},
+    {"/v1/responses/input_tokens", "POST", RouteId::kInputTokens, kTokenize, OpKind::kTokenize},
+    {"/v1/responses/compact", "POST", RouteId::kNotOffered, kKnown},
+    {"/v1/responses/{part}", "GET", RouteId::kResponse, kGenerate},
+    {"/v1/responses/{part}", "DELETE", RouteId::kResponseDelete, kGenerate},
+    {"/v1/responses/{part}/cancel", "POST", RouteId::kResponseCancel, kGenerate},
+    {"/v1/responses/{part}/input_items", "GET", RouteId::kResponseInput, kGenerate},
+    {"/v1/jobs", "GET", RouteId::kJobs, kWork},
+    {"/v1/jobs/pause", "POST", RouteId::kJobsPause, kWork},
+    {"/v1/jobs/resume", "POST", RouteId::kJobsResume, kWork},
+    {"/v1/jobs/{part}", "GET", RouteId::kJob, kWork},
+    {"/v1/jobs/{part}/cancel", "POST", RouteId::kJobCancel, kWork},
+    {"/v1/jobs/{part}/replay", "POST", RouteId::kJobReplay, kWork},
+    {"/v1/jobs/{part}/events", "GET", RouteId::kJobEvents, kWork},
+    {"/v1/files", "GET", RouteId::kFiles, kWork},
+    {.pattern = "/v1/files",
+     .method = "POST",
+     .id = RouteId::kFileUpload,
+     .rule = kWork,
+     .body = BodyKind::kUpload},
+    {"/v1/files/{part}", "GET", RouteId::kFile, kWork},
+    {"/v1/files/{part}", "DELETE", RouteId::kFileDelete, kWork},
+    {"/v1/files/{part}/content", "GET", RouteId::kFileContent, kWork},
+    {"/v1/batches", "GET", RouteId::kBatches, kWork},
+    {"/v1/batches", "POST", RouteId::kBatchCreate, kWork},
+    {"/v1/batches/{part}", "GET", RouteId::kBatch, kWork},
+    {"/v1/batches/{part}/cancel", "POST", RouteId::kBatchCancel, kWork},
+    {"/v1/conversations", "POST", RouteId::kConversationCreate, kGenerate},
+    {"/v1/conversations/{part}", "GET", RouteId::kConversation, kGenerate},
+    {"/v1/conversations/{part}", "POST", RouteId::kConversationUpdate, kGenerate},
+    {"/v1/conversations/{part}", "DELETE", RouteId::kConversationDelete, kGenerate},
+    {"/v1/conversations/{part}/fork", "POST", RouteId::kConversationFork, kGenerate},
+    {"/v1/conversations/{part}/items", "GET", RouteId::kItems, kGenerate},
+    {"/v1/conversations/{part}/items", "POST", RouteId::kItemsCreate, kGenerate},
+    {"/v1/conversations/{part}/items/{part}", "GET", RouteId::kItem, kGenerate},
+    {"/v1/conversations/{part}/items/{part}", "DELETE", RouteId::kItemDelete, kGenerate},
+    {"/v1/embeddings", "POST", RouteId::kEmbeddings, kEmbed, OpKind::kEmbed},
+    {"/embeddings", "POST", RouteId::kEmbeddings, kEmbed, OpKind::kEmbed},
+    {"/v1/rerank", "POST", RouteId::kRerank, kEmbed, OpKind::kScore},
+    {"/v2/rerank", "POST", RouteId::kRerank, kEmbed, OpKind::kScore},
+    {"/rerank", "POST", RouteId::kRerankOrTei, kEmbed, OpKind::kScore},
+    {"/v1/score", "POST", RouteId::kScore, kEmbed, OpKind::kScore},
+    {"/score", "POST", RouteId::kScore, kEmbed, OpKind::kScore},
+    TeiRoute("/embed", RouteId::kTeiEmbed, kEmbed, OpKind::kEmbed),
+    TeiRoute("/embed_all", RouteId::kTeiEmbedAll, kEmbed, OpKind::kEmbed),
+    TeiRoute("/predict", RouteId::kTeiPredict, kEmbed, OpKind::kScore),
+    TeiRoute("/similarity", RouteId::kTeiSimilarity, kEmbed, OpKind::kEmbed),
+    TeiRoute("/", RouteId::kTeiRoot, kWork, OpKind::kEmbed),
+    TeiRoute("/decode", RouteId::kDecode, kTokenize, OpKind::kTokenize),
+    {"/info", "GET", RouteId::kInfo, kModels, OpKind::kOther, false, false, wire::ErrorForm::kTei},
+    {"/tokenizer_info", "GET", RouteId::kTokenizerInfo, kTokenize},
+    {"/v1/models", "GET", RouteId::kModels, kModels},
+    {"/v1/models/{id}", "GET", RouteId::kModel, kModels},
+    {"/version", "GET", RouteId::kVersion, kModels},
+    {"/load", "GET", RouteId::kLoad, kMetrics},
+    {"/metrics", "GET", RouteId::kMetrics, kMetrics},
+    {"/livez", "GET", RouteId::kLive, kAnybody, OpKind::kOther, kOpen, kProbe},
+    {"/healthz", "GET", RouteId::kLive, kAnybody, OpKind::kOther, kOpen},
+    {"/ping", "GET", RouteId::kLive, kAnybody, OpKind::kOther, kOpen},
+    {"/readyz", "GET", RouteId::kReady, kAnybody, OpKind::kOther, kOpen, kProbe},
+    {"/startupz", "GET", RouteId::kStarted, kAnybody, OpKind::kOther, kOpen},
+    {"/health", "GET", RouteId::kHealth, kAnybody, OpKind::kOther, kOpen, kProbe},
+    KserveRoute("/v2", "GET", RouteId::kKserveServer, kModels),
+    KserveRoute("/v2/health/live", "GET", RouteId::kKserveLive, kAnybody),
+    KserveRoute("/v2/health/ready", "GET", RouteId::kKserveReady, kAnybody),
+    KserveRoute("/v2/models/stats", "GET", RouteId::kKserveStatistics, kModels),
+    KserveRoute("/v2/models/{id}/infer", "POST", RouteId::kKserveInfer, kWork),
+    KserveRoute("/v2/models/{id}/generate", "POST", RouteId::kKserveGenerate, kGenerate,
+                OpKind::kGenerate),
+    KserveRoute("/v2/models/{id}/generate_stream", "POST", RouteId::kKserveGenerateStream,
+                kGenerate, OpKind::kGenerate),
+    KserveRoute("/v2/models/{id}/ready", "GET", RouteId::kKserveModelReady, kModels),
+    KserveRoute("/v2/models/{id}/config", "GET", RouteId::kKserveConfig, kModels),
+    KserveRoute("/v2/models/{id}/stats", "GET", RouteId::kKserveStatistics, kModels),
+    KserveRoute("/v2/models/{id}/trace/setting", "POST", RouteId::kNotOffered, kKnown),
+    KserveRoute("/v2/models/{id}", "GET", RouteId::kKserveModel, kModels),
+    KserveRoute("/v2/repository/index", "POST", RouteId::kKserveIndex, kModels),
+    KserveRoute("/v2/repository/models/{id}/load", "POST", RouteId::kKserveLoad, kOperate),
+    KserveRoute("/v2/repository/models/{id}/unload", "POST", RouteId::kKserveUnload, kOperate),
+    KserveRoute("/v2/systemsharedmemory/unregister", "POST", RouteId::kKserveUnregister, kModels),
+    KserveRoute("/v2/cudasharedmemory/unregister", "POST", RouteId::kKserveUnregister, kModels),
+    KserveRoute("/v2/systemsharedmemory/{id}", "POST", RouteId::kNotOffered, kKnown),
+    KserveRoute("/v2/cudasharedmemory/{id}", "POST", RouteId::kNotOffered, kKnown),
+    KserveRoute("/v2/trace/setting", "POST", RouteId::kNotOffered, kKnown),
+    KserveRoute("/v2/logging", "POST", RouteId::kNotOffered, kKnown),
+});
+
+// Default deny: a row that says nothing of who may ask does not compile.
+static_assert(std::all_of(kRoutes.begin(), kRoutes.end(), [](const Route& route) {
+  return route.open == (route.rule == kAnybody);
+}));
+
+constexpr std::string_view kIdMark = "{id}", kPartMark = "{part}";
+
+// Takes "/versions/V" from the end of `path`, if it stands there behind a name.
+std::string_view TakeVersion(std::string_view* path) {
+  constexpr std::string_view kVersions = "/versions/";
+  const size_t at = path->rfind(kVersions);
+  if (at == std::string_view::npos || at == 0) return {};
+  const std::string_view version = path->substr(at + kVersions.size());
+  if (version.empty() || version.find('/') != std::string_view::npos) return {};
+  path->remove_suffix(path->size() - at);
+  return version;
+}
+
+std::optional<FoundRoute> FitId(const Route& route, std::string_view path) {
+  const size_t mark = route.pattern.find(kIdMark);
+  const std::string_view before = route.pattern.substr(0, mark);
+  const std::string_view after = route.pattern.substr(mark + kIdMark.size());
+  if (path.size() <= before.size() + after.size() || !path.starts_with(before) ||
+      !path.ends_with(after)) {
+    return std::nullopt;
+  }
+  std::string_view id = path.substr(before.size(), path.size() - before.size() - after.size());
+  const std::string_view version = route.versioned ? TakeVersion(&id) : std::string_view();
+  return FoundRoute{{}, DecodedPath(id), DecodedPath(version), ""};
+}
+
+// Segment by segment; a pattern without parts is matched by itself alone.
+std::optional<FoundRoute> FitParts(std::string_view pattern, std::string_view path) {
+  FoundRoute found;
+  std::string* part = &found.argument;
+  while (true) {
+    const size_t mark = pattern.find(kPartMark);
+    const std::string_view before = pattern.substr(0, mark);
+    if (mark == std::string_view::npos) {
+      if (path != before) return std::nullopt;
+      return found;
+    }
+    if (!path.starts_with(before)) return std::nullopt;
+    path.remove_prefix(before.size());
+    const size_t length = std::min(path.find('/'), path.size());
+    if (length == 0) return std::nullopt;
+    *part = DecodedPath(path.substr(0, length));
+    part = &found.item;
+    path.remove_prefix(length);
+    pattern.remove_prefix(mark + kPartMark.size());
+  }
+}
+
+// The rows that share the pattern of the one at `first`.
+std::span<const Route> RowsFrom(size_t first) {
+  size_t end = first + 1;
+  while (end < kRoutes.size() && kRoutes[end].pattern == kRoutes[first].pattern) ++end;
+  return std::span<const Route>(kRoutes).subspan(first, end - first);
+}
+
+}  // namespace
+
+std::span<const Route> Routes() { return kRoutes; }
+
+FoundRoute FindRoute(std::string_view path) {
+  for (size_t i = 0; i < kRoutes.size(); ++i) {
+    const Route& route = kRoutes[i];
+    const bool whole = route.pattern.find(kIdMark) != std::string_view::npos;
+    std::optional<FoundRoute> found = whole ? FitId(route, path) : FitParts(route.pattern, path);
+    if (!found.has_value()) continue;
+    found->methods = RowsFrom(i);
+    return *std::move(found);
+  }
+  return {};
+}
+
+std::string UsageName(const Route& route) {
+  switch (route.id) {
+    case RouteId::kTeiRoot:
+      return "tei";
+    case RouteId::kKserveInfer:
+      return "kserve.infer";
+    case RouteId::kKserveGenerate:
+    case RouteId::kKserveGenerateStream:
+      return "kserve.generate";
+    default:
+      break;
+  }
+  std::string_view path = route.pattern;
+  path.remove_prefix(path.starts_with("/v1/") ? 4 : 1);
+  std::string name(path);
+  std::replace(name.begin(), name.end(), '/', '.');
+  return name;
+}
+
+const Route* FoundRoute::For(std::string_view method) const {
+  for (const Route& route : methods) {
+    if (Answers(route, method)) return &route;
+  }
+  return methods.empty() ? nullptr : &methods.front();
+}
+
+bool Answers(const Route& route, std::string_view method) {
+  return method == route.method || (method == "HEAD" && route.method == "GET");
+}
+
+std::string AllowOf(std::span<const Route> methods) {
+  std::string allow;
+  for (const Route& route : methods) {
+    allow += route.method == "GET" ? "GET, HEAD, " : std::string(route.method) + ", ";
+  }
+  return allow + "OPTIONS";
+}
+
+}  // namespace tutti::http

@@ -1,0 +1,145 @@
+// The table of routes, by path and method. Pure.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "services/auth/scopes.h"
+#include "telemetry/labels.h"
+#include "wire/error.h"
+
+namespace tutti::http {
+
+enum class RouteId {
+  kChat,
+  kText,
+  kGenerate,
+  kInfill,       // POST /infill
+  kMessages,     // POST /v1/messages
+  kCountTokens,  // POST /v1/messages/count_tokens
+  kResponses,    // POST /v1/responses
+  kResponsesSocket,
+  kChatSocket,  // GET /v1/ws
+  kResponse,
+  kResponseCancel,
+  kResponseDelete,
+  kResponseInput,
+  kInputTokens,
+  kJobs,
+  kJobsPause,
+  kJobsResume,
+  kJob,
+  kJobCancel,
+  kJobReplay,
+  kJobEvents,
+  kFiles,
+  kFileUpload,
+  kFile,
+  kFileContent,
+  kFileDelete,
+  kBatches,
+  kBatchCreate,
+  kBatch,
+  kBatchCancel,
+  kMessageBatches,
+  kMessageBatchCreate,
+  kMessageBatch,
+  kMessageBatchDelete,
+  kMessageBatchCancel,
+  kMessageBatchResults,
+  kConversationCreate,
+  kConversation,
+  kConversationUpdate,
+  kConversationDelete,
+  kConversationFork,
+  kItems,
+  kItemsCreate,
+  kItem,
+  kItemDelete,
+  kEmbeddings,
+  kRerank,
+  kRerankOrTei,  // /rerank: Jina's form or TEI's
+  kScore,
+  kTeiEmbed,
+  kTeiEmbedAll,
+  kTeiPredict,
+  kTeiSimilarity,
+  kTeiRoot,  // POST /: the operation of the model
+  kInfo,
+  kTokenizerInfo,
+  kDecode,
+  kTokenize,
+  kDetokenize,
+  kApplyTemplate,
+  kModels,
+  kModel,
+  kVersion,
+  kLoad,
+  kMetrics,
+  kLive,
+  kReady,
+  kStarted,
+  kHealth,
+  // KServe v2
+  kKserveServer,
+  kKserveLive,
+  kKserveReady,
+  kKserveModel,
+  kKserveModelReady,
+  kKserveConfig,
+  kKserveStatistics,
+  kKserveInfer,
+  kKserveGenerate,
+  kKserveGenerateStream,
+  kKserveIndex,
+  kKserveLoad,
+  kKserveUnload,
+  kKserveUnregister,  // all regions of shared memory
+  kNotOffered,        // known routes that are not implemented
+};
+
+// The accepted bodies of a route.
+enum class BodyKind : uint8_t {
+  kJson,     // application/json, not compressed
+  kTensors,  // JSON, tensors or both, by Triton's clients: whatever they say it is, also compressed
+  kUpload,   // multipart/form-data, passed to the handler in pieces (Handler::OnBody)
+};
+
+struct Route {
+  // "/v1/models/{id}": also used in logs and metrics. {id} matches everything up to the end of the
+  // path, or up to the text after it in the pattern; {part} matches one segment.
+  std::string_view pattern;
+  std::string_view method;  // GET (HEAD too), POST or DELETE; rows of one pattern stand together
+  RouteId id;
+  auth::RouteClasses rule;  // required scopes, any of them; kPublic: no authentication
+  telemetry::OpKind op = telemetry::OpKind::kOther;
+  bool open = false;        // GET needs no key
+  bool open_probe = false;  // HEAD and OPTIONS need no key
+  wire::ErrorForm errors = wire::ErrorForm::kOpenAi;
+  BodyKind body = BodyKind::kJson;
+  bool versioned = false;  // "/versions/V" may follow {id}
+};
+
+std::span<const Route> Routes();
+
+struct FoundRoute {
+  std::span<const Route> methods;  // one row per method of the pattern; empty: no such route
+  std::string argument, version;   // {id} or the first {part}, and V, decoded
+  std::string item;                // the second {part}, decoded
+
+  // The row of `method`, or the first row, whose format errors then have.
+  const Route* For(std::string_view method) const;
+};
+// Finds the routes of a path in canonical form, for all methods.
+FoundRoute FindRoute(std::string_view path);
+
+// Name of the route in usage records: "chat.completions", "responses", "kserve.infer".
+std::string UsageName(const Route& route);
+
+bool Answers(const Route& route, std::string_view method);
+// The field Allow: "GET, HEAD, OPTIONS".
+std::string AllowOf(std::span<const Route> methods);
+
+}  // namespace tutti::http

@@ -1,0 +1,204 @@
+#include "server/mqtt/bridge/inbox.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "mqtt/topics.h"
+#include "server/mqtt/bridge/message_packet.h"
+
+namespace tutti::mqtt::bridge {
+namespace {
+
+// From the first refusal to the next offer, doubled by each in a row.
+constexpr Duration kFirstPause = std::chrono::milliseconds(100);
+constexpr Duration kMaxPause = std::chrono::seconds(5);
+constexpr uint64_t kNoSerial = 0;
+
+}  // namespace
+
+Inbox::Inbox(std::function<void()> wake) : desk_(std::make_shared<Desk>()) {
+  MutexLock lock(desk_->mutex);
+  desk_->wake = std::move(wake);
+}
+
+Status Inbox::Subscribe(std::string filter, MessagePort::Sink sink) {
+  if (!IsMqttText(filter) || !IsTopicFilter(filter)) {
+    return InvalidArgument(
+               "invalid_value",
+               "filter must be 1 to 65,535 bytes of UTF-8; + must be a whole level, # the last one")
+        .WithParam("filter");
+  }
+  const auto shared = SharedFilterOf(filter);
+  routes_.push_back({std::string(shared ? shared->filter : filter), std::move(sink)});
+  if (std::find(filters_.begin(), filters_.end(), filter) == filters_.end()) {
+    filters_.push_back(std::move(filter));
+  }
+  return OkStatus();
+}
+
+bool Inbox::Receive(uint16_t packet_id, Message message, TimePoint now) {
+  ++counts_.received;
+  if (message.redelivered) ++counts_.redelivered;
+  if (message.qos == 0) {
+    Entry entry;
+    entry.serial = kNoSerial;
+    entry.message = std::move(message);
+    const auto sinks = SinksOf(entry.message.topic);
+    if (sinks.empty()) ++counts_.unmatched;
+    if (offering_) Offer(entry, sinks);
+    return true;
+  }
+  if (used_[packet_id]) {
+    // Some brokers of 3.1.1 send again on the same connection what they wait for too long.
+    return message.redelivered &&
+           std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+             return entry.packet_id == packet_id && entry.message.topic == message.topic;
+           });
+  }
+  waiting_.insert(Hold(packet_id, std::move(message)).serial);
+  OfferWaiting(now);
+  return true;
+}
+
+void Inbox::ReceiveTooLarge(std::optional<uint16_t> packet_id) {
+  ++counts_.received;
+  ++counts_.too_large;
+  // One that is held already is acknowledged when that is.
+  if (packet_id && !used_[*packet_id]) Hold(*packet_id, {}).state = State::kAccepted;
+}
+
+Inbox::Entry& Inbox::Hold(uint16_t packet_id, Message message) {
+  Entry entry;
+  entry.serial = next_serial_++;
+  entry.packet_id = packet_id;
+  entry.bytes = BytesOf(message);
+  entry.message = std::move(message);
+  ++held_;
+  held_bytes_ += entry.bytes;
+  used_.set(packet_id);
+  entries_.push_back(std::move(entry));
+  return entries_.back();
+}
+
+std::vector<uint16_t> Inbox::Settle(TimePoint now) {
+  std::vector<Verdict> verdicts;
+  {
+    MutexLock lock(desk_->mutex);
+    verdicts.swap(desk_->verdicts);
+  }
+  for (const Verdict& verdict : verdicts) Apply(verdict, now);
+  OfferWaiting(now);
+  std::vector<uint16_t> acknowledged;
+  while (!entries_.empty() && entries_.front().state == State::kAccepted) {
+    acknowledged.push_back(entries_.front().packet_id);
+    Drop();
+  }
+  return acknowledged;
+}
+
+TimePoint Inbox::due() const {
+  return !waiting_.empty() && offering_ && offered_ == 0 ? paused_until_ : TimePoint::max();
+}
+
+void Inbox::Lost() {
+  while (!entries_.empty()) Drop();
+  waiting_.clear();
+  offered_ = 0;
+}
+
+void Inbox::Close() {
+  MutexLock lock(desk_->mutex);
+  desk_->wake = nullptr;
+}
+
+std::vector<const MessagePort::Sink*> Inbox::SinksOf(const std::string& topic) const {
+  std::vector<const MessagePort::Sink*> sinks;
+  for (const Route& route : routes_) {
+    if (TopicMatches(route.filter, topic)) sinks.push_back(&route.sink);
+  }
+  return sinks;
+}
+
+Inbox::Entry* Inbox::Find(uint64_t serial) {
+  if (entries_.empty() || serial < entries_.front().serial) return nullptr;
+  const uint64_t at = serial - entries_.front().serial;
+  return at < entries_.size() ? &entries_[at] : nullptr;
+}
+
+void Inbox::Offer(Entry& entry, const std::vector<const MessagePort::Sink*>& sinks) {
+  entry.state = State::kOffered;
+  entry.owed = static_cast<int>(sinks.size());
+  entry.refused = false;
+  const int attempt = ++entry.attempt;
+  const uint64_t serial = entry.serial;
+  if (attempt > 1) entry.message.redelivered = true;
+  for (const MessagePort::Sink* sink : sinks) (*sink)(entry.message, MakeReceipt(serial, attempt));
+}
+
+Receipt Inbox::MakeReceipt(uint64_t serial, int attempt) {
+  return Receipt([desk = desk_, serial, attempt](const Status& status) {
+    // Under the lock, so that nobody is woken after Close().
+    MutexLock lock(desk->mutex);
+    desk->verdicts.push_back({serial, attempt, status.ok()});
+    if (desk->wake) desk->wake();
+  });
+}
+
+void Inbox::Apply(const Verdict& verdict, TimePoint now) {
+  if (!verdict.accepted) ++counts_.refused;
+  if (verdict.serial == kNoSerial) {
+    if (verdict.accepted) ++counts_.accepted;
+    return;
+  }
+  Entry* const entry = Find(verdict.serial);
+  if (entry == nullptr || entry->attempt != verdict.attempt) return;  // of a lost connection
+  entry->refused |= !verdict.accepted;
+  if (--entry->owed > 0) return;
+  --offered_;
+  if (!entry->refused) {
+    ++counts_.accepted;
+    entry->state = State::kAccepted;
+    pause_ = Duration::zero();
+    return;
+  }
+  if (entry->message.expires && *entry->message.expires <= now) {
+    ++counts_.expired;
+    entry->state = State::kAccepted;
+    return;
+  }
+  entry->state = State::kWaiting;
+  waiting_.insert(entry->serial);
+  // Several that were out together count once.
+  if (now < paused_until_) return;
+  pause_ = std::min(std::max(kFirstPause, pause_ * 2), kMaxPause);
+  paused_until_ = now + pause_;
+}
+
+void Inbox::OfferWaiting(TimePoint now) {
+  if (!offering_ || now < paused_until_) return;
+  while (!waiting_.empty()) {
+    // After a refusal, messages are offered one at a time until one is accepted, to probe whether
+    // the overload is over.
+    if (pause_ > Duration::zero() && offered_ > 0) return;
+    Entry& entry = *Find(*waiting_.begin());
+    waiting_.erase(waiting_.begin());
+    const auto sinks = SinksOf(entry.message.topic);
+    if (sinks.empty()) {
+      ++counts_.unmatched;
+      entry.state = State::kAccepted;
+      continue;
+    }
+    ++offered_;
+    Offer(entry, sinks);
+  }
+}
+
+void Inbox::Drop() {
+  const Entry& entry = entries_.front();
+  --held_;
+  held_bytes_ -= entry.bytes;
+  used_.reset(entry.packet_id);
+  entries_.pop_front();
+}
+
+}  // namespace tutti::mqtt::bridge

@@ -1,0 +1,324 @@
+#include "server/mqtt/bridge/loop.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <exception>
+#include <string>
+#include <utility>
+
+namespace tutti::mqtt::bridge {
+namespace {
+
+// What may be handed to the connection and not be in the socket: enough to keep it busy. All else
+// waits in the outbox, where it is counted.
+constexpr Duration kGoodbyeTime = std::chrono::seconds(1);  // that the broker has for it
+constexpr size_t kUnsentBytes = 256 << 10;
+constexpr size_t kFixedHeaderBytes = 5;  // at most (section 2.1)
+
+}  // namespace
+
+Bridge::Loop::Loop(BridgeOptions options, Address address, Credentials credentials,
+                   std::shared_ptr<boost::asio::ssl::context> tls, const Dependencies& dependencies)
+    : options_(std::move(options)),
+      address_(std::move(address)),
+      tls_(std::move(tls)),
+      deps_(dependencies),
+      thread_("tutti-bridge", dependencies.log, "mqtt.bridge.thread_failed"),
+      outbox_(options_.outbox),
+      inbox_([this] { Wake(); }),
+      credentials_(std::move(credentials)),
+      session_({&options_, &credentials_, &outbox_, &inbox_, dependencies.log}),
+      backoff_(options_.backoff, dependencies.seed) {}
+
+Bridge::Loop::~Loop() { inbox_.Close(); }
+
+void Bridge::Loop::Start() {
+  boost::asio::post(io_, [this] { Guarded([this] { Connect(); }); });
+  thread_.Start();
+}
+
+Status Bridge::Loop::Stop(Duration limit) {
+  if (!thread_.started()) {
+    outbox_.Close(Unavailable("draining", "the bridge to the broker was stopped"));
+    return stopped_;
+  }
+  boost::asio::post(io_, [this, limit] { Guarded([this, limit] { BeginStop(limit); }); });
+  thread_.Stop();
+  return stopped_;
+}
+
+void Bridge::Loop::Wake() {
+  if (woken_.exchange(true)) return;
+  wanted_.Want();
+  boost::asio::post(io_, [this] {
+    woken_ = false;
+    Guarded([this] { Pump(); });
+    wanted_.Got();
+  });
+}
+
+// Where a sink or a library throws, the connection begins anew: what was not acknowledged comes
+// again.
+template <typename Step>
+void Bridge::Loop::Guarded(const Step& step) {
+  try {
+    step();
+  } catch (const std::exception& error) {
+    if (life_ != Life::kOver) Lost(Status(StatusCode::kInternal, "internal_error", error.what()));
+  }
+}
+
+BridgeStatistics Bridge::Loop::Statistics() const {
+  const Outbox::Load load = outbox_.load();
+  const Inbox::Counts& in = inbox_.counts();
+  BridgeStatistics statistics;
+  statistics.connected = connected_;
+  statistics.connects = connects_;
+  statistics.tries_failed = tries_failed_;
+  statistics.published = outbox_.published();
+  statistics.refused = outbox_.refused();
+  statistics.failed = outbox_.failed();
+  statistics.waiting = load.messages;
+  statistics.waiting_bytes = load.bytes;
+  statistics.received = in.received;
+  statistics.redelivered = in.redelivered;
+  statistics.accepted = in.accepted;
+  statistics.refused_by_sinks = in.refused;
+  statistics.expired = in.expired;
+  statistics.too_large = in.too_large;
+  statistics.unmatched = in.unmatched;
+  statistics.unacknowledged = inbox_.held();
+  MutexLock lock(mutex_);
+  statistics.last_failure = last_failure_;
+  return statistics;
+}
+
+void Bridge::Loop::Connect() {
+  if (life_ == Life::kOver) return;
+  next_try_ = TimePoint::max();
+  connect_limit_ = now() + options_.connect_time;
+  splitter_.emplace(session_.limits());
+  skip_.reset();
+  link_ = MakeLink(
+      io_, address_, tls_.get(),
+      {.opened = [this] { Guarded([this] { OnOpened(); }); },
+       .received =
+           [this](std::string_view bytes) { Guarded([this, bytes] { OnReceived(bytes); }); },
+       .sent = [this] { Guarded([this] { Pump(); }); },
+       .closed = [this](const Status& why) { Lost(why); }});
+  link_->Open();
+  Arm();
+}
+
+// The file is small and local; a try is made every half a second at most.
+void Bridge::Loop::ReadPassword() {
+  Result<Credentials> read = ReadCredentials(options_);
+  if (read.ok()) {
+    credentials_ = *std::move(read);
+    return;
+  }
+  // The file may be in the middle of a change: the earlier password is used meanwhile.
+  if (deps_.log != nullptr)
+    deps_.log->Warn("mqtt.bridge.password_not_read", {{"why", read.status().message()}});
+}
+
+void Bridge::Loop::OnOpened() {
+  ReadPassword();
+  std::string out;
+  session_.Open(now(), out);
+  splitter_->set_limits(session_.limits());
+  link_->Send(std::move(out));
+}
+
+void Bridge::Loop::OnReceived(std::string_view bytes) {
+  if (life_ == Life::kLeaving) return;  // read, and left to the next process
+  std::string out;
+  while (!bytes.empty()) {
+    bytes.remove_prefix(Split(bytes));
+    if (skip_) continue;
+    if (const auto& fault = splitter_->fault()) {
+      return Lost(Status(StatusCode::kInternal, "broker_protocol",
+                         "the broker breaks the protocol: " + std::string(fault->why)));
+    }
+    if (!splitter_->done()) continue;
+    const Status status = session_.On(splitter_->Take(), now(), out);
+    if (!status.ok()) {
+      // The last packet is sent if the socket has room for it; losing it does no harm.
+      link_->Send(std::move(out));
+      return Lost(status);
+    }
+    splitter_->set_limits(session_.limits());
+  }
+  link_->Send(std::move(out));
+  Pump();
+}
+
+size_t Bridge::Loop::Split(std::string_view bytes) {
+  if (skip_) {
+    const size_t taken = skip_->Feed(bytes);
+    if (skip_->done()) {
+      inbox_.ReceiveTooLarge(skip_->packet_id());
+      skip_.reset();
+    }
+    return taken;
+  }
+  if (!splitter_->within()) header_.clear();
+  const size_t taken = splitter_->Feed(bytes);
+  header_ += bytes.substr(0, std::min(taken, kFixedHeaderBytes - header_.size()));
+  if (const auto& fault = splitter_->fault();
+      fault && fault->code == ReasonCode::kPacketTooLarge && session_.connected()) {
+    skip_ = OversizeSkip::Of(header_);
+    if (!skip_) return taken;
+    splitter_.emplace(session_.limits());
+    if (deps_.log != nullptr) {
+      deps_.log->Warn("mqtt.bridge.too_large",
+                      {{"broker", UrlOf(address_)}, {"max_bytes", options_.packet_bytes}});
+    }
+  }
+  return taken;
+}
+
+void Bridge::Loop::Pump() {
+  if (life_ == Life::kOver) return;
+  if (link_ != nullptr && session_.connected() && life_ != Life::kLeaving) {
+    std::string out;
+    const size_t unsent = link_->unsent();
+    session_.Pump(now(), kUnsentBytes - std::min(unsent, kUnsentBytes), out);
+    link_->Send(std::move(out));
+    ControlReading();
+    NoteReady();
+  }
+  StopWhenDone();
+  if (life_ != Life::kOver) Arm();
+}
+
+// Receive Maximum does not stop every broker (Mosquitto 2.0 counts wrongly once acknowledgements
+// come in order), and 3.1.1 has none; the bytes left in the socket do.
+bool Bridge::Loop::reading() const { return inbox_.held_bytes() < options_.receive_bytes; }
+
+void Bridge::Loop::ControlReading() { link_->SetReading(reading()); }
+
+void Bridge::Loop::NoteReady() {
+  if (announced_ || !session_.ready()) return;
+  announced_ = true;
+  connect_limit_ = TimePoint::max();
+  backoff_.Connected(now());
+  ++connects_;
+  connected_ = true;
+  if (deps_.log != nullptr) {
+    deps_.log->Info("mqtt.bridge.connected", {{"broker", UrlOf(address_)},
+                                              {"session", session_.resumed() ? "resumed" : "new"},
+                                              {"waiting", outbox_.load().messages}});
+  }
+  if (on_connected_) on_connected_();
+}
+
+void Bridge::Loop::Lost(const Status& why) {
+  if (life_ == Life::kLeaving) return End();  // as it should
+  if (link_ != nullptr) link_->Close();
+  link_.reset();
+  session_.Lost();
+  connected_ = announced_ = false;
+  connect_limit_ = TimePoint::max();
+  ++tries_failed_;
+  // Sets the next try before anything that may run out of memory, so that the next wake-up of this
+  // thread finds it.
+  const Duration wait = backoff_.Lost(now());
+  next_try_ = now() + wait;
+  {
+    MutexLock lock(mutex_);
+    last_failure_ = why;
+  }
+  if (deps_.log != nullptr) {
+    deps_.log->Warn("mqtt.bridge.lost", {{"broker", UrlOf(address_)},
+                                         {"reason", why.reason()},
+                                         {"why", why.message()},
+                                         {"retry_s", ToSeconds(wait)},
+                                         {"waiting", outbox_.load().messages}});
+  }
+  StopWhenDone();
+  if (life_ != Life::kOver) Arm();
+}
+
+void Bridge::Loop::OnTimer() {
+  armed_ = TimePoint::max();
+  const TimePoint time = now();
+  if (link_ == nullptr && time >= next_try_) {
+    Connect();
+  } else if (link_ != nullptr && time >= connect_limit_) {
+    return Lost(Unavailable("broker_unreachable",
+                            "the broker has not let us in for " +
+                                std::to_string(ToSeconds(options_.connect_time)) + " s"));
+  } else if (link_ != nullptr) {
+    std::string out;
+    const Status status = session_.Tick(time, reading(), out);
+    link_->Send(std::move(out));
+    if (!status.ok()) return Lost(status);
+  }
+  Pump();
+}
+
+void Bridge::Loop::BeginStop(Duration limit) {
+  life_ = Life::kFlushing;
+  stop_limit_ = now() + limit;
+  outbox_.Seal();
+  inbox_.StopOffering();
+  Pump();
+}
+
+// Once all is sent, the broker closes the connection. Closed by us while something of the broker's
+// lies unread in the socket, it would be reset, and what the broker has not read yet lost with it.
+void Bridge::Loop::StopWhenDone() {
+  if (life_ == Life::kRunning || life_ == Life::kOver) return;
+  const bool late = now() >= stop_limit_;
+  if (life_ == Life::kFlushing) {
+    const bool done = outbox_.load().messages == 0 && (link_ == nullptr || inbox_.offered() == 0);
+    if (!done && !late) return;
+    life_ = Life::kLeaving;
+    if (link_ != nullptr) {
+      std::string out;
+      session_.Goodbye(out);
+      link_->Send(std::move(out));
+      link_->SetReading(true);
+      stop_limit_ = std::min(stop_limit_, now() + kGoodbyeTime);
+    }
+  }
+  if (late || link_ == nullptr) End();
+}
+
+void Bridge::Loop::End() {
+  life_ = Life::kOver;
+  connected_ = false;
+  if (link_ != nullptr) {
+    link_->Close();
+    link_.reset();
+  }
+  session_.Lost();
+  const size_t left =
+      outbox_.Close(Unavailable("draining", "the bridge to the broker was stopped"));
+  if (left > 0) {
+    stopped_ = Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
+                      std::to_string(left) +
+                          " messages were not published when the bridge to the "
+                          "broker had to stop");
+  }
+  if (deps_.log != nullptr) {
+    deps_.log->Info("mqtt.bridge.stopped", {{"broker", UrlOf(address_)}, {"unsent", left}});
+  }
+  timer_.cancel();
+  io_.stop();
+}
+
+// The timer may fire early: what is to be done is asked anew each time.
+void Bridge::Loop::Arm() {
+  const TimePoint due = std::min({next_try_, connect_limit_, session_.due(),
+                                  link_ != nullptr ? inbox_.due() : TimePoint::max(), stop_limit_});
+  if (due >= armed_) return;
+  armed_ = due;
+  timer_.expires_after(std::max(due - now(), Duration::zero()));
+  timer_.async_wait([this](boost::system::error_code ec) {
+    if (!ec && life_ != Life::kOver) Guarded([this] { OnTimer(); });
+  });
+}
+
+}  // namespace tutti::mqtt::bridge

@@ -1,0 +1,76 @@
+// Session: the protocol state of an MQTT client over successive connections, without sockets.
+//
+// Received packets go in, bytes to send come out, and the time is a parameter, so that tests need
+// no network and no waiting. Owned by the bridge's thread. One connection at a time: Open(), then
+// On(), Tick() and Pump(), then Lost().
+//
+// Requests a session that outlasts the connection (clean start false), QoS 1 at most, and no topic
+// aliases. A status that is not OK is the reason why the connection is of no further use; bytes
+// appended to `out` before are to be sent before it is closed.
+#pragma once
+
+#include <string>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "mqtt/frame_splitter.h"
+#include "mqtt/packet.h"
+#include "server/mqtt/bridge/broker_options.h"
+#include "server/mqtt/bridge/inbox.h"
+#include "server/mqtt/bridge/outbox.h"
+
+namespace tutti::mqtt::bridge {
+
+class Session {
+ public:
+  struct Dependencies {  // all outlive the session
+    const BridgeOptions* options = nullptr;
+    const Credentials* credentials = nullptr;
+    Outbox* outbox = nullptr;
+    Inbox* inbox = nullptr;
+    Logger* log = nullptr;  // may be null
+  };
+
+  explicit Session(const Dependencies& dependencies) : deps_(dependencies) {}
+
+  void Open(TimePoint now, std::string& out);
+  Status On(const Frame& frame, TimePoint now, std::string& out);
+  // Sends pings. Error: the broker does not answer. `reading`: whether its answer could have been
+  // read.
+  Status Tick(TimePoint now, bool reading, std::string& out);
+  TimePoint due() const;  // time of the next Tick()
+  // Sends due acknowledgements, and waiting messages until `out` holds `max_bytes`.
+  void Pump(TimePoint now, size_t max_bytes, std::string& out);
+  void Goodbye(std::string& out);  // DISCONNECT: the Will is not published
+  void Lost();
+
+  // Whether the broker has accepted the connection.
+  bool connected() const { return phase_ == Phase::kSubscribing || phase_ == Phase::kReady; }
+  // Whether the broker has also granted or refused every subscription.
+  bool ready() const { return phase_ == Phase::kReady; }
+  bool resumed() const { return resumed_; }  // the broker had kept the session
+  // Limits of incoming packets in the current phase (FrameSplitter).
+  FrameLimits limits() const;
+
+ private:
+  enum class Phase { kClosed, kConnecting, kSubscribing, kReady };
+
+  void OnPuback(const Puback& packet, TimePoint now);
+  Status OnConnack(const Connack& packet, TimePoint now, std::string& out);
+  Status OnPublish(Publish packet, TimePoint now, std::string& out);
+  bool OnSuback(const Suback& packet);  // false: it answers no SUBSCRIBE
+  void Subscribe(std::string& out);
+  void Send(const Packet& packet, std::string& out);
+  Status Broken(ReasonCode code, std::string_view why, std::string& out);
+
+  const Dependencies deps_;
+  Phase phase_ = Phase::kClosed;
+  bool resumed_ = false;
+  Duration keep_alive_{0};               // as the broker wants it; 0 = none
+  TimePoint sent_{};                     // time of the last packet sent
+  TimePoint pinged_ = TimePoint::max();  // time of an unanswered ping; max = none
+  size_t subscribes_left_ = 0;           // SUBSCRIBE packets without an answer
+};
+
+}  // namespace tutti::mqtt::bridge

@@ -1,0 +1,222 @@
+#include "server/mqtt/listener/peer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tutti::mqtt::listener {
+
+Peer::Peer(Host& host, Hub& hub, const Limits& limits, const Clock& clock)
+    : host_(host),
+      hub_(hub),
+      limits_(limits),
+      clock_(clock),
+      login_due_(clock.Now() + limits.login_time) {}
+
+Peer::~Peer() { CHECK(session_ == nullptr) << "a connection that ended without OnGone()"; }
+
+void Peer::OnFrame(const Frame& frame) {
+  CHECK(reading());
+  last_packet_ = clock_.Now();
+  if (state_ == State::kConnecting && frame.type != PacketType::kConnect) {
+    state_ = State::kEnded;  // in 3.1.1 or 5, who knows: without a word
+    return host_.End(ReasonCode::kProtocolError);
+  }
+  if (state_ == State::kOpen && !WithinRate()) {
+    return Abort(ReasonCode::kMessageRateTooHigh, "more packets a second than are taken");
+  }
+  Decoded decoded = Decode(version_, frame);
+  if (decoded.ok()) return OnPacket(std::move(decoded.packet));
+  if (state_ == State::kOpen) return Abort(decoded.fault->code, decoded.fault->why);
+  version_ = VersionToAnswer(frame);
+  // 3.1.1 answers a version that it does not know, and closes on what is malformed (3.1.4).
+  if (v5() || decoded.fault->code == ReasonCode::kUnsupportedVersion) {
+    return Refuse(decoded.fault->code, decoded.fault->why);
+  }
+  state_ = State::kEnded;
+  host_.End(decoded.fault->code);
+}
+
+void Peer::OnFramingFault(const Fault& fault) {
+  if (state_ == State::kOpen) return Abort(fault.code, fault.why);
+  if (state_ == State::kEnded) return;
+  state_ = State::kEnded;
+  host_.End(fault.code);
+}
+
+void Peer::OnPacket(Packet packet) {
+  if (state_ == State::kConnecting) return OnConnect(std::get<Connect>(std::move(packet)));
+  switch (TypeOf(packet)) {
+    case PacketType::kPublish:
+      return OnPublish(std::get<Publish>(std::move(packet)));
+    case PacketType::kPuback:
+      // An unknown id belongs to a message that was sent long ago, and is ignored.
+      session_->outbox.Acknowledge(std::get<Puback>(packet).packet_id);
+      return Serve();
+    case PacketType::kPubrel: {  // of a message of QoS 2, which there cannot be
+      Pubcomp answer;
+      answer.packet_id = std::get<Pubrel>(packet).packet_id;
+      answer.reason = ReasonCode::kPacketIdNotFound;
+      return Send(answer);
+    }
+    case PacketType::kSubscribe:
+      return OnSubscribe(std::get<Subscribe>(packet));
+    case PacketType::kUnsubscribe:
+      return OnUnsubscribe(std::get<Unsubscribe>(packet));
+    case PacketType::kPingreq:
+      return Send(Pingresp());
+    case PacketType::kDisconnect:
+      return OnDisconnect(std::get<Disconnect>(packet));
+    case PacketType::kConnect:
+      return Abort(ReasonCode::kProtocolError, "a second CONNECT");
+    default:
+      return Abort(ReasonCode::kProtocolError, "a packet that a client does not send here");
+  }
+}
+
+void Peer::OnSubscribe(const Subscribe& packet) {
+  Suback answer;
+  answer.packet_id = packet.packet_id;
+  std::optional<uint32_t> id;
+  if (!packet.properties.subscription_ids.empty()) id = packet.properties.subscription_ids.front();
+  for (const Subscription& each : packet.subscriptions) {
+    answer.reasons.push_back(hub_.Subscribe(session_, each, id));
+    if (answer.reasons.back() == ReasonCode::kNotAuthorized)
+      host_.Forbidden("subscribe", each.filter);
+  }
+  Send(answer);  // before what is retained, which waits for Serve()
+}
+
+void Peer::OnUnsubscribe(const Unsubscribe& packet) {
+  Unsuback answer;
+  answer.packet_id = packet.packet_id;
+  for (const std::string& filter : packet.filters) {
+    answer.reasons.push_back(hub_.Unsubscribe(session_, filter)
+                                 ? ReasonCode::kSuccess
+                                 : ReasonCode::kNoSubscriptionExisted);
+  }
+  Send(answer);
+}
+
+void Peer::OnDisconnect(const Disconnect& packet) {
+  if (const auto expiry = packet.properties.session_expiry_s) {
+    // A client that connected without a session cannot get one on DISCONNECT (5.0 section
+    // 3.14.2.2.2).
+    if (connect_.properties.session_expiry_s.value_or(0) == 0 && *expiry > 0) {
+      return Abort(ReasonCode::kProtocolError, "a session expiry where there was none");
+    }
+    session_->expiry_s = std::min(*expiry, limits_.session_expiry_s);
+  }
+  Leave(packet.reason != ReasonCode::kSuccess);
+  host_.End(packet.reason);
+}
+
+void Peer::Serve() {
+  if (state_ != State::kOpen) return;
+  if (session_->overflow) return Abort(ReasonCode::kQuotaExceeded, "too much waits to be read");
+  while (host_.unsent() < limits_.unsent_bytes) {
+    const auto delivery = session_->outbox.Next(send_quota_, clock_.Now());
+    if (!delivery) return;
+    SendDelivery(*delivery);
+  }
+}
+
+// Generic cell rate algorithm: packets_per_s, with a burst.
+bool Peer::WithinRate() {
+  const TimePoint now = clock_.Now();
+  const Duration each = Duration(std::chrono::seconds(1)) / limits_.packets_per_s;
+  const TimePoint next = std::max(now, rate_due_) + each;
+  if (next - now > each * limits_.packet_burst) return false;
+  rate_due_ = next;
+  return true;
+}
+
+void Peer::Send(const Packet& packet) {
+  Result<std::string> bytes = Encode(version_, packet);
+  CHECK(bytes.ok()) << bytes.status();  // ours, of ids that were decoded
+  if (bytes->size() > max_packet_bytes_) {
+    return Abort(ReasonCode::kPacketTooLarge, "an answer larger than this client takes");
+  }
+  host_.Write(std::move(*bytes));
+}
+
+void Peer::Abort(ReasonCode code, std::string_view why) {
+  Disconnect goodbye;
+  goodbye.reason = code;
+  goodbye.properties.reason_string = why;
+  if (v5() && ReasonCodeFits(static_cast<uint8_t>(code), PacketType::kDisconnect)) {
+    Result<std::string> bytes = Encode(version_, goodbye);
+    if (bytes.ok() && bytes->size() <= max_packet_bytes_) host_.Write(std::move(*bytes));
+  }
+  Leave(true);
+  host_.End(code);
+}
+
+void Peer::Leave(bool publish_will) {
+  state_ = State::kEnded;
+  pending_.clear();
+  if (session_ != nullptr) hub_.Close(std::exchange(session_, nullptr), publish_will);
+}
+
+void Peer::OnGone() { Leave(true); }
+
+void Peer::Revoke(std::string_view credential) {
+  if (state_ != State::kOpen || session_->principal.credential != credential) return;
+  session_->will.reset();  // nobody speaks for it any more
+  Abort(ReasonCode::kNotAuthorized, session_->principal.expires_s.has_value()
+                                        ? "its client certificate has expired or was withdrawn"
+                                        : "its key or password has expired or was revoked");
+}
+
+void Peer::Shutdown() {
+  if (state_ == State::kOpen) {
+    session_->will.reset();  // the server goes, not the client
+    return Abort(ReasonCode::kServerShuttingDown, "the server ends");
+  }
+  if (state_ == State::kAuthenticating) {
+    return Refuse(ReasonCode::kServerUnavailable, "the server ends");
+  }
+  if (state_ == State::kEnded) return;
+  state_ = State::kEnded;
+  host_.End(ReasonCode::kServerShuttingDown);
+}
+
+void Peer::OnTakenOver() {
+  session_ = nullptr;  // it is the other connection's
+  Abort(ReasonCode::kSessionTakenOver, "another connection has this client id now");
+}
+
+bool Peer::reading() const {
+  if (state_ == State::kConnecting) return true;
+  // A client that does not read its answers is not asked for more questions. In 3.1.1 it cannot be
+  // told how many messages may be unacknowledged, so it waits.
+  return state_ == State::kOpen && host_.unsent() < limits_.unsent_bytes &&
+         (v5() || pending_.size() < limits_.inflight);
+}
+
+TimePoint Peer::due() const {
+  if (state_ == State::kEnded) return TimePoint::max();
+  if (state_ != State::kOpen) return login_due_;
+  TimePoint due = last_packet_ + silence_;
+  if (!pending_.empty()) due = std::min(due, pending_.front().due);
+  return due;
+}
+
+void Peer::OnTime() {
+  const TimePoint now = clock_.Now();
+  if (state_ == State::kConnecting && now >= login_due_) {
+    state_ = State::kEnded;
+    return host_.End(ReasonCode::kKeepAliveTimeout);
+  }
+  if (state_ == State::kAuthenticating && now >= login_due_) {
+    return Refuse(ReasonCode::kServerUnavailable, "the login was not answered in time");
+  }
+  if (state_ != State::kOpen || DueReceipts(now)) return;
+  if (!reading()) last_packet_ = now;  // its pings wait for us
+  if (now - last_packet_ >= silence_) {
+    Abort(ReasonCode::kKeepAliveTimeout, "silent for half as long again as agreed");
+  }
+}
+
+}  // namespace tutti::mqtt::listener

@@ -1,0 +1,224 @@
+// Peer's part for messages: from the client to the Hub, and from its session to the client.
+#include <algorithm>
+#include <utility>
+
+#include "base/utf8.h"
+#include "mqtt/topics.h"
+#include "server/mqtt/listener/peer.h"
+
+namespace tutti::mqtt::listener {
+namespace {
+
+// PUBACK's code for what a sink said. Only some codes may stand there (table 2-6).
+ReasonCode PubackReasonOf(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kOk:
+      return ReasonCode::kSuccess;
+    case StatusCode::kPermissionDenied:
+      return ReasonCode::kNotAuthorized;
+    case StatusCode::kResourceExhausted:
+      return ReasonCode::kQuotaExceeded;
+    case StatusCode::kInvalidArgument:
+      return ReasonCode::kPayloadFormatInvalid;
+    case StatusCode::kUnavailable:
+      return ReasonCode::kImplementationSpecific;  // well said, not taken now
+    default:
+      return ReasonCode::kUnspecified;
+  }
+}
+
+}  // namespace
+
+void Peer::OnPublish(Publish packet) {
+  if (!packet.properties.subscription_ids.empty()) {
+    return Abort(ReasonCode::kProtocolError, "a client names no subscriptions (3.3.4)");
+  }
+  if (!ResolveAlias(packet)) return;
+  if (packet.qos == 2) return Abort(ReasonCode::kQosNotSupported, "QoS 2 is not offered");
+  if (packet.retain && !session_->principal.MayRetain(packet.topic)) {
+    return Abort(ReasonCode::kRetainNotSupported, "nothing is retained under this topic");
+  }
+  if (packet.properties.correlation_data.value_or("").size() > limits_.correlation_bytes) {
+    return Abort(ReasonCode::kPacketTooLarge, "correlation data that is too long");
+  }
+  if (packet.qos == 1) {
+    const auto same = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& each) {
+      return each.packet_id == packet.packet_id;
+    });
+    if (same != pending_.end()) {
+      if (packet.dup) return;  // the acknowledgement of the first is on its way
+      if (!v5()) return Abort(ReasonCode::kPacketIdInUse, "");
+      return Owe(packet.packet_id, 0, ReasonCode::kPacketIdInUse);
+    }
+    if (pending_.size() >= limits_.inflight) {
+      return Abort(ReasonCode::kReceiveMaximumExceeded, "more unacknowledged than announced");
+    }
+  }
+  const std::optional<ReasonCode> objection = Objection(packet);
+  if (!objection) return Route(std::move(packet));
+  if (*objection == ReasonCode::kNotAuthorized) host_.Forbidden("publish", packet.topic);
+  // 3.1.1 has no way to refuse but closing, QoS 0 neither.
+  if (packet.qos == 0 || !v5()) return Abort(*objection, "this message may not be published");
+  Owe(packet.packet_id, 0, *objection);
+}
+
+// False: the connection has ended.
+bool Peer::ResolveAlias(Publish& packet) {
+  const auto alias = packet.properties.topic_alias;
+  if (!alias) return true;
+  if (*alias > limits_.topic_aliases) {
+    Abort(ReasonCode::kTopicAliasInvalid, "a topic alias above the maximum");
+    return false;
+  }
+  if (!packet.topic.empty()) {
+    // A topic that is too long is refused below, and must not be stored.
+    if (packet.topic.size() <= limits_.topic_bytes) aliases_[*alias] = packet.topic;
+    return true;
+  }
+  const auto known = aliases_.find(*alias);
+  if (known == aliases_.end()) {
+    Abort(ReasonCode::kProtocolError, "a topic alias that was not set");
+    return false;
+  }
+  packet.topic = known->second;
+  return true;
+}
+
+std::optional<ReasonCode> Peer::Objection(const Publish& packet) const {
+  const Principal& principal = session_->principal;
+  const Properties& properties = packet.properties;
+  if (packet.topic.size() > limits_.topic_bytes ||
+      TopicLevels(packet.topic) > limits_.topic_levels) {
+    return ReasonCode::kTopicNameInvalid;
+  }
+  if (!principal.MayPublish(packet.topic)) return ReasonCode::kNotAuthorized;
+  // Else this server would write where the client may not.
+  if (properties.response_topic && !principal.MayRespond(*properties.response_topic)) {
+    return ReasonCode::kNotAuthorized;
+  }
+  if (properties.payload_is_text.value_or(false) && !IsValidUtf8(packet.payload)) {
+    return ReasonCode::kPayloadFormatInvalid;
+  }
+  if (packet.retain && !packet.payload.empty() &&
+      (packet.payload.size() > limits_.retained_bytes || !hub_.RoomToRetain(packet.topic))) {
+    return ReasonCode::kQuotaExceeded;
+  }
+  return std::nullopt;
+}
+
+void Peer::Route(Publish packet) {
+  Properties& properties = packet.properties;
+  Message message;
+  message.topic = std::move(packet.topic);
+  message.payload = std::move(packet.payload);
+  message.qos = packet.qos;
+  message.retain = packet.retain;
+  message.payload_is_text = properties.payload_is_text.value_or(false);
+  message.content_type = properties.content_type.value_or("");
+  message.response_topic = properties.response_topic.value_or("");
+  message.correlation_data = std::move(properties.correlation_data);
+  if (properties.message_expiry_s) {
+    message.expires = clock_.Now() + std::chrono::seconds(*properties.message_expiry_s);
+  }
+  message.user_properties = std::move(properties.user);
+  message.user = session_->principal.user;
+  message.tenant = session_->principal.tenant;
+  message.credential = session_->principal.credential;
+  message.client_id = session_->client_id;
+  message.redelivered = packet.dup;
+
+  const auto sinks = hub_.SinksOf(message.topic);
+  const uint64_t serial = next_serial_;
+  if (packet.qos == 1)
+    Owe(packet.packet_id, std::max<size_t>(sinks.size(), 1), ReasonCode::kSuccess);
+  const size_t subscribers = hub_.Publish(message, session_);
+  message.retain = false;  // to who takes it now it is live, whatever becomes of it (3.3.1.3)
+  for (const MessagePort::Sink* sink : sinks) {
+    (*sink)(message, packet.qos == 1 ? Receipt(host_.TellReceipt(serial)) : Receipt());
+  }
+  if (packet.qos == 1 && sinks.empty()) {
+    pending_.back().reason =
+        subscribers > 0 ? ReasonCode::kSuccess : ReasonCode::kNoMatchingSubscribers;
+    pending_.back().receipts = 0;
+    SendPubacks();
+  }
+}
+
+// An acknowledgement that goes out when `receipts` have come and all before it are out.
+void Peer::Owe(uint16_t packet_id, size_t receipts, ReasonCode reason) {
+  pending_.push_back(
+      {packet_id, next_serial_++, receipts, reason, clock_.Now() + limits_.receipt_time});
+  if (receipts == 0) SendPubacks();
+}
+
+void Peer::OnReceipt(uint64_t serial, const Status& status) {
+  const auto found = std::find_if(pending_.begin(), pending_.end(),
+                                  [serial](const Pending& each) { return each.serial == serial; });
+  if (found == pending_.end() || found->receipts == 0) return;
+  --found->receipts;
+  if (!status.ok()) {
+    if (!v5()) return Abort(PubackReasonOf(status), "");  // not acknowledged: it will be sent again
+    found->reason = PubackReasonOf(status);
+  }
+  SendPubacks();
+}
+
+// In the order in which the messages came (4.6).
+void Peer::SendPubacks() {
+  while (!pending_.empty() && pending_.front().receipts == 0) {
+    Puback packet;
+    packet.packet_id = pending_.front().packet_id;
+    packet.reason = pending_.front().reason;
+    pending_.pop_front();
+    Send(packet);
+  }
+}
+
+// Refuses messages whose sinks have not answered in time. True: the connection has ended.
+bool Peer::DueReceipts(TimePoint now) {
+  while (!pending_.empty() && pending_.front().due <= now) {
+    if (!v5()) {
+      Abort(ReasonCode::kUnspecified, "");
+      return true;
+    }
+    pending_.front().reason = ReasonCode::kUnspecified;
+    pending_.front().receipts = 0;
+    SendPubacks();
+  }
+  return false;
+}
+
+void Peer::SendDelivery(const Delivery& delivery) {
+  const Message& message = *delivery.message;
+  Publish packet;
+  packet.topic = message.topic;
+  packet.payload = message.payload;
+  packet.qos = delivery.qos;
+  packet.retain = delivery.retain;
+  packet.packet_id = delivery.packet_id;
+  packet.dup = delivery.dup;
+  if (v5()) {
+    Properties& properties = packet.properties;
+    if (message.payload_is_text) properties.payload_is_text = true;
+    if (message.expires) {  // what is left of it (3.3.2.3.3)
+      const auto left = std::chrono::ceil<std::chrono::seconds>(*message.expires - clock_.Now());
+      properties.message_expiry_s =
+          static_cast<uint32_t>(std::clamp<int64_t>(left.count(), 0, UINT32_MAX));
+    }
+    if (!message.content_type.empty()) properties.content_type = message.content_type;
+    if (!message.response_topic.empty()) properties.response_topic = message.response_topic;
+    properties.correlation_data = message.correlation_data;
+    properties.user = message.user_properties;
+    properties.subscription_ids = delivery.subscription_ids;
+  }
+  Result<std::string> bytes = Encode(version_, packet);
+  // A client is not sent what it does not take; for the sender it is as if it had been
+  // (3.1.2.11.4).
+  if (!bytes.ok() || bytes->size() > max_packet_bytes_) {
+    if (delivery.qos > 0) session_->outbox.Acknowledge(delivery.packet_id);
+    return;
+  }
+  host_.Write(std::move(*bytes));
+}
+
+}  // namespace tutti::mqtt::listener

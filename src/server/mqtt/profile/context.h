@@ -1,0 +1,69 @@
+// Context: shared by all parts of the profiles. Used on the strand, except the waiting room.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "server/mqtt/profile/arrivals.h"
+#include "server/mqtt/profile/native_topics.h"
+#include "server/mqtt/profile/options.h"
+#include "server/mqtt/profile/reply_streams.h"
+#include "server/mqtt/profile/strand_tasks.h"
+#include "server/mqtt/profile/waiting_room.h"
+#include "services/sessions/chat.h"
+#include "wire/request_placement.h"
+
+namespace tutti::mqtt::profile {
+
+struct Context {
+  Context(ProfileOptions profile_options, Services given, NativeTopics native_topics)
+      : options(std::move(profile_options)),
+        services(std::move(given)),
+        topics(std::move(native_topics)),
+        tasks(services.responses.strand()),
+        chat(ChatOf(options, services), services.sessions),
+        room(options.waiting),
+        streams(options.streams, options.coalescing, services.port, services.clock, tasks) {}
+
+  TimePoint Now() const { return services.clock.Now(); }
+  wire::ParseOptions Parsing() const { return {.strict = options.strict, .now = Now()}; }
+  // Publishes an answer. If the port refuses it, nothing else can be done; the log counts refusals.
+  void Publish(Message message);
+  // Logs a refused message: the sender and the reason, nothing of its content.
+  void LogRefusal(std::string_view topic, std::string_view user, const Status& why);
+  // Takes a place in the waiting room for one message.
+  Result<WaitingRoom::Ticket> Enter(Claimant claimant);
+  // Records the outcome of a message, with or without a place.
+  void Leave(WaitingRoom::Ticket* ticket, WaitingRoom::Outcome outcome);
+  // The callback for when the answer to a turn has arrived.
+  std::function<void()> WhenArrived(const sessions::SessionKey& key, int64_t turn,
+                                    const std::string& response_id);
+  // The project with that name and tenant in the settings; null: there is none.
+  const ProjectSettings* FindProject(const std::string& tenant, const std::string& name) const;
+  // The model for `name`; the default model if `name` is empty.
+  std::string ModelFor(const std::string& name) const;
+
+  const ProfileOptions options;
+  const Services services;
+  const NativeTopics topics;
+  StrandTasks tasks;
+  Arrivals arrivals;
+  const sessions::Chat chat;
+  WaitingRoom room;  // outlives the streams, which hold tickets
+  ReplyStreams streams;
+
+ private:
+  static sessions::ChatOptions ChatOf(const ProfileOptions& options, const Services& services);
+  void NoteCrowding();
+};
+
+// Outcome of a refusal: rejected if the same message may be accepted later.
+WaitingRoom::Outcome OutcomeOf(const Status& refusal);
+// Outcome of an answered message.
+WaitingRoom::Outcome OutcomeOf(const responses::Response& response);
+
+// Name of a session in ReplyStreams.
+std::string DialogOf(const sessions::SessionKey& key);
+
+}  // namespace tutti::mqtt::profile

@@ -1,0 +1,152 @@
+#include "server/mqtt/profile/project_messages.h"
+
+#include <memory>
+#include <utility>
+
+#include "services/responses/ids.h"
+#include "services/sessions/dialog_quota.h"
+
+namespace tutti::mqtt::profile {
+namespace {
+
+constexpr size_t kMaxIdBytes = 128;  // of a session's message
+
+// Clients that share a session count their requests each for itself.
+std::string MessageIdOf(const wire::ProjectReply& reply) {
+  if (reply.request_id.empty() || reply.client.empty()) return reply.request_id;
+  std::string both = reply.client + "/" + reply.request_id;
+  return both.size() <= kMaxIdBytes ? both : reply.request_id;
+}
+
+sessions::Message MessageOf(wire::ProjectMessage said, const ProjectSettings& project,
+                            const wire::ProjectReply& reply) {
+  sessions::Message message;
+  message.id = MessageIdOf(reply);
+  message.input.push_back({api::Role::kUser, std::move(said.text), ""});
+  message.request.sampling = std::move(said.sampling);
+  message.system_prompt = std::move(said.system_prompt);
+  message.parallel = project.parallel;
+  wire::ResponseState& state = message.state;
+  state.store = false;  // kept for as long as a turn is, not for weeks
+  state.instructions = message.system_prompt;
+  state.max_output_tokens = message.request.sampling.max_tokens;
+  state.temperature = message.request.sampling.temperature;
+  state.top_p = message.request.sampling.top_p;
+  state.truncation = "auto";
+  return message;
+}
+
+class ProjectAsker final : public Asker {
+ public:
+  ProjectAsker(const ProjectSettings& project, ProjectAddress address)
+      : project_(project), address_(std::move(address)) {}
+
+  Message OfError(int64_t turn, const Status& error) const override {
+    return ProjectError(address_, turn, error);
+  }
+  std::optional<Message> OfAcceptance(const sessions::Acceptance&) const override {
+    return std::nullopt;
+  }
+  std::unique_ptr<ReplyForm> FormOf(
+      int64_t turn, const std::shared_ptr<responses::Response>& response) const override {
+    return std::make_unique<ProjectAnswer>(address_, turn, project_.reply_format, project_.stream,
+                                           response);
+  }
+
+ private:
+  const ProjectSettings& project_;
+  const ProjectAddress address_;
+};
+
+// `user`: who said it; empty where a broker does not tell.
+AskedPointer AskedAt(const ProjectSettings& project, const ProjectAddress& address,
+                     const std::string& user) {
+  const auto asked = std::make_shared<Asked>();
+  asked->claimant = user.empty() ? Claimant{.project = project.name} : Claimant{.user = user};
+  asked->reply_topic = address.reply.topic;
+  asked->once_there = true;  // each chunk of it once
+  asked->asker = std::make_unique<ProjectAsker>(project, address);
+  return asked;
+}
+
+}  // namespace
+
+void ProjectMessages::Take(const ProjectSettings& project, const Message& message,
+                           Receipt receipt) {
+  const std::string random = responses::NewId("").substr(0, 8);
+  wire::ReceivedMessage received =
+      wire::ParseProjectMessage(project.name, message.payload, random, context_.Parsing());
+  ProjectAddress address{std::move(received.reply), message.correlation_data};
+  const auto refuse = [&](const Status& error) {
+    const AskedPointer asked = AskedAt(project, address, message.user);
+    asked->receipt = std::move(receipt);
+    answering_.Refuse(asked, error);
+  };
+  if (!message.response_topic.empty()) {
+    const Status status = wire::CheckProjectReplyTopic(project.name, address.reply.session,
+                                                       message.response_topic, "response_topic");
+    if (!status.ok()) {
+      context_.LogRefusal(message.topic, message.user, status);
+      return refuse(status);
+    }
+    address.reply.topic = message.response_topic;
+  }
+  if (!received.message.ok()) {
+    const Status status = received.message.status();
+    if (status.param() == "replyTopic") context_.LogRefusal(message.topic, message.user, status);
+    return refuse(status);
+  }
+  const TimePoint expires = message.expires.value_or(TimePoint::max());
+  if (expires <= context_.Now()) {
+    return refuse(Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
+                         "the message had expired when it came"));
+  }
+  const AskedPointer asked = AskedAt(project, address, message.user);
+  asked->credential = message.credential;
+  asked->redelivered = message.redelivered;
+  asked->receipt = std::move(receipt);
+  Submit(asked, project, address, *std::move(received.message), expires);
+}
+
+void ProjectMessages::Submit(const AskedPointer& asked, const ProjectSettings& project,
+                             const ProjectAddress& address, wire::ProjectMessage message,
+                             TimePoint expires) {
+  const wire::ProjectReply& reply = address.reply;
+  asked->key = {project.tenant, project.name, reply.session};
+  sessions::Message said = MessageOf(std::move(message), project, reply);
+  // An id that a client gives itself owns nothing: each new one would have a quota of its own.
+  if (const std::string& user = asked->claimant.user; !user.empty())
+    said.owner = sessions::OwnerOf(asked->key) + "/" + user;
+  said.state.model = said.request.model = context_.ModelFor(project.model);
+  said.request.deadline = expires;
+  said.request.user =
+      asked->claimant.user.empty() ? "project:" + project.name : asked->claimant.user;
+  said.request.route = "mqtt.project";
+  said.reply_to = EncodeReplyTo({.server = context_.options.server,
+                                 .native = false,
+                                 .topic = reply.topic,
+                                 .correlation = address.correlation,
+                                 .client = reply.client,
+                                 .request_id = reply.request_id});
+  answering_.Submit(asked, std::move(said));
+}
+
+void ProjectMessages::Restore(const ProjectSettings& project, const sessions::OwedAnswer& owed,
+                              const ReplyTo& reply_to, ReplyOrder::Place place,
+                              std::function<void()> again) {
+  const ProjectAddress address{{.topic = reply_to.topic,
+                                .session = owed.key.session,
+                                .client = reply_to.client,
+                                .request_id = reply_to.request_id},
+                               reply_to.correlation};
+  const Status own =
+      wire::CheckProjectReplyTopic(project.name, owed.key.session, reply_to.topic, "reply_to");
+  if (!own.ok()) return context_.LogRefusal(reply_to.topic, "", own);
+  const AskedPointer asked = AskedAt(project, address, "");
+  asked->key = owed.key;
+  asked->again = std::move(again);
+  asked->place = std::move(place);
+  answering_.Restore(asked, owed.message_id);
+}
+
+}  // namespace tutti::mqtt::profile

@@ -1,0 +1,116 @@
+#include "server/mqtt/profile/project_verbs.h"
+
+#include <utility>
+
+namespace tutti::mqtt::profile {
+namespace {
+
+using wire::ProjectOp;
+
+std::optional<ProjectOp> OpOf(wire::ProjectChannel channel) {
+  switch (channel) {
+    case wire::ProjectChannel::kTemplate:
+      return ProjectOp::kTemplate;
+    case wire::ProjectChannel::kClear:
+      return ProjectOp::kClear;
+    case wire::ProjectChannel::kDelete:
+      return ProjectOp::kDelete;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+void ProjectVerbs::Take(const ProjectSettings& project, const Message& message, Receipt receipt) {
+  receipt.Accept();  // nothing of it is durable before its acknowledgement
+  const std::optional<wire::ProjectTopic> topic =
+      wire::ParseProjectTopic(project.name, message.topic);
+  const std::optional<ProjectOp> op =
+      topic.has_value() ? OpOf(topic->channel) : std::optional<ProjectOp>();
+  if (!op.has_value()) {
+    return context_.LogRefusal(message.topic, message.user,
+                               InvalidArgument("invalid_value", "no topic of a verb"));
+  }
+  wire::ReceivedVerb received = wire::ParseProjectVerb(project.name, *op, topic->session,
+                                                       message.payload, context_.Parsing());
+  ProjectAddress address{std::move(received.reply), message.correlation_data};
+  if (!message.response_topic.empty()) {
+    const Status status = wire::CheckProjectReplyTopic(project.name, address.reply.session,
+                                                       message.response_topic, "response_topic");
+    if (!status.ok()) {
+      context_.LogRefusal(message.topic, message.user, status);
+      return Tell(address, *op, 0, status);
+    }
+    address.reply.topic = message.response_topic;
+  }
+  if (!received.verb.ok()) return Tell(address, *op, 0, received.verb.status());
+  const wire::ProjectVerb& verb = *received.verb;
+  if (verb.session.empty()) return OfAll(project, address, verb);
+  const sessions::SessionKey key{project.tenant, project.name, verb.session};
+  // Reads the last turn of the session at the time of the command.
+  context_.services.sessions.History(
+      key, {.limit = 1, .ascending = false, .after = {}},
+      context_.tasks.WhileAlive([this, key, address, verb](const Result<sessions::ItemList>& last) {
+        const bool any = last.ok() && !last->items.empty();
+        OfOne(key, address, verb, any ? last->items.front().turn : 0);
+      }));
+}
+
+void ProjectVerbs::OfOne(const sessions::SessionKey& key, const ProjectAddress& address,
+                         const wire::ProjectVerb& verb, int64_t seq) {
+  sessions::Sessions::Told told = context_.tasks.WhileAlive(
+      [this, address, op = verb.op, seq](const Status& status) { Tell(address, op, seq, status); });
+  sessions::Sessions& sessions = context_.services.sessions;
+  switch (verb.op) {
+    case ProjectOp::kTemplate:
+      if (!verb.clears)
+        return sessions.SetSystemPrompt(key, verb.system_prompt.value_or(""), std::move(told));
+      return sessions.SetSystemPrompt(
+          key, *verb.system_prompt,
+          context_.tasks.WhileAlive([this, key, told = std::move(told)](const Status& set) {
+            if (!set.ok()) return told(set);
+            context_.services.sessions.Clear(key, told);
+          }));
+    case ProjectOp::kClear:
+      return sessions.Clear(key, std::move(told));
+    case ProjectOp::kDelete:
+      return sessions.Delete(key, std::nullopt, std::move(told));
+  }
+}
+
+void ProjectVerbs::OfAll(const ProjectSettings& project, const ProjectAddress& address,
+                         const wire::ProjectVerb& verb) {
+  std::function<void(const Result<int64_t>&)> told =
+      context_.tasks.WhileAlive([this, address, op = verb.op](const Result<int64_t>& result) {
+        Tell(address, op, 0, result.status());
+      });
+  sessions::Sessions& sessions = context_.services.sessions;
+  switch (verb.op) {
+    case ProjectOp::kTemplate:
+      if (!verb.clears) {
+        return sessions.SetProjectPrompt(project.tenant, project.name,
+                                         verb.system_prompt.value_or(""), std::move(told));
+      }
+      return sessions.SetProjectPrompt(
+          project.tenant, project.name, *verb.system_prompt,
+          context_.tasks.WhileAlive([this, tenant = project.tenant, name = project.name,
+                                     told = std::move(told)](const Result<int64_t>& set) {
+            if (!set.ok()) return told(set);
+            context_.services.sessions.ClearProject(tenant, name, told);
+          }));
+    case ProjectOp::kClear:
+      return sessions.ClearProject(project.tenant, project.name, std::move(told));
+    case ProjectOp::kDelete:
+      return sessions.DeleteProject(project.tenant, project.name, std::move(told));
+  }
+}
+
+void ProjectVerbs::Tell(const ProjectAddress& address, ProjectOp op, int64_t seq,
+                        const Status& status) {
+  context_.Publish(
+      status.ok() ? ProjectJson(address, "ack", seq, wire::ProjectAckJson(address.reply, op, seq))
+                  : ProjectError(address, seq, status));
+}
+
+}  // namespace tutti::mqtt::profile

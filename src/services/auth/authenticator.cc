@@ -1,0 +1,213 @@
+#include "services/auth/authenticator.h"
+
+#include <openssl/crypto.h>
+
+#include <future>
+#include <optional>
+#include <utility>
+
+#include "services/auth/caller.h"
+
+namespace tutti::auth {
+namespace {
+
+Status WrongPassword() {
+  return {StatusCode::kUnauthenticated, "invalid_api_key", "the user name or password is wrong"};
+}
+
+PrincipalRef ConfiguredPrincipal(const std::string& key) {
+  if (key.empty()) return nullptr;
+  return std::make_shared<const Principal>(Principal{.kind = PrincipalKind::kKey,
+                                                     .id = "configured",
+                                                     .name = "configured",
+                                                     .grant = {},
+                                                     .expires_s = {}});
+}
+
+bool HasExpired(const std::optional<int64_t>& expires_s, int64_t now_s) {
+  return expires_s.has_value() && *expires_s <= now_s;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Authenticator>> Authenticator::Create(Accounts* accounts,
+                                                             const Options& options) {
+  std::vector<JwtVerifier> verifiers;
+  for (const JwtIssuer& issuer : options.issuers) {
+    ASSIGN_OR_RETURN(JwtVerifier verifier, JwtVerifier::Create(issuer));
+    verifiers.push_back(std::move(verifier));
+  }
+  return std::unique_ptr<Authenticator>(new Authenticator(accounts, options, std::move(verifiers)));
+}
+
+Authenticator::Authenticator(Accounts* accounts, const Options& options,
+                             std::vector<JwtVerifier> verifiers)
+    : accounts_(accounts),
+      hash_(options.hash),
+      verifiers_(std::move(verifiers)),
+      client_certificates_(options.client_certificates),
+      hash_of_nobody_(HashOfNobody(options.hash)),
+      configured_(ConfiguredPrincipal(options.configured_key)),
+      configured_digest_(DigestOf(options.configured_key)),
+      pool_(options.pool) {}
+
+Authenticator::Hashing::Hashing(Authenticator& authority) : authority_(authority) {
+  const int64_t running = ++authority_.hashing_;
+  int64_t most = authority_.max_hashing_.load();
+  while (running > most && !authority_.max_hashing_.compare_exchange_weak(most, running)) {
+  }
+}
+
+Authenticator::Hashing::~Hashing() {
+  --authority_.hashing_;
+  ++authority_.hashed_;
+}
+
+Authenticator::HashCounts Authenticator::hash_counts() const {
+  return {.threads = pool_.threads(),
+          .waiting = pool_.waiting(),
+          .running = hashing_.load(),
+          .max_running = max_hashing_.load(),
+          .computed = hashed_.load(),
+          .refused = refused_.load()};
+}
+
+Result<PrincipalRef> Authenticator::FromBearer(std::string_view text, int64_t now_s) const {
+  if (text.empty() || text.size() > kMaxJwtBytes) return NotAuthenticated();
+  if (configured_ != nullptr && SameDigest(DigestOf(text), configured_digest_)) return configured_;
+  if (!verifiers_.empty() && LooksLikeJwt(text)) return VerifyJwt(text, verifiers_, now_s);
+  const SnapshotRef snapshot = accounts_->snapshot();
+  ASSIGN_OR_RETURN(const KeyEntry* const key, CheckKey(*snapshot, text, now_s));
+  accounts_->NoteUse(*key, now_s);
+  return key->principal;
+}
+
+void Authenticator::FromPassword(std::string name, std::string password, Done done) {
+  if (password.size() > kMaxPasswordBytes || name.size() > kMaxPasswordBytes)
+    return done(WrongPassword());
+  pool_.Run([this, name = std::move(name), password = std::move(password),
+             done = std::move(done)](const Status& start) mutable {
+    if (!start.ok()) ++refused_;
+    Result<PrincipalRef> who = start.ok() ? CheckPassword(name, password) : start;
+    OPENSSL_cleanse(password.data(), password.size());
+    done(std::move(who));
+  });
+}
+
+Result<PrincipalRef> Authenticator::CheckPassword(const std::string& name,
+                                                  const std::string& password) {
+  // A second time only where the hash was changed while the first was computed: by another login's
+  // rehash, or by a new password.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const SnapshotRef before = accounts_->snapshot();
+    const UserEntry* const user = before->FindUser(name);
+    const std::string& hash = user == nullptr ? hash_of_nobody_ : user->password_hash;
+    bool right = false;
+    {
+      const Hashing counted(*this);
+      ASSIGN_OR_RETURN(right, VerifyPassword(password, hash));
+    }
+    if (!right || user == nullptr) return WrongPassword();
+    const SnapshotRef now = accounts_->snapshot();
+    const UserEntry* const still = now->FindUser(name);
+    if (still == nullptr || !still->enabled) return WrongPassword();
+    if (still->password_hash != hash) continue;
+    if (NeedsRehash(hash, hash_)) {
+      const Hashing counted(*this);
+      const Result<std::string> again = HashPassword(password, hash_);
+      if (again.ok()) accounts_->Rehash(name, hash, *again);
+    }
+    return still->principal;
+  }
+  return WrongPassword();
+}
+
+Result<PrincipalRef> Authenticator::FromCertificate(const CertifiedName& shown,
+                                                    int64_t now_s) const {
+  if (client_certificates_ && !HasExpired(shown.expires_s, now_s)) {
+    const SnapshotRef snapshot = accounts_->snapshot();
+    const UserEntry* const user = snapshot->FindUser(shown.name);
+    if (user != nullptr && user->enabled) return user->principal;
+  }
+  return Status(StatusCode::kUnauthenticated, "invalid_api_key",
+                "the client certificate names nobody who may call");
+}
+
+bool Authenticator::IsOpen(bool loopback) const {
+  const bool known = configured_ != nullptr || !verifiers_.empty() || client_certificates_ ||
+                     !accounts_->snapshot()->empty();
+  return IsOpenTo(loopback, known);
+}
+
+Status Authenticator::StillValid(const Principal& who, int64_t now_s) const {
+  if (HasExpired(who.expires_s, now_s)) return NotAuthenticated();
+  const SnapshotRef snapshot = accounts_->snapshot();
+  switch (who.kind) {
+    case PrincipalKind::kOpen:
+      return IsOpen(/*loopback=*/true) ? OkStatus() : NotAuthenticated();
+    case PrincipalKind::kKey: {
+      if (&who == configured_.get()) return OkStatus();
+      const KeyEntry* const key = snapshot->FindKey(who.id);
+      if (key == nullptr) return NotAuthenticated();
+      if (key->revoked)
+        return {StatusCode::kUnauthenticated, "key_revoked", "this key was revoked"};
+      // A rotation gives it an end that it did not have when it was shown.
+      return HasExpired(key->principal->expires_s, now_s) ? NotAuthenticated() : OkStatus();
+    }
+    case PrincipalKind::kUser: {
+      const UserEntry* const user = snapshot->FindUser(who.id);
+      return user != nullptr && user->enabled ? OkStatus() : NotAuthenticated();
+    }
+    case PrincipalKind::kToken:
+      return OkStatus();  // until it expires
+  }
+  return NotAuthenticated();
+}
+
+Result<PrincipalRef> Authenticator::FromCredential(std::string_view credential,
+                                                   int64_t now_s) const {
+  const auto behind = [&](std::string_view kind) -> std::optional<std::string_view> {
+    if (!credential.starts_with(kind)) return std::nullopt;
+    return credential.substr(kind.size());
+  };
+  PrincipalRef who;
+  const SnapshotRef snapshot = accounts_->snapshot();
+  if (credential == kOpenCredential) {
+    who = OpenPrincipal();
+  } else if (const auto id = behind(kKeyCredential)) {
+    const KeyEntry* const key = snapshot->FindKey(*id);
+    if (key != nullptr) who = key->principal;
+    if (configured_ != nullptr && *id == configured_->id) who = configured_;
+  } else if (const auto name = behind(kUserCredential)) {
+    const UserEntry* const user = snapshot->FindUser(*name);
+    if (user != nullptr) who = user->principal;
+  }
+  if (who == nullptr) return NotAuthenticated();
+  RETURN_IF_ERROR(StillValid(*who, now_s));
+  return who;
+}
+
+Status Authenticator::StillValid(std::string_view credential, int64_t now_s) const {
+  if (credential.starts_with(kTokenCredential)) return OkStatus();
+  return FromCredential(credential, now_s).status();
+}
+
+Result<std::string> Authenticator::HashNewPassword(const std::string& password) {
+  RETURN_IF_ERROR(CheckNewPassword(password));
+  std::promise<Result<std::string>> hash;
+  pool_.Run([&](const Status& start) {
+    if (!start.ok()) {
+      ++refused_;
+      return hash.set_value(start);
+    }
+    // The counts are right before anybody goes on with the hash.
+    Result<std::string> made = [&] {
+      const Hashing counted(*this);
+      return HashPassword(password, hash_);
+    }();
+    hash.set_value(std::move(made));
+  });
+  return hash.get_future().get();
+}
+
+}  // namespace tutti::auth
