@@ -48,16 +48,17 @@ TEST_F(GrpcServerTest, TheSameCallsAreThereBehindACertificate) {
 class ClientCertificateTest : public GrpcServerTest {
  protected:
   void Start(bool required = false, const std::string& authorities = "") {
-    options_.tls_cert_file = server_.cert;
-    options_.tls_key_file = server_.key;
+    options_.tls_cert_file = certificate_.cert;
+    options_.tls_key_file = certificate_.key;
     options_.tls_client_ca_file = authorities.empty() ? clients_.authority.cert : authorities;
     options_.tls_client_required = required;
     StartServer(options_, "sk-test");
   }
   std::unique_ptr<TestClient> As(const CertificatePaths* own) {
-    if (own == nullptr) return std::make_unique<TestClient>(server_->port(), TextOf(server_.cert));
+    if (own == nullptr)
+      return std::make_unique<TestClient>(server_->port(), TextOf(certificate_.cert));
     return std::make_unique<TestClient>(
-        server_->port(), TextOf(server_.cert),
+        server_->port(), TextOf(certificate_.cert),
         TestClient::Identity{.cert = TextOf(own->cert), .key = TextOf(own->key)});
   }
   // A text is embedded: "", or the code of the refusal; "gone" where there is no connection.
@@ -77,7 +78,7 @@ class ClientCertificateTest : public GrpcServerTest {
   }
 
   const support::TempFolder folder_;
-  const CertificatePaths server_ = MakeCertificate(folder_, "server");
+  const CertificatePaths certificate_ = MakeCertificate(folder_, "server");
   const ClientCertificates clients_{folder_};
   GrpcOptions options_;
 };
