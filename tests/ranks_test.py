@@ -6,7 +6,8 @@ Reads ranks.json (written by the build from every tutti_folder() call) and check
  2. every #include "folder/..." in src/ against the declaration of the folder it stands in: what is not declared may not
     be included, what is declared must be, and what only tests include is declared apart (TEST_DEPENDS);
  3. the walls that ranks alone do not express (WALLS);
- 4. the diagram in ARCHITECTURE.md, which this program writes with --write.
+ 4. the diagram in ARCHITECTURE.md, which this program writes with --write;
+ 5. the tables of files in the pages of the folders.
 """
 import argparse
 import json
@@ -120,6 +121,30 @@ def check_map(source, folders):
         yield "the ranks in ARCHITECTURE.md differ from the build: run `make ranks`"
 
 
+def check_pages(source):
+    """The tables of files in the folders' pages name files and folders that exist, without or with their suffix."""
+    tables = 0
+    for page in sorted((source / "src").rglob("README.md")):
+        names = set()
+        for path in page.parent.rglob("*"):
+            relative = path.relative_to(page.parent)
+            for name in (relative, pathlib.Path(path.name)):
+                names |= {name.as_posix(), name.with_suffix("").as_posix()}
+        of_files = False
+        for line in page.read_text(encoding="utf-8").splitlines():
+            if not line.startswith("|"):
+                of_files = False
+            elif line.startswith("| file"):
+                of_files = True
+                tables += 1
+            elif of_files:
+                for name in re.findall(r"`([a-z0-9_./]+)`", line.split(" | ")[0]):
+                    if name.rstrip("/") not in names:
+                        yield f"{page.relative_to(source).as_posix()} names {name}, which does not exist"
+    if tables == 0:
+        yield "no table of files found in src"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", type=pathlib.Path, required=True)
@@ -132,7 +157,7 @@ def main():
         head, rest = path.read_text(encoding="utf-8").split(BEGIN)
         path.write_text(head + BEGIN + "\n" + diagram(folders) + "\n" + END + rest.split(END)[1], encoding="utf-8")
         return 0
-    faults = [*check_graph(folders), *check_includes(args.source, folders), *check_map(args.source, folders)]
+    faults = [*check_graph(folders), *check_includes(args.source, folders), *check_map(args.source, folders), *check_pages(args.source)]
     for fault in faults:
         print("ranks:", fault)
     print(f"ranks: {len(folders)} folders, {len(faults)} faults")
