@@ -104,6 +104,17 @@ std::vector<TokenId> FixedTokens(int count, int vocabulary) {
   return tokens;
 }
 
+// The machine's best kernels that can read the weights. Weights for --isa scalar may hold pairs of
+// bfloat16, which AVX2 and the integer part of AVX-512 cannot multiply.
+const kernels::KernelTable& KernelsThatRead(const Weights& weights) {
+  const std::vector<kernels::Isa> isas = kernels::DetectIsas();
+  for (auto isa = isas.rbegin(); isa != isas.rend(); ++isa) {
+    const kernels::KernelTable& table = kernels::KernelsFor(*isa);
+    if (table.gemm.bf16_pairs || !weights.bf16_pairs()) return table;
+  }
+  return kernels::KernelsFor(isas.front());
+}
+
 }  // namespace
 
 Result<OutlierColumns> FindOutliers(std::shared_ptr<const Weights> weights) {
@@ -121,8 +132,8 @@ Result<OutlierColumns> FindOutliers(std::shared_ptr<const Weights> weights) {
   options.context = count;
   options.kv_dtype = KvDtype::kF32;
   options.observer = &collector;
-  const kernels::KernelTable& kernels = kernels::KernelsFor(kernels::DetectIsas().back());
-  ASSIGN_OR_RETURN(const auto decoder, Decoder::Create(weights, kernels, options));
+  ASSIGN_OR_RETURN(const auto decoder,
+                   Decoder::Create(weights, KernelsThatRead(*weights), options));
   static_assert(kTokens <= kBlockTokens, "one block of the cache holds them");
   ASSIGN_OR_RETURN(auto kv, kernels::AlignedBuffer::Allocate(decoder->kv_block_bytes()));
   const int32_t block = 0;

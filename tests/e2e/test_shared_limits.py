@@ -93,7 +93,7 @@ class SharedLimits(unittest.TestCase):
         self.redis.start()
         self.sharing(server, 1)
         eventually(lambda: self.ask(server)[0] == 200, server.log)
-        server.expect_log(r"limits\.redis_away", r"limits\.redis_back")
+        server.expect_log(r"limits\.redis_unavailable", r"limits\.redis_back")
 
     def timed(self, server):
         begin = time.monotonic()
