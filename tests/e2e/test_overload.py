@@ -58,10 +58,9 @@ class Overload(ServerCase):
             with open(out) as file:
                 return json.load(file), [times[f"{factor:g}"] for factor in FACTORS], errors
 
-    def test_what_exceeds_the_peak_is_refused_at_once(self):
-        resident = Resident(self.server)
-        self.addCleanup(resident.stop)
-        begin = time.monotonic()
+    def measure(self, resident):
+        """The rows of one run, the most that was resident during each, and what the bench complains of."""
+        begin, before = time.monotonic(), self.rejected()
         figures, ends, errors = self.bench(SECONDS or amount(2, 4, 4))
         rows = figures["rows"]
         self.assertEqual([row["factor"] for row in rows], list(FACTORS))
@@ -74,17 +73,36 @@ class Overload(ServerCase):
             self.assertEqual(row["failed"], 0, errors)
             self.assertGreater(row["answered"], 0)
         self.assertGreater(rows[-1]["refused"], rows[-1]["answered"], "most of ten times the peak")
-        refused = sum(row["refused"] for row in rows)
-        self.assertEqual(self.server.metric("tutti_requests_rejected_total", code="queue_full"), refused)
+        self.assertEqual(self.rejected() - before, sum(row["refused"] for row in rows))
         self.server.wait_idle()
+        return rows, peaks, errors
+
+    def rejected(self):
+        return self.server.metric("tutti_requests_rejected_total", code="queue_full")
+
+    def in_time(self, row):
+        """The required limits, or those of `make test`."""
+        self.assertGreaterEqual(row["share_of_peak"], 0.9 if FULL else 0.5, row)
+        self.assertLessEqual(row["ttft_ms"]["p99"], TTFT_MS if FULL else 5 * TTFT_MS, row)
+        self.assertLessEqual(row["refusal_ms"]["p99"], 10 if FULL else 100, row)
+        self.assertLessEqual(row["back_s"], 60, row)
+
+    def test_what_exceeds_the_peak_is_refused_at_once(self):
+        resident = Resident(self.server)
+        self.addCleanup(resident.stop)
+        rates_judged = judged("rates and times under overload", "latencies")
+        # Another program of the suite may begin or end between two levels, and makes their peaks differ.
+        for tries_left in range(0 if FULL else 2, -1, -1):
+            rows, peaks, errors = self.measure(resident)
+            try:
+                for row in rows if rates_judged else ():
+                    self.in_time(row)
+                break
+            except AssertionError:
+                if tries_left == 0:
+                    raise
         if FULL:
             self.assertEqual(errors, "", "what the bench asks for")
-        if judged("rates and times under overload", "latencies"):
-            for row in rows:
-                self.assertGreaterEqual(row["share_of_peak"], 0.9 if FULL else 0.5, row)
-                self.assertLessEqual(row["ttft_ms"]["p99"], TTFT_MS if FULL else 5 * TTFT_MS, row)
-                self.assertLessEqual(row["refusal_ms"]["p99"], 10 if FULL else 100, row)
-                self.assertLessEqual(row["back_s"], 60, row)
         if judged("resident memory under overload", "a sanitizer keeps freed memory"):
             # Ten times the load may need this more than 1.2 times the load: 256 connections, no waiting requests.
             self.assertLessEqual(peaks[-1] - peaks[0], 16 << 10, f"KiB: {peaks}")
