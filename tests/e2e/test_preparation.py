@@ -206,7 +206,11 @@ class Prepared(unittest.TestCase):
         def ratio_of(repeat):
             alone = {**seconds(2 * repeat - 1, "driving"), **seconds(2 * repeat - 1, "general")}
             return max(seconds(2 * repeat, "driving", "general").values()) / sum(alone.values())
-        ratio = min(ratio_of(repeat) for repeat in (1, 2, 3))  # other work may take a core in one of them
+        ratio = 1.0
+        for repeat in (1, 2, 3):  # other work may take a core in one of them
+            ratio = min(ratio, ratio_of(repeat))
+            if ratio < 0.95:
+                break
         figure(f"two together: {ratio:.2f} x one after the other")
         if judged("two projects at once", "what it computes costs little"):
             self.assertLess(ratio, 0.95, "not one after the other")
