@@ -7,7 +7,7 @@ ARGS ?=
 # somebody else wrote, and the engine. `make check-asan` runs everything so.
 SANITIZED := mqtt_test|server_mqtt_listener_test|server_access_test|server_net_test|server_http_test|kserve_test|kserve_json_test|base_test|client_test|files_test|tensor_test|tokenizer_test|grammar_test|chat_template_test|api_test|gguf_test|safetensors_test|kv_test|sampling_test|wire_test|engine_test|gateway_test|redis_test
 
-.PHONY: help deps test-deps build models test-models serve test e2e test-clients check-asan check-tsan sim fuzz bench bench-peers bench-structured-peers bench-served bench-mqtt-peers bench-encoder-peers install ranks fmt tidy soak
+.PHONY: help deps test-deps build build-dev models test-models serve test e2e test-clients check-asan check-tsan sim fuzz bench bench-peers bench-structured-peers bench-served bench-mqtt-peers bench-encoder-peers install ranks fmt tidy soak
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -21,6 +21,10 @@ test-deps:  ## install those of the tests and comparisons too; the servers among
 build: deps  ## build build/release/tutti and the library
 	@tools/build.sh $(PRESET) tutti tutti_shared
 	@echo "built build/$(PRESET)/tutti"
+
+build-dev: deps  ## the same in build/dev from small files, for work on single ones; TARGETS="tutti base_test"
+	@tools/build.sh dev $(or $(TARGETS),tutti)
+	@echo "built build/dev"
 
 models: deps  ## fetch the default model once (98 MB), or NAME=all-minilm-l6-v2 (91 MB), or NAME=gemma3-270m (253 MB, its terms are shown first); by SHA-256
 	@tools/fetch_model.sh $(NAME)

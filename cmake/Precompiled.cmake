@@ -27,6 +27,8 @@ if(TUTTI_PRECOMPILE)
   set(headers <algorithm> <array> <atomic> <charconv> <chrono> <cmath> <functional> <map> <memory> <optional> <span> <string>
               <string_view> <thread> <unordered_map> <utility> <vector>)
   tutti_precompiled(tutti_common_headers ${headers})
+  tutti_precompiled(tutti_fast_headers ${headers})  # of FAST folders, which are compiled otherwise
+  target_compile_options(tutti_fast_headers PRIVATE ${TUTTI_FAST_OPTIONS})
   # Of the servers with sockets of their own, and of the command line.
   tutti_precompiled(tutti_asio_headers ${headers} <boost/asio/buffer.hpp> <boost/asio/io_context.hpp> <boost/asio/ip/tcp.hpp>
                     <boost/asio/post.hpp> <boost/asio/ssl/context.hpp> <boost/asio/ssl/stream.hpp> <boost/asio/steady_timer.hpp>)
@@ -34,10 +36,13 @@ if(TUTTI_PRECOMPILE)
   tutti_precompiled(tutti_cli11_headers ${headers} <CLI/CLI.hpp> <fmt/format.h>)
   target_link_libraries(tutti_cli11_headers PRIVATE CLI11::CLI11 fmt::fmt)
   if(TUTTI_TESTS)
-    tutti_precompiled(tutti_test_headers ${headers} <gmock/gmock.h> <gtest/gtest.h>)
-    target_link_libraries(tutti_test_headers PRIVATE GTest::gmock)
-    # As a program's files are compiled.
-    set_target_properties(tutti_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-    target_compile_options(tutti_test_headers PRIVATE -fPIE ${TUTTI_TEST_OPTIONS})
+    foreach(name tutti_test_headers tutti_plain_test_headers)
+      tutti_precompiled(${name} ${headers} <gmock/gmock.h> <gtest/gtest.h>)
+      target_link_libraries(${name} PRIVATE GTest::gmock)
+      # As a program's files are compiled.
+      set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+      target_compile_options(${name} PRIVATE -fPIE ${TUTTI_TEST_OPTIONS})
+    endforeach()
+    set_target_properties(tutti_plain_test_headers PROPERTIES TUTTI_PLAIN ON)
   endif()
 endif()

@@ -1,17 +1,21 @@
 # tutti_folder(NAME <folder> RANK <n> [DEPENDS <folder>...] [TEST_DEPENDS <folder>...] [LINK <target>...]
-#              [TEST_LINK <target>...] [EXCLUDE <regex>...] [PRECOMPILED <name>] [JOINED_TESTS] [JOINED])
+#              [TEST_LINK <target>...] [EXCLUDE <regex>...] [PRECOMPILED <name>] [FAST] [SEPARATE] [PLAIN_TESTS])
 #
 # Declares the static library tutti_<folder> from every *.cc below the calling directory and, from its
 # *_test.cc files, the program <folder>_test, registered with ctest under the same name. *_bench.cc
 # become <folder>_bench. Files whose path matches one of EXCLUDE are left to the caller. DEPENDS are the only
 # folders whose headers this one may include, PRECOMPILED the compiled headers it takes (cmake/Precompiled.cmake;
 # tutti_common_headers), TEST_DEPENDS those that its tests, benches and what lies in testing/
-# may include besides. JOINED_TESTS: the tests' files are compiled several at once, as their headers take longer than
-# they do; names in their unnamed namespaces must differ (tests/joined_names_test.py). JOINED: so are the library's files in a build that is made once
-# (sanitized ones, and all with TUTTI_JOIN), where headers take most of the time. The declared graph is written to
-# ranks.json, which tests/ranks_test.py compares with the includes and the map.
+# may include besides. The declared graph is written to ranks.json, which tests/ranks_test.py compares with the includes
+# and the map.
+#
+# Twelve files at a time are compiled as one (but with TUTTI_JOIN=OFF, the preset dev), for headers take most of the time.
+# So names in unnamed namespaces must differ within a folder (tests/joined_names_test.py), but where it is SEPARATE.
+# FAST: a request spends its time here, so it is compiled with -O2, others with -O1. PLAIN_TESTS: in sanitized builds the
+# library is instrumented and its tests' own files are not, which halves their time to compile. For folders with little
+# code in headers that only tests use.
 function(tutti_folder)
-  cmake_parse_arguments(F "JOINED_TESTS;JOINED" "NAME;RANK;PRECOMPILED" "DEPENDS;TEST_DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(F "FAST;SEPARATE;PLAIN_TESTS" "NAME;RANK;PRECOMPILED" "DEPENDS;TEST_DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
   string(REPLACE "/" "_" target ${F_NAME})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   file(GLOB_RECURSE nested CONFIGURE_DEPENDS */CMakeLists.txt)
@@ -30,14 +34,17 @@ function(tutti_folder)
 
   if(sources)
     add_library(tutti_${target} STATIC ${sources})
-    if(NOT F_PRECOMPILED)
+    if(F_FAST)
+      target_compile_options(tutti_${target} PRIVATE ${TUTTI_FAST_OPTIONS})
+    endif()
+    if(F_FAST AND NOT F_PRECOMPILED)
+      set(F_PRECOMPILED tutti_fast_headers)
+    elseif(NOT F_PRECOMPILED)
       set(F_PRECOMPILED tutti_common_headers)
     endif()
     tutti_precompile(tutti_${target} ${F_PRECOMPILED})
-    if(F_JOINED AND TUTTI_PRECOMPILE AND (TUTTI_SANITIZE OR TUTTI_JOIN))
-      set_target_properties(tutti_${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
-      # A type of an unnamed namespace in a class of the same file: the file is not the main one here.
-      target_compile_options(tutti_${target} PRIVATE -Wno-subobject-linkage)
+    if(NOT F_SEPARATE)
+      tutti_join(tutti_${target})
     endif()
     set(scope PUBLIC)
   else()
@@ -58,9 +65,17 @@ function(tutti_folder)
     target_link_libraries(${target}_test PRIVATE tutti_${target} ${test_dep_targets} tutti_test_support ${F_TEST_LINK}
                           GTest::gmock GTest::gtest_main)
     target_compile_options(${target}_test PRIVATE ${TUTTI_TEST_OPTIONS})
-    tutti_precompile(${target}_test tutti_test_headers)
-    if(F_JOINED_TESTS AND TUTTI_PRECOMPILE)
-      set_target_properties(${target}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    if(sources)  # first, so that functions of headers are taken from where they are optimised and instrumented
+      target_link_options(${target}_test PRIVATE LINKER:--whole-archive $<TARGET_FILE:tutti_${target}> LINKER:--no-whole-archive)
+    endif()
+    if(F_PLAIN_TESTS)
+      set_target_properties(${target}_test PROPERTIES TUTTI_PLAIN ON)
+      tutti_precompile(${target}_test tutti_plain_test_headers)
+    else()
+      tutti_precompile(${target}_test tutti_test_headers)
+    endif()
+    if(NOT F_SEPARATE)
+      tutti_join(${target}_test)
     endif()
     tutti_register_test(${target}_test)
   endif()
@@ -76,6 +91,15 @@ function(tutti_folder)
   endforeach()
   set_property(GLOBAL APPEND PROPERTY TUTTI_RANKS
                "{\"folder\": \"${F_NAME}\", \"rank\": ${F_RANK}, \"depends\": [${DEPENDS}], \"test_depends\": [${TEST_DEPENDS}]}")
+endfunction()
+
+# For gcc alone, as the compiled headers: the builds of clang find an #include that was forgotten.
+function(tutti_join target)
+  if(TUTTI_JOIN AND TUTTI_PRECOMPILE)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    # A type of an unnamed namespace in a class of the same file: the file is not the main one here.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
 endfunction()
 
 # Stands for a test program where the packages of the tests are not installed: building it fails with the command to run.

@@ -58,6 +58,13 @@ def definitions(text):
         value = re.match(r"(?:static |inline )?(?:constexpr|const|constinit|thread_local)\b[^(]*?[\s&*](\w+)(?:\[\w*\])*\s*(?:=|\{|$|\([^)]*\);)", line)
         if value:
             yield where, value.group(1), f"value {i}"
+            # And the others of a declaration such as "constexpr int kA = 1, kB = 2;".
+            declaration, k = line, i
+            while ";" not in declaration and declaration.rstrip().endswith(",") and k + 1 < len(lines):
+                k += 1
+                declaration += " " + lines[k].strip()
+            for more in re.findall(r", (k[A-Z]\w*) =", declaration):
+                yield where, more, f"value {i}"
         whole = line
         if re.match(r"[A-Za-z_]", line) and not kind and not alias and not value:
             k = i
@@ -79,9 +86,8 @@ def joined(source):
         nested = [p.parent for p in lists.parent.glob("*/**/CMakeLists.txt")]
         files = [p for p in sorted(lists.parent.rglob("*.cc")) if not any(n in p.parents for n in nested)]
         tests = [p for p in files if p.name.endswith("_test.cc")]
-        if re.search(r"\bJOINED\b", text):
+        if "tutti_folder(" in text and not re.search(r"\bSEPARATE\b", text):
             yield [p for p in files if p not in tests and not p.name.endswith("_bench.cc")]
-        if re.search(r"\bJOINED_TESTS\b", text):
             yield tests
 
 
@@ -106,9 +112,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", type=pathlib.Path, default=pathlib.Path("."))
     source = parser.parse_args().source
-    sample = ("namespace a {\nnamespace {\nint F(int x,\n      int y) {\n  return x;\n}\nstruct S {\n};\n}  // namespace\n"
+    sample = ("namespace a {\nnamespace {\nint F(int x,\n      int y) {\n  return x;\n}\nstruct S {\n};\nconstexpr int kA = 1,\n              kB = 2;\n}  // namespace\n"
               "}  // namespace a\n")
-    if {(n, w.split()[0]) for _, n, w in definitions(sample)} != {("F", "function"), ("S", "type")}:
+    if {(n, w.split()[0]) for _, n, w in definitions(sample)} != {("F", "function"), ("S", "type"), ("kA", "value"), ("kB", "value")}:
         sys.exit("the reader of definitions does not read its own sample: " + str(list(definitions(sample))))
     found, count = [], 0
     for files in joined(source):

@@ -10,8 +10,7 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 # And with headers that were compiled there (cmake/Precompiled.cmake).
 export CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1
 mkdir -p "build/$preset"
-# What is built once, from nothing, is built from fewer and larger files (cmake/TuttiFolder.cmake, JOINED).
-if ! cmake --preset "$preset" ${JOIN_SOURCES:+"-DTUTTI_JOIN=$JOIN_SOURCES"} > "build/$preset/configure.log" 2>&1; then
+if ! cmake --preset "$preset" > "build/$preset/configure.log" 2>&1; then
   cat "build/$preset/configure.log" >&2
   echo "configuration of $preset failed" >&2
   exit 1

@@ -7,14 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "api/testing/counting_control.h"
+
 namespace tutti::api {
 namespace {
-
-class CountingControl : public Cancellable {
- public:
-  void Cancel() noexcept override { ++cancels; }
-  int cancels = 0;
-};
 
 EncodeResult OneRow(float value) {
   EncodeResult result;

@@ -8,14 +8,10 @@
 #include <thread>
 #include <vector>
 
+#include "api/testing/counting_control.h"
+
 namespace tutti::api {
 namespace {
-
-class CountingControl : public Cancellable {
- public:
-  void Cancel() noexcept override { ++cancels; }
-  int cancels = 0;
-};
 
 StreamEvent Text(std::string text) {
   StreamEvent event;

@@ -38,6 +38,12 @@ class SteadyClock final : public Clock {
   TimePoint Now() const override { return std::chrono::steady_clock::now(); }
 };
 
+// The one that lives as long as the program. Any thread.
+inline const SteadyClock& ProgramClock() {
+  static const SteadyClock clock;
+  return clock;
+}
+
 // A clock for tests, which advances only when the test moves it. Any thread.
 class ManualClock final : public Clock {
  public:

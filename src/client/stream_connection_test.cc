@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr char kStream[] =
+constexpr char kShortStream[] =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
     "b\r\ndata: one\n\n\r\n0\r\n\r\n";
 constexpr char kBusy[] = "HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nfull";
@@ -70,7 +70,8 @@ Status PostTo(StreamConnection& connection, std::vector<std::string>* events = n
 }
 
 TEST(StreamConnectionTest, ReusesConnectionAndReopensAfterClose) {
-  KeepingServer server({{kStream, kBusy, kStream}, {kStream, kLast}, {kStream}});
+  KeepingServer server(
+      {{kShortStream, kBusy, kShortStream}, {kShortStream, kLast}, {kShortStream}});
   StreamConnection connection(server.server(), "", milliseconds(10'000));
   std::vector<std::string> events;
   EXPECT_TRUE(PostTo(connection, &events).ok());
@@ -87,7 +88,7 @@ TEST(StreamConnectionTest, ReusesConnectionAndReopensAfterClose) {
 }
 
 TEST(StreamConnectionTest, ARequestThatWasAnsweredInPartIsNotSentAgain) {
-  KeepingServer server({{kStream, std::string(kStream).substr(0, 84)}});
+  KeepingServer server({{kShortStream, std::string(kShortStream).substr(0, 84)}});
   StreamConnection connection(server.server(), "", milliseconds(10'000));
   EXPECT_TRUE(PostTo(connection).ok());
   EXPECT_EQ(PostTo(connection).reason(), "bad_response");

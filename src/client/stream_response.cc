@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxHeader = size_t{64} << 10;
 // A list of some thousand models, as gateways to other servers have, takes about a megabyte.
-constexpr size_t kMaxBody = size_t{8} << 20;
+constexpr size_t kMaxStreamedBody = size_t{8} << 20;
 
 Status Malformed(const char* what) {
   return Unavailable("bad_response", std::string("the server's answer ") + what);
@@ -85,9 +85,9 @@ Status StreamResponse::TakeLine(std::string_view line) {
 
 Status StreamResponse::TakeBody(std::string_view bytes, std::vector<std::string>& events) {
   if (!event_stream_) {
-    if (status_code_ == 200 && body_.size() + bytes.size() > kMaxBody)
+    if (status_code_ == 200 && body_.size() + bytes.size() > kMaxStreamedBody)
       return Malformed("is longer than 8 MiB");
-    body_.append(bytes.substr(0, kMaxBody - std::min(kMaxBody, body_.size())));
+    body_.append(bytes.substr(0, kMaxStreamedBody - std::min(kMaxStreamedBody, body_.size())));
     return OkStatus();
   }
   return parser_.Feed(bytes, events);

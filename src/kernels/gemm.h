@@ -50,6 +50,9 @@ inline constexpr int kQuantBlock = 32;  // activations and weights per scale
 inline constexpr int kMaxTile = 8;      // activation rows of one register tile
 inline constexpr int kMaxOutliers = 2;  // columns of activations that stay floats
 
+// The rows of a packed matrix: weight rows padded to whole panels.
+constexpr int RoundUpToPanel(int rows) { return (rows + kPanelRows - 1) / kPanelRows * kPanelRows; }
+
 // What a packed matrix holds. A panel is 32 rows x all of K; inside, one block per 32 of K,
 // contiguous, each a multiple of 64 bytes. "Line (g, v)" is 64 bytes whose byte [l*4 + j] belongs
 // to row v*16 + l and k = 4g + j.

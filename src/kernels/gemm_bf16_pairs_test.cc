@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "amount.h"
 #include "base/random.h"
 #include "kernels/gemm_test_support.h"
 #include "kernels/kernels.h"
@@ -52,7 +53,7 @@ TEST(GemmBf16Pairs, IsThereForTheOracleAndWhereTheProcessorHasIt) {
 
 TEST(GemmBf16Pairs, EveryTableGivesTheOraclesBits) {
   Random random(31);
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < support::Amount(60, 20); ++round) {
     const auto n = static_cast<int32_t>(random.Between(1, 100));
     const auto k = static_cast<int32_t>(random.Between(1, 30)) * 32;
     const auto m = static_cast<int32_t>(random.Between(1, 40));

@@ -18,8 +18,6 @@
 namespace tutti::model {
 namespace {
 
-Status Refuse(std::string message) { return InvalidArgument("model_hparam", std::move(message)); }
-
 // Assigns a ranged integer; INT_MAX bounds every high.
 Status ReadInt(const HyperParameters& metadata, std::string_view name, int64_t low, int64_t high,
                int* out) {
@@ -39,23 +37,23 @@ Status ReadShape(const HyperParameters& metadata, ModelConfig& config) {
                    metadata.IntOr("attention.head_count_kv", config.heads, 1, kMaxHeads));
   config.kv_heads = static_cast<int>(kv_heads);
   if (config.kv_heads > config.heads || config.heads % config.kv_heads != 0) {
-    return Refuse(fmt::format("{} attention heads cannot share {} kv heads evenly", config.heads,
-                              config.kv_heads));
+    return RefuseParameter(fmt::format("{} attention heads cannot share {} kv heads evenly",
+                                       config.heads, config.kv_heads));
   }
   if (!metadata.Has("attention.key_length") && config.width % config.heads != 0) {
-    return Refuse(fmt::format("an embedding of {} does not divide into {} attention heads",
-                              config.width, config.heads));
+    return RefuseParameter(fmt::format("an embedding of {} does not divide into {} attention heads",
+                                       config.width, config.heads));
   }
   const int even = config.width / config.heads;
   ASSIGN_OR_RETURN(const int64_t key, metadata.IntOr("attention.key_length", even, 1, kMaxWidth));
   ASSIGN_OR_RETURN(const int64_t value,
                    metadata.IntOr("attention.value_length", key, 1, kMaxWidth));
   if (key != value)
-    return Refuse(fmt::format("keys of {} and values of {} per head differ", key, value));
+    return RefuseParameter(fmt::format("keys of {} and values of {} per head differ", key, value));
   config.head_dim = static_cast<int>(key);
   if (int64_t{config.heads} * config.head_dim > kMaxWidth) {
-    return Refuse(fmt::format("{} heads of {} exceed a width of {}", config.heads, config.head_dim,
-                              kMaxWidth));
+    return RefuseParameter(fmt::format("{} heads of {} exceed a width of {}", config.heads,
+                                       config.head_dim, kMaxWidth));
   }
   const std::string heads_wide = fmt::format("{} x {}", metadata.Spelled("attention.head_count"),
                                              metadata.Spelled("attention.key_length"));
@@ -63,7 +61,8 @@ Status ReadShape(const HyperParameters& metadata, ModelConfig& config) {
                                     {metadata.Spelled("feed_forward_length"), config.feed_forward},
                                     {heads_wide, config.q_rows()}}) {
     if (width % 32 != 0) {
-      return Refuse(fmt::format("{} is {}, not a multiple of 32 as the kernels need", what, width));
+      return RefuseParameter(
+          fmt::format("{} is {}, not a multiple of 32 as the kernels need", what, width));
     }
   }
   ASSIGN_OR_RETURN(const double eps,
@@ -82,8 +81,8 @@ Status ReadYarn(Form form, const HyperParameters& metadata, ModelConfig& config)
   ASSIGN_OR_RETURN(yarn.beta_fast, metadata.FloatOr("rope.scaling.yarn_beta_fast", 32, 1e-3, 1e6));
   ASSIGN_OR_RETURN(yarn.beta_slow, metadata.FloatOr("rope.scaling.yarn_beta_slow", 1, 1e-3, 1e6));
   if (metadata.Has("rope.scaling.mscale")) {
-    return Refuse(fmt::format("{} is not supported: it is of another attention than this",
-                              metadata.Spelled("rope.scaling.mscale")));
+    return RefuseParameter(fmt::format("{} is not supported: it is of another attention than this",
+                                       metadata.Spelled("rope.scaling.mscale")));
   }
   const double magnitude = 0.1 * std::log(yarn.factor) + 1.0;
   const bool whole = form == Form::kTransformers;
@@ -116,16 +115,16 @@ Status ReadLongRope(Form form, const HyperParameters& metadata, const TensorStor
   } else {
     const StoredTensor* factors = store.Find("rope_factors_short.weight");
     if (factors == nullptr)
-      return Refuse("the file does not have the tensor rope_factors_short.weight");
+      return RefuseParameter("the file does not have the tensor rope_factors_short.weight");
     ASSIGN_OR_RETURN(config.rope_freq_factors, store.ReadFloats(*factors));
     for (const float each : config.rope_freq_factors) {
       if (each >= 1e-6f && each <= 1e6f) continue;
-      return Refuse(fmt::format("rope_factors_short.weight holds the factor {}", each));
+      return RefuseParameter(fmt::format("rope_factors_short.weight holds the factor {}", each));
     }
   }
   if (config.rope_freq_factors.size() != static_cast<size_t>(config.rope_dims / 2)) {
-    return Refuse(fmt::format("longrope has {} factors, {} dimensions rotate",
-                              config.rope_freq_factors.size(), config.rope_dims));
+    return RefuseParameter(fmt::format("longrope has {} factors, {} dimensions rotate",
+                                       config.rope_freq_factors.size(), config.rope_dims));
   }
   config.rope_long = true;
   config.context_length = std::min(config.context_length, static_cast<int>(original));
@@ -161,16 +160,16 @@ Status ReadRopeScaling(const Family& family, Form form, const HyperParameters& m
         metadata.IntOr("rope.scaling.original_context_length",
                        form == Form::kGguf ? 8192 : config.context_length, 1, kMaxContext));
     if (high <= low) {
-      return Refuse(fmt::format("{} {} is not above {} {}",
-                                metadata.Spelled("rope.scaling.high_freq_factor"), high,
-                                metadata.Spelled("rope.scaling.low_freq_factor"), low));
+      return RefuseParameter(fmt::format("{} {} is not above {} {}",
+                                         metadata.Spelled("rope.scaling.high_freq_factor"), high,
+                                         metadata.Spelled("rope.scaling.low_freq_factor"), low));
     }
     config.rope_freq_factors = kernels::Llama3FreqFactors(
         config.rope_dims, config.rope_freq_base, factor, low, high, static_cast<double>(original));
   } else if (type == "yarn") {
     return ReadYarn(form, metadata, config);
   } else {
-    return Refuse(fmt::format(
+    return RefuseParameter(fmt::format(
         "rope scaling of type {} is not supported (none, linear, llama3, yarn are)", Quote(type)));
   }
   return OkStatus();
@@ -194,7 +193,7 @@ Status ReadRopeTensor(const TensorStore& store, ModelConfig& config) {
                              "rope_freqs.weight holds a value that is not finite");
     }
     if (!(factor >= 1e-6f))
-      return Refuse(fmt::format("rope_freqs.weight holds the factor {}", factor));
+      return RefuseParameter(fmt::format("rope_freqs.weight holds the factor {}", factor));
   }
   config.rope_freq_factors = std::move(factors);
   return OkStatus();
@@ -205,16 +204,16 @@ Status ReadRope(const Family& family, Form form, const HyperParameters& metadata
   // A folder states the rotating part of a head, a GGUF the number of rotating dimensions.
   ASSIGN_OR_RETURN(const double part, metadata.FloatOr("rope.partial", 1.0, 0.0, 1.0));
   if (part != 1.0 && !family.rope_partial) {
-    return Refuse(fmt::format("{} of {} is not supported in {}", metadata.Spelled("rope.partial"),
-                              part, family.model_type));
+    return RefuseParameter(fmt::format("{} of {} is not supported in {}",
+                                       metadata.Spelled("rope.partial"), part, family.model_type));
   }
   const int rotating = static_cast<int>(config.head_dim * part);
   ASSIGN_OR_RETURN(const int64_t dims,
                    metadata.IntOr("rope.dimension_count", rotating, 0, config.head_dim));
   config.rope_dims = static_cast<int>(dims);
   if (config.rope_dims % 2 != 0) {
-    return Refuse(fmt::format("{} is {}, an odd number", metadata.Spelled("rope.dimension_count"),
-                              config.rope_dims));
+    return RefuseParameter(fmt::format("{} is {}, an odd number",
+                                       metadata.Spelled("rope.dimension_count"), config.rope_dims));
   }
   config.rope_mode = config.rope_dims == 0 ? kernels::RopeMode::kNone
                      : form == Form::kGguf ? family.gguf_rope
@@ -233,13 +232,13 @@ Status RefuseUnsupported(const Family& family, const HyperParameters& metadata) 
     ASSIGN_OR_RETURN(const int64_t count,
                      metadata.IntOr(key, 0, 0, std::numeric_limits<int32_t>::max()));
     if (count != 0)
-      return Refuse(fmt::format("{} is {}: mixture of experts is not supported in {}",
-                                metadata.Spelled(key), count, family.architecture));
+      return RefuseParameter(fmt::format("{} is {}: mixture of experts is not supported in {}",
+                                         metadata.Spelled(key), count, family.architecture));
   }
   ASSIGN_OR_RETURN(const bool causal, metadata.BoolOr("attention.causal", true));
-  if (!causal) return Refuse("attention that is not causal is not supported");
+  if (!causal) return RefuseParameter("attention that is not causal is not supported");
   ASSIGN_OR_RETURN(const bool bias, metadata.BoolOr("mlp_bias", false));
-  if (bias) return Refuse("mlp_bias is true, which is not supported (false is)");
+  if (bias) return RefuseParameter("mlp_bias is true, which is not supported (false is)");
   for (const auto& [key, neutral] : {std::pair<const char*, double>{"attn_logit_softcapping", 0.0},
                                      {"final_logit_softcapping", 0.0},
                                      {"attention.clamp_kqv", 0.0},
@@ -252,8 +251,8 @@ Status RefuseUnsupported(const Family& family, const HyperParameters& metadata) 
     const double most = std::numeric_limits<double>::max();
     ASSIGN_OR_RETURN(const double value, metadata.FloatOr(key, neutral, -most, most));
     if (value != neutral)
-      return Refuse(fmt::format("{} of {} is not supported in {}", metadata.Spelled(key), value,
-                                family.architecture));
+      return RefuseParameter(fmt::format("{} of {} is not supported in {}", metadata.Spelled(key),
+                                         value, family.architecture));
   }
   return OkStatus();
 }
@@ -267,8 +266,8 @@ Status RefuseWindow(const Family& family, const HyperParameters& metadata,
   if (understood || !metadata.Has(kKey)) return OkStatus();
   ASSIGN_OR_RETURN(const int64_t window, metadata.IntOr(kKey, 0, 0, kMaxContext));
   if (window == 0 || window >= config.context_length) return OkStatus();
-  return Refuse(fmt::format("sliding-window attention ({} tokens) is not supported in {}", window,
-                            family.architecture));
+  return RefuseParameter(fmt::format("sliding-window attention ({} tokens) is not supported in {}",
+                                     window, family.architecture));
 }
 
 Status ReadVocabulary(const HyperParameters& metadata, const TensorStore& store,
@@ -280,13 +279,14 @@ Status ReadVocabulary(const HyperParameters& metadata, const TensorStore& store,
   }
   const int64_t rows = embedding->shape.rows();
   if (rows < 1 || rows > kMaxVocabulary) {
-    return Refuse(fmt::format("a vocabulary of {} tokens is outside 1..{}", rows, kMaxVocabulary));
+    return RefuseParameter(
+        fmt::format("a vocabulary of {} tokens is outside 1..{}", rows, kMaxVocabulary));
   }
   config.vocab_size = static_cast<int>(rows);
   ASSIGN_OR_RETURN(const int64_t stated, metadata.IntOr("vocab_size", rows, 1, kMaxVocabulary));
   if (stated != rows) {
-    return Refuse(fmt::format("{} is {}, token_embd.weight has {} rows",
-                              metadata.Spelled("vocab_size"), stated, rows));
+    return RefuseParameter(fmt::format("{} is {}, token_embd.weight has {} rows",
+                                       metadata.Spelled("vocab_size"), stated, rows));
   }
   const bool alone = store.Find("output.weight") == nullptr;
   ASSIGN_OR_RETURN(config.tied_head, metadata.BoolOr("tie_word_embeddings", alone));
@@ -318,13 +318,13 @@ Result<ModelConfig> ReadModelConfig(const Family& family, Form form, const Hyper
   RETURN_IF_ERROR(ReadRope(family, form, keys, store, config));
   RETURN_IF_ERROR(family.describe({form, keys, store}, config));
   if (config.feed_forward % 32 != 0) {
-    return Refuse(fmt::format("experts of {} are not a multiple of 32, as the kernels need",
-                              config.feed_forward));
+    return RefuseParameter(fmt::format(
+        "experts of {} are not a multiple of 32, as the kernels need", config.feed_forward));
   }
   if (const char* fault = kernels::AttentionShapeFault(config.attention_shape());
       fault != nullptr) {
-    return Refuse(fmt::format("{} heads, {} kv heads of {} dimensions: {}", config.heads,
-                              config.kv_heads, config.head_dim, fault));
+    return RefuseParameter(fmt::format("{} heads, {} kv heads of {} dimensions: {}", config.heads,
+                                       config.kv_heads, config.head_dim, fault));
   }
   RETURN_IF_ERROR(ReadVocabulary(keys, store, config));
   RETURN_IF_ERROR(ReadRopeTensor(store, config));
@@ -338,13 +338,13 @@ Result<ModelConfig> ReadModelConfig(const gguf::File& file) {
   if (family == nullptr) {
     const auto kind = general.StringOr("type", "model");
     if (kind.ok() && *kind != "model") {
-      return Refuse(fmt::format("the file is of type {}, not a model: give the model's own file",
-                                Quote(*kind)));
+      return RefuseParameter(fmt::format(
+          "the file is of type {}, not a model: give the model's own file", Quote(*kind)));
     }
-    return Refuse(architecture.empty()
-                      ? std::string("the file does not have the key general.architecture")
-                      : fmt::format("the architecture {} is not supported ({} are)",
-                                    Quote(architecture), KnownArchitectures()));
+    return RefuseParameter(architecture.empty()
+                               ? std::string("the file does not have the key general.architecture")
+                               : fmt::format("the architecture {} is not supported ({} are)",
+                                             Quote(architecture), KnownArchitectures()));
   }
   const GgufParameters keys(file.header(), architecture + ".");
   ASSIGN_OR_RETURN(ModelConfig config,

@@ -65,16 +65,12 @@ float ScaleOfStream(const ModelConfig& config) {
   return static_cast<float>(config.embedding_scale / config.residual_scale);
 }
 
-int RoundUpToPanel(int columns) {
-  return (columns + kernels::kPanelRows - 1) / kernels::kPanelRows * kernels::kPanelRows;
-}
-
 int QkvColumns(const Weights& weights) {
   const ModelConfig& config = weights.config();
   if (weights.fused()) return weights.layer(0).qkv.columns();
   // Matrices one after another: each one's padding is overwritten by the next but for the last
   // one's.
-  return RoundUpToPanel(config.q_rows() + config.kv_rows() + weights.layer(0).v.columns());
+  return kernels::RoundUpToPanel(config.q_rows() + config.kv_rows() + weights.layer(0).v.columns());
 }
 
 // Address of panel `index`, counted over all parts.

@@ -16,10 +16,6 @@ using kernels::Epilogue;
 // Rows a worker embeds, norms or quantises at a time.
 constexpr int kRowGranule = 4;
 
-int RoundUpToPanel(int columns) {
-  return (columns + kernels::kPanelRows - 1) / kernels::kPanelRows * kernels::kPanelRows;
-}
-
 }  // namespace
 
 Encoder::Encoder(std::shared_ptr<const EncoderWeights> weights, const kernels::KernelTable& kernels,
@@ -43,8 +39,8 @@ Result<std::unique_ptr<Encoder>> Encoder::Create(std::shared_ptr<const EncoderWe
 Status Encoder::Allocate() {
   const EncoderConfig& config = weights_->config();
   const auto rows = static_cast<size_t>(options_.max_rows);
-  const auto width = static_cast<size_t>(RoundUpToPanel(config.width));
-  const auto wide = static_cast<size_t>(RoundUpToPanel(config.feed_forward));
+  const auto width = static_cast<size_t>(kernels::RoundUpToPanel(config.width));
+  const auto wide = static_cast<size_t>(kernels::RoundUpToPanel(config.feed_forward));
   const int max_cols = std::max(config.width, config.feed_forward);
   const auto workers = static_cast<size_t>(options_.workers);
   gemm_scratch_.resize(workers);

@@ -18,11 +18,8 @@ namespace json = boost::json;
 
 constexpr size_t kMaxPrompts = 256;
 constexpr size_t kMaxPromptBytes = 4096;
-constexpr size_t kMaxLabels = 4096;
 constexpr size_t kMaxLabelBytes = 256;
 constexpr size_t kMaxModules = 16;
-constexpr std::string_view kNomicBert = "nomic-bert";  // as its GGUF files are called
-constexpr int kMaxRotatedPositions = 1 << 17;          // a table of angles has a row for each
 
 std::string_view View(const json::string& text) { return {text.data(), text.size()}; }
 

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -34,6 +35,11 @@ enum class ScoreActivation : uint8_t {
   kSoftmax,  // over the labels
 };
 const char* ScoreActivationName(ScoreActivation activation);  // "none", "sigmoid", "softmax"
+
+inline constexpr size_t kMaxLabels = 4096;
+inline constexpr std::string_view kNomicBert = "nomic-bert";  // as its GGUF files are called
+// A table of angles has a row for each position.
+inline constexpr int kMaxRotatedPositions = 1 << 17;
 
 struct EncoderConfig {
   std::string architecture;  // "bert", "roberta", "xlm-roberta", "nomic-bert"

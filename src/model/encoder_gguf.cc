@@ -16,16 +16,10 @@
 namespace tutti::model {
 namespace {
 
-constexpr uint64_t kMaxLabels = 4096;
-constexpr std::string_view kNomicBert = "nomic-bert";
-constexpr int kMaxRotatedPositions = 1 << 17;  // a table of angles has a row for each
-
-Status Refuse(std::string message) { return InvalidArgument("model_hparam", std::move(message)); }
-
-struct Renamed {
+struct RenamedPart {
   std::string_view gguf, transformers;
 };
-constexpr std::array<Renamed, 6> kNames = {{
+constexpr std::array<RenamedPart, 6> kNames = {{
     {"token_embd.", "embeddings.word_embeddings."},
     {"position_embd.", "embeddings.position_embeddings."},
     {"token_types.", "embeddings.token_type_embeddings."},
@@ -33,7 +27,7 @@ constexpr std::array<Renamed, 6> kNames = {{
     {"cls.output.", "classifier."},
     {"cls.", "pooler.dense."},
 }};
-constexpr std::array<Renamed, 8> kLayerNames = {{
+constexpr std::array<RenamedPart, 8> kLayerNames = {{
     {"attn_q.", "attention.self.query."},
     {"attn_k.", "attention.self.key."},
     {"attn_v.", "attention.self.value."},
@@ -45,13 +39,13 @@ constexpr std::array<Renamed, 8> kLayerNames = {{
 }};
 
 // Names of nomic-bert, whose checkpoints name these tensors differently.
-constexpr std::array<Renamed, 4> kNomicNames = {{
+constexpr std::array<RenamedPart, 4> kNomicNames = {{
     {"token_embd.", "embeddings.word_embeddings."},
     {"token_types.", "embeddings.token_type_embeddings."},
     {"token_embd_norm.", "emb_ln."},
     {"cls.output.", "classifier."},
 }};
-constexpr std::array<Renamed, 7> kNomicLayerNames = {{
+constexpr std::array<RenamedPart, 7> kNomicLayerNames = {{
     {"attn_qkv.", "attn.Wqkv."},
     {"attn_output.", "attn.out_proj."},
     {"attn_output_norm.", "norm1."},
@@ -62,8 +56,8 @@ constexpr std::array<Renamed, 7> kNomicLayerNames = {{
 }};
 
 template <size_t kCount>
-std::string Rename(const std::array<Renamed, kCount>& names, std::string_view name) {
-  for (const Renamed& renamed : names) {
+std::string Rename(const std::array<RenamedPart, kCount>& names, std::string_view name) {
+  for (const RenamedPart& renamed : names) {
     if (name.starts_with(renamed.gguf))
       return std::string(renamed.transformers).append(name.substr(renamed.gguf.size()));
   }
@@ -116,8 +110,8 @@ Result<int> RowsOf(const gguf::File& file, std::string_view name, int limit) {
                            fmt::format("the file does not have the tensor {}", name));
   }
   if (table->shape.dims != 2 || table->shape.rows() < 1 || table->shape.rows() > limit) {
-    return Refuse(fmt::format("tensor {} is {}, not a table of 1 to {} rows", name,
-                              table->shape.ToString(), limit));
+    return RefuseParameter(fmt::format("tensor {} is {}, not a table of 1 to {} rows", name,
+                                       table->shape.ToString(), limit));
   }
   return static_cast<int>(table->shape.rows());
 }
@@ -137,7 +131,7 @@ Status ReadShape(const gguf::File& file, const HyperParameters& keys, EncoderCon
   ASSIGN_OR_RETURN(const double eps, keys.Float("attention.layer_norm_epsilon", 0, 1));
   config.norm_eps = static_cast<float>(eps);
   ASSIGN_OR_RETURN(const bool causal, keys.BoolOr("attention.causal", false));
-  if (causal) return Refuse("attention.causal is true, which is not supported");
+  if (causal) return RefuseParameter("attention.causal is true, which is not supported");
   ASSIGN_OR_RETURN(config.vocab_size, RowsOf(file, "token_embd.weight", kMaxVocabulary));
   if (config.architecture == kNomicBert) {
     config.gated = true;
@@ -159,7 +153,8 @@ Status ReadLabels(const gguf::File& file, const std::string& prefix, bool ranks,
   if (file.header().Find(key)) {
     ASSIGN_OR_RETURN(const gguf::StringArray labels, gguf::GetStrings(file.header(), key));
     if (labels.size() < 1 || labels.size() > kMaxLabels)
-      return Refuse(fmt::format("{} has {} labels, not 1 to {}", key, labels.size(), kMaxLabels));
+      return RefuseParameter(
+          fmt::format("{} has {} labels, not 1 to {}", key, labels.size(), kMaxLabels));
     for (const std::string_view label : labels) config.labels.emplace_back(label);
   } else if (ranks) {
     config.labels.emplace_back("LABEL_0");
@@ -200,7 +195,7 @@ Result<EncoderConfig> ReadGgufEncoderConfig(const gguf::File& file) {
                    gguf::GetString(file.header(), "general.architecture"));
   config.architecture = architecture;
   if (!HoldsEncoder(file.header()))
-    return Refuse(
+    return RefuseParameter(
         fmt::format("{} is no encoder known here (bert, nomic-bert)", Quote(config.architecture)));
   const std::string prefix = config.architecture + ".";
   const GgufParameters keys(file.header(), prefix);

@@ -3,11 +3,7 @@
 #include <fmt/format.h>
 
 namespace tutti::model {
-namespace {
-
-Status Refuse(std::string message) { return InvalidArgument("model_hparam", std::move(message)); }
-
-}  // namespace
+namespace {}  // namespace
 
 std::optional<int64_t> IntegerAt(const gguf::Value& value, uint64_t index) {
   const std::byte* at = value.at(index);
@@ -37,12 +33,12 @@ std::optional<int64_t> IntegerAt(const gguf::Value& value, uint64_t index) {
 }
 
 Status GgufParameters::Missing(std::string_view name) const {
-  return Refuse(fmt::format("the file does not have the key {}{}", prefix_, name));
+  return RefuseParameter(fmt::format("the file does not have the key {}{}", prefix_, name));
 }
 
 Status GgufParameters::WrongType(std::string_view name, const gguf::Value& value,
                                  std::string_view wanted) const {
-  return Refuse(
+  return RefuseParameter(
       fmt::format("{}{} is {}, not {}", prefix_, name, gguf::RenderValue(value, 64), wanted));
 }
 
@@ -53,13 +49,14 @@ Result<int64_t> GgufParameters::Int(std::string_view name, int64_t low, int64_t 
     return WrongType(name, *value, "an integer");
   const std::optional<int64_t> number = IntegerAt(*value, 0);
   if (!number || *number < low || *number > high) {
-    return Refuse(fmt::format("{}{} is {}, outside {}..{}", prefix_, name,
-                              gguf::RenderValue(*value, 64), low, high));
+    return RefuseParameter(fmt::format("{}{} is {}, outside {}..{}", prefix_, name,
+                                       gguf::RenderValue(*value, 64), low, high));
   }
   for (uint64_t i = 1; i < value->count; ++i) {
     if (IntegerAt(*value, i) != number) {
-      return Refuse(fmt::format("{}{} differs from layer to layer ({}), which is not supported",
-                                prefix_, name, gguf::RenderValue(*value, 64)));
+      return RefuseParameter(
+          fmt::format("{}{} differs from layer to layer ({}), which is not supported", prefix_,
+                      name, gguf::RenderValue(*value, 64)));
     }
   }
   return *number;
@@ -77,7 +74,8 @@ Result<double> GgufParameters::Float(std::string_view name, double low, double h
     return WrongType(name, *value, "a float");
   }
   if (!(number >= low && number <= high)) {  // NaN too
-    return Refuse(fmt::format("{}{} is {}, outside {}..{}", prefix_, name, number, low, high));
+    return RefuseParameter(
+        fmt::format("{}{} is {}, outside {}..{}", prefix_, name, number, low, high));
   }
   return number;
 }

@@ -17,6 +17,11 @@
 
 namespace tutti::model {
 
+// How a setting that cannot be served is refused: model_hparam, with a message that names its key.
+inline Status RefuseParameter(std::string message) {
+  return InvalidArgument("model_hparam", std::move(message));
+}
+
 class HyperParameters {
  public:
   virtual ~HyperParameters() = default;

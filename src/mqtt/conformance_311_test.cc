@@ -3,6 +3,7 @@
 
 namespace tutti::mqtt::testing {
 namespace {
+namespace mqtt_311 {
 
 constexpr auto kMalformed = ReasonCode::kMalformedPacket;
 constexpr auto kProtocol = ReasonCode::kProtocolError;
@@ -177,11 +178,12 @@ std::vector<ConformanceCase> Subscribes() {
   };
 }
 
+}  // namespace mqtt_311
 }  // namespace
 
 std::vector<ConformanceCase> Cases311() {
-  std::vector<ConformanceCase> all = Connects();
-  for (const auto& part : {Publishes(), Subscribes()})
+  std::vector<ConformanceCase> all = mqtt_311::Connects();
+  for (const auto& part : {mqtt_311::Publishes(), mqtt_311::Subscribes()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

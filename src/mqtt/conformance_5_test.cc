@@ -3,6 +3,7 @@
 
 namespace tutti::mqtt::testing {
 namespace {
+namespace mqtt_5 {
 
 constexpr auto kMalformed = ReasonCode::kMalformedPacket;
 constexpr auto kProtocol = ReasonCode::kProtocolError;
@@ -316,11 +317,12 @@ std::vector<ConformanceCase> Others() {
   };
 }
 
+}  // namespace mqtt_5
 }  // namespace
 
 std::vector<ConformanceCase> Cases5() {
-  std::vector<ConformanceCase> all = Connects();
-  for (const auto& part : {Publishes(), Subscribes(), Others()}) {
+  std::vector<ConformanceCase> all = mqtt_5::Connects();
+  for (const auto& part : {mqtt_5::Publishes(), mqtt_5::Subscribes(), mqtt_5::Others()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

@@ -44,7 +44,7 @@ struct Bytes {
 using Numbers = std::vector<uint32_t> Properties::*;
 using Pairs = std::vector<UserProperty> Properties::*;
 
-struct Row {
+struct PropertyRow {
   uint8_t id;
   PlaceBits places;
   std::variant<Flag, Short, Long, Text, Bytes, Numbers, Pairs> member;
@@ -52,7 +52,7 @@ struct Row {
 };
 
 // Table 2-4 of MQTT 5.0.
-const Row kRows[] = {
+const PropertyRow kPropertyRows[] = {
     {0x01, kMessage, &Properties::payload_is_text},
     {0x02, kMessage, &Properties::message_expiry_s},
     {0x03, kMessage, &Properties::content_type},
@@ -83,13 +83,13 @@ const Row kRows[] = {
 };
 constexpr uint8_t kTopicAlias = 0x23;
 
-bool MayRepeat(const Row& row, PropertyPlace place) {
+bool MayRepeat(const PropertyRow& row, PropertyPlace place) {
   return std::holds_alternative<Pairs>(row.member) ||
          (std::holds_alternative<Numbers>(row.member) && place == PlaceIn(PacketType::kPublish));
 }
 
 template <typename T>
-T NonZero(T value, const Row& row, WireReader& in) {
+T NonZero(T value, const PropertyRow& row, WireReader& in) {
   if (value == 0 && !row.zero_allowed) {
     in.Fail(row.id == kTopicAlias ? ReasonCode::kTopicAliasInvalid : ReasonCode::kProtocolError,
             "a property is zero that may not be");
@@ -99,7 +99,7 @@ T NonZero(T value, const Row& row, WireReader& in) {
 
 // The value of `row`'s property, into its member.
 struct ReadValue {
-  const Row& row;
+  const PropertyRow& row;
   Properties& to;
   WireReader& in;
 
@@ -126,7 +126,7 @@ struct ReadValue {
 
 // The value or values of `row`'s property with their identifiers, if there are any.
 struct WriteValue {
-  const Row& row;
+  const PropertyRow& row;
   const Properties& from;
   WireWriter& out;
 
@@ -168,9 +168,9 @@ Properties ReadProperties(WireReader& in, PropertyPlace place) {
   std::bitset<0x2B> seen;
   while (in.ok() && list.ok() && !list.empty()) {
     const uint32_t id = list.VariableByteInteger();
-    const Row* row = std::find_if(std::begin(kRows), std::end(kRows),
-                                  [id](const Row& each) { return each.id == id; });
-    if (row == std::end(kRows) || (row->places & Bit(place)) == 0) {
+    const PropertyRow* row = std::find_if(std::begin(kPropertyRows), std::end(kPropertyRows),
+                                          [id](const PropertyRow& each) { return each.id == id; });
+    if (row == std::end(kPropertyRows) || (row->places & Bit(place)) == 0) {
       list.Malformed("a property that may not stand in this packet");
       break;
     }
@@ -187,7 +187,7 @@ Properties ReadProperties(WireReader& in, PropertyPlace place) {
 
 void WriteProperties(const Properties& properties, PropertyPlace place, WireWriter& out) {
   WireWriter list;
-  for (const Row& row : kRows) {
+  for (const PropertyRow& row : kPropertyRows) {
     if ((row.places & Bit(place)) != 0) std::visit(WriteValue{row, properties, list}, row.member);
   }
   out.VariableByteInteger(list.ok() ? list.bytes().size() : kMaxVariableByteInteger + 1);

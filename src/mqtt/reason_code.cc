@@ -9,27 +9,27 @@
 namespace tutti::mqtt {
 namespace {
 
-constexpr uint16_t Bit(PacketType type) {
+constexpr uint16_t PacketBit(PacketType type) {
   return static_cast<uint16_t>(1u << static_cast<unsigned>(type));
 }
 
-constexpr uint16_t kConnackBit = Bit(PacketType::kConnack);
-constexpr uint16_t kPublishAcks = Bit(PacketType::kPuback) | Bit(PacketType::kPubrec);
-constexpr uint16_t kReleaseAcks = Bit(PacketType::kPubrel) | Bit(PacketType::kPubcomp);
-constexpr uint16_t kSubackBit = Bit(PacketType::kSuback);
-constexpr uint16_t kUnsubackBit = Bit(PacketType::kUnsuback);
-constexpr uint16_t kDisconnectBit = Bit(PacketType::kDisconnect);
-constexpr uint16_t kAuthBit = Bit(PacketType::kAuth);
+constexpr uint16_t kConnackBit = PacketBit(PacketType::kConnack);
+constexpr uint16_t kPublishAcks = PacketBit(PacketType::kPuback) | PacketBit(PacketType::kPubrec);
+constexpr uint16_t kReleaseAcks = PacketBit(PacketType::kPubrel) | PacketBit(PacketType::kPubcomp);
+constexpr uint16_t kSubackBit = PacketBit(PacketType::kSuback);
+constexpr uint16_t kUnsubackBit = PacketBit(PacketType::kUnsuback);
+constexpr uint16_t kDisconnectBit = PacketBit(PacketType::kDisconnect);
+constexpr uint16_t kAuthBit = PacketBit(PacketType::kAuth);
 constexpr uint16_t kBoth = kConnackBit | kDisconnectBit;
 constexpr uint16_t kSubacks = kSubackBit | kUnsubackBit;
 
-struct Row {
+struct ReasonRow {
   uint8_t code;
   uint16_t packets;  // one bit for each type
 };
 
 // Table 2-6 of MQTT 5.0, by code.
-constexpr Row kRows[] = {
+constexpr ReasonRow kReasonRows[] = {
     {0x00, kConnackBit | kPublishAcks | kReleaseAcks | kSubacks | kDisconnectBit | kAuthBit},
     {0x01, kSubackBit},
     {0x02, kSubackBit},
@@ -94,9 +94,9 @@ std::string_view PacketTypeName(PacketType type) {
 }
 
 bool ReasonCodeFits(uint8_t code, PacketType type) {
-  const auto* row = std::find_if(std::begin(kRows), std::end(kRows),
-                                 [code](const Row& each) { return each.code == code; });
-  return row != std::end(kRows) && (row->packets & Bit(type)) != 0;
+  const auto* row = std::find_if(std::begin(kReasonRows), std::end(kReasonRows),
+                                 [code](const ReasonRow& each) { return each.code == code; });
+  return row != std::end(kReasonRows) && (row->packets & PacketBit(type)) != 0;
 }
 
 uint8_t ReturnCodeOf(ReasonCode code) {

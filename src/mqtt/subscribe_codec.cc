@@ -6,8 +6,8 @@ namespace tutti::mqtt {
 namespace {
 
 // Subscription options of MQTT 5 (3.8.3.1). In 3.1.1 only the QoS is not reserved.
-constexpr uint8_t kQos = 0x03, kNoLocal = 0x04, kRetainAsPublished = 0x08, kRetainHandling = 0x30,
-                  kReserved = 0xC0;
+constexpr uint8_t kSubscriptionQos = 0x03, kNoLocal = 0x04, kRetainAsPublished = 0x08,
+                  kRetainHandling = 0x30, kReservedOptions = 0xC0;
 constexpr int kRetainHandlingShift = 4;
 
 std::string ReadFilter(WireReader& in) {
@@ -22,9 +22,10 @@ Subscription ReadSubscription(Version version, WireReader& in) {
   Subscription subscription;
   subscription.filter = ReadFilter(in);
   const uint8_t options = in.Byte();
-  const uint8_t reserved = version == Version::k5 ? kReserved : static_cast<uint8_t>(~kQos);
+  const uint8_t reserved =
+      version == Version::k5 ? kReservedOptions : static_cast<uint8_t>(~kSubscriptionQos);
   if ((options & reserved) != 0) in.Malformed("reserved subscription options are set");
-  subscription.qos = options & kQos;
+  subscription.qos = options & kSubscriptionQos;
   if (subscription.qos == 3) in.Malformed("a subscription of QoS 3");
   subscription.no_local = (options & kNoLocal) != 0;
   subscription.retain_as_published = (options & kRetainAsPublished) != 0;
@@ -62,7 +63,7 @@ void WriteSubscribe(Version version, const Subscribe& packet, WireWriter& out) {
   const bool v5 = version == Version::k5;
   if (v5) WriteProperties(packet.properties, PlaceIn(PacketType::kSubscribe), out);
   for (const Subscription& subscription : packet.subscriptions) {
-    unsigned options = subscription.qos & kQos;
+    unsigned options = subscription.qos & kSubscriptionQos;
     if (v5) {
       options |= (subscription.no_local ? kNoLocal : 0u) |
                  (subscription.retain_as_published ? kRetainAsPublished : 0u) |

@@ -11,6 +11,7 @@
 #include "gguf/file.h"
 #include "gguf/testing/checkpoint.h"
 #include "model/encoder.h"
+#include "runner/testing/compare_rows.h"
 
 namespace tutti::runner {
 namespace {
@@ -104,14 +105,6 @@ Texts MakeTexts(int count) {
     }
   }
   return texts;
-}
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-bool AllFinite(const std::vector<float>& values) {
-  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
 }
 
 TEST(CpuDecoderEmbedder, TellsWhatItsModelGives) {

@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "kernels/isa.h"
 #include "model/testing/generated_encoder.h"
+#include "runner/testing/compare_rows.h"
 
 namespace tutti::runner {
 namespace {
@@ -52,13 +53,14 @@ size_t FloatsOf(const engine::EncoderLimits& limits, const Wanted& wanted) {
   return 0;
 }
 
-struct Outcome {
+struct EncoderOutcome {
   Status status;
   std::vector<std::vector<float>> values;  // of each item
 };
 
-Outcome RunBatch(CpuEncoderRunner& runner, const std::vector<Wanted>& batch, bool typed = true) {
-  Outcome outcome;
+EncoderOutcome RunBatch(CpuEncoderRunner& runner, const std::vector<Wanted>& batch,
+                        bool typed = true) {
+  EncoderOutcome outcome;
   outcome.values.resize(batch.size());
   std::vector<TokenId> tokens;
   std::vector<uint8_t> types;
@@ -84,17 +86,9 @@ Outcome RunBatch(CpuEncoderRunner& runner, const std::vector<Wanted>& batch, boo
 }
 
 std::vector<float> Alone(CpuEncoderRunner& runner, const Wanted& wanted) {
-  Outcome outcome = RunBatch(runner, {wanted});
+  EncoderOutcome outcome = RunBatch(runner, {wanted});
   EXPECT_TRUE(outcome.status.ok()) << outcome.status;
   return std::move(outcome.values[0]);
-}
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-bool AllFinite(const std::vector<float>& values) {
-  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
 }
 
 TEST(CpuEncoderRunner, TellsWhatItsModelGives) {
@@ -119,7 +113,7 @@ TEST(CpuEncoderRunner, APooledRowIsMadeOfTheTokensRowsAsTheModelPools) {
     const auto runner = MakeRunner({.pooling = pooling}, 2);
     for (const GeneratedText& text :
          model::testing::GenerateTexts(model::testing::GenerateEncoder().config, 5)) {
-      const Outcome outcome =
+      const EncoderOutcome outcome =
           RunBatch(*runner, {{&text, EncodeOutput::kTokens}, {&text, EncodeOutput::kPooled}});
       ASSERT_TRUE(outcome.status.ok());
       std::vector<float> pooled(64);
@@ -173,7 +167,7 @@ TEST(CpuEncoderRunner, AnItemGivesTheSameBitsAloneAndInAnyBatchWithAnyWorkers) {
             index = random.Below(all.size());
             batch.push_back(all[index]);
           }
-          const Outcome outcome = RunBatch(*runner, batch);
+          const EncoderOutcome outcome = RunBatch(*runner, batch);
           ASSERT_TRUE(outcome.status.ok()) << outcome.status;
           for (size_t i = 0; i < chosen.size(); ++i)
             ASSERT_TRUE(SameBits(outcome.values[i], alone[chosen[i]]))
@@ -197,15 +191,15 @@ TEST(CpuEncoderRunner, ATextWhoseValuesAreNotFiniteLeavesItsNeighboursWhole) {
     for (const EncodeOutput output : outputs) {
       const auto runner = MakeRunner(spec, 2);
       const std::vector<Wanted> good = {{&texts[0], output}, {&texts[2], output}};
-      const Outcome before = RunBatch(*runner, good);
+      const EncoderOutcome before = RunBatch(*runner, good);
       EXPECT_TRUE(before.status.ok()) << before.status;
-      const Outcome mixed =
+      const EncoderOutcome mixed =
           RunBatch(*runner, {{&texts[0], output}, {&poisoned, output}, {&texts[2], output}});
       EXPECT_TRUE(mixed.status.ok()) << "its neighbours need no second pass: " << mixed.status;
       EXPECT_FALSE(AllFinite(mixed.values[1]));
       EXPECT_TRUE(SameBits(mixed.values[0], before.values[0]));
       EXPECT_TRUE(SameBits(mixed.values[2], before.values[1]));
-      const Outcome after = RunBatch(*runner, good);
+      const EncoderOutcome after = RunBatch(*runner, good);
       EXPECT_TRUE(after.status.ok()) << after.status;
       EXPECT_TRUE(SameBits(before.values[0], after.values[0]));
     }

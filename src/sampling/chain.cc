@@ -8,8 +8,6 @@
 namespace tutti::sampling {
 namespace {
 
-constexpr float kMasked = -std::numeric_limits<float>::infinity();
-
 bool InRow(std::span<const float> logits, TokenId id) {
   return id >= 0 && static_cast<size_t>(id) < logits.size();
 }

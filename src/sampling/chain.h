@@ -2,11 +2,14 @@
 // pure.
 #pragma once
 
+#include <limits>
 #include <span>
 
 #include "sampling/sampler.h"
 
 namespace tutti::sampling {
+
+inline constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
 // Highest logit first, of equals the lowest id.
 inline bool RanksBefore(const SamplerScratch::Candidate& a, const SamplerScratch::Candidate& b) {

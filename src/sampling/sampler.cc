@@ -12,7 +12,6 @@
 namespace tutti::sampling {
 namespace {
 
-constexpr float kMasked = -std::numeric_limits<float>::infinity();
 // Candidates looked at first for top_p: nearly always enough, and cheap to select.
 constexpr size_t kFirstCandidates = 256;
 

@@ -6,7 +6,7 @@
 
 namespace tutti::support {
 
-#if defined(TUTTI_SANITIZED) || !defined(__OPTIMIZE__)
+#if defined(TUTTI_SANITIZED) || defined(TUTTI_DEBUG)
 inline constexpr double kSlower = 20;  // what a sanitizer may cost
 #else
 inline constexpr double kSlower = 1;

@@ -32,11 +32,6 @@ bool IsLoss(const Status& status) {
   return status.reason() == "unreachable" || status.reason() == "connection_closed";
 }
 
-const SteadyClock& TheClock() {
-  static const SteadyClock clock;
-  return clock;
-}
-
 }  // namespace
 
 std::string RandomName(const std::string& prefix) {
@@ -50,7 +45,7 @@ std::string RandomName(const std::string& prefix) {
 Result<std::unique_ptr<MqttChat>> MqttChat::Begin(const MqttChatOptions& options,
                                                   std::unique_ptr<MqttDialect> dialect) {
   return Begin(options, std::move(dialect),
-               {.clock = &TheClock(),
+               {.clock = &ProgramClock(),
                 .sleep = [](Duration time) { std::this_thread::sleep_for(time); },
                 .dial = &MqttConnection::Open});
 }

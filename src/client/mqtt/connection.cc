@@ -12,11 +12,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLook{100};  // how often `stopped` is asked
 
-const SteadyClock& TheClock() {
-  static const SteadyClock clock;
-  return clock;
-}
-
 Status CheckText(const std::optional<std::string>& text, const char* what) {
   if (!text.has_value() ||
       (text->size() <= 65'535 && IsValidUtf8(*text) && text->find('\0') == std::string::npos)) {
@@ -45,7 +40,7 @@ Result<std::unique_ptr<MqttConnection>> MqttConnection::Open(const MqttOptions& 
   RETURN_IF_ERROR(CheckLogin(options));
   ASSIGN_OR_RETURN(std::unique_ptr<MqttTransport> transport,
                    OpenMqttTransport(options.address, options.ca_file));
-  return Over(std::move(transport), options, TheClock(), stopped);
+  return Over(std::move(transport), options, ProgramClock(), stopped);
 }
 
 Result<std::unique_ptr<MqttConnection>> MqttConnection::Over(

@@ -14,13 +14,14 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-constexpr TimePoint kStart{seconds(1000)};
+constexpr TimePoint kWindowStart{seconds(1000)};
 constexpr Window kTwentyAMinute = {.limit = 20};
 
 TEST(SlidingWindow, The21stWithin60SecondsIsRefusedWithTheWaitUntilTheFirstIsOut) {
   SlidingWindow window;
-  for (int i = 0; i < 20; ++i) EXPECT_TRUE(window.Take(kTwentyAMinute, kStart + seconds(i))) << i;
-  const TimePoint now = kStart + seconds(20);
+  for (int i = 0; i < 20; ++i)
+    EXPECT_TRUE(window.Take(kTwentyAMinute, kWindowStart + seconds(i))) << i;
+  const TimePoint now = kWindowStart + seconds(20);
   EXPECT_FALSE(window.Take(kTwentyAMinute, now));
   EXPECT_EQ(window.RetryAfter(kTwentyAMinute, now), seconds(40));
   EXPECT_EQ(window.Remaining(kTwentyAMinute, now), 0);
@@ -29,10 +30,10 @@ TEST(SlidingWindow, The21stWithin60SecondsIsRefusedWithTheWaitUntilTheFirstIsOut
 
 TEST(SlidingWindow, ItSlides) {
   SlidingWindow window;
-  for (int i = 0; i < 20; ++i) ASSERT_TRUE(window.Take(kTwentyAMinute, kStart + seconds(i)));
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(window.Take(kTwentyAMinute, kWindowStart + seconds(i)));
   // As each of the first leaves, one more has room.
   for (int i = 0; i < 20; ++i) {
-    const TimePoint out = kStart + seconds(60 + i);
+    const TimePoint out = kWindowStart + seconds(60 + i);
     EXPECT_FALSE(window.Take(kTwentyAMinute, out - nanoseconds(1)));
     EXPECT_TRUE(window.Take(kTwentyAMinute, out));
     EXPECT_FALSE(window.Take(kTwentyAMinute, out));
@@ -43,7 +44,7 @@ TEST(SlidingWindow, NoStretchOfItsLengthHoldsMoreThanItsLimit) {
   Random random(3);
   SlidingWindow window;
   std::vector<TimePoint> taken;
-  TimePoint now = kStart;
+  TimePoint now = kWindowStart;
   for (int i = 0; i < 20'000; ++i) {
     now += milliseconds(random.Chance(0.02) ? random.Between(0, 90'000) : random.Between(0, 500));
     const Duration wait = window.RetryAfter(kTwentyAMinute, now);
@@ -57,10 +58,10 @@ TEST(SlidingWindow, NoStretchOfItsLengthHoldsMoreThanItsLimit) {
 
 TEST(SlidingWindow, OneThatNeverWasLeavesItsRoom) {
   SlidingWindow window;
-  for (int i = 0; i < 20; ++i) ASSERT_TRUE(window.Take(kTwentyAMinute, kStart + seconds(i)));
-  window.Undo(kStart + seconds(7));
-  window.Undo(kStart + seconds(7));  // there is none
-  const TimePoint now = kStart + seconds(20);
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(window.Take(kTwentyAMinute, kWindowStart + seconds(i)));
+  window.Undo(kWindowStart + seconds(7));
+  window.Undo(kWindowStart + seconds(7));  // there is none
+  const TimePoint now = kWindowStart + seconds(20);
   EXPECT_EQ(window.Remaining(kTwentyAMinute, now), 1);
   EXPECT_TRUE(window.Take(kTwentyAMinute, now));
   EXPECT_FALSE(window.Take(kTwentyAMinute, now));
@@ -69,10 +70,10 @@ TEST(SlidingWindow, OneThatNeverWasLeavesItsRoom) {
 
 TEST(SlidingWindow, AtRestWhenTheLastIsOut) {
   SlidingWindow window;
-  EXPECT_TRUE(window.AtRest(kTwentyAMinute, kStart));
-  ASSERT_TRUE(window.Take(kTwentyAMinute, kStart));
-  EXPECT_FALSE(window.AtRest(kTwentyAMinute, kStart + seconds(60) - nanoseconds(1)));
-  EXPECT_TRUE(window.AtRest(kTwentyAMinute, kStart + seconds(60)));
+  EXPECT_TRUE(window.AtRest(kTwentyAMinute, kWindowStart));
+  ASSERT_TRUE(window.Take(kTwentyAMinute, kWindowStart));
+  EXPECT_FALSE(window.AtRest(kTwentyAMinute, kWindowStart + seconds(60) - nanoseconds(1)));
+  EXPECT_TRUE(window.AtRest(kTwentyAMinute, kWindowStart + seconds(60)));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace tutti::usage {
 namespace {
 
-constexpr int64_t kHourMs = 3'600'000, kDayMs = 24 * kHourMs;
+constexpr int64_t kHourMs = 3'600'000;
 constexpr int kRowsInSweep = 10'000;  // some 50 ms of the store's thread
 
 // As far as it is UTF-8.

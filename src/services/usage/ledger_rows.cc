@@ -11,8 +11,6 @@ namespace {
 using store::Database;
 using store::Statement;
 
-constexpr int64_t kDayMs = 86'400'000;
-
 int64_t InRange(int64_t number) { return std::clamp<int64_t>(number, 0, kMaxInRow); }
 
 // Sums over all rows of a stretch, for each value of `group`, an expression of ours.

@@ -15,6 +15,8 @@
 
 namespace tutti::usage {
 
+inline constexpr int64_t kDayMs = 86'400'000;
+
 extern const store::Migration kLedgerTable;
 
 // Maximum of each number in a row. Greater values are stored as this maximum, so that no sum over

@@ -15,9 +15,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr int64_t kDay = 86'400'000;
-constexpr int64_t kFirst = 20'000 * kDay;  // 2024-10-04
-constexpr int64_t kForEver = kMaxInRow * kDay;
+constexpr int64_t kRowDay = 86'400'000;
+constexpr int64_t kFirstRow = 20'000 * kRowDay;  // 2024-10-04
+constexpr int64_t kForEver = kMaxInRow * kRowDay;
 
 class LedgerRowsTest : public ::testing::Test {
  protected:
@@ -65,7 +65,7 @@ Row Used(int64_t time_ms, const std::string& tenant, const std::string& key, int
 }
 
 TEST_F(LedgerRowsTest, ARowIsReadAsItWasWritten) {
-  const Row row = {.time_ms = kFirst + 123,
+  const Row row = {.time_ms = kFirstRow + 123,
                    .tenant = "t\"1",
                    .key_id = "k, 1",
                    .user = "ü\n",
@@ -82,10 +82,10 @@ TEST_F(LedgerRowsTest, ARowIsReadAsItWasWritten) {
 }
 
 TEST_F(LedgerRowsTest, SumsAreByWhateverIsAskedForAndOfTheStretchAlone) {
-  Insert(Used(kFirst, "a", "a1", 100, 10, 7));
-  Insert(Used(kFirst + kDay - 1, "a", "a2", 50, 0, 3));
-  Insert(Used(kFirst + kDay, "b", "b1", 20, 20, 1));
-  Insert(Used(kFirst + kDay, "a", "a1", 1, 0, 0));
+  Insert(Used(kFirstRow, "a", "a1", 100, 10, 7));
+  Insert(Used(kFirstRow + kRowDay - 1, "a", "a2", 50, 0, 3));
+  Insert(Used(kFirstRow + kRowDay, "b", "b1", 20, 20, 1));
+  Insert(Used(kFirstRow + kRowDay, "a", "a1", 1, 0, 0));
   EXPECT_THAT(Sums(GroupBy::kTenant), ElementsAre(Summary{"a", 3, 151, 10, 10, 15, 120},
                                                   Summary{"b", 1, 20, 20, 1, 5, 40}));
   EXPECT_THAT(Sums(GroupBy::kKey),
@@ -93,20 +93,20 @@ TEST_F(LedgerRowsTest, SumsAreByWhateverIsAskedForAndOfTheStretchAlone) {
                           Summary{"b1", 1, 20, 20, 1, 5, 40}));
   EXPECT_THAT(Sums(GroupBy::kDay), ElementsAre(Summary{"2024-10-04", 2, 150, 10, 10, 10, 80},
                                                Summary{"2024-10-05", 2, 21, 20, 1, 10, 80}));
-  EXPECT_THAT(Sums(GroupBy::kModel, kFirst + 1, kFirst + kDay),
+  EXPECT_THAT(Sums(GroupBy::kModel, kFirstRow + 1, kFirstRow + kRowDay),
               ElementsAre(Summary{"m", 1, 50, 0, 3, 5, 40}));
   EXPECT_EQ(Sums(GroupBy::kUser).size(), 3u);
   EXPECT_EQ(Sums(GroupBy::kRoute).size(), 1u);
-  EXPECT_THAT(Sums(GroupBy::kTenant, kFirst + 2 * kDay), IsEmpty());
+  EXPECT_THAT(Sums(GroupBy::kTenant, kFirstRow + 2 * kRowDay), IsEmpty());
 }
 
 TEST_F(LedgerRowsTest, ADaysTokensAreThoseThatWereComputed) {
-  Insert(Used(kFirst - 1, "a", "a1", 1000, 0, 0));
-  Insert(Used(kFirst, "a", "a1", 100, 60, 7));
-  Insert(Used(kFirst + kDay - 1, "a", "a1", 3, 0, 2));
-  Insert(Used(kFirst + 5, "b", "a1", 9, 0, 0));
-  Insert(Used(kFirst + kDay, "a", "a1", 1000, 0, 0));
-  const Result<std::vector<KeyTokens>> keys = DayTokens(database_, kFirst / kDay);
+  Insert(Used(kFirstRow - 1, "a", "a1", 1000, 0, 0));
+  Insert(Used(kFirstRow, "a", "a1", 100, 60, 7));
+  Insert(Used(kFirstRow + kRowDay - 1, "a", "a1", 3, 0, 2));
+  Insert(Used(kFirstRow + 5, "b", "a1", 9, 0, 0));
+  Insert(Used(kFirstRow + kRowDay, "a", "a1", 1000, 0, 0));
+  const Result<std::vector<KeyTokens>> keys = DayTokens(database_, kFirstRow / kRowDay);
   ASSERT_TRUE(keys.ok());
   ASSERT_EQ(keys->size(), 2u);
   EXPECT_EQ((*keys)[0].tenant, "a");
@@ -119,7 +119,7 @@ TEST_F(LedgerRowsTest, PagesGiveEveryRowOnceInOrderOfTime) {
   Random random(2);
   std::vector<int64_t> times;
   for (int i = 0; i < 500; ++i) {
-    times.push_back(kFirst + random.Between(0, 50));
+    times.push_back(kFirstRow + random.Between(0, 50));
     Insert(Used(times.back(), "a", "k", i, 0, 0));
   }
   for (const int page : {1, 7, 500, 1000}) {
@@ -137,19 +137,19 @@ TEST_F(LedgerRowsTest, PagesGiveEveryRowOnceInOrderOfTime) {
 }
 
 TEST_F(LedgerRowsTest, NumbersOutOfRangeAreStoredAsTheMostAndTheLeast) {
-  Insert(Used(kFirst, "a", "k", INT64_MAX, -5, kMaxInRow + 1));
+  Insert(Used(kFirstRow, "a", "k", INT64_MAX, -5, kMaxInRow + 1));
   EXPECT_THAT(Sums(GroupBy::kKey), ElementsAre(Summary{"k", 1, kMaxInRow, 0, kMaxInRow, 5, 40}));
 }
 
 TEST_F(LedgerRowsTest, OldRowsGoOldestFirstAndNoMoreThanAskedFor) {
-  for (int i = 0; i < 10; ++i) Insert(Used(kFirst + 9 - i, "a", "k", i, 0, 0));
-  Result<int64_t> gone = DeleteBefore(database_, kFirst + 8, 3);
+  for (int i = 0; i < 10; ++i) Insert(Used(kFirstRow + 9 - i, "a", "k", i, 0, 0));
+  Result<int64_t> gone = DeleteBefore(database_, kFirstRow + 8, 3);
   ASSERT_TRUE(gone.ok());
   EXPECT_EQ(*gone, 3);
-  EXPECT_EQ(All().front().time_ms, kFirst + 3);
-  gone = DeleteBefore(database_, kFirst + 8, 100);
+  EXPECT_EQ(All().front().time_ms, kFirstRow + 3);
+  gone = DeleteBefore(database_, kFirstRow + 8, 100);
   EXPECT_EQ(*gone, 5);
-  EXPECT_EQ(All().front().time_ms, kFirst + 8);
+  EXPECT_EQ(All().front().time_ms, kFirstRow + 8);
   EXPECT_EQ(All().size(), 2u);
 }
 

@@ -21,7 +21,7 @@ using testing::ReadFile;
 
 using Variables = std::vector<std::pair<std::string, Value>>;
 
-#if defined(TUTTI_SANITIZED) || !defined(__OPTIMIZE__)
+#if defined(TUTTI_SANITIZED) || defined(TUTTI_DEBUG)
 constexpr size_t kStackBytes =
     2 << 20;  // red zones and unoptimised code make every frame several times larger
 #else
