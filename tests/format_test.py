@@ -40,6 +40,19 @@ def formatted(path):
                           capture_output=True, check=True).stdout
 
 
+def changed(paths):
+    """Those that the tool may change: one process reads hundreds of files, in a tenth of the time of one each."""
+    suspects = [path for path in paths if path.suffix == ".inc"]
+    files = [path for path in paths if path.suffix != ".inc"]
+    chunks = [files[i:i + 200] for i in range(0, len(files), 200)]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = pool.map(lambda chunk: subprocess.run([TOOL, "--dry-run", *chunk], capture_output=True, text=True, check=True), chunks)
+    for run in runs:
+        named = set(re.findall(r"^(\S+):\d+:\d+: warning: code should be clang-formatted", run.stderr, re.M))
+        suspects += [path for path in files if str(path) in named]
+    return suspects
+
+
 def not_executable(root):
     recipes = [line for line in (root / "Makefile").read_text().splitlines() if line.startswith("\t")]
     scripts = {name for line in recipes for name in re.findall(r"(?:^\t@?(?:exec )?|&& |; )(tools/[\w.]+)", line)}
@@ -63,8 +76,9 @@ def main():
         print(f"format: {TOOL} is not installed")
         return 1
     if tool:
+        suspects = paths if args.write else changed(paths)
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            for path, text in zip(paths, pool.map(formatted, paths)):
+            for path, text in zip(suspects, pool.map(formatted, suspects)):
                 if text == path.read_bytes():
                     continue
                 if args.write:

@@ -221,7 +221,7 @@ class Large(unittest.TestCase):
 
     def test_many_lines_take_little_memory(self):
         """E2E_BATCH_LINES: how many, 50,000 at most."""
-        count = int(os.environ.get("E2E_BATCH_LINES", 0)) or amount(1000, 1000, 50_000)
+        count = int(os.environ.get("E2E_BATCH_LINES", 0)) or amount(600, 600, 50_000)
         # The KV memory is the system's to give as it is used: here all of it is before the batch begins.
         client = self.start("--batches-slots", "64", "--kv-cache-bytes", "64MiB")
         warm = ended(client, begin(client, "".join(line(str(i), f"{i} warm" * 20, 1, TEXT) for i in range(200)), TEXT).id)
@@ -248,7 +248,7 @@ class Large(unittest.TestCase):
 
     def test_a_large_file_takes_little_memory(self):
         """E2E_FILE_MIB: how large."""
-        size = int(os.environ.get("E2E_FILE_MIB", 0)) or amount(24, 64, 199)
+        size = int(os.environ.get("E2E_FILE_MIB", 0)) or amount(24, 32, 199)
         client = self.start()
         upload(client, "warm")
         before, most, stop = self.server.resident_kib(), [0], threading.Event()
@@ -291,7 +291,7 @@ class Large(unittest.TestCase):
 
     def test_killed_at_random_every_line_has_one_end(self):
         """E2E_BATCH_KILLS: how often."""
-        kills = int(os.environ.get("E2E_BATCH_KILLS", 0)) or amount(2, 3, 10)
+        kills = int(os.environ.get("E2E_BATCH_KILLS", 0)) or amount(2, 2, 10)
         chance = random.Random(38)
         count = 60 * (kills + 1)
         client = self.start()

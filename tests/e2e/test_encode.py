@@ -123,7 +123,7 @@ class Benches(unittest.TestCase):
             return json.load(file)["cells"]
 
     def test_a_grid_that_was_killed_goes_on_with_the_next_cell(self):
-        self.write_grid(amount(20, 100, 300))
+        self.write_grid(amount(20, 50, 300))
         process = subprocess.Popen(self.grid(), stdout=subprocess.DEVNULL)
         limit = time.monotonic() + 2 * STEP_S
         while not (os.path.exists(self.path("out.json")) and self.cells()) and time.monotonic() < limit:
@@ -148,7 +148,7 @@ class Benches(unittest.TestCase):
         xml.dom.minidom.parse(self.path("out.svg"))
 
     def test_more_clients_fill_batches_and_keep_the_device_busier(self):
-        done = tutti("bench", "encode", EMBEDDER, "--concurrency", "1,8", "--requests", str(amount(40, 200, 500)), "--json", self.path("r.json"))
+        done = tutti("bench", "encode", EMBEDDER, "--concurrency", "1,8", "--requests", str(amount(40, 100, 500)), "--json", self.path("r.json"))
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(self.path("r.json")) as file:
             one, eight = json.load(file)["rows"]

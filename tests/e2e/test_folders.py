@@ -95,7 +95,7 @@ class Answers(InAFolder):
 
 class Starts(InAFolder):
     """Thirty-four layers are a gigabyte; fewer where there is no time for it."""
-    LAYERS = amount(2, 8, 34)
+    LAYERS = amount(2, 4, 34)
 
     def start(self, name, model):
         told = json.loads(tutti("inspect", model, "--memory", "--json", env=dict(os.environ, TUTTI_KV_CACHE_BYTES=str(POOL))).stdout)

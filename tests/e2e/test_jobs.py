@@ -180,7 +180,7 @@ class Jobs(ServerCase):
     def test_one_is_accepted_at_once_while_others_are_computed(self):
         running = [submit(self.server, chat(f"busy {i}", 500, ignore_eos=True)) for i in range(4)]
         times = []
-        for i in range(amount(20, 100, 200)):
+        for i in range(amount(20, 60, 200)):
             begin = time.monotonic()
             submit(self.server, chat(f"quick {i}", 1))
             times.append(time.monotonic() - begin)
@@ -323,7 +323,7 @@ class Kills(unittest.TestCase):
 
     def test_a_hundred_that_wait_all_finish_once(self):
         self.start()
-        count = amount(20, 50, 100)
+        count = amount(20, 30, 100)
         jobs = [submit(self.server, chat(f"number {i}", 8), Idempotency_Key=f"n{i}")["id"] for i in range(count)]
         self.kill()
         self.start()
@@ -335,7 +335,7 @@ class Kills(unittest.TestCase):
         self.assertEqual(len(json.loads(self.server.get("/v1/jobs?limit=100")[2])["data"]), min(count, 100))
 
     def test_killed_at_random_every_accepted_job_has_one_end(self):
-        kills = int(os.environ.get("E2E_JOB_KILLS", 0)) or amount(3, 5, 20)
+        kills = int(os.environ.get("E2E_JOB_KILLS", 0)) or amount(3, 3, 20)
         chance = random.Random(46)
         accepted, seen = {}, {}
         for round_number in range(kills):

@@ -80,7 +80,7 @@ class ThroughTheBroker(unittest.TestCase):
             return [took[name] for name in names]
 
         each, both, texts = [], [], set()
-        for repeat in range(amount(1, 3, 20)):
+        for repeat in range(amount(1, 2, 20)):
             alone = answered(repeat, "driving") + answered(repeat, "general")
             together = answered(repeat, "driving", "general")
             each.append(max(time / solo for time, solo in zip(together, alone)))
@@ -205,7 +205,7 @@ class BrokerAway(unittest.TestCase):
         failing = threading.Thread(target=fail)
         failing.start()
         number, sessions = 0, 10
-        more = amount(20, 100, 1000)
+        more = amount(20, 50, 1000)
         while not over.is_set() or more > 0:  # before, while it is away, and after
             native.hear()
             if len(native.unanswered()) >= AT_ONCE:

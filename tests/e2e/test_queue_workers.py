@@ -75,7 +75,7 @@ class Cases:
                 while not stop.is_set():
                     jobs.append(submit(world.front, chat(f"Job {number} of {client}", 24, ignore_eos=True))["id"])
                     number += 1
-                    time.sleep(0.1)
+                    time.sleep(amount(0.4, 0.4, 0.1))
 
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
                 clients = [pool.submit(submits, client) for client in range(2)]
@@ -107,7 +107,8 @@ class Cases:
 
     def test_jobs_batches_and_cancels_end_once_despite_broker_kills(self):
         """Killed under load, every other time emptied, with the clients of test_mixed_kills."""
-        chance, told = random.Random(73), test_mixed_kills.Told()
+        # A broker takes seconds to start: what is submitted meanwhile has to be answered afterwards.
+        chance, told = random.Random(73), test_mixed_kills.Told(pause_s=amount(0.2, 0.2, 0.02))
         with World(self.broker, workers=2, worker=("--lanes", "8")) as world:
             for number in range(amount(short=1, normal=2, full=10)):
                 with told.clients(world.front, chance, jobs=2, batches=1):
@@ -140,7 +141,7 @@ class Cases:
 
     def test_a_killed_worker_is_detected_and_its_jobs_are_moved(self):
         with World(self.broker, workers=2, worker=("--lanes", "4", "--no-restart")) as world:
-            jobs = [submit(world.front, chat(f"Job {i}", 400, ignore_eos=True))["id"] for i in range(8)]
+            jobs = [submit(world.front, chat(f"Job {i}", 160, ignore_eos=True))["id"] for i in range(8)]
             eventually(lambda: world.front.load()["running"] >= 8)
             os.kill(world.workers[0].process.pid, signal.SIGKILL)
             done = [ended(world.front, job) for job in jobs]
@@ -151,7 +152,7 @@ class Cases:
 
     def test_a_front_that_is_killed_finds_its_workers_and_jobs_again(self):
         with World(self.broker) as world:
-            jobs = [submit(world.front, chat(f"Job {i}", 400, ignore_eos=True))["id"] for i in range(8)]
+            jobs = [submit(world.front, chat(f"Job {i}", 160, ignore_eos=True))["id"] for i in range(8)]
             eventually(lambda: world.front.load()["running"] > 0)
             world.front.process.kill()
             world.front.stop()

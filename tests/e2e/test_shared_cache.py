@@ -128,7 +128,7 @@ class SharedCache(unittest.TestCase):
 
     def test_without_redis_every_request_is_answered(self):
         server = self.serve(wait_ms=5)
-        count = amount(60, 300, 1000)
+        count = amount(60, 150, 1000)
         usual = [self.timed(server, f"usual {i}") for i in range(count)]
         self.redis.pause()
         paused = [self.timed(server, f"paused {i}") for i in range(count)]

@@ -2,6 +2,7 @@
 
     timed.py FILE.xml [arguments as for unittest]      writes the times as a JUnit report; "" writes none
 """
+import signal
 import sys
 import time
 import unittest
@@ -56,4 +57,6 @@ class TimedRunner(unittest.TextTestRunner):
 
 if __name__ == "__main__":
     report = sys.argv.pop(1)
+    # Who runs this by nohup ignores hang-ups, and so would every program that a case sends one to.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     unittest.main(module=None, testRunner=TimedRunner)
