@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts a front and two workers on this machine, shows what the second worker brings, and ends them.
+# Starts a frontend and two workers on this machine, shows what the second worker brings, and ends them.
 #
 #   deploy/scale-out.sh [--tutti PROGRAM] [--model MODEL] [--clients N] [--requests N] [--broker redis|rabbitmq] [--keep]
 #
@@ -90,7 +90,7 @@ if [ -n "$broker" ]; then
   echo "a broker of their own: ${queue##* }"
 fi
 # shellcheck disable=SC2086
-"$program" serve --role front --store "$work/store" --port 0 --grpc-port 0 $queue >"$work/front.log" 2>&1 &
+"$program" serve --role frontend --store "$work/store" --port 0 --grpc-port 0 $queue >"$work/front.log" 2>&1 &
 pids="$pids $!"
 worker "$first" "$work/worker-1.log"
 started "$work/front.log" 1
@@ -98,7 +98,7 @@ for _ in $(seq 50); do
   url=$(grep -o 'serving .* at http://[0-9.:]*' "$work/front.log" | grep -o 'http://.*' | head -n 1) && [ -n "$url" ] && break
   sleep 0.1
 done
-echo "front at $url, a worker on cores $first"
+echo "frontend at $url, a worker on cores $first"
 measure "$work/one.json"
 worker "$second" "$work/worker-2.log"
 started "$work/front.log" 2

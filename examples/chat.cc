@@ -11,7 +11,7 @@ int main(int argc, char** argv) try {
   const int max_pieces = argc > 2 ? std::atoi(argv[2]) : 200;
   // value() throws tutti::Exception instead of giving the error back.
   const tutti::Model model =
-      tutti::Model::Load(tutti::ModelOptions(argc > 1 ? argv[1] : "").Lanes(1)).value();
+      tutti::Model::Load(tutti::ModelOptions(argc > 1 ? argv[1] : "").MaxNumSeqs(1)).value();
 
   tutti::Chat chat;
   chat.messages.push_back({tutti::Role::kSystem, "You answer in one short sentence."});

@@ -28,12 +28,12 @@ PAHO = "paho-mqtt==2.1.0"
 def start_tutti(args, broker_port, folder, port):
     (folder / "tutti.toml").write_text(f'[mqtt]\nurl = "mqtt://127.0.0.1:{broker_port}"\n')
     return [Process([args.tutti, "serve", args.model, "--config", folder / "tutti.toml", "--port", port, "--grpc-port", 0,
-                     "--threads", args.threads, "--lanes", args.lanes, "--store", "memory"],
+                     "--threads", args.threads, "--max-num-seqs", args.max_num_seqs, "--store", "memory"],
                     lambda p: "mqtt.bridge.connected" in p.printed() and "serving" in p.printed(), folder / "tutti.log")]
 
 
 def start_llama(args, broker_port, folder, port, binaries, python):
-    server = llama_server(binaries, args.model, port, args.lanes, args.threads, folder / "llama-server.log")
+    server = llama_server(binaries, args.model, port, args.max_num_seqs, args.threads, folder / "llama-server.log")
     try:
         bridge = Process([python, ROOT / "tools" / "mqtt_bridge.py", broker_port, f"http://127.0.0.1:{port}", args.clients, args.model.stem],
                          lambda p: "ready" in p.printed(), folder / "bridge.log")
@@ -125,7 +125,7 @@ def row(name, rounds):
 
 def main():
     parser = peer_options(__doc__)
-    parser.add_argument("--lanes", type=int, default=8, help="concurrent sequences of Tutti, slots of llama-server")
+    parser.add_argument("--max-num-seqs", type=int, default=8, help="concurrent sequences of Tutti, slots of llama-server")
     parser.add_argument("--clients", type=int, default=10)
     parser.add_argument("--messages", type=int, default=10, help="messages of each client in each round")
     parser.add_argument("--tokens", type=int, default=32, help="tokens of each answer")
@@ -163,7 +163,7 @@ def main():
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
     text = "\n".join([
         f"Measured on {datetime.date.today():%Y-%m-%d}: {cpu}, {args.threads} threads. Model file: `{args.model.name}`. {args.clients} clients, at "
-        f"most {args.lanes} concurrent sequences, {args.messages} messages of each client in each round, {args.tokens} tokens in each answer, "
+        f"most {args.max_num_seqs} concurrent sequences, {args.messages} messages of each client in each round, {args.tokens} tokens in each answer, "
         f"{args.rounds} alternating rounds. Clients and broker run on the same cores. Tutti stores the dialogs; the bridge stores nothing.", "",
         "| | tokens/s, median | first text, p50 / p99 ms | reply, p50 / p99 ms |", "|---|---|---|---|",
         *(line for _, line in rows.values()), "", f"Tutti / llama-server: {rows[TUTTI][0] / rows[LLAMA][0]:.2f} x in tokens/s."])

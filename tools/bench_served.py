@@ -32,7 +32,7 @@ def engine(binary, model, clients, file):
 
 def served(binary, model, clients, requests, file):
     """Output tokens per second over HTTP."""
-    server = subprocess.Popen([binary, "serve", model, "--port", "0", "--lanes", str(clients), "--store", "memory"],
+    server = subprocess.Popen([binary, "serve", model, "--port", "0", "--max-num-seqs", str(clients), "--store", "memory"],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     watchdog = threading.Timer(300, server.kill)
     watchdog.start()

@@ -97,7 +97,7 @@ def main():
             port = free_port()
             if name == TUTTI:
                 server = Process([args.tutti, "serve", "model=" + str(args.model), "--port", port, "--grpc-port", 0, "--threads", args.threads,
-                                  "--lanes", max(CLIENTS), "--store", "memory"], lambda p: "serving" in p.printed(), folder / "tutti.log")
+                                  "--max-num-seqs", max(CLIENTS), "--store", "memory"], lambda p: "serving" in p.printed(), folder / "tutti.log")
             else:
                 server = llama_server(binaries, args.model, port, max(CLIENTS), args.threads, folder / "llama-server.log", ("--jinja",))
             try:

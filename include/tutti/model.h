@@ -41,7 +41,7 @@ class TUTTI_API ModelOptions {
   ModelOptions& Isa(
       std::string_view name);  // scalar, avx2, avxvnni, avx512vnni; default: the best here
   ModelOptions& KvCacheBytes(size_t bytes);  // default 1 GiB
-  ModelOptions& Lanes(int sequences);        // in one forward pass; default 8
+  ModelOptions& MaxNumSeqs(int sequences);   // in one forward pass; default 8
   ModelOptions& Queue(int requests);  // that wait; default 256; more are refused with queue_full
   ModelOptions& Context(int tokens);  // of a sequence; default: the model's, at most 8192
   ModelOptions& Schedule(Strategy strategy);

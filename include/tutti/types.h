@@ -248,14 +248,14 @@ struct ModelInfo {
   std::string name, architecture, quantisation, digest;  // digest: of the file's header, hex
   int context = 0;                                       // tokens, prompt and output together
   int vocabulary = 0;
-  std::string summary;  // one line: kernels, threads, lanes, KV blocks
+  std::string summary;  // one line: kernels, threads, sequences, KV blocks
 };
 
 // Current load of a model.
 struct Stats {
-  int running = 0;  // sequences that are running; a request with n = 4 has four
-  int waiting = 0;  // sequences that are accepted and not running
-  int lanes = 0;    // sequences that can run at once
+  int running = 0;       // sequences that are running; a request with n = 4 has four
+  int waiting = 0;       // sequences that are accepted and not running
+  int max_num_seqs = 0;  // sequences that can run at once
   int kv_blocks_used = 0, kv_blocks_total = 0;  // of 32 tokens; used: without cached ones
 };
 

@@ -353,7 +353,7 @@ constexpr std::string_view LoadLevelName(LoadLevel level) {
 
 // Current load of the engine, in sequences and KV blocks; read from atomics.
 struct LoadSnapshot {
-  int running = 0, waiting = 0, lanes = 0;
+  int running = 0, waiting = 0, max_num_seqs = 0;
   int kv_blocks_used = 0, kv_blocks_total = 0;
   LoadLevel level = LoadLevel::kGreen;  // the highest of all
 };

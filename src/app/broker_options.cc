@@ -10,7 +10,7 @@
 
 #include "app/secret_file.h"
 #include "base/loopback.h"
-#include "remote/letters/letter_post.h"
+#include "remote/channel/mailbox_names.h"
 
 namespace tutti::app {
 namespace {

@@ -60,7 +60,7 @@ Result<Caches> Caches::Open(const Settings& settings, LocalInference& inference)
     inference.gateway().UseAnswers(caches.answers);
   }
   if (settings.On("cache.embeddings")) {
-    caches.rows = std::make_shared<cache::RowCache>(limits, inference.clock());
+    caches.rows = std::make_shared<cache::EmbeddingCache>(limits, inference.clock());
     inference.gateway().UseRows(caches.rows);
   }
   return caches;

@@ -13,17 +13,17 @@
 #include "app/local_inference.h"
 #include "app/settings.h"
 #include "base/status.h"
+#include "services/cache/embedding_cache.h"
 #include "services/cache/exact_cache.h"
 #include "services/cache/redis_tier.h"
-#include "services/cache/row_cache.h"
 #include "services/cache/semantic_cache.h"
 
 namespace tutti::app {
 
 struct Caches {
-  std::shared_ptr<cache::ExactCache> answers;  // null: generations are not kept
-  std::shared_ptr<cache::RedisTier> tier;      // null: other servers keep none; asked by `answers`
-  std::shared_ptr<cache::RowCache> rows;       // null: rows of encoders are not kept
+  std::shared_ptr<cache::ExactCache> answers;   // null: generations are not kept
+  std::shared_ptr<cache::RedisTier> tier;       // null: other servers keep none; asked by `answers`
+  std::shared_ptr<cache::EmbeddingCache> rows;  // null: rows of encoders are not kept
 
   // `inference` outlives them. Errors: invalid_value (the settings).
   static Result<Caches> Open(const Settings& settings, LocalInference& inference);

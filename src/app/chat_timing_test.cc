@@ -212,8 +212,8 @@ TEST_P(ChatTimingTest, EightOfTenClientsRunTogetherAndTwoWaitOneServiceTime) {
   EXPECT_EQ(max_running_, 8);
 }
 
-// The last of them find a lane after more than the 30 s that a request without a dialog may wait.
-TEST_P(ChatTimingTest, AHundredClientsAreAllAnsweredOnEightLanes) {
+// The last of them run after more than the 30 s that a request without a dialog may wait.
+TEST_P(ChatTimingTest, AHundredClientsAreAllAnsweredByEightSequences) {
   std::vector<Asked> asked;
   for (int i = 0; i < 100; ++i)
     asked.push_back(Say("general", "c" + std::to_string(i), "Hello " + std::to_string(i)));

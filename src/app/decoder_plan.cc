@@ -221,8 +221,8 @@ Status DecoderPlan::SizeMemory() {
   run.kv_bytes = static_cast<size_t>(settings.Int("kv-cache-bytes"));
   run.kv_dtype = kv_dtype;
   run.max_step_tokens =
-      std::max(scheduler.prefill_chunk_alone, scheduler.prefill_chunk) + scheduler.lanes;
-  run.max_step_slices = std::max(scheduler.lanes, scheduler.static_batch) + 1;
+      std::max(scheduler.prefill_chunk_alone, scheduler.prefill_chunk) + scheduler.max_num_seqs;
+  run.max_step_slices = std::max(scheduler.max_num_seqs, scheduler.static_batch) + 1;
   return OkStatus();
 }
 
@@ -231,11 +231,12 @@ Status DecoderPlan::PlanDraft() {
   ASSIGN_OR_RETURN(const Speculate how, SpeculateFromSettings(settings));
   engine_options.scheduler.speculate = how != Speculate::kOff;
   if (how == Speculate::kDraft) {
-    ASSIGN_OR_RETURN(draft, DraftPlan::Open(settings, {.tokenizer = served_model->tokenizer.get(),
-                                                       .rows = config.vocab_size,
-                                                       .kernels = table,
-                                                       .context = runner_options.context,
-                                                       .lanes = engine_options.scheduler.lanes}));
+    ASSIGN_OR_RETURN(
+        draft, DraftPlan::Open(settings, {.tokenizer = served_model->tokenizer.get(),
+                                          .rows = config.vocab_size,
+                                          .kernels = table,
+                                          .context = runner_options.context,
+                                          .max_num_seqs = engine_options.scheduler.max_num_seqs}));
   } else if (settings.IsSet("draft")) {
     Add(notice, "--draft is not loaded: --speculate " + settings.Text("speculate"));
   }
@@ -273,13 +274,14 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
                                            .kv_blocks = kv_blocks});
   }
   const int threads = ThreadsFromSettings(*context.settings);
-  const int lanes = engine_options.scheduler.lanes;
+  const int max_num_seqs = engine_options.scheduler.max_num_seqs;
   const std::string as = mode == model::WeightMode::kInt8 ? "" : " as " + dtype;
-  summary = fmt::format(
-      "{} {}{} on {}, {} thread{}, {} lane{}, context {}, {} KV block{} of {}", config.architecture,
-      served.info.quantisation, as, kernels::IsaName(table->isa), threads, threads == 1 ? "" : "s",
-      lanes, lanes == 1 ? "" : "s", runner_options.context, kv_blocks, kv_blocks == 1 ? "" : "s",
-      model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
+  summary =
+      fmt::format("{} {}{} on {}, {} thread{}, {} sequence{}, context {}, {} KV block{} of {}",
+                  config.architecture, served.info.quantisation, as, kernels::IsaName(table->isa),
+                  threads, threads == 1 ? "" : "s", max_num_seqs, max_num_seqs == 1 ? "" : "s",
+                  runner_options.context, kv_blocks, kv_blocks == 1 ? "" : "s",
+                  model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
   if (!served.info.sampling.empty())
     summary += "; sampling of " + generation.source + ": " + TextOf(served.info.sampling);
   if (draft.has_value()) summary += "; draft " + draft->summary();

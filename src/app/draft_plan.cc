@@ -91,7 +91,7 @@ Result<DraftPlan> DraftPlan::Open(const Settings& settings, const DraftHost& hos
       model::Decoder::KvBlockBytes(config, plan.mode_, *host.kernels, run.kv_dtype);
   // As much as so many sequences may come to need that it proposes for at once.
   const auto wanted = static_cast<size_t>((run.context + kBlockTokens - 1) / kBlockTokens) *
-                      static_cast<size_t>(std::min(host.lanes, engine::kMaxDraftSequences));
+                      static_cast<size_t>(std::min(host.max_num_seqs, engine::kMaxDraftSequences));
   const auto most = static_cast<size_t>(settings.Int("kv-cache-bytes")) / kPartOfKv / block;
   const size_t blocks = std::max<size_t>(std::min(wanted, most), 1);
   run.kv_bytes = blocks * block;

@@ -33,7 +33,7 @@ struct DraftHost {
   int rows = 0;  // of the embedding: tokens that a prompt or an answer may hold
   const kernels::KernelTable* kernels = nullptr;
   int context = 0;  // tokens of a sequence
-  int lanes = 0;
+  int max_num_seqs = 0;
 };
 
 class DraftPlan {

@@ -14,7 +14,7 @@ engine::EngineOptions EngineOptionsFrom(const Settings& settings) {
                                          : engine::Strategy::kContinuous;
   s.admission = settings.Text("sched.admission") == "no_evict" ? engine::Admission::kNoEvict
                                                                : engine::Admission::kPack;
-  s.lanes = static_cast<int>(settings.Int("lanes"));
+  s.max_num_seqs = static_cast<int>(settings.Int("max-num-seqs"));
   if (const auto chunk = settings.OptionalInt("prefill-chunk")) {
     s.prefill_chunk = s.prefill_chunk_alone = static_cast<int>(*chunk);
   }

@@ -76,7 +76,7 @@ class EventRateTest : public ::testing::Test {
   void Serve(int sessions_per_user) {
     const int streams = kUsers * sessions_per_user;
     engine::EngineOptions options;
-    options.scheduler.lanes = streams;
+    options.scheduler.max_num_seqs = streams;
     options.queue.requests = streams;
     model_ =
         std::make_unique<testing::TimedModel>("timed", testing::TimedLimits(streams * 32, streams),

@@ -28,7 +28,7 @@ std::atomic<bool> by_signal{false};
   }
   static std::atomic_flag told;
   while (told.test_and_set()) pause();  // another thread is about to end them all
-  TellLackOfMemory();
+  ReportLackOfMemory();
   if (by_signal.load()) std::abort();
   _exit(1);
 }
@@ -39,6 +39,6 @@ void EndInOneLineWithoutMemory() { report = std::set_terminate(End); }
 
 void EndBySignalWithoutMemory() { by_signal.store(true); }
 
-void TellLackOfMemory() { (void)!write(STDERR_FILENO, kLine, sizeof kLine - 1); }
+void ReportLackOfMemory() { (void)!write(STDERR_FILENO, kLine, sizeof kLine - 1); }
 
 }  // namespace tutti::app

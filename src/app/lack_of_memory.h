@@ -12,6 +12,6 @@ void EndInOneLineWithoutMemory();
 void EndBySignalWithoutMemory();
 
 // Prints the line; allocates no memory.
-void TellLackOfMemory();
+void ReportLackOfMemory();
 
 }  // namespace tutti::app

@@ -414,7 +414,7 @@ TEST_F(SmallPoolAskedForMore, AnExplicitContextThatDoesNotFitIsRefusedWithTheNum
 
 class QueueOfTwo : public LocalInferenceTest {
  protected:
-  QueueOfTwo() : LocalInferenceTest({{"lanes", "1"}, {"queue", "2"}}) {}
+  QueueOfTwo() : LocalInferenceTest({{"max-num-seqs", "1"}, {"queue", "2"}}) {}
 };
 
 TEST_F(QueueOfTwo, TheFourthUnfinishedRequestIsRefusedWithATimeToComeBack) {

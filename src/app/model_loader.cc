@@ -112,9 +112,10 @@ Result<std::shared_ptr<const gateway::ServedModel>> OpenedModel::Load(
   Status status = std::move(served).status();
   if (status.reason() == "out_of_memory" && plan_->generates) {
     status = ResourceExhausted(
-        "out_of_memory", fmt::format("{}; lower --kv-cache-bytes, --context or --lanes, or load "
-                                     "a model with fewer bits (see `tutti inspect --memory {}`)",
-                                     status.message(), path_));
+        "out_of_memory",
+        fmt::format("{}; lower --kv-cache-bytes, --context or --max-num-seqs, or load "
+                    "a model with fewer bits (see `tutti inspect --memory {}`)",
+                    status.message(), path_));
   }
   return InModelFile(std::move(status), path_);
 }

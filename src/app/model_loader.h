@@ -38,7 +38,7 @@ class OpenedModel {
   ~OpenedModel();
   OpenedModel(OpenedModel&&) noexcept;
 
-  // "llama Q4_1 on avx512vnni, 2 threads, 8 lanes, context 8192, 1412 KV blocks of fp16"
+  // "llama Q4_1 on avx512vnni, 2 threads, 8 sequences, context 8192, 1412 KV blocks of fp16"
   const std::string& summary() const;
   const std::string& notice()
       const;               // what the operator should know ("context lowered to ..."), or empty

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "server/mqtt/profile/waiting_room.h"
+#include "server/mqtt/profile/admission_queue.h"
 #include "telemetry/metrics.h"
 
 namespace tutti::app {

@@ -8,28 +8,28 @@
 namespace tutti::app {
 namespace {
 
+using mqtt::profile::AdmissionQueue;
 using mqtt::profile::Statistics;
-using mqtt::profile::WaitingRoom;
 using ::testing::HasSubstr;
 
 TEST(MqttMetricsTest, TheNumbersAreThoseOfTheStatisticsLine) {
   telemetry::MetricsRegistry registry;
-  WaitingRoom room({.all = 10, .per_user = 10});
+  AdmissionQueue room({.all = 10, .per_user = 10});
   bool gone = false;
   const MqttMetrics metrics(registry, "broker", [&]() -> std::optional<Statistics> {
     if (gone) return std::nullopt;
     return room.statistics();
   });
   const TimePoint start{Duration(std::chrono::seconds(1))};
-  const auto leave = [&](WaitingRoom::Outcome outcome, Duration after) {
+  const auto leave = [&](AdmissionQueue::Outcome outcome, Duration after) {
     room.Enter({}, start)->Leave(outcome, start + after);
   };
-  leave(WaitingRoom::Outcome::kProcessed, std::chrono::milliseconds(1500));
+  leave(AdmissionQueue::Outcome::kProcessed, std::chrono::milliseconds(1500));
   EXPECT_THAT(registry.Expose(), HasSubstr("processed\"} 1\n"));
-  leave(WaitingRoom::Outcome::kProcessed, std::chrono::milliseconds(500));
-  leave(WaitingRoom::Outcome::kError, std::chrono::seconds(9));
-  room.Count(WaitingRoom::Outcome::kRejected);
-  const Result<WaitingRoom::Ticket> waits = room.Enter({}, start);
+  leave(AdmissionQueue::Outcome::kProcessed, std::chrono::milliseconds(500));
+  leave(AdmissionQueue::Outcome::kError, std::chrono::seconds(9));
+  room.Count(AdmissionQueue::Outcome::kRejected);
+  const Result<AdmissionQueue::AdmissionPermit> waits = room.Enter({}, start);
   const std::string text = registry.Expose();
   const std::string messages = "tutti_mqtt_messages_total{door=\"broker\",outcome=";
   EXPECT_THAT(text, HasSubstr(messages + "\"processed\"} 2\n"));

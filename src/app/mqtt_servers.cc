@@ -10,7 +10,7 @@
 #include "app/wall_clock.h"
 #include "base/loopback.h"
 #include "server/mqtt/profile/native_topics.h"
-#include "server/mqtt/profile/presence.h"
+#include "server/mqtt/profile/status_topic.h"
 #include "services/auth/caller.h"
 #include "services/auth/grant.h"
 
@@ -84,7 +84,7 @@ Result<mqtt::bridge::BridgeOptions> BridgeOf(const Settings& settings,
   options.tls_key_file = settings.Text("mqtt.key_file");
   ASSIGN_OR_RETURN(const mqtt::profile::NativeTopics topics,
                    mqtt::profile::NativeTopics::Make(profile.prefix));
-  options.will = mqtt::profile::Presence::Will(profile, topics);
+  options.will = mqtt::profile::StatusTopic::Will(profile, topics);
   return options;
 }
 

@@ -25,8 +25,8 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
     {"isa", kChoice, kModel, "",
      "instruction set of the kernels; avx512 means avx512vnni (default: the best this machine has)",
      0, 0, "scalar|avx2|avxvnni|avx512vnni|avx512bf16|avx512|neondot|i8mm"},
-    {"lanes", kInt, kModel, "8", "sequences that run together in a step", 1, 1024, "",
-     "engine.lanes"},
+    {"max-num-seqs", kInt, kModel, "8", "sequences that run together in a step", 1, 1024, "",
+     "engine.max_num_seqs|engine.sequences", false, "sequences|parallel"},
     {"context", kInt, kModel, "",
      "tokens per sequence, prompt and output (default: the model's limit, at most 8192)", 32,
      1 << 20},
@@ -95,10 +95,10 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      "declared|any"},
 
     {"role", kChoice, kServer, "all",
-     "place of the models; all: this process; front: processes of `tutti worker`", 0, 0,
-     "all|front"},
+     "place of the models; all: this process; frontend: processes of `tutti worker`", 0, 0,
+     "all|frontend", "", false, "front=frontend"},
     {"workers.socket", kText, kProcess, "",
-     "Unix socket between front and workers (default: workers.sock in the store's folder)"},
+     "Unix socket between frontend and workers (default: workers.sock in the store's folder)"},
     {"broker.backend", kChoice, kProcess, "store",
      "transport to workers on other machines; store: none, workers run on this machine", 0, 0,
      "store|rabbitmq|redis", "queue.backend"},
@@ -334,6 +334,26 @@ std::string Normalised(std::string_view key, char separator) {
   return out;
 }
 
+// "a|b" -> {"a", "b"}
+std::vector<std::string_view> SplitBars(std::string_view text) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const size_t bar = std::min(text.find('|'), text.size());
+    parts.push_back(text.substr(0, bar));
+    text.remove_prefix(std::min(bar + 1, text.size()));
+  }
+  return parts;
+}
+
+// The key and the other names that mean the same.
+std::vector<std::string_view> Keys(const OptionSpec& option) {
+  std::vector<std::string_view> keys = {option.key};
+  if (option.type != kChoice) {
+    for (const std::string_view name : SplitBars(option.other_names)) keys.push_back(name);
+  }
+  return keys;
+}
+
 Status Bad(const OptionSpec& option, const std::string& why) {
   return InvalidArgument("invalid_value", FlagName(option) + " " + why).WithParam(option.key);
 }
@@ -383,11 +403,12 @@ Status CheckRange(const OptionSpec& option, double value, std::string_view text)
 // The choice in the table's spelling, or "".
 std::string_view ChoiceMeant(const OptionSpec& option, std::string_view text) {
   const std::string wanted = tensor::CommonSpelling(text);
-  std::string_view rest = option.choices;
-  while (!rest.empty()) {
-    const size_t bar = std::min(rest.find('|'), rest.size());
-    if (tensor::CommonSpelling(rest.substr(0, bar)) == wanted) return rest.substr(0, bar);
-    rest.remove_prefix(std::min(bar + 1, rest.size()));
+  for (const std::string_view choice : SplitBars(option.choices)) {
+    if (tensor::CommonSpelling(choice) == wanted) return choice;
+  }
+  for (const std::string_view pair : SplitBars(option.other_names)) {
+    const size_t equals = pair.find('=');
+    if (tensor::CommonSpelling(pair.substr(0, equals)) == wanted) return pair.substr(equals + 1);
   }
   return "";
 }
@@ -408,19 +429,34 @@ std::span<const OptionSpec> AllOptions() { return kOptions; }
 const OptionSpec* FindOption(std::string_view key) {
   const std::string wanted = Normalised(key, '-');
   for (const OptionSpec& option : kOptions) {
-    if (Normalised(option.key, '-') == wanted || (*option.alias != '\0' && option.alias == key))
-      return &option;
+    for (const std::string_view alias : SplitBars(option.alias)) {
+      if (alias == key) return &option;
+    }
+    for (const std::string_view name : Keys(option)) {
+      if (Normalised(name, '-') == wanted) return &option;
+    }
   }
   return nullptr;
 }
 
-std::string FlagName(const OptionSpec& option) { return "--" + Normalised(option.key, '-'); }
+std::string FlagName(const OptionSpec& option) { return FlagNames(option).front(); }
 
-std::string EnvironmentName(const OptionSpec& option) {
-  std::string name = "TUTTI_" + Normalised(option.key, '_');
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return name;
+std::string EnvironmentName(const OptionSpec& option) { return EnvironmentNames(option).front(); }
+
+std::vector<std::string> FlagNames(const OptionSpec& option) {
+  std::vector<std::string> names;
+  for (const std::string_view key : Keys(option)) names.push_back("--" + Normalised(key, '-'));
+  return names;
+}
+
+std::vector<std::string> EnvironmentNames(const OptionSpec& option) {
+  std::vector<std::string> names;
+  for (const std::string_view key : Keys(option)) {
+    std::string& name = names.emplace_back("TUTTI_" + Normalised(key, '_'));
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  }
+  return names;
 }
 
 Status CheckOptionValue(const OptionSpec& option, std::string_view text) {

@@ -43,18 +43,25 @@ struct OptionSpec {
   int64_t min = 0;
   int64_t max = 0;
   const char* choices = "";
-  const char* alias = "";  // second TOML name, "engine.lanes"
+  const char* alias = "";  // further TOML names, separated by '|': "kv.cache_bytes"
   bool open = false;       // kNumber: min and max are no legal values themselves
+  // Further names of flag, variable and TOML key, separated by '|': "sequences|parallel". For
+  // kChoice, further names of values: "front=frontend".
+  const char* other_names = "";
 };
 
 // Whether the value is a list: repeated flags or a TOML list are equivalent to commas.
 bool IsList(OptionType type);
 
 std::span<const OptionSpec> AllOptions();
-const OptionSpec* FindOption(std::string_view key);  // by key or alias; null when unknown
+// By key, alias or another name; null when unknown.
+const OptionSpec* FindOption(std::string_view key);
 
 std::string FlagName(const OptionSpec& option);         // "--sched-itl-target-ms"
 std::string EnvironmentName(const OptionSpec& option);  // "TUTTI_SCHED_ITL_TARGET_MS"
+// All of them, the one above first.
+std::vector<std::string> FlagNames(const OptionSpec& option);
+std::vector<std::string> EnvironmentNames(const OptionSpec& option);
 
 // OK if `text` is a valid value, else an error that describes the valid ones. Quotes at most 64
 // bytes of `text`.

@@ -1,4 +1,4 @@
-// Row U23: more requests in preparation than there are lanes, on the timing device: the real
+// Row U23: more requests in preparation than there are sequences, on the timing device: the real
 // gateway and scheduler, a step of a tenth of a second, and preparation that takes as long as the
 // test says.
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr Duration kStep = milliseconds(100);
-constexpr int kTokens = 35, kLanes = 8, kPrepared = 12, kMore = 13;
+constexpr int kTokens = 35, kMaxNumSeqs = 8, kPrepared = 12, kMore = 13;
 
 // A clock whose Now() blocks while the clock is held; the gateway calls it when it prepares a
 // request.
@@ -101,33 +101,33 @@ class PreparationTest : public ::testing::TestWithParam<PrepSize> {
 };
 
 TEST_P(PreparationTest, TheLanesStayFullBesideRequestsInPreparation) {
-  for (int i = 0; i < kLanes; ++i) Ask();
+  for (int i = 0; i < kMaxNumSeqs; ++i) Ask();
   AllPrepared();
   held_.Hold(true);
   for (int i = 0; i < kMore; ++i) Ask();
-  // As many as may be are in preparation, the rest wait for it; nobody of them has a lane.
+  // As many as may be are in preparation, the rest wait for it; nobody of them runs.
   const int at_work = std::min(GetParam().in_flight, GetParam().threads);
   ASSERT_TRUE(held_.Inside(at_work));
   EXPECT_EQ(gateway_.preparing(), kMore);
-  EXPECT_EQ(gateway_.Load().waiting, kLanes + kMore) << "all have their place in the queue";
+  EXPECT_EQ(gateway_.Load().waiting, kMaxNumSeqs + kMore) << "all have their place in the queue";
   const TimePoint begin = clock_.Now();
-  while (Ended() < kLanes) {
+  while (Ended() < kMaxNumSeqs) {
     ASSERT_TRUE(model_.engine->RunOneStep());
-    ASSERT_EQ(rows_.back(), static_cast<size_t>(kLanes)) << "in step " << rows_.size();
+    ASSERT_EQ(rows_.back(), static_cast<size_t>(kMaxNumSeqs)) << "in step " << rows_.size();
   }
   EXPECT_EQ(clock_.Now() - begin, kStep * kTokens) << "as if nothing else were there";
   EXPECT_EQ(held_.inside(), at_work);
   EXPECT_EQ(gateway_.preparing(), kMore);
-  // Once prepared, they fill the lanes in the very next step, and those in turn.
+  // Once prepared, they fill the sequences in the very next step, and those in turn.
   held_.Hold(false);
   AllPrepared();
   while (model_.engine->RunOneStep()) {
   }
-  EXPECT_EQ(Ended(), kLanes + kMore);
+  EXPECT_EQ(Ended(), kMaxNumSeqs + kMore);
   EXPECT_EQ(clock_.Now() - begin, kStep * kTokens * 3);
   for (int step = 0; step < 3 * kTokens; ++step) {
     EXPECT_EQ(rows_[static_cast<size_t>(step)],
-              static_cast<size_t>(step < 2 * kTokens ? kLanes : kMore - kLanes))
+              static_cast<size_t>(step < 2 * kTokens ? kMaxNumSeqs : kMore - kMaxNumSeqs))
         << "step " << step;
   }
   EXPECT_THAT(model_.runner.violations(), ::testing::IsEmpty());

@@ -5,36 +5,36 @@
 namespace tutti::app {
 
 Status RemoteModels::Open(const std::string& path) {
-  ASSIGN_OR_RETURN(port_, remote::FrontPort::Open(path, pool_));
+  ASSIGN_OR_RETURN(port_, remote::FrontendPort::Open(path, pool_));
   return OkStatus();
 }
 
 Status RemoteModels::OpenBroker(const BrokerOptions& options, const std::string& folder) {
-  ASSIGN_OR_RETURN(std::unique_ptr<remote::LetterPort> letters,
-                   remote::LetterPort::Open(broker::MakeBroker(options.access),
+  ASSIGN_OR_RETURN(std::unique_ptr<remote::ChannelPort> channel,
+                   remote::ChannelPort::Open(broker::MakeBroker(options.access),
                                             {.name = options.name,
                                              .id = FrontId(folder),
-                                             .broker = broker::ShownUrl(options.access.url)},
+                                             .broker = broker::RedactedUrl(options.access.url)},
                                             pool_, clock_, log_));
   const MutexLock lock(mutex_);
-  letters_ = std::move(letters);
+  channel_ = std::move(channel);
   return OkStatus();
 }
 
-std::optional<remote::LetterPort::Figures> RemoteModels::broker() const {
+std::optional<remote::ChannelPort::Figures> RemoteModels::broker() const {
   const MutexLock lock(mutex_);
-  return letters_ == nullptr ? std::nullopt : std::optional(letters_->figures());
+  return channel_ == nullptr ? std::nullopt : std::optional(channel_->figures());
 }
 
 bool RemoteModels::Drain(Duration limit) {
   const bool clean = pool_.Drain(limit);
   port_.reset();  // every request has ended when they are gone
-  std::shared_ptr<remote::LetterPort> letters;
+  std::shared_ptr<remote::ChannelPort> channel;
   {
     const MutexLock lock(mutex_);
-    letters.swap(letters_);
+    channel.swap(channel_);
   }
-  letters.reset();
+  channel.reset();
   return clean;
 }
 

@@ -15,8 +15,8 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/status.h"
-#include "remote/front_port.h"
-#include "remote/letters/letter_port.h"
+#include "remote/frontend_port.h"
+#include "remote/channel/channel_port.h"
 #include "remote/worker_pool.h"
 
 namespace tutti::app {
@@ -25,14 +25,14 @@ class RemoteModels final : public Backend {
  public:
   explicit RemoteModels(Logger* log) : log_(log), pool_(clock_, memory_level_, log) {}
 
-  // Begins to accept workers on this machine. Errors: those of FrontPort::Open.
+  // Begins to accept workers on this machine. Errors: those of FrontendPort::Open.
   Status Open(const std::string& path);
   // Begins to accept workers through a broker. `folder`: the store's, for FrontId(). Errors: those
-  // of LetterPort::Open.
+  // of ChannelPort::Open.
   Status OpenBroker(const BrokerOptions& options, const std::string& folder);
   remote::WorkerPool& pool() { return pool_; }
   // nullopt without a broker. Any thread, until Drain().
-  std::optional<remote::LetterPort::Figures> broker() const;
+  std::optional<remote::ChannelPort::Figures> broker() const;
 
   // Backend
   api::Inference& models() override { return pool_; }
@@ -52,9 +52,9 @@ class RemoteModels final : public Backend {
   std::atomic<api::LoadLevel> memory_level_{api::LoadLevel::kGreen};
   remote::WorkerPool pool_;
   // Last: they use the pool.
-  std::unique_ptr<remote::FrontPort> port_;
+  std::unique_ptr<remote::FrontendPort> port_;
   mutable Mutex mutex_;
-  std::shared_ptr<remote::LetterPort> letters_ GUARDED_BY(mutex_);
+  std::shared_ptr<remote::ChannelPort> channel_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::app

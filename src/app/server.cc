@@ -42,8 +42,9 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   PrepareProcess();
   ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(settings.Text("log-level")));
   if (settings.Text("broker.backend") != "store") {
-    return InvalidArgument("invalid_value",
-                           "broker.backend is for --role front, whose models are in tutti worker")
+    return InvalidArgument(
+               "invalid_value",
+               "broker.backend is for --role frontend, whose models are in tutti worker")
         .WithParam("broker.backend");
   }
   Logger log(level);

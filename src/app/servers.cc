@@ -82,7 +82,7 @@ Servers::Servers(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bo
                    .jobs = &deps_.state->jobs(),
                    .files = &deps_.state->files(),
                    .batches = &deps_.state->batches(),
-                   .repeats = &deps_.state->repeats()}) {
+                   .idempotency_keys = &deps_.state->idempotency_keys()}) {
   if (!with_grpc) return;
   grpc_ = std::make_unique<rpc::GrpcServer>(
       grpc, rpc::GrpcServer::Dependencies{.inference = &deps_.state->inference(),

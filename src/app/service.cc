@@ -117,7 +117,7 @@ int Service::WaitForSignal(const std::atomic<bool>& stop, const std::function<vo
     const TimePoint now = backend_.clock().Now();
     if (now - expired >= kExpiry) {
       expired = now;
-      state_->repeats().Expire();
+      state_->idempotency_keys().Expire();
     }
     if (now - tried >= kRetry) {
       tried = now;
@@ -133,7 +133,7 @@ bool Service::DrainAndStop(double limit_s, const std::function<void()>& abandon)
                  busy, busy == 1 ? "" : "s");
   }
   backend_.BeginDrain();
-  state_->GiveBackJobs();
+  state_->ReleaseLeases();
   abandon();
   const Duration limit = FromSeconds(limit_s);
   const TimePoint deadline = backend_.clock().Now() + limit;

@@ -301,8 +301,11 @@ Result<Settings> Settings::Resolve(const Inputs& inputs) {
   // Without the prefix that all have: it would make any two short names look near.
   constexpr std::string_view kPrefix = "TUTTI_";
   std::vector<std::string> variables;
-  for (const OptionSpec& option : AllOptions())
-    variables.push_back(EnvironmentName(option).substr(kPrefix.size()));
+  for (const OptionSpec& option : AllOptions()) {
+    for (const std::string& variable : EnvironmentNames(option))
+      variables.push_back(variable.substr(kPrefix.size()));
+  }
+  std::map<const OptionSpec*, std::string> variable_of;
   for (const auto& [name, text] : inputs.environment) {
     if (IsReserved(name)) continue;
     if (IsServiceVariable(name, text)) {
@@ -311,12 +314,19 @@ Result<Settings> Settings::Resolve(const Inputs& inputs) {
     }
     const OptionSpec* found = nullptr;
     for (const OptionSpec& option : AllOptions()) {
-      if (EnvironmentName(option) == name) found = &option;
+      const std::vector<std::string> names = EnvironmentNames(option);
+      if (std::find(names.begin(), names.end(), name) != names.end()) found = &option;
     }
     if (found == nullptr) {
       const std::string meant =
           Suggestion(name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name, variables);
       return UnknownKey("environment", name, meant.empty() ? "" : std::string(kPrefix) + meant);
+    }
+    if (const auto [first, fresh] = variable_of.emplace(found, name); !fresh) {
+      return InvalidArgument("invalid_value", fmt::format("{} and {} are one setting; leave one of "
+                                                          "them out",
+                                                          first->second, name))
+          .WithParam(found->key);
     }
     RETURN_IF_ERROR(assign(*found, text, Source::kEnvironment, name));
   }

@@ -95,7 +95,7 @@ TEST(Settings, TablesAndDocumentedAliasesNameTheSameOption) {
       "[engine]\nlanes = 3\n[sched]\nitl_target_ms = 20.5\n[prep]\ninflight = 1\nthreads = 3\n"
       "[http]\nallowed_hosts = \"llm.example\"\n[store]\npath = \"/var/lib/tutti\"\n");
   const Settings settings = Settings::Resolve(inputs).value();
-  EXPECT_EQ(settings.Int("lanes"), 3);
+  EXPECT_EQ(settings.Int("max-num-seqs"), 3);
   EXPECT_EQ(settings.Number("sched.itl_target_ms"), 20.5);
   EXPECT_EQ(settings.Int("prep"), 1);
   EXPECT_EQ(settings.Int("prep-threads"), 3);
@@ -106,7 +106,7 @@ TEST(Settings, TablesAndDocumentedAliasesNameTheSameOption) {
 TEST(Settings, AnUnknownKeyIsRefusedWithTheOneMeant) {
   Settings::Inputs inputs;
   inputs.file = WriteToml("lannes = 3\n");
-  EXPECT_NE(Settings::Resolve(inputs).status().message().find("did you mean lanes"),
+  EXPECT_NE(Settings::Resolve(inputs).status().message().find("did you mean sequences"),
             std::string::npos);
   inputs.file.clear();
   inputs.environment["TUTTI_THREAD"] = "2";
@@ -195,7 +195,7 @@ TEST(Settings, OnlyANearNameIsSuggested) {
   const std::vector<std::string> known = {"--prep", "--port", "--host", "--max-tokens"};
   EXPECT_EQ(Suggestion("--prot", known), "--port");  // swapped: one slip
   EXPECT_EQ(Suggestion("--max-tokns", known), "--max-tokens");
-  EXPECT_EQ(Suggestion("--lanes", known), "");
+  EXPECT_EQ(Suggestion("--max-num-seqs", known), "");
   EXPECT_EQ(Suggestion("-z", known), "");
   EXPECT_EQ(Suggestion("", known), "");
   EXPECT_EQ(Suggestion(std::string(100000, 'p'), known), "");
@@ -241,7 +241,7 @@ TEST(Settings, ARefusalSpeaksOfWhatTheUserWrote) {
   EXPECT_EQ(message("kv-cache-bytes", "1MB"),
             "option: --kv-cache-bytes must be between 1 MiB and 16 TiB, not \"1MB\"");
   EXPECT_EQ(message("lanes", "18446744073709551617"),
-            "option: --lanes must be between 1 and 1024, not \"18446744073709551617\"");
+            "option: --max-num-seqs must be between 1 and 1024, not \"18446744073709551617\"");
   EXPECT_EQ(message("drain_s", "1e999"),
             "option: --drain-s must be between 0 and 3600, not \"1e999\"");
   EXPECT_EQ(message("drain_s", "inf"), "option: --drain-s must be between 0 and 3600, not \"inf\"");
@@ -289,7 +289,7 @@ TEST(Settings, OneSettingUnderTwoNamesIsRefusedWithBothLines) {
     return status.message().substr(std::min(inputs.file.size(), status.message().size()));
   };
   EXPECT_EQ(refused("lanes = 3\n[engine]\nlanes = 4\n"),
-            ":3: engine.lanes and lanes (line 1) are one setting; leave one of them out");
+            ":3: engine.sequences and sequences (line 1) are one setting; leave one of them out");
   EXPECT_EQ(refused("allowed-hosts = \"a\"\n[http]\nallowed_hosts = [\"a\"]\n"),
             ":3: http.allowed_hosts and allowed-hosts (line 1) are one setting; leave one of them "
             "out");

@@ -104,7 +104,7 @@ State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts
                [&callers = *callers_](const api::CallerRef& accepted) {
                  return callers.Still(accepted);
                }),
-      repeats_({}, *store_, &UnixMillis) {}
+      idempotency_keys_({}, *store_, &UnixMillis) {}
 
 Result<std::unique_ptr<State>> State::Open(const Settings& settings,
                                            const std::string& configured_key, Backend& backend,
@@ -159,14 +159,14 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
 }
 
 void State::Resume() {
-  TellUnfinished();
+  LogUnfinished();
   responses_.Resume();
   sessions_.Resume();
   jobs_.Start();
   batches_.Start();
 }
 
-void State::TellUnfinished() {
+void State::LogUnfinished() {
   int64_t responses = 0, turns = 0, waiting = 0;
   const Status status = store_->ReadNow([&](store::Database& rows) -> Status {
     ASSIGN_OR_RETURN(responses, responses::CountRunning(rows));

@@ -18,8 +18,8 @@
 #include "services/auth/authenticator.h"
 #include "services/batches/batches.h"
 #include "services/batches/files.h"
+#include "services/idempotency/keys.h"
 #include "services/jobs/jobs.h"
-#include "services/repeats/repeats.h"
 #include "services/responses/responses.h"
 #include "services/sessions/sessions.h"
 #include "services/webhooks/webhooks.h"
@@ -53,15 +53,15 @@ class State {
   const webhooks::Webhooks* webhooks() const { return webhooks_.get(); }  // null: off
   batches::Files& files() { return *files_; }
   batches::Batches& batches() { return batches_; }
-  repeats::Repeats& repeats() { return repeats_; }
+  idempotency::IdempotencyKeys& idempotency_keys() { return idempotency_keys_; }
 
   // Resumes requests that the previous process accepted but did not answer. Called once, when the
   // models are loaded.
   void Resume();
   // Called before a drain: leaves running jobs and batch lines to the next process.
-  void GiveBackJobs() {
-    jobs_.GiveBack();
-    batches_.GiveBack();
+  void ReleaseLeases() {
+    jobs_.ReleaseLeases();
+    batches_.ReleaseLeases();
   }
   // Called after a drain: informs readers of responses that the next process will continue.
   void Interrupt() { responses_.Interrupt(); }
@@ -73,7 +73,7 @@ class State {
         std::unique_ptr<webhooks::Webhooks> webhooks, std::unique_ptr<batches::Files> files,
         const jobs::Jobs::Options& jobs, const batches::Batches::Options& batches, Backend& backend,
         Logger* log);
-  void TellUnfinished();  // to the log
+  void LogUnfinished();  // to the log
 
   const std::unique_ptr<store::Store> store_;
   const std::unique_ptr<auth::Accounts> accounts_;
@@ -90,7 +90,7 @@ class State {
   sessions::Sessions sessions_;
   jobs::Jobs jobs_;
   batches::Batches batches_;
-  repeats::Repeats repeats_;
+  idempotency::IdempotencyKeys idempotency_keys_;
 };
 
 }  // namespace tutti::app

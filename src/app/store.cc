@@ -11,8 +11,8 @@
 #include "services/auth/tables.h"
 #include "services/batches/batch_rows.h"
 #include "services/batches/file_rows.h"
+#include "services/idempotency/key_rows.h"
 #include "services/jobs/job_tables.h"
-#include "services/repeats/repeat_rows.h"
 #include "services/responses/response_rows.h"
 #include "services/sessions/dialog_quota.h"
 #include "services/sessions/fingerprint.h"
@@ -120,7 +120,7 @@ std::vector<store::Migration> StoreTables() {
           sessions::kVersionTables, sessions::kFingerprintTables, sessions::kOwnerTables,
           jobs::kJobTables,         webhooks::kWebhookTables,     jobs::kJobNews,
           batches::kFileTables,     batches::kBatchTables,        webhooks::kWebhookOwners,
-          jobs::kLeanJobs,          repeats::kRepeatTables,       jobs::kJobEvents};
+          jobs::kLeanJobs,          idempotency::kRepeatTables,   jobs::kJobEvents};
 }
 
 Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder) {

@@ -21,7 +21,7 @@ Result<std::string> StorePlace(const Settings& settings);
 // Errors: those of StorePlace(), store_failed.
 Result<std::string> StoreFolder(const Settings& settings);
 
-// The socket between a front and its workers: as the settings say, or in the store's folder.
+// The socket between a frontend and its workers: as the settings say, or in the store's folder.
 // Errors: those of StorePlace(); invalid_value (a store in memory has no folder).
 Result<std::string> WorkersSocket(const Settings& settings);
 

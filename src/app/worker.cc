@@ -24,7 +24,7 @@
 #include "base/log.h"
 #include "kernels/kernels.h"
 #include "remote/inference_codec.h"
-#include "remote/letters/letter_link.h"
+#include "remote/channel/channel_link.h"
 #include "remote/worker_link.h"
 
 namespace tutti::app {
@@ -45,11 +45,11 @@ v1::Hello HelloOf(const Settings& settings, LocalInference& inference) {
   for (const api::ModelInfo& model : inference.gateway().Models()) {
     v1::WireModel* wire = hello.add_models();
     remote::ToWire(model, wire);
-    if (model.generates) places += settings.Int("lanes") + settings.Int("queue");
+    if (model.generates) places += settings.Int("max-num-seqs") + settings.Int("queue");
     if (model.encoder) places += settings.Int("encode.queue");
   }
   hello.set_places(static_cast<int>(std::min<int64_t>(places, 1 << 20)));
-  hello.set_lanes(std::max(inference.gateway().Load().lanes, 1));
+  hello.set_max_num_seqs(std::max(inference.gateway().Load().max_num_seqs, 1));
   if (const auto table = KernelsFromSettings(settings); table.ok())
     hello.set_arithmetic(std::string(kernels::IsaName((*table)->isa)) + " " + kVersion);
   return hello;
@@ -61,12 +61,12 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
   PrepareProcess();
   ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(settings.Text("log-level")));
   ASSIGN_OR_RETURN(const std::optional<BrokerOptions> broker, BrokerFromSettings(settings));
-  // With a broker the front need not be on this machine, and no socket of it.
-  std::string front;
+  // With a broker the frontend need not be on this machine, and no socket of it.
+  std::string frontend;
   if (broker) {
-    front = broker::ShownUrl(broker->access.url);
+    frontend = broker::RedactedUrl(broker->access.url);
   } else {
-    ASSIGN_OR_RETURN(front, WorkersSocket(settings));
+    ASSIGN_OR_RETURN(frontend, WorkersSocket(settings));
   }
   RETURN_IF_ERROR(CheckModelNames(models));
   Logger log(level);
@@ -106,10 +106,11 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
                                         tenant == nullptr ? std::nullopt : std::optional(*tenant)));
                                   }};
     v1::Hello hello = HelloOf(settings, inference);
-    auto made = broker ? remote::OpenLetterLink(broker::MakeBroker(broker->access),
-                                                {.name = broker->name, .broker = front},
-                                                std::move(hello), std::move(ports), &log)
-                       : remote::WorkerLink::Open(front, std::move(hello), std::move(ports), &log);
+    auto made = broker
+                    ? remote::OpenChannelLink(broker::MakeBroker(broker->access),
+                                             {.name = broker->name, .broker = frontend},
+                                             std::move(hello), std::move(ports), &log)
+                    : remote::WorkerLink::Open(frontend, std::move(hello), std::move(ports), &log);
     if (!made.ok()) {
       opening = made.status();
       return stop.store(true);
@@ -118,7 +119,7 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
     for (const ModelRef& model : models) {
       const auto served = inference.gateway().Find(model.served_name);
       std::printf("tutti: worker %s brings %s to %s (%s)\n", NameOfThisProcess().c_str(),
-                  model.served_name.c_str(), front.c_str(),
+                  model.served_name.c_str(), frontend.c_str(),
                   served.ok() ? (*served)->summary.c_str() : "");
     }
     std::fflush(stdout);

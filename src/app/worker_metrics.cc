@@ -40,7 +40,7 @@ class WorkerSeries {
     quarantined_ = outcome("quarantined");
   }
   void Set(const remote::WorkerPool::Figures& now, const api::LoadSnapshot& load,
-           const std::optional<remote::LetterPort::Figures>& broker) {
+           const std::optional<remote::ChannelPort::Figures>& broker) {
     const MutexLock lock(mutex_);  // two may scrape at once
     serving_.Set(now.workers - now.draining);
     draining_.Set(now.draining);

@@ -89,7 +89,8 @@ Result<Report> BenchConcurrency(const ConcurrencyOptions& options,
   Flags flags = options.flags;
   flags["prefix-cache"] = "off";
   flags["speculate"] = "off";
-  flags["lanes"] = std::to_string(*std::max_element(options.levels.begin(), options.levels.end()));
+  flags["max-num-seqs"] =
+      std::to_string(*std::max_element(options.levels.begin(), options.levels.end()));
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                    Session::Load(options.model, flags, Session::Stepping::kOwnThread));
   Calibration calibration(session->kernels().isa, session->threads(), options.gated);

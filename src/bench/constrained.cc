@@ -227,7 +227,7 @@ Result<Report> BenchConstrained(const ConstrainedOptions& options,
   flags["prefix-cache"] = "off";
   const int most =
       std::max(kTogether, *std::max_element(options.sequences.begin(), options.sequences.end()));
-  flags["lanes"] = std::to_string(most);
+  flags["max-num-seqs"] = std::to_string(most);
   ASSIGN_OR_RETURN(const auto session, Session::Load(options.model, flags));
   Calibration calibration(session->kernels().isa, session->threads(), options.calibrate);
 

@@ -56,7 +56,7 @@ Result<Report> BenchForward(const ForwardOptions& options,
   flags["prefix-cache"] = "off";
   flags["speculate"] = "off";
   flags["strategy"] = "continuous";
-  flags["lanes"] = std::to_string(most);
+  flags["max-num-seqs"] = std::to_string(most);
   RETURN_IF_ERROR(
       Session::Check(options.model, flags, options.prompt_tokens + 1 + options.new_tokens));
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Load(options.model, flags));

@@ -156,7 +156,7 @@ Result<Report> BenchMixed(const MixedOptions& options,
                           const std::function<void(const std::string&)>& progress) {
   app::Settings::Inputs inputs;
   inputs.flags = options.flags;
-  inputs.flags["lanes"] = std::to_string(options.streams);
+  inputs.flags["max-num-seqs"] = std::to_string(options.streams);
   inputs.environment = app::TuttiEnvironment();
   ASSIGN_OR_RETURN(const app::Settings settings, app::Settings::Resolve(inputs));
   app::LocalInference inference(settings, nullptr);

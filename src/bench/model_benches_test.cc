@@ -103,7 +103,7 @@ TEST_F(ModelBenchesTest, TheEngineBenchComparesFusedLayersWithOneOperationAtATim
 
 TEST_F(ModelBenchesTest, TwoPhasesPrefillEverythingOnceAndThenDecodeAllTogether) {
   Flags flags = SmallFlags();
-  flags["lanes"] = "4";
+  flags["max-num-seqs"] = "4";
   const auto session = Session::Load(file_->path(), flags);
   ASSERT_TRUE(session.ok()) << session.status();
   const auto prompts = RandomPrompts((*session)->vocabulary(), 4, 30, 1);
@@ -133,7 +133,7 @@ TEST_F(ModelBenchesTest, StrategiesAnswerAlikeAndAreAllReported) {
   options.shapes = {{1, 6, 0.95}, {4, 6, 2.0}};
   options.rounds = 1;
   options.calibrate = false;
-  options.lanes = 4;
+  options.max_num_seqs = 4;
   options.gated = false;
   const auto report = BenchStrategies(options, nullptr);
   ASSERT_TRUE(report.ok()) << report.status();
@@ -157,7 +157,7 @@ TEST_F(ModelBenchesTest, ProposedTokensChangeNoAnswerAndAreReported) {
   options.flags = SmallFlags();
   options.new_tokens = 24;
   options.passage_words = 6;
-  options.lanes = {1, 3};
+  options.max_num_seqs = {1, 3};
   options.rounds = 1;
   options.calibrate = false;
   options.gated = false;
@@ -183,7 +183,7 @@ TEST_F(ModelBenchesTest, ADraftModelsProposalsAreReportedToo) {
   options.flags["draft"] = file_->path();
   options.new_tokens = 24;
   options.passage_words = 6;
-  options.lanes = {2};
+  options.max_num_seqs = {2};
   options.rounds = 1;
   options.calibrate = false;
   options.gated = false;

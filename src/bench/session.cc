@@ -113,13 +113,13 @@ Result<Session::Running> Session::SubmitAll(const std::vector<std::vector<TokenI
       request.end_tokens = {constraint->trie().ends().begin(), constraint->trie().ends().end()};
     request.use_prefix_cache = false;
     request.stepwise = stepwise;
-    ASSIGN_OR_RETURN(engine::Ticket ticket,
+    ASSIGN_OR_RETURN(engine::AdmissionPermit permit,
                      engine().Admit({.bytes = prompt.size() * sizeof(TokenId)}));
     auto stream = std::make_shared<api::TokenStream>(nullptr);
     Running::One one;
-    one.control = ticket.control();
+    one.control = permit.control();
     one.generation = api::Generation(stream, one.control);
-    RETURN_IF_ERROR(engine().Submit(std::move(ticket), std::move(request), stream));
+    RETURN_IF_ERROR(engine().Submit(std::move(permit), std::move(request), stream));
     running.all.push_back(std::move(one));
   }
   return running;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kCopyRatio = 1.3;     // at one request
 constexpr double kLoadedRatio = 0.97;  // at eight
-// Requests of one round at one lane, one after the other.
+// Requests of one round at one sequence, one after the other.
 constexpr int kRequests = 8;
 
 struct TextSet {
@@ -42,10 +42,10 @@ struct Round {
 };
 
 Result<Round> RunRound(Session& session, const std::vector<std::vector<TokenId>>& prompts,
-                       int lanes, const SpeculationOptions& options, double temperature) {
+                       int max_num_seqs, const SpeculationOptions& options, double temperature) {
   Round round;
-  for (size_t begin = 0; begin < prompts.size(); begin += static_cast<size_t>(lanes)) {
-    const size_t end = std::min(prompts.size(), begin + static_cast<size_t>(lanes));
+  for (size_t begin = 0; begin < prompts.size(); begin += static_cast<size_t>(max_num_seqs)) {
+    const size_t end = std::min(prompts.size(), begin + static_cast<size_t>(max_num_seqs));
     const std::vector<std::vector<TokenId>> together(
         prompts.begin() + static_cast<std::ptrdiff_t>(begin),
         prompts.begin() + static_cast<std::ptrdiff_t>(end));
@@ -67,13 +67,13 @@ Result<Report> BenchSpeculation(const SpeculationOptions& options,
                                 const std::function<void(const std::string&)>& progress) {
   std::array<std::unique_ptr<Session>, 2> sessions;
   std::array<Flags, 2> all;
-  const int most = *std::max_element(options.lanes.begin(), options.lanes.end());
+  const int most = *std::max_element(options.max_num_seqs.begin(), options.max_num_seqs.end());
   for (const bool on : {false, true}) {
     Flags flags = options.flags;
     if (!on) flags.erase("draft");
     flags["speculate"] = !on ? "off" : flags.contains("draft") ? "draft" : "ngram";
     flags["prefix-cache"] = "off";
-    flags["lanes"] = std::to_string(most);
+    flags["max-num-seqs"] = std::to_string(most);
     all[on] = flags;
   }
   for (const Flags& flags : all) RETURN_IF_ERROR(Session::Check(options.model, flags));
@@ -93,9 +93,9 @@ Result<Report> BenchSpeculation(const SpeculationOptions& options,
                   "on tok/s", "ratio (range)", "proposed", "accepted", "per step"));
   boost::json::array rows;
   for (const TextSet& set : kSets) {
-    for (const int lanes : options.lanes) {
+    for (const int max_num_seqs : options.max_num_seqs) {
       std::vector<std::vector<TokenId>> prompts;
-      for (int i = 0; i < std::max(kRequests, lanes); ++i)
+      for (int i = 0; i < std::max(kRequests, max_num_seqs); ++i)
         prompts.push_back(PromptOf(proposing, set, options, i));
       std::vector<double> ratios, off_rates, on_rates;
       bool equal = true;
@@ -107,8 +107,8 @@ Result<Report> BenchSpeculation(const SpeculationOptions& options,
         std::array<Round, 2> round;
         for (int turn = 0; turn < 2; ++turn) {
           const bool on = (turn + left) % 2 == 0;  // neither is always the first
-          ASSIGN_OR_RETURN(round[on],
-                           RunRound(*sessions[on], prompts, lanes, options, set.temperature));
+          ASSIGN_OR_RETURN(
+              round[on], RunRound(*sessions[on], prompts, max_num_seqs, options, set.temperature));
         }
         equal = equal && round[0].outputs == round[1].outputs;
         if (warm_up || (!(calibration.AtFullSpeed() && steady) && left > needed)) continue;
@@ -125,14 +125,14 @@ Result<Report> BenchSpeculation(const SpeculationOptions& options,
       const Spread ratio = SpreadOf(ratios);
       say(fmt::format(
           "{:>8} {:>6} {:>9.0f} {:>9.0f} {:>6.2f} ({:.2f}-{:.2f}) {:>9} {:>8.0f}% {:>7.1f}{}",
-          set.name, lanes, SpreadOf(off_rates).median, SpreadOf(on_rates).median, ratio.median,
-          ratio.min, ratio.max, proposed,
+          set.name, max_num_seqs, SpreadOf(off_rates).median, SpreadOf(on_rates).median,
+          ratio.median, ratio.min, ratio.max, proposed,
           proposed > 0 ? 100.0 * static_cast<double>(accepted) / static_cast<double>(proposed)
                        : 0.0,
           drafts > 0 ? static_cast<double>(accepted) / static_cast<double>(drafts) : 0.0,
           equal ? "" : "  answers DIFFER"));
       rows.push_back(boost::json::object{{"set", set.name},
-                                         {"lanes", lanes},
+                                         {"lanes", max_num_seqs},
                                          {"ratio", ratio.median},
                                          {"ratio_min", ratio.min},
                                          {"ratio_max", ratio.max},
@@ -143,11 +143,13 @@ Result<Report> BenchSpeculation(const SpeculationOptions& options,
                                          {"draft_steps", drafts},
                                          {"equal", equal}});
       if (!equal)
-        report.failures.push_back(fmt::format("answers differ: {} at {}", set.name, lanes));
-      const double required = set.copies && lanes == 1 ? kCopyRatio : lanes == 8 ? kLoadedRatio : 0;
+        report.failures.push_back(fmt::format("answers differ: {} at {}", set.name, max_num_seqs));
+      const double required = set.copies && max_num_seqs == 1 ? kCopyRatio
+                              : max_num_seqs == 8             ? kLoadedRatio
+                                                              : 0;
       if (options.gated && ratio.median < required) {
-        report.failures.push_back(fmt::format("{} at {}: {:.2f} is below {:.2f}", set.name, lanes,
-                                              ratio.median, required));
+        report.failures.push_back(fmt::format("{} at {}: {:.2f} is below {:.2f}", set.name,
+                                              max_num_seqs, ratio.median, required));
       }
     }
   }

@@ -22,7 +22,7 @@ struct SpeculationOptions {
   Flags flags;
   int new_tokens = 96;
   int passage_words = 120;  // of what is to be copied; a third as many where nothing is
-  std::vector<int> lanes = {1, 8};
+  std::vector<int> max_num_seqs = {1, 8};
   int rounds = 5;
   uint64_t seed = 1;
   bool calibrate = true;  // false: rounds count whatever the machine's speed

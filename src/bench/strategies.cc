@@ -76,7 +76,7 @@ Result<Report> BenchStrategies(const StrategiesOptions& options,
   for (size_t s = 0; s < kStrategies.size(); ++s) {
     Flags flags = options.flags;
     flags["strategy"] = kStrategies[s];
-    flags["lanes"] = std::to_string(options.lanes);
+    flags["max-num-seqs"] = std::to_string(options.max_num_seqs);
     flags["prefix-cache"] = "off";
     flags["speculate"] = "off";
     ASSIGN_OR_RETURN(sessions[s], Session::Load(options.model, flags));
@@ -242,7 +242,7 @@ Result<Report> BenchStrategies(const StrategiesOptions& options,
   report.json = {{"schema", "tutti.bench.strategies.v1"},
                  {"machine", MachineJson(calibration.best())},
                  {"model", continuous.model_name()},
-                 {"lanes", options.lanes},
+                 {"lanes", options.max_num_seqs},
                  {"rounds", options.rounds},
                  {"shapes", std::move(shapes)},
                  {"gates", std::move(gates)},

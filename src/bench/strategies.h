@@ -25,7 +25,7 @@ struct StrategiesOptions {
   Flags flags;
   std::vector<StrategyShape> shapes = {{1, 50, 0.95}, {3, 50, 2.4}, {10, 20, 4.0}, {5, 30, 0}};
   int rounds = 5;
-  int lanes = 16;
+  int max_num_seqs = 16;
   uint64_t seed = 1;
   bool calibrate = true;  // false: rounds count whatever the machine's speed
   bool gated = true;  // false: figures and the equality verdict only (small machines under test)

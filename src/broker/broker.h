@@ -1,12 +1,12 @@
-// Broker: sends letters between processes on several machines, through RabbitMQ or Redis.
+// Broker: sends packets between processes on several machines, through RabbitMQ or Redis.
 //
-// A letter is sent to a mailbox. Each process has one mailbox of its own. A second mailbox may be
-// shared; each of its letters goes to one of its readers. Delivery is unreliable: a broker that is
-// killed, wiped or paused may lose, duplicate or delay letters. A user that needs reliable delivery
-// adds numbers and repetition (remote/letters/letter_channel.h).
+// A packet is sent to a mailbox. Each process has one mailbox of its own. A second mailbox may be
+// shared; each of its packets goes to one of its readers. Delivery is unreliable: a broker that is
+// killed, wiped or paused may lose, duplicate or delay packets. A user that needs reliable delivery
+// adds numbers and repetition (remote/channel/reliable_channel.h).
 //
 // A lost connection is opened again, with pauses that grow to kLongestPause, for the lifetime of
-// the object. Letters sent meanwhile are dropped.
+// the object. Packets sent meanwhile are dropped.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace tutti::broker {
 
-// Receives letters and events. The broker's own thread makes all calls, one at a time; they must
+// Receives packets and events. The broker's own thread makes all calls, one at a time; they must
 // not block.
 class Reader {
  public:
@@ -26,8 +26,8 @@ class Reader {
   virtual void OnConnected() = 0;
   // The connection was lost, or could not be opened; called once until the next OnConnected().
   virtual void OnDisconnected(const Status& why) = 0;
-  virtual void OnLetter(std::string letter) = 0;
-  // Called after Poke(), after letters, and at least about every kTick, connected or not.
+  virtual void OnPacket(std::string packet) = 0;
+  // Called after Poke(), after packets, and at least about every kTick, connected or not.
   virtual void OnTurn() = 0;
 };
 
@@ -44,27 +44,27 @@ class Broker {
   // Time limit for connecting, and for a silent broker.
   static constexpr Duration kPatience = std::chrono::seconds(5);
   static constexpr Duration kGoodbye = std::chrono::milliseconds(500);
-  // Limit of unsent bytes; beyond it, letters are dropped.
+  // Limit of unsent bytes; beyond it, packets are dropped.
   static constexpr size_t kMaxWaitingBytes = size_t{64} << 20;
-  // Lifetime of an unread letter. It is shorter in a shared mailbox if the broker supports that,
-  // because such a letter only looks for a process that is present now.
-  static constexpr Duration kLetterLife = std::chrono::seconds(60);
+  // Lifetime of an unread packet. It is shorter in a shared mailbox if the broker supports that,
+  // because such a packet only looks for a process that is present now.
+  static constexpr Duration kPacketLife = std::chrono::seconds(60);
   static constexpr Duration kSharedLife = std::chrono::seconds(3);
-  // Maximum size of a letter that is sent. Redis letters beyond it are not read either; librabbitmq
+  // Maximum size of a packet that is sent. Redis packets beyond it are not read either; librabbitmq
   // has no such limit.
-  static constexpr size_t kMaxLetterBytes = size_t{16} << 20;
+  static constexpr size_t kMaxPacketBytes = size_t{16} << 20;
 
   virtual ~Broker() = default;
 
   // Starts connecting and reading. Called once; `reader` outlives Stop(). Error: overloaded (no
   // thread).
   virtual Status Start(Mailboxes mailboxes, Reader* reader) = 0;
-  // Sends waiting letters, for at most kGoodbye, and stops. The reader is not called afterwards.
+  // Sends waiting packets, for at most kGoodbye, and stops. The reader is not called afterwards.
   // Idempotent; must not be called by the reader.
   virtual void Stop() = 0;
 
   // Called from within the reader's functions only.
-  virtual void Send(const std::string& mailbox, std::string letter) = 0;
+  virtual void Send(const std::string& mailbox, std::string packet) = 0;
   // Makes the broker call OnTurn() soon. Any thread.
   virtual void Poke() noexcept = 0;
 };

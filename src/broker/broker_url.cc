@@ -43,7 +43,7 @@ Result<BrokerUrl> ParseBrokerUrl(std::string_view url) {
   return out;
 }
 
-std::string ShownUrl(const BrokerUrl& url) {
+std::string RedactedUrl(const BrokerUrl& url) {
   const char* scheme = url.kind == BrokerKind::kRedis ? "redis://"
                        : url.tls                      ? "amqps://"
                                                       : "amqp://";

@@ -28,6 +28,6 @@ struct BrokerUrl {
 Result<BrokerUrl> ParseBrokerUrl(std::string_view url);
 
 // "amqp://HOST:PORT", for logs; without the user's name.
-std::string ShownUrl(const BrokerUrl& url);
+std::string RedactedUrl(const BrokerUrl& url);
 
 }  // namespace tutti::broker

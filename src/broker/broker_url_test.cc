@@ -74,9 +74,9 @@ TEST(BrokerUrlTest, APasswordIsRefusedAndNotRepeated) {
 }
 
 TEST(BrokerUrlTest, LogsShowNobodysName) {
-  EXPECT_EQ(ShownUrl(Parsed("amqp://me@h:7/v")), "amqp://h:7");
-  EXPECT_EQ(ShownUrl(Parsed("redis://me@[::1]/3")), "redis://[::1]:6379");
-  EXPECT_EQ(ShownUrl(Parsed("amqps://h")), "amqps://h:5671");
+  EXPECT_EQ(RedactedUrl(Parsed("amqp://me@h:7/v")), "amqp://h:7");
+  EXPECT_EQ(RedactedUrl(Parsed("redis://me@[::1]/3")), "redis://[::1]:6379");
+  EXPECT_EQ(RedactedUrl(Parsed("amqps://h")), "amqps://h:5671");
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ constexpr timeval kPatienceTime{
     std::chrono::duration_cast<std::chrono::seconds>(Broker::kPatience).count(), 0};
 // The library has no option for the system's authorities.
 constexpr const char* kSystemAuthorities = "/etc/ssl/certs/ca-certificates.crt";
-// Letters in the shared mailbox at most; the oldest go.
+// Packets in the shared mailbox at most; the oldest go.
 constexpr int kMaxShared = 1000;
 
 amqp_bytes_t Bytes(const std::string& text) {
@@ -128,10 +128,10 @@ class RabbitMqBroker final : public ThreadBroker {
   }
 
   // A queue that ends with who reads it, in the broker's memory alone. Nothing is acknowledged: a
-  // letter that is lost is sent again by who needs it.
+  // packet that is lost is sent again by who needs it.
   Status OpenMailbox(const std::string& name, bool shared) {
     const auto life =
-        std::chrono::duration_cast<std::chrono::milliseconds>(shared ? kSharedLife : kLetterLife);
+        std::chrono::duration_cast<std::chrono::milliseconds>(shared ? kSharedLife : kPacketLife);
     std::array<amqp_table_entry_t, 2> entries = {Argument("x-message-ttl", life.count()),
                                                  Argument("x-max-length", kMaxShared)};
     const amqp_table_t arguments{shared ? 2 : 1, entries.data()};
@@ -156,11 +156,11 @@ class RabbitMqBroker final : public ThreadBroker {
     if (socket_ >= 0) shutdown(socket_, SHUT_RDWR);
   }
 
-  Status Write(std::span<const Outgoing> letters) override {
-    for (const Outgoing& each : letters) {
+  Status Write(std::span<const Outgoing> packets) override {
+    for (const Outgoing& each : packets) {
       const int sent =
           amqp_basic_publish(connection_.get(), kChannel, amqp_empty_bytes, Bytes(each.mailbox),
-                             /*mandatory=*/0, /*immediate=*/0, nullptr, Bytes(each.letter));
+                             /*mandatory=*/0, /*immediate=*/0, nullptr, Bytes(each.packet));
       if (sent != AMQP_STATUS_OK) return Failed("sending", sent);
     }
     return OkStatus();
@@ -174,9 +174,9 @@ class RabbitMqBroker final : public ThreadBroker {
       const amqp_rpc_reply_t reply =
           amqp_consume_message(connection_.get(), &envelope, &kNoWait, 0);
       if (reply.reply_type == AMQP_RESPONSE_NORMAL) {
-        std::string letter = TextOf(envelope.message.body);
+        std::string packet = TextOf(envelope.message.body);
         amqp_destroy_envelope(&envelope);
-        Deliver(std::move(letter));
+        Deliver(std::move(packet));
         continue;
       }
       if (reply.reply_type != AMQP_RESPONSE_LIBRARY_EXCEPTION) return Check("reading", reply);
@@ -186,7 +186,7 @@ class RabbitMqBroker final : public ThreadBroker {
     }
   }
 
-  // Reads a frame that is no letter: an event of the connection or of the mailboxes.
+  // Reads a frame that is no packet: an event of the connection or of the mailboxes.
   Status ReadOther() {
     amqp_frame_t frame;
     const timeval patience = kPatienceTime;

@@ -17,7 +17,7 @@ namespace {
 // Maximum length of one mailbox, above what its writers have under way. Redis drops the oldest
 // entries beyond it.
 constexpr const char* kOldestKept = "-4096";
-// Reads that are asked for at once; each brings one letter, or nothing after a second.
+// Reads that are asked for at once; each brings one packet, or nothing after a second.
 constexpr size_t kReadsAtOnce = 32;
 constexpr const char* kReadS = "1";
 
@@ -38,7 +38,7 @@ class RedisBroker final : public ThreadBroker {
                    .database = std::stoi(access_.url.space)};  // as ParseRedisUrl() gave it
     options.password = access_.password;
     options.connect_timeout = kPatience;
-    options.reply.bytes = kMaxLetterBytes;
+    options.reply.bytes = kMaxPacketBytes;
     ASSIGN_OR_RETURN(auto writer, redis::Connection::Open(options));
     ASSIGN_OR_RETURN(auto reader, redis::Connection::Open(options));
     {
@@ -47,11 +47,11 @@ class RedisBroker final : public ThreadBroker {
       reader_ = std::move(reader);
     }
     heard_ = clock_.Now();
-    return AskForLetters();
+    return AskForPackets();
   }
 
   // The reads run all the time: one that finds nothing waits at the server.
-  Status AskForLetters() {
+  Status AskForPackets() {
     const std::vector<std::string_view> words(read_.begin(), read_.end());
     while (reader_->outstanding() < kReadsAtOnce)
       RETURN_IF_ERROR(reader_->Send(words, clock_.Now() + kPatience));
@@ -70,12 +70,12 @@ class RedisBroker final : public ThreadBroker {
     }
   }
 
-  Status Write(std::span<const Outgoing> letters) override {
+  Status Write(std::span<const Outgoing> packets) override {
     const std::string life =
-        std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(kLetterLife).count());
-    for (const Outgoing& each : letters) {
+        std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(kPacketLife).count());
+    for (const Outgoing& each : packets) {
       const TimePoint until = clock_.Now() + kPatience;
-      RETURN_IF_ERROR(Ask({"RPUSH", each.mailbox, each.letter}, until));
+      RETURN_IF_ERROR(Ask({"RPUSH", each.mailbox, each.packet}, until));
       RETURN_IF_ERROR(Ask({"LTRIM", each.mailbox, kOldestKept, "-1"}, until));
       RETURN_IF_ERROR(Ask({"PEXPIRE", each.mailbox, life}, until));
     }
@@ -95,12 +95,12 @@ class RedisBroker final : public ThreadBroker {
       if (!reply) break;
       heard_ = clock_.Now();
       if (reply->is_error()) return redis::RefusedBy(*reply);
-      // Which mailbox, and the letter; or nothing came.
+      // Which mailbox, and the packet; or nothing came.
       if (reply->items.size() == 2) Deliver(std::move(reply->items[1].text));
     }
     if (clock_.Now() - heard_ > kPatience)
       return Unavailable("redis_timeout", "the server does not answer");
-    return AskForLetters();
+    return AskForPackets();
   }
 
   void Descriptors(std::pair<int, int>* descriptors) const override {

@@ -54,19 +54,19 @@ void ThreadBroker::Poke() noexcept {
   (void)!write(event_, &one, sizeof(one));  // full: it is awake already
 }
 
-void ThreadBroker::Send(const std::string& mailbox, std::string letter) {
-  if (!connected_ || outgoing_bytes_ + letter.size() > kMaxWaitingBytes) return;
-  outgoing_bytes_ += letter.size();
-  outgoing_.push_back({mailbox, std::move(letter)});
+void ThreadBroker::Send(const std::string& mailbox, std::string packet) {
+  if (!connected_ || outgoing_bytes_ + packet.size() > kMaxWaitingBytes) return;
+  outgoing_bytes_ += packet.size();
+  outgoing_.push_back({mailbox, std::move(packet)});
 }
 
 Status ThreadBroker::Flush() {
   if (outgoing_.empty()) return OkStatus();
-  std::vector<Outgoing> letters(std::make_move_iterator(outgoing_.begin()),
+  std::vector<Outgoing> packets(std::make_move_iterator(outgoing_.begin()),
                                 std::make_move_iterator(outgoing_.end()));
   outgoing_.clear();
   outgoing_bytes_ = 0;
-  return Write(letters);
+  return Write(packets);
 }
 
 void ThreadBroker::Wait(Duration longest, bool connected) {

@@ -1,4 +1,4 @@
-// ThreadBroker: the common part of brokers: the thread, its wake-up, the queue of unsent letters,
+// ThreadBroker: the common part of brokers: the thread, its wake-up, the queue of unsent packets,
 // and reconnecting. A subclass opens, reads and writes connections.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace tutti::broker {
 
 struct Outgoing {
   std::string mailbox;
-  std::string letter;
+  std::string packet;
 };
 
 class ThreadBroker : public Broker {
@@ -29,23 +29,23 @@ class ThreadBroker : public Broker {
 
   Status Start(Mailboxes mailboxes, Reader* reader) final;
   void Stop() final;
-  void Send(const std::string& mailbox, std::string letter) final;
+  void Send(const std::string& mailbox, std::string packet) final;
   void Poke() noexcept final;
 
  protected:
   // Called on the broker's thread. Each wait lasts at most kPatience, and ends at Interrupt().
   virtual Status Connect(const Mailboxes& mailboxes) = 0;
   virtual void Disconnect() = 0;
-  // Sends all `letters`; after an error it is unknown which of them were sent.
-  virtual Status Write(std::span<const Outgoing> letters) = 0;
-  // Reads letters that have arrived, without waiting; calls Deliver() for each.
+  // Sends all `packets`; after an error it is unknown which of them were sent.
+  virtual Status Write(std::span<const Outgoing> packets) = 0;
+  // Reads packets that have arrived, without waiting; calls Deliver() for each.
   virtual Status Read() = 0;
   // Any thread: makes waits for the broker fail at once, until the next Connect().
   virtual void Interrupt() = 0;
   // Descriptors that become readable when Read() has work. At most two.
   virtual void Descriptors(std::pair<int, int>* descriptors) const = 0;
 
-  void Deliver(std::string letter) { reader_->OnLetter(std::move(letter)); }
+  void Deliver(std::string packet) { reader_->OnPacket(std::move(packet)); }
 
  private:
   void Main();

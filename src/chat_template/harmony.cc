@@ -80,7 +80,7 @@ void HarmonyParser::BeginBody(api::StreamEvent* event) {
         {.index = calls_, .id = MakeCallId(*options_, choice_, calls_, name), .name = name});
     return;
   }
-  if (!name.empty()) TellBroken(*options_, "unknown_tool");
+  if (!name.empty()) ReportBrokenCall(*options_, "unknown_tool");
   // Commentary without a recipient is meant for the user.
   body_ = channel == "analysis" ? Body::kReasoning : Body::kText;
   if (body_ == Body::kReasoning && mode_ == api::ReasoningMode::kKeep)
@@ -112,7 +112,7 @@ void HarmonyParser::Finish(api::StreamEvent* event) {
   // Other prompts lead models to a text without any mark, which is shown as it is. The header of a
   // message that was cut is dropped.
   if (body_ == Body::kHeader && !marked_) event->text += std::exchange(header_, {});
-  if (in_call_ && event->finish_reason == api::FinishReason::kLength) TellBroken(*options_, "cut");
+  if (in_call_ && event->finish_reason == api::FinishReason::kLength) ReportBrokenCall(*options_, "cut");
   if (in_call_) ++calls_;
   in_call_ = false;
   const bool ended = event->finish_reason == api::FinishReason::kStop &&

@@ -96,7 +96,7 @@ const api::Tool* ToolParser::FindTool(std::string_view name) const {
   return found == options_->tools.end() ? nullptr : &*found;
 }
 
-void TellBroken(const ToolParserOptions& options, std::string_view reason) {
+void ReportBrokenCall(const ToolParserOptions& options, std::string_view reason) {
   if (options.on_broken_call) options.on_broken_call(reason);
 }
 
@@ -442,7 +442,7 @@ void ToolParser::Break(api::StreamEvent* event, std::string_view reason) {
   // Only text that began as a call counts as a broken call.
   const bool opened = !marker_.empty() && raw_.starts_with(marker_);
   if (stage_ != Stage::kText && (stage_ != Stage::kBetween || opened))
-    TellBroken(*options_, reason);
+    ReportBrokenCall(*options_, reason);
   const std::string raw = std::exchange(raw_, {});
   if (streamed_) {
     ++calls_;  // What has left cannot be taken back; a constrained text never comes here.
@@ -459,7 +459,7 @@ void ToolParser::Finish(api::StreamEvent* event) {
   // The arguments are whole: only the end of the call is missing, as where the end of text took its
   // place.
   if (stage_ == Stage::kHead || stage_ == Stage::kWhole || stage_ == Stage::kArguments)
-    TellBroken(*options_, "cut");
+    ReportBrokenCall(*options_, "cut");
   if (stage_ == Stage::kTail) {
     EndCall(event);
   } else if (streamed_) {

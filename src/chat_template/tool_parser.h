@@ -32,7 +32,7 @@ struct ToolParserOptions {
 };
 
 // Calls on_broken_call, where there is one.
-void TellBroken(const ToolParserOptions& options, std::string_view reason);
+void ReportBrokenCall(const ToolParserOptions& options, std::string_view reason);
 
 // The id of call `index` of a choice.
 std::string MakeCallId(const ToolParserOptions& options, int choice, int index,

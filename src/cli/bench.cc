@@ -158,7 +158,7 @@ class BenchCommand final : public Command {
     AddNumber(*command, "--tokens", tokens_, 2, 100000,
               "output tokens of each request, with --requests [30]");
     AddNumber(*command, "--rounds", strategies_.rounds, 1, 1000, "alternating runs [5]");
-    AddNumber(*command, "--lanes", strategies_.lanes, 1, 1024,
+    AddNumber(*command, "--max-num-seqs,--lanes", strategies_.max_num_seqs, 1, 1024,
               "sequences that run together in a step [16]");
   }
 
@@ -171,7 +171,7 @@ class BenchCommand final : public Command {
               if (!draft_.empty()) speculation_.flags["draft"] = draft_;
               const bench::SpeculationOptions stated;
               speculation_.gated = draft_.empty() && speculation_.new_tokens == stated.new_tokens &&
-                                   speculation_.lanes == stated.lanes;
+                                   speculation_.max_num_seqs == stated.max_num_seqs;
               return bench::BenchSpeculation(speculation_, Progress());
             });
     command->footer("Example:\n  tutti bench speculation --rounds 9");
@@ -179,7 +179,8 @@ class BenchCommand final : public Command {
     AddNumber(*command, "--tokens", speculation_.new_tokens, 2, 100000,
               "output tokens of each request [96]");
     AddNumber(*command, "--rounds", speculation_.rounds, 1, 1000, "alternating runs [5]");
-    AddNumbers(*command, "--lanes", speculation_.lanes, 1, 1024, "concurrent requests [1,8]");
+    AddNumbers(*command, "--max-num-seqs,--lanes", speculation_.max_num_seqs, 1, 1024,
+               "concurrent requests [1,8]");
     command
         ->add_option("--draft", draft_, "draft model of the same vocabulary; turns the gates off")
         ->check(ModelName());

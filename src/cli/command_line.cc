@@ -25,7 +25,7 @@ constexpr char kIntroduction[] =
     "MODEL is a .gguf file, a packed one (`tutti pack`), a model's folder, the name of a known\n"
     "model, or NAME=any of these to choose the name clients use; an encoder's may end in its\n"
     "arithmetic (all-minilm-l6-v2:f32).\n"
-    "Options may also stand in a TOML file (--config) or in the environment (--lanes 8 is "
+    "Options may also stand in a TOML file (--config) or in the environment (--max-num-seqs 8 is "
     "TUTTI_LANES=8);\n"
     "flag > environment > file > default.";
 
@@ -53,9 +53,7 @@ constexpr FamiliarName kFamiliarNames[] = {
     {"--n-predict", "--max-tokens"},
     {"--num-predict", "--max-tokens"},
     {"-t", "--threads"},
-    {"-np", "--lanes"},
-    {"--parallel", "--lanes"},
-    {"--max-num-seqs", "--lanes"},
+    {"-np", "--max-num-seqs"},
     {"-sys", "--system"},
     {"-ctk", "--kv-dtype"},
     {"-ctv", "--kv-dtype"},
@@ -218,6 +216,17 @@ void RaiseFileLimit() {
 
 }  // namespace
 
+namespace {
+
+// "--max-num-seqs,--sequences", as CLI11 takes them.
+std::string AllFlags(const app::OptionSpec& option) {
+  std::string names;
+  for (const std::string& name : app::FlagNames(option)) names += (names.empty() ? "" : ",") + name;
+  return names;
+}
+
+}  // namespace
+
 void SettingsOptions::AddConfig(CLI::App& command) {
   config_option_ = command.add_option("--config", config_file_, "TOML file with the same keys")
                        ->type_name("FILE");
@@ -228,7 +237,7 @@ void SettingsOptions::AddOption(CLI::App& command, const app::OptionSpec& option
   std::string help = option.help;
   if (*option.choices != '\0') help += std::string(": ") + option.choices;
   if (*option.fallback != '\0') help += std::string(" [") + option.fallback + "]";
-  CLI::Option* const flag = command.add_option(app::FlagName(option), values_[option.key], help)
+  CLI::Option* const flag = command.add_option(AllFlags(option), values_[option.key], help)
                                 ->type_name(option.type == app::OptionType::kSize     ? "SIZE"
                                             : option.type == app::OptionType::kInt    ? "N"
                                             : option.type == app::OptionType::kNumber ? "X"

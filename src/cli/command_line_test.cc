@@ -222,9 +222,10 @@ TEST(CommandLine, WhatWasNotExpectedIsShownInItsOrder) {
 }
 
 TEST(CommandLine, OptionsBeforeTheCommandAreSentBehindIt) {
-  const auto [status, text] = Complaint({"--lanes", "3", "serve"});
+  const auto [status, text] = Complaint({"--max-num-seqs", "3", "serve"});
   EXPECT_EQ(status, kExitUsage);
-  EXPECT_NE(text.find("put options after it, tutti serve --lanes 3"), std::string::npos) << text;
+  EXPECT_NE(text.find("put options after it, tutti serve --max-num-seqs 3"), std::string::npos)
+      << text;
 }
 
 }  // namespace

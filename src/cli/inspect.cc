@@ -118,8 +118,8 @@ class InspectCommand final : public Command {
     app_->add_flag("--json", json_, "one JSON object");
     CLI::Option* const memory = app_->add_flag(
         "--memory", memory_, "memory for serving a generating model, instead of the description");
-    options_.AddOnly(*app_, {"dtype", "kv-dtype", "kv-cache-bytes", "context", "lanes", "speculate",
-                             "draft", "threads", "isa"});
+    options_.AddOnly(*app_, {"dtype", "kv-dtype", "kv-cache-bytes", "context", "max-num-seqs",
+                             "speculate", "draft", "threads", "isa"});
     options_.NeedBeside(*memory);
   }
 

@@ -32,11 +32,11 @@ struct MemoryFacts {
   size_t kv_pool = 0;   // --kv-cache-bytes, in whole blocks
   size_t kv_token = 0;  // of one token in all layers
   std::string_view kv_dtype;
-  int context = 0, lanes = 0;              // of one sequence; sequences that run together
+  int context = 0, max_num_seqs = 0;       // of one sequence; sequences that run together
   std::string notice;                      // of a context that was lowered
   size_t draft_weights = 0, draft_kv = 0;  // of the model that proposes tokens
   size_t together() const {
-    return kv_token * static_cast<size_t>(context) * static_cast<size_t>(lanes);
+    return kv_token * static_cast<size_t>(context) * static_cast<size_t>(max_num_seqs);
   }
   size_t draft() const { return draft_weights + draft_kv; }
   // Row N09: with the program itself, scratch, and the packing of the largest tensors.
@@ -64,7 +64,7 @@ Result<MemoryFacts> Measure(const app::ModelRef& ref, const app::Settings& setti
   facts.kv_pool = static_cast<size_t>(settings.Int("kv-cache-bytes")) / block * block;
   facts.kv_token = block / kBlockTokens;
   facts.kv_dtype = model::KvFormatName(model::KvFormatOf(dtype, weights->mode(), *table));
-  facts.lanes = static_cast<int>(settings.Int("lanes"));
+  facts.max_num_seqs = static_cast<int>(settings.Int("max-num-seqs"));
   ASSIGN_OR_RETURN(facts.context,
                    app::ChooseContext(settings, weights->config().context_length,
                                       static_cast<int64_t>(facts.kv_pool / facts.kv_token), block,
@@ -77,7 +77,7 @@ Result<MemoryFacts> Measure(const app::ModelRef& ref, const app::Settings& setti
                      app::DraftPlan::Open(settings, {.tokenizer = tokenizer.get(),
                                                      .kernels = table,
                                                      .context = facts.context,
-                                                     .lanes = facts.lanes}));
+                                                     .max_num_seqs = facts.max_num_seqs}));
     facts.draft_weights = plan.weight_bytes();
     facts.draft_kv = plan.kv_bytes();
   }
@@ -100,7 +100,7 @@ int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool 
                                                     {"kv_dtype", facts->kv_dtype},
                                                     {"kv_tokens", facts->kv_pool / facts->kv_token},
                                                     {"context", facts->context},
-                                                    {"lanes", facts->lanes},
+                                                    {"lanes", facts->max_num_seqs},
                                                     {"draft_bytes", facts->draft()},
                                                     {"peak_bytes", facts->peak()}})
                     .c_str());
@@ -112,8 +112,8 @@ int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool 
               MiB(facts->kv_pool), facts->kv_pool / facts->kv_token, facts->kv_token,
               std::string(facts->kv_dtype).c_str());
   // Sequences that do not fit together wait, or begin again: nothing more is taken.
-  std::printf("          %9.1f MiB of it, were all %d lanes at the context of %d tokens%s\n",
-              MiB(facts->together()), facts->lanes, facts->context,
+  std::printf("          %9.1f MiB of it, were all %d sequences at the context of %d tokens%s\n",
+              MiB(facts->together()), facts->max_num_seqs, facts->context,
               facts->together() > facts->kv_pool ? ": more than it holds" : "");
   if (facts->draft() > 0)
     std::printf("draft     %9.1f MiB, weights and KV cache (--draft)\n", MiB(facts->draft()));

@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
     const int status = tutti::cli::Main(argc, argv);
     return status != 0 ? status : CheckOutput();
   } catch (const std::bad_alloc&) {
-    tutti::app::TellLackOfMemory();
+    tutti::app::ReportLackOfMemory();
     return 1;
   } catch (const std::exception& error) {  // of a library: no thread, no file descriptor
     std::fprintf(stderr, "tutti: the system refuses what is needed: %s\n", error.what());

@@ -266,12 +266,12 @@ TEST_F(ModelCommandsTest, MemoryIsToldForTheOptionsOfServe) {
     more.insert(more.begin(), {"inspect", model, "--memory", "--threads", "1"});
     return Tutti(more);
   };
-  const Said half = memory(
-      {"--kv-cache-bytes", "16MiB", "--kv-dtype", "F16", "--context", "512", "--lanes", "4"});
+  const Said half = memory({"--kv-cache-bytes", "16MiB", "--kv-dtype", "F16", "--context", "512",
+                            "--max-num-seqs", "4"});
   EXPECT_EQ(half.status, kExitOk) << half.err;
   EXPECT_THAT(half.out, HasSubstr("KV cache       16.0 MiB"));
   EXPECT_THAT(half.out, HasSubstr(" in fp16 "));
-  EXPECT_THAT(half.out, HasSubstr("all 4 lanes at the context of 512 tokens"));
+  EXPECT_THAT(half.out, HasSubstr("all 4 sequences at the context of 512 tokens"));
   const std::string draft = Put("draft.gguf", Small());
   const Said both = memory({"--kv-cache-bytes", "16MiB", "--draft", draft, "--dtype", "f32"});
   EXPECT_THAT(both.out, HasSubstr("draft "));

@@ -55,7 +55,7 @@ TEST(NumberOption, NoCommandTakesTheNearestNumberThatFits) {
            {"run", "none.gguf", "-p", "x", "--top-k", "4294967297"},
            {"run", "none.gguf", "-p", "x", "--temperature", "1e999"},
            {"run", "none.gguf", "-p", "x", "--top-p", "nan"},
-           {"run", "none.gguf", "-p", "x", "--lanes", "99999999999999999999"},
+           {"run", "none.gguf", "-p", "x", "--max-num-seqs", "99999999999999999999"},
            {"chat", "none.gguf", "--temperature", "2.5"},
            {"serve", "none.gguf", "--port", "65536"},
            {"serve", "none.gguf", "--kv-cache-bytes", "99999999999GiB"},

@@ -39,7 +39,7 @@ constexpr std::array kKeys = std::to_array<KeysOfTopic>({
     {"reasoning", "model"},
     {"tool-format", "model"},
     {"generation-config", "model"},
-    {"lanes", "scheduling"},
+    {"max-num-seqs", "scheduling"},
     {"prefill-chunk", "scheduling"},
     {"strategy", "scheduling"},
     {"queue", "scheduling"},
@@ -86,7 +86,7 @@ constexpr std::array kKeys = std::to_array<KeysOfTopic>({
 // and where it keeps its data.
 constexpr std::array<std::string_view, 25> kCommon = {
     "threads",        "context",      "dtype",           "kv-cache-bytes", "kv-dtype",
-    "speculate",      "reasoning",    "lanes",           "queue",          "host",
+    "speculate",      "reasoning",    "max-num-seqs",    "queue",          "host",
     "port",           "grpc-port",    "tls-cert",        "tls-key",        "cors-origin",
     "any-model-name", "api-key-file", "http.access_log", "mqtt-port",      "cache.exact",
     "role",           "store",        "log-level",       "drain_s",        "memory.limit_bytes"};

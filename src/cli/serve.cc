@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "app/front.h"
+#include "app/frontend.h"
 #include "app/model_registry.h"
 #include "app/server.h"
 #include "cli/command_line.h"
@@ -19,10 +19,10 @@ class ServeCommand final : public Command {
     app_->footer(
         "Examples:\n"
         "  tutti serve                                     the default model on 127.0.0.1:8080\n"
-        "  tutti serve chat=models/my.gguf --port 9000 --lanes 16\n"
+        "  tutti serve chat=models/my.gguf --port 9000 --max-num-seqs 16\n"
         "  tutti serve smollm2-135m-instruct all-minilm-l6-v2   chat and embeddings\n"
         "  tutti serve chat.gguf search=bge-small/:f32          an arithmetic of its own\n"
-        "  tutti serve --role front                        models in `tutti worker` processes\n"
+        "  tutti serve --role frontend                        models in `tutti worker` processes\n"
         "  tutti serve --config tutti.toml --print-config\n"
         "  curl -s 127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
         "    -d "
@@ -45,7 +45,7 @@ class ServeCommand final : public Command {
       std::fputs(settings->Print(/*with_server_options=*/true).c_str(), stdout);
       return kExitOk;
     }
-    if (settings->Text("role") == "front") return RunFront(*settings);
+    if (settings->Text("role") == "frontend") return RunFrontend(*settings);
     std::vector<app::ModelRef> models;
     const std::vector<std::string> usual = {""};
     for (const std::string& argument : models_.empty() ? usual : models_) {
@@ -66,12 +66,12 @@ class ServeCommand final : public Command {
                            SecondServerCommand(models_, options_.Typed(), settings, PortIsFree)));
   }
 
-  int RunFront(const app::Settings& settings) {
+  int RunFrontend(const app::Settings& settings) {
     if (!models_.empty()) {
-      return FailConfig(InvalidArgument(
-          "invalid_value", "a front has no models: give " + models_.front() + " to tutti worker"));
+      return FailConfig(InvalidArgument("invalid_value", "a frontend has no models: give " +
+                                                             models_.front() + " to tutti worker"));
     }
-    return End(app::ServeFront(settings), settings);
+    return End(app::ServeFrontend(settings), settings);
   }
 
   SettingsOptions options_;

@@ -81,7 +81,7 @@ api::LoadLevel AdmissionState::Level() const {
     else if (taken > 0)
       most = 1;
   };
-  note(std::max(0, places.load(std::memory_order_relaxed) - lanes), limits.requests);
+  note(std::max(0, places.load(std::memory_order_relaxed) - max_num_seqs), limits.requests);
   note(queued_bytes.load(std::memory_order_relaxed), static_cast<int64_t>(limits.bytes));
   note(queued_tokens.load(std::memory_order_relaxed), token_limit);
   note(items.load(std::memory_order_relaxed), item_limit);
@@ -95,9 +95,9 @@ int64_t Allowed(api::Priority priority, int64_t bound) {
   return static_cast<int64_t>(std::ceil(static_cast<double>(bound) * api::kYellowLoad));
 }
 
-Result<Ticket> EnterQueue(const std::shared_ptr<AdmissionState>& ledger,
-                          const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
-                          TimePoint now) {
+Result<AdmissionPermit> EnterQueue(const std::shared_ptr<AdmissionState>& ledger,
+                                   const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
+                                   TimePoint now) {
   if (entry.deadline <= now) return DeadlinePassed();
   // Uses half of the estimate: refusing a request that would have been served in time is worse than
   // a wait in vain.
@@ -137,13 +137,14 @@ Result<Ticket> EnterQueue(const std::shared_ptr<AdmissionState>& ledger,
   }
   const int64_t waiting = allowed(ledger->limits.requests);
   // An empty queue accepts every request that fits at all, of lower classes too.
-  const int limit = std::max(ledger->lanes + static_cast<int>(waiting), entry.n);
+  const int limit = std::max(ledger->max_num_seqs + static_cast<int>(waiting), entry.n);
   if (!ledger->TryEnter(entry.n, limit)) {
     leave();
-    std::string lanes;
-    if (ledger->lanes > 0)
-      lanes = std::to_string(ledger->lanes) + (ledger->lanes == 1 ? " lane and " : " lanes and ");
-    return ledger->Full("all " + lanes + std::to_string(waiting) +
+    std::string running;
+    if (ledger->max_num_seqs > 0)
+      running = std::to_string(ledger->max_num_seqs) +
+                (ledger->max_num_seqs == 1 ? " sequence and " : " sequences and ");
+    return ledger->Full("all " + running + std::to_string(waiting) +
                             (waiting == 1 ? " place" : " places") + " in the queue" +
                             (entry.priority == api::Priority::kInteractive
                                  ? " are taken"
@@ -151,14 +152,14 @@ Result<Ticket> EnterQueue(const std::shared_ptr<AdmissionState>& ledger,
                         entry.wait);
   }
   ledger->preparing.fetch_add(entry.n, std::memory_order_relaxed);
-  Ticket ticket;
-  ticket.ledger_ = ledger;
-  ticket.control_ = std::make_shared<RequestControl>(mailbox);
-  ticket.accepted_at_ = now;
-  ticket.n_ = entry.n;
-  ticket.items_ = entry.items;
-  ticket.bytes_ = bytes;
-  return ticket;
+  AdmissionPermit permit;
+  permit.ledger_ = ledger;
+  permit.control_ = std::make_shared<RequestControl>(mailbox);
+  permit.accepted_at_ = now;
+  permit.n_ = entry.n;
+  permit.items_ = entry.items;
+  permit.bytes_ = bytes;
+  return permit;
 }
 
 bool DrainQueue(AdmissionState& ledger, Signal& signal, const Clock& clock, TimePoint deadline) {

@@ -22,7 +22,7 @@ namespace tutti::engine {
 struct AdmissionState {
   // --- set before it is shared ---
   QueueLimits limits;
-  int lanes = 0;  // of a decoder; an encoder has none: places = limits.requests
+  int max_num_seqs = 0;  // of a decoder; an encoder has none: places = limits.requests
   int64_t token_limit = 0, item_limit = 0, result_limit = 0;
   const std::atomic<api::LoadLevel>* memory_level = nullptr;  // of the process; null = green
 
@@ -30,12 +30,12 @@ struct AdmissionState {
   std::atomic<int> places{0};            // of those, all but the ones of requests set aside
   std::atomic<int> aside{0};             // requests set aside: paused for their readers
   std::atomic<int> preparing{0};         // of `unfinished`, not submitted yet
-  std::atomic<int64_t> queued_bytes{0};  // of requests that never held a lane
+  std::atomic<int64_t> queued_bytes{0};  // of requests that never ran
   std::atomic<int64_t> queued_tokens{0};
   std::atomic<int64_t> small_tokens{0};  // encoders: of these, of requests that go ahead of others
   std::atomic<int64_t> items{0};         // encoders: inputs of requests that have not ended
   std::atomic<int64_t> result_bytes{0};  // encoders: memory for the results of these
-  std::atomic<int64_t> service_ns{0};    // mean time a sequence holds a lane, or 1,024 tokens of an
+  std::atomic<int64_t> service_ns{0};    // mean time a sequence runs, or 1,024 tokens of an
                                          // encoder take; written by the engine
   std::atomic<uint64_t> refused{0};
   std::atomic<uint64_t> salt{0};
@@ -79,9 +79,9 @@ struct QueueEntry {
 // Takes places in the queue for a request. Errors: deadline_exceeded, overloaded (the predicted
 // wait exceeds its deadline, or the process's memory is short for its class), queue_full in bytes,
 // items or places.
-Result<Ticket> EnterQueue(const std::shared_ptr<AdmissionState>& ledger,
-                          const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
-                          TimePoint now);
+Result<AdmissionPermit> EnterQueue(const std::shared_ptr<AdmissionState>& ledger,
+                                   const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
+                                   TimePoint now);
 
 Status Draining();         // for requests that arrive during a drain
 Status DeadlinePassed();   // for requests whose deadline passed before they were served

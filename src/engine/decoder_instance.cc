@@ -30,7 +30,7 @@ std::shared_ptr<AdmissionState> MakeLedger(const EngineOptions& options, const R
                                            const std::atomic<api::LoadLevel>* memory_level) {
   auto ledger = std::make_shared<AdmissionState>();
   ledger->limits = options.queue;
-  ledger->lanes = LaneLimit(options.scheduler);
+  ledger->max_num_seqs = MaxNumSeqs(options.scheduler);
   ledger->token_limit = static_cast<int64_t>(options.queue.prompt_tokens_per_kv_token *
                                              static_cast<double>(limits.kv_blocks) * kBlockTokens);
   ledger->memory_level = memory_level;
@@ -117,7 +117,7 @@ void DecoderInstance::Accept(std::unique_ptr<RequestState> owned, TimePoint now)
       by_sequence_[s.id] = &work;
     }
     s.arrival = arrival;
-    s.queued_at = work.ticket.accepted_at();
+    s.queued_at = work.permit.accepted_at();
     scheduler_.Add(s, wait_for_grant);
     choice->pause = wait_for_grant ? kPausedForGrant : 0;
   }
@@ -151,17 +151,17 @@ void DecoderInstance::ApplyTouch(RequestControl& control, TimePoint now) {
   }
 }
 
-// Time at which a request that still waits for its first lane is ended.
-TimePoint DecoderInstance::LaneDeadline(const RequestState& work) const {
+// Time at which a request that still has not run yet is ended.
+TimePoint DecoderInstance::StartDeadline(const RequestState& work) const {
   const bool bound =
       work.phase == Phase::kQueued && work.request.priority == api::Priority::kInteractive &&
       !work.request.stepwise && !work.request.detached && options_.queue.age != Duration::max();
-  return bound ? work.ticket.accepted_at() + options_.queue.age : TimePoint::max();
+  return bound ? work.permit.accepted_at() + options_.queue.age : TimePoint::max();
 }
 
 void DecoderInstance::NoteExpiry(const RequestState& work) {
   next_expiry_ = std::min(next_expiry_, work.request.deadline);
-  next_expiry_ = std::min(next_expiry_, LaneDeadline(work));
+  next_expiry_ = std::min(next_expiry_, StartDeadline(work));
 }
 
 void DecoderInstance::EndExpired(TimePoint now) {
@@ -177,9 +177,9 @@ void DecoderInstance::EndExpired(TimePoint now) {
       EndRequest(work, DeadlinePassed(), now);
       continue;  // another one stands at i now
     }
-    if (LaneDeadline(work) <= now) {
-      const Duration wait =
-          PredictWait(ledger_->places.load(), ledger_->lanes, Duration(ledger_->service_ns.load()));
+    if (StartDeadline(work) <= now) {
+      const Duration wait = PredictWait(ledger_->places.load(), ledger_->max_num_seqs,
+                                        Duration(ledger_->service_ns.load()));
       EndRequest(
           work,
           Unavailable("overloaded",
@@ -209,7 +209,7 @@ void DecoderInstance::WatchReaders(TimePoint now) {
       paused_[i] = paused_.back();
       paused_.pop_back();
       work.reader_paused = false;
-      work.ticket.StepBack();
+      work.permit.StepBack();
       for (const auto& choice : work.choices) {
         if (!choice->ended) SetPause(*choice, kPausedForReader, false);
       }
@@ -293,7 +293,7 @@ void DecoderInstance::NoteAdmissions(TimePoint now) {
     ++work.preemptions;
     statistics_.count().wasted += static_cast<uint64_t>(p.lost_tokens);
     if (deps_.observer != nullptr) {
-      deps_.observer->OnPreemption(p.cause == Preempted::Cause::kLane ? "lane" : "kv",
+      deps_.observer->OnPreemption(p.cause == Preempted::Cause::kPriority ? "lane" : "kv",
                                    p.lost_tokens);
     }
   }
@@ -307,10 +307,10 @@ void DecoderInstance::NoteAdmissions(TimePoint now) {
     }
     if (work.phase != Phase::kQueued) continue;
     work.phase = Phase::kPrefill;
-    work.first_lane = now;
+    work.first_run = now;
     work.usage.cached_tokens = a.sequence->cached_tokens;
-    work.ticket.LeaveQueue();
-    if (deps_.observer != nullptr) deps_.observer->OnFirstLane(now - work.ticket.accepted_at());
+    work.permit.LeaveQueue();
+    if (deps_.observer != nullptr) deps_.observer->OnFirstRun(now - work.permit.accepted_at());
   }
 }
 
@@ -374,7 +374,7 @@ void DecoderInstance::DeliverToken(RequestState& work, SequenceOutput& choice, O
   if (work.phase != Phase::kDecode) {
     work.phase = Phase::kDecode;
     work.first_token = now;
-    if (deps_.observer != nullptr) deps_.observer->OnFirstToken(now - work.ticket.accepted_at());
+    if (deps_.observer != nullptr) deps_.observer->OnFirstToken(now - work.permit.accepted_at());
   } else if (deps_.observer != nullptr && choice.last_token != TimePoint{}) {
     deps_.observer->OnNextToken(now - choice.last_token);
   }
@@ -443,15 +443,15 @@ void DecoderInstance::EndRequest(RequestState& work, Status status, TimePoint no
   if (!status.ok()) statistics_.count().wasted += static_cast<uint64_t>(work.computed_tokens);
   ++statistics_.count().finished;
   if (work.phase != Phase::kQueued) {
-    statistics_.ServiceTook(now - work.first_lane);
+    statistics_.ServiceTook(now - work.first_run);
   }
 
   api::Timings timings;
-  const TimePoint accepted = work.ticket.accepted_at();
-  const TimePoint lane = std::min(work.first_lane, now);
+  const TimePoint accepted = work.permit.accepted_at();
+  const TimePoint begun = std::min(work.first_run, now);
   timings.prepare = work.request.prepare;
-  timings.queue = std::max(Duration(0), lane - accepted - work.request.prepare);
-  if (work.phase != Phase::kQueued) timings.prefill = std::min(work.first_token, now) - lane;
+  timings.queue = std::max(Duration(0), begun - accepted - work.request.prepare);
+  if (work.phase != Phase::kQueued) timings.prefill = std::min(work.first_token, now) - begun;
   if (work.phase == Phase::kDecode) timings.decode = work.last_token - work.first_token;
 
   if (deps_.observer != nullptr) {
@@ -476,7 +476,7 @@ void DecoderInstance::EndRequest(RequestState& work, Status status, TimePoint no
     to_wake_.push_back(&work);
   }
   work.stream->Finish(std::move(status), work.usage, timings);
-  work.ticket.Release();
+  work.permit.Release();
 
   const size_t index = work.index;
   finished_.push_back(std::move(works_[index]));
@@ -509,7 +509,7 @@ void DecoderInstance::PauseIfBehind(RequestState& work, TimePoint now) {
   paused_.push_back(&work);
   next_reader_check_ = std::min(next_reader_check_, now + kReaderCheck);
   ++statistics_.count().reader_pauses;
-  work.ticket.StepAside(options_.reader.aside);
+  work.permit.StepAside(options_.reader.aside);
   for (const auto& choice : work.choices) {
     if (!choice->ended) SetPause(*choice, kPausedForReader, true);
   }

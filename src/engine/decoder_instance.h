@@ -46,8 +46,8 @@ class DecoderInstance final : public Slot {
   InstanceReadiness Prepare(TimePoint now) override;
   bool Step() override;
   void EndAll(const Status& status) override;
-  void Beside(const Neighbours& neighbours) override {
-    scheduler_.set_in_company(neighbours.ready || neighbours.lately);
+  void OnContention(const Contention& contention) override {
+    scheduler_.set_contended(contention.ready || contention.lately);
   }
 
   // For invariant checks.
@@ -76,7 +76,7 @@ class DecoderInstance final : public Slot {
   void SetPause(SequenceOutput& choice, unsigned bit, bool on);
   void WakeReaders();
   void Publish(TimePoint now);
-  TimePoint LaneDeadline(const RequestState& work) const;
+  TimePoint StartDeadline(const RequestState& work) const;
   void NoteExpiry(const RequestState& work);
   api::Logprob WithBytes(const sampling::TokenLogprob& logprob) const;
   api::TokenLogprobs WithBytes(const sampling::RowLogprobs& logprobs) const;

@@ -70,23 +70,23 @@ void DeviceLoop::Main() {
   if (has_changes_.load(std::memory_order_acquire)) ApplyChanges();
 }
 
-Neighbours DeviceLoop::NeighboursOf(size_t seat, TimePoint now) const {
-  Neighbours neighbours;
+Contention DeviceLoop::ContentionOf(size_t seat, TimePoint now) const {
+  Contention contention;
   for (size_t i = 0; i < seats_.size(); ++i) {
     if (i == seat) continue;
     if (seats_[i].last_ready != TimePoint::min() && now - seats_[i].last_ready <= kCompanyTime)
-      neighbours.lately = true;
+      contention.lately = true;
     if (!seats_[i].view.ready) continue;
     const Duration step(static_cast<int64_t>(seats_[i].step_ns));
-    if (!neighbours.ready || step < neighbours.step) neighbours.step = step;
-    neighbours.ready = true;
+    if (!contention.ready || step < contention.step) contention.step = step;
+    contention.ready = true;
   }
-  return neighbours;
+  return contention;
 }
 
 void DeviceLoop::Yield(TimePoint now) {
   for (size_t i = 0; i < seats_.size(); ++i) {
-    if (seats_[i].slot == last_ && last_->yields() && NeighboursOf(i, now).ready)
+    if (seats_[i].slot == last_ && last_->yields() && ContentionOf(i, now).ready)
       views_[i].ready = false;
   }
 }
@@ -116,7 +116,7 @@ bool DeviceLoop::RunOnce() {
   Seat& seat = seats_[static_cast<size_t>(turn)];
   last_ = seat.slot;
   virtual_time_ = TimePerWeight(seat.view);
-  seat.slot->Beside(NeighboursOf(static_cast<size_t>(turn), now));
+  seat.slot->OnContention(ContentionOf(static_cast<size_t>(turn), now));
   const bool ran = seat.slot->Step();
   const Duration took = std::max(clock_.Now() - now, Duration(1));
   seat.view.used += took;

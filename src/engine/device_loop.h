@@ -24,7 +24,7 @@ struct InstanceReadiness {
 };
 
 // Demand of the other slots while one slot has its turn.
-struct Neighbours {
+struct Contention {
   bool ready = false;  // another slot has a step to run
   // Usual step time of the fastest slot that is ready, ignoring occasional long steps; zero while
   // unknown.
@@ -46,7 +46,7 @@ class Slot {
   // Runs one forward pass and delivers its results. False when there was nothing to run after all.
   virtual bool Step() = 0;
   // Called before Step() with the other slots' demand, for slots that can limit a step's length.
-  virtual void Beside(const Neighbours& /*neighbours*/) {}
+  virtual void OnContention(const Contention& /*contention*/) {}
   // Ends every request with `status`.
   virtual void EndAll(const Status& status) = 0;
   virtual double weight() const { return 1; }
@@ -85,10 +85,10 @@ class DeviceLoop {
     Slot* slot = nullptr;
     InstanceView view;
     bool was_ready = false;
-    double step_ns = 0;  // Neighbours::step
+    double step_ns = 0;  // Contention::step
     TimePoint last_ready = TimePoint::min();
   };
-  Neighbours NeighboursOf(size_t seat, TimePoint now) const;
+  Contention ContentionOf(size_t seat, TimePoint now) const;
   void Yield(TimePoint now);
   void Main();
   void ChangeSlots(bool add, Slot* slot);

@@ -128,8 +128,8 @@ TEST(DeviceLoop, ASlotIsToldWhoWaitsAndHowLongItsStepsTake) {
     InstanceReadiness Prepare(TimePoint) override { return {true, TimePoint::max()}; }
     bool Step() override { return true; }
     void EndAll(const Status&) override {}
-    void Beside(const Neighbours& neighbours) override { heard.push_back(neighbours); }
-    std::vector<Neighbours> heard;
+    void OnContention(const Contention& contention) override { heard.push_back(contention); }
+    std::vector<Contention> heard;
   };
   ManualClock clock;
   std::string trace;
@@ -203,7 +203,7 @@ TEST(DeviceLoop, WakesAReaderOnceAStepForAllItsStreams) {
   FakeTokenText text;
   ManualClock clock;
   EngineOptions options;
-  options.scheduler.lanes = 32;
+  options.scheduler.max_num_seqs = 32;
   Engine engine(options, {&runner, &text, &clock});
   auto one = std::make_shared<CountingWaker>(), two = std::make_shared<CountingWaker>();
   std::vector<api::Generation> live;

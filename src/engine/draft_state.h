@@ -17,11 +17,11 @@ struct DraftState {
   bool on = false;                  // the model may propose for this sequence
   std::vector<kv::BlockId> blocks;  // of the model's own KV memory; capacity for all it may need
   int known = 0;                    // tokens whose KV is in them: the sequence's own first ...
-  int confirmed = 0;                // ... so many, then the model's proposals
+  int confirmed = 0;                // ... so many, then the model's draft tokens
   std::array<TokenId, kMaxDrafts> proposed{};
   uint64_t used_in = 0;  // the drafter's last run for it
   AcceptanceStats hits{DraftSource::kModel};
-  int streak = 0;       // proposals of it that came true one after the other
+  int streak = 0;       // draft tokens of it that came true one after the other
   int passed_over = 0;  // steps in which it could have been asked and was not
 
   // Drops KV of draft tokens that differ from the sequence's `tokens`. The last token counts as

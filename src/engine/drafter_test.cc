@@ -1,4 +1,4 @@
-// Row U75, a second model: its proposals change the time an answer takes, and nothing of the
+// Row U75, a second model: its draft tokens change the time an answer takes, and nothing of the
 // answer.
 #include "engine/drafter.h"
 
@@ -31,14 +31,14 @@ FakeModelOptions Says(uint64_t salt = 0, int salted_parts = 8, bool sample_rows 
   return model;
 }
 
-EngineOptions Lanes(int lanes) {
+EngineOptions WithMaxNumSeqs(int max_num_seqs) {
   EngineOptions options;
-  options.scheduler.lanes = lanes;
+  options.scheduler.max_num_seqs = max_num_seqs;
   options.queue.age = Duration::max();
   return options;
 }
 
-std::unique_ptr<EngineHarness> Beside(const EngineOptions& options, const FakeModelOptions& model,
+std::unique_ptr<EngineHarness> WithDraftModel(const EngineOptions& options, const FakeModelOptions& model,
                                       const std::optional<DraftSetup>& draft) {
   return std::make_unique<EngineHarness>(options, model, TimingModel(), false, nullptr, draft);
 }
@@ -59,7 +59,7 @@ void ExpectSoloTokens(EngineHarness& h) {
 
 TEST(DraftModel, OneThatIsAlwaysRightSavesMostOfTheSteps) {
   for (const int prompt : {3, 40, 700}) {
-    auto h = Beside(Lanes(1), Says(), DraftSetup{Says()});
+    auto h = WithDraftModel(WithMaxNumSeqs(1), Says(), DraftSetup{Says()});
     h->MustSubmit(TestRequest(TestPrompt(1, prompt), 600));
     ASSERT_TRUE(h->RunToEnd());
     ExpectSoloTokens(*h);
@@ -74,7 +74,7 @@ TEST(DraftModel, OneThatIsSometimesRightGivesTheSame) {
   uint64_t accepted = 0, proposed = 0;
   for (const int parts : {1, 3, 6}) {
     for (const double temperature : {0.0, 0.8}) {
-      auto h = Beside(Lanes(3), Says(0, 8, true), DraftSetup{Says(7, parts, true)});
+      auto h = WithDraftModel(WithMaxNumSeqs(3), Says(0, 8, true), DraftSetup{Says(7, parts, true)});
       for (int i = 0; i < 7; ++i) {
         Request r =
             TestRequest(TestPrompt(i, 5 + 60 * i), 150, temperature, static_cast<uint64_t>(i));
@@ -93,7 +93,7 @@ TEST(DraftModel, OneThatIsSometimesRightGivesTheSame) {
 
 // Time taken for the same requests, in virtual milliseconds.
 double TimeOf(const std::optional<DraftSetup>& draft, int requests, uint64_t* proposed = nullptr) {
-  auto h = Beside(Lanes(1), Says(), draft);
+  auto h = WithDraftModel(WithMaxNumSeqs(1), Says(), draft);
   for (int i = 0; i < requests; ++i) h->MustSubmit(TestRequest(TestPrompt(i, 60), 400));
   EXPECT_TRUE(h->RunToEnd());
   if (proposed != nullptr) *proposed = h->engine().stats().draft_tokens;
@@ -109,14 +109,14 @@ TEST(DraftModel, OneAsLargeAsTheModelIsNotReadAPromptToFindThatOut) {
     DraftSetup draft{Says()};
     draft.model.limits.weight_bytes = bytes;
     if (bytes == 1000) draft.timing = TimingModel();
-    auto h = Beside(Lanes(1), model, draft);
+    auto h = WithDraftModel(WithMaxNumSeqs(1), model, draft);
     h->MustSubmit(TestRequest(TestPrompt(1, 700), 200));
     EXPECT_TRUE(h->RunToEnd());
     ExpectSoloTokens(*h);
     *ms = ToSeconds(h->now()) * 1e3;
     return h->draft().steps();
   };
-  auto alone = Beside(Lanes(1), model, std::nullopt);
+  auto alone = WithDraftModel(WithMaxNumSeqs(1), model, std::nullopt);
   alone->MustSubmit(TestRequest(TestPrompt(1, 700), 200));
   ASSERT_TRUE(alone->RunToEnd());
   const double without = ToSeconds(alone->now()) * 1e3;
@@ -128,7 +128,7 @@ TEST(DraftModel, OneAsLargeAsTheModelIsNotReadAPromptToFindThatOut) {
 }
 
 TEST(DraftModel, OneThatFailsIsAskedOnceForASequenceAndNoMore) {
-  auto h = Beside(Lanes(2), Says(), DraftSetup{Says()});
+  auto h = WithDraftModel(WithMaxNumSeqs(2), Says(), DraftSetup{Says()});
   int asked = 0;
   h->draft().fault = [&](const StepPlan&, const SequenceSlice* slice) {
     if (slice != nullptr) return OkStatus();
@@ -171,7 +171,7 @@ TEST(DraftModel, WithTooLittleMemoryOfItsOwnItProposesForFewer) {
   for (const int blocks : {1, 5, 12, 30}) {
     DraftSetup draft{Says()};
     draft.model.limits.kv_blocks = blocks;
-    auto h = Beside(Lanes(4), Says(), draft);
+    auto h = WithDraftModel(WithMaxNumSeqs(4), Says(), draft);
     for (int i = 0; i < 12; ++i) h->MustSubmit(TestRequest(TestPrompt(i, 50), 200));
     ASSERT_TRUE(h->RunToEnd());
     ExpectSoloTokens(*h);
@@ -185,7 +185,7 @@ TEST(DraftModel, WithTooLittleMemoryOfItsOwnItProposesForFewer) {
 TEST(DraftModel, AShortContextOfItsOwnEndsItsProposals) {
   DraftSetup draft{Says()};
   draft.model.limits.context = 150;
-  auto h = Beside(Lanes(1), Says(), draft);
+  auto h = WithDraftModel(WithMaxNumSeqs(1), Says(), draft);
   h->MustSubmit(TestRequest(TestPrompt(1, 50), 400));
   ASSERT_TRUE(h->RunToEnd());
   ExpectSoloTokens(*h);
@@ -196,7 +196,7 @@ TEST(DraftModel, AShortContextOfItsOwnEndsItsProposals) {
 TEST(DraftModel, ItsFaultsAreNobodysErrors) {
   Random random(4);
   for (const bool whole : {true, false}) {
-    auto h = Beside(Lanes(3), Says(), DraftSetup{Says()});
+    auto h = WithDraftModel(WithMaxNumSeqs(3), Says(), DraftSetup{Says()});
     h->draft().fault = [&](const StepPlan&, const SequenceSlice* slice) {
       return (slice == nullptr) == whole && random.Chance(0.2) ? Internal("no") : OkStatus();
     };
@@ -215,7 +215,7 @@ TEST(DraftModel, PreemptionCancelsAndFailedStepsLeaveTheSameAnswers) {
     model.limits.kv_blocks = 16;
     DraftSetup draft{Says(5, 1, true)};
     draft.model.limits.kv_blocks = 14;
-    auto h = Beside(Lanes(4), model, draft);
+    auto h = WithDraftModel(WithMaxNumSeqs(4), model, draft);
     h->runner().fault = [&](const StepPlan&, const SequenceSlice* slice) {
       return slice == nullptr && random.Chance(0.01) ? Unavailable("busy", "once") : OkStatus();
     };
@@ -247,7 +247,7 @@ TEST(DraftModel, ALongPromptIsReadInPieces) {
   FakeModelOptions model = Says();
   model.limits.kv_blocks = 1024;
   DraftSetup draft{model};
-  auto h = Beside(Lanes(1), model, draft);
+  auto h = WithDraftModel(WithMaxNumSeqs(1), model, draft);
   int most = 0;
   h->draft().fault = [&](const StepPlan& plan, const SequenceSlice*) {
     most = std::max(most, plan.tokens);
@@ -267,7 +267,7 @@ TEST(DraftModel, RepeatedTextIsCopiedAndOtherTextIsDraftedByTheModel) {
   for (const bool right : {false, true}) {
     DraftSetup draft{circles};
     draft.model.salt = right ? 0 : 3;
-    auto h = Beside(Lanes(1), circles, draft);
+    auto h = WithDraftModel(WithMaxNumSeqs(1), circles, draft);
     for (int i = 0; i < 6; ++i) h->MustSubmit(TestRequest(TestPrompt(i, 40), 400));
     ASSERT_TRUE(h->RunToEnd());
     ExpectSoloTokens(*h);
@@ -279,9 +279,9 @@ TEST(DraftModel, RepeatedTextIsCopiedAndOtherTextIsDraftedByTheModel) {
 }
 
 TEST(DraftModel, OffMeansNeverAsked) {
-  EngineOptions options = Lanes(2);
+  EngineOptions options = WithMaxNumSeqs(2);
   options.scheduler.speculate = false;
-  auto h = Beside(options, Says(), DraftSetup{Says()});
+  auto h = WithDraftModel(options, Says(), DraftSetup{Says()});
   h->MustSubmit(TestRequest(TestPrompt(1, 40), 100));
   ASSERT_TRUE(h->RunToEnd());
   EXPECT_EQ(h->draft().steps(), 0u);

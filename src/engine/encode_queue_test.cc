@@ -34,7 +34,7 @@ struct Rig {
     request.priority = priority;
     request.tenant_weight = weight;
     const bool small = request.lengths.size() <= 8 && priority == api::Priority::kInteractive;
-    works.push_back(MakeEncodeRequestState(Ticket(), std::move(request), nullptr,
+    works.push_back(MakeEncodeRequestState(AdmissionPermit(), std::move(request), nullptr,
                                            testing::FakeEncoderRunner::DefaultLimits(), small,
                                            now));
     queue.Join(*works.back());

@@ -45,7 +45,7 @@ int64_t ResultFloats(const TokenizedRequest& request, const EncoderLimits& limit
 }
 
 std::unique_ptr<EncodeRequestState> MakeEncodeRequestState(
-    Ticket ticket, TokenizedRequest request, std::shared_ptr<api::EncodingState> state,
+    AdmissionPermit permit, TokenizedRequest request, std::shared_ptr<api::EncodingState> state,
     const EncoderLimits& limits, bool small, TimePoint now) {
   auto work = std::make_unique<EncodeRequestState>();
   work->result.width = RowWidth(request.output, limits);
@@ -63,8 +63,8 @@ std::unique_ptr<EncodeRequestState> MakeEncodeRequestState(
     first += item.tokens;
   }
   work->left = static_cast<int>(work->items.size());
-  work->control = ticket.control();
-  work->ticket = std::move(ticket);
+  work->control = permit.control();
+  work->permit = std::move(permit);
   work->request = std::move(request);
   work->state = std::move(state);
   work->small = small;

@@ -68,7 +68,7 @@ struct EncodeRequestState final : Submission {
   TokenizedRequest request;
   std::shared_ptr<api::EncodingState> state;
   std::shared_ptr<RequestControl> control;
-  Ticket ticket;
+  AdmissionPermit permit;
   api::EncodeResult result;  // values written in place, by item
   std::vector<WorkItem> items;
   ItemFlow flow;       // of its items, when it is a bulk request
@@ -95,7 +95,7 @@ int64_t ResultFloats(const TokenizedRequest& request, const EncoderLimits& limit
 
 // Called on the submitting thread. `request` was already checked against the limits.
 std::unique_ptr<EncodeRequestState> MakeEncodeRequestState(
-    Ticket ticket, TokenizedRequest request, std::shared_ptr<api::EncodingState> state,
+    AdmissionPermit permit, TokenizedRequest request, std::shared_ptr<api::EncodingState> state,
     const EncoderLimits& limits, bool small, TimePoint now);
 
 }  // namespace tutti::engine

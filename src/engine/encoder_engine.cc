@@ -104,7 +104,7 @@ void EncoderEngine::Start() {
   impl_->own_loop->Start();
 }
 
-Result<Ticket> EncoderEngine::Admit(const AdmitEncoding& request) {
+Result<AdmissionPermit> EncoderEngine::Admit(const AdmitEncoding& request) {
   const std::shared_ptr<AdmissionState>& ledger = impl_->slot.ledger();
   if (ledger->draining.load(std::memory_order_acquire)) return Draining();
   if (request.items > ledger->item_limit || request.bytes > ledger->limits.bytes) {
@@ -154,28 +154,28 @@ Status EncoderEngine::Impl::ReserveTokens(AdmissionState& ledger, api::Priority 
                      PredictedWait(false));
 }
 
-Status EncoderEngine::Submit(Ticket ticket, TokenizedRequest request,
+Status EncoderEngine::Submit(AdmissionPermit permit, TokenizedRequest request,
                              std::shared_ptr<api::EncodingState> state) {
-  CHECK(ticket && state != nullptr);
+  CHECK(permit && state != nullptr);
   AdmissionState& ledger = *impl_->slot.ledger();
   if (ledger.closed.load(std::memory_order_acquire)) return Draining();
   const EncoderLimits& limits = impl_->slot.limits();
   RETURN_IF_ERROR(CheckRequest(request, limits));
-  if (static_cast<int64_t>(request.lengths.size()) > ticket.items_)
+  if (static_cast<int64_t>(request.lengths.size()) > permit.items_)
     return Internal("the request has more inputs than were admitted");
   const TimePoint now = impl_->clock.Now();
   if (request.deadline <= now) return DeadlinePassed();
-  // From here on the ticket's destructor returns its places, on every path.
+  // From here on the permit's destructor returns its places, on every path.
   const auto bytes = ResultFloats(request, limits) * static_cast<int64_t>(sizeof(float));
   RETURN_IF_ERROR(impl_->ReserveResult(ledger, request.priority, bytes));
-  ticket.result_bytes_ = bytes;
+  permit.result_bytes_ = bytes;
   const auto tokens = static_cast<int64_t>(request.tokens.size());
   RETURN_IF_ERROR(impl_->ReserveTokens(ledger, request.priority, tokens));
   const bool small = IsSmall(request, impl_->slot.options());
-  ticket.HoldTokens(tokens, small);
-  auto work = MakeEncodeRequestState(std::move(ticket), std::move(request), std::move(state),
+  permit.HoldTokens(tokens, small);
+  auto work = MakeEncodeRequestState(std::move(permit), std::move(request), std::move(state),
                                      limits, small, now);
-  work->ticket.submitted_ = true;
+  work->permit.submitted_ = true;
   ledger.preparing.fetch_sub(1, std::memory_order_relaxed);
   impl_->slot.mailbox()->Submit(std::move(work), now);
   return OkStatus();
@@ -188,10 +188,10 @@ Result<api::Encoding> EncoderEngine::Submit(TokenizedRequest request,
   admit.bytes = request.tokens.size() * sizeof(TokenId);
   admit.priority = request.priority;
   admit.deadline = request.deadline;
-  ASSIGN_OR_RETURN(Ticket ticket, Admit(admit));
+  ASSIGN_OR_RETURN(AdmissionPermit permit, Admit(admit));
   auto state = std::make_shared<api::EncodingState>(std::move(waker));
-  std::shared_ptr<RequestControl> control = ticket.control();
-  RETURN_IF_ERROR(Submit(std::move(ticket), std::move(request), state));
+  std::shared_ptr<RequestControl> control = permit.control();
+  RETURN_IF_ERROR(Submit(std::move(permit), std::move(request), state));
   return api::Encoding(std::move(state), std::move(control));
 }
 

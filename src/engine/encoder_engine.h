@@ -1,10 +1,10 @@
 // EncoderEngine: serves one encoder model to many callers, as Engine does for decoders.
 //
 //   // Admission or refusal; the server may hold the encoding from here on.
-//   Result<Ticket> ticket = engine.Admit({.items = 3, .bytes = body.size()});
-//   api::Encoding encoding(state, ticket->control());
+//   Result<AdmissionPermit> permit = engine.Admit({.items = 3, .bytes = body.size()});
+//   api::Encoding encoding(state, permit->control());
 //   // Once the inputs are tokenised, the request goes to the engine thread.
-//   Status status = engine.Submit(std::move(*ticket), std::move(request), state);
+//   Status status = engine.Submit(std::move(*permit), std::move(request), state);
 //
 // Threads: Admit, Submit, stats, heartbeat, BeginDrain are for any thread, lock-free in the common
 // case and never wait for inference. All work happens on the thread of the DeviceLoop, or, where
@@ -65,15 +65,16 @@ class EncoderEngine {
   // Takes a place in the queue. Refusals: draining, queue_full (requests, inputs or bytes; with
   // retry-after), overloaded (the predicted wait passes the deadline), deadline_exceeded,
   // request_exceeds_capacity (it exceeds the bounds alone).
-  Result<Ticket> Admit(const AdmitEncoding& request);
+  Result<AdmissionPermit> Admit(const AdmitEncoding& request);
 
   // Hands the request over. OK: the engine will finish the state. Otherwise it was not touched and
-  // the caller still writes it; the ticket is spent either way. Refusals: empty_prompt,
+  // the caller still writes it; the permit is spent either way. Refusals: empty_prompt,
   // token_out_of_range and context_length_exceeded with the input's index, unsupported_parameter
   // (an output that the model has not), request_exceeds_capacity and queue_full (memory for
   // results; tokens), deadline_exceeded, draining. May throw std::bad_alloc, having changed
   // nothing.
-  Status Submit(Ticket ticket, TokenizedRequest request, std::shared_ptr<api::EncodingState> state);
+  Status Submit(AdmissionPermit permit, TokenizedRequest request,
+                std::shared_ptr<api::EncodingState> state);
 
   // Admit, make a state, Submit: for callers that have tokens already.
   Result<api::Encoding> Submit(TokenizedRequest request, std::shared_ptr<api::StreamWaker> waker);

@@ -167,11 +167,11 @@ TEST(EncoderEngine, BoundsWhatWaitsInRequestsInputsBytesTokensAndResults) {
   EncoderHarness h(options);
   EncoderEngine& engine = h.engine();
   {
-    std::vector<Ticket> tickets;
+    std::vector<AdmissionPermit> tickets;
     for (int i = 0; i < 4; ++i) {
-      Result<Ticket> ticket = engine.Admit({.items = 1});
-      ASSERT_TRUE(ticket.ok());
-      tickets.push_back(*std::move(ticket));
+      Result<AdmissionPermit> permit = engine.Admit({.items = 1});
+      ASSERT_TRUE(permit.ok());
+      tickets.push_back(*std::move(permit));
     }
     const Status full = engine.Admit({.items = 1}).status();
     EXPECT_EQ(full.reason(), "queue_full");
@@ -181,7 +181,7 @@ TEST(EncoderEngine, BoundsWhatWaitsInRequestsInputsBytesTokensAndResults) {
   }
   ExpectNothingHeld(engine);
   {
-    Result<Ticket> first = engine.Admit({.items = 8, .bytes = 600});
+    Result<AdmissionPermit> first = engine.Admit({.items = 8, .bytes = 600});
     ASSERT_TRUE(first.ok());
     const Status inputs = engine.Admit({.items = 3}).status();
     EXPECT_EQ(inputs.message(),
@@ -235,14 +235,14 @@ TEST(EncoderEngine, ARequestForWhichThereIsNoMemoryLeavesNothingBehind) {
   testing::AllocationCount& count = testing::allocation_count;
   int failures = 0;
   for (size_t fail_at = 1;; ++fail_at) {
-    Result<Ticket> ticket = h.engine().Admit({.items = 100, .bytes = 8000});
-    ASSERT_TRUE(ticket.ok());
+    Result<AdmissionPermit> permit = h.engine().Admit({.items = 100, .bytes = 8000});
+    ASSERT_TRUE(permit.ok());
     auto state = std::make_shared<api::EncodingState>(nullptr);
     TokenizedRequest copy = request;
     bool thrown = false;
     count = {.armed = true, .fail_at = fail_at};
     try {
-      const Status status = h.engine().Submit(*std::move(ticket), std::move(copy), state);
+      const Status status = h.engine().Submit(*std::move(permit), std::move(copy), state);
       count.armed = false;
       ASSERT_TRUE(status.ok()) << status;
     } catch (const std::bad_alloc&) {
@@ -360,11 +360,11 @@ TEST(EncoderEngine, RepairsAndNewBatchesTakeTurns) {
 TEST(EncoderEngine, ACancelReachesARequestInEveryPhase) {
   EncoderHarness h;
   // Admitted only.
-  Result<Ticket> ticket = h.engine().Admit({.items = 1});
-  ASSERT_TRUE(ticket.ok());
+  Result<AdmissionPermit> permit = h.engine().Admit({.items = 1});
+  ASSERT_TRUE(permit.ok());
   auto state = std::make_shared<api::EncodingState>(nullptr);
-  { api::Encoding gone(state, ticket->control()); }
-  ASSERT_TRUE(h.engine().Submit(*std::move(ticket), TestEncoding(1, {3}), state).ok());
+  { api::Encoding gone(state, permit->control()); }
+  ASSERT_TRUE(h.engine().Submit(*std::move(permit), TestEncoding(1, {3}), state).ok());
   EXPECT_FALSE(h.loop().RunOnce());
   ASSERT_TRUE(state->done());
   EXPECT_EQ(state->Take().status().reason(), "cancelled");
@@ -404,7 +404,7 @@ TEST(EncoderEngine, TheEngineEndsWhatIsAliveWhenItIsDestroyed) {
   ASSERT_TRUE(first.ok());
   ASSERT_TRUE(taken->RunOneStep());
   Result<api::Encoding> second = taken->Submit(TestEncoding(1, {3}), nullptr);  // in the mailbox
-  Result<Ticket> held = taken->Admit({.items = 1});
+  Result<AdmissionPermit> held = taken->Admit({.items = 1});
   ASSERT_TRUE(second.ok() && held.ok());
   taken.reset();
   for (api::Encoding* encoding : {&*first, &*second}) {

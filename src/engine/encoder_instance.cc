@@ -103,7 +103,7 @@ TimePoint EncoderInstance::StartDeadline(const EncodeRequestState& work) const {
   const bool bound = work.first_batch == TimePoint::max() &&
                      work.request.priority == api::Priority::kInteractive &&
                      options_.age != Duration::max();
-  return bound ? work.ticket.accepted_at() + options_.age : TimePoint::max();
+  return bound ? work.permit.accepted_at() + options_.age : TimePoint::max();
 }
 
 void EncoderInstance::NoteExpiry(const EncodeRequestState& work) {
@@ -146,18 +146,18 @@ BatchLimits EncoderInstance::LimitsNow() const {
   limits.tokens =
       std::min(std::max(options_.batch_tokens, limits_.max_item_tokens), limits_.max_tokens);
   limits.time = options_.batch_time;
-  if (neighbours_.ready && neighbours_.step.count() > 0) {
+  if (contention_.ready && contention_.step.count() > 0) {
     // The batch may take as much time as `share` allows relative to the decoder's step. If the
     // fixed cost would be most of that, it may take more, but less than half of the step, so that a
     // gap between two tokens stays below 1.5 times the gap without the encoder.
     const auto of_step = [&](double part) {
-      return Duration(static_cast<int64_t>(static_cast<double>(neighbours_.step.count()) * part));
+      return Duration(static_cast<int64_t>(static_cast<double>(contention_.step.count()) * part));
     };
     const Duration pause =
         std::max(of_step(weight()), std::min(cost_.fixed() * 2, of_step(kMaxOfStep)));
     limits.time = std::min(limits.time, pause);
   }
-  if (neighbours_.ready && !cost_.known()) {
+  if (contention_.ready && !cost_.known()) {
     limits.tokens = std::min(limits.tokens, std::max(kFirstTokens, limits_.max_item_tokens));
   }
   return limits;
@@ -240,7 +240,7 @@ void EncoderInstance::Assemble(BatchEvent& event) {
     event.longest = std::max(event.longest, item->tokens);
     event.oldest_passed = std::max(event.oldest_passed, item->passed);
     work.first_batch = std::min(work.first_batch, event.begin);
-    if (!event.retry) work.ticket.Served(item->tokens);
+    if (!event.retry) work.permit.Served(item->tokens);
   }
   event.items = shape_.items;
   event.tokens = static_cast<int>(shape_.tokens);
@@ -366,7 +366,7 @@ void EncoderInstance::EndRequest(EncodeRequestState& work, Status status, TimePo
   } else {
     work.state->Finish(std::move(status));
   }
-  work.ticket.Release();
+  work.permit.Release();
 
   const size_t index = work.index;
   finished_.push_back(std::move(works_[index]));

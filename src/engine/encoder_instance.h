@@ -39,7 +39,7 @@ class EncoderInstance final : public Slot {
 
   // --- engine thread: Slot ---
   InstanceReadiness Prepare(TimePoint now) override;
-  void Beside(const Neighbours& neighbours) override { neighbours_ = neighbours; }
+  void OnContention(const Contention& contention) override { contention_ = contention; }
   bool Step() override;
   void EndAll(const Status& status) override;
   double weight() const override { return options_.share / (1 - options_.share); }
@@ -94,7 +94,7 @@ class EncoderInstance final : public Slot {
   RecentBusy busy_;
   ReturnRate returns_;
   int piled_up_ = 0;  // items that came before last_end_ and wait still, about
-  Neighbours neighbours_;
+  Contention contention_;
   TimePoint last_end_ = TimePoint::min();  // of the last batch
   bool backlog_ = false;                   // items waited when it ended
   bool held_ = false;                      // the next batch was held back

@@ -497,7 +497,7 @@ Duration FirstTokenBeside(int texts, int prompt_tokens, const testing::TimingMod
   return Percentile(first, 0.5);
 }
 
-// Where a step without prompts takes 14 ms, the 20 ms that a step may take in company left so
+// Where a step without prompts takes 14 ms, the 20 ms that a step may take under contention left so
 // little for prompts that one of 100 tokens came to its first token eight times later than alone.
 TEST(EncoderLatency, PromptsOfASlowDecoderKeepTheirPaceBesideTexts) {
   const testing::TimingModel slow{.base = milliseconds(12),

@@ -22,7 +22,8 @@ struct Engine::Impl {
 
   Duration predicted_wait() const {
     const AdmissionState& ledger = *decoder.ledger();
-    return PredictWait(ledger.places.load(), ledger.lanes, Duration(ledger.service_ns.load()));
+    return PredictWait(ledger.places.load(), ledger.max_num_seqs,
+                       Duration(ledger.service_ns.load()));
   }
 
   Status CheckPrompt(const Request& request) const;
@@ -48,15 +49,15 @@ void Engine::Start() {
   impl_->own_loop->Start();
 }
 
-Result<Ticket> Engine::Admit(const AdmitRequest& request) {
+Result<AdmissionPermit> Engine::Admit(const AdmitRequest& request) {
   const std::shared_ptr<AdmissionState>& ledger = impl_->decoder.ledger();
   if (ledger->draining.load(std::memory_order_acquire)) return Draining();
   const int n = std::max(request.n, 1);
-  const int limit = ledger->lanes + ledger->limits.requests;
+  const int limit = ledger->max_num_seqs + ledger->limits.requests;
   if (n > limit || request.bytes > ledger->limits.bytes) {
     return InvalidArgument("request_exceeds_capacity",
                            "the request counts as " + std::to_string(n) + " requests of " +
-                               std::to_string(request.bytes) + " bytes; lanes and queue hold " +
+                               std::to_string(request.bytes) + " bytes; sequences and queue hold " +
                                std::to_string(limit) + " and " +
                                std::to_string(ledger->limits.bytes));
   }
@@ -106,12 +107,13 @@ Status Engine::Impl::CheckPrompt(const Request& request) const {
   return OkStatus();
 }
 
-Status Engine::Submit(Ticket ticket, Request request, std::shared_ptr<api::TokenStream> stream) {
-  CHECK(ticket && stream != nullptr);
+Status Engine::Submit(AdmissionPermit permit, Request request,
+                      std::shared_ptr<api::TokenStream> stream) {
+  CHECK(permit && stream != nullptr);
   AdmissionState& ledger = *impl_->decoder.ledger();
   if (ledger.closed.load(std::memory_order_acquire)) return Draining();
   RETURN_IF_ERROR(impl_->CheckPrompt(request));
-  if (request.n != ticket.n_) {
+  if (request.n != permit.n_) {
     return InvalidArgument("invalid_value", "n differs from what was admitted").WithParam("n");
   }
   if (request.deadline <= impl_->clock.Now()) return DeadlinePassed();
@@ -127,11 +129,11 @@ Status Engine::Submit(Ticket ticket, Request request, std::shared_ptr<api::Token
                        impl_->predicted_wait());
   }
   const bool urgent = request.priority == api::Priority::kInteractive;
-  ticket.tokens_ = tokens;
-  ticket.submitted_ = true;
-  ledger.preparing.fetch_sub(ticket.n_, std::memory_order_relaxed);
+  permit.tokens_ = tokens;
+  permit.submitted_ = true;
+  ledger.preparing.fetch_sub(permit.n_, std::memory_order_relaxed);
   impl_->decoder.mailbox()->Submit(
-      MakeWork(std::move(ticket), std::move(request), std::move(stream), impl_->decoder.limits(),
+      MakeWork(std::move(permit), std::move(request), std::move(stream), impl_->decoder.limits(),
                impl_->decoder.text(), impl_->decoder.options().scheduler.speculate,
                impl_->decoder.drafts()),
       impl_->clock.Now(), urgent);
@@ -144,10 +146,10 @@ Result<api::Generation> Engine::Submit(Request request, std::shared_ptr<api::Str
   admit.bytes = request.prompt.size() * sizeof(TokenId);
   admit.priority = request.priority;
   admit.deadline = request.deadline;
-  ASSIGN_OR_RETURN(Ticket ticket, Admit(admit));
+  ASSIGN_OR_RETURN(AdmissionPermit permit, Admit(admit));
   auto stream = std::make_shared<api::TokenStream>(std::move(waker));
-  std::shared_ptr<RequestControl> control = ticket.control();
-  RETURN_IF_ERROR(Submit(std::move(ticket), std::move(request), stream));
+  std::shared_ptr<RequestControl> control = permit.control();
+  RETURN_IF_ERROR(Submit(std::move(permit), std::move(request), stream));
   return api::Generation(std::move(stream), std::move(control));
 }
 

@@ -2,10 +2,10 @@
 // only.
 //
 //   // Admission or refusal; the server may hold the generation from here on.
-//   Result<Ticket> ticket = engine.Admit({.n = 1, .bytes = body.size()});
-//   api::Generation generation(stream, ticket->control());
+//   Result<AdmissionPermit> permit = engine.Admit({.n = 1, .bytes = body.size()});
+//   api::Generation generation(stream, permit->control());
 //   // Once the prompt is tokenised, the request goes to the engine thread.
-//   Status status = engine.Submit(std::move(*ticket), std::move(request), stream);
+//   Status status = engine.Submit(std::move(*permit), std::move(request), stream);
 //
 // Threads: Admit, Submit, Load, stats, heartbeat, BeginDrain are for any thread, lock-free in the
 // common case and never wait for inference. All work happens on the thread of the DeviceLoop, or,
@@ -69,13 +69,13 @@ class Engine {
   // Takes a place in the queue. Refusals: draining, queue_full (with retry-after), overloaded (the
   // predicted wait passes the deadline), deadline_exceeded, request_exceeds_capacity (n alone
   // exceeds the bounds).
-  Result<Ticket> Admit(const AdmitRequest& request);
+  Result<AdmissionPermit> Admit(const AdmitRequest& request);
 
   // Hands the request over. OK: the engine is now the stream's writer and will end it. Otherwise
-  // nothing was written and the caller still is; the ticket is spent either way. Refusals:
+  // nothing was written and the caller still is; the permit is spent either way. Refusals:
   // empty_prompt, token_out_of_range, context_length_exceeded, request_exceeds_capacity with the
   // numbers, queue_full (prompt tokens), deadline_exceeded, draining.
-  Status Submit(Ticket ticket, Request request, std::shared_ptr<api::TokenStream> stream);
+  Status Submit(AdmissionPermit permit, Request request, std::shared_ptr<api::TokenStream> stream);
 
   // Admit, make a stream, Submit: for callers that have tokens already.
   Result<api::Generation> Submit(Request request, std::shared_ptr<api::StreamWaker> waker);

@@ -31,9 +31,9 @@ FakeModelOptions BigUnsampledPool() {
   return model;
 }
 
-EngineOptions LongQueue(int lanes) {
+EngineOptions LongQueue(int max_num_seqs) {
   EngineOptions options;
-  options.scheduler.lanes = lanes;
+  options.scheduler.max_num_seqs = max_num_seqs;
   options.queue.age = Duration::max();
   options.queue.requests = 100'000;
   options.queue.prompt_tokens_per_kv_token = 1000;
@@ -82,29 +82,30 @@ void RunFor(EngineHarness& h, Duration time) {
 
 // N50: offered 10 : 1, and the lesser alone more than half of what the engine can do.
 TEST(FairShare, TwoTenantsThatOfferTenToOneGetHalfEach) {
-  for (const int lanes : {1, 4, 8}) {
-    EngineHarness h(LongQueue(lanes), BigUnsampledPool());
-    Random random(static_cast<uint64_t>(lanes));
-    const double small = 5.0 * lanes;
+  for (const int max_num_seqs : {1, 4, 8}) {
+    EngineHarness h(LongQueue(max_num_seqs), BigUnsampledPool());
+    Random random(static_cast<uint64_t>(max_num_seqs));
+    const double small = 5.0 * max_num_seqs;
     Offer(h, random, "few", 1, small, seconds(20), 0);
     Offer(h, random, "many", 1, small * 10, seconds(20), 10'000);
     RunFor(h, seconds(20));
     const TimePoint end = h.start() + seconds(20);
     const double few = ServiceBy(h, "few", end), many = ServiceBy(h, "many", end);
-    EXPECT_GT(few, 1000) << "lanes " << lanes;
-    EXPECT_NEAR(few / (few + many), 0.5, 0.05) << "lanes " << lanes;
+    EXPECT_GT(few, 1000) << "sequences " << max_num_seqs;
+    EXPECT_NEAR(few / (few + many), 0.5, 0.05) << "sequences " << max_num_seqs;
   }
 }
 
 TEST(FairShare, TenantsOfWeightsTwoToOneGetTwoToOne) {
-  for (const int lanes : {1, 4, 8}) {
-    EngineHarness h(LongQueue(lanes), BigUnsampledPool());
-    Random random(static_cast<uint64_t>(10 + lanes));
-    Offer(h, random, "two", 2, 12.0 * lanes, seconds(20), 0);
-    Offer(h, random, "one", 1, 36.0 * lanes, seconds(20), 10'000);
+  for (const int max_num_seqs : {1, 4, 8}) {
+    EngineHarness h(LongQueue(max_num_seqs), BigUnsampledPool());
+    Random random(static_cast<uint64_t>(10 + max_num_seqs));
+    Offer(h, random, "two", 2, 12.0 * max_num_seqs, seconds(20), 0);
+    Offer(h, random, "one", 1, 36.0 * max_num_seqs, seconds(20), 10'000);
     RunFor(h, seconds(20));
     const TimePoint end = h.start() + seconds(20);
-    EXPECT_NEAR(ServiceBy(h, "two", end) / ServiceBy(h, "one", end), 2.0, 0.2) << "lanes " << lanes;
+    EXPECT_NEAR(ServiceBy(h, "two", end) / ServiceBy(h, "one", end), 2.0, 0.2)
+        << "sequences " << max_num_seqs;
   }
 }
 

@@ -54,7 +54,7 @@ struct Answers {
 // Requests of every kind under one grammar, `sequences` at once.
 Answers Serve(bool forced, bool speculate, bool long_tokens, int sequences, int kv_blocks) {
   EngineOptions options;
-  options.scheduler.lanes = sequences;
+  options.scheduler.max_num_seqs = sequences;
   options.scheduler.speculate = speculate;
   options.scheduler.propose_forced = forced;
   options.queue.age = Duration::max();

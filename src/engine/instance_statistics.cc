@@ -64,7 +64,7 @@ void InstanceStatistics::Publish(const Scheduler& scheduler, const kv::KvBlockPo
 
 EngineStats InstanceStatistics::Snapshot(TimePoint now) const {
   EngineStats s;
-  s.lanes = ledger_->lanes;
+  s.max_num_seqs = ledger_->max_num_seqs;
   s.running = published_.running.load();
   s.waiting_capacity = published_.waiting.load();
   s.waiting_deferred = published_.deferred.load();
@@ -74,7 +74,7 @@ EngineStats InstanceStatistics::Snapshot(TimePoint now) const {
   const TimePoint oldest{Duration(published_.oldest_ns.load())};
   s.oldest_waiting = oldest == TimePoint::max() || oldest > now ? Duration(0) : now - oldest;
   s.predicted_wait =
-      PredictWait(ledger_->places.load(), s.lanes, Duration(ledger_->service_ns.load()));
+      PredictWait(ledger_->places.load(), s.max_num_seqs, Duration(ledger_->service_ns.load()));
   s.kv_blocks_total = kv_blocks_;
   s.kv_blocks_free = published_.kv_free.load();
   s.kv_blocks_cached = published_.kv_cached.load();
@@ -103,7 +103,7 @@ api::LoadSnapshot InstanceStatistics::Load() const {
   api::LoadSnapshot load;
   load.running = published_.running.load();
   load.waiting = std::max(0, ledger_->unfinished.load() - load.running);
-  load.lanes = ledger_->lanes;
+  load.max_num_seqs = ledger_->max_num_seqs;
   load.kv_blocks_total = kv_blocks_;
   load.level = ledger_->Level();
   load.kv_blocks_used = kv_blocks_ - published_.kv_free.load() - published_.kv_cached.load();

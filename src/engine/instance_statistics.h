@@ -36,7 +36,7 @@ class InstanceStatistics {
   // --- engine thread ---
   Counters& count() { return count_; }
   void StepTook(Duration took);
-  void ServiceTook(Duration took);  // of a request, from its first lane on; the ledger is told
+  void ServiceTook(Duration took);  // of a request, from its first run on; the ledger is told
   Pulse& pulse() { return pulse_; }
   // After each step. `live_choices`: of all requests, whether they wait, run or pause.
   void Publish(const Scheduler& scheduler, const kv::KvBlockPool& pool, int live_choices,

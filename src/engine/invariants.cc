@@ -9,7 +9,7 @@ void TakeSnapshot(const DecoderInstance& decoder, EngineSnapshot* snapshot) {
   const Scheduler& scheduler = decoder.scheduler();
   const kv::KvBlockPool& pool = decoder.pool();
   const SchedulerOptions& options = scheduler.options();
-  out.lanes = LaneLimit(options);
+  out.max_num_seqs = MaxNumSeqs(options);
   out.max_preemptions = options.max_preemptions;
   out.max_overtakes = options.max_overtakes;
   out.no_evict = options.admission == Admission::kNoEvict;
@@ -63,7 +63,7 @@ std::string FindViolation(const EngineSnapshot& s) {
     return "blocks are lost: free + cached + active != total";
   if (s.promised < 0 || s.promised > s.free + s.cached)
     return "more blocks are promised than could be given";
-  if (s.running > s.lanes) return "more sequences run than there are lanes";
+  if (s.running > s.max_num_seqs) return "more sequences run than there are sequences";
   if (s.no_evict && s.preemptions > 0) return "no_evict preempted";
 
   std::vector<int> holders(s.references.size(), 0);
@@ -81,7 +81,7 @@ std::string FindViolation(const EngineSnapshot& s) {
     if (q.state == SequenceState::kFinished && (holds || q.promised > 0))
       return fail("holds blocks after its end");
     if (q.promised > 0 && q.state != SequenceState::kRunning)
-      return fail("keeps a promise without a lane");
+      return fail("keeps a promise while it does not run");
     if (q.computed > q.tokens) return fail("computed more than there is");
     if (q.tokens > q.target_tokens) return fail("is longer than its target");
     if (q.computed > static_cast<int>(q.blocks) * kBlockTokens)

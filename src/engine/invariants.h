@@ -23,7 +23,7 @@ struct SequenceSnapshot {
 };
 
 struct EngineSnapshot {
-  int lanes = 0, max_preemptions = 0, max_overtakes = 0;
+  int max_num_seqs = 0, max_preemptions = 0, max_overtakes = 0;
   bool no_evict = false;
   int running = 0, waiting = 0, idle_holders = 0;
   uint64_t preemptions = 0;

@@ -55,7 +55,7 @@ TEST(Latency, ALongPromptDoesNotStarveDecodingStreams) {
     TimingModel timing;
     timing.base = milliseconds(base_ms);
     EngineOptions options;
-    options.scheduler.lanes = 9;
+    options.scheduler.max_num_seqs = 9;
     FakeModelOptions model = LatencyPool();
     model.limits.kv_blocks = 1024;
     EngineHarness h(options, model, timing);
@@ -147,8 +147,8 @@ TEST(Latency, AShortPromptGetsThroughBesideTwoLongOnes) {
   ExpectSoloOrPrefix(h);
 }
 
-// U68: cancel after 5 of 50 tokens: at most 1 further token; lane and blocks free within one step;
-// the text of the others is unchanged. By call, by a dropped handle and by deadline.
+// U68: cancel after 5 of 50 tokens: at most 1 further token; sequence and blocks free within one
+// step; the text of the others is unchanged. By call, by a dropped handle and by deadline.
 TEST(Latency, CancellingOneAmongManyFreesItWithinOneStep) {
   for (const bool by_deadline : {false, true}) {
     EngineHarness h;
@@ -197,7 +197,7 @@ TEST(Latency, AHandleThatIsDroppedCancelsItsRequest) {
 // N52: deadlines are checked in the queue, in prefill and in decode.
 TEST(Latency, DeadlinesEndWorkInEveryPhase) {
   EngineOptions options;
-  options.scheduler.lanes = 1;
+  options.scheduler.max_num_seqs = 1;
   {  // decode
     EngineHarness h(options, LatencyPool());
     Request r = TestRequest(TestPrompt(1, 10), 500);
@@ -220,7 +220,7 @@ TEST(Latency, DeadlinesEndWorkInEveryPhase) {
   }
   {  // queue: not a token is computed for it
     EngineOptions exact = options;
-    exact.scheduler.speculate = false;  // rows of proposals are computed too
+    exact.scheduler.speculate = false;  // rows of draft tokens are computed too
     EngineHarness h(exact, LatencyPool());
     h.MustSubmit(TestRequest(TestPrompt(1, 10), 100));
     Request r = TestRequest(TestPrompt(2, 10), 5);
@@ -249,12 +249,12 @@ TEST(Latency, DeadlinesEndWorkInEveryPhase) {
   }
 }
 
-// U82, its engine part. The queue bounds every accepted request that holds no lane: with 4 lanes
+// U82, its engine part. The queue bounds every accepted request that does not run: with 4 sequences
 // and queue 32 the 37th unfinished request is refused, with a retry-after; n counts n; every
 // accepted one finishes.
 TEST(Latency, TheQueueIsBoundedAndOneTooManyIsRefused) {
   EngineOptions options;
-  options.scheduler.lanes = 4;
+  options.scheduler.max_num_seqs = 4;
   options.queue.requests = 32;
   EngineHarness h(options);
   for (int i = 0; i < 36; ++i) h.MustSubmit(TestRequest(TestPrompt(i, 5), 10));
@@ -282,19 +282,19 @@ TEST(Latency, TheQueueIsBoundedAndOneTooManyIsRefused) {
   ExpectSoloOrPrefix(h);
 }
 
-// U82: requests in preparation count inside the queue; a ticket that is dropped gives its
+// U82: requests in preparation count inside the queue; a permit that is dropped gives its
 // place back.
 TEST(Latency, APlaceInTheQueueIsTakenBeforePreparationAndGivenBack) {
   EngineOptions options;
-  options.scheduler.lanes = 1;
+  options.scheduler.max_num_seqs = 1;
   options.queue.requests = 2;
   options.queue.bytes = 1000;
   EngineHarness h(options);
-  std::vector<Ticket> tickets;
+  std::vector<AdmissionPermit> tickets;
   for (int i = 0; i < 3; ++i) {
-    Result<Ticket> ticket = h.engine().Admit({.n = 1, .bytes = 300});
-    ASSERT_TRUE(ticket.ok());
-    tickets.push_back(*std::move(ticket));
+    Result<AdmissionPermit> permit = h.engine().Admit({.n = 1, .bytes = 300});
+    ASSERT_TRUE(permit.ok());
+    tickets.push_back(*std::move(permit));
   }
   EXPECT_EQ(h.engine().stats().preparing, 3);
   EXPECT_EQ(h.engine().Load().waiting, 3);
@@ -320,7 +320,7 @@ TEST(Latency, APlaceInTheQueueIsTakenBeforePreparationAndGivenBack) {
 // U31: the queue is bounded by prompt tokens too: 4 x the KV capacity.
 TEST(Latency, WaitingPromptTokensAreBounded) {
   EngineOptions options;
-  options.scheduler.lanes = 1;
+  options.scheduler.max_num_seqs = 1;
   FakeModelOptions model;
   model.limits.kv_blocks = 10;  // 320 tokens; 1,280 may wait
   EngineHarness h(options, model);
@@ -340,7 +340,7 @@ TEST(Latency, WaitingPromptTokensAreBounded) {
 
 TEST(Latency, OnlyAnAttachedInteractiveRequestEndsAfter30sInTheQueue) {
   EngineOptions options;
-  options.scheduler.lanes = 1;
+  options.scheduler.max_num_seqs = 1;
   EngineHarness h(options, LatencyPool(), {.base = milliseconds(100)});
   h.MustSubmit(TestRequest(TestPrompt(1, 5), 400));  // 40 s
   h.MustSubmit(TestRequest(TestPrompt(2, 5), 5));
@@ -359,11 +359,11 @@ TEST(Latency, OnlyAnAttachedInteractiveRequestEndsAfter30sInTheQueue) {
   EXPECT_TRUE(h.client(3).status().ok());
 }
 
-// N53: above 48 KiB unread the sequence pauses and gives up its lane; after 30 s without
+// N53: above 48 KiB unread the sequence pauses and stops running; after 30 s without
 // a sign of life it is cancelled; the others go on; a reader that comes back gets everything.
 TEST(Latency, AStoppedReaderPausesItsSequenceAloneAndIsCancelledAfter30s) {
   EngineOptions options;
-  options.scheduler.lanes = 2;
+  options.scheduler.max_num_seqs = 2;
   EngineHarness h(options, LatencyPool(), {.base = milliseconds(1), .per_decode_row = Duration(0)});
   h.MustSubmit(TestRequest(TestPrompt(1, 5), 4000));
   h.MustSubmit(TestRequest(TestPrompt(2, 5), 4000));
@@ -376,7 +376,7 @@ TEST(Latency, AStoppedReaderPausesItsSequenceAloneAndIsCancelledAfter30s) {
   EXPECT_GT(h.client(0).generation.stream().unread_bytes(), options.reader.unread_bytes);
   EXPECT_LT(h.client(0).generation.stream().unread_bytes(), options.reader.unread_bytes + 2048);
   for (int i = 0; i < 4; ++i)
-    h.MustSubmit(TestRequest(TestPrompt(10 + i, 5), 100));  // both lanes are free for others
+    h.MustSubmit(TestRequest(TestPrompt(10 + i, 5), 100));  // both sequences are free for others
   h.At(paused - h.start() + seconds(20), [&] { h.client(1).reads = true; });
   ASSERT_TRUE(h.RunToEnd());
   EXPECT_EQ(h.client(0).status().code(), StatusCode::kCancelled);
@@ -391,7 +391,7 @@ TEST(Latency, AStoppedReaderPausesItsSequenceAloneAndIsCancelledAfter30s) {
 // Stopped readers once held their places in the queue for 30 s, and everybody else was refused.
 TEST(Latency, StoppedReadersKeepNobodyOutOfTheQueueUpToABoundOfTheirOwn) {
   EngineOptions options;
-  options.scheduler.lanes = 2;
+  options.scheduler.max_num_seqs = 2;
   options.queue.requests = 1;
   options.queue.age = Duration::max();
   options.reader.aside = 5;
@@ -434,7 +434,7 @@ TEST(Latency, StoppedReadersKeepNobodyOutOfTheQueueUpToABoundOfTheirOwn) {
 
 TEST(Latency, APausedSequenceLosesItsBlocksOnlyUnderPressure) {
   EngineOptions options;
-  options.scheduler.lanes = 2;
+  options.scheduler.max_num_seqs = 2;
   FakeModelOptions model;
   model.limits.kv_blocks = 20;
   EngineHarness h(options, model, {.base = milliseconds(1)});
@@ -463,11 +463,11 @@ TEST(Latency, SteppingOnDemandEqualsOneShotGeneration) {
     Request request =
         TestRequest(TestPrompt(i, 1 + i * 3), 20, i % 2 ? 0.9 : 0.0, static_cast<uint64_t>(i));
     request.stepwise = true;
-    Result<Ticket> ticket = h.engine().Admit({});
-    ASSERT_TRUE(ticket.ok());
+    Result<AdmissionPermit> permit = h.engine().Admit({});
+    ASSERT_TRUE(permit.ok());
     auto stream = std::make_shared<api::TokenStream>(nullptr);
-    std::shared_ptr<RequestControl> control = ticket->control();
-    ASSERT_TRUE(h.engine().Submit(*std::move(ticket), request, stream).ok());
+    std::shared_ptr<RequestControl> control = permit->control();
+    ASSERT_TRUE(h.engine().Submit(*std::move(permit), request, stream).ok());
     if (i % 10 == 0) h.MustSubmit(TestRequest(TestPrompt(100 + i, 30), 40));
     api::Generation generation(stream, control);
     std::vector<TokenId> tokens;
@@ -488,9 +488,9 @@ TEST(Latency, SteppingOnDemandEqualsOneShotGeneration) {
   ASSERT_TRUE(h.RunToEnd());
 }
 
-TEST(Latency, AStateThatNobodyStepsHoldsNoLane) {
+TEST(Latency, AStateThatNobodyStepsDoesNotRun) {
   EngineOptions options;
-  options.scheduler.lanes = 1;
+  options.scheduler.max_num_seqs = 1;
   EngineHarness h(options);
   Request request = TestRequest(TestPrompt(1, 10), 20);
   request.stepwise = true;
@@ -506,7 +506,7 @@ TEST(Latency, AStateThatNobodyStepsHoldsNoLane) {
 // Fair share before priority: a tenant that floods does not delay one that asks now and then.
 TEST(Latency, AFloodOfOneTenantDoesNotStarveAnother) {
   EngineOptions options;
-  options.scheduler.lanes = 2;
+  options.scheduler.max_num_seqs = 2;
   EngineHarness h(options, LatencyPool());
   for (int i = 0; i < 60; ++i) {
     Request r = TestRequest(TestPrompt(i, 20), 20);
@@ -530,7 +530,7 @@ TEST(Latency, AFloodOfOneTenantDoesNotStarveAnother) {
 
 TEST(Latency, PriorityGoesFirstAndWaitingLiftsTheRest) {
   EngineOptions options;
-  options.scheduler.lanes = 1;
+  options.scheduler.max_num_seqs = 1;
   options.scheduler.priority_aging = seconds(2);
   options.queue.age = Duration::max();
   EngineHarness h(options, LatencyPool());
@@ -538,7 +538,7 @@ TEST(Latency, PriorityGoesFirstAndWaitingLiftsTheRest) {
   Request batch = TestRequest(TestPrompt(1, 5), 10);
   batch.priority = api::Priority::kBatch;
   const size_t low = h.MustSubmit(std::move(batch));
-  // An interactive request every 40 ms, each of about 50 ms: more than the lane can serve.
+  // An interactive request every 40 ms, each of about 50 ms: more than can be served.
   for (int i = 0; i < 200; ++i) {
     h.At(milliseconds(40 * i), [&h, i] { h.MustSubmit(TestRequest(TestPrompt(10 + i, 5), 10)); });
   }
@@ -551,7 +551,7 @@ TEST(Latency, PriorityGoesFirstAndWaitingLiftsTheRest) {
 // Timings are disjoint and add up; the queue time is the true wait.
 TEST(Latency, TimingsAddUpToTheWholeTime) {
   EngineOptions options;
-  options.scheduler.lanes = 1;
+  options.scheduler.max_num_seqs = 1;
   EngineHarness h(options, LatencyPool());
   for (int i = 0; i < 5; ++i) h.MustSubmit(TestRequest(TestPrompt(i, 100), 10));
   ASSERT_TRUE(h.RunToEnd());
@@ -565,7 +565,7 @@ TEST(Latency, TimingsAddUpToTheWholeTime) {
 TEST(Latency, DrainRefusesNewWorkAndFinishesWhatWasAccepted) {
   EngineHarness h;
   h.MustSubmit(TestRequest(TestPrompt(1, 10), 30));
-  Result<Ticket> early = h.engine().Admit({});
+  Result<AdmissionPermit> early = h.engine().Admit({});
   ASSERT_TRUE(early.ok());
   h.engine().BeginDrain();
   EXPECT_EQ(h.Submit(TestRequest(TestPrompt(2, 10), 5)).status().reason(), "draining");
@@ -583,12 +583,12 @@ TEST(Latency, RequestsAliveWhenTheEngineIsDestroyedEndWithDraining) {
   {
     EngineHarness h;
     for (int i = 0; i < 20; ++i) {
-      Result<Ticket> ticket = h.engine().Admit({});
+      Result<AdmissionPermit> permit = h.engine().Admit({});
       streams.push_back(std::make_shared<api::TokenStream>(nullptr));
-      controls.push_back(ticket->control());
+      controls.push_back(permit->control());
       ASSERT_TRUE(
           h.engine()
-              .Submit(*std::move(ticket), TestRequest(TestPrompt(i, 10), 30), streams.back())
+              .Submit(*std::move(permit), TestRequest(TestPrompt(i, 10), 30), streams.back())
               .ok());
       if (i < 10) h.RunOnce();  // the others are not even taken in
     }

@@ -28,7 +28,7 @@ Request Of(Priority priority, int tokens = 5) {
 
 EngineOptions FewPlaces() {
   EngineOptions options;
-  options.scheduler.lanes = 4;
+  options.scheduler.max_num_seqs = 4;
   options.queue.requests = 10;
   return options;
 }
@@ -55,13 +55,13 @@ TEST(LoadLevel, TheLastFifthOfThePlacesIsForInteractiveRequests) {
     EXPECT_TRUE(refused.retry_after().has_value());
     EXPECT_EQ(
         refused.message(),
-        "all 4 lanes and 8 places in the queue that requests of this class may have are taken");
+        "all 4 sequences and 8 places in the queue that requests of this class may have are taken");
   }
   h.MustSubmit(Of(Priority::kInteractive));
   h.MustSubmit(Of(Priority::kInteractive));
   EXPECT_EQ(level(), LoadLevel::kRed);
   EXPECT_EQ(h.Submit(Of(Priority::kInteractive)).status().message(),
-            "all 4 lanes and 10 places in the queue are taken");
+            "all 4 sequences and 10 places in the queue are taken");
   EXPECT_EQ(h.engine().stats().refused, 3u);
   ASSERT_TRUE(h.RunToEnd());
   EXPECT_EQ(level(), LoadLevel::kGreen);
@@ -71,7 +71,7 @@ TEST(LoadLevel, TheLastFifthOfThePlacesIsForInteractiveRequests) {
 
 TEST(LoadLevel, AnEmptyQueueTakesWhatFitsAtAllOfAnyClass) {
   EngineOptions options = FewPlaces();
-  options.scheduler.lanes = 1;
+  options.scheduler.max_num_seqs = 1;
   options.queue.requests = 5;  // of which lower classes get four
   EngineHarness h(options);
   Request six = Of(Priority::kBatch);
@@ -81,7 +81,7 @@ TEST(LoadLevel, AnEmptyQueueTakesWhatFitsAtAllOfAnyClass) {
   options.queue.requests = 0;
   EngineHarness none(options);
   EXPECT_TRUE(none.Submit(Of(Priority::kBatch)).ok());
-  EXPECT_EQ(none.engine().Load().level, LoadLevel::kGreen) << "a lane is no queue";
+  EXPECT_EQ(none.engine().Load().level, LoadLevel::kGreen) << "a sequence is no queue";
   EXPECT_FALSE(none.Submit(Of(Priority::kBatch)).ok());
   EXPECT_FALSE(none.Submit(Of(Priority::kInteractive)).ok());
   ASSERT_TRUE(none.RunToEnd());
@@ -91,7 +91,7 @@ TEST(LoadLevel, AnEmptyQueueTakesWhatFitsAtAllOfAnyClass) {
 // alone refuses nobody: its users are preempted and finish.
 TEST(LoadLevel, TheLastFifthOfTheWaitingTokensIsForInteractiveRequests) {
   EngineOptions options;
-  options.scheduler.lanes = 1;
+  options.scheduler.max_num_seqs = 1;
   options.queue.prompt_tokens_per_kv_token = 0.25;
   testing::FakeModelOptions model;
   model.limits.kv_blocks = 128;  // 1,024 tokens may wait, 820 of the lower classes

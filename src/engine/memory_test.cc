@@ -24,9 +24,9 @@ FakeModelOptions Pool(int blocks) {
   return model;
 }
 
-EngineOptions Patient(int lanes = 8) {
+EngineOptions Patient(int max_num_seqs = 8) {
   EngineOptions options;
-  options.scheduler.lanes = lanes;
+  options.scheduler.max_num_seqs = max_num_seqs;
   options.queue.requests = 100'000;
   options.queue.age = Duration::max();
   options.queue.prompt_tokens_per_kv_token = 1e9;

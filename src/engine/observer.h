@@ -20,7 +20,7 @@ struct StepEvent {
   uint64_t step = 0;
   TimePoint begin{}, end{};  // plan to last event appended
   Duration forward{0};       // the runner's own figure
-  int decode_sequences = 0;  // rows of one token, proposals aside
+  int decode_sequences = 0;  // rows of one token, draft tokens aside
   int prefill_sequences = 0;
   int prefill_tokens = 0;
   int draft_tokens = 0;  // proposed for decode sequences, each a row
@@ -49,11 +49,11 @@ class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
   virtual void OnStep(const StepEvent& /*event*/) {}
-  virtual void OnFirstLane(Duration /*waited since accepted*/) {}
+  virtual void OnFirstRun(Duration /*waited since accepted*/) {}
   virtual void OnFirstToken(Duration /*since accepted*/) {}
   virtual void OnNextToken(Duration /*since the choice's last token*/) {}
   virtual void OnPrefixLookup(int /*queried_tokens*/, int /*hit_tokens*/) {}
-  virtual void OnPreemption(std::string_view /*kv | lane*/, int /*tokens_to_recompute*/) {}
+  virtual void OnPreemption(std::string_view /*kv | sequence*/, int /*tokens_to_recompute*/) {}
   virtual void OnFinished(const RequestEvent& /*event*/) {}
 };
 

@@ -11,8 +11,8 @@
 namespace tutti::engine {
 
 enum class Strategy {
-  kContinuous,   // one forward a step for all lanes; requests join and leave at every step
-  kInterleaved,  // all lanes are active, each step is one sequence's: a token for each in turn
+  kContinuous,   // one forward a step for all sequences; requests join and leave at every step
+  kInterleaved,  // all sequences are active, each step is one sequence's: a token for each in turn
   kBlocking,     // one sequence from its start to its end
   kStatic,       // collect a batch, run it until its last member ends, then the next
 };
@@ -25,7 +25,7 @@ enum class Admission {
 struct SchedulerOptions {
   Strategy strategy = Strategy::kContinuous;
   Admission admission = Admission::kPack;
-  int lanes = 8;                  // sequences in a step
+  int max_num_seqs = 8;           // sequences in a step
   int prefill_chunk = 128;        // prompt tokens of a step in which sequences decode too
   int prefill_chunk_alone = 512;  // ... in which none decodes
   // Target time between two tokens: a step that mixes prefill and decode shrinks its prefill chunk
@@ -34,7 +34,7 @@ struct SchedulerOptions {
   // Limit of a step with prefill while another model on the device had work recently, so that its
   // short requests do not wait behind whole prompts. It is raised to two and a half times a step
   // without prefill where that is more.
-  Duration company_step = std::chrono::milliseconds(20);
+  Duration contended_step = std::chrono::milliseconds(20);
   // Limit of a step with prefill when only batch-class requests run, so that an interactive request
   // that arrives does not wait long for the step in flight.
   Duration batch_step = std::chrono::milliseconds(15);
@@ -55,15 +55,15 @@ struct SchedulerOptions {
 };
 
 struct QueueLimits {
-  // Accepted requests without a lane, in preparation or waiting; a request counts n times. The test
-  // is places + n <= lanes + requests (places: unfinished but for ReaderLimits::aside), so that a
-  // burst is not refused while lanes are about to take it.
+  // Accepted requests that do not run, in preparation or waiting; a request counts n times. The
+  // test is places + n <= sequences + requests (places: unfinished but for ReaderLimits::aside), so
+  // that a burst is not refused while they are about to run.
   int requests = 256;
   double prompt_tokens_per_kv_token =
       4.0;  // prompt tokens waiting, as a multiple of the KV capacity in tokens
   size_t bytes = size_t{64} << 20;  // request bytes held
   Duration age = std::chrono::seconds(
-      30);  // an interactive request, not detached, that got no lane by then ends; max() = off
+      30);  // an interactive request, not detached, that did not run by then ends; max() = off
 };
 
 struct ReaderLimits {

@@ -25,7 +25,7 @@ using testing::TestRequest;
 using testing::TimingModel;
 
 constexpr Duration kLoad = minutes(10);
-// 16 places wait for 8 lanes, that is for two rounds of the 1.1 s that a request takes here.
+// 16 places wait for 8 sequences, that is for two rounds of the 1.1 s that a request takes here.
 constexpr int kQueue = 16;
 constexpr Duration kTtftTarget = milliseconds(2500);
 
@@ -47,7 +47,7 @@ class Overload : public ::testing::Test {
   }
   static FakeModelOptions Model() {
     FakeModelOptions model;
-    model.limits.kv_blocks = 32;  // of which eight lanes need 24 at most
+    model.limits.kv_blocks = 32;  // of which eight sequences need 24 at most
     return model;
   }
   static TimingModel Timing() {

@@ -94,18 +94,19 @@ Request Predicted(EngineHarness& h, int from, int wrong_every) {
 TEST(PredictedText, MakesAnAnswerComeSoonerAndNothingElse) {
   for (const int wrong_every : {0, 17, 1}) {
     api::Usage usage[2];
-    for (const int lanes : {1, 4}) {
+    for (const int max_num_seqs : {1, 4}) {
       EngineOptions options;
-      options.scheduler.lanes = lanes;
+      options.scheduler.max_num_seqs = max_num_seqs;
       EngineHarness h(options, NeverRepeats());
       const size_t first = h.MustSubmit(Predicted(h, 1, wrong_every));
-      for (int i = 1; i < lanes; ++i) h.MustSubmit(TestRequest(TestPrompt(i + 1, 70), 200, 0.7));
+      for (int i = 1; i < max_num_seqs; ++i)
+        h.MustSubmit(TestRequest(TestPrompt(i + 1, 70), 200, 0.7));
       ASSERT_TRUE(h.RunToEnd());
       for (size_t i = 0; i < h.size(); ++i)
         EXPECT_EQ(h.client(i).choices[0].tokens, h.Solo(h.client(i).request));
       EXPECT_TRUE(h.runner().violations().empty());
-      usage[lanes > 1] = h.client(first).usage;
-      if (lanes == 1 && wrong_every == 0) {
+      usage[max_num_seqs > 1] = h.client(first).usage;
+      if (max_num_seqs == 1 && wrong_every == 0) {
         EXPECT_LT(h.engine().stats().steps, 130u);
       }
     }

@@ -1,4 +1,4 @@
-// Row U32 on the timing device: who goes first, and who takes whose lane.
+// Row U32 on the timing device: who goes first, and who preempts whom.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,9 +28,9 @@ FakeModelOptions PriorityPool() {
   return model;
 }
 
-EngineOptions PatientLanes(int lanes) {
+EngineOptions PatientEngine(int max_num_seqs) {
   EngineOptions options;
-  options.scheduler.lanes = lanes;
+  options.scheduler.max_num_seqs = max_num_seqs;
   options.queue.age = Duration::max();
   options.queue.requests = 100'000;
   return options;
@@ -42,7 +42,7 @@ void RunUntil(EngineHarness& h, Duration time) {
 }
 
 TEST(Priority, HigherPriorityPreemptsAFullBatchAndTheVictimResumesExactly) {
-  EngineOptions options = PatientLanes(2);
+  EngineOptions options = PatientEngine(2);
   EngineHarness h(options, PriorityPool());
   for (int i = 0; i < 2; ++i) {
     Request low = TestRequest(TestPrompt(i * 50, 20), 300, 0.8);
@@ -68,7 +68,7 @@ TEST(Priority, HigherPriorityPreemptsAFullBatchAndTheVictimResumesExactly) {
 // N41: a single request under batch load waited for a step of all batch rows, and its own prompt
 // was then computed together with those rows: its first text came four times as late as alone.
 TEST(Priority, AnInteractivePromptIsComputedWithoutBatchRowsBesideIt) {
-  EngineHarness h(PatientLanes(8), PriorityPool());
+  EngineHarness h(PatientEngine(8), PriorityPool());
   for (int i = 0; i < 7; ++i) {
     Request low = TestRequest(TestPrompt(i * 50, 20), 400, 0.8);
     low.priority = api::Priority::kBatch;
@@ -94,7 +94,7 @@ TEST(Priority, AnInteractivePromptIsComputedWithoutBatchRowsBesideIt) {
 // N41: a request that came while a step of batch work alone was under way waited for its end, which
 // for a prompt of a few words was half of what it takes alone.
 TEST(Priority, AStepOfBatchWorkAloneIsGivenUpForWhoComes) {
-  EngineHarness h(PatientLanes(8), PriorityPool());
+  EngineHarness h(PatientEngine(8), PriorityPool());
   for (int i = 0; i < 7; ++i) {
     Request low = TestRequest(TestPrompt(i * 50, 20), 400, 0.8);
     low.priority = api::Priority::kBatch;
@@ -122,7 +122,7 @@ TEST(Priority, AStepOfBatchWorkAloneIsGivenUpForWhoComes) {
 }
 
 TEST(Priority, StepsThatAreGivenUpWithoutEndDoNotStopBatchRows) {
-  EngineHarness h(PatientLanes(4), PriorityPool());
+  EngineHarness h(PatientEngine(4), PriorityPool());
   Request low = TestRequest(TestPrompt(0, 20), 40);
   low.priority = api::Priority::kBatch;
   h.MustSubmit(std::move(low));
@@ -145,7 +145,7 @@ TEST(Priority, StepsThatAreGivenUpWithoutEndDoNotStopBatchRows) {
 // N41: a step with prompts of batch work alone took up to the target of gaps, and who came waited
 // for all of it.
 TEST(Priority, StepsOfBatchWorkAloneAreShort) {
-  EngineHarness h(PatientLanes(8), PriorityPool());
+  EngineHarness h(PatientEngine(8), PriorityPool());
   for (int i = 0; i < 40; ++i) {
     Request low = TestRequest(TestPrompt(i * 500, 400), 5);
     low.priority = api::Priority::kBatch;
@@ -163,7 +163,7 @@ TEST(Priority, StepsOfBatchWorkAloneAreShort) {
 }
 
 TEST(Priority, PromptsWithoutEndDoNotStopBatchRows) {
-  EngineHarness h(PatientLanes(4), PriorityPool());
+  EngineHarness h(PatientEngine(4), PriorityPool());
   Request low = TestRequest(TestPrompt(0, 20), 40);
   low.priority = api::Priority::kBatch;
   h.MustSubmit(std::move(low));
@@ -177,8 +177,8 @@ TEST(Priority, PromptsWithoutEndDoNotStopBatchRows) {
   ASSERT_TRUE(h.RunToEnd());
 }
 
-TEST(Priority, EqualsAndOtherTenantsTakeNoLane) {
-  EngineHarness h(PatientLanes(1), PriorityPool());
+TEST(Priority, EqualsAndOtherTenantsPreemptNobody) {
+  EngineHarness h(PatientEngine(1), PriorityPool());
   Request running = TestRequest(TestPrompt(0, 20), 100);
   running.tenant = "modest";
   running.priority = api::Priority::kFlex;
@@ -192,8 +192,8 @@ TEST(Priority, EqualsAndOtherTenantsTakeNoLane) {
   EXPECT_EQ(h.engine().stats().preemptions, 0u);
   ASSERT_TRUE(h.RunToEnd());
 
-  // Nor does another tenant's request, whatever its class: it has the next lane.
-  EngineHarness other(PatientLanes(2), PriorityPool());
+  // Nor does another tenant's request, whatever its class: it runs next.
+  EngineHarness other(PatientEngine(2), PriorityPool());
   for (int i = 0; i < 2; ++i) {
     Request low = TestRequest(TestPrompt(i * 50, 20), 100);
     low.tenant = "batches";
@@ -210,7 +210,7 @@ TEST(Priority, EqualsAndOtherTenantsTakeNoLane) {
 
 TEST(Priority, NoEvictAndOtherStrategiesInterruptNobody) {
   for (const bool no_evict : {true, false}) {
-    EngineOptions options = PatientLanes(1);
+    EngineOptions options = PatientEngine(1);
     if (no_evict) {
       options.scheduler.admission = Admission::kNoEvict;
     } else {
@@ -228,12 +228,12 @@ TEST(Priority, NoEvictAndOtherStrategiesInterruptNobody) {
   }
 }
 
-// U32: high ones come without end, more than the lanes can serve, from before the low one and after
-// it had a lane: it is done within 60 s all the same.
+// U32: high ones come without end, more than can be served, from before the low one and after
+// it ran: it is done within 60 s all the same.
 TEST(Priority, ALowRequestUnderConstantHighLoadIsDoneWithinItsAgeingBound) {
   for (const bool first : {true, false}) {
-    for (const int lanes : {1, 4}) {
-      EngineHarness h(PatientLanes(lanes), PriorityPool());
+    for (const int max_num_seqs : {1, 4}) {
+      EngineHarness h(PatientEngine(max_num_seqs), PriorityPool());
       const auto send_low = [&] {
         Request request = TestRequest(TestPrompt(9, 30), 100);
         request.priority = api::Priority::kBatch;
@@ -241,8 +241,8 @@ TEST(Priority, ALowRequestUnderConstantHighLoadIsDoneWithinItsAgeingBound) {
       };
       size_t low = 0;
       if (first) low = send_low();
-      for (int i = 0; i < 70 * 25 * lanes; ++i) {
-        h.At(milliseconds(40) * i / lanes + milliseconds(5),
+      for (int i = 0; i < 70 * 25 * max_num_seqs; ++i) {
+        h.At(milliseconds(40) * i / max_num_seqs + milliseconds(5),
              [&h, i] { h.MustSubmit(TestRequest(TestPrompt(100 + i * 7, 5), 10)); });
       }
       if (!first) {
@@ -251,17 +251,17 @@ TEST(Priority, ALowRequestUnderConstantHighLoadIsDoneWithinItsAgeingBound) {
       }
       const TimePoint sent = h.client(low).sent;
       ASSERT_TRUE(h.RunUntil([&] { return h.client(low).done(); }));
-      EXPECT_LE(h.client(low).ended_at - sent, seconds(60)) << lanes;
+      EXPECT_LE(h.client(low).ended_at - sent, seconds(60)) << max_num_seqs;
       EXPECT_GE(h.client(low).ended_at - sent, seconds(10)) << "the load was none";
       EXPECT_EQ(h.client(low).choices[0].tokens, h.Solo(h.client(low).request));
-      // Interrupted while it was young; not once its age had brought it a lane.
+      // Interrupted while it was young; not once its age had let it run.
       EXPECT_EQ(h.engine().stats().preemptions, first ? 1u : 0u);
     }
   }
 }
 
 TEST(Priority, RequestsOfTheSameMomentAndClassKeepTheirOrder) {
-  EngineHarness h(PatientLanes(1), PriorityPool());
+  EngineHarness h(PatientEngine(1), PriorityPool());
   Random random(8);
   for (int i = 0; i < 200; ++i) {
     Request request = TestRequest(TestPrompt(i * 7, 1 + static_cast<int>(random.Below(30))),
@@ -276,7 +276,7 @@ TEST(Priority, RequestsOfTheSameMomentAndClassKeepTheirOrder) {
   std::map<std::pair<std::string, api::Priority>, Duration> last;
   for (size_t i = 0; i < h.size(); ++i) {
     const HarnessClient& c = h.client(i);
-    // The first of all found a free lane.
+    // The first of all ran at once.
     Duration& before = last[{c.request.tenant, c.request.priority}];
     EXPECT_GE(c.timings.queue, before) << i;
     before = c.timings.queue;

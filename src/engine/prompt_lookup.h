@@ -23,7 +23,8 @@ class PromptLookup {
   void Begin(int target_tokens, std::span<const TokenId> prompt);
 
   // Reads the tokens drawn since the last call; `tokens` is the whole sequence. Correct and wrong
-  // proposals, used or not, are counted in hits() and in `everybody`, the counts of all sequences.
+  // draft tokens, used or not, are counted in hits() and in `everybody`, the counts of all
+  // sequences.
   void Advance(std::span<const TokenId> tokens, AcceptanceStats& everybody);
 
   // Index of the token proposed to follow the last one read, or -1. The one at the next index

@@ -29,9 +29,9 @@ void RequestControl::Grant(int64_t tokens) noexcept {
 
 void RequestControl::Notify() noexcept { mailbox_->Touch(this); }
 
-// --- Ticket ---
+// --- AdmissionPermit ---
 
-Ticket::Ticket(Ticket&& other) noexcept
+AdmissionPermit::AdmissionPermit(AdmissionPermit&& other) noexcept
     : ledger_(std::move(other.ledger_)),
       control_(std::move(other.control_)),
       accepted_at_(other.accepted_at_),
@@ -46,7 +46,7 @@ Ticket::Ticket(Ticket&& other) noexcept
   other.ledger_ = nullptr;
 }
 
-Ticket& Ticket::operator=(Ticket&& other) noexcept {
+AdmissionPermit& AdmissionPermit::operator=(AdmissionPermit&& other) noexcept {
   if (this != &other) {
     Release();
     ledger_ = std::move(other.ledger_);
@@ -65,34 +65,34 @@ Ticket& Ticket::operator=(Ticket&& other) noexcept {
   return *this;
 }
 
-Ticket::~Ticket() { Release(); }
+AdmissionPermit::~AdmissionPermit() { Release(); }
 
-void Ticket::HoldTokens(int64_t tokens, bool small) {
+void AdmissionPermit::HoldTokens(int64_t tokens, bool small) {
   tokens_ = tokens;
   small_ = small;
   if (small_) ledger_->small_tokens.fetch_add(tokens, std::memory_order_relaxed);
 }
 
-void Ticket::LeaveQueue() {
+void AdmissionPermit::LeaveQueue() {
   ledger_->queued_bytes.fetch_sub(std::exchange(bytes_, 0), std::memory_order_relaxed);
   Served(tokens_);
 }
 
-void Ticket::StepAside(int limit) {
+void AdmissionPermit::StepAside(int limit) {
   if (!aside_) aside_ = ledger_->TryStepAside(n_, limit);
 }
 
-void Ticket::StepBack() {
+void AdmissionPermit::StepBack() {
   if (std::exchange(aside_, false)) ledger_->StepBack(n_);
 }
 
-void Ticket::Served(int64_t tokens) {
+void AdmissionPermit::Served(int64_t tokens) {
   tokens_ -= tokens;
   ledger_->queued_tokens.fetch_sub(tokens, std::memory_order_relaxed);
   if (small_) ledger_->small_tokens.fetch_sub(tokens, std::memory_order_relaxed);
 }
 
-void Ticket::Release() {
+void AdmissionPermit::Release() {
   if (ledger_ == nullptr) return;
   LeaveQueue();
   ledger_->items.fetch_sub(std::exchange(items_, 0), std::memory_order_relaxed);

@@ -1,6 +1,6 @@
-// Request: a generation request as the engine gets it, in tokens. Two handles belong to it: Ticket
-// holds the place in the queue from acceptance on; RequestControl cancels a request or grants a
-// stepwise one more tokens, from any thread.
+// Request: a generation request as the engine gets it, in tokens. Two handles belong to it:
+// AdmissionPermit holds the place in the queue from acceptance on; RequestControl cancels a request
+// or grants a stepwise one more tokens, from any thread.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 namespace tutti::engine {
 
 class Mailbox;
-class Ticket;
+class AdmissionPermit;
 struct QueueEntry;
 struct AdmissionState;
 
@@ -37,7 +37,7 @@ struct Request {
   int n = 1;                        // choices, 1..api::kMaxChoices; share the prompt's blocks
   api::Priority priority = api::Priority::kInteractive;
   TimePoint deadline = TimePoint::max();
-  bool detached = false;       // may wait for a lane beyond QueueLimits::age
+  bool detached = false;       // may wait to run beyond QueueLimits::age
   std::string tenant;          // unit of fair share and of prefix reuse
   double tenant_weight = 1.0;  // > 0; of several at once the newest request's holds
   std::string cache_salt;      // further partition of prefix reuse
@@ -47,7 +47,7 @@ struct Request {
   std::vector<TokenId> prediction;  // the answer as the client expects it; may be empty
   bool score_only = false;          // compute the prompt's log-probabilities, draw nothing
   // On-demand stepping: a choice draws its next token only while RequestControl::Grant() has
-  // allowed more tokens than it drew. Waiting for a grant holds no lane and is not a slow reader.
+  // allowed more tokens than it drew. Waiting for a grant does not run and is not a slow reader.
   bool stepwise = false;
   Duration prepare{0};  // time spent on template and tokeniser, for Timings
 };
@@ -90,12 +90,12 @@ class RequestControl final : public api::Cancellable,
 // A place in the bounded queue, taken before any work on the prompt and held until the request
 // ends, but for the time in which it waits for a reader that is behind. Movable; destroying one
 // that was never submitted gives the place back. Any thread, one at a time.
-class Ticket {
+class AdmissionPermit {
  public:
-  Ticket() = default;
-  Ticket(Ticket&& other) noexcept;
-  Ticket& operator=(Ticket&& other) noexcept;
-  ~Ticket();
+  AdmissionPermit() = default;
+  AdmissionPermit(AdmissionPermit&& other) noexcept;
+  AdmissionPermit& operator=(AdmissionPermit&& other) noexcept;
+  ~AdmissionPermit();
 
   explicit operator bool() const { return ledger_ != nullptr; }
   const std::shared_ptr<RequestControl>& control() const { return control_; }
@@ -106,12 +106,12 @@ class Ticket {
   friend class DecoderInstance;
   friend class EncoderEngine;
   friend class EncoderInstance;
-  friend Result<Ticket> EnterQueue(const std::shared_ptr<AdmissionState>& ledger,
-                                   const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
-                                   TimePoint now);
+  friend Result<AdmissionPermit> EnterQueue(const std::shared_ptr<AdmissionState>& ledger,
+                                            const std::shared_ptr<Mailbox>& mailbox,
+                                            const QueueEntry& entry, TimePoint now);
   void Release();
   void HoldTokens(int64_t tokens, bool small);  // that the ledger has counted; small ones now
-  void LeaveQueue();          // the request has its first lane: its bytes and tokens no longer wait
+  void LeaveQueue();          // the request has its first run: its bytes and tokens no longer wait
   void StepAside(int limit);  // gives the place up unless `limit` requests have; engine thread
   void StepBack();            // takes it again, if it was given up; engine thread
   void Served(int64_t tokens);  // of those it waits with, so many wait no longer; engine thread

@@ -5,15 +5,15 @@
 
 namespace tutti::engine {
 
-std::unique_ptr<RequestState> MakeWork(Ticket ticket, Request request,
+std::unique_ptr<RequestState> MakeWork(AdmissionPermit permit, Request request,
                                        std::shared_ptr<api::TokenStream> stream,
                                        const RunnerLimits& limits, const TokenText* text,
                                        bool speculate, bool draft) {
   auto work = std::make_unique<RequestState>();
   work->request = std::move(request);
   work->stream = std::move(stream);
-  work->control = ticket.control();
-  work->ticket = std::move(ticket);
+  work->control = permit.control();
+  work->permit = std::move(permit);
   const Request& r = work->request;
   work->stops = sampling::StopSet(r.sampling.stop);
   work->usage.prompt_tokens = static_cast<int>(r.prompt.size());

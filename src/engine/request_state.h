@@ -39,7 +39,7 @@ struct RequestState final : Submission {
   Request request;
   std::shared_ptr<api::TokenStream> stream;
   std::shared_ptr<RequestControl> control;
-  Ticket ticket;
+  AdmissionPermit permit;
   sampling::StopSet stops;
   std::vector<std::unique_ptr<SequenceOutput>> choices;
   std::vector<Sequence*> sequences;  // of the choices
@@ -49,7 +49,7 @@ struct RequestState final : Submission {
   size_t index = 0;  // in the decoder's list
   int live_choices = 0;
   Phase phase = Phase::kQueued;
-  TimePoint first_lane = TimePoint::max(), first_token = TimePoint::max(), last_token{};
+  TimePoint first_run = TimePoint::max(), first_token = TimePoint::max(), last_token{};
   api::Usage usage;
   api::FinishReason finish_reason = api::FinishReason::kStop;  // of choice 0
   int computed_tokens = 0;                                     // whose KV it held at its end
@@ -63,7 +63,7 @@ struct RequestState final : Submission {
 // Called on the submitting thread. `request` was already checked against the limits; `text` must
 // outlive the RequestState. `speculate`: allocates the state for draft tokens; `draft`: also that
 // of a draft model.
-std::unique_ptr<RequestState> MakeWork(Ticket ticket, Request request,
+std::unique_ptr<RequestState> MakeWork(AdmissionPermit permit, Request request,
                                        std::shared_ptr<api::TokenStream> stream,
                                        const RunnerLimits& limits, const TokenText* text,
                                        bool speculate, bool draft);

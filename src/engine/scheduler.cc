@@ -39,15 +39,15 @@ void DropDrafts(Sequence& s, int drafts) {
 Scheduler::Scheduler(const SchedulerOptions& options, const RunnerLimits& limits,
                      kv::KvBlockPool* pool, double draft_pass)
     : options_(options), limits_(limits), pool_(*pool), memory_(pool), speculation_(draft_pass) {
-  const auto lanes = static_cast<size_t>(LaneLimit(options));
-  running_.reserve(lanes);
-  turn_order_.reserve(lanes);
-  shares_.reserve(lanes);
-  plan_.slices.reserve(lanes);
-  planned_.reserve(lanes);
-  admitted_.reserve(lanes);
-  preempted_.reserve(lanes);
-  outcomes_.reserve(lanes + kMaxDraftRows);
+  const auto max_num_seqs = static_cast<size_t>(MaxNumSeqs(options));
+  running_.reserve(max_num_seqs);
+  turn_order_.reserve(max_num_seqs);
+  shares_.reserve(max_num_seqs);
+  plan_.slices.reserve(max_num_seqs);
+  planned_.reserve(max_num_seqs);
+  admitted_.reserve(max_num_seqs);
+  preempted_.reserve(max_num_seqs);
+  outcomes_.reserve(max_num_seqs + kMaxDraftRows);
 }
 
 // --- membership ---
@@ -147,13 +147,13 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
     PlanAdmissions(now, /*with_slices=*/false);
     PlanTurn();
   } else {
-    PreemptForLane(now);
-    const size_t for_lanes = preempted_.size();
+    PreemptForWaiting(now);
+    const size_t for_waiting = preempted_.size();
     yielding_ = HasInteractivePrefill(now);
     batch_only_ = !yielding_ && BatchOnly(now);
     PlanDecodes();
     PlanPrefills();
-    if (preempted_.size() == for_lanes) PlanAdmissions(now, /*with_slices=*/true);
+    if (preempted_.size() == for_waiting) PlanAdmissions(now, /*with_slices=*/true);
     if (std::exchange(yielding_, false) && plan_.slices.empty() && failures_.empty()) {
       // The interactive prompt got no blocks, so that batch sequences need not skip this step.
       PlanDecodes();
@@ -251,7 +251,7 @@ bool Scheduler::HasInteractivePrefill(TimePoint now) {
   for (const Sequence* s : running_) {
     if (!s->decoding() && hasty(*s)) return true;
   }
-  if (waiting_.size() == 0 || running() >= LaneLimit(options_)) return false;
+  if (waiting_.size() == 0 || running() >= MaxNumSeqs(options_)) return false;
   return hasty(*WaitingQueue::Scan(waiting_, now, options_.priority_aging).Next());
 }
 
@@ -387,10 +387,10 @@ int Scheduler::ChunkBudget() const {
   in.itl_target = options_.itl_target;
   // Where decoding alone comes near the limit, a step still needs room for prompts: without it they
   // took ten times as long, while the other model's texts gained only a few milliseconds.
-  if (in_company_) in.step_limit = std::max(options_.company_step, in.decode_time * 5 / 2);
+  if (contended_) in.step_limit = std::max(options_.contended_step, in.decode_time * 5 / 2);
   if (batch_only_)
     in.step_limit =
-        in_company_ ? std::min(in.step_limit, options_.batch_step) : options_.batch_step;
+        contended_ ? std::min(in.step_limit, options_.batch_step) : options_.batch_step;
   return PrefillChunk(in);
 }
 
@@ -406,7 +406,8 @@ void Scheduler::PlanPrefills() {
     turn_order_.push_back(s);
     shares_.push_back(s->wanted() - s->reached());
   }
-  const bool admits = running() < LaneLimit(options_) && options_.strategy == Strategy::kContinuous;
+  const bool admits =
+      running() < MaxNumSeqs(options_) && options_.strategy == Strategy::kContinuous;
   ShareChunk(std::max(budget, 0), shares_, admits ? waiting_.ShortestFirst() : 0);
   int unused = 0;  // tokens that the prompt before left of its share, for lack of blocks
   for (size_t i = 0; i < turn_order_.size() && SlicesLeft(); ++i) {
@@ -493,10 +494,10 @@ void Scheduler::PlanAdmissions(TimePoint now, bool with_slices) {
   const QueueView view{running(), waiting_.size(), waiting_.OldestQueuedAt(), now};
   if (AdmissionOpens(options_, view) > now) return;
   int budget = with_slices ? ChunkBudget() - (plan_.tokens - decode_rows_) : 1;
-  const int lanes = LaneLimit(options_);
+  const int max_num_seqs = MaxNumSeqs(options_);
   skipped_.clear();
   WaitingQueue::Scan scan(waiting_, now, options_.priority_aging);
-  while (running() < lanes && budget > 0 && SlicesLeft()) {
+  while (running() < max_num_seqs && budget > 0 && SlicesLeft()) {
     Sequence* s = scan.Next();
     if (s == nullptr) return;
     // In a step for an interactive prompt, batch-class sequences are not admitted either.
@@ -521,26 +522,26 @@ void Scheduler::PlanAdmissions(TimePoint now, bool with_slices) {
   }
 }
 
-LaneClaim Scheduler::ClaimOf(const Sequence& s, TimePoint now) const {
+RunClaim Scheduler::ClaimOf(const Sequence& s, TimePoint now) const {
   const api::Priority priority = s.request->priority;
   return {.priority = static_cast<int>(priority),
           .effective = EffectiveClass(priority, now - s.queued_at, options_.priority_aging)};
 }
 
-void Scheduler::PreemptForLane(TimePoint now) {
+void Scheduler::PreemptForWaiting(TimePoint now) {
   if (options_.strategy != Strategy::kContinuous || options_.admission == Admission::kNoEvict)
     return;
-  if (running() < LaneLimit(options_) || waiting_.size() == 0) return;
+  if (running() < MaxNumSeqs(options_) || waiting_.size() == 0) return;
   const Sequence& first = *WaitingQueue::Scan(waiting_, now, options_.priority_aging).Next();
   const auto last = std::find_if(running_.rbegin(), running_.rend(),
                                  [&](const Sequence* s) { return s->tenant == first.tenant; });
   if (last == running_.rend() || (*last)->pinned || WaitsForSiblingOf(first)) return;
-  if (!TakesLaneFrom(ClaimOf(first, now), ClaimOf(**last, now))) return;
+  if (!MayPreempt(ClaimOf(first, now), ClaimOf(**last, now))) return;
   // Ignores blocks that the prefix index may have: a preemption must not depend on a chance hit.
   const int needed = first.pinned ? WorstCaseBlocks(first.target_tokens)
                                   : BlocksFor(static_cast<int>(first.tokens.size()));
   if (needed - first.blocks.size() > SlackFor(PoolView()) + (*last)->blocks.size()) return;
-  Preempt(**last, Preempted::Cause::kLane);
+  Preempt(**last, Preempted::Cause::kPriority);
 }
 
 bool Scheduler::WaitsForSiblingOf(const Sequence& s) const {
@@ -606,7 +607,7 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
   s.SetState(SequenceState::kRunning);
   s.refused_at.reset();
   InsertRunning(s);
-  const bool first = !std::exchange(s.had_lane, true);
+  const bool first = !std::exchange(s.has_run, true);
   const int cached = fresh ? s.reached() : 0;
   if (first) {
     s.cached_tokens = std::min(cached, s.prompt_tokens);

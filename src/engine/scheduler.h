@@ -64,11 +64,11 @@ struct Admitted {
   Sequence* sequence = nullptr;
   int cached_tokens = 0;   // found in the prefix index (or with a sibling)
   int queried_tokens = 0;  // looked for in the prefix index
-  bool first = false;      // its first lane
+  bool first = false;      // its first run
 };
 
 struct Preempted {
-  enum class Cause { kBlocks, kLane };
+  enum class Cause { kBlocks, kPriority };
   Sequence* sequence = nullptr;
   int lost_tokens = 0;  // to be computed again, as far as the prefix index does not keep them
   Cause cause = Cause::kBlocks;  // what it had that another needed
@@ -80,9 +80,9 @@ class Scheduler {
   Scheduler(const SchedulerOptions& options, const RunnerLimits& limits, kv::KvBlockPool* pool,
             double draft_pass = 0);
 
-  // Adds a new sequence. It waits for a lane, or, if `paused`, for Resume().
+  // Adds a new sequence. It waits to run, or, if `paused`, for Resume().
   void Add(Sequence& sequence, bool paused);
-  // Takes the lane of a running or waiting sequence; its blocks stay until others need them.
+  // Stops a running or waiting sequence; its blocks stay until others need them.
   void Pause(Sequence& sequence);
   void Resume(Sequence& sequence);
   // Removes a sequence in any state and frees what it holds. Not between Plan and Commit.
@@ -106,8 +106,8 @@ class Scheduler {
   std::span<const Preempted> preempted() const { return preempted_; }
   int decode_rows() const { return decode_rows_; }
   // Whether another slot used the device recently: steps with prefill then stay below
-  // `company_step`.
-  void set_in_company(bool in_company) { in_company_ = in_company; }
+  // `contended_step`.
+  void set_contended(bool contended) { contended_ = contended; }
   int draft_tokens() const { return drafts_; }  // proposed
   int prefill_tokens() const { return plan_.tokens - decode_rows_ - drafts_; }
   // Accepted draft tokens of the last Commit(), counted by their place in a sequence's draft.
@@ -129,10 +129,10 @@ class Scheduler {
   struct Planned {
     Sequence* sequence = nullptr;
     kv::KvReservation reservation;
-    int computed_after = 0;  // without proposals
+    int computed_after = 0;  // without draft tokens
     int score_from = 0;
     bool scores = false;
-    bool by_model = false;  // its proposals are the second model's
+    bool by_model = false;  // its draft tokens are the second model's
     Status constraint;      // why no mask could be made for its draw
   };
   enum class Fit { kAdmitted, kDoesNotFit, kWaitsForSibling, kFailed };
@@ -168,16 +168,16 @@ class Scheduler {
     return yielding_ && SkipsStep(sequence.request->priority, step_ - sequence.last_turn);
   }
 
-  // With all lanes taken: preempts a running sequence for the first waiting one. The victim is the
-  // last in the order of keeping blocks among the same tenant's sequences; it must be of a lower
-  // class (policy/order.h) and free enough blocks. At most one in each step.
-  void PreemptForLane(TimePoint now);
-  LaneClaim ClaimOf(const Sequence& sequence, TimePoint now) const;
+  // When as many sequences run as may: preempts a running sequence for the first waiting one. The
+  // victim is the last in the order of keeping blocks among the same tenant's sequences; it must be
+  // of a lower class (policy/order.h) and free enough blocks. At most one in each step.
+  void PreemptForWaiting(TimePoint now);
+  RunClaim ClaimOf(const Sequence& sequence, TimePoint now) const;
   AdmissionView PoolView() const;  // what a newcomer meets, all but what it needs itself
   Fit TryAdmit(Sequence& sequence);
   bool WaitsForSiblingOf(const Sequence& sequence) const;
-  // Frees blocks until `sequence` can get `count` more: those of sequences without a lane, then, if
-  // `may_preempt`, by preempting running sequences after it. False when that was not enough.
+  // Frees blocks until `sequence` can get `count` more: those of sequences that do not run, then,
+  // if `may_preempt`, by preempting running sequences after it. False when that was not enough.
   bool MakeRoom(const Sequence& sequence, int count, bool may_preempt);
   void Preempt(Sequence& sequence, Preempted::Cause cause = Preempted::Cause::kBlocks);
   void InsertRunning(Sequence& sequence);
@@ -200,7 +200,7 @@ class Scheduler {
   std::vector<Sequence*> running_;  // in the order in which they keep their blocks
   StepCost cost_;
   Speculation speculation_;
-  bool in_company_ = false;
+  bool contended_ = false;
   uint64_t step_ = 0;
   uint64_t preemptions_ = 0;
   int suspects_ = 0;

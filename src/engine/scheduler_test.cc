@@ -29,18 +29,18 @@ using testing::TestRequest;
 // grows is the log of events itself, which takes a chunk for every 16: those are counted apart, and
 // are as many as they must be.
 void ExpectNoAllocations(const int kSteps, bool repeats_itself) {
-  constexpr int kLanes = 4;
+  constexpr int kMaxNumSeqs = 4;
   testing::AllocationCount& count = testing::allocation_count;
   FakeModelOptions model;
   model.sample_rows = false;
   model.repeats_itself = repeats_itself;
-  model.limits.kv_blocks = kLanes * 330;
+  model.limits.kv_blocks = kMaxNumSeqs * 330;
   model.limits.context = 12'000;
   EngineOptions options;
-  options.scheduler.lanes = kLanes;
+  options.scheduler.max_num_seqs = kMaxNumSeqs;
   EngineHarness h(options, model);
   std::vector<api::Generation> live;
-  for (int i = 0; i < kLanes; ++i) {
+  for (int i = 0; i < kMaxNumSeqs; ++i) {
     Result<api::Generation> g =
         h.engine().Submit(TestRequest(TestPrompt(i, 10), 10'500, i % 2 ? 0.9 : 0.0), nullptr);
     ASSERT_TRUE(g.ok());
@@ -74,9 +74,9 @@ void ExpectNoAllocations(const int kSteps, bool repeats_itself) {
   const uint64_t tokens = stats.output_tokens - before;
   EXPECT_EQ(count.allocations, 0u);
   EXPECT_NEAR(static_cast<double>(count.ignored), static_cast<double>(tokens) / 16.0,
-              repeats_itself ? kLanes : 0);  // each log grows on its own
+              repeats_itself ? kMaxNumSeqs : 0);  // each log grows on its own
   EXPECT_EQ(stats.accepted_tokens > 1000, repeats_itself);
-  EXPECT_EQ(stats.running, kLanes);
+  EXPECT_EQ(stats.running, kMaxNumSeqs);
 }
 
 TEST(SteadyStep, AllocatesNothingOver10000DecodeSteps) { ExpectNoAllocations(10'000, false); }
@@ -94,7 +94,7 @@ TEST(SteadyStep, ASchedulerPassOver64SequencesIsCheap) {
   model.limits.max_step_slices = 64;
   kv::KvBlockPool pool(8192);
   SchedulerOptions options;
-  options.lanes = 64;
+  options.max_num_seqs = 64;
   Scheduler scheduler(options, model.limits, &pool);
   std::vector<std::unique_ptr<Request>> requests;
   std::vector<std::unique_ptr<Sequence>> sequences;
@@ -181,7 +181,7 @@ TEST(Scheduler, APlanThatIsDroppedLeavesNoTrace) {
 
 // A suspect that preempts the one behind it, and still gets no block because what that one held was
 // its own, must not go on to the one it just took out: that one, pinned by now, would take the
-// lane's blocks in turn and stand in the plan while it waits.
+// sequence's blocks in turn and stand in the plan while it waits.
 TEST(Scheduler, ASuspectThatPreemptsInVainPlansNothingForTheOneItPreempted) {
   FakeModelOptions model;
   kv::KvBlockPool pool(16);
@@ -365,7 +365,7 @@ TEST(Policy, WaitingLiftsAClassAtATime) {
   EXPECT_EQ(EffectiveClass(api::Priority::kInteractive, seconds(1000), seconds(10)), 0);
 }
 
-TEST(Policy, TheWaitEstimateCountsTheLanes) {
+TEST(Policy, TheWaitEstimateCountsWhatRuns) {
   using std::chrono::seconds;
   EXPECT_EQ(PredictWait(3, 8, seconds(10)), Duration(0));
   EXPECT_EQ(PredictWait(8, 8, seconds(8)), seconds(1));

@@ -28,9 +28,9 @@
 namespace tutti::engine {
 
 enum class SequenceState : uint8_t {
-  kWaiting,   // wants a lane
-  kRunning,   // holds a lane
-  kPaused,    // may not go on now: its reader is behind, or no token was granted; holds no lane
+  kWaiting,   // waits to run
+  kRunning,   // runs
+  kPaused,    // may not go on now: its reader is behind, or no token was granted; does not run
   kFinished,  // left; holds nothing
 };
 
@@ -72,7 +72,7 @@ struct Sequence {
   int overtaken = 0;     // admissions of later sequences while this one did not fit
   bool pinned = false;   // preempted often enough: runs only with its worst case promised
   bool suspect = false;  // was part of a step that failed as a whole: runs alone until it succeeds
-  bool had_lane = false;
+  bool has_run = false;
   int cached_tokens = 0;          // reused at the first admission
   uint64_t planned_in = 0;        // last plan that has a slice of this sequence
   uint64_t last_turn = 0;         // same, kept for round robin

@@ -1,8 +1,8 @@
 // SequenceMemory: manages the KV blocks of sequences: prefix reuse at admission, indexing of full
-// blocks, release, and reclaiming the blocks of sequences without a lane.
+// blocks, release, and reclaiming the blocks of sequences that do not run.
 //
 // Owned by a Scheduler; engine thread. Uses the block pool, which must outlive it, and keeps
-// pointers to the sequences that hold blocks without a lane.
+// pointers to the sequences that hold blocks and do not run.
 #pragma once
 
 #include <vector>
@@ -46,7 +46,7 @@ class SequenceMemory {
   // Frees all blocks; with `keep_tail` the last, partly filled block is kept in the prefix index.
   void Release(Sequence& s, bool keep_tail);
 
-  // --- sequences that hold blocks without a lane ---
+  // --- sequences that hold blocks and do not run ---
   void SetIdle(Sequence& s, bool idle);
   // Releases the blocks of one such sequence other than `except`. False when there is none.
   bool ReclaimIdle(const Sequence& except);

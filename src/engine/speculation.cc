@@ -195,8 +195,8 @@ void Speculation::NoteModel(Sequence& s, int proposed, int accepted) {
   }
 }
 
-void Speculation::StepTook(int sequences, int proposals, Duration forward) {
-  cost_.Observe(sequences, sequences + proposals, forward);
+void Speculation::StepTook(int sequences, int draft_rows, Duration forward) {
+  cost_.Observe(sequences, sequences + draft_rows, forward);
   if (asks_.empty())
     allowance_ns_ =
         std::min(allowance_ns_ + kLookShare * static_cast<double>(forward.count()), kMaxAllowance);

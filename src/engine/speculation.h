@@ -29,7 +29,7 @@ class Speculation {
   // `room`: tokens that could stand behind those of the sequence. `forced`: what its grammar forces
   // may be among them.
   void Add(Sequence& sequence, int room, bool forced);
-  // At most `rows_left` proposals in all.
+  // At most `rows_left` draft tokens in all.
   void Choose(int rows_left);
   // Puts what row `i` copies behind the tokens of its sequence; so many.
   int AppendCopied(int i);
@@ -41,7 +41,7 @@ class Speculation {
   // Verification of the model's `proposed` draft tokens accepted the first `accepted` of them.
   void NoteModel(Sequence& sequence, int proposed, int accepted);
   // A step without prompts, of so many sequences, was measured.
-  void StepTook(int sequences, int proposals, Duration forward);
+  void StepTook(int sequences, int draft_rows, Duration forward);
 
  private:
   void ChooseReading();  // who is caught up with, where that pays

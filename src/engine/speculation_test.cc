@@ -1,4 +1,4 @@
-// Row U75: proposals change the time an answer takes, and nothing of the answer.
+// Row U75: draft tokens change the time an answer takes, and nothing of the answer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,9 +25,9 @@ FakeModelOptions Circles(bool sample_rows = true) {
   return model;
 }
 
-EngineOptions LanesWith(int lanes, bool speculate) {
+EngineOptions WithSequences(int max_num_seqs, bool speculate) {
   EngineOptions options;
-  options.scheduler.lanes = lanes;
+  options.scheduler.max_num_seqs = max_num_seqs;
   options.scheduler.speculate = speculate;
   options.queue.age = Duration::max();
   return options;
@@ -58,7 +58,7 @@ void ExpectEqual(HarnessClient& a, HarnessClient& b, const std::string& what) {
 TEST(Speculation, ATextThatRepeatsItselfTakesFewerStepsAndIsTheSame) {
   uint64_t steps[2];
   for (const bool on : {false, true}) {
-    EngineHarness h(LanesWith(1, on), Circles(false));
+    EngineHarness h(WithSequences(1, on), Circles(false));
     h.MustSubmit(TestRequest(TestPrompt(1, 40), 400));
     ASSERT_TRUE(h.RunToEnd());
     EXPECT_EQ(h.client(0).choices[0].tokens, h.Solo(h.client(0).request));
@@ -131,7 +131,7 @@ TEST(Speculation, EveryParameterGivesTheSameWithAndWithout) {
     for (size_t second = first; second < cases.size(); ++second) {
       std::unique_ptr<EngineHarness> runs[2];
       for (const bool on : {false, true}) {
-        runs[on] = std::make_unique<EngineHarness>(LanesWith(2, on), Circles());
+        runs[on] = std::make_unique<EngineHarness>(WithSequences(2, on), Circles());
         for (uint64_t seed = 0; seed < 2; ++seed) {
           Request r =
               TestRequest(TestPrompt(static_cast<int>(seed), 30), 90, 0, seed * 13 + second);
@@ -152,11 +152,11 @@ TEST(Speculation, EveryParameterGivesTheSameWithAndWithout) {
   EXPECT_GT(accepted, 1000u);
 }
 
-// A draw that no token is allowed at fails at its place, whether it was reached by proposals or
+// A draw that no token is allowed at fails at its place, whether it was reached by draft tokens or
 // not.
 TEST(Speculation, ADrawThatFailsFailsAtItsPlace) {
   for (const bool on : {false, true}) {
-    EngineHarness h(LanesWith(1, on), Circles());
+    EngineHarness h(WithSequences(1, on), Circles());
     Request r = TestRequest(TestPrompt(1, 40), 200);
     r.sampling.allowed_token_ids = {3};
     r.sampling.min_tokens = 0;
@@ -175,8 +175,8 @@ TEST(Speculation, ADrawThatFailsFailsAtItsPlace) {
 }
 
 TEST(Speculation, NeverMoreThan16RowsAndNoneBesidePrompts) {
-  for (const int lanes : {1, 2, 3, 5, 8, 12}) {
-    EngineHarness h(LanesWith(lanes, true), Circles(false));
+  for (const int max_num_seqs : {1, 2, 3, 5, 8, 12}) {
+    EngineHarness h(WithSequences(max_num_seqs, true), Circles(false));
     int most = 0;
     h.runner().fault = [&](const StepPlan& plan, const SequenceSlice* slice) {
       if (slice != nullptr) return OkStatus();
@@ -192,11 +192,11 @@ TEST(Speculation, NeverMoreThan16RowsAndNoneBesidePrompts) {
       most = std::max(most, drafts);
       return OkStatus();
     };
-    for (int i = 0; i < 2 * lanes; ++i) h.MustSubmit(TestRequest(TestPrompt(i, 50), 150));
+    for (int i = 0; i < 2 * max_num_seqs; ++i) h.MustSubmit(TestRequest(TestPrompt(i, 50), 150));
     ASSERT_TRUE(h.RunToEnd());
     for (size_t i = 0; i < h.size(); ++i)
       EXPECT_EQ(h.client(i).choices[0].tokens, h.Solo(h.client(i).request));
-    EXPECT_EQ(most > 0, lanes <= kMaxDraftSequences) << lanes;
+    EXPECT_EQ(most > 0, max_num_seqs <= kMaxDraftSequences) << max_num_seqs;
     EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
   }
 }
@@ -207,7 +207,7 @@ TEST(Speculation, WithTooFewBlocksItPreemptsNoMoreThanWithout) {
   for (const bool on : {false, true}) {
     FakeModelOptions model = Circles(false);
     model.limits.kv_blocks = 14;
-    EngineHarness h(LanesWith(4, on), model);
+    EngineHarness h(WithSequences(4, on), model);
     for (int i = 0; i < 6; ++i) h.MustSubmit(TestRequest(TestPrompt(i, 30), 160));
     EngineSnapshot snapshot;
     while (h.RunOnce()) {
@@ -229,7 +229,7 @@ TEST(Speculation, WithTooFewBlocksItPreemptsNoMoreThanWithout) {
 // What stands behind a proposal that did not come true is nobody's to reuse: a second request whose
 // prompt is the first one's whole text computes the same.
 TEST(Speculation, ThePrefixIndexHoldsOnlyWhatWasDrawn) {
-  EngineHarness h(LanesWith(2, true), Circles(false));
+  EngineHarness h(WithSequences(2, true), Circles(false));
   h.MustSubmit(TestRequest(TestPrompt(1, 40), 300));
   ASSERT_TRUE(h.RunToEnd());
   std::vector<TokenId> whole = h.client(0).request.prompt;
@@ -248,7 +248,7 @@ TEST(Speculation, ThePrefixIndexHoldsOnlyWhatWasDrawn) {
 // The tokens of a step that come after a stop string, or after the reader was lost, are nobody's.
 TEST(Speculation, ACancelOrDeadlineInTheMidstLeavesABeginningOfTheAnswer) {
   for (int at_ms = 20; at_ms < 400; at_ms += 17) {
-    EngineHarness h(LanesWith(2, true), Circles(false));
+    EngineHarness h(WithSequences(2, true), Circles(false));
     Request r = TestRequest(TestPrompt(1, 40), 500);
     r.deadline = h.clock().Now() + milliseconds(at_ms);
     h.MustSubmit(r);

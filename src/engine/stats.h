@@ -10,13 +10,13 @@ namespace tutti::engine {
 
 struct EngineStats {
   // gauges
-  int lanes = 0, running = 0;  // sequences that hold a lane
-  int waiting_capacity = 0;    // sequences that wait for a lane or KV blocks
-  int waiting_deferred = 0;    // sequences that wait for a reader, a grant or a sibling's prompt
-  int preparing = 0;           // accepted, not yet submitted (n counts n)
-  int64_t queued_prompt_tokens = 0;  // prompt tokens of requests that never held a lane
+  int max_num_seqs = 0, running = 0;  // sequences that run
+  int waiting_capacity = 0;           // sequences that wait to run or KV blocks
+  int waiting_deferred = 0;  // sequences that wait for a reader, a grant or a sibling's prompt
+  int preparing = 0;         // accepted, not yet submitted (n counts n)
+  int64_t queued_prompt_tokens = 0;  // prompt tokens of requests that never ran
   int64_t queued_bytes = 0;
-  Duration oldest_waiting{0};  // since the oldest sequence that wants a lane was accepted
+  Duration oldest_waiting{0};  // since the oldest sequence that waits to run was accepted
   Duration predicted_wait{0};  // for a request that came now
   int kv_blocks_total = 0, kv_blocks_free = 0, kv_blocks_active = 0, kv_blocks_cached = 0;
   int64_t kv_waste_tokens =
@@ -31,7 +31,7 @@ struct EngineStats {
       0;  // computed for requests that were then cancelled, failed or preempted
   uint64_t reader_pauses = 0, reader_cancels = 0;
   uint64_t refused = 0, finished = 0;  // requests
-  // Steps with proposals, tokens proposed, and those of them that were then drawn.
+  // Steps with draft tokens, tokens proposed, and those of them that were then drawn.
   uint64_t draft_steps = 0, draft_tokens = 0, accepted_tokens = 0;
   Duration busy{0};  // steps, planned to collected, summed
 };

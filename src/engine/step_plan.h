@@ -60,7 +60,7 @@ struct StepPlan {
   std::vector<BlockCopy> copies;  // in order, all before any slice
   std::vector<SequenceSlice>
       slices;              // decode rows first, then prefill chunks; each sequence at most once
-  int tokens = 0;          // sum of slices[i].tokens.size(), proposals included
+  int tokens = 0;          // sum of slices[i].tokens.size(), draft tokens included
   bool abortable = false;  // only batch-class sequences: may be aborted for an urgent request
 };
 

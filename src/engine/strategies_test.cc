@@ -24,10 +24,10 @@ using testing::TimingModel;
 constexpr Strategy kAll[] = {Strategy::kContinuous, Strategy::kInterleaved, Strategy::kBlocking,
                              Strategy::kStatic};
 
-EngineOptions With(Strategy strategy, int lanes = 8) {
+EngineOptions With(Strategy strategy, int max_num_seqs = 8) {
   EngineOptions options;
   options.scheduler.strategy = strategy;
-  options.scheduler.lanes = lanes;
+  options.scheduler.max_num_seqs = max_num_seqs;
   return options;
 }
 
@@ -144,7 +144,7 @@ TEST(Strategies, AStaticBatchOfMixedLengthsDoesNoWorkForFinishedRows) {
   EngineOptions options = With(Strategy::kStatic, 200);
   options.scheduler.static_batch = 200;
   options.scheduler.prefix_cache = false;
-  options.scheduler.speculate = false;  // rows of proposals are computed too
+  options.scheduler.speculate = false;  // rows of draft tokens are computed too
   FakeModelOptions model;
   model.limits.kv_blocks = 2000;
   model.limits.max_step_slices = 256;
@@ -237,7 +237,7 @@ TEST(Strategies, AdmissionOrderIsArrivalOrder) {
 }
 
 // U22: 3 s jobs: 8 overlap; the 9th starts only when one ends, and its true wait is in its reply.
-TEST(Strategies, EightJobsOverlapAndTheNinthWaitsForALane) {
+TEST(Strategies, EightJobsOverlapAndTheNinthWaits) {
   TimingModel timing;
   timing.base = std::chrono::milliseconds(30);
   timing.per_decode_row = timing.per_prefill_token = Duration(0);
@@ -255,7 +255,7 @@ TEST(Strategies, EightJobsOverlapAndTheNinthWaitsForALane) {
   ExpectSoloIfServed(h);
 }
 
-// U22: 1,000 jobs with random lengths never exceed the KV pool, at any lane count.
+// U22: 1,000 jobs with random lengths never exceed the KV pool, at any `max_num_seqs`.
 TEST(Strategies, AThousandJobsOfRandomLengthNeverExceedThePool) {
   EngineOptions options = With(Strategy::kContinuous, 64);
   options.queue.requests = 2000;

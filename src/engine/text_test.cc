@@ -30,12 +30,12 @@ std::string TextOf(const std::vector<TokenId>& tokens, bool split = false) {
   return out;
 }
 
-// U86: the same seed gives the same text at 1 and 8 lanes.
-TEST(Text, TheSameSeedGivesTheSameTextAtOneAndEightLanes) {
+// U86: the same seed gives the same text at 1 and 8 sequences.
+TEST(Text, TheSameSeedGivesTheSameTextAtOneAndEightSequences) {
   std::vector<std::string> texts;
-  for (const int lanes : {1, 8}) {
+  for (const int max_num_seqs : {1, 8}) {
     EngineOptions options;
-    options.scheduler.lanes = lanes;
+    options.scheduler.max_num_seqs = max_num_seqs;
     EngineHarness h(options);
     for (int i = 0; i < 16; ++i) {
       Request r =

@@ -16,9 +16,9 @@ using testing::HarnessClient;
 using testing::TestPrompt;
 using testing::TestRequest;
 
-EngineOptions AnyPromptLength(int lanes) {
+EngineOptions AnyPromptLength(int max_num_seqs) {
   EngineOptions options;
-  options.scheduler.lanes = lanes;
+  options.scheduler.max_num_seqs = max_num_seqs;
   options.queue.prompt_tokens_per_kv_token = 1e6;
   return options;
 }
@@ -58,8 +58,8 @@ void Fill(EngineHarness& h, int requests, int tokens = 60) {
   }
 }
 
-// N07: injected allocation failure in 1 of 16 lanes leaves 15 outputs unchanged; at every moment of
-// its life.
+// N07: injected allocation failure in 1 of 16 sequences leaves 15 outputs unchanged; at every
+// moment of its life.
 TEST(Transaction, AnAllocationFailureInOneOf16LanesLeaves15OutputsUnchanged) {
   for (const int moment : {0, 1, 5, 20, 40, 50}) {
     FakeModelOptions model;
@@ -183,15 +183,15 @@ TEST(Transaction, AFailingChoiceEndsItsRequestOnce) {
   EXPECT_EQ(h.engine().Load().waiting, 0);
 }
 
-// N04, as far as scheduling goes: the same output at any lane count, chunk, cache setting and pool
-// size.
+// N04, as far as scheduling goes: the same output at any `max_num_seqs`, chunk, cache setting and
+// pool size.
 TEST(Transaction, TheOutputDoesNotDependOnBatchChunkCacheOrPreemption) {
   std::vector<std::vector<TokenId>> expected;
-  for (const int lanes : {1, 2, 8, 32}) {
+  for (const int max_num_seqs : {1, 2, 8, 32}) {
     for (const int chunk : {1, 32, 128}) {
       for (const bool cache : {false, true}) {
         for (const int blocks : {24, 400}) {
-          EngineOptions options = AnyPromptLength(lanes);
+          EngineOptions options = AnyPromptLength(max_num_seqs);
           options.scheduler.prefill_chunk = chunk;
           options.scheduler.prefill_chunk_alone = chunk;
           options.scheduler.prefix_cache = cache;
@@ -209,8 +209,8 @@ TEST(Transaction, TheOutputDoesNotDependOnBatchChunkCacheOrPreemption) {
           std::vector<std::vector<TokenId>> outputs;
           for (size_t i = 0; i < h.size(); ++i) outputs.push_back(h.client(i).choices[0].tokens);
           if (expected.empty()) expected = outputs;
-          EXPECT_EQ(outputs, expected)
-              << lanes << " lanes, chunk " << chunk << ", cache " << cache << ", blocks " << blocks;
+          EXPECT_EQ(outputs, expected) << max_num_seqs << " sequences, chunk " << chunk
+                                       << ", cache " << cache << ", blocks " << blocks;
           EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
         }
       }
@@ -236,7 +236,7 @@ TEST(Invariants, FindEachKindOfDamage) {
       good.sequences.begin());
   EXPECT_NE(damaged([](auto& s) { --s.free; }), "");
   EXPECT_NE(damaged([](auto& s) { s.promised = 1; }), "");
-  EXPECT_NE(damaged([](auto& s) { s.lanes = 1; }), "");
+  EXPECT_NE(damaged([](auto& s) { s.max_num_seqs = 1; }), "");
   EXPECT_NE(damaged([](auto& s) { ++s.references[static_cast<size_t>(s.table_blocks[0])]; }), "");
   EXPECT_NE(damaged([](auto& s) { s.table_generation_matches[0] = false; }), "");
   EXPECT_NE(

@@ -1,4 +1,4 @@
-// WaitingQueue: the sequences that wait for a lane, in a list for each tenant and priority class,
+// WaitingQueue: the sequences that wait to run, in a list for each tenant and priority class,
 // in order of arrival. Owns no sequences: it links them. Owned by a Scheduler; engine thread.
 #pragma once
 

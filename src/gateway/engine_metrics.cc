@@ -45,7 +45,7 @@ void EngineMetrics::OnPrefixLookup(int queried_tokens, int hit_tokens) {
 }
 
 void EngineMetrics::OnPreemption(std::string_view reason, int tokens_to_recompute) {
-  metrics_.Preemption(reason == "lane" ? PreemptionCause::kLane : PreemptionCause::kBlocks);
+  metrics_.Preemption(reason == "lane" ? PreemptionCause::kPriority : PreemptionCause::kBlocks);
   metrics_.WastedTokens(WasteCause::kPreemption, tokens_to_recompute);
 }
 

@@ -14,7 +14,7 @@ class EngineMetrics final : public engine::EngineObserver {
   explicit EngineMetrics(telemetry::ServingMetrics& metrics) : metrics_(metrics) {}
 
   void OnStep(const engine::StepEvent& event) override;
-  void OnFirstLane(Duration waited) override { metrics_.QueueWait(waited); }
+  void OnFirstRun(Duration waited) override { metrics_.QueueWait(waited); }
   void OnFirstToken(Duration since_accepted) override { metrics_.FirstToken(since_accepted); }
   void OnNextToken(Duration gap) override { metrics_.InterToken(gap); }
   void OnPrefixLookup(int queried_tokens, int hit_tokens) override;

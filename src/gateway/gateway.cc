@@ -60,7 +60,7 @@ Status CheckTools(const api::Prompt& prompt) {
 }
 
 // FNV-1a.
-uint64_t PrintOf(std::span<const TokenId> tokens) {
+uint64_t CanonicalBodyHash(std::span<const TokenId> tokens) {
   uint64_t print = 0xcbf29ce484222325U;
   for (const TokenId token : tokens)
     print = (print ^ static_cast<uint32_t>(token)) * 0x100000001b3U;
@@ -72,7 +72,7 @@ uint64_t PrintOf(std::span<const TokenId> tokens) {
 struct Gateway::Pending : std::enable_shared_from_this<Pending> {
   std::shared_ptr<const ServedModel> model;
   api::GenerateRequest request;
-  engine::Ticket ticket;
+  engine::AdmissionPermit permit;
   std::shared_ptr<api::TokenStream> stream;   // what its Generation reads
   std::shared_ptr<api::CachedAnswer> answer;  // null: nothing but the engine writes that
   api::Usage usage;                           // the prompt's tokens, once they are counted
@@ -151,7 +151,7 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
   if (!queued.ok()) return reject(queued.status());
   const std::shared_ptr<Pending> pending = *std::move(queued);
   pending->stepwise = stepwise;
-  const std::shared_ptr<engine::RequestControl> control = pending->ticket.control();
+  const std::shared_ptr<engine::RequestControl> control = pending->permit.control();
   if (answers_ != nullptr && !stepwise)
     pending->answer = answers_->Open(&pending->request, waker, control);
   Stepwise accepted{{}, control};
@@ -187,7 +187,7 @@ void Gateway::Post(PrepPool& pool, std::shared_ptr<Pending> pending,
                    Status (Gateway::*part)(Pending&)) {
   pool.Post([this, pending = std::move(pending), part] {
     KeepMemoryReserve();
-    Status status = StillWanted(pending->ticket, pending->request.deadline);
+    Status status = StillWanted(pending->permit, pending->request.deadline);
     if (status.ok()) status = (this->*part)(*pending);
     if (status.ok()) return;
     pending->request = {};  // its memory first: the refusal needs some
@@ -204,7 +204,7 @@ Result<std::shared_ptr<Gateway::Pending>> Gateway::Queue(std::shared_ptr<const S
   api::ApplyDefaults(model->info.sampling, &request.sampling);
   RETURN_IF_ERROR(api::ValidateRequest(request));
   RETURN_IF_ERROR(api::ValidateTokenIds(request.sampling, model->info.vocab_size));
-  ASSIGN_OR_RETURN(pending->ticket, model->engine->Admit({.n = request.n,
+  ASSIGN_OR_RETURN(pending->permit, model->engine->Admit({.n = request.n,
                                                           .bytes = api::RequestBytes(request),
                                                           .priority = request.priority,
                                                           .deadline = request.deadline}));
@@ -220,8 +220,8 @@ void Gateway::Refuse(Pending& pending, Status status) {
 }
 
 // Asked before a long prompt is prepared: its client may have left, or its time be up.
-Status Gateway::StillWanted(const engine::Ticket& ticket, TimePoint deadline) const {
-  if (ticket.control()->cancelled()) {
+Status Gateway::StillWanted(const engine::AdmissionPermit& permit, TimePoint deadline) const {
+  if (permit.control()->cancelled()) {
     return engine::CancelledByCaller();
   }
   if (clock_.Now() >= deadline) {
@@ -255,7 +255,7 @@ Status Gateway::CompileAndSubmit(Pending& pending) {
   try {
     ASSIGN_OR_RETURN(std::shared_ptr<grammar::TokenMasker> constraint,
                      CompileAnswer(constraints_, *pending.model, pending.request, pending.frame,
-                                   &pending.ticket.control()->cancelled_flag()));
+                                   &pending.permit.control()->cancelled_flag()));
     return Submit(pending, std::move(constraint));
   } catch (const std::bad_alloc&) {
     return OutOfMemory();
@@ -289,7 +289,7 @@ Status Gateway::Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> c
   const std::shared_ptr<api::TokenStream> written =
       WhatIsWritten(pending, prompt.tokens, tags.begins_inside);
   if (written == nullptr) {
-    pending.ticket = {};  // nothing is waited for
+    pending.permit = {};  // nothing is waited for
     return OkStatus();
   }
   // Harmony's parser knows channels, no tags. Where the model has no reasoning, tags in a
@@ -308,7 +308,7 @@ Status Gateway::Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> c
           MakeParsers(*pending.model, in,
                       {.reasoning = reasoning,
                        .keep_space = pending.frame.keep_space,
-                       .id_seed = seed ^ PrintOf(prompt.tokens),
+                       .id_seed = seed ^ CanonicalBodyHash(prompt.tokens),
                        .on_broken_call =
                            [this, metrics = pending.model->metrics, name = pending.model->info.id,
                             id = in.request_id](std::string_view reason) {
@@ -356,7 +356,7 @@ Status Gateway::Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> c
   out.stepwise = pending.stepwise;
   out.prepare = clock_.Now() - pending.begin;
   RETURN_IF_ERROR(
-      pending.model->engine->Submit(std::move(pending.ticket), std::move(out), written));
+      pending.model->engine->Submit(std::move(pending.permit), std::move(out), written));
   if (pending.model->metrics != nullptr)
     pending.model->metrics->RequestAccepted(prompt_tokens, max_tokens, n);
   return OkStatus();
@@ -439,7 +439,7 @@ api::LoadSnapshot Gateway::Load() const {
       const api::LoadSnapshot load = model->engine->Load();
       sum.running += load.running;
       sum.waiting += load.waiting;
-      sum.lanes += load.lanes;
+      sum.max_num_seqs += load.max_num_seqs;
       sum.kv_blocks_used += load.kv_blocks_used;
       sum.kv_blocks_total += load.kv_blocks_total;
       sum.level = std::max(sum.level, load.level);

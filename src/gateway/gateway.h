@@ -84,7 +84,7 @@ class Gateway final : public api::Inference {
   // Checks the request and takes its place in the queue.
   Result<std::shared_ptr<Pending>> Queue(std::shared_ptr<const ServedModel> model,
                                          api::GenerateRequest request);
-  Status StillWanted(const engine::Ticket& ticket, TimePoint deadline) const;
+  Status StillWanted(const engine::AdmissionPermit& permit, TimePoint deadline) const;
   // Template, tokenizer, Submit(). Out of memory is reported as overloaded.
   Status Prepare(Pending& pending);
   Status PrepareOrThrow(Pending& pending);              // std::bad_alloc

@@ -26,7 +26,7 @@ Status Rejected(const ServedModel& model, Status status) {
 struct Gateway::PendingEncoding {
   std::shared_ptr<const ServedModel> model;
   api::EncodeRequest request;
-  engine::Ticket ticket;
+  engine::AdmissionPermit permit;
   std::shared_ptr<api::EncodingState> state;
   // Embedding-cache lookup of the request. Set before the request is submitted, read by the thread
   // that takes the result. Null inside: every input is computed.
@@ -70,7 +70,7 @@ Result<api::Encoding> Gateway::Encode(api::EncodeRequest request,
         finish(result);
       },
       std::exchange(pending->request.observer, nullptr));
-  api::Encoding encoding(pending->state, pending->ticket.control());
+  api::Encoding encoding(pending->state, pending->permit.control());
   if (work <= options_.inline_prompt_bytes) {
     if (const PrepPool::Place place(pool_); place) {
       Status status = Prepare(*pending);
@@ -80,7 +80,7 @@ Result<api::Encoding> Gateway::Encode(api::EncodeRequest request,
   }
   pool_.Post([this, pending] {
     KeepMemoryReserve();
-    Status status = StillWanted(pending->ticket, pending->request.deadline);
+    Status status = StillWanted(pending->permit, pending->request.deadline);
     if (status.ok()) status = Prepare(*pending);
     if (!status.ok()) {
       pending->request = {};  // its memory first: the refusal needs some
@@ -96,7 +96,7 @@ Result<std::shared_ptr<Gateway::PendingEncoding>> Gateway::Queue(
     std::shared_ptr<const ServedModel> model, api::EncodeRequest request) {
   RETURN_IF_ERROR(CheckEncodeRequest(*model, request));
   auto pending = std::make_shared<PendingEncoding>();
-  ASSIGN_OR_RETURN(pending->ticket,
+  ASSIGN_OR_RETURN(pending->permit,
                    model->encoder->engine->Admit({.items = static_cast<int>(request.inputs.size()),
                                                   .bytes = EncodeBytes(request),
                                                   .priority = request.priority,
@@ -127,7 +127,7 @@ Status Gateway::PrepareOrThrow(PendingEncoding& pending) {
                                   .model_instance = pending.model->instance});
     if (*pending.known != nullptr) KeepOnly((*pending.known)->missing(), &inputs);
     if (inputs.lengths.empty()) {
-      pending.ticket = {};  // nothing is waited for
+      pending.permit = {};  // nothing is waited for
       pending.state->Prepared();
       pending.state->Finish(api::EncodeResult());
       if (pending.state->waker() != nullptr) pending.state->waker()->Wake();
@@ -149,7 +149,7 @@ Status Gateway::PrepareOrThrow(PendingEncoding& pending) {
   const auto tokens = static_cast<int64_t>(out.tokens.size());
   const ServedEncoder& encoder = *pending.model->encoder;
   pending.state->Prepared();
-  RETURN_IF_ERROR(encoder.engine->Submit(std::move(pending.ticket), std::move(out), pending.state));
+  RETURN_IF_ERROR(encoder.engine->Submit(std::move(pending.permit), std::move(out), pending.state));
   if (encoder.metrics != nullptr) encoder.metrics->RequestAccepted(items, tokens);
   return OkStatus();
 }

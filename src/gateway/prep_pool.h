@@ -4,7 +4,7 @@
 // At most `in_flight` requests are prepared at once, by callers and pool threads together. Others
 // wait in order of arrival and occupy no thread: a caller that finds no place posts its job and
 // continues. Two threads suffice; more would only take cores from the model. The engine's queue
-// bounds the number of waiting jobs, because every job holds a queue ticket. Any thread may call;
+// bounds the number of waiting jobs, because every job holds a queue permit. Any thread may call;
 // the destructor runs all posted jobs.
 #pragma once
 

@@ -159,7 +159,7 @@ TEST(BatchTest, WhatTheProgressCallbackThrowsEndsTheBatchAndReachesTheCaller) {
 }
 
 TEST(BatchTest, AQueueThatIsTooShortSlowsABatchAndDoesNotFailIt) {
-  const Model model = TinyModel(TinyOptions().Lanes(1).Queue(1));
+  const Model model = TinyModel(TinyOptions().MaxNumSeqs(1).Queue(1));
   const auto results =
       GenerateBatch(model, TextPrompts(20), {.sampling = Hot(5, 1), .degree = 6}).value();
   for (const auto& result : results) EXPECT_TRUE(result.ok()) << result.error().ToString();

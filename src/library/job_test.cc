@@ -305,8 +305,8 @@ TEST(ModelHandleTest, AJobOutlivesTheHandleOfItsModel) {
 }
 
 TEST_F(JobTest, NextForComesBackInTime) {
-  // One lane, taken: the second job has nothing to say.
-  const Model narrow = TinyModel(TinyOptions().Lanes(1));
+  // One sequence, taken: the second job has nothing to say.
+  const Model narrow = TinyModel(TinyOptions().MaxNumSeqs(1));
   Job first = narrow.Submit(Greedy("hello", 1500)).value();
   ASSERT_TRUE(first.Next().has_value());
   Job second = narrow.Submit(Greedy("hello", 2)).value();
@@ -440,9 +440,9 @@ TEST(ModelOptionsTest, WrongOptionsAndFilesAreRefusedByLoad) {
   EXPECT_EQ(Model::Load(ModelOptions("/no/such/file.gguf")).error().reason(), "model_not_found");
   const Error typo = Model::Load(ModelOptions().Set("lanse", "8")).error();
   EXPECT_EQ(typo.reason(), "unknown_parameter");
-  EXPECT_EQ(typo.message(), "no model option is called lanse; did you mean lanes?");
-  EXPECT_EQ(Model::Load(ModelOptions().Lanes(0)).error().message(),
-            "option: lanes must be between 1 and 1024, not \"0\"");
+  EXPECT_EQ(typo.message(), "no model option is called lanse; did you mean sequences?");
+  EXPECT_EQ(Model::Load(ModelOptions().MaxNumSeqs(0)).error().message(),
+            "option: sequences must be between 1 and 1024, not \"0\"");
   EXPECT_EQ(Model::Load(ModelOptions().Set("port", "8080")).error().reason(), "unknown_parameter");
   EXPECT_EQ(Model::Load(ModelOptions().Threads(0)).error().reason(), "invalid_value");
   EXPECT_EQ(Model::Load(ModelOptions().Isa("abacus")).error().reason(), "invalid_value");
@@ -452,13 +452,13 @@ TEST(ModelOptionsTest, WrongOptionsAndFilesAreRefusedByLoad) {
 }
 
 TEST(ModelOptionsTest, OptionsReachTheModel) {
-  const Model model =
-      TinyModel(TinyOptions().Lanes(3).Context(96).Schedule(Strategy::kBlocking).Isa("scalar"));
-  EXPECT_EQ(model.stats().lanes, 1) << "blocking runs one at a time";
+  const Model model = TinyModel(
+      TinyOptions().MaxNumSeqs(3).Context(96).Schedule(Strategy::kBlocking).Isa("scalar"));
+  EXPECT_EQ(model.stats().max_num_seqs, 1) << "blocking runs one at a time";
   EXPECT_EQ(model.info().context, 96);
   EXPECT_EQ(model.info().name, "tiny");
   EXPECT_NE(model.info().summary.find("scalar"), std::string::npos);
-  EXPECT_EQ(TinyModel(TinyOptions().Lanes(3)).stats().lanes, 3);
+  EXPECT_EQ(TinyModel(TinyOptions().MaxNumSeqs(3)).stats().max_num_seqs, 3);
 }
 
 TEST(ModelOptionsTest, AThrowingProgressCallbackIsAnErrorOfLoad) {
@@ -470,7 +470,7 @@ TEST(ModelOptionsTest, AThrowingProgressCallbackIsAnErrorOfLoad) {
 TEST(ModelQueueTest, AFullQueueIsATypedErrorWithATimeToComeBack) {
   // A real one, whose jobs last.
   const Model model = Model::Load(ModelOptions(support::DefaultModelPath())
-                                      .Lanes(1)
+                                      .MaxNumSeqs(1)
                                       .Queue(1)
                                       .KvCacheBytes(size_t{256} << 20))
                           .value();

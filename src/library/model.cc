@@ -52,7 +52,9 @@ ModelOptions& ModelOptions::Isa(std::string_view name) { return Set("isa", name)
 ModelOptions& ModelOptions::KvCacheBytes(size_t bytes) {
   return Set("kv-cache-bytes", std::to_string(bytes));
 }
-ModelOptions& ModelOptions::Lanes(int sequences) { return Set("lanes", std::to_string(sequences)); }
+ModelOptions& ModelOptions::MaxNumSeqs(int sequences) {
+  return Set("max-num-seqs", std::to_string(sequences));
+}
 ModelOptions& ModelOptions::Queue(int requests) { return Set("queue", std::to_string(requests)); }
 ModelOptions& ModelOptions::Context(int tokens) { return Set("context", std::to_string(tokens)); }
 ModelOptions& ModelOptions::PrefixCache(bool on) { return Set("prefix-cache", on ? "on" : "off"); }
@@ -91,7 +93,7 @@ class NoSignalsHere {
   sigset_t before_;
 };
 
-// Options have no dashes here: "--lanes must be" -> "lanes must be".
+// Options have no dashes here: "--sequences must be" -> "sequences must be".
 Status InOptionSpelling(const Status& status) {
   std::string message = status.message();
   for (const app::OptionSpec& option : app::AllOptions()) {
@@ -259,7 +261,7 @@ Stats Model::stats() const {
   const api::LoadSnapshot load = state_->inference.gateway().Load();
   return {.running = load.running,
           .waiting = load.waiting,
-          .lanes = load.lanes,
+          .max_num_seqs = load.max_num_seqs,
           .kv_blocks_used = load.kv_blocks_used,
           .kv_blocks_total = load.kv_blocks_total};
 }

@@ -152,7 +152,7 @@ TEST(StepTest, AStopStringEndsTheStateAsItEndsTheAnswer) {
 }
 
 TEST(StepTest, WaitingStatesHoldNoLaneAndGiveEverythingBack) {
-  const Model model = TinyModel(TinyOptions().Lanes(2));
+  const Model model = TinyModel(TinyOptions().MaxNumSeqs(2));
   std::vector<StepState> states;
   for (int i = 0; i < 40; ++i) states.push_back(model.CreateState(Greedy("hello", 50)).value());
   for (StepState& state : states) ASSERT_TRUE(model.Step(state).ok());

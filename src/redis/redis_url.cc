@@ -43,7 +43,7 @@ Result<RedisUrl> ParseRedisUrl(std::string_view url) {
   return out;
 }
 
-std::string ShownUrl(const RedisUrl& url) {
+std::string RedactedUrl(const RedisUrl& url) {
   return "redis://" + HostAndPort(url.host, url.port) + "/" + std::to_string(url.database);
 }
 

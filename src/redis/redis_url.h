@@ -22,6 +22,6 @@ struct RedisUrl {
 Result<RedisUrl> ParseRedisUrl(std::string_view url);
 
 // "redis://HOST:PORT/DATABASE", for logs; without the user's name.
-std::string ShownUrl(const RedisUrl& url);
+std::string RedactedUrl(const RedisUrl& url);
 
 }  // namespace tutti::redis

@@ -14,7 +14,7 @@ Result<WorkerPool::WorkerRef> WorkerPool::Attach(const v1::Hello& hello,
   if (hello.protocol() != kProtocol) {
     return Status(StatusCode::kFailedPrecondition, "invalid_value",
                   "the worker speaks protocol " + std::to_string(hello.protocol()) +
-                      ", the front " + std::to_string(kProtocol) + ": use one build for both");
+                      ", the frontend " + std::to_string(kProtocol) + ": use one build for both");
   }
   if (hello.models().empty()) return InvalidArgument("invalid_value", "a worker without a model");
   if (draining_.load()) return Draining();
@@ -24,14 +24,14 @@ Result<WorkerPool::WorkerRef> WorkerPool::Attach(const v1::Hello& hello,
   worker->arithmetic = hello.arithmetic();
   for (const v1::WireModel& model : hello.models()) worker->models.push_back(FromWire(model));
   worker->places = std::max(hello.places(), 1);
-  worker->lanes = std::max(hello.lanes(), 1);
+  worker->max_num_seqs = std::max(hello.max_num_seqs(), 1);
   worker->connection = std::move(connection);
   worker->heard = clock_.Now();
   if (log_ != nullptr) {
     log_->Info("worker.attached", {{"worker", worker->name},
                                    {"model", worker->models.front().id},
                                    {"models", worker->models.size()},
-                                   {"lanes", worker->lanes}});
+                                   {"lanes", worker->max_num_seqs}});
   }
   const MutexLock lock(mutex_);
   workers_.push_back(worker);
@@ -60,7 +60,7 @@ void WorkerPool::Receive(const WorkerRef& worker, const v1::WorkerMessage& messa
   for (const auto& waker : wakers) waker->Wake();
 }
 
-bool WorkerPool::TakeMessage(const WorkerRef& worker, v1::FrontMessage* message) {
+bool WorkerPool::TakeMessage(const WorkerRef& worker, v1::FrontendMessage* message) {
   std::vector<std::shared_ptr<const v1::Call>> calls;
   {
     const MutexLock lock(mutex_);

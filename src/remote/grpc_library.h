@@ -1,6 +1,6 @@
-// The gRPC library, for the two sources of this folder that use it (front_port.cc, worker_link.cc).
-// A library below it defines macros that base/mutex.h defines too: ours stay what they are, if that
-// was included before, in this file or in one that is compiled with it.
+// The gRPC library, for the two sources of this folder that use it (frontend_port.cc,
+// worker_link.cc). A library below it defines macros that base/mutex.h defines too: ours stay what
+// they are, if that was included before, in this file or in one that is compiled with it.
 #pragma once
 
 #pragma push_macro("GUARDED_BY")

@@ -557,7 +557,7 @@ api::ModelInfo FromWire(const v1::WireModel& wire) {
 void ToWire(const api::LoadSnapshot& load, v1::Beat* wire) {
   wire->set_running(load.running);
   wire->set_waiting(load.waiting);
-  wire->set_lanes(load.lanes);
+  wire->set_max_num_seqs(load.max_num_seqs);
   wire->set_kv_blocks_used(load.kv_blocks_used);
   wire->set_kv_blocks_total(load.kv_blocks_total);
   wire->set_level(static_cast<int>(load.level));
@@ -566,7 +566,7 @@ void ToWire(const api::LoadSnapshot& load, v1::Beat* wire) {
 api::LoadSnapshot FromWire(const v1::Beat& wire) {
   return {.running = wire.running(),
           .waiting = wire.waiting(),
-          .lanes = wire.lanes(),
+          .max_num_seqs = wire.max_num_seqs(),
           .kv_blocks_used = wire.kv_blocks_used(),
           .kv_blocks_total = wire.kv_blocks_total(),
           .level = EnumOf(wire.level(), api::LoadLevel::kRed)};

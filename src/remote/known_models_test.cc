@@ -48,7 +48,7 @@ TEST(KnownModels, OneThatComesAgainKeepsItsPlace) {
   EXPECT_EQ(known.ids(), (std::vector<std::string>{"a", "b", "c", "d"})) << "all are there";
 }
 
-// A front that went on for months remembered every model that there ever was.
+// A frontend that went on for months remembered every model that there ever was.
 TEST(KnownModels, OfThoseThatAreGoneTheOldestAreForgotten) {
   KnownModels known;
   TimePoint now{};

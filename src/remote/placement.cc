@@ -22,17 +22,17 @@ uint64_t HashOf(std::string_view text) { return std::hash<std::string_view>{}(te
 
 std::optional<size_t> ChooseWorker(std::span<const Candidate> candidates, uint64_t key) {
   if (candidates.empty()) return std::nullopt;
-  // In lanes, so that of unequal workers each gets its part.
+  // In sequences, so that of unequal workers each gets its part.
   const auto load = [&](size_t i) {
-    return static_cast<double>(candidates[i].load) / std::max(candidates[i].lanes, 1);
+    return static_cast<double>(candidates[i].load) / std::max(candidates[i].max_num_seqs, 1);
   };
   size_t idlest = 0, home = 0;
   for (size_t i = 1; i < candidates.size(); ++i) {
     if (load(i) < load(idlest)) idlest = i;
     if (Mixed(candidates[i].name_hash ^ key) > Mixed(candidates[home].name_hash ^ key)) home = i;
   }
-  // A quarter of its lanes, and one: what a few prompts that are read at once may add.
-  const double slack = 0.25 + 1.0 / std::max(candidates[home].lanes, 1);
+  // A quarter of its sequences, and one: what a few prompts that are read at once may add.
+  const double slack = 0.25 + 1.0 / std::max(candidates[home].max_num_seqs, 1);
   return key != 0 && load(home) <= load(idlest) + slack ? home : idlest;
 }
 

@@ -19,8 +19,8 @@ namespace tutti::remote {
 
 struct Candidate {
   uint64_t name_hash = 0;
-  int load = 0;   // requests assigned to it
-  int lanes = 1;  // requests that it computes concurrently
+  int load = 0;          // requests assigned to it
+  int max_num_seqs = 1;  // requests that it computes concurrently
 };
 
 // Index of the chosen worker; nothing if there are no candidates. `key`: AffinityKey() of the

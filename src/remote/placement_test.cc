@@ -17,7 +17,7 @@ std::vector<Candidate> Idle(size_t count) {
   return candidates;
 }
 
-TEST(Placement, TheIdlestByItsLanes) {
+TEST(Placement, TheIdlestByItsLoad) {
   EXPECT_EQ(ChooseWorker({}, 0), std::nullopt);
   EXPECT_EQ(ChooseWorker(std::vector<Candidate>{{1, 3, 8}, {2, 2, 8}, {3, 4, 8}}, 0), 1u);
   EXPECT_EQ(ChooseWorker(std::vector<Candidate>{{1, 3, 4}, {2, 5, 16}}, 0), 1u);

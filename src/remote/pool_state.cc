@@ -119,7 +119,7 @@ api::LoadSnapshot WorkerPool::Load() const {
     const api::LoadSnapshot load = FromWire(worker->beat);
     sum.running = SumOf(sum.running, load.running);
     sum.waiting = SumOf(sum.waiting, load.waiting);
-    sum.lanes = SumOf(sum.lanes, load.lanes);
+    sum.max_num_seqs = SumOf(sum.max_num_seqs, load.max_num_seqs);
     sum.kv_blocks_used = SumOf(sum.kv_blocks_used, load.kv_blocks_used);
     sum.kv_blocks_total = SumOf(sum.kv_blocks_total, load.kv_blocks_total);
     best = std::min(best, load.level);

@@ -62,7 +62,7 @@ class QuestionsTest : public ::testing::Test {
   }
   // The ids of what the worker has been sent now.
   std::vector<uint64_t> Sent(const WorkerPool::WorkerRef& worker) {
-    v1::FrontMessage message;
+    v1::FrontendMessage message;
     std::vector<uint64_t> ids;
     if (pool_.TakeMessage(worker, &message)) {
       for (const v1::Call& call : message.calls()) ids.push_back(call.id());

@@ -37,7 +37,7 @@ Relay::Relay(Ports ports, std::shared_ptr<api::StreamWaker> waker)
 
 Relay::~Relay() { Drop(); }
 
-void Relay::Receive(const v1::FrontMessage& message) {
+void Relay::Receive(const v1::FrontendMessage& message) {
   for (const v1::Call& call : message.calls()) Start(call);
   const MutexLock lock(mutex_);
   auto* const calls = &calls_;  // the analysis does not see in a lambda that the lock is held

@@ -37,7 +37,7 @@ class Relay {
   Relay(Ports ports, std::shared_ptr<api::StreamWaker> waker);
   ~Relay();
 
-  void Receive(const v1::FrontMessage& message);
+  void Receive(const v1::FrontendMessage& message);
   // Writes what is new since the last call; false: nothing. What does not fit stays for the next
   // call.
   bool Next(v1::WorkerMessage* message);

@@ -23,13 +23,13 @@ class WorkerPool::Worker {
   uint64_t name_hash = 0;
   std::string name, arithmetic;
   std::vector<api::ModelInfo> models;
-  int places = 0, lanes = 1;
+  int places = 0, max_num_seqs = 1;
   std::shared_ptr<Connection> connection;
 
   std::map<uint64_t, WorkRef> works;
   std::map<uint64_t, QuestionRef> questions;
   std::vector<std::shared_ptr<const v1::Call>> calls;  // not yet sent
-  v1::FrontMessage outbox;                             // all but calls
+  v1::FrontendMessage outbox;                          // all but calls
   WorkRef trial;
   v1::Beat beat;
   TimePoint heard;

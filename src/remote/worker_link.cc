@@ -10,7 +10,7 @@
 
 #include "base/mutex.h"
 #include "base/thread_name.h"
-#include "remote/front_port.h"
+#include "remote/frontend_port.h"
 #include "remote/inference_codec.h"
 #include "remote/link_state.h"
 #include "remote/worker_link.h"
@@ -21,7 +21,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Between two tries to reach the front; doubled until the longest.
+// Between two tries to reach the frontend; doubled until the longest.
 constexpr milliseconds kFirstWait(50), kLongestWait(1000);
 // Longest that the channel takes to connect to a socket of this machine.
 constexpr milliseconds kConnect(2000);
@@ -49,10 +49,10 @@ class Bell final : public api::StreamWaker {
   CondVar changed_;
 };
 
-// One stream to the front, from its beginning to its end. The sending side is the link's thread.
+// One stream to the frontend, from its beginning to its end. The sending side is the link's thread.
 class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  // `state` is told when the front has said that no more comes.
+  // `state` is told when the frontend has said that no more comes.
   Stream(const std::shared_ptr<grpc::Channel>& channel, Relay& relay, std::shared_ptr<Bell> bell,
          LinkState& state)
       : stub_(channel), relay_(relay), bell_(std::move(bell)), state_(state) {}
@@ -75,11 +75,11 @@ class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
   void RemoveLinkHold() { RemoveHold(); }
   bool broken() const { return broken_.load(std::memory_order_acquire); }
   bool done() const { return done_.load(std::memory_order_acquire); }
-  // After done(): why the front did not take the worker, or OK.
+  // After done(): why the frontend did not take the worker, or OK.
   const Status& refused() const { return refused_; }
 
   void OnReadDone(bool ok) override {
-    v1::FrontMessage message;
+    v1::FrontendMessage message;
     if (!ok || !Parse(&incoming_, &message)) return Break();
     if (message.has_refused()) {
       refused_ = FromWire(message.refused());
@@ -163,13 +163,13 @@ class Link final : public WorkerLink {
         Pause(refused.ok() ? Duration(kFirstWait) : LinkState::kRefusedWait);
       } else {
         if (wait >= kLongestWait && log_ != nullptr && !std::exchange(told_absent_, true))
-          log_->Warn("front.absent", {{"socket", path_}});
+          log_->Warn("frontend.absent", {{"socket", path_}});
         wait = std::min(wait * 2, kConnect);
       }
     }
   }
 
-  // Until the stream has ended. Errors: the front does not take this worker.
+  // Until the stream has ended. Errors: the frontend does not take this worker.
   Status Serve(const std::shared_ptr<grpc::Channel>& channel) {
     Stream stream(channel, relay_, bell_, state_);
     stream.Begin();
@@ -179,7 +179,7 @@ class Link final : public WorkerLink {
     stream.Write(first);
     state_.set_attached(true);
     told_absent_ = false;
-    if (log_ != nullptr) log_->Info("front.attached", {{"socket", path_}});
+    if (log_ != nullptr) log_->Info("frontend.attached", {{"socket", path_}});
     TimePoint next_beat = clock_.Now() + WorkerPool::kBeat;
     while (!stream.broken() && !stopping()) {
       if (stream.idle()) {
@@ -210,9 +210,9 @@ class Link final : public WorkerLink {
 
   void Tell(const Status& refused) {
     if (refused.ok()) {
-      log_->Warn("front.lost", {{"socket", path_}});
+      log_->Warn("frontend.lost", {{"socket", path_}});
     } else {
-      log_->Error("front.refused", {{"socket", path_}, {"why", refused.message()}});
+      log_->Error("frontend.refused", {{"socket", path_}, {"why", refused.message()}});
     }
   }
   void Pause(Duration longest) {
@@ -237,7 +237,7 @@ class Link final : public WorkerLink {
 Result<std::unique_ptr<WorkerLink>> WorkerLink::Open(const std::string& path, v1::Hello hello,
                                                      Relay::Ports ports, Logger* log) {
   if (path.empty() || path.size() > kMaxSocketPath) {
-    return InvalidArgument("invalid_value", "the path of the front's socket must have 1 to " +
+    return InvalidArgument("invalid_value", "the path of the frontend's socket must have 1 to " +
                                                 std::to_string(kMaxSocketPath) + " bytes");
   }
   auto link = std::make_unique<Link>(path, std::move(hello), std::move(ports), log);

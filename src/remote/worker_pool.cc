@@ -92,7 +92,7 @@ Status WorkerPool::Refusal(api::Priority priority) const {
   const api::LoadLevel level = level_.load(std::memory_order_relaxed);
   if (level == api::LoadLevel::kRed ||
       (level == api::LoadLevel::kYellow && priority != api::Priority::kInteractive))
-    return Unavailable("overloaded", "the front is short of memory");
+    return Unavailable("overloaded", "the frontend is short of memory");
   return OkStatus();
 }
 
@@ -125,7 +125,7 @@ WorkerPool::WorkerRef WorkerPool::Choose(const Work& work) const {
         (model->digest != work.digest || worker->arithmetic != work.arithmetic))
       continue;
     candidates.push_back(
-        {worker->name_hash, static_cast<int>(worker->works.size()), worker->lanes});
+        {worker->name_hash, static_cast<int>(worker->works.size()), worker->max_num_seqs});
     chosen.push_back(worker);
   }
   const std::optional<size_t> index = ChooseWorker(candidates, work.affinity);

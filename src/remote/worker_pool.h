@@ -2,12 +2,12 @@
 // services of the frontend call it as they would call a gateway; it gives each request to a worker
 // and writes the worker's output to the request's stream.
 //
-// A worker's connection (front_port.h) attaches the worker, passes in its messages and fetches the
-// messages for it. Receive() and Lost() of one worker are called by one thread at a time, and that
-// thread writes the streams of that worker's requests; all other calls may come from any thread.
-// Only Tokenize(), Detokenize() and Flush() wait for a worker, with a time limit. The callbacks of
-// TokenizeLater() and DetokenizeLater() run on the threads of the workers' connections, or on the
-// thread that calls Look() if no answer came in time.
+// A worker's connection (frontend_port.h) attaches the worker, passes in its messages and fetches
+// the messages for it. Receive() and Lost() of one worker are called by one thread at a time, and
+// that thread writes the streams of that worker's requests; all other calls may come from any
+// thread. Only Tokenize(), Detokenize() and Flush() wait for a worker, with a time limit. The
+// callbacks of TokenizeLater() and DetokenizeLater() run on the threads of the workers'
+// connections, or on the thread that calls Look() if no answer came in time.
 //
 // Lost() decides about the requests of a dead worker: each is computed again by another worker that
 // gives the same bits, and continues where its reader stands; otherwise it ends with worker_lost. A
@@ -79,7 +79,7 @@ class WorkerPool final : public api::Inference {
   Result<WorkerRef> Attach(const v1::Hello& hello, std::shared_ptr<Connection> connection);
   void Receive(const WorkerRef& worker, const v1::WorkerMessage& message);
   // Fetches the next message for the worker; false: there is none.
-  bool TakeMessage(const WorkerRef& worker, v1::FrontMessage* message);
+  bool TakeMessage(const WorkerRef& worker, v1::FrontendMessage* message);
   // The cause of a loss: the worker ended; only the connection ended; or unknown, because nothing
   // is heard. Only kWorker makes the worker's requests suspects. After kSilence a request moves to
   // another worker at most kMaxMoves times, because the request itself may be what makes workers

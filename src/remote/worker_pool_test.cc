@@ -1,5 +1,5 @@
-// Front and workers in one process, over the real socket: pool, port, links and relays, with fakes
-// for models.
+// Frontend and workers in one process, over the real socket: pool, port, links and relays, with
+// fakes for models.
 #include "remote/worker_pool.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 
 #include "api/testing/fake_inference.h"
 #include "base/random.h"
-#include "remote/front_port.h"
+#include "remote/frontend_port.h"
 #include "remote/inference_codec.h"
 #include "remote/worker_link.h"
 
@@ -87,7 +87,7 @@ struct TestWorker {
     hello.set_name(name);
     for (const api::ModelInfo& model : inference.Models()) ToWire(model, hello.add_models());
     hello.set_places(places);
-    hello.set_lanes(4);
+    hello.set_max_num_seqs(4);
     hello.set_arithmetic("scalar");
     return hello;
   }
@@ -128,7 +128,7 @@ class WorkerPoolTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
   void OpenPort() {
-    auto port = FrontPort::Open(socket_, pool_);
+    auto port = FrontendPort::Open(socket_, pool_);
     ASSERT_TRUE(port.ok()) << port.status();
     port_ = *std::move(port);
   }
@@ -189,7 +189,7 @@ class WorkerPoolTest : public ::testing::Test {
   std::atomic<api::LoadLevel> level_{api::LoadLevel::kGreen};
   WorkerPool pool_{clock_, level_, nullptr};
   std::string folder_, socket_;
-  std::unique_ptr<FrontPort> port_;
+  std::unique_ptr<FrontendPort> port_;
   std::vector<std::unique_ptr<TestWorker>> workers_;
 };
 
@@ -210,7 +210,7 @@ TEST_F(WorkerPoolTest, SilentWorkersMakeNoSuspectsAndRequestMovesTwice) {
   }
   api::Generation generation = Generate(Ask("x"));
   const auto has_it = [&](const WorkerPool::WorkerRef& worker) {
-    v1::FrontMessage message;
+    v1::FrontendMessage message;
     return pool_.TakeMessage(worker, &message) && message.calls_size() == 1;
   };
   for (int moved = 0; moved <= WorkerPool::kMaxMoves; ++moved) {
@@ -585,7 +585,7 @@ class WordyWorker : public ::testing::Test {
   void TearDown() override { pool_.Lost(worker_); }
   // The id of the call that was sent last.
   uint64_t Sent() {
-    v1::FrontMessage message;
+    v1::FrontendMessage message;
     EXPECT_TRUE(pool_.TakeMessage(worker_, &message));
     return message.calls_size() == 0 ? 0 : message.calls(message.calls_size() - 1).id();
   }

@@ -9,11 +9,11 @@ namespace tutti::runner {
 
 CpuEncoderRunner::CpuEncoderRunner(std::shared_ptr<ComputePool> pool,
                                    std::unique_ptr<model::Encoder> encoder,
-                                   std::vector<std::unique_ptr<EncoderLane>> lanes,
+                                   std::vector<std::unique_ptr<EncoderWorker>> workers,
                                    engine::EncoderLimits limits)
     : pool_(std::move(pool)),
       encoder_(std::move(encoder)),
-      lanes_(std::move(lanes)),
+      workers_(std::move(workers)),
       limits_(limits) {
   const auto items = static_cast<size_t>(limits.max_items);
   slices_.reserve(items);
@@ -40,15 +40,15 @@ Result<std::unique_ptr<CpuEncoderRunner>> CpuEncoderRunner::Create(
   encoder_options.max_scored = limits.max_items;
   ASSIGN_OR_RETURN(auto encoder,
                    model::Encoder::Create(weights, *options.kernels, encoder_options));
-  std::vector<std::unique_ptr<EncoderLane>> lanes;
+  std::vector<std::unique_ptr<EncoderWorker>> workers;
   for (int worker = 0; worker < options.pool->workers(); ++worker) {
-    ASSIGN_OR_RETURN(auto lane,
-                     EncoderLane::Create(weights, *options.kernels, limits.max_items,
-                                         std::max(2 * kSliceRows, limits.max_item_tokens)));
-    lanes.push_back(std::move(lane));
+    ASSIGN_OR_RETURN(auto encoder_worker,
+                     EncoderWorker::Create(weights, *options.kernels, limits.max_items,
+                                           std::max(2 * kSliceRows, limits.max_item_tokens)));
+    workers.push_back(std::move(encoder_worker));
   }
   return std::unique_ptr<CpuEncoderRunner>(
-      new CpuEncoderRunner(options.pool, std::move(encoder), std::move(lanes), limits));
+      new CpuEncoderRunner(options.pool, std::move(encoder), std::move(workers), limits));
 }
 
 void CpuEncoderRunner::Launch(const engine::EncodeBatch& batch) {
@@ -81,15 +81,15 @@ void CpuEncoderRunner::RunTogether(const engine::EncodeBatch& batch) {
 
 void CpuEncoderRunner::RunInSlices(const engine::EncodeBatch& batch) {
   pool_->Run([&](model::Team& team) {
-    EncoderLane& lane = *lanes_[static_cast<size_t>(team.worker())];
+    EncoderWorker& encoder_worker = *workers_[static_cast<size_t>(team.worker())];
     team.ForEachInOrder(static_cast<int>(slices_.size()), [&](int index) {
       const EncoderSlice& slice = slices_[static_cast<size_t>(index)];
-      lane.Run(batch, slice.first, slice.count);
+      encoder_worker.Run(batch, slice.first, slice.count);
       const int begin = batch.items[static_cast<size_t>(slice.first)].first;
       int score = 0;
       for (int i = slice.first; i < slice.first + slice.count; ++i) {
         const engine::EncodeItem& item = batch.items[static_cast<size_t>(i)];
-        Finish(item, lane.encoder(), item.first - begin, score);
+        Finish(item, encoder_worker.encoder(), item.first - begin, score);
         if (item.output == api::EncodeOutput::kScores) ++score;
       }
     });

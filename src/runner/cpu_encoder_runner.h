@@ -18,8 +18,8 @@
 #include "model/encoder.h"
 #include "model/encoder_weights.h"
 #include "runner/compute_pool.h"
-#include "runner/encoder_lane.h"
 #include "runner/encoder_slices.h"
+#include "runner/encoder_worker.h"
 
 namespace tutti::runner {
 
@@ -42,7 +42,8 @@ class CpuEncoderRunner final : public engine::EncoderRunner {
 
  private:
   CpuEncoderRunner(std::shared_ptr<ComputePool> pool, std::unique_ptr<model::Encoder> encoder,
-                   std::vector<std::unique_ptr<EncoderLane>> lanes, engine::EncoderLimits limits);
+                   std::vector<std::unique_ptr<EncoderWorker>> workers,
+                   engine::EncoderLimits limits);
   void RunTogether(const engine::EncodeBatch& batch);  // all workers on all rows
   void RunInSlices(const engine::EncodeBatch& batch);  // slices_: each by one worker
   // On a compute thread: the item's floats, from `encoder`, in whose pass it begins at `first_row`
@@ -52,7 +53,7 @@ class CpuEncoderRunner final : public engine::EncoderRunner {
 
   const std::shared_ptr<ComputePool> pool_;
   const std::unique_ptr<model::Encoder> encoder_;
-  const std::vector<std::unique_ptr<EncoderLane>> lanes_;  // of each worker
+  const std::vector<std::unique_ptr<EncoderWorker>> workers_;  // of each worker
   const engine::EncoderLimits limits_;
   std::vector<EncoderSlice> slices_;  // of the batch
   std::vector<int32_t> scored_;       // of the batch: where the items begin whose scores are wanted

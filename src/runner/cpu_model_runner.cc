@@ -220,7 +220,7 @@ void CpuModelRunner::FinishRow(const engine::StepPlan& plan, const HeadRow& row,
   engine::SliceResult& result = result_->slices[static_cast<size_t>(row.slice)];
   kernels::ArgmaxState best = decoder_->Best(index_in_batch);
   if (!std::isfinite(best.value)) best.id = kernels::kNoArgmax;
-  const auto more = static_cast<size_t>(row.draw) - 1;  // of rows of proposals
+  const auto more = static_cast<size_t>(row.draw) - 1;  // of rows of draft tokens
   if (!row.needs_logits) {
     if (row.draw > 0) {
       result.more_tokens[more] = best.id == kernels::kNoArgmax ? kNoToken : best.id;

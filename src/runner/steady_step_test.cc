@@ -76,7 +76,7 @@ TEST(SteadyStepTest, TenThousandDecodeStepsAllocateNothing) {
   sampled.top_k = 20;
   std::vector<sampling::RowState> samplers(kSequences);
   std::vector<std::vector<kv::BlockId>> blocks(kSequences);
-  // Every fourth step has proposals too.
+  // Every fourth step has draft tokens too.
   constexpr size_t kDrafts = 3;
   const std::vector<TokenId> history(kDrafts, 5);
   std::vector<std::array<TokenId, 1 + kDrafts>> feed(kSequences, {5, 5, 5, 5});

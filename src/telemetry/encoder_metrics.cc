@@ -43,7 +43,7 @@ struct EncoderMetrics::Impl {
                             ShortLatencyBuckets(), model);
   Histogram queue_wait = registry.GetHistogram(
       "tutti_queue_wait_seconds", "Time between acceptance and the first step, in seconds",
-      ShortLatencyBuckets(), With({{"lane", "interactive"}}));
+      ShortLatencyBuckets(), With({{"lane", "interactive"}, {"priority", "interactive"}}));
   Histogram inference =
       registry.GetHistogram("tutti_encode_inference_seconds",
                             "Time between a request's first batch and its last result, in seconds",
@@ -90,7 +90,7 @@ void EncoderMetrics::SetGauges(std::function<Gauges()> read) {
   const auto gauge = [&](const char* name, const char* help, MetricLabels labels = {}) {
     return i.registry.GetGauge(name, help, i.With(std::move(labels)));
   };
-  const MetricLabels lane = {{"lane", "interactive"}};
+  const MetricLabels priority = {{"lane", "interactive"}, {"priority", "interactive"}};
   Gauge items = gauge("tutti_encode_waiting_items", "Texts waiting for a batch");
   if (i.beside_decoder) {
     i.collector = i.registry.AddCollector([read = std::move(read), items]() mutable {
@@ -100,12 +100,12 @@ void EncoderMetrics::SetGauges(std::function<Gauges()> read) {
   }
   i.collector = i.registry.AddCollector(
       [read = std::move(read), items,
-       requests = gauge("tutti_queue_requests", "Requests in the queue", lane),
-       tokens = gauge("tutti_queue_tokens", "Prompt tokens in the queue", lane),
+       requests = gauge("tutti_queue_requests", "Requests in the queue", priority),
+       tokens = gauge("tutti_queue_tokens", "Prompt tokens in the queue", priority),
        oldest = gauge("tutti_queue_oldest_seconds",
-                      "Age of the oldest request in the queue, in seconds", lane),
+                      "Age of the oldest request in the queue, in seconds", priority),
        wait = gauge("tutti_predicted_wait_seconds",
-                    "Predicted queue wait of a new request, in seconds", lane),
+                    "Predicted queue wait of a new request, in seconds", priority),
        heartbeat = gauge("tutti_engine_heartbeat_age_seconds",
                          "Time since the step loop last made progress, in seconds")]() mutable {
         const Gauges now = read();

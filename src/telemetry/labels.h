@@ -11,7 +11,7 @@ enum class StepKind { kPrefill, kDecode, kMixed };
 enum class FinishKind { kStop, kLength, kAbort, kError };
 enum class PromptSource { kComputed, kPrefix };
 enum class WasteCause { kPreemption, kCancelled };
-enum class PreemptionCause { kBlocks, kLane };               // resource that was scarce
+enum class PreemptionCause { kBlocks, kPriority };           // resource that was scarce
 enum class DispatchCause { kFull, kIdle, kDeadline, kAge };  // of a batch of texts
 
 const char* LabelOf(ServerKind server);

@@ -125,7 +125,7 @@ TEST(ServingMetrics, HistogramCountsEqualTheRequestsAndAliasesOnlyShowOnRequest)
       metrics.OutputTokens(4);
       metrics.Step(StepKind::kMixed, std::chrono::milliseconds(5), 12, 2);
       metrics.Speculation(7, std::array{2, 1, 0});
-      metrics.Preemption(PreemptionCause::kLane);
+      metrics.Preemption(PreemptionCause::kPriority);
     }
     metrics.RequestRejected("queue_full");
     metrics.RequestCancelled(CancelCause::kDisconnect, RequestPhase::kDecode);
@@ -134,8 +134,10 @@ TEST(ServingMetrics, HistogramCountsEqualTheRequestsAndAliasesOnlyShowOnRequest)
          {"tutti_time_to_first_token_seconds_count{model=\"m\"} 7",
           "tutti_inter_token_latency_seconds_count{model=\"m\"} 21",
           "tutti_time_per_output_token_seconds_count{model=\"m\"} 7",
-          "tutti_queue_wait_seconds_count{lane=\"interactive\",model=\"m\"} 7",
-          "tutti_queue_wait_seconds_bucket{lane=\"interactive\",model=\"m\",le=\"0.00025\"} 7",
+          "tutti_queue_wait_seconds_count{lane=\"interactive\",model=\"m\",priority="
+          "\"interactive\"} 7",
+          "tutti_queue_wait_seconds_bucket{lane=\"interactive\",model=\"m\",priority="
+          "\"interactive\",le=\"0.00025\"} 7",
           "tutti_request_output_tokens_count{model=\"m\"} 7",
           "tutti_output_tokens_total{model=\"m\"} 28",
           "tutti_prompt_tokens_total{model=\"m\",source=\"prefix\"} 28",

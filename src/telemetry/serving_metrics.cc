@@ -41,7 +41,7 @@ struct ServingMetrics::Impl {
                                          LatencyBuckets(), model);
   Histogram queue_wait = registry.GetHistogram(
       "tutti_queue_wait_seconds", "Time between acceptance and the first step, in seconds",
-      ShortLatencyBuckets(), With({{"lane", "interactive"}}));
+      ShortLatencyBuckets(), With({{"lane", "interactive"}, {"priority", "interactive"}}));
   Histogram prefill = registry.GetHistogram(
       "tutti_prefill_seconds", "Time between the first step and the first token, in seconds",
       LatencyBuckets(), model);
@@ -96,7 +96,7 @@ struct ServingMetrics::Impl {
                                                      Cancelled(CancelCause::kDrain)};
   std::array<Counter, 2> wasted = {Wasted(WasteCause::kPreemption), Wasted(WasteCause::kCancelled)};
   std::array<Counter, 2> preemptions = {Preemptions(PreemptionCause::kBlocks),
-                                        Preemptions(PreemptionCause::kLane)};
+                                        Preemptions(PreemptionCause::kPriority)};
 
   Counter Finished(FinishKind reason) {
     return Count("tutti_requests_finished_total", "Requests finished, by reason",
@@ -165,12 +165,13 @@ void ServingMetrics::SetEngineGauges(std::function<EngineGauges()> read) {
        running = gauge("tutti_running_sequences", "Running sequences"),
        waiting = gauge("tutti_waiting_sequences", "Waiting sequences", {{"reason", "capacity"}}),
        deferred = gauge("tutti_waiting_sequences", "Waiting sequences", {{"reason", "deferred"}}),
-       queue = gauge("tutti_queue_requests", "Requests in the queue", {{"lane", "interactive"}}),
-       tokens =
-           gauge("tutti_queue_tokens", "Prompt tokens in the queue", {{"lane", "interactive"}}),
+       queue = gauge("tutti_queue_requests", "Requests in the queue",
+                     {{"lane", "interactive"}, {"priority", "interactive"}}),
+       tokens = gauge("tutti_queue_tokens", "Prompt tokens in the queue",
+                      {{"lane", "interactive"}, {"priority", "interactive"}}),
        oldest =
            gauge("tutti_queue_oldest_seconds", "Age of the oldest request in the queue, in seconds",
-                 {{"lane", "interactive"}}),
+                 {{"lane", "interactive"}, {"priority", "interactive"}}),
        free = gauge("tutti_kv_blocks", "KV blocks, by state", {{"state", "free"}}),
        active = gauge("tutti_kv_blocks", "KV blocks, by state", {{"state", "active"}}),
        cached = gauge("tutti_kv_blocks", "KV blocks, by state", {{"state", "cached"}}),

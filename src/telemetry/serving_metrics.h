@@ -60,7 +60,7 @@ class ServingMetrics {
     FinishKind reason = FinishKind::kStop;
     int64_t output_tokens = 0;
     Duration queue{0}, prefill{0}, decode{0},
-        total{0};  // accepted -> lane -> first token -> last token
+        total{0};  // accepted -> runs -> first token -> last token
     int preemptions = 0;
     // Mean time per token after the first; needs more than one token.
     double SecondsPerToken() const {

@@ -102,7 +102,10 @@ TEST(EncoderMetrics, BesideADecoderTheGaugesOfTheQueueAreTheDecoders) {
     return gauges;
   });
   const std::string text = registry.Expose();
-  EXPECT_THAT(text, HasSubstr("tutti_queue_requests{lane=\"interactive\",model=\"m\"} 7\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "tutti_queue_requests{lane=\"interactive\",model=\"m\",priority=\"interactive\"} 7\n"));
   EXPECT_THAT(text, HasSubstr("tutti_engine_heartbeat_age_seconds{model=\"m\"} 3\n"));
   EXPECT_THAT(text, HasSubstr("tutti_encode_waiting_items{model=\"m\"} 5\n"));
 }

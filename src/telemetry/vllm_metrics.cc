@@ -83,8 +83,8 @@ VllmMetrics::VllmMetrics(MetricsRegistry& registry, const ServingMetrics::Option
                          "Mean time per output token of a request", kItlBuckets);
   e2e_ = make.Histogram("e2e_request_latency_seconds", "Whole time of a request", kLatencyBuckets);
   queue_ = make.Histogram("request_queue_time_seconds", "Time in the queue", kLatencyBuckets);
-  inference_ = make.Histogram("request_inference_time_seconds",
-                              "Time from first lane to last token", kLatencyBuckets);
+  inference_ = make.Histogram("request_inference_time_seconds", "Time from first run to last token",
+                              kLatencyBuckets);
   prefill_ = make.Histogram("request_prefill_time_seconds", "Time of the prefill", kLatencyBuckets);
   decode_ = make.Histogram("request_decode_time_seconds", "Time of the decode", kLatencyBuckets);
   request_prompt_ = make.Histogram("request_prompt_tokens", "Prompt tokens of a request", sizes);

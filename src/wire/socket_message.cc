@@ -87,8 +87,8 @@ Result<SocketMessage> ParseSocketMessage(std::string_view text, const ParseOptio
                                          std::string* stream_id) {
   ASSIGN_OR_RETURN(const JsonDocument document, ParseJson(text));
   // Set first, so that an error of any kind names its channel to a client that uses several.
-  const std::string_view lane = Said(document.root(), "stream_id");
-  if (CheckLevel(std::string(lane), "stream_id").ok()) *stream_id = lane;
+  const std::string_view channel = Said(document.root(), "stream_id");
+  if (CheckLevel(std::string(channel), "stream_id").ok()) *stream_id = channel;
   const std::string_view type = Said(document.root(), "type");
   const bool creates = type == kCreateType;
   if (!creates && !type.empty()) RETURN_IF_ERROR(CheckType(type));

@@ -24,7 +24,7 @@ struct SocketMessage {
     kAuth,       // credentials, when the upgrade request had none
   };
   Verb verb = Verb::kPing;
-  std::string stream_id;        // create, subscribe: of the lane; empty: that without a name
+  std::string stream_id;        // create, subscribe: of the channel; empty: that without a name
   ResponsesCall call;           // create; always a stream, never in the background
   std::string response_id;      // cancel, subscribe; empty: job_id is given
   std::string job_id;           // subscribe: a durable job

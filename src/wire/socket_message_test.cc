@@ -22,7 +22,7 @@ std::string RefusalOfSocket(const std::string& text) {
   return message.ok() ? "" : message.status().reason() + " " + message.status().param();
 }
 
-TEST(SocketMessage, ACreateIsTheBodyOfAResponseBesideItsTypeAndLane) {
+TEST(SocketMessage, ACreateIsTheBodyOfAResponseBesideItsTypeAndChannel) {
   const Result<SocketMessage> message = ParseSocketText(
       R"({"type":"response.create","stream_id":"a.B_1-","model":"m","input":"hi","store":false})",
       true);
@@ -36,7 +36,7 @@ TEST(SocketMessage, ACreateIsTheBodyOfAResponseBesideItsTypeAndLane) {
   EXPECT_EQ(message->call.input[0].text, "hi");
 }
 
-// A client with several lanes could not tell which one of them was refused.
+// A client with several channels could not tell which one of them was refused.
 TEST(SocketMessage, ItsLaneIsKnownWhateverElseIsWrong) {
   for (
       const char* text :
@@ -128,7 +128,7 @@ TEST(SocketMessage, TheLaneOfARefusedMessageIsKnown) {
   EXPECT_EQ(stream_id, "s");
 }
 
-TEST(SocketMessage, AnErrorIsThatOfHttpWithItsStatusAndLane) {
+TEST(SocketMessage, AnErrorIsThatOfHttpWithItsStatusAndChannel) {
   const ErrorView view =
       ViewError(InvalidArgument("invalid_value", "no \"such\" thing").WithParam("input"));
   const std::string text = SocketError(view, "s");

@@ -38,7 +38,7 @@ def gaps(port, seconds, model):
 class StoppedReadersGaps(ServerCase):
     """The same stream with and without a thousand readers that have stopped, in turn."""
     TINY = True
-    OPTIONS = ("--lanes", "32", "--queue", "2000", "--sched-queue-age-s", "0", "--kv-cache-bytes", "64MiB")
+    OPTIONS = ("--max-num-seqs", "32", "--queue", "2000", "--sched-queue-age-s", "0", "--kv-cache-bytes", "64MiB")
     READERS, ROUNDS, SECONDS, LIMIT = 1000, 5, 4, 1.2
 
     def stop_readers(self):

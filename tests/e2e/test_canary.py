@@ -28,7 +28,7 @@ def make_secrets(rng):
 
 
 class Canary(ServerCase):
-    OPTIONS = ("--lanes", "16", "--queue", "400", "--sched-queue-age-s", "0", "--kv-cache-bytes", "1MiB" if STAND_IN else "12MiB")
+    OPTIONS = ("--max-num-seqs", "16", "--queue", "400", "--sched-queue-age-s", "0", "--kv-cache-bytes", "1MiB" if STAND_IN else "12MiB")
     STEADY = {"model": MODEL, "messages": [{"role": "user", "content": "Describe a lighthouse."}], "max_tokens": 40, "temperature": 0,
               "ignore_eos": True, "stream": True}
 

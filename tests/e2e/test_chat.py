@@ -253,7 +253,7 @@ class WithAServer(ServerCase):
         status, _, errors = self.chat(url="https://127.0.0.1:8080")
         self.assertEqual(status, 78)
         self.assertIn("https is not offered", errors)
-        for options in (["--lanes", "4"], ["--config", "x.toml"], ["--isa", "scalar"]):
+        for options in (["--max-num-seqs", "4"], ["--config", "x.toml"], ["--isa", "scalar"]):
             status, _, errors = self.chat(*options)
             self.assertEqual(status, 2, options)
             self.assertIn("excludes", errors)

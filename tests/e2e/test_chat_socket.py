@@ -147,7 +147,7 @@ class Sessions(ServerCase):
                 self.assertEqual(told, talk.log(first), "nothing twice, nothing missing")
             self.assertEqual([json.loads(text)["sequence_number"] for text in told], list(range(len(told))))
 
-    def test_a_cancel_frees_the_lane(self):
+    def test_a_cancel_lets_another_run(self):
         with Talk(self.server) as talk:
             for session in range(4):
                 talk.message(str(session), "m", "Count.", stream_id=str(session), max_output_tokens=2000, ignore_eos=True)

@@ -18,7 +18,7 @@ from test_mqtt import Chat, text_of
 STORED_TOKENS = amount(48, 24, 48) if not STAND_IN else 400  # of what the next process may have to answer again
 STORY = "Tell me a long story about a river."
 JOBS, JOB_TOKENS = amount(100, 40, 100), 12 if not STAND_IN else 100
-MARGIN_S = 2 * SLOWER  # beyond the deadline: one step of all lanes, and the sockets
+MARGIN_S = 2 * SLOWER  # beyond the deadline: one step of all sequences, and the sockets
 AT_ONCE_S = 1 * SLOWER
 
 
@@ -67,7 +67,7 @@ class Crowd:
     """64 streams, half of them chats, along with background answers and turns that wait for earlier turns. `responses` and `messages`
     hold what the server acknowledged."""
     CHATS, COMPLETIONS, STORED, FLEETING, BACKGROUND, SESSIONS = 30, 8, 8, 4, 4, 8
-    OPTIONS = ("--lanes", "72")
+    OPTIONS = ("--max-num-seqs", "72")
 
     def __init__(self, server, mqtt_port, tokens):
         chat = {"messages": [{"role": "user", "content": STORY}], "max_tokens": tokens}

@@ -84,7 +84,7 @@ class Life(unittest.TestCase):
     def test_ctrl_c_says_what_is_waited_for_and_how_to_end_now(self):
         for requests, line in ((0, None), (1, "tutti: waiting up to 30 s for 1 request; again to end now\n"),
                                (3, "tutti: waiting up to 30 s for 3 requests; again to end now\n")):
-            server = self.start("--lanes", "2")  # of three, one waits
+            server = self.start("--max-num-seqs", "2")  # of three, one waits
             running = [self.stream(server, 100 * LONGER) for _ in range(requests)]
             eventually(lambda: server.load()["server_load"] == requests)
             server.process.send_signal(signal.SIGINT)

@@ -98,8 +98,8 @@ class Context(ServerCase):
 
 
 class FullQueue(ServerCase):
-    """4 lanes and a queue of 32: the 37th unfinished request is refused."""
-    OPTIONS = ("--lanes", "4", "--queue", "32", "--prep", "12", "--sched-queue-age-s", "0")
+    """4 sequences and a queue of 32: the 37th unfinished request is refused."""
+    OPTIONS = ("--max-num-seqs", "4", "--queue", "32", "--prep", "12", "--sched-queue-age-s", "0")
     BODY = {"model": MODEL, "messages": [{"role": "user", "content": "Write a long story."}], "max_tokens": 6000,
             "ignore_eos": True, "stream": True}
 
@@ -114,7 +114,7 @@ class FullQueue(ServerCase):
         self.doCleanups()
         self.server.wait_idle()
 
-    def test_the_37th_request_is_rejected_and_leaving_frees_lanes(self):
+    def test_the_37th_request_is_rejected_until_one_leaves(self):
         held = self.hold(36)
         eventually(lambda: self.server.load()["running"] == 4 and self.server.load()["server_load"] == 36,
                    lambda: str(self.server.load()))

@@ -17,7 +17,7 @@ def percentile(values, share):
 
 
 class Rounds(ServerCase):
-    """Requests of mixed length, more than there are lanes, over a KV cache that does not hold them all."""
+    """Requests of mixed length, more than run at once, over a KV cache that does not hold them all."""
     OPTIONS = ("--queue", "300", "--sched-queue-age-s", "0", "--kv-cache-bytes", "8MiB" if STAND_IN else "96MiB")
     CLIENTS = amount((10, 32), (10, 64, 256), (10, 64, 256))
     ROUNDS = amount(2, 3, 10)
@@ -86,7 +86,7 @@ class IdleConnections(ServerCase):
 
 
 class FullDevice(ServerCase):
-    OPTIONS = ("--lanes", "32", "--queue", "2000", "--sched-queue-age-s", "0")
+    OPTIONS = ("--max-num-seqs", "32", "--queue", "2000", "--sched-queue-age-s", "0")
 
     def test_health_and_connects_do_not_wait_for_a_thousand_streams(self):
         body = {"model": MODEL, "messages": STORY, "max_tokens": 4000, "ignore_eos": True, "stream": True}
@@ -135,7 +135,7 @@ class StoppedReaders(ServerCase):
     """Readers that take nothing. Long tokens from a tiny checkpoint: real weights would need hours to fill the buffers."""
     TINY = True
     KV_MIB = 64
-    OPTIONS = ("--lanes", "32", "--queue", "2000", "--sched-queue-age-s", "0", "--kv-cache-bytes", f"{KV_MIB}MiB")
+    OPTIONS = ("--max-num-seqs", "32", "--queue", "2000", "--sched-queue-age-s", "0", "--kv-cache-bytes", f"{KV_MIB}MiB")
     CAP_KIB = 64  # what waits for a reader: 48 in the log, 16 as frames
     STATE_KIB = 64  # a stream of 8,000 tokens takes this with any reader: 32 of ids, 16 of read buffer, records
     SLACK_KIB = 32 << 10  # buffers of the io threads, allocator
@@ -182,7 +182,7 @@ class StoppedReaders(ServerCase):
                 poller.unregister(fd)
             peak = max(peak, self.server.resident_kib())
             if during is None and len(since) == MANY and now - max(since.values()) > 5:
-                self.assertEqual(self.server.load()["running"], 0, "a stopped reader gives up its lane")
+                self.assertEqual(self.server.load()["running"], 0, "a stopped reader stops running")
                 during = self.gaps(amount(1, 2, 5))
             time.sleep(0.5)
         waits = [dropped[fd] - since[fd] for fd in readers]
@@ -205,7 +205,7 @@ class StoppedReaders(ServerCase):
 class StoppedReadersAndAShortQueue(ServerCase):
     """Four places, and three times as many readers that take nothing."""
     TINY = True
-    OPTIONS = ("--lanes", "2", "--queue", "2")
+    OPTIONS = ("--max-num-seqs", "2", "--queue", "2")
 
     def test_stopped_readers_keep_nobody_out(self):
         body = {"model": "tiny", "messages": STORY, "max_tokens": 8000, "ignore_eos": True, "stream": True}

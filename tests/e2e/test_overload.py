@@ -14,7 +14,7 @@ SECONDS = float(os.environ.get("E2E_OVERLOAD", 0))  # of each level; 0: those of
 FULL = SECONDS > 0
 FACTORS = (1.2, 3, 10)
 QUEUE = 16
-TTFT_MS = 2000  # 16 places behind 8 lanes wait for two rounds of a request
+TTFT_MS = 2000  # 16 places behind 8 sequences wait for two rounds of a request
 
 
 class Resident:

@@ -1,4 +1,4 @@
-"""Row U23: more requests in preparation than lanes, and that settings, pages and running threads agree."""
+"""Row U23: more requests in preparation than run at once, and that settings, pages and running threads agree."""
 import concurrent.futures
 import json
 import os
@@ -107,7 +107,7 @@ class Agreement(unittest.TestCase):
         server = self.start(TUTTI_GRPC_PORT=str(free_port()))
         others = self.check_threads(server, settings)
         self.assertFalse([name for name in others if name.startswith("tutti")], others)
-        self.assertEqual(server.load()["lanes"], int(settings["lanes"][0]))
+        self.assertEqual(server.load()["max_num_seqs"], int(settings["max-num-seqs"][0]))
 
     def test_the_grammar_compiler_leaves_the_cores_to_the_engine(self):
         server = self.start()
@@ -142,7 +142,7 @@ class Prepared(unittest.TestCase):
         return server
 
     def sequences_a_step(self, server, ask, max_tokens):
-        """The mean while more requests wait than there are lanes: then each step can have them all."""
+        """The mean while more requests wait than run at once: then each step can have them all."""
         rounds = 3
         with concurrent.futures.ThreadPoolExecutor(LANES + BEYOND) as clients:
             answers = [clients.submit(ask, number) for number in range(1, rounds * (LANES + BEYOND) + 1)]
@@ -156,7 +156,7 @@ class Prepared(unittest.TestCase):
         self.assertGreater(last[1] - first[1], 20)
         return (last[0] - first[0]) / (last[1] - first[1])
 
-    def test_the_lanes_stay_full_beside_twelve_more(self):
+    def test_the_steps_stay_full_beside_twelve_more(self):
         for prep in self.AMOUNTS:
             with self.subTest(prep):
                 server = self.serve(prep)
@@ -173,7 +173,7 @@ class Prepared(unittest.TestCase):
                         mean = max(mean, self.sequences_a_step(server, ask, body["max_tokens"]))
                 figure(f"{prep} threads prepare: {mean:.2f} sequences a step")
                 self.assertEqual(server.metric("tutti_step_sequences_count") - server.metric("tutti_step_sequences_bucket", le="8"), 0)
-                if judged("full lanes", "a client is slow to come back"):
+                if judged("full steps", "a client is slow to come back"):
                     self.assertGreater(mean, 0.95 * LANES)
                 self.assertEqual(server.stop(), 0)
 

@@ -39,7 +39,7 @@ class SharedCache(unittest.TestCase):
 
     def serve(self, *options, model=None, secret=None, wait_ms=1000):
         server = Server("--cache-exact", "on", "--cache-redis", self.redis.url, "--cache-redis-secret-file", secret or self.secret,
-                        "--cache-redis-wait-ms", str(wait_ms), "--lanes", "4", "--kv-cache-bytes", "8MiB", "--http-access-log", "off", *options, model=model or self.model)
+                        "--cache-redis-wait-ms", str(wait_ms), "--max-num-seqs", "4", "--kv-cache-bytes", "8MiB", "--http-access-log", "off", *options, model=model or self.model)
         self.addCleanup(server.stop)
         self.up(server, 1)
         return server

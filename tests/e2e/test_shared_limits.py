@@ -29,7 +29,7 @@ class SharedLimits(unittest.TestCase):
         self.addCleanup(self.redis.close)
 
     def serve(self, *options):
-        server = Server("--limits-redis", self.redis.url, "--lanes", "4", "--kv-cache-bytes", "8MiB", "--http-access-log", "off",
+        server = Server("--limits-redis", self.redis.url, "--max-num-seqs", "4", "--kv-cache-bytes", "8MiB", "--http-access-log", "off",
                         *options, model=self.model)
         self.addCleanup(server.stop)
         self.sharing(server, 1)

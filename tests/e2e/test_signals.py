@@ -96,8 +96,8 @@ class Commands(unittest.TestCase):
     def test_print_config_works_in_every_command_that_offers_it(self):
         for arguments in (["serve"], ["run", default_model(), "-p", "x"], ["chat", default_model()]):
             with self.subTest(arguments):
-                process = self.start(*arguments, "--print-config", "--lanes", "5")
-                self.assertRegex(process.communicate(timeout=STEP_S)[0].decode(), r"lanes *= *5\b")
+                process = self.start(*arguments, "--print-config", "--max-num-seqs", "5")
+                self.assertRegex(process.communicate(timeout=STEP_S)[0].decode(), r"max-num-seqs *= *5\b")
                 self.assertEqual(process.returncode, 0)
 
     def test_a_signal_abandons_the_load_of_a_server(self):

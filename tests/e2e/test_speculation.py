@@ -89,7 +89,7 @@ class Speculation(unittest.TestCase):
         with test_workers.World(worker=("--speculate", "ngram")) as world:
             server = Server("--speculate", "ngram")
             self.addCleanup(server.stop)
-            for server in (server, world.front):
+            for server in (server, world.frontend):
                 right = server.post_json("/v1/chat/completions", predicted)
                 self.assertEqual(right["choices"], expected)
                 details = right["usage"]["completion_tokens_details"]

@@ -88,7 +88,7 @@ class Client:
                     return whole
 
     def answer(self):
-        """Events up to the one that ends an answer, of a connection with one lane."""
+        """Events up to the one that ends an answer, of a connection with one channel."""
         told = [self.read()]
         while told[-1] is not None and told[-1]["type"] not in ENDS:
             told.append(self.read())

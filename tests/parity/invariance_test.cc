@@ -70,8 +70,9 @@ class Batcher {
 
   Rows Run(const Prompts& prompts) {
     size_t next = 0;
-    while (next < prompts.size() || !lanes_.empty()) {
-      while (next < prompts.size() && std::ssize(lanes_) < scenario_.batch) Admit(prompts, next++);
+    while (next < prompts.size() || !max_num_seqs_.empty()) {
+      while (next < prompts.size() && std::ssize(max_num_seqs_) < scenario_.batch)
+        Admit(prompts, next++);
       Step();
     }
     return std::move(rows_);
@@ -99,7 +100,7 @@ class Batcher {
       lane.sequence = driver_->NewSequence();
     }
     prompt_of_[static_cast<uint32_t>(lane.sequence)] = index;
-    lanes_.push_back(std::move(lane));
+    max_num_seqs_.push_back(std::move(lane));
   }
 
   void Step() {
@@ -107,8 +108,8 @@ class Batcher {
     std::vector<size_t> of;
     int room = runner_->limits().max_step_tokens;
     for (const bool decode : {true, false}) {
-      for (size_t i = 0; i < lanes_.size() && room > 0; ++i) {
-        const Lane& lane = lanes_[i];
+      for (size_t i = 0; i < max_num_seqs_.size() && room > 0; ++i) {
+        const Lane& lane = max_num_seqs_[i];
         const int done = driver_->length(lane.sequence);
         const int left = static_cast<int>(lane.tokens.size()) - done;
         if ((left == 1) != decode) continue;
@@ -124,7 +125,7 @@ class Batcher {
     ASSERT_TRUE(result.ok()) << result.status();
     std::vector<Lane> staying;
     for (size_t p = 0; p < parts.size(); ++p) {
-      Lane& lane = lanes_[of[p]];
+      Lane& lane = max_num_seqs_[of[p]];
       ASSERT_TRUE(result->slices[p].status.ok()) << result->slices[p].status;
       if (!parts[p].sample) continue;
       lane.tokens.push_back(result->slices[p].token);
@@ -134,20 +135,20 @@ class Batcher {
         lane.preempted = true;
       }
     }
-    for (Lane& lane : lanes_) {
+    for (Lane& lane : max_num_seqs_) {
       if (lane.drawn < kNewTokens) {
         staying.push_back(std::move(lane));
       } else {
         driver_->Evict(lane.sequence);
       }
     }
-    lanes_ = std::move(staying);
+    max_num_seqs_ = std::move(staying);
   }
 
   const Scenario scenario_;
   std::unique_ptr<runner::CpuModelRunner> runner_;
   std::unique_ptr<DirectDriver> driver_;
-  std::vector<Lane> lanes_;
+  std::vector<Lane> max_num_seqs_;
   std::mutex mutex_;
   std::map<uint32_t, size_t> prompt_of_;
   Rows rows_;

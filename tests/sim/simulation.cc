@@ -74,7 +74,7 @@ class Simulation {
                  : pick < 0.9 ? Strategy::kStatic
                               : Strategy::kBlocking;
     s.admission = random_.Chance(0.8) ? Admission::kPack : Admission::kNoEvict;
-    s.lanes = Between(3, 8);
+    s.max_num_seqs = Between(3, 8);
     s.prefill_chunk = Between(1, 64);
     s.prefill_chunk_alone = s.prefill_chunk + Between(0, 96);
     s.prefix_cache = random_.Chance(0.7);
@@ -148,7 +148,7 @@ class Simulation {
     }
     std::sort(worst.rbegin(), worst.rend());
     int need = 0;
-    for (int i = 0; i < options_.scheduler.lanes; ++i) need += worst[static_cast<size_t>(i)];
+    for (int i = 0; i < options_.scheduler.max_num_seqs; ++i) need += worst[static_cast<size_t>(i)];
     const double share = 0.3 + 0.5 * random_.Uniform();
     pool_blocks_ = std::max(worst[0], static_cast<int>(share * need));
     report_.pool_share = static_cast<double>(pool_blocks_) / need;
@@ -180,7 +180,7 @@ class Simulation {
     model.repeats_itself = random_.Chance(0.6);
     model.limits = {.kv_blocks = pool_blocks_,
                     .max_step_tokens = std::max(options_.scheduler.prefill_chunk_alone, 8) +
-                                       options_.scheduler.lanes,
+                                       options_.scheduler.max_num_seqs,
                     .max_step_slices = random_.Chance(0.1) ? Between(1, 4) : 64,
                     .context = 1024,
                     .vocab_size = kVocab};
@@ -231,7 +231,7 @@ class Simulation {
     c.reasons.resize(static_cast<size_t>(c.request.n));
     AdmitRequest admit{c.request.n, c.request.prompt.size(), c.request.priority,
                        c.request.deadline};
-    Result<Ticket> ticket = engine_->Admit(admit);
+    Result<AdmissionPermit> ticket = engine_->Admit(admit);
     if (!ticket.ok()) return Refuse(c, ticket.status());
     c.stream = std::make_shared<api::TokenStream>(nullptr);
     c.control = ticket->control();

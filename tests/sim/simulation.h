@@ -2,10 +2,10 @@
 //
 // At least 20 requests with random arrivals, lengths, choices, priorities, tenants, shared
 // beginnings, cancels, deadlines, slow readers and on-demand stepping go through the real engine
-// under virtual time, with a KV pool of 30 to 80 % of what its lanes could use, while allocations,
-// single slices and whole steps fail at random. After every step the invariants are checked; at the
-// end, that each request ended once and for an allowed reason, that every output equals (or, if it
-// was cut short, begins) its solo output, and that nothing is left behind.
+// under virtual time, with a KV pool of 30 to 80 % of what its sequences could use, while
+// allocations, single slices and whole steps fail at random. After every step the invariants are
+// checked; at the end, that each request ended once and for an allowed reason, that every output
+// equals (or, if it was cut short, begins) its solo output, and that nothing is left behind.
 #pragma once
 
 #include <cstdint>

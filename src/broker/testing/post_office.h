@@ -1,4 +1,4 @@
-// PostOffice: a broker in this process, for tests of what uses one: it loses and doubles letters,
+// PostOffice: a broker in this process, for tests of what uses one: it loses and doubles packets,
 // goes down, and forgets. Any thread.
 #pragma once
 
@@ -22,13 +22,13 @@ class PostOffice {
   // Its ends must have been destroyed before it.
   std::unique_ptr<Broker> MakeBroker() { return std::make_unique<End>(*this); }
 
-  // Per cent of all letters.
+  // Per cent of all packets.
   void SetFaults(int lost, int doubled) {
     const MutexLock lock(mutex_);
     lost_ = lost;
     doubled_ = doubled;
   }
-  // Ends all connections, drops all letters, and refuses connections.
+  // Ends all connections, drops all packets, and refuses connections.
   void GoDown() {
     const MutexLock lock(mutex_);
     up_ = false;
@@ -39,13 +39,13 @@ class PostOffice {
     const MutexLock lock(mutex_);
     up_ = true;
   }
-  void Put(const std::string& mailbox, const std::string& letter) {
+  void Put(const std::string& mailbox, const std::string& packet) {
     const MutexLock lock(mutex_);
-    PutLocked(mailbox, letter);
+    PutLocked(mailbox, packet);
   }
-  int letters() const {
+  int packets() const {
     const MutexLock lock(mutex_);
-    return letters_;
+    return packets_;
   }
 
  private:
@@ -71,31 +71,31 @@ class PostOffice {
       return Up();
     }
     void Disconnect() override {}
-    Status Write(std::span<const Outgoing> letters) override {
+    Status Write(std::span<const Outgoing> packets) override {
       const MutexLock lock(office_.mutex_);
       RETURN_IF_ERROR(Up());
-      for (const Outgoing& each : letters) {
+      for (const Outgoing& each : packets) {
         if (office_.Chance(office_.lost_)) continue;
-        office_.PutLocked(each.mailbox, each.letter);
-        if (office_.Chance(office_.doubled_)) office_.PutLocked(each.mailbox, each.letter);
+        office_.PutLocked(each.mailbox, each.packet);
+        if (office_.Chance(office_.doubled_)) office_.PutLocked(each.mailbox, each.packet);
       }
       return OkStatus();
     }
     Status Read() override {
-      std::deque<std::string> letters;
+      std::deque<std::string> packets;
       {
         const MutexLock lock(office_.mutex_);
         RETURN_IF_ERROR(Up());
-        letters.swap(office_.boxes_[mailboxes_.own]);
+        packets.swap(office_.boxes_[mailboxes_.own]);
         if (!mailboxes_.shared.empty()) {
           std::deque<std::string>& shared = office_.boxes_[mailboxes_.shared];
           if (!shared.empty()) {
-            letters.push_back(std::move(shared.front()));
+            packets.push_back(std::move(shared.front()));
             shared.pop_front();
           }
         }
       }
-      for (std::string& letter : letters) Deliver(std::move(letter));
+      for (std::string& packet : packets) Deliver(std::move(packet));
       return OkStatus();
     }
     void Interrupt() override {}
@@ -108,9 +108,9 @@ class PostOffice {
   bool Chance(int percent) REQUIRES(mutex_) {
     return random_() % 100 < static_cast<uint64_t>(percent);
   }
-  void PutLocked(const std::string& mailbox, const std::string& letter) REQUIRES(mutex_) {
-    ++letters_;
-    boxes_[mailbox].push_back(letter);
+  void PutLocked(const std::string& mailbox, const std::string& packet) REQUIRES(mutex_) {
+    ++packets_;
+    boxes_[mailbox].push_back(packet);
     for (End* end : ends_) end->Poke();
   }
 
@@ -118,7 +118,7 @@ class PostOffice {
   std::mt19937_64 random_ GUARDED_BY(mutex_){7};
   bool up_ GUARDED_BY(mutex_) = true;
   int lost_ GUARDED_BY(mutex_) = 0, doubled_ GUARDED_BY(mutex_) = 0;
-  int letters_ GUARDED_BY(mutex_) = 0;
+  int packets_ GUARDED_BY(mutex_) = 0;
   std::vector<End*> ends_ GUARDED_BY(mutex_);
   std::map<std::string, std::deque<std::string>> boxes_ GUARDED_BY(mutex_);
 };

@@ -7,8 +7,8 @@
 
 namespace tutti::engine {
 
-// Maximum number of sequences with a lane.
-int LaneLimit(const SchedulerOptions& options);
+// Maximum number of sequences that run.
+int MaxNumSeqs(const SchedulerOptions& options);
 
 // Whether one forward pass serves all active sequences, or each gets its own in turn.
 bool SharedForward(Strategy strategy);
@@ -18,7 +18,7 @@ bool SharedForward(Strategy strategy);
 bool WaitsForSibling(Strategy strategy);
 
 struct QueueView {
-  int running = 0;             // sequences with a lane
+  int running = 0;             // sequences that run
   int waiting = 0;             // sequences that want one
   TimePoint oldest_waiting{};  // when the first of them came
   TimePoint now{};

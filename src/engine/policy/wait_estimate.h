@@ -9,11 +9,11 @@
 
 namespace tutti::engine {
 
-// Predicted wait when `sequences` unfinished sequences share `lanes` lanes and each holds a lane
-// for `service` on average.
-inline Duration PredictWait(int sequences, int lanes, Duration service) {
-  const int ahead = std::max(0, sequences - lanes + 1);
-  return lanes <= 0 ? Duration(0) : service * ahead / lanes;
+// Predicted wait when `sequences` unfinished sequences share `max_num_seqs` places in a step and
+// each runs for `service` on average.
+inline Duration PredictWait(int sequences, int max_num_seqs, Duration service) {
+  const int ahead = std::max(0, sequences - max_num_seqs + 1);
+  return max_num_seqs <= 0 ? Duration(0) : service * ahead / max_num_seqs;
 }
 
 // Retry-after time: whole seconds from 1 to 60, spread by up to a quarter so that refused clients

@@ -27,7 +27,7 @@ class DirectDriver {
     bool sample = true;
     int prompt_logprobs = -1;  // as in engine::SequenceSlice
     TokenId next_token = kNoToken;
-    int drafts = 0;  // the last so many of `tokens` are proposals, as in engine::SequenceSlice
+    int drafts = 0;  // the last so many of `tokens` are draft tokens, as in engine::SequenceSlice
   };
 
   // `block_seed` not 0: hands out KV blocks in a shuffled order instead of ascending.
@@ -45,9 +45,9 @@ class DirectDriver {
   int length(int sequence) const { return Of(sequence).length; }
   const std::vector<TokenId>& output(int sequence) const { return Of(sequence).output; }
 
-  // One step with these parts, in this order. Sampled tokens are added to output(), with proposals
-  // as many as came true and one more; the cache keeps what was drawn. Errors: the
-  // step's own; a part's is in its result. resource_exhausted when the pool has no block left.
+  // One step with these parts, in this order. Sampled tokens are added to output(), with draft
+  // tokens as many as came true and one more; the cache keeps what was drawn. Errors: the step's
+  // own; a part's is in its result. resource_exhausted when the pool has no block left.
   Result<engine::StepResult> Step(std::span<const Part> parts);
 
   // Appends tokens in steps of at most `chunk`, sampling after the last; returns the drawn token.

@@ -270,7 +270,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     const auth::Shown shown{.authorization = keys,
                             .certificate = certificate.has_value() ? &*certificate : nullptr};
     Result<auth::PrincipalRef> who =
-        auth::WhoAsks(*context_.deps.authority, context_.loopback, shown, std::time(nullptr));
+        auth::ResolveCaller(*context_.deps.authority, context_.loopback, shown, std::time(nullptr));
     if (who.ok()) {
       info_.principal = *std::move(who);
     } else {

@@ -148,7 +148,7 @@ void ChatDialect::TakeControl(wire::ChatFrame frame, Tag tag) {
     case Control::kClear:
       break;
   }
-  if (verbs_.size() >= connection_.context().options.socket.lane_messages) {
+  if (verbs_.size() >= connection_.context().options.socket.channel_messages) {
     return Refuse(ResourceExhausted("session_queue_full",
                                     std::to_string(verbs_.size()) +
                                         " commands of this connection are waiting, the limit"),

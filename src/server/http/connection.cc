@@ -343,7 +343,7 @@ void Connection::AdoptRequestId(const std::string& id) {
 
 void Connection::Identify(auth::PrincipalRef principal) {
   decision_.principal = std::move(principal);
-  Recognise();
+  SetCaller();
   rate_limits_.reset();  // its head is written
 }
 
@@ -395,7 +395,7 @@ void Connection::BeginHandler(Phase phase) {
   }
   phase_ = phase;
   ++exchange_serial_;
-  Recognise();
+  SetCaller();
   handler_ = MakeHandler(*decision_.route, *this);
   RunHandler([this] { handler_->Start(); });
 }
@@ -411,7 +411,7 @@ void Connection::FeedUpload() {
   if (peer_done_ && phase_ == Phase::kBusy) OnPeerDone();
 }
 
-void Connection::Recognise() {
+void Connection::SetCaller() {
   const auth::PrincipalRef& who =
       decision_.principal == nullptr ? auth::OpenPrincipal() : decision_.principal;
   if (who != principal_) {
@@ -506,7 +506,7 @@ std::function<void(Connection::Continuation)> Connection::Return() {
 
 namespace {
 
-void TellRateLimit(const std::string& kind, const std::optional<api::RateLimit>& limit,
+void AddRateLimitHeader(const std::string& kind, const std::optional<api::RateLimit>& limit,
                    HeaderList* headers) {
   if (!limit.has_value()) return;
   headers->emplace_back("x-ratelimit-limit-" + kind, std::to_string(limit->limit));
@@ -514,9 +514,9 @@ void TellRateLimit(const std::string& kind, const std::optional<api::RateLimit>&
   headers->emplace_back("x-ratelimit-reset-" + kind, limits::ResetText(limit->reset));
 }
 
-void TellRateLimits(const api::RateLimits& told, HeaderList* headers) {
-  TellRateLimit("requests", told.requests, headers);
-  TellRateLimit("tokens", told.tokens, headers);
+void AddRateLimitHeaders(const api::RateLimits& told, HeaderList* headers) {
+  AddRateLimitHeader("requests", told.requests, headers);
+  AddRateLimitHeader("tokens", told.tokens, headers);
 }
 
 }  // namespace
@@ -539,7 +539,7 @@ void Connection::WriteHead(HeadSpec head) {
         "x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens");
     head.headers.emplace_back("Vary", "Origin");
   }
-  if (rate_limits_ != nullptr) TellRateLimits(*std::exchange(rate_limits_, nullptr), &head.headers);
+  if (rate_limits_ != nullptr) AddRateLimitHeaders(*std::exchange(rate_limits_, nullptr), &head.headers);
   wire::TellCache(cache_reports_, &head.headers);
   cache_reports_.clear();
   // An answer during an upload precedes the end of the body, the rest of which is not read.

@@ -132,7 +132,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     kClosed,
   };
 
-  void Recognise();  // sets the caller from decision_
+  void SetCaller();  // sets the caller from decision_
   void SignForCache(api::CacheControl* control, std::shared_ptr<api::CacheReport>* report);
   void NoteHandshake();  // logs a failed handshake
   void Read();

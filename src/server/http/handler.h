@@ -45,7 +45,8 @@ class Handler {
 };
 
 std::unique_ptr<Handler> MakeHandler(const Route& route, Connection& connection);
-// Makes the handler of a request that is neither a repetition (MayComeAgain) nor a job (WantsJob).
+// Makes the handler of a request that is neither a repetition (TakesIdempotencyKey) nor a job
+// (WantsJob).
 std::unique_ptr<Handler> MakeRouteHandler(const Route& route, Connection& connection);
 
 // The four generating routes (generation_handler.cc), those of encoders (encoding_handler.cc),
@@ -65,7 +66,7 @@ std::unique_ptr<Handler> MakeConversationsHandler(RouteId route, Connection& con
 bool WantsJob(const Route& route, Connection& connection);
 std::unique_ptr<Handler> MakeRespondAsyncHandler(RouteId route, Connection& connection);
 // Requests with an idempotency key, which may be repeated (repeat_handler.cc).
-bool MayComeAgain(const Route& route, Connection& connection);
+bool TakesIdempotencyKey(const Route& route, Connection& connection);
 std::unique_ptr<Handler> MakeRepeatHandler(const Route& route, Connection& connection);
 std::unique_ptr<Handler> MakeJobsHandler(RouteId route, Connection& connection);
 // Files: uploads and downloads (file_transfer_handler.cc), the rest of their routes and those of

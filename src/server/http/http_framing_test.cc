@@ -77,7 +77,7 @@ TEST_F(FramingTest, RequestsOnOneConnectionAreAnsweredInOrder) {
   EXPECT_EQ(client.Read().status, 404);
   EXPECT_EQ(
       client.Read().body,
-      R"({"server_load":5,"running":2,"waiting":3,"lanes":4,"kv_blocks_used":5,"kv_blocks_total":6,"level":"green"})");
+      R"({"server_load":5,"running":2,"waiting":3,"lanes":4,"max_num_seqs":4,"kv_blocks_used":5,"kv_blocks_total":6,"level":"green"})");
   EXPECT_FALSE(client.closed());
 }
 

@@ -254,11 +254,11 @@ TEST_F(HttpRepeatsTest, OnAFullDiskTheAnswerIsGivenAndNotKept) {
     Settle();
   }
   EXPECT_EQ(inference_.generations(), 2u);
-  EXPECT_EQ(repeats_->counts().unkept, 2u);
+  EXPECT_EQ(idempotency_keys_->counts().unkept, 2u);
 }
 
 TEST_F(HttpRepeatsTest, TheOldestAnswersOfATenantGoFirst) {
-  repeats_options_.limits.rows = 2;
+  idempotency_options_.limits.rows = 2;
   AnswerAll();
   StartServer();
   const auto replayed = [&](const std::string& key) {

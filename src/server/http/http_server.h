@@ -35,8 +35,8 @@ class Jobs;
 namespace tutti::kserve {
 class Repository;
 }
-namespace tutti::repeats {
-class Repeats;
+namespace tutti::idempotency {
+class IdempotencyKeys;
 }
 namespace tutti::responses {
 class Responses;
@@ -75,10 +75,10 @@ struct SocketLimits {
   Duration age_grace = std::chrono::seconds(30);    // for what still runs at that age
   int pings_per_s = 100;                            // from the client
   int bad_messages = 16;                            // in a row
-  size_t lanes = 64;
-  size_t lane_messages = 16;           // waiting in a lane; for chats, waiting commands
-  size_t answers = 256;                // for chats: answers sent concurrently
-  size_t lane_memory_bytes = 1 << 20;  // of a dialog that is not stored
+  size_t channels = 64;
+  size_t channel_messages = 16;           // waiting in a channel; for chats, waiting commands
+  size_t answers = 256;                   // for chats: answers sent concurrently
+  size_t channel_memory_bytes = 1 << 20;  // of a dialog that is not stored
 };
 
 struct HttpOptions {
@@ -137,7 +137,8 @@ class HttpServer {
     // For the routes below /v1/files and /v1/batches; both or neither.
     batches::Files* files = nullptr;
     batches::Batches* batches = nullptr;
-    repeats::Repeats* repeats = nullptr;  // for Idempotency-Key on routes that generate or embed
+    idempotency::IdempotencyKeys* idempotency_keys =
+        nullptr;  // for Idempotency-Key on routes that generate or embed
   };
 
   HttpServer(HttpOptions options, Dependencies dependencies);

@@ -74,7 +74,7 @@ TEST_F(SocketTest, WhatCannotBecomeOneIsRefusedInHttp) {
   EXPECT_THAT(lines_->Joined(), Not(HasSubstr("secret")));
 }
 
-TEST_F(SocketTest, TheEventsAreThoseOfServerSentEventsWithTheLane) {
+TEST_F(SocketTest, TheEventsAreThoseOfServerSentEventsWithTheChannel) {
   Open();
   const RawResponse sse =
       Ask(Post("/v1/responses", R"({"model":"fake","input":"hi","stream":true})"));
@@ -120,7 +120,7 @@ TEST_F(SocketTest, OneLaneAnswersInOrderAndLanesDoNotWaitForEachOther) {
     event = client.Text();
   } while (!event.empty() && Member(event, "type") != "response.completed");
   EXPECT_EQ(Member(event, "stream_id"), "b");
-  EXPECT_EQ(Generations(), 2u) << "the second of lane a waits";
+  EXPECT_EQ(Generations(), 2u) << "the second of channel a waits";
   first->AppendAnswer({"a"});
   first->Wake();
   EXPECT_THAT(Prompt(*Generation(2)), ElementsAre("second"));
@@ -138,8 +138,8 @@ TEST_F(SocketTest, OneLaneAnswersInOrderAndLanesDoNotWaitForEachOther) {
 TEST_F(SocketTest, TooManyMessagesOfALaneAndTooManyLanesAreErrorsThatEndNothing) {
   holds_ = true;
   HttpOptions options;
-  options.socket.lanes = 2;
-  options.socket.lane_messages = 2;
+  options.socket.channels = 2;
+  options.socket.channel_messages = 2;
   Open(options);
   SocketClient client(port());
   const auto errors_until_pong = [&] {
@@ -167,7 +167,7 @@ TEST_F(SocketTest, TooManyMessagesOfALaneAndTooManyLanesAreErrorsThatEndNothing)
   EXPECT_EQ(Generations(), 3u);
 }
 
-TEST_F(SocketTest, WhatIsNotStoredIsRememberedByTheConnectionForAnyLane) {
+TEST_F(SocketTest, WhatIsNotStoredIsRememberedByTheConnectionForAnyChannel) {
   Open();
   SocketClient client(port());
   client.Say(CreateText(R"(,"store":false,"instructions":"Be brief.","stream_id":"a")"));
@@ -179,7 +179,7 @@ TEST_F(SocketTest, WhatIsNotStoredIsRememberedByTheConnectionForAnyLane) {
   EXPECT_THAT(Prompt(*Generation(1)), ElementsAre("hi", "one two three", "hi"));
   client.Say(CreateText(follow));
   EXPECT_EQ(ErrorCode(Answer(client).back()), "invalid_value") << "it would be stored";
-  // Only the last one of a lane.
+  // Only the last one of a channel.
   client.Say(CreateText(R"(,"store":false,"stream_id":"a")"));
   Answer(client);
   client.Say(CreateText(R"(,"store":false,"stream_id":"b")" + follow));

@@ -15,8 +15,8 @@
 #include "server/http/handler.h"
 #include "server/http/idempotency_key.h"
 #include "server/http/request_path.h"
-#include "services/calls/body_print.h"
-#include "services/repeats/repeats.h"
+#include "services/calls/body_hash.h"
+#include "services/idempotency/keys.h"
 
 namespace tutti::http {
 namespace {
@@ -79,7 +79,9 @@ HeaderList HeadersOf(std::string_view head) {
 class RepeatHandler final : public Handler {
  public:
   RepeatHandler(const Route& route, Connection& connection)
-      : route_(route), connection_(connection), repeats_(*connection.context().deps.repeats) {}
+      : route_(route),
+        connection_(connection),
+        idempotency_keys_(*connection.context().deps.idempotency_keys) {}
 
   void Start() override {
     Result<std::string> key = ReadIdempotencyKey(connection_.request());
@@ -92,11 +94,11 @@ class RepeatHandler final : public Handler {
     // to answers of other models.
     for (const std::string& model : connection_.caller()->models) asked_.path += "\n" + model;
     if (connection_.request().body.size() <= kInlineJsonBytes)
-      return Ask(calls::PrintOf(connection_.request().body));
+      return Ask(calls::CanonicalBodyHash(connection_.request().body));
     auto body = std::make_shared<Connection::Body>(connection_.TakeBody());
     connection_.Offload(connection_.context().json_helper,
                         [this, body]() -> Connection::Continuation {
-                          std::string print = calls::PrintOf(body->text);
+                          std::string print = calls::CanonicalBodyHash(body->text);
                           return [this, body, print] {
                             connection_.PutBack(std::move(*body));
                             Ask(print);
@@ -113,11 +115,12 @@ class RepeatHandler final : public Handler {
   }
 
   void OnAnswer(int status, const HeaderList& headers, const std::string& body) override {
-    const std::shared_ptr<repeats::Repeats::Turn> turn = std::exchange(turn_, nullptr);
+    const std::shared_ptr<idempotency::IdempotencyKeys::Turn> turn = std::exchange(turn_, nullptr);
     if (turn == nullptr) return;
     // A refusal is not kept, and neither is an answer above the limit. The key is free before the
     // client can read this answer, so that its next request is heard anew.
-    if (status != 200 || static_cast<int64_t>(body.size()) > repeats_.limits().answer_bytes)
+    if (status != 200 ||
+        static_cast<int64_t>(body.size()) > idempotency_keys_.limits().answer_bytes)
       return turn->Decline();
     turn->Answer({status, HeadToKeep(headers), body});
   }
@@ -128,13 +131,14 @@ class RepeatHandler final : public Handler {
  private:
   void Ask(std::string print) {
     asked_.print = std::move(print);
-    repeats_.Ask(std::move(asked_),
-                 [here = connection_.Return(), this](const Result<repeats::Repeats::Found>& found) {
-                   here([this, found] { OnFound(found); });
-                 });
+    idempotency_keys_.Ask(std::move(asked_),
+                          [here = connection_.Return(),
+                           this](const Result<idempotency::IdempotencyKeys::Found>& found) {
+                            here([this, found] { OnFound(found); });
+                          });
   }
 
-  void OnFound(const Result<repeats::Repeats::Found>& found) {
+  void OnFound(const Result<idempotency::IdempotencyKeys::Found>& found) {
     if (!found.ok()) return connection_.RespondError(found.status());
     if (found->kept != nullptr) return Replay(*found->kept);
     turn_ = found->turn;
@@ -142,7 +146,7 @@ class RepeatHandler final : public Handler {
     inner_->Start();
   }
 
-  void Replay(const repeats::KeptAnswer& kept) {
+  void Replay(const idempotency::KeptAnswer& kept) {
     if (!connection_.HoldAnswer(kept.body.size())) {
       return connection_.RespondError(
           NoRoomForAnswer(kept.body.size(), connection_.context().memory_budget));
@@ -154,16 +158,16 @@ class RepeatHandler final : public Handler {
 
   const Route& route_;
   Connection& connection_;
-  repeats::Repeats& repeats_;
-  repeats::Asked asked_;  // until it is asked
-  std::shared_ptr<repeats::Repeats::Turn> turn_;
+  idempotency::IdempotencyKeys& idempotency_keys_;
+  idempotency::Asked asked_;  // until it is asked
+  std::shared_ptr<idempotency::IdempotencyKeys::Turn> turn_;
   std::unique_ptr<Handler> inner_;  // goes first: what it answers ends the turn
 };
 
 }  // namespace
 
-bool MayComeAgain(const Route& route, Connection& connection) {
-  return connection.context().deps.repeats != nullptr && MayRepeat(route.id) &&
+bool TakesIdempotencyKey(const Route& route, Connection& connection) {
+  return connection.context().deps.idempotency_keys != nullptr && MayRepeat(route.id) &&
          connection.request().Find(kIdempotencyKey) != nullptr;
 }
 

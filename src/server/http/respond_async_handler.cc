@@ -12,7 +12,7 @@
 #include "server/http/connection.h"
 #include "server/http/idempotency_key.h"
 #include "server/http/request_deadline.h"
-#include "services/calls/body_print.h"
+#include "services/calls/body_hash.h"
 #include "services/jobs/jobs.h"
 #include "wire/field_error.h"
 #include "wire/job.h"
@@ -93,7 +93,8 @@ class RespondAsyncHandler final : public Handler {
         [kind = job_.kind, keyed = !job_.idempotency_key.empty(), context,
          &inference](std::string_view body) -> Result<Understood> {
           RETURN_IF_ERROR(calls::BufferedRequest::Parse(kind, body, context, inference).status());
-          return Understood{std::string(body), keyed ? calls::PrintOf(body) : std::string()};
+          return Understood{std::string(body),
+                            keyed ? calls::CanonicalBodyHash(body) : std::string()};
         },
         [this](Result<Understood> body) { OnUnderstood(std::move(body)); });
   }
@@ -130,7 +131,7 @@ class RespondAsyncHandler final : public Handler {
     job_.owner = connection_.tenant();
     job_.caller = connection_.caller();
     job_.body = std::move(body->body);
-    job_.body_print = std::move(body->print);
+    job_.body_hash = std::move(body->print);
     Jobs().Submit(std::move(job_),
                   [here = connection_.Return(), this](Result<wire::JobView> job, bool again) {
                     here([this, job = std::move(job), again] { OnAccepted(job, again); });

@@ -49,9 +49,9 @@ void ResponsesDialect::Cancel(const std::string& response_id) {
 void ResponsesDialect::Accept(wire::SocketMessage message, BudgetShare share) {
   const std::string stream_id = message.stream_id;
   if (!host_.leaving().ok()) return SayError(host_.leaving(), stream_id);
-  SocketLane* const lane = LaneOf(stream_id);
-  if (lane == nullptr) {
-    const size_t most = connection_.context().options.socket.lanes;
+  SocketChannel* const channel = ChannelOf(stream_id);
+  if (channel == nullptr) {
+    const size_t most = connection_.context().options.socket.channels;
     return SayError(InvalidArgument("websocket_stream_limit_reached",
                                     "at most " + std::to_string(most) +
                                         " values of stream_id are answered at once")
@@ -62,26 +62,26 @@ void ResponsesDialect::Accept(wire::SocketMessage message, BudgetShare share) {
     std::string& id = message.call.request.request_id;
     if (id.empty()) id = "req-" + connection_.loop()->RandomId(24);
   }
-  if (const Status added = lane->Add(std::move(message), std::move(share)); !added.ok())
+  if (const Status added = channel->Add(std::move(message), std::move(share)); !added.ok())
     return SayError(added, stream_id);
-  lane->Next();
+  channel->Next();
 }
 
-SocketLane* ResponsesDialect::LaneOf(const std::string& stream_id) {
-  const auto found = lanes_.find(stream_id);
-  if (found != lanes_.end()) return found->second.get();
-  if (lanes_.size() >= connection_.context().options.socket.lanes) {
-    auto oldest = lanes_.end();
-    for (auto lane = lanes_.begin(); lane != lanes_.end(); ++lane) {
-      if (lane->second->idle() &&
-          (oldest == lanes_.end() || lane->second->idle_since() < oldest->second->idle_since()))
-        oldest = lane;
+SocketChannel* ResponsesDialect::ChannelOf(const std::string& stream_id) {
+  const auto found = channels_.find(stream_id);
+  if (found != channels_.end()) return found->second.get();
+  if (channels_.size() >= connection_.context().options.socket.channels) {
+    auto oldest = channels_.end();
+    for (auto channel = channels_.begin(); channel != channels_.end(); ++channel) {
+      if (channel->second->idle() && (oldest == channels_.end() ||
+                                      channel->second->idle_since() < oldest->second->idle_since()))
+        oldest = channel;
     }
-    if (oldest == lanes_.end()) return nullptr;
-    lanes_.erase(oldest);
+    if (oldest == channels_.end()) return nullptr;
+    channels_.erase(oldest);
   }
-  LaneHost& host = *this;
-  return lanes_.emplace(stream_id, std::make_unique<SocketLane>(connection_, host, stream_id))
+  ChannelHost& host = *this;
+  return channels_.emplace(stream_id, std::make_unique<SocketChannel>(connection_, host, stream_id))
       .first->second.get();
 }
 
@@ -89,19 +89,19 @@ void ResponsesDialect::Pump() {
   bool any = true;
   while (any && host_.HasRoom()) {
     any = false;
-    auto lane = lanes_.upper_bound(last_pumped_);
-    for (size_t i = lanes_.size(); i > 0 && host_.HasRoom(); --i) {
-      if (lane == lanes_.end()) lane = lanes_.begin();
-      last_pumped_ = lane->first;
-      any |= lane->second->Pump();
-      ++lane;
+    auto channel = channels_.upper_bound(last_pumped_);
+    for (size_t i = channels_.size(); i > 0 && host_.HasRoom(); --i) {
+      if (channel == channels_.end()) channel = channels_.begin();
+      last_pumped_ = channel->first;
+      any |= channel->second->Pump();
+      ++channel;
     }
   }
 }
 
 bool ResponsesDialect::idle() const {
-  return std::all_of(lanes_.begin(), lanes_.end(),
-                     [](const auto& lane) { return lane.second->idle(); });
+  return std::all_of(channels_.begin(), channels_.end(),
+                     [](const auto& channel) { return channel.second->idle(); });
 }
 
 void ResponsesDialect::SayError(const Status& why, Connection::Origin origin,
@@ -114,8 +114,8 @@ void ResponsesDialect::SayError(const Status& why, Connection::Origin origin,
 }
 
 const ResponseStart::Messages* ResponsesDialect::Remembered(const std::string& response_id) const {
-  for (const auto& [id, lane] : lanes_) {
-    if (const auto* dialog = lane->Remembered(response_id)) return dialog;
+  for (const auto& [id, channel] : channels_) {
+    if (const auto* dialog = channel->Remembered(response_id)) return dialog;
   }
   return nullptr;
 }

@@ -1,5 +1,5 @@
-// ResponsesDialect: the Responses API over one WebSocket, with lanes (one per stream_id) that are
-// answered concurrently. Owned by its SocketHandler; used on the connection's thread, except
+// ResponsesDialect: the Responses API over one WebSocket, with channels (one per stream_id) that
+// are answered concurrently. Owned by its SocketHandler; used on the connection's thread, except
 // Understand().
 #pragma once
 
@@ -12,14 +12,14 @@
 #include "base/status.h"
 #include "server/http/connection.h"
 #include "server/http/memory_budget.h"
+#include "server/http/socket_channel.h"
 #include "server/http/socket_host.h"
-#include "server/http/socket_lane.h"
 #include "wire/request_placement.h"
 #include "wire/socket_message.h"
 
 namespace tutti::http {
 
-class ResponsesDialect final : private LaneHost {
+class ResponsesDialect final : private ChannelHost {
  public:
   using Tag = std::string;  // the stream_id; empty: none
   struct Understood {
@@ -43,27 +43,27 @@ class ResponsesDialect final : private LaneHost {
   void SayError(const Status& why, const Tag& tag) {
     SayError(why, Connection::Origin::kServer, tag);
   }
-  // Sends a few events of each lane in turn, so that no lane waits for the end of another.
+  // Sends a few events of each channel in turn, so that no channel waits for the end of another.
   void Pump();
   bool idle() const;
 
  private:
   void Cancel(const std::string& response_id);
   void Accept(wire::SocketMessage message, BudgetShare share);
-  // The lane of `stream_id`, made if needed; if there are too many, it replaces the lane that was
-  // idle longest. Null: none is idle.
-  SocketLane* LaneOf(const std::string& stream_id);
+  // The channel of `stream_id`, made if needed; if there are too many, it replaces the channel that
+  // was idle longest. Null: none is idle.
+  SocketChannel* ChannelOf(const std::string& stream_id);
 
-  // --- LaneHost ---
+  // --- ChannelHost ---
   void Say(std::string_view json) override { host_.Say(json); }
   void SayError(const Status& why, Connection::Origin origin, std::string_view stream_id) override;
   bool HasRoom() const override { return host_.HasRoom(); }
   const ResponseStart::Messages* Remembered(const std::string& response_id) const override;
-  void LaneIdle() override { host_.Idle(); }
+  void ChannelIdle() override { host_.Idle(); }
 
   Connection& connection_;
   SocketHost& host_;
-  std::map<std::string, std::unique_ptr<SocketLane>> lanes_;
+  std::map<std::string, std::unique_ptr<SocketChannel>> channels_;
   std::string last_pumped_;
 };
 

@@ -183,10 +183,10 @@ std::string Claim(const HttpRequest& request, const auth::CertifiedName* certifi
 
 }  // namespace
 
-Result<auth::PrincipalRef> Router::WhoAsks(const HttpRequest& request,
-                                           const auth::CertifiedName* certificate) const {
+Result<auth::PrincipalRef> Router::ResolveCaller(const HttpRequest& request,
+                                                 const auth::CertifiedName* certificate) const {
   return OfShown(request, certificate, [this](const auth::Shown& shown) {
-    return auth::WhoAsks(authority_, loopback_, shown, std::time(nullptr));
+    return auth::ResolveCaller(authority_, loopback_, shown, std::time(nullptr));
   });
 }
 
@@ -243,7 +243,7 @@ Decision Router::Decide(const HttpRequest& request, const auth::CertifiedName* c
                      ((request.method == "GET" && route->open) || (probe && route->open_probe)));
   decision.asks_later = !open && MaySayLater(route, request, certificate);
   if (!open && !decision.asks_later) {
-    Result<auth::PrincipalRef> who = WhoAsks(request, certificate);
+    Result<auth::PrincipalRef> who = ResolveCaller(request, certificate);
     if (!who.ok()) {
       decision.claim = Claim(request, certificate);
       return refuse(std::move(who).status());

@@ -63,8 +63,8 @@ class Router {
  private:
   // Authenticates the caller; an anonymous one if the server is open. Errors: invalid_api_key,
   // key_revoked.
-  Result<auth::PrincipalRef> WhoAsks(const HttpRequest& request,
-                                     const auth::CertifiedName* certificate) const;
+  Result<auth::PrincipalRef> ResolveCaller(const HttpRequest& request,
+                                           const auth::CertifiedName* certificate) const;
 
   bool MaySayLater(const Route* route, const HttpRequest& request,
                    const auth::CertifiedName* certificate) const;

@@ -159,7 +159,7 @@ wire::ErrorForm FormOf(RouteId route, const wire::Json* body) {
 }
 
 // The inference API, the caller, and a reference that expires with the handler.
-struct Asker {
+struct TokenizeTarget {
   api::Inference& inference;
   api::CallerRef caller;
   std::weak_ptr<void> here;
@@ -168,34 +168,34 @@ struct Asker {
 using MakeAnswer = std::function<TokenizerAnswer()>;
 using Done = std::function<void(MakeAnswer)>;
 
-void AskAll(const Asker& asker, std::shared_ptr<Questions> questions, const Done& done) {
+void AskAll(const TokenizeTarget& target, std::shared_ptr<Questions> questions, const Done& done) {
   const auto pieces = std::make_shared<size_t>(0);
-  const auto ask = [asker, questions, pieces](size_t index,
-                                              api::Inference::Done<api::TokenizeResult> answered) {
-    if (asker.here.expired())
+  const auto ask = [target, questions, pieces](size_t index,
+                                               api::Inference::Done<api::TokenizeResult> answered) {
+    if (target.here.expired())
       return answered(Status(StatusCode::kCancelled, "cancelled", "nobody waits for it"));
     if (!questions->texts.empty()) {
-      questions->texts[index].caller = asker.caller;
-      return asker.inference.TokenizeLater(std::move(questions->texts[index]),
-                                           [pieces, answered](Result<api::TokenizeResult> said) {
-                                             if (said.ok()) *pieces += said->pieces.size();
-                                             if (*pieces > api::kMaxPieces)
-                                               return answered(api::TooManyPieces(*pieces));
-                                             answered(std::move(said));
-                                           });
+      questions->texts[index].caller = target.caller;
+      return target.inference.TokenizeLater(std::move(questions->texts[index]),
+                                            [pieces, answered](Result<api::TokenizeResult> said) {
+                                              if (said.ok()) *pieces += said->pieces.size();
+                                              if (*pieces > api::kMaxPieces)
+                                                return answered(api::TooManyPieces(*pieces));
+                                              answered(std::move(said));
+                                            });
     }
-    questions->tokens[index].caller = asker.caller;
-    asker.inference.DetokenizeLater(std::move(questions->tokens[index]),
-                                    [questions, index, answered](Result<std::string> text) {
-                                      if (!text.ok()) {
-                                        return answered(questions->blame
-                                                            ? questions->blame(index, text.status())
-                                                            : text.status());
-                                      }
-                                      api::TokenizeResult said;
-                                      said.text = *std::move(text);
-                                      answered(std::move(said));
-                                    });
+    questions->tokens[index].caller = target.caller;
+    target.inference.DetokenizeLater(
+        std::move(questions->tokens[index]),
+        [questions, index, answered](Result<std::string> text) {
+          if (!text.ok()) {
+            return answered(questions->blame ? questions->blame(index, text.status())
+                                             : text.status());
+          }
+          api::TokenizeResult said;
+          said.text = *std::move(text);
+          answered(std::move(said));
+        });
   };
   api::QuestionSeries<api::TokenizeResult>::Begin(
       questions->size(), ask, [questions, done](Result<Said> said) {
@@ -207,7 +207,7 @@ void AskAll(const Asker& asker, std::shared_ptr<Questions> questions, const Done
 }
 
 // Thread-safe: what it uses is.
-void Ask(RouteId route, const Asker& asker, std::string_view body,
+void Ask(RouteId route, const TokenizeTarget& target, std::string_view body,
          const wire::ParseOptions& options, const Done& done) {
   Result<wire::JsonDocument> document = wire::ParseJson(body);
   const auto refuse = [&](Status status, wire::ErrorForm errors) {
@@ -215,10 +215,10 @@ void Ask(RouteId route, const Asker& asker, std::string_view body,
   };
   if (!document.ok()) return refuse(document.status(), FormOf(route, nullptr));
   const wire::ErrorForm errors = FormOf(route, &document->root());
-  Result<Questions> questions = QuestionsOf(route, asker.inference, document->root(), options);
+  Result<Questions> questions = QuestionsOf(route, target.inference, document->root(), options);
   if (!questions.ok()) return refuse(questions.status(), errors);
   questions->errors = errors;
-  AskAll(asker, std::make_shared<Questions>(*std::move(questions)), done);
+  AskAll(target, std::make_shared<Questions>(*std::move(questions)), done);
 }
 
 class TokenizerHandler final : public Handler {
@@ -227,12 +227,12 @@ class TokenizerHandler final : public Handler {
       : route_(route), connection_(connection) {}
 
   void Start() override {
-    const Asker asker{*connection_.context().deps.inference, connection_.caller(), here_};
+    const TokenizeTarget target{*connection_.context().deps.inference, connection_.caller(), here_};
     const wire::ParseOptions options{connection_.context().options.strict, {}, {}};
     AskWithBody<TokenizerAnswer>(
         connection_, kInlineTokenizerBytes, connection_.context().tokenizer_helper,
-        [route = route_, asker, options](std::string_view body, const Done& done) {
-          Ask(route, asker, body, options, done);
+        [route = route_, target, options](std::string_view body, const Done& done) {
+          Ask(route, target, body, options, done);
         },
         [this](TokenizerAnswer answer) { Finish(std::move(answer)); });
   }

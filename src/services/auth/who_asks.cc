@@ -23,8 +23,8 @@ std::string ClaimOf(const Shown& shown) {
   return id.has_value() ? std::string(kKeyCredential) += *id : "-";
 }
 
-Result<PrincipalRef> WhoAsks(const Authenticator& authority, bool loopback, const Shown& shown,
-                             int64_t now_s) {
+Result<PrincipalRef> ResolveCaller(const Authenticator& authority, bool loopback,
+                                   const Shown& shown, int64_t now_s) {
   if (authority.IsOpen(loopback)) return OpenPrincipal();
   if (shown.authorization.empty() && shown.certificate != nullptr)
     return authority.FromCertificate(*shown.certificate, now_s);

@@ -31,8 +31,8 @@ std::string ClaimOf(const Shown& shown);
 // if it is wrong; otherwise the client certificate does. On an open server every request gets
 // OpenPrincipal(), because many clients always send some key. `now_s`: seconds since 1970. Errors:
 // as Authenticator::FromBearer and FromCertificate.
-Result<PrincipalRef> WhoAsks(const Authenticator& authority, bool loopback, const Shown& shown,
-                             int64_t now_s);
+Result<PrincipalRef> ResolveCaller(const Authenticator& authority, bool loopback,
+                                   const Shown& shown, int64_t now_s);
 
 // OK if `who` has one of the scopes of `rule`. On an open server every local client counts as
 // operator; routes that must be closed even to them need a further check. Errors:

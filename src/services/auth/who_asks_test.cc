@@ -14,7 +14,7 @@ namespace {
 using Fields = std::vector<std::string_view>;
 
 bool Known(testing::OneKey& known, const Fields& fields, bool loopback = true) {
-  return WhoAsks(known.authority(), loopback, {.authorization = fields}, 1000).ok();
+  return ResolveCaller(known.authority(), loopback, {.authorization = fields}, 1000).ok();
 }
 
 TEST(WhoAsksTest, OneKeyAsABearerIsTakenAndNothingElse) {
@@ -68,8 +68,8 @@ TEST(WhoAsksTest, AClaimNamesTheKeyOrTheCertificateAndNoSecret) {
 std::string Caller(testing::OneKey& known, const Fields& fields, const std::string& certificate,
                    int64_t now_s = 1000) {
   const CertifiedName name{.name = certificate, .expires_s = 2000};
-  const auto who =
-      WhoAsks(known.authority(), true, {.authorization = fields, .certificate = &name}, now_s);
+  const auto who = ResolveCaller(known.authority(), true,
+                                 {.authorization = fields, .certificate = &name}, now_s);
   return who.ok() ? (*who)->name : std::string(who.status().reason());
 }
 

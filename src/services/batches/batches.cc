@@ -570,7 +570,7 @@ void Batches::Forget(const ClaimedLine& line) {
   EndIfDone(*active);
 }
 
-void Batches::GiveBack() {
+void Batches::ReleaseLeases() {
   std::promise<std::vector<LineEnd>> stopped;
   strand_->Post([this, &stopped] {
     Pump();  // what has ended ends

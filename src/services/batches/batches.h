@@ -7,7 +7,7 @@
 // process died run again. A line of /v1/responses with `store` becomes a stored response in the
 // transaction that ends the line.
 //
-// All work, and every `done`, runs on a strand of its own. Only GiveBack() blocks. Thread-safe. The
+// All work, and every `done`, runs on a strand of its own. Only ReleaseLeases() blocks. Thread-safe. The
 // inference, store, files and clock must outlive it.
 #pragma once
 
@@ -101,7 +101,7 @@ class Batches {
   void Start();
   // Called before a drain: leaves running lines to the next process without counting an attempt,
   // and begins no more. Blocks for the disk.
-  void GiveBack();
+  void ReleaseLeases();
 
   BatchStats stats() const;
   const std::shared_ptr<responses::Strand>& strand() const { return strand_; }

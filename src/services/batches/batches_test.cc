@@ -54,7 +54,7 @@ class BatchesTest : public ::testing::Test {
     auto store = store::Store::Open({.folder = folder_.path()}, tables);
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
-    inference_ = std::make_unique<ScriptedInference>(lanes_);
+    inference_ = std::make_unique<ScriptedInference>(max_num_seqs_);
     inference_->script = script_;
     inference_->refuse = [this](const api::GenerateRequest&) {
       return refusals_ > 0 && refusals_-- > 0 ? refusal_ : OkStatus();
@@ -220,7 +220,7 @@ class BatchesTest : public ::testing::Test {
   std::string endpoint_ = "/v1/chat/completions";
   std::map<std::string, std::string> bodies_;  // by custom_id, of the files that were read
   Batches::Options options_;
-  size_t lanes_ = 8;
+  size_t max_num_seqs_ = 8;
   std::function<Script(const api::GenerateRequest&)> script_ = responses::testing::EchoScript;
   std::atomic<int> refusals_{0};
   std::atomic<int> open_failures_{0}, read_failures_{0};  // of files, from now on
@@ -346,7 +346,7 @@ TEST_F(BatchesTest, LinesOfResponsesKeepReasoningAndCalls) {
 
 TEST_F(BatchesTest, AResponseIsThereExactlyWhereItsLineHasEndedWhateverIsKilled) {
   endpoint_ = "/v1/responses";
-  lanes_ = 2;
+  max_num_seqs_ = 2;
   options_.max_attempts = 100;
   Close();
   Open();
@@ -434,7 +434,7 @@ TEST_F(BatchesTest, UnreadableInputFailsItsBatchAfterAMinuteWithAReason) {
 
 TEST_F(BatchesTest, ALineWhoseInputCannotBeReadForAMomentWaits) {
   options_.slots = 1;
-  lanes_ = 1;
+  max_num_seqs_ = 1;
   Close();
   Open();
   const auto made = Create(ChatLines(3));
@@ -467,7 +467,7 @@ TEST_F(BatchesTest, AWrongInputFailsWithTheLinesThatAreWrong) {
 }
 
 TEST_F(BatchesTest, AKillRunsAgainWhatHadNotEndedAndNothingElse) {
-  lanes_ = 2;
+  max_num_seqs_ = 2;
   options_.max_attempts = 100;
   Close();
   Open();
@@ -528,7 +528,7 @@ TEST_F(BatchesTest, AStopSpendsNoAttempt) {
   const auto made = Create(ChatLines(3));
   for (int stops = 0; stops < 3; ++stops) {
     EXPECT_TRUE(Eventually([&] { return inference_->active() == 3; }));
-    batches_->GiveBack();
+    batches_->ReleaseLeases();
     Restart();
   }
   ASSERT_TRUE(Becomes(made->id, BatchState::kCompleted));
@@ -536,7 +536,7 @@ TEST_F(BatchesTest, AStopSpendsNoAttempt) {
 }
 
 TEST_F(BatchesTest, ACancelKeepsWhatHasEnded) {
-  lanes_ = 1;
+  max_num_seqs_ = 1;
   options_.slots = 2;
   Close();
   Open();
@@ -589,7 +589,7 @@ TEST_F(BatchesTest, ABatchCancelledWhileItsLinesWereReadTellsThemAllAfterAKill) 
 }
 
 TEST_F(BatchesTest, ABatchExpiresWithWhatItHas) {
-  lanes_ = 1;
+  max_num_seqs_ = 1;
   options_.slots = 2;
   options_.window = seconds(60);
   Close();
@@ -653,7 +653,7 @@ TEST_F(BatchesTest, AKeyThatIsRevokedIsNotServed) {
 }
 
 TEST_F(BatchesTest, OwnersTakeTurns) {
-  lanes_ = 1;
+  max_num_seqs_ = 1;
   options_.slots = 1;
   Close();
   Open();

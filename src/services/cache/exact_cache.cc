@@ -21,7 +21,7 @@ std::string FlightOf(const AnswerKey& key, const api::GenerateRequest& request) 
 }  // namespace
 
 ExactCache::ExactCache(const AnswerLimits& limits, const Clock& clock,
-                       std::shared_ptr<AnswerTier> tier)
+                       std::shared_ptr<SharedCacheBackend> tier)
     : clock_(clock), tier_(std::move(tier)), store_(limits) {}
 
 void ExactCache::Tell(const api::GenerateRequest& request, api::CacheOutcome outcome,
@@ -54,7 +54,7 @@ std::shared_ptr<const TierPlace> ExactCache::Fetch(const api::RenderedRequest& r
       if (flights_.contains(FlightOf(key, request))) return nullptr;
     }
   }
-  AnswerTier::Looked looked = tier_->Look(rendered);
+  SharedCacheBackend::Looked looked = tier_->Look(rendered);
   if (!looked.found.has_value()) return std::move(looked.place);
   const TimePoint since = clock_.Now() - looked.found->age;
   std::shared_ptr<const SharedAnswer> answer =

@@ -36,7 +36,7 @@ class ExactCache final : public api::AnswerCache,
   // `clock` must outlive it. `tier`: cache shared with other servers; may be null. Must be owned by
   // a shared_ptr.
   ExactCache(const AnswerLimits& limits, const Clock& clock,
-             std::shared_ptr<AnswerTier> tier = nullptr);
+             std::shared_ptr<SharedCacheBackend> tier = nullptr);
 
   // api::AnswerCache
   std::shared_ptr<api::CachedAnswer> Open(api::GenerateRequest* request,
@@ -68,7 +68,7 @@ class ExactCache final : public api::AnswerCache,
 
   const HashKey secret_ = DrawHashKey();
   const Clock& clock_;
-  const std::shared_ptr<AnswerTier> tier_;           // null: nobody else keeps any
+  const std::shared_ptr<SharedCacheBackend> tier_;   // null: nobody else keeps any
   std::array<std::atomic<uint64_t>, 5> outcomes_{};  // by api::CacheOutcome
   mutable Mutex mutex_;
   AnswerStore store_ GUARDED_BY(mutex_);

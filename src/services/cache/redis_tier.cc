@@ -165,7 +165,7 @@ bool RedisTier::Flushing(const std::string& tenant) const {
   return flush_all_ != 0 || flushes_.contains(tenant);
 }
 
-AnswerTier::Looked RedisTier::Look(const api::RenderedRequest& rendered) {
+SharedCacheBackend::Looked RedisTier::Look(const api::RenderedRequest& rendered) {
   const api::GenerateRequest& request = rendered.request;
   // What tenants share is known here by who shares it with whom: each server's own kept answers.
   if (rendered.model_identity.empty() || !request.cache_scope.empty()) return {};
@@ -237,7 +237,8 @@ std::string RedisTier::ValueOf(const SharedAnswer& answer) const {
   return value;
 }
 
-std::optional<AnswerTier::Found> RedisTier::Read(const TierPlace& place, std::string_view value) {
+std::optional<SharedCacheBackend::Found> RedisTier::Read(const TierPlace& place,
+                                                         std::string_view value) {
   const auto rejected = [this]() -> std::optional<Found> {
     rejected_.fetch_add(1, std::memory_order_relaxed);
     return std::nullopt;

@@ -30,13 +30,13 @@
 #include "base/status.h"
 #include "redis/pool.h"
 #include "services/cache/answer_key.h"
-#include "services/cache/answer_tier.h"
+#include "services/cache/shared_cache_backend.h"
 
 namespace tutti::cache {
 
 inline constexpr size_t kLeastSecretBytes = 32;
 
-class RedisTier final : public AnswerTier {
+class RedisTier final : public SharedCacheBackend {
  public:
   struct Options {
     redis::ConnectionOptions connection;

@@ -21,7 +21,7 @@
 #include "base/status.h"
 #include "services/cache/answer_key.h"
 #include "services/cache/answer_store.h"
-#include "services/cache/answer_tier.h"
+#include "services/cache/shared_cache_backend.h"
 
 namespace tutti::cache {
 
@@ -33,7 +33,7 @@ class SharedAnswer final : public Kept {
                std::shared_ptr<api::Cancellable> control,
                std::shared_ptr<api::RequestObserver> observer,
                std::shared_ptr<const TierPlace> place = nullptr);
-  // Makes a complete answer from the events of AnswerTier::Found.
+  // Makes a complete answer from the events of SharedCacheBackend::Found.
   static std::shared_ptr<SharedAnswer> Whole(AnswerKey key, std::string tenant, uint64_t era,
                                              std::vector<api::StreamEvent> events);
 

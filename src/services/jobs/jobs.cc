@@ -104,7 +104,7 @@ void Jobs::Submit(NewJob job, std::function<void(Result<JobView>, bool)> done) {
       job.deadline_ms.value_or(std::max(row->run_at_ms, now_ms) + Millis(options_.window));
   std::optional<IdempotencyKey> key;
   if (!job.idempotency_key.empty())
-    key = IdempotencyKey{row->kind + " " + job.idempotency_key, std::move(job.body_print)};
+    key = IdempotencyKey{row->kind + " " + job.idempotency_key, std::move(job.body_hash)};
   row->request = std::move(job.body);
 
   struct Outcome {
@@ -624,7 +624,7 @@ void Jobs::Tick() {
       });
 }
 
-void Jobs::GiveBack() {
+void Jobs::ReleaseLeases() {
   takes_no_more_ = true;
   std::promise<void> stopped;
   strand_->Post([this, &stopped] {

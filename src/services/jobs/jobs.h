@@ -9,7 +9,7 @@
 // carries the epoch of its claim, so that a runner that has lost its lease changes nothing. Server
 // errors and the death of the process count as attempts; transient refusals and drains do not.
 //
-// All work happens on one strand. Only GiveBack() blocks; every `done` is called later, on the
+// All work happens on one strand. Only ReleaseLeases() blocks; every `done` is called later, on the
 // strand. Thread-safe. The inference, store and clock must outlive it.
 #pragma once
 
@@ -44,7 +44,7 @@ struct NewJob {
   calls::CallKind kind = calls::CallKind::kChat;
   std::string body = {};
   std::string idempotency_key = {};         // empty: none
-  std::string body_print = {};              // with such a key: calls::PrintOf() the body
+  std::string body_hash = {};               // with such a key: calls::CanonicalBodyHash() the body
   std::optional<int64_t> run_at_ms = {};    // unix; absent: now
   std::optional<int64_t> deadline_ms = {};  // unix; absent: Options::window from now
   std::string webhook = {};                 // URL for the event at its end; empty: none
@@ -89,7 +89,7 @@ class Jobs {
 
   // Calls `done` when the job is durable. `again`: duplicate idempotency key, and the existing job
   // is returned. Errors: model_not_found, invalid_value (webhook), idempotency_key_mismatch,
-  // tenant_queue_full, overloaded, storage_full, storage_error; draining (after GiveBack()).
+  // tenant_queue_full, overloaded, storage_full, storage_error; draining (after ReleaseLeases()).
   void Submit(NewJob job, std::function<void(Result<wire::JobView>, bool again)> done);
   // Errors: not_found (also another owner's), expired (its result is not kept any more).
   void Get(const std::string& owner, const std::string& id, Seen done);
@@ -120,7 +120,7 @@ class Jobs {
   void Start();
   // Called before a drain: durably requeues running jobs without counting an attempt, accepts and
   // begins no more, and ends waiting Watch() calls with draining. Blocks until the disk has it.
-  void GiveBack();
+  void ReleaseLeases();
 
   JobStats stats() const;
   const std::shared_ptr<responses::Strand>& strand() const { return strand_; }

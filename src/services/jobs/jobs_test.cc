@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "amount.h"
-#include "services/calls/body_print.h"
+#include "services/calls/body_hash.h"
 #include "services/jobs/job_tables.h"
 #include "services/responses/testing/responses_fixture.h"
 #include "services/responses/testing/scripted_inference.h"
@@ -84,7 +84,7 @@ class JobsTest : public ::testing::Test {
                    .kind = calls::CallKind::kChat,
                    .body = Body(text),
                    .idempotency_key = key,
-                   .body_print = calls::PrintOf(Body(text)),
+                   .body_hash = calls::CanonicalBodyHash(Body(text)),
                    .run_at_ms = run_at_ms},
                   [this, done = call.done()](Result<JobView> job, bool again) {
                     again_ = again;
@@ -221,7 +221,7 @@ TEST_F(JobsTest, ADrainSpendsNone) {
     ASSERT_TRUE(Eventually([&] { return inference_->active() == 1; }));
     Call<Result<JobView>> waiting;
     jobs_->Watch("t", id, Jobs::kUntilEnd, clock_.Now() + hours(1), waiting.done());
-    jobs_->GiveBack();
+    jobs_->ReleaseLeases();
     EXPECT_EQ(waiting.Get().status().reason(), "draining");
     EXPECT_EQ(Get(id)->state, JobState::kQueued);
     EXPECT_EQ(Get(id)->attempt, 0);
@@ -235,7 +235,7 @@ TEST_F(JobsTest, ADrainSpendsNone) {
 TEST_F(JobsTest, NothingIsAcceptedAnyMoreOnceTheServerStops) {
   jobs_->Start();
   const std::string before = Submit("before").id;
-  jobs_->GiveBack();
+  jobs_->ReleaseLeases();
   EXPECT_EQ(TrySubmit("after").status().reason(), "draining");
   EXPECT_EQ(Get(before)->state, JobState::kQueued);
 }
@@ -499,7 +499,7 @@ TEST_F(JobsTest, NoMoreRunAtOnceThanMay) {
   std::vector<std::string> ids;
   for (int i = 0; i < 10; ++i) ids.push_back(Submit("n" + std::to_string(i)).id);
   for (const std::string& id : ids) ASSERT_TRUE(Becomes(id, JobState::kSucceeded));
-  EXPECT_LE(inference_->max_lanes(), 3u);
+  EXPECT_LE(inference_->most_running(), 3u);
   EXPECT_EQ(inference_->requests().size(), 10u) << "each was computed once";
 }
 
@@ -683,7 +683,7 @@ TEST_F(JobsTest, EveryAcceptedJobEndsOnceWhateverIsKilled) {
       }
     }
     look();
-    if (random.Chance(0.3)) jobs_->GiveBack();
+    if (random.Chance(0.3)) jobs_->ReleaseLeases();
     Restart();
   }
   for (const std::string& id : ids) {

@@ -8,7 +8,7 @@
 namespace tutti::limits {
 namespace {
 
-// When a lane or a place in the queue will be free nobody knows.
+// When a sequence or a place in the queue will be free nobody knows.
 constexpr Duration kBusyRetry = std::chrono::seconds(1);
 
 // The reason that lasts longest.

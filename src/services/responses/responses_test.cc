@@ -590,7 +590,7 @@ TEST_F(ResponsesTest, AChainWithoutItsMiddleIsRefused) {
 
 TEST_F(ResponsesTest, ManyRunBesideEachOtherOnOneThreadAndAreReadByMany) {
   options_.memory.per_owner = 10'000;
-  lanes_ = 64;
+  max_num_seqs_ = 64;
   Restart();
   inference_->Run();
   std::vector<Attachment> attachments;

@@ -70,7 +70,7 @@ TEST_F(SessionsTest, TenSessionsOnEightLanesAreAllAnswered) {
     ASSERT_TRUE(Ended(each.response));
     EXPECT_EQ(each.response->State().text, "[Hello!]");
   }
-  EXPECT_EQ(inference_->max_lanes(), 8u);
+  EXPECT_EQ(inference_->most_running(), 8u);
 }
 
 TEST_F(SessionsTest, ARepeatedMessageReturnsItsTurnEvenAfterARestart) {

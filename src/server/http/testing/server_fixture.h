@@ -18,9 +18,9 @@
 #include "services/auth/testing/one_key.h"
 #include "services/batches/batches.h"
 #include "services/batches/files.h"
+#include "services/idempotency/keys.h"
 #include "services/jobs/job_tables.h"
 #include "services/jobs/jobs.h"
-#include "services/repeats/repeats.h"
 #include "services/responses/response_rows.h"
 #include "services/responses/responses.h"
 #include "services/sessions/chat.h"
@@ -67,15 +67,16 @@ class ServerTest : public ::testing::Test {
                                                      !options.tls_client_ca_file.empty());
     if (has_services_) StartServices();
     server_ = std::make_unique<HttpServer>(
-        options, HttpServer::Dependencies{
-                     &inference(), &known_->authority(), &health(), &metrics_, serving_.get(),
-                     &log_, &clock_, repository_.get(), responses_.get(), sessions_.get(),
-                     chat_.get(), jobs_.get(), files_.get(), batches_.get(), repeats_.get()});
+        options,
+        HttpServer::Dependencies{&inference(), &known_->authority(), &health(), &metrics_,
+                                 serving_.get(), &log_, &clock_, repository_.get(),
+                                 responses_.get(), sessions_.get(), chat_.get(), jobs_.get(),
+                                 files_.get(), batches_.get(), idempotency_keys_.get()});
     ASSERT_TRUE(server_->Start().ok());
   }
   // Destroys the services of an earlier server; users of a store go before the store.
   void StopServices() {
-    repeats_.reset();
+    idempotency_keys_.reset();
     batches_.reset();
     files_.reset();
     jobs_.reset();
@@ -91,7 +92,7 @@ class ServerTest : public ::testing::Test {
     for (const store::Migration& table : jobs::JobMigrations()) tables.push_back(table);
     tables.push_back(batches::kFileTables);
     tables.push_back(batches::kBatchTables);
-    tables.push_back(repeats::kRepeatTables);
+    tables.push_back(idempotency::kRepeatTables);
     auto store = store::Store::Open({.folder = store_folder_}, tables);
     ASSERT_TRUE(store.ok()) << store.status();
     StopServices();
@@ -115,8 +116,8 @@ class ServerTest : public ::testing::Test {
         [unix_s] { return unix_s() * 1000; },
         [](const api::CallerRef& caller) -> Result<api::CallerRef> { return caller; });
     batches_->Start();
-    repeats_ = std::make_unique<repeats::Repeats>(repeats_options_, *store_,
-                                                  [unix_s] { return unix_s() * 1000; });
+    idempotency_keys_ = std::make_unique<idempotency::IdempotencyKeys>(
+        idempotency_options_, *store_, [unix_s] { return unix_s() * 1000; });
   }
   int port() const { return server_->port(); }
 
@@ -178,9 +179,9 @@ class ServerTest : public ::testing::Test {
   batches::Files::Options files_options_;  // set before StartServer()
   std::unique_ptr<batches::Files> files_;
   std::unique_ptr<batches::Batches> batches_;
-  std::string store_folder_;                   // set before StartServer(); empty: in memory
-  repeats::Repeats::Options repeats_options_;  // set before StartServer()
-  std::unique_ptr<repeats::Repeats> repeats_;
+  std::string store_folder_;  // set before StartServer(); empty: in memory
+  idempotency::IdempotencyKeys::Options idempotency_options_;  // set before StartServer()
+  std::unique_ptr<idempotency::IdempotencyKeys> idempotency_keys_;
   std::unique_ptr<HttpServer> server_;
 };
 

@@ -9,7 +9,7 @@ namespace tutti::mqtt::profile {
 void Answering::Submit(const AskedPointer& asked, sessions::Message said) {
   Result<api::CallerRef> caller = context_.services.caller_of(asked->credential, asked->key.tenant);
   if (!caller.ok()) return Refuse(asked, caller.status());
-  Result<WaitingRoom::Ticket> ticket = context_.Enter(asked->claimant);
+  Result<AdmissionQueue::AdmissionPermit> ticket = context_.Enter(asked->quota_key);
   if (!ticket.ok()) return Refuse(asked, ticket.status());
   asked->ticket = *std::move(ticket);
   said.request.caller = *std::move(caller);
@@ -38,21 +38,21 @@ void Answering::Accepted(const AskedPointer& asked,
   asked->receipt.Accept();
   asked->turn = acceptance->turn;
   if (IsRepeatedInVain(*asked, *acceptance))
-    return context_.Leave(&asked->ticket, WaitingRoom::Outcome::kLeft);
+    return context_.Leave(&asked->ticket, AdmissionQueue::Outcome::kLeft);
   if (acceptance->response != nullptr) return Answer(asked, acceptance->response);
   open_.insert(asked);
   context_.services.responses.Find(
       asked->key.tenant, acceptance->response_id,
-      context_.tasks.WhileAlive(
-          [this, told = std::weak_ptr(asked), first = asked->asker->OfAcceptance(*acceptance)](
-              const Result<std::shared_ptr<responses::Response>>& found) {
-            const AskedPointer held = told.lock();
-            if (held == nullptr) return;
-            open_.erase(held);
-            if (found.ok()) return Answer(held, *found);
-            if (first && !held->again) context_.Publish(*first);
-            Refuse(held, NotFound("expired", "the answer to this message is no longer kept"));
-          }));
+      context_.tasks.WhileAlive([this, told = std::weak_ptr(asked),
+                                 first = asked->reply_target->OfAcceptance(*acceptance)](
+                                    const Result<std::shared_ptr<responses::Response>>& found) {
+        const AskedPointer held = told.lock();
+        if (held == nullptr) return;
+        open_.erase(held);
+        if (found.ok()) return Answer(held, *found);
+        if (first && !held->again) context_.Publish(*first);
+        Refuse(held, NotFound("expired", "the answer to this message is no longer kept"));
+      }));
 }
 
 bool Answering::IsRepeatedInVain(const Asked& asked, const sessions::Acceptance& acceptance) const {
@@ -61,24 +61,25 @@ bool Answering::IsRepeatedInVain(const Asked& asked, const sessions::Acceptance&
   if ((nobody_asks || asked.once_there) &&
       context_.streams.Holds(asked.reply_topic, acceptance.response_id))
     return true;
-  return nobody_asks && context_.arrivals.Has(acceptance.response_id);
+  return nobody_asks && context_.delivered_ids.Has(acceptance.response_id);
 }
 
 void Answering::Answer(const AskedPointer& asked, std::shared_ptr<responses::Response> response) {
   ReplyStreams::Setup setup;
   setup.topic = asked->reply_topic;
-  setup.claimant = asked->claimant;
+  setup.quota_key = asked->quota_key;
   setup.dialog = DialogOf(asked->key);
   if (!asked->parallel) setup.turn = asked->turn;
   setup.response = response;
-  setup.form = asked->asker->FormOf(asked->turn, response);
+  setup.form = asked->reply_target->FormOf(asked->turn, response);
   if (asked->again) {
-    setup.form = std::make_unique<EndsOnly>(std::move(setup.form));
+    setup.form = std::make_unique<FinalOnly>(std::move(setup.form));
     setup.patient = true;
   }
   setup.arrived = context_.WhenArrived(asked->key, asked->turn, response->id());
   setup.ended = [this, asked, response](bool delivered) {
-    context_.Leave(&asked->ticket, delivered ? OutcomeOf(*response) : WaitingRoom::Outcome::kLeft);
+    context_.Leave(&asked->ticket,
+                   delivered ? OutcomeOf(*response) : AdmissionQueue::Outcome::kLeft);
   };
   const Status status = context_.streams.Open(std::move(setup));
   asked->place.reset();
@@ -87,7 +88,7 @@ void Answering::Answer(const AskedPointer& asked, std::shared_ptr<responses::Res
 
 void Answering::Refuse(const AskedPointer& asked, const Status& error) {
   if (asked->again) return error.code() == StatusCode::kNotFound ? void() : asked->again();
-  context_.Publish(asked->asker->OfError(asked->turn, error));
+  context_.Publish(asked->reply_target->OfError(asked->turn, error));
   context_.Leave(&asked->ticket, OutcomeOf(error));
   asked->receipt.Accept();
 }

@@ -1,5 +1,5 @@
 // Answering: handles a message of either profile from its arrival to its answer: the caller, a
-// place in the waiting room, the acceptance by the session, the response, and the stream of its
+// place in the admission queue, the acceptance by the session, the response, and the stream of its
 // events. Runs on the strand.
 //
 // A message is acknowledged once it is durable, or once its error was given to the port. A
@@ -24,9 +24,9 @@ namespace tutti::mqtt::profile {
 
 // The sender of a message, and the form in which its profile answers. `turn`: number of the turn in
 // the session; 0: none yet.
-class Asker {
+class ReplyTarget {
  public:
-  virtual ~Asker() = default;
+  virtual ~ReplyTarget() = default;
 
   virtual Message OfError(int64_t turn, const Status& error) const = 0;
   // The acceptance event of a message whose answer is no longer kept, sent before the error.
@@ -38,9 +38,9 @@ class Asker {
 
 // One message, until it is answered.
 struct Asked {
-  std::unique_ptr<Asker> asker;
+  std::unique_ptr<ReplyTarget> reply_target;
   sessions::SessionKey key;
-  Claimant claimant;        // user or project for whose limits the message counts
+  QuotaKey quota_key;       // user or project for whose limits the message counts
   std::string credential;   // credential of the publisher
   std::string reply_topic;  // topic of the answer
   bool redelivered = false;
@@ -51,7 +51,7 @@ struct Asked {
   ReplyOrder::Place place;  // place in the order of the dialog, until the answer is on its way
 
   // --- Answering's ---
-  WaitingRoom::Ticket ticket;
+  AdmissionQueue::AdmissionPermit ticket;
   int64_t turn = 0;  // set once it is accepted
   bool parallel = false;
 };

@@ -19,8 +19,8 @@ void Context::LogRefusal(std::string_view topic, std::string_view user, const St
   services.log.Warn("mqtt.refused", {{"topic", topic}, {"user", user}, {"code", why.reason()}});
 }
 
-Result<WaitingRoom::Ticket> Context::Enter(Claimant claimant) {
-  Result<WaitingRoom::Ticket> ticket = room.Enter(std::move(claimant), Now());
+Result<AdmissionQueue::AdmissionPermit> Context::Enter(QuotaKey quota_key) {
+  Result<AdmissionQueue::AdmissionPermit> ticket = room.Enter(std::move(quota_key), Now());
   NoteCrowding();
   return ticket;
 }
@@ -35,7 +35,7 @@ sessions::ChatOptions Context::ChatOf(const ProfileOptions& options, const Servi
   return chat;
 }
 
-void Context::Leave(WaitingRoom::Ticket* ticket, WaitingRoom::Outcome outcome) {
+void Context::Leave(AdmissionQueue::AdmissionPermit* ticket, AdmissionQueue::Outcome outcome) {
   if (!*ticket) return room.Count(outcome);
   ticket->Leave(outcome, Now());
   NoteCrowding();
@@ -53,7 +53,7 @@ void Context::NoteCrowding() {
 std::function<void()> Context::WhenArrived(const sessions::SessionKey& key, int64_t turn,
                                            const std::string& response_id) {
   return [this, key, turn, response_id] {
-    arrivals.Add(response_id);
+    delivered_ids.Add(response_id);
     services.sessions.Arrived(key, turn);
   };
 }
@@ -74,15 +74,15 @@ std::string Context::ModelFor(const std::string& name) const {
   return model == nullptr ? name : model->id;
 }
 
-WaitingRoom::Outcome OutcomeOf(const Status& refusal) {
-  return wire::FindError(refusal).retry == wire::Retry::kYes ? WaitingRoom::Outcome::kRejected
-                                                             : WaitingRoom::Outcome::kError;
+AdmissionQueue::Outcome OutcomeOf(const Status& refusal) {
+  return wire::FindError(refusal).retry == wire::Retry::kYes ? AdmissionQueue::Outcome::kRejected
+                                                             : AdmissionQueue::Outcome::kError;
 }
 
-WaitingRoom::Outcome OutcomeOf(const responses::Response& response) {
+AdmissionQueue::Outcome OutcomeOf(const responses::Response& response) {
   return response.State().status == wire::ResponseStatus::kFailed
-             ? WaitingRoom::Outcome::kError
-             : WaitingRoom::Outcome::kProcessed;
+             ? AdmissionQueue::Outcome::kError
+             : AdmissionQueue::Outcome::kProcessed;
 }
 
 // Keys have no line breaks.

@@ -1,16 +1,16 @@
-// Context: shared by all parts of the profiles. Used on the strand, except the waiting room.
+// Context: shared by all parts of the profiles. Used on the strand, except the admission queue.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <utility>
 
-#include "server/mqtt/profile/arrivals.h"
+#include "server/mqtt/profile/admission_queue.h"
+#include "server/mqtt/profile/delivered_ids.h"
 #include "server/mqtt/profile/native_topics.h"
 #include "server/mqtt/profile/options.h"
 #include "server/mqtt/profile/reply_streams.h"
 #include "server/mqtt/profile/strand_tasks.h"
-#include "server/mqtt/profile/waiting_room.h"
 #include "services/sessions/chat.h"
 #include "wire/request_placement.h"
 
@@ -32,10 +32,10 @@ struct Context {
   void Publish(Message message);
   // Logs a refused message: the sender and the reason, nothing of its content.
   void LogRefusal(std::string_view topic, std::string_view user, const Status& why);
-  // Takes a place in the waiting room for one message.
-  Result<WaitingRoom::Ticket> Enter(Claimant claimant);
+  // Takes a place in the admission queue for one message.
+  Result<AdmissionQueue::AdmissionPermit> Enter(QuotaKey quota_key);
   // Records the outcome of a message, with or without a place.
-  void Leave(WaitingRoom::Ticket* ticket, WaitingRoom::Outcome outcome);
+  void Leave(AdmissionQueue::AdmissionPermit* ticket, AdmissionQueue::Outcome outcome);
   // The callback for when the answer to a turn has arrived.
   std::function<void()> WhenArrived(const sessions::SessionKey& key, int64_t turn,
                                     const std::string& response_id);
@@ -48,9 +48,9 @@ struct Context {
   const Services services;
   const NativeTopics topics;
   StrandTasks tasks;
-  Arrivals arrivals;
+  DeliveredIds delivered_ids;
   const sessions::Chat chat;
-  WaitingRoom room;  // outlives the streams, which hold tickets
+  AdmissionQueue room;  // outlives the streams, which hold tickets
   ReplyStreams streams;
 
  private:
@@ -59,9 +59,9 @@ struct Context {
 };
 
 // Outcome of a refusal: rejected if the same message may be accepted later.
-WaitingRoom::Outcome OutcomeOf(const Status& refusal);
+AdmissionQueue::Outcome OutcomeOf(const Status& refusal);
 // Outcome of an answered message.
-WaitingRoom::Outcome OutcomeOf(const responses::Response& response);
+AdmissionQueue::Outcome OutcomeOf(const responses::Response& response);
 
 // Name of a session in ReplyStreams.
 std::string DialogOf(const sessions::SessionKey& key);

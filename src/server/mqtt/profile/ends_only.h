@@ -1,6 +1,6 @@
-// EndsOnly: sends only the `accepted` event and the last event of an answer that an earlier process
-// owed. It is unknown which events that process had sent; a client that wants the others sends a
-// resume.
+// FinalOnly: sends only the `accepted` event and the last event of an answer that an earlier
+// process owed. It is unknown which events that process had sent; a client that wants the others
+// sends a resume.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,9 @@
 
 namespace tutti::mqtt::profile {
 
-class EndsOnly final : public ReplyForm {
+class FinalOnly final : public ReplyForm {
  public:
-  explicit EndsOnly(std::unique_ptr<ReplyForm> form) : form_(std::move(form)) {}
+  explicit FinalOnly(std::unique_ptr<ReplyForm> form) : form_(std::move(form)) {}
 
   std::optional<Message> OfDeltas(const Deltas&, int64_t) const override { return std::nullopt; }
   std::optional<Message> OfEvent(const responses::LogEntry& entry, int64_t index) const override {

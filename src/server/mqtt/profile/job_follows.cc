@@ -24,14 +24,14 @@ void JobFollows::Follow(const NativeAddress& address, const wire::MqttControl& c
     older->second = std::move(entry);
     return Watch(key, older->second, Wait::kNot);
   }
-  const Claimant claimant{.user = address.user};
+  const QuotaKey quota_key{.user = address.user};
   const auto room = [&]() -> Status {
     if (follows_.size() >= context_.options.follows.all)
       return Unavailable("overloaded", "too many jobs are followed");
-    return claimants_.RoomFor(claimant, "subscriptions");
+    return claimants_.RoomFor(quota_key, "subscriptions");
   };
   if (const Status status = room(); !status.ok()) return Refuse(address, control.id, status);
-  claimants_.Add(claimant);
+  claimants_.Add(quota_key);
   entry.serial = ++serial_;
   Watch(key, follows_.emplace(key, std::move(entry)).first->second, Wait::kForNews);
 }

@@ -15,9 +15,9 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "server/mqtt/profile/claimant.h"
 #include "server/mqtt/profile/context.h"
 #include "server/mqtt/profile/native_address.h"
+#include "server/mqtt/profile/quota_key.h"
 #include "wire/job.h"
 #include "wire/mqtt_native.h"
 
@@ -57,7 +57,7 @@ class JobFollows {
 
   Context& context_;
   std::map<Key, Entry> follows_;
-  ClaimantCounts claimants_;
+  QuotaKeyCounts claimants_;
   uint64_t serial_ = 0;
 };
 

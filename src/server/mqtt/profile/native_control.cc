@@ -88,7 +88,7 @@ void NativeControl::CancelOf(const NativeAddress& address, const std::string& id
                              const std::shared_ptr<responses::Response>& response) {
   ReplyStreams::Setup setup;
   setup.topic = address.reply_topic;
-  setup.claimant = {.user = address.user};
+  setup.quota_key = {.user = address.user};
   setup.purpose = ReplyStreams::Purpose::kWord;
   setup.response = response;
   // From the entry before the one to come: of one that has ended, the terminal one.
@@ -108,7 +108,7 @@ void NativeControl::Resume(const NativeAddress& address, const wire::MqttControl
            return Refuse(address, control.id, place);
          ReplyStreams::Setup setup;
          setup.topic = address.reply_topic;
-         setup.claimant = {.user = address.user};
+         setup.quota_key = {.user = address.user};
          setup.dialog =
              DialogOf(context_.chat.KeyOf(address.Who(), control.project, address.session));
          setup.response = response;

@@ -12,10 +12,10 @@
 namespace tutti::mqtt::profile {
 namespace {
 
-class NativeAsker final : public Asker {
+class NativeReplyTarget final : public ReplyTarget {
  public:
   // `id`: the message's, or empty.
-  NativeAsker(NativeAddress address, std::string id)
+  NativeReplyTarget(NativeAddress address, std::string id)
       : address_(std::move(address)), id_(std::move(id)) {}
 
   Message OfError(int64_t, const Status& error) const override {
@@ -37,10 +37,10 @@ class NativeAsker final : public Asker {
 
 AskedPointer AskedAt(const NativeAddress& address, std::string id) {
   const auto asked = std::make_shared<Asked>();
-  asked->claimant = {.user = address.user};
+  asked->quota_key = {.user = address.user};
   asked->credential = address.credential;
   asked->reply_topic = address.reply_topic;
-  asked->asker = std::make_unique<NativeAsker>(address, std::move(id));
+  asked->reply_target = std::make_unique<NativeReplyTarget>(address, std::move(id));
   return asked;
 }
 

@@ -11,9 +11,9 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "mqtt/message_port.h"
+#include "server/mqtt/profile/admission_queue.h"
 #include "server/mqtt/profile/delta_coalescer.h"
 #include "server/mqtt/profile/reply_streams.h"
-#include "server/mqtt/profile/waiting_room.h"
 #include "services/responses/responses.h"
 #include "services/sessions/sessions.h"
 #include "wire/job.h"
@@ -57,7 +57,7 @@ struct ProfileOptions {
 
   bool strict = false;  // refuse unknown fields
   DeltaCoalescer::Options coalescing;
-  WaitingRoom::Limits waiting;
+  AdmissionQueue::Limits waiting;
   ReplyStreams::Limits streams;
   FollowLimits follows;
   // Limits of clients' messages that wait for the strand.

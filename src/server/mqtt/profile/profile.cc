@@ -10,11 +10,11 @@
 #include "server/mqtt/profile/inbox.h"
 #include "server/mqtt/profile/native_control.h"
 #include "server/mqtt/profile/native_messages.h"
-#include "server/mqtt/profile/owed_answers.h"
-#include "server/mqtt/profile/presence.h"
 #include "server/mqtt/profile/project_messages.h"
 #include "server/mqtt/profile/project_verbs.h"
+#include "server/mqtt/profile/status_topic.h"
 #include "server/mqtt/profile/topic_rules.h"
+#include "server/mqtt/profile/undelivered_replies.h"
 #include "wire/utf8.h"
 
 namespace tutti::mqtt::profile {
@@ -62,8 +62,8 @@ struct Profile::Parts {
   NativeControl native_control{context};
   ProjectMessages project_messages{context};
   ProjectVerbs project_verbs{context};
-  OwedAnswers owed_answers{context, native_messages, project_messages};
-  Presence presence{context};
+  UndeliveredReplies undelivered_replies{context, native_messages, project_messages};
+  StatusTopic presence{context};
 };
 
 // Waits until the results of last messages are known: otherwise the next process would send such an
@@ -152,7 +152,7 @@ void Profile::Parts::Stop(bool says_so) {
   if (says_so) AwaitLastMessages();
   context.tasks.Stop([this, says_so] {
     if (says_so) presence.SayOffline();
-    owed_answers.Clear();
+    undelivered_replies.Clear();
     context.streams.Clear();
     native_messages.Clear();
     native_control.Clear();
@@ -184,7 +184,7 @@ Status Profile::Subscribe() {
 void Profile::Start() {
   started_ = true;
   parts_->context.tasks.Post([parts = parts_.get()] {
-    parts->owed_answers.Read();
+    parts->undelivered_replies.Read();
     parts->presence.Start();
     parts->context.tasks.PostAt(parts->context.Now() + parts->context.options.statistics,
                                 [parts] { parts->LogStatistics(); });
@@ -192,7 +192,7 @@ void Profile::Start() {
 }
 
 void Profile::Resume() {
-  parts_->context.tasks.Post([parts = parts_.get()] { parts->owed_answers.Tell(); });
+  parts_->context.tasks.Post([parts = parts_.get()] { parts->undelivered_replies.Tell(); });
 }
 
 void Profile::Announce() {
@@ -205,7 +205,7 @@ void Profile::Stop() {
 }
 
 Message Profile::Will() const {
-  return Presence::Will(parts_->context.options, parts_->context.topics);
+  return StatusTopic::Will(parts_->context.options, parts_->context.topics);
 }
 
 Statistics Profile::statistics() const { return parts_->context.room.statistics(); }

@@ -15,8 +15,8 @@
 
 #include "base/status.h"
 #include "mqtt/message_port.h"
+#include "server/mqtt/profile/admission_queue.h"
 #include "server/mqtt/profile/options.h"
-#include "server/mqtt/profile/waiting_room.h"
 
 namespace tutti::mqtt::profile {
 

@@ -36,7 +36,7 @@ sessions::Message MessageOf(wire::ProjectMessage said, const ProjectSettings& pr
   return message;
 }
 
-class ProjectAsker final : public Asker {
+class ProjectAsker final : public ReplyTarget {
  public:
   ProjectAsker(const ProjectSettings& project, ProjectAddress address)
       : project_(project), address_(std::move(address)) {}
@@ -62,10 +62,10 @@ class ProjectAsker final : public Asker {
 AskedPointer AskedAt(const ProjectSettings& project, const ProjectAddress& address,
                      const std::string& user) {
   const auto asked = std::make_shared<Asked>();
-  asked->claimant = user.empty() ? Claimant{.project = project.name} : Claimant{.user = user};
+  asked->quota_key = user.empty() ? QuotaKey{.project = project.name} : QuotaKey{.user = user};
   asked->reply_topic = address.reply.topic;
   asked->once_there = true;  // each chunk of it once
-  asked->asker = std::make_unique<ProjectAsker>(project, address);
+  asked->reply_target = std::make_unique<ProjectAsker>(project, address);
   return asked;
 }
 
@@ -115,12 +115,12 @@ void ProjectMessages::Submit(const AskedPointer& asked, const ProjectSettings& p
   asked->key = {project.tenant, project.name, reply.session};
   sessions::Message said = MessageOf(std::move(message), project, reply);
   // An id that a client gives itself owns nothing: each new one would have a quota of its own.
-  if (const std::string& user = asked->claimant.user; !user.empty())
+  if (const std::string& user = asked->quota_key.user; !user.empty())
     said.owner = sessions::OwnerOf(asked->key) + "/" + user;
   said.state.model = said.request.model = context_.ModelFor(project.model);
   said.request.deadline = expires;
   said.request.user =
-      asked->claimant.user.empty() ? "project:" + project.name : asked->claimant.user;
+      asked->quota_key.user.empty() ? "project:" + project.name : asked->quota_key.user;
   said.request.route = "mqtt.project";
   said.reply_to = EncodeReplyTo({.server = context_.options.server,
                                  .native = false,

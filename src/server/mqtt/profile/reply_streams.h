@@ -2,7 +2,7 @@
 // logs are also written, so nothing here needs a lock, and publishing does not wait.
 //
 // A growing log wakes the strand once, however many logs grow; then every stream gets a turn of
-// bounded length. The number of streams is bounded in total and for each claimant. There is one
+// bounded length. The number of streams is bounded in total and for each quota_key. There is one
 // stream for a response and a topic; a newer one replaces it.
 #pragma once
 
@@ -17,8 +17,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "mqtt/message_port.h"
-#include "server/mqtt/profile/claimant.h"
 #include "server/mqtt/profile/delta_coalescer.h"
+#include "server/mqtt/profile/quota_key.h"
 #include "server/mqtt/profile/reply_form.h"
 #include "server/mqtt/profile/reply_order.h"
 #include "server/mqtt/profile/reply_stream.h"
@@ -41,7 +41,7 @@ class ReplyStreams {
   enum class Purpose { kAnswer, kWord };
   struct Setup {
     std::string topic, dialog;
-    Claimant claimant;
+    QuotaKey quota_key;
     int64_t turn = 0;  // ends after earlier turns of the dialog on the topic; 0: at any time
     Purpose purpose = Purpose::kAnswer;
     std::shared_ptr<responses::Response> response;
@@ -83,7 +83,7 @@ class ReplyStreams {
   using Key = std::tuple<std::string, std::string, Purpose>;  // topic, response, purpose
   struct Entry {
     std::unique_ptr<ReplyStream> stream;
-    Claimant claimant;
+    QuotaKey quota_key;
     std::string dialog;
     uint64_t serial = 0;
     int64_t turn = 0;
@@ -108,7 +108,7 @@ class ReplyStreams {
   const std::shared_ptr<ReplyOrder> order_of_turns_;
   std::map<Key, Entry> streams_;
   std::map<uint64_t, Key> order_;  // by serial: streams take turns in the order of their opening
-  ClaimantCounts claimants_;
+  QuotaKeyCounts claimants_;
   uint64_t serial_ = 0;
   std::function<void()> when_settled_;
   TimePoint armed_ = TimePoint::max();  // of the earliest timer

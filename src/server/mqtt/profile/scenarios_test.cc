@@ -153,7 +153,7 @@ TEST_F(ScenariosTest, TenClientsOnEightLanesAreAllAnsweredAndExactlyTwoWait) {
     EXPECT_LE(replies[0].at - start, service * 2);
   }
   EXPECT_EQ(waited, 2);
-  EXPECT_EQ(inference_->max_lanes(), 8u);
+  EXPECT_EQ(inference_->most_running(), 8u);
 }
 
 TEST_F(ScenariosTest, AHundredClientsAreAllAnsweredAndNoSecretCrosses) {

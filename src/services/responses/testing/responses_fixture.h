@@ -83,7 +83,7 @@ class ResponsesFixture : public ::testing::Test {
     auto store = store::Store::Open({.folder = folder_->path()}, tables);
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
-    inference_ = std::make_unique<ScriptedInference>(lanes_);
+    inference_ = std::make_unique<ScriptedInference>(max_num_seqs_);
     responses_ = std::make_unique<Responses>(options_, *inference_, *store_, clock_, UnixSeconds());
   }
   virtual void Stop() {
@@ -162,7 +162,7 @@ class ResponsesFixture : public ::testing::Test {
 
   std::unique_ptr<TemporaryFolder> folder_ = std::make_unique<TemporaryFolder>();
   Responses::Options options_;
-  size_t lanes_ = 8;
+  size_t max_num_seqs_ = 8;
   ManualClock clock_;
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<ScriptedInference> inference_;

@@ -1,6 +1,7 @@
 // ScriptedInference: an api::Inference that answers by a script, a piece a step, as an engine with
-// so many lanes would: for tests of what stands in front of the inference API over many turns. The
-// answer is a function of the request, so a request that is made again has the same. Any thread.
+// so many sequences would: for tests of what stands in front of the inference API over many turns.
+// The answer is a function of the request, so a request that is made again has the same. Any
+// thread.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +42,7 @@ inline Script EchoScript(const api::GenerateRequest& request) {
 
 class ScriptedInference final : public api::Inference {
  public:
-  explicit ScriptedInference(size_t lanes = 8) : lanes_(lanes) {}
+  explicit ScriptedInference(size_t max_num_seqs = 8) : max_num_seqs_(max_num_seqs) {}
   ~ScriptedInference() override {
     {
       const std::lock_guard lock(mutex_);
@@ -71,20 +72,20 @@ class ScriptedInference final : public api::Inference {
     });
   }
 
-  // One piece for each that has a lane, its end after the last; whether there was any.
+  // One piece for each that runs, its end after the last; whether there was any.
   bool Step() {
     std::set<std::shared_ptr<api::StreamWaker>> wakers;
     {
       const std::lock_guard lock(mutex_);
-      size_t lane = 0;
+      size_t running = 0;
       for (auto place = active_.begin(); place != active_.end();) {
         Generation& generation = **place;
         const bool cancelled = generation.cancelled.load();
-        if (!cancelled && lane++ >= lanes_) {
+        if (!cancelled && running++ >= max_num_seqs_) {
           ++place;
           continue;
         }
-        max_lanes_ = std::max(max_lanes_, lane);
+        most_running_ = std::max(most_running_, running);
         wakers.insert(generation.stream->waker());
         if (Advance(generation, cancelled)) {
           place = active_.erase(place);
@@ -103,9 +104,9 @@ class ScriptedInference final : public api::Inference {
     const std::lock_guard lock(mutex_);
     return active_.size();
   }
-  size_t max_lanes() {
+  size_t most_running() {
     const std::lock_guard lock(mutex_);
-    return max_lanes_;
+    return most_running_;
   }
   std::vector<api::GenerateRequest> requests() {
     const std::lock_guard lock(mutex_);
@@ -218,12 +219,12 @@ class ScriptedInference final : public api::Inference {
     return true;
   }
 
-  const size_t lanes_;
+  const size_t max_num_seqs_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::list<std::shared_ptr<Generation>> active_;
   std::vector<api::GenerateRequest> requests_;
-  size_t max_lanes_ = 0;
+  size_t most_running_ = 0;
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -1,0 +1,55 @@
+#include "server/mqtt/profile/status_topic.h"
+
+#include <utility>
+
+#include "server/mqtt/profile/server_status.h"
+#include "wire/mqtt_project_reply.h"
+
+namespace tutti::mqtt::profile {
+namespace {
+
+Message StatusMessage(std::string topic, std::string payload) {
+  Message message;
+  message.topic = std::move(topic);
+  message.payload = std::move(payload);
+  message.qos = 1;
+  message.retain = true;
+  message.payload_is_text = true;
+  message.content_type = "application/json";
+  return message;
+}
+
+}  // namespace
+
+Message StatusTopic::Will(const ProfileOptions& options, const NativeTopics& topics) {
+  return StatusMessage(topics.ServerStatus(options.node), OfflineJson());
+}
+
+void StatusTopic::Start() {
+  SayOnline();
+  context_.tasks.PostAt(context_.Now() + context_.options.heartbeat, [this] { Start(); });
+}
+
+void StatusTopic::SayOnline() {
+  const api::Inference& inference = context_.services.inference;
+  context_.Publish(
+      StatusMessage(context_.topics.ServerStatus(context_.options.node),
+                    OnlineJson(context_.options.version, inference.Models(), inference.Load())));
+  SayOfProjects(true);
+}
+
+void StatusTopic::SayOffline() {
+  SayOfProjects(false);
+  context_.Publish(Will(context_.options, context_.topics));
+}
+
+void StatusTopic::SayOfProjects(bool online) {
+  const int64_t now_s = context_.services.unix_ms() / 1000;
+  for (const ProjectSettings& project : context_.options.projects) {
+    context_.Publish(
+        StatusMessage(project.name + "/status",
+                      wire::ProjectStatusJson(context_.options.service, online, now_s)));
+  }
+}
+
+}  // namespace tutti::mqtt::profile

@@ -1,0 +1,193 @@
+#include "services/idempotency/keys.h"
+
+#include <openssl/sha.h>
+
+#include <chrono>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace tutti::idempotency {
+namespace {
+
+constexpr int64_t kExpiredAtOnce = 256;
+
+// Each part with its length in front, so that no two scopes read alike.
+std::string IdOf(const Asked& asked) {
+  std::string scope;
+  for (const std::string& part : {asked.tenant, asked.method, asked.path, asked.key})
+    scope += std::to_string(part.size()) + ":" + part;
+  std::string id(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(scope.data()), scope.size(),
+         reinterpret_cast<unsigned char*>(id.data()));
+  return id;
+}
+
+Status OtherBody() {
+  return InvalidArgument("idempotency_key_mismatch",
+                         "this Idempotency-Key was given to a request with another body");
+}
+
+Status InProgress() {
+  return Status(StatusCode::kAborted, "idempotency_in_progress",
+                "the request of this Idempotency-Key is being answered")
+      .WithRetryAfter(std::chrono::seconds(1));
+}
+
+}  // namespace
+
+IdempotencyKeys::IdempotencyKeys(const Options& options, store::Store& store,
+                                 std::function<int64_t()> unix_ms)
+    : options_(options), store_(store), unix_ms_(std::move(unix_ms)) {}
+
+// Works that were handed in refer to this.
+IdempotencyKeys::~IdempotencyKeys() {
+  static_cast<void>(store_.ReadNow([](store::Database&) { return OkStatus(); }));
+}
+
+void IdempotencyKeys::Ask(Asked asked, Done done) {
+  std::string id = IdOf(asked);
+  std::optional<Result<Found>> known;
+  {
+    const MutexLock lock(mutex_);
+    const auto [at, added] = running_.try_emplace(id);
+    Running& running = at->second;
+    if (added) {
+      running.print = asked.print;
+    } else if (running.print != asked.print) {
+      known = OtherBody();
+    } else if (running.answer != nullptr) {
+      known = Found{nullptr, running.answer};
+    } else if (running.streams || running.waiting.size() >= options_.waiting) {
+      known = InProgress();
+    } else {
+      running.waiting.push_back({std::move(asked), std::move(done)});
+      return;
+    }
+  }
+  if (known.has_value()) return done(*std::move(known));
+  Look(std::move(id), std::move(asked), std::move(done));
+}
+
+// Whether the store has it, by who came first.
+void IdempotencyKeys::Look(std::string id, Asked asked, Done done) {
+  auto row = std::make_shared<std::optional<KeyRow>>();
+  store_.Read(
+      [this, id, row](store::Database& rows) -> Status {
+        ASSIGN_OR_RETURN(*row, LoadRepeat(rows, id, unix_ms_(), options_.limits));
+        return OkStatus();
+      },
+      [this, id, asked, done = std::move(done), row](const Status& status) {
+        if (!status.ok() || !row->has_value())
+          return done(Found{std::shared_ptr<Turn>(new Turn(*this, id, asked)), nullptr});
+        if ((*row)->print != asked.print) return Tell(id, done, OtherBody());
+        Tell(id, done,
+             Found{nullptr, std::make_shared<const KeptAnswer>(std::move((*row)->answer))});
+      });
+}
+
+// The outcome of who came first is that of all who wait: their bodies are the same.
+void IdempotencyKeys::Tell(const std::string& id, const Done& done, const Result<Found>& found) {
+  const std::vector<Waiting> waiting = TakeWaiting(id, /*ends=*/true);
+  done(found);
+  for (const Waiting& each : waiting) each.done(found);
+}
+
+std::vector<IdempotencyKeys::Waiting> IdempotencyKeys::TakeWaiting(const std::string& id,
+                                                                   bool ends) {
+  const MutexLock lock(mutex_);
+  const auto at = running_.find(id);
+  std::vector<Waiting> waiting = std::exchange(at->second.waiting, {});
+  if (ends) running_.erase(at);
+  return waiting;
+}
+
+IdempotencyKeys::Turn::~Turn() {
+  if (!over_) keys_.PassOn(id_);
+}
+
+void IdempotencyKeys::Turn::Decline() {
+  over_ = true;
+  keys_.PassOn(id_);
+}
+
+void IdempotencyKeys::Turn::Answer(KeptAnswer answer) {
+  over_ = true;
+  keys_.Save(id_, asked_, std::make_shared<const KeptAnswer>(std::move(answer)));
+}
+
+void IdempotencyKeys::Turn::Streams() {
+  std::vector<Waiting> waiting;
+  {
+    const MutexLock lock(keys_.mutex_);
+    Running& running = keys_.running_.at(id_);
+    running.streams = true;
+    waiting = std::exchange(running.waiting, {});
+  }
+  for (const Waiting& each : waiting) each.done(InProgress());
+}
+
+void IdempotencyKeys::PassOn(const std::string& id) {
+  std::optional<Waiting> next;
+  {
+    const MutexLock lock(mutex_);
+    const auto at = running_.find(id);
+    std::vector<Waiting>& waiting = at->second.waiting;
+    if (waiting.empty()) {
+      running_.erase(at);
+      return;
+    }
+    next = std::move(waiting.front());
+    waiting.erase(waiting.begin());
+  }
+  next->done(Found{std::shared_ptr<Turn>(new Turn(*this, id, std::move(next->asked))), nullptr});
+}
+
+// Until it is written it is given from here, so that no request comes between.
+void IdempotencyKeys::Save(const std::string& id, const Asked& asked,
+                           const std::shared_ptr<const KeptAnswer>& answer) {
+  std::vector<Waiting> waiting;
+  bool keeps =
+      answer->bytes() <= options_.limits.answer_bytes && answer->bytes() <= options_.limits.bytes;
+  {
+    const MutexLock lock(mutex_);
+    keeps = keeps && unwritten_bytes_ + answer->bytes() <= options_.unwritten_bytes;
+    const auto at = running_.find(id);
+    waiting = std::exchange(at->second.waiting, {});
+    if (keeps) {
+      at->second.answer = answer;
+      unwritten_bytes_ += answer->bytes();
+    } else {
+      running_.erase(at);
+      ++counts_.unkept;
+    }
+  }
+  for (const Waiting& each : waiting) each.done(Found{nullptr, answer});
+  if (!keeps) return;
+  store_.Write(
+      [this, id, asked, answer](store::Database& rows) {
+        return SaveRepeat(rows, {id, asked.tenant, asked.print, *answer}, unix_ms_(),
+                          options_.limits);
+      },
+      [this, id, answer](const Status& status) {
+        const MutexLock lock(mutex_);
+        running_.erase(id);
+        unwritten_bytes_ -= answer->bytes();
+        ++(status.ok() ? counts_.kept : counts_.unkept);
+      });
+}
+
+void IdempotencyKeys::Expire() {
+  store_.Write(
+      [this](store::Database& rows) {
+        return ExpireRepeats(rows, unix_ms_(), kExpiredAtOnce, options_.limits).status();
+      },
+      [](const Status&) {});  // the next call tries again
+}
+
+IdempotencyKeys::Counts IdempotencyKeys::counts() const {
+  const MutexLock lock(mutex_);
+  return counts_;
+}
+
+}  // namespace tutti::idempotency
