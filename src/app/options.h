@@ -45,7 +45,7 @@ struct OptionSpec {
   const char* choices = "";
   const char* alias = "";  // further TOML names, separated by '|': "kv.cache_bytes"
   bool open = false;       // kNumber: min and max are no legal values themselves
-  // Further names of flag, variable and TOML key, separated by '|': "sequences|parallel". For
+  // Further names of flag, variable and TOML key, separated by '|': "lanes|parallel". For
   // kChoice, further names of values: "front=frontend".
   const char* other_names = "";
 };

@@ -12,10 +12,10 @@ Status RemoteModels::Open(const std::string& path) {
 Status RemoteModels::OpenBroker(const BrokerOptions& options, const std::string& folder) {
   ASSIGN_OR_RETURN(std::unique_ptr<remote::ChannelPort> channel,
                    remote::ChannelPort::Open(broker::MakeBroker(options.access),
-                                            {.name = options.name,
-                                             .id = FrontId(folder),
-                                             .broker = broker::RedactedUrl(options.access.url)},
-                                            pool_, clock_, log_));
+                                             {.name = options.name,
+                                              .id = FrontId(folder),
+                                              .broker = broker::RedactedUrl(options.access.url)},
+                                             pool_, clock_, log_));
   const MutexLock lock(mutex_);
   channel_ = std::move(channel);
   return OkStatus();

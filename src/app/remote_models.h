@@ -15,8 +15,8 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/status.h"
-#include "remote/frontend_port.h"
 #include "remote/channel/channel_port.h"
+#include "remote/frontend_port.h"
 #include "remote/worker_pool.h"
 
 namespace tutti::app {

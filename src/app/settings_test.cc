@@ -105,8 +105,8 @@ TEST(Settings, TablesAndDocumentedAliasesNameTheSameOption) {
 
 TEST(Settings, AnUnknownKeyIsRefusedWithTheOneMeant) {
   Settings::Inputs inputs;
-  inputs.file = WriteToml("lannes = 3\n");
-  EXPECT_NE(Settings::Resolve(inputs).status().message().find("did you mean sequences"),
+  inputs.file = WriteToml("max-num-sequs = 3\n");
+  EXPECT_NE(Settings::Resolve(inputs).status().message().find("did you mean max-num-seqs"),
             std::string::npos);
   inputs.file.clear();
   inputs.environment["TUTTI_THREAD"] = "2";
@@ -195,7 +195,7 @@ TEST(Settings, OnlyANearNameIsSuggested) {
   const std::vector<std::string> known = {"--prep", "--port", "--host", "--max-tokens"};
   EXPECT_EQ(Suggestion("--prot", known), "--port");  // swapped: one slip
   EXPECT_EQ(Suggestion("--max-tokns", known), "--max-tokens");
-  EXPECT_EQ(Suggestion("--max-num-seqs", known), "");
+  EXPECT_EQ(Suggestion("--lanes", known), "");
   EXPECT_EQ(Suggestion("-z", known), "");
   EXPECT_EQ(Suggestion("", known), "");
   EXPECT_EQ(Suggestion(std::string(100000, 'p'), known), "");
@@ -289,7 +289,7 @@ TEST(Settings, OneSettingUnderTwoNamesIsRefusedWithBothLines) {
     return status.message().substr(std::min(inputs.file.size(), status.message().size()));
   };
   EXPECT_EQ(refused("lanes = 3\n[engine]\nlanes = 4\n"),
-            ":3: engine.sequences and sequences (line 1) are one setting; leave one of them out");
+            ":3: engine.lanes and lanes (line 1) are one setting; leave one of them out");
   EXPECT_EQ(refused("allowed-hosts = \"a\"\n[http]\nallowed_hosts = [\"a\"]\n"),
             ":3: http.allowed_hosts and allowed-hosts (line 1) are one setting; leave one of them "
             "out");
@@ -339,7 +339,7 @@ TEST(Settings, WhatIsPrintedCanBeLoadedAgain) {
   cases.emplace_back().flags = {{"drain_s", "1e3"},
                                 {"sched.itl_target_ms", "20.50"},
                                 {"sched.static_wait_ms", "0.1"},
-                                {"lanes", "007"},
+                                {"max-num-seqs", "007"},
                                 {"kv-cache-bytes", "1073741824"},
                                 {"tls-cert", "a \"quoted\" \\ path # \x7f grüße.pem"}};
   for (const Settings::Inputs& inputs : cases) {
@@ -400,12 +400,49 @@ std::string Range(const OptionSpec& option) {
   return "";
 }
 
+std::string Codes(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + Code(name);
+  return out;
+}
+
 std::string Row(const OptionSpec& option) {
-  const std::string alias = *option.alias == '\0' ? "" : ", " + Code(option.alias);
-  return "| " + Code(FlagName(option)) + " | " + Code(option.key) + alias + " | " +
-         Code(EnvironmentName(option)) + " | " +
+  std::vector<std::string> keys = {option.key};
+  std::string others = option.alias;
+  if (option.type != OptionType::kChoice) others += std::string("|") + option.other_names;
+  std::istringstream names(others);
+  for (std::string name; std::getline(names, name, '|');) {
+    if (!name.empty()) keys.push_back(name);
+  }
+  return "| " + Codes(FlagNames(option)) + " | " + Codes(keys) + " | " +
+         Codes(EnvironmentNames(option)) + " | " +
          (*option.fallback == '\0' ? "" : Code(option.fallback) + " ") + "| " + Range(option) +
          " | " + option.help + " |";
+}
+
+// The names that options had before they were called as in other servers.
+TEST(Settings, OldNamesOfOptionsWork) {
+  const auto flag = [](const std::string& key, const std::string& value) {
+    Settings::Inputs inputs;
+    inputs.flags[key] = value;
+    return Settings::Resolve(inputs).value();
+  };
+  const auto file = [](const std::string& text) {
+    Settings::Inputs inputs;
+    inputs.file = WriteToml(text);
+    return Settings::Resolve(inputs).value();
+  };
+  EXPECT_EQ(flag("lanes", "5").Int("max-num-seqs"), 5);
+  EXPECT_EQ(flag("parallel", "6").Int("max-num-seqs"), 6);
+  EXPECT_EQ(flag("role", "front").Text("role"), "frontend");
+  EXPECT_EQ(file("[engine]\nlanes = 9\n").Int("max-num-seqs"), 9);
+  EXPECT_EQ(file("max_num_seqs = 4\n").Int("max-num-seqs"), 4);
+  Settings::Inputs inputs;
+  inputs.environment["TUTTI_LANES"] = "7";
+  EXPECT_EQ(Settings::Resolve(inputs).value().Int("max-num-seqs"), 7);
+  inputs.environment["TUTTI_MAX_NUM_SEQS"] = "8";
+  EXPECT_EQ(Settings::Resolve(inputs).status().message(),
+            "TUTTI_LANES and TUTTI_MAX_NUM_SEQS are one setting; leave one of them out");
 }
 
 TEST(Settings, ThePageOfConfigurationHasEveryKeyAndNoOther) {

@@ -23,8 +23,8 @@
 #include "app/version.h"
 #include "base/log.h"
 #include "kernels/kernels.h"
-#include "remote/inference_codec.h"
 #include "remote/channel/channel_link.h"
+#include "remote/inference_codec.h"
 #include "remote/worker_link.h"
 
 namespace tutti::app {
@@ -108,8 +108,8 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
     v1::Hello hello = HelloOf(settings, inference);
     auto made = broker
                     ? remote::OpenChannelLink(broker::MakeBroker(broker->access),
-                                             {.name = broker->name, .broker = frontend},
-                                             std::move(hello), std::move(ports), &log)
+                                              {.name = broker->name, .broker = frontend},
+                                              std::move(hello), std::move(ports), &log)
                     : remote::WorkerLink::Open(frontend, std::move(hello), std::move(ports), &log);
     if (!made.ok()) {
       opening = made.status();

@@ -112,7 +112,8 @@ void HarmonyParser::Finish(api::StreamEvent* event) {
   // Other prompts lead models to a text without any mark, which is shown as it is. The header of a
   // message that was cut is dropped.
   if (body_ == Body::kHeader && !marked_) event->text += std::exchange(header_, {});
-  if (in_call_ && event->finish_reason == api::FinishReason::kLength) ReportBrokenCall(*options_, "cut");
+  if (in_call_ && event->finish_reason == api::FinishReason::kLength)
+    ReportBrokenCall(*options_, "cut");
   if (in_call_) ++calls_;
   in_call_ = false;
   const bool ended = event->finish_reason == api::FinishReason::kStop &&

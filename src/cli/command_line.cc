@@ -218,7 +218,7 @@ void RaiseFileLimit() {
 
 namespace {
 
-// "--max-num-seqs,--sequences", as CLI11 takes them.
+// "--max-num-seqs,--lanes", as CLI11 takes them.
 std::string AllFlags(const app::OptionSpec& option) {
   std::string names;
   for (const std::string& name : app::FlagNames(option)) names += (names.empty() ? "" : ",") + name;

@@ -22,7 +22,7 @@ class ServeCommand final : public Command {
         "  tutti serve chat=models/my.gguf --port 9000 --max-num-seqs 16\n"
         "  tutti serve smollm2-135m-instruct all-minilm-l6-v2   chat and embeddings\n"
         "  tutti serve chat.gguf search=bge-small/:f32          an arithmetic of its own\n"
-        "  tutti serve --role frontend                        models in `tutti worker` processes\n"
+        "  tutti serve --role frontend                     models in `tutti worker` processes\n"
         "  tutti serve --config tutti.toml --print-config\n"
         "  curl -s 127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
         "    -d "

@@ -18,14 +18,13 @@ class WorkerCommand final : public Command {
     app_ = parent.add_subcommand("worker", "Compute for a frontend (tutti serve --role frontend)");
     app_->footer(
         "Examples:\n"
-        "  tutti serve --role frontend &                       servers and store, no model\n"
+        "  tutti serve --role frontend &                    servers and store, no model\n"
         "  tutti worker smollm2-135m-instruct --threads 8   brings it a model; start as many as\n"
         "                                                   there are sets of cores\n"
         "  tutti worker chat=my.gguf --workers-socket /run/tutti/workers.sock\n"
         "The frontend may start later, or again: a worker waits for it with its models loaded. A\n"
-        "worker that is killed is started again, unless --no-restart is given. SIGTERM: the "
-        "frontend\n"
-        "sends it nothing new, what runs ends, and it exits 0.");
+        "worker that is killed is started again, unless --no-restart is given. After\n"
+        "SIGTERM it gets nothing new, what runs ends, and it exits 0.");
     app_->add_option("MODEL", models_,
                      "a .gguf or packed file, a folder or a known model, or NAME=MODEL (default: "
                      "smollm2-135m-instruct)")

@@ -38,8 +38,9 @@ EngineOptions WithMaxNumSeqs(int max_num_seqs) {
   return options;
 }
 
-std::unique_ptr<EngineHarness> WithDraftModel(const EngineOptions& options, const FakeModelOptions& model,
-                                      const std::optional<DraftSetup>& draft) {
+std::unique_ptr<EngineHarness> WithDraftModel(const EngineOptions& options,
+                                              const FakeModelOptions& model,
+                                              const std::optional<DraftSetup>& draft) {
   return std::make_unique<EngineHarness>(options, model, TimingModel(), false, nullptr, draft);
 }
 
@@ -74,7 +75,8 @@ TEST(DraftModel, OneThatIsSometimesRightGivesTheSame) {
   uint64_t accepted = 0, proposed = 0;
   for (const int parts : {1, 3, 6}) {
     for (const double temperature : {0.0, 0.8}) {
-      auto h = WithDraftModel(WithMaxNumSeqs(3), Says(0, 8, true), DraftSetup{Says(7, parts, true)});
+      auto h =
+          WithDraftModel(WithMaxNumSeqs(3), Says(0, 8, true), DraftSetup{Says(7, parts, true)});
       for (int i = 0; i < 7; ++i) {
         Request r =
             TestRequest(TestPrompt(i, 5 + 60 * i), 150, temperature, static_cast<uint64_t>(i));

@@ -57,7 +57,7 @@ Result<AdmissionPermit> Engine::Admit(const AdmitRequest& request) {
   if (n > limit || request.bytes > ledger->limits.bytes) {
     return InvalidArgument("request_exceeds_capacity",
                            "the request counts as " + std::to_string(n) + " requests of " +
-                               std::to_string(request.bytes) + " bytes; sequences and queue hold " +
+                               std::to_string(request.bytes) + " bytes; all together may be " +
                                std::to_string(limit) + " and " +
                                std::to_string(ledger->limits.bytes));
   }

@@ -63,7 +63,7 @@ std::string FindViolation(const EngineSnapshot& s) {
     return "blocks are lost: free + cached + active != total";
   if (s.promised < 0 || s.promised > s.free + s.cached)
     return "more blocks are promised than could be given";
-  if (s.running > s.max_num_seqs) return "more sequences run than there are sequences";
+  if (s.running > s.max_num_seqs) return "more sequences run than may";
   if (s.no_evict && s.preemptions > 0) return "no_evict preempted";
 
   std::vector<int> holders(s.references.size(), 0);

@@ -81,7 +81,7 @@ TEST(LoadLevel, AnEmptyQueueTakesWhatFitsAtAllOfAnyClass) {
   options.queue.requests = 0;
   EngineHarness none(options);
   EXPECT_TRUE(none.Submit(Of(Priority::kBatch)).ok());
-  EXPECT_EQ(none.engine().Load().level, LoadLevel::kGreen) << "a sequence is no queue";
+  EXPECT_EQ(none.engine().Load().level, LoadLevel::kGreen) << "what runs does not wait";
   EXPECT_FALSE(none.Submit(Of(Priority::kBatch)).ok());
   EXPECT_FALSE(none.Submit(Of(Priority::kInteractive)).ok());
   ASSERT_TRUE(none.RunToEnd());

@@ -389,8 +389,7 @@ int Scheduler::ChunkBudget() const {
   // took ten times as long, while the other model's texts gained only a few milliseconds.
   if (contended_) in.step_limit = std::max(options_.contended_step, in.decode_time * 5 / 2);
   if (batch_only_)
-    in.step_limit =
-        contended_ ? std::min(in.step_limit, options_.batch_step) : options_.batch_step;
+    in.step_limit = contended_ ? std::min(in.step_limit, options_.batch_step) : options_.batch_step;
   return PrefillChunk(in);
 }
 

@@ -438,11 +438,11 @@ TEST_F(JobTest, WhatIsWrongIsToldByNameAndField) {
 
 TEST(ModelOptionsTest, WrongOptionsAndFilesAreRefusedByLoad) {
   EXPECT_EQ(Model::Load(ModelOptions("/no/such/file.gguf")).error().reason(), "model_not_found");
-  const Error typo = Model::Load(ModelOptions().Set("lanse", "8")).error();
+  const Error typo = Model::Load(ModelOptions().Set("max-num-sequs", "8")).error();
   EXPECT_EQ(typo.reason(), "unknown_parameter");
-  EXPECT_EQ(typo.message(), "no model option is called lanse; did you mean sequences?");
+  EXPECT_EQ(typo.message(), "no model option is called max-num-sequs; did you mean max-num-seqs?");
   EXPECT_EQ(Model::Load(ModelOptions().MaxNumSeqs(0)).error().message(),
-            "option: sequences must be between 1 and 1024, not \"0\"");
+            "option: max-num-seqs must be between 1 and 1024, not \"0\"");
   EXPECT_EQ(Model::Load(ModelOptions().Set("port", "8080")).error().reason(), "unknown_parameter");
   EXPECT_EQ(Model::Load(ModelOptions().Threads(0)).error().reason(), "invalid_value");
   EXPECT_EQ(Model::Load(ModelOptions().Isa("abacus")).error().reason(), "invalid_value");

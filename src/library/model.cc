@@ -93,7 +93,7 @@ class NoSignalsHere {
   sigset_t before_;
 };
 
-// Options have no dashes here: "--sequences must be" -> "sequences must be".
+// Options have no dashes here: "--threads must be" -> "threads must be".
 Status InOptionSpelling(const Status& status) {
   std::string message = status.message();
   for (const app::OptionSpec& option : app::AllOptions()) {

@@ -22,7 +22,7 @@ uint64_t HashOf(std::string_view text) { return std::hash<std::string_view>{}(te
 
 std::optional<size_t> ChooseWorker(std::span<const Candidate> candidates, uint64_t key) {
   if (candidates.empty()) return std::nullopt;
-  // In sequences, so that of unequal workers each gets its part.
+  // Relative to what each may run at once, so that unequal workers get unequal parts.
   const auto load = [&](size_t i) {
     return static_cast<double>(candidates[i].load) / std::max(candidates[i].max_num_seqs, 1);
   };
@@ -31,7 +31,8 @@ std::optional<size_t> ChooseWorker(std::span<const Candidate> candidates, uint64
     if (load(i) < load(idlest)) idlest = i;
     if (Mixed(candidates[i].name_hash ^ key) > Mixed(candidates[home].name_hash ^ key)) home = i;
   }
-  // A quarter of its sequences, and one: what a few prompts that are read at once may add.
+  // A quarter of what it may run at once, and one: what a few prompts that are read at once may
+  // add.
   const double slack = 0.25 + 1.0 / std::max(candidates[home].max_num_seqs, 1);
   return key != 0 && load(home) <= load(idlest) + slack ? home : idlest;
 }

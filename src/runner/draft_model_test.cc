@@ -84,7 +84,7 @@ Answers Ask(const std::shared_ptr<const model::Weights>& weights,
   const engine::testing::FakeTokenText text;
   const SteadyClock clock;
   engine::EngineOptions engine_options;
-  engine_options.scheduler.workers = 4;
+  engine_options.scheduler.max_num_seqs = 4;
   engine::Engine engine(
       engine_options,
       engine::EngineDependencies{

@@ -58,7 +58,7 @@ TEST(EncoderSlices, EveryItemIsInOneSliceInOrderAndNoShareIsMuchLonger) {
       next += slice.count;
       int size = 0;
       for (int i = 0; i < slice.count; ++i) size += lengths[static_cast<size_t>(slice.first + i)];
-      EXPECT_LE(size, std::max(2 * kSliceRows, size / slice.count)) << "fits a sequence";
+      EXPECT_LE(size, std::max(2 * kSliceRows, size / slice.count)) << "fits a worker";
     }
     EXPECT_EQ(next, static_cast<int>(lengths.size()));
   }

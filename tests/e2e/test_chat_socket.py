@@ -131,8 +131,8 @@ class Sessions(ServerCase):
             while sum(kind in ENDS for _, kind in order) < 2:
                 event = talk.read()
                 order.append((event["stream_id"], event["type"]))
-        lanes = [lane for lane, kind in order if kind == "response.output_text.delta"]
-        self.assertGreater(sum(a != b for a, b in zip(lanes, lanes[1:])), 16, "they take turns")
+        channels = [channel for channel, kind in order if kind == "response.output_text.delta"]
+        self.assertGreater(sum(a != b for a, b in zip(channels, channels[1:])), 16, "they take turns")
 
     def test_a_cut_connection_resumes_with_exactly_what_it_missed(self):
         for i in range(amount(2, 4, 20)):

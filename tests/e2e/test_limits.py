@@ -174,13 +174,13 @@ class FullQueue(ServerCase):
     def test_leaving_in_every_phase_frees_the_work(self):
         long_prompt = [{"role": "user", "content": "word " * 2000}]
         for stream in (True, False):
-            lanes = self.hold(4, stream=stream)
+            running = self.hold(4, stream=stream)
             eventually(lambda: self.server.load()["running"] == 4)
             queued = self.hold(1, stream=stream)[0]
             eventually(lambda: self.server.load()["waiting"] == 1)
             queued.close()
             eventually(lambda: self.server.load()["waiting"] == 0, lambda: str(self.server.load()))
-            for connection in lanes:  # decoding; by reset
+            for connection in running:  # decoding; by reset
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
                 connection.close()
             self.server.wait_idle()

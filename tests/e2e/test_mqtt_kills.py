@@ -61,15 +61,15 @@ class Kills(unittest.TestCase):
         chance = random.Random(seed)
         print(f"\n    {KILLS} kills, seed {seed}", flush=True)
         ledgers = [self.ledger(user) for user in PASSWORDS if user != "llmserver"]
-        progress = {(ledger, lane): [0, 0] for ledger in ledgers for lane in range(SESSIONS)}  # session, said in it
+        progress = {(ledger, number): [0, 0] for ledger in ledgers for number in range(SESSIONS)}  # session, said in it
         killed = {"broker": 0, "server": 0, "subscriber": 0}
 
         def talk(goes_on=True):
-            for (ledger, lane), place in progress.items():
-                if place[1] == TURNS and goes_on and self.answered(ledger, lane, place) == TURNS:
+            for (ledger, number), place in progress.items():
+                if place[1] == TURNS and goes_on and self.answered(ledger, number, place) == TURNS:
                     place[:] = [place[0] + 1, 0]
-                while place[1] < TURNS and place[1] - self.answered(ledger, lane, place) < AT_ONCE:
-                    ledger.say(f"s{lane}-{place[0]}", f"m{place[1]}", f"message {place[1]}", max_output_tokens=chance.choice((8, 40, 150)),
+                while place[1] < TURNS and place[1] - self.answered(ledger, number, place) < AT_ONCE:
+                    ledger.say(f"s{number}-{place[0]}", f"m{place[1]}", f"message {place[1]}", max_output_tokens=chance.choice((8, 40, 150)),
                                ignore_eos=True)
                     place[1] += 1
 
@@ -114,8 +114,8 @@ class Kills(unittest.TestCase):
             ledger.check(self, sorted({session for session, _ in ledger.sent}))
 
     @staticmethod
-    def answered(ledger, lane, place):
-        session = f"s{lane}-{place[0]}"
+    def answered(ledger, number, place):
+        session = f"s{number}-{place[0]}"
         return len(ledger.order[session])
 
 

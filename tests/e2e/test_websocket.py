@@ -275,14 +275,14 @@ class Answers(ServerCase):
 
     def test_two_lanes_overlap_and_one_keeps_its_order(self):
         with Client(self.server) as client:
-            for lane in "ab":
-                client.create(stream_id=lane, max_output_tokens=64, ignore_eos=True)
+            for channel in "ab":
+                client.create(stream_id=channel, max_output_tokens=64, ignore_eos=True)
             order = []
             while sum(kind in ENDS for _, kind in order) < 2:
                 event = client.read()
                 order.append((event["stream_id"], event["type"]))
-            lanes = [lane for lane, kind in order if kind == "response.output_text.delta"]
-            self.assertGreater(sum(a != b for a, b in zip(lanes, lanes[1:])), 16, "they take turns")
+            channels = [channel for channel, kind in order if kind == "response.output_text.delta"]
+            self.assertGreater(sum(a != b for a, b in zip(channels, channels[1:])), 16, "they take turns")
 
     def test_a_subscriber_goes_on_where_a_stream_was_cut(self):
         whole = text_of(self.sse(max_output_tokens=64))
@@ -342,8 +342,8 @@ class Answers(ServerCase):
             client.create(max_output_tokens=2000, ignore_eos=True)
             client.say(type="response.cancel", response_id=client.read()["response"]["id"])
             self.assertEqual(client.answer()[-1]["type"], "response.cancelled")
-            for lane in range(4):
-                client.create(stream_id=str(lane), max_output_tokens=2000, ignore_eos=True, store=False)
+            for channel in range(4):
+                client.create(stream_id=str(channel), max_output_tokens=2000, ignore_eos=True, store=False)
             eventually(lambda: self.server.load()["running"] == 4)
         started = time.monotonic()
         self.server.wait_idle()
@@ -396,9 +396,9 @@ class Order(ServerCase):
             identity = client.answer()[-1]["response"]["id"]
             before = self.server.log().count('101')
             started = time.monotonic()
-            for lane in range(40):
+            for channel in range(40):
                 for _ in range(10):
-                    client.say(type="subscribe", stream_id=str(lane), response_id=identity)
+                    client.say(type="subscribe", stream_id=str(channel), response_id=identity)
             eventually(lambda: self.server.log().count('101') > before, self.server.log, 60)
             self.assertLess(abs(time.monotonic() - started - 31), 4)
 

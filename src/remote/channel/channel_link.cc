@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "remote/inference_codec.h"
-#include "remote/channel/reliable_channel.h"
 #include "remote/channel/mailbox_names.h"
+#include "remote/channel/reliable_channel.h"
+#include "remote/inference_codec.h"
 #include "remote/link_state.h"
 #include "remote/worker_pool.h"
 
@@ -32,7 +32,7 @@ class Poker final : public api::StreamWaker {
 class ChannelLink final : public WorkerLink, private broker::Reader {
  public:
   ChannelLink(std::shared_ptr<broker::Broker> broker, ChannelLinkOptions options, v1::Hello hello,
-             Relay::Ports ports, Logger* log)
+              Relay::Ports ports, Logger* log)
       : options_(std::move(options)),
         own_(WorkerMailbox(options_.name, RandomMailboxId())),
         hello_(std::move(hello)),
@@ -186,11 +186,11 @@ class ChannelLink final : public WorkerLink, private broker::Reader {
 }  // namespace
 
 Result<std::unique_ptr<WorkerLink>> OpenChannelLink(std::shared_ptr<broker::Broker> broker,
-                                                   ChannelLinkOptions options, v1::Hello hello,
-                                                   Relay::Ports ports, Logger* log) {
+                                                    ChannelLinkOptions options, v1::Hello hello,
+                                                    Relay::Ports ports, Logger* log) {
   RETURN_IF_ERROR(CheckQueueName(options.name));
   auto link = std::make_unique<ChannelLink>(std::move(broker), std::move(options), std::move(hello),
-                                           std::move(ports), log);
+                                            std::move(ports), log);
   RETURN_IF_ERROR(link->Start());
   return std::unique_ptr<WorkerLink>(std::move(link));
 }

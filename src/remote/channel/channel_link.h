@@ -23,7 +23,7 @@ struct ChannelLinkOptions {
 
 // As WorkerLink::Open(). Errors: invalid_value (the name), overloaded (no thread).
 Result<std::unique_ptr<WorkerLink>> OpenChannelLink(std::shared_ptr<broker::Broker> broker,
-                                                   ChannelLinkOptions options, v1::Hello hello,
-                                                   Relay::Ports ports, Logger* log);
+                                                    ChannelLinkOptions options, v1::Hello hello,
+                                                    Relay::Ports ports, Logger* log);
 
 }  // namespace tutti::remote

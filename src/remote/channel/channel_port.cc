@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "remote/inference_codec.h"
-#include "remote/channel/reliable_channel.h"
 #include "remote/channel/mailbox_names.h"
+#include "remote/channel/reliable_channel.h"
+#include "remote/inference_codec.h"
 
 namespace tutti::remote {
 namespace {
@@ -219,8 +219,8 @@ class Port final : public ChannelPort, private broker::Reader {
 }  // namespace
 
 Result<std::unique_ptr<ChannelPort>> ChannelPort::Open(std::unique_ptr<broker::Broker> broker,
-                                                     Options options, WorkerPool& pool,
-                                                     const Clock& clock, Logger* log) {
+                                                       Options options, WorkerPool& pool,
+                                                       const Clock& clock, Logger* log) {
   RETURN_IF_ERROR(CheckQueueName(options.name));
   auto port = std::make_unique<Port>(std::move(broker), std::move(options), pool, clock, log);
   RETURN_IF_ERROR(port->Start());

@@ -1,5 +1,5 @@
-// ChannelPort: the frontend's end for workers on other machines, by packets through a broker. Passes
-// messages between the workers and the WorkerPool.
+// ChannelPort: the frontend's end for workers on other machines, by packets through a broker.
+// Passes messages between the workers and the WorkerPool.
 //
 // Opened and closed by one thread; everything else runs on the broker's thread. A temporary loss of
 // the broker ends no request: both ends keep unacknowledged messages (reliable_channel.h).
@@ -32,8 +32,8 @@ class ChannelPort {
   // `pool`, `clock` and `log` (may be null) outlive the port. Errors: invalid_value, overloaded (no
   // thread).
   static Result<std::unique_ptr<ChannelPort>> Open(std::unique_ptr<broker::Broker> broker,
-                                                  Options options, WorkerPool& pool,
-                                                  const Clock& clock, Logger* log);
+                                                   Options options, WorkerPool& pool,
+                                                   const Clock& clock, Logger* log);
   // Tells the workers that the frontend ends, and ends their requests.
   virtual ~ChannelPort() = default;
   virtual Figures figures() const = 0;  // any thread

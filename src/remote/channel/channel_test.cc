@@ -13,10 +13,10 @@
 
 #include "api/testing/fake_inference.h"
 #include "broker/testing/post_office.h"
-#include "remote/inference_codec.h"
 #include "remote/channel/channel_link.h"
 #include "remote/channel/channel_port.h"
 #include "remote/channel/mailbox_names.h"
+#include "remote/inference_codec.h"
 #include "remote/worker_pool.h"
 
 namespace tutti::remote {
@@ -59,11 +59,11 @@ struct FarWorker {
     hello.set_arithmetic("scalar");
     auto opened =
         OpenChannelLink(office.MakeBroker(), {.name = "q", .broker = "office"}, std::move(hello),
-                       {.inference = &inference,
-                        .health = &inference,
-                        .clock = &clock,
-                        .flush = [](const std::string*) -> uint64_t { return 3; }},
-                       nullptr);
+                        {.inference = &inference,
+                         .health = &inference,
+                         .clock = &clock,
+                         .flush = [](const std::string*) -> uint64_t { return 3; }},
+                        nullptr);
     EXPECT_TRUE(opened.ok()) << opened.status();
     link = *std::move(opened);
   }
@@ -82,7 +82,7 @@ class ChannelTest : public ::testing::Test {
   }
   void OpenPort(const std::string& id) {
     auto port = ChannelPort::Open(office_.MakeBroker(), {.name = "q", .id = id, .broker = "office"},
-                                 pool_, clock_, nullptr);
+                                  pool_, clock_, nullptr);
     ASSERT_TRUE(port.ok()) << port.status();
     port_ = *std::move(port);
   }

@@ -507,7 +507,7 @@ std::function<void(Connection::Continuation)> Connection::Return() {
 namespace {
 
 void AddRateLimitHeader(const std::string& kind, const std::optional<api::RateLimit>& limit,
-                   HeaderList* headers) {
+                        HeaderList* headers) {
   if (!limit.has_value()) return;
   headers->emplace_back("x-ratelimit-limit-" + kind, std::to_string(limit->limit));
   headers->emplace_back("x-ratelimit-remaining-" + kind, std::to_string(limit->remaining));
@@ -539,7 +539,8 @@ void Connection::WriteHead(HeadSpec head) {
         "x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens");
     head.headers.emplace_back("Vary", "Origin");
   }
-  if (rate_limits_ != nullptr) AddRateLimitHeaders(*std::exchange(rate_limits_, nullptr), &head.headers);
+  if (rate_limits_ != nullptr)
+    AddRateLimitHeaders(*std::exchange(rate_limits_, nullptr), &head.headers);
   wire::TellCache(cache_reports_, &head.headers);
   cache_reports_.clear();
   // An answer during an upload precedes the end of the body, the rest of which is not read.

@@ -7,8 +7,8 @@
 // process died run again. A line of /v1/responses with `store` becomes a stored response in the
 // transaction that ends the line.
 //
-// All work, and every `done`, runs on a strand of its own. Only ReleaseLeases() blocks. Thread-safe. The
-// inference, store, files and clock must outlive it.
+// All work, and every `done`, runs on a strand of its own. Only ReleaseLeases() blocks.
+// Thread-safe. The inference, store, files and clock must outlive it.
 #pragma once
 
 #include <cstdint>
