@@ -45,7 +45,7 @@ if(TUTTI_SANITIZE)
   set(TUTTI_TEST_TIMEOUT 3600)
   # What the sanitizers add takes long to optimize: half of the time to compile. The thread sanitizer's programs run the
   # whole suite and need the speed.
-  set(TUTTI_FAST_OPTIONS -O1)
+  set(TUTTI_FAST_OPTIONS)
   if(NOT TUTTI_SANITIZE MATCHES "thread")
     string(REPLACE "-O1" "-O0" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
   endif()
