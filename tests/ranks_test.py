@@ -100,14 +100,20 @@ def check_includes(source, folders):
         yield "no source files found: wrong --source?"
 
 
+ROW_NAMES = 18  # a row of a table has at most 400 characters
+
+
 def diagram(folders):
     def listed(names):
-        return ", ".join(f"`{name}`" for name in sorted(names))
+        return ", ".join(f"`{name}`" for name in names)
 
     lines = ["| rank | folder | may include | its tests also |", "|---|---|---|---|"]
     for folder in sorted(folders.values(), key=lambda f: (f["rank"], f["folder"])):
-        lines.append(f"| {folder['rank']} | `{folder['folder']}` | {listed(folder['depends']) or 'nothing'} "
-                     f"| {listed(folder['test_depends'])} |")
+        names = sorted(folder["depends"])
+        lines.append(f"| {folder['rank']} | `{folder['folder']}` | {listed(names[:ROW_NAMES]) or 'nothing'} "
+                     f"| {listed(sorted(folder['test_depends']))} |")
+        for i in range(ROW_NAMES, len(names), ROW_NAMES):  # the rest in rows of their own
+            lines.append(f"| | | {listed(names[i:i + ROW_NAMES])} | |")
     return "\n".join(lines)
 
 
