@@ -57,6 +57,8 @@ class TimedRunner(unittest.TextTestRunner):
 
 if __name__ == "__main__":
     report = sys.argv.pop(1)
-    # Who runs this by nohup ignores hang-ups, and so would every program that a case sends one to.
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    # A shell's background jobs ignore interrupts, nohup's ignore hang-ups, and so would every program that a case starts.
+    for number, usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGQUIT, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, usual)
     unittest.main(module=None, testRunner=TimedRunner)
