@@ -1,5 +1,6 @@
 """Row U23: more requests in preparation than run at once, and that settings, pages and running threads agree."""
 import concurrent.futures
+import collections
 import json
 import os
 import pathlib
@@ -60,23 +61,27 @@ def expected(count, settings):
     return int(re.match(r"\d+", count)[0])
 
 
-def running(server):
-    """{name: how many} of a process's threads."""
-    names = {}
+def threads(server):
+    """[(name, niceness)] of a process's threads."""
+    found = []
     for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir():
         try:
-            name = (task / "comm").read_text().strip()
+            # proc(5): the name is in the second field and may have parentheses itself; nice is the 19th field.
+            name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
         except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile, as the loader does
             continue
-        names[name] = names.get(name, 0) + 1
-    return names
+        found.append((name, int(rest.split()[19 - 3])))
+    return found
+
+
+def running(server):
+    """{name: how many} of a process's threads."""
+    return dict(collections.Counter(name for name, _ in threads(server)))
 
 
 def niceness(server, name):
     """Those of the threads of that name."""
-    tasks = [task for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir() if (task / "comm").read_text().strip() == name]
-    # proc(5): the name ends with the last parenthesis, and nice is the 19th field.
-    return [int((task / "stat").read_text().rpartition(")")[2].split()[19 - 3]) for task in tasks]
+    return [nice for found, nice in threads(server) if found == name]
 
 
 class Agreement(unittest.TestCase):
