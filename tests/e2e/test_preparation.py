@@ -1,6 +1,6 @@
 """Row U23: more requests in preparation than run at once, and that settings, pages and running threads agree."""
-import concurrent.futures
 import collections
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -15,7 +15,7 @@ from test_mqtt import Chat, text_of
 from test_mqtt_projects import ProjectClient
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LANES, BEYOND = 8, 12
+MAX_NUM_SEQS, BEYOND = 8, 12
 SETTINGS = "[mqtt]\nport = {port}\n" + "".join(
     f'[[mqtt.project]]\nname = "{name}"\nreply_format = "json"\nrate = "off"\n' for name in ("driving", "general"))
 # Beyond what a server's own thread prepares (4 KiB), and the same for all, so that its tokens are computed once.
@@ -149,11 +149,11 @@ class Prepared(unittest.TestCase):
     def sequences_a_step(self, server, ask, max_tokens):
         """The mean while more requests wait than run at once: then each step can have them all."""
         rounds = 3
-        with concurrent.futures.ThreadPoolExecutor(LANES + BEYOND) as clients:
-            answers = [clients.submit(ask, number) for number in range(1, rounds * (LANES + BEYOND) + 1)]
-            eventually(lambda: server.load()["running"] == LANES)
+        with concurrent.futures.ThreadPoolExecutor(MAX_NUM_SEQS + BEYOND) as clients:
+            answers = [clients.submit(ask, number) for number in range(1, rounds * (MAX_NUM_SEQS + BEYOND) + 1)]
+            eventually(lambda: server.load()["running"] == MAX_NUM_SEQS)
             first = last = [server.metric("tutti_step_sequences_" + kind) for kind in ("sum", "count")]
-            while sum(answer.done() for answer in answers) < len(answers) - LANES - BEYOND:
+            while sum(answer.done() for answer in answers) < len(answers) - MAX_NUM_SEQS - BEYOND:
                 last = [server.metric("tutti_step_sequences_" + kind) for kind in ("sum", "count")]
                 time.sleep(0.05)
             for answer in answers:
@@ -174,12 +174,12 @@ class Prepared(unittest.TestCase):
                 mean = self.sequences_a_step(server, ask, body["max_tokens"])
                 # Another program may hold the clients up: a second and a third measurement show that.
                 for _ in range(2):
-                    if mean <= 0.95 * LANES:
+                    if mean <= 0.95 * MAX_NUM_SEQS:
                         mean = max(mean, self.sequences_a_step(server, ask, body["max_tokens"]))
                 figure(f"{prep} threads prepare: {mean:.2f} sequences a step")
                 self.assertEqual(server.metric("tutti_step_sequences_count") - server.metric("tutti_step_sequences_bucket", le="8"), 0)
                 if judged("full steps", "a client is slow to come back"):
-                    self.assertGreater(mean, 0.95 * LANES)
+                    self.assertGreater(mean, 0.95 * MAX_NUM_SEQS)
                 self.assertEqual(server.stop(), 0)
 
     def test_what_is_said_over_mqtt_is_answered_as_ever(self):
@@ -261,10 +261,10 @@ class Prepared(unittest.TestCase):
                     elif event["type"] in ("response.completed", "response.incomplete"):
                         finals[i], ended_at[i] = text_of(event), time.monotonic()
             time.sleep(0.005)
-        self.assertEqual(most, LANES, "eight together, never more")
+        self.assertEqual(most, MAX_NUM_SEQS, "eight together, never more")
         first = min(ended_at.values())
         waited = [i for i in finals if begun_at[i] >= first - 0.1]
-        self.assertEqual(len(waited), len(clients) - LANES, f"begun {begun_at}, ended {ended_at}")
+        self.assertEqual(len(waited), len(clients) - MAX_NUM_SEQS, f"begun {begun_at}, ended {ended_at}")
         self.assertEqual(server.metric("tutti_queue_wait_seconds_count") - before, len(clients))
         for client in clients:
             client.close()
