@@ -75,9 +75,9 @@ TUTTI_API void tutti_error_free(tutti_error* error);
 /* A .gguf file or the name of a known model; NULL or "" is the default model. NULL when out of
  * memory. */
 TUTTI_API tutti_options* tutti_options_new(const char* model);
-/* Sets a model option of the `tutti` program by its long name: "threads", "sequences",
- * "kv-cache-bytes", ... Names and values are checked by tutti_model_load (unknown_parameter,
- * invalid_value). */
+/* Sets a model option of the `tutti` program by its long name: "threads",
+ * "max-num-seqs", "kv-cache-bytes", ... Names and values are checked by tutti_model_load
+ * (unknown_parameter, invalid_value). */
 TUTTI_API tutti_code tutti_options_set(tutti_options* options, const char* name, const char* value);
 TUTTI_API void tutti_options_free(tutti_options* options);
 

@@ -6,22 +6,13 @@
 #include <vector>
 
 #include "app/secret_file.h"
+#include "base/split.h"
 
 namespace tutti::app {
 namespace {
 
 Status Bad(const char* option, std::string message) {
   return InvalidArgument("invalid_value", std::move(message)).WithParam(option);
-}
-
-std::vector<std::string> SplitAtCommas(std::string_view text) {
-  std::vector<std::string> parts;
-  while (!text.empty()) {
-    const size_t comma = std::min(text.find(','), text.size());
-    parts.emplace_back(text.substr(0, comma));
-    text.remove_prefix(std::min(comma + 1, text.size()));
-  }
-  return parts;
 }
 
 }  // namespace
@@ -54,10 +45,10 @@ Result<auth::Authenticator::Options> AuthOptions(const Settings& settings,
   issuer.algorithm = *algorithm;
   issuer.tenant_claim = settings.Text("auth.jwt_tenant_claim");
   issuer.scope_claim = settings.Text("auth.jwt_scope_claim");
-  for (const std::string& path : SplitAtCommas(settings.Text("auth.jwt_key_file"))) {
-    ASSIGN_OR_RETURN(
-        std::string key,
-        ReadOptionFile("auth.jwt_key_file", path, issuer.algorithm == auth::JwtAlgorithm::kHs256));
+  for (const std::string_view part : SplitAt(settings.Text("auth.jwt_key_file"), ',')) {
+    ASSIGN_OR_RETURN(std::string key,
+                     ReadOptionFile("auth.jwt_key_file", std::string(part),
+                                    issuer.algorithm == auth::JwtAlgorithm::kHs256));
     issuer.keys.push_back(std::move(key));
   }
   // Here, so that it is refused as a bad value before anything is opened.

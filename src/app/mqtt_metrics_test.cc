@@ -29,7 +29,7 @@ TEST(MqttMetricsTest, TheNumbersAreThoseOfTheStatisticsLine) {
   leave(AdmissionQueue::Outcome::kProcessed, std::chrono::milliseconds(500));
   leave(AdmissionQueue::Outcome::kError, std::chrono::seconds(9));
   room.Count(AdmissionQueue::Outcome::kRejected);
-  const Result<AdmissionQueue::AdmissionPermit> waits = room.Enter({}, start);
+  const Result<AdmissionQueue::Permit> waits = room.Enter({}, start);
   const std::string text = registry.Expose();
   const std::string messages = "tutti_mqtt_messages_total{door=\"broker\",outcome=";
   EXPECT_THAT(text, HasSubstr(messages + "\"processed\"} 2\n"));

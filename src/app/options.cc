@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/quote.h"
+#include "base/split.h"
 #include "services/admission/policy.h"
 #include "tensor/type_spelling.h"
 
@@ -96,7 +97,7 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
 
     {"role", kChoice, kServer, "all",
      "place of the models; all: this process; frontend: processes of `tutti worker`", 0, 0,
-     "all|frontend", "", false, "front=frontend"},
+     "all|frontend", "", false, "", "front=frontend"},
     {"workers.socket", kText, kProcess, "",
      "Unix socket between frontend and workers (default: workers.sock in the store's folder)"},
     {"broker.backend", kChoice, kProcess, "store",
@@ -334,23 +335,10 @@ std::string Normalised(std::string_view key, char separator) {
   return out;
 }
 
-// "a|b" -> {"a", "b"}
-std::vector<std::string_view> SplitBars(std::string_view text) {
-  std::vector<std::string_view> parts;
-  while (!text.empty()) {
-    const size_t bar = std::min(text.find('|'), text.size());
-    parts.push_back(text.substr(0, bar));
-    text.remove_prefix(std::min(bar + 1, text.size()));
-  }
-  return parts;
-}
-
 // The key and the other names that mean the same.
 std::vector<std::string_view> Keys(const OptionSpec& option) {
   std::vector<std::string_view> keys = {option.key};
-  if (option.type != kChoice) {
-    for (const std::string_view name : SplitBars(option.other_names)) keys.push_back(name);
-  }
+  for (const std::string_view name : SplitAt(option.other_names, '|')) keys.push_back(name);
   return keys;
 }
 
@@ -403,10 +391,10 @@ Status CheckRange(const OptionSpec& option, double value, std::string_view text)
 // The choice in the table's spelling, or "".
 std::string_view ChoiceMeant(const OptionSpec& option, std::string_view text) {
   const std::string wanted = tensor::CommonSpelling(text);
-  for (const std::string_view choice : SplitBars(option.choices)) {
+  for (const std::string_view choice : SplitAt(option.choices, '|')) {
     if (tensor::CommonSpelling(choice) == wanted) return choice;
   }
-  for (const std::string_view pair : SplitBars(option.other_names)) {
+  for (const std::string_view pair : SplitAt(option.other_values, '|')) {
     const size_t equals = pair.find('=');
     if (tensor::CommonSpelling(pair.substr(0, equals)) == wanted) return pair.substr(equals + 1);
   }
@@ -429,7 +417,7 @@ std::span<const OptionSpec> AllOptions() { return kOptions; }
 const OptionSpec* FindOption(std::string_view key) {
   const std::string wanted = Normalised(key, '-');
   for (const OptionSpec& option : kOptions) {
-    for (const std::string_view alias : SplitBars(option.alias)) {
+    for (const std::string_view alias : SplitAt(option.alias, '|')) {
       if (alias == key) return &option;
     }
     for (const std::string_view name : Keys(option)) {

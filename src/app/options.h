@@ -43,11 +43,10 @@ struct OptionSpec {
   int64_t min = 0;
   int64_t max = 0;
   const char* choices = "";
-  const char* alias = "";  // further TOML names, separated by '|': "kv.cache_bytes"
-  bool open = false;       // kNumber: min and max are no legal values themselves
-  // Further names of flag, variable and TOML key, separated by '|': "lanes|parallel". For
-  // kChoice, further names of values: "front=frontend".
-  const char* other_names = "";
+  const char* alias = "";         // further TOML names, separated by '|': "kv.cache_bytes"
+  bool open = false;              // kNumber: min and max are no legal values themselves
+  const char* other_names = "";   // of flag, variable and TOML key: "lanes|parallel"
+  const char* other_values = "";  // of kChoice, and what they mean: "front=frontend"
 };
 
 // Whether the value is a list: repeated flags or a TOML list are equivalent to commas.

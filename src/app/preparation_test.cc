@@ -1,4 +1,4 @@
-// Row U23: more requests in preparation than there are sequences, on the timing device: the real
+// Row U23: more requests in preparation than run at once, on the timing device: the real
 // gateway and scheduler, a step of a tenth of a second, and preparation that takes as long as the
 // test says.
 #include <gmock/gmock.h>
@@ -118,7 +118,7 @@ TEST_P(PreparationTest, TheLanesStayFullBesideRequestsInPreparation) {
   EXPECT_EQ(clock_.Now() - begin, kStep * kTokens) << "as if nothing else were there";
   EXPECT_EQ(held_.inside(), at_work);
   EXPECT_EQ(gateway_.preparing(), kMore);
-  // Once prepared, they fill the sequences in the very next step, and those in turn.
+  // Once prepared, they fill the very next step, and those in turn.
   held_.Hold(false);
   AllPrepared();
   while (model_.engine->RunOneStep()) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/testing/toml_file.h"
+#include "base/split.h"
 #include "temp_folder.h"
 #include "test_paths.h"
 
@@ -408,11 +409,8 @@ std::string Codes(const std::vector<std::string>& names) {
 
 std::string Row(const OptionSpec& option) {
   std::vector<std::string> keys = {option.key};
-  std::string others = option.alias;
-  if (option.type != OptionType::kChoice) others += std::string("|") + option.other_names;
-  std::istringstream names(others);
-  for (std::string name; std::getline(names, name, '|');) {
-    if (!name.empty()) keys.push_back(name);
+  for (const char* const names : {option.alias, option.other_names}) {
+    for (const std::string_view name : SplitAt(names, '|')) keys.emplace_back(name);
   }
   return "| " + Codes(FlagNames(option)) + " | " + Codes(keys) + " | " +
          Codes(EnvironmentNames(option)) + " | " +

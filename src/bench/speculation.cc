@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kCopyRatio = 1.3;     // at one request
 constexpr double kLoadedRatio = 0.97;  // at eight
-// Requests of one round at one sequence, one after the other.
+// Requests of one round with one value of max_num_seqs, one after the other.
 constexpr int kRequests = 8;
 
 struct TextSet {

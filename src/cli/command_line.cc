@@ -214,10 +214,6 @@ void RaiseFileLimit() {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // "--max-num-seqs,--lanes", as CLI11 takes them.
 std::string AllFlags(const app::OptionSpec& option) {
   std::string names;

@@ -151,7 +151,7 @@ void DecoderInstance::ApplyTouch(RequestControl& control, TimePoint now) {
   }
 }
 
-// Time at which a request that still has not run yet is ended.
+// Time at which a request that has not run yet is ended.
 TimePoint DecoderInstance::StartDeadline(const RequestState& work) const {
   const bool bound =
       work.phase == Phase::kQueued && work.request.priority == api::Priority::kInteractive &&

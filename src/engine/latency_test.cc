@@ -147,7 +147,7 @@ TEST(Latency, AShortPromptGetsThroughBesideTwoLongOnes) {
   ExpectSoloOrPrefix(h);
 }
 
-// U68: cancel after 5 of 50 tokens: at most 1 further token; sequence and blocks free within one
+// U68: cancel after 5 of 50 tokens: at most 1 further token; its place and blocks free within one
 // step; the text of the others is unchanged. By call, by a dropped handle and by deadline.
 TEST(Latency, CancellingOneAmongManyFreesItWithinOneStep) {
   for (const bool by_deadline : {false, true}) {
@@ -376,7 +376,7 @@ TEST(Latency, AStoppedReaderPausesItsSequenceAloneAndIsCancelledAfter30s) {
   EXPECT_GT(h.client(0).generation.stream().unread_bytes(), options.reader.unread_bytes);
   EXPECT_LT(h.client(0).generation.stream().unread_bytes(), options.reader.unread_bytes + 2048);
   for (int i = 0; i < 4; ++i)
-    h.MustSubmit(TestRequest(TestPrompt(10 + i, 5), 100));  // both sequences are free for others
+    h.MustSubmit(TestRequest(TestPrompt(10 + i, 5), 100));  // two others can run
   h.At(paused - h.start() + seconds(20), [&] { h.client(1).reads = true; });
   ASSERT_TRUE(h.RunToEnd());
   EXPECT_EQ(h.client(0).status().code(), StatusCode::kCancelled);

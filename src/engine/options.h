@@ -11,7 +11,7 @@
 namespace tutti::engine {
 
 enum class Strategy {
-  kContinuous,   // one forward a step for all sequences; requests join and leave at every step
+  kContinuous,   // one forward pass a step for all sequences; requests join and leave at every step
   kInterleaved,  // all sequences are active, each step is one sequence's: a token for each in turn
   kBlocking,     // one sequence from its start to its end
   kStatic,       // collect a batch, run it until its last member ends, then the next
@@ -56,8 +56,8 @@ struct SchedulerOptions {
 
 struct QueueLimits {
   // Accepted requests that do not run, in preparation or waiting; a request counts n times. The
-  // test is places + n <= sequences + requests (places: unfinished but for ReaderLimits::aside), so
-  // that a burst is not refused while they are about to run.
+  // test is places + n <= max_num_seqs + requests (places: unfinished but for ReaderLimits::aside),
+  // so that a burst is not refused while they are about to run.
   int requests = 256;
   double prompt_tokens_per_kv_token =
       4.0;  // prompt tokens waiting, as a multiple of the KV capacity in tokens

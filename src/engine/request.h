@@ -47,7 +47,8 @@ struct Request {
   std::vector<TokenId> prediction;  // the answer as the client expects it; may be empty
   bool score_only = false;          // compute the prompt's log-probabilities, draw nothing
   // On-demand stepping: a choice draws its next token only while RequestControl::Grant() has
-  // allowed more tokens than it drew. Waiting for a grant does not run and is not a slow reader.
+  // allowed more tokens than it drew. A sequence that waits for a grant does not run and is not a
+  // slow reader.
   bool stepwise = false;
   Duration prepare{0};  // time spent on template and tokeniser, for Timings
 };
@@ -111,9 +112,9 @@ class AdmissionPermit {
                                             const QueueEntry& entry, TimePoint now);
   void Release();
   void HoldTokens(int64_t tokens, bool small);  // that the ledger has counted; small ones now
-  void LeaveQueue();          // the request has its first run: its bytes and tokens no longer wait
-  void StepAside(int limit);  // gives the place up unless `limit` requests have; engine thread
-  void StepBack();            // takes it again, if it was given up; engine thread
+  void LeaveQueue();  // the request runs for the first time: its bytes and tokens no longer wait
+  void StepAside(int limit);    // gives the place up unless `limit` requests have; engine thread
+  void StepBack();              // takes it again, if it was given up; engine thread
   void Served(int64_t tokens);  // of those it waits with, so many wait no longer; engine thread
 
   std::shared_ptr<AdmissionState> ledger_;

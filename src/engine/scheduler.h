@@ -168,7 +168,7 @@ class Scheduler {
     return yielding_ && SkipsStep(sequence.request->priority, step_ - sequence.last_turn);
   }
 
-  // When as many sequences run as may: preempts a running sequence for the first waiting one. The
+  // When max_num_seqs sequences run: preempts a running sequence for the first waiting one. The
   // victim is the last in the order of keeping blocks among the same tenant's sequences; it must be
   // of a lower class (policy/order.h) and free enough blocks. At most one in each step.
   void PreemptForWaiting(TimePoint now);

@@ -10,8 +10,8 @@ namespace tutti::engine {
 
 struct EngineStats {
   // gauges
-  int max_num_seqs = 0, running = 0;  // sequences that run
-  int waiting_capacity = 0;           // sequences that wait to run or KV blocks
+  int max_num_seqs = 0, running = 0;  // sequences: how many may run, how many do
+  int waiting_capacity = 0;           // sequences that wait to run or for KV blocks
   int waiting_deferred = 0;  // sequences that wait for a reader, a grant or a sibling's prompt
   int preparing = 0;         // accepted, not yet submitted (n counts n)
   int64_t queued_prompt_tokens = 0;  // prompt tokens of requests that never ran

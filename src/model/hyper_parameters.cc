@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 namespace tutti::model {
-namespace {}  // namespace
-
 std::optional<int64_t> IntegerAt(const gguf::Value& value, uint64_t index) {
   const std::byte* at = value.at(index);
   switch (value.element) {

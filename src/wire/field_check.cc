@@ -7,6 +7,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "base/split.h"
 #include "wire/field_error.h"
 #include "wire/utf8.h"
 
@@ -154,11 +155,8 @@ Status CheckValue(const FieldSpec& field, const Json& value, const std::string& 
     case FieldType::kChoice: {
       if (value.is_string()) {
         const std::string_view word = TextOf(value);
-        std::string_view rest = field.words;
-        while (!rest.empty()) {
-          const size_t bar = std::min(rest.find('|'), rest.size());
-          if (word == rest.substr(0, bar)) return OkStatus();
-          rest.remove_prefix(std::min(bar + 1, rest.size()));
+        for (const std::string_view known : SplitAt(field.words, '|')) {
+          if (word == known) return OkStatus();
         }
       }
       std::string words(field.words);

@@ -17,7 +17,7 @@ bool IsRequestId(std::string_view id) {
 Result<Placement> ReadPlacement(const CheckedObject& object, const ParseOptions& options) {
   Placement placement;
   placement.service_tier = object.Text("service_tier").value_or("auto");
-  // vLLM's priority is a number, lower first; here it picks a sequence.
+  // vLLM's priority is a number, lower first; here it picks a priority class.
   if (placement.service_tier == "flex" || object.Int("priority").value_or(0) > 0)
     placement.priority = api::Priority::kFlex;
   placement.request_id = object.Text("request_id").value_or("");

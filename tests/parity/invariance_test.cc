@@ -70,8 +70,8 @@ class Batcher {
 
   Rows Run(const Prompts& prompts) {
     size_t next = 0;
-    while (next < prompts.size() || !max_num_seqs_.empty()) {
-      while (next < prompts.size() && std::ssize(max_num_seqs_) < scenario_.batch)
+    while (next < prompts.size() || !running_.empty()) {
+      while (next < prompts.size() && std::ssize(running_) < scenario_.batch)
         Admit(prompts, next++);
       Step();
     }
@@ -79,7 +79,7 @@ class Batcher {
   }
 
  private:
-  struct Lane {
+  struct RunningPrompt {
     int sequence;
     std::vector<TokenId> tokens;  // prompt and output
     int drawn = 0;
@@ -87,20 +87,21 @@ class Batcher {
   };
 
   void Admit(const Prompts& prompts, size_t index) {
-    Lane lane;
-    lane.tokens = prompts[index];
-    const int keep = static_cast<int>(lane.tokens.size()) - 1;  // the last token is always computed
+    RunningPrompt running;
+    running.tokens = prompts[index];
+    const int keep =
+        static_cast<int>(running.tokens.size()) - 1;  // the last token is always computed
     if (scenario_.reuse_prefix && keep > 0) {
       const int donor = driver_->NewSequence();
       prompt_of_[static_cast<uint32_t>(donor)] =
           prompts.size() + index;  // its rows are not compared
-      EXPECT_TRUE(driver_->Prefill(donor, lane.tokens, scenario_.chunk).ok());
-      lane.sequence = driver_->Fork(donor, keep);
+      EXPECT_TRUE(driver_->Prefill(donor, running.tokens, scenario_.chunk).ok());
+      running.sequence = driver_->Fork(donor, keep);
     } else {
-      lane.sequence = driver_->NewSequence();
+      running.sequence = driver_->NewSequence();
     }
-    prompt_of_[static_cast<uint32_t>(lane.sequence)] = index;
-    max_num_seqs_.push_back(std::move(lane));
+    prompt_of_[static_cast<uint32_t>(running.sequence)] = index;
+    running_.push_back(std::move(running));
   }
 
   void Step() {
@@ -108,47 +109,47 @@ class Batcher {
     std::vector<size_t> of;
     int room = runner_->limits().max_step_tokens;
     for (const bool decode : {true, false}) {
-      for (size_t i = 0; i < max_num_seqs_.size() && room > 0; ++i) {
-        const Lane& lane = max_num_seqs_[i];
-        const int done = driver_->length(lane.sequence);
-        const int left = static_cast<int>(lane.tokens.size()) - done;
+      for (size_t i = 0; i < running_.size() && room > 0; ++i) {
+        const RunningPrompt& running = running_[i];
+        const int done = driver_->length(running.sequence);
+        const int left = static_cast<int>(running.tokens.size()) - done;
         if ((left == 1) != decode) continue;
         const int count = std::min({left, scenario_.chunk, room});
         room -= count;
-        parts.push_back({lane.sequence,
-                         {lane.tokens.begin() + done, lane.tokens.begin() + done + count},
+        parts.push_back({running.sequence,
+                         {running.tokens.begin() + done, running.tokens.begin() + done + count},
                          count == left});
         of.push_back(i);
       }
     }
     const auto result = driver_->Step(parts);
     ASSERT_TRUE(result.ok()) << result.status();
-    std::vector<Lane> staying;
+    std::vector<RunningPrompt> staying;
     for (size_t p = 0; p < parts.size(); ++p) {
-      Lane& lane = max_num_seqs_[of[p]];
+      RunningPrompt& running = running_[of[p]];
       ASSERT_TRUE(result->slices[p].status.ok()) << result->slices[p].status;
       if (!parts[p].sample) continue;
-      lane.tokens.push_back(result->slices[p].token);
-      ++lane.drawn;
-      if (scenario_.preempt && lane.drawn == 2 && !lane.preempted) {
-        driver_->Evict(lane.sequence);
-        lane.preempted = true;
+      running.tokens.push_back(result->slices[p].token);
+      ++running.drawn;
+      if (scenario_.preempt && running.drawn == 2 && !running.preempted) {
+        driver_->Evict(running.sequence);
+        running.preempted = true;
       }
     }
-    for (Lane& lane : max_num_seqs_) {
-      if (lane.drawn < kNewTokens) {
-        staying.push_back(std::move(lane));
+    for (RunningPrompt& running : running_) {
+      if (running.drawn < kNewTokens) {
+        staying.push_back(std::move(running));
       } else {
-        driver_->Evict(lane.sequence);
+        driver_->Evict(running.sequence);
       }
     }
-    max_num_seqs_ = std::move(staying);
+    running_ = std::move(staying);
   }
 
   const Scenario scenario_;
   std::unique_ptr<runner::CpuModelRunner> runner_;
   std::unique_ptr<DirectDriver> driver_;
-  std::vector<Lane> max_num_seqs_;
+  std::vector<RunningPrompt> running_;
   std::mutex mutex_;
   std::map<uint32_t, size_t> prompt_of_;
   Rows rows_;

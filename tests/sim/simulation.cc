@@ -231,15 +231,15 @@ class Simulation {
     c.reasons.resize(static_cast<size_t>(c.request.n));
     AdmitRequest admit{c.request.n, c.request.prompt.size(), c.request.priority,
                        c.request.deadline};
-    Result<AdmissionPermit> ticket = engine_->Admit(admit);
-    if (!ticket.ok()) return Refuse(c, ticket.status());
+    Result<AdmissionPermit> permit = engine_->Admit(admit);
+    if (!permit.ok()) return Refuse(c, permit.status());
     c.stream = std::make_shared<api::TokenStream>(nullptr);
-    c.control = ticket->control();
+    c.control = permit->control();
     c.cursor = api::TokenStream::Cursor(*c.stream);
     if (c.request.stepwise) c.next_grant = clock_.Now();
     if (random_.Chance(0.01))
-      return;  // prepared for ever: the ticket falls at once, nothing was submitted
-    Status status = engine_->Submit(*std::move(ticket), c.request, c.stream);
+      return;  // prepared for ever: the permit falls at once, nothing was submitted
+    Status status = engine_->Submit(*std::move(permit), c.request, c.stream);
     if (!status.ok()) Refuse(c, status);
     c.next_read = clock_.Now();
   }

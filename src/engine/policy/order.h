@@ -22,15 +22,15 @@ inline int EffectiveClass(api::Priority priority, Duration waited, Duration agin
   return lifted > 0 ? static_cast<int>(lifted) : 0;
 }
 
-// A sequence's claim to run when as many sequences run as may.
+// Compares a waiting with a running sequence when max_num_seqs sequences run.
 struct RunClaim {
   int priority = 0;   // as asked for
   int effective = 0;  // as lifted by the time since it was queued, also of one that runs
 };
 // Whether a waiting sequence may preempt a running one of the same tenant. Its class
 // as requested must be higher (aging alone never preempts), and its class after aging too, since
-// the victim would otherwise be first in the queue again. Between tenants nothing is preempted for
-// a sequence: fair share decides when a sequence ends.
+// the victim would otherwise be first in the queue again. Another tenant's sequence is never
+// preempted: fair share decides when a sequence ends.
 inline bool MayPreempt(const RunClaim& waiting, const RunClaim& running) {
   return waiting.priority < running.priority && waiting.effective < running.effective;
 }

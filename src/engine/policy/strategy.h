@@ -7,7 +7,7 @@
 
 namespace tutti::engine {
 
-// Maximum number of sequences that run.
+// How many sequences may run together.
 int MaxNumSeqs(const SchedulerOptions& options);
 
 // Whether one forward pass serves all active sequences, or each gets its own in turn.

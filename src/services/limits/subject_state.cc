@@ -8,7 +8,7 @@
 namespace tutti::limits {
 namespace {
 
-// When a sequence or a place in the queue will be free nobody knows.
+// When a running sequence ends or a place in the queue becomes free is not known.
 constexpr Duration kBusyRetry = std::chrono::seconds(1);
 
 // The reason that lasts longest.

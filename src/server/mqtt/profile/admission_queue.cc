@@ -2,8 +2,7 @@
 
 namespace tutti::mqtt::profile {
 
-AdmissionQueue::AdmissionPermit& AdmissionQueue::AdmissionPermit::operator=(
-    AdmissionPermit&& other) noexcept {
+AdmissionQueue::Permit& AdmissionQueue::Permit::operator=(Permit&& other) noexcept {
   if (this != &other) {
     Leave(Outcome::kLeft, entered_);
     room_ = std::exchange(other.room_, nullptr);
@@ -13,24 +12,24 @@ AdmissionQueue::AdmissionPermit& AdmissionQueue::AdmissionPermit::operator=(
   return *this;
 }
 
-void AdmissionQueue::AdmissionPermit::Leave(Outcome outcome, TimePoint now) {
+void AdmissionQueue::Permit::Leave(Outcome outcome, TimePoint now) {
   if (AdmissionQueue* const room = std::exchange(room_, nullptr)) room->Leave(*this, outcome, now);
 }
 
-Result<AdmissionQueue::AdmissionPermit> AdmissionQueue::Enter(QuotaKey quota_key, TimePoint now) {
+Result<AdmissionQueue::Permit> AdmissionQueue::Enter(QuotaKey quota_key, TimePoint now) {
   const MutexLock lock(mutex_);
   if (waiting_ >= limits_.all) {
     return Unavailable("overloaded", std::to_string(waiting_) +
                                          " messages wait to be answered, which is the most");
   }
-  RETURN_IF_ERROR(claimants_.RoomFor(quota_key, "messages"));
-  claimants_.Add(quota_key);
+  RETURN_IF_ERROR(quota_counts_.RoomFor(quota_key, "messages"));
+  quota_counts_.Add(quota_key);
   ++waiting_;
-  AdmissionPermit ticket;
-  ticket.room_ = this;
-  ticket.quota_key_ = std::move(quota_key);
-  ticket.entered_ = now;
-  return ticket;
+  Permit permit;
+  permit.room_ = this;
+  permit.quota_key_ = std::move(quota_key);
+  permit.entered_ = now;
+  return permit;
 }
 
 void AdmissionQueue::CountLocked(Outcome outcome) {
@@ -44,12 +43,12 @@ void AdmissionQueue::Count(Outcome outcome) {
   CountLocked(outcome);
 }
 
-void AdmissionQueue::Leave(const AdmissionPermit& ticket, Outcome outcome, TimePoint now) {
+void AdmissionQueue::Leave(const Permit& permit, Outcome outcome, TimePoint now) {
   const MutexLock lock(mutex_);
   --waiting_;
-  claimants_.Remove(ticket.quota_key_);
+  quota_counts_.Remove(permit.quota_key_);
   CountLocked(outcome);
-  if (outcome == Outcome::kProcessed) total_ += now - ticket.entered_;
+  if (outcome == Outcome::kProcessed) total_ += now - permit.entered_;
 }
 
 Statistics AdmissionQueue::statistics() const {

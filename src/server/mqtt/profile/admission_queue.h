@@ -1,7 +1,7 @@
 // AdmissionQueue: counts the messages of all sessions that are accepted but not yet answered.
 // Limits their number, and keeps statistics of outcomes and times.
 //
-// Thread-safe; nothing blocks. Outlives its tickets.
+// Thread-safe; nothing blocks. Outlives its permits.
 #pragma once
 
 #include <cstddef>
@@ -34,15 +34,15 @@ class AdmissionQueue {
   enum class Outcome { kProcessed, kError, kRejected, kLeft };
 
   // The place of one message, given up by Leave() or the destructor. Movable; one thread at a time.
-  class AdmissionPermit {
+  class Permit {
    public:
-    AdmissionPermit() = default;
-    AdmissionPermit(AdmissionPermit&& other) noexcept
+    Permit() = default;
+    Permit(Permit&& other) noexcept
         : room_(std::exchange(other.room_, nullptr)),
           quota_key_(std::move(other.quota_key_)),
           entered_(other.entered_) {}
-    AdmissionPermit& operator=(AdmissionPermit&& other) noexcept;
-    ~AdmissionPermit() { Leave(Outcome::kLeft, entered_); }
+    Permit& operator=(Permit&& other) noexcept;
+    ~Permit() { Leave(Outcome::kLeft, entered_); }
     void Leave(Outcome outcome, TimePoint now);
     explicit operator bool() const { return room_ != nullptr; }
 
@@ -54,10 +54,10 @@ class AdmissionQueue {
   };
 
   explicit AdmissionQueue(const Limits& limits)
-      : limits_(limits), claimants_({limits.per_user, limits.per_project}) {}
+      : limits_(limits), quota_counts_({limits.per_user, limits.per_project}) {}
 
   // Errors: overloaded, tenant_concurrency.
-  Result<AdmissionPermit> Enter(QuotaKey quota_key, TimePoint now);
+  Result<Permit> Enter(QuotaKey quota_key, TimePoint now);
   // Counts a message that got no place.
   void Count(Outcome outcome);
 
@@ -67,13 +67,13 @@ class AdmissionQueue {
   int CrowdingChange();
 
  private:
-  void Leave(const AdmissionPermit& ticket, Outcome outcome, TimePoint now);
+  void Leave(const Permit& permit, Outcome outcome, TimePoint now);
   void CountLocked(Outcome outcome) REQUIRES(mutex_);
 
   const Limits limits_;
   mutable Mutex mutex_;
   size_t waiting_ GUARDED_BY(mutex_) = 0;
-  QuotaKeyCounts claimants_ GUARDED_BY(mutex_);
+  QuotaKeyCounts quota_counts_ GUARDED_BY(mutex_);
   uint64_t processed_ GUARDED_BY(mutex_) = 0, errors_ GUARDED_BY(mutex_) = 0,
                       rejected_ GUARDED_BY(mutex_) = 0;
   Duration total_ GUARDED_BY(mutex_){0};

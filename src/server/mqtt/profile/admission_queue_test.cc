@@ -8,29 +8,29 @@ namespace tutti::mqtt::profile {
 namespace {
 
 using Outcome = AdmissionQueue::Outcome;
-using AdmissionPermit = AdmissionQueue::AdmissionPermit;
+using Permit = AdmissionQueue::Permit;
 
 const TimePoint kOpened{Duration(std::chrono::seconds(1))};
 
 TEST(AdmissionQueueTest, OneMoreThanThereIsRoomForIsRefusedAndTheOthersStay) {
   AdmissionQueue room({.all = 3, .per_user = 3});
-  std::vector<AdmissionPermit> tickets;
+  std::vector<Permit> permits;
   for (int i = 0; i < 3; ++i) {
-    Result<AdmissionPermit> ticket = room.Enter({}, kOpened);
-    ASSERT_TRUE(ticket.ok());
-    tickets.push_back(*std::move(ticket));
+    Result<Permit> permit = room.Enter({}, kOpened);
+    ASSERT_TRUE(permit.ok());
+    permits.push_back(*std::move(permit));
   }
   EXPECT_EQ(room.Enter({}, kOpened).status().reason(), "overloaded");
   EXPECT_EQ(room.statistics().waiting, 3u);
-  tickets.pop_back();
-  EXPECT_TRUE(room.Enter({}, kOpened).ok()) << "its ticket went at once";
+  permits.pop_back();
+  EXPECT_TRUE(room.Enter({}, kOpened).ok()) << "its permit went at once";
   EXPECT_EQ(room.statistics().waiting, 2u);
 }
 
 TEST(AdmissionQueueTest, OneUserCannotFillIt) {
   AdmissionQueue room({.all = 10, .per_user = 2});
-  Result<AdmissionPermit> a = room.Enter(QuotaKey{.user = "alice"}, kOpened),
-                          b = room.Enter(QuotaKey{.user = "alice"}, kOpened);
+  Result<Permit> a = room.Enter(QuotaKey{.user = "alice"}, kOpened),
+                 b = room.Enter(QuotaKey{.user = "alice"}, kOpened);
   ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_EQ(room.Enter(QuotaKey{.user = "alice"}, kOpened).status().reason(), "tenant_concurrency");
   EXPECT_TRUE(room.Enter(QuotaKey{.user = "bob"}, kOpened).ok());
@@ -40,8 +40,8 @@ TEST(AdmissionQueueTest, OneUserCannotFillIt) {
 
 TEST(AdmissionQueueTest, NeitherCanAProjectWhoseUsersNobodyTells) {
   AdmissionQueue room({.all = 10, .per_user = 1, .per_project = 2});
-  Result<AdmissionPermit> a = room.Enter(QuotaKey{.project = "p"}, kOpened),
-                          b = room.Enter(QuotaKey{.project = "p"}, kOpened);
+  Result<Permit> a = room.Enter(QuotaKey{.project = "p"}, kOpened),
+                 b = room.Enter(QuotaKey{.project = "p"}, kOpened);
   ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_EQ(room.Enter(QuotaKey{.project = "p"}, kOpened).status().reason(), "tenant_concurrency");
   EXPECT_TRUE(room.Enter(QuotaKey{.project = "q"}, kOpened).ok());
@@ -51,9 +51,9 @@ TEST(AdmissionQueueTest, NeitherCanAProjectWhoseUsersNobodyTells) {
 TEST(AdmissionQueueTest, ItCountsWhatBecameOfEachOnceAndHowLongAnswersTook) {
   AdmissionQueue room({.all = 10, .per_user = 10});
   const auto leave = [&](Outcome outcome, Duration after) {
-    Result<AdmissionPermit> ticket = room.Enter({}, kOpened);
-    ticket->Leave(outcome, kOpened + after);
-    ticket->Leave(outcome, kOpened + after);  // has left already
+    Result<Permit> permit = room.Enter({}, kOpened);
+    permit->Leave(outcome, kOpened + after);
+    permit->Leave(outcome, kOpened + after);  // has left already
   };
   leave(Outcome::kProcessed, std::chrono::seconds(1));
   leave(Outcome::kProcessed, std::chrono::seconds(3));
@@ -70,13 +70,13 @@ TEST(AdmissionQueueTest, ItCountsWhatBecameOfEachOnceAndHowLongAnswersTook) {
 
 TEST(AdmissionQueueTest, ItIsCrowdedFromSeventyPercentAndNoLongerBelow) {
   AdmissionQueue room({.all = 1000, .per_user = 1000});
-  std::vector<AdmissionPermit> tickets;
-  for (int i = 0; i < 699; ++i) tickets.push_back(*room.Enter({}, kOpened));
+  std::vector<Permit> permits;
+  for (int i = 0; i < 699; ++i) permits.push_back(*room.Enter({}, kOpened));
   EXPECT_EQ(room.CrowdingChange(), 0);
-  tickets.push_back(*room.Enter({}, kOpened));
+  permits.push_back(*room.Enter({}, kOpened));
   EXPECT_EQ(room.CrowdingChange(), 1);
   EXPECT_EQ(room.CrowdingChange(), 0);
-  tickets.pop_back();
+  permits.pop_back();
   EXPECT_EQ(room.CrowdingChange(), -1);
 }
 

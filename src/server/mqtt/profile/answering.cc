@@ -9,9 +9,9 @@ namespace tutti::mqtt::profile {
 void Answering::Submit(const AskedPointer& asked, sessions::Message said) {
   Result<api::CallerRef> caller = context_.services.caller_of(asked->credential, asked->key.tenant);
   if (!caller.ok()) return Refuse(asked, caller.status());
-  Result<AdmissionQueue::AdmissionPermit> ticket = context_.Enter(asked->quota_key);
-  if (!ticket.ok()) return Refuse(asked, ticket.status());
-  asked->ticket = *std::move(ticket);
+  Result<AdmissionQueue::Permit> permit = context_.Enter(asked->quota_key);
+  if (!permit.ok()) return Refuse(asked, permit.status());
+  asked->permit = *std::move(permit);
   said.request.caller = *std::move(caller);
   said.admit = context_.chat.AdmissionOf(asked->key);
   asked->parallel = said.parallel;
@@ -38,7 +38,7 @@ void Answering::Accepted(const AskedPointer& asked,
   asked->receipt.Accept();
   asked->turn = acceptance->turn;
   if (IsRepeatedInVain(*asked, *acceptance))
-    return context_.Leave(&asked->ticket, AdmissionQueue::Outcome::kLeft);
+    return context_.Leave(&asked->permit, AdmissionQueue::Outcome::kLeft);
   if (acceptance->response != nullptr) return Answer(asked, acceptance->response);
   open_.insert(asked);
   context_.services.responses.Find(
@@ -78,7 +78,7 @@ void Answering::Answer(const AskedPointer& asked, std::shared_ptr<responses::Res
   }
   setup.arrived = context_.WhenArrived(asked->key, asked->turn, response->id());
   setup.ended = [this, asked, response](bool delivered) {
-    context_.Leave(&asked->ticket,
+    context_.Leave(&asked->permit,
                    delivered ? OutcomeOf(*response) : AdmissionQueue::Outcome::kLeft);
   };
   const Status status = context_.streams.Open(std::move(setup));
@@ -89,7 +89,7 @@ void Answering::Answer(const AskedPointer& asked, std::shared_ptr<responses::Res
 void Answering::Refuse(const AskedPointer& asked, const Status& error) {
   if (asked->again) return error.code() == StatusCode::kNotFound ? void() : asked->again();
   context_.Publish(asked->reply_target->OfError(asked->turn, error));
-  context_.Leave(&asked->ticket, OutcomeOf(error));
+  context_.Leave(&asked->permit, OutcomeOf(error));
   asked->receipt.Accept();
 }
 

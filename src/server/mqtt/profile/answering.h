@@ -51,7 +51,7 @@ struct Asked {
   ReplyOrder::Place place;  // place in the order of the dialog, until the answer is on its way
 
   // --- Answering's ---
-  AdmissionQueue::AdmissionPermit ticket;
+  AdmissionQueue::Permit permit;
   int64_t turn = 0;  // set once it is accepted
   bool parallel = false;
 };

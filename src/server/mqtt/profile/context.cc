@@ -19,10 +19,10 @@ void Context::LogRefusal(std::string_view topic, std::string_view user, const St
   services.log.Warn("mqtt.refused", {{"topic", topic}, {"user", user}, {"code", why.reason()}});
 }
 
-Result<AdmissionQueue::AdmissionPermit> Context::Enter(QuotaKey quota_key) {
-  Result<AdmissionQueue::AdmissionPermit> ticket = room.Enter(std::move(quota_key), Now());
+Result<AdmissionQueue::Permit> Context::Enter(QuotaKey quota_key) {
+  Result<AdmissionQueue::Permit> permit = room.Enter(std::move(quota_key), Now());
   NoteCrowding();
-  return ticket;
+  return permit;
 }
 
 sessions::ChatOptions Context::ChatOf(const ProfileOptions& options, const Services& services) {
@@ -35,9 +35,9 @@ sessions::ChatOptions Context::ChatOf(const ProfileOptions& options, const Servi
   return chat;
 }
 
-void Context::Leave(AdmissionQueue::AdmissionPermit* ticket, AdmissionQueue::Outcome outcome) {
-  if (!*ticket) return room.Count(outcome);
-  ticket->Leave(outcome, Now());
+void Context::Leave(AdmissionQueue::Permit* permit, AdmissionQueue::Outcome outcome) {
+  if (!*permit) return room.Count(outcome);
+  permit->Leave(outcome, Now());
   NoteCrowding();
 }
 

@@ -33,9 +33,9 @@ struct Context {
   // Logs a refused message: the sender and the reason, nothing of its content.
   void LogRefusal(std::string_view topic, std::string_view user, const Status& why);
   // Takes a place in the admission queue for one message.
-  Result<AdmissionQueue::AdmissionPermit> Enter(QuotaKey quota_key);
+  Result<AdmissionQueue::Permit> Enter(QuotaKey quota_key);
   // Records the outcome of a message, with or without a place.
-  void Leave(AdmissionQueue::AdmissionPermit* ticket, AdmissionQueue::Outcome outcome);
+  void Leave(AdmissionQueue::Permit* permit, AdmissionQueue::Outcome outcome);
   // The callback for when the answer to a turn has arrived.
   std::function<void()> WhenArrived(const sessions::SessionKey& key, int64_t turn,
                                     const std::string& response_id);
@@ -50,7 +50,7 @@ struct Context {
   StrandTasks tasks;
   DeliveredIds delivered_ids;
   const sessions::Chat chat;
-  AdmissionQueue room;  // outlives the streams, which hold tickets
+  AdmissionQueue room;  // outlives the streams, which hold permits
   ReplyStreams streams;
 
  private:

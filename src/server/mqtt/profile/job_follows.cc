@@ -8,7 +8,7 @@
 namespace tutti::mqtt::profile {
 
 JobFollows::JobFollows(Context& context)
-    : context_(context), claimants_({context.options.follows.per_user, 0}) {}
+    : context_(context), quota_counts_({context.options.follows.per_user, 0}) {}
 
 void JobFollows::Follow(const NativeAddress& address, const wire::MqttControl& control) {
   const auto admit = [&]() -> Status {
@@ -28,10 +28,10 @@ void JobFollows::Follow(const NativeAddress& address, const wire::MqttControl& c
   const auto room = [&]() -> Status {
     if (follows_.size() >= context_.options.follows.all)
       return Unavailable("overloaded", "too many jobs are followed");
-    return claimants_.RoomFor(quota_key, "subscriptions");
+    return quota_counts_.RoomFor(quota_key, "subscriptions");
   };
   if (const Status status = room(); !status.ok()) return Refuse(address, control.id, status);
-  claimants_.Add(quota_key);
+  quota_counts_.Add(quota_key);
   entry.serial = ++serial_;
   Watch(key, follows_.emplace(key, std::move(entry)).first->second, Wait::kForNews);
 }
@@ -107,7 +107,7 @@ void JobFollows::Refuse(const NativeAddress& address, const std::string& id, con
 }
 
 void JobFollows::Close(Place place) {
-  claimants_.Remove({.user = place->second.address.user});
+  quota_counts_.Remove({.user = place->second.address.user});
   follows_.erase(place);
 }
 

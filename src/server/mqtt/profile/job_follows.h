@@ -57,7 +57,7 @@ class JobFollows {
 
   Context& context_;
   std::map<Key, Entry> follows_;
-  QuotaKeyCounts claimants_;
+  QuotaKeyCounts quota_counts_;
   uint64_t serial_ = 0;
 };
 

@@ -14,12 +14,12 @@ ReplyStreams::ReplyStreams(const Limits& limits, const DeltaCoalescer::Options& 
       tasks_(tasks),
       waker_(tasks.MakeWaker([this] { PumpAll(); })),
       order_of_turns_(std::make_shared<ReplyOrder>([waker = waker_] { waker->Wake(); })),
-      claimants_({limits.per_user, limits.per_project}) {}
+      quota_counts_({limits.per_user, limits.per_project}) {}
 
 Status ReplyStreams::Open(Setup setup) {
   if (streams_.size() >= limits_.all)
     return Unavailable("overloaded", "too many answers are on their way");
-  RETURN_IF_ERROR(claimants_.RoomFor(setup.quota_key, "answers"));
+  RETURN_IF_ERROR(quota_counts_.RoomFor(setup.quota_key, "answers"));
   const Key key(setup.topic, setup.response->id(), setup.purpose);
   const uint64_t serial = ++serial_;
   ASSIGN_OR_RETURN(std::unique_ptr<ReplyStream> stream,
@@ -35,7 +35,7 @@ Status ReplyStreams::Open(Setup setup) {
     if (setup.turn == 0) setup.turn = older->second.turn;
     Close(older);
   }
-  claimants_.Add(setup.quota_key);
+  quota_counts_.Add(setup.quota_key);
   ReplyOrder::Place place = Reserve(setup.topic, setup.dialog, setup.turn);
   streams_[key] = {.stream = std::move(stream),
                    .quota_key = std::move(setup.quota_key),
@@ -102,7 +102,7 @@ void ReplyStreams::Close(Place place) {
   const Entry entry = std::move(place->second);
   streams_.erase(place);
   order_.erase(entry.serial);
-  claimants_.Remove(entry.quota_key);
+  quota_counts_.Remove(entry.quota_key);
   if (entry.arrived && entry.stream->delivered()) entry.arrived();
   if (entry.ended) entry.ended(entry.stream->delivered());
   if (when_settled_ && Settled()) std::exchange(when_settled_, nullptr)();

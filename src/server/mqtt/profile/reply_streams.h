@@ -2,7 +2,7 @@
 // logs are also written, so nothing here needs a lock, and publishing does not wait.
 //
 // A growing log wakes the strand once, however many logs grow; then every stream gets a turn of
-// bounded length. The number of streams is bounded in total and for each quota_key. There is one
+// bounded length. The number of streams is bounded in total and for each quota key. There is one
 // stream for a response and a topic; a newer one replaces it.
 #pragma once
 
@@ -108,7 +108,7 @@ class ReplyStreams {
   const std::shared_ptr<ReplyOrder> order_of_turns_;
   std::map<Key, Entry> streams_;
   std::map<uint64_t, Key> order_;  // by serial: streams take turns in the order of their opening
-  QuotaKeyCounts claimants_;
+  QuotaKeyCounts quota_counts_;
   uint64_t serial_ = 0;
   std::function<void()> when_settled_;
   TimePoint armed_ = TimePoint::max();  // of the earliest timer
