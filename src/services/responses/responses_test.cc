@@ -468,7 +468,8 @@ TEST_F(ResponsesTest, CallsAreShownStoredAndPartOfTheChain) {
   auto& prompt = std::get<api::ChatPrompt>(next.request.prompt);
   prompt.messages.insert(prompt.messages.begin(), chain->begin(), chain->end());
   const Attachment second = Begin(std::move(next));
-  const auto& messages = std::get<api::ChatPrompt>(inference_->requests().back().prompt).messages;
+  const std::vector<api::GenerateRequest> requests = inference_->requests();
+  const auto& messages = std::get<api::ChatPrompt>(requests.back().prompt).messages;
   ASSERT_EQ(messages.size(), 3u);
   EXPECT_EQ(messages[1].content, "So:");
   EXPECT_EQ(messages[1].tool_calls.size(), 2u) << "one message of the assistant's";
@@ -508,7 +509,8 @@ TEST_F(ResponsesTest, ReasoningIsShownStoredAndPartOfTheChain) {
   auto& prompt = std::get<api::ChatPrompt>(next.request.prompt);
   prompt.messages.insert(prompt.messages.begin(), chain->begin(), chain->end());
   const Attachment second = Begin(std::move(next));
-  const auto& messages = std::get<api::ChatPrompt>(inference_->requests().back().prompt).messages;
+  const std::vector<api::GenerateRequest> requests = inference_->requests();
+  const auto& messages = std::get<api::ChatPrompt>(requests.back().prompt).messages;
   ASSERT_EQ(messages.size(), 3u);
   EXPECT_EQ(messages[1].reasoning, "\nWhy?\n");
   EXPECT_EQ(messages[1].tool_calls.size(), 2u);
