@@ -99,6 +99,7 @@ def main() -> int:
     parser.add_argument("--overload", type=float, metavar="SECONDS", help="test_overload alone, each level so long")
     parser.add_argument("--left-out", type=pathlib.Path, metavar="FILE", help="where to write the checks left out")
     parser.add_argument("--but", metavar="FILES", default="", help="those to leave out, separated by commas")
+    parser.add_argument("--part", metavar="K/N", help="every Nth file, from the Kth on (1 to N)")
     parser.add_argument("tests", nargs="*")
     args = parser.parse_args()
     python = make_venv(args.venv.resolve())
@@ -125,7 +126,13 @@ def main() -> int:
             environment.update(E2E_OVERLOAD=str(args.overload), E2E_AMOUNT="full")
             args.tests = ["test_overload"]
         but = args.but.split(",")
-        command += args.tests or [path.stem for path in sorted(HERE.glob("test_*.py")) if path.stem not in but]
+        tests = args.tests or [path.stem for path in sorted(HERE.glob("test_*.py")) if path.stem not in but]
+        if args.part:
+            first, step = map(int, args.part.split("/"))
+            if not 1 <= first <= step:
+                parser.error("--part takes K/N with K from 1 to N")
+            tests = tests[first - 1::step]
+        command += tests
     if args.left_out:
         args.left_out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as reports:

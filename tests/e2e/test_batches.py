@@ -221,7 +221,7 @@ class Large(unittest.TestCase):
 
     def test_many_lines_take_little_memory(self):
         """E2E_BATCH_LINES: how many, 50,000 at most."""
-        count = int(os.environ.get("E2E_BATCH_LINES", 0)) or amount(600, 600, 50_000)
+        count = int(os.environ.get("E2E_BATCH_LINES", 0)) or amount(300, 300, 50_000)
         # The KV memory is the system's to give as it is used: here all of it is before the batch begins.
         client = self.start("--batches-slots", "64", "--kv-cache-bytes", "64MiB")
         warm = ended(client, begin(client, "".join(line(str(i), f"{i} warm" * 20, 1, TEXT) for i in range(200)), TEXT).id)

@@ -14,7 +14,7 @@ import hostile
 from harness import AMOUNT, MODEL, STAND_IN, STEP_S, ServerCase, amount, events, figure
 
 TENANTS = 64
-REQUESTS = amount(300, 300, 4000)
+REQUESTS = amount(300, 160, 4000)
 CLIENTS = 16
 SEED = int(os.environ.get("E2E_SEED", "1"))
 

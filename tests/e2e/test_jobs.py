@@ -323,7 +323,7 @@ class Kills(unittest.TestCase):
 
     def test_a_hundred_that_wait_all_finish_once(self):
         self.start()
-        count = amount(20, 30, 100)
+        count = amount(20, 20, 100)
         jobs = [submit(self.server, chat(f"number {i}", 8), Idempotency_Key=f"n{i}")["id"] for i in range(count)]
         self.kill()
         self.start()

@@ -20,7 +20,7 @@ class Rounds(ServerCase):
     """Requests of mixed length, more than run at once, over a KV cache that does not hold them all."""
     OPTIONS = ("--queue", "300", "--sched-queue-age-s", "0", "--kv-cache-bytes", "8MiB" if STAND_IN else "96MiB")
     CLIENTS = amount((10, 32), (10, 64, 256), (10, 64, 256))
-    ROUNDS = amount(2, 3, 10)
+    ROUNDS = amount(2, 2, 10)
     LONGEST = amount(4, 4, 7)  # prompts up to 2**LONGEST words
 
     def make(self, rng):

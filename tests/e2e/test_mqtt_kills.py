@@ -10,7 +10,7 @@ import unittest
 from harness import STEP_S, amount, eventually, stand_in
 from mqtt_world import PASSWORDS, Ledger, World
 
-KILLS = int(os.environ.get("E2E_KILLS") or amount(6, 8, 60))
+KILLS = int(os.environ.get("E2E_KILLS") or amount(6, 6, 60))
 TURNS, AT_ONCE, SESSIONS = 20, 4, 10  # of a session; of it unanswered; concurrent sessions of each user
 ASK_AGAIN_S = 15
 

@@ -61,7 +61,7 @@ class Overload(ServerCase):
     def measure(self, resident):
         """The rows of one run, the most that was resident during each, and what the bench complains of."""
         begin, before = time.monotonic(), self.rejected()
-        figures, ends, errors = self.bench(SECONDS or amount(2, 3, 4))
+        figures, ends, errors = self.bench(SECONDS or amount(2, 2, 4))
         rows = figures["rows"]
         self.assertEqual([row["factor"] for row in rows], list(FACTORS))
         peaks = [resident.most(*span) for span in zip([begin, *ends], ends)]

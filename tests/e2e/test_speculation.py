@@ -11,7 +11,8 @@ import test_workers
 import tiny_model
 from harness import MODEL, STEP_S, Server, amount, default_model
 
-PROMPTS = amount(8, 12, 100)
+PROMPTS = amount(8, 10, 100)
+LENGTHS = amount((24, 64), (20, 32), (24, 64))
 PASSAGE = ("The harbour master keeps a list of ships: Aurora, 12 crates of lemons; Borealis, 7 crates of glass; "
            "Cassiopeia, 31 crates of copper wire; Delphinus, 4 crates of winter coats; Eridanus, 9 crates of seed. ")
 # What a request may ask for that depends on the tokens before.
@@ -36,7 +37,7 @@ def bodies():
     for i in range(PROMPTS):
         own = " ".join(rng.choice(words) for _ in range(rng.randint(1, 30)))
         prompt = own if i % 2 else f"{own}. {PASSAGE}\nThe same once more: {own}. {PASSAGE[:rng.randint(20, 120)]}"
-        body = {"model": MODEL, "prompt": prompt, "max_tokens": rng.randint(24, 64), "temperature": 0}
+        body = {"model": MODEL, "prompt": prompt, "max_tokens": rng.randint(*LENGTHS), "temperature": 0}
         out.append(body)
         out.append({**body, "seed": i, **FEATURES[i % len(FEATURES)]})
     return out

@@ -178,7 +178,7 @@ class TooLittleMemory(unittest.TestCase):
         # Each stack takes 64 MiB of the address space, so that every step of the ladder starts one thread more. The heaps
         # that the C library reserves for threads differ from start to start: the last step is far beyond them. The suite takes
         # every second step.
-        step = amount(128, 128, 64)
+        step = amount(256, 256, 64)
         with tempfile.TemporaryDirectory() as folder:
             model = os.path.join(folder, "tiny.gguf")
             tiny_model.write(model)

@@ -6,7 +6,7 @@ import unittest
 from harness import MODEL, Server, amount
 
 STRATEGIES = ("continuous", "interleaved", "blocking", "static")
-PROMPTS = amount(4, 8, 40)
+PROMPTS = amount(4, 4, 40)
 
 
 class Strategies(unittest.TestCase):

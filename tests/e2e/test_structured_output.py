@@ -31,7 +31,7 @@ class StructuredOutput(ServerCase):
                         response_format={"type": "json_schema", "json_schema": {"name": "it", "schema": schema}})
             return schema, *self.answer(body)
 
-        whole, count = 0, amount(10, 50, 1000)
+        whole, count = 0, amount(10, 24, 1000)
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             for schema, text, reason in pool.map(one, range(count)):
                 if reason == "length":

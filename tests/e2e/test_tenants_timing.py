@@ -11,7 +11,7 @@ import unittest
 
 from harness import MODEL, STEP_S, ServerCase, amount, figure, make_key
 
-PAIRS = amount(20, 60, 1000)
+PAIRS = amount(20, 30, 1000)
 # The row's limit where the row's number runs; a hundred pairs on a machine that does other things are not to fail one run in a hundred.
 LEAST_P = amount(1e-6, 1e-4, 0.01)
 WORDS = "amber birch copper delta ember fjord granite harbour indigo juniper kelp lantern marble nickel ochre pebble".split()

@@ -58,7 +58,7 @@ class Tools(ServerCase):
 
         whole = 0
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            for number, choice in pool.map(one, range(amount(12, 30, 1000))):
+            for number, choice in pool.map(one, range(amount(12, 12, 1000))):
                 self.assertIn(choice.finish_reason, ("tool_calls", "length"))
                 if choice.finish_reason == "length":
                     continue
@@ -87,7 +87,7 @@ class Tools(ServerCase):
             self.check_calls(choice.message.tool_calls)
 
     def test_auto_answers_with_text_or_valid_calls(self):
-        for number in range(amount(4, 8, 100)):
+        for number in range(amount(4, 4, 100)):
             choice = self.ask(QUESTIONS[number % len(QUESTIONS)], seed=number).choices[0]
             if choice.message.tool_calls and choice.finish_reason == "tool_calls":
                 self.check_calls(choice.message.tool_calls)
@@ -95,13 +95,13 @@ class Tools(ServerCase):
                 self.assertNotIn("<tool_call>", choice.message.content or "")
 
     def test_none_never_calls(self):
-        for number in range(4):
+        for number in range(amount(2, 2, 4)):
             choice = self.ask(QUESTIONS[number], tool_choice="none", seed=number).choices[0]
             self.assertIsNone(choice.message.tool_calls)
             self.assertNotIn("<tool_call>", choice.message.content)
 
     def test_streamed_and_whole_answers_agree(self):
-        for number in range(amount(3, 4, 60)):
+        for number in range(amount(2, 2, 60)):
             options = {"tool_choice": "required" if number % 2 == 0 else "auto", "seed": number}
             question = QUESTIONS[number % len(QUESTIONS)]
             message = self.ask(question, **options).choices[0].message

@@ -204,10 +204,10 @@ class Workers(unittest.TestCase):
 
     def test_another_worker_goes_on_with_what_a_killed_one_had(self):
         """Row U52, one removed under load, the hard way: 0 errors, and the texts are those of an undisturbed run."""
-        texts = [f"List facts about the number {i}." for i in range(12)]
+        texts = [f"List facts about the number {i}." for i in range(8)]
         with World(workers=2, worker=("--max-num-seqs", "8")) as world:
-            whole = [ask(world.frontend, text, 120, ignore_eos=True) for text in texts]
-            streams = [Stream(world.frontend, text, 120) for text in texts]
+            whole = [ask(world.frontend, text, 96, ignore_eos=True) for text in texts]
+            streams = [Stream(world.frontend, text, 96) for text in texts]
             for stream in streams[:6]:
                 self.assertTrue(stream.begun.wait(STEP_S))
             world.workers[0].kill_engine()
@@ -300,7 +300,7 @@ class Workers(unittest.TestCase):
 
     def test_jobs_outlive_their_worker_and_their_front(self):
         with World() as world:
-            jobs = [submit(world.frontend, chat(f"Job {i}", 192, ignore_eos=True))["id"] for i in range(12)]
+            jobs = [submit(world.frontend, chat(f"Job {i}", 128, ignore_eos=True))["id"] for i in range(8)]
             eventually(lambda: world.frontend.load()["running"] > 0)
             world.workers[0].kill_engine()
             done = [ended(world.frontend, job) for job in jobs]
@@ -308,7 +308,7 @@ class Workers(unittest.TestCase):
             self.assertEqual(max(job["attempt"] for job in done), 2)
             # The frontend is killed: the worker keeps its model, and what was accepted is answered.
             engine = world.workers[0].engine()
-            jobs = [submit(world.frontend, chat(f"More {i}", 64, ignore_eos=True))["id"] for i in range(12)]
+            jobs = [submit(world.frontend, chat(f"More {i}", 32, ignore_eos=True))["id"] for i in range(8)]
             world.frontend.process.kill()
             world.frontend.stop()
             world.frontend = world.start_frontend()
