@@ -1,5 +1,6 @@
 # tutti_folder(NAME <folder> RANK <n> [DEPENDS <folder>...] [TEST_DEPENDS <folder>...] [LINK <target>...]
-#              [TEST_LINK <target>...] [EXCLUDE <regex>...] [PRECOMPILED <name>] [FAST] [SEPARATE] [PLAIN_TESTS])
+#              [TEST_LINK <target>...] [EXCLUDE <regex>...] [PRECOMPILED <name>] [FAST] [SEPARATE] [PLAIN_TESTS]
+#              [UNTRUSTED])
 #
 # Declares the static library tutti_<folder> from every *.cc below the calling directory and, from its
 # *_test.cc files, the program <folder>_test, registered with ctest under the same name. *_bench.cc
@@ -9,13 +10,17 @@
 # may include besides. The declared graph is written to ranks.json, which tests/ranks_test.py compares with the includes
 # and the map.
 #
-# Twelve files at a time are compiled as one (but with TUTTI_JOIN=OFF, the preset dev), for headers take most of the time.
+# 24 files at a time are compiled as one (but with TUTTI_JOIN=OFF, the preset dev), for headers take most of the time.
 # So names in unnamed namespaces must differ within a folder (tests/joined_names_test.py), but where it is SEPARATE.
 # FAST: a request spends its time here, so it is compiled with -O2, others with -O1. PLAIN_TESTS: in sanitized builds the
 # library is instrumented and its tests' own files are not, which halves their time to compile. For folders with little
-# code in headers that only tests use.
+# code in headers that only tests use. UNTRUSTED: the folder reads bytes that somebody else wrote, or orders what many
+# requests share, so `make test` runs its tests again under sanitizers.
+#
+# For that run the preset `sanitized` has TUTTI_PLAIN_FROM, the folder of the release build, and takes from there what need
+# not be instrumented: the libraries of folders that are not UNTRUSTED, and tests' own files where the folder says PLAIN_TESTS.
 function(tutti_folder)
-  cmake_parse_arguments(F "FAST;SEPARATE;PLAIN_TESTS" "NAME;RANK;PRECOMPILED" "DEPENDS;TEST_DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(F "FAST;SEPARATE;PLAIN_TESTS;UNTRUSTED" "NAME;RANK;PRECOMPILED" "DEPENDS;TEST_DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
   string(REPLACE "/" "_" target ${F_NAME})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   file(GLOB_RECURSE nested CONFIGURE_DEPENDS */CMakeLists.txt)
@@ -33,7 +38,13 @@ function(tutti_folder)
   list(FILTER sources EXCLUDE REGEX "_(test|bench)\\.cc$")
 
   if(sources)
-    add_library(tutti_${target} STATIC ${sources})
+    if(TUTTI_PLAIN_FROM AND NOT F_UNTRUSTED)
+      tutti_release_objects(library_files tutti_${target})
+    else()
+      set(library_files ${sources})
+    endif()
+    add_library(tutti_${target} STATIC ${library_files})
+    set_target_properties(tutti_${target} PROPERTIES LINKER_LANGUAGE CXX)
     if(F_FAST)
       target_compile_options(tutti_${target} PRIVATE ${TUTTI_FAST_OPTIONS})
     endif()
@@ -60,8 +71,15 @@ function(tutti_folder)
   list(TRANSFORM test_dep_targets PREPEND "tutti_")
   if(tests AND NOT TUTTI_TESTS)
     tutti_missing_tests(${target}_test)
-  elseif(tests)
+  elseif(tests AND (F_UNTRUSTED OR NOT TUTTI_PLAIN_FROM))
+    if(TUTTI_PLAIN_FROM AND F_PLAIN_TESTS)
+      tutti_release_objects(tests ${target}_test)
+    endif()
     add_executable(${target}_test ${tests})
+    set_target_properties(${target}_test PROPERTIES LINKER_LANGUAGE CXX)
+    if(F_UNTRUSTED)
+      set_property(GLOBAL APPEND PROPERTY TUTTI_UNTRUSTED_TESTS ${target}_test)
+    endif()
     target_link_libraries(${target}_test PRIVATE tutti_${target} ${test_dep_targets} tutti_test_support ${F_TEST_LINK}
                           GTest::gmock GTest::gtest_main)
     target_compile_options(${target}_test PRIVATE ${TUTTI_TEST_OPTIONS})
@@ -93,10 +111,23 @@ function(tutti_folder)
                "{\"folder\": \"${F_NAME}\", \"rank\": ${F_RANK}, \"depends\": [${DEPENDS}], \"test_depends\": [${TEST_DEPENDS}]}")
 endfunction()
 
+# The objects of `target` in the release build, in whose compile_commands.json they are named.
+function(tutti_release_objects result target)
+  set(commands ${TUTTI_PLAIN_FROM}/compile_commands.json)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${commands})
+  file(STRINGS ${commands} lines REGEX " -o [^ ]*/CMakeFiles/${target}\\.dir/")
+  list(TRANSFORM lines REPLACE ".* -o ([^ ]*) .*" "${TUTTI_PLAIN_FROM}/\\1" OUTPUT_VARIABLE objects)
+  list(FILTER objects EXCLUDE REGEX "/cmake_pch\\.hxx")
+  if(NOT objects)
+    message(FATAL_ERROR "${commands} has no object of ${target}: build the preset release first")
+  endif()
+  set(${result} ${objects} PARENT_SCOPE)
+endfunction()
+
 # For gcc alone, as the compiled headers: the builds of clang find an #include that was forgotten.
 function(tutti_join target)
   if(TUTTI_JOIN AND TUTTI_PRECOMPILE)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 24)
     # A type of an unnamed namespace in a class of the same file: the file is not the main one here.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()

@@ -1,20 +1,18 @@
 #!/usr/bin/env bash
-# The whole suite: tools/test.sh SANITIZED, the programs to run again under sanitizers as "a_test|b_test".
+# The whole suite, and the tests of UNTRUSTED folders (cmake/TuttiFolder.cmake) again under sanitizers.
 # The suite leaves about a quarter of two cores idle (it waits for servers, brokers and clocks). The sanitized build
 # takes that quarter: the kernel's idle class gets the processor only while no test wants it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-sanitized=$1
-IFS='|' read -ra targets <<<"$sanitized"
 
 tools/build.sh release
 
-mkdir -p build/asan-ubsan
-log=build/asan-ubsan/build.log
+mkdir -p build/sanitized
+log=build/sanitized/build.log
 # The kernel may share the processors between sessions first (sched_autogroup), whatever the class of their processes.
 # So the build gets a session of its own with the least weight: the servers that tests start have sessions too.
-setsid bash -c 'echo 19 2>/dev/null >/proc/self/autogroup; exec chrt --idle 0 tools/build.sh asan-ubsan "$@"' build \
-  "${targets[@]}" >"$log" 2>&1 </dev/null &
+setsid bash -c 'echo 19 2>/dev/null >/proc/self/autogroup; exec chrt --idle 0 tools/build.sh sanitized untrusted_tests' \
+  >"$log" 2>&1 </dev/null &
 build=$!
 stop_build() {
   kill -- "-$build" 2>/dev/null || true
@@ -35,4 +33,4 @@ if ! wait "$build"; then
 fi
 wait "$shown" || true
 trap - EXIT
-tools/run_tests.py build/asan-ubsan --shorten --only "$sanitized"
+tools/run_tests.py build/sanitized --shorten

@@ -33,6 +33,12 @@ void* operator new(size_t size) { return Counted(size, 1); }
 void* operator new(size_t size, std::align_val_t alignment) {
   return Counted(size, static_cast<size_t>(alignment));
 }
+// A sanitizer's own would not come from malloc().
+void* operator new(size_t size, const std::nothrow_t&) noexcept try {
+  return Counted(size, 1);
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }

@@ -29,7 +29,6 @@ namespace {
 
 thread_local int64_t heap_bytes = 0, heap_peak = 0;
 
-#ifndef TUTTI_SANITIZED
 void* CountHeap(void* memory) {
   if (memory == nullptr) throw std::bad_alloc();
   heap_bytes += static_cast<int64_t>(malloc_usable_size(memory));
@@ -46,15 +45,18 @@ void* AlignedHeap(size_t size, std::align_val_t align) {
   const auto step = static_cast<size_t>(align);
   return std::aligned_alloc(step, (size + step - 1) / step * step);
 }
-#endif
 
 }  // namespace
 
-#ifndef TUTTI_SANITIZED
 void* operator new(size_t size) { return CountHeap(std::malloc(size)); }
 void* operator new[](size_t size) { return CountHeap(std::malloc(size)); }
 void* operator new(size_t size, std::align_val_t align) {
   return CountHeap(AlignedHeap(size, align));
+}
+// A sanitizer's own would not come from malloc().
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  void* memory = std::malloc(size);
+  return memory != nullptr ? CountHeap(memory) : nullptr;
 }
 void operator delete(void* memory) noexcept { ReleaseHeap(memory); }
 void operator delete[](void* memory) noexcept { ReleaseHeap(memory); }
@@ -62,7 +64,6 @@ void operator delete(void* memory, size_t) noexcept { ReleaseHeap(memory); }
 void operator delete[](void* memory, size_t) noexcept { ReleaseHeap(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { ReleaseHeap(memory); }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept { ReleaseHeap(memory); }
-#endif
 
 namespace tutti::grammar {
 namespace {

@@ -16,7 +16,7 @@ using support::Amount;
 using support::ThreadSeconds;
 
 const size_t kMebibyte = static_cast<size_t>(Amount(1 << 20, 1 << 16));  // a full one in full runs
-constexpr double kLimitSeconds = support::kSlower;
+const double kLimitSeconds = support::kSlower;
 
 std::string Repeated(std::string_view unit, size_t bytes) {
   std::string text;

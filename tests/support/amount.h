@@ -4,15 +4,11 @@
 
 #include <cstdlib>
 
+#include "sanitized.h"
+
 namespace tutti::support {
 
-inline bool ShortRun() {
-#ifdef TUTTI_SANITIZED
-  return true;
-#else
-  return std::getenv("TUTTI_TEST_SHORT") != nullptr;
-#endif
-}
+inline bool ShortRun() { return Sanitized() || std::getenv("TUTTI_TEST_SHORT") != nullptr; }
 
 inline int Amount(int many, int few) { return ShortRun() ? few : many; }
 

@@ -4,12 +4,15 @@
 
 #include <ctime>
 
+#include "sanitized.h"
+
 namespace tutti::support {
 
-#if defined(TUTTI_SANITIZED) || defined(TUTTI_DEBUG)
-inline constexpr double kSlower = 20;  // what a sanitizer may cost
+// How often longer than the release build's a program's times may be.
+#ifdef TUTTI_DEBUG
+inline const double kSlower = 20;
 #else
-inline constexpr double kSlower = 1;
+inline const double kSlower = Sanitized() ? 20 : 1;
 #endif
 
 inline double ThreadSeconds() {

@@ -21,15 +21,11 @@ using testing::ReadFile;
 
 using Variables = std::vector<std::pair<std::string, Value>>;
 
-#if defined(TUTTI_SANITIZED) || defined(TUTTI_DEBUG)
-constexpr size_t kStackBytes =
-    2 << 20;  // red zones and unoptimised code make every frame several times larger
-#else
-constexpr size_t kStackBytes = 256 << 10;
-#endif
+// Red zones and unoptimised code make every frame several times larger.
+const size_t kStackBytes = support::kSlower > 1 ? 2 << 20 : 256 << 10;
 
 // A quarter of a second is the limit, which machines that are slow or shared are let pass tenfold.
-constexpr double kGuardSeconds = 2.5 * support::kSlower;
+const double kGuardSeconds = 2.5 * support::kSlower;
 
 Limits DefaultLimits() {
   const RenderOptions options;

@@ -18,7 +18,7 @@
 
 namespace tutti::rpc::testing {
 
-inline constexpr int kPatienceMs = support::kSlower > 1 ? 60'000 : 10'000;
+inline const int kPatienceMs = support::kSlower > 1 ? 60'000 : 10'000;
 inline const std::string kInference = "/inference.GRPCInferenceService/";
 inline const std::string kTutti = "/tutti.v1.Tutti/";
 

@@ -19,7 +19,7 @@
 namespace tutti::http::testing {
 
 // How long a test waits for what must come; sanitizers make large requests slow.
-inline constexpr int kPatienceMs = support::kSlower > 1 ? 30'000 : 5'000;
+inline const int kPatienceMs = support::kSlower > 1 ? 30'000 : 5'000;
 
 struct RawResponse {
   int status = 0;

@@ -6,6 +6,7 @@
 #include <deque>
 #include <fstream>
 
+#include "sanitized.h"
 #include "server/mqtt/listener/testing/listener_fixture.h"
 
 namespace tutti::mqtt::listener::testing {
@@ -22,13 +23,7 @@ class ListenerHostileTest : public ListenerFixture {};
 }
 
 // Growth since `before`. Sanitizers keep freed memory for a while, so there the result is 0.
-int64_t Growth([[maybe_unused]] int64_t before) {
-#ifdef TUTTI_SANITIZED
-  return 0;
-#else
-  return ResidentBytes() - before;
-#endif
-}
+int64_t Growth(int64_t before) { return support::Sanitized() ? 0 : ResidentBytes() - before; }
 
 std::string ConnectBytes() {
   return *Encode(

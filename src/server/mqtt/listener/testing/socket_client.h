@@ -27,7 +27,7 @@
 namespace tutti::mqtt::listener::testing {
 
 // How long a test waits for what must come.
-inline constexpr int kPatienceMs = support::kSlower > 1 ? 60'000 : 10'000;
+inline const int kPatienceMs = support::kSlower > 1 ? 60'000 : 10'000;
 
 // A connection as bytes. Fill: false when nothing came in time or the server has closed.
 class Wire {
