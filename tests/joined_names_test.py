@@ -3,7 +3,7 @@
 
 Which files of a folder meet in one translation unit depends on how many there are: a collision would appear when
 somebody adds a file elsewhere. Compared are the definitions at the beginning of a line: types, constants, aliases that
-differ, and functions of the same parameters."""
+differ, using-declarations, and functions of the same parameters."""
 import argparse
 import pathlib
 import re
@@ -55,6 +55,9 @@ def definitions(text):
         alias = re.match(r"using (\w+) = (.*)", line)
         if alias:
             yield where, alias.group(1), "alias " + alias.group(2)
+        taken = re.match(r"using ((?:\w*::)+(\w+));", line)
+        if taken:
+            yield where, taken.group(2), "using " + re.sub(r"^::", "", taken.group(1))
         value = re.match(r"(?:static |inline )?(?:constexpr|const|constinit|thread_local)\b[^(]*?[\s&*](\w+)(?:\[\w*\])*\s*(?:=|\{|$|\([^)]*\);)", line)
         if value:
             yield where, value.group(1), f"value {i}"
@@ -100,8 +103,10 @@ def collisions(files):
                 both = {what.split()[0], other_what.split()[0]}
                 if both == {"function"} and what != other_what:
                     continue  # overloads
-                if both == {"alias"} and what == other_what:
+                if both in ({"alias"}, {"using"}) and what == other_what:
                     continue
+                if both == {"using", "function"}:
+                    continue  # overloads, mostly: which, the line does not say
                 found.append(f"{path} and {other} both define {where}{name}")
         for where, name, what in mine:
             seen.setdefault((where, name), []).append((path, what))
@@ -112,9 +117,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", type=pathlib.Path, default=pathlib.Path("."))
     source = parser.parse_args().source
-    sample = ("namespace a {\nnamespace {\nint F(int x,\n      int y) {\n  return x;\n}\nstruct S {\n};\nconstexpr int kA = 1,\n              kB = 2;\n}  // namespace\n"
+    sample = ("namespace a {\nnamespace {\nint F(int x,\n      int y) {\n  return x;\n}\nstruct S {\n};\nusing ::b::T;\nconstexpr int kA = 1,\n              kB = 2;\n}  // namespace\n"
               "}  // namespace a\n")
-    if {(n, w.split()[0]) for _, n, w in definitions(sample)} != {("F", "function"), ("S", "type"), ("kA", "value"), ("kB", "value")}:
+    if {(n, w.split()[0]) for _, n, w in definitions(sample)} != {("F", "function"), ("S", "type"), ("kA", "value"), ("kB", "value"), ("T", "using")}:
         sys.exit("the reader of definitions does not read its own sample: " + str(list(definitions(sample))))
     found, count = [], 0
     for files in joined(source):

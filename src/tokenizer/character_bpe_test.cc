@@ -10,10 +10,10 @@ namespace {
 
 using testing::CharacterBpeSpec;
 using testing::MustCreate;
-using Texts = std::vector<std::string>;
+using Pieces = std::vector<std::string>;
 
-Texts TokensOf(const Tokenizer& t, std::string_view text) {
-  Texts texts;
+Pieces TokensOf(const Tokenizer& t, std::string_view text) {
+  Pieces texts;
   for (const TokenId id : t.Encode(text, {.add_special = false}))
     texts.emplace_back(t.vocabulary().Text(id));
   return texts;
@@ -21,25 +21,25 @@ Texts TokensOf(const Tokenizer& t, std::string_view text) {
 
 TEST(CharacterBpeTest, MergesByRankTheLeftmostFirst) {
   const auto t = MustCreate(CharacterBpeSpec({{"a", "b"}, {"b", "c"}, {"ab", "c"}, {"a", "a"}}));
-  EXPECT_EQ(TokensOf(*t, "abc"), (Texts{"abc"}));
-  EXPECT_EQ(TokensOf(*t, "bca"), (Texts{"bc", "a"}));
-  EXPECT_EQ(TokensOf(*t, "aaa"), (Texts{"aa", "a"}));
-  EXPECT_EQ(TokensOf(*t, "aab"), (Texts{"a", "ab"}));
+  EXPECT_EQ(TokensOf(*t, "abc"), (Pieces{"abc"}));
+  EXPECT_EQ(TokensOf(*t, "bca"), (Pieces{"bc", "a"}));
+  EXPECT_EQ(TokensOf(*t, "aaa"), (Pieces{"aa", "a"}));
+  EXPECT_EQ(TokensOf(*t, "aab"), (Pieces{"a", "ab"}));
 }
 
 TEST(CharacterBpeTest, UnknownCharactersAreFusedOrNotOrDropped) {
   TokenizerSpec spec = CharacterBpeSpec({{"a", "b"}});
-  EXPECT_EQ(TokensOf(*MustCreate(spec), "abXYab"), (Texts{"ab", "<unk>", "<unk>", "ab"}));
+  EXPECT_EQ(TokensOf(*MustCreate(spec), "abXYab"), (Pieces{"ab", "<unk>", "<unk>", "ab"}));
   spec.fuse_unknown = true;
-  EXPECT_EQ(TokensOf(*MustCreate(spec), "abXYabX"), (Texts{"ab", "<unk>", "ab", "<unk>"}));
+  EXPECT_EQ(TokensOf(*MustCreate(spec), "abXYabX"), (Pieces{"ab", "<unk>", "ab", "<unk>"}));
   spec.model_unknown.reset();
-  EXPECT_EQ(TokensOf(*MustCreate(spec), "abXYab"), (Texts{"ab", "ab"}));
+  EXPECT_EQ(TokensOf(*MustCreate(spec), "abXYab"), (Pieces{"ab", "ab"}));
 }
 
 TEST(CharacterBpeTest, TextCannotSpellAControlTokenByMerging) {
   TokenizerSpec spec = CharacterBpeSpec({{"a", "b"}});
   spec.token_types.back() = static_cast<int32_t>(TokenType::kControl);
-  EXPECT_EQ(TokensOf(*MustCreate(spec), "ab"), (Texts{"a", "b"}));
+  EXPECT_EQ(TokensOf(*MustCreate(spec), "ab"), (Pieces{"a", "b"}));
 }
 
 // Cutting a word where no token bridges must not change what merging the whole of it gives: with a
@@ -47,7 +47,7 @@ TEST(CharacterBpeTest, TextCannotSpellAControlTokenByMerging) {
 TEST(CharacterBpeTest, CuttingAWordLeavesTheResultAsItIs) {
   Random random(17);
   for (int trial = 0; trial < 60; ++trial) {
-    Texts pieces = {"a", "b", "c", "d"};
+    Pieces pieces = {"a", "b", "c", "d"};
     std::vector<std::pair<std::string, std::string>> merges;
     for (int i = 0; i < 10; ++i) {
       const std::string left = pieces[random.Below(pieces.size())];

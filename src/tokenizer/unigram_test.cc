@@ -15,10 +15,10 @@ namespace {
 using testing::MustCreate;
 using testing::Refusal;
 using testing::UnigramSpecOf;
-using Texts = std::vector<std::string>;
+using Pieces = std::vector<std::string>;
 
-Texts Cut(const Tokenizer& tokenizer, std::string_view text, bool parse_special = false) {
-  Texts texts;
+Pieces Cut(const Tokenizer& tokenizer, std::string_view text, bool parse_special = false) {
+  Pieces texts;
   for (const TokenId id : tokenizer.Encode(text, {false, parse_special}))
     texts.emplace_back(tokenizer.vocabulary().Text(id));
   return texts;
@@ -32,11 +32,11 @@ TEST(UnigramTest, OfAllWaysToCutAWordTheBestSumWins) {
                                            {"\u2581a", -2.5},
                                            {"\u2581ab", -7},
                                            {"bb", -1}}));
-  EXPECT_EQ(Cut(*t, "ab"), (Texts{"\u2581a", "b"}));
-  EXPECT_EQ(Cut(*t, "abb"), (Texts{"\u2581a", "bb"}));
-  EXPECT_EQ(Cut(*t, "abab"), (Texts{"\u2581a", "b", "ab"}));
-  EXPECT_EQ(Cut(*t, "ab ab"), (Texts{"\u2581a", "b", "\u2581a", "b"}));
-  EXPECT_EQ(Cut(*t, "\u2581ab"), (Texts{"\u2581a", "b"})) << "a mark that is there is not doubled";
+  EXPECT_EQ(Cut(*t, "ab"), (Pieces{"\u2581a", "b"}));
+  EXPECT_EQ(Cut(*t, "abb"), (Pieces{"\u2581a", "bb"}));
+  EXPECT_EQ(Cut(*t, "abab"), (Pieces{"\u2581a", "b", "ab"}));
+  EXPECT_EQ(Cut(*t, "ab ab"), (Pieces{"\u2581a", "b", "\u2581a", "b"}));
+  EXPECT_EQ(Cut(*t, "\u2581ab"), (Pieces{"\u2581a", "b"})) << "a mark that is there is not doubled";
   EXPECT_EQ(t->Encode("a").front(), 0);
   EXPECT_EQ(t->Encode("a").back(), 1);
 }
@@ -92,7 +92,7 @@ TEST(UnigramTest, TheSumIsTheGreatestThereIs) {
 
 TEST(UnigramTest, AdjacentUnknownCharactersAreOneUnknownTokenOrTheirBytes) {
   const auto t = MustCreate(UnigramSpecOf({{"\u2581", -1}, {"a", -2}}));
-  EXPECT_EQ(Cut(*t, "a\u4e00\u4e8ca\xFF"), (Texts{"\u2581", "a", "<unk>", "a", "<unk>"}));
+  EXPECT_EQ(Cut(*t, "a\u4e00\u4e8ca\xFF"), (Pieces{"\u2581", "a", "<unk>", "a", "<unk>"}));
   TokenizerSpec spec = UnigramSpecOf({{"\u2581", -1}, {"a", -2}});
   constexpr char kHex[] = "0123456789ABCDEF";
   for (size_t byte = 0; byte < 256; ++byte) {
@@ -102,14 +102,14 @@ TEST(UnigramTest, AdjacentUnknownCharactersAreOneUnknownTokenOrTheirBytes) {
   }
   spec.byte_fallback = true;
   const auto bytes = MustCreate(std::move(spec));
-  EXPECT_EQ(Cut(*bytes, "a\xC3\xA9"), (Texts{"\u2581", "a", "<0xC3>", "<0xA9>"}));
+  EXPECT_EQ(Cut(*bytes, "a\xC3\xA9"), (Pieces{"\u2581", "a", "<0xC3>", "<0xA9>"}));
   EXPECT_EQ(bytes->Decode(bytes->Encode("a\u00e9 a")), "a\u00e9 a");
 }
 
 TEST(UnigramTest, SpecialTokensComeFromTrustedTextAlone) {
   const auto t = MustCreate(UnigramSpecOf({{"\u2581", -1}, {"<", -2}, {"s", -2}, {">", -2}}));
-  EXPECT_EQ(Cut(*t, "<s>"), (Texts{"\u2581", "<", "s", ">"}));
-  EXPECT_EQ(Cut(*t, "<s>", true), (Texts{"<s>"}));
+  EXPECT_EQ(Cut(*t, "<s>"), (Pieces{"\u2581", "<", "s", ">"}));
+  EXPECT_EQ(Cut(*t, "<s>", true), (Pieces{"<s>"}));
 }
 
 TEST(UnigramTest, TheNormaliserStripsAndSqueezes) {
@@ -119,12 +119,12 @@ TEST(UnigramTest, TheNormaliserStripsAndSqueezes) {
                      {.kind = Kind::kStripRight},
                      {.kind = Kind::kReplaceRegex, .pattern = " {2,}", .content = " "}};
   const auto t = MustCreate(spec);
-  EXPECT_EQ(Cut(*t, " \t a   a\u3000\n"), (Texts{"\u2581", "a", "\u2581", "a"}));
-  EXPECT_EQ(Cut(*t, " \u00a0 "), Texts{});
+  EXPECT_EQ(Cut(*t, " \t a   a\u3000\n"), (Pieces{"\u2581", "a", "\u2581", "a"}));
+  EXPECT_EQ(Cut(*t, " \u00a0 "), Pieces{});
   spec.normalizer.clear();
-  EXPECT_EQ(Cut(*MustCreate(spec), " a"), (Texts{"\u2581", "a"}));
+  EXPECT_EQ(Cut(*MustCreate(spec), " a"), (Pieces{"\u2581", "a"}));
   spec.split.insert(spec.split.begin(), {.kind = SplitStep::Kind::kWhitespaceSplit});
-  EXPECT_EQ(Cut(*MustCreate(spec), "\ta\u3000\u2003a"), (Texts{"\u2581", "a", "\u2581", "a"}));
+  EXPECT_EQ(Cut(*MustCreate(spec), "\ta\u3000\u2003a"), (Pieces{"\u2581", "a", "\u2581", "a"}));
 }
 
 TEST(UnigramTest, WhatCannotBeRunIsRefused) {
@@ -190,21 +190,21 @@ TEST(GraphemeTest, WhatCombinesStaysTogether) {
     }
     return out;
   };
-  EXPECT_EQ(clusters("ab"), (Texts{"a", "b"}));
-  EXPECT_EQ(clusters("e\u0301x"), (Texts{"e\u0301", "x"}));
-  EXPECT_EQ(clusters("\r\n\n\r"), (Texts{"\r\n", "\n", "\r"}));
-  EXPECT_EQ(clusters("\u1112\u1161\u11ab\u1112"), (Texts{"\u1112\u1161\u11ab", "\u1112"}));
-  EXPECT_EQ(clusters("a\u200db"), (Texts{"a\u200d", "b"}));
-  EXPECT_EQ(clusters("\n\u0301"), (Texts{"\n", "\u0301"}));
-  EXPECT_EQ(clusters("\xFF\u0301"), (Texts{"\xFF", "\u0301"}));
+  EXPECT_EQ(clusters("ab"), (Pieces{"a", "b"}));
+  EXPECT_EQ(clusters("e\u0301x"), (Pieces{"e\u0301", "x"}));
+  EXPECT_EQ(clusters("\r\n\n\r"), (Pieces{"\r\n", "\n", "\r"}));
+  EXPECT_EQ(clusters("\u1112\u1161\u11ab\u1112"), (Pieces{"\u1112\u1161\u11ab", "\u1112"}));
+  EXPECT_EQ(clusters("a\u200db"), (Pieces{"a\u200d", "b"}));
+  EXPECT_EQ(clusters("\n\u0301"), (Pieces{"\n", "\u0301"}));
+  EXPECT_EQ(clusters("\xFF\u0301"), (Pieces{"\xFF", "\u0301"}));
   EXPECT_EQ(clusters("\u0600"
                      "1"),
-            (Texts{"\u0600"
-                   "1"}));
+            (Pieces{"\u0600"
+                    "1"}));
 }
 
 TEST(ByteTrieTest, FindsWhatWasPutInAndNothingElse) {
-  const Texts strings = {"a", "ab", "abc", "b", std::string("\0\xFF", 2), "bcd"};
+  const Pieces strings = {"a", "ab", "abc", "b", std::string("\0\xFF", 2), "bcd"};
   std::vector<std::pair<std::string_view, TokenId>> entries;
   for (size_t i = 0; i < strings.size(); ++i)
     entries.emplace_back(strings[i], static_cast<TokenId>(i));
