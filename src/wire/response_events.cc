@@ -1,6 +1,7 @@
 #include "wire/response_events.h"
 
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "wire/error.h"
@@ -174,28 +175,151 @@ void WriteResponse(const ResponseState& state, JsonWriter* json) {
   json->EndObject();
 }
 
-// An event is opened here and closed by its caller.
-JsonWriter Open(std::string_view type, int64_t sequence, std::string* out) {
-  JsonWriter json(out);
-  json.BeginObject().Member("type", type).Member("sequence_number", sequence);
-  return json;
+std::string_view TypeOf(const AcceptedEvent&) { return "accepted"; }
+std::string_view TypeOf(const LifecycleEvent& event) {
+  return event.created ? "response.created" : LifecycleType(event.state->status);
+}
+std::string_view TypeOf(const ContextTruncatedEvent&) { return "context.truncated"; }
+std::string_view TypeOf(const ItemAddedEvent&) { return "response.output_item.added"; }
+std::string_view TypeOf(const PartAddedEvent&) { return "response.content_part.added"; }
+std::string_view TypeOf(const TextDeltaEvent& event) {
+  return event.reasoning ? "response.reasoning_text.delta" : "response.output_text.delta";
+}
+std::string_view TypeOf(const ArgumentsDeltaEvent&) {
+  return "response.function_call_arguments.delta";
+}
+std::string_view TypeOf(const TextDoneEvent& event) {
+  return event.item->reasoning ? "response.reasoning_text.done" : "response.output_text.done";
+}
+std::string_view TypeOf(const PartDoneEvent&) { return "response.content_part.done"; }
+std::string_view TypeOf(const ArgumentsDoneEvent&) {
+  return "response.function_call_arguments.done";
+}
+std::string_view TypeOf(const ItemDoneEvent&) { return "response.output_item.done"; }
+
+// Writes the members of one event between the braces.
+class EventWriter {
+ public:
+  EventWriter(int64_t sequence, JsonWriter* json) : sequence_(sequence), json_(json) {}
+
+  void operator()(const AcceptedEvent& event) {
+    json_->Member("type", TypeOf(event)).Member("id", event.message_id);
+    json_->Member("response_id", event.response_id).Member("turn", event.turn);
+    json_->Member("position", static_cast<int64_t>(event.position));
+    json_->Member("sequence_number", sequence_);
+  }
+  void operator()(const LifecycleEvent& event) {
+    Begin(event);
+    json_->Key("response");
+    WriteResponse(*event.state, json_);
+  }
+  void operator()(const ContextTruncatedEvent& event) {
+    Begin(event);
+    json_->Member("response_id", event.response_id).Member("dropped_turns", event.turns);
+    json_->Member("dropped_items", event.items);
+  }
+  void operator()(const ItemAddedEvent& event) {
+    Begin(event);
+    json_->Member("output_index", static_cast<int64_t>(event.index)).Key("item");
+    WriteOutputItem(*event.item, "in_progress", /*added=*/true, json_);
+  }
+  void operator()(const PartAddedEvent& event) {
+    BeginPart(event, event.item->id);
+    json_->Key("part");
+    WritePart("", event.item->reasoning, json_);
+  }
+  void operator()(const TextDeltaEvent& event) {
+    BeginPart(event, event.item_id);
+    json_->Member("delta", event.text);
+    if (!event.reasoning) json_->Key("logprobs").BeginArray().EndArray();
+  }
+  void operator()(const ArgumentsDeltaEvent& event) {
+    BeginItem(event, event.item_id);
+    json_->Member("delta", event.arguments);
+  }
+  void operator()(const TextDoneEvent& event) {
+    BeginPart(event, event.item->id);
+    json_->Member("text", event.item->text);
+    if (!event.item->reasoning) json_->Key("logprobs").BeginArray().EndArray();
+  }
+  void operator()(const PartDoneEvent& event) {
+    BeginPart(event, event.item->id);
+    json_->Key("part");
+    WritePart(event.item->text, event.item->reasoning, json_);
+  }
+  void operator()(const ArgumentsDoneEvent& event) {
+    CHECK(event.item->call.has_value());
+    BeginItem(event, event.item->id);
+    json_->Member("arguments", event.item->call->arguments);
+  }
+  void operator()(const ItemDoneEvent& event) {
+    Begin(event);
+    json_->Member("output_index", static_cast<int64_t>(event.index)).Key("item");
+    WriteOutputItem(*event.item, event.status, /*added=*/false, json_);
+  }
+
+ private:
+  template <typename Event>
+  void Begin(const Event& event) {
+    json_->Member("type", TypeOf(event)).Member("sequence_number", sequence_);
+  }
+  // For events that refer to an item of the output.
+  template <typename Event>
+  void BeginItem(const Event& event, std::string_view item_id) {
+    Begin(event);
+    json_->Member("item_id", item_id).Member("output_index", static_cast<int64_t>(event.index));
+  }
+  // For events that refer to the only content part of a message or reasoning item.
+  template <typename Event>
+  void BeginPart(const Event& event, std::string_view item_id) {
+    BeginItem(event, item_id);
+    json_->Member("content_index", 0);
+  }
+
+  const int64_t sequence_;
+  JsonWriter* const json_;
+};
+
+size_t BytesOf(const OutputItem& item) {
+  const size_t call = item.call.has_value() ? item.call->id.size() + item.call->name.size() +
+                                                  item.call->arguments.size()
+                                            : 0;
+  return sizeof(item) + item.id.size() + item.text.size() + call;
 }
 
-// Opens an event that refers to an output item.
-JsonWriter OpenOfItem(std::string_view type, int64_t sequence, size_t index,
-                      std::string_view item_id, std::string* out) {
-  JsonWriter json = Open(type, sequence, out);
-  json.Member("item_id", item_id).Member("output_index", static_cast<int64_t>(index));
-  return json;
+size_t BytesOf(const ResponseState& state) {
+  size_t bytes = sizeof(state) + state.id.size() + state.item_id.size() + state.model.size() +
+                 state.text.size() + state.instructions.value_or("").size() +
+                 state.error_message.size();
+  for (const api::Tool& tool : state.tools)
+    bytes += sizeof(tool) + tool.name.size() + tool.description.size() + tool.parameters.size();
+  for (const OutputCall& call : state.calls)
+    bytes +=
+        sizeof(call) + call.call.id.size() + call.call.name.size() + call.call.arguments.size();
+  for (const OutputReasoning& reasoning : state.reasoning)
+    bytes += sizeof(reasoning) + reasoning.text.size();
+  for (const auto& [key, value] : state.metadata)
+    bytes += sizeof(state.metadata[0]) + key.size() + value.size();
+  return bytes;
 }
 
-// Opens an event that refers to the only content part of a message or reasoning item.
-JsonWriter OpenPart(std::string_view type, int64_t sequence, size_t index, std::string_view item_id,
-                    std::string* out) {
-  JsonWriter json = OpenOfItem(type, sequence, index, item_id, out);
-  json.Member("content_index", 0);
-  return json;
-}
+struct EventSizer {
+  size_t operator()(const AcceptedEvent& event) const {
+    return event.message_id.size() + event.response_id.size();
+  }
+  size_t operator()(const LifecycleEvent& event) const { return BytesOf(*event.state); }
+  size_t operator()(const ContextTruncatedEvent& event) const { return event.response_id.size(); }
+  size_t operator()(const TextDeltaEvent& event) const {
+    return event.item_id.size() + event.text.size();
+  }
+  size_t operator()(const ArgumentsDeltaEvent& event) const {
+    return event.item_id.size() + event.arguments.size();
+  }
+  template <typename Event>
+  size_t operator()(const Event& event) const {
+    return BytesOf(*event.item);
+  }
+};
 
 }  // namespace
 
@@ -228,124 +352,27 @@ std::string ResponseJson(const ResponseState& state) {
   return out;
 }
 
-std::string LifecycleEvent(std::string_view type, int64_t sequence, const ResponseState& state) {
-  std::string out;
-  JsonWriter json = Open(type, sequence, &out);
-  json.Key("response");
-  WriteResponse(state, &json);
-  json.EndObject();
-  return out;
+std::string_view EventType(const ResponseEvent& event) {
+  return std::visit([](const auto& any) { return TypeOf(any); }, event);
 }
 
-std::string ItemAddedEvent(int64_t sequence, size_t index, const OutputItem& item) {
-  std::string out;
-  JsonWriter json = Open("response.output_item.added", sequence, &out);
-  json.Member("output_index", static_cast<int64_t>(index)).Key("item");
-  WriteOutputItem(item, "in_progress", /*added=*/true, &json);
-  json.EndObject();
-  return out;
+bool IsTerminal(const ResponseEvent& event) {
+  const auto* const lifecycle = std::get_if<LifecycleEvent>(&event);
+  return lifecycle != nullptr && IsFinal(lifecycle->state->status);
 }
 
-std::string PartAddedEvent(int64_t sequence, size_t index, const OutputItem& item) {
-  std::string out;
-  JsonWriter json = OpenPart("response.content_part.added", sequence, index, item.id, &out);
-  json.Key("part");
-  WritePart("", item.reasoning, &json);
-  json.EndObject();
-  return out;
+size_t EventBytes(const ResponseEvent& event) {
+  return sizeof(event) + std::visit(EventSizer(), event);
 }
 
-std::string TextDeltaEvent(int64_t sequence, size_t index, std::string_view item_id,
-                           std::string_view delta) {
-  std::string out;
-  JsonWriter json = OpenPart("response.output_text.delta", sequence, index, item_id, &out);
-  json.Member("delta", delta).Key("logprobs").BeginArray().EndArray().EndObject();
-  return out;
-}
-
-std::string ReasoningDeltaEvent(int64_t sequence, size_t index, std::string_view item_id,
-                                std::string_view delta) {
-  std::string out;
-  JsonWriter json = OpenPart("response.reasoning_text.delta", sequence, index, item_id, &out);
-  json.Member("delta", delta).EndObject();
-  return out;
-}
-
-std::string ArgumentsDeltaEvent(int64_t sequence, size_t index, std::string_view item_id,
-                                std::string_view delta) {
-  std::string out;
-  JsonWriter json =
-      OpenOfItem("response.function_call_arguments.delta", sequence, index, item_id, &out);
-  json.Member("delta", delta).EndObject();
-  return out;
-}
-
-std::string Obfuscated(std::string event, size_t characters) {
-  CHECK(event.size() > 2 && event.back() == '}');
-  event.pop_back();
-  event += ",\"obfuscation\":\"" + std::string(characters, 'x') + "\"}";
-  return event;
-}
-
-std::string_view TextDoneType(const OutputItem& item) {
-  return item.reasoning ? "response.reasoning_text.done" : "response.output_text.done";
-}
-
-std::string TextDoneEvent(int64_t sequence, size_t index, const OutputItem& item) {
-  std::string out;
-  JsonWriter json = OpenPart(TextDoneType(item), sequence, index, item.id, &out);
-  json.Member("text", item.text);
-  if (!item.reasoning) json.Key("logprobs").BeginArray().EndArray();
-  json.EndObject();
-  return out;
-}
-
-std::string PartDoneEvent(int64_t sequence, size_t index, const OutputItem& item) {
-  std::string out;
-  JsonWriter json = OpenPart("response.content_part.done", sequence, index, item.id, &out);
-  json.Key("part");
-  WritePart(item.text, item.reasoning, &json);
-  json.EndObject();
-  return out;
-}
-
-std::string ArgumentsDoneEvent(int64_t sequence, size_t index, const OutputItem& item) {
-  CHECK(item.call.has_value());
-  std::string out;
-  JsonWriter json =
-      OpenOfItem("response.function_call_arguments.done", sequence, index, item.id, &out);
-  json.Member("arguments", item.call->arguments).EndObject();
-  return out;
-}
-
-std::string ItemDoneEvent(int64_t sequence, size_t index, const OutputItem& item,
-                          std::string_view status) {
-  std::string out;
-  JsonWriter json = Open("response.output_item.done", sequence, &out);
-  json.Member("output_index", static_cast<int64_t>(index)).Key("item");
-  WriteOutputItem(item, status, /*added=*/false, &json);
-  json.EndObject();
-  return out;
-}
-
-std::string Renumbered(std::string_view event, int64_t sequence) {
-  constexpr std::string_view kMember = "\"sequence_number\":";  // right behind the type: Open()
-  const size_t begin = event.find(kMember);
-  CHECK(begin != std::string_view::npos);
-  const size_t number = begin + kMember.size();
-  std::string out(event.substr(0, number));
-  out += std::to_string(sequence);
-  out += event.substr(event.find_first_not_of("0123456789", number));
-  return out;
-}
-
-std::string AcceptedEvent(int64_t sequence, std::string_view message_id,
-                          std::string_view response_id, int64_t turn, size_t position) {
+std::string EventJson(const ResponseEvent& event, int64_t sequence, const EventExtras& extras) {
   std::string out;
   JsonWriter json(&out);
-  json.BeginObject().Member("type", "accepted").Member("id", message_id);
-  json.Member("response_id", response_id).Member("turn", turn);
-  json.Member("position", static_cast<int64_t>(position)).Member("sequence_number", sequence);
+  json.BeginObject();
+  std::visit(EventWriter(sequence, &json), event);
+  if (extras.first_sequence.has_value())
+    json.Member("first_sequence_number", *extras.first_sequence);
+  if (extras.padding > 0) json.Member("obfuscation", std::string(extras.padding, 'x'));
   json.EndObject();
   return out;
 }

@@ -1,10 +1,10 @@
-// JSON of the response object and its events, as in OpenAI's Responses API.
+// The events of a response as in OpenAI's Responses API: typed values, and the JSON of each.
 //
-// Each event is one compact object with `type` and `sequence_number`, which the caller counts from
-// 0 without gaps. The servers add the framing (SSE, MQTT, WebSocket), so that all of them send the
-// same bytes, except for the number: MQTT also counts `accepted`. The order is
+// A log keeps the values; each server renders them at its edge (SSE, MQTT, WebSocket), so all of
+// them send the same bytes, except for the number: clients of the Responses API count from
+// response.created, chats also count `accepted`. The order is
 //
-//   response.created, response.queued (background), response.in_progress
+//   [accepted] response.created [response.queued] [context.truncated] [response.in_progress]
 //   of each message of the output:
 //     response.output_item.added, response.content_part.added
 //     response.output_text.delta ...
@@ -22,9 +22,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "base/status.h"
 #include "wire/response_output.h"
@@ -40,36 +42,91 @@ std::string_view LifecycleType(ResponseStatus status);
 // The response object, as returned by GET /v1/responses/{id}.
 std::string ResponseJson(const ResponseState& state);
 
-// `type` is "response.created" or LifecycleType(state.status).
-std::string LifecycleEvent(std::string_view type, int64_t sequence, const ResponseState& state);
+// `accepted`, an extension that only chats see, before response.created: the message is durable and
+// will be answered once, as turn `turn` of its dialog, after `position` earlier turns.
+struct AcceptedEvent {
+  std::string message_id, response_id;
+  int64_t turn = 0;
+  size_t position = 0;
+};
 
-// `index`: position of the item in the output. An added item has no text or arguments yet.
-std::string ItemAddedEvent(int64_t sequence, size_t index, const OutputItem& item);
-std::string PartAddedEvent(int64_t sequence, size_t index, const OutputItem& item);
-std::string TextDeltaEvent(int64_t sequence, size_t index, std::string_view item_id,
-                           std::string_view delta);
-std::string ReasoningDeltaEvent(int64_t sequence, size_t index, std::string_view item_id,
-                                std::string_view delta);
-std::string ArgumentsDeltaEvent(int64_t sequence, size_t index, std::string_view item_id,
-                                std::string_view delta);
-// Copy of an event for a client that requested obfuscation: adds a padding member of that many
-// characters, so that the sizes of network packets do not reveal the words.
-std::string Obfuscated(std::string event, size_t characters);
-// The following events repeat the whole text of a message or reasoning item, or the whole call.
-std::string_view TextDoneType(const OutputItem& item);  // "response.output_text.done"
-std::string TextDoneEvent(int64_t sequence, size_t index, const OutputItem& item);
-std::string PartDoneEvent(int64_t sequence, size_t index, const OutputItem& item);
-std::string ArgumentsDoneEvent(int64_t sequence, size_t index, const OutputItem& item);
-std::string ItemDoneEvent(int64_t sequence, size_t index, const OutputItem& item,
-                          std::string_view status);
+// The state of the whole response. Its type is LifecycleType(state->status), or response.created.
+struct LifecycleEvent {
+  bool created = false;
+  std::shared_ptr<const ResponseState> state;
+};
 
-// Copy of an event with another number; not for `accepted` and `error`.
-std::string Renumbered(std::string_view event, int64_t sequence);
+// `context.truncated`, an extension: so much of the dialog is not in this prompt and was in the one
+// before.
+struct ContextTruncatedEvent {
+  std::string response_id;
+  int64_t turns = 0, items = 0;
+};
 
-// `accepted` event, an extension that only MQTT sends, before response.created: the message is
-// durable and will be answered once, as turn `turn` of its dialog, after `position` earlier turns.
-std::string AcceptedEvent(int64_t sequence, std::string_view message_id,
-                          std::string_view response_id, int64_t turn, size_t position);
+// `index`: position of the item in the output. Events of one item share it.
+using SharedItem = std::shared_ptr<const OutputItem>;
+
+struct ItemAddedEvent {  // an item without text or arguments
+  size_t index = 0;
+  SharedItem item;
+};
+struct PartAddedEvent {
+  size_t index = 0;
+  SharedItem item;
+};
+struct TextDeltaEvent {  // more text of a message or of reasoning
+  size_t index = 0;
+  std::string item_id, text;
+  bool reasoning = false;
+};
+struct ArgumentsDeltaEvent {
+  size_t index = 0;
+  std::string item_id, arguments;
+};
+// The rest repeat the whole text of a message or reasoning item, or the whole call.
+struct TextDoneEvent {
+  size_t index = 0;
+  SharedItem item;
+};
+struct PartDoneEvent {
+  size_t index = 0;
+  SharedItem item;
+};
+struct ArgumentsDoneEvent {
+  size_t index = 0;
+  SharedItem item;
+};
+struct ItemDoneEvent {
+  size_t index = 0;
+  SharedItem item;
+  std::string_view status;  // "completed"; lives as long as the program
+};
+
+using ResponseEvent =
+    std::variant<AcceptedEvent, LifecycleEvent, ContextTruncatedEvent, ItemAddedEvent,
+                 PartAddedEvent, TextDeltaEvent, ArgumentsDeltaEvent, TextDoneEvent, PartDoneEvent,
+                 ArgumentsDoneEvent, ItemDoneEvent>;
+
+// "response.output_text.delta"; lives as long as the program.
+std::string_view EventType(const ResponseEvent& event);
+
+// No event of the response follows it.
+bool IsTerminal(const ResponseEvent& event);
+
+// Bytes that it keeps in memory. What several events share counts for each of them.
+size_t EventBytes(const ResponseEvent& event);
+
+// Members that only some readers get, behind the others.
+struct EventExtras {
+  // The event is several deltas in one, and this is the number of the first.
+  std::optional<int64_t> first_sequence = {};
+  // So many characters of padding, so that sizes of network packets do not reveal the words; 0:
+  // none.
+  size_t padding = 0;
+};
+
+// A compact object with `type` and `sequence_number`.
+std::string EventJson(const ResponseEvent& event, int64_t sequence, const EventExtras& extras = {});
 
 // `error` event for a request that created no response, or for a stream that cannot continue; flat,
 // as in the Responses API. `message_id` is the client's and is omitted when empty; `sequence` is

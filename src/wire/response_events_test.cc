@@ -112,28 +112,30 @@ TEST(ResponseJson, AFailureAndAnEarlyEndSayWhy) {
   EXPECT_TRUE(json.at("error").is_null());
 }
 
+SharedItem Shared(OutputItem item) { return std::make_shared<const OutputItem>(std::move(item)); }
+
 TEST(ResponseEvents, TheEventsOfATextHaveTheDocumentedShapes) {
   const OutputItem item{.id = "msg_1", .text = "Hello"};
-  EXPECT_EQ(ItemAddedEvent(2, 0, item),
+  EXPECT_EQ(EventJson(ItemAddedEvent{0, Shared(item)}, 2),
             R"({"type":"response.output_item.added","sequence_number":2,"output_index":0,)"
             R"("item":{"id":"msg_1","type":"message","role":"assistant","status":"in_progress",)"
             R"("content":[]}})");
-  EXPECT_EQ(PartAddedEvent(3, 0, item),
+  EXPECT_EQ(EventJson(PartAddedEvent{0, Shared(item)}, 3),
             R"({"type":"response.content_part.added","sequence_number":3,"item_id":"msg_1",)"
             R"("output_index":0,"content_index":0,)"
             R"("part":{"type":"output_text","text":"","annotations":[],"logprobs":[]}})");
-  EXPECT_EQ(TextDeltaEvent(4, 0, "msg_1", "Hel"),
+  EXPECT_EQ(EventJson(TextDeltaEvent{0, "msg_1", "Hel"}, 4),
             R"({"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_1",)"
             R"("output_index":0,"content_index":0,"delta":"Hel","logprobs":[]})");
-  EXPECT_EQ(TextDoneEvent(5, 0, item),
+  EXPECT_EQ(EventJson(TextDoneEvent{0, Shared(item)}, 5),
             R"({"type":"response.output_text.done","sequence_number":5,"item_id":"msg_1",)"
             R"("output_index":0,"content_index":0,"text":"Hello","logprobs":[]})");
-  EXPECT_EQ(PartDoneEvent(6, 0, item),
+  EXPECT_EQ(EventJson(PartDoneEvent{0, Shared(item)}, 6),
             R"({"type":"response.content_part.done","sequence_number":6,"item_id":"msg_1",)"
             R"("output_index":0,"content_index":0,)"
             R"("part":{"type":"output_text","text":"Hello","annotations":[],"logprobs":[]}})");
   EXPECT_EQ(
-      ItemDoneEvent(7, 0, item, "completed"),
+      EventJson(ItemDoneEvent{0, Shared(item), "completed"}, 7),
       R"({"type":"response.output_item.done","sequence_number":7,"output_index":0,)"
       R"("item":{"id":"msg_1","type":"message","role":"assistant","status":"completed",)"
       R"("content":[{"type":"output_text","text":"Hello","annotations":[],"logprobs":[]}]}})");
@@ -141,17 +143,17 @@ TEST(ResponseEvents, TheEventsOfATextHaveTheDocumentedShapes) {
 
 TEST(ResponseEvents, EventsOfACallHaveTheDocumentedShapes) {
   const OutputItem item{.id = "fc_1_0", .call = api::ToolCall{"call_1", "f", R"({"a":1})"}};
-  EXPECT_EQ(ItemAddedEvent(2, 1, item),
+  EXPECT_EQ(EventJson(ItemAddedEvent{1, Shared(item)}, 2),
             R"({"type":"response.output_item.added","sequence_number":2,"output_index":1,)"
             R"("item":{"id":"fc_1_0","type":"function_call","status":"in_progress",)"
             R"("arguments":"","call_id":"call_1","name":"f"}})");
-  EXPECT_EQ(ArgumentsDeltaEvent(3, 1, "fc_1_0", R"({"a")"),
+  EXPECT_EQ(EventJson(ArgumentsDeltaEvent{1, "fc_1_0", R"({"a")"}, 3),
             R"({"type":"response.function_call_arguments.delta","sequence_number":3,)"
             R"("item_id":"fc_1_0","output_index":1,"delta":"{\"a\""})");
-  EXPECT_EQ(ArgumentsDoneEvent(4, 1, item),
+  EXPECT_EQ(EventJson(ArgumentsDoneEvent{1, Shared(item)}, 4),
             R"({"type":"response.function_call_arguments.done","sequence_number":4,)"
             R"("item_id":"fc_1_0","output_index":1,"arguments":"{\"a\":1}"})");
-  EXPECT_EQ(ItemDoneEvent(5, 1, item, "completed"),
+  EXPECT_EQ(EventJson(ItemDoneEvent{1, Shared(item), "completed"}, 5),
             R"({"type":"response.output_item.done","sequence_number":5,"output_index":1,)"
             R"("item":{"id":"fc_1_0","type":"function_call","status":"completed",)"
             R"("arguments":"{\"a\":1}","call_id":"call_1","name":"f"}})");
@@ -159,24 +161,24 @@ TEST(ResponseEvents, EventsOfACallHaveTheDocumentedShapes) {
 
 TEST(ResponseEvents, EventsOfReasoningHaveTheDocumentedShapes) {
   const OutputItem item{.id = "rs_1", .text = "Why?", .reasoning = true};
-  EXPECT_EQ(ItemAddedEvent(2, 0, item),
+  EXPECT_EQ(EventJson(ItemAddedEvent{0, Shared(item)}, 2),
             R"({"type":"response.output_item.added","sequence_number":2,"output_index":0,)"
             R"("item":{"id":"rs_1","type":"reasoning","status":"in_progress",)"
             R"("summary":[],"content":[]}})");
-  EXPECT_EQ(PartAddedEvent(3, 0, item),
+  EXPECT_EQ(EventJson(PartAddedEvent{0, Shared(item)}, 3),
             R"({"type":"response.content_part.added","sequence_number":3,"item_id":"rs_1",)"
             R"("output_index":0,"content_index":0,"part":{"type":"reasoning_text","text":""}})");
-  EXPECT_EQ(ReasoningDeltaEvent(4, 0, "rs_1", "Why"),
+  EXPECT_EQ(EventJson(TextDeltaEvent{0, "rs_1", "Why", true}, 4),
             R"({"type":"response.reasoning_text.delta","sequence_number":4,"item_id":"rs_1",)"
             R"("output_index":0,"content_index":0,"delta":"Why"})");
-  EXPECT_EQ(TextDoneEvent(5, 0, item),
+  EXPECT_EQ(EventJson(TextDoneEvent{0, Shared(item)}, 5),
             R"({"type":"response.reasoning_text.done","sequence_number":5,"item_id":"rs_1",)"
             R"("output_index":0,"content_index":0,"text":"Why?"})");
-  EXPECT_EQ(PartDoneEvent(6, 0, item),
+  EXPECT_EQ(EventJson(PartDoneEvent{0, Shared(item)}, 6),
             R"({"type":"response.content_part.done","sequence_number":6,"item_id":"rs_1",)"
             R"("output_index":0,"content_index":0,)"
             R"("part":{"type":"reasoning_text","text":"Why?"}})");
-  EXPECT_EQ(ItemDoneEvent(7, 0, item, "completed"),
+  EXPECT_EQ(EventJson(ItemDoneEvent{0, Shared(item), "completed"}, 7),
             R"({"type":"response.output_item.done","sequence_number":7,"output_index":0,)"
             R"("item":{"id":"rs_1","type":"reasoning","status":"completed","summary":[],)"
             R"("content":[{"type":"reasoning_text","text":"Why?"}]}})");
@@ -288,15 +290,18 @@ TEST(ResponseEvents, ALifecycleEventCarriesTheResponseAsGetShowsIt) {
        {ResponseStatus::kQueued, ResponseStatus::kInProgress, ResponseStatus::kCompleted,
         ResponseStatus::kIncomplete, ResponseStatus::kFailed, ResponseStatus::kCancelled}) {
     const ResponseState state = Ended(status, "x");
-    const std::string event = LifecycleEvent(LifecycleType(status), 8, state);
+    const LifecycleEvent typed{false, std::make_shared<const ResponseState>(state)};
+    EXPECT_EQ(IsTerminal(typed), IsFinal(status));
+    const std::string event = EventJson(typed, 8);
     EXPECT_EQ(event, R"({"type":")" + std::string(LifecycleType(status)) +
                          R"(","sequence_number":8,"response":)" + ResponseJson(state) + "}");
     EXPECT_EQ("response." + std::string(ResponseStatusName(status)), LifecycleType(status));
     EXPECT_EQ(IsFinal(status),
               status != ResponseStatus::kQueued && status != ResponseStatus::kInProgress);
   }
-  EXPECT_TRUE(LifecycleEvent("response.created", 0, Running())
-                  .starts_with(R"({"type":"response.created","sequence_number":0,)"));
+  const LifecycleEvent created{true, std::make_shared<const ResponseState>(Running())};
+  EXPECT_TRUE(
+      EventJson(created, 0).starts_with(R"({"type":"response.created","sequence_number":0,)"));
 }
 
 TEST(ResponseEvents, AnItemCutShortIsIncomplete) {
@@ -307,23 +312,48 @@ TEST(ResponseEvents, AnItemCutShortIsIncomplete) {
   EXPECT_EQ(LastItemStatus(ResponseStatus::kInProgress), "in_progress");
 }
 
-TEST(ResponseEvents, ObfuscationIsAddedToAnEventThatIsWritten) {
-  EXPECT_EQ(Obfuscated(TextDeltaEvent(4, 0, "msg_1", "}"), 3),
-            R"({"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_1",)"
-            R"("output_index":0,"content_index":0,"delta":"}","logprobs":[],"obfuscation":"xxx"})");
-  EXPECT_EQ(Text(Read(Obfuscated(TextDeltaEvent(4, 0, "msg_1", "a"), 0)), "obfuscation"), "");
+TEST(ResponseEvents, MembersOfSomeReadersStandBehindTheOthers) {
+  const TextDeltaEvent event{0, "msg_1", "}"};
+  const std::string plain =
+      R"({"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_1",)"
+      R"("output_index":0,"content_index":0,"delta":"}","logprobs":[])";
+  EXPECT_EQ(EventJson(event, 4), plain + "}");
+  EXPECT_EQ(EventJson(event, 4, {.padding = 3}), plain + R"(,"obfuscation":"xxx"})");
+  EXPECT_EQ(EventJson(event, 4, {.first_sequence = 2}), plain + R"(,"first_sequence_number":2})");
 }
 
-TEST(ResponseEvents, AnEventUnderAnotherNumberIsTheSameOtherwise) {
-  const std::string text = "say \"sequence_number\":7";
-  EXPECT_EQ(Renumbered(TextDeltaEvent(10, 0, "msg_1", text), 9),
-            TextDeltaEvent(9, 0, "msg_1", text));
-  EXPECT_EQ(Renumbered(LifecycleEvent("response.created", 1, Running()), 0),
-            LifecycleEvent("response.created", 0, Running()));
+TEST(ResponseEvents, AnotherNumberChangesNothingElse) {
+  const TextDeltaEvent event{0, "msg_1", "say \"sequence_number\":7"};
+  std::string other = EventJson(event, 9);
+  EXPECT_EQ(other.replace(other.find(":9,"), 3, ":10,"), EventJson(event, 10));
+}
+
+TEST(ResponseEvents, TheMemoryOfAnEventGrowsWithItsTexts) {
+  const std::string text(1000, 'x');
+  const size_t base = EventBytes(TextDeltaEvent{0, "msg_1", ""});
+  EXPECT_EQ(EventBytes(TextDeltaEvent{0, "msg_1", text}), base + 1000);
+  EXPECT_EQ(EventBytes(ArgumentsDeltaEvent{0, "msg_1", text}), base + 1000);
+  const OutputItem empty{.id = "fc_1", .call = api::ToolCall{"c", "f", ""}};
+  const OutputItem full{.id = "fc_1", .text = text, .call = api::ToolCall{"c", "f", text}};
+  EXPECT_EQ(EventBytes(ItemDoneEvent{0, Shared(full), "completed"}),
+            EventBytes(ItemDoneEvent{0, Shared(empty), "completed"}) + 2000);
+  ResponseState state = Running();
+  const auto bytes = [&] {
+    return EventBytes(LifecycleEvent{false, std::make_shared<const ResponseState>(state)});
+  };
+  const size_t before = bytes();
+  state.text = text;
+  state.instructions = text;
+  state.metadata = {{"key", text}};
+  state.tools = {{.name = "f", .parameters = text}};
+  state.calls = {{{"c", "f", text}, 0}};
+  state.reasoning = {{text, 0, 0}};
+  EXPECT_GE(bytes(), before + 6000);
+  EXPECT_LT(bytes(), before + 7000);
 }
 
 TEST(ResponseEvents, AcceptedNamesTheTurnAndItsPlace) {
-  EXPECT_EQ(AcceptedEvent(0, "uuid \"1\"", "resp_1", 7, 2),
+  EXPECT_EQ(EventJson(AcceptedEvent{"uuid \"1\"", "resp_1", 7, 2}, 0),
             R"({"type":"accepted","id":"uuid \"1\"","response_id":"resp_1","turn":7,"position":2,)"
             R"("sequence_number":0})");
 }
@@ -349,11 +379,16 @@ TEST(ResponseEvents, AFailureOfOursIsToldWithoutItsDetails) {
 TEST(ResponseEvents, WhateverTheTextHoldsTheEventIsJson) {
   const std::string odd("\xFF\x00\x1F\"\\\xE2\x82 \xF0\x9F\x98\x80\x7F", 14);
   for (const std::string& event :
-       {TextDeltaEvent(0, 0, "msg_1", odd), TextDoneEvent(0, 0, {.id = "msg_1", .text = odd}),
-        ReasoningDeltaEvent(0, 0, "rs_1", odd), ArgumentsDeltaEvent(0, 0, "fc_1", odd),
-        TextDoneEvent(0, 0, {.id = "rs_1", .text = odd, .reasoning = true}),
-        ItemDoneEvent(0, 0, {.id = "fc_1", .call = api::ToolCall{odd, odd, odd}}, "completed"),
-        ResponseJson(Ended(ResponseStatus::kCancelled, odd)), AcceptedEvent(0, odd, odd, 1, 0)}) {
+       {EventJson(TextDeltaEvent{0, "msg_1", odd}, 0),
+        EventJson(TextDoneEvent{0, Shared({.id = "msg_1", .text = odd})}, 0),
+        EventJson(TextDeltaEvent{0, "rs_1", odd, true}, 0),
+        EventJson(ArgumentsDeltaEvent{0, "fc_1", odd}, 0),
+        EventJson(TextDoneEvent{0, Shared({.id = "rs_1", .text = odd, .reasoning = true})}, 0),
+        EventJson(ItemDoneEvent{0, Shared({.id = "fc_1", .call = api::ToolCall{odd, odd, odd}}),
+                                "completed"},
+                  0),
+        ResponseJson(Ended(ResponseStatus::kCancelled, odd)),
+        EventJson(AcceptedEvent{odd, odd, 1, 0}, 0)}) {
     EXPECT_TRUE(ParseJson(event).ok()) << event;
   }
 }

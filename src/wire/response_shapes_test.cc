@@ -70,6 +70,8 @@ ResponseState Thinking() {
   return state;
 }
 
+SharedItem SharedCopy(const OutputItem& item) { return std::make_shared<const OutputItem>(item); }
+
 std::vector<std::string> Lines() {
   std::vector<std::string> lines;
   const auto add = [&](const std::string& type, const std::string& json) {
@@ -77,38 +79,40 @@ std::vector<std::string> Lines() {
   };
   add("Response", ResponseJson(Full()));
   const ResponseState running = State(ResponseStatus::kInProgress, "");
-  add("ResponseStreamEvent", LifecycleEvent("response.created", 0, running));
+  add("ResponseStreamEvent",
+      EventJson(LifecycleEvent{true, std::make_shared<const ResponseState>(running)}, 0));
   for (const auto status :
        {ResponseStatus::kQueued, ResponseStatus::kInProgress, ResponseStatus::kCompleted,
         ResponseStatus::kIncomplete, ResponseStatus::kFailed, ResponseStatus::kCancelled}) {
     const ResponseState state = State(status, IsFinal(status) ? "Hello" : "");
     add("Response", ResponseJson(state));
     if (status == ResponseStatus::kCancelled) continue;  // the event is ours alone
-    add("ResponseStreamEvent", LifecycleEvent(LifecycleType(status), 1, state));
+    add("ResponseStreamEvent",
+        EventJson(LifecycleEvent{false, std::make_shared<const ResponseState>(state)}, 1));
   }
   const OutputItem done = OutputOf(Full()).front();
-  add("ResponseStreamEvent", ItemAddedEvent(2, 0, done));
-  add("ResponseStreamEvent", PartAddedEvent(3, 0, done));
-  add("ResponseStreamEvent", TextDeltaEvent(4, 0, done.id, "Hel"));
-  add("ResponseStreamEvent", TextDoneEvent(5, 0, done));
-  add("ResponseStreamEvent", PartDoneEvent(6, 0, done));
-  add("ResponseStreamEvent", ItemDoneEvent(7, 0, done, "completed"));
+  add("ResponseStreamEvent", EventJson(ItemAddedEvent{0, SharedCopy(done)}, 2));
+  add("ResponseStreamEvent", EventJson(PartAddedEvent{0, SharedCopy(done)}, 3));
+  add("ResponseStreamEvent", EventJson(TextDeltaEvent{0, done.id, "Hel"}, 4));
+  add("ResponseStreamEvent", EventJson(TextDoneEvent{0, SharedCopy(done)}, 5));
+  add("ResponseStreamEvent", EventJson(PartDoneEvent{0, SharedCopy(done)}, 6));
+  add("ResponseStreamEvent", EventJson(ItemDoneEvent{0, SharedCopy(done), "completed"}, 7));
   const ResponseState calling = Calling();
   add("Response", ResponseJson(calling));
   const OutputItem call = OutputOf(calling).back();
-  add("ResponseStreamEvent", ItemAddedEvent(8, 1, call));
-  add("ResponseStreamEvent", ArgumentsDeltaEvent(9, 1, call.id, "{\"city\""));
-  add("ResponseStreamEvent", ArgumentsDoneEvent(10, 1, call));
-  add("ResponseStreamEvent", ItemDoneEvent(11, 1, call, "completed"));
+  add("ResponseStreamEvent", EventJson(ItemAddedEvent{1, SharedCopy(call)}, 8));
+  add("ResponseStreamEvent", EventJson(ArgumentsDeltaEvent{1, call.id, "{\"city\""}, 9));
+  add("ResponseStreamEvent", EventJson(ArgumentsDoneEvent{1, SharedCopy(call)}, 10));
+  add("ResponseStreamEvent", EventJson(ItemDoneEvent{1, SharedCopy(call), "completed"}, 11));
   const ResponseState thinking = Thinking();
   add("Response", ResponseJson(thinking));
   const OutputItem thought = OutputOf(thinking).front();
-  add("ResponseStreamEvent", ItemAddedEvent(2, 0, thought));
-  add("ResponseStreamEvent", PartAddedEvent(3, 0, thought));
-  add("ResponseStreamEvent", ReasoningDeltaEvent(4, 0, thought.id, "Why"));
-  add("ResponseStreamEvent", TextDoneEvent(5, 0, thought));
-  add("ResponseStreamEvent", PartDoneEvent(6, 0, thought));
-  add("ResponseStreamEvent", ItemDoneEvent(7, 0, thought, "completed"));
+  add("ResponseStreamEvent", EventJson(ItemAddedEvent{0, SharedCopy(thought)}, 2));
+  add("ResponseStreamEvent", EventJson(PartAddedEvent{0, SharedCopy(thought)}, 3));
+  add("ResponseStreamEvent", EventJson(TextDeltaEvent{0, thought.id, "Why", true}, 4));
+  add("ResponseStreamEvent", EventJson(TextDoneEvent{0, SharedCopy(thought)}, 5));
+  add("ResponseStreamEvent", EventJson(PartDoneEvent{0, SharedCopy(thought)}, 6));
+  add("ResponseStreamEvent", EventJson(ItemDoneEvent{0, SharedCopy(thought), "completed"}, 7));
   add("ResponseStreamEvent",
       ErrorEvent(8, InvalidArgument("invalid_value", "no").WithParam("input"), ""));
   add("Conversation", ConversationJson({"conv_1", 1700000000, 17, {{"a", "b"}}, "", 0}));

@@ -36,9 +36,10 @@ void ChatAnswer::OnStarted(const Status& why, Connection::Origin origin) {
     host_.Refuse(why, origin, tag_);
     return End();
   }
-  host_.Say(
-      wire::AcceptedEvent(0, tag_.id, accepted->response_id, accepted->turn, accepted->position),
-      tag_);
+  host_.Say(wire::EventJson(wire::AcceptedEvent{tag_.id, accepted->response_id, accepted->turn,
+                                                accepted->position},
+                            0),
+            tag_);
   host_.SayError(NotFound("expired", "the answer to this message is no longer kept"), origin, tag_);
   End();
 }
@@ -92,8 +93,8 @@ bool ChatAnswer::Pump() {
   const ChatHost::May may = host_.MayTell(*this);
   bool told = false;
   while (!read_.empty() && (may == ChatHost::May::kAll ||
-                            (may == ChatHost::May::kBegin && Begins(read_.front().type)))) {
-    host_.Say(std::move(read_.front().json), tag_);
+                            (may == ChatHost::May::kBegin && Begins(read_.front().type())))) {
+    host_.Say(read_.front().Json(), tag_);
     read_.pop_front();
     begun_ = told = true;
   }

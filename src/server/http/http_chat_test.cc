@@ -80,7 +80,9 @@ class ChatSocketTest : public SocketFixture {
                        std::vector<std::string> events;
                        if (found.ok()) {
                          const auto entries = (*found)->log().Read(-1, 1000);
-                         for (const auto& entry : *entries) events.push_back(entry->json);
+                         for (const auto& entry : *entries) {
+                           events.push_back(wire::EventJson(entry->event, entry->sequence));
+                         }
                        }
                        promise.set_value(std::move(events));
                      });
@@ -96,7 +98,7 @@ TEST_F(ChatSocketTest, AMessageIsAnsweredByTheEventsOfItsLogToTheByte) {
   const std::vector<std::string> events = client.Turn();
   ASSERT_GT(events.size(), 8u);
   const std::string id = Member(events[0], "response_id");
-  EXPECT_EQ(events[0], wire::AcceptedEvent(0, "m1", id, 1, 0));
+  EXPECT_EQ(events[0], wire::EventJson(wire::AcceptedEvent{"m1", id, 1, 0}, 0));
   EXPECT_EQ(Member(events[1], "type"), "response.created");
   EXPECT_EQ(Member(events.back(), "type"), "response.completed");
   EXPECT_EQ(SaidIn(events.back()), "one two three");

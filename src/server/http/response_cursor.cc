@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "wire/response_events.h"
-
 namespace tutti::http {
 namespace {
 
@@ -38,11 +36,7 @@ Result<std::vector<ResponseCursor::Event>> ResponseCursor::Next() {
   if (entries.empty() && interrupted && !ended()) return Interrupted();
   std::vector<Event> events;
   events.reserve(entries.size());
-  for (const auto& entry : entries) {
-    events.push_back({entry->type, first_ == 0
-                                       ? entry->json
-                                       : wire::Renumbered(entry->json, entry->sequence - first_)});
-  }
+  for (const auto& entry : entries) events.push_back({entry, entry->sequence - first_});
   return events;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/status.h"
 #include "services/responses/response.h"
+#include "wire/response_events.h"
 
 namespace tutti::http {
 
@@ -31,8 +32,13 @@ class ResponseCursor {
                                      Numbers numbers = Numbers::kResponses);
 
   struct Event {
-    std::string_view type;  // static storage
-    std::string json;
+    responses::ResponseLog::Entry entry;
+    int64_t sequence = 0;  // in the numbering of this cursor
+
+    std::string_view type() const { return wire::EventType(entry->event); }
+    std::string Json(const wire::EventExtras& extras = {}) const {
+      return wire::EventJson(entry->event, sequence, extras);
+    }
   };
   // The next few events; empty: none yet. Errors: expired (the events are no longer stored),
   // draining (Interrupted).

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "server/http/connection.h"
 #include "server/http/handler.h"
@@ -95,10 +96,9 @@ void ResponseFeed::PumpEvents() {
     Result<std::vector<ResponseCursor::Event>> events = cursor_->Next();
     if (!events.ok()) return FailEvents(events.status(), std::move(frames));
     if (events->empty()) break;
-    for (ResponseCursor::Event& event : *events) {
-      const std::string_view type = event.type;
-      known = known || type == kBegun;
-      AppendEvent(type, Shown(std::move(event)), &frames);
+    for (const ResponseCursor::Event& event : *events) {
+      known = known || event.type() == kBegun;
+      AppendEvent(event.type(), event.Json(ExtrasOf(event)), &frames);
     }
   }
   if (cursor_->ended()) {
@@ -123,11 +123,11 @@ void ResponseFeed::FailEvents(const Status& status, std::string frames) {
   events_.End();
 }
 
-std::string ResponseFeed::Shown(ResponseCursor::Event event) {
+wire::EventExtras ResponseFeed::ExtrasOf(const ResponseCursor::Event& event) {
   const bool padded =
-      event.type == "response.output_text.delta" || event.type == "response.reasoning_text.delta";
-  if (!padding_.has_value() || !padded) return std::move(event.json);
-  return wire::Obfuscated(std::move(event.json), 1 + padding_->Below(kMaxPadding));
+      padding_.has_value() && std::holds_alternative<wire::TextDeltaEvent>(event.entry->event);
+  if (!padded) return {};
+  return {.padding = static_cast<size_t>(1 + padding_->Below(kMaxPadding))};
 }
 
 void ResponseFeed::PumpWhole() {

@@ -48,7 +48,7 @@ class ResponseFeed {
  private:
   bool Attach(const std::shared_ptr<responses::Response>& response, int64_t starting_after);
   void PumpEvents();
-  std::string Shown(ResponseCursor::Event event);
+  wire::EventExtras ExtrasOf(const ResponseCursor::Event& event);
   void PumpWhole();
   void PumpBegun();
   void FailEvents(const Status& status,

@@ -92,7 +92,7 @@ bool SocketChannel::Pump() {
     return true;
   }
   for (const ResponseCursor::Event& event : *events)
-    host_.Say(wire::WithStreamId(event.json, stream_id_));
+    host_.Say(wire::WithStreamId(event.Json(), stream_id_));
   if (!cursor_->ended()) return !events->empty();
   if (const Status place = cursor_->Place(); !place.ok()) {
     Fail(place);

@@ -55,7 +55,7 @@ Result<std::vector<ResponseLog::Entry>> ResponseReader::Next(size_t most) {
     return entries;
   }
   seen_ = entries.back()->sequence;
-  ended_ = entries.back()->terminal;
+  ended_ = entries.back()->terminal();
   return entries;
 }
 

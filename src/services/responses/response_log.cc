@@ -10,8 +10,10 @@ namespace {
 
 constexpr size_t kMaxWatchers = 64;
 
-// Memory of an entry: text, record, and an estimate of the allocation overhead.
-size_t BytesOf(const LogEntry& entry) { return sizeof(LogEntry) + entry.json.size() + 48; }
+constexpr size_t kEntryBytes =
+    sizeof(int64_t) + 48;  // number, and an estimate of what allocations add
+
+size_t BytesOf(const LogEntry& entry) { return kEntryBytes + wire::EventBytes(entry.event); }
 
 }  // namespace
 
@@ -20,14 +22,14 @@ int64_t ResponseLog::next() const {
   return next_;
 }
 
-void ResponseLog::Append(std::string_view type, std::string json, bool terminal) {
+void ResponseLog::Append(wire::ResponseEvent event) {
   const MutexLock lock(mutex_);
   CHECK(!ended_) << "an event after the terminal one";
   auto entry = std::make_shared<LogEntry>();
-  *entry = {next_++, type, std::move(json), terminal};
+  *entry = {next_++, std::move(event)};
   bytes_ += BytesOf(*entry);
+  ended_ = entry->terminal();
   entries_.push_back(std::move(entry));
-  ended_ = terminal;
   while (bytes_ > max_bytes_ && entries_.size() > 1) {
     bytes_ -= BytesOf(*entries_.front());
     entries_.pop_front();

@@ -1,6 +1,7 @@
 // ResponseLog: the append-only event log of one response; all servers read it.
 //
-// Entries are numbered from 0 without gaps; exactly one is terminal, the last. One writer; any
+// Entries are typed events, which each server renders for its clients. They are numbered from 0
+// without gaps; exactly one is terminal, the last. One writer; any
 // number of readers, each with its own cursor (the number of the last entry it has seen). Readers
 // may come and go, and replay and live tail are the same operation. The log is bounded in bytes:
 // the oldest entries are dropped first, and reading a dropped entry fails with `expired`. The
@@ -14,21 +15,20 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "api/token_stream.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "wire/response_events.h"
 
 namespace tutti::responses {
 
 struct LogEntry {
   int64_t sequence = 0;
-  std::string_view type;  // "response.output_text.delta"; lives as long as the program
-  std::string json;       // the event, as every server carries it
-  bool terminal = false;
+  wire::ResponseEvent event;
+
+  bool terminal() const { return wire::IsTerminal(event); }
 };
 
 class ResponseLog {
@@ -39,7 +39,7 @@ class ResponseLog {
 
   // --- the writer ---
   int64_t next() const;  // number of the next entry
-  void Append(std::string_view type, std::string json, bool terminal = false);
+  void Append(wire::ResponseEvent event);
   // Wakes each watcher once for all entries appended since the last call.
   void Announce();
   // Called when the process ends and the next one will continue this response: nothing more is

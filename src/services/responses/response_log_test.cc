@@ -20,6 +20,17 @@ class CountingWaker final : public api::StreamWaker {
   std::atomic<int> wakes{0};
 };
 
+wire::ResponseEvent Delta(std::string text) {
+  return wire::TextDeltaEvent{0, "msg_1", std::move(text)};
+}
+
+wire::ResponseEvent End(std::string text = "") {
+  wire::ResponseState state;
+  state.status = wire::ResponseStatus::kCompleted;
+  state.text = std::move(text);
+  return wire::LifecycleEvent{false, std::make_shared<const wire::ResponseState>(std::move(state))};
+}
+
 std::vector<int64_t> Numbers(const ResponseLog& log, int64_t after, size_t most = 100) {
   const auto entries = log.Read(after, most);
   EXPECT_TRUE(entries.ok()) << entries.status();
@@ -31,24 +42,24 @@ std::vector<int64_t> Numbers(const ResponseLog& log, int64_t after, size_t most 
 
 TEST(ResponseLogTest, EventsAreNumberedFromZeroAndReadBehindAnyOfThem) {
   ResponseLog log(1 << 20);
-  for (int i = 0; i < 4; ++i) log.Append("delta", std::to_string(i), i == 3);
+  for (int i = 0; i < 4; ++i) log.Append(i == 3 ? End() : Delta(std::to_string(i)));
   EXPECT_THAT(Numbers(log, -1), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(Numbers(log, 1), ElementsAre(2, 3));
   EXPECT_THAT(Numbers(log, -1, 2), ElementsAre(0, 1));
   EXPECT_THAT(Numbers(log, 3), IsEmpty());
   EXPECT_THAT(Numbers(log, 1000), IsEmpty()) << "beyond the end waits";
   EXPECT_TRUE(log.ended());
-  EXPECT_EQ((*log.Read(2, 1))[0]->json, "3");
+  EXPECT_EQ(std::get<wire::TextDeltaEvent>((*log.Read(1, 1))[0]->event).text, "2");
 }
 
 TEST(ResponseLogTest, ALogThatIsTooLongLosesItsOldestAndSaysSo) {
-  ResponseLog log(2000);
-  for (int i = 0; i < 100; ++i) log.Append("delta", std::string(100, 'x'), false);
-  EXPECT_LE(log.bytes(), 2000u);
+  ResponseLog log(4000);
+  for (int i = 0; i < 100; ++i) log.Append(Delta(std::string(100, 'x')));
+  EXPECT_LE(log.bytes(), 4000u);
   EXPECT_EQ(log.Read(-1, 10).status().reason(), "expired");
   EXPECT_EQ(log.Read(log.first() - 2, 10).status().reason(), "expired");
   EXPECT_EQ(Numbers(log, log.first() - 1, 1), std::vector<int64_t>{log.first()});
-  log.Append("end", std::string(100'000, 'x'), true);
+  log.Append(End(std::string(100'000, 'x')));
   EXPECT_THAT(Numbers(log, 99), ElementsAre(100)) << "the terminal event stays, however long";
 }
 
@@ -57,8 +68,8 @@ TEST(ResponseLogTest, WakesASharedWatcherOncePerAnnouncement) {
   const auto waker = std::make_shared<CountingWaker>();
   EXPECT_TRUE(log.Watch(waker));
   EXPECT_TRUE(log.Watch(waker));
-  log.Append("delta", "a");
-  log.Append("delta", "b");
+  log.Append(Delta("a"));
+  log.Append(Delta("b"));
   EXPECT_EQ(waker->wakes, 0);
   log.Announce();
   EXPECT_EQ(waker->wakes, 1);
@@ -74,7 +85,7 @@ TEST(ResponseLogTest, InterruptWakesWatchersUnlessTheLogHasEnded) {
   ResponseLog log(1 << 20);
   const auto waker = std::make_shared<CountingWaker>();
   ASSERT_TRUE(log.Watch(waker));
-  log.Append("delta", "a");
+  log.Append(Delta("a"));
   EXPECT_FALSE(log.interrupted());
   log.Interrupt();
   EXPECT_EQ(waker->wakes, 1);
@@ -82,7 +93,7 @@ TEST(ResponseLogTest, InterruptWakesWatchersUnlessTheLogHasEnded) {
   EXPECT_FALSE(log.ended());
   EXPECT_EQ(log.Read(-1, 10)->size(), 1u) << "what was said is still read";
   ResponseLog over(1 << 20);
-  over.Append("end", "b", /*terminal=*/true);
+  over.Append(End());
   over.Interrupt();
   EXPECT_FALSE(over.interrupted());
 }
@@ -102,7 +113,7 @@ TEST(ResponseLogTest, ReattachingReadersSeeEachEntryOnceDuringWrites) {
   auto response = std::make_shared<Response>(ResponseBase{}, 1 << 20);
   std::thread writer([&] {
     for (int i = 0; i < 20'000; ++i) {
-      response->log().Append("delta", std::to_string(i), i == 19'999);
+      response->log().Append(i == 19'999 ? End() : Delta(std::to_string(i)));
       response->log().Announce();
     }
   });

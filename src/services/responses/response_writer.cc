@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "wire/json_writer.h"
 #include "wire/response_events.h"
 
 namespace tutti::responses {
@@ -13,33 +12,21 @@ namespace {
 using wire::ResponseState;
 using wire::ResponseStatus;
 
-constexpr std::string_view kTruncated = "context.truncated";
-
-// Ours: what of the dialog is no longer in the prompt that was in the one before.
-std::string TruncatedEvent(int64_t sequence, std::string_view response_id,
-                           const DroppedContext& dropped) {
-  std::string out;
-  wire::JsonWriter json(&out);
-  json.BeginObject().Member("type", kTruncated).Member("sequence_number", sequence);
-  json.Member("response_id", response_id).Member("dropped_turns", dropped.turns);
-  json.Member("dropped_items", dropped.items).EndObject();
-  return out;
-}
-
 bool Waits(const ResponseBase& base) { return base.state.background || base.turn.has_value(); }
 
 }  // namespace
 
-void ResponseWriter::Add(std::string_view type, std::string json, bool terminal) {
-  response_->log().Append(type, std::move(json), terminal);
+void ResponseWriter::Add(wire::ResponseEvent event) { response_->log().Append(std::move(event)); }
+
+void ResponseWriter::AddLifecycle(ResponseState state, bool created) {
+  Add(wire::LifecycleEvent{created, std::make_shared<const ResponseState>(std::move(state))});
 }
 
 void ResponseWriter::Open() {
   const ResponseBase& base = response_->base();
-  ResponseLog& log = response_->log();
   if (base.turn.has_value()) {
-    Add("accepted", wire::AcceptedEvent(log.next(), base.turn->message_id, base.state.id,
-                                        base.turn->turn, static_cast<size_t>(base.turn->position)));
+    Add(wire::AcceptedEvent{base.turn->message_id, base.state.id, base.turn->turn,
+                            static_cast<size_t>(base.turn->position)});
   }
   ResponseState state = base.state;
   state.status = Waits(base) ? ResponseStatus::kQueued : ResponseStatus::kInProgress;
@@ -47,9 +34,8 @@ void ResponseWriter::Open() {
     const MutexLock lock(response_->mutex_);
     response_->state_.status = state.status;
   }
-  Add("response.created", wire::LifecycleEvent("response.created", log.next(), state));
-  if (Waits(base))
-    Add("response.queued", wire::LifecycleEvent("response.queued", log.next(), state));
+  AddLifecycle(state, /*created=*/true);
+  if (Waits(base)) AddLifecycle(std::move(state));
 }
 
 void ResponseWriter::Truncated(const DroppedContext& dropped) {
@@ -57,7 +43,7 @@ void ResponseWriter::Truncated(const DroppedContext& dropped) {
     const MutexLock lock(response_->mutex_);
     response_->dropped_ = dropped;
   }
-  Add(kTruncated, TruncatedEvent(response_->log().next(), response_->id(), dropped));
+  Add(wire::ContextTruncatedEvent{response_->id(), dropped.turns, dropped.items});
 }
 
 void ResponseWriter::Begin() {
@@ -68,8 +54,7 @@ void ResponseWriter::Begin() {
     const MutexLock lock(response_->mutex_);
     response_->state_.status = state.status;
   }
-  Add("response.in_progress",
-      wire::LifecycleEvent("response.in_progress", response_->log().next(), state));
+  AddLifecycle(std::move(state));
 }
 
 void ResponseWriter::OpenMessage() {
@@ -87,32 +72,31 @@ void ResponseWriter::OpenReasoning() {
 }
 
 // The newest item, before it has a text.
-void ResponseWriter::AddOpened(const wire::OutputItem& item) {
-  ResponseLog& log = response_->log();
-  Add("response.output_item.added", wire::ItemAddedEvent(log.next(), items() - 1, item));
-  Add("response.content_part.added", wire::PartAddedEvent(log.next(), items() - 1, item));
+void ResponseWriter::AddOpened(wire::OutputItem item) {
+  const auto shared = std::make_shared<const wire::OutputItem>(std::move(item));
+  Add(wire::ItemAddedEvent{items() - 1, shared});
+  Add(wire::PartAddedEvent{items() - 1, shared});
 }
 
 // `state`: with the item's whole text or arguments.
 void ResponseWriter::CloseItem(const ResponseState& state, std::string_view status) {
   if (open_ == OpenItem::kNone) return;
   const OpenItem kind = std::exchange(open_, OpenItem::kNone);
-  const std::vector<wire::OutputItem> output = wire::OutputOf(state);
+  std::vector<wire::OutputItem> output = wire::OutputOf(state);
   const size_t index = items() - 1;
   // A record that cannot be trusted may have fewer items, or others.
   if (index >= output.size()) return;
-  const wire::OutputItem& item = output[index];
-  if ((kind == OpenItem::kCall) != item.call.has_value() ||
-      (kind == OpenItem::kReasoning) != item.reasoning)
+  const auto item = std::make_shared<const wire::OutputItem>(std::move(output[index]));
+  if ((kind == OpenItem::kCall) != item->call.has_value() ||
+      (kind == OpenItem::kReasoning) != item->reasoning)
     return;
-  ResponseLog& log = response_->log();
   if (kind == OpenItem::kCall) {
-    Add("response.function_call_arguments.done", wire::ArgumentsDoneEvent(log.next(), index, item));
+    Add(wire::ArgumentsDoneEvent{index, item});
   } else {
-    Add(wire::TextDoneType(item), wire::TextDoneEvent(log.next(), index, item));
-    Add("response.content_part.done", wire::PartDoneEvent(log.next(), index, item));
+    Add(wire::TextDoneEvent{index, item});
+    Add(wire::PartDoneEvent{index, item});
   }
-  Add("response.output_item.done", wire::ItemDoneEvent(log.next(), index, item, status));
+  Add(wire::ItemDoneEvent{index, item, status});
 }
 
 // Models that are not to reason write an empty pair of tags all the same. So the item begins with
@@ -124,7 +108,7 @@ void ResponseWriter::Reason(std::string_view text) {
     if (blank_.find_first_not_of(" \t\r\n") == std::string::npos) return;
     OpenReasoning();
   }
-  const std::string piece = opens ? std::exchange(blank_, {}) : std::string(text);
+  std::string piece = opens ? std::exchange(blank_, {}) : std::string(text);
   pieces_.push_back(static_cast<uint32_t>(piece.size()));
   {
     const MutexLock lock(response_->mutex_);
@@ -132,10 +116,9 @@ void ResponseWriter::Reason(std::string_view text) {
     if (opens) state.reasoning.push_back({"", state.text.size(), state.calls.size()});
     state.reasoning.back().text += piece;
   }
-  Add("response.reasoning_text.delta",
-      wire::ReasoningDeltaEvent(response_->log().next(), items() - 1,
-                                wire::ReasoningItemId(response_->base().state, thoughts_ - 1),
-                                piece));
+  Add(wire::TextDeltaEvent{items() - 1,
+                           wire::ReasoningItemId(response_->base().state, thoughts_ - 1),
+                           std::move(piece), /*reasoning=*/true});
 }
 
 void ResponseWriter::Piece(std::string_view text) {
@@ -145,9 +128,8 @@ void ResponseWriter::Piece(std::string_view text) {
     const MutexLock lock(response_->mutex_);
     response_->state_.text += text;
   }
-  Add("response.output_text.delta",
-      wire::TextDeltaEvent(response_->log().next(), items() - 1,
-                           wire::MessageItemId(response_->base().state, messages_ - 1), text));
+  Add(wire::TextDeltaEvent{items() - 1, wire::MessageItemId(response_->base().state, messages_ - 1),
+                           std::string(text)});
 }
 
 void ResponseWriter::Call(const api::ToolCallDelta& delta) {
@@ -158,14 +140,13 @@ void ResponseWriter::Call(const api::ToolCallDelta& delta) {
     CloseItem(response_->State(), "completed");
     open_ = OpenItem::kCall;
     ++calls_;
-    const wire::OutputItem item{.id = wire::CallItemId(base, index),
-                                .call = api::ToolCall{delta.id, delta.name, ""}};
+    const auto item = std::make_shared<const wire::OutputItem>(wire::OutputItem{
+        .id = wire::CallItemId(base, index), .call = api::ToolCall{delta.id, delta.name, ""}});
     {
       const MutexLock lock(response_->mutex_);
-      response_->state_.calls.push_back({*item.call, response_->state_.text.size()});
+      response_->state_.calls.push_back({*item->call, response_->state_.text.size()});
     }
-    Add("response.output_item.added",
-        wire::ItemAddedEvent(response_->log().next(), items() - 1, item));
+    Add(wire::ItemAddedEvent{items() - 1, item});
   }
   // Calls come one after the other: there is no more of one that the next item has ended.
   if (delta.arguments.empty() || open_ != OpenItem::kCall || index + 1 != calls_) return;
@@ -174,9 +155,7 @@ void ResponseWriter::Call(const api::ToolCallDelta& delta) {
     const MutexLock lock(response_->mutex_);
     response_->state_.calls.back().call.arguments += delta.arguments;
   }
-  Add("response.function_call_arguments.delta",
-      wire::ArgumentsDeltaEvent(response_->log().next(), items() - 1, wire::CallItemId(base, index),
-                                delta.arguments));
+  Add(wire::ArgumentsDeltaEvent{items() - 1, wire::CallItemId(base, index), delta.arguments});
 }
 
 void ResponseWriter::End(const ResponseState& end) {
@@ -190,8 +169,7 @@ void ResponseWriter::End(const ResponseState& end) {
     const MutexLock lock(response_->mutex_);
     response_->state_ = end;
   }
-  const std::string_view type = wire::LifecycleType(end.status);
-  Add(type, wire::LifecycleEvent(type, response_->log().next(), end), /*terminal=*/true);
+  AddLifecycle(end);
 }
 
 ResponseRecord ResponseWriter::Record(const ResponseState& end) const {

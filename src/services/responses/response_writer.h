@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "services/responses/response.h"
-#include "wire/response_output.h"
+#include "wire/response_events.h"
 
 namespace tutti::responses {
 
@@ -52,11 +52,12 @@ class ResponseWriter {
   ResponseRecord Record(const wire::ResponseState& end) const;
 
  private:
-  void Add(std::string_view type, std::string json, bool terminal = false);
+  void Add(wire::ResponseEvent event);
+  void AddLifecycle(wire::ResponseState state, bool created = false);
   size_t items() const { return messages_ + thoughts_ + calls_; }
   void OpenMessage();
   void OpenReasoning();
-  void AddOpened(const wire::OutputItem& item);
+  void AddOpened(wire::OutputItem item);
   void CloseItem(const wire::ResponseState& state, std::string_view status);
 
   std::shared_ptr<Response> response_;

@@ -31,7 +31,7 @@ std::vector<std::string> Types(const Response& response) {
   std::vector<std::string> types;
   const auto entries = response.log().Read(-1, 1000);
   EXPECT_TRUE(entries.ok());
-  for (const auto& entry : *entries) types.emplace_back(entry->type);
+  for (const auto& entry : *entries) types.emplace_back(wire::EventType(entry->event));
   return types;
 }
 
@@ -39,7 +39,8 @@ std::vector<std::string> Events(const Response& response) {
   std::vector<std::string> events;
   const auto entries = response.log().Read(-1, 1000);
   EXPECT_TRUE(entries.ok());
-  for (const auto& entry : *entries) events.push_back(entry->json);
+  for (const auto& entry : *entries)
+    events.push_back(wire::EventJson(entry->event, entry->sequence));
   return events;
 }
 

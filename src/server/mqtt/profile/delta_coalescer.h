@@ -10,27 +10,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "base/clock.h"
+#include "wire/response_events.h"
 
 namespace tutti::mqtt::profile {
 
-// More of the text of a message or of reasoning in the output, which is named by its id and place.
-struct TextDelta {
-  std::string text;
-  std::string item_id = {};
-  size_t output_index = 0;
-  bool reasoning = false;
-};
-
-// Deltas of one item with successive numbers, and their texts one after the other.
+// Deltas of one item with successive numbers, as one event with their texts one after the other.
 struct Deltas {
   int64_t first = 0, last = 0;
-  std::string text = {};
-  std::string item_id = {};
-  size_t output_index = 0;
-  bool reasoning = false;
+  wire::TextDeltaEvent event;
 };
 
 class DeltaCoalescer {
@@ -42,7 +31,7 @@ class DeltaCoalescer {
   explicit DeltaCoalescer(const Options& options) : options_(options) {}
 
   // `sequence` follows that of the delta before, and the item is the same.
-  void Add(int64_t sequence, const TextDelta& delta, TimePoint now);
+  void Add(int64_t sequence, const wire::TextDeltaEvent& delta, TimePoint now);
   const Deltas* held() const { return held_.has_value() ? &*held_ : nullptr; }
   // When what is held is to be sent; max(): nothing is held.
   TimePoint due() const { return due_; }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "server/mqtt/profile/reply_form.h"
 
@@ -17,7 +18,8 @@ class FinalOnly final : public ReplyForm {
 
   std::optional<Message> OfDeltas(const Deltas&, int64_t) const override { return std::nullopt; }
   std::optional<Message> OfEvent(const responses::LogEntry& entry, int64_t index) const override {
-    if (!entry.terminal && entry.type != "accepted") return std::nullopt;
+    const bool accepted = std::holds_alternative<wire::AcceptedEvent>(entry.event);
+    if (!entry.terminal() && !accepted) return std::nullopt;
     return form_->OfEvent(entry, index);
   }
   std::optional<Message> OfError(const Status& error) const override {

@@ -2,31 +2,14 @@
 
 #include <utility>
 
-#include "services/responses/stored_json.h"
-#include "wire/json.h"
 #include "wire/response_events.h"
 
 namespace tutti::mqtt::profile {
 
-std::optional<TextDelta> TextDeltaOf(const responses::LogEntry& entry) {
-  const bool reasoning = entry.type == "response.reasoning_text.delta";
-  if (!reasoning && entry.type != "response.output_text.delta") return std::nullopt;
-  const Result<wire::JsonDocument> document = wire::ParseJson(entry.json);
-  if (!document.ok() || !document->root().is_object()) return std::nullopt;
-  const responses::StoredObject event(document->root());
-  if (!event.Has("delta")) return std::nullopt;
-  return TextDelta{.text = event.Text("delta"),
-                   .item_id = event.Text("item_id"),
-                   .output_index = static_cast<size_t>(event.Int("output_index")),
-                   .reasoning = reasoning};
-}
-
 std::string DeltasEvent(const Deltas& deltas) {
-  const auto write = deltas.reasoning ? &wire::ReasoningDeltaEvent : &wire::TextDeltaEvent;
-  std::string event = write(deltas.last, deltas.output_index, deltas.item_id, deltas.text);
-  if (deltas.first == deltas.last) return event;
-  event.pop_back();  // of a finished object: one member more
-  return event + ",\"first_sequence_number\":" + std::to_string(deltas.first) + "}";
+  wire::EventExtras extras;
+  if (deltas.first != deltas.last) extras.first_sequence = deltas.first;
+  return wire::EventJson(deltas.event, deltas.last, extras);
 }
 
 Message EventMessage(const NativeAddress& address, std::string payload) {

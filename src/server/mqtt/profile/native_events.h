@@ -18,14 +18,9 @@
 #include "mqtt/message_port.h"
 #include "server/mqtt/profile/delta_coalescer.h"
 #include "server/mqtt/profile/native_address.h"
-#include "services/responses/response_log.h"
 #include "wire/response_state.h"
 
 namespace tutti::mqtt::profile {
-
-// The text of a response.output_text.delta or response.reasoning_text.delta; nothing for other
-// events.
-std::optional<TextDelta> TextDeltaOf(const responses::LogEntry& entry);
 
 std::string DeltasEvent(const Deltas& deltas);
 

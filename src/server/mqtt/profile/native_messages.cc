@@ -22,8 +22,10 @@ class NativeReplyTarget final : public ReplyTarget {
     return ErrorMessage(address_, error, id_);
   }
   std::optional<Message> OfAcceptance(const sessions::Acceptance& acceptance) const override {
-    return EventMessage(address_, wire::AcceptedEvent(0, id_, acceptance.response_id,
-                                                      acceptance.turn, acceptance.position));
+    return EventMessage(
+        address_, wire::EventJson(wire::AcceptedEvent{id_, acceptance.response_id, acceptance.turn,
+                                                      acceptance.position},
+                                  0));
   }
   std::unique_ptr<ReplyForm> FormOf(
       int64_t, const std::shared_ptr<responses::Response>& response) const override {

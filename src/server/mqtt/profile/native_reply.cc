@@ -12,7 +12,8 @@ std::optional<Message> NativeReply::OfDeltas(const Deltas& deltas, int64_t) cons
 }
 
 std::optional<Message> NativeReply::OfEvent(const responses::LogEntry& entry, int64_t) const {
-  return LogMessage(address_, response_->base().state, entry.sequence, entry.terminal, entry.json);
+  return LogMessage(address_, response_->base().state, entry.sequence, entry.terminal(),
+                    wire::EventJson(entry.event, entry.sequence));
 }
 
 std::optional<Message> NativeReply::OfError(const Status& error) const {

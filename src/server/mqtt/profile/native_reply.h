@@ -34,7 +34,7 @@ class WordAtEnd final : public ReplyForm {
   explicit WordAtEnd(Message word) : word_(std::move(word)) {}
   std::optional<Message> OfDeltas(const Deltas&, int64_t) const override { return std::nullopt; }
   std::optional<Message> OfEvent(const responses::LogEntry& entry, int64_t) const override {
-    return entry.terminal ? std::optional(word_) : std::nullopt;
+    return entry.terminal() ? std::optional(word_) : std::nullopt;
   }
   std::optional<Message> OfError(const Status&) const override { return std::nullopt; }
 

@@ -33,14 +33,14 @@ Message ProjectError(const ProjectAddress& address, int64_t seq, const Status& e
 }
 
 std::optional<Message> ProjectAnswer::OfDeltas(const Deltas& deltas, int64_t index) const {
-  if (!stream_ || deltas.reasoning) return std::nullopt;
+  if (!stream_ || deltas.event.reasoning) return std::nullopt;
   return ProjectJson(address_, "chunk", seq_,
-                     wire::ProjectChunkJson(address_.reply, seq_, index, deltas.text));
+                     wire::ProjectChunkJson(address_.reply, seq_, index, deltas.event.text));
 }
 
 std::optional<Message> ProjectAnswer::OfEvent(const responses::LogEntry& entry,
                                               int64_t index) const {
-  if (!entry.terminal) return std::nullopt;
+  if (!entry.terminal()) return std::nullopt;
   const wire::ResponseState end = response_->State();
   const bool well = end.status == wire::ResponseStatus::kCompleted ||
                     end.status == wire::ResponseStatus::kIncomplete;

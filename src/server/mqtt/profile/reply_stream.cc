@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "server/mqtt/profile/native_events.h"
 
@@ -92,14 +93,14 @@ bool ReplyStream::Refill(TimePoint now) {
 // The next entry; false when nothing more can be done now.
 bool ReplyStream::Take(TimePoint now, bool may_end) {
   const responses::ResponseLog::Entry entry = entries_.front();
-  if (const std::optional<TextDelta> delta = TextDeltaOf(*entry); delta.has_value()) {
+  if (const auto* const delta = std::get_if<wire::TextDeltaEvent>(&entry->event)) {
     entries_.pop_front();
     if (detached_) return true;
     coalescer_.Add(entry->sequence, *delta, now);
     return coalescer_.due() > now || SendHeld(now);
   }
   if (coalescer_.held() != nullptr && !SendHeld(now)) return false;
-  if (entry->terminal && !may_end) return false;
+  if (entry->terminal() && !may_end) return false;
   if (!SendEvent(*entry, now)) return false;
   entries_.pop_front();
   return !ended_;
@@ -119,9 +120,9 @@ bool ReplyStream::SendHeld(TimePoint now) {
 }
 
 bool ReplyStream::SendEvent(const responses::LogEntry& entry, TimePoint now) {
-  if (detached_ && !entry.terminal) return true;
+  if (detached_ && !entry.terminal()) return true;
   std::optional<Message> message = form_->OfEvent(entry, index_);
-  if (!entry.terminal) return !message.has_value() || Send(*std::move(message), now);
+  if (!entry.terminal()) return !message.has_value() || Send(*std::move(message), now);
   if (!message.has_value()) {
     delivered_ = true;
     Finish();

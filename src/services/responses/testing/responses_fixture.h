@@ -156,7 +156,8 @@ class ResponsesFixture : public ::testing::Test {
     const auto entries = response.log().Read(after, 100'000);
     EXPECT_TRUE(entries.ok()) << entries.status();
     if (!entries.ok()) return events;
-    for (const auto& entry : *entries) events.push_back(entry->json);
+    for (const auto& entry : *entries)
+      events.push_back(wire::EventJson(entry->event, entry->sequence));
     return events;
   }
 
