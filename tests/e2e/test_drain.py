@@ -15,9 +15,9 @@ from harness import MODEL, SLOWER, STAND_IN, STEP_S, Server, amount, eventually,
 from test_jobs import ASYNC, ended
 from test_mqtt import Chat, text_of
 
-STORED_TOKENS = amount(48, 16, 48) if not STAND_IN else 400  # of what the next process may have to answer again
+STORED_TOKENS = amount(48, 24, 48) if not STAND_IN else 400  # of what the next process may have to answer again
 STORY = "Tell me a long story about a river."
-JOBS, JOB_TOKENS = amount(100, 20, 100), 12 if not STAND_IN else 100
+JOBS, JOB_TOKENS = amount(100, 36, 100), 12 if not STAND_IN else 100
 MARGIN_S = 2 * SLOWER  # beyond the deadline: one step of all sequences, and the sockets
 AT_ONCE_S = 1 * SLOWER
 

@@ -2,6 +2,7 @@
 
 The weights are random, so the model never ends its reasoning but by chance: what ends it here is the budget.
 """
+import contextlib
 import json
 import os
 import pty
@@ -259,8 +260,12 @@ class Reasoning(unittest.TestCase):
                 command = [os.environ["E2E_BINARY"], "chat", *where, "-n", "12", "--temperature", "0"]
                 done = subprocess.run(command, input=QUESTION, stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=STEP_S)
                 os.close(theirs)
-                shown = os.read(ours, 1 << 16).decode(errors="replace")
+                shown = b""
+                with contextlib.suppress(OSError):  # the terminal's end
+                    while more := os.read(ours, 1 << 16):
+                        shown += more
                 os.close(ours)
+                shown = shown.decode(errors="replace")
                 thought = re.search(r"\x1b\[2m(.+?)\x1b\[0m", shown, re.DOTALL)
                 self.assertIsNotNone(thought, shown)
                 self.assertNotIn(thought[1].strip(), done.stdout)
