@@ -20,7 +20,9 @@ def parameter_types(text):
     for c in text + ",":
         if c == "," and depth == 0:
             part = re.sub(r"\s*=.*", "", part.strip())
-            types.append(re.sub(r"(?<=[\s&*>])\w+(\[\w*\])?$", "", part).replace(" ", ""))
+            part = re.sub(r"(?<=[\s&*>])\w+(\[\w*\])?$", "", part)
+            # A call cannot choose between a value and a reference to one.
+            types.append(re.sub(r"\bconst\b|&|\s", "", part))
             part = ""
             continue
         depth += (c in "<({") - (c in ">)}")
@@ -66,7 +68,7 @@ def definitions(text):
             while ";" not in declaration and declaration.rstrip().endswith(",") and k + 1 < len(lines):
                 k += 1
                 declaration += " " + lines[k].strip()
-            for more in re.findall(r", (k[A-Z]\w*) =", declaration):
+            for more in re.findall(r", (k[A-Z]\w*)(?:\[\w*\])* =", declaration):
                 yield where, more, f"value {i}"
         whole = line
         if re.match(r"[A-Za-z_]", line) and not kind and not alias and not value:
