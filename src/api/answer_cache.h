@@ -97,8 +97,7 @@ class AnswerCache {
   virtual ~AnswerCache() = default;
   // Opens an accepted request and takes its observer. `control` cancels the request's computation.
   // Null: the request bypasses the cache, and its observer was not taken.
-  virtual std::shared_ptr<CachedAnswer> Open(GenerateRequest* request,
-                                             std::shared_ptr<StreamWaker> waker,
+  virtual std::shared_ptr<CachedAnswer> Open(GenerateRequest* request, std::shared_ptr<Waker> waker,
                                              std::shared_ptr<Cancellable> control) = 0;
   // True if Resolve() would query a shared cache now, and should be called on a thread that may
   // block.

@@ -92,7 +92,7 @@ class EncodingState {
  public:
   // `finish` post-processes a good result; it runs once, in Take(), on the reader's thread.
   using Finisher = std::function<void(EncodeResult&)>;
-  explicit EncodingState(std::shared_ptr<StreamWaker> waker, Finisher finish = nullptr,
+  explicit EncodingState(std::shared_ptr<Waker> waker, Finisher finish = nullptr,
                          std::shared_ptr<RequestObserver> observer = nullptr)
       : waker_(std::move(waker)), finish_(std::move(finish)), observer_(std::move(observer)) {}
   EncodingState(const EncodingState&) = delete;
@@ -102,7 +102,7 @@ class EncodingState {
   // Called when the inputs have been tokenized, before the request is submitted; does not wake.
   void Prepared() { prepared_.store(true, std::memory_order_release); }
   void Finish(Result<EncodeResult> result);  // exactly once; does not wake
-  const std::shared_ptr<StreamWaker>& waker() const { return waker_; }
+  const std::shared_ptr<Waker>& waker() const { return waker_; }
 
   // --- the reader ---
   bool done() const { return done_.load(std::memory_order_acquire); }
@@ -111,7 +111,7 @@ class EncodingState {
   Result<EncodeResult> Take();  // after done(); once
 
  private:
-  const std::shared_ptr<StreamWaker> waker_;
+  const std::shared_ptr<Waker> waker_;
   const Finisher finish_;
   std::shared_ptr<RequestObserver> observer_;   // writer only; null after the end
   std::optional<Result<EncodeResult>> result_;  // written before `done_`

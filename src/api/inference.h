@@ -56,14 +56,13 @@ class Inference {
   // parameter, full queue, drain) are returned here. Preparation (template, tokenizer) may continue
   // on another thread; an error there ends the stream before any token. `waker` is called when the
   // stream grows; null: the caller polls.
-  virtual Result<Generation> Generate(GenerateRequest request,
-                                      std::shared_ptr<StreamWaker> waker) = 0;
+  virtual Result<Generation> Generate(GenerateRequest request, std::shared_ptr<Waker> waker) = 0;
 
   // Computes vectors or scores of texts, with the model that EncoderFor() selects from Models()
   // (api/models.h). Returns errors as Generate does; later errors are the encoding's result.
   // `waker` is called when the encoding is done, and earlier when inputs have been prepared on
   // another thread; null: the caller polls.
-  virtual Result<Encoding> Encode(EncodeRequest request, std::shared_ptr<StreamWaker> waker) = 0;
+  virtual Result<Encoding> Encode(EncodeRequest request, std::shared_ptr<Waker> waker) = 0;
 
   virtual Result<TokenizeResult> Tokenize(const TokenizeRequest& request) = 0;
   virtual Result<std::string> Detokenize(const DetokenizeRequest& request) = 0;

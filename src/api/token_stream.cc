@@ -15,8 +15,7 @@ struct TokenStream::Chunk {
   std::unique_ptr<Chunk> next;  // published with the size that first reaches into it
 };
 
-TokenStream::TokenStream(std::shared_ptr<StreamWaker> waker,
-                         std::shared_ptr<RequestObserver> observer)
+TokenStream::TokenStream(std::shared_ptr<Waker> waker, std::shared_ptr<RequestObserver> observer)
     : waker_(std::move(waker)),
       observer_(std::move(observer)),
       first_(std::make_unique<Chunk>()),

@@ -21,21 +21,13 @@
 #include "api/reasoning_filter.h"
 #include "api/types.h"
 #include "base/status.h"
+#include "base/waker.h"
 
 namespace tutti::api {
 
-// Callback for "a stream has grown". The writer's thread calls Wake() at most once per step for
-// each distinct waker, even if it serves several streams. Wake() must be cheap and neither block
-// nor throw.
-class StreamWaker {
- public:
-  virtual ~StreamWaker() = default;
-  virtual void Wake() noexcept = 0;
-};
-
 class TokenStream {
  public:
-  explicit TokenStream(std::shared_ptr<StreamWaker> waker,
+  explicit TokenStream(std::shared_ptr<Waker> waker,
                        std::shared_ptr<RequestObserver> observer = nullptr);
   ~TokenStream();
   TokenStream(const TokenStream&) = delete;
@@ -50,7 +42,7 @@ class TokenStream {
   void ParseOutput(std::vector<std::unique_ptr<OutputParser>> parsers);
   void Append(StreamEvent event);  // not kEnd; CHECKs that the stream has not ended
   void Finish(Status status, Usage usage, Timings timings);  // the one terminal event; exactly once
-  const std::shared_ptr<StreamWaker>& waker() const { return waker_; }
+  const std::shared_ptr<Waker>& waker() const { return waker_; }
   // The back-pressure signal: bytes of appended text that the reader has not reported as consumed,
   // plus EventBytes() of each event not yet fetched by a Generation.
   size_t unread_bytes() const;
@@ -82,7 +74,7 @@ class TokenStream {
   struct Chunk;  // fixed-size run of events; linked, so that events never move
   void Publish(StreamEvent event, size_t ended);  // `ended` 1 with the terminal event, else 0
 
-  const std::shared_ptr<StreamWaker> waker_;
+  const std::shared_ptr<Waker> waker_;
   std::shared_ptr<RequestObserver> observer_;  // writer only; null after the end
   bool has_token_ = false;                     // writer only
   int reasoning_tokens_ = 0;                   // writer only

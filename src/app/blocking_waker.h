@@ -12,7 +12,7 @@
 
 namespace tutti::app {
 
-class BlockingWaker final : public api::StreamWaker {
+class BlockingWaker final : public Waker {
  public:
   void Wake() noexcept override { wakes_.Raise(); }
 

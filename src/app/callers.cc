@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "app/redis_options.h"
-#include "app/wall_clock.h"
 #include "base/thread_name.h"
+#include "base/wall_clock.h"
 #include "services/auth/caller.h"
 #include "services/usage/ledger_rows.h"
 

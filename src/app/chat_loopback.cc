@@ -6,7 +6,7 @@
 #include "api/caller.h"
 #include "app/store.h"
 #include "app/version.h"
-#include "app/wall_clock.h"
+#include "base/wall_clock.h"
 
 namespace tutti::app {
 namespace {

@@ -18,7 +18,7 @@
 #include "client/mqtt/dialect.h"
 #include "server/mqtt/profile/profile.h"
 #include "server/mqtt/profile/testing/scripted_port.h"
-#include "services/responses/testing/waiting.h"
+#include "waiting.h"
 
 namespace tutti::app {
 namespace {
@@ -102,7 +102,7 @@ class ChatTimingTest : public ::testing::TestWithParam<Prep> {
   }
   void Settle() {
     for (int i = 0; i < 8; ++i) {
-      responses::testing::Call<int> barrier;
+      support::Call<int> barrier;
       responses_->strand()->Post([done = barrier.done()] { done(0); });
       barrier.Get();
       EXPECT_TRUE(store_->ReadNow([](store::Database&) { return OkStatus(); }).ok());

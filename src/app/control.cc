@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "app/wall_clock.h"
+#include "base/wall_clock.h"
 #include "services/auth/caller.h"
 #include "services/auth/control.h"
 #include "services/jobs/control.h"

@@ -2,18 +2,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "app/decoder_instance.h"
 #include "app/draft_plan.h"
-#include "app/engine_options.h"
 #include "app/kv_memory.h"
 #include "app/model_plan.h"
+#include "app/settings.h"
+#include "base/wall_clock.h"
 #include "chat_template/tool_support.h"
 #include "engine/engine.h"
+#include "engine/options.h"
 #include "gateway/engine_metrics.h"
 #include "kernels/pack.h"
 #include "model/decoder.h"
@@ -27,6 +29,32 @@
 
 namespace tutti::app {
 namespace {
+
+// Scheduling options of decoders from the settings, except those of speculative decoding
+// (draft_plan.h).
+engine::EngineOptions EngineOptionsFrom(const Settings& settings) {
+  engine::EngineOptions options;
+  engine::SchedulerOptions& s = options.scheduler;
+  const std::string& strategy = settings.Text("strategy");
+  s.strategy = strategy == "interleaved" ? engine::Strategy::kInterleaved
+               : strategy == "blocking"  ? engine::Strategy::kBlocking
+               : strategy == "static"    ? engine::Strategy::kStatic
+                                         : engine::Strategy::kContinuous;
+  s.admission = settings.Text("sched.admission") == "no_evict" ? engine::Admission::kNoEvict
+                                                               : engine::Admission::kPack;
+  s.max_num_seqs = static_cast<int>(settings.Int("max-num-seqs"));
+  if (const auto chunk = settings.OptionalInt("prefill-chunk")) {
+    s.prefill_chunk = s.prefill_chunk_alone = static_cast<int>(*chunk);
+  }
+  s.itl_target = FromSeconds(settings.Number("sched.itl_target_ms") / 1e3);
+  s.prefix_cache = settings.On("prefix-cache");
+  s.static_batch = static_cast<int>(settings.Int("sched.static_batch"));
+  s.static_wait = FromSeconds(settings.Number("sched.static_wait_ms") / 1e3);
+  options.queue.requests = static_cast<int>(settings.Int("queue"));
+  const double age_s = settings.Number("sched.queue_age_s");
+  options.queue.age = age_s > 0 ? FromSeconds(age_s) : Duration::max();
+  return options;
+}
 
 telemetry::ServingMetrics::EngineGauges ReadGauges(const DecoderInstance& instance,
                                                    const Clock& clock) {
@@ -246,9 +274,7 @@ Status DecoderPlan::PlanDraft() {
 Status DecoderPlan::Describe(const ModelRef& ref) {
   gateway::ServedModel& served = *served_model;
   served.info.id = ref.served_name;
-  served.info.created_unix_s = std::chrono::duration_cast<std::chrono::seconds>(
-                                   std::chrono::system_clock::now().time_since_epoch())
-                                   .count();
+  served.info.created_unix_s = UnixSeconds();
   served.info.max_model_len = runner_options.context;
   served.info.vocab_size = config.vocab_size;
   served.info.architecture = config.architecture;

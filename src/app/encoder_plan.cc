@@ -2,13 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "app/encode_options.h"
 #include "app/model_plan.h"
+#include "base/wall_clock.h"
 #include "engine/encoder_engine.h"
 #include "gateway/engine_metrics.h"
 #include "model/encoder_checkpoint.h"
@@ -104,9 +104,7 @@ class EncoderPlan final : public ModelPlan {
     const model::EncoderConfig& config = checkpoint_.config;
     api::ModelInfo& info = served_->info;
     info.id = ref_.served_name;
-    info.created_unix_s = std::chrono::duration_cast<std::chrono::seconds>(
-                              std::chrono::system_clock::now().time_since_epoch())
-                              .count();
+    info.created_unix_s = UnixSeconds();
     info.max_model_len = config.max_tokens;
     info.vocab_size = config.vocab_size;
     info.architecture = config.architecture;

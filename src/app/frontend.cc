@@ -14,8 +14,8 @@
 #include "app/process_signals.h"
 #include "app/remote_models.h"
 #include "app/service.h"
+#include "app/service_metrics.h"
 #include "app/store.h"
-#include "app/worker_metrics.h"
 #include "base/log.h"
 #include "telemetry/metrics.h"
 
@@ -48,7 +48,7 @@ Status ServeFrontend(const Settings& settings) {
   Logger log(level);
   telemetry::MetricsRegistry metrics;
   RemoteModels models(&log);
-  const WorkerMetrics worker_metrics(metrics, models, broker.has_value());
+  const Collectors worker_metrics = CollectWorkers(metrics, models, broker.has_value());
   Caches caches;  // the workers' own
   caches.elsewhere = [&models](const std::optional<std::string>& tenant) {
     return static_cast<size_t>(models.pool().Flush(tenant ? &*tenant : nullptr));

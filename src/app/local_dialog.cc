@@ -9,14 +9,14 @@
 #include "api/models.h"
 #include "app/blocking_waker.h"
 #include "app/store.h"
-#include "app/wall_clock.h"
-#include "services/responses/ids.h"
+#include "base/random_id.h"
+#include "base/wall_clock.h"
 #include "services/responses/response.h"
 
 namespace tutti::app {
 namespace {
 
-constexpr char kTenant[] = "default", kProject[] = "terminal";
+constexpr char kLocalTenant[] = "default", kProject[] = "terminal";
 constexpr auto kLook = std::chrono::milliseconds(50);  // at whether the answer is to stop
 constexpr int64_t kNever = int64_t{100} * 365 * 24 * 3600;
 
@@ -68,7 +68,7 @@ Result<std::unique_ptr<LocalDialog>> LocalDialog::Open(LocalInference& inference
 LocalDialog::LocalDialog(LocalInference& inference, Options options,
                          std::unique_ptr<store::Store> store)
     : options_(std::move(options)),
-      key_{kTenant, kProject, options_.session},
+      key_{kLocalTenant, kProject, options_.session},
       store_(std::move(store)),
       responses_({}, inference.gateway(), *store_, inference.clock(), &UnixSeconds),
       sessions_(OptionsFor(inference, options_.model), inference.gateway(), *store_, responses_,
@@ -81,7 +81,7 @@ Status LocalDialog::Ask(const Question& question,
                         const std::function<bool()>& stopped,
                         const std::function<void(std::string_view)>& on_reasoning) {
   sessions::Message message;
-  message.id = responses::NewId("m_");
+  message.id = NewId("m_");
   message.input = {{api::Role::kUser, question.text, ""}};
   message.request.model = message.state.model = options_.model;
   message.request.sampling = question.sampling;

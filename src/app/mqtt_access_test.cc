@@ -15,7 +15,7 @@
 #include "app/mqtt_login.h"
 #include "app/store.h"
 #include "app/testing/no_lines.h"
-#include "app/wall_clock.h"
+#include "base/wall_clock.h"
 #include "mqtt/topics.h"
 #include "server/mqtt/listener/listener.h"
 #include "server/mqtt/listener/testing/socket_client.h"

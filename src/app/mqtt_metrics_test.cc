@@ -1,9 +1,9 @@
-#include "app/mqtt_metrics.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
+
+#include "app/service_metrics.h"
 
 namespace tutti::app {
 namespace {
@@ -16,7 +16,7 @@ TEST(MqttMetricsTest, TheNumbersAreThoseOfTheStatisticsLine) {
   telemetry::MetricsRegistry registry;
   AdmissionQueue room({.all = 10, .per_user = 10});
   bool gone = false;
-  const MqttMetrics metrics(registry, "broker", [&]() -> std::optional<Statistics> {
+  const Collectors metrics = CollectMqtt(registry, "broker", [&]() -> std::optional<Statistics> {
     if (gone) return std::nullopt;
     return room.statistics();
   });

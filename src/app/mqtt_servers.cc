@@ -7,8 +7,8 @@
 
 #include "app/options.h"
 #include "app/version.h"
-#include "app/wall_clock.h"
 #include "base/loopback.h"
+#include "base/wall_clock.h"
 #include "server/mqtt/profile/native_topics.h"
 #include "server/mqtt/profile/status_topic.h"
 #include "services/auth/caller.h"
@@ -145,13 +145,13 @@ Result<std::unique_ptr<MqttServers>> MqttServers::Create(const Settings& setting
                    jobs.Follow(tenant, id, version, until, std::move(seen));
                  }}));
     RETURN_IF_ERROR(profile->Subscribe());
-    servers->metrics_.emplace_back(
-        *deps.metrics, server,
-        [known = std::weak_ptr(profile)]() -> std::optional<mqtt::profile::Statistics> {
-          const std::shared_ptr<mqtt::profile::Profile> held = known.lock();
-          if (held == nullptr) return std::nullopt;
-          return held->statistics();
-        });
+    servers->metrics_.push_back(
+        CollectMqtt(*deps.metrics, server,
+                    [known = std::weak_ptr(profile)]() -> std::optional<mqtt::profile::Statistics> {
+                      const std::shared_ptr<mqtt::profile::Profile> held = known.lock();
+                      if (held == nullptr) return std::nullopt;
+                      return held->statistics();
+                    }));
     return profile;
   };
   const Clock* const clock = deps.clock;

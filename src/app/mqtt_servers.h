@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "app/mqtt_login.h"
-#include "app/mqtt_metrics.h"
+#include "app/service_metrics.h"
 #include "app/settings.h"
 #include "app/state.h"
 #include "base/log.h"
@@ -55,7 +55,7 @@ class MqttServers {
   std::unique_ptr<mqtt::listener::Listener> listener_;
   std::unique_ptr<mqtt::bridge::Bridge> bridge_;
   std::shared_ptr<mqtt::profile::Profile> at_listener_, at_broker_;
-  std::vector<MqttMetrics> metrics_;
+  std::vector<Collectors> metrics_;
   std::string host_;
   bool tls_ = false;    // of the listener
   std::string broker_;  // its URL; empty: none

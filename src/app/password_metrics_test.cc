@@ -1,5 +1,3 @@
-#include "app/password_metrics.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "app/service_metrics.h"
 #include "app/store.h"
 #include "services/auth/testing/constants.h"
 
@@ -26,7 +25,7 @@ TEST(PasswordMetricsTest, HashesAreCountedWhereTheyAreComputed) {
   options.pool.max_waiting = 1000;
   const auto authority = *auth::Authenticator::Create(accounts.get(), options);
   telemetry::MetricsRegistry registry;
-  const PasswordMetrics metrics(registry, *authority);
+  const Collectors metrics = CollectPasswords(registry, *authority);
   EXPECT_THAT(registry.Expose(), HasSubstr("tutti_password_hashes_most_running 0\n"));
   ASSERT_TRUE(authority->HashNewPassword("correct horse battery").ok());
   for (int i = 0; i < 200; ++i) authority->FromPassword("nobody", "wrong", [](const auto&) {});

@@ -13,7 +13,7 @@
 #include "app/mqtt_rates.h"
 #include "app/process_signals.h"
 #include "app/system_memory.h"
-#include "app/wall_clock.h"
+#include "base/wall_clock.h"
 
 namespace tutti::app {
 namespace {
@@ -44,12 +44,12 @@ Service::Service(const Settings& settings, Backend& backend, telemetry::MetricsR
       log_(log),
       server_metrics_(metrics),
       state_(std::move(state)),
-      cache_metrics_(metrics, state_->caches()),
-      job_metrics_(metrics, state_->jobs(), state_->webhooks()),
-      batch_metrics_(metrics, state_->batches()),
-      password_metrics_(metrics, state_->authority()),
-      limit_metrics_(metrics, state_->callers().limiter()),
-      store_metrics_(metrics, state_->store(), state_->callers().ledger()),
+      cache_metrics_(CollectCaches(metrics, state_->caches())),
+      job_metrics_(CollectJobs(metrics, state_->jobs(), state_->webhooks())),
+      batch_metrics_(CollectBatches(metrics, state_->batches())),
+      password_metrics_(CollectPasswords(metrics, state_->authority())),
+      limit_metrics_(CollectLimits(metrics, state_->callers().limiter())),
+      store_metrics_(CollectStore(metrics, state_->store(), state_->callers().ledger())),
       watch_(backend, state_->store(), state_->callers().ledger(), backend.clock(), log),
       memory_(watch_, MemoryLimitFrom(settings),
               {.resident = ResidentMemory,
@@ -59,7 +59,7 @@ Service::Service(const Settings& settings, Backend& backend, telemetry::MetricsR
                      malloc_trim(0);
                    }},
               backend.memory_level(), backend.clock(), log),
-      load_metrics_(metrics, backend.models(), memory_) {}
+      load_metrics_(CollectLoad(metrics, backend.models(), memory_)) {}
 
 Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backend& backend,
                                                  Caches caches, telemetry::MetricsRegistry& metrics,

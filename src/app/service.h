@@ -10,20 +10,14 @@
 #include <string>
 
 #include "app/backend.h"
-#include "app/batch_metrics.h"
-#include "app/cache_metrics.h"
 #include "app/caches.h"
 #include "app/idle_memory.h"
-#include "app/job_metrics.h"
-#include "app/limit_metrics.h"
-#include "app/load_metrics.h"
 #include "app/memory_watch.h"
 #include "app/mqtt_servers.h"
-#include "app/password_metrics.h"
 #include "app/servers.h"
+#include "app/service_metrics.h"
 #include "app/settings.h"
 #include "app/state.h"
-#include "app/store_metrics.h"
 #include "app/store_watch.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -71,15 +65,15 @@ class Service {
   Logger& log_;
   telemetry::ServerMetrics server_metrics_;
   const std::unique_ptr<State> state_;
-  const CacheMetrics cache_metrics_;
-  const JobMetrics job_metrics_;
-  const BatchMetrics batch_metrics_;
-  const PasswordMetrics password_metrics_;
-  const LimitMetrics limit_metrics_;
-  const StoreMetrics store_metrics_;
+  const Collectors cache_metrics_;
+  const Collectors job_metrics_;
+  const Collectors batch_metrics_;
+  const Collectors password_metrics_;
+  const Collectors limit_metrics_;
+  const Collectors store_metrics_;
   StoreWatch watch_;
   MemoryWatch memory_;
-  const LoadMetrics load_metrics_;
+  const Collectors load_metrics_;
   IdleMemory idle_;
   std::unique_ptr<Servers> servers_;
   std::unique_ptr<MqttServers> mqtt_;

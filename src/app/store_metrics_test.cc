@@ -1,5 +1,3 @@
-#include "app/store_metrics.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/service_metrics.h"
 #include "app/store.h"
 #include "app/store_watch.h"
 #include "base/clock.h"
@@ -39,7 +38,7 @@ class StoreMetricsTest : public ::testing::Test {
 };
 
 TEST_F(StoreMetricsTest, RowsAreCountedByWhatBecameOfThem) {
-  const StoreMetrics metrics(registry_, *store_, ledger_);
+  const Collectors metrics = CollectStore(registry_, *store_, ledger_);
   EXPECT_THAT(registry_.Expose(), HasSubstr("tutti_usage_rows_total{outcome=\"lost\"} 0\n"));
   Record();
   auto running = ledger_.Open();
@@ -55,7 +54,7 @@ TEST_F(StoreMetricsTest, RowsAreCountedByWhatBecameOfThem) {
 }
 
 TEST_F(StoreMetricsTest, AStoreThatIsFullAndOneThatHasFailedShow) {
-  const StoreMetrics metrics(registry_, *store_, ledger_);
+  const Collectors metrics = CollectStore(registry_, *store_, ledger_);
   EXPECT_THAT(registry_.Expose(), HasSubstr("tutti_store_failed 0\n"));
   (void)store_->WriteNow([](store::Database&) { return Unavailable("store_full", "no room"); });
   std::string text = registry_.Expose();

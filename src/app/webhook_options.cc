@@ -16,7 +16,7 @@ constexpr const char* kFile = "jobs.webhook_secret_file";
 // Two, while the one replaces the other.
 constexpr size_t kMaxSecrets = 2;
 
-Status Bad(std::string why) {
+Status BadSecret(std::string why) {
   return InvalidArgument("invalid_value", std::move(why)).WithParam(kFile);
 }
 
@@ -26,24 +26,25 @@ Result<webhooks::Webhooks::Options> WebhookOptions(const Settings& settings) {
   webhooks::Webhooks::Options options;
   const std::string& path = settings.Text(kFile);
   if (path.empty()) {
-    return Bad(
+    return BadSecret(
         "jobs.webhooks needs a signing secret: `echo whsec_$(openssl rand -base64 32) > FILE; "
         "chmod 600 FILE` and jobs.webhook_secret_file = FILE");
   }
   struct stat known {};
-  if (stat(path.c_str(), &known) != 0) return Bad(path + " cannot be read");
+  if (stat(path.c_str(), &known) != 0) return BadSecret(path + " cannot be read");
   if ((known.st_mode & 077) != 0)
-    return Bad("others than its owner may read " + path + "; chmod 600 " + path);
+    return BadSecret("others than its owner may read " + path + "; chmod 600 " + path);
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
     if (line.empty()) continue;
     Result<std::string> secret = webhooks::ReadSecret(line);
-    if (!secret.ok()) return Bad(path + ": " + secret.status().message());
+    if (!secret.ok()) return BadSecret(path + ": " + secret.status().message());
     options.secrets.push_back(*std::move(secret));
   }
   if (options.secrets.empty() || options.secrets.size() > kMaxSecrets)
-    return Bad(path + " must hold one secret, or two while one replaces the other, a line each");
+    return BadSecret(path +
+                     " must hold one secret, or two while one replaces the other, a line each");
   for (const std::string& host : SplitList(settings.Text("jobs.webhook_hosts")))
     options.trusted.insert(host);
   options.ca_file = settings.Text("jobs.webhook_ca_file");

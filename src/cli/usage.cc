@@ -1,10 +1,10 @@
 // `tutti usage`: what callers have used, of a store, whether a server runs on it or not.
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "base/wall_clock.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "cli/grant_options.h"
@@ -19,12 +19,6 @@ namespace {
 
 using wire::JsonObject;
 using wire::JsonWriter;
-
-int64_t NowMs() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 int64_t NumberOf(const JsonObject& object, std::string_view name) {
   const wire::Json* const value = object.if_contains(name);
@@ -70,7 +64,7 @@ class UsageCommand final : public Command {
 
   Status Sums() {
     std::string asked;
-    Open("usage.sums", NowMs(), &asked).Member("by", by_).EndObject();
+    Open("usage.sums", UnixMillis(), &asked).Member("by", by_).EndObject();
     ASSIGN_OR_RETURN(const wire::JsonDocument answer, request_.Ask(asked));
     if (request_.json()) {
       std::printf("%s\n", wire::PrintJson(answer.root()).c_str());
@@ -104,7 +98,7 @@ class UsageCommand final : public Command {
   // Exports page by page, so that the whole export is never in memory; usage recorded meanwhile is
   // not included.
   Status Export() {
-    const int64_t now_ms = NowMs();
+    const int64_t now_ms = UnixMillis();
     int64_t after_ms = 0, after_id = 0;
     for (bool first = true;; first = false) {
       std::string asked;

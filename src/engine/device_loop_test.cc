@@ -192,7 +192,7 @@ TEST(DeviceLoop, TwoEnginesOnOneDeviceNeverOverlap) {
   EXPECT_GT(b.steps(), 0u);
 }
 
-struct CountingWaker final : api::StreamWaker {
+struct CountingWaker final : Waker {
   std::atomic<int> wakes{0};
   void Wake() noexcept override { ++wakes; }
 };

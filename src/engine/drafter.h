@@ -44,7 +44,7 @@ class Drafter {
   explicit Drafter(ModelRunner* runner);
 
   // Does the tasks of one step: at most one for each sequence, at most kMaxDraftSequences in all.
-  // The sequences' `draft` states are up to date (draft_state.h).
+  // The sequences' `draft` states are up to date (sequence.h).
   DraftTimes Run(std::span<DraftRequest> asks);
   // Frees the blocks of a sequence that ends or is to get no further draft tokens. Idempotent.
   void Release(Sequence& sequence);

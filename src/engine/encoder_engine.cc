@@ -182,7 +182,7 @@ Status EncoderEngine::Submit(AdmissionPermit permit, TokenizedRequest request,
 }
 
 Result<api::Encoding> EncoderEngine::Submit(TokenizedRequest request,
-                                            std::shared_ptr<api::StreamWaker> waker) {
+                                            std::shared_ptr<Waker> waker) {
   AdmitEncoding admit;
   admit.items = static_cast<int>(std::min<size_t>(request.lengths.size(), INT32_MAX));
   admit.bytes = request.tokens.size() * sizeof(TokenId);

@@ -77,7 +77,7 @@ class EncoderEngine {
                 std::shared_ptr<api::EncodingState> state);
 
   // Admit, make a state, Submit: for callers that have tokens already.
-  Result<api::Encoding> Submit(TokenizedRequest request, std::shared_ptr<api::StreamWaker> waker);
+  Result<api::Encoding> Submit(TokenizedRequest request, std::shared_ptr<Waker> waker);
 
   // Refuses new work from now on; what is in flight goes on. Idempotent.
   void BeginDrain();

@@ -482,7 +482,7 @@ TEST(EncoderEngine, LivenessFollowsTheBatches) {
   EXPECT_TRUE(engine.Live().ok());
 }
 
-struct BatchWaker final : api::StreamWaker {
+struct BatchWaker final : Waker {
   std::atomic<int> wakes{0};
   void Wake() noexcept override { ++wakes; }
 };

@@ -140,7 +140,7 @@ Status Engine::Submit(AdmissionPermit permit, Request request,
   return OkStatus();
 }
 
-Result<api::Generation> Engine::Submit(Request request, std::shared_ptr<api::StreamWaker> waker) {
+Result<api::Generation> Engine::Submit(Request request, std::shared_ptr<Waker> waker) {
   AdmitRequest admit;
   admit.n = request.n;
   admit.bytes = request.prompt.size() * sizeof(TokenId);

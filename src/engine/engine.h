@@ -78,7 +78,7 @@ class Engine {
   Status Submit(AdmissionPermit permit, Request request, std::shared_ptr<api::TokenStream> stream);
 
   // Admit, make a stream, Submit: for callers that have tokens already.
-  Result<api::Generation> Submit(Request request, std::shared_ptr<api::StreamWaker> waker);
+  Result<api::Generation> Submit(Request request, std::shared_ptr<Waker> waker);
 
   // Refuses new work from now on; what is in flight goes on. Idempotent.
   void BeginDrain();

@@ -6,6 +6,7 @@
 // drawing one more token when none is left.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,8 +15,8 @@
 
 #include "base/clock.h"
 #include "base/types.h"
-#include "engine/draft_state.h"
 #include "engine/forced_drafts.h"
+#include "engine/policy/draft_gain.h"
 #include "engine/policy/order.h"
 #include "engine/predicted_text.h"
 #include "engine/prompt_lookup.h"
@@ -23,9 +24,32 @@
 #include "grammar/token_masker.h"
 #include "kv/block_table.h"
 #include "kv/prefix_index.h"
+#include "kv/types.h"
 #include "sampling/sampler.h"
 
 namespace tutti::engine {
+
+// DraftState: the draft model's state of one sequence (drafter.h). Part of a Sequence; made by the
+// submitting thread, then used on the engine thread only.
+struct DraftState {
+  bool on = false;                  // the model may propose for this sequence
+  std::vector<kv::BlockId> blocks;  // of the model's own KV memory; capacity for all it may need
+  int known = 0;                    // tokens whose KV is in them: the sequence's own first ...
+  int confirmed = 0;                // ... so many, then the model's draft tokens
+  std::array<TokenId, kMaxDrafts> proposed{};
+  uint64_t used_in = 0;  // the drafter's last run for it
+  AcceptanceStats hits{DraftSource::kModel};
+  int streak = 0;       // draft tokens of it that came true one after the other
+  int passed_over = 0;  // steps in which it could have been asked and was not
+
+  // Drops KV of draft tokens that differ from the sequence's `tokens`. The last token counts as
+  // unknown: it is computed again to draw the token that follows it.
+  void Settle(std::span<const TokenId> tokens);
+  // Number of tokens before the last one whose KV is missing.
+  int Backlog(std::span<const TokenId> tokens) const {
+    return static_cast<int>(tokens.size()) - 1 - known;
+  }
+};
 
 enum class SequenceState : uint8_t {
   kWaiting,   // waits to run
@@ -109,6 +133,11 @@ constexpr int BlocksFor(int tokens) { return (tokens + kBlockTokens - 1) / kBloc
 // Maximum number of blocks of a sequence; its last token is drawn and never computed.
 inline int WorstCaseBlocks(int target_tokens) {
   return BlocksFor(target_tokens > 1 ? target_tokens - 1 : 1);
+}
+
+// Removes the draft tokens, which are at the end of the sequence's tokens while their step runs.
+inline void DropDrafts(Sequence& s, int drafts) {
+  if (drafts > 0) s.tokens.resize(s.tokens.size() - static_cast<size_t>(drafts));
 }
 
 }  // namespace tutti::engine

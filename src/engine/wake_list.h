@@ -11,19 +11,19 @@ namespace tutti::engine {
 
 class WakeList {
  public:
-  void Add(api::StreamWaker* waker) {
+  void Add(Waker* waker) {
     if (waker != nullptr) wakers_.push_back(waker);
   }
   void WakeAll() {
     if (wakers_.empty()) return;
     std::sort(wakers_.begin(), wakers_.end());
     wakers_.erase(std::unique(wakers_.begin(), wakers_.end()), wakers_.end());
-    for (api::StreamWaker* waker : wakers_) waker->Wake();
+    for (Waker* waker : wakers_) waker->Wake();
     wakers_.clear();
   }
 
  private:
-  std::vector<api::StreamWaker*> wakers_;
+  std::vector<Waker*> wakers_;
 };
 
 }  // namespace tutti::engine

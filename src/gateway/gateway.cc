@@ -1,7 +1,6 @@
 #include "gateway/gateway.h"
 
 #include <algorithm>
-#include <chrono>
 #include <new>
 #include <random>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "api/sampling_defaults.h"
 #include "api/validate.h"
 #include "base/memory_reserve.h"
+#include "base/wall_clock.h"
 #include "chat_template/tool_arguments.h"
 #include "gateway/answer_rules.h"
 #include "gateway/infill.h"
@@ -17,12 +17,6 @@
 
 namespace tutti::gateway {
 namespace {
-
-int64_t UnixSeconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 // Whether the answer goes on with a message that ends within reasoning.
 bool ContinuesReasoning(const api::Prompt& prompt, const api::ReasoningTags& tags) {
@@ -123,18 +117,18 @@ Result<std::shared_ptr<const ServedModel>> Gateway::Find(const std::string& name
 }
 
 Result<api::Generation> Gateway::Generate(api::GenerateRequest request,
-                                          std::shared_ptr<api::StreamWaker> waker) {
+                                          std::shared_ptr<Waker> waker) {
   ASSIGN_OR_RETURN(Stepwise accepted, Accept(std::move(request), std::move(waker), false));
   return std::move(accepted.generation);
 }
 
 Result<Gateway::Stepwise> Gateway::GenerateStepwise(api::GenerateRequest request,
-                                                    std::shared_ptr<api::StreamWaker> waker) {
+                                                    std::shared_ptr<Waker> waker) {
   return Accept(std::move(request), std::move(waker), true);
 }
 
 Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
-                                          std::shared_ptr<api::StreamWaker> waker, bool stepwise) {
+                                          std::shared_ptr<Waker> waker, bool stepwise) {
   ASSIGN_OR_RETURN(std::shared_ptr<const ServedModel> model, Find(request.model));
   if (model->engine == nullptr) {
     return InvalidArgument("invalid_value", "model " + model->info.id + " generates no text")

@@ -55,17 +55,15 @@ class Gateway final : public api::Inference {
   void UseRows(std::shared_ptr<api::EncodingCache> rows) { rows_ = std::move(rows); }
 
   Result<api::Generation> Generate(api::GenerateRequest request,
-                                   std::shared_ptr<api::StreamWaker> waker) override;
+                                   std::shared_ptr<Waker> waker) override;
   // Generate() for stepwise use: a token is only sampled when `control` permits it. The prompt is
   // prepared on the calling thread, whatever its size.
   struct Stepwise {
     api::Generation generation;
     std::shared_ptr<engine::RequestControl> control;
   };
-  Result<Stepwise> GenerateStepwise(api::GenerateRequest request,
-                                    std::shared_ptr<api::StreamWaker> waker);
-  Result<api::Encoding> Encode(api::EncodeRequest request,
-                               std::shared_ptr<api::StreamWaker> waker) override;
+  Result<Stepwise> GenerateStepwise(api::GenerateRequest request, std::shared_ptr<Waker> waker);
+  Result<api::Encoding> Encode(api::EncodeRequest request, std::shared_ptr<Waker> waker) override;
   Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override;
   Result<std::string> Detokenize(const api::DetokenizeRequest& request) override;
   std::vector<api::ModelInfo> Models() const override;
@@ -79,7 +77,7 @@ class Gateway final : public api::Inference {
 
  private:
   struct Pending;  // one request between acceptance and submission
-  Result<Stepwise> Accept(api::GenerateRequest request, std::shared_ptr<api::StreamWaker> waker,
+  Result<Stepwise> Accept(api::GenerateRequest request, std::shared_ptr<Waker> waker,
                           bool stepwise);
   // Checks the request and takes its place in the queue.
   Result<std::shared_ptr<Pending>> Queue(std::shared_ptr<const ServedModel> model,

@@ -55,8 +55,7 @@ Result<std::shared_ptr<const ServedModel>> Gateway::FindEncoder(
       .WithParam("model");
 }
 
-Result<api::Encoding> Gateway::Encode(api::EncodeRequest request,
-                                      std::shared_ptr<api::StreamWaker> waker) {
+Result<api::Encoding> Gateway::Encode(api::EncodeRequest request, std::shared_ptr<Waker> waker) {
   ASSIGN_OR_RETURN(std::shared_ptr<const ServedModel> model, FindEncoder(request));
   const size_t work = EncodeBytes(request);
   Result<std::shared_ptr<PendingEncoding>> queued = Queue(model, std::move(request));

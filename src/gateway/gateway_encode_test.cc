@@ -363,7 +363,7 @@ TEST_F(EncodeTest, LongTextsArePreparedElsewhereAndStillAnsweredOrRefused) {
 }
 
 TEST_F(EncodeTest, AnEncodingSaysWhenItsTextsAreRead) {
-  struct CountingWaker final : api::StreamWaker {
+  struct CountingWaker final : Waker {
     void Wake() noexcept override { wakes.fetch_add(1); }
     std::atomic<int> wakes{0};
   };

@@ -22,7 +22,7 @@ int32_t HeadLines(const KvLayout& layout, int32_t keys) {
 
 int32_t ListAttentionReads(const AttentionWork& work, int32_t items, const KvLayout& layout,
                            const KvLayerView& layer, int worker, int workers, int32_t max_lines,
-                           std::span<ReadAhead::Run> runs) {
+                           std::span<Prefetch::Run> runs) {
   size_t count = 0;
   for (int32_t i = worker; i < items; i += workers) {
     const AttentionItem& item = work.items[i];

@@ -1,4 +1,4 @@
-// Predicts which keys and values a worker will read in the next attention, for ReadAhead.
+// Predicts which keys and values a worker will read in the next attention, for Prefetch.
 //
 // Pure function; any thread. Units: bytes, lines of 64, tokens.
 #pragma once
@@ -8,7 +8,7 @@
 #include <span>
 
 #include "kernels/attention.h"
-#include "kernels/read_ahead.h"
+#include "kernels/prefetch.h"
 
 namespace tutti::kernels {
 
@@ -18,6 +18,6 @@ namespace tutti::kernels {
 // the number of runs filled. Only the strides of `layer` are used.
 int32_t ListAttentionReads(const AttentionWork& work, int32_t items, const KvLayout& layout,
                            const KvLayerView& layer, int worker, int workers, int32_t max_lines,
-                           std::span<ReadAhead::Run> runs);
+                           std::span<Prefetch::Run> runs);
 
 }  // namespace tutti::kernels

@@ -40,9 +40,9 @@ KvLayerView Layer(const KvLayout& layout) {
   return {nullptr, kLayers * layout.layer_bytes, layout.head_bytes};
 }
 
-std::vector<ReadAhead::Run> Reads(const Step& step, const KvLayout& layout, int worker,
-                                  int32_t max_lines = 1 << 20) {
-  std::vector<ReadAhead::Run> runs(1000);
+std::vector<Prefetch::Run> Reads(const Step& step, const KvLayout& layout, int worker,
+                                 int32_t max_lines = 1 << 20) {
+  std::vector<Prefetch::Run> runs(1000);
   AttentionPlan plan = step.plan;
   const int32_t count = ListAttentionReads(plan.work(), plan.items(), layout, Layer(layout), worker,
                                            2, max_lines, runs);
@@ -69,7 +69,7 @@ TEST(AttentionReadsTest, TheWorkersTogetherReadEveryBlockAndHeadOfTheStep) {
   want(30, 3);  // 80
   std::set<size_t> read;
   for (int worker = 0; worker < 2; ++worker) {
-    for (const ReadAhead::Run& run : Reads(step, layout, worker)) {
+    for (const Prefetch::Run& run : Reads(step, layout, worker)) {
       read.insert(run.offset);
       EXPECT_GE(run.lines, 1);
       EXPECT_LE(static_cast<size_t>(run.lines) * 64, layout.head_bytes);
@@ -87,7 +87,7 @@ TEST(AttentionReadsTest, ABlockThatIsNotFullIsReadUpToItsLastValue) {
     const KvLayout layout = MakeKvLayout(format, kShape.kv_heads, kShape.head_dim);
     std::set<int32_t> lines;
     for (int worker = 0; worker < 2; ++worker) {
-      for (const ReadAhead::Run& run : Reads(step, layout, worker)) lines.insert(run.lines);
+      for (const Prefetch::Run& run : Reads(step, layout, worker)) lines.insert(run.lines);
     }
     const auto up_to = [&](size_t values) {
       return static_cast<int32_t>((layout.v_offset + values * 64 * bytes + 63) / 64);
@@ -102,7 +102,7 @@ TEST(AttentionReadsTest, ABlockThatIsNotFullIsReadUpToItsLastValue) {
 TEST(AttentionReadsTest, TheListEndsWhereLinesOrPlacesEnd) {
   const Step step;
   const KvLayout layout = MakeKvLayout(KvFormat::kI16, kShape.kv_heads, kShape.head_dim);
-  const std::vector<ReadAhead::Run> all = Reads(step, layout, 0);
+  const std::vector<Prefetch::Run> all = Reads(step, layout, 0);
   ASSERT_GT(all.size(), 10u);
   int32_t lines = 0;
   for (size_t i = 0; i < 5; ++i) lines += all[i].lines;
@@ -111,7 +111,7 @@ TEST(AttentionReadsTest, TheListEndsWhereLinesOrPlacesEnd) {
   EXPECT_TRUE(Reads(step, layout, 0, 0).empty());
 
   AttentionPlan plan = step.plan;
-  std::array<ReadAhead::Run, 3> few{};
+  std::array<Prefetch::Run, 3> few{};
   EXPECT_EQ(
       ListAttentionReads(plan.work(), plan.items(), layout, Layer(layout), 0, 2, 1 << 20, few), 3);
 }

@@ -41,7 +41,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/read_ahead.h"
+#include "kernels/prefetch.h"
 
 namespace tutti::kernels {
 
@@ -213,7 +213,7 @@ struct GemmArgs {
   const uint8_t* next = nullptr;
 
   // What else it will read soon, or null; the call moves it on.
-  ReadAhead* ahead = nullptr;
+  Prefetch* ahead = nullptr;
 
   GemmPath path = GemmPath::kAuto;
 };

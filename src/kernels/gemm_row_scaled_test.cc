@@ -281,15 +281,15 @@ TEST(RowScaledGemm, ARowHasTheSameBitsAtEveryBatchSizePlaceAndSplit) {
 
 TEST(RowScaledGemm, ReadsAheadToTheEndWithoutChangingABit) {
   const std::vector<std::byte> elsewhere(1 << 14);
-  const std::vector<ReadAhead::Run> runs = {{0, 70}, {4480, 1}, {8192, 128}};
+  const std::vector<Prefetch::Run> runs = {{0, 70}, {4480, 1}, {8192, 128}};
   const std::vector<float> x = RandomFloats(11 * 192, 5);
   const Weights weights(608, 192, 4);
   for (const GemmKernels* kernels : AllKernels()) {
     const std::vector<float> plain = Product(*kernels, weights.packed.view, x);
     Call call(*kernels, weights.packed.view, x);
-    ReadAhead ahead{.base = reinterpret_cast<const uint8_t*>(elsewhere.data()),
-                    .runs = runs.data(),
-                    .count = static_cast<int32_t>(runs.size())};
+    Prefetch ahead{.base = reinterpret_cast<const uint8_t*>(elsewhere.data()),
+                   .runs = runs.data(),
+                   .count = static_cast<int32_t>(runs.size())};
     call.args.ahead = &ahead;
     EXPECT_TRUE(SameBits(call.Run(), plain)) << kernels->name;
     EXPECT_EQ(ahead.run, ahead.count) << kernels->name;

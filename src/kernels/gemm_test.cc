@@ -360,16 +360,16 @@ TEST(Gemm, AnySplitOfThePanelsGivesTheSameBits) {
 // Foreign memory is asked for by register tiles, in order, to its end; the product is the same.
 TEST(Gemm, ReadsAheadToTheEndWithoutChangingABit) {
   const std::vector<std::byte> elsewhere(1 << 14);
-  const std::vector<ReadAhead::Run> runs = {{0, 70}, {4480, 1}, {8192, 128}};
+  const std::vector<Prefetch::Run> runs = {{0, 70}, {4480, 1}, {8192, 128}};
   const std::vector<float> x = RandomFloats(11 * 192, 5);
   for (const DType dtype : {DType::kQ4_1, DType::kF16}) {
     const Weights weights(dtype, 608, 192, 4);
     for (const GemmKernels* kernels : AllKernels()) {
       const std::vector<float> plain = Product(*kernels, weights.packed.view, x);
       Call call(*kernels, weights.packed.view, x);
-      ReadAhead ahead{.base = reinterpret_cast<const uint8_t*>(elsewhere.data()),
-                      .runs = runs.data(),
-                      .count = static_cast<int32_t>(runs.size())};
+      Prefetch ahead{.base = reinterpret_cast<const uint8_t*>(elsewhere.data()),
+                     .runs = runs.data(),
+                     .count = static_cast<int32_t>(runs.size())};
       call.args.ahead = &ahead;
       call.args.path = GemmPath::kDirect;
       EXPECT_TRUE(SameBits(call.Run(), plain)) << kernels->name;

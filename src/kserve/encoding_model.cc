@@ -112,7 +112,7 @@ ModelConfig EncodingModel::ConfigOf(const api::ModelInfo& info, std::string plat
 }
 
 Result<std::unique_ptr<Execution>> EncodingModel::Start(InferRequest request,
-                                                        std::shared_ptr<api::StreamWaker> waker) {
+                                                        std::shared_ptr<Waker> waker) {
   api::EncodeRequest encode;
   encode.request_id = std::move(request.request_id);
   encode.model = config_.name;

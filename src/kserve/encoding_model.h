@@ -19,7 +19,7 @@ class EncodingModel : public Model {
 
   const ModelConfig& config() const final { return config_; }
   Result<std::unique_ptr<Execution>> Start(InferRequest request,
-                                           std::shared_ptr<api::StreamWaker> waker) final;
+                                           std::shared_ptr<Waker> waker) final;
   std::optional<std::pair<uint64_t, uint64_t>> Executed() const final;
 
  protected:

@@ -143,7 +143,7 @@ class GenerationModel final : public Model {
   const ModelConfig& config() const override { return config_; }
 
   Result<std::unique_ptr<Execution>> Start(InferRequest request,
-                                           std::shared_ptr<api::StreamWaker> waker) override {
+                                           std::shared_ptr<Waker> waker) override {
     const bool stream = Flag(request, "stream", false);
     const bool exclude = Flag(request, "exclude_input_in_output", stream);
     if (stream && !exclude) {

@@ -121,7 +121,7 @@ class Model {
   virtual Status ready() const { return OkStatus(); }
   // `request` has passed CheckRequest(). `waker` is woken when there may be a response.
   virtual Result<std::unique_ptr<Execution>> Start(InferRequest request,
-                                                   std::shared_ptr<api::StreamWaker> waker) = 0;
+                                                   std::shared_ptr<Waker> waker) = 0;
   // Total executions and items, through all servers, if the model counts them.
   virtual std::optional<std::pair<uint64_t, uint64_t>> Executed() const { return std::nullopt; }
 };

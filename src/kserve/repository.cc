@@ -1,22 +1,15 @@
 #include "kserve/repository.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
+#include "base/wall_clock.h"
 #include "kserve/adapters.h"
 #include "kserve/request.h"
 #include "kserve/test_models.h"
 
 namespace tutti::kserve {
 namespace {
-
-// Wall time, which clients compare with their own: the clock that is passed in has no date.
-int64_t UnixMillis() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 Status LoadRefused(const char* what) {
   return Status(StatusCode::kPermissionDenied, "insufficient_scope",
@@ -193,7 +186,7 @@ Status Repository::Load() const { return LoadRefused("load"); }
 Status Repository::Unload() const { return LoadRefused("unload"); }
 
 Result<std::unique_ptr<Execution>> Repository::Infer(InferRequest request,
-                                                     std::shared_ptr<api::StreamWaker> waker) {
+                                                     std::shared_ptr<Waker> waker) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, FindEntry(request.model, request.version));
   const TimePoint now = deps_.clock->Now();
   const auto fail = [&](Status status) {

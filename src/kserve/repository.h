@@ -68,8 +68,7 @@ class Repository {
 
   // Finds the model, checks the request and starts it; counts the outcome. An expired deadline is
   // deadline_exceeded before anything else is checked.
-  Result<std::unique_ptr<Execution>> Infer(InferRequest request,
-                                           std::shared_ptr<api::StreamWaker> waker);
+  Result<std::unique_ptr<Execution>> Infer(InferRequest request, std::shared_ptr<Waker> waker);
 
  private:
   struct Entry;

@@ -59,8 +59,7 @@ class Sequences final : public Model {
 
   const ModelConfig& config() const override { return config_; }
 
-  Result<std::unique_ptr<Execution>> Start(InferRequest request,
-                                           std::shared_ptr<api::StreamWaker>) override {
+  Result<std::unique_ptr<Execution>> Start(InferRequest request, std::shared_ptr<Waker>) override {
     if (IsNone(request.sequence_id)) {
       return Bad("inference request to model '" + config_.name +
                  "' must specify a non-zero or non-empty correlation ID");

@@ -30,8 +30,7 @@ class ImmediateModel : public Model {
       : config_(std::move(config)), clock_(clock) {}
   const ModelConfig& config() const final { return config_; }
 
-  Result<std::unique_ptr<Execution>> Start(InferRequest request,
-                                           std::shared_ptr<api::StreamWaker>) final {
+  Result<std::unique_ptr<Execution>> Start(InferRequest request, std::shared_ptr<Waker>) final {
     InferResponse response;
     response.spent.items = static_cast<uint64_t>(BatchOf(config_, request));
     const TimePoint begin = clock_.Now();
@@ -210,8 +209,7 @@ class Repeat final : public Model {
     config_.outputs = {{"OUT", DataType::kInt32, {1}}, {"IDX", DataType::kUint32, {1}}};
   }
   const ModelConfig& config() const override { return config_; }
-  Result<std::unique_ptr<Execution>> Start(InferRequest request,
-                                           std::shared_ptr<api::StreamWaker>) override {
+  Result<std::unique_ptr<Execution>> Start(InferRequest request, std::shared_ptr<Waker>) override {
     const Shape& in = FindInput(request, "IN")->shape;
     const Shape& delay = FindInput(request, "DELAY")->shape;
     if (in != delay) {

@@ -14,7 +14,7 @@
 
 namespace tutti::library {
 
-class JobWaker final : public api::StreamWaker {
+class JobWaker final : public Waker {
  public:
   explicit JobWaker(std::shared_ptr<WakeCount> wakes) : wakes_(std::move(wakes)) {}
 

@@ -200,9 +200,9 @@ class Decoder {
     kernels::ArgmaxState* best = nullptr;        // [max_head_rows], of the round `best_round`
     kernels::ArgmaxState* piece_best = nullptr;  // [max_head_rows], of the piece in hand
     uint64_t best_round = 0;
-    std::array<kernels::ReadAhead::Run, 128> kv_runs;  // of the step: see ReadKeysAhead
+    std::array<kernels::Prefetch::Run, 128> kv_runs;  // of the step: see ReadKeysAhead
     int32_t kv_run_count = 0;
-    kernels::ReadAhead ahead;
+    kernels::Prefetch ahead;
   };
   std::vector<Worker> workers_;
   uint64_t head_round_ = 0;  // calls of RunHead; written in a phase

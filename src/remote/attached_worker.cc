@@ -53,7 +53,7 @@ void WorkerPool::Receive(const WorkerRef& worker, const v1::WorkerMessage& messa
       }
     }
   }
-  std::vector<std::shared_ptr<api::StreamWaker>> wakers;
+  std::vector<std::shared_ptr<Waker>> wakers;
   for (const v1::Update& update : message.updates()) Apply(worker, update, &wakers);
   std::sort(wakers.begin(), wakers.end());
   wakers.erase(std::unique(wakers.begin(), wakers.end()), wakers.end());

@@ -32,7 +32,7 @@ struct Relay::Call {
   }
 };
 
-Relay::Relay(Ports ports, std::shared_ptr<api::StreamWaker> waker)
+Relay::Relay(Ports ports, std::shared_ptr<Waker> waker)
     : ports_(std::move(ports)), waker_(std::move(waker)) {}
 
 Relay::~Relay() { Drop(); }

@@ -33,8 +33,8 @@ class Relay {
   static constexpr size_t kMessageBytes = 256 << 10;
 
   // `waker` is woken when Next() may have something, also by threads of the models, so it must meet
-  // the requirements of StreamWaker.
-  Relay(Ports ports, std::shared_ptr<api::StreamWaker> waker);
+  // the requirements of Waker.
+  Relay(Ports ports, std::shared_ptr<Waker> waker);
   ~Relay();
 
   void Receive(const v1::FrontendMessage& message);
@@ -56,7 +56,7 @@ class Relay {
   static size_t Read(Call& call, v1::Update* update);
 
   const Ports ports_;
-  const std::shared_ptr<api::StreamWaker> waker_;
+  const std::shared_ptr<Waker> waker_;
   mutable Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Call>> calls_ GUARDED_BY(mutex_);
   // Complete answers of calls that were refused or answered at once.

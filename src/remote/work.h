@@ -53,7 +53,7 @@ struct WorkerPool::Work {
   bool repeats = false;  // any worker computes the same output: greedy, or with a seed
   std::shared_ptr<api::TokenStream> stream;      // of a generation
   std::shared_ptr<api::EncodingState> encoding;  // of an encoding
-  std::shared_ptr<api::StreamWaker> waker;
+  std::shared_ptr<Waker> waker;
   std::shared_ptr<api::CacheReport> report;  // may be null
 
   // --- the writer's: first the thread that places the request, then that of its worker ---

@@ -27,7 +27,7 @@ constexpr milliseconds kFirstWait(50), kLongestWait(1000);
 constexpr milliseconds kConnect(2000);
 
 // What the link waits for: set by the models' threads and the library's.
-class Bell final : public api::StreamWaker {
+class Bell final : public Waker {
  public:
   void Wake() noexcept override {
     if (rung_.exchange(true, std::memory_order_acq_rel)) return;

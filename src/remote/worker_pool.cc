@@ -35,7 +35,7 @@ WorkerPool::WorkerPool(const Clock& clock, const std::atomic<api::LoadLevel>& le
 WorkerPool::~WorkerPool() = default;
 
 Result<api::Generation> WorkerPool::Generate(api::GenerateRequest request,
-                                             std::shared_ptr<api::StreamWaker> waker) {
+                                             std::shared_ptr<Waker> waker) {
   RETURN_IF_ERROR(api::ValidateRequest(request));
   RETURN_IF_ERROR(Refusal(request.priority));
   const std::vector<api::ModelInfo> models = Models();
@@ -63,8 +63,7 @@ Result<api::Generation> WorkerPool::Generate(api::GenerateRequest request,
   return api::Generation(work->stream, std::make_shared<Control>(*this, work));
 }
 
-Result<api::Encoding> WorkerPool::Encode(api::EncodeRequest request,
-                                         std::shared_ptr<api::StreamWaker> waker) {
+Result<api::Encoding> WorkerPool::Encode(api::EncodeRequest request, std::shared_ptr<Waker> waker) {
   RETURN_IF_ERROR(Refusal(request.priority));
   const std::vector<api::ModelInfo> models = Models();
   const api::ModelInfo* model = api::EncoderFor(models, request);
@@ -203,7 +202,7 @@ void WorkerPool::Cancel(const WorkRef& work) {
 }
 
 void WorkerPool::Apply(const WorkerRef& worker, const v1::Update& update,
-                       std::vector<std::shared_ptr<api::StreamWaker>>* wakers) {
+                       std::vector<std::shared_ptr<Waker>>* wakers) {
   WorkRef work;
   QuestionRef question;
   bool suspects = false;

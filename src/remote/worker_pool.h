@@ -109,9 +109,8 @@ class WorkerPool final : public api::Inference {
 
   // --- api::Inference ---
   Result<api::Generation> Generate(api::GenerateRequest request,
-                                   std::shared_ptr<api::StreamWaker> waker) override;
-  Result<api::Encoding> Encode(api::EncodeRequest request,
-                               std::shared_ptr<api::StreamWaker> waker) override;
+                                   std::shared_ptr<Waker> waker) override;
+  Result<api::Encoding> Encode(api::EncodeRequest request, std::shared_ptr<Waker> waker) override;
   // A request's patience is kept to within a second, the interval of Look().
   Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override;
   Result<std::string> Detokenize(const api::DetokenizeRequest& request) override;
@@ -142,7 +141,7 @@ class WorkerPool final : public api::Inference {
   void Forget(const WorkRef& work) REQUIRES(mutex_);
   void Cancel(const WorkRef& work);
   void Apply(const WorkerRef& worker, const v1::Update& update,
-             std::vector<std::shared_ptr<api::StreamWaker>>* wakers);
+             std::vector<std::shared_ptr<Waker>>* wakers);
 
   // Whether another worker can compute `work` again and continue where its reader stands.
   bool MayGoOn(const Work& work, const Worker& died) const REQUIRES(mutex_);

@@ -2,14 +2,63 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "wire/anthropic_error.h"
 #include "wire/json_writer.h"
-#include "wire/kserve_error.h"
-#include "wire/tei_error.h"
 
 namespace tutti::wire {
 namespace {
+
+// Errors of Text Embeddings Inference: six error types, each with its status.
+//
+// Source: its router (router/src/lib.rs, router/src/http/server.rs of version 1.9). Errors for
+// which it has no type (unknown path, body too large) keep the status of the error table.
+struct TeiError {
+  int http;
+  std::string_view type;  // Validation, Tokenizer, Empty, Overloaded, Backend, Unhealthy
+};
+
+// A body that is no JSON at all is a bad request there, before any of the words.
+bool IsNoJson(std::string_view code) {
+  return code == "invalid_json" || code == "invalid_utf8" || code == "json_depth" ||
+         code == "duplicate_key";
+}
+
+bool IsBusy(std::string_view code) {
+  return code == "overloaded" || code == "queue_full" || code == "kv_exhausted";
+}
+
+// TEI status and error type for an error that is given in OpenAI's terms.
+TeiError TeiErrorOf(const ErrorView& view) {
+  if (view.http == 429 || IsBusy(view.code)) return {429, "Overloaded"};
+  if (view.http == 503) return {503, "Unhealthy"};
+  if (view.http == 504) return {504, "Overloaded"};
+  if (view.ours) return {424, "Backend"};
+  if (view.http != 400) return {view.http, "Validation"};
+  if (view.code == "empty_prompt") return {400, "Empty"};
+  // A request of another server's: no status of TEI's is the right one.
+  if (view.code == "unsupported_parameter") return {400, "Validation"};
+  if (IsNoJson(view.code)) return {400, "Validation"};
+  if (view.code == "token_out_of_range") return {422, "Tokenizer"};
+  // The model that is asked does not do this.
+  if (view.code == "invalid_value" && view.param == "model") return {424, "Backend"};
+  return {422, "Validation"};
+}
+
+// The HTTP status of error `row` on the routes of KServe v2; `http` is the status that OpenAI
+// routes send for it.
+//
+// Clients of Triton expect 400, 404, 500, 501 and 503, as its HTTP server sends them
+// (HttpCodeFromError). Errors of HTTP itself (authentication, method, size, rate limits) keep the
+// status of the error table.
+int KserveStatusOf(const ErrorRow& row, int http) {
+  if (row.canonical == StatusCode::kInvalidArgument) return 400;
+  if (row.canonical == StatusCode::kNotFound) return 404;
+  // A request whose time is over is unavailable there; a body that comes too slowly is HTTP's.
+  if (http == 504) return 503;
+  return http;
+}
 
 using C = StatusCode;
 constexpr std::string_view kBad = "invalid_request_error", kServer = "server_error";

@@ -36,8 +36,8 @@ const ErrorRow& FindError(const Status& status);
 // Format of an error body.
 enum class ErrorForm : uint8_t {
   kOpenAi,     // {"error":{"message","type","param","code"}}
-  kTei,        // {"error","error_type","param","code"}, with TEI's statuses (tei_error.h)
-  kKserve,     // {"error": text}, with Triton's statuses (kserve_error.h)
+  kTei,        // {"error","error_type","param","code"}, with TEI's statuses (error.cc)
+  kKserve,     // {"error": text}, with Triton's statuses (error.cc)
   kAnthropic,  // {"type":"error","error":{"type","message"},"request_id"} (anthropic_error.h)
 };
 

@@ -184,7 +184,7 @@ Status ReadStreaming(Dialect dialect, const CheckedObject& object, bool strict,
   return OkStatus();
 }
 
-Status Empty(std::string param) {
+Status EmptyInput(std::string param) {
   return InvalidArgument("empty_prompt", param + " is empty; a prompt needs at least one token")
       .WithParam(param);
 }
@@ -200,7 +200,7 @@ api::Prompt MakeText(const CheckedObject& object, std::string text) {
 
 Result<api::Prompt> MakeTokens(const CheckedObject& object, const JsonArray& array,
                                const std::string& param) {
-  if (array.empty()) return Empty(param);
+  if (array.empty()) return EmptyInput(param);
   if (object.scope() == kText && object.Has("suffix"))
     return BadValue("suffix", "suffix needs a prompt of text; token ids have no hole");
   ASSIGN_OR_RETURN(std::vector<TokenId> ids, ReadTokenIds(array, param));
@@ -213,14 +213,14 @@ Result<std::vector<api::Prompt>> ReadTextPrompts(const CheckedObject& object) {
   const bool may_be_empty = object.Has("suffix");  // the hole is then where the text begins
   std::vector<api::Prompt> prompts;
   if (value.is_string()) {
-    if (value.get_string().empty() && !may_be_empty) return Empty("prompt");
+    if (value.get_string().empty() && !may_be_empty) return EmptyInput("prompt");
     prompts.push_back(MakeText(object, std::string(TextOf(value))));
     return prompts;
   }
   if (!value.is_array())
     return BadValue("prompt", "prompt must be a string, a list of strings or token ids");
   const JsonArray& array = value.get_array();
-  if (array.empty()) return Empty("prompt");
+  if (array.empty()) return EmptyInput("prompt");
   if (array[0].is_number()) {
     ASSIGN_OR_RETURN(api::Prompt tokens, MakeTokens(object, array, "prompt"));
     prompts.push_back(std::move(tokens));
@@ -234,7 +234,7 @@ Result<std::vector<api::Prompt>> ReadTextPrompts(const CheckedObject& object) {
     if (array[i].kind() != array[0].kind())
       return BadValue(param, "prompt must not mix kinds of elements");
     if (array[i].is_string()) {
-      if (array[i].get_string().empty() && !may_be_empty) return Empty(param);
+      if (array[i].get_string().empty() && !may_be_empty) return EmptyInput(param);
       prompts.push_back(MakeText(object, std::string(TextOf(array[i]))));
     } else if (array[i].is_array()) {
       ASSIGN_OR_RETURN(api::Prompt tokens, MakeTokens(object, array[i].get_array(), param));
@@ -265,7 +265,7 @@ Result<std::vector<api::Prompt>> ReadPrompts(Dialect dialect, const CheckedObjec
       return BadValue("prompt", "prompt and messages exclude each other");
     }
     if (text.has_value()) {
-      if (text->empty()) return Empty("prompt");
+      if (text->empty()) return EmptyInput("prompt");
       RETURN_IF_ERROR(RefuseTemplateArguments(object));
       RETURN_IF_ERROR(RefuseTools(object));
       prompts.push_back(MakeText(object, *text));

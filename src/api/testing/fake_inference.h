@@ -186,8 +186,7 @@ class FakeInference final : public Inference, public HealthProbe {
 
   // --- Inference ---
 
-  Result<api::Generation> Generate(GenerateRequest request,
-                                   std::shared_ptr<StreamWaker> waker) override {
+  Result<api::Generation> Generate(GenerateRequest request, std::shared_ptr<Waker> waker) override {
     if (Find(request.model, [](const ModelInfo& model) { return model.generates; }) == nullptr)
       return ModelNotFound(request.model);
     RETURN_IF_ERROR(ValidateRequest(request));
@@ -199,7 +198,7 @@ class FakeInference final : public Inference, public HealthProbe {
     return api::Generation(generation->stream, generation);
   }
 
-  Result<api::Encoding> Encode(EncodeRequest request, std::shared_ptr<StreamWaker> waker) override {
+  Result<api::Encoding> Encode(EncodeRequest request, std::shared_ptr<Waker> waker) override {
     const bool scores = request.output == EncodeOutput::kScores;
     const FakeModel* model = Find(request.model, [scores](const ModelInfo& info) {
       return info.encoder.has_value() &&

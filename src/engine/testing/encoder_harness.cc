@@ -8,7 +8,7 @@
 namespace tutti::engine::testing {
 namespace {
 
-struct CountWakes final : api::StreamWaker {
+struct CountWakes final : Waker {
   explicit CountWakes(int* count) : count_(*count) {}
   void Wake() noexcept override { ++count_; }
   int& count_;

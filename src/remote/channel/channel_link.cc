@@ -16,7 +16,7 @@ namespace {
 
 // Woken by threads of models and by the broker's thread. Shares ownership of the broker, because a
 // model may wake it after the link has gone.
-class Poker final : public api::StreamWaker {
+class Poker final : public Waker {
  public:
   explicit Poker(std::shared_ptr<broker::Broker> broker) : broker_(std::move(broker)) {}
   void Wake() noexcept override {

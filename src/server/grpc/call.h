@@ -42,7 +42,7 @@ class Call {
   virtual const CallInfo& info() const = 0;
   virtual GrpcContext& context() const = 0;
   // Woken when a stream grows; the pump then calls the exchange's Pump().
-  virtual std::shared_ptr<api::StreamWaker> waker() const = 0;
+  virtual std::shared_ptr<Waker> waker() const = 0;
   // Sets the operation under which the call is counted, if its method does not determine it. The
   // first value other than `other` counts.
   virtual void CountAs(telemetry::OpKind op) = 0;

@@ -7,9 +7,9 @@
 
 namespace tutti::rpc {
 // Outlives the pump in streams that have not ended.
-class Pump::Waker final : public api::StreamWaker {
+class Pump::QueueWaker final : public Waker {
  public:
-  explicit Waker(Pump* pump) : pump_(pump) {}
+  explicit QueueWaker(Pump* pump) : pump_(pump) {}
   void Wake() noexcept override {
     const MutexLock lock(mutex_);
     if (pump_ != nullptr) pump_->Wake();
@@ -25,7 +25,7 @@ class Pump::Waker final : public api::StreamWaker {
 };
 
 Pump::Pump(const Clock& clock, Duration sweep_every)
-    : clock_(clock), sweep_every_(sweep_every), waker_(std::make_shared<Waker>(this)) {}
+    : clock_(clock), sweep_every_(sweep_every), waker_(std::make_shared<QueueWaker>(this)) {}
 
 Pump::~Pump() {
   Stop();
@@ -52,7 +52,7 @@ void Pump::Stop() {
   watched.swap(watched_);
 }
 
-std::shared_ptr<api::StreamWaker> Pump::waker() const { return waker_; }
+std::shared_ptr<Waker> Pump::waker() const { return waker_; }
 
 void Pump::Wake() {
   const MutexLock lock(mutex_);

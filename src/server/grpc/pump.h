@@ -37,7 +37,7 @@ class Pump {
   void Start();
   void Stop();
 
-  std::shared_ptr<api::StreamWaker> waker() const;
+  std::shared_ptr<Waker> waker() const;
   void Wake();
   // Calls `call->PumpOnce()` at each wake-up, until Remove().
   void Add(std::shared_ptr<Pumped> call);
@@ -50,7 +50,7 @@ class Pump {
 
  private:
   using Calls = std::unordered_map<const Pumped*, std::shared_ptr<Pumped>>;
-  class Waker;
+  class QueueWaker;
   void Main();
   static void Erase(const Pumped* call, Calls& calls, std::shared_ptr<Pumped>* removed);
   // Waits for something to do; false when the pump stops.
@@ -58,7 +58,7 @@ class Pump {
 
   const Clock& clock_;
   const Duration sweep_every_;
-  const std::shared_ptr<Waker> waker_;
+  const std::shared_ptr<QueueWaker> waker_;
   Mutex mutex_;
   UrgentCondVar changed_;
   bool woken_ GUARDED_BY(mutex_) = false, sweep_ GUARDED_BY(mutex_) = false;

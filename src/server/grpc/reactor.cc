@@ -17,7 +17,7 @@
 #include "server/grpc/unary.h"
 #include "server/grpc/wire_status.h"
 #include "services/auth/caller.h"
-#include "services/auth/who_asks.h"
+#include "services/auth/resolve_caller.h"
 #include "wire/cache_headers.h"
 #include "wire/compression.h"
 #include "wire/openai_request.h"
@@ -114,7 +114,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   // --- Call ---
   const CallInfo& info() const override { return info_; }
   GrpcContext& context() const override { return context_; }
-  std::shared_ptr<api::StreamWaker> waker() const override { return context_.pump.waker(); }
+  std::shared_ptr<Waker> waker() const override { return context_.pump.waker(); }
   void CountAs(telemetry::OpKind op) override {
     if (op_ == telemetry::OpKind::kOther) op_ = op;
   }
@@ -267,8 +267,8 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     std::optional<auth::CertifiedName> certificate;  // read for who shows nothing else
     if (keys.empty() && !context_.options.tls_client_ca_file.empty())
       certificate = CertificateOf(call_, context_.certificates);
-    const auth::Shown shown{.authorization = keys,
-                            .certificate = certificate.has_value() ? &*certificate : nullptr};
+    const auth::PresentedCredentials shown{
+        .authorization = keys, .certificate = certificate.has_value() ? &*certificate : nullptr};
     Result<auth::PrincipalRef> who =
         auth::ResolveCaller(*context_.deps.authority, context_.loopback, shown, std::time(nullptr));
     if (who.ok()) {

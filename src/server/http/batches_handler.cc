@@ -29,9 +29,9 @@ class BatchesHandler final : public Handler {
       case RouteId::kBatches:
         return List();
       case RouteId::kBatchCancel:
-        return Service().Cancel(connection_.tenant(), Id(), ThenBatch());
+        return Service().Cancel(connection_.request_context().tenant(), Id(), ThenBatch());
       default:
-        return Service().Get(connection_.tenant(), Id(), ThenBatch());
+        return Service().Get(connection_.request_context().tenant(), Id(), ThenBatch());
     }
   }
 
@@ -47,8 +47,8 @@ class BatchesHandler final : public Handler {
         [this](Result<wire::BatchCreate> create) {
           if (!create.ok()) return connection_.RespondError(create.status());
           names_ = create->ignored;
-          Service().Create({.owner = connection_.tenant(),
-                            .caller = connection_.caller(),
+          Service().Create({.owner = connection_.request_context().tenant(),
+                            .caller = connection_.request_context().caller(),
                             .create = *std::move(create)},
                            ThenBatch());
         });
@@ -61,7 +61,7 @@ class BatchesHandler final : public Handler {
     names_ = ignored.names();
     const auto most = static_cast<size_t>(query->limit);
     Service().List(
-        connection_.tenant(), /*endpoint=*/"", query->after, query->limit,
+        connection_.request_context().tenant(), /*endpoint=*/"", query->after, query->limit,
         [here = connection_.Return(), this, most](Result<std::vector<BatchView>> batches) {
           here([this, most, batches = std::move(batches)]() mutable {
             if (!batches.ok()) return connection_.RespondError(batches.status());
@@ -72,7 +72,7 @@ class BatchesHandler final : public Handler {
         });
   }
 
-  batches::Batches::Shown ThenBatch() {
+  batches::Batches::Callback ThenBatch() {
     return [here = connection_.Return(), this](Result<BatchView> batch) {
       here([this, batch = std::move(batch)] {
         if (!batch.ok()) return connection_.RespondError(batch.status());
@@ -82,7 +82,7 @@ class BatchesHandler final : public Handler {
   }
 
   void Json(std::string body) { connection_.Respond(200, JsonHeaders(names_), std::move(body)); }
-  const std::string& Id() const { return connection_.decision().argument; }
+  const std::string& Id() const { return connection_.request_context().decision().argument; }
   batches::Batches& Service() { return *connection_.context().deps.batches; }
 
   const RouteId route_;

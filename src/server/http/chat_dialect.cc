@@ -35,7 +35,7 @@ Status ChatDialect::Open() {
 
 // Only an anonymous caller may choose a user name in the URL; an authenticated caller has a name.
 Status ChatDialect::Identified() {
-  const auth::PrincipalRef& who = connection_.decision().principal;
+  const auth::PrincipalRef& who = connection_.request_context().decision().principal;
   const bool open = who == nullptr || who->kind == auth::PrincipalKind::kOpen;
   std::string name = open ? std::string(kOpenUser) : who->name;
   if (!query_.user.empty() && query_.user != name) {
@@ -53,7 +53,8 @@ Status ChatDialect::Identified() {
     name = query_.user;
   }
   if (!wire::IsUserLevel(name)) name.clear();
-  user_ = {.tenant = connection_.tenant(), .name = std::move(name), .known = true};
+  user_ = {
+      .tenant = connection_.request_context().tenant(), .name = std::move(name), .known = true};
   return OkStatus();
 }
 
@@ -109,7 +110,8 @@ void ChatDialect::TakeMessage(wire::ChatFrame frame, Tag tag, BudgetShare share)
   if (!MayBegin(tag)) return;
   wire::ResponsesCall& call = frame.message.call;
   ResponseStart::Given given;
-  sessions::SessionKey key{connection_.tenant(), sessions::kConversations, call.conversation};
+  sessions::SessionKey key{connection_.request_context().tenant(), sessions::kConversations,
+                           call.conversation};
   if (call.conversation.empty()) {
     if (const Status may = CheckUser(); !may.ok()) return SayError(may, tag);
     const Status known = chat().CheckProject(user_, frame.message.project);
@@ -189,7 +191,7 @@ void ChatDialect::Cancel(const wire::ChatFrame& frame, Tag tag) {
   const sessions::SessionKey key =
       frame.conversation.empty()
           ? chat().KeyOf(user_, frame.control.project, frame.session)
-          : sessions::SessionKey{connection_.tenant(), sessions::kConversations,
+          : sessions::SessionKey{connection_.request_context().tenant(), sessions::kConversations,
                                  frame.conversation};
   const std::shared_ptr<responses::Response> running = RunningOf(key);
   if (running == nullptr) return Say(wire::CancelledEvent(tag.id, ""), tag);
@@ -242,7 +244,7 @@ void ChatDialect::Find(const std::string& response_id, Tag tag,
                        std::function<void(const std::shared_ptr<responses::Response>&)> then) {
   ++looking_;
   connection_.context().deps.responses->Find(
-      connection_.tenant(), response_id,
+      connection_.request_context().tenant(), response_id,
       [here = connection_.Return(), this, tag = std::move(tag),
        then = std::move(then)](Result<std::shared_ptr<responses::Response>> found) {
         here([this, tag, then, found = std::move(found)] {
@@ -291,7 +293,7 @@ void ChatDialect::Say(std::string event, const Tag& tag) {
 }
 
 void ChatDialect::SayError(const Status& why, Connection::Origin origin, const Tag& tag) {
-  (void)connection_.Shown(why, origin);  // logged and counted
+  (void)connection_.request_context().MakeErrorView(why, origin);  // logged and counted
   Say(wire::ErrorEvent(std::nullopt, why, tag.id), tag);
 }
 

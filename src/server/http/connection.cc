@@ -9,12 +9,7 @@
 #include <utility>
 
 #include "base/memory_reserve.h"
-#include "server/http/request_path.h"
-#include "services/auth/caller.h"
-#include "services/limits/rate_limit_view.h"
-#include "wire/cache_headers.h"
 #include "wire/openai_response.h"
-#include "wire/request_placement.h"
 
 namespace tutti::http {
 namespace {
@@ -32,50 +27,8 @@ constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr size_t kLargeAnswer = 256 << 10;  // above it copying takes longer than a packet more
 constexpr size_t kSmallBody = 64 << 10;     // read to its end even when the request is refused
 
-std::string IdFor(const HttpRequest& request, IoLoop& loop) {
-  const std::string* given =
-      request.Count("x-request-id") == 1 ? request.Find("x-request-id") : nullptr;
-  return given != nullptr && wire::IsRequestId(*given) ? *given : "req-" + loop.RandomId(24);
-}
-
 void FreeLarge(std::string* buffer) {
   if (buffer->capacity() > kLargeAnswer) std::string().swap(*buffer);
-}
-
-// Header fields that a page of an allowed origin may send: the server's own ones and, of the
-// requested ones, those that common clients add to every request (the OpenAI client for JavaScript:
-// x-stainless-*). Only names are echoed, in lower case, at most 32 of 64 characters.
-std::string AllowedHeaders(const HttpRequest& request) {
-  std::string out =
-      "authorization, content-type, x-request-id, x-request-timeout-ms, x-tutti-timings, "
-      "x-tutti-run-at, x-tutti-deadline, x-tutti-webhook, x-cache-similarity";
-  constexpr std::string_view kPrefixes[] = {"x-stainless-", "openai-", "anthropic-"};
-  constexpr std::string_view kNames[] = {
-      "idempotency-key", "prefer",      "if-none-match", "last-event-id",
-      "cache-control",   "traceparent", "tracestate",    "inference-header-content-length",
-      "x-api-key"};
-  const std::string* asked = request.Find("access-control-request-headers");
-  if (asked == nullptr) return out;
-  std::string_view rest = *asked;
-  for (int names = 0; !rest.empty() && names < 32; ++names) {
-    const size_t comma = std::min(rest.find(','), rest.size());
-    std::string_view part = rest.substr(0, comma);
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
-    while (part.starts_with(' ') || part.starts_with('\t')) part.remove_prefix(1);
-    while (part.ends_with(' ') || part.ends_with('\t')) part.remove_suffix(1);
-    std::string name(part.substr(0, 64));
-    bool plain = part.size() <= 64;
-    for (char& c : name) {
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-      plain = plain && ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-');
-    }
-    const bool known =
-        std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
-        std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
-                    [&](std::string_view prefix) { return name.starts_with(prefix); });
-    if (plain && known) out += ", " + name;
-  }
-  return out;
 }
 
 }  // namespace
@@ -85,8 +38,8 @@ Connection::Connection(std::shared_ptr<IoLoop> loop, ServerContext& context,
     : loop_(std::move(loop)),
       context_(context),
       transport_(std::move(transport)),
+      request_context_(context, *loop_, request_, peer),
       peer_(std::move(peer)),
-      error_options_{context.options.queue_full_status, wire::ErrorForm::kOpenAi},
       body_share_(&context.memory_budget),
       answer_share_(&context.memory_budget) {}
 
@@ -255,7 +208,8 @@ void Connection::Advance() {
       if (input_.starts_with("\r\n")) input_.erase(0, 2);
       if (input_.empty() || input_ == "\r") break;
       phase_ = Phase::kHead;
-      phase_start_ = request_start_ = loop_->clock().Now();
+      phase_start_ = loop_->clock().Now();
+      request_context_.Begin(phase_start_);
       wire::FramingLimits framing = context_.options.limits.framing;
       framing.body_bytes = std::max(framing.body_bytes, context_.options.limits.upload_bytes);
       parser_ = std::make_unique<MessageParser>(framing);
@@ -289,16 +243,13 @@ void Connection::Advance() {
 void Connection::OnHead() {
   phase_ = Phase::kBody;
   phase_start_ = loop_->clock().Now();
-  request_id_ = IdFor(parser_->head(), *loop_);
-  decision_ =
-      context_.router.Decide(parser_->head(), certificate_.has_value() ? &*certificate_ : nullptr);
-  error_options_.form = decision_.errors();
-  Stage("auth", phase_start_);
+  request_context_.OnHead(parser_->head(), certificate_.has_value() ? &*certificate_ : nullptr);
+  const Decision& decision = request_context_.decision();
   const bool upload =
-      decision_.refusal.ok() && !decision_.options && decision_.route->body == BodyKind::kUpload;
+      decision.refusal.ok() && !decision.options && decision.route->body == BodyKind::kUpload;
   const HttpLimits& limits = context_.options.limits;
   // If the request is refused for another reason, that reason takes precedence.
-  if (decision_.refusal.ok() && !upload) parser_->LimitBody(limits.framing.body_bytes);
+  if (decision.refusal.ok() && !upload) parser_->LimitBody(limits.framing.body_bytes);
   if (!parser_->fault().ok()) {
     close_after_ = true;
     return Refuse(parser_->fault());
@@ -312,14 +263,14 @@ void Connection::OnHead() {
     BeginHandler(Phase::kUpload);
     if (phase_ != Phase::kUpload) return;  // it is answered without its body
   }
-  if (decision_.refusal.ok()) {
+  if (decision.refusal.ok()) {
     if (waits) {
       pending_ += kContinue;
       Write();
     }
     return;
   }
-  refused_ = decision_.refusal;
+  refused_ = decision.refusal;
   // Reads a small body to its end, so that the connection can be reused; a large one is not worth
   // it.
   if (waits || parser_->chunked() || parser_->announced_body() > kSmallBody) {
@@ -335,25 +286,6 @@ bool Connection::ReserveBody() {
   close_after_ = true;
   Refuse(Unavailable("overloaded", "too many large requests are being read"));
   return false;
-}
-
-void Connection::AdoptRequestId(const std::string& id) {
-  if (!id.empty() && request_.Find("x-request-id") == nullptr) request_id_ = id;
-}
-
-void Connection::Identify(auth::PrincipalRef principal) {
-  decision_.principal = std::move(principal);
-  SetCaller();
-  rate_limits_.reset();  // its head is written
-}
-
-void Connection::CountAs(telemetry::OpKind op) {
-  if (decision_.op() != telemetry::OpKind::kOther || op == telemetry::OpKind::kOther) return;
-  if (telemetry::ServerMetrics* const serving = context_.deps.serving) {
-    serving->InFlight(decision_.op(), -1);
-    serving->InFlight(op, 1);
-  }
-  decision_.model_op = op;
 }
 
 Connection::Body Connection::TakeBody() {
@@ -372,31 +304,20 @@ void Connection::OnMessage() {
   if (!request_.keep_alive) close_after_ = true;
   if (refused_.has_value()) return Refuse(*std::exchange(refused_, std::nullopt));
   phase_ = Phase::kBusy;
-  context_.active.fetch_add(1);
-  if (context_.deps.serving != nullptr) context_.deps.serving->InFlight(decision_.op(), 1);
-  if (decision_.options) {
-    HeaderList headers = {{"Allow", decision_.allow}};
-    if (decision_.preflight) {
-      headers.emplace_back("Access-Control-Allow-Methods", decision_.allow);
-      headers.emplace_back("Access-Control-Allow-Headers", AllowedHeaders(request_));
-      headers.emplace_back("Access-Control-Max-Age", "600");
-    }
-    return Respond(204, std::move(headers), "");
-  }
+  request_context_.Activate();
+  if (request_context_.decision().options)
+    return Respond(204, request_context_.OptionsHeaders(), "");
   BeginHandler(Phase::kBusy);
   if (tunnel_ && !input_.empty()) FeedTunnel();
   if (peer_done_ && phase_ == Phase::kBusy) OnPeerDone();
 }
 
 void Connection::BeginHandler(Phase phase) {
-  if (phase_ != Phase::kBusy) {
-    context_.active.fetch_add(1);
-    if (context_.deps.serving != nullptr) context_.deps.serving->InFlight(decision_.op(), 1);
-  }
+  if (phase_ != Phase::kBusy) request_context_.Activate();
   phase_ = phase;
   ++exchange_serial_;
-  SetCaller();
-  handler_ = MakeHandler(*decision_.route, *this);
+  request_context_.SetCaller();
+  handler_ = MakeHandler(*request_context_.decision().route, *this);
   RunHandler([this] { handler_->Start(); });
 }
 
@@ -409,26 +330,6 @@ void Connection::FeedUpload() {
   parser_.reset();
   RunHandler([this] { handler_->OnBodyEnd(); });
   if (peer_done_ && phase_ == Phase::kBusy) OnPeerDone();
-}
-
-void Connection::SetCaller() {
-  const auth::PrincipalRef& who =
-      decision_.principal == nullptr ? auth::OpenPrincipal() : decision_.principal;
-  if (who != principal_) {
-    principal_ = who;
-    caller_ = auth::CallerOf(*who);
-  }
-  rate_limits_ = std::make_shared<api::RateLimits>();
-  cache_reports_.clear();
-}
-
-void Connection::SignForCache(api::CacheControl* control,
-                              std::shared_ptr<api::CacheReport>* report) {
-  *control = wire::ReadCacheControl(request_.Joined("cache-control"));
-  if (const std::string* similarity = request_.Find("x-cache-similarity"))
-    control->least_similarity = wire::ReadSimilarity(*similarity);
-  *report = std::make_shared<api::CacheReport>();
-  if (status_ == 0) cache_reports_.push_back(*report);
 }
 
 // --- the handler ---
@@ -504,45 +405,8 @@ std::function<void(Connection::Continuation)> Connection::Return() {
 
 // --- the answer ---
 
-namespace {
-
-void AddRateLimitHeader(const std::string& kind, const std::optional<api::RateLimit>& limit,
-                        HeaderList* headers) {
-  if (!limit.has_value()) return;
-  headers->emplace_back("x-ratelimit-limit-" + kind, std::to_string(limit->limit));
-  headers->emplace_back("x-ratelimit-remaining-" + kind, std::to_string(limit->remaining));
-  headers->emplace_back("x-ratelimit-reset-" + kind, limits::ResetText(limit->reset));
-}
-
-void AddRateLimitHeaders(const api::RateLimits& told, HeaderList* headers) {
-  AddRateLimitHeader("requests", told.requests, headers);
-  AddRateLimitHeader("tokens", told.tokens, headers);
-}
-
-}  // namespace
-
 void Connection::WriteHead(HeadSpec head) {
-  head.headers.emplace_back("X-Request-Id", request_id_);
-  if (error_options_.form == wire::ErrorForm::kAnthropic)
-    head.headers.emplace_back("request-id", request_id_);  // where its clients look for it
-  head.headers.emplace_back("X-Content-Type-Options", "nosniff");
-  if (!decision_.cors_origin.empty()) {
-    head.headers.emplace_back("Access-Control-Allow-Origin", decision_.cors_origin);
-    head.headers.emplace_back(
-        "Access-Control-Expose-Headers",
-        "x-request-id, request-id, location, etag, preference-applied, idempotency-replayed, "
-        "retry-after, "
-        "x-tutti-ignored, x-context-dropped-items, x-cache, age, x-cache-kind, x-cache-similarity, "
-        "x-cache-source, "
-        "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
-        "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, "
-        "x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens");
-    head.headers.emplace_back("Vary", "Origin");
-  }
-  if (rate_limits_ != nullptr)
-    AddRateLimitHeaders(*std::exchange(rate_limits_, nullptr), &head.headers);
-  wire::TellCache(cache_reports_, &head.headers);
-  cache_reports_.clear();
+  request_context_.AddHeaders(&head.headers);
   // An answer during an upload precedes the end of the body, the rest of which is not read.
   if (context_.draining.load() || phase_ == Phase::kUpload) close_after_ = true;
   head.keep_alive = !close_after_ || tunnel_;  // whose own fields say what becomes of it
@@ -556,7 +420,7 @@ void Connection::Respond(int status, HeaderList headers, std::string body) {
   HeadSpec head{status, std::move(headers), BodyFraming::kLength, body.size()};
   if (status == 204 || status == 304) head.framing = BodyFraming::kNone;
   WriteHead(std::move(head));
-  if (!decision_.head_only) {
+  if (!request_context_.decision().head_only) {
     unsent_ += body.size();
     sent_bytes_ += body.size();
     if (body.size() > kLargeAnswer) Write();  // the head by itself, so that the body need not move
@@ -569,52 +433,19 @@ void Connection::Respond(int status, HeaderList headers, std::string body) {
   Finish();
 }
 
-wire::ErrorView Connection::Shown(const Status& status, Origin origin) {
-  wire::ErrorView error = wire::ViewError(status, error_options_);
-  error.request_id = request_id_;
-  if (error.ours && context_.deps.log != nullptr) {
-    context_.deps.log->Error(
-        "http.internal_error",
-        {{"id", request_id_}, {"code", status.reason()}, {"what", status.message()}});
-  }
-  if (origin == Origin::kServer && context_.deps.serving != nullptr)
-    context_.deps.serving->RequestRejected(error.code);
-  return error;
-}
-
 void Connection::RespondError(const Status& status, Origin origin,
                               std::optional<wire::ContextNumbers> numbers) {
-  const wire::ErrorView error = Shown(status, origin);
-  HeaderList headers = {{"Content-Type", "application/json"}};
-  if (error.retry_after.has_value()) {
-    const int64_t ms = std::max<int64_t>(1, error.retry_after->count());
-    headers.emplace_back("Retry-After", std::to_string((ms + 999) / 1000));
-    headers.emplace_back("retry-after-ms", std::to_string(ms));
-  }
-  if (error.should_retry.has_value())
-    headers.emplace_back("x-should-retry", *error.should_retry ? "true" : "false");
-  if (error.http == 401) headers.emplace_back("WWW-Authenticate", "Bearer");
-  if (error.http == 405) headers.emplace_back("Allow", decision_.allow);
-  if (error.http == 426) {
-    headers.emplace_back("Upgrade", "websocket");
-    headers.emplace_back("Sec-WebSocket-Version", "13");
-  }
-  // Bodies of KServe v2 and of Anthropic's form have no place for the code.
-  if (error.form == wire::ErrorForm::kKserve || error.form == wire::ErrorForm::kAnthropic)
-    headers.emplace_back("x-tutti-error-code", error.code);
+  const wire::ErrorView error = request_context_.MakeErrorView(status, origin);
   if (const auto excess = status.excess(); excess && error.code == "context_length_exceeded") {
     numbers = {static_cast<int>(excess->asked), static_cast<int>(excess->most)};
   }
-  Respond(error.http, std::move(headers), wire::ErrorBody(error, numbers));
+  Respond(error.http, request_context_.ErrorHeaders(error), wire::ErrorBody(error, numbers));
 }
 
 void Connection::Refuse(Status status) {
-  if (!AsksHandler()) {
-    context_.active.fetch_add(1);
-    if (context_.deps.serving != nullptr) context_.deps.serving->InFlight(decision_.op(), 1);
-  }
+  if (!AsksHandler()) request_context_.Activate();
   phase_ = Phase::kBusy;
-  if (request_id_.empty()) request_id_ = "req-" + loop_->RandomId(24);
+  request_context_.RequireId();
   if (parser_ != nullptr && parser_->head_done()) {
     request_ = parser_->head();
   } else if (parser_ != nullptr) {
@@ -636,7 +467,7 @@ void Connection::BeginStream(int status, HeaderList headers) {
     head.framing = BodyFraming::kUntilClose;
     close_after_ = true;
   }
-  if (decision_.head_only) head.framing = BodyFraming::kNone;
+  if (request_context_.decision().head_only) head.framing = BodyFraming::kNone;
   framing_ = head.framing;
   streaming_ = true;
   last_progress_ = last_send_ = loop_->clock().Now();
@@ -674,56 +505,17 @@ void Connection::EndStream() {
   Finish();
 }
 
-void Connection::Stage(std::string_view stage, TimePoint since) {
-  if (context_.deps.serving != nullptr)
-    context_.deps.serving->Stage(stage, loop_->clock().Now() - since);
-}
-
 void Connection::Finish() {
   finished_ = true;
   finished_at_ = loop_->clock().Now();
   phase_ = Phase::kFlushing;
   loop_->SetStreaming(this, false);
-  Account(status_);
+  request_context_.Account(status_, streaming_, sent_bytes_);
   body_share_.Release();
   Write();
   // Inside a call of the handler, the caller continues; without an handler, the answer may
   // already be sent completely.
   if (!in_exchange_ && !write_in_flight_ && pending_.empty()) OnFlushed();
-}
-
-void Connection::Account(int code) {
-  if (request_id_.empty()) return;
-  const Duration took = loop_->clock().Now() - request_start_;
-  const telemetry::OpKind op = decision_.op();
-  context_.active.fetch_sub(1);
-  telemetry::ServerMetrics* const serving = context_.deps.serving;
-  if (serving != nullptr) {
-    serving->InFlight(op, -1);
-    if (streaming_) serving->StreamsOpen(telemetry::ServerKind::kHttp, -1);
-  }
-  try {
-    Report(code, took);
-  } catch (const std::bad_alloc&) {  // better uncounted than a connection that is never closed
-  }
-}
-
-void Connection::Report(int code, Duration took) {
-  if (context_.deps.serving != nullptr)
-    context_.deps.serving->ServerRequest(telemetry::ServerKind::kHttp, decision_.op(), code, took);
-  if (context_.options.access_log && context_.deps.log != nullptr) {
-    context_.deps.log->Info("http.request",
-                            {{"id", request_id_},
-                             {"peer", peer_},
-                             {"method", IsKnownMethod(request_.method) ? request_.method : "-"},
-                             {"path", PathForLog(request_.target, context_.options.api_key)},
-                             {"route", decision_.name()},
-                             {"status", code},
-                             {"ms", ToMillis(took)},
-                             {"bytes", sent_bytes_},
-                             {"caller", auth::LogNameOf(decision_.principal, decision_.claim)},
-                             {"tenant", auth::LogTenantOf(decision_.principal)}});
-  }
 }
 
 // --- writing ---
@@ -767,7 +559,7 @@ void Connection::OnFlushed() {
   FreeLarge(&pending_);
   written_ = writing_.size();
   answer_share_.Release();
-  Stage("write", finished_at_);
+  request_context_.Stage("write", finished_at_);
   if (close_after_ || (peer_done_ && input_.empty())) return Linger();
   NextRequest();
 }
@@ -777,9 +569,7 @@ void Connection::NextRequest() {
   phase_start_ = loop_->clock().Now();
   parser_.reset();
   request_ = HttpRequest();
-  decision_ = Decision();
-  error_options_.form = decision_.errors();
-  request_id_.clear();
+  request_context_.Reset();
   refused_.reset();
   status_ = 0;
   streaming_ = finished_ = false;
@@ -809,7 +599,7 @@ void Connection::Linger() {
 void Connection::Close(bool reset) {
   if (phase_ == Phase::kClosed) return;
   const auto self = shared_from_this();
-  if (AsksHandler()) Account(tunnel_ ? status_ : 499);
+  if (AsksHandler()) request_context_.Account(tunnel_ ? status_ : 499, streaming_, sent_bytes_);
   phase_ = Phase::kClosed;
   ++exchange_serial_;
   body_share_.Release();

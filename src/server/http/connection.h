@@ -21,6 +21,7 @@
 #include "server/http/handler.h"
 #include "server/http/io_loop.h"
 #include "server/http/message_parser.h"
+#include "server/http/request_context.h"
 #include "server/http/response.h"
 #include "server/http/server_context.h"
 #include "server/net/transport.h"
@@ -49,8 +50,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // --- Handler: the answer. Respond, or BeginStream, Send.., EndStream; or BeginTunnel, and then
   // --- Send and Handler::OnBytes until EndStream ---
   void Respond(int status, HeaderList headers, std::string body);
-  // Refusals by the inference API are counted there, refusals by this server here.
-  enum class Origin { kServer, kInference };
+  using Origin = RequestContext::Origin;
   void RespondError(const Status& status, Origin origin = Origin::kServer,
                     std::optional<wire::ContextNumbers> numbers = std::nullopt);
   void BeginStream(int status, HeaderList headers);
@@ -88,39 +88,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void WillStream() {       // the answer, before anything of it is written
     if (handler_ != nullptr) handler_->OnStream();
   }
-  const std::string& request_id() const { return request_id_; }
-  // The tenant of the responses and dialogs.
-  const std::string& tenant() const { return caller()->tenant; }
-  const api::CallerRef& caller() const { return caller_; }
-  // Adds the caller to a request to the inference API, and the report through which the remaining
-  // limits get into this answer's head.
-  template <typename Request>
-  void Sign(Request* request) {
-    request->caller = caller_;
-    request->rate_limits = rate_limits_;
-    if constexpr (requires { request->cache_report; })
-      SignForCache(&request->cache, &request->cache_report);
-  }
-  // The route's name in usage records.
-  std::string usage_route() const { return UsageName(*decision_.route); }
-  // The request id in the body; used unless the header gave one.
-  void AdoptRequestId(const std::string& id);
-  // Sets the format of errors of this request, if the route alone does not determine it.
-  void set_error_form(wire::ErrorForm form) { error_options_.form = form; }
-  // Sets the caller, if the request's head had no credential (Decision::asks_later).
-  void Identify(auth::PrincipalRef principal);
-  // Converts an error to the format of this request. Logs internal errors, and counts those of this
-  // server.
-  wire::ErrorView Shown(const Status& status, Origin origin);
-  // Sets the operation under which the request is counted, if the route does not determine it.
-  void CountAs(telemetry::OpKind op);
-  const Decision& decision() const { return decision_; }
-  TimePoint request_start() const { return request_start_; }
+  // Who calls, and what else belongs to the request.
+  RequestContext& request_context() { return request_context_; }
+  const RequestContext& request_context() const { return request_context_; }
   std::shared_ptr<IoLoop> loop() const { return loop_; }
   ServerContext& context() { return context_; }
-  const wire::ErrorOptions& error_options() const { return error_options_; }
 
  private:
+  //   kIdle -> kHead -+-> kBody ---+-> kBusy -> kFlushing -+-> kIdle, for the next request
+  //      ^            +-> kUpload -+                       +-> kLingering -> kClosed
+  //
+  // An answer may begin in kUpload too. Errors of the socket and Abort() lead from any phase to
+  // kClosed; what cannot be parsed goes to kBusy, is refused, and the connection then lingers.
   enum class Phase {
     kIdle,  // between requests, nothing read yet
     kHead,
@@ -132,8 +111,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
     kClosed,
   };
 
-  void SetCaller();  // sets the caller from decision_
-  void SignForCache(api::CacheControl* control, std::shared_ptr<api::CacheReport>* report);
   void NoteHandshake();  // logs a failed handshake
   void Read();
   void OnRead(bool ok, size_t bytes);
@@ -160,9 +137,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void RunHandler(const std::function<void()>& call);
   void WriteHead(HeadSpec head);
   void Finish();  // the answer is complete
-  void Stage(std::string_view stage, TimePoint since);
-  void Account(int code);                // the request is no longer active
-  void Report(int code, Duration took);  // its log line and metrics; std::bad_alloc
   void Write();
   void OnWritten(bool ok, size_t bytes);
   void OnFlushed();
@@ -174,8 +148,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::shared_ptr<IoLoop> loop_;
   ServerContext& context_;
   const std::shared_ptr<sockets::Transport> transport_;
+  HttpRequest request_;
+  RequestContext request_context_;
   const std::string peer_;
-  wire::ErrorOptions error_options_;  // its form is the request's
 
   Phase phase_ = Phase::kIdle;
   TimePoint phase_start_;  // of kIdle, kHead, kBody, kLingering
@@ -187,17 +162,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string input_;  // read, not yet parsed
 
   std::unique_ptr<MessageParser> parser_;
-  HttpRequest request_;
-  Decision decision_;
   std::optional<auth::CertifiedName> certificate_;  // of the client, over TLS
-  // The caller, shared by all requests of one principal.
-  auth::PrincipalRef principal_;
-  api::CallerRef caller_;
-  std::shared_ptr<api::RateLimits> rate_limits_;  // of this request; null once its head is written
-  std::vector<std::shared_ptr<api::CacheReport>> cache_reports_;  // one for each prompt
-  std::string request_id_;
-  TimePoint request_start_;
-  std::optional<Status> refused_;  // answered once the body has been read
+  std::optional<Status> refused_;                   // answered once the body has been read
   BudgetShare body_share_, answer_share_;
   std::unique_ptr<Handler> handler_;
   std::atomic<uint64_t> exchange_serial_{0};  // read by helpers: changes when their handler ends

@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/random_id.h"
 #include "server/http/body_work.h"
 #include "server/http/connection.h"
 #include "server/http/request_query.h"
 #include "services/auth/caller.h"
 #include "services/responses/call_state.h"
-#include "services/responses/ids.h"
 #include "services/sessions/sessions.h"
 #include "wire/conversations.h"
 #include "wire/json.h"
@@ -54,7 +54,8 @@ class ConversationsHandler final : public Handler {
     switch (route_) {
       case RouteId::kConversationCreate:
         return Parsed(&wire::ParseConversationCreate, [this](wire::ConversationCreate body) {
-          Service().CreateConversation(connection_.tenant(), Owner(), MetadataText(body.metadata),
+          Service().CreateConversation(connection_.request_context().tenant(), Owner(),
+                                       MetadataText(body.metadata),
                                        responses::MessagesOf(body.items), ThenConversation());
         });
       case RouteId::kConversation:
@@ -78,12 +79,12 @@ class ConversationsHandler final : public Handler {
           Service().AppendItems(Key(), responses::MessagesOf(body.items), version_, ThenList());
         });
       case RouteId::kItem:
-        return Service().GetItem(Key(), connection_.decision().item,
+        return Service().GetItem(Key(), connection_.request_context().decision().item,
                                  Then<sessions::Item>([this](const sessions::Item& item) {
                                    Json(wire::ItemJson(ViewOf(item)));
                                  }));
       case RouteId::kItemDelete:
-        return Service().DeleteItem(Key(), connection_.decision().item, version_,
+        return Service().DeleteItem(Key(), connection_.request_context().decision().item, version_,
                                     ThenConversation());
       default:
         return connection_.RespondError(Internal("a route without an answer"));
@@ -93,12 +94,13 @@ class ConversationsHandler final : public Handler {
  private:
   sessions::Sessions& Service() { return *connection_.context().deps.sessions; }
   sessions::SessionKey Key() const {
-    return {connection_.tenant(), sessions::kConversations, connection_.decision().argument};
+    return {connection_.request_context().tenant(), sessions::kConversations,
+            connection_.request_context().decision().argument};
   }
 
   // Owner of a new conversation; empty on an open server.
   std::string Owner() const {
-    const std::string& credential = connection_.caller()->credential;
+    const std::string& credential = connection_.request_context().caller()->credential;
     return credential == auth::kOpenCredential ? std::string() : credential;
   }
 
@@ -147,11 +149,11 @@ class ConversationsHandler final : public Handler {
       Json(wire::ItemListJson(views, list.has_more), list.version);
     });
   }
-  sessions::Sessions::Told ThenDeleted() {
+  sessions::Sessions::Callback ThenDeleted() {
     return [here = connection_.Return(), this](Status status) {
       here([this, status = std::move(status)] {
         if (!status.ok()) return connection_.RespondError(status);
-        Json(wire::DeletedJson(connection_.decision().argument, "conversation"));
+        Json(wire::DeletedJson(connection_.request_context().decision().argument, "conversation"));
       });
     };
   }
@@ -177,7 +179,7 @@ class ConversationsHandler final : public Handler {
   void Fork(const wire::ConversationFork& body) {
     sessions::SessionKey to = Key();
     parent_ = to.session;
-    to.session = responses::NewId("conv_");
+    to.session = NewId("conv_");
     sessions::ForkBegin begin{
         .version = body.version, .expected_version = version_, .owner = Owner()};
     if (body.metadata.has_value()) begin.metadata = MetadataText(*body.metadata);

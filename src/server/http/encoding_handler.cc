@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "api/models.h"
+#include "base/wall_clock.h"
 #include "server/counting/request_counts.h"
 #include "server/http/body_work.h"
 #include "server/http/connection.h"
@@ -117,14 +118,14 @@ class EncodingHandler final : public Handler {
   void Start() override {
     const HttpOptions& options = connection_.context().options;
     parse_start_ = clock_.Now();
-    const wire::ParseOptions parse{options.strict, connection_.request_start(),
+    const wire::ParseOptions parse{options.strict, connection_.request_context().start(),
                                    options.limits.deadline_cap};
     const bool vectors =
         route_ == RouteId::kTeiRoot &&
         api::DefaultEncoder(inference().Models(), api::EncodeOutput::kPooled) != nullptr;
     WithBody(
         connection_, kInlineJsonBytes, connection_.context().json_helper,
-        [route = route_, errors = connection_.decision().errors(), vectors,
+        [route = route_, errors = connection_.request_context().decision().errors(), vectors,
          parse](std::string_view body) { return Parse(route, errors, vectors, body, parse); },
         [this](ParsedEncoding parsed) { OnParsed(std::move(parsed)); });
   }
@@ -140,17 +141,17 @@ class EncodingHandler final : public Handler {
     parse_took_ = clock_.Now() - parse_start_;
     if (telemetry::ServerMetrics* serving = connection_.context().deps.serving)
       serving->Stage("parse", parse_took_);
-    connection_.set_error_form(parsed.errors);
+    connection_.request_context().set_error_form(parsed.errors);
     if (!parsed.call.ok()) return connection_.RespondError(parsed.call.status());
     const auto call = std::make_shared<wire::EncodingCall>(*std::move(parsed.call));
     const Result<TimePoint> deadline =
-        HeaderDeadline(connection_.request(), connection_.request_start(),
+        HeaderDeadline(connection_.request(), connection_.request_context().start(),
                        connection_.context().options.limits.deadline_cap);
     if (!deadline.ok()) return connection_.RespondError(deadline.status());
-    connection_.AdoptRequestId(call->request.request_id);
-    call->request.request_id = connection_.request_id();
-    connection_.Sign(&call->request);
-    call->request.route = connection_.usage_route();
+    connection_.request_context().AdoptId(call->request.request_id);
+    call->request.request_id = connection_.request_context().id();
+    connection_.request_context().Sign(&call->request);
+    call->request.route = connection_.request_context().usage_route();
     call->request.deadline = std::min(call->request.deadline, *deadline);
     Submit(call);
   }
@@ -207,9 +208,7 @@ class EncodingHandler final : public Handler {
     if (rerank || call_->kind == wire::EncodingKind::kScore ||
         call_->kind == wire::EncodingKind::kEmbeddings) {
       head_.id = (rerank ? "rerank-" : "embd-") + connection_.loop()->RandomId(24);
-      head_.created_s = std::chrono::duration_cast<std::chrono::seconds>(
-                            std::chrono::system_clock::now().time_since_epoch())
-                            .count();
+      head_.created_s = UnixSeconds();
     }
     const auto work = [encoding = std::make_shared<api::Encoding>(std::move(encoding_)),
                        call = call_, head = head_, budget = &connection_.context().memory_budget,
@@ -234,7 +233,7 @@ class EncodingHandler final : public Handler {
     const auto ms = [](Duration took) {
       return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(took).count());
     };
-    const Duration total = done - connection_.request_start();
+    const Duration total = done - connection_.request_context().start();
     headers->emplace_back("x-compute-type", "cpu");
     headers->emplace_back("x-compute-time", ms(total));
     headers->emplace_back("x-compute-characters", std::to_string(call_->characters));
@@ -249,9 +248,9 @@ class EncodingHandler final : public Handler {
   // answer. The handover is what lies between the others: threads that are woken.
   std::string ServerTiming(const EncodedAnswer& answer, TimePoint done) const {
     const api::EncodeTimings& timings = answer.timings;
-    const Duration read = parse_start_ - connection_.request_start();
+    const Duration read = parse_start_ - connection_.request_context().start();
     const Duration serialise = done - answer.begin;
-    const Duration total = done - connection_.request_start();
+    const Duration total = done - connection_.request_context().start();
     const Duration handover = total - read - parse_took_ - timings.prepare - timings.queue -
                               timings.inference - serialise;
     return fmt::format(

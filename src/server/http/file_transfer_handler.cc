@@ -61,7 +61,7 @@ class UploadHandler final : public Handler {
 
   void KeepIfWritten() {
     if (!ended_ || in_flight_ > 0 || failed_) return;
-    Files().Keep(std::move(upload_), connection_.tenant(),
+    Files().Keep(std::move(upload_), connection_.request_context().tenant(),
                  [here = connection_.Return(), this](Result<wire::FileView> file) {
                    here([this, file = std::move(file)] {
                      if (!file.ok()) return connection_.RespondError(file.status());
@@ -105,7 +105,7 @@ class DownloadHandler final : public Handler {
     // Never shown by a browser as a page of ours.
     connection_.BeginStream(200,
                             {{"Content-Type", media_type_}, {"Content-Disposition", "attachment"}});
-    if (connection_.decision().head_only) return connection_.EndStream();
+    if (connection_.request_context().decision().head_only) return connection_.EndStream();
     Read();
   }
 
@@ -139,20 +139,21 @@ class DownloadHandler final : public Handler {
 
 }  // namespace
 
-std::unique_ptr<Handler> MakeUploadHandler(Connection& connection) {
+std::unique_ptr<Handler> MakeUploadHandler(RouteId /*route*/, Connection& connection) {
   return std::make_unique<UploadHandler>(connection);
 }
 std::unique_ptr<Handler> MakeDownloadHandler(Connection& connection, std::string media_type,
                                              OpenDownload open) {
   return std::make_unique<DownloadHandler>(connection, std::move(media_type), std::move(open));
 }
-std::unique_ptr<Handler> MakeFileContentHandler(Connection& connection) {
-  return MakeDownloadHandler(connection, "application/octet-stream",
-                             [&files = *connection.context().deps.files,
-                              owner = connection.tenant(), id = connection.decision().argument](
-                                 std::function<void(Result<batches::Files::Content>)> done) {
-                               files.OpenContent(owner, id, std::move(done));
-                             });
+std::unique_ptr<Handler> MakeFileContentHandler(RouteId /*route*/, Connection& connection) {
+  return MakeDownloadHandler(
+      connection, "application/octet-stream",
+      [&files = *connection.context().deps.files, owner = connection.request_context().tenant(),
+       id = connection.request_context().decision().argument](
+          std::function<void(Result<batches::Files::Content>)> done) {
+        files.OpenContent(owner, id, std::move(done));
+      });
 }
 
 }  // namespace tutti::http

@@ -23,7 +23,7 @@ class FilesHandler final : public Handler {
       case RouteId::kFileDelete:
         return Delete();
       default:
-        return Files().Get(connection_.tenant(), Id(),
+        return Files().Get(connection_.request_context().tenant(), Id(),
                            [here = connection_.Return(), this](Result<wire::FileView> file) {
                              here([this, file = std::move(file)] {
                                if (!file.ok()) return connection_.RespondError(file.status());
@@ -39,7 +39,7 @@ class FilesHandler final : public Handler {
     if (!query.ok()) return connection_.RespondError(query.status());
     const auto most = static_cast<size_t>(query->page.limit);
     Files().List(
-        connection_.tenant(), *query,
+        connection_.request_context().tenant(), *query,
         [here = connection_.Return(), this, most](Result<std::vector<wire::FileView>> files) {
           here([this, most, files = std::move(files)]() mutable {
             if (!files.ok()) return connection_.RespondError(files.status());
@@ -51,7 +51,7 @@ class FilesHandler final : public Handler {
   }
 
   void Delete() {
-    Files().Delete(connection_.tenant(), Id(),
+    Files().Delete(connection_.request_context().tenant(), Id(),
                    [here = connection_.Return(), this](const Status& status) {
                      here([this, status] {
                        if (!status.ok()) return connection_.RespondError(status);
@@ -63,7 +63,7 @@ class FilesHandler final : public Handler {
   void Json(std::string body) {
     connection_.Respond(200, JsonHeaders(ignored_.names()), std::move(body));
   }
-  const std::string& Id() const { return connection_.decision().argument; }
+  const std::string& Id() const { return connection_.request_context().decision().argument; }
   batches::Files& Files() { return *connection_.context().deps.files; }
 
   const RouteId route_;

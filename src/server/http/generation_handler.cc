@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "api/validate.h"
+#include "base/wall_clock.h"
 #include "server/counting/request_counts.h"
 #include "server/http/body_work.h"
 #include "server/http/connection.h"
@@ -60,12 +61,12 @@ class GenerationHandler final : public Handler {
   void Start() override {
     const HttpOptions& options = connection_.context().options;
     parse_start_ = clock_.Now();
-    const wire::ParseOptions parse{options.strict, connection_.request_start(),
+    const wire::ParseOptions parse{options.strict, connection_.request_context().start(),
                                    options.limits.deadline_cap};
     api::Inference& inference = *connection_.context().deps.inference;
     AskWithBody<Result<Parsed>>(
         connection_, kInlineJsonBytes, connection_.context().json_helper,
-        [kind = kind_, parse, caller = connection_.caller(), &inference](
+        [kind = kind_, parse, caller = connection_.request_context().caller(), &inference](
             std::string_view body,
             const std::function<void(std::function<Result<Parsed>()>)>& done) {
           Result<wire::GenerationCall> call = calls::ParseGeneration(kind, body, parse);
@@ -123,17 +124,17 @@ class GenerationHandler final : public Handler {
 
     const HttpOptions& options = connection_.context().options;
     const Result<TimePoint> deadline = HeaderDeadline(
-        connection_.request(), connection_.request_start(), options.limits.deadline_cap);
+        connection_.request(), connection_.request_context().start(), options.limits.deadline_cap);
     if (!deadline.ok()) return connection_.RespondError(deadline.status());
-    connection_.AdoptRequestId(call_->requests.front().request_id);
+    connection_.request_context().AdoptId(call_->requests.front().request_id);
     size_t call_bytes = 0;
     for (const api::GenerateRequest& request : call_->requests) {
       call_bytes += api::PromptBytes(request.prompt);
     }
     for (api::GenerateRequest& request : call_->requests) {
-      request.request_id = connection_.request_id();
-      connection_.Sign(&request);
-      request.route = connection_.usage_route();
+      request.request_id = connection_.request_context().id();
+      connection_.request_context().Sign(&request);
+      request.route = connection_.request_context().usage_route();
       request.call_bytes = call_bytes;
       request.deadline = std::min(request.deadline, *deadline);
     }
@@ -174,12 +175,6 @@ class GenerationHandler final : public Handler {
     Pump();
   }
 
-  static int64_t UnixSeconds() {
-    return std::chrono::duration_cast<std::chrono::seconds>(
-               std::chrono::system_clock::now().time_since_epoch())
-        .count();
-  }
-
   Status Blame(const Status& status, size_t index, int prompt_tokens = 0) const {
     return calls::Blame(*call_, status, index, chat_prompt_, context_tokens_, prompt_tokens);
   }
@@ -205,8 +200,9 @@ class GenerationHandler final : public Handler {
     for (api::Generation& generation : generations_)
       generation.Cancel();  // the other prompts of this call
     if (events_.begun() || (call_->stream && !frames->empty())) {
-      wire::ErrorView error = wire::ViewError(status, connection_.error_options());
-      error.request_id = connection_.request_id();
+      wire::ErrorView error =
+          wire::ViewError(status, connection_.request_context().error_options());
+      error.request_id = connection_.request_context().id();
       writer_->OnError(error, frames);
       events_.Show(*frames);
       return events_.End();
@@ -221,12 +217,12 @@ class GenerationHandler final : public Handler {
   // Where the time went, in milliseconds, from the first byte of the request to the finished
   // answer.
   std::string ServerTiming(TimePoint done) const {
-    const double total = ToMillis(clock_.Now() - connection_.request_start());
+    const double total = ToMillis(clock_.Now() - connection_.request_context().start());
     return fmt::format(
         "read;dur={:.3f}, parse;dur={:.3f}, tokenize;dur={:.3f}, queue;dur={:.3f}, "
         "prefill;dur={:.3f}, "
         "decode;dur={:.3f}, serialise;dur={:.3f}, total;dur={:.3f}",
-        ToMillis(parse_start_ - connection_.request_start()), ToMillis(parse_took_),
+        ToMillis(parse_start_ - connection_.request_context().start()), ToMillis(parse_took_),
         ToMillis(timings_.prepare), ToMillis(timings_.queue), ToMillis(timings_.prefill),
         ToMillis(timings_.decode), ToMillis(clock_.Now() - done), total);
   }

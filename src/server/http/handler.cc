@@ -52,7 +52,7 @@ class ImmediateHandler final : public Handler {
         return Json(wire::ModelListBody(Models()));
       case RouteId::kModel: {
         const std::vector<api::ModelInfo> models = Models();
-        const std::string& id = connection_.decision().argument;
+        const std::string& id = connection_.request_context().decision().argument;
         if (const api::ModelInfo* model = api::FindGenerator(models, id))
           return Json(wire::ModelBody(*model, id));
         return connection_.RespondError(api::ModelNotFound(id));
@@ -65,7 +65,8 @@ class ImmediateHandler final : public Handler {
  private:
   // Others than were given to the caller are not there for it.
   std::vector<api::ModelInfo> Models() const {
-    return api::ModelsFor(*connection_.caller(), connection_.context().deps.inference->Models());
+    return api::ModelsFor(*connection_.request_context().caller(),
+                          connection_.context().deps.inference->Models());
   }
   void Info() {
     const std::vector<api::ModelInfo> models = Models();
@@ -139,118 +140,40 @@ std::unique_ptr<Handler> MakeHandler(const Route& route, Connection& connection)
   return MakeRouteHandler(route, connection);
 }
 
-std::unique_ptr<Handler> MakeRouteHandler(const Route& route, Connection& connection) {
-  const auto keeps = [&] {
-    const HttpServer::Dependencies& deps = connection.context().deps;
-    return deps.responses != nullptr && deps.sessions != nullptr;
-  };
-  const auto keeps_files = [&] { return connection.context().deps.files != nullptr; };
-  const auto keeps_batches = [&] {
-    return keeps_files() && connection.context().deps.batches != nullptr;
-  };
-  const auto nothing_kept = [&]() -> std::unique_ptr<Handler> {
-    return std::make_unique<RefusalHandler>(
-        Status(StatusCode::kUnimplemented, "not_implemented",
-               "this server keeps no responses, conversations, jobs and files"),
-        connection);
-  };
-  switch (route.id) {
-    case RouteId::kChat:
-    case RouteId::kText:
-    case RouteId::kGenerate:
-    case RouteId::kInfill:
-    case RouteId::kMessages:
-      return MakeGenerationHandler(route.id, connection);
-    case RouteId::kResponses:
-      return keeps() ? MakeResponsesHandler(connection) : nothing_kept();
-    case RouteId::kResponsesSocket:
-      return keeps() ? MakeSocketHandler(route.id, connection) : nothing_kept();
-    case RouteId::kChatSocket:
-      return keeps() && connection.context().deps.chat != nullptr
-                 ? MakeSocketHandler(route.id, connection)
-                 : nothing_kept();
-    case RouteId::kResponse:
-    case RouteId::kResponseCancel:
-    case RouteId::kResponseDelete:
-    case RouteId::kResponseInput:
-      return keeps() ? MakeStoredResponseHandler(route.id, connection) : nothing_kept();
-    case RouteId::kJobs:
-    case RouteId::kJobsPause:
-    case RouteId::kJobsResume:
-    case RouteId::kJob:
-    case RouteId::kJobCancel:
-    case RouteId::kJobReplay:
-    case RouteId::kJobEvents:
-      return connection.context().deps.jobs != nullptr ? MakeJobsHandler(route.id, connection)
-                                                       : nothing_kept();
-    case RouteId::kFileUpload:
-      return keeps_files() ? MakeUploadHandler(connection) : nothing_kept();
-    case RouteId::kFileContent:
-      return keeps_files() ? MakeFileContentHandler(connection) : nothing_kept();
-    case RouteId::kFiles:
-    case RouteId::kFile:
-    case RouteId::kFileDelete:
-      return keeps_files() ? MakeFilesHandler(route.id, connection) : nothing_kept();
-    case RouteId::kBatches:
-    case RouteId::kBatchCreate:
-    case RouteId::kBatch:
-    case RouteId::kBatchCancel:
-      return keeps_batches() ? MakeBatchesHandler(route.id, connection) : nothing_kept();
-    case RouteId::kMessageBatches:
-    case RouteId::kMessageBatchCreate:
-    case RouteId::kMessageBatch:
-    case RouteId::kMessageBatchDelete:
-    case RouteId::kMessageBatchCancel:
-      return keeps_batches() ? MakeMessageBatchesHandler(route.id, connection) : nothing_kept();
-    case RouteId::kMessageBatchResults:
-      return keeps_batches() ? MakeMessageBatchResultsHandler(connection) : nothing_kept();
-    case RouteId::kConversationCreate:
-    case RouteId::kConversation:
-    case RouteId::kConversationUpdate:
-    case RouteId::kConversationDelete:
-    case RouteId::kConversationFork:
-    case RouteId::kItems:
-    case RouteId::kItemsCreate:
-    case RouteId::kItem:
-    case RouteId::kItemDelete:
-      return keeps() ? MakeConversationsHandler(route.id, connection) : nothing_kept();
-    case RouteId::kInputTokens:
-    case RouteId::kTokenize:
-    case RouteId::kDetokenize:
-    case RouteId::kApplyTemplate:
-    case RouteId::kDecode:
-    case RouteId::kCountTokens:
-      return MakeTokenizerHandler(route.id, connection);
-    case RouteId::kEmbeddings:
-    case RouteId::kRerank:
-    case RouteId::kRerankOrTei:
-    case RouteId::kScore:
-    case RouteId::kTeiEmbed:
-    case RouteId::kTeiEmbedAll:
-    case RouteId::kTeiPredict:
-    case RouteId::kTeiSimilarity:
-    case RouteId::kTeiRoot:
-      return MakeEncodingHandler(route.id, connection);
-    case RouteId::kKserveServer:
-    case RouteId::kKserveLive:
-    case RouteId::kKserveReady:
-    case RouteId::kKserveModel:
-    case RouteId::kKserveModelReady:
-    case RouteId::kKserveConfig:
-    case RouteId::kKserveStatistics:
-    case RouteId::kKserveIndex:
-    case RouteId::kKserveLoad:
-    case RouteId::kKserveUnload:
-    case RouteId::kKserveUnregister:
-      return MakeKserveHandler(route.id, connection);
-    case RouteId::kKserveInfer:
-    case RouteId::kKserveGenerate:
-      return MakeKserveInferHandler(route.id, connection);
-    case RouteId::kKserveGenerateStream:
-      return MakeKserveStreamHandler(connection);
-    default:
-      return std::make_unique<ImmediateHandler>(route.id, connection);
+namespace {
+
+bool Has(const HttpServer::Dependencies& deps, Needs needs) {
+  const bool dialogs = deps.responses != nullptr && deps.sessions != nullptr;
+  switch (needs) {
+    case Needs::kNothing:
+      return true;
+    case Needs::kDialogs:
+      return dialogs;
+    case Needs::kChat:
+      return dialogs && deps.chat != nullptr;
+    case Needs::kJobs:
+      return deps.jobs != nullptr;
+    case Needs::kFiles:
+      return deps.files != nullptr;
+    case Needs::kBatches:
+      return deps.files != nullptr && deps.batches != nullptr;
   }
+  return false;
+}
+
+}  // namespace
+
+std::unique_ptr<Handler> MakeRouteHandler(const Route& route, Connection& connection) {
+  if (Has(connection.context().deps, route.handler.needs))
+    return route.handler.make(route.id, connection);
+  return std::make_unique<RefusalHandler>(
+      Status(StatusCode::kUnimplemented, "not_implemented",
+             "this server keeps no responses, conversations, jobs and files"),
+      connection);
+}
+
+std::unique_ptr<Handler> MakeImmediateHandler(RouteId route, Connection& connection) {
+  return std::make_unique<ImmediateHandler>(route, connection);
 }
 
 void AddIgnored(const std::vector<std::string>& names, HeaderList* headers) {

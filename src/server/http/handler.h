@@ -49,6 +49,8 @@ std::unique_ptr<Handler> MakeHandler(const Route& route, Connection& connection)
 // (WantsJob).
 std::unique_ptr<Handler> MakeRouteHandler(const Route& route, Connection& connection);
 
+// Answers that are known at once: models, health, metrics (handler.cc).
+std::unique_ptr<Handler> MakeImmediateHandler(RouteId route, Connection& connection);
 // The four generating routes (generation_handler.cc), those of encoders (encoding_handler.cc),
 // and the tokenizer routes (tokenizer_handler.cc).
 std::unique_ptr<Handler> MakeGenerationHandler(RouteId route, Connection& connection);
@@ -56,7 +58,7 @@ std::unique_ptr<Handler> MakeEncodingHandler(RouteId route, Connection& connecti
 std::unique_ptr<Handler> MakeTokenizerHandler(RouteId route, Connection& connection);
 // Responses API: creation (responses_handler.cc), and operations on a stored response
 // (stored_response_handler.cc).
-std::unique_ptr<Handler> MakeResponsesHandler(Connection& connection);
+std::unique_ptr<Handler> MakeResponsesHandler(RouteId route, Connection& connection);
 // Responses API and chat over WebSocket (socket_handler.cc).
 std::unique_ptr<Handler> MakeSocketHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeStoredResponseHandler(RouteId route, Connection& connection);
@@ -71,8 +73,8 @@ std::unique_ptr<Handler> MakeRepeatHandler(const Route& route, Connection& conne
 std::unique_ptr<Handler> MakeJobsHandler(RouteId route, Connection& connection);
 // Files: uploads and downloads (file_transfer_handler.cc), the rest of their routes and those of
 // batches (batches_handler.cc).
-std::unique_ptr<Handler> MakeUploadHandler(Connection& connection);
-std::unique_ptr<Handler> MakeFileContentHandler(Connection& connection);
+std::unique_ptr<Handler> MakeUploadHandler(RouteId route, Connection& connection);
+std::unique_ptr<Handler> MakeFileContentHandler(RouteId route, Connection& connection);
 // Answers with a file of that media type. `open` is called once, and passes the file to its
 // argument, on any thread.
 using OpenDownload =
@@ -83,12 +85,12 @@ std::unique_ptr<Handler> MakeFilesHandler(RouteId route, Connection& connection)
 std::unique_ptr<Handler> MakeBatchesHandler(RouteId route, Connection& connection);
 // Anthropic's message batches (message_batches_handler.cc).
 std::unique_ptr<Handler> MakeMessageBatchesHandler(RouteId route, Connection& connection);
-std::unique_ptr<Handler> MakeMessageBatchResultsHandler(Connection& connection);
+std::unique_ptr<Handler> MakeMessageBatchResultsHandler(RouteId route, Connection& connection);
 // KServe v2: metadata (kserve_handler.cc), one answer (kserve_infer_handler.cc), a stream
 // (kserve_stream_handler.cc).
 std::unique_ptr<Handler> MakeKserveHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeKserveInferHandler(RouteId route, Connection& connection);
-std::unique_ptr<Handler> MakeKserveStreamHandler(Connection& connection);
+std::unique_ptr<Handler> MakeKserveStreamHandler(RouteId route, Connection& connection);
 
 // Size up to which the I/O thread parses JSON itself.
 inline constexpr size_t kInlineJsonBytes = 16 << 10;

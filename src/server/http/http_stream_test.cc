@@ -28,10 +28,10 @@ class StreamTest : public ServerTest {
   }
   // Each io thread once, as the engine does, however many streams it reads.
   void WakeAll(size_t generations) {
-    std::set<api::StreamWaker*> wakers;
+    std::set<Waker*> wakers;
     for (size_t k = 0; k < generations; ++k)
       wakers.insert(inference_.Generation(k)->stream->waker().get());
-    for (api::StreamWaker* waker : wakers) waker->Wake();
+    for (Waker* waker : wakers) waker->Wake();
   }
   size_t Occurrences(const std::string& text, const std::string& what) {
     size_t count = 0;

@@ -26,7 +26,7 @@ namespace tutti::http {
 
 class Connection;
 
-class IoLoop final : public api::StreamWaker {
+class IoLoop final : public Waker {
  public:
   IoLoop(const Clock& clock, Logger* log);
 

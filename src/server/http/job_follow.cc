@@ -16,7 +16,7 @@ void JobFollow::Run(State state, Done done) {
 
 void JobFollow::Watch() {
   connection_.context().deps.jobs->Follow(
-      connection_.tenant(), id_, seen_,
+      connection_.request_context().tenant(), id_, seen_,
       connection_.loop()->clock().Now() + std::chrono::seconds(wire::kMaxWaitSeconds),
       [here = connection_.Return(), weak = weak_from_this()](Result<wire::JobView> job) {
         here([weak, job = std::move(job)] {

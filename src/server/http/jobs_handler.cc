@@ -94,7 +94,7 @@ class JobsHandler final : public Handler {
                  ThenJob());
   }
 
-  jobs::Jobs::Seen ThenJob() {
+  jobs::Jobs::Callback ThenJob() {
     return [here = connection_.Return(), this](Result<JobView> job) {
       here([this, job = std::move(job)] { OnJob(job); });
     };
@@ -116,8 +116,8 @@ class JobsHandler final : public Handler {
     connection_.Respond(200, JsonHeaders(ignored_.names()), std::move(body));
   }
 
-  const std::string& Owner() const { return connection_.tenant(); }
-  const std::string& Id() const { return connection_.decision().argument; }
+  const std::string& Owner() const { return connection_.request_context().tenant(); }
+  const std::string& Id() const { return connection_.request_context().decision().argument; }
   jobs::Jobs& Jobs() { return *connection_.context().deps.jobs; }
 
   const RouteId route_;
@@ -144,7 +144,8 @@ class JobEventsHandler final : public Handler {
     }
     events_.Open(connection_.context().options.keepalive.value_or(std::chrono::seconds(15)),
                  ignored.names());
-    job_ = std::make_shared<JobFollow>(connection_, connection_.decision().argument, seen);
+    job_ = std::make_shared<JobFollow>(connection_,
+                                       connection_.request_context().decision().argument, seen);
     job_->Run(
         [this](const JobView& job) {
           events_.Show("id: " + std::to_string(job.version) + "\nevent: " +

@@ -29,7 +29,7 @@ class KserveHandler final : public Handler {
         repository_(*connection.context().deps.repository) {}
 
   void Start() override {
-    const Decision& decision = connection_.decision();
+    const Decision& decision = connection_.request_context().decision();
     switch (route_) {
       case RouteId::kKserveServer:
         return Json(kserve::ServerMetadataBody(repository_.metadata()));
@@ -71,12 +71,13 @@ class KserveHandler final : public Handler {
   // The status is Triton's answer, the body that of the Open Inference Protocol.
   void Truth(const char* what, bool holds) {
     const bool of_model = route_ == RouteId::kKserveModelReady;
-    Json(kserve::TruthBody(of_model ? connection_.decision().argument : "", what, holds),
+    Json(kserve::TruthBody(of_model ? connection_.request_context().decision().argument : "", what,
+                           holds),
          holds ? 200 : 400);
   }
 
   void OfModel(std::string (*body)(const kserve::ModelConfig&)) {
-    const Decision& decision = connection_.decision();
+    const Decision& decision = connection_.request_context().decision();
     const auto model = repository_.Find(decision.argument, decision.version);
     if (!model.ok()) return connection_.RespondError(model.status());
     Json(body((*model)->config()));

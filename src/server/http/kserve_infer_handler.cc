@@ -109,7 +109,7 @@ class KserveInferHandler final : public Handler {
   void OnBegun(KserveRun run) {
     if (telemetry::ServerMetrics* serving = connection_.context().deps.serving)
       serving->Stage("parse", clock_.Now() - parse_start_);
-    connection_.CountAs(run.op);
+    connection_.request_context().CountAs(run.op);
     run_ = std::move(run);
     ignored_ = run_.asked.ignored.names();
     if (run_.execution == nullptr) return connection_.RespondError(run_.failure, run_.origin);

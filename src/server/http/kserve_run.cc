@@ -36,20 +36,20 @@ Result<KserveHead> KserveHead::Of(RouteId route, Connection& connection) {
   ServerContext& context = connection.context();
   KserveHead head;
   head.route = route;
-  head.model = connection.decision().argument;
-  head.version = connection.decision().version;
+  head.model = connection.request_context().decision().argument;
+  head.version = connection.request_context().decision().version;
   if (const std::string* field = request.Find("content-encoding"))
     head.coding = ParseCoding(*field).value_or(ContentCoding());  // the router has checked it
   if (request.Count(kJsonBytes) > 1)
     return InvalidArgument("invalid_value", "more than one Inference-Header-Content-Length");
   if (const std::string* field = request.Find(kJsonBytes)) head.json_bytes = *field;
   head.max_bytes = context.options.limits.framing.body_bytes;
-  head.read = {connection.request_start(), context.options.strict};
-  ASSIGN_OR_RETURN(head.deadline, HeaderDeadline(request, connection.request_start(),
+  head.read = {connection.request_context().start(), context.options.strict};
+  ASSIGN_OR_RETURN(head.deadline, HeaderDeadline(request, connection.request_context().start(),
                                                  context.options.limits.deadline_cap));
-  head.request_id = connection.request_id();
-  connection.Sign(&head);
-  head.usage_route = connection.usage_route();
+  head.request_id = connection.request_context().id();
+  connection.request_context().Sign(&head);
+  head.usage_route = connection.request_context().usage_route();
   head.repository = context.deps.repository;
   head.budget = &context.memory_budget;
   head.waker = connection.loop();

@@ -32,7 +32,7 @@ struct KserveHead {
   std::string usage_route;
   kserve::Repository* repository = nullptr;
   MemoryBudget* budget = nullptr;
-  std::shared_ptr<api::StreamWaker> waker;
+  std::shared_ptr<Waker> waker;
 
   // Errors: invalid_value for a field of the head.
   static Result<KserveHead> Of(RouteId route, Connection& connection);

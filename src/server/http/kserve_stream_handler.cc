@@ -91,7 +91,9 @@ class KserveStreamHandler final : public Handler {
     run_.execution.reset();
     connection_.WatchStreams(false);
     if (!events_.begun() && frames->empty()) return connection_.RespondError(status, origin);
-    AppendEvent(wire::ErrorBody(wire::ViewError(status, connection_.error_options())), frames);
+    AppendEvent(
+        wire::ErrorBody(wire::ViewError(status, connection_.request_context().error_options())),
+        frames);
     events_.Show(*frames);
     events_.End();
   }
@@ -105,7 +107,7 @@ class KserveStreamHandler final : public Handler {
 
 }  // namespace
 
-std::unique_ptr<Handler> MakeKserveStreamHandler(Connection& connection) {
+std::unique_ptr<Handler> MakeKserveStreamHandler(RouteId /*route*/, Connection& connection) {
   return std::make_unique<KserveStreamHandler>(connection);
 }
 

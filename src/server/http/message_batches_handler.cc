@@ -49,7 +49,7 @@ class MessageBatchesHandler final : public Handler {
         return List();
       case RouteId::kMessageBatchCancel:
         return WithBatch([this](const BatchView& batch) {
-          Service().Cancel(connection_.tenant(), batch.id, ThenBatch());
+          Service().Cancel(connection_.request_context().tenant(), batch.id, ThenBatch());
         });
       case RouteId::kMessageBatchDelete:
         return WithBatch([this](const BatchView& batch) { Delete(batch); });
@@ -61,11 +61,11 @@ class MessageBatchesHandler final : public Handler {
  private:
   void Create() {
     const wire::ParseOptions options{connection_.context().options.strict,
-                                     connection_.request_start(),
+                                     connection_.request_context().start(),
                                      connection_.context().options.limits.deadline_cap};
     WithBody(
         connection_, kInlineJsonBytes, connection_.context().json_helper,
-        [options, caller = connection_.caller(),
+        [options, caller = connection_.request_context().caller(),
          &inference = *connection_.context().deps.inference](
             std::string_view body) -> Result<MessageBatchCreate> {
           ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(body));
@@ -86,20 +86,22 @@ class MessageBatchesHandler final : public Handler {
     }
     names_ = std::move(create->ignored);
     // Continues if the client disconnects meanwhile, so that the input file is not left behind.
-    Kept().Put(connection_.tenant(), "messages.jsonl", std::move(create->input),
-               [&files = Kept(), &service = Service(), owner = connection_.tenant(),
-                caller = connection_.caller(), respond = ThenBatch()](Result<wire::FileView> file) {
-                 if (!file.ok()) return respond(file.status());
-                 batches::NewBatch batch{.owner = owner, .caller = caller};
-                 batch.create.endpoint = wire::kMessagesEndpoint;
-                 batch.create.input_file_id = file->id;
-                 batch.create.output_expires_s = kResultsKeptSeconds;
-                 service.Create(std::move(batch),
-                                [&files, owner, id = file->id, respond](Result<BatchView> made) {
-                                  files.Delete(owner, id, [](const Status&) {});
-                                  respond(std::move(made));
-                                });
-               });
+    Kept().Put(
+        connection_.request_context().tenant(), "messages.jsonl", std::move(create->input),
+        [&files = Kept(), &service = Service(), owner = connection_.request_context().tenant(),
+         caller = connection_.request_context().caller(),
+         respond = ThenBatch()](Result<wire::FileView> file) {
+          if (!file.ok()) return respond(file.status());
+          batches::NewBatch batch{.owner = owner, .caller = caller};
+          batch.create.endpoint = wire::kMessagesEndpoint;
+          batch.create.input_file_id = file->id;
+          batch.create.output_expires_s = kResultsKeptSeconds;
+          service.Create(std::move(batch),
+                         [&files, owner, id = file->id, respond](Result<BatchView> made) {
+                           files.Delete(owner, id, [](const Status&) {});
+                           respond(std::move(made));
+                         });
+        });
   }
 
   void List() {
@@ -109,7 +111,8 @@ class MessageBatchesHandler final : public Handler {
     names_ = ignored.names();
     const auto most = static_cast<size_t>(query->limit);
     Service().List(
-        connection_.tenant(), std::string(wire::kMessagesEndpoint), query->after, query->limit,
+        connection_.request_context().tenant(), std::string(wire::kMessagesEndpoint), query->after,
+        query->limit,
         [here = connection_.Return(), this, most](Result<std::vector<BatchView>> batches) {
           here([this, most, batches = std::move(batches)]() mutable {
             if (!batches.ok()) return connection_.RespondError(batches.status());
@@ -123,7 +126,7 @@ class MessageBatchesHandler final : public Handler {
   // The results first: a batch without them can be deleted again.
   void Delete(const BatchView& batch) {
     if (!wire::Ended(batch.state) || batch.output_file.empty()) return DeleteBatch(batch.id);
-    Kept().Delete(connection_.tenant(), batch.output_file,
+    Kept().Delete(connection_.request_context().tenant(), batch.output_file,
                   [here = connection_.Return(), this, id = batch.id](const Status& status) {
                     here([this, id, status] {
                       if (!status.ok() && status.reason() != "not_found")
@@ -134,7 +137,7 @@ class MessageBatchesHandler final : public Handler {
   }
 
   void DeleteBatch(const std::string& id) {
-    Service().Delete(connection_.tenant(), id,
+    Service().Delete(connection_.request_context().tenant(), id,
                      [here = connection_.Return(), this, id](const Status& status) {
                        here([this, id, status] {
                          if (!status.ok()) return connection_.RespondError(status);
@@ -145,7 +148,8 @@ class MessageBatchesHandler final : public Handler {
 
   template <typename Then>
   void WithBatch(Then then) {
-    Service().Get(connection_.tenant(), connection_.decision().argument,
+    Service().Get(connection_.request_context().tenant(),
+                  connection_.request_context().decision().argument,
                   [here = connection_.Return(), this, then](Result<BatchView> found) {
                     here([this, then, batch = IfOfMessages(std::move(found))] {
                       if (!batch.ok()) return connection_.RespondError(batch.status());
@@ -154,7 +158,7 @@ class MessageBatchesHandler final : public Handler {
                   });
   }
 
-  Batches::Shown ThenBatch() {
+  Batches::Callback ThenBatch() {
     return [here = connection_.Return(), this](Result<BatchView> batch) {
       here([this, batch = std::move(batch)] {
         if (!batch.ok()) return connection_.RespondError(batch.status());
@@ -179,13 +183,14 @@ std::unique_ptr<Handler> MakeMessageBatchesHandler(RouteId route, Connection& co
   return std::make_unique<MessageBatchesHandler>(route, connection);
 }
 
-std::unique_ptr<Handler> MakeMessageBatchResultsHandler(Connection& connection) {
+std::unique_ptr<Handler> MakeMessageBatchResultsHandler(RouteId /*route*/, Connection& connection) {
   Batches& service = *connection.context().deps.batches;
   Files& files = *connection.context().deps.files;
   return MakeDownloadHandler(
       connection, "application/x-jsonl",
-      [&service, &files, owner = connection.tenant(),
-       id = connection.decision().argument](std::function<void(Result<Files::Content>)> done) {
+      [&service, &files, owner = connection.request_context().tenant(),
+       id = connection.request_context().decision().argument](
+          std::function<void(Result<Files::Content>)> done) {
         service.Get(owner, id, [&files, owner, done = std::move(done)](Result<BatchView> found) {
           const Result<BatchView> batch = IfOfMessages(std::move(found));
           if (!batch.ok()) return done(batch.status());

@@ -87,12 +87,13 @@ class RepeatHandler final : public Handler {
     Result<std::string> key = ReadIdempotencyKey(connection_.request());
     if (!key.ok()) return connection_.RespondError(key.status());
     asked_.key = *std::move(key);
-    asked_.tenant = connection_.tenant();
+    asked_.tenant = connection_.request_context().tenant();
     asked_.method = route_.method;
     asked_.path = CanonicalPath(connection_.request().target).value_or("");
     // The caller's allowed models are part of the request's identity, so that a key gives no access
     // to answers of other models.
-    for (const std::string& model : connection_.caller()->models) asked_.path += "\n" + model;
+    for (const std::string& model : connection_.request_context().caller()->models)
+      asked_.path += "\n" + model;
     if (connection_.request().body.size() <= kInlineJsonBytes)
       return Ask(calls::CanonicalBodyHash(connection_.request().body));
     auto body = std::make_shared<Connection::Body>(connection_.TakeBody());

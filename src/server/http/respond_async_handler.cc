@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/wall_clock.h"
 #include "server/http/body_work.h"
 #include "server/http/connection.h"
 #include "server/http/idempotency_key.h"
@@ -48,12 +49,6 @@ wire::Preference PreferenceOf(const HttpRequest& request) {
   return wire::ReadPrefer(request.Joined("prefer"));
 }
 
-int64_t UnixMillis() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 // Reads Unix seconds from the header field `name`; nothing if it is absent.
 Result<std::optional<int64_t>> ReadMoment(const HttpRequest& request, const std::string& name) {
   const std::string* const field = request.Find(name);
@@ -85,8 +80,9 @@ class RespondAsyncHandler final : public Handler {
     if (const Status status = ReadFields(); !status.ok()) return connection_.RespondError(status);
     const HttpOptions& options = connection_.context().options;
     const calls::CallContext context{
-        .caller = connection_.caller(),
-        .parse = {options.strict, connection_.request_start(), options.limits.deadline_cap}};
+        .caller = connection_.request_context().caller(),
+        .parse = {options.strict, connection_.request_context().start(),
+                  options.limits.deadline_cap}};
     api::Inference& inference = *connection_.context().deps.inference;
     WithBody(
         connection_, kInlineJsonBytes, connection_.context().json_helper,
@@ -111,7 +107,7 @@ class RespondAsyncHandler final : public Handler {
     ASSIGN_OR_RETURN(job_.deadline_ms, ReadMoment(request, "x-tutti-deadline"));
     ASSIGN_OR_RETURN(job_.webhook, ReadWebhook(request));
     ASSIGN_OR_RETURN(const TimePoint deadline,
-                     HeaderDeadline(request, connection_.request_start(),
+                     HeaderDeadline(request, connection_.request_context().start(),
                                     connection_.context().options.limits.deadline_cap));
     if (deadline != TimePoint::max()) {
       const Duration left = deadline - connection_.loop()->clock().Now();
@@ -128,8 +124,8 @@ class RespondAsyncHandler final : public Handler {
 
   void OnUnderstood(Result<Understood> body) {
     if (!body.ok()) return connection_.RespondError(body.status());
-    job_.owner = connection_.tenant();
-    job_.caller = connection_.caller();
+    job_.owner = connection_.request_context().tenant();
+    job_.caller = connection_.request_context().caller();
     job_.body = std::move(body->body);
     job_.body_hash = std::move(body->print);
     Jobs().Submit(std::move(job_),
@@ -144,7 +140,7 @@ class RespondAsyncHandler final : public Handler {
     accepted_ = *job;
     if (!wait_.has_value() || wait_->count() == 0) return Accepted(accepted_);
     const auto most = std::chrono::seconds(wire::kMaxWaitSeconds);
-    Jobs().Watch(connection_.tenant(), job->id, jobs::Jobs::kUntilEnd,
+    Jobs().Watch(connection_.request_context().tenant(), job->id, jobs::Jobs::kUntilEnd,
                  connection_.loop()->clock().Now() + std::min(*wait_, most),
                  [here = connection_.Return(), this](Result<wire::JobView> seen) {
                    here([this, seen = std::move(seen)] { OnWaited(seen); });

@@ -11,8 +11,7 @@ constexpr size_t kEventsAtOnce = 16;
 }  // namespace
 
 Result<ResponseCursor> ResponseCursor::Open(const std::shared_ptr<responses::Response>& response,
-                                            int64_t starting_after,
-                                            std::shared_ptr<api::StreamWaker> waker,
+                                            int64_t starting_after, std::shared_ptr<Waker> waker,
                                             Numbers numbers) {
   const bool skips = numbers == Numbers::kResponses && response->base().turn.has_value();
   const int64_t first = skips ? 1 : 0;

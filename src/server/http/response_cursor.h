@@ -27,8 +27,7 @@ class ResponseCursor {
   // Opens a cursor after event `starting_after` (-1: at the first). `waker` is woken when there are
   // more events. Errors: tenant_concurrency (too many readers), invalid_value (no such event).
   static Result<ResponseCursor> Open(const std::shared_ptr<responses::Response>& response,
-                                     int64_t starting_after,
-                                     std::shared_ptr<api::StreamWaker> waker,
+                                     int64_t starting_after, std::shared_ptr<Waker> waker,
                                      Numbers numbers = Numbers::kResponses);
 
   struct Event {

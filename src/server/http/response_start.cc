@@ -21,8 +21,8 @@ std::function<void(Value)> ResponseStart::Later(Then then) {
 void ResponseStart::Run(Done done) {
   const auto self = shared_from_this();
   done_ = std::move(done);
-  connection_.Sign(&call_.request);
-  call_.request.route = connection_.usage_route();
+  connection_.request_context().Sign(&call_.request);
+  call_.request.route = connection_.request_context().usage_route();
   if (call_.model.empty()) call_.model = call_.request.model = ServedName();
   if (given_.session.has_value()) return Submit(std::nullopt);
   if (!call_.conversation.empty()) return FindConversation();
@@ -33,7 +33,8 @@ void ResponseStart::Run(Done done) {
   }
   if (given_.said_before.has_value()) responses::InsertSaid(*given_.said_before, &call_);
   if (call_.previous_response_id.empty() || given_.said_before.has_value()) return Begin();
-  connection_.context().deps.responses->Chain(connection_.tenant(), call_.previous_response_id,
+  connection_.context().deps.responses->Chain(connection_.request_context().tenant(),
+                                              call_.previous_response_id,
                                               Later<Result<Messages>>(&ResponseStart::OnChain));
 }
 
@@ -48,7 +49,7 @@ void ResponseStart::OnChain(Result<Messages> chain) {
 
 sessions::SessionKey ResponseStart::Key() const {
   if (given_.session.has_value()) return *given_.session;
-  return {connection_.tenant(), sessions::kConversations, call_.conversation};
+  return {connection_.request_context().tenant(), sessions::kConversations, call_.conversation};
 }
 
 // A conversation is made by its own route: a name that there is not is an error, no new dialog.
@@ -88,7 +89,8 @@ void ResponseStart::OnAccepted(const Result<sessions::Acceptance>& accepted) {
     return End(OkStatus());
   }
   using Found = Result<std::shared_ptr<responses::Response>>;
-  connection_.context().deps.responses->Find(connection_.tenant(), accepted->response_id,
+  connection_.context().deps.responses->Find(connection_.request_context().tenant(),
+                                             accepted->response_id,
                                              Later<Found>(&ResponseStart::OnFound));
 }
 
@@ -105,7 +107,7 @@ void ResponseStart::Begin() {
     dialog_.assign(messages.begin() + (instructed ? 1 : 0), messages.end());
   }
   responses::Call call;
-  call.owner = connection_.tenant();
+  call.owner = connection_.request_context().tenant();
   call.state = Skeleton();
   call.input = responses::MessagesOf(call_.input);
   call.request = std::move(call_.request);

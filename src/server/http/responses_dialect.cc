@@ -38,7 +38,7 @@ void ResponsesDialect::Take(wire::SocketMessage message, Tag, BudgetShare share)
 
 void ResponsesDialect::Cancel(const std::string& response_id) {
   connection_.context().deps.responses->Cancel(
-      connection_.tenant(), response_id,
+      connection_.request_context().tenant(), response_id,
       [here = connection_.Return(), this](Result<std::shared_ptr<responses::Response>> cancelled) {
         here([this, status = cancelled.status()] {
           if (!status.ok()) SayError(status, "");
@@ -106,7 +106,7 @@ bool ResponsesDialect::idle() const {
 
 void ResponsesDialect::SayError(const Status& why, Connection::Origin origin,
                                 std::string_view stream_id) {
-  const wire::ErrorView error = connection_.Shown(why, origin);
+  const wire::ErrorView error = connection_.request_context().MakeErrorView(why, origin);
   std::optional<wire::ContextNumbers> numbers;
   if (const auto excess = why.excess(); excess && error.code == "context_length_exceeded")
     numbers = {static_cast<int>(excess->asked), static_cast<int>(excess->most)};

@@ -28,7 +28,7 @@ class ResponsesHandler final : public Handler {
 
   void Start() override {
     const HttpOptions& options = connection_.context().options;
-    const wire::ParseOptions parse{options.strict, connection_.request_start(),
+    const wire::ParseOptions parse{options.strict, connection_.request_context().start(),
                                    options.limits.deadline_cap};
     WithBody(
         connection_, kInlineJsonBytes, connection_.context().json_helper,
@@ -44,12 +44,12 @@ class ResponsesHandler final : public Handler {
   void OnParsed(Result<wire::ResponsesCall> parsed) {
     if (!parsed.ok()) return connection_.RespondError(parsed.status());
     const Result<TimePoint> deadline =
-        HeaderDeadline(connection_.request(), connection_.request_start(),
+        HeaderDeadline(connection_.request(), connection_.request_context().start(),
                        connection_.context().options.limits.deadline_cap);
     if (!deadline.ok()) return connection_.RespondError(deadline.status());
     api::GenerateRequest& request = parsed->request;
-    connection_.AdoptRequestId(request.request_id);
-    request.request_id = connection_.request_id();
+    connection_.request_context().AdoptId(request.request_id);
+    request.request_id = connection_.request_context().id();
     request.deadline = std::min(request.deadline, *deadline);
     const std::string* if_match = connection_.request().Find("if-match");
     ResponseStart::Given given;
@@ -78,7 +78,7 @@ class ResponsesHandler final : public Handler {
 
 }  // namespace
 
-std::unique_ptr<Handler> MakeResponsesHandler(Connection& connection) {
+std::unique_ptr<Handler> MakeResponsesHandler(RouteId /*route*/, Connection& connection) {
   return std::make_unique<ResponsesHandler>(connection);
 }
 

@@ -9,7 +9,7 @@
 #include "server/http/content_coding.h"
 #include "server/http/request_path.h"
 #include "server/http/socket_upgrade.h"
-#include "services/auth/who_asks.h"
+#include "services/auth/resolve_caller.h"
 #include "wire/multipart.h"
 #include "wire/utf8.h"
 
@@ -174,7 +174,8 @@ auto OfShown(const HttpRequest& request, const auth::CertifiedName* certificate,
              (request.Count("x-api-key") > 1 || auth::BearerOf({values.data(), count}) != *key)) {
     count = values.size();
   }
-  return ask(auth::Shown{.authorization = {values.data(), count}, .certificate = certificate});
+  return ask(auth::PresentedCredentials{.authorization = {values.data(), count},
+                                        .certificate = certificate});
 }
 
 std::string Claim(const HttpRequest& request, const auth::CertifiedName* certificate) {
@@ -185,7 +186,7 @@ std::string Claim(const HttpRequest& request, const auth::CertifiedName* certifi
 
 Result<auth::PrincipalRef> Router::ResolveCaller(const HttpRequest& request,
                                                  const auth::CertifiedName* certificate) const {
-  return OfShown(request, certificate, [this](const auth::Shown& shown) {
+  return OfShown(request, certificate, [this](const auth::PresentedCredentials& shown) {
     return auth::ResolveCaller(authority_, loopback_, shown, std::time(nullptr));
   });
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "server/http/handler.h"
 #include "server/http/request_path.h"
 #include "services/auth/rules.h"
 
@@ -16,23 +17,52 @@ constexpr bool kOpen = true, kProbe = true;
 
 using namespace auth::rules;  // NOLINT: the words of the table
 
-constexpr Route TeiRoute(std::string_view pattern, RouteId id, auth::RouteClasses rule, OpKind op) {
-  return {pattern, "POST", id, rule, op, false, false, wire::ErrorForm::kTei};
+// How the rows are answered.
+namespace to {
+
+constexpr RouteHandler kImmediate{MakeImmediateHandler};
+constexpr RouteHandler kGeneration{MakeGenerationHandler};
+constexpr RouteHandler kTokenizer{MakeTokenizerHandler};
+constexpr RouteHandler kEncoding{MakeEncodingHandler};
+constexpr RouteHandler kResponse{MakeResponsesHandler, Needs::kDialogs};
+constexpr RouteHandler kStored{MakeStoredResponseHandler, Needs::kDialogs};
+constexpr RouteHandler kConversations{MakeConversationsHandler, Needs::kDialogs};
+constexpr RouteHandler kSocket{MakeSocketHandler, Needs::kDialogs};
+constexpr RouteHandler kChatSocket{MakeSocketHandler, Needs::kChat};
+constexpr RouteHandler kJobs{MakeJobsHandler, Needs::kJobs};
+constexpr RouteHandler kFiles{MakeFilesHandler, Needs::kFiles};
+constexpr RouteHandler kUpload{MakeUploadHandler, Needs::kFiles};
+constexpr RouteHandler kDownload{MakeFileContentHandler, Needs::kFiles};
+constexpr RouteHandler kBatches{MakeBatchesHandler, Needs::kBatches};
+constexpr RouteHandler kMessageBatches{MakeMessageBatchesHandler, Needs::kBatches};
+constexpr RouteHandler kBatchResults{MakeMessageBatchResultsHandler, Needs::kBatches};
+constexpr RouteHandler kKserve{MakeKserveHandler};
+constexpr RouteHandler kKserveInfer{MakeKserveInferHandler};
+constexpr RouteHandler kKserveStream{MakeKserveStreamHandler};
+
+}  // namespace to
+
+constexpr Route TeiRoute(std::string_view pattern, RouteId id, RouteHandler handler,
+                         auth::RouteClasses rule, OpKind op) {
+  return {pattern, "POST", id, handler, rule, op, false, false, wire::ErrorForm::kTei};
 }
 
 // A route of Anthropic's Messages API.
 constexpr Route MessagesRoute(std::string_view pattern, std::string_view method, RouteId id,
-                              auth::RouteClasses rule, OpKind op = OpKind::kOther) {
-  return {pattern, method, id, rule, op, false, false, wire::ErrorForm::kAnthropic};
+                              RouteHandler handler, auth::RouteClasses rule,
+                              OpKind op = OpKind::kOther) {
+  return {pattern, method, id, handler, rule, op, false, false, wire::ErrorForm::kAnthropic};
 }
 
 // A route of KServe v2 (Open Inference Protocol), with Triton's additions.
 constexpr Route KserveRoute(std::string_view pattern, std::string_view method, RouteId id,
-                            auth::RouteClasses rule, OpKind op = OpKind::kOther) {
+                            RouteHandler handler, auth::RouteClasses rule,
+                            OpKind op = OpKind::kOther) {
   constexpr std::string_view kOfModel = "/v2/models/{id}";
   return {.pattern = pattern,
           .method = method,
           .id = id,
+          .handler = handler,
           .rule = rule,
           .op = op,
           .open = id == RouteId::kKserveLive || id == RouteId::kKserveReady,
@@ -43,113 +73,133 @@ constexpr Route KserveRoute(std::string_view pattern, std::string_view method, R
 
 // The first that fits counts.
 constexpr auto kRoutes = std::to_array<Route>({
-    {"/v1/chat/completions", "POST", RouteId::kChat, kGenerate, OpKind::kChat},
-    {"/v1/completions", "POST", RouteId::kText, kGenerate, OpKind::kCompletion},
-    {"/generate", "POST", RouteId::kGenerate, kGenerate, OpKind::kGenerate},
-    {"/infill", "POST", RouteId::kInfill, kGenerate, OpKind::kCompletion},
-    MessagesRoute("/v1/messages", "POST", RouteId::kMessages, kGenerate, OpKind::kChat),
-    MessagesRoute("/v1/messages/count_tokens", "POST", RouteId::kCountTokens, kTokenize,
-                  OpKind::kTokenize),
-    MessagesRoute("/v1/messages/batches", "GET", RouteId::kMessageBatches, kGenerate),
-    MessagesRoute("/v1/messages/batches", "POST", RouteId::kMessageBatchCreate, kGenerate),
-    MessagesRoute("/v1/messages/batches/{part}", "GET", RouteId::kMessageBatch, kGenerate),
-    MessagesRoute("/v1/messages/batches/{part}", "DELETE", RouteId::kMessageBatchDelete, kGenerate),
+    {"/v1/chat/completions", "POST", RouteId::kChat, to::kGeneration, kGenerate, OpKind::kChat},
+    {"/v1/completions", "POST", RouteId::kText, to::kGeneration, kGenerate, OpKind::kCompletion},
+    {"/generate", "POST", RouteId::kGenerate, to::kGeneration, kGenerate, OpKind::kGenerate},
+    {"/infill", "POST", RouteId::kInfill, to::kGeneration, kGenerate, OpKind::kCompletion},
+    MessagesRoute("/v1/messages", "POST", RouteId::kMessages, to::kGeneration, kGenerate,
+                  OpKind::kChat),
+    MessagesRoute("/v1/messages/count_tokens", "POST", RouteId::kCountTokens, to::kTokenizer,
+                  kTokenize, OpKind::kTokenize),
+    MessagesRoute("/v1/messages/batches", "GET", RouteId::kMessageBatches, to::kMessageBatches,
+                  kGenerate),
+    MessagesRoute("/v1/messages/batches", "POST", RouteId::kMessageBatchCreate, to::kMessageBatches,
+                  kGenerate),
+    MessagesRoute("/v1/messages/batches/{part}", "GET", RouteId::kMessageBatch, to::kMessageBatches,
+                  kGenerate),
+    MessagesRoute("/v1/messages/batches/{part}", "DELETE", RouteId::kMessageBatchDelete,
+                  to::kMessageBatches, kGenerate),
     MessagesRoute("/v1/messages/batches/{part}/cancel", "POST", RouteId::kMessageBatchCancel,
-                  kGenerate),
+                  to::kMessageBatches, kGenerate),
     MessagesRoute("/v1/messages/batches/{part}/results", "GET", RouteId::kMessageBatchResults,
-                  kGenerate),
-    {"/tokenize", "POST", RouteId::kTokenize, kTokenize, OpKind::kTokenize},
-    {"/v1/tokenize", "POST", RouteId::kTokenize, kTokenize, OpKind::kTokenize},
-    {"/detokenize", "POST", RouteId::kDetokenize, kTokenize, OpKind::kTokenize},
-    {"/v1/detokenize", "POST", RouteId::kDetokenize, kTokenize, OpKind::kTokenize},
-    {"/apply-template", "POST", RouteId::kApplyTemplate, kTokenize, OpKind::kTokenize},
-    {"/v1/responses", "POST", RouteId::kResponses, kGenerate, OpKind::kResponse},
-    {"/v1/responses", "GET", RouteId::kResponsesSocket, kGenerate},
-    {"/v1/ws", "GET", RouteId::kChatSocket, kGenerate},
-    {"/v1/responses/input_tokens", "POST", RouteId::kInputTokens, kTokenize, OpKind::kTokenize},
-    {"/v1/responses/compact", "POST", RouteId::kNotOffered, kKnown},
-    {"/v1/responses/{part}", "GET", RouteId::kResponse, kGenerate},
-    {"/v1/responses/{part}", "DELETE", RouteId::kResponseDelete, kGenerate},
-    {"/v1/responses/{part}/cancel", "POST", RouteId::kResponseCancel, kGenerate},
-    {"/v1/responses/{part}/input_items", "GET", RouteId::kResponseInput, kGenerate},
-    {"/v1/jobs", "GET", RouteId::kJobs, kWork},
-    {"/v1/jobs/pause", "POST", RouteId::kJobsPause, kWork},
-    {"/v1/jobs/resume", "POST", RouteId::kJobsResume, kWork},
-    {"/v1/jobs/{part}", "GET", RouteId::kJob, kWork},
-    {"/v1/jobs/{part}/cancel", "POST", RouteId::kJobCancel, kWork},
-    {"/v1/jobs/{part}/replay", "POST", RouteId::kJobReplay, kWork},
-    {"/v1/jobs/{part}/events", "GET", RouteId::kJobEvents, kWork},
-    {"/v1/files", "GET", RouteId::kFiles, kWork},
+                  to::kBatchResults, kGenerate),
+    {"/tokenize", "POST", RouteId::kTokenize, to::kTokenizer, kTokenize, OpKind::kTokenize},
+    {"/v1/tokenize", "POST", RouteId::kTokenize, to::kTokenizer, kTokenize, OpKind::kTokenize},
+    {"/detokenize", "POST", RouteId::kDetokenize, to::kTokenizer, kTokenize, OpKind::kTokenize},
+    {"/v1/detokenize", "POST", RouteId::kDetokenize, to::kTokenizer, kTokenize, OpKind::kTokenize},
+    {"/apply-template", "POST", RouteId::kApplyTemplate, to::kTokenizer, kTokenize,
+     OpKind::kTokenize},
+    {"/v1/responses", "POST", RouteId::kResponses, to::kResponse, kGenerate, OpKind::kResponse},
+    {"/v1/responses", "GET", RouteId::kResponsesSocket, to::kSocket, kGenerate},
+    {"/v1/ws", "GET", RouteId::kChatSocket, to::kChatSocket, kGenerate},
+    {"/v1/responses/input_tokens", "POST", RouteId::kInputTokens, to::kTokenizer, kTokenize,
+     OpKind::kTokenize},
+    {"/v1/responses/compact", "POST", RouteId::kNotOffered, to::kImmediate, kKnown},
+    {"/v1/responses/{part}", "GET", RouteId::kResponse, to::kStored, kGenerate},
+    {"/v1/responses/{part}", "DELETE", RouteId::kResponseDelete, to::kStored, kGenerate},
+    {"/v1/responses/{part}/cancel", "POST", RouteId::kResponseCancel, to::kStored, kGenerate},
+    {"/v1/responses/{part}/input_items", "GET", RouteId::kResponseInput, to::kStored, kGenerate},
+    {"/v1/jobs", "GET", RouteId::kJobs, to::kJobs, kWork},
+    {"/v1/jobs/pause", "POST", RouteId::kJobsPause, to::kJobs, kWork},
+    {"/v1/jobs/resume", "POST", RouteId::kJobsResume, to::kJobs, kWork},
+    {"/v1/jobs/{part}", "GET", RouteId::kJob, to::kJobs, kWork},
+    {"/v1/jobs/{part}/cancel", "POST", RouteId::kJobCancel, to::kJobs, kWork},
+    {"/v1/jobs/{part}/replay", "POST", RouteId::kJobReplay, to::kJobs, kWork},
+    {"/v1/jobs/{part}/events", "GET", RouteId::kJobEvents, to::kJobs, kWork},
+    {"/v1/files", "GET", RouteId::kFiles, to::kFiles, kWork},
     {.pattern = "/v1/files",
      .method = "POST",
      .id = RouteId::kFileUpload,
+     .handler = to::kUpload,
      .rule = kWork,
      .body = BodyKind::kUpload},
-    {"/v1/files/{part}", "GET", RouteId::kFile, kWork},
-    {"/v1/files/{part}", "DELETE", RouteId::kFileDelete, kWork},
-    {"/v1/files/{part}/content", "GET", RouteId::kFileContent, kWork},
-    {"/v1/batches", "GET", RouteId::kBatches, kWork},
-    {"/v1/batches", "POST", RouteId::kBatchCreate, kWork},
-    {"/v1/batches/{part}", "GET", RouteId::kBatch, kWork},
-    {"/v1/batches/{part}/cancel", "POST", RouteId::kBatchCancel, kWork},
-    {"/v1/conversations", "POST", RouteId::kConversationCreate, kGenerate},
-    {"/v1/conversations/{part}", "GET", RouteId::kConversation, kGenerate},
-    {"/v1/conversations/{part}", "POST", RouteId::kConversationUpdate, kGenerate},
-    {"/v1/conversations/{part}", "DELETE", RouteId::kConversationDelete, kGenerate},
-    {"/v1/conversations/{part}/fork", "POST", RouteId::kConversationFork, kGenerate},
-    {"/v1/conversations/{part}/items", "GET", RouteId::kItems, kGenerate},
-    {"/v1/conversations/{part}/items", "POST", RouteId::kItemsCreate, kGenerate},
-    {"/v1/conversations/{part}/items/{part}", "GET", RouteId::kItem, kGenerate},
-    {"/v1/conversations/{part}/items/{part}", "DELETE", RouteId::kItemDelete, kGenerate},
-    {"/v1/embeddings", "POST", RouteId::kEmbeddings, kEmbed, OpKind::kEmbed},
-    {"/embeddings", "POST", RouteId::kEmbeddings, kEmbed, OpKind::kEmbed},
-    {"/v1/rerank", "POST", RouteId::kRerank, kEmbed, OpKind::kScore},
-    {"/v2/rerank", "POST", RouteId::kRerank, kEmbed, OpKind::kScore},
-    {"/rerank", "POST", RouteId::kRerankOrTei, kEmbed, OpKind::kScore},
-    {"/v1/score", "POST", RouteId::kScore, kEmbed, OpKind::kScore},
-    {"/score", "POST", RouteId::kScore, kEmbed, OpKind::kScore},
-    TeiRoute("/embed", RouteId::kTeiEmbed, kEmbed, OpKind::kEmbed),
-    TeiRoute("/embed_all", RouteId::kTeiEmbedAll, kEmbed, OpKind::kEmbed),
-    TeiRoute("/predict", RouteId::kTeiPredict, kEmbed, OpKind::kScore),
-    TeiRoute("/similarity", RouteId::kTeiSimilarity, kEmbed, OpKind::kEmbed),
-    TeiRoute("/", RouteId::kTeiRoot, kWork, OpKind::kEmbed),
-    TeiRoute("/decode", RouteId::kDecode, kTokenize, OpKind::kTokenize),
-    {"/info", "GET", RouteId::kInfo, kModels, OpKind::kOther, false, false, wire::ErrorForm::kTei},
-    {"/tokenizer_info", "GET", RouteId::kTokenizerInfo, kTokenize},
-    {"/v1/models", "GET", RouteId::kModels, kModels},
-    {"/v1/models/{id}", "GET", RouteId::kModel, kModels},
-    {"/version", "GET", RouteId::kVersion, kModels},
-    {"/load", "GET", RouteId::kLoad, kMetrics},
-    {"/metrics", "GET", RouteId::kMetrics, kMetrics},
-    {"/livez", "GET", RouteId::kLive, kAnybody, OpKind::kOther, kOpen, kProbe},
-    {"/healthz", "GET", RouteId::kLive, kAnybody, OpKind::kOther, kOpen},
-    {"/ping", "GET", RouteId::kLive, kAnybody, OpKind::kOther, kOpen},
-    {"/readyz", "GET", RouteId::kReady, kAnybody, OpKind::kOther, kOpen, kProbe},
-    {"/startupz", "GET", RouteId::kStarted, kAnybody, OpKind::kOther, kOpen},
-    {"/health", "GET", RouteId::kHealth, kAnybody, OpKind::kOther, kOpen, kProbe},
-    KserveRoute("/v2", "GET", RouteId::kKserveServer, kModels),
-    KserveRoute("/v2/health/live", "GET", RouteId::kKserveLive, kAnybody),
-    KserveRoute("/v2/health/ready", "GET", RouteId::kKserveReady, kAnybody),
-    KserveRoute("/v2/models/stats", "GET", RouteId::kKserveStatistics, kModels),
-    KserveRoute("/v2/models/{id}/infer", "POST", RouteId::kKserveInfer, kWork),
-    KserveRoute("/v2/models/{id}/generate", "POST", RouteId::kKserveGenerate, kGenerate,
-                OpKind::kGenerate),
-    KserveRoute("/v2/models/{id}/generate_stream", "POST", RouteId::kKserveGenerateStream,
+    {"/v1/files/{part}", "GET", RouteId::kFile, to::kFiles, kWork},
+    {"/v1/files/{part}", "DELETE", RouteId::kFileDelete, to::kFiles, kWork},
+    {"/v1/files/{part}/content", "GET", RouteId::kFileContent, to::kDownload, kWork},
+    {"/v1/batches", "GET", RouteId::kBatches, to::kBatches, kWork},
+    {"/v1/batches", "POST", RouteId::kBatchCreate, to::kBatches, kWork},
+    {"/v1/batches/{part}", "GET", RouteId::kBatch, to::kBatches, kWork},
+    {"/v1/batches/{part}/cancel", "POST", RouteId::kBatchCancel, to::kBatches, kWork},
+    {"/v1/conversations", "POST", RouteId::kConversationCreate, to::kConversations, kGenerate},
+    {"/v1/conversations/{part}", "GET", RouteId::kConversation, to::kConversations, kGenerate},
+    {"/v1/conversations/{part}", "POST", RouteId::kConversationUpdate, to::kConversations,
+     kGenerate},
+    {"/v1/conversations/{part}", "DELETE", RouteId::kConversationDelete, to::kConversations,
+     kGenerate},
+    {"/v1/conversations/{part}/fork", "POST", RouteId::kConversationFork, to::kConversations,
+     kGenerate},
+    {"/v1/conversations/{part}/items", "GET", RouteId::kItems, to::kConversations, kGenerate},
+    {"/v1/conversations/{part}/items", "POST", RouteId::kItemsCreate, to::kConversations,
+     kGenerate},
+    {"/v1/conversations/{part}/items/{part}", "GET", RouteId::kItem, to::kConversations, kGenerate},
+    {"/v1/conversations/{part}/items/{part}", "DELETE", RouteId::kItemDelete, to::kConversations,
+     kGenerate},
+    {"/v1/embeddings", "POST", RouteId::kEmbeddings, to::kEncoding, kEmbed, OpKind::kEmbed},
+    {"/embeddings", "POST", RouteId::kEmbeddings, to::kEncoding, kEmbed, OpKind::kEmbed},
+    {"/v1/rerank", "POST", RouteId::kRerank, to::kEncoding, kEmbed, OpKind::kScore},
+    {"/v2/rerank", "POST", RouteId::kRerank, to::kEncoding, kEmbed, OpKind::kScore},
+    {"/rerank", "POST", RouteId::kRerankOrTei, to::kEncoding, kEmbed, OpKind::kScore},
+    {"/v1/score", "POST", RouteId::kScore, to::kEncoding, kEmbed, OpKind::kScore},
+    {"/score", "POST", RouteId::kScore, to::kEncoding, kEmbed, OpKind::kScore},
+    TeiRoute("/embed", RouteId::kTeiEmbed, to::kEncoding, kEmbed, OpKind::kEmbed),
+    TeiRoute("/embed_all", RouteId::kTeiEmbedAll, to::kEncoding, kEmbed, OpKind::kEmbed),
+    TeiRoute("/predict", RouteId::kTeiPredict, to::kEncoding, kEmbed, OpKind::kScore),
+    TeiRoute("/similarity", RouteId::kTeiSimilarity, to::kEncoding, kEmbed, OpKind::kEmbed),
+    TeiRoute("/", RouteId::kTeiRoot, to::kEncoding, kWork, OpKind::kEmbed),
+    TeiRoute("/decode", RouteId::kDecode, to::kTokenizer, kTokenize, OpKind::kTokenize),
+    {"/info", "GET", RouteId::kInfo, to::kImmediate, kModels, OpKind::kOther, false, false,
+     wire::ErrorForm::kTei},
+    {"/tokenizer_info", "GET", RouteId::kTokenizerInfo, to::kImmediate, kTokenize},
+    {"/v1/models", "GET", RouteId::kModels, to::kImmediate, kModels},
+    {"/v1/models/{id}", "GET", RouteId::kModel, to::kImmediate, kModels},
+    {"/version", "GET", RouteId::kVersion, to::kImmediate, kModels},
+    {"/load", "GET", RouteId::kLoad, to::kImmediate, kMetrics},
+    {"/metrics", "GET", RouteId::kMetrics, to::kImmediate, kMetrics},
+    {"/livez", "GET", RouteId::kLive, to::kImmediate, kAnybody, OpKind::kOther, kOpen, kProbe},
+    {"/healthz", "GET", RouteId::kLive, to::kImmediate, kAnybody, OpKind::kOther, kOpen},
+    {"/ping", "GET", RouteId::kLive, to::kImmediate, kAnybody, OpKind::kOther, kOpen},
+    {"/readyz", "GET", RouteId::kReady, to::kImmediate, kAnybody, OpKind::kOther, kOpen, kProbe},
+    {"/startupz", "GET", RouteId::kStarted, to::kImmediate, kAnybody, OpKind::kOther, kOpen},
+    {"/health", "GET", RouteId::kHealth, to::kImmediate, kAnybody, OpKind::kOther, kOpen, kProbe},
+    KserveRoute("/v2", "GET", RouteId::kKserveServer, to::kKserve, kModels),
+    KserveRoute("/v2/health/live", "GET", RouteId::kKserveLive, to::kKserve, kAnybody),
+    KserveRoute("/v2/health/ready", "GET", RouteId::kKserveReady, to::kKserve, kAnybody),
+    KserveRoute("/v2/models/stats", "GET", RouteId::kKserveStatistics, to::kKserve, kModels),
+    KserveRoute("/v2/models/{id}/infer", "POST", RouteId::kKserveInfer, to::kKserveInfer, kWork),
+    KserveRoute("/v2/models/{id}/generate", "POST", RouteId::kKserveGenerate, to::kKserveInfer,
                 kGenerate, OpKind::kGenerate),
-    KserveRoute("/v2/models/{id}/ready", "GET", RouteId::kKserveModelReady, kModels),
-    KserveRoute("/v2/models/{id}/config", "GET", RouteId::kKserveConfig, kModels),
-    KserveRoute("/v2/models/{id}/stats", "GET", RouteId::kKserveStatistics, kModels),
-    KserveRoute("/v2/models/{id}/trace/setting", "POST", RouteId::kNotOffered, kKnown),
-    KserveRoute("/v2/models/{id}", "GET", RouteId::kKserveModel, kModels),
-    KserveRoute("/v2/repository/index", "POST", RouteId::kKserveIndex, kModels),
-    KserveRoute("/v2/repository/models/{id}/load", "POST", RouteId::kKserveLoad, kOperate),
-    KserveRoute("/v2/repository/models/{id}/unload", "POST", RouteId::kKserveUnload, kOperate),
-    KserveRoute("/v2/systemsharedmemory/unregister", "POST", RouteId::kKserveUnregister, kModels),
-    KserveRoute("/v2/cudasharedmemory/unregister", "POST", RouteId::kKserveUnregister, kModels),
-    KserveRoute("/v2/systemsharedmemory/{id}", "POST", RouteId::kNotOffered, kKnown),
-    KserveRoute("/v2/cudasharedmemory/{id}", "POST", RouteId::kNotOffered, kKnown),
-    KserveRoute("/v2/trace/setting", "POST", RouteId::kNotOffered, kKnown),
-    KserveRoute("/v2/logging", "POST", RouteId::kNotOffered, kKnown),
+    KserveRoute("/v2/models/{id}/generate_stream", "POST", RouteId::kKserveGenerateStream,
+                to::kKserveStream, kGenerate, OpKind::kGenerate),
+    KserveRoute("/v2/models/{id}/ready", "GET", RouteId::kKserveModelReady, to::kKserve, kModels),
+    KserveRoute("/v2/models/{id}/config", "GET", RouteId::kKserveConfig, to::kKserve, kModels),
+    KserveRoute("/v2/models/{id}/stats", "GET", RouteId::kKserveStatistics, to::kKserve, kModels),
+    KserveRoute("/v2/models/{id}/trace/setting", "POST", RouteId::kNotOffered, to::kImmediate,
+                kKnown),
+    KserveRoute("/v2/models/{id}", "GET", RouteId::kKserveModel, to::kKserve, kModels),
+    KserveRoute("/v2/repository/index", "POST", RouteId::kKserveIndex, to::kKserve, kModels),
+    KserveRoute("/v2/repository/models/{id}/load", "POST", RouteId::kKserveLoad, to::kKserve,
+                kOperate),
+    KserveRoute("/v2/repository/models/{id}/unload", "POST", RouteId::kKserveUnload, to::kKserve,
+                kOperate),
+    KserveRoute("/v2/systemsharedmemory/unregister", "POST", RouteId::kKserveUnregister,
+                to::kKserve, kModels),
+    KserveRoute("/v2/cudasharedmemory/unregister", "POST", RouteId::kKserveUnregister, to::kKserve,
+                kModels),
+    KserveRoute("/v2/systemsharedmemory/{id}", "POST", RouteId::kNotOffered, to::kImmediate,
+                kKnown),
+    KserveRoute("/v2/cudasharedmemory/{id}", "POST", RouteId::kNotOffered, to::kImmediate, kKnown),
+    KserveRoute("/v2/trace/setting", "POST", RouteId::kNotOffered, to::kImmediate, kKnown),
+    KserveRoute("/v2/logging", "POST", RouteId::kNotOffered, to::kImmediate, kKnown),
 });
 
 // Default deny: a row that says nothing of who may ask does not compile.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -107,12 +108,32 @@ enum class BodyKind : uint8_t {
   kUpload,   // multipart/form-data, passed to the handler in pieces (Handler::OnBody)
 };
 
+class Connection;
+class Handler;
+
+// What a server must have for a route; without it the route is not implemented there.
+enum class Needs : uint8_t {
+  kNothing,
+  kDialogs,  // stored responses and conversations
+  kChat,     // these and the chat of users
+  kJobs,
+  kFiles,
+  kBatches,
+};
+
+// How a route is answered.
+struct RouteHandler {
+  std::unique_ptr<Handler> (*make)(RouteId route, Connection& connection);  // handler.h
+  Needs needs = Needs::kNothing;
+};
+
 struct Route {
   // "/v1/models/{id}": also used in logs and metrics. {id} matches everything up to the end of the
   // path, or up to the text after it in the pattern; {part} matches one segment.
   std::string_view pattern;
   std::string_view method;  // GET (HEAD too), POST or DELETE; rows of one pattern stand together
   RouteId id;
+  RouteHandler handler;
   auth::RouteClasses rule;  // required scopes, any of them; kPublic: no authentication
   telemetry::OpKind op = telemetry::OpKind::kOther;
   bool open = false;        // GET needs no key

@@ -57,7 +57,7 @@ void SocketChannel::Create(wire::ResponsesCall call) {
 void SocketChannel::Subscribe(const std::string& response_id, int64_t starting_after) {
   using Found = Result<std::shared_ptr<responses::Response>>;
   connection_.context().deps.responses->Find(
-      connection_.tenant(), response_id,
+      connection_.request_context().tenant(), response_id,
       [here = connection_.Return(), this, starting_after](Found found) {
         here([this, starting_after, found = std::move(found)] {
           if (!found.ok()) return Fail(found.status());

@@ -16,7 +16,7 @@
 #include "server/http/responses_dialect.h"
 #include "server/http/socket_host.h"
 #include "server/http/socket_upgrade.h"
-#include "services/auth/who_asks.h"
+#include "services/auth/resolve_caller.h"
 #include "wire/websocket_frame.h"
 
 namespace tutti::http {
@@ -38,7 +38,7 @@ class SocketHandler final : public Handler, private SocketHost {
     if (connection_.context().draining.load())
       return connection_.RespondError(ResponseCursor::Interrupted());
     if (const Status may = dialect_.Open(); !may.ok()) return connection_.RespondError(may);
-    identified_ = !connection_.decision().asks_later;
+    identified_ = !connection_.request_context().decision().asks_later;
     if (identified_) {
       if (const Status may = dialect_.Identified(); !may.ok()) return connection_.RespondError(may);
     }
@@ -168,7 +168,7 @@ class SocketHandler final : public Handler, private SocketHost {
 
   void OnUnderstood(Understood understood, BudgetShare share) {
     if (!identified_) return OnFirst(understood);
-    if (const auto& who = connection_.decision().principal; who != nullptr) {
+    if (const auto& who = connection_.request_context().decision().principal; who != nullptr) {
       const Status still =
           connection_.context().deps.authority->StillValid(*who, std::time(nullptr));
       if (!still.ok()) return Refuse(still);
@@ -195,9 +195,11 @@ class SocketHandler final : public Handler, private SocketHost {
     const auth::Authenticator& authority = *connection_.context().deps.authority;
     Result<auth::PrincipalRef> who = authority.FromBearer(*token, std::time(nullptr));
     if (!who.ok()) return Refuse(who.status());
-    if (const Status may = auth::MayUse(**who, connection_.decision().route->rule); !may.ok())
+    if (const Status may =
+            auth::MayUse(**who, connection_.request_context().decision().route->rule);
+        !may.ok())
       return Refuse(may);
-    connection_.Identify(*std::move(who));
+    connection_.request_context().Identify(*std::move(who));
     if (const Status may = dialect_.Identified(); !may.ok()) return Refuse(may);
     identified_ = true;
     dialect_.Begin();

@@ -36,8 +36,8 @@ class StoredResponseHandler final : public Handler {
       : route_(route), connection_(connection), feed_(connection) {}
 
   void Start() override {
-    const std::string& id = connection_.decision().argument;
-    const std::string owner = connection_.tenant();
+    const std::string& id = connection_.request_context().decision().argument;
+    const std::string owner = connection_.request_context().tenant();
     responses::Responses& responses = *connection_.context().deps.responses;
     const auto here = connection_.Return();
     if (route_ == RouteId::kResponseDelete) {
@@ -71,7 +71,7 @@ class StoredResponseHandler final : public Handler {
  private:
   void OnDeleted(const Status& status) {
     if (!status.ok()) return connection_.RespondError(status);
-    Json(wire::DeletedJson(connection_.decision().argument, "response"));
+    Json(wire::DeletedJson(connection_.request_context().decision().argument, "response"));
   }
 
   void OnFound(const Found& found) {

@@ -227,7 +227,8 @@ class TokenizerHandler final : public Handler {
       : route_(route), connection_(connection) {}
 
   void Start() override {
-    const TokenizeTarget target{*connection_.context().deps.inference, connection_.caller(), here_};
+    const TokenizeTarget target{*connection_.context().deps.inference,
+                                connection_.request_context().caller(), here_};
     const wire::ParseOptions options{connection_.context().options.strict, {}, {}};
     AskWithBody<TokenizerAnswer>(
         connection_, kInlineTokenizerBytes, connection_.context().tokenizer_helper,
@@ -240,7 +241,7 @@ class TokenizerHandler final : public Handler {
  private:
   void Finish(TokenizerAnswer answer) {
     if (!answer.status.ok()) {
-      connection_.set_error_form(answer.errors);
+      connection_.request_context().set_error_form(answer.errors);
       return connection_.RespondError(answer.status);
     }
     if (!connection_.HoldAnswer(answer.body.size())) {

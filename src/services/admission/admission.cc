@@ -241,7 +241,7 @@ Result<std::shared_ptr<Admission::Request>> Admission::Admit(const Asked& asked)
 }
 
 Result<api::Generation> Admission::Generate(api::GenerateRequest request,
-                                            std::shared_ptr<api::StreamWaker> waker) {
+                                            std::shared_ptr<Waker> waker) {
   ASSIGN_OR_RETURN(const std::string model, ModelFor(request.caller, request.model, nullptr));
   ASSIGN_OR_RETURN(const std::shared_ptr<Request> admitted,
                    Admit({request.caller, model, request.user, request.route, KindOf(request),
@@ -257,8 +257,7 @@ Result<api::Generation> Admission::Generate(api::GenerateRequest request,
   return generation;
 }
 
-Result<api::Encoding> Admission::Encode(api::EncodeRequest request,
-                                        std::shared_ptr<api::StreamWaker> waker) {
+Result<api::Encoding> Admission::Encode(api::EncodeRequest request, std::shared_ptr<Waker> waker) {
   ASSIGN_OR_RETURN(const std::string model, ModelFor(request.caller, request.model, &request));
   ASSIGN_OR_RETURN(const std::shared_ptr<Request> admitted,
                    Admit({request.caller, model, request.user, request.route, KindOf(request),

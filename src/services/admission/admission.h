@@ -52,9 +52,8 @@ class Admission final : public api::Inference {
   // rate_limit_exceeded, insufficient_quota, request_exceeds_limit, overloaded, storage_full,
   // storage_error. A running request whose credential is revoked ends with key_revoked.
   Result<api::Generation> Generate(api::GenerateRequest request,
-                                   std::shared_ptr<api::StreamWaker> waker) override;
-  Result<api::Encoding> Encode(api::EncodeRequest request,
-                               std::shared_ptr<api::StreamWaker> waker) override;
+                                   std::shared_ptr<Waker> waker) override;
+  Result<api::Encoding> Encode(api::EncodeRequest request, std::shared_ptr<Waker> waker) override;
   Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override;
   Result<std::string> Detokenize(const api::DetokenizeRequest& request) override;
   void TokenizeLater(api::TokenizeRequest request, Done<api::TokenizeResult> done) override;

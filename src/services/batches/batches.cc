@@ -9,8 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "base/random_id.h"
 #include "services/responses/caller_json.h"
-#include "services/responses/ids.h"
 #include "services/responses/responses.h"
 #include "wire/error.h"
 #include "wire/field_error.h"
@@ -21,7 +21,6 @@ namespace tutti::batches {
 namespace {
 
 using calls::BufferedRequest;
-using responses::StoreStatus;
 using store::Database;
 using wire::BatchView;
 
@@ -73,7 +72,8 @@ Batches::Batches(const Options& options, api::Inference& inference, store::Store
       clock_(clock),
       unix_ms_(std::move(unix_ms)),
       caller_(std::move(caller)),
-      strand_(std::make_shared<responses::Strand>(clock, kMaxTasks, "tutti-batches")) {
+      strand_(std::make_shared<Strand>(clock, kMaxTasks, "tutti-batches")),
+      ask_(store, strand_) {
   strand_->OnWake([this] { Pump(); });
   std::set<std::string> open;
   const Status status = store_.ReadNow([&](Database& rows) -> Status {
@@ -97,7 +97,7 @@ Batches::~Batches() {
 
 // --- what clients ask ---
 
-void Batches::Create(NewBatch batch, Shown done) {
+void Batches::Create(NewBatch batch, Callback done) {
   auto row = std::make_shared<BatchRow>();
   const wire::BatchCreate& create = batch.create;
   const std::optional<std::string> kind = KindNameOf(create.endpoint);
@@ -107,7 +107,7 @@ void Batches::Create(NewBatch batch, Shown done) {
     });
   }
   const bool messages = create.endpoint == wire::kMessagesEndpoint;
-  row->view.id = responses::NewId(messages ? "msgbatch_" : "batch_");
+  row->view.id = NewId(messages ? "msgbatch_" : "batch_");
   row->view.endpoint = create.endpoint;
   row->view.input_file = create.input_file_id;
   row->view.metadata = MetadataText(create.metadata);
@@ -120,19 +120,17 @@ void Batches::Create(NewBatch batch, Shown done) {
 
   const auto insert = [this, row, done](const Status& linked) {
     if (!linked.ok()) return done(linked);
-    store_.Write(
+    ask_.Write(
         [this, row](Database& rows) { return InsertBatch(rows, row.get(), options_.limits); },
-        [this, strand = strand_, row, done](const Status& status) {
-          strand->Post([this, row, done, status] {
-            if (!status.ok()) {
-              files_.strand()->Post(
-                  [path = files_.PathOf(Files::InputName(row->view.id))] { unlink(path.c_str()); });
-              return done(StoreStatus(status));
-            }
-            Count([](BatchStats& stats) { ++stats.created; });
-            done(row->view);
-            if (started_ && !stopped_) Open(*row);
-          });
+        [this, row, done](const Status& status) {
+          if (!status.ok()) {
+            files_.strand()->Post(
+                [path = files_.PathOf(Files::InputName(row->view.id))] { unlink(path.c_str()); });
+            return done(status);
+          }
+          Count([](BatchStats& stats) { ++stats.created; });
+          done(row->view);
+          if (started_ && !stopped_) Open(*row);
         });
   };
   const auto link_input = [this, row, insert](const Status& found) {
@@ -145,7 +143,7 @@ void Batches::Create(NewBatch batch, Shown done) {
       strand_->Post([insert, status] { insert(status); });
     });
   };
-  store_.Read(
+  ask_.Read(
       [this, row](Database& rows) -> Status {
         ASSIGN_OR_RETURN(const std::optional<FileRow> file,
                          LoadFile(rows, row->owner, row->view.input_file, unix_ms_() / 1000));
@@ -157,97 +155,74 @@ void Batches::Create(NewBatch batch, Shown done) {
         row->bytes = file->view.bytes;
         return OkStatus();
       },
-      [strand = strand_, link_input, done](const Status& status) {
-        strand->Post([link_input, done, status] {
-          status.ok() ? link_input(status) : done(StoreStatus(status));
-        });
+      [link_input, done](const Status& status) {
+        status.ok() ? link_input(status) : done(status);
       });
 }
 
-void Batches::Get(const std::string& owner, const std::string& id, Shown done) {
-  auto view = std::make_shared<BatchView>();
-  store_.Read(
-      [owner, id, view](Database& rows) -> Status {
+void Batches::Get(const std::string& owner, const std::string& id, Callback done) {
+  ask_.Read(
+      [owner, id](Database& rows) -> Result<BatchView> {
         ASSIGN_OR_RETURN(const std::optional<BatchRow> row, LoadBatch(rows, owner, id));
         if (!row.has_value()) return NoSuchBatch();
-        *view = row->view;
-        return OkStatus();
+        return row->view;
       },
-      [strand = strand_, view, done = std::move(done)](const Status& status) {
-        strand->Post([view, done, status] {
-          if (!status.ok()) return done(StoreStatus(status));
-          done(std::move(*view));
-        });
-      });
+      std::move(done));
 }
 
 void Batches::List(const std::string& owner, const std::string& endpoint, const std::string& after,
                    int64_t most, std::function<void(Result<std::vector<BatchView>>)> done) {
-  auto views = std::make_shared<std::vector<BatchView>>();
-  store_.Read(
-      [owner, endpoint, after, most, views](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(*views, ListBatches(rows, owner, endpoint, after, most + 1));
-        return OkStatus();
-      },
-      [strand = strand_, views, done = std::move(done)](const Status& status) {
-        strand->Post([views, done, status] {
-          if (!status.ok()) return done(StoreStatus(status));
-          done(std::move(*views));
-        });
-      });
+  ask_.Read([owner, endpoint, after,
+             most](Database& rows) { return ListBatches(rows, owner, endpoint, after, most + 1); },
+            std::move(done));
 }
 
-void Batches::Cancel(const std::string& owner, const std::string& id, Shown done) {
-  auto row = std::make_shared<BatchRow>();
-  store_.Write(
-      [this, owner, id, row](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(std::optional<BatchRow> found, LoadBatch(rows, owner, id));
-        if (!found.has_value()) return NoSuchBatch();
-        *row = *std::move(found);
+void Batches::Cancel(const std::string& owner, const std::string& id, Callback done) {
+  ask_.Write(
+      [this, owner, id](Database& rows) -> Result<BatchRow> {
+        ASSIGN_OR_RETURN(std::optional<BatchRow> row, LoadBatch(rows, owner, id));
+        if (!row.has_value()) return NoSuchBatch();
         BatchView& view = row->view;
         if (view.state == BatchState::kCancelling || view.state == BatchState::kCancelled)
-          return OkStatus();
+          return *std::move(row);
         if (view.state != BatchState::kValidating && view.state != BatchState::kInProgress) {
-          return {StatusCode::kAborted, "already_finished",
-                  "the batch is " + std::string(wire::BatchStateName(view.state))};
+          return Status(StatusCode::kAborted, "already_finished",
+                        "the batch is " + std::string(wire::BatchStateName(view.state)));
         }
         const BatchState from = std::exchange(view.state, BatchState::kCancelling);
         view.cancelling_ms = unix_ms_();
         row->ending = BatchState::kCancelled;
-        return MoveBatch(rows, *row, from).status();
+        RETURN_IF_ERROR(MoveBatch(rows, *row, from).status());
+        return *std::move(row);
       },
-      [this, strand = strand_, row, done = std::move(done)](const Status& status) {
-        strand->Post([this, row, done, status] {
-          if (!status.ok()) return done(StoreStatus(status));
-          done(row->view);
-          Active* const active = Find(row->number);
-          if (active == nullptr || active->early || row->view.state != BatchState::kCancelling)
-            return;
-          active->row.view.state = BatchState::kCancelling;
-          active->row.view.cancelling_ms = row->view.cancelling_ms;
-          EndEarly(*active, BatchState::kCancelled);
-        });
+      [this, done = std::move(done)](const Result<BatchRow>& row) {
+        if (!row.ok()) return done(row.status());
+        done(row->view);
+        Active* const active = Find(row->number);
+        if (active == nullptr || active->early || row->view.state != BatchState::kCancelling)
+          return;
+        active->row.view.state = BatchState::kCancelling;
+        active->row.view.cancelling_ms = row->view.cancelling_ms;
+        EndEarly(*active, BatchState::kCancelled);
       });
 }
 
 // A slice of its lines at a time, as after its end.
 void Batches::Delete(const std::string& owner, const std::string& id,
                      std::function<void(const Status&)> done) {
-  auto more = std::make_shared<bool>(false);
-  store_.Write(
-      [owner, id, more](Database& rows) -> Status {
+  ask_.Write(
+      [owner, id](Database& rows) -> Result<bool> {  // whether there are more lines
         ASSIGN_OR_RETURN(const std::optional<BatchRow> found, LoadBatch(rows, owner, id));
         if (!found.has_value()) return NoSuchBatch();
         if (!wire::Ended(found->view.state))
           return InvalidArgument("invalid_value", "the batch has not ended; cancel it first");
-        ASSIGN_OR_RETURN(*more, DropLines(rows, found->number, kDroppedAtOnce));
-        return *more ? OkStatus() : DeleteBatch(rows, found->number);
+        ASSIGN_OR_RETURN(const bool more, DropLines(rows, found->number, kDroppedAtOnce));
+        if (!more) RETURN_IF_ERROR(DeleteBatch(rows, found->number));
+        return more;
       },
-      [this, strand = strand_, owner, id, more, done = std::move(done)](const Status& status) {
-        strand->Post([this, owner, id, more, done, status] {
-          if (status.ok() && *more && !stopped_) return Delete(owner, id, done);
-          done(StoreStatus(status));
-        });
+      [this, owner, id, done = std::move(done)](const Result<bool>& more) {
+        if (more.ok() && *more && !stopped_) return Delete(owner, id, done);
+        done(more.status());
       });
 }
 
@@ -259,27 +234,21 @@ BatchStats Batches::stats() const {
 // --- running lines ---
 
 void Batches::Start() {
-  auto open = std::make_shared<std::vector<BatchRow>>();
-  store_.Write(
-      [this, open](Database& rows) -> Status {
+  ask_.Write(
+      [this](Database& rows) -> Result<std::vector<BatchRow>> {
         const wire::ErrorView dead = wire::ViewError(
             Status(StatusCode::kInternal, "attempts_exhausted",
                    "each attempt ended with the process or the worker that made it"));
         RETURN_IF_ERROR(TakeBackLines(rows, options_.max_attempts, wire::ErrorBody(dead)));
-        ASSIGN_OR_RETURN(*open, OpenBatches(rows));
-        return OkStatus();
+        return OpenBatches(rows);
       },
-      [this, strand = strand_, open](const Status& status) {
-        strand->Post([this, open, status] {
-          if (stopped_) return;
-          if (!status.ok()) {
-            return strand_->PostAt(clock_.Now() + kFullRetry, [this] { Start(); });
-          }
-          started_ = true;
-          for (BatchRow& row : *open) Open(std::move(row));
-          DropNext();
-          TickIn(options_.tick);
-        });
+      [this](Result<std::vector<BatchRow>> open) {
+        if (stopped_) return;
+        if (!open.ok()) return strand_->PostAt(clock_.Now() + kFullRetry, [this] { Start(); });
+        started_ = true;
+        for (BatchRow& row : *open) Open(std::move(row));
+        DropNext();
+        TickIn(options_.tick);
       });
 }
 
@@ -341,30 +310,27 @@ void Batches::Turn() {
   turning_ = true;
   turn_again_ = false;
   auto ends = std::make_shared<std::vector<LineEnd>>(std::exchange(ended_, {}));
-  auto claimed = std::make_shared<std::vector<ClaimedLine>>();
-  store_.Write(
-      [shares, ends, claimed](Database& rows) -> Status {
+  ask_.Write(
+      [shares, ends](Database& rows) -> Result<std::vector<ClaimedLine>> {
+        std::vector<ClaimedLine> claimed;
         for (const LineEnd& end : *ends) RETURN_IF_ERROR(EndLine(rows, end).status());
         for (const auto& [batch, most] : shares) {
           ASSIGN_OR_RETURN(const std::vector<ClaimedLine> lines, ClaimLines(rows, batch, most));
-          claimed->insert(claimed->end(), lines.begin(), lines.end());
+          claimed.insert(claimed.end(), lines.begin(), lines.end());
         }
-        return OkStatus();
+        return claimed;
       },
-      [this, strand = strand_, ends, claimed](const Status& status) {
-        strand->Post([this, ends, claimed, status] {
-          OnTurned(status, std::move(*ends), std::move(*claimed));
-        });
+      [this, ends](Result<std::vector<ClaimedLine>> claimed) {
+        OnTurned(std::move(*ends), std::move(claimed));
       });
 }
 
-void Batches::OnTurned(const Status& status, std::vector<LineEnd> ends,
-                       std::vector<ClaimedLine> claimed) {
+void Batches::OnTurned(std::vector<LineEnd> ends, Result<std::vector<ClaimedLine>> claimed) {
   turning_ = false;
-  if (!status.ok()) {  // an answer is not given up for a disk that is full for a while
+  if (!claimed.ok()) {  // an answer is not given up for a disk that is full for a while
     ended_.insert(ended_.end(), std::make_move_iterator(ends.begin()),
                   std::make_move_iterator(ends.end()));
-    const Duration wait = status.reason() == "overloaded" ? kStoreRetry : kFullRetry;
+    const Duration wait = claimed.status().reason() == "overloaded" ? kStoreRetry : kFullRetry;
     return strand_->PostAt(clock_.Now() + wait, [this] { Turn(); });
   }
   for (const LineEnd& end : ends) {
@@ -379,7 +345,7 @@ void Batches::OnTurned(const Status& status, std::vector<LineEnd> ends,
     if (end.again) ++active->waiting;
     EndIfDone(*active);
   }
-  for (const ClaimedLine& line : claimed) {
+  for (const ClaimedLine& line : *claimed) {
     Active* const active = Find(line.batch);
     if (active == nullptr) continue;
     --active->waiting;
@@ -387,7 +353,7 @@ void Batches::OnTurned(const Status& status, std::vector<LineEnd> ends,
     running_[{line.batch, line.line}].line = line;
   }
   Count([&](BatchStats& stats) { stats.running = std::ssize(running_); });
-  if (!claimed.empty()) ReadLines(std::move(claimed));
+  if (!claimed->empty()) ReadLines(*std::move(claimed));
   if (turn_again_ || !ends.empty()) Turn();
 }
 
@@ -450,22 +416,18 @@ void Batches::BeginNow(const ClaimedLine& line, const Status& ready) {
 }
 
 void Batches::ReadChain(const Running& running) {
-  auto said = std::make_shared<std::vector<api::ChatMessage>>();
-  store_.Read(
-      [said, owner = Find(running.line.batch)->row.owner, id = running.response->previous(),
-       now_s = unix_ms_() / 1000](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(*said, responses::LoadChain(rows, owner, id, now_s, responses::kMaxLinks));
-        return OkStatus();
+  ask_.Read(
+      [owner = Find(running.line.batch)->row.owner, id = running.response->previous(),
+       now_s = unix_ms_() / 1000](Database& rows) {
+        return responses::LoadChain(rows, owner, id, now_s, responses::kMaxLinks);
       },
-      [this, strand = strand_, said, line = running.line](const Status& status) {
-        strand->Post([this, said, line, status] {
-          const auto found = running_.find({line.batch, line.line});
-          if (found == running_.end()) return;
-          if (status.ok()) found->second.response->GoOnFrom(*said);
-          BeginNow(line, StoreStatus(status));
-          Turn();
-          strand_->Wake();  // what was there at once is read
-        });
+      [this, line = running.line](const Result<std::vector<api::ChatMessage>>& said) {
+        const auto found = running_.find({line.batch, line.line});
+        if (found == running_.end()) return;
+        if (said.ok()) found->second.response->GoOnFrom(*said);
+        BeginNow(line, said.status());
+        Turn();
+        strand_->Wake();  // what was there at once is read
       });
 }
 

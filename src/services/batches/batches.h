@@ -25,13 +25,14 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "base/strand.h"
 #include "services/batches/batch_rows.h"
 #include "services/batches/files.h"
 #include "services/batches/input_check.h"
 #include "services/batches/output_writer.h"
 #include "services/batches/response_line.h"
 #include "services/calls/buffered_request.h"
-#include "services/responses/strand.h"
+#include "store/ask_store.h"
 #include "store/store.h"
 #include "wire/batch.h"
 
@@ -77,20 +78,20 @@ class Batches {
   Batches(const Batches&) = delete;
   Batches& operator=(const Batches&) = delete;
 
-  using Shown = std::function<void(Result<wire::BatchView>)>;
+  using Callback = std::function<void(Result<wire::BatchView>)>;
 
   // Creates a batch; `done` is called when it is durable. Errors: not_found (input_file_id),
   // invalid_value (the file has another purpose), tenant_queue_full, storage_full, storage_error.
-  void Create(NewBatch batch, Shown done);
+  void Create(NewBatch batch, Callback done);
   // Errors: not_found (also another owner's).
-  void Get(const std::string& owner, const std::string& id, Shown done);
+  void Get(const std::string& owner, const std::string& id, Callback done);
   // Lists `most` + 1 batches if there are more than `most`. `endpoint` selects the batches of one
   // endpoint; empty: all. Errors: not_found (`after`).
   void List(const std::string& owner, const std::string& endpoint, const std::string& after,
             int64_t most, std::function<void(Result<std::vector<wire::BatchView>>)> done);
   // Cancels a batch, which soon ends with the results so far. Cancelling again changes nothing.
   // Errors: as Get; already_finished.
-  void Cancel(const std::string& owner, const std::string& id, Shown done);
+  void Cancel(const std::string& owner, const std::string& id, Callback done);
   // Deletes a batch that has ended; its files stay. Errors: as Get; invalid_value (it has not
   // ended).
   void Delete(const std::string& owner, const std::string& id,
@@ -104,7 +105,7 @@ class Batches {
   void ReleaseLeases();
 
   BatchStats stats() const;
-  const std::shared_ptr<responses::Strand>& strand() const { return strand_; }
+  const std::shared_ptr<Strand>& strand() const { return strand_; }
 
  private:
   struct Active {
@@ -147,7 +148,7 @@ class Batches {
   // --- running its lines ---
   void Turn();
   std::vector<std::pair<int64_t, int64_t>> Shares();  // batch, lines to claim
-  void OnTurned(const Status& status, std::vector<LineEnd> ends, std::vector<ClaimedLine> claimed);
+  void OnTurned(std::vector<LineEnd> ends, Result<std::vector<ClaimedLine>> claimed);
   void ReadLines(std::vector<ClaimedLine> claimed);
   void Begin(const ClaimedLine& line, const Result<std::string>& text);
   // What it is begun with, once what it goes on from is known.
@@ -184,7 +185,8 @@ class Batches {
   std::vector<LineEnd> ended_;  // not yet on their way to the store
   mutable Mutex mutex_;
   BatchStats stats_ GUARDED_BY(mutex_);
-  const std::shared_ptr<responses::Strand> strand_;  // last: its thread ends before what it uses
+  const std::shared_ptr<Strand> strand_;  // its thread ends before what it uses
+  const store::AskStore ask_;
 };
 
 }  // namespace tutti::batches

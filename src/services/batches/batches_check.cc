@@ -56,23 +56,16 @@ void Batches::BeginCheck(int64_t batch) {
       begun.row.view.endpoint, [this, caller, generates](const std::string& model) {
         return calls::CheckModel(model, generates, caller, inference_);
       });
-  auto more = std::make_shared<bool>(false);
-  store_.Write(
-      [batch, more](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(*more, DropLines(rows, batch, kDroppedAtOnce));
-        return OkStatus();
-      },
-      [this, strand = strand_, batch, more](const Status& status) {
-        strand->Post([this, batch, more, status] {
-          if (Find(batch) == nullptr || stopped_) return;
-          if (!status.ok()) {
-            return strand_->PostAt(clock_.Now() + kRetry, [this, batch] {
-              if (Find(batch) != nullptr && !stopped_) BeginCheck(batch);
-            });
-          }
-          *more ? BeginCheck(batch) : CheckNext(batch);
-        });
-      });
+  ask_.Write([batch](Database& rows) { return DropLines(rows, batch, kDroppedAtOnce); },
+             [this, batch](const Result<bool>& more) {
+               if (Find(batch) == nullptr || stopped_) return;
+               if (!more.ok()) {
+                 return strand_->PostAt(clock_.Now() + kRetry, [this, batch] {
+                   if (Find(batch) != nullptr && !stopped_) BeginCheck(batch);
+                 });
+               }
+               *more ? BeginCheck(batch) : CheckNext(batch);
+             });
 }
 
 void Batches::CheckNext(int64_t batch) {
@@ -127,25 +120,18 @@ void Batches::OnUnreadable(Active& active, const Status& why) {
 
 void Batches::StoreLines(int64_t batch, std::vector<NewLine> lines, bool last) {
   auto stored = std::make_shared<std::vector<NewLine>>(std::move(lines));
-  auto twice = std::make_shared<std::vector<int64_t>>();
-  store_.Write(
-      [batch, stored, twice](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(*twice, InsertLines(rows, batch, *stored));
-        return OkStatus();
-      },
-      [this, strand = strand_, batch, stored, twice, last](const Status& status) {
-        strand->Post([this, batch, stored, twice, last, status] {
-          Active* const active = Find(batch);
-          if (active == nullptr || stopped_) return;
-          if (!status.ok()) {
-            return strand_->PostAt(clock_.Now() + kRetry, [this, batch, stored, last] {
-              StoreLines(batch, *stored, last);
-            });
-          }
-          active->check->AddDuplicates(*twice);
-          last ? EndCheck(*active) : CheckNext(batch);
-        });
-      });
+  ask_.Write([batch, stored](Database& rows) { return InsertLines(rows, batch, *stored); },
+             [this, batch, stored, last](const Result<std::vector<int64_t>>& twice) {
+               Active* const active = Find(batch);
+               if (active == nullptr || stopped_) return;
+               if (!twice.ok()) {
+                 return strand_->PostAt(clock_.Now() + kRetry, [this, batch, stored, last] {
+                   StoreLines(batch, *stored, last);
+                 });
+               }
+               active->check->AddDuplicates(*twice);
+               last ? EndCheck(*active) : CheckNext(batch);
+             });
 }
 
 namespace {
@@ -173,34 +159,27 @@ void Batches::EndCheck(Active& active) {
   }
   row->view.state = BatchState::kInProgress;
   row->view.in_progress_ms = unix_ms_();
-  auto moved = std::make_shared<bool>(false);
-  store_.Write(
-      [row, moved](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(*moved, MoveBatch(rows, *row, BatchState::kValidating));
-        return OkStatus();
-      },
-      [this, strand = strand_, row, moved](const Status& status) {
-        strand->Post([this, row, moved, status] {
-          Active* const known = Find(row->number);
-          if (known == nullptr || stopped_) return;
-          if (!status.ok()) {
-            return strand_->PostAt(clock_.Now() + kRetry, [this, batch = row->number] {
-              if (Active* const again = Find(batch); again != nullptr) EndCheck(*again);
-            });
-          }
-          known->check = nullptr;
-          if (*moved && !known->early) {
-            known->row = *row;
-            known->waiting = row->view.total;
-            return Turn();
-          }
-          // It was cancelled or has expired meanwhile.
-          known->row.view.total = row->view.total;
-          known->row.view.model = row->view.model;
-          if (*moved) known->row.view.state = BatchState::kInProgress;
-          EndIfDone(*known);
-        });
-      });
+  ask_.Write([row](Database& rows) { return MoveBatch(rows, *row, BatchState::kValidating); },
+             [this, row](const Result<bool>& moved) {
+               Active* const known = Find(row->number);
+               if (known == nullptr || stopped_) return;
+               if (!moved.ok()) {
+                 return strand_->PostAt(clock_.Now() + kRetry, [this, batch = row->number] {
+                   if (Active* const again = Find(batch); again != nullptr) EndCheck(*again);
+                 });
+               }
+               known->check = nullptr;
+               if (*moved && !known->early) {
+                 known->row = *row;
+                 known->waiting = row->view.total;
+                 return Turn();
+               }
+               // It was cancelled or has expired meanwhile.
+               known->row.view.total = row->view.total;
+               known->row.view.model = row->view.model;
+               if (*moved) known->row.view.state = BatchState::kInProgress;
+               EndIfDone(*known);
+             });
 }
 
 void Batches::Fail(Active& active, std::string errors) {
@@ -208,17 +187,15 @@ void Batches::Fail(Active& active, std::string errors) {
   row->view.state = BatchState::kFailed;
   row->view.errors = std::move(errors);
   row->view.failed_ms = unix_ms_();
-  store_.Write([row](Database& rows) { return SaveBatch(rows, *row); },
-               [this, strand = strand_, row](const Status& status) {
-                 strand->Post([this, row, status] {
-                   if (stopped_) return;
-                   if (status.ok()) return Close(*row);
-                   strand_->PostAt(clock_.Now() + kRetry, [this, row] {
-                     if (Active* const known = Find(row->number); known != nullptr)
-                       Fail(*known, row->view.errors);
-                   });
-                 });
+  ask_.Write([row](Database& rows) { return SaveBatch(rows, *row); },
+             [this, row](const Status& status) {
+               if (stopped_) return;
+               if (status.ok()) return Close(*row);
+               strand_->PostAt(clock_.Now() + kRetry, [this, row] {
+                 if (Active* const known = Find(row->number); known != nullptr)
+                   Fail(*known, row->view.errors);
                });
+             });
 }
 
 }  // namespace tutti::batches

@@ -44,30 +44,23 @@ void Batches::EndIfDone(Active& active) {
     row->view.state = BatchState::kFinalizing;
     row->view.finalizing_ms = unix_ms_();
   }
-  auto moved = std::make_shared<bool>(false);
-  store_.Write(
-      [row, from, moved](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(*moved, MoveBatch(rows, *row, from));
-        return OkStatus();
-      },
-      [this, strand = strand_, row, moved](const Status& status) {
-        strand->Post([this, row, moved, status] {
-          Active* const known = Find(row->number);
-          if (known == nullptr || stopped_) return;
-          if (status.ok() && *moved) {
-            known->row = *row;
-            return Finish(row->number);
-          }
-          known->ending = false;
-          if (status.ok()) {  // it was cancelled meanwhile: that is told next, or has been
-            if (known->early) EndIfDone(*known);
-            return;
-          }
-          strand_->PostAt(clock_.Now() + kRetry, [this, batch = row->number] {
-            if (Active* const again = Find(batch); again != nullptr) EndIfDone(*again);
-          });
-        });
-      });
+  ask_.Write([row, from](Database& rows) { return MoveBatch(rows, *row, from); },
+             [this, row](const Result<bool>& moved) {
+               Active* const known = Find(row->number);
+               if (known == nullptr || stopped_) return;
+               if (moved.ok() && *moved) {
+                 known->row = *row;
+                 return Finish(row->number);
+               }
+               known->ending = false;
+               if (moved.ok()) {  // it was cancelled meanwhile: that is told next, or has been
+                 if (known->early) EndIfDone(*known);
+                 return;
+               }
+               strand_->PostAt(clock_.Now() + kRetry, [this, batch = row->number] {
+                 if (Active* const again = Find(batch); again != nullptr) EndIfDone(*again);
+               });
+             });
 }
 
 void Batches::Finish(int64_t batch) {
@@ -95,26 +88,24 @@ void Batches::OnFiles(int64_t batch, Result<OutputFiles> files) {
                       : view.state == BatchState::kExpired ? view.expired_ms
                                                            : view.cancelled_ms;
   ended_ms = unix_ms_();
-  store_.Write(
+  ask_.Write(
       [row, made](Database& rows) -> Status {
         for (const std::optional<FileRow>& file : {made->output, made->errors}) {
           if (file.has_value()) RETURN_IF_ERROR(InsertFile(rows, *file, kNoLimits));
         }
         return SaveBatch(rows, *row);
       },
-      [this, strand = strand_, row](const Status& status) {
-        strand->Post([this, row, status] {
-          if (status.ok()) return Close(*row);
-          files_.strand()->Post([output = files_.PathOf(row->view.output_file),
-                                 errors = files_.PathOf(row->view.error_file)] {
-            unlink(output.c_str());
-            unlink(errors.c_str());
-          });
-          if (!stopped_) {
-            strand_->PostAt(clock_.Now() + kFilesRetry,
-                            [this, batch = row->number] { Finish(batch); });
-          }
+      [this, row](const Status& status) {
+        if (status.ok()) return Close(*row);
+        files_.strand()->Post([output = files_.PathOf(row->view.output_file),
+                               errors = files_.PathOf(row->view.error_file)] {
+          unlink(output.c_str());
+          unlink(errors.c_str());
         });
+        if (!stopped_) {
+          strand_->PostAt(clock_.Now() + kFilesRetry,
+                          [this, batch = row->number] { Finish(batch); });
+        }
       });
 }
 
@@ -137,18 +128,16 @@ void Batches::Close(const BatchRow& row) {
 void Batches::DropNext() {
   if (dropping_ || stopped_) return;
   dropping_ = true;
-  auto more = std::make_shared<bool>(false);
-  store_.Write(
-      [more](Database& rows) -> Status {
+  ask_.Write(
+      [](Database& rows) -> Result<bool> {  // whether there may be more
         ASSIGN_OR_RETURN(const int64_t batch, EndedWithLines(rows));
-        *more = batch != 0;
-        return *more ? DropLines(rows, batch, kDroppedAtOnce).status() : OkStatus();
+        if (batch == 0) return false;
+        RETURN_IF_ERROR(DropLines(rows, batch, kDroppedAtOnce).status());
+        return true;
       },
-      [this, strand = strand_, more](const Status& status) {
-        strand->Post([this, more, status] {
-          dropping_ = false;
-          if (status.ok() && *more) DropNext();
-        });
+      [this](const Result<bool>& more) {
+        dropping_ = false;
+        if (more.ok() && *more) DropNext();
       });
 }
 

@@ -16,19 +16,19 @@
 #include "services/responses/response_rows.h"
 #include "services/responses/testing/responses_fixture.h"
 #include "services/responses/testing/scripted_inference.h"
-#include "services/responses/testing/waiting.h"
+#include "waiting.h"
 #include "wire/json.h"
 #include "wire/response_events.h"
 
 namespace tutti::batches {
 namespace {
 
-using responses::testing::Call;
-using responses::testing::Eventually;
 using responses::testing::Script;
 using responses::testing::ScriptedInference;
 using responses::testing::TemporaryFolder;
 using std::chrono::seconds;
+using support::Call;
+using support::Eventually;
 using wire::BatchView;
 
 std::string ChatLine(const std::string& id, const std::string& more = "") {

@@ -11,14 +11,12 @@
 #include <system_error>
 #include <utility>
 
-#include "services/responses/ids.h"
+#include "base/random_id.h"
 #include "services/responses/responses.h"
 
 namespace tutti::batches {
 namespace {
 
-using responses::StoreStatus;
-using responses::Strand;
 using store::Database;
 using wire::FileView;
 
@@ -62,7 +60,8 @@ Files::Files(const Options& options, std::string folder, store::Store& store, co
       store_(store),
       clock_(clock),
       unix_ms_(std::move(unix_ms)),
-      strand_(std::make_shared<Strand>(clock, kMaxFileTasks, "tutti-files")) {}
+      strand_(std::make_shared<Strand>(clock, kMaxFileTasks, "tutti-files")),
+      ask_(store, strand_) {}
 
 // Works that were handed in refer to this: they are waited for.
 Files::~Files() {
@@ -75,7 +74,7 @@ Files::~Files() {
 
 Status Files::Sweep() {
   std::set<std::string> known;
-  RETURN_IF_ERROR(StoreStatus(store_.ReadNow([&](Database& rows) -> Status {
+  RETURN_IF_ERROR(store::ClientStatus(store_.ReadNow([&](Database& rows) -> Status {
     ASSIGN_OR_RETURN(const std::vector<std::string> ids, FileIds(rows));
     known.insert(ids.begin(), ids.end());
     return OkStatus();
@@ -99,27 +98,21 @@ void Files::KeepInputs(const std::set<std::string>& batches) {
 }
 
 void Files::Expire() {
-  auto expired = std::make_shared<std::vector<std::string>>();
-  store_.Write(
-      [this, expired](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(*expired, ExpireFiles(rows, NowSeconds(), kExpiredAtOnce));
-        return OkStatus();
-      },
-      [this, strand = strand_, expired](const Status& status) {
-        strand->Post([this, expired, status] {
-          if (status.ok()) {
-            for (const std::string& id : *expired) unlink(PathOf(id).c_str());
-          }
-          const bool more = status.ok() && std::ssize(*expired) == kExpiredAtOnce;
-          strand_->PostAt(clock_.Now() + (more ? Duration(0) : options_.sweep),
-                          [this] { Expire(); });
-        });
-      });
+  ask_.Write([this](Database& rows) { return ExpireFiles(rows, NowSeconds(), kExpiredAtOnce); },
+             [this](const Result<std::vector<std::string>>& expired) {
+               bool more = false;
+               if (expired.ok()) {
+                 for (const std::string& id : *expired) unlink(PathOf(id).c_str());
+                 more = std::ssize(*expired) == kExpiredAtOnce;
+               }
+               strand_->PostAt(clock_.Now() + (more ? Duration(0) : options_.sweep),
+                               [this] { Expire(); });
+             });
 }
 
 Files::UploadRef Files::Begin(const std::string& boundary, const wire::ParseOptions& options) {
-  return std::make_shared<Upload>(PathOf(responses::NewId("upload-") + std::string(kPart)),
-                                  boundary, options, options_.limits.file_bytes);
+  return std::make_shared<Upload>(PathOf(NewId("upload-") + std::string(kPart)), boundary, options,
+                                  options_.limits.file_bytes);
 }
 
 void Files::Append(UploadRef upload, std::string bytes, Done done) {
@@ -132,10 +125,10 @@ void Files::Drop(UploadRef upload) {
   strand_->Post([upload = std::move(upload)] {});
 }
 
-void Files::Keep(UploadRef upload, const std::string& owner, Shown done) {
+void Files::Keep(UploadRef upload, const std::string& owner, Callback done) {
   strand_->Post([this, upload = std::move(upload), owner, done = std::move(done)] {
     auto row = std::make_shared<FileRow>();
-    row->view.id = responses::NewId("file-");
+    row->view.id = NewId("file-");
     row->owner = owner;
     if (const Status status = upload->KeepAs(PathOf(row->view.id)); !status.ok())
       return done(status);
@@ -150,19 +143,17 @@ void Files::Keep(UploadRef upload, const std::string& owner, Shown done) {
   });
 }
 
-void Files::Insert(std::shared_ptr<FileRow> row, const Shown& done) {
-  store_.Write([this, row](Database& rows) { return InsertFile(rows, *row, options_.limits); },
-               [this, strand = strand_, row, done](const Status& status) {
-                 strand->Post([this, row, done, status] {
-                   if (status.ok()) return done(row->view);
-                   unlink(PathOf(row->view.id).c_str());
-                   done(StoreStatus(status));
-                 });
-               });
+void Files::Insert(std::shared_ptr<FileRow> row, const Callback& done) {
+  ask_.Write([this, row](Database& rows) { return InsertFile(rows, *row, options_.limits); },
+             [this, row, done](const Status& status) {
+               if (status.ok()) return done(row->view);
+               unlink(PathOf(row->view.id).c_str());
+               done(status);
+             });
 }
 
 void Files::Put(const std::string& owner, const std::string& filename, std::string text,
-                Shown done) {
+                Callback done) {
   strand_->Post([this, owner, filename, text = std::move(text), done = std::move(done)] {
     if (std::ssize(text) > options_.limits.file_bytes) {
       return done(ResourceExhausted(
@@ -170,7 +161,7 @@ void Files::Put(const std::string& owner, const std::string& filename, std::stri
                                    std::to_string(options_.limits.file_bytes)));
     }
     auto row = std::make_shared<FileRow>();
-    row->view.id = responses::NewId("file-");
+    row->view.id = NewId("file-");
     row->owner = owner;
     const Status written = [&]() -> Status {
       ASSIGN_OR_RETURN(DiskFile file, DiskFile::Create(PathOf(row->view.id + std::string(kPart))));
@@ -188,38 +179,22 @@ void Files::Put(const std::string& owner, const std::string& filename, std::stri
   });
 }
 
-void Files::Get(const std::string& owner, const std::string& id, Shown done) {
-  auto view = std::make_shared<FileView>();
-  store_.Read(
-      [this, owner, id, view](Database& rows) -> Status {
+void Files::Get(const std::string& owner, const std::string& id, Callback done) {
+  ask_.Read(
+      [this, owner, id](Database& rows) -> Result<FileView> {
         ASSIGN_OR_RETURN(const std::optional<FileRow> row, LoadFile(rows, owner, id, NowSeconds()));
         if (!row.has_value()) return NoSuchFile();
-        *view = row->view;
-        return OkStatus();
+        return row->view;
       },
-      [strand = strand_, view, done = std::move(done)](const Status& status) {
-        strand->Post([view, done, status] {
-          if (!status.ok()) return done(StoreStatus(status));
-          done(std::move(*view));
-        });
-      });
+      std::move(done));
 }
 
 void Files::List(const std::string& owner, wire::FileListQuery query,
                  std::function<void(Result<std::vector<FileView>>)> done) {
   ++query.page.limit;
-  auto views = std::make_shared<std::vector<FileView>>();
-  store_.Read(
-      [this, owner, query, views](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(*views, ListFiles(rows, owner, query, NowSeconds()));
-        return OkStatus();
-      },
-      [strand = strand_, views, done = std::move(done)](const Status& status) {
-        strand->Post([views, done, status] {
-          if (!status.ok()) return done(StoreStatus(status));
-          done(std::move(*views));
-        });
-      });
+  ask_.Read(
+      [this, owner, query](Database& rows) { return ListFiles(rows, owner, query, NowSeconds()); },
+      std::move(done));
 }
 
 void Files::Delete(const std::string& owner, const std::string& id, Done done) {
@@ -229,21 +204,18 @@ void Files::Delete(const std::string& owner, const std::string& id, Done done) {
 // A disk that is full of files has no room to write that one of them goes: then its bytes go first,
 // and the row when there is room. A reader keeps what it has opened.
 void Files::Delete(const std::string& owner, const std::string& id, int tries, Done done) {
-  auto found = std::make_shared<bool>(false);
-  store_.Write(
+  auto found = std::make_shared<bool>(false);  // known also where the row could not be deleted
+  ask_.Write(
       [this, owner, id, found](Database& rows) -> Status {
         ASSIGN_OR_RETURN(*found, DeleteFile(rows, owner, id, NowSeconds()));
         return *found ? OkStatus() : NoSuchFile();
       },
-      [this, strand = strand_, owner, id, found, tries,
-       done = std::move(done)](const Status& status) {
-        strand->Post([this, owner, id, found, tries, done, status] {
-          const bool full = status.reason() == "store_full" && *found;
-          if (status.ok() || full) unlink(PathOf(id).c_str());
-          if (!full || tries <= 1) return done(StoreStatus(status));
-          strand_->PostAt(clock_.Now() + kDeleteAgain,
-                          [this, owner, id, tries, done] { Delete(owner, id, tries - 1, done); });
-        });
+      [this, owner, id, found, tries, done = std::move(done)](const Status& status) {
+        const bool full = status.reason() == "storage_full" && *found;
+        if (status.ok() || full) unlink(PathOf(id).c_str());
+        if (!full || tries <= 1) return done(status);
+        strand_->PostAt(clock_.Now() + kDeleteAgain,
+                        [this, owner, id, tries, done] { Delete(owner, id, tries - 1, done); });
       });
 }
 

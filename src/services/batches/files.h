@@ -18,10 +18,11 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/strand.h"
 #include "services/batches/disk_file.h"
 #include "services/batches/file_rows.h"
 #include "services/batches/upload.h"
-#include "services/responses/strand.h"
+#include "store/ask_store.h"
 #include "store/store.h"
 #include "wire/file.h"
 
@@ -46,19 +47,19 @@ class Files {
 
   using UploadRef = std::shared_ptr<Upload>;
   using Done = std::function<void(const Status&)>;
-  using Shown = std::function<void(Result<wire::FileView>)>;
+  using Callback = std::function<void(Result<wire::FileView>)>;
 
   // --- uploads; one call at a time for each ---
   UploadRef Begin(const std::string& boundary, const wire::ParseOptions& options);
   void Append(UploadRef upload, std::string bytes, Done done);
   // Completes an upload. Errors: as Upload; insufficient_quota, storage_full, storage_error.
-  void Keep(UploadRef upload, const std::string& owner, Shown done);
+  void Keep(UploadRef upload, const std::string& owner, Callback done);
   // Stores `text` like an upload with that file name. Errors: as Keep; request_too_large.
-  void Put(const std::string& owner, const std::string& filename, std::string text, Shown done);
+  void Put(const std::string& owner, const std::string& filename, std::string text, Callback done);
   void Drop(UploadRef upload);  // deletes a partial upload, on the strand
 
   // --- existing files; errors: not_found (also another owner's), the store's ---
-  void Get(const std::string& owner, const std::string& id, Shown done);
+  void Get(const std::string& owner, const std::string& id, Callback done);
   // One more than the limit where there are more.
   void List(const std::string& owner, wire::FileListQuery query,
             std::function<void(Result<std::vector<wire::FileView>>)> done);
@@ -83,12 +84,12 @@ class Files {
   static std::string InputName(const std::string& batch) { return batch + ".input"; }
   // Deletes the inputs of all batches except these; called at the start.
   void KeepInputs(const std::set<std::string>& batches);
-  const std::shared_ptr<responses::Strand>& strand() const { return strand_; }
+  const std::shared_ptr<Strand>& strand() const { return strand_; }
 
  private:
   void Delete(const std::string& owner, const std::string& id, int tries, Done done);
   // Gives a file that is on the disk its row; without one it goes again.
-  void Insert(std::shared_ptr<FileRow> row, const Shown& done);
+  void Insert(std::shared_ptr<FileRow> row, const Callback& done);
   Files(const Options& options, std::string folder, store::Store& store, const Clock& clock,
         std::function<int64_t()> unix_ms);
   Status Sweep();  // what was left behind
@@ -100,7 +101,8 @@ class Files {
   store::Store& store_;
   const Clock& clock_;
   const std::function<int64_t()> unix_ms_;
-  const std::shared_ptr<responses::Strand> strand_;  // last: its thread ends before what it uses
+  const std::shared_ptr<Strand> strand_;  // its thread ends before what it uses
+  const store::AskStore ask_;
 };
 
 }  // namespace tutti::batches

@@ -14,15 +14,15 @@
 
 #include "services/batches/disk_file.h"
 #include "services/responses/testing/responses_fixture.h"
-#include "services/responses/testing/waiting.h"
 #include "store/testing/fault_disk.h"
+#include "waiting.h"
 
 namespace tutti::batches {
 namespace {
 
-using responses::testing::Call;
-using responses::testing::Eventually;
 using responses::testing::TemporaryFolder;
+using support::Call;
+using support::Eventually;
 
 class FilesTest : public ::testing::Test {
  protected:

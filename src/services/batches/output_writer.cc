@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "services/responses/ids.h"
+#include "base/random_id.h"
 #include "services/responses/responses.h"
 #include "wire/batch.h"
 #include "wire/message_batch.h"
@@ -35,22 +35,19 @@ void OutputWriter::Write(const BatchRow& row, store::Store& store, Files& files,
 }
 
 void OutputWriter::Next() {
-  auto results = std::make_shared<std::vector<LineResult>>();
-  store_.Read(
-      [self = shared_from_this(), results](store::Database& rows) -> Status {
-        ASSIGN_OR_RETURN(*results, ReadResults(rows, self->row_.number, self->after_, kSliceBytes));
-        return OkStatus();
+  const store::AskStore ask(store_, files_.strand());
+  ask.Read(
+      [self = shared_from_this()](store::Database& rows) {
+        return ReadResults(rows, self->row_.number, self->after_, kSliceBytes);
       },
-      [self = shared_from_this(), results](const Status& status) {
-        self->files_.strand()->Post([self, results, status] {
-          if (!status.ok()) return self->done_(responses::StoreStatus(status));
-          if (results->empty()) return self->done_(self->Keep());
-          for (const LineResult& result : *results) {
-            if (const Status added = self->Add(result); !added.ok()) return self->done_(added);
-            self->after_ = result.line;
-          }
-          self->Next();
-        });
+      [self = shared_from_this()](const Result<std::vector<LineResult>>& results) {
+        if (!results.ok()) return self->done_(results.status());
+        if (results->empty()) return self->done_(self->Keep());
+        for (const LineResult& result : *results) {
+          if (const Status added = self->Add(result); !added.ok()) return self->done_(added);
+          self->after_ = result.line;
+        }
+        self->Next();
       });
 }
 
@@ -81,7 +78,7 @@ Status OutputWriter::Append(std::optional<DiskFile>* file, std::optional<FileRow
                             const char* name, const std::string& line) {
   if (!file->has_value()) {
     FileRow row;
-    row.view.id = responses::NewId("file-");
+    row.view.id = NewId("file-");
     row.view.purpose = wire::kBatchOutputPurpose;
     row.view.filename = row_.view.id + "_" + name + ".jsonl";
     row.view.created_s = now_s_;

@@ -5,8 +5,8 @@
 
 #include "api/models.h"
 #include "api/validate.h"
+#include "base/random_id.h"
 #include "services/responses/call_state.h"
-#include "services/responses/ids.h"
 #include "wire/json.h"
 #include "wire/response_events.h"
 
@@ -47,7 +47,7 @@ void ResponseLine::GoOnFrom(const std::vector<api::ChatMessage>& said_before) {
   responses::InsertSaid(said_before, &call_);
 }
 
-Status ResponseLine::Begin(std::shared_ptr<api::StreamWaker> waker) {
+Status ResponseLine::Begin(std::shared_ptr<Waker> waker) {
   if (call_.model.empty()) {
     const std::vector<api::ModelInfo> models = inference_.Models();
     if (const api::ModelInfo* const model = api::DefaultGenerator(models); model != nullptr)
@@ -68,7 +68,7 @@ Status ResponseLine::Begin(std::shared_ptr<api::StreamWaker> waker) {
   request.n = 1;
   responses::JoinItems(&request.prompt);
   request.call_bytes = api::PromptBytes(request.prompt);
-  if (!request.sampling.seed.has_value()) request.sampling.seed = responses::NewSeed();
+  if (!request.sampling.seed.has_value()) request.sampling.seed = NewSeed();
   ASSIGN_OR_RETURN(generation_, inference_.Generate(std::move(request), std::move(waker)));
   return OkStatus();
 }

@@ -34,7 +34,7 @@ class ResponseLine final : public calls::BufferedRequest {
   const std::string& previous() const { return call_.previous_response_id; }
   void GoOnFrom(const std::vector<api::ChatMessage>& said_before);
 
-  Status Begin(std::shared_ptr<api::StreamWaker> waker) override;
+  Status Begin(std::shared_ptr<Waker> waker) override;
   std::optional<Answer> Poll() override;
   int64_t progress() const override { return tokens_; }
   void Cancel() override { generation_.Cancel(); }

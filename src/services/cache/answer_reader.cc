@@ -17,8 +17,7 @@ Status CancelledByCaller() {
 
 }  // namespace
 
-AnswerReader::AnswerReader(std::shared_ptr<AnswerDesk> desk,
-                           std::shared_ptr<api::StreamWaker> waker,
+AnswerReader::AnswerReader(std::shared_ptr<AnswerDesk> desk, std::shared_ptr<Waker> waker,
                            std::shared_ptr<api::Cancellable> control,
                            std::shared_ptr<api::RequestObserver> observer)
     : desk_(std::move(desk)),

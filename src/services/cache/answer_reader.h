@@ -41,7 +41,7 @@ class AnswerDesk {
 class AnswerReader final : public api::CachedAnswer {
  public:
   // `control` cancels the request's own computation.
-  AnswerReader(std::shared_ptr<AnswerDesk> desk, std::shared_ptr<api::StreamWaker> waker,
+  AnswerReader(std::shared_ptr<AnswerDesk> desk, std::shared_ptr<Waker> waker,
                std::shared_ptr<api::Cancellable> control,
                std::shared_ptr<api::RequestObserver> observer);
 

@@ -31,7 +31,7 @@ void ExactCache::Tell(const api::GenerateRequest& request, api::CacheOutcome out
 }
 
 std::shared_ptr<api::CachedAnswer> ExactCache::Open(api::GenerateRequest* request,
-                                                    std::shared_ptr<api::StreamWaker> waker,
+                                                    std::shared_ptr<Waker> waker,
                                                     std::shared_ptr<api::Cancellable> control) {
   if (!Deterministic(request->sampling) || request->cache.no_store || HasTools(request->prompt)) {
     Tell(*request, api::CacheOutcome::kBypass, Duration(0));

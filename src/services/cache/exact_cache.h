@@ -40,7 +40,7 @@ class ExactCache final : public api::AnswerCache,
 
   // api::AnswerCache
   std::shared_ptr<api::CachedAnswer> Open(api::GenerateRequest* request,
-                                          std::shared_ptr<api::StreamWaker> waker,
+                                          std::shared_ptr<Waker> waker,
                                           std::shared_ptr<api::Cancellable> control) override;
   bool waits() const override { return tier_ != nullptr && tier_->asks(); }
 

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/thread_name.h"
+#include "base/wall_clock.h"
 #include "remote/inference_codec.h"
 #include "services/cache/shared_answer.h"
 
@@ -61,12 +62,6 @@ std::string Hex(std::span<const unsigned char> bytes) {
     hex += kDigits[byte & 15];
   }
   return hex;
-}
-
-int64_t UnixMillisNow() {
-  return std::chrono::duration_cast<milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 // Numbers and texts one after the other, as they lie in a value.
@@ -224,7 +219,7 @@ RedisTier::Mac RedisTier::MacOf(std::string_view key, std::string_view body) con
 std::string RedisTier::ValueOf(const SharedAnswer& answer) const {
   const TierPlace& place = *answer.place();
   std::string value(kMagic);
-  PutNumber(static_cast<uint64_t>(UnixMillisNow()), &value);
+  PutNumber(static_cast<uint64_t>(UnixMillis()), &value);
   value += place.era;
   PutNumber(place.words.size(), &value);
   value += place.words;
@@ -257,7 +252,7 @@ std::optional<SharedCacheBackend::Found> RedisTier::Read(const TierPlace& place,
   if (words != place.words) return rejected();
   if (era != place.era) return std::nullopt;  // of before a flush
   Found found;
-  const int64_t age_ms = UnixMillisNow() - static_cast<int64_t>(written_ms);
+  const int64_t age_ms = UnixMillis() - static_cast<int64_t>(written_ms);
   found.age = milliseconds(std::max<int64_t>(age_ms, 0));  // clocks of servers differ
   if (found.age >= options_.ttl) return std::nullopt;
   v1::Update events;

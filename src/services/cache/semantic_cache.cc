@@ -88,7 +88,7 @@ std::optional<SemanticCache::Question> SemanticCache::QuestionOf(
 }
 
 Result<api::Generation> SemanticCache::Generate(api::GenerateRequest request,
-                                                std::shared_ptr<api::StreamWaker> waker) {
+                                                std::shared_ptr<Waker> waker) {
   std::optional<Question> question = QuestionOf(request);
   if (!question) return inner_.Generate(std::move(request), std::move(waker));
   api::EncodeRequest encode;

@@ -76,9 +76,8 @@ class SemanticCache final : public api::Inference {
 
   // api::Inference. All but generations pass.
   Result<api::Generation> Generate(api::GenerateRequest request,
-                                   std::shared_ptr<api::StreamWaker> waker) override;
-  Result<api::Encoding> Encode(api::EncodeRequest request,
-                               std::shared_ptr<api::StreamWaker> waker) override {
+                                   std::shared_ptr<Waker> waker) override;
+  Result<api::Encoding> Encode(api::EncodeRequest request, std::shared_ptr<Waker> waker) override {
     return inner_.Encode(std::move(request), std::move(waker));
   }
   Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override {

@@ -27,8 +27,8 @@ bool SaysYes(const std::string& text) {
 }  // namespace
 
 SemanticReader::SemanticReader(SemanticCache& cache, api::GenerateRequest request,
-                               std::shared_ptr<api::StreamWaker> waker,
-                               SemanticCache::Question question, api::Encoding encoding)
+                               std::shared_ptr<Waker> waker, SemanticCache::Question question,
+                               api::Encoding encoding)
     : cache_(cache),
       waker_(waker),
       stream_(std::make_shared<api::TokenStream>(std::move(waker))),

@@ -22,9 +22,8 @@ namespace tutti::cache {
 
 class SemanticReader final : public api::Cancellable, public api::StreamSource {
  public:
-  SemanticReader(SemanticCache& cache, api::GenerateRequest request,
-                 std::shared_ptr<api::StreamWaker> waker, SemanticCache::Question question,
-                 api::Encoding encoding);
+  SemanticReader(SemanticCache& cache, api::GenerateRequest request, std::shared_ptr<Waker> waker,
+                 SemanticCache::Question question, api::Encoding encoding);
 
   const std::shared_ptr<api::TokenStream>& stream() const { return stream_; }
 
@@ -49,7 +48,7 @@ class SemanticReader final : public api::Cancellable, public api::StreamSource {
   void End(Status status, const api::Usage& usage, const api::Timings& timings) REQUIRES(mutex_);
 
   SemanticCache& cache_;
-  const std::shared_ptr<api::StreamWaker> waker_;
+  const std::shared_ptr<Waker> waker_;
   const std::shared_ptr<api::TokenStream> stream_;
   Mutex mutex_;
   State state_ GUARDED_BY(mutex_) = State::kEmbedding;

@@ -8,14 +8,14 @@ namespace tutti::cache {
 
 // Each reader's waker once, however many readers it has. Known to the log and to the answer, so
 // that neither holds the other.
-class SharedAnswer::Wakers final : public api::StreamWaker {
+class SharedAnswer::Wakers final : public Waker {
  public:
-  void Add(const std::shared_ptr<api::StreamWaker>& waker) {
+  void Add(const std::shared_ptr<Waker>& waker) {
     if (waker == nullptr) return;
     const MutexLock lock(mutex_);
     ++counts_[waker];
   }
-  void Remove(const std::shared_ptr<api::StreamWaker>& waker) {
+  void Remove(const std::shared_ptr<Waker>& waker) {
     const MutexLock lock(mutex_);
     const auto found = counts_.find(waker);
     if (found != counts_.end() && --found->second == 0) counts_.erase(found);
@@ -23,20 +23,20 @@ class SharedAnswer::Wakers final : public api::StreamWaker {
   // Allocates nothing: it is the engine's thread that calls.
   void Wake() noexcept override {
     // Not under the lock: a waker has its own, under which its owner may come here.
-    std::shared_ptr<api::StreamWaker> waker;
+    std::shared_ptr<Waker> waker;
     while ((waker = Behind(waker)) != nullptr) waker->Wake();
   }
 
  private:
   // The next in the map's order, of those that are there now; null: none.
-  std::shared_ptr<api::StreamWaker> Behind(const std::shared_ptr<api::StreamWaker>& waker) {
+  std::shared_ptr<Waker> Behind(const std::shared_ptr<Waker>& waker) {
     const MutexLock lock(mutex_);
     const auto next = waker == nullptr ? counts_.begin() : counts_.upper_bound(waker);
     return next == counts_.end() ? nullptr : next->first;
   }
 
   Mutex mutex_;
-  std::map<std::shared_ptr<api::StreamWaker>, size_t> counts_ GUARDED_BY(mutex_);
+  std::map<std::shared_ptr<Waker>, size_t> counts_ GUARDED_BY(mutex_);
 };
 
 SharedAnswer::SharedAnswer(AnswerKey key, std::string flight, std::string tenant, uint64_t era,
@@ -88,10 +88,8 @@ bool SharedAnswer::Leave() {
   return true;
 }
 
-void SharedAnswer::Watch(const std::shared_ptr<api::StreamWaker>& waker) { wakers_->Add(waker); }
-void SharedAnswer::Unwatch(const std::shared_ptr<api::StreamWaker>& waker) {
-  wakers_->Remove(waker);
-}
+void SharedAnswer::Watch(const std::shared_ptr<Waker>& waker) { wakers_->Add(waker); }
+void SharedAnswer::Unwatch(const std::shared_ptr<Waker>& waker) { wakers_->Remove(waker); }
 
 void SharedAnswer::HaveRead(size_t events, const api::StreamEvent& event) {
   const MutexLock lock(mutex_);

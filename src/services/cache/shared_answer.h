@@ -53,8 +53,8 @@ class SharedAnswer final : public Kept {
   // Removes a reader; true if it was the last, after which no reader can join.
   bool Leave();
   // Registers a waker for growth of the log; called on the writer's thread.
-  void Watch(const std::shared_ptr<api::StreamWaker>& waker);
-  void Unwatch(const std::shared_ptr<api::StreamWaker>& waker);
+  void Watch(const std::shared_ptr<Waker>& waker);
+  void Unwatch(const std::shared_ptr<Waker>& waker);
 
   // Reports that a reader has read `events` events of the log, the last of which is `event`.
   void HaveRead(size_t events, const api::StreamEvent& event);

@@ -57,7 +57,7 @@ class WholeGeneration final : public BufferedRequest {
                   api::Inference& inference)
       : kind_(kind), call_(std::move(call)), context_(std::move(context)), inference_(inference) {}
 
-  Status Begin(std::shared_ptr<api::StreamWaker> waker) override {
+  Status Begin(std::shared_ptr<Waker> waker) override {
     GenerationHead made =
         HeadOf(kind_, call_, RandomPart(context_.request_id), inference_, context_.unix_s);
     context_tokens_ = made.context_tokens;
@@ -164,7 +164,7 @@ class WholeEncoding final : public BufferedRequest {
                 api::Inference& inference)
       : kind_(kind), call_(std::move(call)), context_(std::move(context)), inference_(inference) {}
 
-  Status Begin(std::shared_ptr<api::StreamWaker> waker) override {
+  Status Begin(std::shared_ptr<Waker> waker) override {
     const std::vector<api::ModelInfo> models = inference_.Models();
     ASSIGN_OR_RETURN(const api::ModelInfo* model, wire::ChooseModel(call_, models));
     std::string& name = call_.request.model;

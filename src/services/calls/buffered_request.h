@@ -55,7 +55,7 @@ class BufferedRequest {
 
   // Submits the requests once, detached and with batch priority. Errors: those of api::Inference,
   // with the field of the call.
-  virtual Status Begin(std::shared_ptr<api::StreamWaker> waker) = 0;
+  virtual Status Begin(std::shared_ptr<Waker> waker) = 0;
 
   struct Answer {
     Status status = {};     // OK, or why there is no answer

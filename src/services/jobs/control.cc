@@ -102,7 +102,7 @@ Status One(store::Store& store, Jobs* running, std::string_view op, const std::s
   });
   if (!known.ok()) return known;
   if (running != nullptr) {
-    Result<wire::JobView> job = WaitFor<wire::JobView>([&](Jobs::Seen done) {
+    Result<wire::JobView> job = WaitFor<wire::JobView>([&](Jobs::Callback done) {
       if (op == "jobs.cancel") return running->Cancel(owner, id, std::move(done));
       if (op == "jobs.replay") return running->Replay(owner, id, std::move(done));
       running->Get(owner, id, std::move(done));

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "services/responses/ids.h"
+#include "base/random_id.h"
 
 namespace tutti::jobs {
 namespace {
@@ -62,7 +62,7 @@ void PutNumber(uint64_t value, size_t at, Block* block) {
 std::string SealedId(store::Blob key, int64_t number) {
   Block block;
   PutNumber(static_cast<uint64_t>(number), 0, &block);
-  PutNumber(responses::RandomBits(), 8, &block);
+  PutNumber(RandomBits(), 8, &block);
   std::string id(kIdPrefix);
   thread_local BlockCipher sealing(/*seals=*/true);
   for (const unsigned char byte : sealing(key, block)) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "amount.h"
-#include "services/responses/testing/id_patterns.h"
+#include "id_patterns.h"
 
 namespace tutti::jobs {
 namespace {
@@ -35,7 +35,7 @@ TEST(JobId, OtherTextsHaveNoNumber) {
 }
 
 TEST(JobIdOfAMillion, NoneComesTwiceAndNoneTellsOfTheNext) {
-  responses::ExpectNoPattern(support::Amount(1'000'000, 100'000), [number = int64_t{0}]() mutable {
+  support::ExpectNoPattern(support::Amount(1'000'000, 100'000), [number = int64_t{0}]() mutable {
     return SealedId(Bytes(kKey), ++number);
   });
 }

@@ -5,8 +5,8 @@
 #include <future>
 #include <utility>
 
+#include "base/random_id.h"
 #include "services/responses/caller_json.h"
-#include "services/responses/ids.h"
 #include "services/responses/responses.h"
 #include "services/webhooks/webhook_rows.h"
 #include "wire/error.h"
@@ -17,7 +17,6 @@ namespace tutti::jobs {
 namespace {
 
 using calls::BufferedRequest;
-using responses::StoreStatus;
 using store::Database;
 using wire::JobView;
 
@@ -65,11 +64,12 @@ Jobs::Jobs(const Options& options, api::Inference& inference, store::Store& stor
       clock_(clock),
       unix_ms_(std::move(unix_ms)),
       caller_(std::move(caller)),
-      random_(static_cast<uint64_t>(responses::NewSeed())),
+      random_(static_cast<uint64_t>(NewSeed())),
       seen_(clock.Now()),
       seen_unix_ms_(unix_ms_()),
       ends_(kEndsPerSlot * static_cast<size_t>(options.slots)),
-      strand_(std::make_shared<responses::Strand>(clock, kMaxTasks, "tutti-jobs")) {
+      strand_(std::make_shared<Strand>(clock, kMaxTasks, "tutti-jobs")),
+      ask_(store, strand_) {
   strand_->OnWake([this] { Pump(); });
 }
 
@@ -111,24 +111,22 @@ void Jobs::Submit(NewJob job, std::function<void(Result<JobView>, bool)> done) {
     bool added = false;
     JobView view;
   };
-  auto outcome = std::make_shared<Outcome>();
-  store_.Write(
-      [this, row, key, outcome](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(outcome->added, InsertJob(rows, row.get(), key, options_.limits));
+  ask_.Write(
+      [this, row, key](Database& rows) -> Result<Outcome> {
+        Outcome outcome;
+        ASSIGN_OR_RETURN(outcome.added, InsertJob(rows, row.get(), key, options_.limits));
         if (row->gone) return ResultGone();
-        ASSIGN_OR_RETURN(outcome->view, Load(rows, row->owner, row->id));
-        return OkStatus();
+        ASSIGN_OR_RETURN(outcome.view, Load(rows, row->owner, row->id));
+        return outcome;
       },
-      [this, strand = strand_, outcome, done = std::move(done)](const Status& status) {
-        strand->Post([this, status, outcome, done] {
-          if (!status.ok()) return done(StoreStatus(status), false);
-          Overlay(&outcome->view);
-          done(std::move(outcome->view), !outcome->added);
-          if (!outcome->added) return;
-          Count([](JobStats& stats) { ++stats.accepted; });
-          Claim();
-          TickIn(options_.tick);
-        });
+      [this, done = std::move(done)](Result<Outcome> outcome) {
+        if (!outcome.ok()) return done(outcome.status(), false);
+        Overlay(&outcome->view);
+        done(std::move(outcome->view), !outcome->added);
+        if (!outcome->added) return;
+        Count([](JobStats& stats) { ++stats.accepted; });
+        Claim();
+        TickIn(options_.tick);
       },
       store::Store::Undo::kWithGroup);
 }
@@ -169,18 +167,18 @@ void Jobs::Overlay(JobView* view) const {
   view->eta_ms = not_before + static_cast<int64_t>((ahead + 1) * ends_.ms_per_end());
 }
 
-void Jobs::Get(const std::string& owner, const std::string& id, Seen done) {
+void Jobs::Get(const std::string& owner, const std::string& id, Callback done) {
   Watch(owner, id, -1, TimePoint::min(), std::move(done));
 }
 
 void Jobs::Watch(const std::string& owner, const std::string& id, int64_t version, TimePoint until,
-                 Seen done) {
+                 Callback done) {
   auto waiter = std::make_shared<Waiter>(Waiter{owner, version, until, std::move(done)});
   Tell(id, waiter);
 }
 
 void Jobs::Follow(const std::string& owner, const std::string& id, int64_t version, TimePoint until,
-                  Seen done) {
+                  Callback done) {
   auto waiter = std::make_shared<Waiter>(Waiter{owner, version, until, std::move(done)});
   waiter->each = version >= 0;
   Tell(id, waiter);
@@ -188,30 +186,26 @@ void Jobs::Follow(const std::string& owner, const std::string& id, int64_t versi
 
 // Looks, and waits on where there is nothing to tell yet.
 void Jobs::Tell(const std::string& id, const std::shared_ptr<Waiter>& waiter) {
-  auto view = std::make_shared<JobView>();
-  store_.Read(
-      [this, id, waiter, view](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(*view, waiter->each ? LoadNext(rows, waiter->owner, id, waiter->version)
-                                             : Load(rows, waiter->owner, id));
-        return OkStatus();
+  ask_.Read(
+      [this, id, waiter](Database& rows) {
+        return waiter->each ? LoadNext(rows, waiter->owner, id, waiter->version)
+                            : Load(rows, waiter->owner, id);
       },
-      [this, strand = strand_, id, waiter, view](const Status& status) {
-        strand->Post([this, id, waiter, view, status] {
-          if (!status.ok()) return waiter->done(StoreStatus(status));
-          Overlay(view.get());
-          const bool news = waiter->version != kUntilEnd && view->version > waiter->version;
-          if (news || wire::Ended(view->state) || waiter->until <= clock_.Now())
-            return waiter->done(std::move(*view));
-          if (stopped_) return waiter->done(Draining());
-          waiters_.emplace(id, waiter);
-          strand_->PostAt(waiter->until, [this, id, waiter] {
-            const auto [first, last] = waiters_.equal_range(id);
-            const auto found = std::find_if(
-                first, last, [&](const auto& entry) { return entry.second == waiter; });
-            if (found == last) return;  // it was told
-            waiters_.erase(found);
-            Tell(id, waiter);
-          });
+      [this, id, waiter](Result<JobView> view) {
+        if (!view.ok()) return waiter->done(view.status());
+        Overlay(&*view);
+        const bool news = waiter->version != kUntilEnd && view->version > waiter->version;
+        if (news || wire::Ended(view->state) || waiter->until <= clock_.Now())
+          return waiter->done(*std::move(view));
+        if (stopped_) return waiter->done(Draining());
+        waiters_.emplace(id, waiter);
+        strand_->PostAt(waiter->until, [this, id, waiter] {
+          const auto [first, last] = waiters_.equal_range(id);
+          const auto found =
+              std::find_if(first, last, [&](const auto& entry) { return entry.second == waiter; });
+          if (found == last) return;  // it was told
+          waiters_.erase(found);
+          Tell(id, waiter);
         });
       });
 }
@@ -227,49 +221,41 @@ void Jobs::Changed(const std::string& id) {
 void Jobs::List(const std::string& owner, JobQuery query,
                 std::function<void(Result<std::vector<JobView>>)> done) {
   ++query.limit;
-  auto views = std::make_shared<std::vector<JobView>>();
-  store_.Read(
-      [owner, query, views](Database& rows) -> Status {
+  ask_.Read(
+      [owner, query](Database& rows) -> Result<std::vector<JobView>> {
         ASSIGN_OR_RETURN(const std::vector<JobRow> found, ListJobs(rows, owner, query));
-        for (const JobRow& row : found) views->push_back(ViewOf(row));
-        return OkStatus();
+        std::vector<JobView> views;
+        for (const JobRow& row : found) views.push_back(ViewOf(row));
+        return views;
       },
-      [strand = strand_, views, done = std::move(done)](const Status& status) {
-        strand->Post([views, done, status] {
-          if (!status.ok()) return done(StoreStatus(status));
-          done(std::move(*views));
-        });
-      });
+      std::move(done));
 }
 
-void Jobs::Cancel(const std::string& owner, const std::string& id, Seen done) {
-  auto runs = std::make_shared<bool>(false);
-  store_.Write(
-      [this, owner, id, runs](Database& rows) -> Status {
+void Jobs::Cancel(const std::string& owner, const std::string& id, Callback done) {
+  ask_.Write(
+      [this, owner, id](Database& rows) -> Result<bool> {  // whether it runs
         ASSIGN_OR_RETURN(const JobRow row, Find(rows, owner, id, unix_ms_()));
-        if (row.state == JobState::kCancelled) return OkStatus();
+        if (row.state == JobState::kCancelled) return false;
         if (wire::Ended(row.state)) return Finished(row);
-        *runs = row.state == JobState::kRunning;
-        if (*runs) return OkStatus();
-        return CancelQueued(rows, owner, id, unix_ms_(), options_.limits).status();
+        if (row.state == JobState::kRunning) return true;
+        RETURN_IF_ERROR(CancelQueued(rows, owner, id, unix_ms_(), options_.limits).status());
+        return false;
       },
-      [this, strand = strand_, owner, id, runs, done = std::move(done)](const Status& status) {
-        strand->Post([this, owner, id, runs, done, status] {
-          if (!status.ok()) return done(StoreStatus(status));
-          if (!*runs) Changed(id);
-          const auto found = running_.find(id);
-          if (*runs && found != running_.end()) {
-            found->second.cancelled = true;
-            if (found->second.call != nullptr) found->second.call->Cancel();
-            Pump();  // what never began ends at once
-          }
-          Watch(owner, id, kUntilEnd, clock_.Now() + kCancelWithin, done);
-        });
+      [this, owner, id, done = std::move(done)](const Result<bool>& runs) {
+        if (!runs.ok()) return done(runs.status());
+        if (!*runs) Changed(id);
+        const auto found = running_.find(id);
+        if (*runs && found != running_.end()) {
+          found->second.cancelled = true;
+          if (found->second.call != nullptr) found->second.call->Cancel();
+          Pump();  // what never began ends at once
+        }
+        Watch(owner, id, kUntilEnd, clock_.Now() + kCancelWithin, done);
       });
 }
 
-void Jobs::Replay(const std::string& owner, const std::string& id, Seen done) {
-  store_.Write(
+void Jobs::Replay(const std::string& owner, const std::string& id, Callback done) {
+  ask_.Write(
       [this, owner, id](Database& rows) -> Status {
         ASSIGN_OR_RETURN(const bool replayed,
                          ReplayJob(rows, owner, id, unix_ms_() + Millis(options_.window)));
@@ -277,26 +263,22 @@ void Jobs::Replay(const std::string& owner, const std::string& id, Seen done) {
         ASSIGN_OR_RETURN(const JobRow row, Find(rows, owner, id, unix_ms_()));
         return Finished(row);
       },
-      [this, strand = strand_, owner, id, done = std::move(done)](const Status& status) {
-        strand->Post([this, owner, id, done, status] {
-          if (!status.ok()) return done(StoreStatus(status));
-          Changed(id);
-          Get(owner, id, done);
-          Claim();
-          TickIn(options_.tick);
-        });
+      [this, owner, id, done = std::move(done)](const Status& status) {
+        if (!status.ok()) return done(status);
+        Changed(id);
+        Get(owner, id, done);
+        Claim();
+        TickIn(options_.tick);
       });
 }
 
 void Jobs::Pause(const std::string& owner, bool paused, std::function<void(Status)> done) {
-  store_.Write([owner, paused](Database& rows) { return PauseOwner(rows, owner, paused); },
-               [this, strand = strand_, done = std::move(done)](const Status& status) {
-                 strand->Post([this, done, status] {
-                   done(StoreStatus(status));
-                   Claim();
-                   TickIn(options_.tick);
-                 });
-               });
+  ask_.Write([owner, paused](Database& rows) { return PauseOwner(rows, owner, paused); },
+             [this, done = std::move(done)](const Status& status) {
+               done(status);
+               Claim();
+               TickIn(options_.tick);
+             });
 }
 
 JobStats Jobs::stats() const {
@@ -325,17 +307,15 @@ void Jobs::CountEnd(JobState state, bool mine) {
 // --- running them ---
 
 void Jobs::Start() {
-  store_.Write(
+  ask_.Write(
       [this](Database& rows) {
         return SweepLeases(rows, unix_ms_(), /*all=*/true, options_.limits).status();
       },
-      [this, strand = strand_](const Status&) {
-        strand->Post([this] {
-          if (stopped_) return;
-          started_ = true;
-          Claim();
-          TickIn(options_.tick);
-        });
+      [this](const Status&) {
+        if (stopped_) return;
+        started_ = true;
+        Claim();
+        TickIn(options_.tick);
       });
 }
 
@@ -349,19 +329,15 @@ void Jobs::Claim() {
   if (room <= 0) return;
   claiming_ = true;
   claim_again_ = false;
-  auto claimed = std::make_shared<std::vector<JobRow>>();
-  store_.Write(
-      [this, claimed, room](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(*claimed,
-                         ClaimJobs(rows, unix_ms_(), Millis(options_.lease), room, &claimed_last_));
-        return OkStatus();
+  ask_.Write(
+      [this, room](Database& rows) {
+        return ClaimJobs(rows, unix_ms_(), Millis(options_.lease), room, &claimed_last_);
       },
-      [this, strand = strand_, claimed, room](const Status& status) {
-        strand->Post([this, claimed, room, status] {
-          claiming_ = false;
-          if (!status.ok()) return TickIn(options_.tick);
-          OnClaimed(std::move(*claimed), static_cast<int64_t>(claimed->size()) == room);
-        });
+      [this, room](Result<std::vector<JobRow>> claimed) {
+        claiming_ = false;
+        if (!claimed.ok()) return TickIn(options_.tick);
+        const bool full = static_cast<int64_t>(claimed->size()) == room;
+        OnClaimed(*std::move(claimed), full);
       },
       store::Store::Undo::kWithGroup);
 }
@@ -480,53 +456,45 @@ Duration Jobs::Backoff(int64_t attempt) {
 }
 
 void Jobs::Save(JobRow row) {
-  const std::string id = row.id;
-  auto mine = std::make_shared<bool>(false);
   auto shared = std::make_shared<const JobRow>(std::move(row));
-  store_.Write(
-      [this, shared, mine](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(*mine, FinishJob(rows, *shared, unix_ms_(), options_.limits));
-        return OkStatus();
-      },
-      [this, strand = strand_, id, shared, mine](const Status& status) {
-        strand->Post([this, id, shared, mine, status] {
-          if (!status.ok()) {  // a result is not given up for a disk that is full for a while
-            const Duration wait = status.reason() == "overloaded" ? kStoreRetry : kFullRetry;
-            return strand_->PostAt(clock_.Now() + wait, [this, shared] { Save(*shared); });
-          }
-          Forget(*shared);
-          CountEnd(shared->state, *mine);
-          ends_.End(clock_.Now());
-          Changed(id);
-          Claim();
-        });
-      },
-      store::Store::Undo::kWithGroup);
+  ask_.Write([this, shared](
+                 Database& rows) { return FinishJob(rows, *shared, unix_ms_(), options_.limits); },
+             [this, shared](const Result<bool>& mine) {
+               if (!mine.ok()) {  // a result is not given up for a disk that is full for a while
+                 const Duration wait =
+                     mine.status().reason() == "overloaded" ? kStoreRetry : kFullRetry;
+                 return strand_->PostAt(clock_.Now() + wait, [this, shared] { Save(*shared); });
+               }
+               Forget(*shared);
+               CountEnd(shared->state, *mine);
+               ends_.End(clock_.Now());
+               Changed(shared->id);
+               Claim();
+             },
+             store::Store::Undo::kWithGroup);
 }
 
 void Jobs::Requeue(const JobRow& row, Duration in, bool spent) {
-  store_.Write(
+  ask_.Write(
       [this, row, in, spent](Database& rows) {
         const int64_t at_ms = in > Duration(0) ? unix_ms_() + Millis(in) : 0;
         return RequeueJob(rows, row, at_ms, spent).status();
       },
-      [this, strand = strand_, row, in, spent](const Status& status) {
-        strand->Post([this, row, in, spent, status] {
-          if (!status.ok()) {
-            return strand_->PostAt(clock_.Now() + kFullRetry,
-                                   [this, row, in, spent] { Requeue(row, in, spent); });
-          }
-          const auto found = running_.find(row.id);
-          const bool cancelled = found != running_.end() && found->second.cancelled &&
-                                 found->second.row.epoch == row.epoch;
-          Forget(row);
-          // It ended by itself just when its owner cancelled it: it waits no more.
-          if (cancelled) Cancel(row.owner, row.id, [](const Result<wire::JobView>&) {});
-          Count([&](JobStats& stats) { ++(spent ? stats.retried : stats.put_off); });
-          Changed(row.id);
-          Claim();
-          TickIn(options_.tick);
-        });
+      [this, row, in, spent](const Status& status) {
+        if (!status.ok()) {
+          return strand_->PostAt(clock_.Now() + kFullRetry,
+                                 [this, row, in, spent] { Requeue(row, in, spent); });
+        }
+        const auto found = running_.find(row.id);
+        const bool cancelled = found != running_.end() && found->second.cancelled &&
+                               found->second.row.epoch == row.epoch;
+        Forget(row);
+        // It ended by itself just when its owner cancelled it: it waits no more.
+        if (cancelled) Cancel(row.owner, row.id, [](const Result<wire::JobView>&) {});
+        Count([&](JobStats& stats) { ++(spent ? stats.retried : stats.put_off); });
+        Changed(row.id);
+        Claim();
+        TickIn(options_.tick);
       });
 }
 
@@ -543,26 +511,23 @@ void Jobs::Beat() {
     if (entry.call != nullptr) running->emplace_back(entry.row, entry.call->progress());
   }
   if (running->empty()) return;
-  auto lost = std::make_shared<std::vector<std::string>>();
-  store_.Write(
-      [this, running, lost](Database& rows) -> Status {
-        lost->clear();
+  ask_.Write(
+      [this, running](Database& rows) -> Result<std::vector<std::string>> {
+        std::vector<std::string> lost;
         const int64_t until_ms = unix_ms_() + Millis(options_.lease);
         for (const auto& [row, progress] : *running) {
           ASSIGN_OR_RETURN(const bool mine, BeatJob(rows, row, until_ms, progress));
-          if (!mine) lost->push_back(row.id);
+          if (!mine) lost.push_back(row.id);
         }
-        return OkStatus();
+        return lost;
       },
-      [this, strand = strand_, lost](const Status& status) {
-        if (!status.ok()) return;
-        strand->Post([this, lost] {
-          // Somebody else's by now, or ended: the work stops.
-          for (const std::string& id : *lost) {
-            const auto found = running_.find(id);
-            if (found != running_.end() && found->second.call != nullptr) running_.erase(found);
-          }
-        });
+      [this](const Result<std::vector<std::string>>& lost) {
+        if (!lost.ok()) return;
+        // Somebody else's by now, or ended: the work stops.
+        for (const std::string& id : *lost) {
+          const auto found = running_.find(id);
+          if (found != running_.end() && found->second.call != nullptr) running_.erase(found);
+        }
       });
 }
 
@@ -595,32 +560,31 @@ void Jobs::Tick() {
     std::vector<std::string> expired;
     JobCounts counts;
   };
-  auto seen = std::make_shared<Found>();
-  store_.Write(
-      [this, seen, drop](Database& rows) -> Status {
+  ask_.Write(
+      [this, drop](Database& rows) -> Result<Found> {
+        Found found;
         const int64_t now_ms = unix_ms_();
         RETURN_IF_ERROR(SweepLeases(rows, now_ms, /*all=*/false, options_.limits).status());
-        ASSIGN_OR_RETURN(seen->expired, ExpireJobs(rows, now_ms, kExpiredAtOnce, options_.limits));
+        ASSIGN_OR_RETURN(found.expired, ExpireJobs(rows, now_ms, kExpiredAtOnce, options_.limits));
         if (drop)
           RETURN_IF_ERROR(DropResults(rows, now_ms, kDroppedAtOnce, options_.limits).status());
-        ASSIGN_OR_RETURN(seen->counts, CountJobs(rows));
-        return OkStatus();
+        ASSIGN_OR_RETURN(found.counts, CountJobs(rows));
+        return found;
       },
-      [this, strand = strand_, seen](const Status& status) {
-        strand->Post([this, seen, status] {
-          for (const std::string& id : seen->expired) Changed(id);
-          if (status.ok()) {
-            Count([&](JobStats& stats) {
-              stats.queued = seen->counts.queued;
-              stats.running = seen->counts.running;
-              stats.result_bytes = seen->counts.result_bytes;
-              stats.expired += seen->expired.size();
-            });
-          }
-          Claim();
-          const bool busy = !status.ok() || seen->counts.queued > 0 || seen->counts.running > 0;
-          TickIn(busy ? options_.tick : kDropEvery);
-        });
+      [this](const Result<Found>& found) {
+        bool busy = true;
+        if (found.ok()) {
+          for (const std::string& id : found->expired) Changed(id);
+          Count([&](JobStats& stats) {
+            stats.queued = found->counts.queued;
+            stats.running = found->counts.running;
+            stats.result_bytes = found->counts.result_bytes;
+            stats.expired += found->expired.size();
+          });
+          busy = found->counts.queued > 0 || found->counts.running > 0;
+        }
+        Claim();
+        TickIn(busy ? options_.tick : kDropEvery);
       });
 }
 

@@ -28,10 +28,11 @@
 #include "base/mutex.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "base/strand.h"
 #include "services/calls/buffered_request.h"
 #include "services/jobs/end_rate.h"
 #include "services/jobs/job_rows.h"
-#include "services/responses/strand.h"
+#include "store/ask_store.h"
 #include "store/store.h"
 #include "wire/job.h"
 
@@ -85,33 +86,33 @@ class Jobs {
   Jobs(const Jobs&) = delete;
   Jobs& operator=(const Jobs&) = delete;
 
-  using Seen = std::function<void(Result<wire::JobView>)>;
+  using Callback = std::function<void(Result<wire::JobView>)>;
 
   // Calls `done` when the job is durable. `again`: duplicate idempotency key, and the existing job
   // is returned. Errors: model_not_found, invalid_value (webhook), idempotency_key_mismatch,
   // tenant_queue_full, overloaded, storage_full, storage_error; draining (after ReleaseLeases()).
   void Submit(NewJob job, std::function<void(Result<wire::JobView>, bool again)> done);
   // Errors: not_found (also another owner's), expired (its result is not kept any more).
-  void Get(const std::string& owner, const std::string& id, Seen done);
+  void Get(const std::string& owner, const std::string& id, Callback done);
   // Calls `done` when the job's version exceeds `version`, when it has ended, or at `until`.
   // kUntilEnd waits for the end only. Errors: as Get; draining (the server stops while a call
   // waits).
   static constexpr int64_t kUntilEnd = INT64_MAX;
   void Watch(const std::string& owner, const std::string& id, int64_t version, TimePoint until,
-             Seen done);
+             Callback done);
   // Like Watch, but returns the first version above `version` that is still known, with `past` set
   // if it is not the current one. -1: the current version, at once.
   void Follow(const std::string& owner, const std::string& id, int64_t version, TimePoint until,
-              Seen done);
+              Callback done);
   // Lists `query.limit` + 1 jobs if there are more than the limit. Errors: not_found (`after`).
   void List(const std::string& owner, JobQuery query,
             std::function<void(Result<std::vector<wire::JobView>>)> done);
   // Cancels a job and keeps its partial result; calls `done` when it has ended. Cancelling again
   // changes nothing. Errors: as Get; already_finished (ended otherwise).
-  void Cancel(const std::string& owner, const std::string& id, Seen done);
+  void Cancel(const std::string& owner, const std::string& id, Callback done);
   // Requeues a failed job with all of its attempts. Errors: as Get; already_finished (it did not
   // fail).
-  void Replay(const std::string& owner, const std::string& id, Seen done);
+  void Replay(const std::string& owner, const std::string& id, Callback done);
   // Pauses or resumes an owner: no job of a paused owner begins; running ones continue. Durable.
   void Pause(const std::string& owner, bool paused, std::function<void(Status)> done);
 
@@ -123,7 +124,7 @@ class Jobs {
   void ReleaseLeases();
 
   JobStats stats() const;
-  const std::shared_ptr<responses::Strand>& strand() const { return strand_; }
+  const std::shared_ptr<Strand>& strand() const { return strand_; }
 
  private:
   struct Running {
@@ -135,7 +136,7 @@ class Jobs {
     std::string owner;
     int64_t version = 0;
     TimePoint until;
-    Seen done;
+    Callback done;
     bool each = false;  // version by version
   };
 
@@ -188,7 +189,8 @@ class Jobs {
   EndRate ends_;  // what the estimate of a wait is made of
   mutable Mutex mutex_;
   JobStats stats_ GUARDED_BY(mutex_);
-  const std::shared_ptr<responses::Strand> strand_;  // last: its thread ends before what it uses
+  const std::shared_ptr<Strand> strand_;  // its thread ends before what it uses
+  const store::AskStore ask_;
 };
 
 }  // namespace tutti::jobs

@@ -18,18 +18,18 @@
 #include "services/jobs/job_tables.h"
 #include "services/responses/testing/responses_fixture.h"
 #include "services/responses/testing/scripted_inference.h"
-#include "services/responses/testing/waiting.h"
+#include "waiting.h"
 
 namespace tutti::jobs {
 namespace {
 
-using responses::testing::Call;
-using responses::testing::Eventually;
 using responses::testing::Script;
 using responses::testing::ScriptedInference;
 using responses::testing::TemporaryFolder;
 using std::chrono::hours;
 using std::chrono::seconds;
+using support::Call;
+using support::Eventually;
 using wire::JobView;
 
 std::string Body(const std::string& text) {

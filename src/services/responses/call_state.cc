@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "services/responses/ids.h"
+#include "base/random_id.h"
 #include "wire/response_output.h"
 
 namespace tutti::responses {
@@ -126,6 +126,12 @@ void NameState(int64_t now_s, wire::ResponseState* state) {
   if (state->id.empty()) state->id = NewId("resp_");
   if (state->item_id.empty()) state->item_id = NewId("msg_");
   if (state->created_s == 0) state->created_s = now_s;
+}
+
+void SettleSeed(api::GenerateRequest* request) {
+  if (request->sampling.seed.has_value() || request->sampling.temperature == 0) return;
+  request->sampling.seed = NewSeed();
+  request->cache.no_store = true;
 }
 
 }  // namespace tutti::responses

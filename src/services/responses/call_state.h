@@ -37,4 +37,8 @@ void InsertSaid(const std::vector<api::ChatMessage>& said_before, wire::Response
 // Sets the ids and the creation time of a new response.
 void NameState(int64_t now_s, wire::ResponseState* state);
 
+// Makes `request` repeatable: gives a seed to a sampling request that has none. The response cache
+// does not store such answers, because no other request has this seed. Temperature 0 needs no seed.
+void SettleSeed(api::GenerateRequest* request);
+
 }  // namespace tutti::responses

@@ -37,7 +37,7 @@ Status CheckPlace(const Response& response, int64_t starting_after, int64_t firs
 
 Result<ResponseReader> ResponseReader::Attach(std::shared_ptr<Response> response,
                                               int64_t starting_after,
-                                              std::shared_ptr<api::StreamWaker> waker) {
+                                              std::shared_ptr<Waker> waker) {
   if (waker != nullptr && !response->log().Watch(waker))
     return ResourceExhausted("tenant_concurrency", "this response has too many readers");
   return ResponseReader(std::move(response), starting_after, std::move(waker));

@@ -82,7 +82,7 @@ class ResponseReader {
   // Begins after event `starting_after` (-1: with the first). `waker` is called for new events; may
   // be null. Errors: tenant_concurrency (too many readers).
   static Result<ResponseReader> Attach(std::shared_ptr<Response> response, int64_t starting_after,
-                                       std::shared_ptr<api::StreamWaker> waker);
+                                       std::shared_ptr<Waker> waker);
   ~ResponseReader();
   ResponseReader(ResponseReader&&) noexcept = default;
   ResponseReader& operator=(ResponseReader&&) = delete;
@@ -95,11 +95,11 @@ class ResponseReader {
 
  private:
   ResponseReader(std::shared_ptr<Response> response, int64_t starting_after,
-                 std::shared_ptr<api::StreamWaker> waker)
+                 std::shared_ptr<Waker> waker)
       : response_(std::move(response)), waker_(std::move(waker)), seen_(starting_after) {}
 
   std::shared_ptr<Response> response_;
-  std::shared_ptr<api::StreamWaker> waker_;
+  std::shared_ptr<Waker> waker_;
   int64_t seen_;
   bool ended_ = false;
 };

@@ -37,7 +37,7 @@ void ResponseLog::Append(wire::ResponseEvent event) {
 }
 
 void ResponseLog::Announce() {
-  std::vector<std::shared_ptr<api::StreamWaker>> watchers;
+  std::vector<std::shared_ptr<Waker>> watchers;
   {
     const MutexLock lock(mutex_);
     for (const auto& [waker, readers] : watchers_) watchers.push_back(waker);
@@ -91,7 +91,7 @@ size_t ResponseLog::bytes() const {
   return bytes_;
 }
 
-bool ResponseLog::Watch(const std::shared_ptr<api::StreamWaker>& waker) {
+bool ResponseLog::Watch(const std::shared_ptr<Waker>& waker) {
   const MutexLock lock(mutex_);
   const auto known = watchers_.find(waker);
   if (known == watchers_.end() && watchers_.size() >= kMaxWatchers) return false;
@@ -99,7 +99,7 @@ bool ResponseLog::Watch(const std::shared_ptr<api::StreamWaker>& waker) {
   return true;
 }
 
-void ResponseLog::Unwatch(const std::shared_ptr<api::StreamWaker>& waker) {
+void ResponseLog::Unwatch(const std::shared_ptr<Waker>& waker) {
   const MutexLock lock(mutex_);
   const auto known = watchers_.find(waker);
   if (known != watchers_.end() && --known->second == 0) watchers_.erase(known);

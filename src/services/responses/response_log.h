@@ -60,8 +60,8 @@ class ResponseLog {
 
   // Registers a waker for each Announce(); one waker may watch for several readers. Read once after
   // this call, to get entries from before it. False if too many different wakers watch.
-  bool Watch(const std::shared_ptr<api::StreamWaker>& waker);
-  void Unwatch(const std::shared_ptr<api::StreamWaker>& waker);
+  bool Watch(const std::shared_ptr<Waker>& waker);
+  void Unwatch(const std::shared_ptr<Waker>& waker);
 
  private:
   const size_t max_bytes_;
@@ -71,7 +71,7 @@ class ResponseLog {
   size_t bytes_ GUARDED_BY(mutex_) = 0;
   bool ended_ GUARDED_BY(mutex_) = false;
   bool interrupted_ GUARDED_BY(mutex_) = false;
-  std::map<std::shared_ptr<api::StreamWaker>, int> watchers_ GUARDED_BY(mutex_);
+  std::map<std::shared_ptr<Waker>, int> watchers_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::responses

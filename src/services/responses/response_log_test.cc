@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-class CountingWaker final : public api::StreamWaker {
+class CountingWaker final : public Waker {
  public:
   void Wake() noexcept override { ++wakes; }
   std::atomic<int> wakes{0};

@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "base/random_id.h"
 #include "services/responses/active.h"
 #include "services/responses/call_state.h"
-#include "services/responses/ids.h"
 #include "services/responses/inference_guard.h"
 #include "services/responses/request_json.h"
 
@@ -31,17 +31,6 @@ Status Missing(store::Database& rows, const Responses::PendingTurn& pending_turn
 }
 
 }  // namespace
-
-Status StoreStatus(const Status& status) {
-  if (status.ok() || status.code() == StatusCode::kInvalidArgument) return status;
-  const std::string& reason = status.reason();
-  if (reason == "store_full") return Unavailable("storage_full", "the disk of the store is full");
-  if (reason == "store_failed" || reason == "store_corrupt" || reason == "record_corrupt" ||
-      reason == "store_locked" || reason == "store_conflict") {
-    return Unavailable("storage_error", "the store cannot keep this now");
-  }
-  return status;  // of the service that asked
-}
 
 bool MayPass(const Status& refusal) {
   const std::string& reason = refusal.reason();
@@ -70,6 +59,7 @@ Responses::Responses(const Options& options, api::Inference& inference, store::S
       clock_(clock),
       unix_s_(std::move(unix_s)),
       strand_(std::make_shared<Strand>(clock)),
+      ask_(store, strand_),
       registry_(options.memory) {
   strand_->OnWake([this] { Pump(); });
   strand_->PostAt(clock_.Now() + options_.sweep, [this] { Sweep(); });
@@ -115,33 +105,21 @@ Result<Attachment> Responses::Start(Call call) {
 // One that an earlier process began and Resume() has not come to is given to `unended`, which may
 // put a response in its place.
 void Responses::Load(const std::string& owner, const std::string& id, bool writes, Unended unended,
-                     Found done) {
-  auto loaded = std::make_shared<std::shared_ptr<Response>>();
-  const auto load = [owner, id, loaded, now_s = unix_s_(), bytes = options_.log_bytes,
-                     unended = std::move(unended),
-                     pending_turn = pending_turn_](store::Database& rows) -> Status {
+                     ResponseCallback done) {
+  auto load =
+      [owner, id, now_s = unix_s_(), bytes = options_.log_bytes, unended = std::move(unended),
+       pending_turn = pending_turn_](store::Database& rows) -> Result<std::shared_ptr<Response>> {
     ASSIGN_OR_RETURN(const std::optional<ResponseRecord> ended, LoadEnded(rows, owner, id, now_s));
-    if (ended.has_value()) {
-      *loaded = Replay(*ended, bytes);
-      return OkStatus();
-    }
+    if (ended.has_value()) return Replay(*ended, bytes);
     ASSIGN_OR_RETURN(const std::optional<ResponseRecord> begun, LoadUnended(rows, owner, id));
-    if (begun.has_value()) {
-      ASSIGN_OR_RETURN(*loaded, unended(rows, *begun));
-      return OkStatus();
-    }
+    if (begun.has_value()) return unended(rows, *begun);
     return Missing(rows, pending_turn, owner, id);
   };
-  const auto told = [strand = strand_, loaded, done = std::move(done)](const Status& status) {
-    strand->Post([loaded, done, status] {
-      if (!status.ok()) return done(StoreStatus(status));
-      done(*loaded);
-    });
-  };
-  writes ? store_.Write(load, told) : store_.Read(load, told);
+  writes ? ask_.Write(std::move(load), std::move(done))
+         : ask_.Read(std::move(load), std::move(done));
 }
 
-void Responses::Find(const std::string& owner, const std::string& id, Found done) {
+void Responses::Find(const std::string& owner, const std::string& id, ResponseCallback done) {
   std::shared_ptr<Response> response = registry_.Find(owner, id);
   if (response == nullptr) {
     const auto later = [](store::Database&, const ResponseRecord&) {
@@ -152,7 +130,7 @@ void Responses::Find(const std::string& owner, const std::string& id, Found done
   strand_->Post([response = std::move(response), done = std::move(done)] { done(response); });
 }
 
-void Responses::Look(const std::string& owner, const std::string& id, Looked done) {
+void Responses::Look(const std::string& owner, const std::string& id, StateCallback done) {
   const auto state = [done = std::move(done)](const Result<std::shared_ptr<Response>>& found) {
     if (!found.ok()) return done(found.status());
     done((*found)->State());
@@ -175,7 +153,7 @@ void Responses::CancelNow(const Response& response) {
   cancel();
 }
 
-void Responses::Cancel(const std::string& owner, const std::string& id, Found done) {
+void Responses::Cancel(const std::string& owner, const std::string& id, ResponseCallback done) {
   std::shared_ptr<Response> response = registry_.Find(owner, id);
   if (response == nullptr) return CancelStored(owner, id, std::move(done));
   strand_->Post([this, response = std::move(response), done = std::move(done)] {
@@ -185,7 +163,8 @@ void Responses::Cancel(const std::string& owner, const std::string& id, Found do
 }
 
 // What Resume() has not come to ends in the store, and never runs.
-void Responses::CancelStored(const std::string& owner, const std::string& id, Found done) {
+void Responses::CancelStored(const std::string& owner, const std::string& id,
+                             ResponseCallback done) {
   const auto cancel = [now_s = unix_s_(), options = options_](
                           store::Database& rows,
                           ResponseRecord record) -> Result<std::shared_ptr<Response>> {
@@ -224,15 +203,13 @@ void Responses::Delete(const std::string& owner, const std::string& id,
       CancelNow(*response);
       registry_.Remove(id);
     }
-    store_.Write(
+    ask_.Write(
         [owner, id, in_memory = response != nullptr,
-         pending_turn = pending_turn_](store::Database& rows) {
+         pending_turn = pending_turn_](store::Database& rows) -> Status {
           ASSIGN_OR_RETURN(const bool deleted, DeleteResponse(rows, owner, id));
           return in_memory || deleted ? OkStatus() : Missing(rows, pending_turn, owner, id);
         },
-        [strand = strand_, done](const Status& status) {
-          strand->Post([done, status] { done(StoreStatus(status)); });
-        });
+        done);
   });
 }
 
@@ -261,27 +238,15 @@ void Responses::DeleteAll(const std::string& owner, std::function<void(Status)> 
       registry_.Remove(id);
     }
     registry_.RemoveEnded(owner);
-    store_.Write([owner](store::Database& rows) { return DeleteResponses(rows, owner); },
-                 [strand = strand_, done](const Status& status) {
-                   strand->Post([done, status] { done(StoreStatus(status)); });
-                 });
+    ask_.Write([owner](store::Database& rows) { return DeleteResponses(rows, owner); }, done);
   });
 }
 
 void Responses::Chain(const std::string& owner, const std::string& id,
                       std::function<void(Result<Messages>)> done) {
-  auto messages = std::make_shared<Messages>();
-  const auto follow = [owner, id, messages, now_s = unix_s_(),
-                       most = options_.chain](store::Database& rows) -> Status {
-    ASSIGN_OR_RETURN(*messages, LoadChain(rows, owner, id, now_s, most));
-    return OkStatus();
-  };
-  store_.Read(follow, [strand = strand_, messages, done = std::move(done)](const Status& status) {
-    strand->Post([messages, done, status] {
-      if (!status.ok()) return done(StoreStatus(status));
-      done(std::move(*messages));
-    });
-  });
+  ask_.Read([owner, id, now_s = unix_s_(), most = options_.chain](
+                store::Database& rows) { return LoadChain(rows, owner, id, now_s, most); },
+            std::move(done));
 }
 
 }  // namespace tutti::responses

@@ -29,11 +29,12 @@
 #include "api/inference.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/strand.h"
 #include "services/responses/registry.h"
 #include "services/responses/response.h"
 #include "services/responses/response_rows.h"
 #include "services/responses/response_writer.h"
-#include "services/responses/strand.h"
+#include "store/ask_store.h"
 #include "store/store.h"
 
 namespace tutti::responses {
@@ -112,17 +113,17 @@ class Responses {
   // Finds a response in memory, or restores it from its record in the store. Errors: not_found
   // (also for another owner's, and for one that was not stored and has left memory); model_loading
   // (accepted by an earlier process, and Resume() has not reached it).
-  using Found = std::function<void(Result<std::shared_ptr<Response>>)>;
-  void Find(const std::string& owner, const std::string& id, Found done);
+  using ResponseCallback = std::function<void(Result<std::shared_ptr<Response>>)>;
+  void Find(const std::string& owner, const std::string& id, ResponseCallback done);
   // Public state of a response. Unlike Find() it also returns the initial state of a response that
   // is stored as running and that Resume() has not reached. Errors: not_found; model_loading (a
   // turn of a dialog).
-  using Looked = std::function<void(Result<wire::ResponseState>)>;
-  void Look(const std::string& owner, const std::string& id, Looked done);
+  using StateCallback = std::function<void(Result<wire::ResponseState>)>;
+  void Look(const std::string& owner, const std::string& id, StateCallback done);
   // Cancels a response, which ends with its partial text as soon as the engine has stopped; `done`
   // does not wait for that. An ended response is not changed; one that Resume() has not reached is
   // ended in the store and never runs. Errors: not_found; model_loading (a turn of a dialog).
-  void Cancel(const std::string& owner, const std::string& id, Found done);
+  void Cancel(const std::string& owner, const std::string& id, ResponseCallback done);
   // Deletes a response and its events from memory and store; cancels it if it is running. Errors:
   // not_found; model_loading (a turn of a dialog).
   void Delete(const std::string& owner, const std::string& id, std::function<void(Status)> done);
@@ -185,8 +186,8 @@ class Responses {
   using Unended =
       std::function<Result<std::shared_ptr<Response>>(store::Database&, const ResponseRecord&)>;
   void Load(const std::string& owner, const std::string& id, bool writes, Unended unended,
-            Found done);
-  void CancelStored(const std::string& owner, const std::string& id, Found done);
+            ResponseCallback done);
+  void CancelStored(const std::string& owner, const std::string& id, ResponseCallback done);
   void CancelNow(const Response& response);
 
   // responses_run.cc: of the strand
@@ -210,6 +211,7 @@ class Responses {
   const Clock& clock_;
   const std::function<int64_t()> unix_s_;
   const std::shared_ptr<Strand> strand_;
+  const store::AskStore ask_;
   PendingTurn pending_turn_;  // may be empty
   Registry registry_;
   // Used on the strand only; by response id.
@@ -219,8 +221,6 @@ class Responses {
   std::deque<Unfinished> to_rerun_;
 };
 
-// Maps an error of the store to the error that clients get.
-Status StoreStatus(const Status& status);
 // Whether a refusal of Inference::Generate is transient.
 bool MayPass(const Status& refusal);
 

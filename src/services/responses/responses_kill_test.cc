@@ -14,7 +14,7 @@
 namespace tutti::responses {
 namespace {
 
-using testing::Eventually;
+using support::Eventually;
 
 class ResponsesKillTest : public testing::ResponsesFixture {
  protected:

@@ -19,23 +19,17 @@ void Responses::Resume() {
 }
 
 void Responses::ResumeBehind(int64_t row) {
-  auto found = std::make_shared<std::pair<std::vector<Unfinished>, int64_t>>();
-  store_.Read(
-      [found, row](store::Database& rows) -> Status {
-        ASSIGN_OR_RETURN(*found, LoadRunning(rows, row, kAtOnce));
-        return OkStatus();
-      },
-      [this, strand = strand_, found, row](const Status& status) {
-        strand->Post([this, found, row, status] {
-          if (status.reason() == "overloaded") {  // the disk is behind, and will be there
-            return strand_->PostAt(clock_.Now() + kRetry, [this, row] { ResumeBehind(row); });
-          }
-          if (!status.ok()) return;  // the store says so to everybody
-          const bool more = found->second != row;
-          for (Unfinished& each : found->first) to_rerun_.push_back(std::move(each));
-          RerunNext(found->second, more);
-        });
-      });
+  using Found = std::pair<std::vector<Unfinished>, int64_t>;
+  ask_.Read([row](store::Database& rows) { return LoadRunning(rows, row, kAtOnce); },
+            [this, row](Result<Found> found) {
+              if (found.status().reason() == "overloaded") {  // the disk is behind
+                return strand_->PostAt(clock_.Now() + kRetry, [this, row] { ResumeBehind(row); });
+              }
+              if (!found.ok()) return;  // the store says so to everybody
+              const bool more = found->second != row;
+              for (Unfinished& each : found->first) to_rerun_.push_back(std::move(each));
+              RerunNext(found->second, more);
+            });
 }
 
 // In their order, as fast as the engine takes them.
@@ -73,7 +67,7 @@ Status Responses::Rerun(const Unfinished& unfinished) {
   // What has no room in memory runs all the same: it was accepted.
   (void)registry_.Add(active->writer.response());
   if (!status.ok()) {
-    Finish(active, Failed(base.state, StoreStatus(status)));
+    Finish(active, Failed(base.state, store::ClientStatus(status)));
     return OkStatus();
   }
   running_[base.state.id] = active;

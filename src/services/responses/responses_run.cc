@@ -20,21 +20,19 @@ void Responses::Adopt(const ActivePointer& active, const std::string& request) {
   const std::shared_ptr<Response>& response = active->writer.response();
   running_[response->id()] = active;
   if (active->shown) return Read(active);
-  store_.Write([record = active->writer.Record(response->base().state),
-                request](store::Database& rows) { return SaveRunning(rows, record, request); },
-               [this, strand = strand_, active](const Status& status) {
-                 strand->Post([this, active, status] {
-                   if (!running_.contains(active->writer.response()->id())) return;
-                   active->shown = true;
-                   active->writer.Open();
-                   if (status.ok()) {
-                     active->writer.response()->log().Announce();
-                     return Read(active);
-                   }
-                   active->durable = false;
-                   Finish(active, Failed(active->writer.response()->State(), StoreStatus(status)));
-                 });
-               });
+  ask_.Write([record = active->writer.Record(response->base().state),
+              request](store::Database& rows) { return SaveRunning(rows, record, request); },
+             [this, active](const Status& status) {
+               if (!running_.contains(active->writer.response()->id())) return;
+               active->shown = true;
+               active->writer.Open();
+               if (status.ok()) {
+                 active->writer.response()->log().Announce();
+                 return Read(active);
+               }
+               active->durable = false;
+               Finish(active, Failed(active->writer.response()->State(), status));
+             });
 }
 
 Result<std::shared_ptr<Response>> Responses::Create(ResponseBase base, std::function<void()> cancel,
@@ -203,24 +201,22 @@ void Responses::Save(const ActivePointer& active, const ResponseState& end, bool
   const ResponseBase& base = active->writer.response()->base();
   store::Store::Work commit;
   if (active->hooks.commit) commit = active->hooks.commit(end);
-  store_.Write(
+  ask_.Write(
       [record = active->writer.Record(end), keep = active->durable && !active->deleted, commit,
-       expires_s = ExpiresAt(base), limits = options_.stored](store::Database& rows) {
+       expires_s = ExpiresAt(base), limits = options_.stored](store::Database& rows) -> Status {
         if (keep) RETURN_IF_ERROR(SaveEnded(rows, record, expires_s, limits));
         return commit ? commit(rows) : OkStatus();
       },
-      [this, strand = strand_, active, end, again](const Status& status) {
-        strand->Post([this, active, end, again, status] {
-          if (status.ok()) return Announce(*active, end, status);
-          if (status.reason() == "overloaded") {  // the disk is behind, and will be there
-            return strand_->PostAt(clock_.Now() + kStoreRetry,
-                                   [this, active, end, again] { Save(active, end, again); });
-          }
-          const ResponseState failed = Failed(end, StoreStatus(status));
-          // What it says cannot be kept, but perhaps that it failed can.
-          if (!again) return Save(active, failed, /*again=*/true);
-          Announce(*active, failed, StoreStatus(status));
-        });
+      [this, active, end, again](const Status& status) {
+        if (status.ok()) return Announce(*active, end, status);
+        if (status.reason() == "overloaded") {  // the disk is behind, and will be there
+          return strand_->PostAt(clock_.Now() + kStoreRetry,
+                                 [this, active, end, again] { Save(active, end, again); });
+        }
+        const ResponseState failed = Failed(end, status);
+        // What it says cannot be kept, but perhaps that it failed can.
+        if (!again) return Save(active, failed, /*again=*/true);
+        Announce(*active, failed, status);
       });
 }
 

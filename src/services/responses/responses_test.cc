@@ -9,7 +9,7 @@
 namespace tutti::responses {
 namespace {
 
-using testing::Eventually;
+using support::Eventually;
 using ::testing::HasSubstr;
 using wire::ResponseStatus;
 
@@ -121,7 +121,7 @@ TEST_F(ResponsesTest, NothingIsShownBeforeTheRequestIsInTheStore) {
       [](const Status&) {});
   const Attachment attachment = Begin(CallOf("hello"));
   inference_->Step();
-  testing::Call<int> barrier;
+  support::Call<int> barrier;
   responses_->strand()->Post([done = barrier.done()] { done(0); });
   barrier.Get();
   EXPECT_EQ(attachment.response()->log().next(), 0) << "not even that it was made";
@@ -141,7 +141,7 @@ TEST_F(ResponsesTest, StaysDeletedIfDeletedWhileItsEndWaitsForTheStore) {
       while (inference_->Step()) Barrier();
       Barrier();  // the end is refused
     }
-    testing::Call<Status> deleted;
+    support::Call<Status> deleted;
     all ? responses_->DeleteAll("t", deleted.done()) : responses_->Delete("t", id, deleted.done());
     EXPECT_TRUE(deleted.Get().ok());
     Pass(std::chrono::seconds(1));
@@ -229,7 +229,7 @@ TEST_F(ResponsesTest, CancelKeepsWhatWasSaidAndCanBeRepeated) {
   inference_->Step();
   Settle();
   for (int i = 0; i < 3; ++i) {
-    testing::Call<Result<std::shared_ptr<Response>>> cancel;
+    support::Call<Result<std::shared_ptr<Response>>> cancel;
     responses_->Cancel("t", attachment.response()->id(), cancel.done());
     EXPECT_TRUE(cancel.Get().ok());
     StepAll();
@@ -237,7 +237,7 @@ TEST_F(ResponsesTest, CancelKeepsWhatWasSaidAndCanBeRepeated) {
   ASSERT_TRUE(Ended(attachment.response()));
   EXPECT_EQ(attachment.response()->State().status, ResponseStatus::kCancelled);
   EXPECT_EQ(attachment.response()->State().text, "[a ");
-  testing::Call<Result<std::shared_ptr<Response>>> foreign;
+  support::Call<Result<std::shared_ptr<Response>>> foreign;
   responses_->Cancel("another", attachment.response()->id(), foreign.done());
   EXPECT_EQ(foreign.Get().status().reason(), "not_found");
 }
@@ -249,7 +249,7 @@ TEST_F(ResponsesTest, DeleteTakesItFromMemoryAndStoreAndCancelsIt) {
   inference_->Step();
   Settle();
   for (const char* expected : {"", "not_found"}) {
-    testing::Call<Status> deleted;
+    support::Call<Status> deleted;
     responses_->Delete("t", id, deleted.done());
     EXPECT_EQ(deleted.Get().reason(), expected);
   }
@@ -338,12 +338,12 @@ TEST_F(ResponsesTest, WhatADrainCutsShortIsLeftToTheNextProcess) {
 // cancelling them had no effect.
 TEST_F(ResponsesTest, ShowsAndCancelsEarlierResponsesBeforeModelsAreLoaded) {
   const auto look = [this](const std::string& id, const std::string& owner = "t") {
-    testing::Call<Result<wire::ResponseState>> call;
+    support::Call<Result<wire::ResponseState>> call;
     responses_->Look(owner, id, call.done());
     return call.Get();
   };
   const auto cancel = [this](const std::string& id, const std::string& owner = "t") {
-    testing::Call<Result<std::shared_ptr<Response>>> call;
+    support::Call<Result<std::shared_ptr<Response>>> call;
     responses_->Cancel(owner, id, call.done());
     return call.Get();
   };
@@ -381,7 +381,7 @@ TEST_F(ResponsesTest, ACancelReachesWhatWaitsToRunAgain) {
   };
   responses_->Resume();
   Settle();
-  testing::Call<Result<std::shared_ptr<Response>>> cancel;
+  support::Call<Result<std::shared_ptr<Response>>> cancel;
   responses_->Cancel("t", id, cancel.done());
   ASSERT_TRUE(cancel.Get().ok());
   inference_->refuse = nullptr;
@@ -418,14 +418,14 @@ TEST_F(ResponsesTest, AChainOfResponsesGivesAllThatWasSaid) {
     ASSERT_TRUE(Ended(attachment.response()));
     previous = attachment.response()->id();
   }
-  testing::Call<Result<Responses::Messages>> call;
+  support::Call<Result<Responses::Messages>> call;
   responses_->Chain("t", previous, call.done());
   const auto chain = call.Get();
   ASSERT_TRUE(chain.ok()) << chain.status();
   std::string said;
   for (const api::ChatMessage& message : *chain) said += message.content + " ";
   EXPECT_EQ(said, "one [one] two [two] three [three] ");
-  testing::Call<Result<Responses::Messages>> foreign;
+  support::Call<Result<Responses::Messages>> foreign;
   responses_->Chain("another", previous, foreign.done());
   EXPECT_EQ(foreign.Get().status().reason(), "not_found");
 }
@@ -456,7 +456,7 @@ TEST_F(ResponsesTest, CallsAreShownStoredAndPartOfTheChain) {
   const auto found = Find(state.id);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(Events(**found), events);
-  testing::Call<Result<Responses::Messages>> call;
+  support::Call<Result<Responses::Messages>> call;
   responses_->Chain("t", state.id, call.done());
   const auto chain = call.Get();
   ASSERT_TRUE(chain.ok()) << chain.status();
@@ -498,7 +498,7 @@ TEST_F(ResponsesTest, ReasoningIsShownStoredAndPartOfTheChain) {
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(Events(**found), events);
   EXPECT_EQ((*found)->State().usage->reasoning_tokens, 3);
-  testing::Call<Result<Responses::Messages>> call;
+  support::Call<Result<Responses::Messages>> call;
   responses_->Chain("t", state.id, call.done());
   const auto chain = call.Get();
   ASSERT_TRUE(chain.ok()) << chain.status();
@@ -582,10 +582,10 @@ TEST_F(ResponsesTest, AChainWithoutItsMiddleIsRefused) {
   call.state.previous_response_id = first.response()->id();
   const Attachment second = Begin(std::move(call));
   StepAll();
-  testing::Call<Status> deleted;
+  support::Call<Status> deleted;
   responses_->Delete("t", first.response()->id(), deleted.done());
   EXPECT_TRUE(deleted.Get().ok());
-  testing::Call<Result<Responses::Messages>> chain;
+  support::Call<Result<Responses::Messages>> chain;
   responses_->Chain("t", second.response()->id(), chain.done());
   EXPECT_EQ(chain.Get().status().reason(), "not_found");
 }

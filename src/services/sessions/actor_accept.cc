@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "services/responses/ids.h"
+#include "base/random_id.h"
+#include "services/responses/call_state.h"
 #include "services/sessions/conversations.h"
 #include "services/sessions/fingerprint.h"
 #include "services/sessions/owed.h"
@@ -135,13 +136,13 @@ Result<TurnQueue::Offer> SessionActor::Enqueue(const SessionPointer& session, Me
     return TurnQueue::Offer{.turn = *known, .repeated = true, .position = 0};
   }
   RETURN_IF_ERROR(CheckExpectations(*session, message));
-  if (message.id.empty()) message.id = responses::NewId("");
+  if (message.id.empty()) message.id = NewId("");
   ASSIGN_OR_RETURN(const TurnQueue::Offer offer,
                    queue.Add(message.id, message.policy, message.parallel));
   const int64_t number = offer.turn;
   wire::ResponseState& state = message.state;
-  state.id = responses::NewId("resp_");
-  state.item_id = responses::NewId("msg_");
+  state.id = NewId("resp_");
+  state.item_id = NewId("msg_");
   state.created_s = unix_s_();
   if (session->key.project == kConversations) state.conversation = session->key.session;
   responses::SettleSeed(&message.request);
@@ -173,8 +174,7 @@ void SessionActor::Save(const SessionPointer& session, Turn& turn) {
     record.deadline_s =
         unix_s_() + std::chrono::ceil<std::chrono::seconds>(deadline - clock_.Now()).count();
   }
-  AskStore<DialogId>(
-      true,
+  ask_.Write(
       [key = session->key,
        row = sessions::Accepted{turn.number, turn.message.id, EncodeTurn(record),
                                 turn.response->id(), FingerprintOf(turn.message)},
@@ -239,7 +239,7 @@ void SessionActor::Again(const SessionKey& key, const std::string& message_id,
   });
 }
 
-void SessionActor::Cancel(const SessionKey& key, const std::string& message_id, Told done) {
+void SessionActor::Cancel(const SessionKey& key, const std::string& message_id, Callback done) {
   Open(key, [this, message_id, done](const Result<SessionPointer>& session) {
     if (!session.ok()) return done(session.status());
     const std::optional<int64_t> turn = (*session)->queue->Find(message_id);

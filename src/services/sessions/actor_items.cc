@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "services/responses/ids.h"
+#include "base/random_id.h"
 #include "services/sessions/conversations.h"
 #include "services/sessions/session_actor.h"
 #include "wire/input_items.h"
@@ -23,7 +23,7 @@ Result<std::vector<Item>> SessionActor::ItemsOf(const std::vector<api::ChatMessa
     Item item = ItemOf(message);
     ASSIGN_OR_RETURN(const int tokens, counter_.Count("", CountedText(item)));
     item.tokens = tokens + around.message;
-    item.id = responses::NewId(wire::ItemIdPrefix(message));
+    item.id = NewId(wire::ItemIdPrefix(message));
     items.push_back(std::move(item));
   }
   return items;
@@ -43,8 +43,7 @@ void SessionActor::AppendItems(const SessionKey& key, std::vector<api::ChatMessa
     const int64_t after = session->turns.empty() ? 0 : session->turns.rbegin()->first;
     AddBarrier(session, after, [this, session, expected_version, items = *items, done]() mutable {
       for (Item& item : items) item.place = session->next_place++;
-      AskStore<ItemList>(
-          true,
+      ask_.Write(
           [key = session->key, expected_version, items, now_s = unix_s_()](store::Database& rows) {
             return AddItems(rows, key, expected_version, items, now_s);
           },
@@ -70,8 +69,7 @@ void SessionActor::DeleteItem(const SessionKey& key, const std::string& item_id,
     if (Status room = HasRoom(*session); !room.ok()) return done(room);
     const int64_t after = session->turns.empty() ? 0 : session->turns.rbegin()->first;
     AddBarrier(session, after, [this, session, item_id, expected_version, done] {
-      AskStore<Conversation>(
-          true,
+      ask_.Write(
           [key = session->key, item_id, expected_version,
            now_s = unix_s_()](store::Database& rows) -> Result<Conversation> {
             RETURN_IF_ERROR(RemoveItem(rows, key, expected_version, item_id, now_s));
@@ -97,9 +95,8 @@ void SessionActor::CreateConversation(const std::string& tenant, const std::stri
                                       Done<Conversation> done) {
   Result<std::vector<Item>> items = messages.empty() ? std::vector<Item>() : ItemsOf(messages);
   if (!items.ok()) return done(items.status());
-  AskStore<Conversation>(
-      true,
-      [key = SessionKey{tenant, kConversations, responses::NewId("conv_")}, owner, metadata,
+  ask_.Write(
+      [key = SessionKey{tenant, kConversations, NewId("conv_")}, owner, metadata,
        items = *std::move(items), now_s = unix_s_(),
        limits = options_.dialogs](store::Database& rows) {
         return CreateConversationRow(rows, key, owner, metadata, items, now_s, limits);
@@ -114,8 +111,7 @@ void SessionActor::SetMetadata(const SessionKey& key, const std::string& metadat
     const SessionPointer session = *opened;
     ++session->pending;
     ++session->new_metadata;
-    AskStore<Conversation>(
-        true,
+    ask_.Write(
         [key = session->key, metadata, expected_version, now_s = unix_s_()](store::Database& rows) {
           return ChangeMetadata(rows, key, expected_version, metadata, now_s);
         },
@@ -132,9 +128,8 @@ void SessionActor::SetMetadata(const SessionKey& key, const std::string& metadat
   });
 }
 
-void SessionActor::Import(const Subject& subject, const std::string& line, Told done) {
-  AskStore<Imported>(
-      true,
+void SessionActor::Import(const Subject& subject, const std::string& line, Callback done) {
+  ask_.Write(
       [subject, line, now_s = unix_s_(),
        limits = ImportLimits{options_.dialogs, options_.projects_per_tenant}](
           store::Database& rows) -> Result<Imported> {

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "services/responses/ids.h"
 #include "services/sessions/session_actor.h"
 #include "services/sessions/turn_record.h"
 
@@ -29,7 +28,7 @@ SessionActor::SessionActor(const SessionOptions& options, api::Inference& infere
                            store::Store& store, responses::Responses& responses, const Clock& clock,
                            std::function<int64_t()> unix_s)
     : options_(options),
-      store_(store),
+      ask_(store, responses.strand()),
       responses_(responses),
       clock_(clock),
       unix_s_(std::move(unix_s)),
@@ -57,8 +56,7 @@ void SessionActor::Open(const SessionKey& key, std::function<void(Result<Session
 }
 
 void SessionActor::Load(const SessionPointer& session) {
-  AskStore<Loaded>(
-      false,
+  ask_.Read(
       [key = session->key](store::Database& rows) -> Result<Loaded> {
         Loaded loaded;
         ASSIGN_OR_RETURN(loaded.dialog, LoadDialog(rows, key, std::nullopt));
@@ -124,7 +122,7 @@ Status SessionActor::RestoreTurn(Session& session, const Accepted& row) {
           After(clock_.Now(), std::chrono::seconds(*record->deadline_s - unix_s_()));
     }
   } else {
-    turn.unreadable = responses::StoreStatus(record.status());
+    turn.unreadable = store::ClientStatus(record.status());
   }
   turn.message.id = row.message_id;
   turn.position = record.ok() ? static_cast<size_t>(std::max<int64_t>(record->position, 0)) : 0;
@@ -145,13 +143,12 @@ Status SessionActor::RestoreTurn(Session& session, const Accepted& row) {
 }
 
 void SessionActor::Resume() {
-  AskStore<std::vector<SessionKey>>(
-      false, [](store::Database& rows) { return PendingSessions(rows); },
-      [this](Result<std::vector<SessionKey>> keys) {
-        resumes_again_ = !keys.ok() && MayPassLater(keys.status());
-        if (keys.ok()) to_resume_.assign(keys->begin(), keys->end());
-        ResumeNext();
-      });
+  ask_.Read([](store::Database& rows) { return PendingSessions(rows); },
+            [this](Result<std::vector<SessionKey>> keys) {
+              resumes_again_ = !keys.ok() && MayPassLater(keys.status());
+              if (keys.ok()) to_resume_.assign(keys->begin(), keys->end());
+              ResumeNext();
+            });
 }
 
 // Some at a time: all at once would fill the store's queue. Where too many are active, or the disk
@@ -176,8 +173,7 @@ void SessionActor::Sweep() {
   const int64_t before_s = now_s - options_.ttl_s;
   const int64_t conversations_before_s = now_s - options_.conversation_ttl_s;
   residency_.RemoveUnused(before_s, conversations_before_s);
-  AskStore<int64_t>(
-      true,
+  ask_.Write(
       [before_s, conversations_before_s](store::Database& rows) {
         return DeleteUnused(rows, before_s, conversations_before_s);
       },

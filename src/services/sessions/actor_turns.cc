@@ -3,7 +3,7 @@
 #include <numeric>
 #include <utility>
 
-#include "services/responses/ids.h"
+#include "base/random_id.h"
 #include "services/sessions/conversations.h"
 #include "services/sessions/session_actor.h"
 #include "wire/input_items.h"
@@ -275,7 +275,7 @@ Outcome SessionActor::OutcomeOf(const Turn& turn, const ResponseState& end) {
     Item item = ItemOf(input[i]);
     const int tokens = i < turn.input_tokens.size() ? turn.input_tokens[i]
                                                     : CountOrBytes(model, CountedText(item));
-    add(std::move(item), responses::NewId(wire::ItemIdPrefix(input[i])), tokens, false);
+    add(std::move(item), NewId(wire::ItemIdPrefix(input[i])), tokens, false);
   }
   if (end.incomplete_reason == responses::kSteered && end.text.empty() && end.calls.empty())
     return outcome;

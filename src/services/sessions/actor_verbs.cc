@@ -62,7 +62,7 @@ void SessionActor::Forget(Session& session, bool whole) {
 }
 
 void SessionActor::Clear(const SessionKey& key, std::optional<int64_t> expected_version, bool whole,
-                         Told done) {
+                         Callback done) {
   Open(key, [this, expected_version, whole, done](const Result<SessionPointer>& opened) {
     if (!opened.ok()) return done(opened.status());
     const SessionPointer session = *opened;
@@ -84,8 +84,7 @@ void SessionActor::Clear(const SessionKey& key, std::optional<int64_t> expected_
       }
       // A session that was written to since goes on, as one just made.
       const bool all = removes && session->turns.empty();
-      AskStore<bool>(
-          true,
+      ask_.Write(
           [key = session->key, expected_version, last_turn, all, removes,
            now_s = unix_s_()](store::Database& rows) -> Result<bool> {
             if (expected_version.has_value()) {
@@ -118,50 +117,46 @@ void SessionActor::Clear(const SessionKey& key, std::optional<int64_t> expected_
 
 // Those in memory one by one, with their turns; all others at once.
 void SessionActor::ClearAll(Which which, bool whole, Done<int64_t> done) {
-  AskStore<std::vector<SessionKey>>(
-      false, std::move(which), [this, whole, done](Result<std::vector<SessionKey>> keys) {
-        if (!keys.ok()) return done(keys.status());
-        struct Progress {
-          size_t left = 1;
-          Status failed;
-        };
-        const auto progress = std::make_shared<Progress>();
-        const auto count = static_cast<int64_t>(keys->size());
-        const auto one = [progress, count, done](const Status& status) {
-          if (!status.ok()) progress->failed = status;
-          if (--progress->left > 0) return;
-          progress->failed.ok() ? done(count) : done(progress->failed);
-        };
-        std::vector<SessionKey> away;
-        for (const SessionKey& key : *keys) {
-          if (residency_.Find(key) == nullptr) {
-            away.push_back(key);
-            continue;
+  ask_.Read(std::move(which), [this, whole, done](Result<std::vector<SessionKey>> keys) {
+    if (!keys.ok()) return done(keys.status());
+    struct Progress {
+      size_t left = 1;
+      Status failed;
+    };
+    const auto progress = std::make_shared<Progress>();
+    const auto count = static_cast<int64_t>(keys->size());
+    const auto one = [progress, count, done](const Status& status) {
+      if (!status.ok()) progress->failed = status;
+      if (--progress->left > 0) return;
+      progress->failed.ok() ? done(count) : done(progress->failed);
+    };
+    std::vector<SessionKey> away;
+    for (const SessionKey& key : *keys) {
+      if (residency_.Find(key) == nullptr) {
+        away.push_back(key);
+        continue;
+      }
+      ++progress->left;
+      Clear(key, std::nullopt, whole, one);
+    }
+    ask_.Write(
+        [away, whole, now_s = unix_s_()](store::Database& rows) -> Result<bool> {
+          for (const SessionKey& key : away) {
+            ASSIGN_OR_RETURN(const std::optional<Dialog> dialog, LoadDialog(rows, key, INT64_MAX));
+            if (!dialog.has_value()) continue;
+            RETURN_IF_ERROR(whole ? DeleteDialog(rows, dialog->id)
+                                  : ClearDialog(rows, dialog->id, now_s));
           }
-          ++progress->left;
-          Clear(key, std::nullopt, whole, one);
-        }
-        AskStore<bool>(
-            true,
-            [away, whole, now_s = unix_s_()](store::Database& rows) -> Result<bool> {
-              for (const SessionKey& key : away) {
-                ASSIGN_OR_RETURN(const std::optional<Dialog> dialog,
-                                 LoadDialog(rows, key, INT64_MAX));
-                if (!dialog.has_value()) continue;
-                RETURN_IF_ERROR(whole ? DeleteDialog(rows, dialog->id)
-                                      : ClearDialog(rows, dialog->id, now_s));
-              }
-              return true;
-            },
-            [one](const Result<bool>& cleared) { one(cleared.status()); });
-      });
+          return true;
+        },
+        [one](const Result<bool>& cleared) { one(cleared.status()); });
+  });
 }
 
 void SessionActor::DeleteAll(const Subject& subject, Done<int64_t> done) {
   const auto rest = [this, subject, done](Result<int64_t> dialogs) {
     if (!dialogs.ok() || !subject.session_prefix.empty()) return done(std::move(dialogs));
-    AskStore<int64_t>(
-        true,
+    ask_.Write(
         [tenant = subject.tenant, count = *dialogs](store::Database& rows) -> Result<int64_t> {
           RETURN_IF_ERROR(DeleteProfiles(rows, tenant));
           return count;
@@ -180,7 +175,8 @@ void SessionActor::DeleteAll(const Subject& subject, Done<int64_t> done) {
            rest);
 }
 
-void SessionActor::SetSystemPrompt(const SessionKey& key, const std::string& prompt, Told done) {
+void SessionActor::SetSystemPrompt(const SessionKey& key, const std::string& prompt,
+                                   Callback done) {
   if (prompt.size() > options_.message_bytes)
     return done(ResourceExhausted("request_too_large", "the system prompt is too long"));
   Open(key, [this, prompt, done](const Result<SessionPointer>& opened) {
@@ -188,8 +184,7 @@ void SessionActor::SetSystemPrompt(const SessionKey& key, const std::string& pro
     const SessionPointer session = *opened;
     ++session->pending;
     ++session->new_prompts;
-    AskStore<DialogId>(
-        true,
+    ask_.Write(
         [key = session->key, prompt, now_s = unix_s_(),
          limits = options_.dialogs](store::Database& rows) -> Result<DialogId> {
           ASSIGN_OR_RETURN(const DialogId dialog, EnsureNamedDialog(rows, key, "", now_s, limits));
@@ -215,16 +210,13 @@ void SessionActor::SetProjectPrompt(const std::string& tenant, const std::string
                                     const std::string& prompt, Done<int64_t> done) {
   if (prompt.size() > options_.message_bytes)
     return done(ResourceExhausted("request_too_large", "the system prompt is too long"));
-  AskStore<int64_t>(
-      true,
-      [tenant, project, prompt, most = options_.projects_per_tenant](store::Database& rows) {
-        return SetProfile(rows, tenant, project, prompt, most);
-      },
-      [this, tenant, project, prompt, done](const Result<int64_t>& version) {
-        if (!version.ok()) return done(version);
-        SetProfiles(tenant, project, {*version, prompt});
-        done(version);
-      });
+  ask_.Write([tenant, project, prompt, most = options_.projects_per_tenant](
+                 store::Database& rows) { return SetProfile(rows, tenant, project, prompt, most); },
+             [this, tenant, project, prompt, done](const Result<int64_t>& version) {
+               if (!version.ok()) return done(version);
+               SetProfiles(tenant, project, {*version, prompt});
+               done(version);
+             });
 }
 
 void SessionActor::SetProfiles(const std::string& tenant, const std::string& project,
@@ -254,8 +246,7 @@ void SessionActor::Fork(const SessionKey& from, const SessionKey& to, const Fork
       place = std::min(place, running.back().place - 1);
     }
     ++session->pending;
-    AskStore<Conversation>(
-        true,
+    ask_.Write(
         [from = session->key, to, place, running, taken, begin, now_s = unix_s_(),
          limits = options_.dialogs](store::Database& rows) -> Result<Conversation> {
           ASSIGN_OR_RETURN(const std::optional<Dialog> dialog, LoadDialog(rows, from, INT64_MAX));

@@ -48,7 +48,7 @@ std::function<Result<Admitted>()> Chat::AdmissionOf(const SessionKey& key) const
 }
 
 void Chat::Carry(const ChatUser& user, const std::string& session, const wire::MqttControl& control,
-                 Told told) const {
+                 Callback told) const {
   using Verb = wire::MqttControl::Verb;
   const SessionKey key = KeyOf(user, control.project, session);
   switch (control.verb) {
@@ -79,7 +79,7 @@ void Chat::Carry(const ChatUser& user, const std::string& session, const wire::M
 }
 
 void Chat::TellHistory(const SessionKey& key, const std::string& session,
-                       const wire::MqttControl& control, Told told) const {
+                       const wire::MqttControl& control, Callback told) const {
   sessions_.History(key, {.limit = control.limit, .ascending = false, .after = {}},
                     [id = control.id, session, told = std::move(told)](Result<ItemList> list) {
                       if (!list.ok()) return told(list.status());

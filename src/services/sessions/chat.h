@@ -62,13 +62,13 @@ class Chat {
 
   // Executes history, fork, clear or ping, and passes the answering event to `told`. The servers
   // themselves implement cancel and resume. Errors: those of Sessions; request_too_large.
-  using Told = std::function<void(Result<std::string> event)>;
+  using Callback = std::function<void(Result<std::string> event)>;
   void Carry(const ChatUser& user, const std::string& session, const wire::MqttControl& control,
-             Told told) const;
+             Callback told) const;
 
  private:
   void TellHistory(const SessionKey& key, const std::string& session,
-                   const wire::MqttControl& control, Told told) const;
+                   const wire::MqttControl& control, Callback told) const;
 
   const ChatOptions options_;
   Sessions& sessions_;

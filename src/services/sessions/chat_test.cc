@@ -56,7 +56,7 @@ TEST_F(ChatTest, ReasoningIsNotInTheHistory) {
   Answer(chat.KeyOf(user, "", "s"), "u1");
   wire::MqttControl control;
   control.verb = wire::MqttControl::Verb::kHistory;
-  responses::testing::Call<Result<std::string>> call;
+  support::Call<Result<std::string>> call;
   chat.Carry(user, "s", control, call.done());
   const Result<std::string> told = call.Get();
   ASSERT_TRUE(told.ok()) << told.status();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "services/responses/ids.h"
+#include "base/random_id.h"
 #include "services/sessions/versions.h"
 
 namespace tutti::sessions {
@@ -92,7 +92,7 @@ Result<ItemList> AddItems(Database& database, const SessionKey& key,
     bytes += static_cast<int64_t>(StoredContent(item).size());
     if (item.turn == 0) item.turn = turn + 1;
     if (item.place == 0) item.place = place;
-    if (item.id.empty()) item.id = responses::NewId("msg_");
+    if (item.id.empty()) item.id = NewId("msg_");
     turn = item.turn;
     place = item.place + 1;
   }

@@ -27,6 +27,7 @@
 #include "services/sessions/sessions.h"
 #include "services/sessions/token_counter.h"
 #include "services/sessions/turn_prompt.h"
+#include "store/ask_store.h"
 
 namespace tutti::sessions {
 
@@ -39,12 +40,12 @@ class SessionActor {
   using SessionPointer = std::shared_ptr<Session>;
   template <typename T>
   using Done = Sessions::Done<T>;
-  using Told = Sessions::Told;
+  using Callback = Sessions::Callback;
 
   // actor_accept.cc
   void Submit(const SessionKey& key, Message message, Done<Acceptance> done);
   void Again(const SessionKey& key, const std::string& message_id, Done<Acceptance> done);
-  void Cancel(const SessionKey& key, const std::string& message_id, Told done);
+  void Cancel(const SessionKey& key, const std::string& message_id, Callback done);
 
   // actor_load.cc
   void Resume();
@@ -52,8 +53,9 @@ class SessionActor {
 
   // actor_verbs.cc
   // `whole`: the session too.
-  void Clear(const SessionKey& key, std::optional<int64_t> expected_version, bool whole, Told done);
-  void SetSystemPrompt(const SessionKey& key, const std::string& prompt, Told done);
+  void Clear(const SessionKey& key, std::optional<int64_t> expected_version, bool whole,
+             Callback done);
+  void SetSystemPrompt(const SessionKey& key, const std::string& prompt, Callback done);
   using Which = std::function<Result<std::vector<SessionKey>>(store::Database&)>;
   void ClearAll(Which which, bool whole, Done<int64_t> done);
   void DeleteAll(const Subject& subject, Done<int64_t> done);
@@ -72,32 +74,14 @@ class SessionActor {
                           const std::vector<api::ChatMessage>& messages, Done<Conversation> done);
   void SetMetadata(const SessionKey& key, const std::string& metadata,
                    std::optional<int64_t> expected_version, Done<Conversation> done);
-  void Import(const Subject& subject, const std::string& line, Told done);
+  void Import(const Subject& subject, const std::string& line, Callback done);
 
   const responses::HoldTimes& hold_times() const { return hold_times_; }
   size_t resident() const { return residency_.size(); }
   size_t idle() const { return residency_.idle(); }
 
-  // Runs `work` on the store's thread, in a transaction of its own if `writes`, and then `then` on
-  // the strand with its result.
-  template <typename T>
-  void AskStore(bool writes, std::function<Result<T>(store::Database&)> work,
-                std::function<void(Result<T>)> then) {
-    auto result = std::make_shared<std::optional<Result<T>>>();
-    store::Store::Work run = [result, work = std::move(work)](store::Database& rows) {
-      result->emplace(work(rows));
-      return (*result)->status();
-    };
-    store::Store::Done told = [strand = responses_.strand(), result,
-                               then = std::move(then)](const Status& status) {
-      strand->Post([result, then, status] {
-        if (!status.ok()) return then(responses::StoreStatus(status));
-        then(std::move(**result));
-      });
-    };
-    writes ? store_.Write(std::move(run), std::move(told))
-           : store_.Read(std::move(run), std::move(told));
-  }
+  // Results come on the strand.
+  const store::AskStore& ask() const { return ask_; }
 
  private:
   // actor_load.cc
@@ -150,7 +134,7 @@ class SessionActor {
   void Leave(const SessionPointer& session);
 
   const SessionOptions options_;
-  store::Store& store_;
+  const store::AskStore ask_;
   responses::Responses& responses_;
   const Clock& clock_;
   const std::function<int64_t()> unix_s_;

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "services/responses/ids.h"
 #include "services/sessions/history.h"
 #include "services/sessions/session_actor.h"
 
@@ -11,7 +10,7 @@ namespace {
 
 // What is asked of the actor, on its strand; refused where too much is asked already.
 template <typename Done, typename Task>
-void Ask(responses::Strand& strand, Done done, Task task) {
+void Ask(Strand& strand, Done done, Task task) {
   if (strand.TryPost([done, task] { task(done); })) return;
   done(Unavailable("overloaded", "too many calls to the sessions wait"));
 }
@@ -49,9 +48,8 @@ void Sessions::Submit(const SessionKey& key, Message message, Done<Acceptance> d
 }
 
 void Sessions::Owed(const OwedPlace& after, int64_t most, Done<std::vector<OwedAnswer>> done) {
-  actor_->AskStore<std::vector<OwedAnswer>>(
-      false, [after, most](store::Database& rows) { return ReadOwed(rows, after, most); },
-      std::move(done));
+  actor_->ask().Read([after, most](store::Database& rows) { return ReadOwed(rows, after, most); },
+                     std::move(done));
 }
 
 void Sessions::Again(const SessionKey& key, const std::string& message_id, Done<Acceptance> done) {
@@ -62,8 +60,7 @@ void Sessions::Again(const SessionKey& key, const std::string& message_id, Done<
 }
 
 void Sessions::Arrived(const SessionKey& key, int64_t turn) {
-  actor_->AskStore<int64_t>(
-      true,
+  actor_->ask().Write(
       [key, turn](store::Database& rows) -> Result<int64_t> {
         RETURN_IF_ERROR(ForgetOwed(rows, key, turn));
         return turn;
@@ -71,27 +68,29 @@ void Sessions::Arrived(const SessionKey& key, int64_t turn) {
       [](const Result<int64_t>&) {});  // else it is told once more by the next process
 }
 
-void Sessions::Cancel(const SessionKey& key, const std::string& message_id, Told done) {
-  Ask(*strand_, std::move(done), [actor = actor_.get(), key, message_id](const Told& told) {
+void Sessions::Cancel(const SessionKey& key, const std::string& message_id, Callback done) {
+  Ask(*strand_, std::move(done), [actor = actor_.get(), key, message_id](const Callback& told) {
     actor->Cancel(key, message_id, told);
   });
 }
 
-void Sessions::Clear(const SessionKey& key, Told done) {
-  Ask(*strand_, std::move(done), [actor = actor_.get(), key](const Told& told) {
+void Sessions::Clear(const SessionKey& key, Callback done) {
+  Ask(*strand_, std::move(done), [actor = actor_.get(), key](const Callback& told) {
     actor->Clear(key, std::nullopt, false, told);
   });
 }
 
-void Sessions::Delete(const SessionKey& key, std::optional<int64_t> expected_version, Told done) {
-  Ask(*strand_, std::move(done), [actor = actor_.get(), key, expected_version](const Told& told) {
-    actor->Clear(key, expected_version, true, told);
-  });
+void Sessions::Delete(const SessionKey& key, std::optional<int64_t> expected_version,
+                      Callback done) {
+  Ask(*strand_, std::move(done),
+      [actor = actor_.get(), key, expected_version](const Callback& told) {
+        actor->Clear(key, expected_version, true, told);
+      });
 }
 
-void Sessions::SetSystemPrompt(const SessionKey& key, std::string prompt, Told done) {
+void Sessions::SetSystemPrompt(const SessionKey& key, std::string prompt, Callback done) {
   Ask(*strand_, std::move(done),
-      [actor = actor_.get(), key, prompt = std::move(prompt)](const Told& told) {
+      [actor = actor_.get(), key, prompt = std::move(prompt)](const Callback& told) {
         actor->SetSystemPrompt(key, prompt, told);
       });
 }
@@ -128,15 +127,13 @@ void Sessions::Fork(const SessionKey& from, const SessionKey& to, const ForkBegi
 }
 
 void Sessions::History(const SessionKey& key, const ItemPage& page, Done<ItemList> done) {
-  actor_->AskStore<ItemList>(
-      false, [key, page](store::Database& rows) { return ListItems(rows, key, page); },
-      std::move(done));
+  actor_->ask().Read([key, page](store::Database& rows) { return ListItems(rows, key, page); },
+                     std::move(done));
 }
 
 void Sessions::GetItem(const SessionKey& key, const std::string& item_id, Done<Item> done) {
-  actor_->AskStore<Item>(
-      false, [key, item_id](store::Database& rows) { return LoadItem(rows, key, item_id); },
-      std::move(done));
+  actor_->ask().Read([key, item_id](store::Database& rows) { return LoadItem(rows, key, item_id); },
+                     std::move(done));
 }
 
 void Sessions::AppendItems(const SessionKey& key, std::vector<api::ChatMessage> items,
@@ -165,8 +162,8 @@ void Sessions::CreateConversation(const std::string& tenant, const std::string& 
 }
 
 void Sessions::GetConversation(const SessionKey& key, Done<Conversation> done) {
-  actor_->AskStore<Conversation>(
-      false, [key](store::Database& rows) { return LoadConversation(rows, key); }, std::move(done));
+  actor_->ask().Read([key](store::Database& rows) { return LoadConversation(rows, key); },
+                     std::move(done));
 }
 
 void Sessions::SetMetadata(const SessionKey& key, std::string metadata,
@@ -179,14 +176,14 @@ void Sessions::SetMetadata(const SessionKey& key, std::string metadata,
 }
 
 void Sessions::Export(const Subject& subject, const ExportPage& page, Done<ExportedLines> done) {
-  actor_->AskStore<ExportedLines>(
-      false, [subject, page](store::Database& rows) { return ExportDialogs(rows, subject, page); },
+  actor_->ask().Read(
+      [subject, page](store::Database& rows) { return ExportDialogs(rows, subject, page); },
       std::move(done));
 }
 
-void Sessions::Import(const Subject& subject, std::string line, Told done) {
+void Sessions::Import(const Subject& subject, std::string line, Callback done) {
   Ask(*strand_, std::move(done),
-      [actor = actor_.get(), subject, line = std::move(line)](const Told& told) {
+      [actor = actor_.get(), subject, line = std::move(line)](const Callback& told) {
         actor->Import(subject, line, told);
       });
 }

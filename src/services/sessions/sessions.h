@@ -85,7 +85,7 @@ class Sessions {
 
   template <typename T>
   using Done = std::function<void(Result<T>)>;
-  using Told = std::function<void(Status)>;
+  using Callback = std::function<void(Status)>;
 
   // Adds a message to a dialog. Errors: conversation_busy, session_queue_full, steer_unsupported
   // (the running turn has no output yet, and the template refuses two user messages in a row),
@@ -96,7 +96,7 @@ class Sessions {
   void Submit(const SessionKey& key, Message message, Done<Acceptance> done);
   // Cancels a running or waiting turn; it adds nothing to the dialog, and its response ends as
   // cancelled. Errors: not_found, already_finished.
-  void Cancel(const SessionKey& key, const std::string& message_id, Told done);
+  void Cancel(const SessionKey& key, const std::string& message_id, Callback done);
 
   // --- undelivered replies to senders without a connection (Message::reply_to) ---
 
@@ -110,12 +110,12 @@ class Sessions {
   // --- verbs: effective from the next turn on; an unknown session is treated as empty ---
 
   // Deletes the history and cancels running and waiting turns.
-  void Clear(const SessionKey& key, Told done);
+  void Clear(const SessionKey& key, Callback done);
   // Like Clear, and deletes the session with its system prompt. With `expected_version` only if the
   // session has that version. Errors: version_mismatch, also if other changes wait.
-  void Delete(const SessionKey& key, std::optional<int64_t> expected_version, Told done);
+  void Delete(const SessionKey& key, std::optional<int64_t> expected_version, Callback done);
   // Sets the session's system prompt; empty restores the project's.
-  void SetSystemPrompt(const SessionKey& key, std::string prompt, Told done);
+  void SetSystemPrompt(const SessionKey& key, std::string prompt, Callback done);
   // Clear or Delete all sessions of a project; `done` gets their number.
   void ClearProject(const std::string& tenant, const std::string& project, Done<int64_t> done);
   void DeleteProject(const std::string& tenant, const std::string& project, Done<int64_t> done);
@@ -156,7 +156,7 @@ class Sessions {
   // --- all data of a user (portable.h) ---
 
   void Export(const Subject& subject, const ExportPage& page, Done<ExportedLines> done);
-  void Import(const Subject& subject, std::string line, Told done);
+  void Import(const Subject& subject, std::string line, Callback done);
   // Deletes dialogs, projects and responses; cancels running and waiting turns.
   void DeleteAll(const Subject& subject, Done<int64_t> done);
 
@@ -167,7 +167,7 @@ class Sessions {
   void Count(std::function<void(Counts)> done);
 
  private:
-  const std::shared_ptr<responses::Strand> strand_;
+  const std::shared_ptr<Strand> strand_;
   const std::unique_ptr<SessionActor> actor_;
 };
 

@@ -10,7 +10,7 @@
 namespace tutti::sessions {
 namespace {
 
-using testing::Eventually;
+using support::Eventually;
 using wire::ResponseStatus;
 
 class SessionsModelTest : public testing::SessionsFixture {

@@ -7,7 +7,7 @@
 namespace tutti::sessions {
 namespace {
 
-using testing::Eventually;
+using support::Eventually;
 
 using SessionsResidencyTest = testing::SessionsFixture;
 

@@ -15,7 +15,7 @@
 namespace tutti::sessions {
 namespace {
 
-using testing::Eventually;
+using support::Eventually;
 using wire::ResponseStatus;
 
 using SessionsRestartTest = testing::SessionsFixture;

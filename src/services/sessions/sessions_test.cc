@@ -10,7 +10,7 @@
 namespace tutti::sessions {
 namespace {
 
-using testing::Eventually;
+using support::Eventually;
 using ::testing::HasSubstr;
 using testing::HeldStore;
 using ::testing::StartsWith;
@@ -274,7 +274,7 @@ TEST_F(SessionsTest, ACancelledTurnLeavesNothingWhetherItRanOrWaited) {
 TEST_F(SessionsTest, AResponseThatWaitsCanBeCancelledByItsId) {
   const Acceptance running = Accepted(Key(), Say("u1"));
   const Acceptance waiting = Accepted(Key(), Say("u2"));
-  responses::testing::Call<Result<std::shared_ptr<responses::Response>>> cancel;
+  support::Call<Result<std::shared_ptr<responses::Response>>> cancel;
   responses_->Cancel("t", waiting.response_id, cancel.done());
   EXPECT_TRUE(cancel.Get().ok());
   ASSERT_TRUE(Ended(waiting.response));
@@ -617,7 +617,7 @@ TEST_F(SessionsTest, ARefusalWhileASessionIsReadLeavesItToTheOthersThatWait) {
 
 TEST_F(SessionsTest, AMessageBehindANewSystemPromptIsAnsweredUnderIt) {
   Answer(Key(), "u1");
-  responses::testing::Call<Status> prompted;
+  support::Call<Status> prompted;
   Told told;
   {
     HeldStore held(*store_);

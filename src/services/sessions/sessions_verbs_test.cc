@@ -60,7 +60,7 @@ TEST_F(SessionsVerbsTest, ClearCancelsWhatRunsAndWaitsAndTheNextMessageFindsNoth
   Settle();
   inference_->Step();
   Settle();
-  responses::testing::Call<Status> cleared;
+  support::Call<Status> cleared;
   sessions_->Clear(Key(), cleared.done());
   Told after;
   sessions_->Submit(Key(), Say("u4"), after.done());
@@ -80,7 +80,7 @@ TEST_F(SessionsVerbsTest, AMessageBehindADeletionIsAnsweredInASessionJustMade) {
   EXPECT_TRUE(Ask<Status>(&Sessions::SetSystemPrompt, Key(), "brief").ok());
   Answer(Key(), "u1");
   Accepted(Key(), Say("u2"));
-  responses::testing::Call<Status> deleted;
+  support::Call<Status> deleted;
   sessions_->Delete(Key(), std::nullopt, deleted.done());
   Told after;
   sessions_->Submit(Key(), Say("u3"), after.done());
@@ -123,7 +123,7 @@ TEST_F(SessionsVerbsTest, RefusesADeletionIfATurnEndsBeforeItsTransaction) {
   Answer(Key(), "u1");
   const Acceptance ending = Accepted(Key(), Say("u2"));
   Settle();
-  responses::testing::Call<Status> deleted;
+  support::Call<Status> deleted;
   {
     testing::HeldStore held(*store_);
     while (inference_->Step()) {
@@ -143,7 +143,7 @@ TEST_F(SessionsVerbsTest, AllOfAProjectAreClearedWhetherInMemoryOrNot) {
   for (int i = 0; i < 5; ++i) Answer(Key("s" + std::to_string(i)), "u1");
   Answer(Key("s0", "q"), "u1");
   const Acceptance running = Accepted(Key("s4"), Say("runs"));
-  responses::testing::Call<Result<int64_t>> cleared;
+  support::Call<Result<int64_t>> cleared;
   sessions_->ClearProject("t", "p", cleared.done());
   StepAll();
   EXPECT_EQ(*cleared.Get(), 5);
@@ -270,11 +270,11 @@ TEST_F(SessionsVerbsTest, MetadataChangeRaisesTheVersionWithoutFailingATurn) {
   // Changes that are on their way to the disk when a turn's end sets out behind them.
   const Acceptance second = Accepted(key, Say("u2"));
   Settle();
-  std::vector<std::unique_ptr<responses::testing::Call<Result<Conversation>>>> changes;
+  std::vector<std::unique_ptr<support::Call<Result<Conversation>>>> changes;
   {
     testing::HeldStore held(*store_);
     for (const int64_t expected : {2, 2}) {
-      changes.push_back(std::make_unique<responses::testing::Call<Result<Conversation>>>());
+      changes.push_back(std::make_unique<support::Call<Result<Conversation>>>());
       sessions_->SetMetadata(key, "{\"k\":\"c\"}", expected, changes.back()->done());
     }
     Barrier();
@@ -300,7 +300,7 @@ TEST_F(SessionsVerbsTest, AConversationThatThereIsNotIsNotMadeByAMessage) {
 TEST_F(SessionsVerbsTest, ItemsAreAppendedBehindTheTurnsBeforeAndDeletedFromPrompts) {
   Answer(Key(), "u1");
   Accepted(Key(), Say("u2"));
-  responses::testing::Call<Result<ItemList>> appended;
+  support::Call<Result<ItemList>> appended;
   sessions_->AppendItems(Key(), {{api::Role::kUser, "note", ""}}, std::nullopt, appended.done());
   const Acceptance third = Accepted(Key(), Say("u3"));
   StepAll();

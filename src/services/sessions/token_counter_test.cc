@@ -22,11 +22,10 @@ class Unanswering final : public api::Inference {
     return Unavailable("overloaded", "the worker did not answer in time");
   }
   Result<std::string> Detokenize(const api::DetokenizeRequest&) override { return std::string(); }
-  Result<api::Generation> Generate(api::GenerateRequest,
-                                   std::shared_ptr<api::StreamWaker>) override {
+  Result<api::Generation> Generate(api::GenerateRequest, std::shared_ptr<Waker>) override {
     return Unavailable("overloaded", "no");
   }
-  Result<api::Encoding> Encode(api::EncodeRequest, std::shared_ptr<api::StreamWaker>) override {
+  Result<api::Encoding> Encode(api::EncodeRequest, std::shared_ptr<Waker>) override {
     return Unavailable("overloaded", "no");
   }
   std::vector<api::ModelInfo> Models() const override { return {}; }

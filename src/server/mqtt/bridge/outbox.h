@@ -13,9 +13,11 @@
 
 #include <atomic>
 #include <bitset>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -24,9 +26,29 @@
 #include "base/status.h"
 #include "mqtt/message_port.h"
 #include "mqtt/reason_code.h"
-#include "server/mqtt/bridge/refused_topics.h"
 
 namespace tutti::mqtt::bridge {
+
+// RefusedTopics: topics to which the broker refuses messages of this server. Mosquitto 2.0 closes
+// the connection on each attempt, so such a topic is avoided for a while, after which the access
+// rules may have changed. Bounded; not thread-safe.
+class RefusedTopics {
+ public:
+  static constexpr Duration kLeftAlone = std::chrono::minutes(5);
+  static constexpr size_t kMost = 1024;  // beyond it, all are tried again
+
+  void Add(const std::string& topic, TimePoint now) {
+    if (until_.size() >= kMost) until_.clear();
+    until_[topic] = now + kLeftAlone;
+  }
+  bool Has(const std::string& topic, TimePoint now) const {
+    const auto found = until_.find(topic);
+    return found != until_.end() && now < found->second;
+  }
+
+ private:
+  std::map<std::string, TimePoint> until_;
+};
 
 struct OutboxLimits {
   size_t messages = 10'000;

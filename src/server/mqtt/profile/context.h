@@ -1,12 +1,13 @@
 // Context: shared by all parts of the profiles. Used on the strand, except the admission queue.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "server/mqtt/profile/admission_queue.h"
-#include "server/mqtt/profile/delivered_ids.h"
 #include "server/mqtt/profile/native_topics.h"
 #include "server/mqtt/profile/options.h"
 #include "server/mqtt/profile/reply_streams.h"
@@ -15,6 +16,25 @@
 #include "wire/request_placement.h"
 
 namespace tutti::mqtt::profile {
+
+// DeliveredIds: ids of the responses whose answers are known to have arrived, the latest few
+// thousand. Used on the strand.
+class DeliveredIds {
+ public:
+  void Add(const std::string& response_id) {
+    if (!known_.insert(response_id).second) return;
+    order_.push_back(response_id);
+    if (order_.size() <= kMost) return;
+    known_.erase(order_.front());
+    order_.pop_front();
+  }
+  bool Has(const std::string& response_id) const { return known_.contains(response_id); }
+
+ private:
+  static constexpr size_t kMost = 4096;  // ids of 37 bytes
+  std::deque<std::string> order_;
+  std::unordered_set<std::string> known_;  // the same ids
+};
 
 struct Context {
   Context(ProfileOptions profile_options, Services given, NativeTopics native_topics)

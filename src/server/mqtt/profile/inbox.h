@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "base/mutex.h"
+#include "base/strand.h"
 #include "mqtt/message_port.h"
-#include "services/responses/strand.h"
 
 namespace tutti::mqtt::profile {
 
@@ -20,7 +20,7 @@ class Inbox : public std::enable_shared_from_this<Inbox> {
     size_t messages = 1000;
     size_t bytes = 16 << 20;
   };
-  Inbox(const Limits& limits, std::shared_ptr<responses::Strand> strand)
+  Inbox(const Limits& limits, std::shared_ptr<Strand> strand)
       : limits_(limits), strand_(std::move(strand)) {}
 
   using Take = std::function<void(const Message& message, Receipt receipt)>;
@@ -34,7 +34,7 @@ class Inbox : public std::enable_shared_from_this<Inbox> {
   void Taken(size_t bytes);
 
   const Limits limits_;
-  const std::shared_ptr<responses::Strand> strand_;
+  const std::shared_ptr<Strand> strand_;
   Mutex mutex_;
   size_t messages_ GUARDED_BY(mutex_) = 0;
   size_t bytes_ GUARDED_BY(mutex_) = 0;

@@ -41,7 +41,7 @@ class InboxTest : public ::testing::Test {
   ManualClock clock_;
   std::promise<void> go_;
   std::vector<std::string> taken_;
-  std::shared_ptr<responses::Strand> strand_ = std::make_shared<responses::Strand>(clock_);
+  std::shared_ptr<Strand> strand_ = std::make_shared<Strand>(clock_);
 };
 
 TEST_F(InboxTest, MessagesAreTakenInTheirOrderAndBoundedInNumber) {

@@ -23,7 +23,7 @@ class WatchedJobs {
   explicit WatchedJobs(const Clock& clock) : clock_(clock) {}
 
   void Watch(const std::string& tenant, const std::string& id, int64_t version, TimePoint until,
-             Services::JobSeen seen) {
+             Services::JobCallback seen) {
     const std::lock_guard lock(mutex_);
     waiters_.push_back({tenant, id, version, until, std::move(seen)});
     TellLocked();
@@ -53,7 +53,7 @@ class WatchedJobs {
     std::string tenant, id;
     int64_t version;
     TimePoint until;
-    Services::JobSeen seen;
+    Services::JobCallback seen;
   };
   void TellLocked() {
     std::erase_if(waiters_, [&](Waiter& each) {
@@ -97,7 +97,7 @@ class JobFollowsTest : public testing::ProfileFixture {
 
   JobFollowsTest() {
     watch_job_ = [this](const std::string& tenant, const std::string& id, int64_t version,
-                        TimePoint until, Services::JobSeen seen) {
+                        TimePoint until, Services::JobCallback seen) {
       jobs_.Watch(tenant, id, version, until, std::move(seen));
     };
   }

@@ -86,9 +86,9 @@ struct Services {
   // Reports a durable job of a tenant once its version is above `version`, or it has ended, or
   // `until` has come. `seen` is called later, on any thread. Like jobs::Jobs::Follow, with its
   // errors. Empty: there are no jobs.
-  using JobSeen = std::function<void(Result<wire::JobView>)>;
+  using JobCallback = std::function<void(Result<wire::JobView>)>;
   std::function<void(const std::string& tenant, const std::string& id, int64_t version,
-                     TimePoint until, JobSeen seen)>
+                     TimePoint until, JobCallback seen)>
       watch_job = nullptr;
 };
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "services/responses/ids.h"
+#include "base/random_id.h"
 #include "services/sessions/dialog_quota.h"
 
 namespace tutti::mqtt::profile {
@@ -73,7 +73,7 @@ AskedPointer AskedAt(const ProjectSettings& project, const ProjectAddress& addre
 
 void ProjectMessages::Take(const ProjectSettings& project, const Message& message,
                            Receipt receipt) {
-  const std::string random = responses::NewId("").substr(0, 8);
+  const std::string random = NewId("").substr(0, 8);
   wire::ReceivedMessage received =
       wire::ParseProjectMessage(project.name, message.payload, random, context_.Parsing());
   ProjectAddress address{std::move(received.reply), message.correlation_data};

@@ -59,7 +59,7 @@ void ProjectVerbs::Take(const ProjectSettings& project, const Message& message, 
 
 void ProjectVerbs::OfOne(const sessions::SessionKey& key, const ProjectAddress& address,
                          const wire::ProjectVerb& verb, int64_t seq) {
-  sessions::Sessions::Told told = context_.tasks.WhileAlive(
+  sessions::Sessions::Callback told = context_.tasks.WhileAlive(
       [this, address, op = verb.op, seq](const Status& status) { Tell(address, op, seq, status); });
   sessions::Sessions& sessions = context_.services.sessions;
   switch (verb.op) {

@@ -27,7 +27,7 @@ Duration RetryWait(int tries) {
 
 Result<std::unique_ptr<ReplyStream>> ReplyStream::Open(
     std::shared_ptr<responses::Response> response, int64_t starting_after,
-    std::shared_ptr<api::StreamWaker> waker, std::unique_ptr<ReplyForm> form,
+    std::shared_ptr<Waker> waker, std::unique_ptr<ReplyForm> form,
     const DeltaCoalescer::Options& coalescing, Publish publish, bool patient) {
   ASSIGN_OR_RETURN(responses::ResponseReader reader,
                    responses::ResponseReader::Attach(std::move(response), starting_after, waker));
@@ -36,7 +36,7 @@ Result<std::unique_ptr<ReplyStream>> ReplyStream::Open(
                                                       std::move(publish), patient));
 }
 
-ReplyStream::ReplyStream(responses::ResponseReader reader, std::shared_ptr<api::StreamWaker> waker,
+ReplyStream::ReplyStream(responses::ResponseReader reader, std::shared_ptr<Waker> waker,
                          std::unique_ptr<ReplyForm> form, const DeltaCoalescer::Options& coalescing,
                          Publish publish, bool patient)
     : response_(reader.response()),

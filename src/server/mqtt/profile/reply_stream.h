@@ -32,7 +32,7 @@ class ReplyStream {
   // ResponseReader::Attach.
   static Result<std::unique_ptr<ReplyStream>> Open(std::shared_ptr<responses::Response> response,
                                                    int64_t starting_after,
-                                                   std::shared_ptr<api::StreamWaker> waker,
+                                                   std::shared_ptr<Waker> waker,
                                                    std::unique_ptr<ReplyForm> form,
                                                    const DeltaCoalescer::Options& coalescing,
                                                    Publish publish, bool patient = false);
@@ -57,7 +57,7 @@ class ReplyStream {
   bool last_is_out() const { return last_.has_value() && !last_waits_ && !ended_; }
 
  private:
-  ReplyStream(responses::ResponseReader reader, std::shared_ptr<api::StreamWaker> waker,
+  ReplyStream(responses::ResponseReader reader, std::shared_ptr<Waker> waker,
               std::unique_ptr<ReplyForm> form, const DeltaCoalescer::Options& coalescing,
               Publish publish, bool patient);
   bool Refill(TimePoint now);  // false: nothing to read yet
@@ -70,7 +70,7 @@ class ReplyStream {
 
   const std::shared_ptr<responses::Response> response_;
   std::optional<responses::ResponseReader> reader_;
-  const std::shared_ptr<api::StreamWaker> waker_;
+  const std::shared_ptr<Waker> waker_;
   const std::unique_ptr<ReplyForm> form_;
   const Publish publish_;
   const bool patient_;

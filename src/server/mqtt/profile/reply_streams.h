@@ -104,7 +104,7 @@ class ReplyStreams {
   MessagePort& port_;
   const Clock& clock_;
   const StrandTasks& tasks_;
-  const std::shared_ptr<api::StreamWaker> waker_;
+  const std::shared_ptr<Waker> waker_;
   const std::shared_ptr<ReplyOrder> order_of_turns_;
   std::map<Key, Entry> streams_;
   std::map<uint64_t, Key> order_;  // by serial: streams take turns in the order of their opening

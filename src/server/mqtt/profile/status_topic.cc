@@ -1,12 +1,33 @@
 #include "server/mqtt/profile/status_topic.h"
 
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 
-#include "server/mqtt/profile/server_status.h"
+#include "api/types.h"
+#include "wire/json_writer.h"
+#include "wire/load.h"
 #include "wire/mqtt_project_reply.h"
 
 namespace tutti::mqtt::profile {
 namespace {
+
+// {"online":true,"models":[...],"version":...,"load":{...}}; `load` as GET /load has it.
+std::string OnlineJson(std::string_view version, std::span<const api::ModelInfo> models,
+                       const api::LoadSnapshot& load) {
+  std::string out;
+  wire::JsonWriter json(&out);
+  json.BeginObject().Member("online", true).Key("models").BeginArray();
+  for (const api::ModelInfo& model : models) json.String(model.id);
+  json.EndArray().Member("version", version).Key("load");
+  wire::WriteLoad(load, &json);
+  json.EndObject();
+  return out;
+}
+
+// {"online":false}: published on a clean stop, and as the Will of the connection to a broker.
+std::string OfflineJson() { return R"({"online":false})"; }
 
 Message StatusMessage(std::string topic, std::string payload) {
   Message message;

@@ -5,9 +5,9 @@
 namespace tutti::mqtt::profile {
 namespace {
 
-class OnceWaker final : public api::StreamWaker, public std::enable_shared_from_this<OnceWaker> {
+class OnceWaker final : public Waker, public std::enable_shared_from_this<OnceWaker> {
  public:
-  OnceWaker(std::shared_ptr<responses::Strand> strand, std::function<void()> task)
+  OnceWaker(std::shared_ptr<Strand> strand, std::function<void()> task)
       : strand_(std::move(strand)), task_(std::move(task)) {}
 
   void Wake() noexcept override {
@@ -19,7 +19,7 @@ class OnceWaker final : public api::StreamWaker, public std::enable_shared_from_
   }
 
  private:
-  const std::shared_ptr<responses::Strand> strand_;
+  const std::shared_ptr<Strand> strand_;
   const std::function<void()> task_;
   std::atomic<bool> posted_{false};
 };
@@ -37,7 +37,7 @@ class Gate {
 
 }  // namespace
 
-std::shared_ptr<api::StreamWaker> StrandTasks::MakeWaker(std::function<void()> task) const {
+std::shared_ptr<Waker> StrandTasks::MakeWaker(std::function<void()> task) const {
   return std::make_shared<OnceWaker>(strand_, WhileAlive(std::move(task)));
 }
 

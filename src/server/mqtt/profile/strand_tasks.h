@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "api/token_stream.h"
-#include "services/responses/strand.h"
+#include "base/strand.h"
 
 namespace tutti::mqtt::profile {
 
 class StrandTasks {
  public:
-  explicit StrandTasks(std::shared_ptr<responses::Strand> strand) : strand_(std::move(strand)) {}
+  explicit StrandTasks(std::shared_ptr<Strand> strand) : strand_(std::move(strand)) {}
   StrandTasks(const StrandTasks&) = delete;
   StrandTasks& operator=(const StrandTasks&) = delete;
 
@@ -36,16 +36,16 @@ class StrandTasks {
     strand_->PostAt(when, WhileAlive(std::move(task)));
   }
   // Returns a waker that runs `task` on the strand; several wake-ups before the run cause one run.
-  std::shared_ptr<api::StreamWaker> MakeWaker(std::function<void()> task) const;
+  std::shared_ptr<Waker> MakeWaker(std::function<void()> task) const;
 
-  const std::shared_ptr<responses::Strand>& strand() const { return strand_; }
+  const std::shared_ptr<Strand>& strand() const { return strand_; }
 
   // Runs `last` on the strand, unless the strand has stopped; afterwards no task runs. Blocks; must
   // not be called on the strand. Called once.
   void Stop(std::function<void()> last);
 
  private:
-  const std::shared_ptr<responses::Strand> strand_;
+  const std::shared_ptr<Strand> strand_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // value: strand only
 };
 

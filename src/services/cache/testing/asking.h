@@ -21,7 +21,7 @@ class CountingControl final : public api::Cancellable {
   std::atomic<bool> cancelled{false};
 };
 
-class CountingWaker final : public api::StreamWaker {
+class CountingWaker final : public Waker {
  public:
   void Wake() noexcept override { ++wakes; }
   std::atomic<int> wakes{0};

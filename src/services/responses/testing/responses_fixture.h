@@ -14,7 +14,7 @@
 
 #include "services/responses/responses.h"
 #include "services/responses/testing/scripted_inference.h"
-#include "services/responses/testing/waiting.h"
+#include "waiting.h"
 
 namespace tutti::responses::testing {
 
@@ -105,7 +105,7 @@ class ResponsesFixture : public ::testing::Test {
   }
   // What was posted until now has run.
   void Barrier() {
-    Call<int> barrier;
+    support::Call<int> barrier;
     responses_->strand()->Post([done = barrier.done()] { done(0); });
     barrier.Get();
   }
@@ -139,17 +139,17 @@ class ResponsesFixture : public ::testing::Test {
     return attachment.ok() ? *std::move(attachment) : Attachment();
   }
   Result<std::shared_ptr<Response>> Find(const std::string& id, const std::string& owner = "t") {
-    Call<Result<std::shared_ptr<Response>>> call;
+    support::Call<Result<std::shared_ptr<Response>>> call;
     responses_->Find(owner, id, call.done());
     return call.Get();
   }
   Status Delete(const std::string& id, const std::string& owner = "t") {
-    Call<Status> call;
+    support::Call<Status> call;
     responses_->Delete(owner, id, call.done());
     return call.Get();
   }
   static bool Ended(const std::shared_ptr<Response>& response) {
-    return Eventually([&] { return response->ended(); });
+    return support::Eventually([&] { return response->ended(); });
   }
   static std::vector<std::string> Events(const Response& response, int64_t after = -1) {
     std::vector<std::string> events;

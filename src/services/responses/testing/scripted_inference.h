@@ -74,7 +74,7 @@ class ScriptedInference final : public api::Inference {
 
   // One piece for each that runs, its end after the last; whether there was any.
   bool Step() {
-    std::set<std::shared_ptr<api::StreamWaker>> wakers;
+    std::set<std::shared_ptr<Waker>> wakers;
     {
       const std::lock_guard lock(mutex_);
       size_t running = 0;
@@ -116,7 +116,7 @@ class ScriptedInference final : public api::Inference {
   bool keeps = true;  // requests
 
   Result<api::Generation> Generate(api::GenerateRequest request,
-                                   std::shared_ptr<api::StreamWaker> waker) override {
+                                   std::shared_ptr<Waker> waker) override {
     if (refuse) RETURN_IF_ERROR(refuse(request));
     RETURN_IF_ERROR(api::ValidateRequest(request));
     RETURN_IF_ERROR(CheckTemplate(request.prompt));
@@ -147,7 +147,7 @@ class ScriptedInference final : public api::Inference {
     result.tokens.resize(static_cast<size_t>(tokens));
     return result;
   }
-  Result<api::Encoding> Encode(api::EncodeRequest, std::shared_ptr<api::StreamWaker>) override {
+  Result<api::Encoding> Encode(api::EncodeRequest, std::shared_ptr<Waker>) override {
     return api::ModelNotFound("an encoder");
   }
   Result<std::string> Detokenize(const api::DetokenizeRequest&) override { return std::string(); }

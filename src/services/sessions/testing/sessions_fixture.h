@@ -15,7 +15,7 @@
 
 namespace tutti::sessions::testing {
 
-using responses::testing::Eventually;
+using support::Eventually;
 
 // While it lives the store does nothing.
 class HeldStore {
@@ -42,7 +42,7 @@ class HeldStore {
 
 class SessionsFixture : public responses::testing::ResponsesFixture {
  protected:
-  using Told = responses::testing::Call<Result<Acceptance>>;
+  using Told = support::Call<Result<Acceptance>>;
 
   std::vector<store::Migration> Tables() const override {
     return {kHistoryTables, kBranchTables,  responses::kResponseTables,
@@ -75,7 +75,7 @@ class SessionsFixture : public responses::testing::ResponsesFixture {
   // A call of Sessions that tells a Result<T> or a Status.
   template <typename T, typename... Parameters, typename... Arguments>
   T Ask(void (Sessions::*method)(Parameters...), Arguments&&... arguments) {
-    responses::testing::Call<T> call;
+    support::Call<T> call;
     ((*sessions_).*method)(std::forward<Arguments>(arguments)..., call.done());
     return call.Get();
   }
@@ -125,7 +125,7 @@ class SessionsFixture : public responses::testing::ResponsesFixture {
   }
   std::string LastPrompt() { return Prompt(inference_->requests().size() - 1); }
   Sessions::Counts Counts() {
-    responses::testing::Call<Sessions::Counts> call;
+    support::Call<Sessions::Counts> call;
     sessions_->Count(call.done());
     return call.Get();
   }

@@ -1,0 +1,62 @@
+// Prometheus metrics of a service's parts, each read when somebody scrapes. The registry and what
+// is read outlive the handles, but for the caches, which are held.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/inference.h"
+#include "app/caches.h"
+#include "app/memory_watch.h"
+#include "app/remote_models.h"
+#include "server/mqtt/profile/admission_queue.h"
+#include "services/auth/authenticator.h"
+#include "services/batches/batches.h"
+#include "services/jobs/jobs.h"
+#include "services/limits/limiter.h"
+#include "services/usage/ledger.h"
+#include "services/webhooks/webhooks.h"
+#include "store/store.h"
+#include "telemetry/metrics.h"
+
+namespace tutti::app {
+
+using Collectors = std::vector<telemetry::MetricsRegistry::CollectorHandle>;
+
+// Batches and their lines.
+Collectors CollectBatches(telemetry::MetricsRegistry& registry, const batches::Batches& batches);
+
+// Outcomes of lookups, entries and bytes. Caches that are off have no series.
+Collectors CollectCaches(telemetry::MetricsRegistry& registry, const Caches& caches);
+
+// Durable jobs; `webhooks` may be null.
+Collectors CollectJobs(telemetry::MetricsRegistry& registry, const jobs::Jobs& jobs,
+                       const webhooks::Webhooks* webhooks);
+
+// The connection to the store of shared limits. Without shared limits there are no series.
+Collectors CollectLimits(telemetry::MetricsRegistry& registry, const limits::Limiter& limiter);
+
+// Load and memory relative to the limits of the process.
+Collectors CollectLoad(telemetry::MetricsRegistry& registry, const api::Inference& inference,
+                       const MemoryWatch& memory);
+
+// The MQTT listener ("listener") or broker connection ("broker"), with the numbers of the
+// statistics line in the log (mqtt.statistics). `statistics` must return nullopt once its source is
+// destroyed.
+Collectors CollectMqtt(telemetry::MetricsRegistry& registry, const std::string& server,
+                       std::function<std::optional<mqtt::profile::Statistics>()> statistics);
+
+// Running and waiting password hashes, which show a flood of logins.
+Collectors CollectPasswords(telemetry::MetricsRegistry& registry,
+                            const auth::Authenticator& authority);
+
+// The store and the ledger, which show a full disk early.
+Collectors CollectStore(telemetry::MetricsRegistry& registry, const store::Store& store,
+                        const usage::Ledger& ledger);
+
+// A frontend's workers. `broker`: whether workers can also connect through a broker.
+Collectors CollectWorkers(telemetry::MetricsRegistry& registry, RemoteModels& models, bool broker);
+
+}  // namespace tutti::app

@@ -1,0 +1,16 @@
+#include "base/random_id.h"
+
+#include <gtest/gtest.h>
+
+#include "amount.h"
+#include "id_patterns.h"
+
+namespace tutti {
+namespace {
+
+TEST(NewIdOfAMillion, NoneComesTwiceAndNoneTellsOfTheNext) {
+  support::ExpectNoPattern(support::Amount(1'000'000, 100'000), [] { return NewId("job_"); });
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,175 @@
+// Scheduler: which waiting sequences run next, and who makes room for them.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/policy/admission.h"
+#include "engine/policy/order.h"
+#include "engine/scheduler.h"
+
+namespace tutti::engine {
+namespace {
+
+// Maximum number of waiting sequences that a plan passes over because they do not fit: bounds the
+// work of a plan with a long queue.
+constexpr size_t kSkipWindow = 64;
+
+}  // namespace
+
+void Scheduler::PlanAdmissions(TimePoint now, bool with_slices) {
+  if (waiting_.size() == 0) return;
+  const QueueView view{running(), waiting_.size(), waiting_.OldestQueuedAt(), now};
+  if (AdmissionOpens(options_, view) > now) return;
+  int budget = with_slices ? ChunkBudget() - (plan_.tokens - decode_rows_) : 1;
+  const int max_num_seqs = MaxNumSeqs(options_);
+  skipped_.clear();
+  WaitingQueue::Scan scan(waiting_, now, options_.priority_aging);
+  while (running() < max_num_seqs && budget > 0 && SlicesLeft()) {
+    Sequence* s = scan.Next();
+    if (s == nullptr) return;
+    // In a step for an interactive prompt, batch-class sequences are not admitted either.
+    if (yielding_ && ClaimOf(*s, now).effective >= static_cast<int>(api::Priority::kBatch)) return;
+    const Fit fit = TryAdmit(*s);
+    if (fit == Fit::kWaitsForSibling) continue;
+    if (fit == Fit::kDoesNotFit) {
+      // It was passed over often enough: no later sequence is admitted before it.
+      if (s->overtaken >= options_.max_overtakes) return;
+      skipped_.push_back(s);
+      if (skipped_.size() >= kSkipWindow) return;
+      continue;
+    }
+    bool patience = true;
+    for (Sequence* passed : skipped_) patience &= ++passed->overtaken < options_.max_overtakes;
+    if (with_slices) {
+      const int before = plan_.tokens;
+      AddSlice(*s, budget, /*may_preempt=*/false);
+      budget -= plan_.tokens - before;
+    }
+    if (!patience) return;  // a skipped sequence may not be overtaken again
+  }
+}
+
+RunClaim Scheduler::ClaimOf(const Sequence& s, TimePoint now) const {
+  const api::Priority priority = s.request->priority;
+  return {.priority = static_cast<int>(priority),
+          .effective = EffectiveClass(priority, now - s.queued_at, options_.priority_aging)};
+}
+
+void Scheduler::PreemptForWaiting(TimePoint now) {
+  if (options_.strategy != Strategy::kContinuous || options_.admission == Admission::kNoEvict)
+    return;
+  if (running() < MaxNumSeqs(options_) || waiting_.size() == 0) return;
+  const Sequence& first = *WaitingQueue::Scan(waiting_, now, options_.priority_aging).Next();
+  const auto last = std::find_if(running_.rbegin(), running_.rend(),
+                                 [&](const Sequence* s) { return s->tenant == first.tenant; });
+  if (last == running_.rend() || (*last)->pinned || WaitsForSiblingOf(first)) return;
+  if (!MayPreempt(ClaimOf(first, now), ClaimOf(**last, now))) return;
+  // Ignores blocks that the prefix index may have: a preemption must not depend on a chance hit.
+  const int needed = first.pinned ? WorstCaseBlocks(first.target_tokens)
+                                  : BlocksFor(static_cast<int>(first.tokens.size()));
+  if (needed - first.blocks.size() > SlackFor(PoolView()) + (*last)->blocks.size()) return;
+  Preempt(**last, Preempted::Cause::kPriority);
+}
+
+bool Scheduler::WaitsForSiblingOf(const Sequence& s) const {
+  if (!WaitsForSibling(options_.strategy) || s.computed > 0 || s.prompt_tokens < 2) return false;
+  bool computing = false;
+  for (const Sequence* other : s.siblings) {
+    if (other == &s || other->state() == SequenceState::kFinished) continue;
+    if (other->computed >= s.prompt_tokens - 1) return false;  // ready to be shared
+    computing |= other->state() == SequenceState::kRunning;
+  }
+  return computing;
+}
+
+AdmissionView Scheduler::PoolView() const {
+  AdmissionView view;
+  for (const Sequence* r : running_) {
+    if (r->blocks.promised() > 0 || r->pinned || options_.admission == Admission::kNoEvict)
+      continue;
+    ++view.growing;
+    view.outstanding +=
+        std::max(0, BlocksFor(static_cast<int>(r->tokens.size())) - r->blocks.size());
+  }
+  view.available = pool_.available();
+  return view;
+}
+
+Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
+  if (WaitsForSiblingOf(s)) return Fit::kWaitsForSibling;
+  AdmissionView view = PoolView();
+  view.reserve_worst = s.pinned || options_.admission == Admission::kNoEvict;
+  // No blocks became available since it last did not fit: skip the look-up in the prefix index.
+  if (s.refused_at && SlackFor(view) <= *s.refused_at && memory_.idle_holders() == 0)
+    return Fit::kDoesNotFit;
+
+  const int size = static_cast<int>(s.tokens.size());
+  const bool fresh = SequenceMemory::Fresh(s);
+  memory_.Find(s, reuse_);
+
+  const auto fits = [&] {
+    const int held = fresh ? reuse_.found.full_blocks : s.blocks.size();
+    view.new_blocks = std::max(0, BlocksFor(size) - held);
+    view.worst_blocks = std::max(0, WorstCaseBlocks(s.target_tokens) - held);
+    view.revived = memory_.Revived(reuse_);
+    view.available = pool_.available();
+    return BlocksToAdmit(view) <= SlackFor(view);
+  };
+
+  while (!fits()) {
+    if (memory_.DropUnheldPartial(reuse_)) continue;
+    if (memory_.ReclaimIdle(s)) {
+      // The reclaimed blocks may have changed the index, or the sibling that `reuse_` refers to.
+      memory_.Find(s, reuse_);
+    } else {
+      s.refused_at = SlackFor(view);
+      return Fit::kDoesNotFit;
+    }
+  }
+
+  waiting_.Remove(s);
+  memory_.SetIdle(s, false);
+  if (fresh) memory_.Start(s, reuse_);
+  if (view.reserve_worst) CHECK(pool_.Promise(s.blocks, view.worst_blocks));
+  s.SetState(SequenceState::kRunning);
+  s.refused_at.reset();
+  InsertRunning(s);
+  const bool first = !std::exchange(s.has_run, true);
+  const int cached = fresh ? s.reached() : 0;
+  if (first) {
+    s.cached_tokens = std::min(cached, s.prompt_tokens);
+    waiting_.Charge(s.tenant, kPromptTokenCost * (s.prompt_tokens - s.cached_tokens));
+  }
+  admitted_.push_back({&s, cached, reuse_.queried, first});
+  return Fit::kAdmitted;
+}
+
+// --- room ---
+
+bool Scheduler::MakeRoom(const Sequence& s, int count, bool may_preempt) {
+  const auto enough = [&] { return s.blocks.promised() + pool_.available() >= count; };
+  while (!enough()) {
+    if (memory_.ReclaimIdle(s)) continue;
+    if (!may_preempt) return false;
+    Sequence* victim = running_.back();
+    if (victim == &s || victim->pinned || victim->planned_in == step_ ||
+        KeepsBefore(KeepKeyOf(*victim), KeepKeyOf(s)))
+      return false;
+    Preempt(*victim);
+  }
+  return true;
+}
+
+void Scheduler::Preempt(Sequence& s, Preempted::Cause cause) {
+  CHECK(!s.pinned && s.planned_in != step_);
+  preempted_.push_back({&s, s.computed, cause});
+  ++preemptions_;
+  EraseRunning(s);
+  memory_.Release(s, /*keep_tail=*/true);
+  if (++s.preemptions >= options_.max_preemptions) s.pinned = true;
+  s.SetState(SequenceState::kWaiting);
+  s.refused_at.reset();
+  waiting_.Insert(s);
+}
+
+}  // namespace tutti::engine
