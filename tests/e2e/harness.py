@@ -21,7 +21,8 @@ import tiny_model
 
 MODEL = "smollm2-135m-instruct"
 SANITIZER = os.environ.get("E2E_SANITIZER", "")  # "address", "thread", or none; run.py looks into the program
-STAND_IN = bool(SANITIZER)     # see default_model()
+STAND_IN = bool(SANITIZER) or "E2E_STAND_IN" in os.environ  # see default_model(); the latter by `run.py --stand-in`
+STAND_IN_AT_START = STAND_IN
 LONGER = 3 if STAND_IN else 1  # for answers that must last while something else happens: its tokens come fast
 SLOWER = {"": 1, "address": 2, "thread": 3}[SANITIZER]  # for limits that only a hang may meet
 START_LIMIT_S = 180 * SLOWER  # a loaded machine packs the weights slowly
@@ -58,12 +59,27 @@ def sanitizer_report(pid):
     return text
 
 
-@functools.cache
 def default_model():
     """What to name where the default model is meant; the file of that name with few weights where the real ones are
-    only load and too much of it: under ThreadSanitizer they take 10 s to load and 0.2 s a token. Tests of model, runner
-    and parity have the real ones sanitized, and so have the classes here that say REAL."""
+    only load and too much of it. In `make test` they would take half of the processor time of these tests; under
+    ThreadSanitizer they take 10 s to load and 0.2 s a token. Tests of model, runner and parity have the real ones
+    sanitized, and so have the classes here that say REAL."""
     return stand_in() if STAND_IN else MODEL
+
+
+class RealModel:
+    """A base for classes whose checks need the default model's own words or speed: they get its weights in `make test` too."""
+
+    @classmethod
+    def setUpClass(cls):
+        use_stand_in(bool(SANITIZER))
+        cls.addClassCleanup(use_stand_in, STAND_IN_AT_START)
+        super().setUpClass()
+
+
+def use_stand_in(use):
+    global STAND_IN
+    STAND_IN = use
 
 
 @functools.cache

@@ -100,6 +100,7 @@ def main() -> int:
     parser.add_argument("--left-out", type=pathlib.Path, metavar="FILE", help="where to write the checks left out")
     parser.add_argument("--but", metavar="FILES", default="", help="those to leave out, separated by commas")
     parser.add_argument("--part", metavar="K/N", help="every Nth file, from the Kth on (1 to N)")
+    parser.add_argument("--stand-in", action="store_true", help="few weights for the default model's, where no check needs those")
     parser.add_argument("tests", nargs="*")
     args = parser.parse_args()
     python = make_venv(args.venv.resolve())
@@ -107,6 +108,8 @@ def main() -> int:
     environment = {name: value for name, value in os.environ.items()
                    if name in KEPT or not name.lower().startswith(DROPPED)}
     environment.update(GIVEN, E2E_BINARY=str(args.tutti.resolve()), PYTHONUNBUFFERED="1", PYTHONDONTWRITEBYTECODE="1")
+    if args.stand_in:
+        environment["E2E_STAND_IN"] = "1"
     sanitizer = sanitizer_of(args.tutti)
     if sanitizer or os.environ.get("TUTTI_TEST_SHORT") == "1":
         environment["E2E_AMOUNT"] = "short"

@@ -6,7 +6,7 @@ import unittest
 import anthropic
 import jsonschema
 
-from harness import MODEL, STEP_S, ServerCase, eventually, events
+from harness import MODEL, STEP_S, RealModel, ServerCase, eventually, events
 
 QUESTION = [{"role": "user", "content": "Name three colours."}]
 TOOL = {"name": "get_weather", "description": "The weather of a city.",
@@ -23,7 +23,7 @@ def text_of(message):
     return "".join(block.text for block in message.content if block.type == "text")
 
 
-class Messages(ServerCase):
+class Messages(RealModel, ServerCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()

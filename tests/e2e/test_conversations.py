@@ -7,7 +7,7 @@ import unittest
 
 import openai
 
-from harness import MODEL, STEP_S, Server, ServerCase, eventually
+from harness import MODEL, STEP_S, RealModel, Server, ServerCase, eventually
 from test_responses import client_of
 
 
@@ -15,7 +15,7 @@ def texts(items):
     return [(item.role, item.content[0].text) for item in items]
 
 
-class Conversations(ServerCase):
+class Conversations(RealModel, ServerCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()

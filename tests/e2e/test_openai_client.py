@@ -5,12 +5,12 @@ import unittest
 
 import openai
 
-from harness import MODEL, STEP_S, ServerCase
+from harness import MODEL, STEP_S, RealModel, ServerCase
 
 QUESTION = [{"role": "user", "content": "Name three colours."}]
 
 
-class OpenAiClient(ServerCase):
+class OpenAiClient(RealModel, ServerCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()

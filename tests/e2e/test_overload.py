@@ -1,5 +1,6 @@
 """Row N51: more load than the server can serve, as an open loop. `run.py --overload SECONDS` runs each level for that long with
-the required limits; `make test` runs a few seconds with wider limits, as other programs share the machine."""
+the required limits. `make test` runs a few seconds of shorter requests with wider limits, as other programs share the machine:
+a level must last many times as long as a request, else the answers that end within it say nothing about the rate."""
 import json
 import os
 import subprocess
@@ -41,13 +42,13 @@ class Overload(ServerCase):
     # A cache that is soon full, so that what grows is something else.
     OPTIONS = ("--queue", str(QUEUE), "--kv-cache-bytes", "96MiB", "--http-access-log", "off")
 
-    def bench(self, seconds):
-        """The figures, and when each of the lines that tell a level came."""
+    def bench(self, seconds, factors):
+        """The figures of these levels, and when each of the lines that tell a level came."""
         with tempfile.TemporaryDirectory() as folder:
             out, times = os.path.join(folder, "overload.json"), {}
             command = [os.environ["E2E_BINARY"], "bench", "overload", "--url", self.server.url, "--seconds", str(seconds),
-                       "--factors", ",".join(map(str, FACTORS)), "--target-ttft-ms", str(TTFT_MS if FULL else 5 * TTFT_MS), "--json", out,
-                       *([] if FULL else ["--back-within", "5"])]
+                       "--factors", ",".join(map(str, factors)), "--target-ttft-ms", str(TTFT_MS if FULL else 5 * TTFT_MS), "--json", out,
+                       *([] if FULL else ["--back-within", "5", "--prompt-tokens", "16", "--max-tokens", "8"])]
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
                 for line in process.stdout:
                     times[line.split(" x ")[0].strip()] = time.monotonic()
@@ -56,14 +57,14 @@ class Overload(ServerCase):
                 errors = process.stderr.read()
             self.assertTrue(os.path.exists(out), errors)
             with open(out) as file:
-                return json.load(file), [times[f"{factor:g}"] for factor in FACTORS], errors
+                return json.load(file), [times[f"{factor:g}"] for factor in factors], errors
 
-    def measure(self, resident):
-        """The rows of one run, the most that was resident during each, and what the bench complains of."""
+    def measure(self, resident, factors):
+        """The rows of these levels, the most that was resident during each, and what the bench complains of."""
         begin, before = time.monotonic(), self.rejected()
-        figures, ends, errors = self.bench(SECONDS or amount(2, 2, 4))
+        figures, ends, errors = self.bench(SECONDS or amount(2, 3, 4), factors)
         rows = figures["rows"]
-        self.assertEqual([row["factor"] for row in rows], list(FACTORS))
+        self.assertEqual([row["factor"] for row in rows], list(factors))
         peaks = [resident.most(*span) for span in zip([begin, *ends], ends)]
         for row, kib in zip(rows, peaks):
             figure(f"{row['factor']} x: {row['share_of_peak']:.1%} of {row['peak_req_s']:.1f} req/s, TTFT p99 "
@@ -72,7 +73,8 @@ class Overload(ServerCase):
         for row in rows:
             self.assertEqual(row["failed"], 0, errors)
             self.assertGreater(row["answered"], 0)
-        self.assertGreater(rows[-1]["refused"], rows[-1]["answered"], "most of ten times the peak")
+            if row["factor"] == FACTORS[-1]:
+                self.assertGreater(row["refused"], row["answered"], "most of ten times the peak")
         self.assertEqual(self.rejected() - before, sum(row["refused"] for row in rows))
         self.server.wait_idle()
         return rows, peaks, errors
@@ -80,27 +82,27 @@ class Overload(ServerCase):
     def rejected(self):
         return self.server.metric("tutti_requests_rejected_total", code="queue_full")
 
-    def in_time(self, row):
-        """The required limits, or those of `make test`."""
-        self.assertGreaterEqual(row["share_of_peak"], 0.9 if FULL else 0.5, row)
-        self.assertLessEqual(row["ttft_ms"]["p99"], TTFT_MS if FULL else 5 * TTFT_MS, row)
-        self.assertLessEqual(row["refusal_ms"]["p99"], 10 if FULL else 100, row)
-        self.assertLessEqual(row["back_s"], 60, row)
+    def too_slow(self, row):
+        """What misses the required limits, or those of `make test`."""
+        missed = {"share_of_peak": row["share_of_peak"] < (0.9 if FULL else 0.5),
+                  "ttft p99": row["ttft_ms"]["p99"] > (TTFT_MS if FULL else 5 * TTFT_MS),
+                  "refusal p99": row["refusal_ms"]["p99"] > (10 if FULL else 100),
+                  "back_s": row["back_s"] > 60}
+        return [name for name, is_missed in missed.items() if is_missed]
 
     def test_what_exceeds_the_peak_is_refused_at_once(self):
         resident = Resident(self.server)
         self.addCleanup(resident.stop)
         rates_judged = judged("rates and times under overload", "latencies")
-        # Another program of the suite may begin or end between two levels, and makes their peaks differ.
-        for tries_left in range(0 if FULL else 2, -1, -1):
-            rows, peaks, errors = self.measure(resident)
-            try:
-                for row in rows if rates_judged else ():
-                    self.in_time(row)
-                break
-            except AssertionError:
-                if tries_left == 0:
-                    raise
+        rows, peaks, errors = self.measure(resident, FACTORS)
+        if rates_judged:
+            slow = [row for row in rows if self.too_slow(row)]
+            # Another program of the suite may begin or end between two levels, which makes their peaks differ.
+            for _ in range(0 if FULL else 3):
+                if slow:
+                    again, _, _ = self.measure(resident, [row["factor"] for row in slow])
+                    slow = [row for row in again if self.too_slow(row)]
+            self.assertEqual([(row, self.too_slow(row)) for row in slow], [])
         if FULL:
             self.assertEqual(errors, "", "what the bench asks for")
         if judged("resident memory under overload", "a sanitizer keeps freed memory"):

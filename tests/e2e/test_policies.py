@@ -6,7 +6,7 @@ import time
 
 import openai
 
-from harness import AMOUNT, MODEL, ServerCase, amount, figure
+from harness import AMOUNT, MODEL, RealModel, ServerCase, amount, figure
 from test_conversations import texts
 from test_responses import client_of
 
@@ -17,7 +17,7 @@ SECOND = "Name three colours."
 FIRST_TOKENS, SECOND_TOKENS = 48, 16
 
 
-class Policies(ServerCase):
+class Policies(RealModel, ServerCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()

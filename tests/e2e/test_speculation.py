@@ -9,7 +9,7 @@ import unittest
 
 import test_workers
 import tiny_model
-from harness import MODEL, STEP_S, Server, amount, default_model
+from harness import MODEL, STEP_S, RealModel, Server, amount, default_model
 
 PROMPTS = amount(8, 10, 100)
 LENGTHS = amount((24, 64), (20, 32), (24, 64))
@@ -43,7 +43,7 @@ def bodies():
     return out
 
 
-class Speculation(unittest.TestCase):
+class Speculation(RealModel, unittest.TestCase):
 
     def answers(self, clients, *options):
         server = Server(*options)

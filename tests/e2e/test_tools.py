@@ -7,7 +7,7 @@ import anthropic
 import jsonschema
 import openai
 
-from harness import MODEL, ServerCase, amount, eventually
+from harness import MODEL, RealModel, ServerCase, amount, eventually
 
 TOOLS = (
     ("get_weather", "Current weather at a place", {
@@ -33,7 +33,7 @@ def tools(strict=False):
             for name, text, schema in TOOLS]
 
 
-class Tools(ServerCase):
+class Tools(RealModel, ServerCase):
 
     def client(self):
         return openai.OpenAI(base_url=self.server.url + "/v1", api_key="none", max_retries=0)

@@ -57,10 +57,10 @@ class Worker:
 class World:
     """A store's folder, its frontend and some workers."""
 
-    def __init__(self, workers=1, frontend=(), worker=("--max-num-seqs", "16")):
+    def __init__(self, workers=1, frontend=(), worker=("--max-num-seqs", "16"), model=None):
         self.folder = tempfile.TemporaryDirectory()
         self.store = self.folder.name + "/store"
-        self.front_options, self.worker_options = frontend, worker
+        self.front_options, self.worker_options, self.model = frontend, worker, model
         self.frontend = self.start_frontend()
         self.workers = []
         for _ in range(workers):
@@ -73,7 +73,7 @@ class World:
 
     def add(self):
         before = self.attached()
-        self.workers.append(Worker(self.worker_folder(), *self.worker_options))
+        self.workers.append(Worker(self.worker_folder(), *self.worker_options, model=self.model))
         eventually(lambda: self.attached() == before + 1, self.frontend.log)
         return self.workers[-1]
 
@@ -205,7 +205,7 @@ class Workers(unittest.TestCase):
     def test_another_worker_goes_on_with_what_a_killed_one_had(self):
         """Row U52, one removed under load, the hard way: 0 errors, and the texts are those of an undisturbed run."""
         texts = [f"List facts about the number {i}." for i in range(8)]
-        with World(workers=2, worker=("--max-num-seqs", "8")) as world:
+        with World(workers=2, worker=("--max-num-seqs", "8"), model=MODEL) as world:  # whose answers last long enough
             whole = [ask(world.frontend, text, 96, ignore_eos=True) for text in texts]
             streams = [Stream(world.frontend, text, 96) for text in texts]
             for stream in streams[:6]:
@@ -299,7 +299,7 @@ class Workers(unittest.TestCase):
             self.assertEqual(world.frontend.metric("tutti_workers_lost_total"), 2)
 
     def test_jobs_outlive_their_worker_and_their_front(self):
-        with World() as world:
+        with World(model=MODEL) as world:  # whose jobs last long enough
             jobs = [submit(world.frontend, chat(f"Job {i}", 128, ignore_eos=True))["id"] for i in range(8)]
             eventually(lambda: world.frontend.load()["running"] > 0)
             world.workers[0].kill_engine()

@@ -4,8 +4,8 @@ write(): tokens are long texts: thousands of tokens a second, each a thousand by
 many streams and that real weights would make slow: readers that stop, a thousand streams at once. One layer, float32,
 byte-level vocabulary.
 
-write_stand_in(): the tokenizer and chat template of a real checkpoint, weights of a few MB. For builds in which the
-real weights take 0.2 s a token and ten seconds to load, and only are load. Eight layers, Q8_0.
+write_stand_in(): the tokenizer and chat template of a real checkpoint, weights of a few MB. For tests in which the
+real weights are only load, and take 0.2 s a token and ten seconds to load in a sanitized build. Eight layers, Q8_0.
 """
 import random
 import re
