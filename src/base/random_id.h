@@ -7,10 +7,10 @@
 
 namespace tutti {
 
-// `prefix` ("resp_") and 32 hex digits of the system's random numbers.
+// `prefix` ("resp_") and 32 random hex digits.
 std::string NewId(std::string_view prefix);
 
-// 64 of them.
+// 64 random bits.
 uint64_t RandomBits();
 
 // A seed of 0 or more, so that every server can carry it.

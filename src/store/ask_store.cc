@@ -12,7 +12,7 @@ Status ClientStatus(const Status& status) {
       reason == "store_locked" || reason == "store_conflict") {
     return Unavailable("storage_error", "the store cannot keep this now");
   }
-  return status;  // of the service that asked
+  return status;  // an error of the work itself
 }
 
 }  // namespace tutti::store

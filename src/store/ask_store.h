@@ -24,8 +24,8 @@ class AskStore {
   AskStore(Store& store, std::shared_ptr<Strand> strand)
       : store_(store), strand_(std::move(strand)) {}
 
-  // `work` takes a Database& and returns Status or Result<T>; `then` takes the same, with an error
-  // of the store as ClientStatus() has it.
+  // `work` takes a Database& and returns Status or Result<T>. `then` takes the same, after
+  // ClientStatus().
   template <typename Work, typename Then>
   void Read(Work work, Then then) const {
     auto [run, done] = RoundTrip(std::move(work), std::move(then));

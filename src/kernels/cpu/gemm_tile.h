@@ -36,7 +36,7 @@ struct TileArgs {
   const uint8_t* prefetch = nullptr;  // prefetch_lines x 64 bytes from here, per block
   int32_t prefetch_lines = 0;
   PrefetchTo prefetch_to = PrefetchTo::kL2;
-  const uint8_t* ahead = nullptr;  // of a Prefetch: ahead_lines x 64 bytes from here, per block
+  const uint8_t* ahead = nullptr;  // from a Prefetch: ahead_lines x 64 bytes for each block
   int32_t ahead_lines = 0;
 };
 

@@ -17,7 +17,6 @@
 #include <string>
 #include <string_view>
 
-#include "api/caller.h"
 #include "server/http/handler.h"
 #include "server/http/io_loop.h"
 #include "server/http/message_parser.h"
@@ -26,7 +25,6 @@
 #include "server/http/server_context.h"
 #include "server/net/transport.h"
 #include "services/auth/authenticator.h"
-#include "services/auth/principal.h"
 #include "wire/error.h"
 
 namespace tutti::http {

@@ -75,7 +75,7 @@ class RequestContext {
   // Headers of every answer; what limits and caches have reported is sent once.
   void AddHeaders(HeaderList* headers);
   HeaderList ErrorHeaders(const wire::ErrorView& error) const;
-  HeaderList OptionsHeaders() const;  // of an answer to OPTIONS
+  HeaderList OptionsHeaders() const;  // for an answer to OPTIONS
 
  private:
   void SignForCache(api::CacheControl* control, std::shared_ptr<api::CacheReport>* report);

@@ -111,7 +111,7 @@ enum class BodyKind : uint8_t {
 class Connection;
 class Handler;
 
-// What a server must have for a route; without it the route is not implemented there.
+// The services that a route needs. A server without them answers it with not_implemented.
 enum class Needs : uint8_t {
   kNothing,
   kDialogs,  // stored responses and conversations

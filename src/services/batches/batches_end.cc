@@ -53,7 +53,7 @@ void Batches::EndIfDone(Active& active) {
                  return Finish(row->number);
                }
                known->ending = false;
-               if (moved.ok()) {  // it was cancelled meanwhile: that is told next, or has been
+               if (moved.ok()) {  // it was cancelled meanwhile: that event comes next, or has come
                  if (known->early) EndIfDone(*known);
                  return;
                }
