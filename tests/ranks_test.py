@@ -6,7 +6,7 @@ Reads ranks.json (written by the build from every tutti_folder() call) and check
  2. every #include "folder/..." in src/ against the declaration of the folder it stands in: what is not declared may not
     be included, what is declared must be, and what only tests include is declared apart (TEST_DEPENDS);
  3. the walls that ranks alone do not express (WALLS);
- 4. the diagram in ARCHITECTURE.md, which this program writes with --write;
+ 4. the table in ARCHITECTURE.md and its pictures (pictures.py), which this program writes with --write;
  5. the tables of files in the pages of the folders.
 """
 import argparse
@@ -14,6 +14,8 @@ import json
 import pathlib
 import re
 import sys
+
+import pictures
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 BEGIN, END = "<!-- ranks: begin -->", "<!-- ranks: end -->"
@@ -127,6 +129,18 @@ def check_map(source, folders):
         yield "the ranks in ARCHITECTURE.md differ from the build: run `make ranks`"
 
 
+def drawn(folders):
+    return {"docs/architecture/modules.svg": pictures.modules(folders), "docs/architecture/threads.svg": pictures.threads()}
+
+
+def check_pictures(source, folders):
+    yield from pictures.check_modules(folders)
+    yield from pictures.check_threads((source / "ARCHITECTURE.md").read_text(encoding="utf-8"))
+    for name, content in drawn(folders).items():
+        if not (source / name).exists() or (source / name).read_text(encoding="utf-8") != content:
+            yield f"{name} differs from the build: run `make ranks`"
+
+
 def check_pages(source):
     """The tables of files in the folders' pages name files and folders that exist, without or with their suffix."""
     tables = 0
@@ -155,15 +169,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("--ranks", type=pathlib.Path, required=True)
-    parser.add_argument("--write", action="store_true", help="update ARCHITECTURE.md instead of checking it")
+    parser.add_argument("--write", action="store_true", help="update ARCHITECTURE.md and its pictures instead of checking them")
     args = parser.parse_args()
     folders = {row["folder"]: row for row in json.loads(args.ranks.read_text())}
     if args.write:
         path = args.source / "ARCHITECTURE.md"
         head, rest = path.read_text(encoding="utf-8").split(BEGIN)
         path.write_text(head + BEGIN + "\n" + diagram(folders) + "\n" + END + rest.split(END)[1], encoding="utf-8")
+        for name, content in drawn(folders).items():
+            (args.source / name).parent.mkdir(exist_ok=True)
+            (args.source / name).write_text(content, encoding="utf-8")
         return 0
-    faults = [*check_graph(folders), *check_includes(args.source, folders), *check_map(args.source, folders), *check_pages(args.source)]
+    faults = [*check_graph(folders), *check_includes(args.source, folders), *check_map(args.source, folders),
+              *check_pictures(args.source, folders), *check_pages(args.source)]
     for fault in faults:
         print("ranks:", fault)
     print(f"ranks: {len(folders)} folders, {len(faults)} faults")
