@@ -62,11 +62,11 @@ class ConversationLog(unittest.TestCase):
         chat.say("Hello.", "m-x", temperature=9)
         self.assertEqual(chat.turn()[-1]["type"], "error")
         chat.close()
-        counted = {outcome: server.metric("tutti_mqtt_messages_total", door="listener", outcome=outcome)
+        counted = {outcome: server.metric("tutti_mqtt_messages_total", server="listener", outcome=outcome)
                    for outcome in ("processed", "error", "rejected")}
         self.assertEqual(counted, {"processed": 5, "error": 1, "rejected": 0})
-        self.assertEqual(server.metric("tutti_mqtt_waiting_messages", door="listener"), 0)
-        self.assertGreater(server.metric("tutti_mqtt_answer_seconds_total", door="listener"), 0)
+        self.assertEqual(server.metric("tutti_mqtt_waiting_messages", server="listener"), 0)
+        self.assertGreater(server.metric("tutti_mqtt_answer_seconds_total", server="listener"), 0)
 
 
 if __name__ == "__main__":

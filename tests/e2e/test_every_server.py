@@ -50,6 +50,7 @@ def output_calls(response):
 class EveryServer(RealModel, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
+        super().setUpClass()
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
@@ -98,9 +99,9 @@ class EveryServer(RealModel, unittest.TestCase):
 
     def run_once(self, *options):
         done = subprocess.run([os.environ["E2E_BINARY"], "run", default_model(), "-p", QUESTION, "-n", "120", "--temperature", "0.7",
-                               "--seed", "3", *options], capture_output=True, text=True, timeout=STEP_S)
+                               "--seed", "3", *options], capture_output=True, timeout=STEP_S)
         self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
+        return done.stdout.decode()  # not text=True, which takes "\n" for "\r\n"
 
     def file(self, name, text):
         path = self.folder / name

@@ -9,7 +9,7 @@ import threading
 import time
 import unittest
 
-from harness import SANITIZER, ServerCase, amount, figure, judged
+from harness import SANITIZER, RealModel, ServerCase, amount, figure, judged
 
 SECONDS = float(os.environ.get("E2E_OVERLOAD", 0))  # of each level; 0: those of `make test`
 FULL = SECONDS > 0
@@ -38,7 +38,7 @@ class Resident:
         return max(kib for at, kib in self.samples if begin <= at <= end)
 
 
-class Overload(ServerCase):
+class Overload(RealModel, ServerCase):
     # A cache that is soon full, so that what grows is something else.
     OPTIONS = ("--queue", str(QUEUE), "--kv-cache-bytes", "96MiB", "--http-access-log", "off")
 

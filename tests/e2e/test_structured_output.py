@@ -11,14 +11,14 @@ import jsonschema
 import openai
 import pydantic
 
-from harness import MODEL, RealModel, ServerCase, amount, figure
+from harness import MODEL, ServerCase, amount, figure
 from schemas import SCHEMAS
 
 def chat(text, **more):
     return {"model": MODEL, "messages": [{"role": "user", "content": text}], "max_tokens": 120, **more}
 
 
-class StructuredOutput(RealModel, ServerCase):
+class StructuredOutput(ServerCase):
 
     def answer(self, body):
         choice = self.server.post_json("/v1/chat/completions", body)["choices"][0]

@@ -22,15 +22,15 @@ using runner::DirectDriver;
 constexpr int kContext = 8192;
 constexpr int kChunk = 512;  // prompt tokens of a step
 
-struct Score {
+struct LongScore {
   int tokens = 0, compared = 0, same_top = 0;
   double logprob = 0;  // sums
   double absolute_difference = 0, worst_difference = 0;
 };
 
 // The text's first tokens in pieces, as a prompt is read.
-Score ScoreAsOneText(WeightMode mode, KvDtype kv, int tokens) {
-  Score score;
+LongScore ScoreAsOneText(WeightMode mode, KvDtype kv, int tokens) {
+  LongScore score;
   const auto text = ReadScoredText();
   const LongReference reference = ReadLongReference();
   EXPECT_EQ(reference.scored.size(), static_cast<size_t>(kContext / 8 - 1));
@@ -78,7 +78,7 @@ Score ScoreAsOneText(WeightMode mode, KvDtype kv, int tokens) {
 
 TEST(LongContext, FloatPathReproducesATextOfTheWholeContext) {
   const int tokens = support::Amount(kContext, kContext / 4, kChunk);
-  const Score score = ScoreAsOneText(WeightMode::kF32, KvDtype::kByWeights, tokens);
+  const LongScore score = ScoreAsOneText(WeightMode::kF32, KvDtype::kByWeights, tokens);
   ASSERT_GT(score.compared, 0);
   std::printf("[ f32 ] worst |delta logprob| %.6f, most probable token %d of %d\n",
               score.worst_difference, score.same_top, score.compared);
@@ -92,7 +92,7 @@ TEST(LongContext, FloatPathReproducesATextOfTheWholeContext) {
 // As it is served: int8 products over an int8 cache.
 TEST(LongContext, ServedPathStaysWithinOnePercentOfFloatOverTheWholeContext) {
   const int tokens = support::Amount(kContext, kChunk);
-  const Score score = ScoreAsOneText(WeightMode::kInt8, KvDtype::kInt8, tokens);
+  const LongScore score = ScoreAsOneText(WeightMode::kInt8, KvDtype::kInt8, tokens);
   ASSERT_GT(score.compared, 0);
   const double perplexity = std::exp(-score.logprob / score.tokens);
   const double agreement = 100.0 * score.same_top / score.compared;
