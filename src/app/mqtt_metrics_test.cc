@@ -25,18 +25,20 @@ TEST(MqttMetricsTest, TheNumbersAreThoseOfTheStatisticsLine) {
     room.Enter({}, start)->Leave(outcome, start + after);
   };
   leave(AdmissionQueue::Outcome::kProcessed, std::chrono::milliseconds(1500));
-  EXPECT_THAT(registry.Expose(), HasSubstr("processed\"} 1\n"));
+  EXPECT_THAT(registry.Expose(), HasSubstr("processed\",server=\"broker\"} 1\n"));
   leave(AdmissionQueue::Outcome::kProcessed, std::chrono::milliseconds(500));
   leave(AdmissionQueue::Outcome::kError, std::chrono::seconds(9));
   room.Count(AdmissionQueue::Outcome::kRejected);
   const Result<AdmissionQueue::Permit> waits = room.Enter({}, start);
   const std::string text = registry.Expose();
   const std::string messages = "tutti_mqtt_messages_total{door=\"broker\",outcome=";
-  EXPECT_THAT(text, HasSubstr(messages + "\"processed\"} 2\n"));
-  EXPECT_THAT(text, HasSubstr(messages + "\"error\"} 1\n"));
-  EXPECT_THAT(text, HasSubstr(messages + "\"rejected\"} 1\n"));
-  EXPECT_THAT(text, HasSubstr("tutti_mqtt_waiting_messages{door=\"broker\"} 1\n"));
-  EXPECT_THAT(text, HasSubstr("tutti_mqtt_answer_seconds_total{door=\"broker\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr(messages + "\"processed\",server=\"broker\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr(messages + "\"error\",server=\"broker\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr(messages + "\"rejected\",server=\"broker\"} 1\n"));
+  EXPECT_THAT(text,
+              HasSubstr("tutti_mqtt_waiting_messages{door=\"broker\",server=\"broker\"} 1\n"));
+  EXPECT_THAT(text,
+              HasSubstr("tutti_mqtt_answer_seconds_total{door=\"broker\",server=\"broker\"} 2\n"));
   EXPECT_EQ(room.statistics().average * 2, Duration(std::chrono::seconds(2)));
   gone = true;
   EXPECT_EQ(registry.Expose(), text);

@@ -195,15 +195,17 @@ Collectors CollectMqtt(MetricsRegistry& registry, const std::string& server,
                        std::function<std::optional<mqtt::profile::Statistics>()> statistics) {
   using Stats = mqtt::profile::Statistics;
   SampledMetrics<Stats> all(registry);
+  const telemetry::MetricLabels labels = {{"door", server},
+                                          {"server", server}};  // `door` is the older name
   all.AddCounters(
       "tutti_mqtt_messages_total", "MQTT messages, by outcome", "outcome",
       {{"processed", &Stats::processed}, {"error", &Stats::errors}, {"rejected", &Stats::rejected}},
-      {{"door", server}});
+      labels);
   all.AddCounter("tutti_mqtt_answer_seconds_total",
-                 "Total time between acceptance and answer of MQTT messages, in seconds",
-                 {{"door", server}}, [](const Stats& now) { return ToMillis(now.total) / 1000; });
-  all.AddGauge("tutti_mqtt_waiting_messages", "MQTT messages accepted and not yet answered",
-               {{"door", server}}, &Stats::waiting);
+                 "Total time between acceptance and answer of MQTT messages, in seconds", labels,
+                 [](const Stats& now) { return ToMillis(now.total) / 1000; });
+  all.AddGauge("tutti_mqtt_waiting_messages", "MQTT messages accepted and not yet answered", labels,
+               &Stats::waiting);
   return {all.Collect(std::move(statistics))};
 }
 

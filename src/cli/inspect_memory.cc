@@ -100,7 +100,8 @@ int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool 
                                                     {"kv_dtype", facts->kv_dtype},
                                                     {"kv_tokens", facts->kv_pool / facts->kv_token},
                                                     {"context", facts->context},
-                                                    {"lanes", facts->max_num_seqs},
+                                                    {"max_num_seqs", facts->max_num_seqs},
+                                                    {"lanes", facts->max_num_seqs},  // older
                                                     {"draft_bytes", facts->draft()},
                                                     {"peak_bytes", facts->peak()}})
                     .c_str());

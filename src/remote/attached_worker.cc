@@ -31,7 +31,7 @@ Result<WorkerPool::WorkerRef> WorkerPool::Attach(const v1::Hello& hello,
     log_->Info("worker.attached", {{"worker", worker->name},
                                    {"model", worker->models.front().id},
                                    {"models", worker->models.size()},
-                                   {"lanes", worker->max_num_seqs}});
+                                   {"max_num_seqs", worker->max_num_seqs}});
   }
   const MutexLock lock(mutex_);
   workers_.push_back(worker);

@@ -145,7 +145,7 @@ class Link final : public WorkerLink {
   bool stopping() const { return stop_.load(std::memory_order_acquire); }
 
   void Main() {
-    NameThread("tutti-front");
+    NameThread("tutti-frontend");
     milliseconds wait = kFirstWait;
     while (!stopping()) {
       grpc::ChannelArguments arguments;

@@ -49,6 +49,13 @@ class LazySeries {
   Handle handle_;
 };
 
+// `labels` and those that name the server; `door` is the older name.
+MetricLabels With(ServerKind server, MetricLabels labels = {}) {
+  labels.emplace("door", LabelOf(server));
+  labels.emplace("server", LabelOf(server));
+  return labels;
+}
+
 }  // namespace
 
 struct ServerMetrics::Impl {
@@ -86,14 +93,14 @@ void ServerMetrics::ServerRequest(ServerKind server, OpKind op, int code, Durati
   const auto count = [&] {
     return i.registry.GetCounter(
         "tutti_requests_total", "Requests answered, by route and status",
-        {{"door", LabelOf(server)}, {"op", LabelOf(op)}, {"code", std::to_string(code)}});
+        With(server, {{"op", LabelOf(op)}, {"code", std::to_string(code)}}));
   };
   (at < kCodes.size() ? i.answered[d][o][at].Get(i.mutex, count) : count()).Add();
   const auto time = [&] {
     return i.registry.GetHistogram(
         "tutti_request_seconds",
         "Time between a request's arrival and the end of its answer, in seconds", LatencyBuckets(),
-        MetricLabels({{"door", LabelOf(server)}, {"op", LabelOf(op)}}));
+        With(server, {{"op", LabelOf(op)}}));
   };
   i.answer_time[d][o].Get(i.mutex, time).Observe(ToSeconds(took));
 }
@@ -110,8 +117,7 @@ void ServerMetrics::InFlight(OpKind op, int delta) {
 void ServerMetrics::StreamsOpen(ServerKind server, int delta) {
   Impl& i = *impl_;
   const auto make = [&] {
-    return i.registry.GetGauge("tutti_streams_open", "Open streams",
-                               MetricLabels({{"door", LabelOf(server)}}));
+    return i.registry.GetGauge("tutti_streams_open", "Open streams", With(server));
   };
   i.streams[static_cast<size_t>(server)].Get(i.mutex, make).Add(delta);
 }
@@ -121,7 +127,7 @@ void ServerMetrics::SlowReaderCancelled(ServerKind server) {
   const auto make = [&] {
     return i.registry.GetCounter("tutti_slow_reader_cancels_total",
                                  "Requests cancelled because the client stopped reading",
-                                 {{"door", LabelOf(server)}});
+                                 With(server));
   };
   i.slow_readers[static_cast<size_t>(server)].Get(i.mutex, make).Add();
 }
@@ -131,8 +137,7 @@ void ServerMetrics::ConnectionReset(ServerKind server) {
   const auto make = [&] {
     return i.registry.GetCounter(
         "tutti_connections_reset_total",
-        "Connections reset because the client violated the protocol's limits",
-        {{"door", LabelOf(server)}});
+        "Connections reset because the client violated the protocol's limits", With(server));
   };
   i.connections_reset[static_cast<size_t>(server)].Get(i.mutex, make).Add();
 }

@@ -145,7 +145,7 @@ TEST(ServingMetrics, WhatTheEngineAndTheServersTellAllocatesNothing) {
   EXPECT_EQ(allocations, 0u);
   EXPECT_THAT(registry.Expose(), HasSubstr("tutti_logits_not_finite_total{model=\"m\"} 11\n"));
   EXPECT_THAT(registry.Expose(), HasSubstr("tutti_requests_total{code=\"429\",door=\"http\","
-                                           "op=\"chat\"} 11"));
+                                           "op=\"chat\",server=\"http\"} 11"));
 }
 #endif
 

@@ -80,7 +80,7 @@ class ChannelLink final : public WorkerLink, private broker::Reader {
     heard_ = clock_.Now();
     if (!state_.attached()) {
       state_.set_attached(true);
-      if (log_ != nullptr) log_->Info("frontend.attached", {{"front", frontend_}});
+      if (log_ != nullptr) log_->Info("frontend.attached", {{"frontend", frontend_}});
     }
     std::vector<std::string> messages;
     if (!channel_->Receive(packet, heard_, &messages)) return End();
@@ -90,7 +90,7 @@ class ChannelLink final : public WorkerLink, private broker::Reader {
       if (message.has_refused()) {
         if (log_ != nullptr)
           log_->Error("frontend.refused",
-                      {{"front", frontend_}, {"why", message.refused().message()}});
+                      {{"frontend", frontend_}, {"why", message.refused().message()}});
         End();
         next_ask_ = clock_.Now() + LinkState::kRefusedWait;
         return;
@@ -122,7 +122,7 @@ class ChannelLink final : public WorkerLink, private broker::Reader {
     next_ask_ = TimePoint::min();
     relay_.Drop();
     if (state_.attached() && log_ != nullptr && !stopping_.load())
-      log_->Warn("frontend.lost", {{"front", frontend_}});
+      log_->Warn("frontend.lost", {{"frontend", frontend_}});
     state_.set_attached(false);
   }
 

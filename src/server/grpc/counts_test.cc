@@ -29,7 +29,7 @@ TEST_F(GrpcServerTest, ALineAndAMetricTellOfEachCall) {
     return lines_->Joined().find("grpc.request id=abc-1 method=/tutti.v1.Tutti/Embed code=0") !=
            std::string::npos;
   })) << lines_->Joined();
-  EXPECT_THAT(metrics_.Expose(), HasSubstr("door=\"grpc\""));
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("server=\"grpc\""));
 }
 
 TEST_F(GrpcServerTest, CallsCountAsWhatTheirModelsDoAndTellWhereTheTimeWent) {
@@ -52,7 +52,8 @@ TEST_F(GrpcServerTest, CallsCountAsWhatTheirModelsDoAndTellWhereTheTimeWent) {
   EXPECT_TRUE(Infer(TextRequest("chat", "text_input", {"a"})).ok());
   const auto counted = [&](const char* op, int code, int count) {
     const std::string line = "tutti_requests_total{code=\"" + std::to_string(code) +
-                             "\",door=\"grpc\",op=\"" + op + "\"} " + std::to_string(count) + "\n";
+                             "\",door=\"grpc\",op=\"" + op + "\",server=\"grpc\"} " +
+                             std::to_string(count) + "\n";
     return Eventually([&] { return metrics_.Expose().find(line) != std::string::npos; });
   };
   EXPECT_TRUE(counted("embed", 0, 2)) << metrics_.Expose();

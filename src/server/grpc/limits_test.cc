@@ -143,7 +143,8 @@ TEST_F(GrpcAbuseTest, AConnectionResetForAbuseIsLoggedAndCounted) {
   EXPECT_THAT(lines_->Joined(),
               ContainsRegex("WARN grpc.connection_reset peer=ipv4:127.0.0.1:[0-9]+ why=calls "
                             "suppressed=0\n"));
-  EXPECT_THAT(metrics_.Expose(), HasSubstr("tutti_connections_reset_total{door=\"grpc\"} "));
+  EXPECT_THAT(metrics_.Expose(),
+              HasSubstr("tutti_connections_reset_total{door=\"grpc\",server=\"grpc\"} "));
 }
 
 TEST_F(GrpcServerTest, MetadataIsBounded) {

@@ -390,8 +390,9 @@ TEST_F(EncodingTest, WhereTheTimeWentIsToldOnRequest) {
   for (const char* part : {"read;dur=", "parse;dur=", "tokenize;dur=1.000", "queue;dur=2.000",
                            "encode;dur=3.000", "handover;dur=", "serialise;dur=", "total;dur="})
     EXPECT_THAT(timing, HasSubstr(part));
-  EXPECT_THAT(Ask(Get("/metrics")).body,
-              HasSubstr(R"(tutti_requests_total{code="200",door="http",op="embed"} 2)"));
+  EXPECT_THAT(
+      Ask(Get("/metrics")).body,
+      HasSubstr(R"(tutti_requests_total{code="200",door="http",op="embed",server="http"} 2)"));
 }
 
 }  // namespace

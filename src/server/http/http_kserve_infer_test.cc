@@ -558,10 +558,11 @@ TEST_F(KserveInferTest, RequestsCountAsWhatTheirModelsDoAndTellWhereTheTimeWent)
   EXPECT_EQ(Ask(Post(kSimple, Inputs())).status, 200);
   EXPECT_EQ(Ask(to("nobody", "text", "a")).status, 404);
   const std::string metrics = Ask(Get("/metrics")).body;
-  for (const char* const counted :
-       {R"({code="200",door="http",op="embed"} 1)", R"({code="400",door="http",op="embed"} 1)",
-        R"({code="200",door="http",op="score"} 1)", R"({code="200",door="http",op="other"} 1)",
-        R"({code="404",door="http",op="other"} 1)"}) {
+  for (const char* const counted : {R"({code="200",door="http",op="embed",server="http"} 1)",
+                                    R"({code="400",door="http",op="embed",server="http"} 1)",
+                                    R"({code="200",door="http",op="score",server="http"} 1)",
+                                    R"({code="200",door="http",op="other",server="http"} 1)",
+                                    R"({code="404",door="http",op="other",server="http"} 1)"}) {
     EXPECT_THAT(metrics, HasSubstr("tutti_requests_total" + std::string(counted)));
   }
   EXPECT_THAT(metrics, HasSubstr(R"(tutti_requests_in_flight{op="embed"} 0)"));

@@ -534,12 +534,15 @@ TEST_F(RoutesTest, MetricsShowEveryAnswerByOperationAndCode) {
   Ask(Post("/v1/chat/completions", "{"));
   const RawResponse metrics = Ask(Get("/metrics"));
   EXPECT_EQ(metrics.Header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
-  EXPECT_THAT(metrics.body,
-              HasSubstr(R"(tutti_requests_total{code="200",door="http",op="other"} 1)"));
-  EXPECT_THAT(metrics.body,
-              HasSubstr(R"(tutti_requests_total{code="404",door="http",op="other"} 1)"));
-  EXPECT_THAT(metrics.body,
-              HasSubstr(R"(tutti_requests_total{code="400",door="http",op="chat"} 1)"));
+  EXPECT_THAT(
+      metrics.body,
+      HasSubstr(R"(tutti_requests_total{code="200",door="http",op="other",server="http"} 1)"));
+  EXPECT_THAT(
+      metrics.body,
+      HasSubstr(R"(tutti_requests_total{code="404",door="http",op="other",server="http"} 1)"));
+  EXPECT_THAT(
+      metrics.body,
+      HasSubstr(R"(tutti_requests_total{code="400",door="http",op="chat",server="http"} 1)"));
   EXPECT_THAT(metrics.body, HasSubstr(R"(tutti_requests_rejected_total{code="invalid_json"} 1)"));
   EXPECT_THAT(metrics.body, HasSubstr(R"(tutti_requests_in_flight{op="chat"} 0)"));
 }

@@ -387,7 +387,8 @@ TEST_F(StreamTest, AReaderThatStopsHoldsBackItsStreamAndIsDroppedOthersGoOn) {
   const auto took = std::chrono::steady_clock::now() - begin;
   EXPECT_GT(took, std::chrono::milliseconds(600));
   EXPECT_LT(took, std::chrono::seconds(10));
-  EXPECT_THAT(metrics_.Expose(), HasSubstr(R"(tutti_slow_reader_cancels_total{door="http"} 1)"));
+  EXPECT_THAT(metrics_.Expose(),
+              HasSubstr(R"(tutti_slow_reader_cancels_total{door="http",server="http"} 1)"));
 }
 
 size_t ResidentBytes() {

@@ -35,7 +35,7 @@ std::optional<std::string> FromHex(std::string_view text) {
 std::string EncodeReplyTo(const ReplyTo& reply_to) {
   std::string out;
   wire::JsonWriter json(&out);
-  json.BeginObject().Member("door", reply_to.server).Member("native", reply_to.native);
+  json.BeginObject().Member("server", reply_to.server).Member("native", reply_to.native);
   json.Member("topic", reply_to.topic);
   if (reply_to.correlation.has_value() && reply_to.correlation->size() <= kMaxCorrelationBytes)
     json.Member("correlation", ToHex(*reply_to.correlation));
@@ -54,7 +54,9 @@ std::optional<ReplyTo> DecodeReplyTo(std::string_view text) {
     if (value == nullptr || !value->is_string()) return std::nullopt;
     return std::string(value->get_string().data(), value->get_string().size());
   };
-  const std::optional<std::string> server = text_of("door"), topic = text_of("topic");
+  std::optional<std::string> server = text_of("server");
+  if (!server.has_value()) server = text_of("door");  // of a store that an older version wrote
+  const std::optional<std::string> topic = text_of("topic");
   const wire::Json* native = fields.if_contains("native");
   if (!server.has_value() || !topic.has_value() || native == nullptr || !native->is_bool())
     return std::nullopt;

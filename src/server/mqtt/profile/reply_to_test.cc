@@ -27,11 +27,17 @@ TEST(ReplyToTest, CorrelationDataWithoutMeasureIsNotKept) {
   EXPECT_FALSE(DecodeReplyTo(EncodeReplyTo(large))->correlation.has_value());
 }
 
+TEST(ReplyToTest, TheOlderNameOfTheServerIsRead) {
+  const auto read = DecodeReplyTo(R"({"door":"broker","native":true,"topic":"t"})");
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->server, "broker");
+}
+
 TEST(ReplyToTest, WhatAnotherWroteIsNone) {
-  for (const char* const text : {"", "x", "[]", "{}", R"({"door":"d","topic":"t"})",
-                                 R"({"door":1,"native":true,"topic":"t"})",
-                                 R"({"door":"d","native":true,"topic":"t","correlation":"xyz"})",
-                                 R"({"door":"d","native":true,"topic":"t","correlation":"0g"})"})
+  for (const char* const text : {"", "x", "[]", "{}", R"({"server":"d","topic":"t"})",
+                                 R"({"server":1,"native":true,"topic":"t"})",
+                                 R"({"server":"d","native":true,"topic":"t","correlation":"xyz"})",
+                                 R"({"server":"d","native":true,"topic":"t","correlation":"0g"})"})
     EXPECT_FALSE(DecodeReplyTo(text).has_value()) << text;
 }
 
