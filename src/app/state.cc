@@ -42,7 +42,7 @@ jobs::Jobs::Options JobOptions(const Settings& settings, const webhooks::Webhook
   options.slots = settings.Int("jobs.slots");
   options.max_attempts = settings.Int("jobs.max_attempts");
   options.lease = seconds("jobs.lease_s");
-  options.beat = options.lease / 3;
+  options.heartbeat = options.lease / 3;
   options.window = seconds("jobs.window_s");
   options.limits.queued = settings.Int("jobs.queued");
   options.limits.result_bytes = settings.Int("jobs.result_bytes");

@@ -245,7 +245,7 @@ Result<bool> EndLine(Database& database, const LineEnd& end) {
     RETURN_IF_ERROR(Run(database,
                         "UPDATE batch_line SET state=0, attempt=attempt-CASE WHEN ?3 THEN 0 ELSE 1 "
                         "END WHERE batch=?1 AND line=?2 AND state=1",
-                        end.batch, end.line, end.spent));
+                        end.batch, end.line, end.counted));
     return database.changes() > 0;
   }
   RETURN_IF_ERROR(Run(database,
@@ -264,7 +264,7 @@ Result<bool> EndLine(Database& database, const LineEnd& end) {
   return true;
 }
 
-Status TakeBackLines(Database& database, int64_t max_attempts, const std::string& body) {
+Status RecoverLines(Database& database, int64_t max_attempts, const std::string& body) {
   std::vector<LineEnd> dead;
   {
     ASSIGN_OR_RETURN(Statement rows,

@@ -82,9 +82,9 @@ Result<std::vector<ClaimedLine>> ClaimLines(store::Database& database, int64_t b
 
 struct LineEnd {
   int64_t batch = 0, line = 0;
-  bool again = false, spent = false;  // it waits again; the attempt counts
-  int status_code = 0;                // as its route answers; 200: well
-  std::string body;                   // JSON
+  bool again = false, counted = false;  // it waits again; the attempt counts
+  int status_code = 0;                  // as its route answers; 200: well
+  std::string body;                     // JSON
   int64_t input_tokens = 0, cached_tokens = 0, output_tokens = 0;
   // A response that is there from its end on, until that time; null: none.
   std::shared_ptr<const responses::ResponseRecord> kept = {};
@@ -94,7 +94,7 @@ struct LineEnd {
 Result<bool> EndLine(store::Database& database, const LineEnd& end);
 // Requeues lines that the previous process was running. A line without attempts left ends with
 // status 500 and `body`.
-Status TakeBackLines(store::Database& database, int64_t max_attempts, const std::string& body);
+Status RecoverLines(store::Database& database, int64_t max_attempts, const std::string& body);
 // Requeues all running lines without counting an attempt.
 Status ReleaseLines(store::Database& database);
 

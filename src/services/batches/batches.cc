@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/random_id.h"
+#include "services/background/fair_order.h"
 #include "services/responses/caller_json.h"
 #include "services/responses/responses.h"
 #include "wire/error.h"
@@ -20,19 +21,12 @@
 namespace tutti::batches {
 namespace {
 
+using background::Millis;
 using calls::BufferedRequest;
 using store::Database;
 using wire::BatchView;
 
-constexpr Duration kStoreRetry = std::chrono::milliseconds(50);  // while the disk is behind
-constexpr Duration kFullRetry = std::chrono::seconds(1);         // while it takes nothing
-constexpr Duration kRefusedFor = std::chrono::seconds(1);  // where a refusal names no time itself
-constexpr size_t kMaxTasks = 16384;
 constexpr std::string_view kResponses = "responses";
-
-int64_t Millis(Duration time) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
-}
 
 Status NoSuchBatch() { return NotFound("not_found", "there is no such batch"); }
 
@@ -65,16 +59,12 @@ std::string MetadataText(const wire::Metadata& metadata) {
 Batches::Batches(const Options& options, api::Inference& inference, store::Store& store,
                  Files& files, const Clock& clock, std::function<int64_t()> unix_ms,
                  CallerNow caller)
-    : options_(options),
+    : QueueRunner(store, clock, std::move(unix_ms), "tutti-batches"),
+      options_(options),
       inference_(inference),
-      store_(store),
       files_(files),
-      clock_(clock),
-      unix_ms_(std::move(unix_ms)),
       caller_(std::move(caller)),
-      strand_(std::make_shared<Strand>(clock, kMaxTasks, "tutti-batches")),
-      ask_(store, strand_) {
-  strand_->OnWake([this] { Pump(); });
+      retry_({}, 0) {
   std::set<std::string> open;
   const Status status = store_.ReadNow([&](Database& rows) -> Status {
     ASSIGN_OR_RETURN(const std::vector<BatchRow> batches, OpenBatches(rows));
@@ -84,14 +74,14 @@ Batches::Batches(const Options& options, api::Inference& inference, store::Store
   if (status.ok()) files_.KeepInputs(open);
 }
 
-// Works that were handed in refer to this: they are waited for, those of the files' strand too.
+// Tasks of the files' strand refer to this, too, and work of the store may add one of them.
 Batches::~Batches() {
-  strand_->Stop();
+  Close();
   for (int i = 0; i < 2; ++i) {
     std::promise<void> passed;
     files_.strand()->Post([&passed] { passed.set_value(); });
     passed.get_future().wait();
-    static_cast<void>(store_.ReadNow([](Database&) { return OkStatus(); }));
+    Close();
   }
 }
 
@@ -234,19 +224,16 @@ BatchStats Batches::stats() const {
 // --- running lines ---
 
 void Batches::Start() {
-  ask_.Write(
+  WriteUntilStored(
       [this](Database& rows) -> Result<std::vector<BatchRow>> {
-        const wire::ErrorView dead = wire::ViewError(
-            Status(StatusCode::kInternal, "attempts_exhausted",
-                   "each attempt ended with the process or the worker that made it"));
-        RETURN_IF_ERROR(TakeBackLines(rows, options_.max_attempts, wire::ErrorBody(dead)));
+        const wire::ErrorView dead = wire::ViewError(background::AttemptsExhausted());
+        RETURN_IF_ERROR(RecoverLines(rows, options_.max_attempts, wire::ErrorBody(dead)));
         return OpenBatches(rows);
       },
-      [this](Result<std::vector<BatchRow>> open) {
+      [this](const std::vector<BatchRow>& open) {
         if (stopped_) return;
-        if (!open.ok()) return strand_->PostAt(clock_.Now() + kFullRetry, [this] { Start(); });
         started_ = true;
-        for (BatchRow& row : *open) Open(std::move(row));
+        for (const BatchRow& row : open) Open(row);
         DropNext();
         TickIn(options_.tick);
       });
@@ -261,39 +248,34 @@ Batches::Active* Batches::Find(int64_t batch) {
 // served first. Returns (batch number, lines to claim).
 std::vector<std::pair<int64_t, int64_t>> Batches::Shares() {
   std::vector<std::pair<int64_t, int64_t>> shares;
-  int64_t room = options_.slots - std::ssize(running_);
+  const int64_t room = options_.slots - std::ssize(running_);
   if (stopped_ || room <= 0) return shares;
   const TimePoint now = clock_.Now();
-  struct Share {
-    int64_t batch, waiting, claimed;
-  };
-  std::map<std::string, std::vector<Share>> owners;
+  using Waiting = std::pair<int64_t, int64_t>;  // batch, lines
+  std::map<std::string, std::vector<Waiting>> owners;
   for (const auto& [number, active] : active_) {
     if (active.waiting == 0 || active.early || active.ending || active.check != nullptr ||
         active.row.view.state != BatchState::kInProgress || active.not_before > now)
       continue;
-    owners[active.row.owner].push_back({number, active.waiting, 0});
+    owners[active.row.owner].emplace_back(number, active.waiting);
   }
-  if (owners.empty()) return shares;
-  auto next = owners.upper_bound(owner_last_);
-  size_t idle = 0;
-  while (room > 0 && idle < owners.size()) {
-    if (next == owners.end()) next = owners.begin();
-    const auto share = std::find_if(next->second.begin(), next->second.end(),
-                                    [](const Share& each) { return each.claimed < each.waiting; });
-    if (share == next->second.end()) {
-      ++idle;
-    } else {
-      idle = 0;
-      ++share->claimed;
-      --room;
-      owner_last_ = next->first;
-    }
-    ++next;
+  std::vector<std::string> names;  // in the order of their turns
+  const auto first = owners.upper_bound(owner_last_);
+  for (auto it = first; it != owners.end(); ++it) names.push_back(it->first);
+  for (auto it = owners.begin(); it != first; ++it) names.push_back(it->first);
+  std::vector<int64_t> waiting(names.size()), claimed(names.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    for (const auto& [batch, lines] : owners[names[i]]) waiting[i] += lines;
   }
-  for (const auto& [owner, batches] : owners) {
-    for (const Share& share : batches) {
-      if (share.claimed > 0) shares.emplace_back(share.batch, share.claimed);
+  for (const size_t at : background::FairOrder(waiting, room)) {
+    ++claimed[at];
+    owner_last_ = names[at];
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    for (const auto& [batch, lines] : owners[names[i]]) {
+      const int64_t share = std::min(lines, claimed[i]);
+      claimed[i] -= share;
+      if (share > 0) shares.emplace_back(batch, share);
     }
   }
   return shares;
@@ -327,17 +309,17 @@ void Batches::Turn() {
 
 void Batches::OnTurned(std::vector<LineEnd> ends, Result<std::vector<ClaimedLine>> claimed) {
   turning_ = false;
-  if (!claimed.ok()) {  // an answer is not given up for a disk that is full for a while
+  if (!claimed.ok()) {  // answers are kept until the store takes writes again
     ended_.insert(ended_.end(), std::make_move_iterator(ends.begin()),
                   std::make_move_iterator(ends.end()));
-    const Duration wait = claimed.status().reason() == "overloaded" ? kStoreRetry : kFullRetry;
-    return strand_->PostAt(clock_.Now() + wait, [this] { Turn(); });
+    return strand_->PostAt(clock_.Now() + background::StoreRetryDelay(claimed.status()),
+                           [this] { Turn(); });
   }
   for (const LineEnd& end : ends) {
     Count([&](BatchStats& stats) {
-      ++(!end.again  ? end.status_code == 200 ? stats.lines_completed : stats.lines_failed
-         : end.spent ? stats.lines_retried
-                     : stats.lines_put_off);
+      ++(!end.again    ? end.status_code == 200 ? stats.lines_completed : stats.lines_failed
+         : end.counted ? stats.lines_retried
+                       : stats.lines_put_off);
     });
     Active* const active = Find(end.batch);
     if (active == nullptr) continue;
@@ -400,10 +382,10 @@ void Batches::Begin(const ClaimedLine& line, const Result<std::string>& text) {
   Active* const active = Find(line.batch);
   if (active == nullptr || active->early) return Forget(line);
   Running& running = found->second;
-  const Status understood = text.ok() ? Understand(*active, &running, *text) : text.status();
-  if (understood.ok() && running.response != nullptr && !running.response->previous().empty())
+  const Status parsed = text.ok() ? ParseLine(*active, &running, *text) : text.status();
+  if (parsed.ok() && running.response != nullptr && !running.response->previous().empty())
     return ReadChain(running);
-  BeginNow(line, understood);
+  BeginNow(line, parsed);
 }
 
 void Batches::BeginNow(const ClaimedLine& line, const Status& ready) {
@@ -431,7 +413,7 @@ void Batches::ReadChain(const Running& running) {
       });
 }
 
-Status Batches::Understand(Active& active, Running* running, const std::string& text) {
+Status Batches::ParseLine(Active& active, Running* running, const std::string& text) {
   const ClaimedLine& line = running->line;
   ASSIGN_OR_RETURN(const wire::BatchLine read, wire::ReadBatchLine(text, active.row.view.endpoint));
   ASSIGN_OR_RETURN(const api::CallerRef accepted, responses::CallerOfText(active.row.caller));
@@ -488,34 +470,24 @@ void Batches::EndOf(const ClaimedLine& line, BufferedRequest::Answer answer) {
     end.output_tokens = answer.output_tokens;
     Keep(line, &end);
   } else {
-    switch (calls::VerdictOf(status)) {
-      case calls::Verdict::kStopping:
-        stopped_ = true;  // the next process goes on
-        [[fallthrough]];
-      case calls::Verdict::kLater: {
-        end.again = true;
-        Duration wait = kRefusedFor;
-        if (const auto named = status.retry_after()) wait = std::max<Duration>(wait, *named);
-        active->not_before = clock_.Now() + wait;
-        strand_->PostAt(active->not_before, [this] { Turn(); });
-        break;
-      }
-      case calls::Verdict::kOurs:
-        end.again = end.spent = line.attempt < options_.max_attempts;
-        [[fallthrough]];
-      case calls::Verdict::kFinal: {
-        const wire::ErrorView error = wire::ViewError(status);
-        end.status_code = error.http;
-        end.body = wire::ErrorBody(error);
-        break;
-      }
+    const background::RetryDecision decision = retry_.Decide(
+        calls::FailureOf(status), line.attempt, options_.max_attempts, status.retry_after());
+    if (decision.action == background::RetryDecision::Action::kRelease) stopped_ = true;
+    end.again = decision.again();
+    end.counted = decision.counted();
+    if (decision.wait > Duration(0)) {
+      active->not_before = clock_.Now() + decision.wait;
+      strand_->PostAt(active->not_before, [this] { Turn(); });
     }
+    const wire::ErrorView error = wire::ViewError(status);
+    end.status_code = error.http;
+    end.body = wire::ErrorBody(error);
   }
   running_.erase({line.batch, line.line});
   ended_.push_back(std::move(end));
 }
 
-// What of the answer is there from the line's end on.
+// Adds the response that is stored in the transaction that ends the line.
 void Batches::Keep(const ClaimedLine& line, LineEnd* end) {
   const auto found = running_.find({line.batch, line.line});
   if (found == running_.end() || found->second.response == nullptr) return;
@@ -532,20 +504,12 @@ void Batches::Forget(const ClaimedLine& line) {
   EndIfDone(*active);
 }
 
-void Batches::ReleaseLeases() {
-  std::promise<std::vector<LineEnd>> stopped;
-  strand_->Post([this, &stopped] {
-    Pump();  // what has ended ends
-    stopped_ = true;
-    running_.clear();  // cancels them
-    stopped.set_value(std::exchange(ended_, {}));
-  });
-  const std::vector<LineEnd> ends = stopped.get_future().get();
-  // Behind what was handed in before, ends and a last claim.
-  static_cast<void>(store_.WriteNow([&](Database& rows) -> Status {
+store::Store::Work Batches::Release() {
+  running_.clear();  // cancels them
+  return [ends = std::exchange(ended_, {})](Database& rows) -> Status {
     for (const LineEnd& end : ends) RETURN_IF_ERROR(EndLine(rows, end).status());
     return ReleaseLines(rows);
-  }));
+  };
 }
 
 }  // namespace tutti::batches

@@ -1,11 +1,26 @@
 // Batches: runs the lines of uploaded files as requests and writes the answers to result files.
 //
+// A batch:
+//                EndCheck()                 EndIfDone(): all lines have ended
+//   validating -------------> in_progress ----------------------> finalizing
+//     |  |  |                    |   |                             ^      |
+//     |  |  +--------------------+---|-- its window has passed ----+      | OnFiles(): the result
+//     |  |                           |                                    v files are written
+//     |  |                           |                                completed | expired
+//     |  +------ Cancel() -----------+--> cancelling -- OnFiles() --> cancelled
+//     +--------- Fail(): invalid input -> failed
+//
+// A line:
+//            ClaimLines()           EndLine(): its answer or its last error is stored
+//   waiting -------------> running --------------------------------------------------> ended
+//      ^                      |
+//      +----------------------+  EndLine(): another attempt follows (background/retry.h)
+//                                ReleaseLines(), RecoverLines(): the process stops, or has died
+//
 // Lines run through api::Inference like other requests, as detached requests of batch priority, a
 // few at a time; owners take turns. Each line ends exactly once: its end is stored before it is
-// counted. When all lines have ended, or the batch is cancelled or expires, the result files are
-// written, and only then does the batch reach its final state. Lines that were running when the
-// process died run again. A line of /v1/responses with `store` becomes a stored response in the
-// transaction that ends the line.
+// counted. Lines without an end are written to the result files as expired or cancelled. A line of
+// /v1/responses with `store` becomes a stored response in the transaction that ends the line.
 //
 // All work, and every `done`, runs on a strand of its own. Only ReleaseLeases() blocks.
 // Thread-safe. The inference, store, files and clock must outlive it.
@@ -25,14 +40,14 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
-#include "base/strand.h"
+#include "services/background/queue_runner.h"
+#include "services/background/retry.h"
 #include "services/batches/batch_rows.h"
 #include "services/batches/files.h"
 #include "services/batches/input_check.h"
 #include "services/batches/output_writer.h"
 #include "services/batches/response_line.h"
 #include "services/calls/buffered_request.h"
-#include "store/ask_store.h"
 #include "store/store.h"
 #include "wire/batch.h"
 
@@ -40,8 +55,6 @@ namespace tutti::batches {
 
 // Maximum number of rows that one transaction deletes, so that other work is not delayed for long.
 inline constexpr int64_t kDroppedAtOnce = 2000;
-// Delay before a failed operation of the store or a file is retried.
-inline constexpr Duration kRetry = std::chrono::seconds(1);
 
 struct NewBatch {
   std::string owner = {};  // tenant
@@ -58,7 +71,7 @@ struct BatchStats {
   uint64_t lines_completed = 0, lines_failed = 0, lines_retried = 0, lines_put_off = 0;
 };
 
-class Batches {
+class Batches final : public background::QueueRunner {
  public:
   struct Options {
     int64_t slots = 16;  // lines that run at once
@@ -70,13 +83,11 @@ class Batches {
     Duration input_patience = std::chrono::minutes(1);
     BatchLimits limits;
   };
-  // As jobs::Jobs::CallerNow: who has that credential now.
+  // As jobs::Jobs::CallerNow.
   using CallerNow = std::function<Result<api::CallerRef>(const api::CallerRef& accepted)>;
   Batches(const Options& options, api::Inference& inference, store::Store& store, Files& files,
           const Clock& clock, std::function<int64_t()> unix_ms, CallerNow caller);
-  ~Batches();
-  Batches(const Batches&) = delete;
-  Batches& operator=(const Batches&) = delete;
+  ~Batches() override;
 
   using Callback = std::function<void(Result<wire::BatchView>)>;
 
@@ -100,12 +111,8 @@ class Batches {
   // Recovers the batches of the previous process and begins to run lines. Called once, when the
   // models are loaded.
   void Start();
-  // Called before a drain: leaves running lines to the next process without counting an attempt,
-  // and begins no more. Blocks for the disk.
-  void ReleaseLeases();
 
   BatchStats stats() const;
-  const std::shared_ptr<Strand>& strand() const { return strand_; }
 
  private:
   struct Active {
@@ -119,8 +126,8 @@ class Batches {
     int64_t held = 0;     // lines that are claimed and whose end is not stored
     TimePoint not_before = TimePoint::min();
     bool early = false;   // it ends with what it has: cancelled, expired
-    bool late = false;    // a line was given up for its time: it is about to expire
-    bool ending = false;  // its files are being made
+    bool late = false;    // a line has passed the deadline: it is about to expire
+    bool ending = false;  // its files are being written
   };
   using Key = std::pair<int64_t, int64_t>;  // batch, line
   struct Running {
@@ -151,42 +158,36 @@ class Batches {
   void OnTurned(std::vector<LineEnd> ends, Result<std::vector<ClaimedLine>> claimed);
   void ReadLines(std::vector<ClaimedLine> claimed);
   void Begin(const ClaimedLine& line, const Result<std::string>& text);
-  // What it is begun with, once what it goes on from is known.
-  Status Understand(Active& active, Running* running, const std::string& text);
+  Status ParseLine(Active& active, Running* running, const std::string& text);
   void ReadChain(const Running& running);
   void BeginNow(const ClaimedLine& line, const Status& ready);
-  void Pump();
+  void Pump() override;
   void EndOf(const ClaimedLine& line, calls::BufferedRequest::Answer answer);
   void Keep(const ClaimedLine& line, LineEnd* end);
-  void Forget(const ClaimedLine& line);  // its end is told by the batch's
+  void Forget(const ClaimedLine& line);  // it ends with its batch
   // --- ending it (batches_end.cc) ---
   void EndIfDone(Active& active);
   void EndEarly(Active& active, BatchState ending);
   void Finish(int64_t batch);
   void OnFiles(int64_t batch, Result<OutputFiles> files);
-  void Close(const BatchRow& row);
+  void CloseBatch(const BatchRow& row);
   void DropNext();
-  void TickIn(Duration wait);
-  void Tick();
+  void Tick() override;
+  store::Store::Work Release() override;
 
   const Options options_;
   api::Inference& inference_;
-  store::Store& store_;
   Files& files_;
-  const Clock& clock_;
-  const std::function<int64_t()> unix_ms_;
   const CallerNow caller_;
   // Used on the strand only.
-  bool started_ = false, stopped_ = false, turning_ = false, turn_again_ = false, dropping_ = false;
-  TimePoint next_tick_ = TimePoint::max(), next_drop_ = TimePoint::min();
+  background::RetryPolicy retry_;
+  bool turning_ = false, turn_again_ = false, dropping_ = false;
   std::map<int64_t, Active> active_;  // by number
   std::string owner_last_;            // whose line was claimed last
   std::map<Key, Running> running_;
   std::vector<LineEnd> ended_;  // not yet on their way to the store
   mutable Mutex mutex_;
   BatchStats stats_ GUARDED_BY(mutex_);
-  const std::shared_ptr<Strand> strand_;  // its thread ends before what it uses
-  const store::AskStore ask_;
 };
 
 }  // namespace tutti::batches

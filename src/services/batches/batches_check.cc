@@ -56,16 +56,11 @@ void Batches::BeginCheck(int64_t batch) {
       begun.row.view.endpoint, [this, caller, generates](const std::string& model) {
         return calls::CheckModel(model, generates, caller, inference_);
       });
-  ask_.Write([batch](Database& rows) { return DropLines(rows, batch, kDroppedAtOnce); },
-             [this, batch](const Result<bool>& more) {
-               if (Find(batch) == nullptr || stopped_) return;
-               if (!more.ok()) {
-                 return strand_->PostAt(clock_.Now() + kRetry, [this, batch] {
-                   if (Find(batch) != nullptr && !stopped_) BeginCheck(batch);
-                 });
-               }
-               *more ? BeginCheck(batch) : CheckNext(batch);
-             });
+  WriteUntilStored([batch](Database& rows) { return DropLines(rows, batch, kDroppedAtOnce); },
+                   [this, batch](bool more) {
+                     if (Find(batch) == nullptr || stopped_) return;
+                     more ? BeginCheck(batch) : CheckNext(batch);
+                   });
 }
 
 void Batches::CheckNext(int64_t batch) {
@@ -119,19 +114,14 @@ void Batches::OnUnreadable(Active& active, const Status& why) {
 }
 
 void Batches::StoreLines(int64_t batch, std::vector<NewLine> lines, bool last) {
-  auto stored = std::make_shared<std::vector<NewLine>>(std::move(lines));
-  ask_.Write([batch, stored](Database& rows) { return InsertLines(rows, batch, *stored); },
-             [this, batch, stored, last](const Result<std::vector<int64_t>>& twice) {
-               Active* const active = Find(batch);
-               if (active == nullptr || stopped_) return;
-               if (!twice.ok()) {
-                 return strand_->PostAt(clock_.Now() + kRetry, [this, batch, stored, last] {
-                   StoreLines(batch, *stored, last);
-                 });
-               }
-               active->check->AddDuplicates(*twice);
-               last ? EndCheck(*active) : CheckNext(batch);
-             });
+  const auto stored = std::make_shared<const std::vector<NewLine>>(std::move(lines));
+  WriteUntilStored([batch, stored](Database& rows) { return InsertLines(rows, batch, *stored); },
+                   [this, batch, last](const std::vector<int64_t>& duplicates) {
+                     Active* const active = Find(batch);
+                     if (active == nullptr || stopped_) return;
+                     active->check->AddDuplicates(duplicates);
+                     last ? EndCheck(*active) : CheckNext(batch);
+                   });
 }
 
 namespace {
@@ -159,27 +149,22 @@ void Batches::EndCheck(Active& active) {
   }
   row->view.state = BatchState::kInProgress;
   row->view.in_progress_ms = unix_ms_();
-  ask_.Write([row](Database& rows) { return MoveBatch(rows, *row, BatchState::kValidating); },
-             [this, row](const Result<bool>& moved) {
-               Active* const known = Find(row->number);
-               if (known == nullptr || stopped_) return;
-               if (!moved.ok()) {
-                 return strand_->PostAt(clock_.Now() + kRetry, [this, batch = row->number] {
-                   if (Active* const again = Find(batch); again != nullptr) EndCheck(*again);
-                 });
-               }
-               known->check = nullptr;
-               if (*moved && !known->early) {
-                 known->row = *row;
-                 known->waiting = row->view.total;
-                 return Turn();
-               }
-               // It was cancelled or has expired meanwhile.
-               known->row.view.total = row->view.total;
-               known->row.view.model = row->view.model;
-               if (*moved) known->row.view.state = BatchState::kInProgress;
-               EndIfDone(*known);
-             });
+  WriteUntilStored([row](Database& rows) { return MoveBatch(rows, *row, BatchState::kValidating); },
+                   [this, row](bool moved) {
+                     Active* const known = Find(row->number);
+                     if (known == nullptr || stopped_) return;
+                     known->check = nullptr;
+                     if (moved && !known->early) {
+                       known->row = *row;
+                       known->waiting = row->view.total;
+                       return Turn();
+                     }
+                     // It was cancelled or has expired meanwhile.
+                     known->row.view.total = row->view.total;
+                     known->row.view.model = row->view.model;
+                     if (moved) known->row.view.state = BatchState::kInProgress;
+                     EndIfDone(*known);
+                   });
 }
 
 void Batches::Fail(Active& active, std::string errors) {
@@ -187,15 +172,10 @@ void Batches::Fail(Active& active, std::string errors) {
   row->view.state = BatchState::kFailed;
   row->view.errors = std::move(errors);
   row->view.failed_ms = unix_ms_();
-  ask_.Write([row](Database& rows) { return SaveBatch(rows, *row); },
-             [this, row](const Status& status) {
-               if (stopped_) return;
-               if (status.ok()) return Close(*row);
-               strand_->PostAt(clock_.Now() + kRetry, [this, row] {
-                 if (Active* const known = Find(row->number); known != nullptr)
-                   Fail(*known, row->view.errors);
-               });
-             });
+  WriteUntilStored([row](Database& rows) { return SaveBatch(rows, *row); },
+                   [this, row] {
+                     if (!stopped_) CloseBatch(*row);
+                   });
 }
 
 }  // namespace tutti::batches

@@ -14,7 +14,6 @@ namespace {
 using store::Database;
 
 constexpr Duration kFilesRetry = std::chrono::seconds(5);  // they are written anew
-constexpr Duration kDropEvery = std::chrono::minutes(1);
 // Result files are exempt from the owner's file quota, so that finished work is never lost.
 constexpr FileLimits kNoLimits = {INT64_MAX, INT64_MAX, INT64_MAX};
 
@@ -44,23 +43,18 @@ void Batches::EndIfDone(Active& active) {
     row->view.state = BatchState::kFinalizing;
     row->view.finalizing_ms = unix_ms_();
   }
-  ask_.Write([row, from](Database& rows) { return MoveBatch(rows, *row, from); },
-             [this, row](const Result<bool>& moved) {
-               Active* const known = Find(row->number);
-               if (known == nullptr || stopped_) return;
-               if (moved.ok() && *moved) {
-                 known->row = *row;
-                 return Finish(row->number);
-               }
-               known->ending = false;
-               if (moved.ok()) {  // it was cancelled meanwhile: that event comes next, or has come
-                 if (known->early) EndIfDone(*known);
-                 return;
-               }
-               strand_->PostAt(clock_.Now() + kRetry, [this, batch = row->number] {
-                 if (Active* const again = Find(batch); again != nullptr) EndIfDone(*again);
-               });
-             });
+  WriteUntilStored([row, from](Database& rows) { return MoveBatch(rows, *row, from); },
+                   [this, row](bool moved) {
+                     Active* const known = Find(row->number);
+                     if (known == nullptr || stopped_) return;
+                     if (moved) {
+                       known->row = *row;
+                       return Finish(row->number);
+                     }
+                     // It was cancelled meanwhile: that event comes next, or has come.
+                     known->ending = false;
+                     if (known->early) EndIfDone(*known);
+                   });
 }
 
 void Batches::Finish(int64_t batch) {
@@ -96,7 +90,7 @@ void Batches::OnFiles(int64_t batch, Result<OutputFiles> files) {
         return SaveBatch(rows, *row);
       },
       [this, row](const Status& status) {
-        if (status.ok()) return Close(*row);
+        if (status.ok()) return CloseBatch(*row);
         files_.strand()->Post([output = files_.PathOf(row->view.output_file),
                                errors = files_.PathOf(row->view.error_file)] {
           unlink(output.c_str());
@@ -109,7 +103,7 @@ void Batches::OnFiles(int64_t batch, Result<OutputFiles> files) {
       });
 }
 
-void Batches::Close(const BatchRow& row) {
+void Batches::CloseBatch(const BatchRow& row) {
   files_.strand()->Post(
       [path = files_.PathOf(Files::InputName(row.view.id))] { unlink(path.c_str()); });
   active_.erase(row.number);
@@ -141,34 +135,20 @@ void Batches::DropNext() {
       });
 }
 
-void Batches::TickIn(Duration wait) {
-  const TimePoint when = clock_.Now() + wait;
-  if (when >= next_tick_) return;
-  next_tick_ = when;
-  strand_->PostAt(when, [this, when] {
-    if (when == next_tick_) Tick();  // else an earlier one came in between
-  });
-}
-
 void Batches::Tick() {
-  next_tick_ = TimePoint::max();
-  if (stopped_) return;
   const int64_t now_ms = unix_ms_();
   for (auto& [number, active] : active_) {
     if (!active.early && !active.ending && now_ms >= active.row.view.expires_ms)
       EndEarly(active, BatchState::kExpired);
   }
-  if (const TimePoint now = clock_.Now(); now >= next_drop_) {
-    next_drop_ = now + kDropEvery;
-    const int64_t before_ms =
-        now_ms - std::chrono::duration_cast<std::chrono::milliseconds>(options_.keep).count();
-    store_.Write(
-        [before_ms](Database& rows) { return DropBatches(rows, before_ms, kDroppedAtOnce); },
-        [](const Status&) {});
+  if (TakeSweep()) {
+    store_.Write([before_ms = now_ms - background::Millis(options_.keep)](
+                     Database& rows) { return DropBatches(rows, before_ms, kDroppedAtOnce); },
+                 [](const Status&) {});
     DropNext();
   }
   Turn();
-  TickIn(active_.empty() ? kDropEvery : options_.tick);
+  TickIn(active_.empty() ? kSweepInterval : options_.tick);
 }
 
 }  // namespace tutti::batches

@@ -217,13 +217,14 @@ Result<wire::EncodingCall> ParseEncoding(CallKind kind, std::string_view body,
 
 }  // namespace
 
-Verdict VerdictOf(const Status& error) {
-  if (error.reason() == "draining") return Verdict::kStopping;
+background::Failure FailureOf(const Status& error) {
+  using background::Failure;
+  if (error.reason() == "draining") return Failure::kStopping;
   const wire::ErrorRow& row = wire::FindError(error);
-  if (row.retry == wire::Retry::kNo) return Verdict::kFinal;
-  // A worker that has died may have died of this.
-  const bool ours = row.code == "internal_error" || row.code == "worker_lost";
-  return ours ? Verdict::kOurs : Verdict::kLater;
+  if (row.retry == wire::Retry::kNo) return Failure::kPermanent;
+  // A worker that has died may have died because of this call.
+  const bool failed = row.code == "internal_error" || row.code == "worker_lost";
+  return failed ? Failure::kFailed : Failure::kRefused;
 }
 
 // What the inference API would say later, said before anything is accepted.

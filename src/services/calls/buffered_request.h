@@ -15,6 +15,7 @@
 #include "api/inference.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "services/background/retry.h"
 #include "services/calls/call_kind.h"
 #include "wire/request_placement.h"
 
@@ -29,14 +30,8 @@ struct CallContext {
   int64_t unix_s = 0;  // for the answer's head
 };
 
-// Retry decision for a call that ended with an error.
-enum class Verdict : uint8_t {
-  kFinal,     // do not retry: the error would repeat
-  kLater,     // retry later without counting an attempt: a transient refusal
-  kOurs,      // server error: retry, and count an attempt, because the call may have caused it
-  kStopping,  // the process is shutting down
-};
-Verdict VerdictOf(const Status& error);
+// Why a call ended with an error, for the retry decision.
+background::Failure FailureOf(const Status& error);
 
 // Checks that the caller may use the model; OK while models are still loading. `generates`: the
 // call generates text. Errors: model_not_found.

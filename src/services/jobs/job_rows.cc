@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "services/background/fair_order.h"
+#include "services/background/retry.h"
 #include "services/jobs/job_id.h"
 #include "services/webhooks/webhook_rows.h"
 
@@ -235,7 +237,6 @@ Result<JobRow> Claim(Database& database, int64_t number, int64_t now_ms, int64_t
 
 Result<std::vector<JobRow>> ClaimJobs(Database& database, int64_t now_ms, int64_t lease_ms,
                                       int64_t most, std::optional<std::string>* owner) {
-  std::vector<JobRow> claimed;
   ASSIGN_OR_RETURN(std::vector<std::string> owners, OwnersBehind(database, *owner));
   if (owner->has_value() && static_cast<int64_t>(owners.size()) < kOwnersAtOnce) {
     // From the first again, up to where this began.
@@ -246,26 +247,24 @@ Result<std::vector<JobRow>> ClaimJobs(Database& database, int64_t now_ms, int64_
     }
   }
   std::vector<std::vector<int64_t>> due;
+  std::vector<int64_t> waiting;
   for (const std::string& name : owners) {
     ASSIGN_OR_RETURN(std::vector<int64_t> numbers, DueOf(database, name, now_ms, most));
+    waiting.push_back(std::ssize(numbers));
     due.push_back(std::move(numbers));
   }
-  // One of each in turn.
-  for (size_t round = 0; static_cast<int64_t>(claimed.size()) < most; ++round) {
-    const size_t before = claimed.size();
-    for (size_t i = 0; i < due.size() && static_cast<int64_t>(claimed.size()) < most; ++i) {
-      if (round >= due[i].size()) continue;
-      ASSIGN_OR_RETURN(JobRow job, Claim(database, due[i][round], now_ms, lease_ms));
-      *owner = owners[i];
-      claimed.push_back(std::move(job));
-    }
-    if (claimed.size() == before) break;
+  std::vector<JobRow> claimed;
+  std::vector<size_t> taken(owners.size());
+  for (const size_t at : background::FairOrder(waiting, most)) {
+    ASSIGN_OR_RETURN(JobRow job, Claim(database, due[at][taken[at]++], now_ms, lease_ms));
+    *owner = owners[at];
+    claimed.push_back(std::move(job));
   }
   return claimed;
 }
 
-Result<bool> BeatJob(Database& database, const JobRow& job, int64_t lease_until_ms,
-                     int64_t progress) {
+Result<bool> RenewLease(Database& database, const JobRow& job, int64_t lease_until_ms,
+                        int64_t progress) {
   RETURN_IF_ERROR(Run(database,
                       "UPDATE job SET lease_until_ms=?3, progress=?4 "
                       "WHERE number=?1 AND id=?5 AND epoch=?2 AND state=1",
@@ -288,12 +287,12 @@ Result<bool> FinishJob(Database& database, const JobRow& job, int64_t now_ms,
   return true;
 }
 
-Result<bool> RequeueJob(Database& database, const JobRow& job, int64_t run_at_ms, bool spent) {
+Result<bool> RequeueJob(Database& database, const JobRow& job, int64_t run_at_ms, bool counted) {
   RETURN_IF_ERROR(Run(database,
                       "UPDATE job SET state=0, run_at_ms=?3, lease_until_ms=0, "
                       "attempt=attempt-CASE WHEN ?4 THEN 0 ELSE 1 END, version=version+1 "
                       "WHERE number=?1 AND id=?5 AND epoch=?2 AND state=1",
-                      job.number, job.epoch, run_at_ms, spent, job.id));
+                      job.number, job.epoch, run_at_ms, counted, job.id));
   return database.changes() > 0;
 }
 
@@ -304,9 +303,7 @@ Result<int64_t> SweepLeases(Database& database, int64_t now_ms, bool all, const 
                       "error=?5, version=version+1 "
                       "WHERE state=1 AND lease_until_ms<=?1 AND attempt>=max_attempts",
                       before, Number(JobState::kDead), now_ms, now_ms + limits.result_ttl_ms,
-                      wire::JobErrorJson(Status(
-                          StatusCode::kInternal, kAttemptsExhausted,
-                          "each attempt ended with the process or the worker that made it"))));
+                      wire::JobErrorJson(background::AttemptsExhausted())));
   int64_t changed = database.changes();
   RETURN_IF_ERROR(Run(database,
                       "UPDATE job SET state=0, run_at_ms=0, lease_until_ms=0, version=version+1 "

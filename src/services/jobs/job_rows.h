@@ -20,9 +20,6 @@ namespace tutti::jobs {
 
 using wire::JobState;
 
-// What a job is dead of.
-inline constexpr const char* kAttemptsExhausted = "attempts_exhausted";
-
 struct JobRow {
   int64_t number = 0;     // of the row, while it lasts
   std::string id, owner;  // owner: tenant
@@ -36,7 +33,7 @@ struct JobRow {
   int64_t run_at_ms = 0;    // not before; 0: at once, whatever the clock says
   int64_t deadline_ms = 0;  // its end at the latest
   int64_t expires_ms = 0;   // of its result; 0: it has not ended
-  int64_t progress = 0;     // output tokens, as of the last beat
+  int64_t progress = 0;     // output tokens, as of the last heartbeat
   std::string request;      // the body; empty once nobody can run it again
   std::string result, error;
   bool gone = false;    // it has ended, and its result is not kept any more
@@ -70,16 +67,16 @@ Result<std::vector<JobRow>> ClaimJobs(store::Database& database, int64_t now_ms,
                                       int64_t most, std::optional<std::string>* owner);
 // Extends the lease of a running job and stores its progress. False if the lease was lost, that is,
 // the epoch of `job` is no longer current.
-Result<bool> BeatJob(store::Database& database, const JobRow& job, int64_t lease_until_ms,
-                     int64_t progress);
+Result<bool> RenewLease(store::Database& database, const JobRow& job, int64_t lease_until_ms,
+                        int64_t progress);
 // Ends a running job with the state, result, error and progress of `job`, and drops the oldest
 // results beyond the limit. False if the lease was lost.
 Result<bool> FinishJob(store::Database& database, const JobRow& job, int64_t now_ms,
                        const JobLimits& limits);
-// Requeues a running job, to run at `run_at_ms` or later. `spent`: the attempt counts. False if the
-// lease was lost.
+// Requeues a running job, to run at `run_at_ms` or later. `counted`: the attempt counts. False if
+// the lease was lost.
 Result<bool> RequeueJob(store::Database& database, const JobRow& job, int64_t run_at_ms,
-                        bool spent);
+                        bool counted);
 
 // Requeues jobs whose lease has expired at `now_ms`; those without attempts left become dead.
 // Returns their number. `all`: every lease counts as expired; for the start of the process, because

@@ -122,10 +122,10 @@ TEST_F(JobRowsTest, WhoHasLostItsLeaseChangesNothing) {
   const JobRow second = ClaimOne(200 + kLease);
   EXPECT_EQ(second.epoch, first.epoch + 1);
   EXPECT_EQ(second.attempt, 2);
-  EXPECT_FALSE(*BeatJob(database_, first, 999'999, 5));
+  EXPECT_FALSE(*RenewLease(database_, first, 999'999, 5));
   EXPECT_FALSE(Finish(first, JobState::kSucceeded, "late"));
   EXPECT_FALSE(*RequeueJob(database_, first, 0, true));
-  EXPECT_TRUE(*BeatJob(database_, second, 999'999, 5));
+  EXPECT_TRUE(*RenewLease(database_, second, 999'999, 5));
   EXPECT_EQ(*SweepLeases(database_, 500'000, false, limits_), 0) << "its lease was renewed";
   EXPECT_TRUE(Finish(second, JobState::kSucceeded, "in time"));
   EXPECT_FALSE(Finish(second, JobState::kSucceeded, "again")) << "a result is written once";
@@ -141,7 +141,7 @@ TEST_F(JobRowsTest, WithoutAnAttemptLeftItIsDeadAndCanBeReplayed) {
   EXPECT_TRUE(Claim().empty());
   JobRow dead = Load("j");
   EXPECT_EQ(dead.state, JobState::kDead);
-  EXPECT_NE(dead.error.find(kAttemptsExhausted), std::string::npos) << dead.error;
+  EXPECT_NE(dead.error.find("attempts_exhausted"), std::string::npos) << dead.error;
   EXPECT_FALSE(*ReplayJob(database_, "other", "j", 5000));
   EXPECT_TRUE(*ReplayJob(database_, "t", "j", 5000));
   EXPECT_FALSE(*ReplayJob(database_, "t", "j", 5000)) << "it waits already";

@@ -1,11 +1,10 @@
 #include "services/jobs/jobs.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
-#include <future>
 #include <utility>
 
-#include "base/random_id.h"
 #include "services/responses/caller_json.h"
 #include "services/responses/responses.h"
 #include "services/webhooks/webhook_rows.h"
@@ -16,22 +15,18 @@
 namespace tutti::jobs {
 namespace {
 
+using background::Millis;
 using calls::BufferedRequest;
 using store::Database;
 using wire::JobView;
 
-constexpr Duration kStoreRetry = std::chrono::milliseconds(50);  // while the disk is behind
-constexpr Duration kFullRetry = std::chrono::seconds(1);         // while it takes nothing
-constexpr Duration kRefusedFor = std::chrono::seconds(1);  // where a refusal names no time itself
-constexpr Duration kDropEvery = std::chrono::minutes(1);
+// Before the second attempt, the third, and any further one.
+constexpr std::array<Duration, 3> kBackoff = {std::chrono::seconds(1), std::chrono::seconds(5),
+                                              std::chrono::seconds(30)};
+constexpr double kBackoffJitter = 0.25;
 constexpr Duration kCancelWithin = std::chrono::seconds(10);  // then it is shown as it is
-constexpr size_t kMaxTasks = 16384;
 constexpr int64_t kExpiredAtOnce = 256, kDroppedAtOnce = 1024;
 constexpr size_t kEndsPerSlot = 8;  // that the estimate of a wait is made of
-
-int64_t Millis(Duration time) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
-}
 
 Status NoSuchJob() { return NotFound("not_found", "there is no such job"); }
 Status Draining() { return Unavailable("draining", "the server is shutting down"); }
@@ -58,31 +53,21 @@ Result<JobRow> Find(Database& rows, const std::string& owner, const std::string&
 
 Jobs::Jobs(const Options& options, api::Inference& inference, store::Store& store,
            const Clock& clock, std::function<int64_t()> unix_ms, CallerNow caller)
-    : options_(options),
+    : QueueRunner(store, clock, std::move(unix_ms), "tutti-jobs"),
+      options_(options),
       inference_(inference),
-      store_(store),
-      clock_(clock),
-      unix_ms_(std::move(unix_ms)),
       caller_(std::move(caller)),
-      random_(static_cast<uint64_t>(NewSeed())),
+      retry_({kBackoff.begin(), kBackoff.end()}, kBackoffJitter),
       seen_(clock.Now()),
       seen_unix_ms_(unix_ms_()),
-      ends_(kEndsPerSlot * static_cast<size_t>(options.slots)),
-      strand_(std::make_shared<Strand>(clock, kMaxTasks, "tutti-jobs")),
-      ask_(store, strand_) {
-  strand_->OnWake([this] { Pump(); });
-}
+      ends_(kEndsPerSlot * static_cast<size_t>(options.slots)) {}
 
-// Works that were handed in refer to this: they are waited for.
-Jobs::~Jobs() {
-  strand_->Stop();
-  static_cast<void>(store_.ReadNow([](Database&) { return OkStatus(); }));
-}
+Jobs::~Jobs() { Close(); }
 
 // --- what clients ask ---
 
 void Jobs::Submit(NewJob job, std::function<void(Result<JobView>, bool)> done) {
-  if (takes_no_more_) return strand_->Post([done = std::move(done)] { done(Draining(), false); });
+  if (releasing_) return strand_->Post([done = std::move(done)] { done(Draining(), false); });
   if (!job.webhook.empty()) {
     Status may = options_.webhook != nullptr
                      ? options_.webhook(job.webhook)
@@ -134,8 +119,9 @@ void Jobs::Submit(NewJob job, std::function<void(Result<JobView>, bool)> done) {
 Result<JobView> Jobs::Load(Database& rows, const std::string& owner, const std::string& id) const {
   ASSIGN_OR_RETURN(const JobRow row, Find(rows, owner, id, unix_ms_()));
   JobView view = ViewOf(row);
-  ASSIGN_OR_RETURN(const std::optional<webhooks::Delivery> told, webhooks::DeliveryOf(rows, id));
-  if (told) view.webhook = {told->status, told->attempts, told->error};
+  ASSIGN_OR_RETURN(const std::optional<webhooks::Delivery> delivery,
+                   webhooks::DeliveryOf(rows, id));
+  if (delivery) view.webhook = {delivery->status, delivery->attempts, delivery->error};
   if (row.state != JobState::kQueued) return view;
   ASSIGN_OR_RETURN(const QueuePlace place, PlaceOf(rows, row));
   // Owners take turns, so another owner delays this job by at most `before` + 1 of its own jobs.
@@ -174,18 +160,18 @@ void Jobs::Get(const std::string& owner, const std::string& id, Callback done) {
 void Jobs::Watch(const std::string& owner, const std::string& id, int64_t version, TimePoint until,
                  Callback done) {
   auto waiter = std::make_shared<Waiter>(Waiter{owner, version, until, std::move(done)});
-  Tell(id, waiter);
+  AnswerOrWait(id, waiter);
 }
 
 void Jobs::Follow(const std::string& owner, const std::string& id, int64_t version, TimePoint until,
                   Callback done) {
   auto waiter = std::make_shared<Waiter>(Waiter{owner, version, until, std::move(done)});
   waiter->each = version >= 0;
-  Tell(id, waiter);
+  AnswerOrWait(id, waiter);
 }
 
-// Looks, and waits on where there is nothing to tell yet.
-void Jobs::Tell(const std::string& id, const std::shared_ptr<Waiter>& waiter) {
+// Answers a waiter if its condition holds, and keeps it until the next change otherwise.
+void Jobs::AnswerOrWait(const std::string& id, const std::shared_ptr<Waiter>& waiter) {
   ask_.Read(
       [this, id, waiter](Database& rows) {
         return waiter->each ? LoadNext(rows, waiter->owner, id, waiter->version)
@@ -203,19 +189,19 @@ void Jobs::Tell(const std::string& id, const std::shared_ptr<Waiter>& waiter) {
           const auto [first, last] = waiters_.equal_range(id);
           const auto found =
               std::find_if(first, last, [&](const auto& entry) { return entry.second == waiter; });
-          if (found == last) return;  // it was told
+          if (found == last) return;  // it has been notified
           waiters_.erase(found);
-          Tell(id, waiter);
+          AnswerOrWait(id, waiter);
         });
       });
 }
 
-void Jobs::Changed(const std::string& id) {
+void Jobs::NotifyWaiters(const std::string& id) {
   const auto [first, last] = waiters_.equal_range(id);
   std::vector<std::shared_ptr<Waiter>> waiters;
   for (auto it = first; it != last; ++it) waiters.push_back(it->second);
   waiters_.erase(first, last);
-  for (const auto& waiter : waiters) Tell(id, waiter);
+  for (const auto& waiter : waiters) AnswerOrWait(id, waiter);
 }
 
 void Jobs::List(const std::string& owner, JobQuery query,
@@ -243,7 +229,7 @@ void Jobs::Cancel(const std::string& owner, const std::string& id, Callback done
       },
       [this, owner, id, done = std::move(done)](const Result<bool>& runs) {
         if (!runs.ok()) return done(runs.status());
-        if (!*runs) Changed(id);
+        if (!*runs) NotifyWaiters(id);
         const auto found = running_.find(id);
         if (*runs && found != running_.end()) {
           found->second.cancelled = true;
@@ -265,7 +251,7 @@ void Jobs::Replay(const std::string& owner, const std::string& id, Callback done
       },
       [this, owner, id, done = std::move(done)](const Status& status) {
         if (!status.ok()) return done(status);
-        Changed(id);
+        NotifyWaiters(id);
         Get(owner, id, done);
         Claim();
         TickIn(options_.tick);
@@ -358,7 +344,7 @@ void Jobs::Begin(JobRow row) {
   running = {};  // of an earlier claim, whose lease was lost
   running.row = row;
   running.row.request.clear();
-  Changed(id);
+  NotifyWaiters(id);
   const auto begin = [&]() -> Status {
     if (stopped_) return Draining();
     const std::optional<calls::CallKind> kind = calls::KindNamed(row.kind);
@@ -428,71 +414,46 @@ void Jobs::End(JobRow row, BufferedRequest::Answer answer, bool cancelled) {
     row.state = JobState::kExpired;
     return Save(std::move(row));
   }
-  switch (calls::VerdictOf(status)) {
-    case calls::Verdict::kStopping:
-      stopped_ = true;  // the next process goes on
-      return Requeue(row, Duration(0), /*spent=*/false);
-    case calls::Verdict::kFinal:
-      row.state = JobState::kFailed;
-      return Save(std::move(row));
-    case calls::Verdict::kLater: {
-      Duration wait = kRefusedFor;
-      if (const auto named = status.retry_after()) wait = std::max<Duration>(wait, *named);
-      return Requeue(row, wait, /*spent=*/false);
-    }
-    case calls::Verdict::kOurs:
-      break;
-  }
-  if (row.attempt < row.max_attempts) return Requeue(row, Backoff(row.attempt), /*spent=*/true);
-  row.state = JobState::kDead;
+  const background::RetryDecision decision =
+      retry_.Decide(calls::FailureOf(status), row.attempt, row.max_attempts, status.retry_after());
+  if (decision.action == background::RetryDecision::Action::kRelease) stopped_ = true;
+  if (decision.again()) return Requeue(row, decision);
+  row.state = decision.action == background::RetryDecision::Action::kGiveUp ? JobState::kDead
+                                                                            : JobState::kFailed;
   Save(std::move(row));
-}
-
-Duration Jobs::Backoff(int64_t attempt) {
-  const auto last = static_cast<int64_t>(options_.backoff.size()) - 1;
-  const Duration wait =
-      options_.backoff[static_cast<size_t>(std::clamp<int64_t>(attempt - 1, 0, last))];
-  return std::chrono::duration_cast<Duration>(wait * (0.75 + random_.Uniform() / 2));
 }
 
 void Jobs::Save(JobRow row) {
   auto shared = std::make_shared<const JobRow>(std::move(row));
-  ask_.Write([this, shared](
-                 Database& rows) { return FinishJob(rows, *shared, unix_ms_(), options_.limits); },
-             [this, shared](const Result<bool>& mine) {
-               if (!mine.ok()) {  // a result is not given up for a disk that is full for a while
-                 const Duration wait =
-                     mine.status().reason() == "overloaded" ? kStoreRetry : kFullRetry;
-                 return strand_->PostAt(clock_.Now() + wait, [this, shared] { Save(*shared); });
-               }
-               Forget(*shared);
-               CountEnd(shared->state, *mine);
-               ends_.End(clock_.Now());
-               Changed(shared->id);
-               Claim();
-             },
-             store::Store::Undo::kWithGroup);
+  WriteUntilStored(
+      [this, shared](Database& rows) {
+        return FinishJob(rows, *shared, unix_ms_(), options_.limits);
+      },
+      [this, shared](bool mine) {
+        Forget(*shared);
+        CountEnd(shared->state, mine);
+        ends_.End(clock_.Now());
+        NotifyWaiters(shared->id);
+        Claim();
+      },
+      store::Store::Undo::kWithGroup);
 }
 
-void Jobs::Requeue(const JobRow& row, Duration in, bool spent) {
-  ask_.Write(
-      [this, row, in, spent](Database& rows) {
-        const int64_t at_ms = in > Duration(0) ? unix_ms_() + Millis(in) : 0;
-        return RequeueJob(rows, row, at_ms, spent).status();
+void Jobs::Requeue(const JobRow& row, const background::RetryDecision& decision) {
+  WriteUntilStored(
+      [this, row, decision](Database& rows) {
+        const int64_t at_ms = decision.wait > Duration(0) ? unix_ms_() + Millis(decision.wait) : 0;
+        return RequeueJob(rows, row, at_ms, decision.counted()).status();
       },
-      [this, row, in, spent](const Status& status) {
-        if (!status.ok()) {
-          return strand_->PostAt(clock_.Now() + kFullRetry,
-                                 [this, row, in, spent] { Requeue(row, in, spent); });
-        }
+      [this, row, counted = decision.counted()] {
         const auto found = running_.find(row.id);
         const bool cancelled = found != running_.end() && found->second.cancelled &&
                                found->second.row.epoch == row.epoch;
         Forget(row);
         // It ended by itself just when its owner cancelled it: it waits no more.
         if (cancelled) Cancel(row.owner, row.id, [](const Result<wire::JobView>&) {});
-        Count([&](JobStats& stats) { ++(spent ? stats.retried : stats.put_off); });
-        Changed(row.id);
+        Count([&](JobStats& stats) { ++(counted ? stats.retried : stats.put_off); });
+        NotifyWaiters(row.id);
         Claim();
         TickIn(options_.tick);
       });
@@ -504,8 +465,8 @@ void Jobs::Forget(const JobRow& row) {
   if (found != running_.end() && found->second.row.epoch == row.epoch) running_.erase(found);
 }
 
-void Jobs::Beat() {
-  next_beat_ = clock_.Now() + options_.beat;
+void Jobs::Heartbeat() {
+  next_heartbeat_ = clock_.Now() + options_.heartbeat;
   auto running = std::make_shared<std::vector<std::pair<JobRow, int64_t>>>();
   for (const auto& [id, entry] : running_) {
     if (entry.call != nullptr) running->emplace_back(entry.row, entry.call->progress());
@@ -516,7 +477,7 @@ void Jobs::Beat() {
         std::vector<std::string> lost;
         const int64_t until_ms = unix_ms_() + Millis(options_.lease);
         for (const auto& [row, progress] : *running) {
-          ASSIGN_OR_RETURN(const bool mine, BeatJob(rows, row, until_ms, progress));
+          ASSIGN_OR_RETURN(const bool mine, RenewLease(rows, row, until_ms, progress));
           if (!mine) lost.push_back(row.id);
         }
         return lost;
@@ -531,31 +492,19 @@ void Jobs::Beat() {
       });
 }
 
-void Jobs::TickIn(Duration wait) {
-  const TimePoint when = clock_.Now() + wait;
-  if (when >= next_tick_) return;
-  next_tick_ = when;
-  strand_->PostAt(when, [this, when] {
-    if (when == next_tick_) Tick();  // else an earlier one came in between
-  });
-}
-
 // The wall clock went ahead of ours: all leases would be over.
 bool Jobs::ClockHasJumped(TimePoint now) {
   const int64_t now_ms = unix_ms_();
   const int64_t ahead_ms =
       (now_ms - std::exchange(seen_unix_ms_, now_ms)) - Millis(now - std::exchange(seen_, now));
-  return ahead_ms > Millis(options_.beat);
+  return ahead_ms > Millis(options_.heartbeat);
 }
 
 // As often as something waits or runs; once a minute else, for results that grow old.
 void Jobs::Tick() {
-  next_tick_ = TimePoint::max();
-  if (stopped_) return;
   const TimePoint now = clock_.Now();
-  if (ClockHasJumped(now) || now >= next_beat_) Beat();  // before leases are swept
-  const bool drop = now >= next_drop_;
-  if (drop) next_drop_ = now + kDropEvery;
+  if (ClockHasJumped(now) || now >= next_heartbeat_) Heartbeat();  // before leases are swept
+  const bool drop = TakeSweep();
   struct Found {
     std::vector<std::string> expired;
     JobCounts counts;
@@ -574,7 +523,7 @@ void Jobs::Tick() {
       [this](const Result<Found>& found) {
         bool busy = true;
         if (found.ok()) {
-          for (const std::string& id : found->expired) Changed(id);
+          for (const std::string& id : found->expired) NotifyWaiters(id);
           Count([&](JobStats& stats) {
             stats.queued = found->counts.queued;
             stats.running = found->counts.running;
@@ -584,24 +533,14 @@ void Jobs::Tick() {
           busy = found->counts.queued > 0 || found->counts.running > 0;
         }
         Claim();
-        TickIn(busy ? options_.tick : kDropEvery);
+        TickIn(busy ? options_.tick : kSweepInterval);
       });
 }
 
-void Jobs::ReleaseLeases() {
-  takes_no_more_ = true;
-  std::promise<void> stopped;
-  strand_->Post([this, &stopped] {
-    Pump();  // what has ended ends
-    stopped_ = true;
-    for (const auto& [id, waiter] : std::exchange(waiters_, {})) waiter->done(Draining());
-    for (auto& [id, running] : running_) running.call = nullptr;  // cancels it
-    stopped.set_value();
-  });
-  stopped.get_future().get();
-  // Behind what was handed in before, ends and a last claim. A disk that takes nothing leaves their
-  // leases to the next process, and an attempt with them.
-  static_cast<void>(store_.WriteNow([](Database& rows) { return ReleaseJobs(rows).status(); }));
+store::Store::Work Jobs::Release() {
+  for (const auto& [id, waiter] : std::exchange(waiters_, {})) waiter->done(Draining());
+  for (auto& [id, running] : running_) running.call = nullptr;  // cancels it
+  return [](Database& rows) { return ReleaseJobs(rows).status(); };
 }
 
 }  // namespace tutti::jobs

@@ -1,20 +1,28 @@
 // Jobs: durable queue of calls that are accepted now and answered later, across restarts.
 //
-//   queued -> running -> succeeded | failed | dead (no attempts left)
-//      ^--------'  lease lost, server error, or drain
-//   queued or running -> cancelled | expired
+//                      Claim()         Save(): the call has ended
+//   Submit() --> queued -----> running --------------------------> succeeded, failed, dead,
+//                  ^              |                                cancelled or expired
+//                  +--------------+
+//        Requeue(): a refusal, or a failure with attempts left
+//        SweepLeases(): the lease has expired, with attempts left; otherwise dead
+//        ReleaseLeases(): the process stops
+//
+//   queued --> cancelled     CancelQueued(), by its owner
+//   queued --> expired       ExpireJobs(): its deadline has passed
+//   failed, dead --> queued  Replay(), by its owner, with all attempts
+//
+// failed: the error would repeat. dead: no attempts left.
 //
 // An accepted job is durable. It waits for its time and its turn, runs as a batch-priority request
-// through api::Inference, and ends exactly once. A running job has a lease, and every update
-// carries the epoch of its claim, so that a runner that has lost its lease changes nothing. Server
-// errors and the death of the process count as attempts; transient refusals and drains do not.
+// through api::Inference, and ends exactly once. A running job has a lease, which Heartbeat()
+// renews, and every update carries the epoch of its claim, so that a runner that has lost its lease
+// changes nothing. background/retry.h has the retry decision.
 //
 // All work happens on one strand. Only ReleaseLeases() blocks; every `done` is called later, on the
 // strand. Thread-safe. The inference, store and clock must outlive it.
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -26,13 +34,12 @@
 #include "api/inference.h"
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "base/random.h"
 #include "base/status.h"
-#include "base/strand.h"
+#include "services/background/queue_runner.h"
+#include "services/background/retry.h"
 #include "services/calls/buffered_request.h"
 #include "services/jobs/end_rate.h"
 #include "services/jobs/job_rows.h"
-#include "store/ask_store.h"
 #include "store/store.h"
 #include "wire/job.h"
 
@@ -62,15 +69,12 @@ struct JobStats {
   uint64_t fenced = 0;  // ends that came when the lease was lost
 };
 
-class Jobs {
+class Jobs final : public background::QueueRunner {
  public:
   struct Options {
     int64_t slots = 16;  // that run at once
     int64_t max_attempts = 3;
-    Duration lease = std::chrono::seconds(30), beat = std::chrono::seconds(10);
-    // Before the second attempt, the third, and any further one; a quarter more or less.
-    std::array<Duration, 3> backoff = {std::chrono::seconds(1), std::chrono::seconds(5),
-                                       std::chrono::seconds(30)};
+    Duration lease = std::chrono::seconds(30), heartbeat = std::chrono::seconds(10);
     Duration window = std::chrono::hours(24);  // default deadline
     Duration tick = std::chrono::seconds(1);   // interval of checks for due and late jobs
     JobLimits limits;
@@ -82,9 +86,7 @@ class Jobs {
   using CallerNow = std::function<Result<api::CallerRef>(const api::CallerRef& accepted)>;
   Jobs(const Options& options, api::Inference& inference, store::Store& store, const Clock& clock,
        std::function<int64_t()> unix_ms, CallerNow caller);
-  ~Jobs();
-  Jobs(const Jobs&) = delete;
-  Jobs& operator=(const Jobs&) = delete;
+  ~Jobs() override;
 
   using Callback = std::function<void(Result<wire::JobView>)>;
 
@@ -118,13 +120,10 @@ class Jobs {
 
   // Recovers the jobs of the previous process and begins to run jobs. Called once, when the models
   // are loaded.
+  // After ReleaseLeases() no job is accepted, and Watch() calls that wait have ended with draining.
   void Start();
-  // Called before a drain: durably requeues running jobs without counting an attempt, accepts and
-  // begins no more, and ends waiting Watch() calls with draining. Blocks until the disk has it.
-  void ReleaseLeases();
 
   JobStats stats() const;
-  const std::shared_ptr<Strand>& strand() const { return strand_; }
 
  private:
   struct Running {
@@ -150,18 +149,17 @@ class Jobs {
   void Claim();
   void OnClaimed(std::vector<JobRow> claimed, bool full);
   void Begin(JobRow row);
-  void Pump();
+  void Pump() override;
   void End(JobRow row, calls::BufferedRequest::Answer answer, bool cancelled);
   void Save(JobRow row);
-  void Requeue(const JobRow& row, Duration in, bool spent);
+  void Requeue(const JobRow& row, const background::RetryDecision& decision);
   void Forget(const JobRow& row);
-  void Beat();
+  void Heartbeat();
   bool ClockHasJumped(TimePoint now);
-  void Tick();
-  void TickIn(Duration wait);
-  void Changed(const std::string& id);
-  void Tell(const std::string& id, const std::shared_ptr<Waiter>& waiter);
-  Duration Backoff(int64_t attempt);
+  void Tick() override;
+  store::Store::Work Release() override;
+  void NotifyWaiters(const std::string& id);
+  void AnswerOrWait(const std::string& id, const std::shared_ptr<Waiter>& waiter);
   // On the store's thread; with where it stands in the queue.
   Result<wire::JobView> Load(store::Database& rows, const std::string& owner,
                              const std::string& id) const;
@@ -171,26 +169,19 @@ class Jobs {
 
   const Options options_;
   api::Inference& inference_;
-  store::Store& store_;
-  const Clock& clock_;
-  const std::function<int64_t()> unix_ms_;
   const CallerNow caller_;
-  std::atomic<bool> takes_no_more_{false};
   // Used on the strand only.
-  Random random_;
-  bool started_ = false, stopped_ = false, claiming_ = false, claim_again_ = false;
-  TimePoint next_tick_ = TimePoint::max();
-  TimePoint seen_;  // when the wall clock was last looked at, and what it said
+  background::RetryPolicy retry_;
+  bool claiming_ = false, claim_again_ = false;
+  TimePoint seen_;  // when the wall clock was last read, and its value
   int64_t seen_unix_ms_;
-  TimePoint next_beat_ = TimePoint::min(), next_drop_ = TimePoint::min();
+  TimePoint next_heartbeat_ = TimePoint::min();
   std::optional<std::string> claimed_last_;  // owner; on the store's thread, one claim at a time
   std::map<std::string, Running> running_;   // by id
   std::multimap<std::string, std::shared_ptr<Waiter>> waiters_;
   EndRate ends_;  // what the estimate of a wait is made of
   mutable Mutex mutex_;
   JobStats stats_ GUARDED_BY(mutex_);
-  const std::shared_ptr<Strand> strand_;  // its thread ends before what it uses
-  const store::AskStore ask_;
 };
 
 }  // namespace tutti::jobs

@@ -1,9 +1,7 @@
 #include "services/webhooks/webhooks.h"
 
-#include <algorithm>
 #include <condition_variable>
 #include <mutex>
-#include <random>
 #include <utility>
 
 #include "base/thread_name.h"
@@ -13,14 +11,23 @@
 namespace tutti::webhooks {
 namespace {
 
+using background::Failure;
+using background::RetryDecision;
 using std::chrono::milliseconds;
 
+constexpr double kRetryJitter = 0.1;
 constexpr int64_t kKeptMs = int64_t{7} * 24 * 3'600'000;  // an event that has ended
 constexpr int64_t kDropEveryMs = 60'000, kDropMost = 1000;
 
-bool Succeeded(int status) { return status >= 200 && status < 300; }
-// They ask for time, not for another form.
-bool AsksForTime(int status) { return status == 429 || status == 502 || status == 504; }
+bool Succeeded(const Result<PostAnswer>& answer) {
+  return answer.ok() && answer->status >= 200 && answer->status < 300;
+}
+Failure FailureOf(const Result<PostAnswer>& answer) {
+  if (!answer.ok()) return Failure::kFailed;
+  const int status = answer->status;
+  if (status == 410) return Failure::kPermanent;
+  return status == 429 || status == 502 || status == 504 ? Failure::kThrottled : Failure::kFailed;
+}
 
 }  // namespace
 
@@ -43,7 +50,7 @@ Webhooks::Webhooks(const Options& options, store::Store& store, std::function<in
       unix_ms_(std::move(unix_ms)),
       log_(log),
       look_ups_(options_.look_ups),
-      random_(std::random_device{}()) {
+      retry_({options.retries.begin(), options.retries.end()}, kRetryJitter) {
   CHECK(!options_.secrets.empty());
   for (int i = 0; i < options_.threads; ++i)
     threads_.emplace_back([this](const std::stop_token& stop) { Main(stop); });
@@ -150,60 +157,55 @@ std::optional<Event> Webhooks::Take() {
 void Webhooks::Deliver(const Event& event) {
   // What was trusted when it was asked for may not be any more.
   Result<Target> target = ParseTarget(event.url, options_.trusted);
-  if (!target.ok()) return Note(event, target.status());
+  if (!target.ok()) return Record(event, target.status());
   const std::string body = EventBody(event);
   const int64_t now_s = unix_ms_() / 1000;
-  Note(event, Post(*target,
-                   {{"content-type", "application/json"},
-                    {"user-agent", "tutti"},
-                    {"webhook-id", event.id},
-                    {"webhook-timestamp", std::to_string(now_s)},
-                    {"webhook-signature", Sign(options_.secrets, event.id, now_s, body)}},
-                   body,
-                   {.trusted = options_.trusted.contains(target->host),
-                    .ca_file = options_.ca_file,
-                    .timeout = options_.timeout,
-                    .look_up = [&](const std::string& host, milliseconds within) {
-                      return look_ups_.Find(host, event.owner, within);
-                    }}));
+  Record(event, Post(*target,
+                     {{"content-type", "application/json"},
+                      {"user-agent", "tutti"},
+                      {"webhook-id", event.id},
+                      {"webhook-timestamp", std::to_string(now_s)},
+                      {"webhook-signature", Sign(options_.secrets, event.id, now_s, body)}},
+                     body,
+                     {.trusted = options_.trusted.contains(target->host),
+                      .ca_file = options_.ca_file,
+                      .timeout = options_.timeout,
+                      .look_up = [&](const std::string& host, milliseconds within) {
+                        return look_ups_.Find(host, event.owner, within);
+                      }}));
 }
 
-milliseconds Webhooks::WaitBefore(size_t attempt) {
-  const MutexLock lock(mutex_);
-  const auto wait = static_cast<double>(options_.retries[attempt].count());
-  return milliseconds(static_cast<int64_t>(wait * (0.9 + random_.Uniform() / 5)));
-}
-
-void Webhooks::Note(const Event& event, const Result<PostAnswer>& answer) {
+void Webhooks::Record(const Event& event, const Result<PostAnswer>& answer) {
   const int64_t now = unix_ms_();
-  const auto attempt = static_cast<size_t>(event.attempts);
-  const bool delivered = answer.ok() && Succeeded(answer->status);
-  const bool gone = answer.ok() && answer->status == 410;
-  const bool last = attempt >= options_.retries.size();
+  const bool delivered = Succeeded(answer);
+  const bool gone = !delivered && FailureOf(answer) == Failure::kPermanent;
+  RetryDecision decision;
+  if (!delivered) {
+    std::optional<Duration> retry_after;
+    if (answer.ok() && answer->retry_after) retry_after = *answer->retry_after;
+    const MutexLock lock(mutex_);
+    decision = retry_.Decide(FailureOf(answer), event.attempts + 1,
+                             std::ssize(options_.retries) + 1, retry_after);
+  }
+  const bool again = decision.again();
   const std::string why = answer.ok() ? "status " + std::to_string(answer->status)
                                       : answer.status().message().substr(0, 200);
-  milliseconds wait{0};
-  if (!delivered && !gone && !last) {
-    wait = WaitBefore(attempt);
-    // An endpoint that asks for time gets at least the delay of the next step.
-    if (answer.ok() && AsksForTime(answer->status) && attempt + 1 < options_.retries.size())
-      wait = WaitBefore(attempt + 1);
-    if (answer.ok() && answer->retry_after)
-      wait = std::max<milliseconds>(wait, *answer->retry_after);
-  }
   // If the disk refuses the write, the event stays due and is sent again with the same id.
   (void)store_.WriteNow([&](store::Database& rows) -> Status {
     if (delivered) return MarkDelivered(rows, event.number, now);
-    if (!gone && !last) return MarkRetry(rows, event.number, now + wait.count(), why);
+    if (again) {
+      return MarkRetry(rows, event.number,
+                       now + std::chrono::duration_cast<milliseconds>(decision.wait).count(), why);
+    }
     RETURN_IF_ERROR(MarkFailed(rows, event.number, now, why));
     return gone ? MarkGone(rows, event.url, now) : OkStatus();
   });
   {
     const MutexLock lock(mutex_);
-    ++(delivered ? stats_.delivered : gone || last ? stats_.failed : stats_.retried);
+    ++(delivered ? stats_.delivered : again ? stats_.retried : stats_.failed);
   }
   if (log_ == nullptr || delivered) return;
-  log_->Warn(gone || last ? "webhook.failed" : "webhook.retry",
+  log_->Warn(again ? "webhook.retry" : "webhook.failed",
              {{"event", event.id}, {"subject", event.subject}, {"why", why}});
 }
 

@@ -1,6 +1,16 @@
 // Webhooks: sends an event to a URL that the client has chosen when its job has ended. Follows
 // Standard Webhooks 1.0.0: small signed events from an outbox in the store, retried for days.
 //
+// An event:
+//             Take()             Post(): a status of 2xx
+//   pending --------> in flight -------------------------> delivered
+//      ^                  |
+//      |                  +--- no attempts left, or 410 --> failed (callback_failed)
+//      +--- Record(): another attempt follows after the backoff
+//
+// "In flight" is known to this process only. After its death the event is still pending, and is
+// posted again with the same id. A 410 also fails all other pending events of the URL.
+//
 // Owns threads for the HTTP requests. Owners take turns, and each owner may have only a few
 // attempts in progress, so that unreachable URLs of one owner do not delay the events of others.
 // The store must outlive it; the destructor waits for attempts in progress, at most 15 s.
@@ -20,8 +30,8 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
-#include "base/random.h"
 #include "base/status.h"
+#include "services/background/retry.h"
 #include "services/webhooks/look_ups.h"
 #include "services/webhooks/post.h"
 #include "services/webhooks/webhook_rows.h"
@@ -29,7 +39,7 @@
 
 namespace tutti::webhooks {
 
-// Between the first attempt and the ninth; a tenth more or less.
+// Delays between the first attempt and the ninth; a tenth more or less.
 inline constexpr std::array<std::chrono::seconds, 8> kRetries = {
     std::chrono::seconds(5), std::chrono::minutes(5), std::chrono::minutes(30),
     std::chrono::hours(2),   std::chrono::hours(5),   std::chrono::hours(10),
@@ -47,9 +57,9 @@ class Webhooks {
     std::string ca_file;
     std::vector<std::chrono::milliseconds> retries{kRetries.begin(), kRetries.end()};
     std::chrono::milliseconds timeout{15'000};
-    std::chrono::milliseconds tick{1'000};  // between looks for what is due
-    int threads = 16;                       // attempts at once
-    int of_one = 2;                         // of one owner, look-ups that were given up among them
+    std::chrono::milliseconds tick{1'000};  // between searches for due events
+    int threads = 16;                       // concurrent attempts
+    int of_one = 2;                         // of one owner, with its abandoned look-ups
     LookUps::Options look_ups;
   };
   // `unix_ms`: the wall clock. `log` may be null. All outlive it.
@@ -67,8 +77,7 @@ class Webhooks {
   Status FindDue(store::Database& rows, int64_t now, const std::string& last,
                  const std::map<std::string, std::set<int64_t>>& busy, std::optional<Event>* due);
   void Deliver(const Event& event);
-  void Note(const Event& event, const Result<PostAnswer>& answer);
-  std::chrono::milliseconds WaitBefore(size_t attempt);
+  void Record(const Event& event, const Result<PostAnswer>& answer);
 
   const Options options_;
   store::Store& store_;
@@ -81,7 +90,7 @@ class Webhooks {
   std::map<std::string, std::set<int64_t>> busy_ GUARDED_BY(mutex_);  // events under way, by owner
   std::chrono::steady_clock::time_point idle_until_ GUARDED_BY(mutex_);  // nothing was due
   int64_t next_drop_ms_ GUARDED_BY(mutex_) = 0;
-  Random random_ GUARDED_BY(mutex_);
+  background::RetryPolicy retry_ GUARDED_BY(mutex_);
   WebhookStats stats_ GUARDED_BY(mutex_);
   std::vector<std::jthread> threads_;  // last: they use all of the above
 };
