@@ -120,7 +120,7 @@ std::vector<store::Migration> StoreTables() {
           sessions::kVersionTables, sessions::kFingerprintTables, sessions::kOwnerTables,
           jobs::kJobTables,         webhooks::kWebhookTables,     jobs::kJobNews,
           batches::kFileTables,     batches::kBatchTables,        webhooks::kWebhookOwners,
-          jobs::kLeanJobs,          idempotency::kRepeatTables,   jobs::kJobEvents};
+          jobs::kLeanJobs,          idempotency::kKeyTables,      jobs::kJobEvents};
 }
 
 Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder) {

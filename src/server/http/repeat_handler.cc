@@ -15,7 +15,7 @@
 #include "server/http/handler.h"
 #include "server/http/idempotency_key.h"
 #include "server/http/request_path.h"
-#include "services/calls/body_hash.h"
+#include "services/idempotency/body_hash.h"
 #include "services/idempotency/keys.h"
 
 namespace tutti::http {
@@ -95,14 +95,14 @@ class RepeatHandler final : public Handler {
     for (const std::string& model : connection_.request_context().caller()->models)
       asked_.path += "\n" + model;
     if (connection_.request().body.size() <= kInlineJsonBytes)
-      return Ask(calls::CanonicalBodyHash(connection_.request().body));
+      return Ask(idempotency::CanonicalBodyHash(connection_.request().body));
     auto body = std::make_shared<Connection::Body>(connection_.TakeBody());
     connection_.Offload(connection_.context().json_helper,
                         [this, body]() -> Connection::Continuation {
-                          std::string print = calls::CanonicalBodyHash(body->text);
-                          return [this, body, print] {
+                          std::string body_hash = idempotency::CanonicalBodyHash(body->text);
+                          return [this, body, body_hash] {
                             connection_.PutBack(std::move(*body));
-                            Ask(print);
+                            Ask(body_hash);
                           };
                         });
   }
@@ -130,8 +130,8 @@ class RepeatHandler final : public Handler {
   }
 
  private:
-  void Ask(std::string print) {
-    asked_.print = std::move(print);
+  void Ask(std::string body_hash) {
+    asked_.body_hash = std::move(body_hash);
     idempotency_keys_.Ask(std::move(asked_),
                           [here = connection_.Return(),
                            this](const Result<idempotency::IdempotencyKeys::Found>& found) {
@@ -147,7 +147,7 @@ class RepeatHandler final : public Handler {
     inner_->Start();
   }
 
-  void Replay(const idempotency::KeptAnswer& kept) {
+  void Replay(const idempotency::StoredAnswer& kept) {
     if (!connection_.HoldAnswer(kept.body.size())) {
       return connection_.RespondError(
           NoRoomForAnswer(kept.body.size(), connection_.context().memory_budget));
@@ -160,7 +160,7 @@ class RepeatHandler final : public Handler {
   const Route& route_;
   Connection& connection_;
   idempotency::IdempotencyKeys& idempotency_keys_;
-  idempotency::Asked asked_;  // until it is asked
+  idempotency::RequestIdentity asked_;  // until it is asked
   std::shared_ptr<idempotency::IdempotencyKeys::Turn> turn_;
   std::unique_ptr<Handler> inner_;  // goes first: what it answers ends the turn
 };

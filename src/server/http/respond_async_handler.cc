@@ -13,7 +13,7 @@
 #include "server/http/connection.h"
 #include "server/http/idempotency_key.h"
 #include "server/http/request_deadline.h"
-#include "services/calls/body_hash.h"
+#include "services/idempotency/body_hash.h"
 #include "services/jobs/jobs.h"
 #include "wire/field_error.h"
 #include "wire/job.h"
@@ -90,7 +90,7 @@ class RespondAsyncHandler final : public Handler {
          &inference](std::string_view body) -> Result<Understood> {
           RETURN_IF_ERROR(calls::BufferedRequest::Parse(kind, body, context, inference).status());
           return Understood{std::string(body),
-                            keyed ? calls::CanonicalBodyHash(body) : std::string()};
+                            keyed ? idempotency::CanonicalBodyHash(body) : std::string()};
         },
         [this](Result<Understood> body) { OnUnderstood(std::move(body)); });
   }

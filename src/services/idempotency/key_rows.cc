@@ -25,7 +25,7 @@ Result<bool> HasTooMuch(Database& database, const std::string& tenant, const Key
 }  // namespace
 
 // Totals are kept by triggers, as those of jobs.
-const store::Migration kRepeatTables = {
+const store::Migration kKeyTables = {
     R"(CREATE TABLE repeat(
          number INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, tenant TEXT NOT NULL,
          print BLOB NOT NULL, created_ms INTEGER NOT NULL, status INTEGER NOT NULL,
@@ -46,7 +46,7 @@ const store::Migration kRepeatTables = {
        END)",
     "DROP TABLE repeat; DROP TABLE repeat_total"};
 
-Result<std::optional<KeyRow>> LoadRepeat(Database& database, const std::string& id, int64_t now_ms,
+Result<std::optional<KeyRow>> LoadAnswer(Database& database, const std::string& id, int64_t now_ms,
                                          const KeyLimits& limits) {
   ASSIGN_OR_RETURN(Statement found,
                    database.Prepare("SELECT tenant, print, status, head, body FROM repeat "
@@ -56,18 +56,18 @@ Result<std::optional<KeyRow>> LoadRepeat(Database& database, const std::string& 
   KeyRow row;
   row.id = id;
   row.tenant = found.Text(0);
-  row.print = TextOf(found.Bytes(1));
+  row.body_hash = TextOf(found.Bytes(1));
   row.answer = {static_cast<int>(found.Int(2)), std::string(found.Text(3)), TextOf(found.Bytes(4))};
   return std::optional(std::move(row));
 }
 
-Status SaveRepeat(Database& database, const KeyRow& row, int64_t now_ms, const KeyLimits& limits) {
+Status SaveAnswer(Database& database, const KeyRow& row, int64_t now_ms, const KeyLimits& limits) {
   // Not REPLACE: its deletions fire no trigger.
   RETURN_IF_ERROR(Run(database, "DELETE FROM repeat WHERE id=?1", BlobOf(row.id)));
   RETURN_IF_ERROR(Run(database,
                       "INSERT INTO repeat(id, tenant, print, created_ms, status, head, body) "
                       "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                      BlobOf(row.id), row.tenant, BlobOf(row.print), now_ms,
+                      BlobOf(row.id), row.tenant, BlobOf(row.body_hash), now_ms,
                       int64_t{row.answer.status}, row.answer.head, BlobOf(row.answer.body)));
   while (true) {
     ASSIGN_OR_RETURN(const bool too_much, HasTooMuch(database, row.tenant, limits));
@@ -79,7 +79,7 @@ Status SaveRepeat(Database& database, const KeyRow& row, int64_t now_ms, const K
   }
 }
 
-Result<int64_t> ExpireRepeats(Database& database, int64_t now_ms, int64_t most,
+Result<int64_t> ExpireAnswers(Database& database, int64_t now_ms, int64_t most,
                               const KeyLimits& limits) {
   RETURN_IF_ERROR(Run(database,
                       "DELETE FROM repeat WHERE number IN (SELECT number FROM repeat "

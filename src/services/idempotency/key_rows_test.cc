@@ -12,7 +12,7 @@ namespace {
 class KeyRowsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(store::Migrate(std::vector<store::Migration>{kRepeatTables}, &database_).ok());
+    ASSERT_TRUE(store::Migrate(std::vector<store::Migration>{kKeyTables}, &database_).ok());
   }
   static store::Database Opened() {
     Result<store::Database> database = store::Database::Open("");
@@ -22,11 +22,11 @@ class KeyRowsTest : public ::testing::Test {
   void Save(const std::string& id, const std::string& body, int64_t now_ms = 1000,
             const std::string& tenant = "t") {
     const Status status =
-        SaveRepeat(database_, {id, tenant, "print", {200, "a: b\n", body}}, now_ms, limits_);
+        SaveAnswer(database_, {id, tenant, "print", {200, "a: b\n", body}}, now_ms, limits_);
     EXPECT_TRUE(status.ok()) << status;
   }
   std::string Load(const std::string& id, int64_t now_ms = 1000) {
-    const Result<std::optional<KeyRow>> row = LoadRepeat(database_, id, now_ms, limits_);
+    const Result<std::optional<KeyRow>> row = LoadAnswer(database_, id, now_ms, limits_);
     EXPECT_TRUE(row.ok()) << row.status();
     return row.ok() && row->has_value() ? (*row)->answer.head + (*row)->answer.body : "-";
   }
@@ -69,10 +69,10 @@ TEST_F(KeyRowsTest, WhatIsTooOldIsNotGivenAndGoes) {
   Save("new", "y", 1400);
   EXPECT_EQ(Load("old", 1499), "a: b\nx");
   EXPECT_EQ(Load("old", 1500), "-");
-  EXPECT_EQ(*ExpireRepeats(database_, 1500, 10, limits_), 1);
-  EXPECT_EQ(*ExpireRepeats(database_, 1500, 10, limits_), 0);
+  EXPECT_EQ(*ExpireAnswers(database_, 1500, 10, limits_), 1);
+  EXPECT_EQ(*ExpireAnswers(database_, 1500, 10, limits_), 0);
   EXPECT_EQ(Load("new", 1500), "a: b\ny");
-  EXPECT_EQ(*ExpireRepeats(database_, 2000, 10, limits_), 1);
+  EXPECT_EQ(*ExpireAnswers(database_, 2000, 10, limits_), 1);
   EXPECT_EQ(Count("SELECT count(*) FROM repeat_total"), 0);
 }
 

@@ -7,13 +7,15 @@
 #include <string_view>
 #include <utility>
 
+#include "services/idempotency/body_hash.h"
+
 namespace tutti::idempotency {
 namespace {
 
 constexpr int64_t kExpiredAtOnce = 256;
 
 // Each part with its length in front, so that no two scopes read alike.
-std::string IdOf(const Asked& asked) {
+std::string IdOf(const RequestIdentity& asked) {
   std::string scope;
   for (const std::string& part : {asked.tenant, asked.method, asked.path, asked.key})
     scope += std::to_string(part.size()) + ":" + part;
@@ -21,11 +23,6 @@ std::string IdOf(const Asked& asked) {
   SHA256(reinterpret_cast<const unsigned char*>(scope.data()), scope.size(),
          reinterpret_cast<unsigned char*>(id.data()));
   return id;
-}
-
-Status OtherBody() {
-  return InvalidArgument("idempotency_key_mismatch",
-                         "this Idempotency-Key was given to a request with another body");
 }
 
 Status InProgress() {
@@ -40,12 +37,12 @@ IdempotencyKeys::IdempotencyKeys(const Options& options, store::Store& store,
                                  std::function<int64_t()> unix_ms)
     : options_(options), store_(store), unix_ms_(std::move(unix_ms)) {}
 
-// Works that were handed in refer to this.
+// Work that the store has not run yet refers to this.
 IdempotencyKeys::~IdempotencyKeys() {
   static_cast<void>(store_.ReadNow([](store::Database&) { return OkStatus(); }));
 }
 
-void IdempotencyKeys::Ask(Asked asked, Done done) {
+void IdempotencyKeys::Ask(RequestIdentity asked, Done done) {
   std::string id = IdOf(asked);
   std::optional<Result<Found>> known;
   {
@@ -53,9 +50,9 @@ void IdempotencyKeys::Ask(Asked asked, Done done) {
     const auto [at, added] = running_.try_emplace(id);
     Running& running = at->second;
     if (added) {
-      running.print = asked.print;
-    } else if (running.print != asked.print) {
-      known = OtherBody();
+      running.body_hash = asked.body_hash;
+    } else if (const Status same = CheckSameBody(running.body_hash, asked.body_hash); !same.ok()) {
+      known = same;
     } else if (running.answer != nullptr) {
       known = Found{nullptr, running.answer};
     } else if (running.streams || running.waiting.size() >= options_.waiting) {
@@ -70,24 +67,25 @@ void IdempotencyKeys::Ask(Asked asked, Done done) {
 }
 
 // Whether the store has it, by who came first.
-void IdempotencyKeys::Look(std::string id, Asked asked, Done done) {
+void IdempotencyKeys::Look(std::string id, RequestIdentity asked, Done done) {
   auto row = std::make_shared<std::optional<KeyRow>>();
   store_.Read(
       [this, id, row](store::Database& rows) -> Status {
-        ASSIGN_OR_RETURN(*row, LoadRepeat(rows, id, unix_ms_(), options_.limits));
+        ASSIGN_OR_RETURN(*row, LoadAnswer(rows, id, unix_ms_(), options_.limits));
         return OkStatus();
       },
       [this, id, asked, done = std::move(done), row](const Status& status) {
         if (!status.ok() || !row->has_value())
           return done(Found{std::shared_ptr<Turn>(new Turn(*this, id, asked)), nullptr});
-        if ((*row)->print != asked.print) return Tell(id, done, OtherBody());
-        Tell(id, done,
-             Found{nullptr, std::make_shared<const KeptAnswer>(std::move((*row)->answer))});
+        if (const Status same = CheckSameBody((*row)->body_hash, asked.body_hash); !same.ok())
+          return Notify(id, done, same);
+        Notify(id, done,
+               Found{nullptr, std::make_shared<const StoredAnswer>(std::move((*row)->answer))});
       });
 }
 
 // The outcome of who came first is that of all who wait: their bodies are the same.
-void IdempotencyKeys::Tell(const std::string& id, const Done& done, const Result<Found>& found) {
+void IdempotencyKeys::Notify(const std::string& id, const Done& done, const Result<Found>& found) {
   const std::vector<Waiting> waiting = TakeWaiting(id, /*ends=*/true);
   done(found);
   for (const Waiting& each : waiting) each.done(found);
@@ -111,9 +109,9 @@ void IdempotencyKeys::Turn::Decline() {
   keys_.PassOn(id_);
 }
 
-void IdempotencyKeys::Turn::Answer(KeptAnswer answer) {
+void IdempotencyKeys::Turn::Answer(StoredAnswer answer) {
   over_ = true;
-  keys_.Save(id_, asked_, std::make_shared<const KeptAnswer>(std::move(answer)));
+  keys_.Save(id_, asked_, std::make_shared<const StoredAnswer>(std::move(answer)));
 }
 
 void IdempotencyKeys::Turn::Streams() {
@@ -144,8 +142,8 @@ void IdempotencyKeys::PassOn(const std::string& id) {
 }
 
 // Until it is written it is given from here, so that no request comes between.
-void IdempotencyKeys::Save(const std::string& id, const Asked& asked,
-                           const std::shared_ptr<const KeptAnswer>& answer) {
+void IdempotencyKeys::Save(const std::string& id, const RequestIdentity& asked,
+                           const std::shared_ptr<const StoredAnswer>& answer) {
   std::vector<Waiting> waiting;
   bool keeps =
       answer->bytes() <= options_.limits.answer_bytes && answer->bytes() <= options_.limits.bytes;
@@ -166,7 +164,7 @@ void IdempotencyKeys::Save(const std::string& id, const Asked& asked,
   if (!keeps) return;
   store_.Write(
       [this, id, asked, answer](store::Database& rows) {
-        return SaveRepeat(rows, {id, asked.tenant, asked.print, *answer}, unix_ms_(),
+        return SaveAnswer(rows, {id, asked.tenant, asked.body_hash, *answer}, unix_ms_(),
                           options_.limits);
       },
       [this, id, answer](const Status& status) {
@@ -180,7 +178,7 @@ void IdempotencyKeys::Save(const std::string& id, const Asked& asked,
 void IdempotencyKeys::Expire() {
   store_.Write(
       [this](store::Database& rows) {
-        return ExpireRepeats(rows, unix_ms_(), kExpiredAtOnce, options_.limits).status();
+        return ExpireAnswers(rows, unix_ms_(), kExpiredAtOnce, options_.limits).status();
       },
       [](const Status&) {});  // the next call tries again
 }

@@ -1,10 +1,16 @@
 // IdempotencyKeys: idempotency keys of HTTP requests. A repeated request with the same key gets the
 // stored answer of the first one.
 //
-// The first request with a key gets the Turn and is computed; repeats that arrive meanwhile wait
-// for its answer, which is stored. If the turn ends without an answer (the request was refused, the
-// client left, or the answer is a stream), the request that has waited longest gets the turn; if
-// none waits, the key is forgotten.
+// A key:
+//             Ask(): the first request gets the Turn     Turn::Answer()
+//   unknown ---------------------------------> computing -----------> stored
+//      ^                                           |                     |
+//      +-------------------------------------------+---------------------+
+//        Turn::Decline(), and no request waits;      Expire(), or the limits
+//
+// Repeats wait while the answer is computed. After Decline() (the request was refused, or its
+// client left) the request that has waited longest gets the Turn. A stream is not stored, and
+// repeats are refused while it runs.
 //
 // Thread-safe; no call blocks. `done` is called without a lock on the thread that has the outcome,
 // and must not block. The store must outlive the IdempotencyKeys, and the IdempotencyKeys its
@@ -25,10 +31,9 @@
 
 namespace tutti::idempotency {
 
-// Identity of a repeatable request.
-struct Asked {
+struct RequestIdentity {
   std::string tenant, method, path, key;
-  std::string print;  // of its body: 32 bytes
+  std::string body_hash;  // as CanonicalBodyHash()
 };
 
 class IdempotencyKeys {
@@ -36,7 +41,7 @@ class IdempotencyKeys {
   struct Options {
     KeyLimits limits;
     size_t waiting = 64;                          // for one answer; more are refused
-    int64_t unwritten_bytes = int64_t{64} << 20;  // of all answers on their way to the disk
+    int64_t unwritten_bytes = int64_t{64} << 20;  // of all answers that the disk does not have yet
   };
   // `unix_ms`: the wall clock.
   IdempotencyKeys(const Options& options, store::Store& store, std::function<int64_t()> unix_ms);
@@ -52,7 +57,7 @@ class IdempotencyKeys {
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     // Stores the complete answer and gives it to all waiting requests. The last call on a turn.
-    void Answer(KeptAnswer answer);
+    void Answer(StoredAnswer answer);
     // Ends the turn without an answer: the request that has waited longest gets the turn. The last
     // call on a turn.
     void Decline();
@@ -62,25 +67,25 @@ class IdempotencyKeys {
 
    private:
     friend class IdempotencyKeys;
-    Turn(IdempotencyKeys& keys, std::string id, Asked asked)
+    Turn(IdempotencyKeys& keys, std::string id, RequestIdentity asked)
         : keys_(keys), id_(std::move(id)), asked_(std::move(asked)) {}
     IdempotencyKeys& keys_;
     const std::string id_;
-    const Asked asked_;
+    const RequestIdentity asked_;
     bool over_ = false;
   };
 
   // Exactly one of the two is set.
   struct Found {
-    std::shared_ptr<Turn> turn;              // to be computed
-    std::shared_ptr<const KeptAnswer> kept;  // was computed before
+    std::shared_ptr<Turn> turn;                // the caller computes the answer
+    std::shared_ptr<const StoredAnswer> kept;  // the answer was computed before
   };
   using Done = std::function<void(Result<Found>)>;
   // Looks up a key and calls `done` once, now or later. If the store cannot be read, the request is
   // computed.
   // Errors: idempotency_key_mismatch (another body under this key), idempotency_in_progress (it
   // runs, and cannot be waited for).
-  void Ask(Asked asked, Done done);
+  void Ask(RequestIdentity asked, Done done);
 
   // Deletes some of the answers that are too old; called periodically.
   void Expire();
@@ -94,20 +99,20 @@ class IdempotencyKeys {
 
  private:
   struct Waiting {
-    Asked asked;
+    RequestIdentity asked;
     Done done;
   };
   struct Running {
-    std::string print;
+    std::string body_hash;
     bool streams = false;
-    std::shared_ptr<const KeptAnswer> answer;  // not written yet
-    std::vector<Waiting> waiting;              // the first has waited longest
+    std::shared_ptr<const StoredAnswer> answer;  // not written yet
+    std::vector<Waiting> waiting;                // the first has waited longest
   };
 
-  void Look(std::string id, Asked asked, Done done);
-  void Tell(const std::string& id, const Done& done, const Result<Found>& found);
-  void Save(const std::string& id, const Asked& asked,
-            const std::shared_ptr<const KeptAnswer>& answer);
+  void Look(std::string id, RequestIdentity asked, Done done);
+  void Notify(const std::string& id, const Done& done, const Result<Found>& found);
+  void Save(const std::string& id, const RequestIdentity& asked,
+            const std::shared_ptr<const StoredAnswer>& answer);
   void PassOn(const std::string& id);
   std::vector<Waiting> TakeWaiting(const std::string& id, bool ends);
 

@@ -18,8 +18,7 @@ class IdempotencyKeysTest : public ::testing::Test {
   void Open(const std::string& folder = "") {
     keys_.reset();
     store_.reset();
-    auto store =
-        store::Store::Open({.folder = folder}, std::vector<store::Migration>{kRepeatTables});
+    auto store = store::Store::Open({.folder = folder}, std::vector<store::Migration>{kKeyTables});
     CHECK(store.ok()) << store.status();
     store_ = *std::move(store);
     keys_ = std::make_unique<IdempotencyKeys>(options_, *store_, [this] { return now_ms_.load(); });

@@ -5,6 +5,7 @@
 
 #include "services/background/fair_order.h"
 #include "services/background/retry.h"
+#include "services/idempotency/body_hash.h"
 #include "services/jobs/job_id.h"
 #include "services/webhooks/webhook_rows.h"
 
@@ -53,15 +54,15 @@ constexpr int kTextsFrom = 18;  // what a statement selects behind JOB_COLUMNS
 Status NoIdKey() {
   return Status(StatusCode::kDataLoss, "record_corrupt", "ids of jobs have no key");
 }
-std::string TextOfKey(Blob key) {
-  return std::string(reinterpret_cast<const char*>(key.data()), key.size());
+std::string TextOfBlob(Blob bytes) {
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
 Result<std::string> IdKey(Database& database) {
   ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT key FROM job_id_key"));
   ASSIGN_OR_RETURN(const bool found, row.Step());
   if (!found) return NoIdKey();
-  return TextOfKey(row.Bytes(0));
+  return TextOfBlob(row.Bytes(0));
 }
 
 // Where that job stands, of that owner or of any. Nothing: nowhere.
@@ -103,7 +104,7 @@ Result<Before> LookBefore(Database& database, const std::string& owner) {
                                     "t.owner=?1"));
   ASSIGN_OR_RETURN(const bool found, row.Bind(owner).Step());
   if (!found) return NoIdKey();
-  return Before{row.Int(0), TextOfKey(row.Bytes(1)), row.Int(2), row.Int(3)};
+  return Before{row.Int(0), TextOfBlob(row.Bytes(1)), row.Int(2), row.Int(3)};
 }
 
 Status CheckRoom(const Before& before, size_t bytes, const JobLimits& limits) {
@@ -150,12 +151,8 @@ Result<bool> InsertJob(Database& database, JobRow* row, const std::optional<Idem
                                       "WHERE owner=?1 AND idem_key=?2"));
     ASSIGN_OR_RETURN(const bool found, known.Bind(row->owner, key->key).Step());
     if (found) {
-      const Blob print = known.Bytes(kTextsFrom);
-      const auto same = std::as_bytes(std::span(key->print));
-      if (!std::equal(print.begin(), print.end(), same.begin(), same.end())) {
-        return InvalidArgument("idempotency_key_mismatch",
-                               "this Idempotency-Key was given to a request with another body");
-      }
+      RETURN_IF_ERROR(
+          idempotency::CheckSameBody(TextOfBlob(known.Bytes(kTextsFrom)), key->body_hash));
       *row = RowOf(known);
       row->result = known.Text(kTextsFrom + 1);
       row->error = known.Text(kTextsFrom + 2);
@@ -168,7 +165,7 @@ Result<bool> InsertJob(Database& database, JobRow* row, const std::optional<Idem
   std::optional<Blob> idem_print;
   if (key.has_value()) {
     idem_key = key->key;
-    idem_print = std::as_bytes(std::span(key->print));
+    idem_print = std::as_bytes(std::span(key->body_hash));
   }
   const bool sealed = row->id.empty();
   row->number = before.last_number + 1;

@@ -42,8 +42,8 @@ struct JobRow {
 
 // Idempotency key of a request: a repeated request with the same key returns the existing job.
 struct IdempotencyKey {
-  std::string key;    // with the route
-  std::string print;  // of the body: 32 bytes
+  std::string key;        // with the route
+  std::string body_hash;  // as idempotency::CanonicalBodyHash()
 };
 
 // Limits on the queue of one owner and on the stored results of all.

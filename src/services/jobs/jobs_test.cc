@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "amount.h"
-#include "services/calls/body_hash.h"
+#include "services/idempotency/body_hash.h"
 #include "services/jobs/job_tables.h"
 #include "services/responses/testing/responses_fixture.h"
 #include "services/responses/testing/scripted_inference.h"
@@ -84,7 +84,7 @@ class JobsTest : public ::testing::Test {
                    .kind = calls::CallKind::kChat,
                    .body = Body(text),
                    .idempotency_key = key,
-                   .body_hash = calls::CanonicalBodyHash(Body(text)),
+                   .body_hash = idempotency::CanonicalBodyHash(Body(text)),
                    .run_at_ms = run_at_ms},
                   [this, done = call.done()](Result<JobView> job, bool again) {
                     again_ = again;

@@ -92,7 +92,7 @@ class ServerTest : public ::testing::Test {
     for (const store::Migration& table : jobs::JobMigrations()) tables.push_back(table);
     tables.push_back(batches::kFileTables);
     tables.push_back(batches::kBatchTables);
-    tables.push_back(idempotency::kRepeatTables);
+    tables.push_back(idempotency::kKeyTables);
     auto store = store::Store::Open({.folder = store_folder_}, tables);
     ASSERT_TRUE(store.ok()) << store.status();
     StopServices();

@@ -1,8 +1,8 @@
-#include "services/calls/body_hash.h"
+#include "services/idempotency/body_hash.h"
 
 #include <gtest/gtest.h>
 
-namespace tutti::calls {
+namespace tutti::idempotency {
 namespace {
 
 TEST(CanonicalBodyHash, IsOfWhatTheBodySaysHoweverItIsWritten) {
@@ -13,5 +13,10 @@ TEST(CanonicalBodyHash, IsOfWhatTheBodySaysHoweverItIsWritten) {
   EXPECT_NE(CanonicalBodyHash("no json"), CanonicalBodyHash("no  json")) << "or of its bytes";
 }
 
+TEST(CheckSameBody, RefusesAnotherBody) {
+  EXPECT_TRUE(CheckSameBody("a", "a").ok());
+  EXPECT_EQ(CheckSameBody("a", "b").reason(), "idempotency_key_mismatch");
+}
+
 }  // namespace
-}  // namespace tutti::calls
+}  // namespace tutti::idempotency
