@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "services/batches/input_check.h"
-#include "services/batches/line_splitter.h"
 
 namespace tutti::batches {
 namespace {

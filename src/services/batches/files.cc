@@ -8,11 +8,15 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "base/random_id.h"
 #include "services/responses/responses.h"
+#include "wire/field_error.h"
+#include "wire/multipart.h"
 
 namespace tutti::batches {
 namespace {
@@ -22,6 +26,7 @@ using wire::FileView;
 
 constexpr size_t kMaxFileTasks = 16384;
 constexpr int64_t kExpiredAtOnce = 256;
+constexpr size_t kMaxValueBytes = 1024;  // of a field of a form
 constexpr int kDeleteTries = 5;
 constexpr auto kDeleteAgain = std::chrono::milliseconds(200);
 constexpr std::string_view kPart = ".part", kInput = ".input";
@@ -37,6 +42,91 @@ Result<std::string> TemporaryFolder() {
 }
 
 }  // namespace
+
+// Streams the form of POST /v1/files to disk. An upload that is not kept leaves no file behind. One
+// thread at a time.
+class Upload final : private wire::PartSink {
+ public:
+  // `path`: temporary file, which is created when the file part of the form arrives.
+  Upload(std::string path, const std::string& boundary, const wire::ParseOptions& options,
+         int64_t max_bytes)
+      : path_(std::move(path)), max_bytes_(max_bytes), form_(options), reader_(boundary, this) {}
+
+  // Reads the next bytes of the body. After an error the Upload must not be used any more.
+  Status Write(std::string_view bytes) { return reader_.Feed(bytes); }
+  // Ends the body and makes the file durable under `path`.
+  Status KeepAs(const std::string& path);
+
+  const std::string& filename() const { return filename_; }
+  int64_t bytes() const { return file_->bytes(); }
+  int64_t lines() const { return lines_ + (in_line_ ? 1 : 0); }
+  std::optional<int64_t> expires_after_s() const { return form_.expires_after_s(); }
+
+ private:
+  Status OnPart(const wire::PartHead& head) override;
+  Status OnData(std::string_view bytes) override;
+  Status EndField();
+
+  const std::string path_;
+  const int64_t max_bytes_;
+  wire::FileForm form_;
+  wire::MultipartReader reader_;
+  std::optional<std::string> field_;  // whose value comes
+  std::string value_;
+  std::optional<DiskFile> file_;
+  std::string filename_;
+  int64_t lines_ = 0;
+  bool in_line_ = false;  // bytes have come since the last line end
+};
+
+Status Upload::OnPart(const wire::PartHead& head) {
+  RETURN_IF_ERROR(EndField());
+  if (head.name != "file") {
+    field_ = head.name;
+    return OkStatus();
+  }
+  if (file_.has_value()) return wire::BadValue("file", "file is given twice");
+  filename_ = head.filename.value_or("");
+  if (filename_.empty()) filename_ = "upload";
+  ASSIGN_OR_RETURN(DiskFile file, DiskFile::Create(path_));
+  file_.emplace(std::move(file));
+  return OkStatus();
+}
+
+Status Upload::OnData(std::string_view bytes) {
+  if (bytes.empty()) return OkStatus();
+  if (field_.has_value()) {
+    if (value_.size() + bytes.size() > kMaxValueBytes)
+      return InvalidArgument("invalid_value", "a field of the form has more than 1024 bytes");
+    value_ += bytes;
+    return OkStatus();
+  }
+  if (file_->bytes() + static_cast<int64_t>(bytes.size()) > max_bytes_) {
+    return ResourceExhausted("request_too_large", "the file has more than the " +
+                                                      std::to_string(max_bytes_) +
+                                                      " bytes that are accepted")
+        .WithParam("file");
+  }
+  lines_ += std::count(bytes.begin(), bytes.end(), '\n');
+  in_line_ = bytes.back() != '\n';
+  RETURN_IF_ERROR(file_->CheckRoom());
+  return file_->Append(bytes);
+}
+
+Status Upload::EndField() {
+  if (!field_.has_value()) return OkStatus();
+  const std::string name = *std::exchange(field_, std::nullopt);
+  return form_.Set(name, std::exchange(value_, ""));
+}
+
+Status Upload::KeepAs(const std::string& path) {
+  RETURN_IF_ERROR(reader_.End());
+  RETURN_IF_ERROR(EndField());
+  RETURN_IF_ERROR(form_.Check());
+  if (!file_.has_value())
+    return InvalidArgument("missing_required_parameter", "file is required").WithParam("file");
+  return file_->KeepAs(path);
+}
 
 Result<std::unique_ptr<Files>> Files::Open(const Options& options, store::Store& store,
                                            const Clock& clock, std::function<int64_t()> unix_ms) {

@@ -21,12 +21,14 @@
 #include "base/strand.h"
 #include "services/batches/disk_file.h"
 #include "services/batches/file_rows.h"
-#include "services/batches/upload.h"
 #include "store/ask_store.h"
 #include "store/store.h"
 #include "wire/file.h"
+#include "wire/request_placement.h"
 
 namespace tutti::batches {
+
+class Upload;  // a form with a file, while it is written to the disk
 
 class Files {
  public:
@@ -50,9 +52,13 @@ class Files {
   using Callback = std::function<void(Result<wire::FileView>)>;
 
   // --- uploads; one call at a time for each ---
+  // The body is a form of POST /v1/files. Its fields are checked as they arrive. After an error the
+  // upload can only be dropped. Errors: those of wire::MultipartReader, wire::FileForm and
+  // DiskFile; request_too_large.
   UploadRef Begin(const std::string& boundary, const wire::ParseOptions& options);
   void Append(UploadRef upload, std::string bytes, Done done);
-  // Completes an upload. Errors: as Upload; insufficient_quota, storage_full, storage_error.
+  // Completes an upload. Errors: as Append; missing_required_parameter (no file),
+  // insufficient_quota, storage_full, storage_error.
   void Keep(UploadRef upload, const std::string& owner, Callback done);
   // Stores `text` like an upload with that file name. Errors: as Keep; request_too_large.
   void Put(const std::string& owner, const std::string& filename, std::string text, Callback done);
