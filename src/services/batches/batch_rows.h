@@ -1,9 +1,9 @@
-// The batches of the store and their lines: what a batch is, how far it has come, which of its
-// lines wait, run or have ended and with which answer. The one place with SQL of theirs.
+// Database rows of batches and of their lines, which wait, run or have ended with an answer. All
+// SQL about batches is here.
 //
 // A line's end and the batch's counts change in one transaction, and a line that has ended is never
-// run again. Lines run under one process: those that run are its own, and a start takes back what
-// the process before had. All functions run on the store's thread, inside a work of it; their
+// run again. Only one process runs lines, so a line needs no lease: RecoverLines() requeues those
+// of the previous process. All functions run on the store's thread, inside a Store::Work; their
 // errors are the database's. Times are unix milliseconds.
 #pragma once
 
@@ -34,19 +34,19 @@ struct BatchRow {
   std::string kind;                            // of its lines, as calls::NameOf
   int64_t lines = 0, bytes = 0;                // of its input, as it was uploaded
   int64_t output_expires_s = 0;                // of its files, after their creation; 0 = never
-  BatchState ending = BatchState::kCompleted;  // what it becomes once its files are made
+  BatchState ending = BatchState::kCompleted;  // state after its files have been written
 };
 
-// What one owner may have that has not ended.
+// Limits on the unfinished batches of one owner.
 struct BatchLimits {
   int64_t batches = 50;
   int64_t lines = 500'000;
   int64_t bytes = int64_t{2} << 30;
 };
 
-// Errors: tenant_queue_full, which tells all numbers.
+// Errors: request_too_large, tenant_queue_full.
 Status InsertBatch(store::Database& database, BatchRow* row, const BatchLimits& limits);
-// Nothing: there is no such batch of this owner.
+// nullopt: the owner has no such batch.
 Result<std::optional<BatchRow>> LoadBatch(store::Database& database, const std::string& owner,
                                           const std::string& id);
 // Newest first, behind the batch `after` (empty: from the newest). Errors: not_found (`after`).
@@ -77,16 +77,16 @@ struct ClaimedLine {
   int64_t batch = 0, line = 0, offset = 0, bytes = 0;
   int64_t attempt = 1;
 };
-// Up to `most` that wait, in their order, run from now on.
+// Claims up to `most` waiting lines, in order.
 Result<std::vector<ClaimedLine>> ClaimLines(store::Database& database, int64_t batch, int64_t most);
 
 struct LineEnd {
   int64_t batch = 0, line = 0;
-  bool again = false, counted = false;  // it waits again; the attempt counts
-  int status_code = 0;                  // as its route answers; 200: well
+  bool again = false, counted = false;  // the line is requeued; the attempt counts
+  int status_code = 0;                  // HTTP status; 200: success
   std::string body;                     // JSON
   int64_t input_tokens = 0, cached_tokens = 0, output_tokens = 0;
-  // A response that is there from its end on, until that time; null: none.
+  // Response to store until `kept_until_s`; null: none.
   std::shared_ptr<const responses::ResponseRecord> kept = {};
   int64_t kept_until_s = 0;
 };

@@ -38,7 +38,7 @@ std::optional<calls::CallKind> KindOf(const std::string& endpoint) {
   return std::nullopt;
 }
 
-// How its lines are named in the store; nothing: no endpoint of batches.
+// Stored name of the kind of lines; nullopt: batches do not have this endpoint.
 std::optional<std::string> KindNameOf(const std::string& endpoint) {
   if (endpoint == wire::kResponsesEndpoint) return std::string(kResponses);
   const std::optional<calls::CallKind> kind = KindOf(endpoint);
@@ -197,7 +197,7 @@ void Batches::Cancel(const std::string& owner, const std::string& id, Callback d
       });
 }
 
-// A slice of its lines at a time, as after its end.
+// Deletes a slice of the lines in each transaction, so that other work is not delayed for long.
 void Batches::Delete(const std::string& owner, const std::string& id,
                      std::function<void(const Status&)> done) {
   ask_.Write(
@@ -371,7 +371,7 @@ void Batches::ReadLines(std::vector<ClaimedLine> claimed) {
         Begin(each.line, each.text);
       }
       Turn();
-      strand_->Wake();  // what was there at once is read
+      strand_->Wake();  // to read events that have arrived already
     });
   });
 }
@@ -409,7 +409,7 @@ void Batches::ReadChain(const Running& running) {
         if (said.ok()) found->second.response->GoOnFrom(*said);
         BeginNow(line, said.status());
         Turn();
-        strand_->Wake();  // what was there at once is read
+        strand_->Wake();  // to read events that have arrived already
       });
 }
 
@@ -455,7 +455,7 @@ void Batches::EndOf(const ClaimedLine& line, BufferedRequest::Answer answer) {
   Active* const active = Find(line.batch);
   const Status& status = answer.status;
   const bool late = active != nullptr && unix_ms_() >= active->row.view.expires_ms;
-  // Its batch ends without it.
+  // The batch ends without this line.
   if (active == nullptr || (status.reason() == "cancelled" && active->early) ||
       (status.reason() == "deadline_exceeded" && (active->early || late)))
     return Forget(line);
@@ -500,7 +500,7 @@ void Batches::Forget(const ClaimedLine& line) {
   Active* const active = Find(line.batch);
   if (active == nullptr) return;
   --active->held;
-  if (!active->early) active->late = true;  // it is to expire at the next look
+  if (!active->early) active->late = true;  // the next tick expires the batch
   EndIfDone(*active);
 }
 

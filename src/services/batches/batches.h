@@ -62,7 +62,7 @@ struct NewBatch {
   wire::BatchCreate create = {};
 };
 
-// Since the start, but for the first two.
+// Counts since the start of the process; `open` and `running` are current values.
 struct BatchStats {
   int64_t open = 0;     // batches that have not ended
   int64_t running = 0;  // lines
@@ -78,7 +78,7 @@ class Batches final : public background::QueueRunner {
     int64_t max_attempts = 3;
     Duration window = std::chrono::hours(24);
     Duration keep = std::chrono::hours(24 * 30);  // a batch, after its end
-    Duration tick = std::chrono::seconds(1);      // looks for what is late
+    Duration tick = std::chrono::seconds(1);      // interval of checks for expired batches
     // An input that cannot be read is tried again, 250 ms to 8 s apart, before its batch fails.
     Duration input_patience = std::chrono::minutes(1);
     BatchLimits limits;
@@ -125,7 +125,7 @@ class Batches final : public background::QueueRunner {
     int64_t waiting = 0;  // lines that nobody has claimed
     int64_t held = 0;     // lines that are claimed and whose end is not stored
     TimePoint not_before = TimePoint::min();
-    bool early = false;   // it ends with what it has: cancelled, expired
+    bool early = false;   // cancelled or expired: it ends with the results so far
     bool late = false;    // a line has passed the deadline: it is about to expire
     bool ending = false;  // its files are being written
   };
@@ -185,7 +185,7 @@ class Batches final : public background::QueueRunner {
   std::map<int64_t, Active> active_;  // by number
   std::string owner_last_;            // whose line was claimed last
   std::map<Key, Running> running_;
-  std::vector<LineEnd> ended_;  // not yet on their way to the store
+  std::vector<LineEnd> ended_;  // not handed to the store yet
   mutable Mutex mutex_;
   BatchStats stats_ GUARDED_BY(mutex_);
 };

@@ -81,7 +81,7 @@ void Batches::CheckNext(int64_t batch) {
     strand->Post([this, batch, reader, piece] {
       Active* const checked = Find(batch);
       if (checked == nullptr || stopped_) return;
-      checked->input = piece->ok() ? reader : nullptr;  // one that fails is opened anew
+      checked->input = piece->ok() ? reader : nullptr;  // after a failure it is opened again
       OnPiece(batch, *piece);
     });
   });
@@ -96,7 +96,7 @@ void Batches::OnPiece(int64_t batch, const Result<std::string>& piece) {
   StoreLines(batch, std::move(lines), piece->empty() || active.check->hopeless());
 }
 
-// A process without a free descriptor, or a disk that fails once, is no fault of the batch.
+// The batch is not to blame for a process without a free descriptor, or a disk that fails once.
 void Batches::OnUnreadable(Active& active, const Status& why) {
   const TimePoint now = clock_.Now();
   if (active.failed_reads++ == 0) active.unreadable_since = now;
@@ -142,7 +142,7 @@ void Batches::EndCheck(Active& active) {
   auto row = std::make_shared<BatchRow>(active.row);
   row->view.total = check->lines();
   row->view.model = check->first_model();
-  if (active.early) {  // what waits is told as not run
+  if (active.early) {  // its lines are written to the files as not run
     active.row = *row;
     active.check = nullptr;
     return EndIfDone(active);

@@ -13,7 +13,7 @@ namespace {
 
 using store::Database;
 
-constexpr Duration kFilesRetry = std::chrono::seconds(5);  // they are written anew
+constexpr Duration kFilesRetry = std::chrono::seconds(5);  // then they are written again
 // Result files are exempt from the owner's file quota, so that finished work is never lost.
 constexpr FileLimits kNoLimits = {INT64_MAX, INT64_MAX, INT64_MAX};
 
@@ -28,7 +28,7 @@ void Batches::EndEarly(Active& active, BatchState ending) {
   EndIfDone(active);
 }
 
-// Once all of its lines have ended, or the last of those that run where it ends early.
+// Ends the batch if all of its lines have ended, or, after a cancel or its expiry, if no line runs.
 void Batches::EndIfDone(Active& active) {
   const BatchState from = active.row.view.state;
   const bool all = from == BatchState::kInProgress && active.waiting == 0 && !active.late;
@@ -118,7 +118,7 @@ void Batches::CloseBatch(const BatchRow& row) {
   DropNext();
 }
 
-// A few at a time, so that others' writes do not wait for fifty thousand.
+// Deletes a few lines in each transaction, so that other writes do not wait for fifty thousand.
 void Batches::DropNext() {
   if (dropping_ || stopped_) return;
   dropping_ = true;

@@ -1,7 +1,7 @@
 // Database rows of uploaded files: owner, name, purpose, expiry. All SQL about files is here. The
 // bytes are in files next to the store, named by id (files.h).
 //
-// All functions run on the store's thread, inside a work of it; their errors are the database's.
+// All functions run on the store's thread, inside a Store::Work; their errors are the database's.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct FileRow {
   int64_t lines = 0;
 };
 
-// What one owner may keep.
+// Limits on the files of one owner.
 struct FileLimits {
   int64_t file_bytes = int64_t{200} << 20;
   int64_t owner_bytes = int64_t{10} << 30;
@@ -33,14 +33,14 @@ struct FileLimits {
 
 // Errors: insufficient_quota.
 Status InsertFile(store::Database& database, const FileRow& row, const FileLimits& limits);
-// Nothing: there is no such file of this owner, or it has expired at `now_s`.
+// nullopt: the owner has no such file, or it has expired at `now_s`.
 Result<std::optional<FileRow>> LoadFile(store::Database& database, const std::string& owner,
                                         const std::string& id, int64_t now_s);
 // Lists at most `query.limit` files of an owner, after file `query.after`. Errors: not_found
 // (`after`).
 Result<std::vector<wire::FileView>> ListFiles(store::Database& database, const std::string& owner,
                                               const wire::FileListQuery& query, int64_t now_s);
-// Whether there was one.
+// Returns false if there was no such file.
 Result<bool> DeleteFile(store::Database& database, const std::string& owner, const std::string& id,
                         int64_t now_s);
 // Deletes at most `most` files that have expired at `now_s`; returns their ids.

@@ -71,7 +71,7 @@ class Upload final : private wire::PartSink {
   const int64_t max_bytes_;
   wire::FileForm form_;
   wire::MultipartReader reader_;
-  std::optional<std::string> field_;  // whose value comes
+  std::optional<std::string> field_;  // whose value is being read
   std::string value_;
   std::optional<DiskFile> file_;
   std::string filename_;
@@ -153,7 +153,7 @@ Files::Files(const Options& options, std::string folder, store::Store& store, co
       strand_(std::make_shared<Strand>(clock, kMaxFileTasks, "tutti-files")),
       ask_(store, strand_) {}
 
-// Works that were handed in refer to this: they are waited for.
+// Work that the store has not run yet refers to this.
 Files::~Files() {
   strand_->Stop();
   static_cast<void>(store_.ReadNow([](Database&) { return OkStatus(); }));
@@ -291,10 +291,10 @@ void Files::Delete(const std::string& owner, const std::string& id, Done done) {
   Delete(owner, id, kDeleteTries, std::move(done));
 }
 
-// A disk that is full of files has no room to write that one of them goes: then its bytes go first,
-// and the row when there is room. A reader keeps what it has opened.
+// A full disk may have no room for the transaction that deletes the row: then the bytes are deleted
+// first, which makes room for it. A reader keeps the file that it has opened.
 void Files::Delete(const std::string& owner, const std::string& id, int tries, Done done) {
-  auto found = std::make_shared<bool>(false);  // known also where the row could not be deleted
+  auto found = std::make_shared<bool>(false);  // also set if the row could not be deleted
   ask_.Write(
       [this, owner, id, found](Database& rows) -> Status {
         ASSIGN_OR_RETURN(*found, DeleteFile(rows, owner, id, NowSeconds()));

@@ -33,10 +33,10 @@ class Upload;  // a form with a file, while it is written to the disk
 class Files {
  public:
   struct Options {
-    std::string folder;  // made if it is not there; "": one for temporary files, gone with this
+    std::string folder;  // created if missing; "": a temporary one, deleted by the destructor
     FileLimits limits;
-    Duration sweep = std::chrono::minutes(1);  // looks for what has expired
-    // How a file is opened for reading; tests put a disk that fails in its place.
+    Duration sweep = std::chrono::minutes(1);  // interval of checks for expired files
+    // Opens a file for reading; tests replace it by a disk that fails.
     std::function<Result<std::shared_ptr<const DiskReader>>(const std::string& path)> open =
         &DiskReader::Open;
   };
@@ -66,13 +66,13 @@ class Files {
 
   // --- existing files; errors: not_found (also another owner's), the store's ---
   void Get(const std::string& owner, const std::string& id, Callback done);
-  // One more than the limit where there are more.
+  // Lists one more than the limit if there are more.
   void List(const std::string& owner, wire::FileListQuery query,
             std::function<void(Result<std::vector<wire::FileView>>)> done);
   void Delete(const std::string& owner, const std::string& id, Done done);
   struct Content {
     wire::FileView view;
-    std::shared_ptr<const DiskReader> reader;  // goes on reading when the file is deleted
+    std::shared_ptr<const DiskReader> reader;  // still reads after the file was deleted
   };
   void OpenContent(const std::string& owner, const std::string& id,
                    std::function<void(Result<Content>)> done);
@@ -94,11 +94,11 @@ class Files {
 
  private:
   void Delete(const std::string& owner, const std::string& id, int tries, Done done);
-  // Gives a file that is on the disk its row; without one it goes again.
+  // Inserts the row of a file that is on the disk, or deletes the file.
   void Insert(std::shared_ptr<FileRow> row, const Callback& done);
   Files(const Options& options, std::string folder, store::Store& store, const Clock& clock,
         std::function<int64_t()> unix_ms);
-  Status Sweep();  // what was left behind
+  Status Sweep();  // deletes files without a row
   void Expire();
   int64_t NowSeconds() const { return unix_ms_() / 1000; }
 

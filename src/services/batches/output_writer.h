@@ -1,9 +1,9 @@
-// OutputWriter: the two files that a batch leaves, out of the rows of its lines: those that were
-// answered well, and all others. Of a message batch it is one file, of all lines. A slice of rows
-// at a time is in memory.
+// OutputWriter: writes the result files of a batch from the rows of its lines: one file of the
+// lines that succeeded and one of all others. A message batch has one file of all lines. Only a
+// slice of the rows is in memory.
 //
-// Started once; it keeps itself until it has called `done`, on the strand of the files. The store
-// and the files must outlive that.
+// It owns itself until it has called `done`, on the strand of the files. The store and the files
+// must outlive that.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace tutti::batches {
 
-// "batch_req_...", of a line of that batch, and what its request is called.
+// Id of a line ("batch_req_...") and of its request.
 std::string LineId(const std::string& batch, int64_t line);
 std::string LineRequestId(const std::string& batch, int64_t line);
 
@@ -33,8 +33,8 @@ class OutputWriter : public std::enable_shared_from_this<OutputWriter> {
  public:
   using Done = std::function<void(Result<OutputFiles>)>;
 
-  // Lines that have not ended are told as `row.ending` says: batch_expired or batch_cancelled.
-  // Errors: storage_full, storage_error; then nothing is left of them.
+  // Lines that have not ended are written as batch_expired or batch_cancelled, by `row.ending`.
+  // Errors: storage_full, storage_error; then the files have been deleted.
   static void Write(const BatchRow& row, store::Store& store, Files& files, int64_t now_s,
                     Done done);
 

@@ -1,8 +1,8 @@
-// ResponseLine: a line that asks /v1/responses, run to its whole answer as any other call; and what
-// is to be kept of it, as the route keeps what is `store`. The record goes to the store with the
-// line's end, so there is a response of that name exactly where the line tells of it.
+// ResponseLine: a batch line of /v1/responses, run to its complete answer like any other call. With
+// `store` it makes the record of a stored response. The record is stored in the transaction that
+// ends the line, so the response exists exactly if the line's answer names it.
 //
-// Belongs to one thread at a time; destroying it cancels what it runs.
+// For use by one thread at a time; the destructor cancels the generation.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class ResponseLine final : public calls::BufferedRequest {
                                                      api::Inference& inference,
                                                      std::function<int64_t()> unix_s);
 
-  // The stored response that it goes on from; empty: none. What led to that one is given to
+  // Id of the stored response that this one continues; empty: none. Its messages are given to
   // GoOnFrom() before Begin().
   const std::string& previous() const { return call_.previous_response_id; }
   void GoOnFrom(const std::vector<api::ChatMessage>& said_before);
@@ -38,7 +38,7 @@ class ResponseLine final : public calls::BufferedRequest {
   std::optional<Answer> Poll() override;
   int64_t progress() const override { return tokens_; }
   void Cancel() override { generation_.Cancel(); }
-  // Once Poll() has given an answer: what of it is to be kept. Null: nothing.
+  // The record to store, once Poll() has returned an answer. Null: none.
   std::shared_ptr<const responses::ResponseRecord> TakeRecord() { return std::move(kept_); }
 
  private:

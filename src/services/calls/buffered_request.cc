@@ -33,14 +33,14 @@ std::string RandomPart(const std::string& request_id) {
   return mark == std::string::npos ? request_id : request_id.substr(mark + 1);
 }
 
-// What `echo` repeats, as it is told by whatever thread.
+// The texts that `echo` repeats. Any thread may set them.
 class Echo {
  public:
   void Set(Result<EchoTexts> texts) {
     const MutexLock lock(mutex_);
     texts_ = std::move(texts);
   }
-  // Once it is there, and once.
+  // Returns the texts once, when they are there.
   std::optional<Result<EchoTexts>> Take() {
     const MutexLock lock(mutex_);
     return std::exchange(texts_, std::nullopt);
@@ -227,7 +227,7 @@ background::Failure FailureOf(const Status& error) {
   return failed ? Failure::kFailed : Failure::kRefused;
 }
 
-// What the inference API would say later, said before anything is accepted.
+// Finds the error that the inference API would return later, before anything is accepted.
 Status CheckModel(const std::string& name, bool generates, const api::CallerRef& caller,
                   const api::Inference& inference) {
   const std::vector<api::ModelInfo> models = inference.Models();
@@ -236,7 +236,7 @@ Status CheckModel(const std::string& name, bool generates, const api::CallerRef&
       caller == nullptr ? models : api::ModelsFor(*caller, models);
   if ((generates ? api::FindGenerator(theirs, name) : api::FindModel(theirs, name)) != nullptr)
     return OkStatus();
-  // One that is still to come is waited for, as all are while none has come.
+  // A model that is still loading is accepted, as all are while no model is loaded.
   const bool to_come = api::FindModel(models, name) == nullptr &&
                        inference.Statistics(name).status().reason() == "model_loading";
   return to_come ? OkStatus() : api::ModelNotFound(name);
@@ -253,7 +253,7 @@ Result<std::unique_ptr<BufferedRequest>> BufferedRequest::Parse(CallKind kind,
         std::make_unique<WholeEncoding>(kind, std::move(call), std::move(context), inference));
   }
   ASSIGN_OR_RETURN(wire::GenerationCall call, ParseGeneration(kind, body, context.parse));
-  // /generate streams unless it is told otherwise: there it is no wish.
+  // /generate streams by default, so the client may not have asked for it.
   if (call.stream && kind != CallKind::kGenerate) {
     return InvalidArgument("unsupported_parameter",
                            "stream: an answer that is fetched later does not stream")

@@ -56,8 +56,7 @@ class BufferedRequest {
     Status status = {};     // OK, or why there is no answer
     std::string body = {};  // JSON; cancelled: {"partial":[{"index":0,"text":"..."}]}
     int64_t output_tokens = 0;
-    int64_t input_tokens = 0,
-            cached_tokens = 0;  // cached: of those of the input; of what ended well
+    int64_t input_tokens = 0, cached_tokens = 0;  // 0 after an error; cached: part of the input
   };
   // Reads new events. Returns the answer once, when it is complete.
   virtual std::optional<Answer> Poll() = 0;

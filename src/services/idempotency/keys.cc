@@ -66,7 +66,7 @@ void IdempotencyKeys::Ask(RequestIdentity asked, Done done) {
   Look(std::move(id), std::move(asked), std::move(done));
 }
 
-// Whether the store has it, by who came first.
+// Looks in the store, for the first request with a key.
 void IdempotencyKeys::Look(std::string id, RequestIdentity asked, Done done) {
   auto row = std::make_shared<std::optional<KeyRow>>();
   store_.Read(
@@ -84,7 +84,7 @@ void IdempotencyKeys::Look(std::string id, RequestIdentity asked, Done done) {
       });
 }
 
-// The outcome of who came first is that of all who wait: their bodies are the same.
+// All waiting requests get the outcome of the first one, since their bodies are the same.
 void IdempotencyKeys::Notify(const std::string& id, const Done& done, const Result<Found>& found) {
   const std::vector<Waiting> waiting = TakeWaiting(id, /*ends=*/true);
   done(found);
@@ -141,7 +141,7 @@ void IdempotencyKeys::PassOn(const std::string& id) {
   next->done(Found{std::shared_ptr<Turn>(new Turn(*this, id, std::move(next->asked))), nullptr});
 }
 
-// Until it is written it is given from here, so that no request comes between.
+// Repeats get the answer from memory until it is written, so that none is computed in between.
 void IdempotencyKeys::Save(const std::string& id, const RequestIdentity& asked,
                            const std::shared_ptr<const StoredAnswer>& answer) {
   std::vector<Waiting> waiting;

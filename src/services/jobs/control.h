@@ -22,8 +22,8 @@ namespace tutti::jobs {
 class Jobs;
 
 bool IsJobsRequest(std::string_view request);
-// `running`: who runs them; null where nothing is served. Waits for the disk and, of a cancel, for
-// the job's end. Any thread but the strand of the jobs.
+// `running`: null if this process runs no jobs. Waits for the disk and, after a cancel, for the
+// job's end. Any thread but the strand of the jobs.
 std::string HandleControl(store::Store& store, Jobs* running, std::string_view request,
                           int64_t now_ms);
 

@@ -49,7 +49,7 @@ JobRow RowOf(const Statement& row) {
   job.gone = row.Int(17) != 0;
   return job;
 }
-constexpr int kTextsFrom = 18;  // what a statement selects behind JOB_COLUMNS
+constexpr int kTextsFrom = 18;  // first column after JOB_COLUMNS
 
 Status NoIdKey() {
   return Status(StatusCode::kDataLoss, "record_corrupt", "ids of jobs have no key");
@@ -65,7 +65,7 @@ Result<std::string> IdKey(Database& database) {
   return TextOfBlob(row.Bytes(0));
 }
 
-// Where that job stands, of that owner or of any. Nothing: nowhere.
+// Row number of a job of that owner, or of any owner. nullopt: there is no such job.
 Result<std::optional<int64_t>> NumberOf(Database& database, const std::string& id,
                                         const std::optional<std::string>& owner) {
   ASSIGN_OR_RETURN(const std::string key, IdKey(database));
@@ -91,7 +91,7 @@ Result<std::vector<std::string>> Names(Statement* rows) {
   }
 }
 
-// What is asked of the store before a job is added, in one statement: each costs a microsecond.
+// The data that InsertJob() needs, read in one statement, because each costs a microsecond.
 struct Before {
   int64_t last_number = 0;
   std::string id_key;
@@ -128,7 +128,7 @@ Result<int64_t> ResultBytes(Database& database) {
   return sum.Int(0);
 }
 
-// The oldest results go until the rest is within the limit.
+// Drops the oldest results until the rest is within the limit.
 Status KeepWithin(Database& database, const JobLimits& limits) {
   while (true) {
     ASSIGN_OR_RETURN(const int64_t bytes, ResultBytes(database));
@@ -189,7 +189,7 @@ Result<bool> InsertJob(Database& database, JobRow* row, const std::optional<Idem
 
 namespace {
 
-// Owners that have something waiting, are not paused, and stand behind that one.
+// Owners after `owner`, in order of names, that have queued jobs and are not paused.
 Result<std::vector<std::string>> OwnersBehind(Database& database,
                                               const std::optional<std::string>& owner) {
   ASSIGN_OR_RETURN(
@@ -236,7 +236,7 @@ Result<std::vector<JobRow>> ClaimJobs(Database& database, int64_t now_ms, int64_
                                       int64_t most, std::optional<std::string>* owner) {
   ASSIGN_OR_RETURN(std::vector<std::string> owners, OwnersBehind(database, *owner));
   if (owner->has_value() && static_cast<int64_t>(owners.size()) < kOwnersAtOnce) {
-    // From the first again, up to where this began.
+    // Continues from the first owner, up to the one where this began.
     ASSIGN_OR_RETURN(std::vector<std::string> first, OwnersBehind(database, std::nullopt));
     for (std::string& name : first) {
       if (name > **owner) break;

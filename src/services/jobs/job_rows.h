@@ -37,7 +37,7 @@ struct JobRow {
   std::string request;      // the body; empty once nobody can run it again
   std::string result, error;
   bool gone = false;    // it has ended, and its result is not kept any more
-  std::string webhook;  // of one that is new: who is told of its end; empty: nobody
+  std::string webhook;  // of a new job: URL for the event at its end; empty: none
 };
 
 // Idempotency key of a request: a repeated request with the same key returns the existing job.
@@ -93,8 +93,8 @@ Result<std::vector<std::string>> ExpireJobs(store::Database& database, int64_t n
 Result<int64_t> DropResults(store::Database& database, int64_t now_ms, int64_t most,
                             const JobLimits& limits);
 
-// What `job` was in the first version behind `after` that is still known, before the one it has:
-// without a result. Nothing: there is none between them.
+// The first known version of `job` after version `after` and before its current one, without a
+// result. nullopt: there is none.
 Result<std::optional<JobRow>> EventAfter(store::Database& database, const JobRow& job,
                                          int64_t after);
 

@@ -26,7 +26,7 @@ constexpr std::array<Duration, 3> kBackoff = {std::chrono::seconds(1), std::chro
 constexpr double kBackoffJitter = 0.25;
 constexpr Duration kCancelWithin = std::chrono::seconds(10);  // then it is shown as it is
 constexpr int64_t kExpiredAtOnce = 256, kDroppedAtOnce = 1024;
-constexpr size_t kEndsPerSlot = 8;  // that the estimate of a wait is made of
+constexpr size_t kEndsPerSlot = 8;  // for estimates of waiting times
 
 Status NoSuchJob() { return NotFound("not_found", "there is no such job"); }
 Status Draining() { return Unavailable("draining", "the server is shutting down"); }
@@ -38,7 +38,7 @@ Status Finished(const JobRow& row) {
           "the job is " + std::string(wire::JobStateName(row.state))};
 }
 
-// The job of that owner as it is, or why it cannot be shown.
+// The current version of a job, or why it cannot be shown.
 // A result is kept until `expires_ms`, though the sweep that frees its bytes comes up to a minute
 // later.
 Result<JobRow> Find(Database& rows, const std::string& owner, const std::string& id,
@@ -234,7 +234,7 @@ void Jobs::Cancel(const std::string& owner, const std::string& id, Callback done
         if (*runs && found != running_.end()) {
           found->second.cancelled = true;
           if (found->second.call != nullptr) found->second.call->Cancel();
-          Pump();  // what never began ends at once
+          Pump();  // a call that never began ends at once
         }
         Watch(owner, id, kUntilEnd, clock_.Now() + kCancelWithin, done);
       });
@@ -341,7 +341,7 @@ void Jobs::OnClaimed(std::vector<JobRow> claimed, bool full) {
 void Jobs::Begin(JobRow row) {
   const std::string id = row.id;
   Running& running = running_[id];
-  running = {};  // of an earlier claim, whose lease was lost
+  running = {};  // there may be one of an earlier claim, whose lease was lost
   running.row = row;
   running.row.request.clear();
   NotifyWaiters(id);
@@ -368,7 +368,7 @@ void Jobs::Begin(JobRow row) {
   };
   if (const Status status = begin(); !status.ok())
     return End(running.row, {.status = status}, false);
-  strand_->Wake();  // what was there at once is read
+  strand_->Wake();  // to read events that have arrived already
 }
 
 void Jobs::Pump() {
@@ -450,7 +450,7 @@ void Jobs::Requeue(const JobRow& row, const background::RetryDecision& decision)
         const bool cancelled = found != running_.end() && found->second.cancelled &&
                                found->second.row.epoch == row.epoch;
         Forget(row);
-        // It ended by itself just when its owner cancelled it: it waits no more.
+        // The attempt ended just when the owner cancelled the job, which must not run again.
         if (cancelled) Cancel(row.owner, row.id, [](const Result<wire::JobView>&) {});
         Count([&](JobStats& stats) { ++(counted ? stats.retried : stats.put_off); });
         NotifyWaiters(row.id);
@@ -459,7 +459,7 @@ void Jobs::Requeue(const JobRow& row, const background::RetryDecision& decision)
       });
 }
 
-// Unless it was claimed anew meanwhile.
+// Removes a running job, unless it was claimed again in the meantime.
 void Jobs::Forget(const JobRow& row) {
   const auto found = running_.find(row.id);
   if (found != running_.end() && found->second.row.epoch == row.epoch) running_.erase(found);
@@ -484,7 +484,7 @@ void Jobs::Heartbeat() {
       },
       [this](const Result<std::vector<std::string>>& lost) {
         if (!lost.ok()) return;
-        // Somebody else's by now, or ended: the work stops.
+        // The jobs have ended, or another claim has them: their calls are cancelled.
         for (const std::string& id : *lost) {
           const auto found = running_.find(id);
           if (found != running_.end() && found->second.call != nullptr) running_.erase(found);
@@ -492,7 +492,8 @@ void Jobs::Heartbeat() {
       });
 }
 
-// The wall clock went ahead of ours: all leases would be over.
+// True if the wall clock has jumped ahead of the steady clock, so that all leases seem to have
+// expired.
 bool Jobs::ClockHasJumped(TimePoint now) {
   const int64_t now_ms = unix_ms_();
   const int64_t ahead_ms =
@@ -500,7 +501,8 @@ bool Jobs::ClockHasJumped(TimePoint now) {
   return ahead_ms > Millis(options_.heartbeat);
 }
 
-// As often as something waits or runs; once a minute else, for results that grow old.
+// Runs each options_.tick while a job waits or runs, and once a minute otherwise, to drop old
+// results.
 void Jobs::Tick() {
   const TimePoint now = clock_.Now();
   if (ClockHasJumped(now) || now >= next_heartbeat_) Heartbeat();  // before leases are swept

@@ -165,7 +165,7 @@ class Jobs final : public background::QueueRunner {
                              const std::string& id) const;
   Result<wire::JobView> LoadNext(store::Database& rows, const std::string& owner,
                                  const std::string& id, int64_t version) const;
-  void Overlay(wire::JobView* view) const;  // what is newer here than in the store
+  void Overlay(wire::JobView* view) const;  // adds what the store does not have yet
 
   const Options options_;
   api::Inference& inference_;
@@ -179,7 +179,7 @@ class Jobs final : public background::QueueRunner {
   std::optional<std::string> claimed_last_;  // owner; on the store's thread, one claim at a time
   std::map<std::string, Running> running_;   // by id
   std::multimap<std::string, std::shared_ptr<Waiter>> waiters_;
-  EndRate ends_;  // what the estimate of a wait is made of
+  EndRate ends_;  // for estimates of waiting times
   mutable Mutex mutex_;
   JobStats stats_ GUARDED_BY(mutex_);
 };

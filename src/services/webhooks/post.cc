@@ -100,7 +100,7 @@ asio::awaitable<PostAnswer> Send(const Target& target, std::vector<tcp::endpoint
   co_return co_await Exchange(stream, request);
 }
 
-// For the client whose address it is: the library's own words have places in its source.
+// Error text for the client; the library's own texts contain places in its source code.
 Status WhyNot(const std::exception& error) {
   const auto why = [](const char* text) { return Unavailable("unavailable", text); };
   const auto* const known = dynamic_cast<const boost::system::system_error*>(&error);

@@ -30,7 +30,7 @@ struct Event {
   std::string type;     // "job.completed"
   std::string url;
   int64_t created_ms = 0;
-  int64_t attempts = 0;  // that were made
+  int64_t attempts = 0;  // that have failed
 };
 
 // Subscribes `url` to the end of a subject; at most once per subject.

@@ -56,7 +56,8 @@ Webhooks::Webhooks(const Options& options, store::Store& store, std::function<in
     threads_.emplace_back([this](const std::stop_token& stop) { Main(stop); });
 }
 
-// All are told before the first is waited for: none begins another attempt meanwhile.
+// All threads are asked to stop before the first one is joined, so that none begins another
+// attempt.
 Webhooks::~Webhooks() {
   for (std::jthread& thread : threads_) thread.request_stop();
 }
@@ -116,15 +117,15 @@ Status Webhooks::FindDue(store::Database& rows, int64_t now, const std::string& 
   }
 }
 
-// One that no other thread has.
+// Takes a due event that no other thread has.
 std::optional<Event> Webhooks::Take() {
   std::optional<Event> due;
-  // One at a time, from what is read to what is busy: what another thread has read meanwhile may
-  // have been taken, told and given back before it is looked at here.
+  // One thread at a time reads the rows and marks an event as busy. Otherwise another thread could
+  // take, deliver and release an event between the two, and it would be delivered twice.
   const MutexLock alone(taking_);
   const int64_t now = unix_ms_();
-  // Who was busy before the rows were read may have ended since, with its row read as it was. All
-  // that is busy then is among these, as it is taken here alone.
+  // Copied before the rows are read: an event that is busy now may end before its row is read, but
+  // none becomes busy meanwhile, since events are taken only here.
   std::map<std::string, std::set<int64_t>> busy;
   const auto looked = std::chrono::steady_clock::now();
   {
@@ -155,7 +156,7 @@ std::optional<Event> Webhooks::Take() {
 }
 
 void Webhooks::Deliver(const Event& event) {
-  // What was trusted when it was asked for may not be any more.
+  // The host may have been trusted when the job was accepted, and not any more.
   Result<Target> target = ParseTarget(event.url, options_.trusted);
   if (!target.ok()) return Record(event, target.status());
   const std::string body = EventBody(event);

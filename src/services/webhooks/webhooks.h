@@ -67,7 +67,7 @@ class Webhooks {
            Logger* log);
   ~Webhooks();
 
-  // Whether a client may ask for it. Errors: invalid_value.
+  // OK if a client may use this URL. Errors: invalid_value.
   Status Check(const std::string& url) const;
   WebhookStats stats() const;
 
@@ -84,7 +84,7 @@ class Webhooks {
   const std::function<int64_t()> unix_ms_;
   Logger* const log_;
   LookUps look_ups_;
-  Mutex taking_;                                // before the other
+  Mutex taking_;                                // locked before mutex_
   std::string owner_last_ GUARDED_BY(taking_);  // whose event was taken last
   mutable Mutex mutex_;
   std::map<std::string, std::set<int64_t>> busy_ GUARDED_BY(mutex_);  // events under way, by owner
@@ -95,7 +95,7 @@ class Webhooks {
   std::vector<std::jthread> threads_;  // last: they use all of the above
 };
 
-// What is posted of an event.
+// The body of the request.
 std::string EventBody(const Event& event);
 
 }  // namespace tutti::webhooks
