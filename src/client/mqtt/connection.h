@@ -27,8 +27,7 @@ struct MqttOptions {
 
 class MqttConnection {
  public:
-  // Called a few times a second and after each signal; returning true ends the call with
-  // `cancelled`. May be empty.
+  // Called a few times a second; returning true ends the call with `cancelled`. May be empty.
   using Stopped = std::function<bool()>;
 
   // Connects and logs in. Errors: those of OpenMqttTransport; invalid_value (a user or password

@@ -1,5 +1,5 @@
-// MqttTransport: one connection to an MQTT server as a byte stream, over TCP or TLS. Blocking, with
-// time limits; one thread at a time.
+// MqttTransport: one connection to an MQTT server as a byte stream: a mqtt::Link for callers that
+// block. Time limits; one thread at a time.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,8 @@ class MqttTransport {
 
   // Sends all bytes. Errors: unreachable, if the peer is gone or accepts nothing for 30 s.
   virtual Status Send(std::string_view bytes) = 0;
-  // Returns at most 64 KiB of received bytes; "" if none arrive within `wait`. Errors: unreachable,
-  // if the peer has closed.
+  // Returns received bytes, about 64 KiB at most; "" if none arrive within `wait`. Errors:
+  // unreachable, if the peer has closed.
   virtual Result<std::string> Receive(std::chrono::milliseconds wait) = 0;
 };
 

@@ -4,7 +4,6 @@
 
 #include "server/mqtt/bridge/loop.h"
 #include "server/mqtt/bridge/message_packet.h"
-#include "server/mqtt/bridge/tls_client.h"
 
 namespace tutti::mqtt::bridge {
 
@@ -14,7 +13,7 @@ Result<std::unique_ptr<Bridge>> Bridge::Create(BridgeOptions options,
   ASSIGN_OR_RETURN(Credentials credentials, ReadCredentials(options));
   std::shared_ptr<boost::asio::ssl::context> tls;
   if (address.tls) {
-    ASSIGN_OR_RETURN(tls, MakeTlsClient(options));
+    ASSIGN_OR_RETURN(tls, MakeTls(options));
   }
   return std::unique_ptr<Bridge>(
       new Bridge(std::make_unique<Loop>(std::move(options), std::move(address),

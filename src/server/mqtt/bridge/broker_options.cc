@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "base/loopback.h"
+#include "mqtt/link/link.h"
 #include "server/mqtt/bridge/message_packet.h"
+#include "server/net/tls.h"
 
 namespace tutti::mqtt::bridge {
 namespace {
@@ -112,6 +114,17 @@ Result<Credentials> ReadCredentials(const BridgeOptions& options) {
   credentials.password = std::move(line);
   credentials.has_password = true;
   return credentials;
+}
+
+Result<std::shared_ptr<boost::asio::ssl::context>> MakeTls(const BridgeOptions& options) {
+  Result<std::shared_ptr<boost::asio::ssl::context>> context = MakeLinkTls(options.tls_ca_file);
+  if (!context.ok()) return std::move(context).status().WithParam("mqtt.ca_file");
+  if (options.tls_cert_file.empty()) return context;
+  RETURN_IF_ERROR(sockets::UseCertificate(**context, {.cert_file = options.tls_cert_file,
+                                                      .key_file = options.tls_key_file,
+                                                      .cert_option = "mqtt.cert_file",
+                                                      .key_option = "mqtt.key_file"}));
+  return context;
 }
 
 }  // namespace tutti::mqtt::bridge

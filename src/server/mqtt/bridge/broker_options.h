@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -13,6 +14,10 @@
 #include "mqtt/reason_code.h"
 #include "server/mqtt/bridge/outbox.h"
 #include "server/mqtt/bridge/reconnect_backoff.h"
+
+namespace boost::asio::ssl {
+class context;
+}
 
 namespace tutti::mqtt::bridge {
 
@@ -58,5 +63,9 @@ Result<Address> CheckOptions(const BridgeOptions& options);
 // Reads the password. Error: invalid_value, naming mqtt.password_file; never contains text of the
 // file.
 Result<Credentials> ReadCredentials(const BridgeOptions& options);
+
+// The trusted authorities and the client certificate, for links to the broker (MakeLinkTls).
+// Errors: invalid_value, naming mqtt.ca_file, mqtt.cert_file or mqtt.key_file, and the file.
+Result<std::shared_ptr<boost::asio::ssl::context>> MakeTls(const BridgeOptions& options);
 
 }  // namespace tutti::mqtt::bridge

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "server/mqtt/bridge/tls_client.h"
 #include "temp_folder.h"
 
 namespace tutti::mqtt::bridge {
@@ -134,19 +133,19 @@ TEST_F(PasswordFile, WhatIsNoPasswordOrNoSecretIsRefusedWithoutShowingIt) {
   EXPECT_THAT(ReadCredentials(options).status().message(), HasSubstr("not a readable file"));
 }
 
-TEST(TlsClient, FilesThatCannotBeUsedAreNamed) {
+TEST(BrokerTls, FilesThatCannotBeUsedAreNamed) {
   const support::TempFolder folder;
   std::ofstream(folder.File("text.pem")) << "no certificate";
   BridgeOptions options = Good();
   options.tls_ca_file = folder.File("none.pem");
-  EXPECT_EQ(MakeTlsClient(options).status().param(), "mqtt.ca_file");
+  EXPECT_EQ(MakeTls(options).status().param(), "mqtt.ca_file");
   options.tls_ca_file = folder.File("text.pem");
-  EXPECT_EQ(MakeTlsClient(options).status().param(), "mqtt.ca_file");
-  EXPECT_THAT(MakeTlsClient(options).status().message(), HasSubstr("text.pem"));
+  EXPECT_EQ(MakeTls(options).status().param(), "mqtt.ca_file");
+  EXPECT_THAT(MakeTls(options).status().message(), HasSubstr("text.pem"));
   options.tls_ca_file.clear();
-  EXPECT_TRUE(MakeTlsClient(options).ok());
+  EXPECT_TRUE(MakeTls(options).ok());
   options.tls_cert_file = options.tls_key_file = folder.File("text.pem");
-  EXPECT_EQ(MakeTlsClient(options).status().param(), "mqtt.cert_file");
+  EXPECT_EQ(MakeTls(options).status().param(), "mqtt.cert_file");
 }
 
 }  // namespace

@@ -101,6 +101,7 @@ void Bridge::Loop::Connect() {
   skip_.reset();
   link_ = MakeLink(
       io_, address_, tls_.get(),
+      {.unreachable = "broker_unreachable", .tls = "broker_tls", .lost = "broker_gone"},
       {.opened = [this] { Guarded([this] { OnOpened(); }); },
        .received =
            [this](std::string_view bytes) { Guarded([this, bytes] { OnReceived(bytes); }); },

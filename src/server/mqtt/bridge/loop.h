@@ -13,9 +13,9 @@
 
 #include "base/core_wanted.h"
 #include "base/mutex.h"
+#include "mqtt/link/link.h"
 #include "server/mqtt/bridge/bridge.h"
 #include "server/mqtt/bridge/inbox.h"
-#include "server/mqtt/bridge/link.h"
 #include "server/mqtt/bridge/outbox.h"
 #include "server/mqtt/bridge/oversize_skip.h"
 #include "server/mqtt/bridge/session.h"
