@@ -8,6 +8,11 @@
 #include "base/thread_name.h"
 
 namespace tutti {
+namespace {
+
+thread_local const Strand* strand_of_this_thread = nullptr;
+
+}  // namespace
 
 Strand::Strand(const Clock& clock, size_t max_waiting, const char* name)
     : clock_(clock), max_waiting_(max_waiting), name_(name) {
@@ -49,6 +54,8 @@ void Strand::Wake() noexcept {
   woken_ = true;
   changed_.Notify();
 }
+
+bool Strand::OnThisThread() const noexcept { return strand_of_this_thread == this; }
 
 void Strand::Look() {
   const MutexLock lock(mutex_);
@@ -97,6 +104,7 @@ bool Strand::Next(std::deque<Task>* tasks, bool* woken) {
 
 void Strand::Main() {
   NameThread(name_);
+  strand_of_this_thread = this;
   std::deque<Task> tasks;
   bool woken = false;
   while (Next(&tasks, &woken)) {

@@ -4,9 +4,9 @@
 // Wake() calls (a stream that is read here has grown) the pump runs once. Tasks
 // must not block for a model, a disk or a client.
 //
-// Any thread may call Post, TryPost, PostAt, Wake and Look; none blocks. Streams hold the strand as
-// their waker, so it may outlive its owner, which must call Stop(): afterwards no task runs, and
-// posted tasks are dropped.
+// Any thread may call Post, TryPost, PostAt, Wake, Look and OnThisThread; none blocks. Streams hold
+// the strand as their waker, so it may outlive its owner, which must call Stop(): afterwards no
+// task runs, and posted tasks are dropped.
 #pragma once
 
 #include <cstddef>
@@ -42,6 +42,8 @@ class Strand final : public Waker {
   bool TryPost(Task task);
   void PostAt(TimePoint when, Task task);
   void Wake() noexcept override;
+  // Whether the caller is a task of this strand, which may use its state without a hand-over.
+  bool OnThisThread() const noexcept;
   // For tests, after a manual clock was moved: timed tasks may be due.
   void Look();
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
+#include <utility>
 #include <vector>
 
 #include "waiting.h"
@@ -78,6 +80,15 @@ TEST(StrandTest, WhatClientsAskIsBounded) {
   while (strand.TryPost([] {})) ASSERT_LE(++taken, 3);
   EXPECT_EQ(taken, 3);
   release->set_value();
+}
+
+TEST(StrandTest, KnowsItsOwnThread) {
+  ManualClock clock;
+  Strand strand(clock), other(clock);
+  std::promise<std::pair<bool, bool>> seen;
+  strand.Post([&] { seen.set_value({strand.OnThisThread(), other.OnThisThread()}); });
+  EXPECT_EQ(seen.get_future().get(), std::pair(true, false));
+  EXPECT_FALSE(strand.OnThisThread());
 }
 
 TEST(StrandTest, NothingRunsAfterItWasStopped) {

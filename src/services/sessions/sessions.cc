@@ -8,9 +8,11 @@
 namespace tutti::sessions {
 namespace {
 
-// What is asked of the actor, on its strand; refused where too much is asked already.
+// What is asked of the actor, on its strand; refused where too much is asked already. A caller that
+// is on the strand asks directly.
 template <typename Done, typename Task>
 void Ask(Strand& strand, Done done, Task task) {
+  if (strand.OnThisThread()) return task(done);
   if (strand.TryPost([done, task] { task(done); })) return;
   done(Unavailable("overloaded", "too many calls to the sessions wait"));
 }

@@ -13,9 +13,10 @@
 // used first, and are reloaded from the store on use. Sessions unused for their time to live are
 // deleted from the store.
 //
-// Any thread; no call blocks. `done` is called once, later, on the responses' strand (or at once
-// with overloaded, if too many calls wait), and never after the destructor. The responses, store,
-// inference and clock must outlive it.
+// Any thread; no call blocks. `done` is called once on the responses' strand, and never after the
+// destructor: later, or within a call from the strand, which is carried out at once. If too many
+// calls wait, it is called at once with overloaded. The responses, store, inference and clock must
+// outlive it.
 #pragma once
 
 #include <cstdint>
