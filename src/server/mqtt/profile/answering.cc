@@ -3,78 +3,51 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <variant>
-
-#include "server/mqtt/profile/reply_form.h"
 
 namespace tutti::mqtt::profile {
-namespace {
-
-// FinalOnly: sends only the `accepted` event and the last event of an answer that an earlier
-// process owed. It is unknown which events that process had sent; a client that wants the others
-// sends a resume.
-class FinalOnly final : public ReplyForm {
- public:
-  explicit FinalOnly(std::unique_ptr<ReplyForm> form) : form_(std::move(form)) {}
-
-  std::optional<Message> OfDeltas(const Deltas&, int64_t) const override { return std::nullopt; }
-  std::optional<Message> OfEvent(const responses::LogEntry& entry, int64_t index) const override {
-    const bool accepted = std::holds_alternative<wire::AcceptedEvent>(entry.event);
-    if (!entry.terminal() && !accepted) return std::nullopt;
-    return form_->OfEvent(entry, index);
-  }
-  std::optional<Message> OfError(const Status& error) const override {
-    // The missing events would not have been sent anyway.
-    return error.reason() == "expired" ? std::nullopt : form_->OfError(error);
-  }
-
- private:
-  const std::unique_ptr<ReplyForm> form_;
-};
-
-}  // namespace
-
-void Answering::Submit(const AskedPointer& asked, sessions::Message said) {
-  Result<api::CallerRef> caller = context_.services.caller_of(asked->credential, asked->key.tenant);
-  if (!caller.ok()) return Refuse(asked, caller.status());
-  Result<AdmissionQueue::Permit> permit = context_.Enter(asked->quota_key);
-  if (!permit.ok()) return Refuse(asked, permit.status());
-  asked->permit = *std::move(permit);
-  said.request.caller = *std::move(caller);
-  said.admit = context_.chat.AdmissionOf(asked->key);
-  asked->parallel = said.parallel;
-  context_.services.sessions.Submit(asked->key, std::move(said), WhenAccepted(asked));
+void Answering::Submit(const PendingPointer& pending, sessions::Message message) {
+  Result<api::CallerRef> caller =
+      context_.services.caller_of(pending->credential, pending->key.tenant);
+  if (!caller.ok()) return Refuse(pending, caller.status());
+  Result<AdmissionQueue::Permit> permit = context_.Enter(pending->quota_key);
+  if (!permit.ok()) return Refuse(pending, permit.status());
+  pending->permit = *std::move(permit);
+  message.request.caller = *std::move(caller);
+  message.admit = context_.chat.AdmissionOf(pending->key);
+  pending->parallel = message.parallel;
+  context_.services.sessions.Submit(pending->key, std::move(message), WhenAccepted(pending));
 }
 
-void Answering::Restore(const AskedPointer& asked, const std::string& message_id) {
-  context_.services.sessions.Again(asked->key, message_id, WhenAccepted(asked));
+void Answering::Restore(const PendingPointer& pending, const std::string& message_id) {
+  context_.services.sessions.Again(pending->key, message_id, WhenAccepted(pending));
 }
 
 std::function<void(const Result<sessions::Acceptance>&)> Answering::WhenAccepted(
-    const AskedPointer& asked) {
-  open_.insert(asked);
+    const PendingPointer& pending) {
+  open_.insert(pending);
   return context_.tasks.WhileAlive(
-      [this, told = std::weak_ptr(asked)](const Result<sessions::Acceptance>& acceptance) {
-        if (const AskedPointer held = told.lock()) Accepted(held, acceptance);
+      [this, weak = std::weak_ptr(pending)](const Result<sessions::Acceptance>& acceptance) {
+        if (const PendingPointer held = weak.lock()) OnAccepted(held, acceptance);
       });
 }
 
-void Answering::Accepted(const AskedPointer& asked,
-                         const Result<sessions::Acceptance>& acceptance) {
-  open_.erase(asked);
-  if (!acceptance.ok()) return Refuse(asked, acceptance.status());
-  asked->receipt.Accept();
-  asked->turn = acceptance->turn;
-  if (IsRepeatedInVain(*asked, *acceptance))
-    return context_.Leave(&asked->permit, AdmissionQueue::Outcome::kLeft);
-  if (acceptance->response != nullptr) return Answer(asked, acceptance->response);
-  open_.insert(asked);
+void Answering::OnAccepted(const PendingPointer& pending,
+                           const Result<sessions::Acceptance>& acceptance) {
+  open_.erase(pending);
+  if (!acceptance.ok()) return Refuse(pending, acceptance.status());
+  pending->receipt.Accept();
+  pending->turn = acceptance->turn;
+  pending->formatter->set_turn(acceptance->turn);
+  if (NeedsNoAnswer(*pending, *acceptance))
+    return context_.Leave(&pending->permit, AdmissionQueue::Outcome::kLeft);
+  if (acceptance->response != nullptr) return Answer(pending, acceptance->response);
+  open_.insert(pending);
   context_.services.responses.Find(
-      asked->key.tenant, acceptance->response_id,
-      context_.tasks.WhileAlive([this, told = std::weak_ptr(asked),
-                                 first = asked->reply_target->OfAcceptance(*acceptance)](
+      pending->key.tenant, acceptance->response_id,
+      context_.tasks.WhileAlive([this, weak = std::weak_ptr(pending),
+                                 first = pending->formatter->OfAcceptance(*acceptance)](
                                     const Result<std::shared_ptr<responses::Response>>& found) {
-        const AskedPointer held = told.lock();
+        const PendingPointer held = weak.lock();
         if (held == nullptr) return;
         open_.erase(held);
         if (found.ok()) return Answer(held, *found);
@@ -83,42 +56,42 @@ void Answering::Accepted(const AskedPointer& asked,
       }));
 }
 
-bool Answering::IsRepeatedInVain(const Asked& asked, const sessions::Acceptance& acceptance) const {
+bool Answering::NeedsNoAnswer(const PendingMessage& pending,
+                              const sessions::Acceptance& acceptance) const {
   if (!acceptance.repeated) return false;
-  const bool nobody_asks = asked.redelivered || asked.again;
-  if ((nobody_asks || asked.once_there) &&
-      context_.streams.Holds(asked.reply_topic, acceptance.response_id))
+  const bool unasked = pending.redelivered || pending.again;
+  if ((unasked || pending.once_there) &&
+      context_.publisher.Holds(pending.reply_topic, acceptance.response_id))
     return true;
-  return nobody_asks && context_.delivered_ids.Has(acceptance.response_id);
+  return unasked && context_.delivered_ids.Has(acceptance.response_id);
 }
 
-void Answering::Answer(const AskedPointer& asked, std::shared_ptr<responses::Response> response) {
-  ReplyStreams::Setup setup;
-  setup.topic = asked->reply_topic;
-  setup.quota_key = asked->quota_key;
-  setup.dialog = DialogOf(asked->key);
-  if (!asked->parallel) setup.turn = asked->turn;
+void Answering::Answer(const PendingPointer& pending,
+                       std::shared_ptr<responses::Response> response) {
+  ReplyPublisher::Setup setup;
+  setup.topic = pending->reply_topic;
+  setup.quota_key = pending->quota_key;
+  setup.dialog = DialogOf(pending->key);
+  if (!pending->parallel) setup.turn = pending->turn;
   setup.response = response;
-  setup.form = asked->reply_target->FormOf(asked->turn, response);
-  if (asked->again) {
-    setup.form = std::make_unique<FinalOnly>(std::move(setup.form));
-    setup.patient = true;
-  }
-  setup.arrived = context_.WhenArrived(asked->key, asked->turn, response->id());
-  setup.ended = [this, asked, response](bool delivered) {
-    context_.Leave(&asked->permit,
+  setup.formatter = pending->formatter;
+  setup.owed = pending->again != nullptr;
+  setup.arrived = context_.WhenArrived(pending->key, pending->turn, response->id());
+  setup.ended = [this, pending, response](bool delivered) {
+    context_.Leave(&pending->permit,
                    delivered ? OutcomeOf(*response) : AdmissionQueue::Outcome::kLeft);
   };
-  const Status status = context_.streams.Open(std::move(setup));
-  asked->place.reset();
-  if (!status.ok()) Refuse(asked, status);
+  const Status status = context_.publisher.Open(std::move(setup));
+  pending->place.reset();
+  if (!status.ok()) Refuse(pending, status);
 }
 
-void Answering::Refuse(const AskedPointer& asked, const Status& error) {
-  if (asked->again) return error.code() == StatusCode::kNotFound ? void() : asked->again();
-  context_.Publish(asked->reply_target->OfError(asked->turn, error));
-  context_.Leave(&asked->permit, OutcomeOf(error));
-  asked->receipt.Accept();
+void Answering::Refuse(const PendingPointer& pending, const Status& error) {
+  if (pending->again) return error.code() == StatusCode::kNotFound ? void() : pending->again();
+  if (std::optional<Message> message = pending->formatter->OfError(error); message.has_value())
+    context_.Publish(*std::move(message));
+  context_.Leave(&pending->permit, OutcomeOf(error));
+  pending->receipt.Accept();
 }
 
 }  // namespace tutti::mqtt::profile

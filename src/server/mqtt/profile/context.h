@@ -10,7 +10,7 @@
 #include "server/mqtt/profile/admission_queue.h"
 #include "server/mqtt/profile/native_topics.h"
 #include "server/mqtt/profile/options.h"
-#include "server/mqtt/profile/reply_streams.h"
+#include "server/mqtt/profile/reply_publisher.h"
 #include "server/mqtt/profile/strand_tasks.h"
 #include "services/sessions/chat.h"
 #include "wire/request_placement.h"
@@ -44,7 +44,7 @@ struct Context {
         tasks(services.responses.strand()),
         chat(ChatOf(options, services), services.sessions),
         room(options.waiting),
-        streams(options.streams, options.coalescing, services.port, services.clock, tasks) {}
+        publisher(options.streams, options.coalescing, services.port, services.clock, tasks) {}
 
   TimePoint Now() const { return services.clock.Now(); }
   wire::ParseOptions Parsing() const { return {.strict = options.strict, .now = Now()}; }
@@ -71,7 +71,7 @@ struct Context {
   DeliveredIds delivered_ids;
   const sessions::Chat chat;
   AdmissionQueue room;  // outlives the streams, which hold permits
-  ReplyStreams streams;
+  ReplyPublisher publisher;
 
  private:
   static sessions::ChatOptions ChatOf(const ProfileOptions& options, const Services& services);
@@ -83,7 +83,7 @@ AdmissionQueue::Outcome OutcomeOf(const Status& refusal);
 // Outcome of an answered message.
 AdmissionQueue::Outcome OutcomeOf(const responses::Response& response);
 
-// Name of a session in ReplyStreams.
+// Name of a session in ReplyPublisher.
 std::string DialogOf(const sessions::SessionKey& key);
 
 }  // namespace tutti::mqtt::profile

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "server/mqtt/profile/native_events.h"
+#include "server/mqtt/profile/native_formatter.h"
 
 namespace tutti::mqtt::profile {
 
@@ -87,14 +87,14 @@ void JobFollows::OnJob(const Key& key, uint64_t serial, int64_t asked, Wait wait
                                           job->id + " has it")
                         .WithParam("job_id"));
     }
-    if (last || !entry.detached) Tell(entry, *job, std::move(event));
+    if (last || !entry.detached) Publish(entry, *job, std::move(event));
   }
   if (last) return Close(place);
   // Past versions are sent one by one, even if another watch already waits for news.
   if (wait == Wait::kForNews || job->past) Watch(key, entry, wait);
 }
 
-void JobFollows::Tell(const Entry& entry, const wire::JobView& job, std::string event) {
+void JobFollows::Publish(const Entry& entry, const wire::JobView& job, std::string event) {
   Message message = EventMessage(entry.address, std::move(event));
   message.user_properties = {{"job", job.id},
                              {"seq", std::to_string(job.version)},

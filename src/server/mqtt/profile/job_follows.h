@@ -51,7 +51,7 @@ class JobFollows {
   void Watch(const Key& key, const Entry& entry, Wait wait);
   void OnJob(const Key& key, uint64_t serial, int64_t asked, Wait wait,
              const Result<wire::JobView>& job);
-  void Tell(const Entry& entry, const wire::JobView& job, std::string event);
+  void Publish(const Entry& entry, const wire::JobView& job, std::string event);
   void Refuse(const NativeAddress& address, const std::string& id, const Status& why);
   void Close(Place place);
 

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/mqtt/profile/native_events.h"
-#include "server/mqtt/profile/native_reply.h"
+#include "server/mqtt/profile/native_formatter.h"
 #include "wire/json.h"
 
 namespace tutti::mqtt::profile {
 namespace {
 
-bool SaysOffline(std::string_view payload) {
+bool IsOffline(std::string_view payload) {
   const Result<wire::JsonDocument> document = wire::ParseJson(payload);
   if (!document.ok() || !document->root().is_object()) return false;
   const wire::Json* online = document->root().get_object().if_contains("online");
@@ -43,8 +42,8 @@ void NativeControl::TakeStatus(const Message& message, Receipt receipt) {
   const std::optional<std::string> user = context_.topics.ClientOf(message.topic);
   if (!user.has_value()) return;
   if (!message.user.empty() && message.user != *user) return;
-  if (!SaysOffline(message.payload)) return;
-  context_.streams.DetachBelow(context_.topics.Of(*user));
+  if (!IsOffline(message.payload)) return;
+  context_.publisher.DetachBelow(context_.topics.Of(*user));
   jobs_.DetachBelow(context_.topics.Of(*user));
 }
 
@@ -65,7 +64,7 @@ void NativeControl::Carry(const NativeAddress& address, const wire::MqttControl&
           address.Who(), address.session, control,
           context_.tasks.WhileAlive([this, address, id = control.id](Result<std::string> event) {
             if (!event.ok()) return Refuse(address, id, event.status());
-            Tell(address, *std::move(event));
+            Publish(address, *std::move(event));
           }));
   }
 }
@@ -78,24 +77,24 @@ void NativeControl::Cancel(const NativeAddress& address, const wire::MqttControl
           CancelOf(address, id, response);
         });
   }
-  const std::shared_ptr<responses::Response> running = context_.streams.RunningOf(
+  const std::shared_ptr<responses::Response> running = context_.publisher.RunningOf(
       DialogOf(context_.chat.KeyOf(address.Who(), control.project, address.session)));
-  if (running == nullptr) return Tell(address, wire::CancelledEvent(control.id, ""));
+  if (running == nullptr) return Publish(address, wire::CancelledEvent(control.id, ""));
   CancelOf(address, control.id, running);
 }
 
 void NativeControl::CancelOf(const NativeAddress& address, const std::string& id,
                              const std::shared_ptr<responses::Response>& response) {
-  ReplyStreams::Setup setup;
+  ReplyPublisher::Setup setup;
   setup.topic = address.reply_topic;
   setup.quota_key = {.user = address.user};
-  setup.purpose = ReplyStreams::Purpose::kWord;
+  setup.purpose = ReplyPublisher::Purpose::kEndNotice;
   setup.response = response;
   // From the entry before the one to come: of one that has ended, the terminal one.
   setup.starting_after = response->log().next() - 2;
-  setup.form =
-      std::make_unique<WordAtEnd>(EventMessage(address, wire::CancelledEvent(id, response->id())));
-  if (const Status status = context_.streams.Open(std::move(setup)); !status.ok())
+  setup.formatter =
+      std::make_shared<EndNotice>(EventMessage(address, wire::CancelledEvent(id, response->id())));
+  if (const Status status = context_.publisher.Open(std::move(setup)); !status.ok())
     return Refuse(address, id, status);
   context_.services.responses.Cancel(response->owner(), response->id(), [](const auto&) {});
 }
@@ -106,15 +105,15 @@ void NativeControl::Resume(const NativeAddress& address, const wire::MqttControl
          const int64_t starting_after = control.starting_after.value_or(-1);
          if (const Status place = responses::CheckPlace(*response, starting_after); !place.ok())
            return Refuse(address, control.id, place);
-         ReplyStreams::Setup setup;
+         ReplyPublisher::Setup setup;
          setup.topic = address.reply_topic;
          setup.quota_key = {.user = address.user};
          setup.dialog =
              DialogOf(context_.chat.KeyOf(address.Who(), control.project, address.session));
          setup.response = response;
          setup.starting_after = starting_after;
-         setup.form = std::make_unique<NativeReply>(address, control.id, response);
-         if (const Status status = context_.streams.Open(std::move(setup)); !status.ok())
+         setup.formatter = std::make_shared<NativeFormatter>(address, control.id);
+         if (const Status status = context_.publisher.Open(std::move(setup)); !status.ok())
            Refuse(address, control.id, status);
        });
 }
@@ -133,7 +132,7 @@ void NativeControl::Find(const NativeAddress& address, const wire::MqttControl& 
       }));
 }
 
-void NativeControl::Tell(const NativeAddress& address, std::string event) {
+void NativeControl::Publish(const NativeAddress& address, std::string event) {
   context_.Publish(EventMessage(address, std::move(event)));
 }
 

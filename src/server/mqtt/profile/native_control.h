@@ -31,7 +31,7 @@ class NativeControl {
   // Looks up the response of that id, if the user may see it.
   void Find(const NativeAddress& address, const wire::MqttControl& control,
             std::function<void(std::shared_ptr<responses::Response>)> then);
-  void Tell(const NativeAddress& address, std::string event);
+  void Publish(const NativeAddress& address, std::string event);
   void Refuse(const NativeAddress& address, const std::string& id, const Status& error);
 
   Context& context_;

@@ -28,8 +28,8 @@ class NativeMessages {
   void Clear() { answering_.Clear(); }
 
  private:
-  void Submit(const AskedPointer& asked, const NativeAddress& address, wire::MqttMessage message,
-              TimePoint expires);
+  void Submit(const PendingPointer& pending, const NativeAddress& address,
+              wire::MqttMessage message, TimePoint expires);
 
   Context& context_;
   Answering answering_;

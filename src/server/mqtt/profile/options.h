@@ -13,7 +13,7 @@
 #include "mqtt/message_port.h"
 #include "server/mqtt/profile/admission_queue.h"
 #include "server/mqtt/profile/delta_coalescer.h"
-#include "server/mqtt/profile/reply_streams.h"
+#include "server/mqtt/profile/reply_publisher.h"
 #include "services/responses/responses.h"
 #include "services/sessions/sessions.h"
 #include "wire/job.h"
@@ -58,7 +58,7 @@ struct ProfileOptions {
   bool strict = false;  // refuse unknown fields
   DeltaCoalescer::Options coalescing;
   AdmissionQueue::Limits waiting;
-  ReplyStreams::Limits streams;
+  ReplyPublisher::Limits streams;
   FollowLimits follows;
   // Limits of clients' messages that wait for the strand.
   size_t inbox_messages = 1000;

@@ -1,5 +1,3 @@
-#include "server/mqtt/profile/profile.h"
-
 #include <chrono>
 #include <future>
 #include <memory>
@@ -10,6 +8,7 @@
 #include "server/mqtt/profile/inbox.h"
 #include "server/mqtt/profile/native_control.h"
 #include "server/mqtt/profile/native_messages.h"
+#include "server/mqtt/profile/profile.h"
 #include "server/mqtt/profile/project_messages.h"
 #include "server/mqtt/profile/project_verbs.h"
 #include "server/mqtt/profile/status_topic.h"
@@ -54,7 +53,7 @@ struct Profile::Parts {
   Status SubscribeAll(std::string_view first, const ProjectSettings* project);
   void LogStatistics();
   void AwaitLastMessages();
-  void Stop(bool says_so);
+  void Stop(bool announced);
 
   Context context;
   const std::shared_ptr<Inbox> inbox;
@@ -71,8 +70,9 @@ struct Profile::Parts {
 void Profile::Parts::AwaitLastMessages() {
   std::promise<void> promise;
   const std::future<void> settled = promise.get_future();
-  const auto told = std::make_shared<std::promise<void>>(std::move(promise));
-  context.tasks.Post([this, told] { context.streams.OnceSettled([told] { told->set_value(); }); });
+  const auto reported = std::make_shared<std::promise<void>>(std::move(promise));
+  context.tasks.Post(
+      [this, reported] { context.publisher.OnceSettled([reported] { reported->set_value(); }); });
   settled.wait_for(std::chrono::seconds(1));
 }
 
@@ -147,13 +147,13 @@ void Profile::Parts::LogStatistics() {
   context.tasks.PostAt(context.Now() + context.options.statistics, [this] { LogStatistics(); });
 }
 
-void Profile::Parts::Stop(bool says_so) {
+void Profile::Parts::Stop(bool announced) {
   inbox->Close();
-  if (says_so) AwaitLastMessages();
-  context.tasks.Stop([this, says_so] {
-    if (says_so) presence.SayOffline();
+  if (announced) AwaitLastMessages();
+  context.tasks.Stop([this, announced] {
+    if (announced) presence.PublishOffline();
     undelivered_replies.Clear();
-    context.streams.Clear();
+    context.publisher.Clear();
     native_messages.Clear();
     native_control.Clear();
     project_messages.Clear();
@@ -192,11 +192,11 @@ void Profile::Start() {
 }
 
 void Profile::Resume() {
-  parts_->context.tasks.Post([parts = parts_.get()] { parts->undelivered_replies.Tell(); });
+  parts_->context.tasks.Post([parts = parts_.get()] { parts->undelivered_replies.Send(); });
 }
 
 void Profile::Announce() {
-  parts_->context.tasks.Post([parts = parts_.get()] { parts->presence.SayOnline(); });
+  parts_->context.tasks.Post([parts = parts_.get()] { parts->presence.PublishOnline(); });
 }
 
 void Profile::Stop() {

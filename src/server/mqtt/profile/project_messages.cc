@@ -18,13 +18,13 @@ std::string MessageIdOf(const wire::ProjectReply& reply) {
   return both.size() <= kMaxIdBytes ? both : reply.request_id;
 }
 
-sessions::Message MessageOf(wire::ProjectMessage said, const ProjectSettings& project,
+sessions::Message MessageOf(wire::ProjectMessage received, const ProjectSettings& project,
                             const wire::ProjectReply& reply) {
   sessions::Message message;
   message.id = MessageIdOf(reply);
-  message.input.push_back({api::Role::kUser, std::move(said.text), ""});
-  message.request.sampling = std::move(said.sampling);
-  message.system_prompt = std::move(said.system_prompt);
+  message.input.push_back({api::Role::kUser, std::move(received.text), ""});
+  message.request.sampling = std::move(received.sampling);
+  message.system_prompt = std::move(received.system_prompt);
   message.parallel = project.parallel;
   wire::ResponseState& state = message.state;
   state.store = false;  // kept for as long as a turn is, not for weeks
@@ -36,37 +36,15 @@ sessions::Message MessageOf(wire::ProjectMessage said, const ProjectSettings& pr
   return message;
 }
 
-class ProjectAsker final : public ReplyTarget {
- public:
-  ProjectAsker(const ProjectSettings& project, ProjectAddress address)
-      : project_(project), address_(std::move(address)) {}
-
-  Message OfError(int64_t turn, const Status& error) const override {
-    return ProjectError(address_, turn, error);
-  }
-  std::optional<Message> OfAcceptance(const sessions::Acceptance&) const override {
-    return std::nullopt;
-  }
-  std::unique_ptr<ReplyForm> FormOf(
-      int64_t turn, const std::shared_ptr<responses::Response>& response) const override {
-    return std::make_unique<ProjectAnswer>(address_, turn, project_.reply_format, project_.stream,
-                                           response);
-  }
-
- private:
-  const ProjectSettings& project_;
-  const ProjectAddress address_;
-};
-
-// `user`: who said it; empty where a broker does not tell.
-AskedPointer AskedAt(const ProjectSettings& project, const ProjectAddress& address,
-                     const std::string& user) {
-  const auto asked = std::make_shared<Asked>();
-  asked->quota_key = user.empty() ? QuotaKey{.project = project.name} : QuotaKey{.user = user};
-  asked->reply_topic = address.reply.topic;
-  asked->once_there = true;  // each chunk of it once
-  asked->reply_target = std::make_unique<ProjectAsker>(project, address);
-  return asked;
+// `user`: the publisher; empty behind a broker that does not identify it.
+PendingPointer PendingAt(const ProjectSettings& project, const ProjectAddress& address,
+                         const std::string& user) {
+  const auto pending = std::make_shared<PendingMessage>();
+  pending->quota_key = user.empty() ? QuotaKey{.project = project.name} : QuotaKey{.user = user};
+  pending->reply_topic = address.reply.topic;
+  pending->once_there = true;  // each chunk of it once
+  pending->formatter = std::make_shared<ProjectFormatter>(project, address);
+  return pending;
 }
 
 }  // namespace
@@ -78,9 +56,9 @@ void ProjectMessages::Take(const ProjectSettings& project, const Message& messag
       wire::ParseProjectMessage(project.name, message.payload, random, context_.Parsing());
   ProjectAddress address{std::move(received.reply), message.correlation_data};
   const auto refuse = [&](const Status& error) {
-    const AskedPointer asked = AskedAt(project, address, message.user);
-    asked->receipt = std::move(receipt);
-    answering_.Refuse(asked, error);
+    const PendingPointer pending = PendingAt(project, address, message.user);
+    pending->receipt = std::move(receipt);
+    answering_.Refuse(pending, error);
   };
   if (!message.response_topic.empty()) {
     const Status status = wire::CheckProjectReplyTopic(project.name, address.reply.session,
@@ -101,34 +79,34 @@ void ProjectMessages::Take(const ProjectSettings& project, const Message& messag
     return refuse(Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
                          "the message had expired when it came"));
   }
-  const AskedPointer asked = AskedAt(project, address, message.user);
-  asked->credential = message.credential;
-  asked->redelivered = message.redelivered;
-  asked->receipt = std::move(receipt);
-  Submit(asked, project, address, *std::move(received.message), expires);
+  const PendingPointer pending = PendingAt(project, address, message.user);
+  pending->credential = message.credential;
+  pending->redelivered = message.redelivered;
+  pending->receipt = std::move(receipt);
+  Submit(pending, project, address, *std::move(received.message), expires);
 }
 
-void ProjectMessages::Submit(const AskedPointer& asked, const ProjectSettings& project,
+void ProjectMessages::Submit(const PendingPointer& pending, const ProjectSettings& project,
                              const ProjectAddress& address, wire::ProjectMessage message,
                              TimePoint expires) {
   const wire::ProjectReply& reply = address.reply;
-  asked->key = {project.tenant, project.name, reply.session};
-  sessions::Message said = MessageOf(std::move(message), project, reply);
+  pending->key = {project.tenant, project.name, reply.session};
+  sessions::Message submitted = MessageOf(std::move(message), project, reply);
   // An id that a client gives itself owns nothing: each new one would have a quota of its own.
-  if (const std::string& user = asked->quota_key.user; !user.empty())
-    said.owner = sessions::OwnerOf(asked->key) + "/" + user;
-  said.state.model = said.request.model = context_.ModelFor(project.model);
-  said.request.deadline = expires;
-  said.request.user =
-      asked->quota_key.user.empty() ? "project:" + project.name : asked->quota_key.user;
-  said.request.route = "mqtt.project";
-  said.reply_to = EncodeReplyTo({.server = context_.options.server,
-                                 .native = false,
-                                 .topic = reply.topic,
-                                 .correlation = address.correlation,
-                                 .client = reply.client,
-                                 .request_id = reply.request_id});
-  answering_.Submit(asked, std::move(said));
+  if (const std::string& user = pending->quota_key.user; !user.empty())
+    submitted.owner = sessions::OwnerOf(pending->key) + "/" + user;
+  submitted.state.model = submitted.request.model = context_.ModelFor(project.model);
+  submitted.request.deadline = expires;
+  submitted.request.user =
+      pending->quota_key.user.empty() ? "project:" + project.name : pending->quota_key.user;
+  submitted.request.route = "mqtt.project";
+  submitted.reply_to = EncodeReplyTo({.server = context_.options.server,
+                                      .native = false,
+                                      .topic = reply.topic,
+                                      .correlation = address.correlation,
+                                      .client = reply.client,
+                                      .request_id = reply.request_id});
+  answering_.Submit(pending, std::move(submitted));
 }
 
 void ProjectMessages::Restore(const ProjectSettings& project, const sessions::OwedAnswer& owed,
@@ -142,11 +120,11 @@ void ProjectMessages::Restore(const ProjectSettings& project, const sessions::Ow
   const Status own =
       wire::CheckProjectReplyTopic(project.name, owed.key.session, reply_to.topic, "reply_to");
   if (!own.ok()) return context_.LogRefusal(reply_to.topic, "", own);
-  const AskedPointer asked = AskedAt(project, address, "");
-  asked->key = owed.key;
-  asked->again = std::move(again);
-  asked->place = std::move(place);
-  answering_.Restore(asked, owed.message_id);
+  const PendingPointer pending = PendingAt(project, address, "");
+  pending->key = owed.key;
+  pending->again = std::move(again);
+  pending->place = std::move(place);
+  answering_.Restore(pending, owed.message_id);
 }
 
 }  // namespace tutti::mqtt::profile

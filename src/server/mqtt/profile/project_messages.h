@@ -9,7 +9,7 @@
 #include "mqtt/message_port.h"
 #include "server/mqtt/profile/answering.h"
 #include "server/mqtt/profile/context.h"
-#include "server/mqtt/profile/project_reply.h"
+#include "server/mqtt/profile/project_formatter.h"
 #include "server/mqtt/profile/reply_to.h"
 #include "services/sessions/owed.h"
 #include "wire/mqtt_project.h"
@@ -27,7 +27,7 @@ class ProjectMessages {
   void Clear() { answering_.Clear(); }
 
  private:
-  void Submit(const AskedPointer& asked, const ProjectSettings& project,
+  void Submit(const PendingPointer& pending, const ProjectSettings& project,
               const ProjectAddress& address, wire::ProjectMessage message, TimePoint expires);
 
   Context& context_;

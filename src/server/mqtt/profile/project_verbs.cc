@@ -40,11 +40,11 @@ void ProjectVerbs::Take(const ProjectSettings& project, const Message& message, 
                                                        message.response_topic, "response_topic");
     if (!status.ok()) {
       context_.LogRefusal(message.topic, message.user, status);
-      return Tell(address, *op, 0, status);
+      return Publish(address, *op, 0, status);
     }
     address.reply.topic = message.response_topic;
   }
-  if (!received.verb.ok()) return Tell(address, *op, 0, received.verb.status());
+  if (!received.verb.ok()) return Publish(address, *op, 0, received.verb.status());
   const wire::ProjectVerb& verb = *received.verb;
   if (verb.session.empty()) return OfAll(project, address, verb);
   const sessions::SessionKey key{project.tenant, project.name, verb.session};
@@ -59,55 +59,57 @@ void ProjectVerbs::Take(const ProjectSettings& project, const Message& message, 
 
 void ProjectVerbs::OfOne(const sessions::SessionKey& key, const ProjectAddress& address,
                          const wire::ProjectVerb& verb, int64_t seq) {
-  sessions::Sessions::Callback told = context_.tasks.WhileAlive(
-      [this, address, op = verb.op, seq](const Status& status) { Tell(address, op, seq, status); });
+  sessions::Sessions::Callback done =
+      context_.tasks.WhileAlive([this, address, op = verb.op, seq](const Status& status) {
+        Publish(address, op, seq, status);
+      });
   sessions::Sessions& sessions = context_.services.sessions;
   switch (verb.op) {
     case ProjectOp::kTemplate:
       if (!verb.clears)
-        return sessions.SetSystemPrompt(key, verb.system_prompt.value_or(""), std::move(told));
+        return sessions.SetSystemPrompt(key, verb.system_prompt.value_or(""), std::move(done));
       return sessions.SetSystemPrompt(
           key, *verb.system_prompt,
-          context_.tasks.WhileAlive([this, key, told = std::move(told)](const Status& set) {
-            if (!set.ok()) return told(set);
-            context_.services.sessions.Clear(key, told);
+          context_.tasks.WhileAlive([this, key, done = std::move(done)](const Status& set) {
+            if (!set.ok()) return done(set);
+            context_.services.sessions.Clear(key, done);
           }));
     case ProjectOp::kClear:
-      return sessions.Clear(key, std::move(told));
+      return sessions.Clear(key, std::move(done));
     case ProjectOp::kDelete:
-      return sessions.Delete(key, std::nullopt, std::move(told));
+      return sessions.Delete(key, std::nullopt, std::move(done));
   }
 }
 
 void ProjectVerbs::OfAll(const ProjectSettings& project, const ProjectAddress& address,
                          const wire::ProjectVerb& verb) {
-  std::function<void(const Result<int64_t>&)> told =
+  std::function<void(const Result<int64_t>&)> done =
       context_.tasks.WhileAlive([this, address, op = verb.op](const Result<int64_t>& result) {
-        Tell(address, op, 0, result.status());
+        Publish(address, op, 0, result.status());
       });
   sessions::Sessions& sessions = context_.services.sessions;
   switch (verb.op) {
     case ProjectOp::kTemplate:
       if (!verb.clears) {
         return sessions.SetProjectPrompt(project.tenant, project.name,
-                                         verb.system_prompt.value_or(""), std::move(told));
+                                         verb.system_prompt.value_or(""), std::move(done));
       }
       return sessions.SetProjectPrompt(
           project.tenant, project.name, *verb.system_prompt,
           context_.tasks.WhileAlive([this, tenant = project.tenant, name = project.name,
-                                     told = std::move(told)](const Result<int64_t>& set) {
-            if (!set.ok()) return told(set);
-            context_.services.sessions.ClearProject(tenant, name, told);
+                                     done = std::move(done)](const Result<int64_t>& set) {
+            if (!set.ok()) return done(set);
+            context_.services.sessions.ClearProject(tenant, name, done);
           }));
     case ProjectOp::kClear:
-      return sessions.ClearProject(project.tenant, project.name, std::move(told));
+      return sessions.ClearProject(project.tenant, project.name, std::move(done));
     case ProjectOp::kDelete:
-      return sessions.DeleteProject(project.tenant, project.name, std::move(told));
+      return sessions.DeleteProject(project.tenant, project.name, std::move(done));
   }
 }
 
-void ProjectVerbs::Tell(const ProjectAddress& address, ProjectOp op, int64_t seq,
-                        const Status& status) {
+void ProjectVerbs::Publish(const ProjectAddress& address, ProjectOp op, int64_t seq,
+                           const Status& status) {
   context_.Publish(
       status.ok() ? ProjectJson(address, "ack", seq, wire::ProjectAckJson(address.reply, op, seq))
                   : ProjectError(address, seq, status));

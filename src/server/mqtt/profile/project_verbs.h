@@ -8,7 +8,7 @@
 
 #include "mqtt/message_port.h"
 #include "server/mqtt/profile/context.h"
-#include "server/mqtt/profile/project_reply.h"
+#include "server/mqtt/profile/project_formatter.h"
 #include "wire/mqtt_project.h"
 
 namespace tutti::mqtt::profile {
@@ -23,7 +23,8 @@ class ProjectVerbs {
              const wire::ProjectVerb& verb);
   void OfOne(const sessions::SessionKey& key, const ProjectAddress& address,
              const wire::ProjectVerb& verb, int64_t seq);
-  void Tell(const ProjectAddress& address, wire::ProjectOp op, int64_t seq, const Status& status);
+  void Publish(const ProjectAddress& address, wire::ProjectOp op, int64_t seq,
+               const Status& status);
 
   Context& context_;
 };

@@ -47,24 +47,24 @@ Message StatusTopic::Will(const ProfileOptions& options, const NativeTopics& top
 }
 
 void StatusTopic::Start() {
-  SayOnline();
+  PublishOnline();
   context_.tasks.PostAt(context_.Now() + context_.options.heartbeat, [this] { Start(); });
 }
 
-void StatusTopic::SayOnline() {
+void StatusTopic::PublishOnline() {
   const api::Inference& inference = context_.services.inference;
   context_.Publish(
       StatusMessage(context_.topics.ServerStatus(context_.options.node),
                     OnlineJson(context_.options.version, inference.Models(), inference.Load())));
-  SayOfProjects(true);
+  PublishOfProjects(true);
 }
 
-void StatusTopic::SayOffline() {
-  SayOfProjects(false);
+void StatusTopic::PublishOffline() {
+  PublishOfProjects(false);
   context_.Publish(Will(context_.options, context_.topics));
 }
 
-void StatusTopic::SayOfProjects(bool online) {
+void StatusTopic::PublishOfProjects(bool online) {
   const int64_t now_s = context_.services.unix_ms() / 1000;
   for (const ProjectSettings& project : context_.options.projects) {
     context_.Publish(

@@ -18,13 +18,13 @@ class StatusTopic {
   explicit StatusTopic(Context& context) : context_(context) {}
 
   void Start();  // publishes online now, and at every heartbeat
-  void SayOnline();
-  void SayOffline();
+  void PublishOnline();
+  void PublishOffline();
   // The message that the broker publishes if the server disappears.
   static Message Will(const ProfileOptions& options, const NativeTopics& topics);
 
  private:
-  void SayOfProjects(bool online);
+  void PublishOfProjects(bool online);
 
   Context& context_;
 };

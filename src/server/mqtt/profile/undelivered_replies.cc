@@ -1,5 +1,6 @@
 #include "server/mqtt/profile/undelivered_replies.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -29,7 +30,7 @@ void UndeliveredReplies::ReadBehind(const sessions::OwedPlace& place) {
             }
             for (const sessions::OwedAnswer& each : *page) Add(each);
             if (!page->empty()) return ReadBehind(page->back().place);
-            if (tells_) TellAt(context_.Now());
+            if (sends_) SendAt(context_.Now());
           }));
 }
 
@@ -38,41 +39,42 @@ void UndeliveredReplies::Add(sessions::OwedAnswer owed) {
   std::optional<ReplyTo> reply_to = DecodeReplyTo(owed.reply_to);
   if (!reply_to.has_value() || reply_to->server != context_.options.server) return;
   ReplyOrder::Place place =
-      context_.streams.Reserve(reply_to->topic, DialogOf(owed.key), owed.place.turn);
+      context_.publisher.Reserve(reply_to->topic, DialogOf(owed.key), owed.place.turn);
   waiting_.push_back({std::move(owed), *std::move(reply_to), std::move(place)});
 }
 
-void UndeliveredReplies::Tell() {
-  tells_ = true;
+void UndeliveredReplies::Send() {
+  sends_ = true;
   Read();
-  TellSome();
+  SendSome();
 }
 
-void UndeliveredReplies::TellAt(TimePoint when) {
+void UndeliveredReplies::SendAt(TimePoint when) {
   if (std::exchange(armed_, true)) return;
   context_.tasks.PostAt(when, [this] {
     armed_ = false;
-    TellSome();
+    SendSome();
   });
 }
 
-void UndeliveredReplies::TellSome() {
+void UndeliveredReplies::SendSome() {
   // Half of the capacity is reserved for current answers.
-  if (context_.streams.size() > context_.options.streams.all / 2)
-    return TellAt(context_.Now() + kLater);
-  for (size_t i = 0; i < kOwedAtOnce && !waiting_.empty(); ++i) {
+  if (context_.publisher.size() > context_.options.streams.all / 2)
+    return SendAt(context_.Now() + kLater);
+  // One that finds no room goes to the end, for the next time.
+  for (size_t left = std::min(kOwedAtOnce, waiting_.size()); left > 0; --left) {
     Waiting next = std::move(waiting_.front());
     waiting_.pop_front();
-    TellOne(std::move(next));
+    SendOne(std::move(next));
   }
-  if (!waiting_.empty()) TellAt(context_.Now() + kBetween);
+  if (!waiting_.empty()) SendAt(context_.Now() + kBetween);
 }
 
-void UndeliveredReplies::TellOne(Waiting waiting) {
+void UndeliveredReplies::SendOne(Waiting waiting) {
   const auto& [owed, reply_to, place] = waiting;
   auto again = [this, waiting] {  // there is no room for it now
     waiting_.push_back(waiting);
-    TellAt(context_.Now() + kLater);
+    SendAt(context_.Now() + kLater);
   };
   if (reply_to.native) {
     if (context_.options.native) native_.Restore(owed, reply_to, place, std::move(again));

@@ -20,7 +20,7 @@ class UndeliveredReplies {
       : context_(context), native_(native), projects_(projects) {}
 
   void Read();  // reads the store; only the first call
-  void Tell();  // starts sending; called when models are loaded
+  void Send();  // starts sending; called when models are loaded
   void Clear() { waiting_.clear(); }
 
  private:
@@ -31,16 +31,16 @@ class UndeliveredReplies {
   };
   void ReadBehind(const sessions::OwedPlace& place);
   void Add(sessions::OwedAnswer owed);
-  void TellSome();
-  void TellOne(Waiting waiting);
-  void TellAt(TimePoint when);
+  void SendSome();
+  void SendOne(Waiting waiting);
+  void SendAt(TimePoint when);
 
   Context& context_;
   NativeMessages& native_;
   ProjectMessages& projects_;
   std::deque<Waiting> waiting_;
   bool read_ = false;
-  bool tells_ = false;  // Tell() was called
+  bool sends_ = false;  // Send() was called
   bool armed_ = false;  // a timer will send some
 };
 

@@ -1,4 +1,4 @@
-#include "server/mqtt/profile/project_reply.h"
+#include "server/mqtt/profile/project_formatter.h"
 
 namespace tutti::mqtt::profile {
 namespace {
@@ -32,35 +32,35 @@ Message ProjectError(const ProjectAddress& address, int64_t seq, const Status& e
   return ProjectJson(address, "error", seq, wire::ProjectErrorJson(address.reply, error));
 }
 
-std::optional<Message> ProjectAnswer::OfDeltas(const Deltas& deltas, int64_t index) const {
+std::optional<Message> ProjectFormatter::OfDeltas(const Deltas& deltas, int64_t index) const {
   if (!stream_ || deltas.event.reasoning) return std::nullopt;
-  return ProjectJson(address_, "chunk", seq_,
-                     wire::ProjectChunkJson(address_.reply, seq_, index, deltas.event.text));
+  return ProjectJson(address_, "chunk", turn(),
+                     wire::ProjectChunkJson(address_.reply, turn(), index, deltas.event.text));
 }
 
-std::optional<Message> ProjectAnswer::OfEvent(const responses::LogEntry& entry,
-                                              int64_t index) const {
+std::optional<Message> ProjectFormatter::OfEvent(const responses::LogEntry& entry,
+                                                 int64_t index) const {
   if (!entry.terminal()) return std::nullopt;
-  const wire::ResponseState end = response_->State();
+  const wire::ResponseState end = response().State();
   const bool well = end.status == wire::ResponseStatus::kCompleted ||
                     end.status == wire::ResponseStatus::kIncomplete;
-  return well ? Whole(end, index) : ProjectError(address_, seq_, ErrorOf(end));
+  return well ? Whole(end, index) : ProjectError(address_, turn(), ErrorOf(end));
 }
 
-Message ProjectAnswer::Whole(const wire::ResponseState& end, int64_t index) const {
+Message ProjectFormatter::Whole(const wire::ResponseState& end, int64_t index) const {
   if (!stream_ && format_ == ReplyFormat::kText) {
-    Message message = ProjectJson(address_, "reply", seq_, end.text);
+    Message message = ProjectJson(address_, "reply", turn(), end.text);
     message.content_type = "text/plain; charset=utf-8";
     return message;
   }
   return ProjectJson(
-      address_, "reply", seq_,
-      wire::ProjectReplyJson(address_.reply, seq_, stream_ ? std::optional(index) : std::nullopt,
+      address_, "reply", turn(),
+      wire::ProjectReplyJson(address_.reply, turn(), stream_ ? std::optional(index) : std::nullopt,
                              end.text, end.usage.value_or(api::Usage{})));
 }
 
-std::optional<Message> ProjectAnswer::OfError(const Status& error) const {
-  return ProjectError(address_, seq_, error);
+std::optional<Message> ProjectFormatter::OfError(const Status& error) const {
+  return ProjectError(address_, turn(), error);
 }
 
 }  // namespace tutti::mqtt::profile

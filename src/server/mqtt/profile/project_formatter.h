@@ -1,4 +1,4 @@
-// Encodes the messages of the project profile, and ProjectAnswer, the form of its answers.
+// Messages of the project profile, and ProjectFormatter, the form of its answers.
 //
 // Every message has QoS 1 and the user properties `type` (reply, chunk, error, ack), `seq` and, if
 // one was given, `requestId`. An answer is plain text unless the project is configured otherwise;
@@ -6,15 +6,13 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "mqtt/message_port.h"
 #include "server/mqtt/profile/options.h"
-#include "server/mqtt/profile/reply_form.h"
-#include "services/responses/response.h"
+#include "server/mqtt/profile/reply_formatter.h"
 #include "wire/mqtt_project_reply.h"
 
 namespace tutti::mqtt::profile {
@@ -29,15 +27,10 @@ Message ProjectJson(const ProjectAddress& address, std::string type, int64_t seq
                     std::string payload);
 Message ProjectError(const ProjectAddress& address, int64_t seq, const Status& error);
 
-class ProjectAnswer final : public ReplyForm {
+class ProjectFormatter final : public ReplyFormatter {
  public:
-  ProjectAnswer(ProjectAddress address, int64_t seq, ReplyFormat format, bool stream,
-                std::shared_ptr<responses::Response> response)
-      : address_(std::move(address)),
-        seq_(seq),
-        format_(format),
-        stream_(stream),
-        response_(std::move(response)) {}
+  ProjectFormatter(const ProjectSettings& project, ProjectAddress address)
+      : address_(std::move(address)), format_(project.reply_format), stream_(project.stream) {}
 
   std::optional<Message> OfDeltas(const Deltas& deltas, int64_t index) const override;
   std::optional<Message> OfEvent(const responses::LogEntry& entry, int64_t index) const override;
@@ -47,10 +40,8 @@ class ProjectAnswer final : public ReplyForm {
   Message Whole(const wire::ResponseState& end, int64_t index) const;
 
   const ProjectAddress address_;
-  const int64_t seq_;
   const ReplyFormat format_;
   const bool stream_;
-  const std::shared_ptr<responses::Response> response_;
 };
 
 }  // namespace tutti::mqtt::profile

@@ -1,5 +1,11 @@
-// ReplyStreams: all answers that are being sent. Runs on the strand of the responses, where their
+// ReplyPublisher: publishes all answers that are being sent: reads the logs of responses and
+// publishes their events in the form of a profile. Runs on the strand of the responses, where the
 // logs are also written, so nothing here needs a lock, and publishing does not wait.
+//
+// The log is the buffer: while the port accepts no more, a stream stops reading and tries again
+// later, so a subscriber that does not read costs no memory and blocks nothing. Deltas at QoS 0 are
+// dropped instead. The last message is published until it is known to have arrived; if there is no
+// subscriber twice in a row, only the last message is published.
 //
 // A growing log wakes the strand once, however many logs grow; then every stream gets a turn of
 // bounded length. The number of streams is bounded in total and for each quota key. There is one
@@ -19,26 +25,26 @@
 #include "mqtt/message_port.h"
 #include "server/mqtt/profile/delta_coalescer.h"
 #include "server/mqtt/profile/quota_key.h"
-#include "server/mqtt/profile/reply_form.h"
+#include "server/mqtt/profile/reply_formatter.h"
 #include "server/mqtt/profile/reply_order.h"
-#include "server/mqtt/profile/reply_stream.h"
 #include "server/mqtt/profile/strand_tasks.h"
 #include "services/responses/response.h"
 
 namespace tutti::mqtt::profile {
 
-class ReplyStreams {
+class ReplyPublisher {
  public:
   struct Limits {
     size_t all = 4000;  // above the limit of waiting messages: also resumes and waits for an end
     size_t per_user = 400;      // of one user
     size_t per_project = 3000;  // of one project
   };
-  ReplyStreams(const Limits& limits, const DeltaCoalescer::Options& coalescing, MessagePort& port,
-               const Clock& clock, const StrandTasks& tasks);
+  ReplyPublisher(const Limits& limits, const DeltaCoalescer::Options& coalescing, MessagePort& port,
+                 const Clock& clock, const StrandTasks& tasks);
+  ~ReplyPublisher();
 
   // The purpose of a stream; two of the same purpose, response and topic are one.
-  enum class Purpose { kAnswer, kWord };
+  enum class Purpose { kAnswer, kEndNotice };
   struct Setup {
     std::string topic, dialog;
     QuotaKey quota_key;
@@ -46,10 +52,12 @@ class ReplyStreams {
     Purpose purpose = Purpose::kAnswer;
     std::shared_ptr<responses::Response> response;
     int64_t starting_after = -1;
-    std::unique_ptr<ReplyForm> form;
-    // For an answer owed by an earlier process: its subscriber may not be back yet, so it is
-    // repeated for some minutes until there is a subscriber.
-    bool patient = false;
+    std::shared_ptr<ReplyFormatter> formatter;  // of this stream alone
+    // An answer owed by an earlier process. It is unknown which events that process had sent: only
+    // `accepted` and the last event are published, and a client that wants the others sends a
+    // resume. Its subscriber may not be back yet, so the last event is repeated for some minutes
+    // until there is a subscriber.
+    bool owed = false;
     // Called when the last message has arrived, as far as is known. A newer stream that replaces
     // this one takes the callback over. May be empty.
     std::function<void()> arrived;
@@ -80,9 +88,10 @@ class ReplyStreams {
   size_t size() const { return streams_.size(); }
 
  private:
+  class Stream;
   using Key = std::tuple<std::string, std::string, Purpose>;  // topic, response, purpose
   struct Entry {
-    std::unique_ptr<ReplyStream> stream;
+    std::unique_ptr<Stream> stream;
     QuotaKey quota_key;
     std::string dialog;
     uint64_t serial = 0;
