@@ -129,13 +129,13 @@ class ChatTimingTest : public ::testing::TestWithParam<Prep> {
       message.payload = sent.message.payload;
       message.properties.user = sent.message.user_properties;
       message.properties.content_type = sent.message.content_type;
-      const client::MqttReply::Told told = asked.reply->Take(message);
-      asked.text += told.text;
-      if (!told.ended) continue;
+      const client::MqttReply::Update update = asked.reply->Take(message);
+      asked.text += update.text;
+      if (!update.ended) continue;
       EXPECT_FALSE(asked.ended) << "one reply each";
       asked.ended = true;
       asked.ended_at = sent.at;
-      asked.status = told.status;
+      asked.status = update.status;
     }
     EXPECT_TRUE(asked.ended);
     EXPECT_TRUE(asked.status.ok()) << asked.status;

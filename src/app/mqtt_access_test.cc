@@ -81,7 +81,7 @@ bool May(Party TopicRule::*what, const Person& who, std::string_view topic,
       }
       if (!mqtt::TopicMatches(filter, topic)) continue;
       switch (rule.*what) {
-        case Party::kUnsaid:
+        case Party::kUnset:
         case Party::kNobody:
           break;
         case Party::kUser:
@@ -345,7 +345,7 @@ TEST(TopicRulesTest, TheTableOfWhoMayDoWhat) {
   };
   std::string table;
   for (const TopicRule& rule : TopicRules()) {
-    table += std::string(rule.pattern) + " " + word(rule.speaks) + " " + word(rule.reads) + " " +
+    table += std::string(rule.pattern) + " " + word(rule.publishes) + " " + word(rule.reads) + " " +
              word(rule.answered) + "\n";
   }
   EXPECT_EQ(table,
@@ -373,7 +373,7 @@ TEST_F(MqttAccessTest, EveryTopicIsPublishedToByThoseOfItsRowAlone) {
     Client client(port());
     ASSERT_EQ(client.Login(who, "c"), ReasonCode::kSuccess) << who.user;
     for (const Instance& each : Instances()) {
-      const bool may = May(&TopicRule::speaks, who, each.topic, users_);
+      const bool may = May(&TopicRule::publishes, who, each.topic, users_);
       const int before = taken_.load();
       const ReasonCode told = client.Publish(each.topic, "{}");
       EXPECT_EQ(told, may ? ReasonCode::kSuccess : ReasonCode::kNotAuthorized)
@@ -396,7 +396,7 @@ TEST_F(MqttAccessTest, NothingIsRetainedAndNoWillIsTakenWhereATopicIsNotTheirs) 
   const std::vector<Person> people = AddPeople();
   for (const Person& who : people) {
     for (const Instance& each : Instances()) {
-      const bool may = May(&TopicRule::speaks, who, each.topic, users_);
+      const bool may = May(&TopicRule::publishes, who, each.topic, users_);
       const bool keeps = may && each.rule->topic == mqtt::profile::Topic::kClientStatus;
       for (const bool retain : {false, true}) {
         Client client(port());
@@ -460,7 +460,7 @@ TEST_F(MqttAccessTest, EveryResponseTopicIsTheAskersOwn) {
     Client client(port());
     ASSERT_EQ(client.Login(who, "c"), ReasonCode::kSuccess) << who.user;
     for (const Instance& from : Instances()) {
-      if (!May(&TopicRule::speaks, who, from.topic, users_)) continue;
+      if (!May(&TopicRule::publishes, who, from.topic, users_)) continue;
       for (const Instance& to : Instances()) {
         const bool may = May(&TopicRule::answered, who, to.topic, users_);
         EXPECT_EQ(client.Publish(from.topic, "{}", to.topic),
@@ -605,7 +605,7 @@ TEST_F(MqttAccessTest, EveryVerbReachesTheAskersOwnDialogsAlone) {
       ASSERT_EQ(client.Login(who, "v"), ReasonCode::kSuccess);
       ASSERT_EQ(client.Subscribe(Own(who, "out")), ReasonCode::kGrantedQos1);
       const std::string asked = Taking(verb.verb, "q-1", response_id);
-      // Where ann speaks.
+      // Where ann may publish.
       EXPECT_EQ(client.Publish(Own(people[0], "ctl"), asked),
                 herself ? ReasonCode::kSuccess : ReasonCode::kNotAuthorized)
           << who.user << " " << verb.name;
@@ -655,7 +655,7 @@ TEST_F(MqttAccessTest, AnOpenServerTakesEverybodyUnderAnyName) {
   Client client(port());
   ASSERT_EQ(client.Login(ann, "c"), ReasonCode::kSuccess);
   for (const Instance& each : Instances()) {
-    EXPECT_EQ(client.Publish(each.topic, "{}"), May(&TopicRule::speaks, ann, each.topic, users_)
+    EXPECT_EQ(client.Publish(each.topic, "{}"), May(&TopicRule::publishes, ann, each.topic, users_)
                                                     ? ReasonCode::kSuccess
                                                     : ReasonCode::kNotAuthorized)
         << each.topic;

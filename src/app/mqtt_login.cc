@@ -20,7 +20,7 @@ void AddProject(const std::string& name, bool administers, Principal* principal)
   for (const TopicRule& rule : mqtt::profile::TopicRules()) {
     if (!rule.of_project()) continue;
     const std::string filter = mqtt::profile::FilterOf(rule, name);
-    if (may(rule.speaks)) principal->publish.push_back(filter);
+    if (may(rule.publishes)) principal->publish.push_back(filter);
     if (may(rule.reads)) principal->subscribe.push_back(filter);
     if (may(rule.answered)) principal->respond.push_back(filter);
   }

@@ -46,16 +46,16 @@ struct Message {
 // refuses: a forgotten message is not acknowledged. Move-only; any thread.
 class Receipt {
  public:
-  using Tell = std::function<void(const Status&)>;  // any thread; must not block
+  using Callback = std::function<void(const Status&)>;  // any thread; must not block
 
   Receipt() = default;
-  explicit Receipt(Tell tell) : tell_(std::move(tell)) {}
+  explicit Receipt(Callback callback) : callback_(std::move(callback)) {}
   ~Receipt() {
-    if (tell_) Give(Unavailable("overloaded", "the message was not taken care of"));
+    if (callback_) Give(Unavailable("overloaded", "the message was not taken care of"));
   }
-  Receipt(Receipt&& other) noexcept : tell_(std::exchange(other.tell_, nullptr)) {}
+  Receipt(Receipt&& other) noexcept : callback_(std::exchange(other.callback_, nullptr)) {}
   Receipt& operator=(Receipt&& other) noexcept {
-    std::swap(tell_, other.tell_);
+    std::swap(callback_, other.callback_);
     return *this;
   }
 
@@ -67,9 +67,9 @@ class Receipt {
 
  private:
   void Give(const Status& status) {
-    if (Tell tell = std::exchange(tell_, nullptr)) tell(status);
+    if (Callback callback = std::exchange(callback_, nullptr)) callback(status);
   }
-  Tell tell_;
+  Callback callback_;
 };
 
 class MessagePort {

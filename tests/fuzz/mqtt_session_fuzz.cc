@@ -105,7 +105,7 @@ class Client final : public Peer::Host {
   }
   size_t unsent() const override { return unsent_; }
   void Authenticate(Credentials) override { asked_ = true; }
-  Receipt::Tell TellReceipt(uint64_t serial) override {
+  Receipt::Callback ReceiptCallback(uint64_t serial) override {
     return [this, serial, alive = std::weak_ptr<int>(alive_)](const tutti::Status& status) {
       if (alive.lock() != nullptr) peer_.OnReceipt(serial, status);
     };

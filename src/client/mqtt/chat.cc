@@ -154,9 +154,9 @@ Status MqttChat::AskOnce(const MqttQuestion& question, const MqttSend& said, Dur
   connection_->HoldUntil(Now() + hold);
   RETURN_IF_ERROR(connection_->Send(Expiring(said, kQuestionExpiryS)));
   TimePoint heard = Now() + hold;
-  const Duration first = dialect_->tells_acceptance() ? options_.acceptance : options_.silence;
+  const Duration first = dialect_->has_acceptance() ? options_.acceptance : options_.silence;
   Duration patience = first;
-  TimePoint doubt = dialect_->tells_acceptance() ? heard + options_.absence : TimePoint::max();
+  TimePoint doubt = dialect_->has_acceptance() ? heard + options_.absence : TimePoint::max();
   bool unheard = false, offline = false;
   while (true) {
     auto arrived = connection_->Receive(std::min(heard + patience, doubt), callbacks.stopped);
@@ -192,12 +192,13 @@ Status MqttChat::AskOnce(const MqttQuestion& question, const MqttSend& said, Dur
         patience = std::min(patience, options_.absence);
         continue;
       }
-      MqttReply::Told told = reply->Take(message);
-      if (!told.reasoning.empty() && callbacks.on_reasoning) callbacks.on_reasoning(told.reasoning);
-      if (!told.text.empty()) callbacks.on_text(told.text);
-      if (told.ended) return told.status;
-      if (told.say.has_value())
-        RETURN_IF_ERROR(connection_->Send(Expiring(*std::move(told.say), kWordExpiryS)));
+      MqttReply::Update update = reply->Take(message);
+      if (!update.reasoning.empty() && callbacks.on_reasoning)
+        callbacks.on_reasoning(update.reasoning);
+      if (!update.text.empty()) callbacks.on_text(update.text);
+      if (update.ended) return update.status;
+      if (update.send.has_value())
+        RETURN_IF_ERROR(connection_->Send(Expiring(*std::move(update.send), kWordExpiryS)));
       heard = Now();
       if (!reply->accepted()) continue;
       patience = options_.silence;
@@ -258,30 +259,30 @@ Result<std::vector<MqttItem>> MqttChat::History(const Stopped& stopped) {
   if (!word.has_value())
     return Status(StatusCode::kUnimplemented, "unsupported", "this server does not tell it");
   RETURN_IF_ERROR(FindServer({.on_text = {}, .on_hold = {}, .stopped = stopped}));
-  std::optional<Result<std::vector<MqttItem>>> told;
+  std::optional<Result<std::vector<MqttItem>>> history;
   RETURN_IF_ERROR(Exchange(
       *word, kWordPatience,
       [&](const mqtt::Publish& message) {
-        told = dialect_->HistoryIn(message, id);
-        return told.has_value();
+        history = dialect_->HistoryIn(message, id);
+        return history.has_value();
       },
       stopped));
-  return *std::move(told);
+  return *std::move(history);
 }
 
 Status MqttChat::Clear(const Stopped& stopped) {
   const std::string id = RandomName("m-");
   const MqttSend word = dialect_->Clear(id);
   RETURN_IF_ERROR(FindServer({.on_text = {}, .on_hold = {}, .stopped = stopped}));
-  std::optional<Status> told;
+  std::optional<Status> cleared;
   RETURN_IF_ERROR(Exchange(
       word, kWordPatience,
       [&](const mqtt::Publish& message) {
-        told = dialect_->ClearedIn(message, id);
-        return told.has_value();
+        cleared = dialect_->ClearedIn(message, id);
+        return cleared.has_value();
       },
       stopped));
-  return *std::move(told);
+  return *std::move(cleared);
 }
 
 Status MqttChat::GoOnWith(std::unique_ptr<MqttDialect> dialect) {

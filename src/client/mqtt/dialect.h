@@ -35,17 +35,17 @@ struct MqttQuestion {
 // Decodes the messages that answer one question. One thread at a time.
 class MqttReply {
  public:
-  struct Told {
-    std::string text;             // next piece of the answer
-    std::string reasoning;        // next piece of the reasoning before the answer
-    std::optional<MqttSend> say;  // to be sent to the server: a request for lost pieces
+  struct Update {
+    std::string text;              // next piece of the answer
+    std::string reasoning;         // next piece of the reasoning before the answer
+    std::optional<MqttSend> send;  // to be sent to the server: a request for lost pieces
     bool ended = false;
     Status status;  // not OK: the turn ended without an answer (cancelled, or an error)
   };
 
   virtual ~MqttReply() = default;
   // Decodes a message. One of another question, or a repeated one, gives an empty result.
-  virtual Told Take(const mqtt::Publish& message) = 0;
+  virtual Update Take(const mqtt::Publish& message) = 0;
   // Whether the server has accepted the question.
   virtual bool accepted() const = 0;
   // What to send after the connection was lost: the question again, or a request to continue the
@@ -68,7 +68,7 @@ class MqttDialect {
   // Whether the server that sent this status message is online; nothing for other messages.
   virtual std::optional<bool> OnlineIn(const mqtt::Publish& message) const = 0;
   // Whether the profile has a message with which the server accepts a question.
-  virtual bool tells_acceptance() const = 0;
+  virtual bool has_acceptance() const = 0;
   // Encodes a question. Errors: invalid_value, naming a field that the profile does not have.
   virtual Result<MqttSend> Ask(const MqttQuestion& question) const = 0;
   // Makes the decoder for the answer to `question`, which Ask() must have accepted.

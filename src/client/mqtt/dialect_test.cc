@@ -31,18 +31,18 @@ MqttQuestion Question() {
 
 class NativeDialectTest : public ::testing::Test {
  protected:
-  MqttReply::Told Take(const std::string& payload) {
+  MqttReply::Update Take(const std::string& payload) {
     return reply_->Take(Message("llm/v1/ada/s/out", payload, "m-1"));
   }
-  MqttReply::Told Delta(int first, int last, const std::string& text) {
+  MqttReply::Update Delta(int first, int last, const std::string& text) {
     return Take(R"({"type":"response.output_text.delta","delta":")" + text +
                 R"(","first_sequence_number":)" + std::to_string(first) + R"(,"sequence_number":)" +
                 std::to_string(last) + "}");
   }
-  MqttReply::Told Accepted() {
+  MqttReply::Update Accepted() {
     return Take(R"({"type":"accepted","id":"m-1","response_id":"resp_1","sequence_number":0})");
   }
-  MqttReply::Told End(int number, const std::string& text) {
+  MqttReply::Update End(int number, const std::string& text) {
     return Take(R"({"type":"response.completed","sequence_number":)" + std::to_string(number) +
                 R"(,"response":{"output":[{"content":[{"text":")" + text + R"("}]}]}})");
   }
@@ -75,7 +75,7 @@ TEST_F(NativeDialectTest, DeltasAreShownAsTheyComeAndTheEndAddsWhatIsMissing) {
   EXPECT_EQ(Delta(1, 1, "He").text, "He");
   EXPECT_EQ(Delta(2, 4, "llo").text, "llo");
   EXPECT_EQ(Delta(2, 4, "llo").text, "") << "seen";
-  const MqttReply::Told end = End(5, "Hello!");
+  const MqttReply::Update end = End(5, "Hello!");
   EXPECT_TRUE(end.ended);
   EXPECT_TRUE(end.status.ok());
   EXPECT_EQ(end.text, "!");
@@ -84,13 +84,13 @@ TEST_F(NativeDialectTest, DeltasAreShownAsTheyComeAndTheEndAddsWhatIsMissing) {
 TEST_F(NativeDialectTest, AGapIsAskedForOnceAndWhatFollowsWaits) {
   Accepted();
   Delta(1, 2, "ab");
-  const MqttReply::Told gap = Delta(5, 6, "ef");
+  const MqttReply::Update gap = Delta(5, 6, "ef");
   EXPECT_EQ(gap.text, "");
-  ASSERT_TRUE(gap.say.has_value());
-  EXPECT_EQ(gap.say->topic, "llm/v1/ada/s/ctl");
-  EXPECT_EQ(gap.say->payload,
+  ASSERT_TRUE(gap.send.has_value());
+  EXPECT_EQ(gap.send->topic, "llm/v1/ada/s/ctl");
+  EXPECT_EQ(gap.send->payload,
             R"({"type":"resume","id":"m-1","response_id":"resp_1","starting_after":2})");
-  EXPECT_FALSE(Delta(7, 7, "g").say.has_value()) << "once";
+  EXPECT_FALSE(Delta(7, 7, "g").send.has_value()) << "once";
   EXPECT_EQ(Delta(3, 4, "cd").text, "cd");
   EXPECT_EQ(Delta(5, 6, "ef").text, "ef");
   EXPECT_EQ(End(8, "abcdefg").text, "g");
@@ -104,14 +104,14 @@ TEST_F(NativeDialectTest, TheEndSupersedesWhatWasShown) {
 
 TEST_F(NativeDialectTest, ReasoningIsNoPartOfTheAnswer) {
   Accepted();
-  const MqttReply::Told thought =
+  const MqttReply::Update thought =
       Take(R"({"type":"response.reasoning_text.delta","delta":"hm","first_sequence_number":1,)"
            R"("sequence_number":3})");
   EXPECT_EQ(thought.text, "");
   EXPECT_EQ(thought.reasoning, "hm");
-  EXPECT_FALSE(thought.say.has_value()) << "its numbers leave no gap";
+  EXPECT_FALSE(thought.send.has_value()) << "its numbers leave no gap";
   EXPECT_EQ(Delta(4, 4, "So").text, "So");
-  const MqttReply::Told end =
+  const MqttReply::Update end =
       Take(R"({"type":"response.completed","sequence_number":5,"response":{"output":[)"
            R"({"type":"reasoning","content":[{"type":"reasoning_text","text":"hm"}]},)"
            R"({"type":"message","content":[{"type":"output_text","text":"So "}]},)"
@@ -131,13 +131,13 @@ TEST_F(NativeDialectTest, WhatIsAnothersTellsNothing) {
 }
 
 TEST_F(NativeDialectTest, AnErrorEndsTheTurnWithItsCodeAndItsWait) {
-  const MqttReply::Told told =
+  const MqttReply::Update update =
       Take(R"({"type":"error","code":"rate_limit_exceeded","message":"slow down",
                "retry_after_ms":1200})");
-  EXPECT_TRUE(told.ended);
-  EXPECT_EQ(told.status.reason(), "rate_limit_exceeded");
-  EXPECT_EQ(told.status.message(), "slow down");
-  EXPECT_EQ(told.status.retry_after(), std::chrono::milliseconds(1200));
+  EXPECT_TRUE(update.ended);
+  EXPECT_EQ(update.status.reason(), "rate_limit_exceeded");
+  EXPECT_EQ(update.status.message(), "slow down");
+  EXPECT_EQ(update.status.retry_after(), std::chrono::milliseconds(1200));
 }
 
 TEST_F(NativeDialectTest, EventsThatAreGoneAreNotTheEnd) {
@@ -147,13 +147,13 @@ TEST_F(NativeDialectTest, EventsThatAreGoneAreNotTheEnd) {
 }
 
 TEST_F(NativeDialectTest, ATurnThatFailedHasItsErrorAndOneThatWasCancelledIsCancelled) {
-  const MqttReply::Told failed =
+  const MqttReply::Update failed =
       Take(R"({"type":"response.failed","sequence_number":3,"response":{"error":
                {"code":"context_length_exceeded","message":"too long"}}})");
   EXPECT_TRUE(failed.ended);
   EXPECT_EQ(failed.status.reason(), "context_length_exceeded");
   const auto other = dialect_->Reply(Question());
-  const MqttReply::Told cancelled = other->Take(
+  const MqttReply::Update cancelled = other->Take(
       Message("llm/v1/ada/s/out", R"({"type":"response.cancelled","sequence_number":3})", "m-1"));
   EXPECT_EQ(cancelled.status.reason(), "cancelled");
 }
@@ -176,10 +176,10 @@ TEST_F(NativeDialectTest, AHistoryIsReadAndAnothersIsNot) {
                    id);
   };
   EXPECT_FALSE(dialect_->HistoryIn(message("h-2"), "h-1").has_value());
-  const auto told = dialect_->HistoryIn(message("h-1"), "h-1");
-  ASSERT_TRUE(told.has_value() && told->ok());
-  ASSERT_EQ((*told)->size(), 2u);
-  EXPECT_EQ((**told)[1].role + (**told)[1].content, "assistantho");
+  const auto history = dialect_->HistoryIn(message("h-1"), "h-1");
+  ASSERT_TRUE(history.has_value() && history->ok());
+  ASSERT_EQ((*history)->size(), 2u);
+  EXPECT_EQ((**history)[1].role + (**history)[1].content, "assistantho");
 }
 
 TEST(MqttDialects, NamesThatAreNoLevelOfATopicAreRefused) {
@@ -194,8 +194,8 @@ TEST(MqttDialects, NamesThatAreNoLevelOfATopicAreRefused) {
 
 class ProjectDialectTest : public ::testing::Test {
  protected:
-  MqttReply::Told Take(const std::string& payload, const std::string& type,
-                       const std::string& content_type = "application/json") {
+  MqttReply::Update Take(const std::string& payload, const std::string& type,
+                         const std::string& content_type = "application/json") {
     std::vector<mqtt::UserProperty> properties;
     if (!type.empty()) properties.emplace_back("type", type);
     mqtt::Publish message = Message("p/assistant_response/s/c/m-1", payload, "", properties);
@@ -227,33 +227,33 @@ TEST_F(ProjectDialectTest, WhatAProjectCannotBeAskedIsRefused) {
 
 TEST_F(ProjectDialectTest, PlainTextIsTheAnswerWhateverItLooksLike) {
   const std::string text = R"({"final":false,"error":{"code":"x"}})";
-  const MqttReply::Told told = Take(text, "reply", "text/plain; charset=utf-8");
-  EXPECT_TRUE(told.ended);
-  EXPECT_EQ(told.text, text);
+  const MqttReply::Update update = Take(text, "reply", "text/plain; charset=utf-8");
+  EXPECT_TRUE(update.ended);
+  EXPECT_EQ(update.text, text);
 }
 
 TEST_F(ProjectDialectTest, JsonIsReadForItsText) {
-  const MqttReply::Told told = Take(R"({"sessionId":"s","text":"hi","final":true})", "reply");
-  EXPECT_TRUE(told.ended);
-  EXPECT_EQ(told.text, "hi");
+  const MqttReply::Update update = Take(R"({"sessionId":"s","text":"hi","final":true})", "reply");
+  EXPECT_TRUE(update.ended);
+  EXPECT_EQ(update.text, "hi");
 }
 
 TEST_F(ProjectDialectTest, ChunksAreShownAndTheLastAddsWhatWasLost) {
   EXPECT_EQ(Take(R"({"index":0,"text":"a","final":false})", "chunk").text, "a");
   EXPECT_EQ(Take(R"({"index":2,"text":"c","final":false})", "chunk").text, "") << "1 is missing";
-  const MqttReply::Told told = Take(R"({"index":3,"text":"abc","final":true})", "reply");
-  EXPECT_EQ(told.text, "bc");
+  const MqttReply::Update update = Take(R"({"index":3,"text":"abc","final":true})", "reply");
+  EXPECT_EQ(update.text, "bc");
 }
 
 TEST_F(ProjectDialectTest, AnErrorIsNeverShownAsAnAnswer) {
   const std::string error =
       R"({"error":{"code":"rate_limit_exceeded","message":"slow","retry_after_ms":5}})";
   for (const char* const type : {"error", ""}) {
-    const MqttReply::Told told = Take(error, type);
-    EXPECT_TRUE(told.ended);
-    EXPECT_EQ(told.text, "");
-    EXPECT_EQ(told.status.reason(), "rate_limit_exceeded");
-    EXPECT_EQ(told.status.retry_after(), std::chrono::milliseconds(5));
+    const MqttReply::Update update = Take(error, type);
+    EXPECT_TRUE(update.ended);
+    EXPECT_EQ(update.text, "");
+    EXPECT_EQ(update.status.reason(), "rate_limit_exceeded");
+    EXPECT_EQ(update.status.retry_after(), std::chrono::milliseconds(5));
   }
   EXPECT_EQ(Take("rubbish", "error").status.reason(), "bad_response");
 }

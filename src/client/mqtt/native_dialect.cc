@@ -23,7 +23,7 @@ class NativeReply final : public MqttReply {
 
   bool accepted() const override { return !response_.empty(); }
 
-  Told Take(const mqtt::Publish& message) override {
+  Update Take(const mqtt::Publish& message) override {
     if (message.topic != topics_.out || message.properties.correlation_data != id_) return {};
     const json::object event = ObjectOf(message.payload);
     const std::string type = TextAt(event, "type");
@@ -35,11 +35,11 @@ class NativeReply final : public MqttReply {
     if (type == "response.failed" || type == "response.cancelled") return TakeFailure(event, type);
     if (NumberAt(event, "first_sequence_number").value_or(*last) != seen_ + 1) return Lost();
     seen_ = *last;
-    Told told;
-    if (type == "response.output_text.delta") told.text = TextAt(event, "delta");
-    if (type == "response.reasoning_text.delta") told.reasoning = TextAt(event, "delta");
-    shown_ += told.text;
-    return told;
+    Update update;
+    if (type == "response.output_text.delta") update.text = TextAt(event, "delta");
+    if (type == "response.reasoning_text.delta") update.reasoning = TextAt(event, "delta");
+    shown_ += update.text;
+    return update;
   }
 
   MqttSend AfterLoss() const override { return response_.empty() ? question_ : Control("resume"); }
@@ -55,49 +55,49 @@ class NativeReply final : public MqttReply {
   }
 
   // Events are missing: they are asked for, once, and what follows is left until they are there.
-  Told Lost() {
+  Update Lost() {
     if (response_.empty() || asked_after_ == seen_) return {};
     asked_after_ = seen_;
-    Told told;
-    told.say = Control("resume");
-    return told;
+    Update update;
+    update.send = Control("resume");
+    return update;
   }
 
   // The last event has the whole answer, whatever was lost.
-  Told TakeEnd(const json::object& event) {
-    Told told;
-    told.ended = true;
+  Update TakeEnd(const json::object& event) {
+    Update update;
+    update.ended = true;
     const json::object* const response = ObjectAt(event, "response");
     const std::string whole = response == nullptr ? "" : OutputTextIn(*response).value_or("");
     if (whole.starts_with(shown_)) {
-      told.text = whole.substr(shown_.size());
+      update.text = whole.substr(shown_.size());
     } else {
-      told.text = "\n" + whole;  // what was shown is not how it begins: it stands once more
+      update.text = "\n" + whole;  // what was shown is not how it begins: it stands once more
     }
     shown_ = whole;
-    return told;
+    return update;
   }
 
-  static Told TakeFailure(const json::object& event, const std::string& type) {
-    Told told;
-    told.ended = true;
+  static Update TakeFailure(const json::object& event, const std::string& type) {
+    Update update;
+    update.ended = true;
     const json::object* const response = ObjectAt(event, "response");
     const json::object* const error = response == nullptr ? nullptr : ObjectAt(*response, "error");
     if (type == "response.cancelled") {
-      told.status = Status(StatusCode::kCancelled, "cancelled", "the turn was cancelled");
+      update.status = Status(StatusCode::kCancelled, "cancelled", "the turn was cancelled");
     } else {
-      told.status = ErrorIn(error == nullptr ? json::object() : *error);
+      update.status = ErrorIn(error == nullptr ? json::object() : *error);
     }
-    return told;
+    return update;
   }
 
-  Told TakeError(const json::object& event) {
-    Told told;
-    told.status = ErrorIn(event);
+  Update TakeError(const json::object& event) {
+    Update update;
+    update.status = ErrorIn(event);
     // In mid-answer: events that are no longer kept. The last one will come.
-    told.ended = !accepted() || told.status.reason() != "expired";
-    if (!told.ended) told.status = OkStatus();
-    return told;
+    update.ended = !accepted() || update.status.reason() != "expired";
+    if (!update.ended) update.status = OkStatus();
+    return update;
   }
 
   const Topics topics_;
@@ -116,13 +116,13 @@ class NativeDialect final : public MqttDialect {
 
   std::string replies() const override { return topics_.out; }
   std::string status() const override { return servers_ + "+/status"; }
-  bool tells_acceptance() const override { return true; }
+  bool has_acceptance() const override { return true; }
 
   std::optional<bool> OnlineIn(const mqtt::Publish& message) const override {
     if (!message.topic.starts_with(servers_) || !message.topic.ends_with("/status"))
       return std::nullopt;
-    const json::object told = ObjectOf(message.payload);
-    const json::value* const online = told.if_contains("online");
+    const json::object status = ObjectOf(message.payload);
+    const json::value* const online = status.if_contains("online");
     return online != nullptr && online->is_bool() && online->get_bool();
   }
 

@@ -9,7 +9,7 @@ namespace {
 namespace json = boost::json;
 
 // An error is always an envelope and never text that could be an answer. Servers that write no
-// properties are told by the envelope's shape.
+// properties are recognised by the envelope's shape.
 std::optional<Status> ErrorOf(const mqtt::Publish& message) {
   const std::string type = PropertyOf(message, "type");
   if (!type.empty() && type != "error") return std::nullopt;
@@ -29,14 +29,14 @@ class ProjectReply final : public MqttReply {
 
   bool accepted() const override { return accepted_; }
 
-  Told Take(const mqtt::Publish& message) override {
+  Update Take(const mqtt::Publish& message) override {
     if (message.topic != topic_) return {};
     accepted_ = true;
-    Told told;
+    Update update;
     if (const std::optional<Status> error = ErrorOf(message); error.has_value()) {
-      told.ended = true;
-      told.status = *error;
-      return told;
+      update.ended = true;
+      update.status = *error;
+      return update;
     }
     const json::object body = ObjectOf(message.payload);
     const json::value* const final = body.if_contains("final");
@@ -44,11 +44,11 @@ class ProjectReply final : public MqttReply {
     const bool plain = final == nullptr || !final->is_bool() || PlainText(message);
     if (plain || final->get_bool()) return Whole(plain ? message.payload : TextAt(body, "text"));
     const int64_t index = NumberAt(body, "index").value_or(-1);
-    if (index != next_) return told;  // seen, or behind one that was lost: the last has it all
+    if (index != next_) return update;  // seen, or behind one that was lost: the last has it all
     ++next_;
-    told.text = TextAt(body, "text");
-    shown_ += told.text;
-    return told;
+    update.text = TextAt(body, "text");
+    shown_ += update.text;
+    return update;
   }
 
   // The same request is answered once, and its answer again.
@@ -60,12 +60,12 @@ class ProjectReply final : public MqttReply {
     return message.properties.content_type.value_or("").starts_with("text/plain");
   }
 
-  Told Whole(const std::string& text) {
-    Told told;
-    told.ended = true;
-    told.text = text.starts_with(shown_) ? text.substr(shown_.size()) : "\n" + text;
+  Update Whole(const std::string& text) {
+    Update update;
+    update.ended = true;
+    update.text = text.starts_with(shown_) ? text.substr(shown_.size()) : "\n" + text;
     shown_ = text;
-    return told;
+    return update;
   }
 
   const std::string topic_;
@@ -82,7 +82,7 @@ class ProjectDialect final : public MqttDialect {
 
   std::string replies() const override { return OwnReplies() + "/+"; }
   std::string status() const override { return project_ + "/status"; }
-  bool tells_acceptance() const override { return false; }
+  bool has_acceptance() const override { return false; }
 
   std::optional<bool> OnlineIn(const mqtt::Publish& message) const override {
     if (message.topic != status()) return std::nullopt;

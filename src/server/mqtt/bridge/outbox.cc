@@ -85,7 +85,7 @@ void Outbox::Lost() {
     waiting_ = std::move(kept);
   }
   for (Item& item : given_up) {
-    Tell(std::move(item), Unavailable("overloaded", "the connection to the broker was lost"));
+    Finish(std::move(item), Unavailable("overloaded", "the connection to the broker was lost"));
   }
 }
 
@@ -104,7 +104,7 @@ std::optional<Outbox::Item> Outbox::Pop(TimePoint now) {
     }
     const Status obstacle = Obstacle(item.message, now);
     if (obstacle.ok()) return item;
-    Tell(std::move(item), obstacle);
+    Finish(std::move(item), obstacle);
   }
 }
 
@@ -119,16 +119,16 @@ bool Outbox::SendNext(TimePoint now, std::string& out) {
     }
     const Result<std::string> bytes = Encode(takes_.version, Packet(std::move(packet)));
     if (!bytes.ok()) {
-      Tell(*std::move(item), bytes.status());
+      Finish(*std::move(item), bytes.status());
       continue;
     }
     if (bytes->size() > takes_.packet_bytes) {
-      Tell(*std::move(item), StatusOfPuback(ReasonCode::kPacketTooLarge));
+      Finish(*std::move(item), StatusOfPuback(ReasonCode::kPacketTooLarge));
       continue;
     }
     out += *bytes;
     if (item->message.qos == 0) {
-      Tell(*std::move(item), OkStatus());
+      Finish(*std::move(item), OkStatus());
     } else {
       in_flight_.push_back(*std::move(item));
     }
@@ -152,7 +152,7 @@ bool Outbox::Acknowledge(uint16_t packet_id, const Status& status) {
   if (found == in_flight_.end()) return false;
   Item item = std::move(*found);
   in_flight_.erase(found);
-  Tell(std::move(item), status);
+  Finish(std::move(item), status);
   return true;
 }
 
@@ -169,11 +169,11 @@ size_t Outbox::Close(const Status& why) {
     MutexLock lock(mutex_);
     left = std::exchange(waiting_, {});
   }
-  for (Item& item : left) Tell(std::move(item), why);
+  for (Item& item : left) Finish(std::move(item), why);
   return left.size();
 }
 
-void Outbox::Tell(Item item, const Status& status) {
+void Outbox::Finish(Item item, const Status& status) {
   if (item.packet_id != 0) used_.reset(item.packet_id);
   // The lack of a subscriber is no failure of the broker.
   const bool well = status.ok() || status.code() == StatusCode::kNotFound;

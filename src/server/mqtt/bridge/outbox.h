@@ -114,7 +114,7 @@ class Outbox {
   // Removes the next message that may be sent; messages with an Obstacle() are ended before it.
   std::optional<Item> Pop(TimePoint now);
   // Reports the result to the publisher, after its place was freed.
-  void Tell(Item item, const Status& status);
+  void Finish(Item item, const Status& status);
   uint16_t TakePacketId();
 
   const OutboxLimits limits_;

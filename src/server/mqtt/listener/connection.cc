@@ -156,7 +156,7 @@ void Connection::Authenticate(Credentials credentials) {
       });
 }
 
-Receipt::Tell Connection::TellReceipt(uint64_t serial) {
+Receipt::Callback Connection::ReceiptCallback(uint64_t serial) {
   return [inbox = loop_.inbox(), weak = weak_from_this(), serial](const Status& status) {
     inbox->Post([weak, serial, status] {
       const auto self = weak.lock();

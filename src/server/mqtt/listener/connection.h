@@ -47,7 +47,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void Write(std::string bytes) override;
   size_t unsent() const override { return writing_.size() - written_ + pending_.size(); }
   void Authenticate(Credentials credentials) override;
-  Receipt::Tell TellReceipt(uint64_t serial) override;
+  Receipt::Callback ReceiptCallback(uint64_t serial) override;
   std::string NewClientId() override;
   void Forbidden(std::string_view what, std::string_view topic) override;
   void LoggedIn() override;

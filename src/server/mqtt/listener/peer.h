@@ -38,7 +38,7 @@ class Peer final : public SessionLink {
     virtual void Authenticate(Credentials credentials) = 0;
     // Returns a function that calls OnReceipt(serial, ...) from any thread, and does nothing once
     // the peer is gone.
-    virtual Receipt::Tell TellReceipt(uint64_t serial) = 0;
+    virtual Receipt::Callback ReceiptCallback(uint64_t serial) = 0;
     virtual std::string NewClientId() = 0;  // a unique id
     // The client lacks the right for such a topic or filter. `what`: "publish" or "subscribe".
     virtual void Forbidden(std::string_view what, std::string_view topic) = 0;

@@ -121,17 +121,17 @@ void Peer::OnAuthenticated(const Result<Principal>& result) {
 Connack Peer::Welcome(bool present) const {
   Connack packet;
   packet.session_present = present;
-  Properties& told = packet.properties;
+  Properties& properties = packet.properties;
   const uint32_t asked = connect_.properties.session_expiry_s.value_or(0);
-  if (session_->expiry_s != asked) told.session_expiry_s = session_->expiry_s;
+  if (session_->expiry_s != asked) properties.session_expiry_s = session_->expiry_s;
   if (connect_.keep_alive_s == 0 || connect_.keep_alive_s > limits_.keep_alive_s) {
-    told.server_keep_alive_s = limits_.keep_alive_s;
+    properties.server_keep_alive_s = limits_.keep_alive_s;
   }
-  told.receive_maximum = limits_.inflight;
-  told.topic_alias_maximum = limits_.topic_aliases;
-  told.maximum_qos = true;  // 1
-  told.maximum_packet_size = static_cast<uint32_t>(limits_.packet_bytes);
-  told.shared_available = false;
+  properties.receive_maximum = limits_.inflight;
+  properties.topic_alias_maximum = limits_.topic_aliases;
+  properties.maximum_qos = true;  // 1
+  properties.maximum_packet_size = static_cast<uint32_t>(limits_.packet_bytes);
+  properties.shared_available = false;
   return packet;
 }
 

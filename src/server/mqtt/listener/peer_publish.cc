@@ -134,7 +134,7 @@ void Peer::Route(Publish packet) {
   const size_t subscribers = hub_.Publish(message, session_);
   message.retain = false;  // to who takes it now it is live, whatever becomes of it (3.3.1.3)
   for (const MessagePort::Sink* sink : sinks) {
-    (*sink)(message, packet.qos == 1 ? Receipt(host_.TellReceipt(serial)) : Receipt());
+    (*sink)(message, packet.qos == 1 ? Receipt(host_.ReceiptCallback(serial)) : Receipt());
   }
   if (packet.qos == 1 && sinks.empty()) {
     pending_.back().reason =

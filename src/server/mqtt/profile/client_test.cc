@@ -43,13 +43,13 @@ class ClientTest : public testing::ProfileFixture {
     Turn turn;
     // Requested repetitions are sent, and read after the messages that came before.
     for (size_t read = 0; read < port_.sent().size() && !turn.ended; ++read) {
-      const client::MqttReply::Told told = reply->Take(Arrived(port_.sent()[read].message));
-      turn.text += told.text;
-      turn.pieces += !told.text.empty();
-      turn.ended = told.ended;
-      turn.status = told.status;
-      if (told.say.has_value())
-        Deliver(told.say->topic, told.say->payload, "", told.say->correlation);
+      const client::MqttReply::Update update = reply->Take(Arrived(port_.sent()[read].message));
+      turn.text += update.text;
+      turn.pieces += !update.text.empty();
+      turn.ended = update.ended;
+      turn.status = update.status;
+      if (update.send.has_value())
+        Deliver(update.send->topic, update.send->payload, "", update.send->correlation);
     }
     return turn;
   }
@@ -128,13 +128,13 @@ TEST_F(ClientTest, EverythingThatTheNativeProfileCanBeAskedIsTaken) {
   EXPECT_TRUE(turn.status.ok()) << turn.status;
   const client::MqttSend history = *native_->AskHistory("h-1");
   Deliver(history.topic, history.payload, "", history.correlation);
-  std::optional<Result<std::vector<client::MqttItem>>> told;
+  std::optional<Result<std::vector<client::MqttItem>>> items;
   for (const testing::Sent& each : port_.sent()) {
-    if (!told.has_value()) told = native_->HistoryIn(Arrived(each.message), "h-1");
+    if (!items.has_value()) items = native_->HistoryIn(Arrived(each.message), "h-1");
   }
-  ASSERT_TRUE(told.has_value() && told->ok());
-  ASSERT_EQ((*told)->size(), 2u);
-  EXPECT_EQ((**told)[1].content, turn.text);
+  ASSERT_TRUE(items.has_value() && items->ok());
+  ASSERT_EQ((*items)->size(), 2u);
+  EXPECT_EQ((**items)[1].content, turn.text);
 }
 
 TEST_F(ClientTest, OfANativeAnswerWhoseDeltasAreLostNothingIsMissing) {

@@ -131,7 +131,7 @@ Inbox::Take Profile::Parts::TakerOf(Topic topic, const ProjectSettings* project)
 
 Status Profile::Parts::SubscribeAll(std::string_view first, const ProjectSettings* project) {
   for (const TopicRule& rule : TopicRules()) {
-    if (rule.of_project() != (project != nullptr) || rule.speaks == Party::kNobody) continue;
+    if (rule.of_project() != (project != nullptr) || rule.publishes == Party::kNobody) continue;
     RETURN_IF_ERROR(Subscribe(FilterOf(rule, first), TakerOf(rule.topic, project)));
   }
   return OkStatus();

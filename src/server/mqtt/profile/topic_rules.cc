@@ -29,7 +29,7 @@ constexpr auto kRules = std::to_array<TopicRule>({
 
 // Default deny: a row that does not say all of who may do what does not compile.
 static_assert(std::all_of(kRules.begin(), kRules.end(), [](const TopicRule& rule) {
-  return rule.speaks != kUnsaid && rule.reads != kUnsaid && rule.answered != kUnsaid;
+  return rule.publishes != kUnset && rule.reads != kUnset && rule.answered != kUnset;
 }));
 
 }  // namespace

@@ -28,7 +28,7 @@ enum class Topic : uint8_t {
 };
 
 enum class Party : uint8_t {
-  kUnsaid,   // unset; does not compile
+  kUnset,    // unset; does not compile
   kNobody,   // no client
   kUser,     // the user whose name is in the topic
   kAnybody,  // every authenticated client
@@ -41,9 +41,9 @@ struct TopicRule {
   // Begins with {prefix} or {project}; {user} and {session} are one level each, {rest} is any
   // number of levels.
   std::string_view pattern;
-  Party speaks;    // may publish; unless kNobody, this process subscribes
-  Party reads;     // may subscribe
-  Party answered;  // may use it as a Response Topic
+  Party publishes;  // may publish; unless kNobody, this process subscribes
+  Party reads;      // may subscribe
+  Party answered;   // may use it as a Response Topic
 
   constexpr bool of_project() const { return pattern.starts_with("{project}"); }
 };

@@ -218,7 +218,7 @@ TEST_F(UndeliveredRepliesTest, StoppingWaitsForWhatBecameOfALastMessage) {
   EXPECT_EQ(Owed(), 1) << "nobody knows whether it has arrived";
   std::thread broker([this] {
     std::this_thread::sleep_for(milliseconds(50));
-    port_.TellHeld();
+    port_.ReportHeld();
   });
   Stop();
   broker.join();

@@ -166,7 +166,7 @@ class Client final : public Peer::Host {
 
  private:
   void Settle() { world_.hub.Flush(); }
-  void TellPeer(uint64_t serial, const Status& status) {
+  void GiveReceipt(uint64_t serial, const Status& status) {
     if (gone_) return;
     peer_->OnReceipt(serial, status);
     Settle();
@@ -193,9 +193,9 @@ class Client final : public Peer::Host {
     asked = true;
     credentials = std::move(given);
   }
-  Receipt::Tell TellReceipt(uint64_t serial) override {
+  Receipt::Callback ReceiptCallback(uint64_t serial) override {
     return [this, serial, alive = std::weak_ptr<int>(alive_)](const Status& status) {
-      if (alive.lock() != nullptr) TellPeer(serial, status);
+      if (alive.lock() != nullptr) GiveReceipt(serial, status);
     };
   }
   std::string NewClientId() override { return "auto-" + std::to_string(++ids_); }

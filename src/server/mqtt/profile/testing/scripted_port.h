@@ -30,7 +30,7 @@ class ScriptedPort final : public MessagePort {
   std::function<Status(const Message&)> refuse;   // at once; empty: nothing is
   std::function<Status(const Message&)> outcome;  // told later; empty: OK
   std::function<bool(const Message&)> lose;       // at QoS 0, in silence; empty: nothing is
-  bool holds = false;                             // what became of it is told by TellHeld()
+  bool holds = false;                             // what became of it is told by ReportHeld()
 
   Status Publish(Message message, Published done) override {
     Status told;
@@ -72,7 +72,7 @@ class ScriptedPort final : public MessagePort {
     }
     return delivery;
   }
-  void TellHeld() {
+  void ReportHeld() {
     std::vector<std::function<void()>> held;
     {
       const std::lock_guard lock(mutex_);
