@@ -16,11 +16,6 @@ constexpr uint64_t kNoSerial = 0;
 
 }  // namespace
 
-Inbox::Inbox(std::function<void()> wake) : desk_(std::make_shared<Desk>()) {
-  MutexLock lock(desk_->mutex);
-  desk_->wake = std::move(wake);
-}
-
 Status Inbox::Subscribe(std::string filter, MessagePort::Sink sink) {
   if (!IsMqttText(filter) || !IsTopicFilter(filter)) {
     return InvalidArgument(
@@ -106,11 +101,6 @@ void Inbox::Lost() {
   offered_ = 0;
 }
 
-void Inbox::Close() {
-  MutexLock lock(desk_->mutex);
-  desk_->wake = nullptr;
-}
-
 std::vector<const MessagePort::Sink*> Inbox::SinksOf(const std::string& topic) const {
   std::vector<const MessagePort::Sink*> sinks;
   for (const Route& route : routes_) {
@@ -137,10 +127,11 @@ void Inbox::Offer(Entry& entry, const std::vector<const MessagePort::Sink*>& sin
 
 Receipt Inbox::MakeReceipt(uint64_t serial, int attempt) {
   return Receipt([desk = desk_, serial, attempt](const Status& status) {
-    // Under the lock, so that nobody is woken after Close().
-    MutexLock lock(desk->mutex);
-    desk->verdicts.push_back({serial, attempt, status.ok()});
-    if (desk->wake) desk->wake();
+    {
+      MutexLock lock(desk->mutex);
+      desk->verdicts.push_back({serial, attempt, status.ok()});
+    }
+    desk->wake();
   });
 }
 

@@ -24,6 +24,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -35,8 +36,9 @@ namespace tutti::mqtt::bridge {
 
 class Inbox {
  public:
-  // `wake` is called on any thread that gives a receipt, until Close(); it must not block.
-  explicit Inbox(std::function<void()> wake);
+  // `wake` is called on any thread that gives a receipt, also when the Inbox is gone; it must not
+  // block.
+  explicit Inbox(std::function<void()> wake) : desk_(std::make_shared<Desk>(std::move(wake))) {}
 
   // Adds a sink, before the first message. Error: invalid_value, if `filter` is no topic filter.
   Status Subscribe(std::string filter, MessagePort::Sink sink);
@@ -58,7 +60,6 @@ class Inbox {
   void Lost();
   // Stops offering messages. Messages that are already offered may still be accepted.
   void StopOffering() { offering_ = false; }
-  void Close();  // `wake` is not called any more
 
   size_t held() const { return held_; }              // messages; any thread
   size_t held_bytes() const { return held_bytes_; }  // bridge's thread
@@ -83,9 +84,10 @@ class Inbox {
     bool accepted;
   };
   struct Desk {
+    explicit Desk(std::function<void()> wake_owner) : wake(std::move(wake_owner)) {}
+    const std::function<void()> wake;
     Mutex mutex;
     std::vector<Verdict> verdicts GUARDED_BY(mutex);
-    std::function<void()> wake GUARDED_BY(mutex);
   };
   enum class State { kWaiting, kOffered, kAccepted };
   struct Entry {

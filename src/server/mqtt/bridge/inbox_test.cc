@@ -210,14 +210,6 @@ TEST_F(InboxTest, ASinkMayAcceptAtOnceAndFromAnyThread) {
   EXPECT_EQ(inbox_.Settle(now_).size(), 100u);
 }
 
-TEST_F(InboxTest, AfterCloseNobodyIsWoken) {
-  ASSERT_TRUE(inbox_.Subscribe("t", Keep()).ok());
-  Receive(1, "t");
-  inbox_.Close();
-  offers_[0].second.Accept();
-  EXPECT_EQ(wakes_, 0);
-}
-
 TEST_F(InboxTest, AWordThatIsNoFilterIsRefused) {
   for (const char* filter : {"", "a/#/b", "a+", "$share//t", "\xFF"}) {
     EXPECT_EQ(inbox_.Subscribe(filter, Keep()).reason(), "invalid_value") << filter;

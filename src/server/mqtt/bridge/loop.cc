@@ -24,13 +24,17 @@ Bridge::Loop::Loop(BridgeOptions options, Address address, Credentials credentia
       tls_(std::move(tls)),
       deps_(dependencies),
       thread_("tutti-bridge", dependencies.log, "mqtt.bridge.thread_failed"),
+      wakes_(std::make_shared<WorkInbox>(
+          [this](WorkInbox::Work work) {
+            boost::asio::post(io_, std::move(work));
+            return true;
+          },
+          WorkInbox::Limits{}, [this] { Guarded([this] { Pump(); }); })),
       outbox_(options_.outbox),
-      inbox_([this] { Wake(); }),
+      inbox_([wakes = wakes_] { wakes->Wake(); }),
       credentials_(std::move(credentials)),
       session_({&options_, &credentials_, &outbox_, &inbox_, dependencies.log}),
       backoff_(options_.backoff, dependencies.seed) {}
-
-Bridge::Loop::~Loop() { inbox_.Close(); }
 
 void Bridge::Loop::Start() {
   boost::asio::post(io_, [this] { Guarded([this] { Connect(); }); });
@@ -45,16 +49,6 @@ Status Bridge::Loop::Stop(Duration limit) {
   boost::asio::post(io_, [this, limit] { Guarded([this, limit] { BeginStop(limit); }); });
   thread_.Stop();
   return stopped_;
-}
-
-void Bridge::Loop::Wake() {
-  if (woken_.exchange(true)) return;
-  wanted_.Want();
-  boost::asio::post(io_, [this] {
-    woken_ = false;
-    Guarded([this] { Pump(); });
-    wanted_.Got();
-  });
 }
 
 // Where a sink or a library throws, the connection begins anew: what was not acknowledged comes

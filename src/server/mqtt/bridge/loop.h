@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/core_wanted.h"
 #include "base/mutex.h"
+#include "base/work_inbox.h"
 #include "mqtt/link/link.h"
 #include "server/mqtt/bridge/bridge.h"
 #include "server/mqtt/bridge/inbox.h"
@@ -27,7 +27,7 @@ class Bridge::Loop {
  public:
   Loop(BridgeOptions options, Address address, Credentials credentials,
        std::shared_ptr<boost::asio::ssl::context> tls, const Dependencies& dependencies);
-  ~Loop();
+  ~Loop() { wakes_->Close(); }
 
   const BridgeOptions& options() const { return options_; }
   Outbox& outbox() { return outbox_; }
@@ -36,7 +36,7 @@ class Bridge::Loop {
 
   void Start();
   Status Stop(Duration limit);
-  void Wake();  // any thread: there is a message to send, or a receipt
+  void Wake() { wakes_->Wake(); }  // any thread: there is a message to send, or a receipt
   BridgeStatistics Statistics() const;
 
  private:
@@ -71,6 +71,7 @@ class Bridge::Loop {
   // The bridge's thread, and members used on it only.
   sockets::IoThread thread_;
   boost::asio::io_context& io_ = thread_.context();
+  const std::shared_ptr<WorkInbox> wakes_;  // any thread; runs Pump()
   boost::asio::steady_timer timer_{io_};
   TimePoint armed_ = TimePoint::max();  // when timer_ fires
   Outbox outbox_;                       // has a lock of its own
@@ -89,8 +90,6 @@ class Bridge::Loop {
   TimePoint stop_limit_ = TimePoint::max();
   Status stopped_;  // result of Stop()
 
-  std::atomic<bool> woken_ = false;
-  CoreWanted wanted_;
   std::atomic<bool> connected_ = false;
   std::atomic<uint64_t> connects_ = 0, tries_failed_ = 0;
   mutable Mutex mutex_;

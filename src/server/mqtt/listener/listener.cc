@@ -1,7 +1,8 @@
 #include "server/mqtt/listener/listener.h"
 
-#include <atomic>
+#include <boost/asio/ip/tcp.hpp>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "base/wake_count.h"
@@ -9,18 +10,22 @@
 #include "mqtt/topics.h"
 #include "server/access/bind_rule.h"
 #include "server/access/web_rule.h"
-#include "server/mqtt/listener/acceptor.h"
 #include "server/mqtt/listener/connection.h"
 #include "server/mqtt/listener/loop.h"
+#include "server/mqtt/listener/websocket.h"
+#include "server/net/acceptor.h"
 #include "server/net/address.h"
 #include "server/net/tls.h"
+#include "server/net/transport.h"
 
 namespace tutti::mqtt::listener {
 namespace {
 
-constexpr int kMaxWaiting = 16'384;             // messages for the io thread
-constexpr int64_t kMaxWaitingBytes = 64 << 20;  // of them
-constexpr size_t kMaxPayloadBytes = 16 << 20;   // of one
+using boost::asio::ip::tcp;
+using boost::system::error_code;
+
+constexpr size_t kMaxPayloadBytes = 16 << 20;  // of one message
+constexpr int kSendBufferBytes = 64 << 10;  // the system's own grows to megabytes for who stopped
 constexpr Duration kGoodbye = std::chrono::seconds(1);
 
 // Whether it can be written to a subscriber, of either version.
@@ -40,6 +45,63 @@ Status CheckMessage(const Message& message) {
   }
   return Encode(Version::k5, packet).status();
 }
+
+// One port: accepts its connections and passes them to the loop. Used by the io thread, except
+// Listen(), which is called before the thread runs.
+class Port {
+ public:
+  // `tls`: null for plain TCP. `websocket`: the rule for WebSocket handshakes, which outlives the
+  // loop's connections; null: MQTT without WebSocket.
+  Port(Loop& loop, std::shared_ptr<sockets::TlsContext> tls, const access::WebRule* websocket)
+      : loop_(loop),
+        tls_(std::move(tls)),
+        websocket_(websocket),
+        acceptor_(loop.context(),
+                  {.has_room = [this] { return loop_.connections() < loop_.limits.connections; },
+                   .take = [this](tcp::acceptor& from) { return Take(from); }}) {}
+
+  // Error: io_error, naming the option `param`.
+  Status Listen(const boost::asio::ip::address& address, int port, const char* param) {
+    Status status = acceptor_.Listen(tcp::endpoint(address, static_cast<uint16_t>(port)),
+                                     address.to_string(), param);
+    return status.ok() ? status : std::move(status).WithContext("MQTT");
+  }
+  int number() const { return acceptor_.bound().port(); }  // after Listen()
+
+  // Continues accepting, unless it already does or there are too many connections.
+  void Accept() { acceptor_.Accept(); }
+  void Close() { acceptor_.Close(); }
+
+ private:
+  error_code Take(tcp::acceptor& from) {
+    tcp::socket socket(loop_.context());
+    error_code ec;
+    from.accept(socket, ec);
+    if (!ec) Admit(std::move(socket));
+    return ec;
+  }
+
+  void Admit(tcp::socket socket) {
+    error_code ec;
+    const auto endpoint = socket.remote_endpoint(ec);
+    if (ec) return;
+    const std::string address = endpoint.address().to_string();
+    if (!loop_.Enter(address)) return;  // closed with the socket
+    sockets::Tune(socket, loop_.limits.reader_stall, kSendBufferBytes);
+    auto connection = std::make_shared<Connection>(
+        loop_,
+        websocket_ != nullptr ? MakeWebSocket(std::move(socket), tls_, *websocket_)
+                              : sockets::MakeTransport(std::move(socket), tls_),
+        address);
+    loop_.Add(connection);
+    connection->Start();
+  }
+
+  Loop& loop_;
+  const std::shared_ptr<sockets::TlsContext> tls_;
+  const access::WebRule* const websocket_;
+  sockets::Acceptor acceptor_;
+};
 
 }  // namespace
 
@@ -66,12 +128,12 @@ struct Listener::Impl {
                                                .client_required = options.tls_client_required}));
     }
     if (options.port >= 0) {
-      plain = std::make_unique<Acceptor>(loop, tls, nullptr);
+      plain = std::make_unique<Port>(loop, tls, nullptr);
       RETURN_IF_ERROR(plain->Listen(address, options.port, "mqtt-port"));
     }
     if (options.websocket_port >= 0) {
       web_rule.emplace(options.cors_origins, options.allowed_hosts, address.is_loopback());
-      websocket = std::make_unique<Acceptor>(loop, tls, &*web_rule);
+      websocket = std::make_unique<Port>(loop, tls, &*web_rule);
       RETURN_IF_ERROR(websocket->Listen(address, options.websocket_port, "mqtt-websocket-port"));
     }
     loop.on_closed = [this] {
@@ -106,13 +168,11 @@ struct Listener::Impl {
 
   const ListenerOptions options;
   const Dependencies deps;
-  std::atomic<int> waiting{0};
-  std::atomic<int64_t> waiting_bytes{0};
   WakeCount closed;                         // a connection is gone
   bool running = false;                     // owner
   std::optional<access::WebRule> web_rule;  // outlives the connections
   Loop loop;
-  std::unique_ptr<Acceptor> plain, websocket;  // io thread, after Start()
+  std::unique_ptr<Port> plain, websocket;  // io thread, after Start()
 };
 
 Listener::Listener(ListenerOptions options, Dependencies dependencies)
@@ -121,9 +181,9 @@ Listener::~Listener() { Stop(); }
 
 Status Listener::Start() { return impl_->Start(); }
 void Listener::Stop() { impl_->Stop(); }
-int Listener::port() const { return impl_->plain == nullptr ? -1 : impl_->plain->port(); }
+int Listener::port() const { return impl_->plain == nullptr ? -1 : impl_->plain->number(); }
 int Listener::websocket_port() const {
-  return impl_->websocket == nullptr ? -1 : impl_->websocket->port();
+  return impl_->websocket == nullptr ? -1 : impl_->websocket->number();
 }
 void Listener::Revoke(std::string credential) {
   Impl* const impl = impl_.get();
@@ -136,29 +196,15 @@ int Listener::connections() const { return impl_->loop.connections(); }
 
 Status Listener::Publish(Message message, Published done) {
   RETURN_IF_ERROR(CheckMessage(message));
-  const auto bytes = static_cast<int64_t>(message.topic.size() + message.payload.size());
-  Impl* const impl = impl_.get();
-  const auto release = [impl, bytes] {
-    impl->waiting.fetch_sub(1);
-    impl->waiting_bytes.fetch_sub(bytes);
-  };
-  const int waiting = impl->waiting.fetch_add(1);
-  const int64_t before = impl->waiting_bytes.fetch_add(bytes);
-  if (waiting >= kMaxWaiting || (waiting > 0 && before + bytes > kMaxWaitingBytes)) {
-    release();
-    return Unavailable("overloaded", "too many messages wait to be sent over MQTT");
-  }
-  const bool posted = impl->loop.inbox()->Post(
-      [impl, release, done = std::move(done), message = std::move(message)]() mutable {
-        release();
-        const size_t subscribers = impl->loop.hub.Publish(std::move(message), nullptr);
+  const size_t bytes = message.topic.size() + message.payload.size();
+  Hub& hub = impl_->loop.hub;
+  return impl_->loop.inbox()->Offer(
+      bytes, [&hub, done = std::move(done), message = std::move(message)]() mutable {
+        const size_t subscribers = hub.Publish(std::move(message), nullptr);
         if (!done) return;
         done(subscribers > 0 ? OkStatus()
                              : NotFound("not_found", "nobody has subscribed to this topic"));
       });
-  if (posted) return OkStatus();
-  release();
-  return Unavailable("draining", "the MQTT listener has stopped");
 }
 
 Status Listener::Subscribe(std::string filter, Sink sink) {

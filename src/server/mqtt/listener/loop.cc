@@ -11,6 +11,12 @@
 #include "server/net/tls.h"
 
 namespace tutti::mqtt::listener {
+namespace {
+
+// Messages of this process to subscribers.
+constexpr WorkInbox::Limits kMaxWaiting{.items = 16'384, .bytes = 64 << 20};
+
+}  // namespace
 
 std::string NameForLog(const std::string& user_name) {
   constexpr size_t kMaxShown = 40;  // a key has 62, a signed token more
@@ -29,7 +35,12 @@ Loop::Loop(const Limits& listener_limits, const Clock& listener_clock,
       thread_("tutti-mqtt", log, "mqtt.handler_failed"),
       hub_timer_(context()),
       login_timer_(context()),
-      inbox_(std::make_shared<Inbox>(context(), [this] { Settle(); })),
+      inbox_(std::make_shared<WorkInbox>(
+          [this](WorkInbox::Work work) {
+            boost::asio::post(context(), std::move(work));
+            return true;
+          },
+          kMaxWaiting, [this] { Settle(); })),
       gate_(limits) {}
 
 Loop::~Loop() { Stop(); }
@@ -137,11 +148,11 @@ void Loop::NoteForbidden(const Who& who, std::string_view what, std::string_view
 
 void Loop::NoteHandshake(const std::string& peer, const std::string& why) {
   if (log_ == nullptr || why.empty()) return;
-  std::string_view told = why;
-  if (told == sockets::kPlainText) told = "plain MQTT on the TLS port";
+  std::string_view reason = why;
+  if (reason == sockets::kPlainText) reason = "plain MQTT on the TLS port";
   if (const auto suppressed = handshake_lines_.Next(clock.Now()))
     log_->Info("tls.handshake_failed",
-               {{"peer", peer}, {"why", told}, {"suppressed", *suppressed}});
+               {{"peer", peer}, {"why", reason}, {"suppressed", *suppressed}});
 }
 
 }  // namespace tutti::mqtt::listener

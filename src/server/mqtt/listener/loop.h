@@ -1,5 +1,5 @@
 // Loop: the listener's only io thread and the objects that belong to it: the hub, the connections,
-// the login gate, the inbox.
+// the login gate, the inbox of work from other threads.
 #pragma once
 
 #include <atomic>
@@ -14,9 +14,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/log_pace.h"
+#include "base/work_inbox.h"
 #include "server/mqtt/listener/authenticator.h"
 #include "server/mqtt/listener/hub.h"
-#include "server/mqtt/listener/inbox.h"
 #include "server/mqtt/listener/limits.h"
 #include "server/mqtt/listener/login_gate.h"
 #include "server/net/io_thread.h"
@@ -72,7 +72,7 @@ class Loop {
   Hub hub;
   std::function<void()> on_closed;  // a connection has ended: accepting may continue
   // --- any thread ---
-  const std::shared_ptr<Inbox>& inbox() const { return inbox_; }
+  const std::shared_ptr<WorkInbox>& inbox() const { return inbox_; }
   int connections() const { return count_.load(); }
   Logger* log() const { return log_; }
 
@@ -86,7 +86,7 @@ class Loop {
   TimePoint armed_for_ = TimePoint::max();
   boost::asio::steady_timer login_timer_;
   bool checks_logins_ = false;
-  std::shared_ptr<Inbox> inbox_;
+  const std::shared_ptr<WorkInbox> inbox_;
   LoginGate gate_;
   std::vector<Connection*> newcomers_;  // at the login gate, oldest first
   std::set<std::shared_ptr<Connection>> connections_;

@@ -1,14 +1,16 @@
+#include "server/mqtt/profile/profile.h"
+
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <set>
 #include <utility>
 
+#include "base/work_inbox.h"
 #include "server/mqtt/profile/context.h"
-#include "server/mqtt/profile/inbox.h"
 #include "server/mqtt/profile/native_control.h"
 #include "server/mqtt/profile/native_messages.h"
-#include "server/mqtt/profile/profile.h"
 #include "server/mqtt/profile/project_messages.h"
 #include "server/mqtt/profile/project_verbs.h"
 #include "server/mqtt/profile/status_topic.h"
@@ -42,21 +44,24 @@ Status Check(const ProfileOptions& options) {
 struct Profile::Parts {
   Parts(ProfileOptions options, Services services, NativeTopics topics)
       : context(std::move(options), std::move(services), std::move(topics)),
-        inbox(std::make_shared<Inbox>(
-            Inbox::Limits{context.options.inbox_messages, context.options.inbox_bytes},
-            context.tasks.strand())) {}
+        inbox(std::make_shared<WorkInbox>(
+            [strand = context.tasks.strand()](WorkInbox::Work work) {
+              return strand->TryPost(std::move(work));
+            },
+            WorkInbox::Limits{context.options.inbox_messages, context.options.inbox_bytes})) {}
 
-  Status Subscribe(std::string filter, Inbox::Take take);
+  using Take = std::function<void(const Message& message, Receipt receipt)>;
+  Status Subscribe(std::string filter, Take take);
   // The handler of messages to topics of that kind; null: clients do not publish to them.
   // `project`: the project of the topic, or null.
-  Inbox::Take TakerOf(Topic topic, const ProjectSettings* project);
+  Take TakerOf(Topic topic, const ProjectSettings* project);
   Status SubscribeAll(std::string_view first, const ProjectSettings* project);
   void LogStatistics();
   void AwaitLastMessages();
   void Stop(bool announced);
 
   Context context;
-  const std::shared_ptr<Inbox> inbox;
+  const std::shared_ptr<WorkInbox> inbox;  // clients' messages, for the strand
   NativeMessages native_messages{context};
   NativeControl native_control{context};
   ProjectMessages project_messages{context};
@@ -76,9 +81,9 @@ void Profile::Parts::AwaitLastMessages() {
   settled.wait_for(std::chrono::seconds(1));
 }
 
-Status Profile::Parts::Subscribe(std::string filter, Inbox::Take take) {
+Status Profile::Parts::Subscribe(std::string filter, Take take) {
   const size_t most = context.options.payload_bytes;
-  Inbox::Take taken = context.tasks.WhileAlive(std::move(take));
+  Take taken = context.tasks.WhileAlive(std::move(take));
   return context.services.port.Subscribe(
       std::move(filter),
       [inbox = inbox, most, taken, &log = context.services.log](Message message, Receipt receipt) {
@@ -88,14 +93,20 @@ Status Profile::Parts::Subscribe(std::string filter, Inbox::Take take) {
           log.Warn("mqtt.retained", {{"topic", message.topic}});
           return receipt.Accept();
         }
-        if (message.payload.size() <= most)
-          return inbox->Put(std::move(message), std::move(receipt), taken);
-        receipt.Refuse(ResourceExhausted(
-            "request_too_large", "a message has at most " + std::to_string(most) + " bytes"));
+        if (message.payload.size() > most) {
+          return receipt.Refuse(ResourceExhausted(
+              "request_too_large", "a message has at most " + std::to_string(most) + " bytes"));
+        }
+        const size_t bytes = message.payload.size();
+        const auto item =
+            std::make_shared<std::pair<Message, Receipt>>(std::move(message), std::move(receipt));
+        const Status status = inbox->Offer(
+            bytes, [item, taken]() mutable { taken(item->first, std::move(item->second)); });
+        if (!status.ok()) item->second.Refuse(status);
       });
 }
 
-Inbox::Take Profile::Parts::TakerOf(Topic topic, const ProjectSettings* project) {
+Profile::Parts::Take Profile::Parts::TakerOf(Topic topic, const ProjectSettings* project) {
   switch (topic) {
     case Topic::kIn:
       return [this](const Message& message, Receipt receipt) {
@@ -148,7 +159,7 @@ void Profile::Parts::LogStatistics() {
 }
 
 void Profile::Parts::Stop(bool announced) {
-  inbox->Close();
+  inbox->Seal();
   if (announced) AwaitLastMessages();
   context.tasks.Stop([this, announced] {
     if (announced) presence.PublishOffline();
