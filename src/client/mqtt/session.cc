@@ -1,7 +1,8 @@
 #include "client/mqtt/session.h"
 
 #include <algorithm>
-#include <limits>
+#include <utility>
+#include <variant>
 
 #include "mqtt/codec.h"
 
@@ -14,15 +15,15 @@ constexpr uint16_t kSubscribeId = 1;  // messages have those above
 constexpr size_t kMaxInFlight = 1000;
 constexpr Duration kPingTime = std::chrono::seconds(20);
 
-std::string Numbered(std::string text, ReasonCode reason, const mqtt::Properties& properties) {
+std::string Numbered(std::string text, ReasonCode reason, const std::string& why) {
   text += " (reason code " + std::to_string(static_cast<int>(reason)) + ")";
-  if (properties.reason_string.has_value()) text += ": " + properties.reason_string->substr(0, 200);
+  if (!why.empty()) text += ": " + why.substr(0, 200);
   return text;
 }
 
 // The error for the user of the command when the server refuses the connection.
-Status NotLetIn(const mqtt::Connack& packet, bool named) {
-  switch (packet.reason) {
+Status NotLetIn(const mqtt::ClientProtocol::End& end, bool named) {
+  switch (end.reason) {
     case ReasonCode::kBadUserNameOrPassword:
     case ReasonCode::kNotAuthorized:
     case ReasonCode::kBanned:
@@ -32,12 +33,11 @@ Status NotLetIn(const mqtt::Connack& packet, bool named) {
     case ReasonCode::kUnsupportedVersion:
       return {StatusCode::kUnimplemented, "unsupported", "the server does not speak MQTT 5"};
     default:
-      return Unavailable("unavailable",
-                         Numbered("the server lets nobody in", packet.reason, packet.properties));
+      return Unavailable("unavailable", Numbered("the server lets nobody in", end.reason, end.why));
   }
 }
 
-Status Refusal(ReasonCode reason, const mqtt::Properties& properties) {
+Status Refusal(ReasonCode reason, const std::string& why) {
   switch (reason) {
     case ReasonCode::kNoMatchingSubscribers:
       return NotFound("not_found", "nobody listens there");
@@ -49,8 +49,7 @@ Status Refusal(ReasonCode reason, const mqtt::Properties& properties) {
     case ReasonCode::kPacketTooLarge:
       return InvalidArgument("request_too_large", "the message is larger than the server takes");
     default:
-      return Unavailable("unavailable",
-                         Numbered("the server refuses the message", reason, properties));
+      return Unavailable("unavailable", Numbered("the server refuses the message", reason, why));
   }
 }
 
@@ -62,7 +61,10 @@ Status Broken(std::string_view why) {
 
 MqttSession::MqttSession(const MqttSessionOptions& options)
     : options_(options),
-      splitter_(mqtt::FrameLimits{.packet_bytes = options.packet_bytes, .only = std::nullopt}),
+      protocol_({.packet_bytes = options.packet_bytes,
+                 .pings_per_keep_alive = 2,
+                 .ping_time = kPingTime}),
+      splitter_(protocol_.limits()),
       pace_(options.min_interval) {}
 
 void MqttSession::Open(TimePoint now, std::string& out) {
@@ -72,13 +74,13 @@ void MqttSession::Open(TimePoint now, std::string& out) {
   connect.user_name = options_.login.user;
   connect.password = options_.login.password;
   connect.properties.maximum_packet_size = static_cast<uint32_t>(options_.packet_bytes);
-  keep_alive_ = std::chrono::seconds(options_.login.keep_alive_s);
-  Send(connect, now, out);
+  protocol_.Open(connect, now, out);
 }
 
 Status MqttSession::On(std::string_view bytes, TimePoint now, std::string& out,
                        std::vector<mqtt::Publish>& messages) {
   while (true) {
+    splitter_.set_limits(protocol_.limits());
     bytes.remove_prefix(splitter_.Feed(bytes));
     if (splitter_.fault().has_value()) return Broken(splitter_.fault()->why);
     if (!splitter_.done()) return OkStatus();
@@ -88,57 +90,60 @@ Status MqttSession::On(std::string_view bytes, TimePoint now, std::string& out,
 
 Status MqttSession::Take(const mqtt::Frame& frame, TimePoint now, std::string& out,
                          std::vector<mqtt::Publish>& messages) {
-  mqtt::Decoded decoded = mqtt::Decode(mqtt::Version::k5, frame);
-  if (!decoded.ok()) return Broken(decoded.fault->why);
-  if (const auto* connack = std::get_if<mqtt::Connack>(&decoded.packet))
-    return connected_ ? Broken("a second CONNACK") : OnConnack(*connack);
-  if (!connected_) return Broken("a packet before CONNACK");
-  if (auto* publish = std::get_if<mqtt::Publish>(&decoded.packet)) {
-    if (publish->qos > 1) return Broken("QoS 2, which was not asked for");
-    if (publish->topic.empty()) return Broken("a topic alias, which was not asked for");
+  mqtt::ClientProtocol::Event event = protocol_.Take(frame, now, out);
+  if (const auto* end = std::get_if<mqtt::ClientProtocol::End>(&event)) return StatusOf(*end);
+  if (const auto* connack = std::get_if<mqtt::Connack>(&event)) OnConnack(*connack);
+  if (const auto* puback = std::get_if<mqtt::Puback>(&event)) return OnPuback(*puback, out);
+  if (auto* publish = std::get_if<mqtt::Publish>(&event)) {
     if (publish->qos == 1) {
       mqtt::Puback ack;
       ack.packet_id = publish->packet_id;
-      Send(ack, now, out);
+      protocol_.Send(ack, now, out);
     }
     messages.push_back(std::move(*publish));
-  } else if (const auto* puback = std::get_if<mqtt::Puback>(&decoded.packet)) {
-    return OnPuback(*puback);
-  } else if (const auto* suback = std::get_if<mqtt::Suback>(&decoded.packet)) {
+  } else if (const auto* suback = std::get_if<mqtt::Suback>(&event)) {
     const ReasonCode reason = suback->reasons.at(0);
     subscribed_ = mqtt::IsFailure(reason)
                       ? Status(StatusCode::kPermissionDenied, "insufficient_scope",
                                Numbered("the server does not let this user listen there", reason,
-                                        suback->properties))
+                                        suback->properties.reason_string.value_or("")))
                       : OkStatus();
-  } else if (std::holds_alternative<mqtt::Pingresp>(decoded.packet)) {
-    pinged_.reset();
-  } else if (const auto* disconnect = std::get_if<mqtt::Disconnect>(&decoded.packet)) {
-    return Unavailable("connection_closed", Numbered("the server has ended the connection",
-                                                     disconnect->reason, disconnect->properties));
-  } else {
-    return Broken("a packet that a server may not send");
   }
   return OkStatus();
 }
 
-Status MqttSession::OnConnack(const mqtt::Connack& packet) {
-  if (packet.reason != ReasonCode::kSuccess)
-    return NotLetIn(packet, options_.login.user.has_value());
-  const mqtt::Properties& said = packet.properties;
-  if (said.server_keep_alive_s) keep_alive_ = std::chrono::seconds(*said.server_keep_alive_s);
-  max_in_flight_ = std::min<size_t>(kMaxInFlight, said.receive_maximum.value_or(65'535));
-  max_packet_bytes_ = said.maximum_packet_size.value_or(256u << 20);
-  connected_ = true;
-  return OkStatus();
+Status MqttSession::StatusOf(const mqtt::ClientProtocol::End& end) const {
+  using How = mqtt::ClientProtocol::End::How;
+  switch (end.how) {
+    case How::kRefused:
+      return NotLetIn(end, options_.login.user.has_value());
+    case How::kDisconnected:
+      return Unavailable("connection_closed",
+                         Numbered("the server has ended the connection", end.reason, end.why));
+    case How::kSilent:
+      return Unavailable("connection_closed", "the server does not answer any more");
+    case How::kBroken:
+      break;
+  }
+  return Broken(end.why);
 }
 
-Status MqttSession::OnPuback(const mqtt::Puback& packet) {
+void MqttSession::OnConnack(const mqtt::Connack& packet) {
+  const mqtt::Properties& properties = packet.properties;
+  max_in_flight_ = std::min<size_t>(kMaxInFlight, properties.receive_maximum.value_or(65'535));
+  max_packet_bytes_ = properties.maximum_packet_size.value_or(256u << 20);
+}
+
+Status MqttSession::OnPuback(const mqtt::Puback& packet, std::string& out) {
   const auto sent = std::find_if(in_flight_.begin(), in_flight_.end(),
                                  [&](const Sent& each) { return each.id == packet.packet_id; });
-  if (sent == in_flight_.end()) return Broken("PUBACK of no message");
-  if (packet.reason != ReasonCode::kSuccess)
-    refused_.emplace_back(std::move(sent->message), Refusal(packet.reason, packet.properties));
+  if (sent == in_flight_.end()) {
+    return StatusOf(protocol_.Break(ReasonCode::kProtocolError, "PUBACK of no message", out));
+  }
+  if (packet.reason != ReasonCode::kSuccess) {
+    refused_.emplace_back(std::move(sent->message),
+                          Refusal(packet.reason, packet.properties.reason_string.value_or("")));
+  }
   in_flight_.erase(sent);
   return OkStatus();
 }
@@ -153,7 +158,7 @@ void MqttSession::Subscribe(const std::string& filter, bool retained, TimePoint 
   subscription.qos = 1;
   if (!retained) subscription.retain_handling = 2;  // what was kept is no answer to us
   packet.subscriptions.push_back(std::move(subscription));
-  Send(packet, now, out);
+  protocol_.Send(packet, now, out);
 }
 
 Status MqttSession::Push(MqttSend message) {
@@ -187,19 +192,18 @@ void MqttSession::Pump(TimePoint now, std::string& out) {
       continue;
     }
     if (bytes->size() > max_packet_bytes_) {
-      refused_.emplace_back(std::move(sent.message),
-                            Refusal(ReasonCode::kPacketTooLarge, mqtt::Properties()));
+      refused_.emplace_back(std::move(sent.message), Refusal(ReasonCode::kPacketTooLarge, ""));
       continue;
     }
     out += *bytes;
-    sent_ = now;
+    protocol_.NoteSent(now);
     pace_.Sent(now);
     in_flight_.push_back(std::move(sent));
   }
 }
 
 TimePoint MqttSession::due() const {
-  const bool may = connected_ && !waiting_.empty() && in_flight_.size() < max_in_flight_;
+  const bool may = connected() && !waiting_.empty() && in_flight_.size() < max_in_flight_;
   return may ? pace_.due() : TimePoint::max();
 }
 
@@ -211,26 +215,8 @@ std::optional<std::pair<MqttSend, Status>> MqttSession::TakeRefused() {
 }
 
 Status MqttSession::Ping(TimePoint now, std::string& out) {
-  if (pinged_.has_value()) {
-    if (now - *pinged_ < kPingTime) return OkStatus();
-    return Unavailable("connection_closed", "the server does not answer any more");
-  }
-  if (!connected_ || keep_alive_ == Duration::zero() || now - sent_ < keep_alive_ / 2)
-    return OkStatus();
-  Send(mqtt::Pingreq(), now, out);
-  pinged_ = now;
-  return OkStatus();
-}
-
-void MqttSession::Goodbye(std::string& out) {
-  if (connected_) Send(mqtt::Disconnect(), sent_, out);
-}
-
-void MqttSession::Send(const mqtt::Packet& packet, TimePoint now, std::string& out) {
-  const Result<std::string> bytes = mqtt::Encode(mqtt::Version::k5, packet);
-  CHECK(bytes.ok()) << bytes.status();  // a login or a filter was let through that MQTT has not
-  out += *bytes;
-  sent_ = now;
+  const std::optional<mqtt::ClientProtocol::End> end = protocol_.Tick(now, /*reading=*/true, out);
+  return end.has_value() ? StatusOf(*end) : OkStatus();
 }
 
 uint16_t MqttSession::FreeId() {

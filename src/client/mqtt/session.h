@@ -1,4 +1,5 @@
-// MqttSession: the protocol state of an MQTT 5 client on one connection, without sockets.
+// MqttSession: the messages of an MQTT 5 client on one connection, without sockets, on top of a
+// mqtt::ClientProtocol.
 //
 // Received bytes go in, bytes to send come out, and the time is a parameter, so that tests need no
 // network and no waiting. Call Open() once, then On(), Pump() and Ping(). Messages are sent with
@@ -21,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "mqtt/client_protocol.h"
 #include "mqtt/frame_splitter.h"
 #include "mqtt/packet.h"
 
@@ -79,7 +81,9 @@ class MqttSession {
   Status On(std::string_view bytes, TimePoint now, std::string& out,
             std::vector<mqtt::Publish>& messages);
 
-  bool connected() const { return connected_; }  // the server has accepted the connection
+  bool connected() const {
+    return protocol_.connected();
+  }  // the server has accepted the connection
 
   // Subscribes to `filter`; needs connected(), and one call at a time. `retained`: also request the
   // messages that the server keeps.
@@ -105,7 +109,7 @@ class MqttSession {
   // Sends a ping if nothing was sent for half the keep-alive time. Error: the server has not
   // answered a ping.
   Status Ping(TimePoint now, std::string& out);
-  void Goodbye(std::string& out);
+  void Goodbye(std::string& out) { protocol_.SendGoodbye(out); }
 
  private:
   struct Sent {
@@ -114,19 +118,16 @@ class MqttSession {
   };
   Status Take(const mqtt::Frame& frame, TimePoint now, std::string& out,
               std::vector<mqtt::Publish>& messages);
-  Status OnConnack(const mqtt::Connack& packet);
-  Status OnPuback(const mqtt::Puback& packet);
-  void Send(const mqtt::Packet& packet, TimePoint now, std::string& out);
+  void OnConnack(const mqtt::Connack& packet);
+  Status OnPuback(const mqtt::Puback& packet, std::string& out);
+  Status StatusOf(const mqtt::ClientProtocol::End& end) const;
   uint16_t FreeId();
 
   const MqttSessionOptions options_;
+  mqtt::ClientProtocol protocol_;
   mqtt::FrameSplitter splitter_;
-  bool connected_ = false;
-  Duration keep_alive_{0};               // as the server wants it; 0: none
   size_t max_in_flight_ = 20;            // limit of the server
   size_t max_packet_bytes_ = 256 << 20;  // limit of the server
-  TimePoint sent_{};                     // time of the last packet sent
-  std::optional<TimePoint> pinged_;      // time of an unanswered ping
   std::optional<Status> subscribed_;
   SendPace pace_;
   std::deque<MqttSend> waiting_;

@@ -1,12 +1,13 @@
-// Session: the protocol state of an MQTT client over successive connections, without sockets.
+// Session: the bridge's state over successive connections to the broker, without sockets: what it
+// subscribes to, acknowledges and sends, on top of a ClientProtocol.
 //
 // Received packets go in, bytes to send come out, and the time is a parameter, so that tests need
 // no network and no waiting. Owned by the bridge's thread. One connection at a time: Open(), then
 // On(), Tick() and Pump(), then Lost().
 //
-// Requests a session that outlasts the connection (clean start false), QoS 1 at most, and no topic
-// aliases. A status that is not OK is the reason why the connection is of no further use; bytes
-// appended to `out` before are to be sent before it is closed.
+// Requests a session that outlasts the connection (clean start false). A status that is not OK is
+// the reason why the connection is of no further use; bytes appended to `out` before are to be sent
+// before it is closed.
 #pragma once
 
 #include <string>
@@ -14,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "mqtt/client_protocol.h"
 #include "mqtt/frame_splitter.h"
 #include "mqtt/packet.h"
 #include "server/mqtt/bridge/broker_options.h"
@@ -32,45 +34,39 @@ class Session {
     Logger* log = nullptr;  // may be null
   };
 
-  explicit Session(const Dependencies& dependencies) : deps_(dependencies) {}
+  explicit Session(const Dependencies& dependencies);
 
   void Open(TimePoint now, std::string& out);
   Status On(const Frame& frame, TimePoint now, std::string& out);
   // Sends pings. Error: the broker does not answer. `reading`: whether its answer could have been
   // read.
   Status Tick(TimePoint now, bool reading, std::string& out);
-  TimePoint due() const;  // time of the next Tick()
+  TimePoint due() const { return protocol_.due(); }  // time of the next Tick()
   // Sends due acknowledgements, and waiting messages until `out` holds `max_bytes`.
   void Pump(TimePoint now, size_t max_bytes, std::string& out);
-  void Goodbye(std::string& out);  // DISCONNECT: the Will is not published
+  // DISCONNECT: the Will is not published.
+  void Goodbye(std::string& out) { protocol_.SendGoodbye(out); }
   void Lost();
 
   // Whether the broker has accepted the connection.
-  bool connected() const { return phase_ == Phase::kSubscribing || phase_ == Phase::kReady; }
+  bool connected() const { return protocol_.connected(); }
   // Whether the broker has also granted or refused every subscription.
-  bool ready() const { return phase_ == Phase::kReady; }
+  bool ready() const { return connected() && subscribes_left_ == 0; }
   bool resumed() const { return resumed_; }  // the broker had kept the session
-  // Limits of incoming packets in the current phase (FrameSplitter).
-  FrameLimits limits() const;
+  // Limits of incoming packets now (FrameSplitter).
+  FrameLimits limits() const { return protocol_.limits(); }
 
  private:
-  enum class Phase { kClosed, kConnecting, kSubscribing, kReady };
-
   void OnPuback(const Puback& packet, TimePoint now);
-  Status OnConnack(const Connack& packet, TimePoint now, std::string& out);
+  void OnConnack(const Connack& packet, TimePoint now, std::string& out);
   Status OnPublish(Publish packet, TimePoint now, std::string& out);
   bool OnSuback(const Suback& packet);  // false: it answers no SUBSCRIBE
-  void Subscribe(std::string& out);
-  void Send(const Packet& packet, std::string& out);
-  Status Broken(ReasonCode code, std::string_view why, std::string& out);
+  void Subscribe(TimePoint now, std::string& out);
 
   const Dependencies deps_;
-  Phase phase_ = Phase::kClosed;
+  ClientProtocol protocol_;
   bool resumed_ = false;
-  Duration keep_alive_{0};               // as the broker wants it; 0 = none
-  TimePoint sent_{};                     // time of the last packet sent
-  TimePoint pinged_ = TimePoint::max();  // time of an unanswered ping; max = none
-  size_t subscribes_left_ = 0;           // SUBSCRIBE packets without an answer
+  size_t subscribes_left_ = 0;  // SUBSCRIBE packets without an answer
 };
 
 }  // namespace tutti::mqtt::bridge
