@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/loopback.h"
-#include "base/utf8.h"
+#include "mqtt/message_packet.h"
 
 namespace tutti::client {
 namespace {
@@ -13,10 +13,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLook{100};  // how often `stopped` is asked
 
 Status CheckText(const std::optional<std::string>& text, const char* what) {
-  if (!text.has_value() ||
-      (text->size() <= 65'535 && IsValidUtf8(*text) && text->find('\0') == std::string::npos)) {
-    return OkStatus();
-  }
+  if (!text.has_value() || mqtt::IsMqttText(*text)) return OkStatus();
   return InvalidArgument("invalid_value",
                          std::string(what) + " must be UTF-8 of at most 65,535 bytes");
 }

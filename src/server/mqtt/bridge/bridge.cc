@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "mqtt/message_packet.h"
 #include "server/mqtt/bridge/loop.h"
-#include "server/mqtt/bridge/message_packet.h"
 
 namespace tutti::mqtt::bridge {
 

@@ -9,7 +9,7 @@
 
 #include "base/loopback.h"
 #include "mqtt/link/link.h"
-#include "server/mqtt/bridge/message_packet.h"
+#include "mqtt/message_packet.h"
 #include "server/net/tls.h"
 
 namespace tutti::mqtt::bridge {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "mqtt/message_packet.h"
 #include "mqtt/topics.h"
-#include "server/mqtt/bridge/message_packet.h"
 
 namespace tutti::mqtt::bridge {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "mqtt/codec.h"
-#include "server/mqtt/bridge/message_packet.h"
+#include "mqtt/message_packet.h"
 
 namespace tutti::mqtt::bridge {
 namespace {
@@ -15,6 +15,27 @@ namespace {
 constexpr uint16_t kMaxPacketId = 60'000;
 
 }  // namespace
+
+Status StatusOfPuback(ReasonCode reason) {
+  switch (reason) {
+    case ReasonCode::kSuccess:
+      return OkStatus();
+    case ReasonCode::kNoMatchingSubscribers:
+      return NotFound("not_found", "nobody has subscribed to the message's topic");
+    case ReasonCode::kNotAuthorized:
+      return Status(StatusCode::kPermissionDenied, "insufficient_scope",
+                    "the broker does not let us publish to this topic (its access rules)");
+    case ReasonCode::kPacketTooLarge:
+      return ResourceExhausted("request_too_large", "the message is larger than the broker takes");
+    case ReasonCode::kQuotaExceeded:
+      return Unavailable("overloaded", "the broker's quota is exceeded");
+    case ReasonCode::kTopicNameInvalid:
+    case ReasonCode::kPayloadFormatInvalid:
+      return InvalidArgument("invalid_value", "the broker refuses the message's topic or payload");
+    default:
+      return Internal("the broker refuses the message");
+  }
+}
 
 Status Outbox::Obstacle(const Message& message, TimePoint now) const {
   if (message.expires && *message.expires <= now) {

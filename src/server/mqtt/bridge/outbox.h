@@ -65,6 +65,10 @@ struct BrokerTakes {
   bool qos1 = true;
 };
 
+// The publisher's result for the reason of a PUBACK: OK; not_found if there was no subscriber;
+// insufficient_scope, request_too_large, overloaded, invalid_value, internal_error.
+Status StatusOfPuback(ReasonCode reason);
+
 class Outbox {
  public:
   struct Load {

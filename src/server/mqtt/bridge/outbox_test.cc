@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mqtt/codec.h"
-#include "server/mqtt/bridge/message_packet.h"
 
 namespace tutti::mqtt::bridge {
 namespace {
@@ -277,6 +276,16 @@ TEST_F(OutboxTest, WhoeverIsToldMayPublish) {
                   .ok());
   EXPECT_THAT(SentPayloads(), ElementsAre("a", "b"));
   EXPECT_TRUE(told);
+}
+
+TEST(Puback, TellsWhyInTheWordsOfAllServers) {
+  EXPECT_TRUE(StatusOfPuback(ReasonCode::kSuccess).ok());
+  EXPECT_EQ(StatusOfPuback(ReasonCode::kNoMatchingSubscribers).reason(), "not_found");
+  EXPECT_EQ(StatusOfPuback(ReasonCode::kNotAuthorized).reason(), "insufficient_scope");
+  EXPECT_EQ(StatusOfPuback(ReasonCode::kPacketTooLarge).reason(), "request_too_large");
+  EXPECT_EQ(StatusOfPuback(ReasonCode::kQuotaExceeded).reason(), "overloaded");
+  EXPECT_EQ(StatusOfPuback(ReasonCode::kTopicNameInvalid).reason(), "invalid_value");
+  EXPECT_EQ(StatusOfPuback(ReasonCode::kUnspecified).reason(), "internal_error");
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "server/mqtt/bridge/message_packet.h"
+#include "mqtt/message_packet.h"
 
 namespace tutti::mqtt::bridge {
 namespace {

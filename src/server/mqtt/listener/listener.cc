@@ -1,12 +1,13 @@
 #include "server/mqtt/listener/listener.h"
 
 #include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "base/wake_count.h"
-#include "mqtt/codec.h"
+#include "mqtt/message_packet.h"
 #include "mqtt/topics.h"
 #include "server/access/bind_rule.h"
 #include "server/access/web_rule.h"
@@ -27,24 +28,6 @@ using boost::system::error_code;
 constexpr size_t kMaxPayloadBytes = 16 << 20;  // of one message
 constexpr int kSendBufferBytes = 64 << 10;  // the system's own grows to megabytes for who stopped
 constexpr Duration kGoodbye = std::chrono::seconds(1);
-
-// Whether it can be written to a subscriber, of either version.
-Status CheckMessage(const Message& message) {
-  Publish packet;
-  packet.topic = message.topic;
-  packet.qos = 1;
-  packet.packet_id = 1;
-  packet.properties.content_type = message.content_type;
-  packet.properties.correlation_data = message.correlation_data;
-  packet.properties.user = message.user_properties;
-  const auto is_topic = [](const std::string& topic) { return IsTopicName(topic); };
-  if (!is_topic(message.topic) || message.qos > 1 || message.payload.size() > kMaxPayloadBytes ||
-      (!message.response_topic.empty() && !is_topic(message.response_topic))) {
-    return InvalidArgument("invalid_value",
-                           "no topic name, a QoS above 1, or a payload above 16 MiB");
-  }
-  return Encode(Version::k5, packet).status();
-}
 
 // One port: accepts its connections and passes them to the loop. Used by the io thread, except
 // Listen(), which is called before the thread runs.
@@ -195,7 +178,9 @@ void Listener::Revoke(std::string credential) {
 int Listener::connections() const { return impl_->loop.connections(); }
 
 Status Listener::Publish(Message message, Published done) {
-  RETURN_IF_ERROR(CheckMessage(message));
+  if (message.payload.size() > kMaxPayloadBytes)
+    return InvalidArgument("invalid_value", "the payload has more than 16 MiB");
+  RETURN_IF_ERROR(CheckMessage(message, SIZE_MAX));
   const size_t bytes = message.topic.size() + message.payload.size();
   Hub& hub = impl_->loop.hub;
   return impl_->loop.inbox()->Offer(

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "mqtt/message_packet.h"
 #include "mqtt/topics.h"
 #include "server/mqtt/listener/peer.h"
 
@@ -138,20 +139,12 @@ Connack Peer::Welcome(bool present) const {
 StoredWill Peer::TakeWill(const Principal& principal, const std::string& client_id) {
   Will from = std::move(*connect_.will);
   connect_.will.reset();
-  Properties& properties = from.properties;
+  const Properties& properties = from.properties;
   StoredWill will;
   will.delay = std::chrono::seconds(properties.will_delay_s.value_or(0));
   will.expiry_s = properties.message_expiry_s;
+  will.message = FromWill(std::move(from));
   Message& message = will.message;
-  message.topic = std::move(from.topic);
-  message.payload = std::move(from.payload);
-  message.qos = from.qos;
-  message.retain = from.retain;
-  message.payload_is_text = properties.payload_is_text.value_or(false);
-  message.content_type = properties.content_type.value_or("");
-  message.response_topic = properties.response_topic.value_or("");
-  message.correlation_data = std::move(properties.correlation_data);
-  message.user_properties = std::move(properties.user);
   message.user = principal.user;
   message.tenant = principal.tenant;
   message.credential = principal.credential;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "mqtt/message_packet.h"
 #include "mqtt/topics.h"
 #include "server/mqtt/listener/peer.h"
 
@@ -107,36 +108,23 @@ std::optional<ReasonCode> Peer::Objection(const Publish& packet) const {
 }
 
 void Peer::Route(Publish packet) {
-  Properties& properties = packet.properties;
-  Message message;
-  message.topic = std::move(packet.topic);
-  message.payload = std::move(packet.payload);
-  message.qos = packet.qos;
-  message.retain = packet.retain;
-  message.payload_is_text = properties.payload_is_text.value_or(false);
-  message.content_type = properties.content_type.value_or("");
-  message.response_topic = properties.response_topic.value_or("");
-  message.correlation_data = std::move(properties.correlation_data);
-  if (properties.message_expiry_s) {
-    message.expires = clock_.Now() + std::chrono::seconds(*properties.message_expiry_s);
-  }
-  message.user_properties = std::move(properties.user);
+  const uint8_t qos = packet.qos;
+  const uint16_t packet_id = packet.packet_id;
+  Message message = FromPublish(std::move(packet), clock_.Now());
   message.user = session_->principal.user;
   message.tenant = session_->principal.tenant;
   message.credential = session_->principal.credential;
   message.client_id = session_->client_id;
-  message.redelivered = packet.dup;
 
   const auto sinks = hub_.SinksOf(message.topic);
   const uint64_t serial = next_serial_;
-  if (packet.qos == 1)
-    Owe(packet.packet_id, std::max<size_t>(sinks.size(), 1), ReasonCode::kSuccess);
+  if (qos == 1) Owe(packet_id, std::max<size_t>(sinks.size(), 1), ReasonCode::kSuccess);
   const size_t subscribers = hub_.Publish(message, session_);
   message.retain = false;  // to who takes it now it is live, whatever becomes of it (3.3.1.3)
   for (const MessagePort::Sink* sink : sinks) {
-    (*sink)(message, packet.qos == 1 ? Receipt(host_.ReceiptCallback(serial)) : Receipt());
+    (*sink)(message, qos == 1 ? Receipt(host_.ReceiptCallback(serial)) : Receipt());
   }
-  if (packet.qos == 1 && sinks.empty()) {
+  if (qos == 1 && sinks.empty()) {
     pending_.back().reason =
         subscribers > 0 ? ReasonCode::kSuccess : ReasonCode::kNoMatchingSubscribers;
     pending_.back().receipts = 0;
@@ -189,28 +177,12 @@ bool Peer::DueReceipts(TimePoint now) {
 }
 
 void Peer::SendDelivery(const Delivery& delivery) {
-  const Message& message = *delivery.message;
-  Publish packet;
-  packet.topic = message.topic;
-  packet.payload = message.payload;
+  Publish packet = ToPublish(*delivery.message, clock_.Now());
   packet.qos = delivery.qos;
   packet.retain = delivery.retain;
   packet.packet_id = delivery.packet_id;
   packet.dup = delivery.dup;
-  if (v5()) {
-    Properties& properties = packet.properties;
-    if (message.payload_is_text) properties.payload_is_text = true;
-    if (message.expires) {  // what is left of it (3.3.2.3.3)
-      const auto left = std::chrono::ceil<std::chrono::seconds>(*message.expires - clock_.Now());
-      properties.message_expiry_s =
-          static_cast<uint32_t>(std::clamp<int64_t>(left.count(), 0, UINT32_MAX));
-    }
-    if (!message.content_type.empty()) properties.content_type = message.content_type;
-    if (!message.response_topic.empty()) properties.response_topic = message.response_topic;
-    properties.correlation_data = message.correlation_data;
-    properties.user = message.user_properties;
-    properties.subscription_ids = delivery.subscription_ids;
-  }
+  packet.properties.subscription_ids = delivery.subscription_ids;
   Result<std::string> bytes = Encode(version_, packet);
   // A client is not sent what it does not take; for the sender it is as if it had been
   // (3.1.2.11.4).

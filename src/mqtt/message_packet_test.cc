@@ -1,11 +1,11 @@
-#include "server/mqtt/bridge/message_packet.h"
+#include "mqtt/message_packet.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace tutti::mqtt::bridge {
+namespace tutti::mqtt {
 namespace {
 
 using std::chrono::milliseconds;
@@ -124,15 +124,5 @@ TEST(MessagePacket, AMessageIsAsLargeAsItsPacketMayBe) {
   EXPECT_EQ(status.excess()->most, 1 << 20);
 }
 
-TEST(MessagePacket, PubackTellsWhyInTheWordsOfAllServers) {
-  EXPECT_TRUE(StatusOfPuback(ReasonCode::kSuccess).ok());
-  EXPECT_EQ(StatusOfPuback(ReasonCode::kNoMatchingSubscribers).reason(), "not_found");
-  EXPECT_EQ(StatusOfPuback(ReasonCode::kNotAuthorized).reason(), "insufficient_scope");
-  EXPECT_EQ(StatusOfPuback(ReasonCode::kPacketTooLarge).reason(), "request_too_large");
-  EXPECT_EQ(StatusOfPuback(ReasonCode::kQuotaExceeded).reason(), "overloaded");
-  EXPECT_EQ(StatusOfPuback(ReasonCode::kTopicNameInvalid).reason(), "invalid_value");
-  EXPECT_EQ(StatusOfPuback(ReasonCode::kUnspecified).reason(), "internal_error");
-}
-
 }  // namespace
-}  // namespace tutti::mqtt::bridge
+}  // namespace tutti::mqtt

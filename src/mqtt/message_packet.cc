@@ -1,7 +1,8 @@
-#include "server/mqtt/bridge/message_packet.h"
+#include "mqtt/message_packet.h"
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -9,7 +10,7 @@
 #include "mqtt/properties.h"
 #include "mqtt/topics.h"
 
-namespace tutti::mqtt::bridge {
+namespace tutti::mqtt {
 namespace {
 
 using std::chrono::seconds;
@@ -43,6 +44,23 @@ Properties PropertiesOf(const Message& message) {
   properties.correlation_data = message.correlation_data;
   properties.user = message.user_properties;
   return properties;
+}
+
+// What a Publish and a Will have in common.
+template <typename Packet>
+Message MessageOf(Packet packet) {
+  Message message;
+  message.topic = std::move(packet.topic);
+  message.payload = std::move(packet.payload);
+  message.qos = packet.qos;
+  message.retain = packet.retain;
+  Properties& properties = packet.properties;
+  message.payload_is_text = properties.payload_is_text.value_or(false);
+  message.content_type = std::move(properties.content_type).value_or("");
+  message.response_topic = std::move(properties.response_topic).value_or("");
+  message.correlation_data = std::move(properties.correlation_data);
+  message.user_properties = std::move(properties.user);
+  return message;
 }
 
 }  // namespace
@@ -106,19 +124,11 @@ Publish ToPublish(const Message& message, TimePoint now) {
 }
 
 Message FromPublish(Publish packet, TimePoint now) {
-  Message message;
-  message.topic = std::move(packet.topic);
-  message.payload = std::move(packet.payload);
-  message.qos = packet.qos;
-  message.retain = packet.retain;
-  message.redelivered = packet.dup;
-  Properties& properties = packet.properties;
-  message.payload_is_text = properties.payload_is_text.value_or(false);
-  message.content_type = std::move(properties.content_type).value_or("");
-  message.response_topic = std::move(properties.response_topic).value_or("");
-  message.correlation_data = std::move(properties.correlation_data);
-  if (properties.message_expiry_s) message.expires = now + seconds(*properties.message_expiry_s);
-  message.user_properties = std::move(properties.user);
+  const std::optional<uint32_t> expiry_s = packet.properties.message_expiry_s;
+  const bool redelivered = packet.dup;
+  Message message = MessageOf(std::move(packet));
+  message.redelivered = redelivered;
+  if (expiry_s) message.expires = now + seconds(*expiry_s);
   return message;
 }
 
@@ -132,25 +142,6 @@ Will ToWill(const Message& message) {
   return will;
 }
 
-Status StatusOfPuback(ReasonCode reason) {
-  switch (reason) {
-    case ReasonCode::kSuccess:
-      return OkStatus();
-    case ReasonCode::kNoMatchingSubscribers:
-      return NotFound("not_found", "nobody has subscribed to the message's topic");
-    case ReasonCode::kNotAuthorized:
-      return Status(StatusCode::kPermissionDenied, "insufficient_scope",
-                    "the broker does not let us publish to this topic (its access rules)");
-    case ReasonCode::kPacketTooLarge:
-      return ResourceExhausted("request_too_large", "the message is larger than the broker takes");
-    case ReasonCode::kQuotaExceeded:
-      return Unavailable("overloaded", "the broker's quota is exceeded");
-    case ReasonCode::kTopicNameInvalid:
-    case ReasonCode::kPayloadFormatInvalid:
-      return InvalidArgument("invalid_value", "the broker refuses the message's topic or payload");
-    default:
-      return Internal("the broker refuses the message");
-  }
-}
+Message FromWill(Will will) { return MessageOf(std::move(will)); }
 
-}  // namespace tutti::mqtt::bridge
+}  // namespace tutti::mqtt

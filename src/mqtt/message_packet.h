@@ -9,7 +9,7 @@
 #include "mqtt/message_port.h"
 #include "mqtt/packet.h"
 
-namespace tutti::mqtt::bridge {
+namespace tutti::mqtt {
 
 // Whether MQTT can carry `text` as a string: UTF-8 without U+0000, at most 65,535 bytes.
 bool IsMqttText(std::string_view text);
@@ -26,9 +26,6 @@ size_t BytesOf(const Message& message);
 Publish ToPublish(const Message& message, TimePoint now);
 Message FromPublish(Publish packet, TimePoint now);
 Will ToWill(const Message& message);
+Message FromWill(Will will);  // without `expires`, which begins when it is published
 
-// The publisher's result for the reason of a PUBACK: OK; not_found if there was no subscriber;
-// insufficient_scope, request_too_large, overloaded, invalid_value, internal_error.
-Status StatusOfPuback(ReasonCode reason);
-
-}  // namespace tutti::mqtt::bridge
+}  // namespace tutti::mqtt
