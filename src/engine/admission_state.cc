@@ -73,6 +73,19 @@ Status AdmissionState::ShortOfMemory(Duration wait) {
       .WithRetryAfter(RetryAfter(wait, salt++));
 }
 
+Status AdmissionState::ReserveTokens(api::Priority priority, int64_t tokens, std::string_view what,
+                                     Duration wait) {
+  const int64_t before = queued_tokens.fetch_add(tokens, std::memory_order_relaxed);
+  const int64_t limit = Allowed(priority, token_limit);
+  // An empty queue accepts any request that the model can run; the limit is for requests that pile
+  // up.
+  if (before == 0 || before + tokens <= limit) return OkStatus();
+  queued_tokens.fetch_sub(tokens, std::memory_order_relaxed);
+  return Full("the waiting " + std::string(what) + " hold " + std::to_string(before) +
+                  " tokens, the most allowed is " + std::to_string(limit),
+              wait);
+}
+
 api::LoadLevel AdmissionState::Level() const {
   double most = 0;
   const auto note = [&most](int64_t taken, int64_t bound) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "api/types.h"
 #include "base/clock.h"
@@ -57,6 +58,9 @@ struct AdmissionState {
   // becomes the retry-after time.
   Status Full(const std::string& what, Duration wait);
   Status ShortOfMemory(Duration wait);
+  // Takes room for the tokens of a request's `what`; the permit gives it back. Error: queue_full.
+  Status ReserveTokens(api::Priority priority, int64_t tokens, std::string_view what,
+                       Duration wait);
   // The load level of the process's memory or of the fullest bound of the queue, whichever is
   // worse.
   api::LoadLevel Level() const;

@@ -50,15 +50,15 @@ double DraftPass(const RunnerLimits& limits, const ModelRunner* draft) {
 DecoderInstance::DecoderInstance(const EngineOptions& options,
                                  const EngineDependencies& dependencies,
                                  std::shared_ptr<Signal> signal)
-    : options_(options),
+    : ModelInstance(dependencies.clock, std::move(signal),
+                    MakeLedger(options, dependencies.runner->limits(), dependencies.memory_level)),
+      options_(options),
       deps_(dependencies),
       limits_(dependencies.runner->limits()),
       max_model_len_(std::min(limits_.context, limits_.kv_blocks * kBlockTokens)),
-      mailbox_(std::make_shared<Mailbox>(std::move(signal))),
-      ledger_(MakeLedger(options, limits_, dependencies.memory_level)),
       pool_(limits_.kv_blocks, RandomlyKeyed(options.prefix_hash_bits)),
       scheduler_(options.scheduler, limits_, &pool_, DraftPass(limits_, dependencies.draft)),
-      statistics_(mailbox_, ledger_, limits_.kv_blocks) {
+      statistics_(ledger_, limits_.kv_blocks) {
   deps_.runner->SetAbortFlag(&mailbox_->urgent());
   if (deps_.draft != nullptr && options.scheduler.speculate) drafter_.emplace(deps_.draft);
   CHECK(limits_.max_step_tokens > 0 && limits_.max_step_slices > 0 && limits_.kv_blocks > 0 &&
@@ -67,43 +67,18 @@ DecoderInstance::DecoderInstance(const EngineOptions& options,
 
 DecoderInstance::~DecoderInstance() {
   deps_.runner->SetAbortFlag(nullptr);
-  EndAll(Unavailable("draining", "the server is shutting down"));
-  mailbox_->Close();
+  ShutDown();
 }
 
 // --- between steps ---
 
-InstanceReadiness DecoderInstance::Prepare(TimePoint now) {
-  statistics_.pulse().Beat(now);
-  TakeInbox(now);
-  EndExpired(now);
-  WatchReaders(now);
-  WakeReaders();
-  finished_.clear();
-  InstanceReadiness readiness;
-  const TimePoint next = scheduler_.NextWork(now);
-  readiness.ready = next <= now;
-  readiness.next_work = std::min({next, next_expiry_, next_reader_check_});
-  if (!works_.empty()) readiness.next_work = std::min(readiness.next_work, now + kIdleBeat);
-  if (!readiness.ready) Publish(now);
-  return readiness;
+Duration DecoderInstance::PredictedWait() const {
+  return PredictWait(ledger_->places.load(), ledger_->max_num_seqs,
+                     Duration(ledger_->service_ns.load()));
 }
 
-void DecoderInstance::TakeInbox(TimePoint now) {
-  mailbox_->ClearUrgent();  // before anything is taken: later ones set it again
-  if (mailbox_->empty()) return;
-  mailbox_->Drain<RequestState>(
-      [&](std::unique_ptr<RequestState> work) { Accept(std::move(work), now); },
-      [&](RequestControl& control) { ApplyTouch(control, now); });
-}
-
-void DecoderInstance::Accept(std::unique_ptr<RequestState> owned, TimePoint now) {
-  RequestState& work = *owned;
-  work.index = works_.size();
-  work.control->work_ = &work;
-  works_.push_back(std::move(owned));
+void DecoderInstance::Enter(RequestState& work, TimePoint now) {
   live_choices_ += work.live_choices;
-  statistics_.pulse().HasRequests();
   const uint64_t arrival = ++arrivals_;
   const bool wait_for_grant = work.request.stepwise && work.control->granted() <= 0;
   for (const auto& choice : work.choices) {
@@ -125,9 +100,7 @@ void DecoderInstance::Accept(std::unique_ptr<RequestState> owned, TimePoint now)
   started.kind = api::StreamEvent::Kind::kStarted;
   started.usage = work.usage;
   work.stream->Append(std::move(started));
-  to_wake_.push_back(&work);
-  work.woken = true;
-  NoteExpiry(work);
+  wakers_.Add(work.stream->waker().get());
   if (work.control->cancelled()) return EndRequest(work, CancelledByCaller(), now);
   // The first prompt token has no log-probability; where it is the only one, or none are asked for,
   // there is nothing to compute for the prompt.
@@ -141,62 +114,20 @@ void DecoderInstance::Accept(std::unique_ptr<RequestState> owned, TimePoint now)
   }
 }
 
-void DecoderInstance::ApplyTouch(RequestControl& control, TimePoint now) {
-  auto* work = static_cast<RequestState*>(control.work_);
-  if (work == nullptr) return;  // not submitted yet, or ended
-  if (control.cancelled()) return EndRequest(*work, CancelledByCaller(), now);
-  for (const auto& choice : work->choices) {
-    if (!choice->ended && choice->sequence.output_tokens() < control.granted())
+void DecoderInstance::OnGrant(RequestState& work) {
+  for (const auto& choice : work.choices) {
+    if (!choice->ended && choice->sequence.output_tokens() < work.control->granted())
       SetPause(*choice, kPausedForGrant, false);
   }
 }
 
-// Time at which a request that has not run yet is ended.
-TimePoint DecoderInstance::StartDeadline(const RequestState& work) const {
-  const bool bound =
-      work.phase == Phase::kQueued && work.request.priority == api::Priority::kInteractive &&
-      !work.request.stepwise && !work.request.detached && options_.queue.age != Duration::max();
-  return bound ? work.permit.accepted_at() + options_.queue.age : TimePoint::max();
+bool DecoderInstance::MustStartSoon(const RequestState& work) const {
+  return work.phase == Phase::kQueued && work.request.priority == api::Priority::kInteractive &&
+         !work.request.stepwise && !work.request.detached;
 }
 
-void DecoderInstance::NoteExpiry(const RequestState& work) {
-  next_expiry_ = std::min(next_expiry_, work.request.deadline);
-  next_expiry_ = std::min(next_expiry_, StartDeadline(work));
-}
-
-void DecoderInstance::EndExpired(TimePoint now) {
-  if (now.time_since_epoch().count() >=
-      ledger_->drain_deadline_ns.load(std::memory_order_acquire)) {
-    EndAll(DrainedUnserved());
-  }
-  if (now < next_expiry_) return;
-  next_expiry_ = TimePoint::max();
-  for (size_t i = 0; i < works_.size();) {
-    RequestState& work = *works_[i];
-    if (work.request.deadline <= now) {
-      EndRequest(work, DeadlinePassed(), now);
-      continue;  // another one stands at i now
-    }
-    if (StartDeadline(work) <= now) {
-      const Duration wait = PredictWait(ledger_->places.load(), ledger_->max_num_seqs,
-                                        Duration(ledger_->service_ns.load()));
-      EndRequest(
-          work,
-          Unavailable("overloaded",
-                      "the request waited " +
-                          std::to_string(static_cast<int64_t>(ToSeconds(options_.queue.age))) +
-                          " s and was not started; retry later")
-              .WithRetryAfter(RetryAfter(wait, ledger_->salt++)),
-          now);
-      continue;
-    }
-    NoteExpiry(work);
-    ++i;
-  }
-}
-
-void DecoderInstance::WatchReaders(TimePoint now) {
-  if (now < next_reader_check_) return;
+TimePoint DecoderInstance::CheckReaders(TimePoint now) {
+  if (now < next_reader_check_) return next_reader_check_;
   next_reader_check_ = paused_.empty() ? TimePoint::max() : now + kReaderCheck;
   for (size_t i = 0; i < paused_.size();) {
     RequestState& work = *paused_[i];
@@ -226,72 +157,88 @@ void DecoderInstance::WatchReaders(TimePoint now) {
       ++i;
     }
   }
+  return next_reader_check_;
 }
 
 // --- the step ---
 
 bool DecoderInstance::Step() {
-  const TimePoint begin = deps_.clock->Now();
-  const StepPlan& plan = scheduler_.Plan(begin);
-  NoteAdmissions(begin);
-  if (drafter_.has_value() && !scheduler_.draft_asks().empty())
-    scheduler_.TakeDrafts(drafter_->Run(scheduler_.draft_asks()));
+  StepEvent event;
+  event.begin = clock_.Now();
+  const StepPlan& plan = scheduler_.Plan(event.begin);
+  NoteAdmissions(event.begin);
+  AddDrafts();
   scheduler_.Constrain();
-  StepResult result;
-  if (!plan.slices.empty()) {
-    deps_.runner->Launch(plan);
-    result = deps_.runner->Collect();
-  }
-  const TimePoint now = deps_.clock->Now();
-  const Status status = result.status;
+  StepResult result = Run(plan);
+  const TimePoint now = clock_.Now();
+  event.status = result.status;
+  const uint64_t drawn_before = statistics_.count().output_tokens;
   const std::span<Outcome> outcomes = scheduler_.Commit(result, now);
-  InstanceStatistics::Counters& count = statistics_.count();
-  const uint64_t drawn = count.output_tokens;
   for (Outcome& outcome : outcomes) Deliver(outcome, now);
-  WakeReaders();
+  // Readers are woken before the counting below, which they would otherwise wait for.
+  wakers_.WakeAll();
 
   const bool ran = !plan.slices.empty() || !outcomes.empty();
   if (!plan.slices.empty()) {
-    if (result.given_up) {
-      count.wasted += static_cast<uint64_t>(plan.tokens);
-    } else {
-      count.prompt_tokens += static_cast<uint64_t>(scheduler_.prefill_tokens());
-    }
-    const std::span<const int> accepted = scheduler_.accepted_drafts();
-    if (scheduler_.draft_tokens() > 0 && status.ok() && !result.given_up) {
-      ++count.draft_steps;
-      count.draft_tokens += static_cast<uint64_t>(scheduler_.draft_tokens());
-      count.accepted_tokens +=
-          static_cast<uint64_t>(std::accumulate(accepted.begin(), accepted.end(), 0));
-    }
-    statistics_.StepTook(now - begin);
-    if (deps_.observer != nullptr) {
-      StepEvent event;
-      event.step = plan.step;
-      event.begin = begin;
-      event.end = deps_.clock->Now();
-      event.forward = result.forward;
-      event.decode_sequences = scheduler_.decode_rows();
-      event.prefill_sequences = static_cast<int>(plan.slices.size()) - event.decode_sequences;
-      event.prefill_tokens = scheduler_.prefill_tokens();
-      event.draft_tokens = scheduler_.draft_tokens();
-      event.accepted_drafts = accepted;
-      event.output_tokens = static_cast<int>(count.output_tokens - drawn);
-      event.status = status;
-      deps_.observer->OnStep(event);
-    }
+    event.output_tokens = static_cast<int>(statistics_.count().output_tokens - drawn_before);
+    Account(plan, result, std::move(event), now);
     deps_.runner->Recycle(std::move(result));
   }
-  finished_.clear();
+  FinishRound();
   Publish(now);
   return ran;
+}
+
+// Adds what the draft model proposes: after the plan, since draft tokens may only use what it
+// leaves, and before the constraints, which apply to them too.
+void DecoderInstance::AddDrafts() {
+  if (drafter_.has_value() && !scheduler_.draft_asks().empty())
+    scheduler_.TakeDrafts(drafter_->Run(scheduler_.draft_asks()));
+}
+
+// A plan without slices is committed all the same: it may hold outcomes that need no forward pass.
+StepResult DecoderInstance::Run(const StepPlan& plan) {
+  if (plan.slices.empty()) return {};
+  deps_.runner->Launch(plan);
+  return deps_.runner->Collect();
+}
+
+// Updates the counters with a step that ran, which ended at `now`, and reports it.
+void DecoderInstance::Account(const StepPlan& plan, const StepResult& result, StepEvent event,
+                              TimePoint now) {
+  EngineStats& count = statistics_.count();
+  if (result.given_up) {
+    count.wasted_tokens += static_cast<uint64_t>(plan.tokens);
+  } else {
+    count.prompt_tokens_computed += static_cast<uint64_t>(scheduler_.prefill_tokens());
+  }
+  const std::span<const int> accepted = scheduler_.accepted_drafts();
+  if (scheduler_.draft_tokens() > 0 && event.status.ok() && !result.given_up) {
+    ++count.draft_steps;
+    count.draft_tokens += static_cast<uint64_t>(scheduler_.draft_tokens());
+    count.accepted_tokens +=
+        static_cast<uint64_t>(std::accumulate(accepted.begin(), accepted.end(), 0));
+  }
+  ++count.steps;
+  count.busy += now - event.begin;
+  pulse_.StepTook(now - event.begin);
+  if (deps_.observer == nullptr) return;
+  event.step = plan.step;
+  event.end = clock_.Now();
+  event.forward = result.forward;
+  event.decode_sequences = scheduler_.decode_rows();
+  event.prefill_sequences = static_cast<int>(plan.slices.size()) - event.decode_sequences;
+  event.prefill_tokens = scheduler_.prefill_tokens();
+  event.draft_tokens = scheduler_.draft_tokens();
+  event.accepted_drafts = accepted;
+  deps_.observer->OnStep(event);
 }
 
 void DecoderInstance::NoteAdmissions(TimePoint now) {
   for (const Preempted& p : scheduler_.preempted()) {
     RequestState& work = *by_sequence_[p.sequence->id];
     ++work.preemptions;
-    statistics_.count().wasted += static_cast<uint64_t>(p.lost_tokens);
+    statistics_.count().wasted_tokens += static_cast<uint64_t>(p.lost_tokens);
     if (deps_.observer != nullptr) {
       deps_.observer->OnPreemption(p.cause == Preempted::Cause::kPriority ? "lane" : "kv",
                                    p.lost_tokens);
@@ -299,8 +246,8 @@ void DecoderInstance::NoteAdmissions(TimePoint now) {
   }
   for (const Admitted& a : scheduler_.admitted()) {
     RequestState& work = *by_sequence_[a.sequence->id];
-    statistics_.count().prefix_queried += static_cast<uint64_t>(a.queried_tokens);
-    statistics_.count().prefix_hits +=
+    statistics_.count().prefix_queried_tokens += static_cast<uint64_t>(a.queried_tokens);
+    statistics_.count().prefix_hit_tokens +=
         static_cast<uint64_t>(a.queried_tokens > 0 ? a.cached_tokens : 0);
     if (deps_.observer != nullptr && a.queried_tokens > 0) {
       deps_.observer->OnPrefixLookup(a.queried_tokens, a.cached_tokens);
@@ -322,10 +269,7 @@ void DecoderInstance::Deliver(Outcome& outcome, TimePoint now) {
   if (choice.ended) return;
   if (outcome.kind == Outcome::Kind::kFailed)
     return EndRequest(work, std::move(outcome.status), now);
-  if (!work.woken) {
-    work.woken = true;
-    to_wake_.push_back(&work);
-  }
+  wakers_.Add(work.stream->waker().get());
   if (outcome.result != nullptr && !outcome.result->prompt_logprobs.empty())
     DeliverPromptLogprobs(work, outcome);
   if (outcome.kind == Outcome::Kind::kToken) {
@@ -440,7 +384,8 @@ void DecoderInstance::EndRequest(RequestState& work, Status status, TimePoint no
     by_sequence_[s.id] = nullptr;
     free_ids_.push_back(s.id);
   }
-  if (!status.ok()) statistics_.count().wasted += static_cast<uint64_t>(work.computed_tokens);
+  if (!status.ok())
+    statistics_.count().wasted_tokens += static_cast<uint64_t>(work.computed_tokens);
   ++statistics_.count().finished;
   if (work.phase != Phase::kQueued) {
     statistics_.ServiceTook(now - work.first_run);
@@ -469,34 +414,10 @@ void DecoderInstance::EndRequest(RequestState& work, Status status, TimePoint no
     event.wasted_tokens = status.ok() ? 0 : work.computed_tokens;
     deps_.observer->OnFinished(event);
   }
-  work.control->work_ = nullptr;
   if (work.reader_paused) std::erase(paused_, &work);
-  if (!work.woken) {
-    work.woken = true;
-    to_wake_.push_back(&work);
-  }
+  wakers_.Add(work.stream->waker().get());
   work.stream->Finish(std::move(status), work.usage, timings);
-  work.permit.Release();
-
-  const size_t index = work.index;
-  finished_.push_back(std::move(works_[index]));
-  if (index + 1 < works_.size()) {
-    works_[index] = std::move(works_.back());
-    works_[index]->index = index;
-  }
-  works_.pop_back();
-}
-
-void DecoderInstance::EndAll(const Status& status) {
-  const TimePoint now = deps_.clock->Now();
-  // What was submitted but not taken in yet ends the same way.
-  mailbox_->Drain<RequestState>(
-      [&](std::unique_ptr<RequestState> work) { Accept(std::move(work), now); },
-      [](RequestControl&) {});
-  while (!works_.empty()) EndRequest(*works_.back(), status, now);
-  WakeReaders();
-  finished_.clear();
-  Publish(now);
+  Retire(work);
 }
 
 // --- pauses ---
@@ -524,15 +445,6 @@ void DecoderInstance::SetPause(SequenceOutput& choice, unsigned bit, bool on) {
 
 // --- out ---
 
-void DecoderInstance::WakeReaders() {
-  for (RequestState* work : to_wake_) {
-    work->woken = false;
-    wakers_.Add(work->stream->waker().get());
-  }
-  to_wake_.clear();
-  wakers_.WakeAll();
-}
-
 api::Logprob DecoderInstance::WithBytes(const sampling::TokenLogprob& logprob) const {
   api::Logprob out;
   out.token = logprob.token;
@@ -550,8 +462,6 @@ api::TokenLogprobs DecoderInstance::WithBytes(const sampling::RowLogprobs& logpr
   return out;
 }
 
-void DecoderInstance::Publish(TimePoint now) {
-  statistics_.Publish(scheduler_, pool_, live_choices_, !works_.empty(), now);
-}
+void DecoderInstance::PublishStatistics() { statistics_.Publish(scheduler_, pool_, live_choices_); }
 
 }  // namespace tutti::engine

@@ -14,38 +14,33 @@
 
 #include "api/token_stream.h"
 #include "engine/admission_state.h"
-#include "engine/device_loop.h"
 #include "engine/drafter.h"
 #include "engine/engine.h"
 #include "engine/instance_statistics.h"
-#include "engine/mailbox.h"
+#include "engine/model_instance.h"
 #include "engine/request_state.h"
 #include "engine/scheduler.h"
-#include "engine/wake_list.h"
 #include "kv/block_pool.h"
 
 namespace tutti::engine {
 
-class DecoderInstance final : public Slot {
+class DecoderInstance final : public ModelInstance<RequestState> {
  public:
   DecoderInstance(const EngineOptions& options, const EngineDependencies& dependencies,
                   std::shared_ptr<Signal> signal);
   ~DecoderInstance() override;
 
   // --- any thread ---
-  const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
-  const std::shared_ptr<AdmissionState>& ledger() const { return ledger_; }
   const RunnerLimits& limits() const { return limits_; }
   const TokenText* text() const { return deps_.text; }
   const EngineOptions& options() const { return options_; }
   int max_model_len() const { return max_model_len_; }
   bool drafts() const { return drafter_.has_value(); }  // a second model proposes tokens
   const InstanceStatistics& statistics() const { return statistics_; }  // its reading half
+  Duration PredictedWait() const override;
 
   // --- engine thread: Slot ---
-  InstanceReadiness Prepare(TimePoint now) override;
   bool Step() override;
-  void EndAll(const Status& status) override;
   void OnContention(const Contention& contention) override {
     scheduler_.set_contended(contention.ready || contention.lately);
   }
@@ -54,30 +49,32 @@ class DecoderInstance final : public Slot {
   const Scheduler& scheduler() const { return scheduler_; }
   const kv::KvBlockPool& pool() const { return pool_; }
   kv::KvBlockPool& mutable_pool() { return pool_; }
-  const std::vector<std::unique_ptr<RequestState>>& works() const { return works_; }
   const std::optional<Drafter>& drafter() const { return drafter_; }
 
  private:
-  void TakeInbox(TimePoint now);
-  void Accept(std::unique_ptr<RequestState> work, TimePoint now);
-  void ApplyTouch(RequestControl& control, TimePoint now);
-  void EndExpired(TimePoint now);
-  void WatchReaders(TimePoint now);
+  // ModelInstance
+  void Enter(RequestState& work, TimePoint now) override;
+  void EndRequest(RequestState& work, Status status, TimePoint now) override;
+  bool MustStartSoon(const RequestState& work) const override;
+  TimePoint NextStep(TimePoint now) override { return scheduler_.NextWork(now); }
+  void PublishStatistics() override;
+  void OnGrant(RequestState& work) override;
+  TimePoint CheckReaders(TimePoint now) override;
+
+  // The phases of a step.
   void NoteAdmissions(TimePoint now);
+  void AddDrafts();
+  StepResult Run(const StepPlan& plan);
+  void Account(const StepPlan& plan, const StepResult& result, StepEvent event, TimePoint now);
   void Deliver(Outcome& outcome, TimePoint now);
   void DeliverPromptLogprobs(RequestState& work, const Outcome& outcome);
   void DeliverToken(RequestState& work, SequenceOutput& choice, Outcome& outcome, TimePoint now);
   void EndChoice(RequestState& work, SequenceOutput& choice, api::FinishReason reason,
                  std::variant<std::monostate, TokenId, std::string> stop_reason, std::string rest,
                  TimePoint now);
-  void EndRequest(RequestState& work, Status status, TimePoint now);
   void Leave(RequestState& work, SequenceOutput& choice, bool keep_tail_for_reuse);
   void PauseIfBehind(RequestState& work, TimePoint now);
   void SetPause(SequenceOutput& choice, unsigned bit, bool on);
-  void WakeReaders();
-  void Publish(TimePoint now);
-  TimePoint StartDeadline(const RequestState& work) const;
-  void NoteExpiry(const RequestState& work);
   api::Logprob WithBytes(const sampling::TokenLogprob& logprob) const;
   api::TokenLogprobs WithBytes(const sampling::RowLogprobs& logprobs) const;
 
@@ -85,23 +82,15 @@ class DecoderInstance final : public Slot {
   const EngineDependencies deps_;
   const RunnerLimits limits_;
   const int max_model_len_;
-  const std::shared_ptr<Mailbox> mailbox_;
-  const std::shared_ptr<AdmissionState> ledger_;
 
   kv::KvBlockPool pool_;
   Scheduler scheduler_;
   std::optional<Drafter> drafter_;
-  std::vector<std::unique_ptr<RequestState>> works_;  // alive
-  std::vector<std::unique_ptr<RequestState>>
-      finished_;  // ended in this step; destroyed once their readers are woken
   std::vector<RequestState*> by_sequence_;  // by Sequence::id; nullptr = free id
   std::vector<uint32_t> free_ids_;
   std::vector<RequestState*> paused_;  // for their reader
-  WakeList wakers_;                    // of this step
-  std::vector<RequestState*> to_wake_;
   uint64_t arrivals_ = 0;
   int live_choices_ = 0;
-  TimePoint next_expiry_ = TimePoint::max();  // no deadline or age limit passes before
   TimePoint next_reader_check_ = TimePoint::max();
   InstanceStatistics statistics_;
 };

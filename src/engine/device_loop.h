@@ -47,8 +47,6 @@ class Slot {
   virtual bool Step() = 0;
   // Called before Step() with the other slots' demand, for slots that can limit a step's length.
   virtual void OnContention(const Contention& /*contention*/) {}
-  // Ends every request with `status`.
-  virtual void EndAll(const Status& status) = 0;
   virtual double weight() const { return 1; }
   // If true, this slot never gets two steps in a row while another slot has a step to run.
   virtual bool yields() const { return false; }

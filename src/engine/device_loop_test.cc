@@ -48,7 +48,6 @@ class FakeInstance final : public Slot {
     trace_ += name_;
     return true;
   }
-  void EndAll(const Status&) override {}
   double weight() const override { return weight_; }
   int work = 0;
   TimePoint from{};
@@ -101,7 +100,6 @@ TEST(DeviceLoop, ASlotThatYieldsNeverStepsTwiceWhileAnotherWaits) {
     explicit Yielding(FakeInstance* slot) : slot_(*slot) {}
     InstanceReadiness Prepare(TimePoint now) override { return slot_.Prepare(now); }
     bool Step() override { return slot_.Step(); }
-    void EndAll(const Status&) override {}
     double weight() const override { return slot_.weight(); }
     bool yields() const override { return true; }
     FakeInstance& slot_;
@@ -127,7 +125,6 @@ TEST(DeviceLoop, ASlotIsToldWhoWaitsAndHowLongItsStepsTake) {
   struct Listening final : Slot {
     InstanceReadiness Prepare(TimePoint) override { return {true, TimePoint::max()}; }
     bool Step() override { return true; }
-    void EndAll(const Status&) override {}
     void OnContention(const Contention& contention) override { heard.push_back(contention); }
     std::vector<Contention> heard;
   };

@@ -61,51 +61,28 @@ Status CheckRequest(const TokenizedRequest& request, const EncoderLimits& limits
 
 }  // namespace
 
-struct EncoderEngine::Impl {
-  Impl(const EncoderOptions& options, const EncoderDependencies& dependencies, DeviceLoop* outside)
-      : clock(*dependencies.clock),
-        own_loop(outside == nullptr ? std::make_unique<DeviceLoop>(dependencies.clock) : nullptr),
-        loop(outside == nullptr ? own_loop.get() : outside),
-        slot(options, dependencies, loop->signal()) {
-    loop->Add(&slot);
-  }
-
-  // Predicted queueing time of a request that arrives now. A `small` request waits only for other
-  // small ones, which get all of a batch but `bulk_share`.
-  Duration PredictedWait(bool small) const {
-    const AdmissionState& ledger = *slot.ledger();
-    const int64_t all = ledger.queued_tokens.load(), ahead = ledger.small_tokens.load();
-    const auto slowed = static_cast<int64_t>(static_cast<double>(ahead) /
-                                             std::max(1 - slot.options().bulk_share, 0.1));
-    return PredictEncodeWait(small ? std::min(slowed, all) : all,
-                             Duration(ledger.service_ns.load()));
-  }
-  Status ReserveResult(AdmissionState& ledger, api::Priority priority, int64_t bytes) const;
-  Status ReserveTokens(AdmissionState& ledger, api::Priority priority, int64_t tokens) const;
-
-  const Clock& clock;
-  const std::unique_ptr<DeviceLoop> own_loop;
-  DeviceLoop* const loop;
-  EncoderInstance slot;
-};
-
 EncoderEngine::EncoderEngine(const EncoderOptions& options, const EncoderDependencies& dependencies,
-                             DeviceLoop* loop)
-    : impl_(std::make_unique<Impl>(options, dependencies, loop)) {}
-
-EncoderEngine::~EncoderEngine() {
-  impl_->slot.ledger()->closed.store(true, std::memory_order_release);
-  impl_->loop->Remove(&impl_->slot);
-  if (impl_->own_loop != nullptr) impl_->own_loop->Stop();
+                             DeviceLoop* outside)
+    : EngineBase(dependencies.clock, outside),
+      encoder_(std::make_unique<EncoderInstance>(options, dependencies, loop().signal())) {
+  Attach(encoder_.get());
 }
 
-void EncoderEngine::Start() {
-  CHECK(impl_->own_loop != nullptr) << "an outside loop is started by its owner";
-  impl_->own_loop->Start();
+EncoderEngine::~EncoderEngine() { Detach(); }
+
+// Predicted queueing time of a request that arrives now. A `small` request waits only for other
+// small ones, which get all of a batch but `bulk_share`.
+Duration EncoderEngine::PredictedWait(bool small) const {
+  if (!small) return encoder_->PredictedWait();
+  const AdmissionState& ledger = *encoder_->ledger();
+  const int64_t all = ledger.queued_tokens.load(), ahead = ledger.small_tokens.load();
+  const auto slowed = static_cast<int64_t>(static_cast<double>(ahead) /
+                                           std::max(1 - encoder_->options().bulk_share, 0.1));
+  return PredictEncodeWait(std::min(slowed, all), Duration(ledger.service_ns.load()));
 }
 
 Result<AdmissionPermit> EncoderEngine::Admit(const AdmitEncoding& request) {
-  const std::shared_ptr<AdmissionState>& ledger = impl_->slot.ledger();
+  const std::shared_ptr<AdmissionState>& ledger = encoder_->ledger();
   if (ledger->draining.load(std::memory_order_acquire)) return Draining();
   if (request.items > ledger->item_limit || request.bytes > ledger->limits.bytes) {
     return InvalidArgument("request_exceeds_capacity",
@@ -119,13 +96,13 @@ Result<AdmissionPermit> EncoderEngine::Admit(const AdmitEncoding& request) {
   entry.bytes = request.bytes;
   entry.priority = request.priority;
   entry.deadline = request.deadline;
-  entry.wait = impl_->PredictedWait(request.priority == api::Priority::kInteractive &&
-                                    request.items <= impl_->slot.options().small_items);
-  return EnterQueue(ledger, impl_->slot.mailbox(), entry, impl_->clock.Now());
+  entry.wait = PredictedWait(request.priority == api::Priority::kInteractive &&
+                             request.items <= encoder_->options().small_items);
+  return EnterQueue(ledger, encoder_->mailbox(), entry, clock().Now());
 }
 
-Status EncoderEngine::Impl::ReserveResult(AdmissionState& ledger, api::Priority priority,
-                                          int64_t bytes) const {
+Status EncoderEngine::ReserveResult(AdmissionState& ledger, api::Priority priority,
+                                    int64_t bytes) const {
   if (bytes > ledger.result_limit) {
     return InvalidArgument("request_exceeds_capacity", "the result would take " +
                                                            std::to_string(bytes) +
@@ -142,42 +119,31 @@ Status EncoderEngine::Impl::ReserveResult(AdmissionState& ledger, api::Priority 
                      PredictedWait(false));
 }
 
-// An empty queue accepts any request; the limit is for requests that pile up.
-Status EncoderEngine::Impl::ReserveTokens(AdmissionState& ledger, api::Priority priority,
-                                          int64_t tokens) const {
-  const int64_t before = ledger.queued_tokens.fetch_add(tokens, std::memory_order_relaxed);
-  const int64_t limit = Allowed(priority, ledger.token_limit);
-  if (before == 0 || before + tokens <= limit) return OkStatus();
-  ledger.queued_tokens.fetch_sub(tokens, std::memory_order_relaxed);
-  return ledger.Full("the waiting inputs hold " + std::to_string(before) +
-                         " tokens, the most allowed is " + std::to_string(limit),
-                     PredictedWait(false));
-}
-
 Status EncoderEngine::Submit(AdmissionPermit permit, TokenizedRequest request,
                              std::shared_ptr<api::EncodingState> state) {
   CHECK(permit && state != nullptr);
-  AdmissionState& ledger = *impl_->slot.ledger();
+  AdmissionState& ledger = *encoder_->ledger();
   if (ledger.closed.load(std::memory_order_acquire)) return Draining();
-  const EncoderLimits& limits = impl_->slot.limits();
+  const EncoderLimits& limits = encoder_->limits();
   RETURN_IF_ERROR(CheckRequest(request, limits));
   if (static_cast<int64_t>(request.lengths.size()) > permit.items_)
     return Internal("the request has more inputs than were admitted");
-  const TimePoint now = impl_->clock.Now();
+  const TimePoint now = clock().Now();
   if (request.deadline <= now) return DeadlinePassed();
   // From here on the permit's destructor returns its places, on every path.
   const auto bytes = ResultFloats(request, limits) * static_cast<int64_t>(sizeof(float));
-  RETURN_IF_ERROR(impl_->ReserveResult(ledger, request.priority, bytes));
+  RETURN_IF_ERROR(ReserveResult(ledger, request.priority, bytes));
   permit.result_bytes_ = bytes;
   const auto tokens = static_cast<int64_t>(request.tokens.size());
-  RETURN_IF_ERROR(impl_->ReserveTokens(ledger, request.priority, tokens));
-  const bool small = IsSmall(request, impl_->slot.options());
+  RETURN_IF_ERROR(
+      ledger.ReserveTokens(request.priority, tokens, "inputs", encoder_->PredictedWait()));
+  const bool small = IsSmall(request, encoder_->options());
   permit.HoldTokens(tokens, small);
   auto work = MakeEncodeRequestState(std::move(permit), std::move(request), std::move(state),
                                      limits, small, now);
   work->permit.submitted_ = true;
   ledger.preparing.fetch_sub(1, std::memory_order_relaxed);
-  impl_->slot.mailbox()->Submit(std::move(work), now);
+  encoder_->mailbox()->Submit(std::move(work), now);
   return OkStatus();
 }
 
@@ -195,33 +161,9 @@ Result<api::Encoding> EncoderEngine::Submit(TokenizedRequest request,
   return api::Encoding(std::move(state), std::move(control));
 }
 
-void EncoderEngine::BeginDrain() {
-  impl_->slot.ledger()->draining.store(true, std::memory_order_release);
-}
+const EncoderLimits& EncoderEngine::limits() const { return encoder_->limits(); }
+EncoderStats EncoderEngine::stats() const { return encoder_->statistics().Snapshot(clock().Now()); }
 
-bool EncoderEngine::draining() const {
-  return impl_->slot.ledger()->draining.load(std::memory_order_acquire);
-}
-
-bool EncoderEngine::Drain(TimePoint deadline) {
-  CHECK(impl_->loop->started()) << "Drain waits for the engine thread";
-  return DrainQueue(*impl_->slot.ledger(), *impl_->loop->signal(), impl_->clock, deadline);
-}
-
-bool EncoderEngine::RunOneStep() {
-  CHECK(!impl_->loop->started()) << "the engine has a thread of its own";
-  return impl_->loop->RunOnce();
-}
-
-TimePoint EncoderEngine::NextWork() const { return impl_->loop->next_work(); }
-
-const EncoderLimits& EncoderEngine::limits() const { return impl_->slot.limits(); }
-EncoderStats EncoderEngine::stats() const {
-  return impl_->slot.statistics().Snapshot(impl_->clock.Now());
-}
-Heartbeat EncoderEngine::heartbeat() const { return impl_->slot.statistics().heartbeat(); }
-Status EncoderEngine::Live() const { return LiveBy(heartbeat(), impl_->clock.Now()); }
-
-EncoderInstance& EncoderEngine::slot_for_test() { return impl_->slot; }
+EncoderInstance& EncoderEngine::slot_for_test() { return *encoder_; }
 
 }  // namespace tutti::engine

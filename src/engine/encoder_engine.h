@@ -25,8 +25,8 @@
 #include "engine/encoder_observer.h"
 #include "engine/encoder_runner.h"
 #include "engine/encoder_stats.h"
+#include "engine/engine_base.h"
 #include "engine/options.h"
-#include "engine/pulse.h"
 #include "engine/request.h"
 #include "engine/tokenized_request.h"
 
@@ -51,16 +51,12 @@ struct AdmitEncoding {
   TimePoint deadline = TimePoint::max();
 };
 
-class EncoderEngine {
+class EncoderEngine : public EngineBase {
  public:
-  // With `loop`, shares that device's thread with other slots; without, owns a loop of its own.
+  // With `outside`, shares that device's thread with other slots; without, owns a loop of its own.
   EncoderEngine(const EncoderOptions& options, const EncoderDependencies& dependencies,
-                DeviceLoop* loop = nullptr);
+                DeviceLoop* outside = nullptr);
   ~EncoderEngine();  // requests still alive end with UNAVAILABLE [draining]
-  EncoderEngine(const EncoderEngine&) = delete;
-  EncoderEngine& operator=(const EncoderEngine&) = delete;
-
-  void Start();  // starts the own loop's thread; not with an outside loop
 
   // Takes a place in the queue. Refusals: draining, queue_full (requests, inputs or bytes; with
   // retry-after), overloaded (the predicted wait passes the deadline), deadline_exceeded,
@@ -79,31 +75,17 @@ class EncoderEngine {
   // Admit, make a state, Submit: for callers that have tokens already.
   Result<api::Encoding> Submit(TokenizedRequest request, std::shared_ptr<Waker> waker);
 
-  // Refuses new work from now on; what is in flight goes on. Idempotent.
-  void BeginDrain();
-  bool draining() const;
-  // BeginDrain, then waits until nothing is in flight or `deadline` has passed on the engine's
-  // clock; what is left then ends with UNAVAILABLE [draining]. True when everything had finished by
-  // itself. Not from the engine thread. Needs a started loop.
-  bool Drain(TimePoint deadline);
-
-  // Without Start(): takes what was submitted, runs one batch. False when there was nothing to run.
-  bool RunOneStep();
-  // Without Start(): when RunOneStep() could next do something without a new submission; max() =
-  // never.
-  TimePoint NextWork() const;
-
   const EncoderLimits& limits() const;
   EncoderStats stats() const;
-  Heartbeat heartbeat() const;
-  Status Live() const;  // as Engine::Live
 
   // For invariant checks in tests; only while no step can run.
   EncoderInstance& slot_for_test();
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  Duration PredictedWait(bool small) const;
+  Status ReserveResult(AdmissionState& ledger, api::Priority priority, int64_t bytes) const;
+
+  const std::unique_ptr<EncoderInstance> encoder_;
 };
 
 }  // namespace tutti::engine

@@ -39,12 +39,12 @@ bool AllFinite(std::span<const float> values) {
 EncoderInstance::EncoderInstance(const EncoderOptions& options,
                                  const EncoderDependencies& dependencies,
                                  std::shared_ptr<Signal> signal)
-    : options_(options),
+    : ModelInstance(dependencies.clock, std::move(signal),
+                    MakeLedger(options, dependencies.memory_level)),
+      options_(options),
       deps_(dependencies),
       limits_(dependencies.runner->limits()),
-      mailbox_(std::make_shared<Mailbox>(std::move(signal))),
-      ledger_(MakeLedger(options, dependencies.memory_level)),
-      statistics_(mailbox_, ledger_) {
+      statistics_(ledger_) {
   CHECK(limits_.max_items > 0 && limits_.max_item_tokens > 0 &&
         limits_.max_tokens >= limits_.max_item_tokens && limits_.types > 0 &&
         limits_.width + limits_.labels > 0);
@@ -52,90 +52,25 @@ EncoderInstance::EncoderInstance(const EncoderOptions& options,
         options.share < 1);
 }
 
-EncoderInstance::~EncoderInstance() {
-  EndAll(Unavailable("draining", "the server is shutting down"));
-  mailbox_->Close();
-}
+EncoderInstance::~EncoderInstance() { ShutDown(); }
 
 // --- between batches ---
 
-InstanceReadiness EncoderInstance::Prepare(TimePoint now) {
-  statistics_.pulse().Beat(now);
-  TakeInbox(now);
-  EndExpired(now);
-  wakers_.WakeAll();
-  finished_.clear();
-  InstanceReadiness readiness;
-  const TimePoint next = NextBatchAt(now);
-  readiness.ready = next <= now;
-  readiness.next_work = std::min(next, next_expiry_);
-  if (!works_.empty()) readiness.next_work = std::min(readiness.next_work, now + kIdleBeat);
-  if (!readiness.ready) Publish(now);
-  return readiness;
+Duration EncoderInstance::PredictedWait() const {
+  return PredictEncodeWait(ledger_->queued_tokens.load(), Duration(ledger_->service_ns.load()));
 }
 
-void EncoderInstance::TakeInbox(TimePoint now) {
-  if (mailbox_->empty()) return;
-  mailbox_->Drain<EncodeRequestState>(
-      [&](std::unique_ptr<EncodeRequestState> work) { Accept(std::move(work), now); },
-      [&](RequestControl& control) {
-        auto* work = static_cast<EncodeRequestState*>(control.work_);
-        if (work != nullptr && control.cancelled()) EndRequest(*work, CancelledByCaller(), now);
-      });
-}
-
-void EncoderInstance::Accept(std::unique_ptr<EncodeRequestState> owned, TimePoint now) {
-  EncodeRequestState& work = *owned;
-  work.index = works_.size();
-  work.control->work_ = &work;
-  works_.push_back(std::move(owned));
-  statistics_.pulse().HasRequests();
+void EncoderInstance::Enter(EncodeRequestState& work, TimePoint now) {
   queue_.Join(work);
   const auto items = static_cast<int>(work.items.size());
   returns_.Came(items, work.submitted_at);
   if (work.submitted_at <= last_end_) piled_up_ += items;
-  NoteExpiry(work);
   if (work.control->cancelled()) EndRequest(work, CancelledByCaller(), now);
 }
 
-// Time at which a request of which no item ran yet is ended.
-TimePoint EncoderInstance::StartDeadline(const EncodeRequestState& work) const {
-  const bool bound = work.first_batch == TimePoint::max() &&
-                     work.request.priority == api::Priority::kInteractive &&
-                     options_.age != Duration::max();
-  return bound ? work.permit.accepted_at() + options_.age : TimePoint::max();
-}
-
-void EncoderInstance::NoteExpiry(const EncodeRequestState& work) {
-  next_expiry_ = std::min({next_expiry_, work.request.deadline, StartDeadline(work)});
-}
-
-void EncoderInstance::EndExpired(TimePoint now) {
-  if (now.time_since_epoch().count() >=
-      ledger_->drain_deadline_ns.load(std::memory_order_acquire)) {
-    EndAll(DrainedUnserved());
-  }
-  if (now < next_expiry_) return;
-  next_expiry_ = TimePoint::max();
-  for (size_t i = 0; i < works_.size();) {
-    EncodeRequestState& work = *works_[i];
-    if (work.request.deadline <= now) {
-      EndRequest(work, DeadlinePassed(), now);  // another one stands at i now
-    } else if (StartDeadline(work) <= now) {
-      const Duration wait =
-          PredictEncodeWait(ledger_->queued_tokens.load(), Duration(ledger_->service_ns.load()));
-      EndRequest(work,
-                 Unavailable("overloaded",
-                             "the request waited " +
-                                 std::to_string(static_cast<int64_t>(ToSeconds(options_.age))) +
-                                 " s and no batch took any of it")
-                     .WithRetryAfter(RetryAfter(wait, ledger_->salt++)),
-                 now);
-    } else {
-      NoteExpiry(work);
-      ++i;
-    }
-  }
+bool EncoderInstance::MustStartSoon(const EncodeRequestState& work) const {
+  return work.first_batch == TimePoint::max() &&
+         work.request.priority == api::Priority::kInteractive;
 }
 
 // --- the batch ---
@@ -163,7 +98,7 @@ BatchLimits EncoderInstance::LimitsNow() const {
   return limits;
 }
 
-TimePoint EncoderInstance::NextBatchAt(TimePoint now) {
+TimePoint EncoderInstance::NextStep(TimePoint now) {
   if (!alone_.empty()) return now;
   const BatchShape& waiting = queue_.waiting();
   if (waiting.items == 0) {
@@ -255,10 +190,10 @@ TimePoint EncoderInstance::Run(BatchEvent& event) {
   batch.types = types_;
   batch.items = items_;
   batch.offsets = offsets_;
-  const TimePoint launched = deps_.clock->Now();
+  const TimePoint launched = clock_.Now();
   deps_.runner->Launch(batch);
   event.status = deps_.runner->Collect();
-  const TimePoint now = deps_.clock->Now();
+  const TimePoint now = clock_.Now();
   event.forward = now - launched;
   return now;
 }
@@ -268,7 +203,7 @@ void EncoderInstance::Account(const BatchEvent& event, TimePoint now) {
   if (event.status.ok()) cost_.Observe(shape_, event.forward);
   busy_.Ran(event.begin, now);
   returns_.Ended(now, shape_.items, LongestHold(options_.window, cost_.fixed()));
-  statistics_.pulse().StepTook(now - event.begin);
+  pulse_.StepTook(now - event.begin);
   statistics_.Served(shape_.tokens, now - (backlog_ ? last_end_ : event.begin));
   EncoderStats& count = statistics_.count();
   ++count.batches;
@@ -287,7 +222,7 @@ void EncoderInstance::Account(const BatchEvent& event, TimePoint now) {
 
 bool EncoderInstance::Step() {
   BatchEvent event;
-  event.begin = deps_.clock->Now();
+  event.begin = clock_.Now();
   if (!Choose(event)) return false;
   Assemble(event);
   const TimePoint now = Run(event);
@@ -306,10 +241,10 @@ bool EncoderInstance::Step() {
   }
   wakers_.WakeAll();
   if (deps_.observer != nullptr) {
-    event.end = deps_.clock->Now();
+    event.end = clock_.Now();
     deps_.observer->OnBatch(event);
   }
-  finished_.clear();
+  FinishRound();
   Publish(now);
   return true;
 }
@@ -359,43 +294,47 @@ void EncoderInstance::EndRequest(EncodeRequestState& work, Status status, TimePo
     event.timings = timings;
     deps_.observer->OnFinished(event);
   }
-  work.control->work_ = nullptr;
   wakers_.Add(work.state->waker().get());
   if (status.ok()) {
     work.state->Finish(std::move(work.result));
   } else {
     work.state->Finish(std::move(status));
   }
-  work.permit.Release();
-
-  const size_t index = work.index;
-  finished_.push_back(std::move(works_[index]));
-  if (index + 1 < works_.size()) {
-    works_[index] = std::move(works_.back());
-    works_[index]->index = index;
-  }
-  works_.pop_back();
-  if (works_.empty()) next_expiry_ = TimePoint::max();
+  Retire(work);
 }
 
-void EncoderInstance::EndAll(const Status& status) {
-  const TimePoint now = deps_.clock->Now();
-  // What was submitted but not taken in yet ends the same way.
-  mailbox_->Drain<EncodeRequestState>(
-      [&](std::unique_ptr<EncodeRequestState> work) { Accept(std::move(work), now); },
-      [](RequestControl&) {});
-  while (!works_.empty()) EndRequest(*works_.back(), status, now);
-  wakers_.WakeAll();
-  finished_.clear();
-  Publish(now);
-}
-
-void EncoderInstance::Publish(TimePoint now) {
+void EncoderInstance::PublishStatistics() {
   EncoderStats& count = statistics_.count();
   count.waiting_items = queue_.waiting().items;
   count.waiting_tokens = queue_.waiting().tokens;
   count.passed_over = queue_.passed_over();
-  statistics_.Publish(!works_.empty(), queue_.OldestQueuedAt(), now);
+  statistics_.Publish(queue_.OldestQueuedAt());
+}
+
+// --- EncoderStatistics ---
+
+void EncoderStatistics::Served(int64_t tokens, Duration took) {
+  constexpr double kKeep = 15.0 / 16;
+  served_ns_ = served_ns_ * kKeep + static_cast<double>(took.count());
+  served_tokens_ = served_tokens_ * kKeep + static_cast<double>(tokens);
+  ledger_->service_ns.store(static_cast<int64_t>(served_ns_ / served_tokens_ * 1024),
+                            std::memory_order_relaxed);
+}
+
+EncoderStats EncoderStatistics::Snapshot(TimePoint now) const {
+  const Figures figures = published_.Load();
+  EncoderStats s = figures.stats;
+  s.requests = ledger_->unfinished.load();
+  s.preparing = ledger_->preparing.load();
+  s.inputs = ledger_->items.load();
+  s.queued_bytes = ledger_->queued_bytes.load();
+  s.level = ledger_->Level();
+  s.result_bytes = ledger_->result_bytes.load();
+  s.oldest_waiting = figures.oldest_waiting > now ? Duration(0) : now - figures.oldest_waiting;
+  s.predicted_wait =
+      PredictEncodeWait(ledger_->queued_tokens.load(), Duration(ledger_->service_ns.load()));
+  s.refused = ledger_->refused.load();
+  return s;
 }
 
 }  // namespace tutti::engine

@@ -5,58 +5,94 @@
 // threads use. Every request ends through EndRequest(), the only place that finishes an encoding.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "engine/admission_state.h"
-#include "engine/device_loop.h"
 #include "engine/encode_queue.h"
 #include "engine/encode_request_state.h"
 #include "engine/encoder_engine.h"
 #include "engine/encoder_observer.h"
 #include "engine/encoder_runner.h"
-#include "engine/encoder_statistics.h"
-#include "engine/mailbox.h"
+#include "engine/encoder_stats.h"
+#include "engine/model_instance.h"
 #include "engine/options.h"
 #include "engine/policy/batch_cost.h"
 #include "engine/policy/recent_load.h"
-#include "engine/wake_list.h"
+#include "engine/published.h"
 
 namespace tutti::engine {
 
-class EncoderInstance final : public Slot {
+// Counters of an encoder's work.
+//
+// Owned by an EncoderInstance. Only the engine thread changes the counters; Publish() copies them
+// to where any thread reads them without a lock.
+class EncoderStatistics {
+ public:
+  explicit EncoderStatistics(std::shared_ptr<AdmissionState> ledger) : ledger_(std::move(ledger)) {}
+
+  // --- engine thread ---
+  EncoderStats& count() { return count_; }  // its counters, and waiting_*
+  // Records the time of a batch of this many tokens, and updates the pace in the ledger.
+  void Served(int64_t tokens, Duration took);
+  // `oldest`: since when the oldest item waits.
+  void Publish(TimePoint oldest) { published_.Store({.stats = count_, .oldest_waiting = oldest}); }
+
+  // --- any thread ---
+  EncoderStats Snapshot(TimePoint now) const;
+
+ private:
+  const std::shared_ptr<AdmissionState> ledger_;
+  EncoderStats count_;                        // engine thread
+  double served_ns_ = 0, served_tokens_ = 0;  // decayed; engine thread
+
+  struct Figures {
+    EncoderStats stats;
+    TimePoint oldest_waiting = TimePoint::max();
+  };
+  Published<Figures> published_;
+};
+
+// Predicted device time of `tokens` waiting tokens, at `per_kilotoken` for 1,024 tokens.
+inline Duration PredictEncodeWait(int64_t tokens, Duration per_kilotoken) {
+  return Duration(static_cast<int64_t>(static_cast<double>(per_kilotoken.count()) / 1024.0 *
+                                       static_cast<double>(tokens)));
+}
+
+class EncoderInstance final : public ModelInstance<EncodeRequestState> {
  public:
   EncoderInstance(const EncoderOptions& options, const EncoderDependencies& dependencies,
                   std::shared_ptr<Signal> signal);
   ~EncoderInstance() override;
 
   // --- any thread ---
-  const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
-  const std::shared_ptr<AdmissionState>& ledger() const { return ledger_; }
   const EncoderLimits& limits() const { return limits_; }
   const EncoderOptions& options() const { return options_; }
   const EncoderStatistics& statistics() const { return statistics_; }  // its reading half
+  Duration PredictedWait() const override;
 
   // --- engine thread: Slot ---
-  InstanceReadiness Prepare(TimePoint now) override;
   void OnContention(const Contention& contention) override { contention_ = contention; }
   bool Step() override;
-  void EndAll(const Status& status) override;
   double weight() const override { return options_.share / (1 - options_.share); }
   bool yields() const override { return true; }
 
   // For invariant checks.
-  const std::vector<std::unique_ptr<EncodeRequestState>>& works() const { return works_; }
   const EncodeQueue& queue() const { return queue_; }
   const BatchCost& cost() const { return cost_; }
 
  private:
-  void TakeInbox(TimePoint now);
-  void Accept(std::unique_ptr<EncodeRequestState> work, TimePoint now);
-  TimePoint StartDeadline(const EncodeRequestState& work) const;
-  void NoteExpiry(const EncodeRequestState& work);
-  void EndExpired(TimePoint now);
-  TimePoint NextBatchAt(TimePoint now);
+  // ModelInstance
+  void Enter(EncodeRequestState& work, TimePoint now) override;
+  void EndRequest(EncodeRequestState& work, Status status, TimePoint now) override;
+  bool MustStartSoon(const EncodeRequestState& work) const override;
+  TimePoint NextStep(TimePoint now) override;
+  void PublishStatistics() override;
+
+  // The phases of a batch.
   BatchLimits LimitsNow() const;
   bool Choose(BatchEvent& event);
   void Assemble(BatchEvent& event);
@@ -64,22 +100,13 @@ class EncoderInstance final : public Slot {
   void Account(const BatchEvent& event, TimePoint now);
   void Deliver(WorkItem& item, TimePoint now);
   void FailItem(WorkItem& item, const Status& status, TimePoint now);
-  void EndRequest(EncodeRequestState& work, Status status, TimePoint now);
-  void Publish(TimePoint now);
 
   const EncoderOptions options_;
   const EncoderDependencies deps_;
   const EncoderLimits limits_;
-  const std::shared_ptr<Mailbox> mailbox_;
-  const std::shared_ptr<AdmissionState> ledger_;
 
   EncodeQueue queue_;
   ItemList alone_;  // of failed batches: each is run once more, by itself
-  std::vector<std::unique_ptr<EncodeRequestState>> works_;  // alive
-  std::vector<std::unique_ptr<EncodeRequestState>>
-      finished_;                              // ended; destroyed once readers are woken
-  TimePoint next_expiry_ = TimePoint::max();  // no deadline or age limit passes before
-  WakeList wakers_;
 
   // The batch in progress; its memory is reused.
   std::vector<WorkItem*> chosen_;

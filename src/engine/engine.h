@@ -21,10 +21,10 @@
 #include "api/types.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "engine/engine_base.h"
 #include "engine/model_runner.h"
 #include "engine/observer.h"
 #include "engine/options.h"
-#include "engine/pulse.h"
 #include "engine/request.h"
 #include "engine/stats.h"
 #include "engine/token_text.h"
@@ -55,16 +55,12 @@ struct AdmitRequest {
   TimePoint deadline = TimePoint::max();
 };
 
-class Engine {
+class Engine : public EngineBase {
  public:
-  // With `loop`, shares that device's thread with other slots; without, owns a loop of its own.
+  // With `outside`, shares that device's thread with other slots; without, owns a loop of its own.
   Engine(const EngineOptions& options, const EngineDependencies& dependencies,
-         DeviceLoop* loop = nullptr);
+         DeviceLoop* outside = nullptr);
   ~Engine();  // stops the own thread; requests still alive end with UNAVAILABLE [draining]
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
-
-  void Start();  // starts the own loop's thread; not with an outside loop
 
   // Takes a place in the queue. Refusals: draining, queue_full (with retry-after), overloaded (the
   // predicted wait passes the deadline), deadline_exceeded, request_exceeds_capacity (n alone
@@ -80,38 +76,18 @@ class Engine {
   // Admit, make a stream, Submit: for callers that have tokens already.
   Result<api::Generation> Submit(Request request, std::shared_ptr<Waker> waker);
 
-  // Refuses new work from now on; what is in flight goes on. Idempotent.
-  void BeginDrain();
-  bool draining() const;
-  // BeginDrain, then waits until nothing is in flight or `deadline` has passed on the engine's
-  // clock; what is left then ends with UNAVAILABLE [draining]. True when everything had finished by
-  // itself. Not from the engine thread. Needs a started engine.
-  bool Drain(TimePoint deadline);
-
-  // Without Start(): takes what was submitted, runs one step, delivers. False when there was
-  // nothing to run.
-  bool RunOneStep();
-  // Without Start(): when RunOneStep() could next do something without a new submission; max() =
-  // never.
-  TimePoint NextWork() const;
-
   int max_model_len()
       const;  // prompt and output together: the runner's context, or less where KV is short
   bool proposes() const;  // SchedulerOptions::speculate: whether Request::prediction is looked at
   const RunnerLimits& limits() const;
   api::LoadSnapshot Load() const;
   EngineStats stats() const;
-  Heartbeat heartbeat() const;
-  // Whether the engine thread makes progress while it has requests. Reports a stall only after
-  // more than max(10 s, 20 average steps) without progress.
-  Status Live() const;
 
   // For invariant checks in tests; only while no step can run.
   DecoderInstance& decoder_for_test();
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  const std::unique_ptr<DecoderInstance> decoder_;
 };
 
 }  // namespace tutti::engine

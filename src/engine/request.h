@@ -23,6 +23,9 @@ class Mailbox;
 class AdmissionPermit;
 struct QueueEntry;
 struct AdmissionState;
+struct Submission;
+template <typename State>
+class ModelInstance;
 
 // How a request ends that its caller cancelled, in whichever phase.
 Status CancelledByCaller();
@@ -73,8 +76,8 @@ class RequestControl final : public api::Cancellable,
 
  private:
   friend class Mailbox;
-  friend class DecoderInstance;
-  friend class EncoderInstance;
+  template <typename State>
+  friend class ModelInstance;
   void Notify() noexcept;
 
   const std::shared_ptr<Mailbox> mailbox_;
@@ -85,7 +88,7 @@ class RequestControl final : public api::Cancellable,
   std::atomic<bool> queued_{false};
   RequestControl* next_ = nullptr;
   std::shared_ptr<RequestControl> self_;
-  void* work_ = nullptr;  // engine thread only: the slot's record of the request, while it lives
+  Submission* work_ = nullptr;  // engine thread only: the request's state, while it lives
 };
 
 // A place in the bounded queue, taken before any work on the prompt and held until the request
@@ -107,6 +110,8 @@ class AdmissionPermit {
   friend class DecoderInstance;
   friend class EncoderEngine;
   friend class EncoderInstance;
+  template <typename State>
+  friend class ModelInstance;
   friend Result<AdmissionPermit> EnterQueue(const std::shared_ptr<AdmissionState>& ledger,
                                             const std::shared_ptr<Mailbox>& mailbox,
                                             const QueueEntry& entry, TimePoint now);

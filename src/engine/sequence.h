@@ -51,6 +51,17 @@ struct DraftState {
   }
 };
 
+// All moves of a sequence, through SetState(); the scheduler makes them:
+//
+//            Plan admits it              Finish
+//   waiting ----------------> running ------------> finished
+//    ^ |  ^                    | |                     ^
+//    | |  +--- Plan preempts --+ | Pause               |
+//    | |                         v                     |
+//    | +-------- Pause -----> paused ------------------+
+//    +---------- Resume ---------+        Finish
+//
+// A waiting sequence also ends by Finish: its request was cancelled, expired or failed.
 enum class SequenceState : uint8_t {
   kWaiting,   // waits to run
   kRunning,   // runs

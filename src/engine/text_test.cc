@@ -7,8 +7,8 @@
 
 #include "base/random.h"
 #include "base/utf8.h"
+#include "engine/request_state.h"
 #include "engine/testing/engine_harness.h"
-#include "engine/text_output.h"
 
 namespace tutti::engine {
 namespace {
