@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,11 +21,42 @@
 
 #include "base/status.h"
 #include "files/source.h"
-#include "gguf/header_buffer.h"
 #include "gguf/value.h"
 #include "tensor/tensor_view.h"
 
 namespace tutti::gguf {
+
+// The front of a GGUF, read as far as the parser has asked, in one growing block of memory.
+//
+// The header's length is known only once it has been parsed. Memory never exceeds 1.5 times the
+// file: the block doubles, is capped by the file's size, and is cut to the header's length at the
+// end. Not thread-safe while reading; immutable afterwards.
+class HeaderBuffer {
+ public:
+  HeaderBuffer() = default;
+  explicit HeaderBuffer(std::shared_ptr<const files::Source> source) : source_(std::move(source)) {}
+
+  uint64_t file_bytes() const { return source_->size(); }
+
+  // Makes the first `end` bytes readable at data(); may move them. gguf_truncated when the file is
+  // shorter.
+  Status Require(uint64_t end);
+  // Gives back what lies beyond `end`; no Require after this.
+  void TrimTo(uint64_t end);
+  const std::byte* data() const { return block_.get(); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* block) const { std::free(block); }
+  };
+  // realloc: for large blocks the kernel moves pages instead of copying, so both copies never
+  // coexist.
+  Status Resize(uint64_t bytes);
+
+  std::shared_ptr<const files::Source> source_;
+  std::unique_ptr<std::byte, Free> block_;
+  uint64_t loaded_ = 0;
+};
 
 // Caps. Generous against every known model (the largest has about 10^3 tensors per split and 3 *
 // 10^5 tokens), small against memory: tables at their caps take 14 MiB.
@@ -36,6 +68,11 @@ inline constexpr uint64_t kMaxStringBytes = uint64_t{16} << 20;
 inline constexpr uint64_t kMaxArrayElements = uint64_t{64} << 20;
 inline constexpr uint64_t kMaxAlignment = 65536;
 inline constexpr uint64_t kDefaultAlignment = 32;
+
+// `size` with the padding that follows it.
+constexpr uint64_t PaddedTo(uint64_t size, uint64_t alignment) {
+  return (size + alignment - 1) / alignment * alignment;
+}
 
 // The code of a file that ends too early or changes while it is read.
 inline constexpr std::string_view kTruncated = "gguf_truncated";

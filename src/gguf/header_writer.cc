@@ -1,5 +1,7 @@
 #include "gguf/header_writer.h"
 
+#include "gguf/header.h"
+
 namespace tutti::gguf {
 namespace {
 
@@ -16,10 +18,6 @@ void PutNumber(Bytes* out, T value) {
 void PutText(Bytes* out, std::string_view text) {
   PutNumber(out, static_cast<uint64_t>(text.size()));
   PutBytes(out, text.data(), text.size());
-}
-
-uint64_t PaddedTo(uint64_t size, uint64_t alignment) {
-  return (size + alignment - 1) / alignment * alignment;
 }
 
 }  // namespace

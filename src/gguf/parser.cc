@@ -18,10 +18,6 @@ constexpr uint32_t kMagic = 0x46554747;       // "GGUF"
 constexpr uint64_t kMinEntryBytes = 14;       // key of one byte, type, value of one byte
 constexpr uint64_t kMinTensorInfoBytes = 33;  // name of one byte, one dimension
 
-Status Bad(std::string_view code, std::string message) {
-  return InvalidArgument(code, std::move(message));
-}
-
 bool HasControl(std::string_view name) {
   return std::any_of(name.begin(), name.end(), [](char c) {
     return static_cast<uint8_t>(c) < 0x20 || static_cast<uint8_t>(c) == 0x7F;
@@ -61,10 +57,11 @@ void Parser::Seal() {
 
 Status Parser::Skip(uint64_t bytes) {
   if (bytes > remaining()) {
-    return Bad("gguf_truncated",
-               fmt::format("the file ends at byte {}, but its header needs {} more bytes "
-                           "at byte {}: an interrupted download?",
-                           buffer_.file_bytes(), bytes, at_));
+    return InvalidArgument(
+        "gguf_truncated",
+        fmt::format("the file ends at byte {}, but its header needs {} more bytes "
+                    "at byte {}: an interrupted download?",
+                    buffer_.file_bytes(), bytes, at_));
   }
   RETURN_IF_ERROR(buffer_.Require(at_ + bytes));
   at_ += bytes;
@@ -102,13 +99,14 @@ Status Parser::ParsePreamble() {
     RETURN_IF_ERROR(buffer_.Require(size));
     const std::string_view all = Bytes(0, size);
     if (!std::string_view("GGUF").starts_with(all))
-      return Bad("gguf_magic", fmt::format("not a GGUF file: all it holds is {}", Quote(all)));
+      return InvalidArgument("gguf_magic",
+                             fmt::format("not a GGUF file: all it holds is {}", Quote(all)));
   }
   RETURN_IF_ERROR(Read(&magic));
   if (magic != kMagic) {
     const std::string_view start = Bytes(0, 4);
-    return Bad("gguf_magic",
-               fmt::format("not a GGUF file{}: it begins with {}", LooksLike(start), Quote(start)));
+    return InvalidArgument("gguf_magic", fmt::format("not a GGUF file{}: it begins with {}",
+                                                     LooksLike(start), Quote(start)));
   }
   uint32_t version = 0;
   RETURN_IF_ERROR(Read(&version));
@@ -116,20 +114,24 @@ Status Parser::ParsePreamble() {
   if (version != 2 && version != 3) {
     const uint32_t swapped = __builtin_bswap32(version);
     if (swapped >= 1 && swapped <= 3) {
-      return Bad("gguf_endian", "this is a big-endian GGUF; only little-endian files are read");
+      return InvalidArgument("gguf_endian",
+                             "this is a big-endian GGUF; only little-endian files are read");
     }
-    return Bad("gguf_version", fmt::format("GGUF version {}; versions 2 and 3 are read", version));
+    return InvalidArgument("gguf_version",
+                           fmt::format("GGUF version {}; versions 2 and 3 are read", version));
   }
   RETURN_IF_ERROR(Read(&tensor_count_));
   RETURN_IF_ERROR(Read(&key_count_));
   if (tensor_count_ > kMaxTensors) {
-    return Bad("gguf_limit", fmt::format("{} tensors; at most {}", tensor_count_, kMaxTensors));
+    return InvalidArgument("gguf_limit",
+                           fmt::format("{} tensors; at most {}", tensor_count_, kMaxTensors));
   }
   if (key_count_ > kMaxKeys) {
-    return Bad("gguf_limit", fmt::format("{} metadata keys; at most {}", key_count_, kMaxKeys));
+    return InvalidArgument("gguf_limit",
+                           fmt::format("{} metadata keys; at most {}", key_count_, kMaxKeys));
   }
   if (tensor_count_ == 0 && key_count_ == 0) {
-    return Bad("gguf_truncated", "the file holds neither metadata nor tensors");
+    return InvalidArgument("gguf_truncated", "the file holds neither metadata nor tensors");
   }
   return OkStatus();
 }
@@ -139,16 +141,17 @@ Status Parser::ParseEntry() {
   uint64_t key_bytes = 0;
   RETURN_IF_ERROR(Read(&key_bytes));
   if (key_bytes > kMaxKeyBytes) {
-    return Bad("gguf_key", fmt::format("metadata key {} has {} bytes; at most {}",
-                                       header_.entries_.size(), key_bytes, kMaxKeyBytes));
+    return InvalidArgument(
+        "gguf_key", fmt::format("metadata key {} has {} bytes; at most {}", header_.entries_.size(),
+                                key_bytes, kMaxKeyBytes));
   }
   record.key_at = at_;
   RETURN_IF_ERROR(Skip(key_bytes));
   const std::string key(Bytes(record.key_at, key_bytes));
   if (key.empty() || HasControl(key) || !IsValidUtf8(key)) {
-    return Bad("gguf_key",
-               fmt::format("metadata key {} is {}", header_.entries_.size(),
-                           key.empty() ? "empty" : "not plain UTF-8 text: " + Quote(key)));
+    return InvalidArgument(
+        "gguf_key", fmt::format("metadata key {} is {}", header_.entries_.size(),
+                                key.empty() ? "empty" : "not plain UTF-8 text: " + Quote(key)));
   }
   record.key_bytes = static_cast<uint32_t>(key_bytes);
   RETURN_IF_ERROR(ParseValue(key, &record));
@@ -160,8 +163,8 @@ Status Parser::ParseValue(std::string_view key, Header::EntryRecord* record) {
   uint32_t type = 0;
   RETURN_IF_ERROR(Read(&type));
   if (type >= kValueTypes) {
-    return Bad("gguf_type", fmt::format("key {} has value type {}; types are 0 to {}", Quote(key),
-                                        type, kValueTypes - 1));
+    return InvalidArgument("gguf_type", fmt::format("key {} has value type {}; types are 0 to {}",
+                                                    Quote(key), type, kValueTypes - 1));
   }
   record->type = static_cast<ValueType>(type);
   record->element = record->type;
@@ -175,8 +178,9 @@ Status Parser::ParseValue(std::string_view key, Header::EntryRecord* record) {
       uint64_t length = 0;
       RETURN_IF_ERROR(Read(&length));
       if (length > kMaxStringBytes) {
-        return Bad("gguf_limit", fmt::format("string of key {} has {} bytes; at most {}",
-                                             Quote(key), length, kMaxStringBytes));
+        return InvalidArgument("gguf_limit",
+                               fmt::format("string of key {} has {} bytes; at most {}", Quote(key),
+                                           length, kMaxStringBytes));
       }
       RETURN_IF_ERROR(Skip(length));
       break;
@@ -194,16 +198,16 @@ Status Parser::ParseArray(std::string_view key, Header::EntryRecord* record) {
   uint32_t type = 0;
   RETURN_IF_ERROR(Read(&type));
   if (type >= kValueTypes || type == static_cast<uint32_t>(ValueType::kArray)) {
-    return Bad("gguf_type",
-               fmt::format("key {} is an array of {}", Quote(key),
-                           type < kValueTypes ? "arrays; nesting is not read"
-                                              : fmt::format("the unknown type {}", type)));
+    return InvalidArgument(
+        "gguf_type", fmt::format("key {} is an array of {}", Quote(key),
+                                 type < kValueTypes ? "arrays; nesting is not read"
+                                                    : fmt::format("the unknown type {}", type)));
   }
   record->element = static_cast<ValueType>(type);
   RETURN_IF_ERROR(Read(&record->count));
   if (record->count > kMaxArrayElements) {
-    return Bad("gguf_limit", fmt::format("array of key {} has {} elements; at most {}", Quote(key),
-                                         record->count, kMaxArrayElements));
+    return InvalidArgument("gguf_limit", fmt::format("array of key {} has {} elements; at most {}",
+                                                     Quote(key), record->count, kMaxArrayElements));
   }
   record->value_at = at_;
   if (record->element != ValueType::kString) {
@@ -212,15 +216,17 @@ Status Parser::ParseArray(std::string_view key, Header::EntryRecord* record) {
                                                : OkStatus();
   }
   if (record->count * sizeof(uint64_t) > remaining()) {
-    return Bad("gguf_truncated", fmt::format("array of key {} has {} strings, but {} bytes remain",
-                                             Quote(key), record->count, remaining()));
+    return InvalidArgument("gguf_truncated",
+                           fmt::format("array of key {} has {} strings, but {} bytes remain",
+                                       Quote(key), record->count, remaining()));
   }
   for (uint64_t i = 0; i < record->count; ++i) {
     uint64_t length = 0;
     RETURN_IF_ERROR(Read(&length));
     if (length > kMaxStringBytes) {
-      return Bad("gguf_limit", fmt::format("string {} of key {} has {} bytes; at most {}", i,
-                                           Quote(key), length, kMaxStringBytes));
+      return InvalidArgument(
+          "gguf_limit", fmt::format("string {} of key {} has {} bytes; at most {}", i, Quote(key),
+                                    length, kMaxStringBytes));
     }
     RETURN_IF_ERROR(Skip(length));
   }
@@ -231,8 +237,8 @@ Status Parser::CheckBools(std::string_view key, uint64_t at, uint64_t count) con
   for (uint64_t i = 0; i < count; ++i) {
     const uint8_t value = LoadUnaligned<uint8_t>(buffer_.data() + at + i);
     if (value > 1) {
-      return Bad("gguf_type",
-                 fmt::format("key {} holds the bool {}; bools are 0 or 1", Quote(key), value));
+      return InvalidArgument("gguf_type", fmt::format("key {} holds the bool {}; bools are 0 or 1",
+                                                      Quote(key), value));
     }
   }
   return OkStatus();
@@ -247,7 +253,8 @@ Status Parser::IndexKeys() {
   const auto twin = std::adjacent_find(sorted.begin(), sorted.end(),
                                        [&](uint32_t a, uint32_t b) { return key(a) == key(b); });
   if (twin == sorted.end()) return OkStatus();
-  return Bad("gguf_duplicate", fmt::format("metadata key {} appears twice", Quote(key(*twin))));
+  return InvalidArgument("gguf_duplicate",
+                         fmt::format("metadata key {} appears twice", Quote(key(*twin))));
 }
 
 }  // namespace tutti::gguf

@@ -1,7 +1,7 @@
 // FileType: what `tutti quantize` can make of a model, by the names the field gives such files.
 //
 // The number is general.file_type of a GGUF. Most name the form of every matrix; the _K_M mix two,
-// as plan.h says. Plain data; any thread.
+// as PlanTensors() decides. Plain data; any thread.
 #pragma once
 
 #include <optional>

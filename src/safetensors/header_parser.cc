@@ -20,10 +20,6 @@ constexpr uint64_t kShortestJson = 2;  // {}
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr uint64_t kMaxElements = std::numeric_limits<int64_t>::max();
 
-Status Bad(std::string_view code, std::string message) {
-  return InvalidArgument(code, std::move(message));
-}
-
 // Names a common wrong file by its first bytes; pickles are only named, never read.
 std::string_view LooksLike(std::string_view start) {
   if (start.starts_with("PK\x03\x04")) return "; this is a zip archive, perhaps of PyTorch";
@@ -65,23 +61,26 @@ Status HeaderParser::CheckLength() {
   RETURN_IF_ERROR(source_.ReadAt(0, std::as_writable_bytes(std::span(start.data(), size))));
   const std::string_view hint = LooksLike({start.data(), size});
   if (size < kLengthBytes) {
-    return Bad("st_header", fmt::format("the file has {} bytes, too few for the length of a "
-                                        "header{}",
-                                        file_bytes, hint));
+    return InvalidArgument("st_header",
+                           fmt::format("the file has {} bytes, too few for the length of a "
+                                       "header{}",
+                                       file_bytes, hint));
   }
   std::memcpy(&length_, start.data(), sizeof(length_));
   if (length_ < kShortestJson || length_ > kMaxHeaderBytes) {
-    return Bad("st_header", fmt::format("the header would have {} bytes; {} to {} are legal{}",
-                                        length_, kShortestJson, kMaxHeaderBytes, hint));
+    return InvalidArgument(
+        "st_header", fmt::format("the header would have {} bytes; {} to {} are legal{}", length_,
+                                 kShortestJson, kMaxHeaderBytes, hint));
   }
   if (length_ > file_bytes - kLengthBytes) {
-    return Bad("st_header", fmt::format("the header has {} bytes, the file has only {} behind its "
-                                        "length: an interrupted download?",
-                                        length_, file_bytes - kLengthBytes));
+    return InvalidArgument("st_header",
+                           fmt::format("the header has {} bytes, the file has only {} behind its "
+                                       "length: an interrupted download?",
+                                       length_, file_bytes - kLengthBytes));
   }
   char first = 0;
   RETURN_IF_ERROR(source_.ReadAt(kLengthBytes, std::as_writable_bytes(std::span(&first, 1))));
-  if (first != '{') return Bad("st_json", "the header does not begin with {");
+  if (first != '{') return InvalidArgument("st_json", "the header does not begin with {");
   return OkStatus();
 }
 
@@ -136,13 +135,13 @@ Status HeaderParser::OnKey(std::string key) {
 
 Status HeaderParser::StartMember(std::string key) {
   if (key == kMetadataKey) {
-    if (metadata_seen_) return Bad("st_duplicate", "\"__metadata__\" appears twice");
+    if (metadata_seen_) return InvalidArgument("st_duplicate", "\"__metadata__\" appears twice");
     metadata_seen_ = true;
   } else if (key.size() > kMaxNameBytes) {
-    return Bad("st_header", fmt::format("a tensor's name has {} bytes; at most {}: {}", key.size(),
-                                        kMaxNameBytes, Quote(key)));
+    return InvalidArgument("st_header", fmt::format("a tensor's name has {} bytes; at most {}: {}",
+                                                    key.size(), kMaxNameBytes, Quote(key)));
   } else if (header_.tensors_.size() == kMaxTensors) {
-    return Bad("st_header", fmt::format("more than {} tensors", kMaxTensors));
+    return InvalidArgument("st_header", fmt::format("more than {} tensors", kMaxTensors));
   }
   key_ = std::move(key);
   return OkStatus();
@@ -152,7 +151,8 @@ Status HeaderParser::StartField(std::string_view key) {
   const bool twice = (key == "dtype" && dtype_) || (key == "shape" && shape_) ||
                      (key == "data_offsets" && offsets_);
   if (twice) {
-    return Bad("st_duplicate", fmt::format("tensor {} has two {}", Quote(key_), Quote(key)));
+    return InvalidArgument("st_duplicate",
+                           fmt::format("tensor {} has two {}", Quote(key_), Quote(key)));
   }
   if (key == "dtype") {
     field_ = Field::kDType;
@@ -161,8 +161,8 @@ Status HeaderParser::StartField(std::string_view key) {
   } else if (key == "data_offsets") {
     field_ = Field::kOffsets;
   } else {
-    return Bad("st_json",
-               fmt::format("tensor {} has the unknown field {}", Quote(key_), Quote(key)));
+    return InvalidArgument(
+        "st_json", fmt::format("tensor {} has the unknown field {}", Quote(key_), Quote(key)));
   }
   return OkStatus();
 }
@@ -170,7 +170,8 @@ Status HeaderParser::StartField(std::string_view key) {
 Status HeaderParser::OnString(std::string text) {
   if (level_ == Level::kMetadata) {
     if (header_.metadata_.size() == kMaxMetadataEntries) {
-      return Bad("st_metadata", fmt::format("more than {} entries", kMaxMetadataEntries));
+      return InvalidArgument("st_metadata",
+                             fmt::format("more than {} entries", kMaxMetadataEntries));
     }
     header_.metadata_.push_back({std::move(key_), std::move(text)});
     return OkStatus();
@@ -178,8 +179,8 @@ Status HeaderParser::OnString(std::string text) {
   if (level_ != Level::kEntry || field_ != Field::kDType) return Misplaced();
   const DType* dtype = FindDType(text);
   if (dtype == nullptr) {
-    return Bad("st_shape",
-               fmt::format("tensor {} has the unknown type {}", Quote(key_), Quote(text)));
+    return InvalidArgument(
+        "st_shape", fmt::format("tensor {} has the unknown type {}", Quote(key_), Quote(text)));
   }
   dtype_ = *dtype;
   return OkStatus();
@@ -188,12 +189,12 @@ Status HeaderParser::OnString(std::string text) {
 Status HeaderParser::OnUint(uint64_t number) {
   if (level_ == Level::kShape) {
     if (shape_->rank == kMaxRank) {
-      return Bad("st_shape",
-                 fmt::format("tensor {} has more than {} dimensions", Quote(key_), kMaxRank));
+      return InvalidArgument(
+          "st_shape", fmt::format("tensor {} has more than {} dimensions", Quote(key_), kMaxRank));
     }
     if (number > kMaxJsonInteger) {
-      return Bad("st_shape",
-                 fmt::format("dimension {} of tensor {} is {}", shape_->rank, Quote(key_), number));
+      return InvalidArgument("st_shape", fmt::format("dimension {} of tensor {} is {}",
+                                                     shape_->rank, Quote(key_), number));
     }
     shape_->extents[static_cast<size_t>(shape_->rank++)] = static_cast<int64_t>(number);
     return OkStatus();
@@ -211,57 +212,64 @@ Status HeaderParser::Misplaced() const {
   const std::string name = Quote(key_);
   switch (level_) {
     case Level::kOutside:
-      return Bad("st_json", "the header is no JSON object");
+      return InvalidArgument("st_json", "the header is no JSON object");
     case Level::kRoot:
-      if (key_ == kMetadataKey) return Bad("st_metadata", "\"__metadata__\" is no object");
-      return Bad("st_json", fmt::format("the entry of tensor {} is no object", name));
+      if (key_ == kMetadataKey)
+        return InvalidArgument("st_metadata", "\"__metadata__\" is no object");
+      return InvalidArgument("st_json", fmt::format("the entry of tensor {} is no object", name));
     case Level::kMetadata:
-      return Bad("st_metadata", fmt::format("the value of {} is no string", name));
+      return InvalidArgument("st_metadata", fmt::format("the value of {} is no string", name));
     case Level::kShape:
-      return Bad(
+      return InvalidArgument(
           "st_shape",
           fmt::format("the shape of tensor {} holds something other than whole numbers", name));
     case Level::kOffsets:
       break;
     case Level::kEntry:
       if (field_ == Field::kDType) {
-        return Bad("st_shape", fmt::format("the dtype of tensor {} is no string", name));
+        return InvalidArgument("st_shape",
+                               fmt::format("the dtype of tensor {} is no string", name));
       }
       if (field_ == Field::kShape) {
-        return Bad("st_shape", fmt::format("the shape of tensor {} is no list", name));
+        return InvalidArgument("st_shape", fmt::format("the shape of tensor {} is no list", name));
       }
       break;
   }
-  return Bad("st_offsets", fmt::format("the data_offsets of tensor {} are not two whole numbers "
-                                       "up to 2^53",
-                                       name));
+  return InvalidArgument("st_offsets",
+                         fmt::format("the data_offsets of tensor {} are not two whole numbers "
+                                     "up to 2^53",
+                                     name));
 }
 
 // ---- What it means
 
 Status HeaderParser::FinishTensor() {
   const std::string name = Quote(key_);
-  if (!dtype_) return Bad("st_shape", fmt::format("tensor {} has no dtype", name));
-  if (!shape_) return Bad("st_shape", fmt::format("tensor {} has no shape", name));
-  if (!offsets_) return Bad("st_offsets", fmt::format("tensor {} has no data_offsets", name));
-  if (offsets_->size() != 2) return Bad("st_offsets", fmt::format("tensor {} has no end", name));
+  if (!dtype_) return InvalidArgument("st_shape", fmt::format("tensor {} has no dtype", name));
+  if (!shape_) return InvalidArgument("st_shape", fmt::format("tensor {} has no shape", name));
+  if (!offsets_)
+    return InvalidArgument("st_offsets", fmt::format("tensor {} has no data_offsets", name));
+  if (offsets_->size() != 2)
+    return InvalidArgument("st_offsets", fmt::format("tensor {} has no end", name));
   const uint64_t begin = offsets_->front();
   const uint64_t end = offsets_->back();
   if (begin > end) {
-    return Bad("st_offsets",
-               fmt::format("tensor {} begins at offset {} and ends at {}", name, begin, end));
+    return InvalidArgument("st_offsets", fmt::format("tensor {} begins at offset {} and ends at {}",
+                                                     name, begin, end));
   }
   Wide product = 1;  // of what is not 0, so that strides cannot overflow either
   for (const int64_t extent : shape_->dims()) {
     product *= static_cast<Wide>(std::max<int64_t>(extent, 1));  // below 2^63 and 2^54
     if (product > kMaxElements) {
-      return Bad("st_shape", fmt::format("tensor {} of shape {} has more than 2^63 elements", name,
+      return InvalidArgument("st_shape",
+                             fmt::format("tensor {} of shape {} has more than 2^63 elements", name,
                                          shape_->ToString()));
     }
   }
   const Wide bits = static_cast<Wide>(shape_->elements()) * Info(*dtype_).bits;
   if (bits != static_cast<Wide>(end - begin) * 8) {
-    return Bad("st_shape", fmt::format("tensor {} of type {} and shape {} does not have the {} "
+    return InvalidArgument("st_shape",
+                           fmt::format("tensor {} of type {} and shape {} does not have the {} "
                                        "bytes it is given",
                                        name, Name(*dtype_), shape_->ToString(), end - begin));
   }
@@ -278,7 +286,8 @@ Status HeaderParser::SortMetadata() {
       entries.begin(), entries.end(),
       [](const MetadataEntry& a, const MetadataEntry& b) { return a.key == b.key; });
   if (twin == entries.end()) return OkStatus();
-  return Bad("st_duplicate", fmt::format("the metadata name {} twice", Quote(twin->key)));
+  return InvalidArgument("st_duplicate",
+                         fmt::format("the metadata name {} twice", Quote(twin->key)));
 }
 
 Status HeaderParser::IndexNames() {
@@ -292,7 +301,8 @@ Status HeaderParser::IndexNames() {
     return tensors[a].name == tensors[b].name;
   });
   if (twin == sorted.end()) return OkStatus();
-  return Bad("st_duplicate", fmt::format("tensor {} appears twice", Quote(tensors[*twin].name)));
+  return InvalidArgument("st_duplicate",
+                         fmt::format("tensor {} appears twice", Quote(tensors[*twin].name)));
 }
 
 // Checks that tensors cover the data. Tensors without elements may be at any border between others.
@@ -301,20 +311,21 @@ Status HeaderParser::CheckLayout() const {
   uint64_t expected = header_.data_offset_;
   for (const TensorInfo& info : header_.tensors_) {
     if (info.file_offset != expected) {
-      return Bad("st_offsets",
-                 fmt::format("tensor {} begins at byte {}, the tensors before it end at {}",
-                             Quote(info.name), info.file_offset, expected));
+      return InvalidArgument(
+          "st_offsets", fmt::format("tensor {} begins at byte {}, the tensors before it end at {}",
+                                    Quote(info.name), info.file_offset, expected));
     }
     expected = info.file_offset + info.bytes;  // below 2^54 each
     if (expected > file_bytes) {
-      return Bad("st_offsets",
-                 fmt::format("tensor {} ends at byte {}, the file at {}: an interrupted download?",
-                             Quote(info.name), expected, file_bytes));
+      return InvalidArgument(
+          "st_offsets",
+          fmt::format("tensor {} ends at byte {}, the file at {}: an interrupted download?",
+                      Quote(info.name), expected, file_bytes));
     }
   }
   if (expected == file_bytes) return OkStatus();
-  return Bad("st_offsets",
-             fmt::format("the tensors end at byte {}, the file at {}", expected, file_bytes));
+  return InvalidArgument("st_offsets", fmt::format("the tensors end at byte {}, the file at {}",
+                                                   expected, file_bytes));
 }
 
 }  // namespace tutti::safetensors

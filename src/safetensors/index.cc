@@ -14,10 +14,6 @@ namespace {
 
 constexpr size_t kMaxPathBytes = 1024;
 
-Status BadIndex(std::string_view code, std::string message) {
-  return InvalidArgument(code, std::move(message));
-}
-
 // Allows only paths that lead down, in normal form, so that equal files have equal texts.
 bool StaysInside(std::string_view path) {
   if (path.empty() || path.size() > kMaxPathBytes) return false;
@@ -36,8 +32,9 @@ class IndexParser final : public JsonEvents {
   explicit IndexParser(ShardIndex* index) : index_(*index) {}
 
   Status Finish() {
-    if (!map_seen_) return BadIndex("st_json", "the index has no weight_map");
-    if (index_.places.empty()) return BadIndex("st_index_path", "the weight_map names no tensor");
+    if (!map_seen_) return InvalidArgument("st_json", "the index has no weight_map");
+    if (index_.places.empty())
+      return InvalidArgument("st_index_path", "the weight_map names no tensor");
     SortShards();
     return SortPlaces();
   }
@@ -52,12 +49,13 @@ class IndexParser final : public JsonEvents {
     if (depth_ == 1) {
       at_map_ = key == "weight_map";
       if (at_map_ && std::exchange(map_seen_, true)) {
-        return BadIndex("st_duplicate", "weight_map appears twice");
+        return InvalidArgument("st_duplicate", "weight_map appears twice");
       }
     } else if (InMap()) {
       if (key.size() > kMaxNameBytes) {
-        return BadIndex("st_index_path", fmt::format("a tensor's name has {} bytes; at most {}: {}",
-                                                     key.size(), kMaxNameBytes, Quote(key)));
+        return InvalidArgument(
+            "st_index_path", fmt::format("a tensor's name has {} bytes; at most {}: {}", key.size(),
+                                         kMaxNameBytes, Quote(key)));
       }
       tensor_ = std::move(key);
     }
@@ -67,29 +65,30 @@ class IndexParser final : public JsonEvents {
   Status OnString(std::string text) override {
     if (!InMap()) return OnOther();
     if (!StaysInside(text)) {
-      return BadIndex(
+      return InvalidArgument(
           "st_index_path",
           fmt::format("the path of tensor {} is {}, which is none inside the model's folder",
                       Quote(tensor_), Quote(text)));
     }
     if (index_.places.size() == kMaxIndexTensors) {
-      return BadIndex("st_index_path", fmt::format("more than {} tensors", kMaxIndexTensors));
+      return InvalidArgument("st_index_path",
+                             fmt::format("more than {} tensors", kMaxIndexTensors));
     }
     const auto [shard, is_new] =
         numbers_.emplace(std::move(text), static_cast<uint32_t>(numbers_.size()));
     if (is_new && numbers_.size() > kMaxShards) {
-      return BadIndex("st_index_path", fmt::format("more than {} files", kMaxShards));
+      return InvalidArgument("st_index_path", fmt::format("more than {} files", kMaxShards));
     }
     index_.places.push_back({std::move(tensor_), shard->second});
     return OkStatus();
   }
   Status OnUint(uint64_t) override { return OnOther(); }
   Status OnOther() override {
-    if (depth_ == 0) return BadIndex("st_json", "the index is no JSON object");
-    if (depth_ == 1 && at_map_) return BadIndex("st_json", "weight_map is no object");
+    if (depth_ == 0) return InvalidArgument("st_json", "the index is no JSON object");
+    if (depth_ == 1 && at_map_) return InvalidArgument("st_json", "weight_map is no object");
     if (InMap()) {
-      return BadIndex("st_index_path",
-                      fmt::format("the path of tensor {} is no text", Quote(tensor_)));
+      return InvalidArgument("st_index_path",
+                             fmt::format("the path of tensor {} is no text", Quote(tensor_)));
     }
     return OkStatus();
   }
@@ -128,7 +127,8 @@ class IndexParser final : public JsonEvents {
         std::adjacent_find(places.begin(), places.end(),
                            [](const Place& a, const Place& b) { return a.tensor == b.tensor; });
     if (twin == places.end()) return OkStatus();
-    return BadIndex("st_duplicate", fmt::format("weight_map names {} twice", Quote(twin->tensor)));
+    return InvalidArgument("st_duplicate",
+                           fmt::format("weight_map names {} twice", Quote(twin->tensor)));
   }
 
   ShardIndex& index_;
@@ -151,7 +151,7 @@ std::optional<uint32_t> ShardIndex::Find(std::string_view tensor) const {
 
 Result<ShardIndex> ShardIndex::Parse(const files::Source& source, size_t chunk) {
   if (source.size() > kMaxIndexBytes) {
-    return BadIndex(
+    return InvalidArgument(
         "st_json", fmt::format("the file has {} bytes; at most {}", source.size(), kMaxIndexBytes));
   }
   ShardIndex index;

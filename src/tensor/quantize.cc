@@ -11,13 +11,6 @@
 namespace tutti::tensor {
 namespace {
 
-// 0 for a scale of 0 and for one so small that its inverse overflows: such a block decodes to
-// (near) zero.
-float Inverse(float d) {
-  const float inverse = d == 0.0f ? 0.0f : 1.0f / d;
-  return std::isfinite(inverse) ? inverse : 0.0f;
-}
-
 // Truncates to an integer in [0, top], whatever the value.
 uint8_t Truncate(float value, int top) {
   if (!(value > 0.0f)) return 0;
@@ -47,7 +40,7 @@ void PackFifthBits(const uint8_t q[32], uint8_t qh[4]) {
 // Symmetric codes around `middle` (8 or 16): the extreme element gets code 0.
 float SymmetricCodes(const float* in, int middle, uint8_t q[32]) {
   const float d = Extreme(in, kBlock) / static_cast<float>(-middle);
-  const float id = Inverse(d);
+  const float id = InverseOfScale(d);
   for (int i = 0; i < kBlock; ++i) {
     q[i] = Truncate(in[i] * id + (static_cast<float>(middle) + 0.5f), 2 * middle - 1);
   }
@@ -59,7 +52,7 @@ float AffineCodes(const float* in, int top, uint8_t q[32], float* minimum) {
   const auto [low, high] = std::minmax_element(in, in + kBlock);
   *minimum = *low;
   const float d = (*high - *low) / static_cast<float>(top);
-  const float id = Inverse(d);
+  const float id = InverseOfScale(d);
   for (int i = 0; i < kBlock; ++i) q[i] = Truncate((in[i] - *low) * id + 0.5f, top);
   return d;
 }
@@ -96,7 +89,7 @@ void Quantize(const float* in, BlockQ5_1* block) {
 
 void Quantize(const float* in, BlockQ8_0* block) {
   const float d = std::fabs(Extreme(in, kBlock)) / 127.0f;
-  const float id = Inverse(d);
+  const float id = InverseOfScale(d);
   block->d = FloatToHalf(d);
   for (int i = 0; i < kBlock; ++i) {
     // Half away from zero, as roundf; |in * id| is at most 127 up to one rounding.
@@ -123,23 +116,14 @@ void CodesK(const float* in, int top, uint16_t* d_bits, uint16_t* dmin_bits, uin
   uint8_t sc[8];
   uint8_t mn[8];
   for (int j = 0; j < 8; ++j) {
-    sc[j] = Truncate(step[j] * Inverse(d) + 0.5f, 63);
-    mn[j] = Truncate(offset[j] * Inverse(dmin) + 0.5f, 63);
-    const float inverse = Inverse(d * static_cast<float>(sc[j]));
+    sc[j] = Truncate(step[j] * InverseOfScale(d) + 0.5f, 63);
+    mn[j] = Truncate(offset[j] * InverseOfScale(dmin) + 0.5f, 63);
+    const float inverse = InverseOfScale(d * static_cast<float>(sc[j]));
     const float base = dmin * static_cast<float>(mn[j]);
     for (int i = 32 * j; i < 32 * (j + 1); ++i)
       q[i] = Truncate((in[i] + base) * inverse + 0.5f, top);
   }
   PackScalesK(sc, mn, scales);
-}
-
-void PackNibblesK(const uint8_t q[256], uint8_t qs[128]) {
-  for (int group = 0; group < 4; ++group) {
-    for (int l = 0; l < 32; ++l) {
-      qs[group * 32 + l] =
-          static_cast<uint8_t>((q[group * 64 + l] & 15) | ((q[group * 64 + 32 + l] & 15) << 4));
-    }
-  }
 }
 
 void Quantize(const float* in, BlockQ4_K* block) {
@@ -165,9 +149,9 @@ void Quantize(const float* in, BlockQ6_K* block) {
   const float d = HalfToFloat(block->d);
   uint8_t q[256];
   for (int j = 0; j < 16; ++j) {
-    const float scale = std::clamp(std::round(step[j] * Inverse(d)), -128.0f, 127.0f);
+    const float scale = std::clamp(std::round(step[j] * InverseOfScale(d)), -128.0f, 127.0f);
     block->scales[j] = static_cast<int8_t>(scale);
-    const float inverse = Inverse(d * scale);
+    const float inverse = InverseOfScale(d * scale);
     for (int i = 16 * j; i < 16 * (j + 1); ++i) q[i] = Truncate(in[i] * inverse + 32.5f, 63);
   }
   std::memset(block->ql, 0, sizeof(block->ql));

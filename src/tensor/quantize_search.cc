@@ -26,11 +26,6 @@ bool HoldsTooLarge(const float* in) {
   return std::any_of(in, in + kSuperBlock, [](float x) { return std::fabs(x) > kTooLarge; });
 }
 
-float InverseOf(float d) {
-  const float inverse = d == 0.0f ? 0.0f : 1.0f / d;
-  return std::isfinite(inverse) ? inverse : 0.0f;
-}
-
 // w[i] of N elements; a block of zeros has weights of 0 and any scale.
 template <int N>
 void Weigh(const float* x, float* w) {
@@ -115,7 +110,7 @@ Affine SearchAffine(const float* x, const float* w, float top) {
     any = true;
   }
   for (int round = 0; round < kRefinements; ++round) {
-    Codes<kBlock>(x, -best.minimum, InverseOf(best.scale), top, q);
+    Codes<kBlock>(x, -best.minimum, InverseOfScale(best.scale), top, q);
     const Affine found = Fit(x, w, q);
     if (!(found.error < best.error)) break;
     best = found;
@@ -127,7 +122,7 @@ Affine SearchAffine(const float* x, const float* w, float top) {
 template <int N>
 float ErrorOf(const float* x, const float* w, float scale, float minimum, float top) {
   float q[N];
-  Codes<N>(x, -minimum, InverseOf(scale), top, q);
+  Codes<N>(x, -minimum, InverseOfScale(scale), top, q);
   float errors[kLanes] = {};
   for (int i = 0; i < N; i += kLanes) {
     for (int l = 0; l < kLanes; ++l) {
@@ -163,7 +158,7 @@ void SearchK(const float* in, int top_code, uint16_t* d_bits, uint16_t* dmin_bit
   for (int j = 0; j < 8; ++j) {
     const float* x = in + 32 * j;
     const auto near = [](float value, float unit) {
-      return static_cast<int>(std::clamp(value * InverseOf(unit) + 0.5f, 0.0f, 63.0f));
+      return static_cast<int>(std::clamp(value * InverseOfScale(unit) + 0.5f, 0.0f, 63.0f));
     };
     const int scale = near(parts[j].scale, d);
     const int minimum = near(-parts[j].minimum, dmin);
@@ -181,20 +176,11 @@ void SearchK(const float* in, int top_code, uint16_t* d_bits, uint16_t* dmin_bit
       }
     }
     float codes[kBlock];
-    Codes<kBlock>(x, dmin * static_cast<float>(mn[j]), InverseOf(d * static_cast<float>(sc[j])),
-                  top, codes);
+    Codes<kBlock>(x, dmin * static_cast<float>(mn[j]),
+                  InverseOfScale(d * static_cast<float>(sc[j])), top, codes);
     for (int i = 0; i < kBlock; ++i) q[32 * j + i] = static_cast<uint8_t>(codes[i]);
   }
   PackScalesK(sc, mn, scales);
-}
-
-void PackLowBits(const uint8_t q[256], uint8_t qs[128]) {
-  for (int group = 0; group < 4; ++group) {
-    for (int l = 0; l < 32; ++l) {
-      qs[group * 32 + l] =
-          static_cast<uint8_t>((q[group * 64 + l] & 15) | ((q[group * 64 + 32 + l] & 15) << 4));
-    }
-  }
 }
 
 void Search(const float* in, BlockQ4_K* block) {
@@ -205,7 +191,7 @@ void Search(const float* in, BlockQ4_K* block) {
   }
   uint8_t q[256];
   SearchK(in, 15, &block->d, &block->dmin, block->scales, q);
-  PackLowBits(q, block->qs);
+  PackNibblesK(q, block->qs);
 }
 
 void Search(const float* in, BlockQ5_K* block) {
@@ -216,7 +202,7 @@ void Search(const float* in, BlockQ5_K* block) {
   }
   uint8_t q[256];
   SearchK(in, 31, &block->d, &block->dmin, block->scales, q);
-  PackLowBits(q, block->qs);
+  PackNibblesK(q, block->qs);
   std::memset(block->qh, 0, sizeof(block->qh));
   for (int i = 0; i < kSuperBlock; ++i) {
     block->qh[i % 32] = static_cast<uint8_t>(block->qh[i % 32] | ((q[i] >> 4) << (i / 32)));
@@ -236,8 +222,8 @@ float SearchSymmetric(const float* x, const float* w) {
   double best = 0;  // what the codes explain of sum w x^2; more is better
   float q[kPart];
   for (int step = -9; step <= 9; ++step) {
-    const float inverse = InverseOf(extreme / (-32.0f + 0.1f * static_cast<float>(step)));
-    Codes<kPart>(x, 32.0f * InverseOf(inverse), inverse, 63.0f, q);
+    const float inverse = InverseOfScale(extreme / (-32.0f + 0.1f * static_cast<float>(step)));
+    Codes<kPart>(x, 32.0f * InverseOfScale(inverse), inverse, 63.0f, q);
     float products[kLanes] = {};
     float squares[kLanes] = {};
     for (int i = 0; i < kPart; i += kLanes) {
@@ -281,7 +267,7 @@ void Search(const float* in, BlockQ6_K* block) {
   for (int j = 0; j < 16; ++j) {
     const float* x = in + kPart * j;
     const int near =
-        static_cast<int>(std::clamp(std::round(steps[j] * InverseOf(d)), -128.0f, 127.0f));
+        static_cast<int>(std::clamp(std::round(steps[j] * InverseOfScale(d)), -128.0f, 127.0f));
     int chosen = near;
     float least = 0;
     bool any = false;
@@ -297,7 +283,7 @@ void Search(const float* in, BlockQ6_K* block) {
     block->scales[j] = static_cast<int8_t>(chosen);
     const float step = d * static_cast<float>(chosen);
     float codes[kPart];
-    Codes<kPart>(x, 32.0f * step, InverseOf(step), 63.0f, codes);
+    Codes<kPart>(x, 32.0f * step, InverseOfScale(step), 63.0f, codes);
     for (int i = 0; i < kPart; ++i) q[kPart * j + i] = static_cast<uint8_t>(codes[i]);
   }
   std::memset(block->ql, 0, sizeof(block->ql));
