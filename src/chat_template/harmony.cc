@@ -6,6 +6,7 @@
 
 #include "api/validate.h"
 #include "chat_template/tool_arguments.h"
+#include "chat_template/tool_schema.h"
 
 namespace tutti::chat_template {
 namespace {

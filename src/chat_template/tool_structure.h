@@ -64,19 +64,4 @@ grammar::Structure ToolAnswer(const ToolSyntax& syntax, const AnswerShape& shape
 // no call, neither for the grammar nor for the parser.
 std::vector<std::string> CallStarts(const ToolSyntax& syntax, const std::vector<api::Tool>& tools);
 
-// The path of a parameter whose name the format cannot write so that it is read again, such as
-// `max results` where NAME=VALUE is Python. Empty: there is none.
-std::string UnwritableParameter(const ToolSyntax& syntax, const api::Tool& tool);
-
-// Where the tool's schema has a keyword that the format's grammar leaves out, because its texts are
-// not written as JSON: "tools[0].function.parameters.properties.id.pattern". Empty: nowhere.
-std::string UnenforcedKeyword(const ToolSyntax& syntax, const api::Tool& tool);
-
-// The tool's schema, less the keywords that constrain values beyond their types: what the
-// arguments of a tool that is not strict satisfy if its whole schema cannot be enforced.
-std::string RelaxedSchema(std::string_view schema);
-
-// The schema for the arguments of a tool: that of an object, whatever the client left out.
-std::string ArgumentsSchema(std::string_view schema);
-
 }  // namespace tutti::chat_template

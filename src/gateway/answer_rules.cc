@@ -8,6 +8,7 @@
 #include "chat_template/harmony.h"
 #include "chat_template/reasoning_syntax.h"
 #include "chat_template/tool_parser.h"
+#include "chat_template/tool_schema.h"
 #include "chat_template/tool_structure.h"
 #include "grammar/automaton.h"
 #include "grammar/expression.h"
