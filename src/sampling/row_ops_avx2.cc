@@ -1,12 +1,2 @@
-// RowOps compiled for avx2. Nothing but the included bodies may stand here.
-#include "sampling/row_ops.h"
-
-namespace tutti::sampling::avx2 {
-namespace {
+#define TUTTI_ROW_OPS avx2
 #include "sampling/row_ops_impl.inc"
-}  // namespace
-
-extern const RowOps kOps;
-const RowOps kOps = {"avx2", BlockMax, BlockExpSum, ExpRow};
-
-}  // namespace tutti::sampling::avx2

@@ -1,12 +1,2 @@
-// RowOps compiled for avx512. Nothing but the included bodies may stand here.
-#include "sampling/row_ops.h"
-
-namespace tutti::sampling::avx512 {
-namespace {
+#define TUTTI_ROW_OPS avx512
 #include "sampling/row_ops_impl.inc"
-}  // namespace
-
-extern const RowOps kOps;
-const RowOps kOps = {"avx512", BlockMax, BlockExpSum, ExpRow};
-
-}  // namespace tutti::sampling::avx512
