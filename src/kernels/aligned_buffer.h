@@ -12,6 +12,11 @@
 
 namespace tutti::kernels {
 
+inline constexpr size_t kCacheLine = 64;
+constexpr size_t RoundUpToLine(size_t bytes) {
+  return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;

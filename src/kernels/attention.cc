@@ -1,14 +1,8 @@
 #include "kernels/attention.h"
 
+#include "kernels/aligned_buffer.h"
+
 namespace tutti::kernels {
-namespace {
-
-constexpr size_t kLine = 64;
-
-size_t RoundUpToLine(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
-
-}  // namespace
-
 KvLayout MakeKvLayout(KvFormat format, int32_t kv_heads, int32_t head_dim) {
   const size_t matrix =
       RoundUpToLine(static_cast<size_t>(head_dim) * kBlockTokens * KvValueBytes(format));

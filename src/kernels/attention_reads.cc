@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "kernels/aligned_buffer.h"
+
 namespace tutti::kernels {
 namespace {
 
-constexpr size_t kLine = 64;
-
-int32_t Lines(size_t bytes) { return static_cast<int32_t>((bytes + kLine - 1) / kLine); }
+int32_t Lines(size_t bytes) { return static_cast<int32_t>((bytes + kCacheLine - 1) / kCacheLine); }
 
 // Lines of one head that hold its first `keys` keys and values. Values follow one another; keys lie
 // dimension by dimension, so that few of them touch as many lines as all.

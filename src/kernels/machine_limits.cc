@@ -43,10 +43,6 @@ PeakKernels PeaksFor(Isa isa) {
   __builtin_unreachable();
 }
 
-double Seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 // Greatest rate over many short bursts of all threads: a burst is short against a scheduler's
 // slice, so that on a busy machine some are undisturbed. `burst(worker, i)` returns the units it
 // did.
@@ -56,14 +52,14 @@ double BestRate(int threads, const Burst& burst) {
   bool stop = false;
   SpinBarrier barrier(threads);
   RunOnThreads(threads, [&](int worker) {
-    const double deadline = Seconds() + kSecondsPerLimit;
+    const double deadline = MonotonicSeconds() + kSecondsPerLimit;
     for (int i = 0;; ++i) {
       barrier.Wait();
       if (stop) return;
-      const double begin = Seconds();
+      const double begin = MonotonicSeconds();
       const double units = burst(worker, i) * threads;
       barrier.Wait();
-      const double end = Seconds();
+      const double end = MonotonicSeconds();
       if (worker == 0) {
         if (i > 0)
           best = std::max(best, units / (end - begin));  // the first warms up pages and clock
@@ -113,14 +109,18 @@ template <typename Kernel>
 int64_t RoundsFor(Kernel kernel) {
   int64_t rounds = 1000;
   for (;;) {
-    const double begin = Seconds();
+    const double begin = MonotonicSeconds();
     kernel(rounds);
-    if (Seconds() - begin > kBurstSeconds) return rounds;
+    if (MonotonicSeconds() - begin > kBurstSeconds) return rounds;
     rounds *= 2;
   }
 }
 
 }  // namespace
+
+double MonotonicSeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 MachineLimits MeasureMachineLimits(Isa isa, int threads) {
   CHECK_GE(threads, 1);

@@ -24,4 +24,7 @@ struct MachineLimits {
 // Takes about 150 ms and 128 MiB. `isa` must be among DetectIsas(); threads >= 1.
 MachineLimits MeasureMachineLimits(Isa isa, int threads);
 
+// Time from an arbitrary moment on, for rates.
+double MonotonicSeconds();
+
 }  // namespace tutti::kernels

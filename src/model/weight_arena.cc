@@ -12,14 +12,11 @@
 
 #include "base/check.h"
 #include "base/quote.h"
+#include "kernels/aligned_buffer.h"
 #include "model/smooth_quant.h"
 
 namespace tutti::model {
 namespace {
-
-constexpr size_t kLine = 64;
-
-size_t RoundUpToLine(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 Status Abandoned() { return {StatusCode::kCancelled, "cancelled", "the load was abandoned"}; }
 
@@ -77,12 +74,12 @@ Result<size_t> WeightArena::PlanMatrix(Tensors tensors, kernels::WeightFormat fo
       MakeSpec(job, std::vector<const std::byte*>(job.tensors.size(), nullptr));
   RETURN_IF_ERROR(kernels::CheckPack(spec));
   job.packed = kernels::DescribePacked(spec);
-  bytes_ += RoundUpToLine(kernels::PackedBytes(job.packed));
+  bytes_ += kernels::RoundUpToLine(kernels::PackedBytes(job.packed));
   if (balance != nullptr) {
     CHECK_EQ(balance->peaks.size(), static_cast<size_t>(job.packed.cols));
     job.balance = *balance;
     job.factors_offset = bytes_;
-    bytes_ += RoundUpToLine(balance->peaks.size() * sizeof(float));
+    bytes_ += kernels::RoundUpToLine(balance->peaks.size() * sizeof(float));
   }
   matrices_.push_back(std::move(job));
   return matrices_.size() - 1;
@@ -94,7 +91,7 @@ void WeightArena::PlanVector(Tensors tensors, const float** target, size_t padde
     floats += static_cast<size_t>(tensor->shape.elements());
   floats = std::max(floats, padded);
   vectors_.push_back({std::move(tensors), target, floats, bytes_, scale});
-  bytes_ += RoundUpToLine(floats * sizeof(float));
+  bytes_ += kernels::RoundUpToLine(floats * sizeof(float));
 }
 
 Result<kernels::AlignedBuffer> WeightArena::Build(
@@ -180,14 +177,14 @@ Status WeightArena::PackBalanced(const MatrixJob& job) {
 
 Status WeightArena::PackOne(const MatrixJob& job, std::vector<std::byte>& buffer) {
   size_t size = 0;
-  for (const StoredTensor* tensor : job.tensors) size += RoundUpToLine(tensor->bytes);
+  for (const StoredTensor* tensor : job.tensors) size += kernels::RoundUpToLine(tensor->bytes);
   if (buffer.size() < size) buffer.resize(size);
   std::vector<const std::byte*> data;
   size_t at = 0;
   for (const StoredTensor* tensor : job.tensors) {
     RETURN_IF_ERROR(store_.Read(*tensor, 0, std::span(buffer).subspan(at, tensor->bytes)));
     data.push_back(buffer.data() + at);
-    at += RoundUpToLine(tensor->bytes);
+    at += kernels::RoundUpToLine(tensor->bytes);
   }
   auto* out = reinterpret_cast<uint8_t*>(arena_.data() + job.offset);
   return kernels::PackPanels(MakeSpec(job, data), 0, kernels::PanelCount(job.packed), out);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -10,14 +9,11 @@
 #include "base/random.h"
 #include "kernels/aligned_buffer.h"
 #include "kernels/attention_plan.h"
+#include "kernels/machine_limits.h"
 #include "kernels/spmd.h"
 
 namespace tutti::kernels {
 namespace {
-
-double Seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // A filled cache of several layers, the projections of the new rows, and the plans of the steps.
 struct Setup {
@@ -240,16 +236,16 @@ double TimeLayer(const AttentionKernels& kernels, const AttentionBenchOptions& o
   bool stop = false;
   RunOnThreads(options.threads, [&](int worker) {
     size_t layer = 0;
-    const double deadline = Seconds() + seconds;
+    const double deadline = MonotonicSeconds() + seconds;
     for (int trial = 0;; ++trial) {
       barrier.Wait();
       if (stop) return;
       const int count = repeats;
-      const double begin = Seconds();
+      const double begin = MonotonicSeconds();
       for (int i = 0; i < count; ++i, ++layer) {
         RunLayer(kernels, s, layer, worker, options.threads, barrier, next, append, attend);
       }
-      const double end = Seconds();
+      const double end = MonotonicSeconds();
       if (worker == 0) {
         if (trial > 0) best = std::min(best, (end - begin) / count);
         repeats = std::max(1, static_cast<int>(kTrialSeconds * count / (end - begin)));

@@ -1,22 +1,18 @@
 #include "kernels/bench/measure_gemm.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <string>
 
 #include "base/random.h"
 #include "kernels/aligned_buffer.h"
+#include "kernels/machine_limits.h"
 #include "kernels/pack.h"
 #include "kernels/spmd.h"
 #include "tensor/quantize.h"
 
 namespace tutti::kernels {
 namespace {
-
-double Seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::vector<float> RandomFloats(size_t n, uint64_t seed) {
   Random random(seed);
@@ -159,12 +155,12 @@ double TimeProduct(const GemmKernels& kernels, const WeightPool& pool, const Ope
     const PanelRange range = WorkerPanels(args.weight, worker, options.threads, 1);
     std::byte* scratch = const_cast<std::byte*>(op.scratch[static_cast<size_t>(worker)].data());
     size_t matrix = 0;
-    const double deadline = Seconds() + options.seconds_per_point;
+    const double deadline = MonotonicSeconds() + options.seconds_per_point;
     for (int trial = 0;; ++trial) {
       barrier.Wait();
       if (stop) return;
       const int count = repeats;
-      const double begin = Seconds();
+      const double begin = MonotonicSeconds();
       for (int i = 0; i < count; ++i, ++matrix) {
         args.weight = pool.At(matrix);
         args.next =
@@ -172,7 +168,7 @@ double TimeProduct(const GemmKernels& kernels, const WeightPool& pool, const Ope
         kernels.gemm(args, range.begin, range.end, scratch);
         barrier.Wait();
       }
-      const double end = Seconds();
+      const double end = MonotonicSeconds();
       if (worker == 0) {
         const double each = (end - begin) / count;
         if (trial > 0) best = std::min(best, each);
