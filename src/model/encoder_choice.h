@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -53,5 +54,11 @@ Result<EncoderDType> ParseEncoderDType(std::string_view name);
 Result<EncoderChoice> ChooseEncoderWeights(const EncoderConfig& config, const TensorStore& store,
                                            const tokenizer::Tokenizer& tokenizer,
                                            const ChooseOptions& options);
+
+// Texts to find the magnitude of an encoder's activations, and others to compare the results of a
+// smaller type with float32. Languages, scripts, code, numbers, single words: rare parts of a
+// vocabulary show larger errors than average prose.
+std::span<const std::string_view> PeakTexts();
+std::span<const std::string_view> CheckTexts();  // none of PeakTexts()
 
 }  // namespace tutti::model

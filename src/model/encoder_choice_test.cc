@@ -11,7 +11,6 @@
 #include "files/source.h"
 #include "kernels/isa.h"
 #include "kernels/pack.h"
-#include "model/check_texts.h"
 #include "model/testing/generated_encoder.h"
 #include "safetensors/checkpoint.h"
 
