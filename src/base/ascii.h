@@ -15,6 +15,13 @@ inline std::string AsciiLower(std::string_view text) {
   return out;
 }
 
+// The value of a hexadecimal digit, or -1.
+constexpr int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char lower = AsciiLower(c);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
 // Without the spaces and tabs around it (OWS of RFC 9110, section 5.6.3).
 constexpr std::string_view Trimmed(std::string_view text) {
   while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);

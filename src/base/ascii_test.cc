@@ -14,5 +14,13 @@ TEST(AsciiTest, OnlyLettersOfAsciiHaveCapitals) {
   EXPECT_FALSE(SameLetters("gz\x49p", "gzap"));
 }
 
+TEST(AsciiTest, HexDigitsHaveTheirValue) {
+  for (int value = 0; value < 16; ++value) {
+    EXPECT_EQ(HexDigit("0123456789abcdef"[value]), value);
+    EXPECT_EQ(HexDigit("0123456789ABCDEF"[value]), value);
+  }
+  for (const char c : {'/', ':', '@', 'G', '`', 'g', '\xc3', '\0'}) EXPECT_EQ(HexDigit(c), -1);
+}
+
 }  // namespace
 }  // namespace tutti

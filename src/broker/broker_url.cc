@@ -1,8 +1,9 @@
 #include "broker/broker_url.h"
 
+#include <optional>
 #include <utility>
 
-#include "base/server_url.h"
+#include "base/url.h"
 #include "redis/redis_url.h"
 
 namespace tutti::broker {
@@ -25,21 +26,25 @@ Result<BrokerUrl> ParseBrokerUrl(std::string_view url) {
                      .port = redis.port,
                      .space = std::to_string(redis.database)};
   }
-  ServerUrl parts;
-  const UrlFault fault = ParseServerUrl(url, &parts);
+  Url parts;
+  const UrlFault fault = ParseUrl(url, &parts);
   const bool tls = parts.scheme == "amqps";
   if (!tls && parts.scheme != "amqp") return NoUrl();
-  if (fault == UrlFault::kPassword) {
+  if (parts.password.has_value()) {
     return InvalidArgument(
         "invalid_value",
         "a password does not belong into the address: broker.password_file names its file");
   }
-  if (fault != UrlFault::kNone) return NoUrl();
+  std::optional<std::string> user = DecodeUrlPart(parts.user.value_or(""));
+  std::optional<std::string> space = DecodeUrlPart(parts.path.substr(parts.path.empty() ? 0 : 1));
+  if (fault != UrlFault::kNone || !parts.rest.empty() || !user.has_value() || !space.has_value())
+    return NoUrl();
+  const int default_port = tls ? 5671 : 5672;
   BrokerUrl out{.tls = tls,
-                .user = std::move(parts.user),
-                .host = std::move(parts.host),
-                .port = parts.port.value_or(tls ? 5671 : 5672)};
-  if (!parts.path.empty()) out.space = std::move(parts.path);
+                .user = *std::move(user),
+                .host = std::string(parts.host),
+                .port = parts.port != 0 ? parts.port : default_port};
+  if (!space->empty()) out.space = *std::move(space);
   return out;
 }
 

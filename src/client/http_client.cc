@@ -1,8 +1,8 @@
 #include "client/http_client.h"
 
 #include <boost/json/parse.hpp>
-#include <charconv>
 
+#include "base/url.h"
 #include "client/error_text.h"
 #include "client/socket.h"
 #include "client/stream_connection.h"
@@ -59,39 +59,24 @@ Result<Server> ParseUrl(std::string_view url) {
         "invalid_value",
         "--url: https is not offered; reach a server behind TLS through a local proxy");
   }
-  constexpr std::string_view kScheme = "http://";
-  if (url.starts_with(kScheme)) {
-    url.remove_prefix(kScheme.size());
-  } else if (url.find("://") != std::string_view::npos) {
+  Url parts;
+  const UrlFault fault = tutti::ParseUrl(url, &parts);
+  if (parts.scheme.has_value() && parts.scheme != "http")
     return InvalidArgument("invalid_value", "--url must begin with http://");
-  }
-  Server server;
-  const size_t slash = std::min(url.find('/'), url.size());
-  std::string_view authority = url.substr(0, slash);
-  server.base = url.substr(slash);
-  while (server.base.ends_with('/')) server.base.pop_back();
-  // What OpenAI clients call the base URL; every path asked for here begins with /v1 itself.
-  if (server.base.ends_with("/v1")) server.base.resize(server.base.size() - 3);
-  const size_t colon = authority.rfind(':');
-  const bool bracketed = authority.ends_with(']');
-  server.port = colon == std::string_view::npos || bracketed
-                    ? "80"
-                    : std::string(authority.substr(colon + 1));
-  if (colon != std::string_view::npos && !bracketed) authority = authority.substr(0, colon);
-  if (authority.starts_with('[') && authority.ends_with(']'))
-    authority = authority.substr(1, authority.size() - 2);
-  server.host = authority;
-  uint16_t number = 0;
-  const char* const end = server.port.data() + server.port.size();
-  const bool digits = std::from_chars(server.port.data(), end, number) ==
-                          std::from_chars_result{end, std::errc()} &&
-                      number != 0;
   for (const char c : url) {
     if (static_cast<unsigned char>(c) <= ' ')
       return InvalidArgument("invalid_value", "--url holds a blank or a control character");
   }
-  if (server.host.empty() || !digits)
+  // An IPv6 address may also be without brackets, if a port follows.
+  if ((fault != UrlFault::kNone && fault != UrlFault::kColons) || parts.user.has_value() ||
+      (fault == UrlFault::kColons && parts.port == 0))
     return InvalidArgument("invalid_value", "--url needs a host and a port from 1 to 65535");
+  Server server{.host = std::string(parts.host),
+                .port = parts.port != 0 ? std::string(parts.port_digits) : "80",
+                .base = std::string(parts.path) + std::string(parts.rest)};
+  while (server.base.ends_with('/')) server.base.pop_back();
+  // What OpenAI clients call the base URL; every path asked for here begins with /v1 itself.
+  if (server.base.ends_with("/v1")) server.base.resize(server.base.size() - 3);
   return server;
 }
 

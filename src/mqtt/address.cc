@@ -3,9 +3,10 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <charconv>
+#include <utility>
 
 #include "base/quote.h"
+#include "base/url.h"
 
 namespace tutti::mqtt {
 namespace {
@@ -40,17 +41,6 @@ bool LooksLikeIpv4(std::string_view host) {
   return host.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
-Result<int> ParsePort(std::string_view digits) {
-  int port = 0;
-  const char* end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, port);
-  if (error != std::errc() || stop != end || digits.empty() || digits.front() == '-' || port < 1 ||
-      port > 65535) {
-    return Bad("the broker's port must be a number from 1 to 65535, not " + Quote(digits));
-  }
-  return port;
-}
-
 // What precedes "://" and is not ours, with what may have been meant.
 Status BadScheme(std::string_view scheme) {
   if (scheme == "tcp") return Bad("write mqtt://HOST[:PORT] instead of tcp://");
@@ -64,62 +54,43 @@ Status BadScheme(std::string_view scheme) {
 
 }  // namespace
 
-Result<Address> ParseUrl(std::string_view url) {
-  const size_t colon = url.find("://");
-  if (colon == std::string_view::npos) {
+Result<Address> ParseUrl(std::string_view text) {
+  Url url;
+  const UrlFault fault = tutti::ParseUrl(text, &url);
+  if (!url.scheme.has_value()) {
     return Bad("the broker must be mqtt://HOST[:PORT] or mqtts://HOST[:PORT]; \"://\" is missing");
   }
-  const std::string_view scheme = url.substr(0, colon);
-  if (scheme != "mqtt" && scheme != "mqtts") return BadScheme(scheme);
-  Address address;
-  address.tls = scheme == "mqtts";
-  address.port = address.tls ? 8883 : 1883;
-
-  std::string_view rest = url.substr(colon + 3);
+  if (url.scheme != "mqtt" && url.scheme != "mqtts") return BadScheme(*url.scheme);
   // Not quoted: it may be a password.
-  if (rest.find('@') != std::string_view::npos) {
+  if (text.find('@') != std::string_view::npos) {
     return Bad(
         "the broker's URL must not contain a user or password, which others could read; use their "
         "options");
   }
-  if (const size_t end = rest.find_first_of("/?#"); end != std::string_view::npos) {
-    if (rest.substr(end) != "/") {
-      return Bad("the broker's URL must not contain a path");
-    }
-    rest = rest.substr(0, end);
+  if ((!url.path.empty() && url.path != "/") || !url.rest.empty()) {
+    return Bad("the broker's URL must not contain a path");
   }
-
-  if (rest.starts_with('[')) {
-    const size_t close = rest.find(']');
-    if (close == std::string_view::npos) return Bad("the broker's URL lacks a \"]\"");
-    address.host = rest.substr(1, close - 1);
-    rest = rest.substr(close + 1);
-    if (!IsIpv6(address.host)) {
-      return Bad(Quote(address.host) + " is no IPv6 address");
-    }
-    if (!rest.empty() && rest.front() != ':') return Bad("behind \"]\" only :PORT may follow");
-  } else {
-    const size_t end = std::min(rest.find(':'), rest.size());
-    address.host = rest.substr(0, end);
-    rest = rest.substr(end);
-    if (rest.find(':', 1) != std::string_view::npos) {
-      return Bad("an IPv6 address must stand in brackets: mqtts://[::1]:8883");
-    }
-    if (address.host.empty()) return Bad("the broker's URL names no host");
-    if (LooksLikeIpv4(address.host) ? !IsIpv4(address.host) : !IsName(address.host)) {
-      return Bad(Quote(address.host) + " is neither an address nor the name of a host");
-    }
+  const std::string host(url.host);
+  if (fault == UrlFault::kOpenBracket) return Bad("the broker's URL lacks a \"]\"");
+  if (url.bracketed && !IsIpv6(host)) return Bad(Quote(host) + " is no IPv6 address");
+  if (fault == UrlFault::kAfterBracket) return Bad("behind \"]\" only :PORT may follow");
+  if (fault == UrlFault::kColons) {
+    return Bad("an IPv6 address must stand in brackets: mqtts://[::1]:8883");
   }
-  if (!rest.empty()) {
-    ASSIGN_OR_RETURN(address.port, ParsePort(rest.substr(1)));
+  if (host.empty()) return Bad("the broker's URL names no host");
+  if (!url.bracketed && (LooksLikeIpv4(host) ? !IsIpv4(host) : !IsName(host))) {
+    return Bad(Quote(host) + " is neither an address nor the name of a host");
   }
-  return address;
+  if (fault != UrlFault::kNone) {
+    return Bad("the broker's port must be a number from 1 to 65535, not " + Quote(url.port_digits));
+  }
+  const bool tls = url.scheme == "mqtts";
+  const int default_port = tls ? 8883 : 1883;
+  return Address{.host = host, .port = url.port != 0 ? url.port : default_port, .tls = tls};
 }
 
 std::string UrlOf(const Address& address) {
-  const bool v6 = address.host.find(':') != std::string::npos;
-  return std::string(address.tls ? "mqtts://" : "mqtt://") +
-         (v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
+  return (address.tls ? "mqtts://" : "mqtt://") + HostAndPort(address.host, address.port);
 }
 
 }  // namespace tutti::mqtt

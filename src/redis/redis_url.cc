@@ -1,9 +1,10 @@
 #include "redis/redis_url.h"
 
 #include <charconv>
+#include <optional>
 #include <utility>
 
-#include "base/server_url.h"
+#include "base/url.h"
 
 namespace tutti::redis {
 namespace {
@@ -18,26 +19,31 @@ Status NoUrl() {
 }  // namespace
 
 Result<RedisUrl> ParseRedisUrl(std::string_view url) {
-  ServerUrl parts;
-  const UrlFault fault = ParseServerUrl(url, &parts);
+  Url parts;
+  const UrlFault fault = ParseUrl(url, &parts);
   if (url.starts_with("rediss://")) {
     return InvalidArgument("invalid_value",
                            "rediss:// is not spoken: put a TLS tunnel before Redis, and name its "
                            "near end");
   }
-  if (fault == UrlFault::kPassword) {
+  if (parts.password.has_value()) {
     return InvalidArgument("invalid_value",
                            "holds a password, which everybody can see who lists processes: "
                            "write it into a file");
   }
-  if (fault != UrlFault::kNone || parts.scheme != "redis") return NoUrl();
-  RedisUrl out{.user = std::move(parts.user),
-               .host = std::move(parts.host),
-               .port = parts.port.value_or(6379),
+  std::optional<std::string> user = DecodeUrlPart(parts.user.value_or(""));
+  const std::optional<std::string> database =
+      DecodeUrlPart(parts.path.substr(parts.path.empty() ? 0 : 1));
+  if (fault != UrlFault::kNone || parts.scheme != "redis" || !parts.rest.empty() ||
+      !user.has_value() || !database.has_value())
+    return NoUrl();
+  RedisUrl out{.user = *std::move(user),
+               .host = std::string(parts.host),
+               .port = parts.port != 0 ? parts.port : 6379,
                .database = 0};
-  if (parts.path.empty()) return out;
-  const char* const last = parts.path.data() + parts.path.size();
-  const auto [end, ec] = std::from_chars(parts.path.data(), last, out.database);
+  if (database->empty()) return out;
+  const char* const last = database->data() + database->size();
+  const auto [end, ec] = std::from_chars(database->data(), last, out.database);
   if (ec != std::errc() || end != last || out.database < 0 || out.database > kMaxDatabase)
     return NoUrl();
   return out;

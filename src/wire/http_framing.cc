@@ -21,13 +21,6 @@ bool IsTokenChar(unsigned char c) {
 
 bool IsValueChar(unsigned char c) { return c == '\t' || (c >= 0x20 && c != 0x7F); }
 
-int HexValue(unsigned char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
@@ -214,7 +207,7 @@ void FramingGuard::CheckChunk() {
 void FramingGuard::ChunkFrame(unsigned char c) {
   switch (state_) {
     case State::kChunkSize:
-      if (const int digit = HexValue(c); digit >= 0) {
+      if (const int digit = HexDigit(c); digit >= 0) {
         if (++size_digits_ > kMaxSizeDigits) return Malformed("a chunk size of too many digits");
         remaining_ = remaining_ << 4 | static_cast<uint64_t>(digit);
       } else if (size_digits_ == 0) {

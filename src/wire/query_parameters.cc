@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/ascii.h"
 #include "wire/field_error.h"
 #include "wire/job.h"
 #include "wire/schema_dialogs.h"
@@ -13,14 +14,6 @@ namespace {
 
 constexpr size_t kMaxAfterBytes = 256;
 
-// The value of a hexadecimal digit, or -1.
-int Digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 Result<std::string> Unescape(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -28,8 +21,8 @@ Result<std::string> Unescape(std::string_view text) {
       out += text[i] == '+' ? ' ' : text[i];
       continue;
     }
-    const int high = i + 2 < text.size() ? Digit(text[i + 1]) : -1;
-    const int low = i + 2 < text.size() ? Digit(text[i + 2]) : -1;
+    const int high = i + 2 < text.size() ? HexDigit(text[i + 1]) : -1;
+    const int low = i + 2 < text.size() ? HexDigit(text[i + 2]) : -1;
     if (high < 0 || low < 0)
       return InvalidArgument("invalid_value", "the query has a bad escape: " + Excerpt(text));
     out += static_cast<char>(high * 16 + low);

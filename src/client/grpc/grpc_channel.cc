@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/url.h"
 #include "client/grpc/grpc_channel.h"
 
 namespace tutti::client {
@@ -36,31 +37,23 @@ struct Target {
 };
 
 Result<Target> ParseTarget(std::string_view url) {
-  constexpr std::string_view kScheme = "grpc://";
-  if (url.starts_with("grpcs://")) {
+  Url parts;
+  const UrlFault fault = ParseUrl(url, &parts);
+  if (parts.scheme == "grpcs") {
     return InvalidArgument("invalid_value", "--url: TLS is not offered; use a local proxy");
   }
-  if (url.starts_with(kScheme)) {
-    url.remove_prefix(kScheme.size());
-  } else if (url.find("://") != std::string_view::npos) {
+  if (parts.scheme.has_value() && parts.scheme != "grpc") {
     return InvalidArgument("invalid_value", "--url must begin with grpc://");
   }
-  while (url.ends_with('/')) url.remove_suffix(1);
-  Target target{std::string(url)};
-  const size_t colon = url.rfind(':');
-  const char* const end = url.data() + url.size();
-  const bool good = colon != std::string_view::npos && colon > 0 &&
-                    url.find('/') == std::string_view::npos &&
-                    std::from_chars(url.data() + colon + 1, end, target.port) ==
-                        std::from_chars_result{end, std::errc()} &&
-                    target.port != 0;
   for (const char c : url) {
     if (static_cast<unsigned char>(c) <= ' ')
       return InvalidArgument("invalid_value", "--url holds a blank or a control character");
   }
-  if (!good)
+  const bool only_slashes = parts.path.find_first_not_of('/') == std::string_view::npos;
+  if (fault != UrlFault::kNone || parts.port == 0 || parts.user.has_value() || !only_slashes ||
+      !parts.rest.empty())
     return InvalidArgument("invalid_value", "--url needs a host and a port from 1 to 65535");
-  return target;
+  return Target{.address = std::string(parts.authority), .port = static_cast<uint16_t>(parts.port)};
 }
 
 // Whether a descriptor of this process is a TCP connection to a port of that number.

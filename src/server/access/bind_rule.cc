@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/url.h"
+
 namespace tutti::access {
 namespace {
 
@@ -31,9 +33,7 @@ std::string AddressOf(const std::string& host) { return host == "localhost" ? "1
 Status BadHost() { return Bad("host", "--host must be an IP address or localhost"); }
 
 std::string AddressUrl(std::string_view scheme, const std::string& address, int port) {
-  const bool v6 = address.find(':') != std::string::npos;
-  return std::string(scheme) + "://" + (v6 ? "[" + address + "]" : address) + ":" +
-         std::to_string(port);
+  return std::string(scheme) + "://" + HostAndPort(address, port);
 }
 
 }  // namespace tutti::access

@@ -6,31 +6,23 @@
 
 #include "base/ascii.h"
 #include "base/loopback.h"
+#include "base/url.h"
 
 namespace tutti::access {
 namespace {
 
 // "127.0.0.1:8080" -> "127.0.0.1"; "[::1]:80" -> "::1". Nothing when it is not host[:port].
 std::optional<std::string> HostName(std::string_view authority) {
-  std::string_view host = authority, rest;
-  if (authority.starts_with('[')) {
-    const size_t end = authority.find(']');
-    if (end == std::string_view::npos) return std::nullopt;
-    host = authority.substr(1, end - 1);
-    rest = authority.substr(end + 1);
-  } else {
-    const size_t colon = std::min(authority.find(':'), authority.size());
-    host = authority.substr(0, colon);
-    rest = authority.substr(colon);
-  }
-  const bool port = rest.empty() || (rest[0] == ':' && rest.size() <= 6 && rest.size() > 1 &&
-                                     std::all_of(rest.begin() + 1, rest.end(),
-                                                 [](char c) { return c >= '0' && c <= '9'; }));
+  Url url;
+  const UrlFault fault = ParseUrl(authority, &url);
+  // A scheme, a user or a path is not part of what is returned as the authority.
+  if (fault != UrlFault::kNone || url.authority != authority) return std::nullopt;
+  std::string_view host = url.host;
   const bool plain = std::all_of(host.begin(), host.end(), [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '.' ||
            c == '-' || c == '_' || c == ':';
   });
-  if (host.empty() || host.size() > 255 || !port || !plain) return std::nullopt;
+  if (!plain) return std::nullopt;
   if (host.size() > 1 && host.ends_with('.')) host.remove_suffix(1);  // the root of all names
   return AsciiLower(host);
 }

@@ -8,13 +8,6 @@
 namespace tutti::http {
 namespace {
 
-int Hex(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 // Characters that never need an escape, and those that must not hide behind one.
 bool EscapeIsSuspicious(int c) {
   const bool unreserved = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
@@ -34,7 +27,7 @@ std::optional<std::string> CanonicalPath(std::string_view target) {
     if (c <= 0x20 || c >= 0x7F || c == '\\') return std::nullopt;
     if (c == '%') {
       if (i + 2 >= path.size()) return std::nullopt;
-      const int high = Hex(path[i + 1]), low = Hex(path[i + 2]);
+      const int high = HexDigit(path[i + 1]), low = HexDigit(path[i + 2]);
       if (high < 0 || low < 0 || EscapeIsSuspicious(high * 16 + low)) return std::nullopt;
       i += 2;
     }
@@ -59,9 +52,10 @@ std::string PathForLog(std::string_view target, std::string_view key) {
   if (target != "*" && !target.starts_with('/')) return "-";  // an authority, or no target at all
   std::string decoded;
   for (size_t i = 0; i < target.size(); ++i) {
-    const bool escape = target[i] == '%' && i + 2 < target.size() && Hex(target[i + 1]) >= 0 &&
-                        Hex(target[i + 2]) >= 0;
-    decoded += escape ? static_cast<char>(Hex(target[i + 1]) * 16 + Hex(target[i + 2])) : target[i];
+    const bool escape = target[i] == '%' && i + 2 < target.size() && HexDigit(target[i + 1]) >= 0 &&
+                        HexDigit(target[i + 2]) >= 0;
+    decoded += escape ? static_cast<char>(HexDigit(target[i + 1]) * 16 + HexDigit(target[i + 2]))
+                      : target[i];
     if (escape) i += 2;
   }
   const bool secret = (!key.empty() && decoded.find(key) != std::string::npos) ||
@@ -73,7 +67,7 @@ std::string DecodedPath(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '%') {
-      out += static_cast<char>(Hex(text[i + 1]) * 16 + Hex(text[i + 2]));
+      out += static_cast<char>(HexDigit(text[i + 1]) * 16 + HexDigit(text[i + 2]));
       i += 2;
     } else {
       out += text[i];

@@ -3,8 +3,10 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
+
+#include "base/ascii.h"
+#include "base/url.h"
 
 namespace tutti::webhooks {
 namespace {
@@ -99,45 +101,24 @@ Result<Target> ParseTarget(std::string_view url, const std::set<std::string>& tr
     if (static_cast<unsigned char>(c) <= ' ' || static_cast<unsigned char>(c) >= 0x7f)
       return Bad("may hold printable ASCII alone; encode what is not");
   }
-  Target target;
-  if (url.starts_with("https://")) {
-    url.remove_prefix(8);
-  } else if (url.starts_with("http://")) {
-    url.remove_prefix(7);
-    target.tls = false;
-    target.port = 80;
-  } else {
-    return Bad("must begin with https://");
-  }
+  Url parts;
+  const UrlFault fault = ParseUrl(url, &parts);
+  if (parts.scheme != "https" && parts.scheme != "http") return Bad("must begin with https://");
   if (url.find('#') != std::string_view::npos) return Bad("may have no fragment");
-  const size_t slash = std::min(url.find_first_of("/?"), url.size());
-  const std::string_view authority = url.substr(0, slash);
-  target.path = url.substr(slash);
-  if (target.path.empty() || target.path[0] != '/') target.path.insert(0, 1, '/');
-  if (authority.find('@') != std::string_view::npos) return Bad("may have no user name");
-  std::string_view host = authority, port;
-  if (authority.starts_with('[')) {
-    const size_t close = authority.find(']');
-    if (close == std::string_view::npos) return Bad("has an IPv6 address without ']'");
-    host = authority.substr(1, close - 1);
-    std::array<uint8_t, 16> bytes{};
-    if (inet_pton(AF_INET6, std::string(host).c_str(), bytes.data()) != 1)
-      return Bad("has no IPv6 address between its brackets");
-    port = authority.substr(close + 1);
-    if (!port.empty() && port[0] != ':') return Bad("has no port behind its IPv6 address");
-  } else {
-    host = authority.substr(0, authority.find(':'));
-    port = authority.substr(host.size());
-  }
-  if (!port.empty()) {
-    port.remove_prefix(1);
-    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), target.port);
-    if (error != std::errc() || end != port.data() + port.size() || target.port == 0)
-      return Bad("has an invalid port");
-  }
-  for (const char c : host)
-    target.host += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  const bool named = !authority.starts_with('[');
+  if (parts.user.has_value()) return Bad("may have no user name");
+  if (fault == UrlFault::kOpenBracket) return Bad("has an IPv6 address without ']'");
+  std::array<uint8_t, 16> bytes{};
+  if (parts.bracketed && inet_pton(AF_INET6, std::string(parts.host).c_str(), bytes.data()) != 1)
+    return Bad("has no IPv6 address between its brackets");
+  if (fault == UrlFault::kAfterBracket) return Bad("has no port behind its IPv6 address");
+  if (fault == UrlFault::kColons || fault == UrlFault::kPort) return Bad("has an invalid port");
+  Target target{.tls = parts.scheme == "https",
+                .host = AsciiLower(parts.host),
+                .path = std::string(parts.path) + std::string(parts.rest),
+                .authority = std::string(parts.authority)};
+  target.port = static_cast<uint16_t>(parts.port != 0 ? parts.port : target.tls ? 443 : 80);
+  if (parts.path.empty()) target.path.insert(0, 1, '/');
+  const bool named = !parts.bracketed;
   if (target.host.empty() || target.host.size() > 253 ||
       (named && !std::all_of(target.host.begin(), target.host.end(), IsHostCharacter)))
     return Bad("has no host name");
@@ -148,7 +129,6 @@ Result<Target> ParseTarget(std::string_view url, const std::set<std::string>& tr
   if (named && (label.empty() || (label[0] >= '0' && label[0] <= '9')) &&
       inet_pton(AF_INET, target.host.c_str(), four.data()) != 1)
     return Bad("has a host that is neither a name nor an address");
-  target.authority = std::string(authority);
   if (trusted.contains(target.host)) return target;
   if (!target.tls) return Bad("must begin with https://");
   if (!MayBePublic(target.host)) return Bad("is inside a network that the internet does not know");

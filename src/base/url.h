@@ -1,0 +1,46 @@
+// The only parser of URLs: [SCHEME://][USER[:PASSWORD]@]HOST[:PORT][/PATH][?QUERY][#FRAGMENT]
+// (RFC 3986). Its users decide which of the parts they accept. Pure functions; any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tutti {
+
+// Parts of a URL as they are written, escapes included: views into the text that was parsed.
+struct Url {
+  std::optional<std::string_view> scheme;  // nothing: the text has no "://"
+  std::optional<std::string_view> user, password;
+  std::string_view authority;  // HOST[:PORT], with the brackets of an IPv6 address
+  std::string_view host;       // without brackets
+  bool bracketed = false;
+  std::string_view port_digits;  // behind the colon; empty: none
+  int port = 0;                  // 1 to 65,535; 0: none is given, or UrlFault::kPort
+  std::string_view path;         // empty or from '/' on
+  std::string_view rest;         // query and fragment: empty or from '?' or '#' on
+};
+
+enum class UrlFault : uint8_t {
+  kNone,
+  kUser,          // nothing precedes '@'
+  kOpenBracket,   // '[' without ']'
+  kAfterBracket,  // something other than :PORT follows ']'
+  kColons,        // more than one colon without brackets; the last one precedes `port_digits`
+  kHost,          // empty, above 255 bytes, or with a blank, a control character, '%' or '@'
+  kPort,          // not a number from 1 to 65535
+};
+
+// Parses `text` and returns the first fault in the order above. `out` holds the parts also after a
+// fault, as far as they can be told apart.
+UrlFault ParseUrl(std::string_view text, Url* out);
+
+// A user or one part of a path without escapes. Nothing: an incomplete escape, a control character,
+// one of "/?#@" unescaped, or more than 255 bytes.
+std::optional<std::string> DecodeUrlPart(std::string_view text);
+
+// "HOST:PORT", with brackets around IPv6.
+std::string HostAndPort(std::string_view host, int port);
+
+}  // namespace tutti
