@@ -60,25 +60,20 @@ class BatchesHandler final : public Handler {
     if (!query.ok()) return connection_.RespondError(query.status());
     names_ = ignored.names();
     const auto most = static_cast<size_t>(query->limit);
-    Service().List(
-        connection_.request_context().tenant(), /*endpoint=*/"", query->after, query->limit,
-        [here = connection_.Return(), this, most](Result<std::vector<BatchView>> batches) {
-          here([this, most, batches = std::move(batches)]() mutable {
-            if (!batches.ok()) return connection_.RespondError(batches.status());
-            const bool more = batches->size() > most;
-            if (more) batches->resize(most);
-            Json(wire::BatchListJson(*batches, more));
-          });
-        });
+    Service().List(connection_.request_context().tenant(), /*endpoint=*/"", query->after,
+                   query->limit,
+                   connection_.Later([this, most](Result<std::vector<BatchView>> batches) {
+                     if (!batches.ok()) return connection_.RespondError(batches.status());
+                     const bool more = CutPage(&*batches, most);
+                     Json(wire::BatchListJson(*batches, more));
+                   }));
   }
 
   batches::Batches::Callback ThenBatch() {
-    return [here = connection_.Return(), this](Result<BatchView> batch) {
-      here([this, batch = std::move(batch)] {
-        if (!batch.ok()) return connection_.RespondError(batch.status());
-        Json(wire::BatchJson(*batch));
-      });
-    };
+    return connection_.Later([this](const Result<BatchView>& batch) {
+      if (!batch.ok()) return connection_.RespondError(batch.status());
+      Json(wire::BatchJson(*batch));
+    });
   }
 
   void Json(std::string body) { connection_.Respond(200, JsonHeaders(names_), std::move(body)); }

@@ -14,6 +14,16 @@
 
 namespace tutti::http {
 
+// Runs `work` on `helper`, then `then` with its result here, unless the handler has ended. `work`
+// must not refer to the handler.
+template <typename Work, typename Then>
+void OnHelper(Connection& connection, boost::asio::thread_pool& helper, Work work, Then then) {
+  connection.Offload(helper, [work, then]() -> Connection::Continuation {
+    auto made = std::make_shared<decltype(work())>(work());
+    return [then, made] { then(std::move(*made)); };
+  });
+}
+
 // Passes the body to `work`, and its result to `then`. If the body has at most `inline_bytes`, both
 // run here; otherwise `work` runs on `helper` and, unless the handler has ended, `then` runs here.
 // `work` must not refer to the handler. Unless the body was small, it and its share of the
@@ -26,12 +36,12 @@ void WithBody(Connection& connection, size_t inline_bytes, boost::asio::thread_p
     return then(work(std::string_view(body.text)));
   }
   auto body = std::make_shared<Connection::Body>(connection.TakeBody());
-  connection.Offload(helper, [body, work, then]() -> Connection::Continuation {
-    using Understood = decltype(work(std::string_view()));
-    auto understood = std::make_shared<Understood>(work(std::string_view(body->text)));
+  const auto release = [body, work] {
+    auto understood = work(std::string_view(body->text));
     *body = {};
-    return [then, understood] { then(std::move(*understood)); };
-  });
+    return understood;
+  };
+  OnHelper(connection, helper, release, std::move(then));
 }
 
 // Hands over a value that another thread may deliver before or after the receiver stops waiting.
@@ -67,15 +77,8 @@ template <typename Made, typename Work, typename Then>
 void AskWithBody(Connection& connection, size_t inline_bytes, boost::asio::thread_pool& helper,
                  Work work, Then then) {
   using Make = std::function<Made()>;
-  const auto later = [here = connection.Return(), &connection, &helper, then](Make make) {
-    const auto shared = std::make_shared<Make>(std::move(make));  // with what was said
-    here([&connection, &helper, then, shared] {
-      connection.Offload(helper, [then, shared]() -> Connection::Continuation {
-        auto made = std::make_shared<Made>((*shared)());
-        return [then, made] { then(std::move(*made)); };
-      });
-    });
-  };
+  const auto later = connection.Later(
+      [&connection, &helper, then](const Make& make) { OnHelper(connection, helper, make, then); });
   WithBody(
       connection, inline_bytes, helper,
       [work, later](std::string_view body) -> std::optional<Made> {

@@ -166,18 +166,16 @@ void ChatDialect::RunVerbs() {
   verbs_.pop_front();
   verb_runs_ = true;
   chat().Carry(user_, next.session, next.control,
-               [here = connection_.Return(), this, tag = next.tag](Result<std::string> event) {
-                 here([this, tag, event = std::move(event)]() mutable {
-                   verb_runs_ = false;
-                   if (event.ok()) {
-                     Say(*std::move(event), tag);
-                   } else {
-                     SayError(event.status(), tag);
-                   }
-                   RunVerbs();
-                   if (idle()) host_.Idle();
-                 });
-               });
+               connection_.Later([this, tag = next.tag](Result<std::string> event) {
+                 verb_runs_ = false;
+                 if (event.ok()) {
+                   Say(*std::move(event), tag);
+                 } else {
+                   SayError(event.status(), tag);
+                 }
+                 RunVerbs();
+                 if (idle()) host_.Idle();
+               }));
 }
 
 // Also while nothing may be begun.
@@ -245,20 +243,18 @@ void ChatDialect::Find(const std::string& response_id, Tag tag,
   ++looking_;
   connection_.context().deps.responses->Find(
       connection_.request_context().tenant(), response_id,
-      [here = connection_.Return(), this, tag = std::move(tag),
-       then = std::move(then)](Result<std::shared_ptr<responses::Response>> found) {
-        here([this, tag, then, found = std::move(found)] {
-          --looking_;
-          if (!found.ok()) {
-            SayError(found.status(), tag);
-          } else if (!sessions::MayRead(user_, (*found)->base().state.conversation)) {
-            SayError(NotFound("not_found", "there is no such response"), tag);
-          } else {
-            then(*found);
-          }
-          if (idle()) host_.Idle();
-        });
-      });
+      connection_.Later([this, tag = std::move(tag), then = std::move(then)](
+                            const Result<std::shared_ptr<responses::Response>>& found) {
+        --looking_;
+        if (!found.ok()) {
+          SayError(found.status(), tag);
+        } else if (!sessions::MayRead(user_, (*found)->base().state.conversation)) {
+          SayError(NotFound("not_found", "there is no such response"), tag);
+        } else {
+          then(*found);
+        }
+        if (idle()) host_.Idle();
+      }));
 }
 
 void ChatDialect::Pump() {

@@ -16,6 +16,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "server/http/handler.h"
 #include "server/http/io_loop.h"
@@ -68,9 +70,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // once the handler has ended. `work` must not refer to the handler; the continuation may.
   using Continuation = std::function<void()>;
   void Offload(boost::asio::thread_pool& helper, std::function<Continuation()> work);
-  // Returns a function for callbacks: called from any thread, it runs a continuation on this
-  // thread, unless the handler has ended.
-  std::function<void(Continuation)> Return();
+  // Returns a function for callbacks: called from any thread, it runs `then` with its arguments on
+  // this thread, unless the handler has ended.
+  template <typename Then>
+  auto Later(Then then) {
+    return [here = Return(), then = std::move(then)](auto... arguments) {
+      using Arguments = std::tuple<decltype(arguments)...>;
+      here([then, held = std::make_shared<Arguments>(std::move(arguments)...)] {
+        std::apply(then, std::move(*held));
+      });
+    };
+  }
   // Counts an answer of `bytes` bytes against the server's memory until it is sent. False: no room.
   bool HoldAnswer(size_t bytes) { return answer_share_.GrowTo(static_cast<int64_t>(bytes)); }
   void HoldAnswer(BudgetShare share) { answer_share_ = std::move(share); }
@@ -109,7 +119,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     kClosed,
   };
 
-  void NoteHandshake();  // logs a failed handshake
+  std::function<void(Continuation)> Return();  // as Later(), for any continuation
+  void NoteHandshake();                        // logs a failed handshake
   void Read();
   void OnRead(bool ok, size_t bytes);
   void TakeIn(size_t bytes);  // of read_buffer_; throws std::bad_alloc

@@ -130,12 +130,10 @@ class ConversationsHandler final : public Handler {
   // Back on this connection's thread, unless it was refused.
   template <typename T>
   sessions::Sessions::Done<T> Then(std::function<void(const T&)> then) {
-    return [here = connection_.Return(), this, then = std::move(then)](Result<T> result) {
-      here([this, then, result = std::move(result)] {
-        if (!result.ok()) return connection_.RespondError(result.status());
-        then(*result);
-      });
-    };
+    return connection_.Later([this, then = std::move(then)](const Result<T>& result) {
+      if (!result.ok()) return connection_.RespondError(result.status());
+      then(*result);
+    });
   }
 
   sessions::Sessions::Done<sessions::Conversation> ThenConversation() {
@@ -150,12 +148,10 @@ class ConversationsHandler final : public Handler {
     });
   }
   sessions::Sessions::Callback ThenDeleted() {
-    return [here = connection_.Return(), this](Status status) {
-      here([this, status = std::move(status)] {
-        if (!status.ok()) return connection_.RespondError(status);
-        Json(wire::DeletedJson(connection_.request_context().decision().argument, "conversation"));
-      });
-    };
+    return connection_.Later([this](const Status& status) {
+      if (!status.ok()) return connection_.RespondError(status);
+      Json(wire::DeletedJson(connection_.request_context().decision().argument, "conversation"));
+    });
   }
 
   void Show(const sessions::Conversation& conversation) {

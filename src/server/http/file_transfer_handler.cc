@@ -38,10 +38,9 @@ class UploadHandler final : public Handler {
   void OnBody(std::string bytes) override {
     const size_t size = bytes.size();
     in_flight_ += size;
-    Files().Append(upload_, std::move(bytes),
-                   [here = connection_.Return(), this, size](const Status& status) {
-                     here([this, size, status] { OnWritten(size, status); });
-                   });
+    Files().Append(upload_, std::move(bytes), connection_.Later([this, size](const Status& status) {
+      OnWritten(size, status);
+    }));
   }
   bool WantsBody() const override { return in_flight_ < kMaxInFlight; }
   void OnBodyEnd() override {
@@ -62,12 +61,10 @@ class UploadHandler final : public Handler {
   void KeepIfWritten() {
     if (!ended_ || in_flight_ > 0 || failed_) return;
     Files().Keep(std::move(upload_), connection_.request_context().tenant(),
-                 [here = connection_.Return(), this](Result<wire::FileView> file) {
-                   here([this, file = std::move(file)] {
-                     if (!file.ok()) return connection_.RespondError(file.status());
-                     connection_.Respond(200, JsonHeaders({}), wire::FileJson(*file));
-                   });
-                 });
+                 connection_.Later([this](const Result<wire::FileView>& file) {
+                   if (!file.ok()) return connection_.RespondError(file.status());
+                   connection_.Respond(200, JsonHeaders({}), wire::FileJson(*file));
+                 }));
   }
 
   void Fail(const Status& status) {
@@ -89,9 +86,8 @@ class DownloadHandler final : public Handler {
       : connection_(connection), media_type_(std::move(media_type)), open_(std::move(open)) {}
 
   void Start() override {
-    open_([here = connection_.Return(), this](Result<batches::Files::Content> content) {
-      here([this, content = std::move(content)] { OnOpened(content); });
-    });
+    open_(connection_.Later(
+        [this](const Result<batches::Files::Content>& content) { OnOpened(content); }));
   }
   void Pump() override {
     if (content_.has_value() && !reading_ && connection_.unsent() < kMaxUnsent) Read();
@@ -111,11 +107,12 @@ class DownloadHandler final : public Handler {
 
   void Read() {
     reading_ = true;
-    auto read = [reader = content_->reader, offset = offset_, here = connection_.Return(), this] {
-      Result<std::string> bytes = reader->Read(offset, kPiece);
-      here([this, bytes = std::move(bytes)] { OnRead(bytes); });
-    };
-    connection_.context().deps.files->strand()->Post(std::move(read));
+    const auto done =
+        connection_.Later([this](const Result<std::string>& bytes) { OnRead(bytes); });
+    connection_.context().deps.files->strand()->Post(
+        [reader = content_->reader, offset = offset_, done] {
+          done(reader->Read(offset, kPiece));
+        });
   }
 
   void OnRead(const Result<std::string>& bytes) {

@@ -24,12 +24,10 @@ class FilesHandler final : public Handler {
         return Delete();
       default:
         return Files().Get(connection_.request_context().tenant(), Id(),
-                           [here = connection_.Return(), this](Result<wire::FileView> file) {
-                             here([this, file = std::move(file)] {
-                               if (!file.ok()) return connection_.RespondError(file.status());
-                               Json(wire::FileJson(*file));
-                             });
-                           });
+                           connection_.Later([this](const Result<wire::FileView>& file) {
+                             if (!file.ok()) return connection_.RespondError(file.status());
+                             Json(wire::FileJson(*file));
+                           }));
     }
   }
 
@@ -38,26 +36,20 @@ class FilesHandler final : public Handler {
     const auto query = ReadQuery(connection_, &wire::ParseFileListQuery, &ignored_);
     if (!query.ok()) return connection_.RespondError(query.status());
     const auto most = static_cast<size_t>(query->page.limit);
-    Files().List(
-        connection_.request_context().tenant(), *query,
-        [here = connection_.Return(), this, most](Result<std::vector<wire::FileView>> files) {
-          here([this, most, files = std::move(files)]() mutable {
-            if (!files.ok()) return connection_.RespondError(files.status());
-            const bool more = files->size() > most;
-            if (more) files->resize(most);
-            Json(wire::FileListJson(*files, more));
-          });
-        });
+    Files().List(connection_.request_context().tenant(), *query,
+                 connection_.Later([this, most](Result<std::vector<wire::FileView>> files) {
+                   if (!files.ok()) return connection_.RespondError(files.status());
+                   const bool more = CutPage(&*files, most);
+                   Json(wire::FileListJson(*files, more));
+                 }));
   }
 
   void Delete() {
     Files().Delete(connection_.request_context().tenant(), Id(),
-                   [here = connection_.Return(), this](const Status& status) {
-                     here([this, status] {
-                       if (!status.ok()) return connection_.RespondError(status);
-                       Json(wire::FileDeletedJson(Id()));
-                     });
-                   });
+                   connection_.Later([this](const Status& status) {
+                     if (!status.ok()) return connection_.RespondError(status);
+                     Json(wire::FileDeletedJson(Id()));
+                   }));
   }
 
   void Json(std::string body) {

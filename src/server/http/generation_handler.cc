@@ -27,31 +27,10 @@
 namespace tutti::http {
 namespace {
 
-calls::CallKind CallKindOf(RouteId route) {
-  switch (route) {
-    case RouteId::kText:
-      return calls::CallKind::kText;
-    case RouteId::kGenerate:
-      return calls::CallKind::kGenerate;
-    case RouteId::kInfill:
-      return calls::CallKind::kInfill;
-    case RouteId::kMessages:
-      return calls::CallKind::kMessages;
-    default:
-      return calls::CallKind::kChat;
-  }
-}
-
-// A body, understood.
-struct Parsed {
-  wire::GenerationCall call;
-  calls::EchoTexts echo;
-};
-
 class GenerationHandler final : public Handler {
  public:
   GenerationHandler(RouteId route, Connection& connection)
-      : kind_(CallKindOf(route)),
+      : kind_(*CallKindOf(route)),
         connection_(connection),
         clock_(connection.loop()->clock()),
         events_(connection) {}
@@ -63,25 +42,12 @@ class GenerationHandler final : public Handler {
     parse_start_ = clock_.Now();
     const wire::ParseOptions parse{options.strict, connection_.request_context().start(),
                                    options.limits.deadline_cap};
-    api::Inference& inference = *connection_.context().deps.inference;
-    AskWithBody<Result<Parsed>>(
+    WithBody(
         connection_, kInlineJsonBytes, connection_.context().json_helper,
-        [kind = kind_, parse, caller = connection_.request_context().caller(), &inference](
-            std::string_view body,
-            const std::function<void(std::function<Result<Parsed>()>)>& done) {
-          Result<wire::GenerationCall> call = calls::ParseGeneration(kind, body, parse);
-          if (!call.ok()) return done([status = call.status()] { return status; });
-          const auto parsed = std::make_shared<Parsed>();
-          parsed->call = *std::move(call);
-          calls::AskForEcho(parsed->call, caller, inference,
-                            [parsed, done](Result<calls::EchoTexts> echo) {
-                              if (!echo.ok())
-                                return done([status = echo.status()] { return status; });
-                              parsed->echo = *std::move(echo);
-                              done([parsed]() -> Result<Parsed> { return std::move(*parsed); });
-                            });
+        [kind = kind_, parse](std::string_view body) {
+          return calls::ParseGeneration(kind, body, parse);
         },
-        [this](Result<Parsed> parsed) { OnParsed(std::move(parsed)); });
+        [this](Result<wire::GenerationCall> call) { OnParsed(std::move(call)); });
   }
 
   void Pump() override {
@@ -114,13 +80,28 @@ class GenerationHandler final : public Handler {
   void OnTimer(TimePoint now) override { events_.KeepAlive(now); }
 
  private:
-  void OnParsed(Result<Parsed> parsed) {
-    const TimePoint parsed_at = clock_.Now();
-    parse_took_ = parsed_at - parse_start_;
+  void OnParsed(Result<wire::GenerationCall> call) {
+    if (!call.ok()) return OnUnderstood(call.status());
+    call_.emplace(*std::move(call));
+    if (!call_->echo) return OnUnderstood(calls::EchoTexts());
+    // A prompt of tokens is decoded first, on the helper or in another process.
+    connection_.Offload(connection_.context().json_helper,
+                        [call = *call_, caller = connection_.request_context().caller(),
+                         &inference = *connection_.context().deps.inference,
+                         done = connection_.Later([this](Result<calls::EchoTexts> echo) {
+                           OnUnderstood(std::move(echo));
+                         })]() -> Connection::Continuation {
+                          calls::AskForEcho(call, caller, inference, done);
+                          return [] {};
+                        });
+  }
+
+  // The body is understood, or it is not: `echo` is then that error.
+  void OnUnderstood(Result<calls::EchoTexts> echo) {
+    parse_took_ = clock_.Now() - parse_start_;
     if (telemetry::ServerMetrics* serving = connection_.context().deps.serving)
       serving->Stage("parse", parse_took_);
-    if (!parsed.ok()) return connection_.RespondError(parsed.status());
-    call_.emplace(std::move(parsed->call));
+    if (!echo.ok()) return connection_.RespondError(echo.status());
 
     const HttpOptions& options = connection_.context().options;
     const Result<TimePoint> deadline = HeaderDeadline(
@@ -140,7 +121,7 @@ class GenerationHandler final : public Handler {
     }
     keepalive_ = options.keepalive.value_or(
         kind_ == calls::CallKind::kGenerate ? std::chrono::seconds(5) : std::chrono::seconds(15));
-    Submit(std::move(parsed->echo));
+    Submit(*std::move(echo));
   }
 
   void Submit(calls::EchoTexts echo) {

@@ -18,11 +18,9 @@ void JobFollow::Watch() {
   connection_.context().deps.jobs->Follow(
       connection_.request_context().tenant(), id_, seen_,
       connection_.loop()->clock().Now() + std::chrono::seconds(wire::kMaxWaitSeconds),
-      [here = connection_.Return(), weak = weak_from_this()](Result<wire::JobView> job) {
-        here([weak, job = std::move(job)] {
-          if (const auto self = weak.lock()) self->OnJob(job);
-        });
-      });
+      connection_.Later([weak = weak_from_this()](const Result<wire::JobView>& job) {
+        if (const auto self = weak.lock()) self->OnJob(job);
+      }));
 }
 
 void JobFollow::OnJob(const Result<wire::JobView>& job) {

@@ -59,30 +59,25 @@ class JobsHandler final : public Handler {
     query.ascending = asked->page.ascending;
     query.limit = asked->page.limit;
     Jobs().List(Owner(), query,
-                [here = connection_.Return(), this,
-                 most = static_cast<size_t>(query.limit)](Result<std::vector<JobView>> jobs) {
-                  here([this, most, jobs = std::move(jobs)]() mutable {
-                    if (!jobs.ok()) return connection_.RespondError(jobs.status());
-                    const bool more = jobs->size() > most;
-                    if (more) jobs->resize(most);
-                    Json(wire::JobListJson(*jobs, more));
-                  });
-                });
+                connection_.Later([this, most = static_cast<size_t>(query.limit)](
+                                      Result<std::vector<JobView>> jobs) {
+                  if (!jobs.ok()) return connection_.RespondError(jobs.status());
+                  const bool more = CutPage(&*jobs, most);
+                  Json(wire::JobListJson(*jobs, more));
+                }));
   }
 
   void Pause(bool paused) {
-    Jobs().Pause(Owner(), paused, [here = connection_.Return(), this, paused](Status status) {
-      here([this, paused, status = std::move(status)] {
-        if (!status.ok()) return connection_.RespondError(status);
-        std::string body;
-        wire::JsonWriter(&body)
-            .BeginObject()
-            .Member("object", "job_queue")
-            .Member("paused", paused)
-            .EndObject();
-        Json(std::move(body));
-      });
-    });
+    Jobs().Pause(Owner(), paused, connection_.Later([this, paused](const Status& status) {
+      if (!status.ok()) return connection_.RespondError(status);
+      std::string body;
+      wire::JsonWriter(&body)
+          .BeginObject()
+          .Member("object", "job_queue")
+          .Member("paused", paused)
+          .EndObject();
+      Json(std::move(body));
+    }));
   }
 
   void Look() {
@@ -95,9 +90,7 @@ class JobsHandler final : public Handler {
   }
 
   jobs::Jobs::Callback ThenJob() {
-    return [here = connection_.Return(), this](Result<JobView> job) {
-      here([this, job = std::move(job)] { OnJob(job); });
-    };
+    return connection_.Later([this](const Result<JobView>& job) { OnJob(job); });
   }
 
   void OnJob(const Result<JobView>& job) {

@@ -90,18 +90,23 @@ class MessageBatchesHandler final : public Handler {
         connection_.request_context().tenant(), "messages.jsonl", std::move(create->input),
         [&files = Kept(), &service = Service(), owner = connection_.request_context().tenant(),
          caller = connection_.request_context().caller(),
-         respond = ThenBatch()](Result<wire::FileView> file) {
+         respond = ThenBatch()](const Result<wire::FileView>& file) {
           if (!file.ok()) return respond(file.status());
           batches::NewBatch batch{.owner = owner, .caller = caller};
           batch.create.endpoint = wire::kMessagesEndpoint;
           batch.create.input_file_id = file->id;
           batch.create.output_expires_s = kResultsKeptSeconds;
-          service.Create(std::move(batch),
-                         [&files, owner, id = file->id, respond](Result<BatchView> made) {
-                           files.Delete(owner, id, [](const Status&) {});
-                           respond(std::move(made));
-                         });
+          service.Create(std::move(batch), ThenDeleteInput(files, owner, file->id, respond));
         });
+  }
+
+  // The batch has its own copy of the lines.
+  static Batches::Callback ThenDeleteInput(Files& files, const std::string& owner,
+                                           const std::string& file, Batches::Callback respond) {
+    return [&files, owner, file, respond = std::move(respond)](Result<BatchView> made) {
+      files.Delete(owner, file, [](const Status&) {});
+      respond(std::move(made));
+    };
   }
 
   void List() {
@@ -110,61 +115,50 @@ class MessageBatchesHandler final : public Handler {
     if (!query.ok()) return connection_.RespondError(query.status());
     names_ = ignored.names();
     const auto most = static_cast<size_t>(query->limit);
-    Service().List(
-        connection_.request_context().tenant(), std::string(wire::kMessagesEndpoint), query->after,
-        query->limit,
-        [here = connection_.Return(), this, most](Result<std::vector<BatchView>> batches) {
-          here([this, most, batches = std::move(batches)]() mutable {
-            if (!batches.ok()) return connection_.RespondError(batches.status());
-            const bool more = batches->size() > most;
-            if (more) batches->resize(most);
-            Json(wire::MessageBatchListJson(*batches, more));
-          });
-        });
+    Service().List(connection_.request_context().tenant(), std::string(wire::kMessagesEndpoint),
+                   query->after, query->limit,
+                   connection_.Later([this, most](Result<std::vector<BatchView>> batches) {
+                     if (!batches.ok()) return connection_.RespondError(batches.status());
+                     const bool more = CutPage(&*batches, most);
+                     Json(wire::MessageBatchListJson(*batches, more));
+                   }));
   }
 
   // The results first: a batch without them can be deleted again.
   void Delete(const BatchView& batch) {
     if (!wire::Ended(batch.state) || batch.output_file.empty()) return DeleteBatch(batch.id);
     Kept().Delete(connection_.request_context().tenant(), batch.output_file,
-                  [here = connection_.Return(), this, id = batch.id](const Status& status) {
-                    here([this, id, status] {
-                      if (!status.ok() && status.reason() != "not_found")
-                        return connection_.RespondError(status);
-                      DeleteBatch(id);
-                    });
-                  });
+                  connection_.Later([this, id = batch.id](const Status& status) {
+                    if (!status.ok() && status.reason() != "not_found")
+                      return connection_.RespondError(status);
+                    DeleteBatch(id);
+                  }));
   }
 
   void DeleteBatch(const std::string& id) {
     Service().Delete(connection_.request_context().tenant(), id,
-                     [here = connection_.Return(), this, id](const Status& status) {
-                       here([this, id, status] {
-                         if (!status.ok()) return connection_.RespondError(status);
-                         Json(wire::MessageBatchDeletedJson(id));
-                       });
-                     });
+                     connection_.Later([this, id](const Status& status) {
+                       if (!status.ok()) return connection_.RespondError(status);
+                       Json(wire::MessageBatchDeletedJson(id));
+                     }));
   }
 
   template <typename Then>
   void WithBatch(Then then) {
     Service().Get(connection_.request_context().tenant(),
                   connection_.request_context().decision().argument,
-                  [here = connection_.Return(), this, then](Result<BatchView> found) {
-                    here([this, then, batch = IfOfMessages(std::move(found))] {
-                      if (!batch.ok()) return connection_.RespondError(batch.status());
-                      then(*batch);
-                    });
-                  });
+                  connection_.Later([this, then](Result<BatchView> found) {
+                    const Result<BatchView> batch = IfOfMessages(std::move(found));
+                    if (!batch.ok()) return connection_.RespondError(batch.status());
+                    then(*batch);
+                  }));
   }
 
   Batches::Callback ThenBatch() {
-    return [here = connection_.Return(), this](Result<BatchView> batch) {
-      here([this, batch = std::move(batch)] {
-        if (!batch.ok()) return connection_.RespondError(batch.status());
-        Show(*batch);
-      });
-    };
+    return connection_.Later([this](const Result<BatchView>& batch) {
+      if (!batch.ok()) return connection_.RespondError(batch.status());
+      Show(*batch);
+    });
   }
 
   void Show(const BatchView& batch) { Json(wire::MessageBatchJson(batch)); }

@@ -132,11 +132,10 @@ class RepeatHandler final : public Handler {
  private:
   void Ask(std::string body_hash) {
     asked_.body_hash = std::move(body_hash);
-    idempotency_keys_.Ask(std::move(asked_),
-                          [here = connection_.Return(),
-                           this](const Result<idempotency::IdempotencyKeys::Found>& found) {
-                            here([this, found] { OnFound(found); });
-                          });
+    idempotency_keys_.Ask(
+        std::move(asked_),
+        connection_.Later(
+            [this](const Result<idempotency::IdempotencyKeys::Found>& found) { OnFound(found); }));
   }
 
   void OnFound(const Result<idempotency::IdempotencyKeys::Found>& found) {

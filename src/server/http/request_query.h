@@ -25,4 +25,13 @@ Result<Query> ReadQuery(Connection& connection,
   return read(parameters, options, ignored);
 }
 
+// Lists are asked for with one element more than the page of `limit` elements. Drops that one;
+// whether there was one.
+template <typename T>
+bool CutPage(std::vector<T>* page, size_t limit) {
+  const bool more = page->size() > limit;
+  if (more) page->resize(limit);
+  return more;
+}
+
 }  // namespace tutti::http

@@ -22,29 +22,6 @@
 namespace tutti::http {
 namespace {
 
-std::optional<calls::CallKind> KindOf(RouteId route) {
-  switch (route) {
-    case RouteId::kChat:
-      return calls::CallKind::kChat;
-    case RouteId::kText:
-      return calls::CallKind::kText;
-    case RouteId::kGenerate:
-      return calls::CallKind::kGenerate;
-    case RouteId::kInfill:
-      return calls::CallKind::kInfill;
-    case RouteId::kMessages:
-      return calls::CallKind::kMessages;
-    case RouteId::kEmbeddings:
-      return calls::CallKind::kEmbeddings;
-    case RouteId::kRerank:
-      return calls::CallKind::kRerank;
-    case RouteId::kScore:
-      return calls::CallKind::kScore;
-    default:
-      return std::nullopt;
-  }
-}
-
 wire::Preference PreferenceOf(const HttpRequest& request) {
   return wire::ReadPrefer(request.Joined("prefer"));
 }
@@ -129,9 +106,9 @@ class RespondAsyncHandler final : public Handler {
     job_.body = std::move(body->body);
     job_.body_hash = std::move(body->print);
     Jobs().Submit(std::move(job_),
-                  [here = connection_.Return(), this](Result<wire::JobView> job, bool again) {
-                    here([this, job = std::move(job), again] { OnAccepted(job, again); });
-                  });
+                  connection_.Later([this](const Result<wire::JobView>& job, bool again) {
+                    OnAccepted(job, again);
+                  }));
   }
 
   void OnAccepted(const Result<wire::JobView>& job, bool again) {
@@ -142,9 +119,7 @@ class RespondAsyncHandler final : public Handler {
     const auto most = std::chrono::seconds(wire::kMaxWaitSeconds);
     Jobs().Watch(connection_.request_context().tenant(), job->id, jobs::Jobs::kUntilEnd,
                  connection_.loop()->clock().Now() + std::min(*wait_, most),
-                 [here = connection_.Return(), this](Result<wire::JobView> seen) {
-                   here([this, seen = std::move(seen)] { OnWaited(seen); });
-                 });
+                 connection_.Later([this](const Result<wire::JobView>& seen) { OnWaited(seen); }));
   }
 
   void OnWaited(const Result<wire::JobView>& job) {
@@ -187,12 +162,12 @@ class RespondAsyncHandler final : public Handler {
 }  // namespace
 
 bool WantsJob(const Route& route, Connection& connection) {
-  return connection.context().deps.jobs != nullptr && KindOf(route.id).has_value() &&
+  return connection.context().deps.jobs != nullptr && CallKindOf(route.id).has_value() &&
          PreferenceOf(connection.request()).respond_async;
 }
 
 std::unique_ptr<Handler> MakeRespondAsyncHandler(RouteId route, Connection& connection) {
-  return std::make_unique<RespondAsyncHandler>(*KindOf(route), connection);
+  return std::make_unique<RespondAsyncHandler>(*CallKindOf(route), connection);
 }
 
 }  // namespace tutti::http

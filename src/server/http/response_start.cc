@@ -11,11 +11,9 @@ namespace tutti::http {
 
 template <typename Value, typename Then>
 std::function<void(Value)> ResponseStart::Later(Then then) {
-  return [here = connection_.Return(), weak = weak_from_this(), then](Value value) {
-    here([weak, then, value = std::move(value)]() mutable {
-      if (const auto self = weak.lock()) ((*self).*then)(std::move(value));
-    });
-  };
+  return connection_.Later([weak = weak_from_this(), then](Value value) {
+    if (const auto self = weak.lock()) ((*self).*then)(std::move(value));
+  });
 }
 
 void ResponseStart::Run(Done done) {

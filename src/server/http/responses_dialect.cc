@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
+
+#include "services/responses/call_state.h"
 
 namespace tutti::http {
 namespace {
@@ -39,11 +42,9 @@ void ResponsesDialect::Take(wire::SocketMessage message, Tag, BudgetShare share)
 void ResponsesDialect::Cancel(const std::string& response_id) {
   connection_.context().deps.responses->Cancel(
       connection_.request_context().tenant(), response_id,
-      [here = connection_.Return(), this](Result<std::shared_ptr<responses::Response>> cancelled) {
-        here([this, status = cancelled.status()] {
-          if (!status.ok()) SayError(status, "");
-        });
-      });
+      connection_.Later([this](const Result<std::shared_ptr<responses::Response>>& cancelled) {
+        if (!cancelled.ok()) SayError(cancelled.status(), "");
+      }));
 }
 
 void ResponsesDialect::Accept(wire::SocketMessage message, BudgetShare share) {
@@ -118,6 +119,145 @@ const ResponseStart::Messages* ResponsesDialect::Remembered(const std::string& r
     if (const auto* dialog = channel->Remembered(response_id)) return dialog;
   }
   return nullptr;
+}
+
+// --- SocketChannel ---
+
+Status SocketChannel::Add(wire::SocketMessage message, BudgetShare share) {
+  if (waiting_.size() >= connection_.context().options.socket.channel_messages) {
+    return ResourceExhausted("session_queue_full", std::to_string(waiting_.size()) +
+                                                       " messages of this stream_id wait already");
+  }
+  waiting_.push_back({std::move(message), std::move(share)});
+  return OkStatus();
+}
+
+void SocketChannel::Next() {
+  if (std::exchange(beginning_, true)) return;  // what ends at once is followed in the loop
+  while (!busy_ && !waiting_.empty()) {
+    Waiting next = std::move(waiting_.front());
+    waiting_.pop_front();
+    share_ = std::move(next.share);
+    busy_ = true;
+    Begin(std::move(next.message));
+  }
+  beginning_ = false;
+  if (idle()) host_.ChannelIdle();
+}
+
+void SocketChannel::Begin(wire::SocketMessage message) {
+  if (!message.job_id.empty()) return FollowJob(message.job_id, message.starting_after);
+  if (message.verb == wire::SocketMessage::Verb::kSubscribe)
+    return Subscribe(message.response_id, message.starting_after);
+  Create(std::move(message.call));
+}
+
+void SocketChannel::Create(wire::ResponsesCall call) {
+  ResponseStart::Given given;
+  if (const auto* dialog = host_.Remembered(call.previous_response_id)) {
+    if (call.store || !call.conversation.empty()) {
+      return Fail(InvalidArgument("invalid_value",
+                                  "what is not stored can be followed only by what is not stored "
+                                  "either: send store: false")
+                      .WithParam("previous_response_id"));
+    }
+    given.said_before = *dialog;
+  }
+  start_ = std::make_shared<ResponseStart>(connection_, std::move(call), std::move(given));
+  start_->Run([this](const Status& why, Connection::Origin origin) {
+    share_.Release();  // the model has it
+    if (!why.ok()) return Fail(why, origin);
+    Show(start_->response(), -1);
+  });
+}
+
+void SocketChannel::Subscribe(const std::string& response_id, int64_t starting_after) {
+  using Found = Result<std::shared_ptr<responses::Response>>;
+  connection_.context().deps.responses->Find(
+      connection_.request_context().tenant(), response_id,
+      connection_.Later([this, starting_after](const Found& found) {
+        if (!found.ok()) return Fail(found.status());
+        Show(*found, starting_after);
+      }));
+}
+
+void SocketChannel::FollowJob(const std::string& id, int64_t version) {
+  job_ = std::make_shared<JobFollow>(connection_, id, version);
+  job_->Run(
+      [this](const wire::JobView& job) {
+        host_.Say(wire::WithStreamId(wire::JobEvent(job), stream_id_));
+      },
+      [this](const Status& status) { return status.ok() ? End() : Fail(status); });
+}
+
+void SocketChannel::Show(const std::shared_ptr<responses::Response>& response,
+                         int64_t starting_after) {
+  Result<ResponseCursor> cursor =
+      ResponseCursor::Open(response, starting_after, connection_.loop());
+  if (!cursor.ok()) return Fail(cursor.status());
+  cursor_.emplace(*std::move(cursor));
+  Pump();
+}
+
+bool SocketChannel::Pump() {
+  if (!cursor_.has_value() || !host_.HasRoom()) return false;
+  const Result<std::vector<ResponseCursor::Event>> events = cursor_->Next();
+  if (!events.ok()) {
+    Fail(events.status());
+    return true;
+  }
+  for (const ResponseCursor::Event& event : *events)
+    host_.Say(wire::WithStreamId(event.Json(), stream_id_));
+  if (!cursor_->ended()) return !events->empty();
+  if (const Status place = cursor_->Place(); !place.ok()) {
+    Fail(place);
+    return true;
+  }
+  Remember();
+  End();
+  return true;
+}
+
+void SocketChannel::Remember() {
+  if (start_ == nullptr || start_->call().store) return;
+  remembered_id_.clear();
+  remembered_ = start_->TakeDialog();
+  const wire::ResponseState state = start_->response()->State();
+  for (api::ChatMessage& said : responses::AnswerOf(state)) {
+    if (!said.content.empty() || !said.tool_calls.empty() || !said.reasoning.empty())
+      remembered_.push_back(std::move(said));
+  }
+  size_t bytes = 0;
+  for (const api::ChatMessage& message : remembered_) {
+    bytes += message.content.size() + message.reasoning.size();
+    for (const api::ToolCall& call : message.tool_calls) bytes += call.arguments.size();
+  }
+  const bool ended_well = state.status == wire::ResponseStatus::kCompleted ||
+                          state.status == wire::ResponseStatus::kIncomplete;
+  if (ended_well && bytes <= connection_.context().options.socket.channel_memory_bytes) {
+    remembered_id_ = state.id;
+  } else {
+    remembered_.clear();
+  }
+}
+
+const ResponseStart::Messages* SocketChannel::Remembered(const std::string& response_id) const {
+  return !response_id.empty() && response_id == remembered_id_ ? &remembered_ : nullptr;
+}
+
+void SocketChannel::Fail(const Status& why, Connection::Origin origin) {
+  host_.SayError(why, origin, stream_id_);
+  End();
+}
+
+void SocketChannel::End() {
+  cursor_.reset();
+  start_.reset();
+  job_.reset();
+  share_.Release();
+  busy_ = false;
+  idle_since_ = connection_.loop()->clock().Now();
+  Next();
 }
 
 }  // namespace tutti::http

@@ -316,4 +316,27 @@ std::string AllowOf(std::span<const Route> methods) {
   return allow + "OPTIONS";
 }
 
+std::optional<calls::CallKind> CallKindOf(RouteId route) {
+  switch (route) {
+    case RouteId::kChat:
+      return calls::CallKind::kChat;
+    case RouteId::kText:
+      return calls::CallKind::kText;
+    case RouteId::kGenerate:
+      return calls::CallKind::kGenerate;
+    case RouteId::kInfill:
+      return calls::CallKind::kInfill;
+    case RouteId::kMessages:
+      return calls::CallKind::kMessages;
+    case RouteId::kEmbeddings:
+      return calls::CallKind::kEmbeddings;
+    case RouteId::kRerank:
+      return calls::CallKind::kRerank;
+    case RouteId::kScore:
+      return calls::CallKind::kScore;
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace tutti::http

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "services/auth/scopes.h"
+#include "services/calls/call_kind.h"
 #include "telemetry/labels.h"
 #include "wire/error.h"
 
@@ -162,5 +164,9 @@ std::string UsageName(const Route& route);
 bool Answers(const Route& route, std::string_view method);
 // The field Allow: "GET, HEAD, OPTIONS".
 std::string AllowOf(std::span<const Route> methods);
+
+// What a route calls of the models; nothing: it calls none, or cannot be called without a
+// connection.
+std::optional<calls::CallKind> CallKindOf(RouteId route);
 
 }  // namespace tutti::http

@@ -39,26 +39,21 @@ class StoredResponseHandler final : public Handler {
     const std::string& id = connection_.request_context().decision().argument;
     const std::string owner = connection_.request_context().tenant();
     responses::Responses& responses = *connection_.context().deps.responses;
-    const auto here = connection_.Return();
     if (route_ == RouteId::kResponseDelete) {
-      return responses.Delete(owner, id, [here, this](Status status) {
-        here([this, status = std::move(status)] { OnDeleted(status); });
-      });
+      return responses.Delete(
+          owner, id, connection_.Later([this](const Status& status) { OnDeleted(status); }));
     }
-    const auto found = [here, this](Found response) {
-      here([this, response = std::move(response)] { OnFound(response); });
-    };
+    const auto found = connection_.Later([this](const Found& response) { OnFound(response); });
     if (route_ == RouteId::kResponseCancel) return responses.Cancel(owner, id, found);
     if (route_ != RouteId::kResponseInput) {
       const auto asked = ReadQuery(connection_, &wire::ParseRetrieveQuery, &ignored_);
       if (!asked.ok()) return connection_.RespondError(asked.status());
       asked_ = *asked;
       if (!asked_.stream) {
-        return responses.Look(owner, id, [here, this](Result<wire::ResponseState> state) {
-          // Behind a pointer: gcc 12 takes a move of this large type for one of an unset value.
-          here([this, state = std::make_shared<const Result<wire::ResponseState>>(
-                          std::move(state))] { OnLooked(*state); });
-        });
+        return responses.Look(owner, id,
+                              connection_.Later([this](const Result<wire::ResponseState>& state) {
+                                OnLooked(state);
+                              }));
       }
     }
     responses.Find(owner, id, found);

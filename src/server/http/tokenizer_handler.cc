@@ -101,35 +101,31 @@ Result<Questions> OfDecode(const api::Inference& inference, const wire::Json& bo
   return questions;
 }
 
-Result<Questions> OfApplyTemplate(const wire::Json& body, const wire::ParseOptions& options) {
-  ASSIGN_OR_RETURN(wire::ApplyTemplateCall call, wire::ParseApplyTemplate(body, options));
+// A call with one request, whose answer is `body` of the result.
+template <typename Call>
+Questions OfRequest(Call call, std::string (*body)(const api::TokenizeResult&)) {
   Questions questions;
   questions.texts.push_back(std::move(call.request));
-  questions.answer = [ignored = call.ignored](const Said& said) {
-    return TokenizerAnswer{OkStatus(), wire::ApplyTemplateBody(said.front()), ignored};
+  questions.answer = [body, ignored = std::move(call.ignored)](const Said& said) {
+    return TokenizerAnswer{OkStatus(), body(said.front()), ignored};
   };
   return questions;
 }
 
+Result<Questions> OfApplyTemplate(const wire::Json& body, const wire::ParseOptions& options) {
+  ASSIGN_OR_RETURN(wire::ApplyTemplateCall call, wire::ParseApplyTemplate(body, options));
+  return OfRequest(std::move(call), wire::ApplyTemplateBody);
+}
+
 Result<Questions> OfCountTokens(const wire::Json& body, const wire::ParseOptions& options) {
   ASSIGN_OR_RETURN(wire::CountTokensCall call, wire::ParseCountTokens(body, options));
-  Questions questions;
-  questions.texts.push_back(std::move(call.request));
-  questions.answer = [ignored = call.ignored](const Said& said) {
-    return TokenizerAnswer{OkStatus(), wire::CountTokensBody(said.front()), ignored};
-  };
-  return questions;
+  return OfRequest(std::move(call), wire::CountTokensBody);
 }
 
 Result<Questions> OfInputTokens(const wire::Json& body, const wire::ParseOptions& options) {
   ASSIGN_OR_RETURN(wire::InputTokensCall call, wire::ParseInputTokens(body, options));
   responses::JoinItems(&call.request.prompt);  // as a response has it when it runs
-  Questions questions;
-  questions.texts.push_back(std::move(call.request));
-  questions.answer = [ignored = call.ignored](const Said& said) {
-    return TokenizerAnswer{OkStatus(), wire::InputTokensBody(said.front()), ignored};
-  };
-  return questions;
+  return OfRequest(std::move(call), wire::InputTokensBody);
 }
 
 Result<Questions> QuestionsOf(RouteId route, const api::Inference& inference,
