@@ -101,11 +101,6 @@ std::string LimitsText(const wire::JsonObject& owner) {
   return text.empty() ? "none" : text;
 }
 
-std::string MemberText(const wire::JsonObject& object, std::string_view name) {
-  const wire::Json* const value = object.if_contains(name);
-  return value != nullptr && value->is_string() ? std::string(value->get_string()) : "";
-}
-
 std::string MemberDate(const wire::JsonObject& object, std::string_view name) {
   const wire::Json* const value = object.if_contains(name);
   return value != nullptr && value->is_int64() ? DateText(value->get_int64()) : "-";

@@ -36,8 +36,6 @@ class GrantOptions {
 std::string RoutesText(const wire::JsonObject& owner);
 std::string ModelsText(const wire::JsonObject& owner);
 std::string LimitsText(const wire::JsonObject& owner);
-// A member of an answer as text; empty: absent, null or of another type.
-std::string MemberText(const wire::JsonObject& object, std::string_view name);
 // A date as text; "-" if there is none.
 std::string MemberDate(const wire::JsonObject& object, std::string_view name);
 

@@ -12,15 +12,11 @@
 #include "cli/store_request.h"
 #include "cli/text_table.h"
 #include "cli/time_span.h"
+#include "wire/control.h"
 #include "wire/json_writer.h"
 
 namespace tutti::cli {
 namespace {
-
-int64_t NumberOf(const wire::JsonObject& object, std::string_view name) {
-  const wire::Json* const value = object.if_contains(name);
-  return value != nullptr && value->is_int64() ? value->get_int64() : 0;
-}
 
 std::string When(int64_t ms) { return ms == 0 ? "-" : DateText(ms / 1000); }
 
@@ -111,8 +107,8 @@ class JobsCommand final : public Command {
     if (verb.name == "show") {
       std::printf("%s\n", wire::PrintJson(*job).c_str());
     } else {
-      std::printf("%s %s\n", MemberText(job->get_object(), "id").c_str(),
-                  MemberText(job->get_object(), "status").c_str());
+      std::printf("%s %s\n", wire::MemberText(job->get_object(), "id").c_str(),
+                  wire::MemberText(job->get_object(), "status").c_str());
     }
     return OkStatus();
   }
@@ -141,12 +137,15 @@ class JobsCommand final : public Command {
       const wire::Json* const dead = job.if_contains("dead_letter");
       const bool is_dead = dead != nullptr && dead->is_bool() && dead->get_bool();
       const wire::Json* const error = job.if_contains("error");
-      rows.push_back(
-          {MemberText(job, "id"), MemberText(job, "tenant"), MemberText(job, "kind"),
-           MemberText(job, "status") + (is_dead ? " (dead)" : ""),
-           std::to_string(NumberOf(job, "attempt")), When(NumberOf(job, "created_ms")),
-           When(NumberOf(job, "finished_ms")),
-           error != nullptr && error->is_object() ? MemberText(error->get_object(), "code") : ""});
+      rows.push_back({wire::MemberText(job, "id"), wire::MemberText(job, "tenant"),
+                      wire::MemberText(job, "kind"),
+                      wire::MemberText(job, "status") + (is_dead ? " (dead)" : ""),
+                      std::to_string(wire::MemberNumber(job, "attempt")),
+                      When(wire::MemberNumber(job, "created_ms")),
+                      When(wire::MemberNumber(job, "finished_ms")),
+                      error != nullptr && error->is_object()
+                          ? wire::MemberText(error->get_object(), "code")
+                          : ""});
     }
     std::fputs(TextTable(rows).c_str(), stdout);
     const wire::Json* const more = page.if_contains("more");

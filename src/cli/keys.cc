@@ -10,6 +10,7 @@
 #include "cli/store_request.h"
 #include "cli/text_table.h"
 #include "cli/time_span.h"
+#include "wire/control.h"
 #include "wire/json_writer.h"
 
 namespace tutti::cli {
@@ -134,8 +135,9 @@ class KeysCommand final : public Command {
     for (const wire::Json& each : keys->get_array()) {
       if (!each.is_object()) continue;
       const JsonObject& key = each.get_object();
-      rows.push_back({MemberText(key, "name"), MemberText(key, "id"), MemberText(key, "state"),
-                      MemberText(key, "tenant"), RoutesText(key), ModelsText(key), LimitsText(key),
+      rows.push_back({wire::MemberText(key, "name"), wire::MemberText(key, "id"),
+                      wire::MemberText(key, "state"), wire::MemberText(key, "tenant"),
+                      RoutesText(key), ModelsText(key), LimitsText(key),
                       MemberDate(key, "created_s"), MemberDate(key, "expires_s"),
                       MemberDate(key, "used_s")});
     }
@@ -157,12 +159,12 @@ class KeysCommand final : public Command {
     const wire::Json* const key = object.if_contains("key");
     if (key == nullptr || !key->is_object()) return Internal("the answer has no key");
     const JsonObject& record = key->get_object();
-    std::printf("%s\n", MemberText(object, "secret").c_str());
+    std::printf("%s\n", wire::MemberText(object, "secret").c_str());
     std::fprintf(stderr,
                  "Key %s (%s) of tenant %s: routes %s; models %s; limits %s; expires %s.\n"
                  "It is shown this once. Clients send it as \"Authorization: Bearer <key>\".\n",
-                 MemberText(record, "name").c_str(), MemberText(record, "id").c_str(),
-                 MemberText(record, "tenant").c_str(), RoutesText(record).c_str(),
+                 wire::MemberText(record, "name").c_str(), wire::MemberText(record, "id").c_str(),
+                 wire::MemberText(record, "tenant").c_str(), RoutesText(record).c_str(),
                  ModelsText(record).c_str(), LimitsText(record).c_str(),
                  MemberDate(record, "expires_s").c_str());
     return OkStatus();

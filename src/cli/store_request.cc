@@ -13,6 +13,7 @@
 #include "services/auth/accounts.h"
 #include "services/auth/authenticator.h"
 #include "store/store.h"
+#include "wire/control.h"
 
 namespace tutti::cli {
 namespace {
@@ -49,11 +50,6 @@ Status CheckThere(const std::string& folder) {
   return NotFound("not_found", "there is no store in " + folder + ": name it with --store");
 }
 
-std::string TextOf(const wire::JsonObject& object, std::string_view name) {
-  const wire::Json* const value = object.if_contains(name);
-  return value != nullptr && value->is_string() ? std::string(value->get_string()) : "";
-}
-
 }  // namespace
 
 void StoreRequest::AddTo(CLI::App& command) {
@@ -87,7 +83,8 @@ Result<wire::JsonDocument> StoreRequest::Ask(const std::string& request, Absent 
     }
     return document;
   }
-  return Status(StatusCode::kUnknown, TextOf(object, "code"), TextOf(object, "message"));
+  return Status(StatusCode::kUnknown, wire::MemberText(object, "code"),
+                wire::MemberText(object, "message"));
 }
 
 }  // namespace tutti::cli

@@ -12,6 +12,7 @@
 #include "cli/text_table.h"
 #include "cli/time_span.h"
 #include "services/usage/export.h"
+#include "wire/control.h"
 #include "wire/json_writer.h"
 
 namespace tutti::cli {
@@ -19,11 +20,6 @@ namespace {
 
 using wire::JsonObject;
 using wire::JsonWriter;
-
-int64_t NumberOf(const JsonObject& object, std::string_view name) {
-  const wire::Json* const value = object.if_contains(name);
-  return value != nullptr && value->is_int64() ? value->get_int64() : 0;
-}
 
 class UsageCommand final : public Command {
  public:
@@ -82,14 +78,16 @@ class UsageCommand final : public Command {
     for (const wire::Json& each : sums->get_array()) {
       if (!each.is_object()) continue;
       const JsonObject& sum = each.get_object();
-      const auto number = [&](const char* member) { return std::to_string(NumberOf(sum, member)); };
-      const auto seconds = [&](const char* member) {
-        return std::to_string(NumberOf(sum, member) / 1000);
+      const auto number = [&](const char* member) {
+        return std::to_string(wire::MemberNumber(sum, member));
       };
-      rows.push_back({MemberText(sum, "group"), number("requests"), number("prompt_tokens"),
+      const auto seconds = [&](const char* member) {
+        return std::to_string(wire::MemberNumber(sum, member) / 1000);
+      };
+      rows.push_back({wire::MemberText(sum, "group"), number("requests"), number("prompt_tokens"),
                       number("cached_tokens"), number("output_tokens"), seconds("queue_ms"),
                       seconds("compute_ms")});
-      if (named) rows.back().insert(rows.back().begin() + 1, MemberText(sum, "name"));
+      if (named) rows.back().insert(rows.back().begin() + 1, wire::MemberText(sum, "name"));
     }
     std::fputs(TextTable(rows).c_str(), stdout);
     return OkStatus();
@@ -115,10 +113,10 @@ class UsageCommand final : public Command {
         usage::AppendCsvHeader(&header);
         RETURN_IF_ERROR(Write(header));
       }
-      if (NumberOf(page, "rows") == 0) return OkStatus();
-      RETURN_IF_ERROR(Write(MemberText(page, "lines")));
-      after_ms = NumberOf(page, "after_ms");
-      after_id = NumberOf(page, "after_id");
+      if (wire::MemberNumber(page, "rows") == 0) return OkStatus();
+      RETURN_IF_ERROR(Write(wire::MemberText(page, "lines")));
+      after_ms = wire::MemberNumber(page, "after_ms");
+      after_id = wire::MemberNumber(page, "after_id");
     }
   }
 

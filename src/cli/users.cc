@@ -15,6 +15,7 @@
 #include "cli/password_prompt.h"
 #include "cli/store_request.h"
 #include "cli/text_table.h"
+#include "wire/control.h"
 #include "wire/json_writer.h"
 
 namespace tutti::cli {
@@ -143,8 +144,8 @@ class UsersCommand final : public Command {
       const JsonObject& user = each.get_object();
       const wire::Json* const enabled = user.if_contains("enabled");
       const bool lets_in = enabled != nullptr && enabled->is_bool() && enabled->get_bool();
-      rows.push_back({MemberText(user, "name"), lets_in ? "enabled" : "disabled",
-                      MemberText(user, "tenant"), RoutesText(user), ModelsText(user),
+      rows.push_back({wire::MemberText(user, "name"), lets_in ? "enabled" : "disabled",
+                      wire::MemberText(user, "tenant"), RoutesText(user), ModelsText(user),
                       LimitsText(user), MemberDate(user, "created_s")});
     }
     std::fputs(TextTable(rows).c_str(), stdout);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "wire/anthropic_error.h"
+#include "wire/error.h"
 
 namespace tutti::wire {
 namespace {

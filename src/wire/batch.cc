@@ -6,6 +6,7 @@
 #include "wire/checked_object.h"
 #include "wire/field_error.h"
 #include "wire/json_writer.h"
+#include "wire/page_json.h"
 #include "wire/schema.h"
 #include "wire/utf8.h"
 
@@ -180,15 +181,7 @@ std::string BatchJson(const BatchView& batch) {
 }
 
 std::string BatchListJson(std::span<const BatchView> batches, bool more) {
-  std::string out;
-  JsonWriter json(&out);
-  json.BeginObject().Member("object", "list").Key("data").BeginArray();
-  for (const BatchView& batch : batches) WriteBatch(batch, &json);
-  json.EndArray();
-  json.Member("first_id", batches.empty() ? std::string() : batches.front().id);
-  json.Member("last_id", batches.empty() ? std::string() : batches.back().id);
-  json.Member("has_more", more).EndObject();
-  return out;
+  return PageJson(batches, more, WriteBatch);
 }
 
 std::string BatchAnswerLine(const std::string& id, const std::string& custom_id, int status_code,

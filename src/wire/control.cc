@@ -46,4 +46,21 @@ std::string_view ControlOperation(const JsonObject& request) {
   return op != nullptr && op->is_string() ? std::string_view(op->get_string()) : std::string_view();
 }
 
+bool HasOperation(std::string_view request, std::string_view prefix) {
+  constexpr size_t kMaxRequestValues = 1024;
+  const Result<JsonDocument> document = ParseJson(request, kMaxRequestValues);
+  return document.ok() && document->root().is_object() &&
+         ControlOperation(document->root().get_object()).starts_with(prefix);
+}
+
+std::string MemberText(const JsonObject& object, std::string_view name) {
+  const Json* const value = object.if_contains(name);
+  return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
+}
+
+int64_t MemberNumber(const JsonObject& object, std::string_view name) {
+  const Json* const value = object.if_contains(name);
+  return value != nullptr && value->is_int64() ? value->get_int64() : 0;
+}
+
 }  // namespace tutti::wire

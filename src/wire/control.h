@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -25,5 +26,11 @@ std::string AnswerControl(std::string_view request, size_t max_bytes, size_t max
 Status BadControl(std::string_view param, std::string message);
 // The operation of a request; empty if there is none.
 std::string_view ControlOperation(const JsonObject& request);
+// Whether `request` is one whose operation begins with `prefix`, such as "cache.".
+bool HasOperation(std::string_view request, std::string_view prefix);
+
+// A member of a request or an answer; "" or 0: absent, or of another type.
+std::string MemberText(const JsonObject& object, std::string_view name);
+int64_t MemberNumber(const JsonObject& object, std::string_view name);
 
 }  // namespace tutti::wire

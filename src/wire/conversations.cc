@@ -3,6 +3,7 @@
 #include "api/role.h"
 #include "wire/field_error.h"
 #include "wire/json_writer.h"
+#include "wire/page_json.h"
 #include "wire/query_parameters.h"
 #include "wire/schema.h"
 #include "wire/schema_dialogs.h"
@@ -135,15 +136,7 @@ std::string ItemJson(const ItemView& item) {
 }
 
 std::string ItemListJson(std::span<const ItemView> items, bool has_more) {
-  std::string out;
-  JsonWriter json(&out);
-  json.BeginObject().Member("object", "list").Key("data").BeginArray();
-  for (const ItemView& item : items) WriteItem(item, &json);
-  json.EndArray();
-  json.Member("first_id", items.empty() ? "" : items.front().id);
-  json.Member("last_id", items.empty() ? "" : items.back().id);
-  json.Member("has_more", has_more).EndObject();
-  return out;
+  return PageJson(items, has_more, WriteItem);
 }
 
 std::string DeletedJson(std::string_view id, std::string_view kind) {

@@ -38,7 +38,7 @@ enum class ErrorForm : uint8_t {
   kOpenAi,     // {"error":{"message","type","param","code"}}
   kTei,        // {"error","error_type","param","code"}, with TEI's statuses (error.cc)
   kKserve,     // {"error": text}, with Triton's statuses (error.cc)
-  kAnthropic,  // {"type":"error","error":{"type","message"},"request_id"} (anthropic_error.h)
+  kAnthropic,  // {"type":"error","error":{"type","message"},"request_id"}
 };
 
 struct ErrorView {
@@ -68,5 +68,17 @@ struct ContextNumbers {
 // Error body in the form of the view (OpenAI, Anthropic, KServe, TEI); only OpenAI's form has the
 // context numbers.
 std::string ErrorBody(const ErrorView& error, std::optional<ContextNumbers> context = std::nullopt);
+
+// --- The Anthropic Messages API ---
+//
+// Its clients branch on the status; the message is for people and therefore names the field. The
+// statuses are those of the error table: an overloaded server sends 503, which proxies and load
+// balancers understand, and not Anthropic's 529.
+
+// Error type for an HTTP status: "invalid_request_error", "overloaded_error", ...
+std::string_view AnthropicErrorType(int http);
+
+// {"type":"error","error":{"type","message"},"request_id"}; request_id is null if `error` has none.
+std::string AnthropicErrorBody(const ErrorView& error);
 
 }  // namespace tutti::wire

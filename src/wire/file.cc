@@ -2,6 +2,7 @@
 
 #include "wire/field_error.h"
 #include "wire/json_writer.h"
+#include "wire/page_json.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {
@@ -42,15 +43,7 @@ std::string FileJson(const FileView& file) {
 }
 
 std::string FileListJson(std::span<const FileView> files, bool more) {
-  std::string out;
-  JsonWriter json(&out);
-  json.BeginObject().Member("object", "list").Key("data").BeginArray();
-  for (const FileView& file : files) WriteFile(file, &json);
-  json.EndArray();
-  json.Member("first_id", files.empty() ? std::string() : files.front().id);
-  json.Member("last_id", files.empty() ? std::string() : files.back().id);
-  json.Member("has_more", more).EndObject();
-  return out;
+  return PageJson(files, more, WriteFile);
 }
 
 std::string FileDeletedJson(std::string_view id) {

@@ -8,6 +8,7 @@
 #include "wire/error.h"
 #include "wire/json.h"
 #include "wire/json_writer.h"
+#include "wire/page_json.h"
 
 namespace tutti::wire {
 namespace {
@@ -103,15 +104,7 @@ std::string JobEvent(const JobView& job) {
 }
 
 std::string JobListJson(std::span<const JobView> jobs, bool more) {
-  std::string out;
-  JsonWriter json(&out);
-  json.BeginObject().Member("object", "list").Key("data").BeginArray();
-  for (const JobView& job : jobs) WriteJob(job, &json);
-  json.EndArray();
-  json.Member("first_id", jobs.empty() ? std::string() : jobs.front().id);
-  json.Member("last_id", jobs.empty() ? std::string() : jobs.back().id);
-  json.Member("has_more", more).EndObject();
-  return out;
+  return PageJson(jobs, more, WriteJob);
 }
 
 std::string JobErrorJson(const Status& status) {

@@ -4,10 +4,8 @@
 
 #include "api/encoding.h"
 #include "api/validate.h"
-#include "wire/schema_anthropic.h"
-#include "wire/schema_batches.h"
+#include "wire/file.h"
 #include "wire/schema_dialogs.h"
-#include "wire/schema_encoding.h"
 #include "wire/schema_rows.h"
 #include "wire/template_arguments.h"
 
@@ -26,6 +24,25 @@ FieldSpec BiasRow(ScopeSet scopes) {
                       api::kMaxLogitBiasValue);
   row.count = api::kMaxLogitBias;
   return row;
+}
+
+// Batches: the create request, and the lines of the input.
+std::vector<FieldSpec> BatchRows() {
+  return {
+      Required(Text("input_file_id", kBatch, 1, kNameBytes)),
+      Required(Choice("endpoint", kBatch,
+                      "/v1/responses|/v1/chat/completions|/v1/completions|/v1/embeddings")),
+      Required(Choice("completion_window", kBatch, "24h")),
+      Row("metadata", kBatch, FieldType::kObject, 0, kMetadataBytes),
+      Row("output_expires_after", kBatch, FieldType::kAny),
+      Required(Choice("anchor", kExpiresAfter, "created_at")),
+      Required(Int("seconds", kExpiresAfter, static_cast<double>(kLeastExpirySeconds),
+                   static_cast<double>(kMaxExpirySeconds))),
+      Required(Text("custom_id", kBatchLine, 1, kNameBytes)),
+      Required(Row("method", kBatchLine, FieldType::kAny)),
+      Required(Row("url", kBatchLine, FieldType::kAny)),
+      Required(Row("body", kBatchLine, FieldType::kAny)),
+  };
 }
 
 std::vector<FieldSpec> GenerationRows() {

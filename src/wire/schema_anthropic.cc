@@ -1,5 +1,3 @@
-#include "wire/schema_anthropic.h"
-
 #include <utility>
 
 #include "api/validate.h"

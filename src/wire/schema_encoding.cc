@@ -1,5 +1,3 @@
-#include "wire/schema_encoding.h"
-
 #include "api/encoding.h"
 #include "api/validate.h"
 #include "wire/schema_rows.h"

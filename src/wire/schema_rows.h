@@ -1,5 +1,5 @@
-// Constructors of schema rows, one per type, so that the tables are readable, and bounds that many
-// rows share. Only for the files that define rows.
+// The parts of the schema table, constructors of its rows, one per type, so that the tables are
+// readable, and bounds that many rows share. Only for the files that define rows.
 #pragma once
 
 #include <string>
@@ -10,6 +10,11 @@
 #include "wire/schema.h"
 
 namespace tutti::wire {
+
+// Rows of encoder routes: /v1/embeddings, rerank, score, and TEI's.
+std::vector<FieldSpec> EncodingRows();
+// Rows of Anthropic's Messages API: /v1/messages, its token count, and nested objects.
+std::vector<FieldSpec> AnthropicRows();
 
 inline constexpr double kNameBytes = 256;               // model, user and other names
 inline constexpr double kTextBytes = 64.0 * (1 << 20);  // prompts: the body limit binds first

@@ -147,11 +147,7 @@ Status Pause(store::Store& store, Jobs* running, const std::string& owner, bool 
 
 }  // namespace
 
-bool IsJobsRequest(std::string_view request) {
-  const Result<wire::JsonDocument> document = wire::ParseJson(request, 1024);
-  return document.ok() && document->root().is_object() &&
-         wire::ControlOperation(document->root().get_object()).starts_with("jobs.");
-}
+bool IsJobsRequest(std::string_view request) { return wire::HasOperation(request, "jobs."); }
 
 std::string HandleControl(store::Store& store, Jobs* running, std::string_view request,
                           int64_t now_ms) {
