@@ -1,13 +1,18 @@
-// Answers of KServe v2 over HTTP to inference requests: JSON, or JSON and behind it the raw bytes
-// of those outputs that were asked for as binary data. Pure; any thread.
+// Answers of KServe v2 over HTTP: to inference requests, JSON, or JSON and behind it the raw bytes
+// of those outputs that were asked for as binary data; about the server and its models. Pure; any
+// thread.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "kserve/json/request.h"
 #include "kserve/model.h"
+#include "kserve/repository.h"
+#include "kserve/statistics.h"
 
 namespace tutti::kserve {
 
@@ -22,5 +27,17 @@ Result<ResponseBody> WriteInfer(const std::string& model, const RequestBody& ask
 
 // About what that takes.
 size_t EstimateInfer(const RequestBody& asked, const InferResponse& response);
+
+// --- the server and its models ---
+
+std::string ServerMetadataBody(const ServerMetadata& metadata);
+std::string ModelMetadataBody(const ModelConfig& config);
+// As Triton shows the message ModelConfig: names in snake_case, enumerations by name, integers as
+// numbers.
+std::string ModelConfigBody(const ModelConfig& config);
+std::string StatisticsBody(const std::vector<StatisticsSnapshot>& models);
+std::string IndexBody(const std::vector<IndexEntry>& index);
+// {"live": true} and its like; of a model also its "name", unless that is empty.
+std::string TruthBody(std::string_view model, const char* what, bool holds);
 
 }  // namespace tutti::kserve

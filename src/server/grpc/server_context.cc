@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <cmath>
 #include <random>
 #include <utility>
 
@@ -40,6 +42,96 @@ std::string GrpcContext::NewRequestId() {
       Philox4x32({static_cast<uint32_t>(n), static_cast<uint32_t>(n >> 32), 0, 0},
                  {static_cast<uint32_t>(id_key_), static_cast<uint32_t>(id_key_ >> 32)});
   return fmt::format("grpc-{:08x}{:08x}{:08x}", block[0], block[1], block[2]);
+}
+
+// --- LatencyWindow ---
+
+// Microseconds as a number with six bits behind its first: exact below 128, then 1.6 % wide.
+size_t LatencyWindow::BucketOf(Duration took) {
+  const auto us = static_cast<uint64_t>(
+      std::max<int64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count(), 0));
+  if (us < 2 * kFine) return static_cast<size_t>(us);
+  const int power = static_cast<int>(std::bit_width(us)) - 1;  // 7 and more
+  const size_t fine = (us >> (power - 6)) & (kFine - 1);
+  const size_t bucket = static_cast<size_t>(power - 5) * kFine + fine;
+  return std::min(bucket, static_cast<size_t>(kFine * kPowers - 1));
+}
+
+double LatencyWindow::MiddleMs(size_t bucket) {
+  if (bucket < 2 * kFine) return (static_cast<double>(bucket) + 0.5) / 1e3;
+  const int power = static_cast<int>(bucket / kFine) + 5;
+  const double low = static_cast<double>(kFine + bucket % kFine);
+  return std::ldexp(low + 0.5, power - 6) / 1e3;
+}
+
+void LatencyWindow::Histogram::Add(const Histogram& other) {
+  for (size_t i = 0; i < buckets.size(); ++i) buckets[i] += other.buckets[i];
+  count += other.count;
+  errors += other.errors;
+  sum += other.sum;
+  max = std::max(max, other.max);
+}
+
+double LatencyWindow::Histogram::QuantileMs(double q) const {
+  // The smallest time that at least this share of the calls did not exceed.
+  const auto rank = std::max<uint64_t>(
+      1, static_cast<uint64_t>(std::ceil(q * static_cast<double>(count) - 1e-9)));
+  uint64_t seen = 0;
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    seen += buckets[i];
+    if (seen >= rank) return std::min(MiddleMs(i), ToMillis(max));
+  }
+  return 0;
+}
+
+LatencySummary LatencyWindow::Summary(std::string method, const Histogram& histogram,
+                                      Duration window) {
+  LatencySummary out;
+  out.method = std::move(method);
+  out.count = histogram.count;
+  out.errors = histogram.errors;
+  if (histogram.count == 0) return out;
+  out.avg_ms = ToMillis(histogram.sum) / static_cast<double>(histogram.count);
+  out.p50_ms = histogram.QuantileMs(0.50);
+  out.p95_ms = histogram.QuantileMs(0.95);
+  out.p99_ms = histogram.QuantileMs(0.99);
+  out.max_ms = ToMillis(histogram.max);
+  if (window > Duration::zero()) {
+    out.per_second = static_cast<double>(histogram.count) / ToSeconds(window);
+  }
+  return out;
+}
+
+void LatencyWindow::Record(std::string_view method, Duration took, bool ok) {
+  const MutexLock lock(mutex_);
+  auto found = methods_.find(method);
+  if (found == methods_.end()) {
+    found = methods_.emplace(method, std::make_unique<Histogram>()).first;
+  }
+  Histogram& histogram = *found->second;
+  ++histogram.buckets[BucketOf(took)];
+  ++histogram.count;
+  histogram.errors += ok ? 0 : 1;
+  histogram.sum += took;
+  histogram.max = std::max(histogram.max, took);
+}
+
+WindowSummary LatencyWindow::Read(bool reset) {
+  WindowSummary out;
+  const MutexLock lock(mutex_);
+  const TimePoint now = clock_.Now();
+  out.window = now - since_;
+  Histogram total;
+  for (const auto& [method, histogram] : methods_) {
+    total.Add(*histogram);
+    out.methods.push_back(Summary(method, *histogram, out.window));
+  }
+  out.total = Summary("", total, out.window);
+  if (reset) {
+    methods_.clear();
+    since_ = now;
+  }
+  return out;
 }
 
 }  // namespace tutti::rpc

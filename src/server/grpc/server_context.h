@@ -1,17 +1,69 @@
 // Shared by all calls of a server. Immutable or with its own synchronisation; any thread.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "base/clock.h"
+#include "base/mutex.h"
 #include "server/grpc/connection_account.h"
 #include "server/grpc/grpc_server.h"
 #include "server/grpc/handlers.h"
-#include "server/grpc/latency_window.h"
 #include "server/grpc/pump.h"
 #include "server/grpc/seen_certificates.h"
 
 namespace tutti::rpc {
+
+struct LatencySummary {
+  std::string method;
+  uint64_t count = 0, errors = 0;
+  double avg_ms = 0, p50_ms = 0, p95_ms = 0, p99_ms = 0, max_ms = 0;
+  double per_second = 0;
+};
+
+struct WindowSummary {
+  Duration window{0};
+  LatencySummary total;
+  std::vector<LatencySummary> methods;  // with calls, by name
+};
+
+// Times of calls since the start or the last reset: counts, means and quantiles by method.
+//
+// Times fall into buckets 1/64 of a power of two wide, so that a quantile is right within 1 %; a
+// method takes 20 KiB however many calls it has. Any thread.
+class LatencyWindow {
+ public:
+  explicit LatencyWindow(const Clock& clock) : clock_(clock), since_(clock.Now()) {}
+
+  // `method` is one of a closed set.
+  void Record(std::string_view method, Duration took, bool ok);
+  WindowSummary Read(bool reset);
+
+ private:
+  static constexpr int kFine = 64;  // buckets of one power of two
+  static constexpr int kPowers = 40;
+  struct Histogram {
+    std::array<uint64_t, static_cast<size_t>(kFine* kPowers)> buckets{};
+    uint64_t count = 0, errors = 0;
+    Duration sum{0}, max{0};
+    void Add(const Histogram& other);
+    double QuantileMs(double q) const;
+  };
+  static size_t BucketOf(Duration took);
+  static double MiddleMs(size_t bucket);
+  static LatencySummary Summary(std::string method, const Histogram& histogram, Duration window);
+
+  const Clock& clock_;
+  Mutex mutex_;
+  TimePoint since_ GUARDED_BY(mutex_);
+  std::map<std::string, std::unique_ptr<Histogram>, std::less<>> methods_ GUARDED_BY(mutex_);
+};
 
 struct GrpcContext {
   GrpcContext(GrpcOptions server_options, const GrpcServer::Dependencies& dependencies);

@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "kserve/json/answers.h"
 #include "kserve/json/request.h"
+#include "kserve/json/response.h"
 #include "kserve/repository.h"
 #include "server/http/body_work.h"
 #include "server/http/connection.h"
