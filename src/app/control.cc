@@ -10,6 +10,8 @@
 #include "base/wall_clock.h"
 #include "services/auth/caller.h"
 #include "services/auth/control.h"
+#include "services/auth/grant.h"
+#include "services/auth/key_text.h"
 #include "services/jobs/control.h"
 #include "services/sessions/dialog_quota.h"
 #include "services/usage/control.h"
@@ -34,10 +36,7 @@ std::string DeletedUser(std::string_view request) {
   const Result<wire::JsonDocument> document = wire::ParseJson(request, 1024);
   if (!document.ok() || !document->root().is_object()) return "";
   const wire::JsonObject& object = document->root().get_object();
-  const wire::Json* const name = object.if_contains("name");
-  if (wire::ControlOperation(object) != "users.delete" || name == nullptr || !name->is_string())
-    return "";
-  return std::string(name->get_string());
+  return wire::ControlOperation(object) == "users.delete" ? wire::MemberText(object, "name") : "";
 }
 
 Result<std::string> TenantOf(auth::Accounts& accounts, const std::string& user) {
@@ -100,11 +99,7 @@ std::string AnswerControl(store::Store& store, auth::Authenticator& authority,
   return auth::HandleControl(authority, request, std::time(nullptr));
 }
 
-bool IsCacheRequest(std::string_view request) {
-  const Result<wire::JsonDocument> document = wire::ParseJson(request, 1024);
-  return document.ok() && document->root().is_object() &&
-         wire::ControlOperation(document->root().get_object()).starts_with("cache.");
-}
+bool IsCacheRequest(std::string_view request) { return wire::HasOperation(request, "cache."); }
 
 std::string AnswerCacheControl(const Caches& caches, std::string_view request) {
   constexpr size_t kMaxValues = 8;
@@ -134,6 +129,74 @@ std::string ModelsAnswer(const std::vector<api::ModelInfo>& models) {
   for (const api::ModelInfo& model : models) json.String(model.id);
   json.EndArray().EndObject();
   return answer;
+}
+
+// --- AccountLog ---
+
+namespace {
+
+constexpr size_t kMaxControlValues = 1024;
+
+const wire::JsonObject* ObjectOf(const Result<wire::JsonDocument>& document) {
+  return document.ok() && document->root().is_object() ? &document->root().get_object() : nullptr;
+}
+
+// A client may send a secret key in place of its name: log only the public id of such a key.
+std::string Harmless(const std::string& name) {
+  if (const std::optional<std::string_view> id = auth::KeyIdOf(name)) return std::string(*id);
+  return auth::IsName(name) ? name : "-";
+}
+
+// Public ids of the key that was created, or of the keys that were revoked, with commas; else "-".
+std::string IdsOf(const wire::JsonObject& answer) {
+  if (const wire::Json* const key = answer.if_contains("key"); key != nullptr && key->is_object())
+    return wire::MemberText(key->get_object(), "id");
+  std::string ids;
+  if (const wire::Json* const revoked = answer.if_contains("revoked");
+      revoked != nullptr && revoked->is_array()) {
+    for (const wire::Json& id : revoked->get_array()) {
+      if (id.is_string()) ids += (ids.empty() ? "" : ",") + std::string(id.get_string());
+    }
+  }
+  return ids.empty() ? "-" : ids;
+}
+
+// Whether it would change an account.
+bool Changes(std::string_view op) {
+  return (op.starts_with("keys.") || op.starts_with("users.")) && !op.ends_with(".list");
+}
+
+}  // namespace
+
+std::string AccountLog::Answer(std::string_view request,
+                               const std::function<std::string(std::string_view)>& answer) {
+  const bool was_open = authority_.IsOpen(/*loopback=*/true);
+  std::string told = answer(request);
+  const Result<wire::JsonDocument> asked = wire::ParseJson(request, kMaxControlValues);
+  const wire::JsonObject* const object = ObjectOf(asked);
+  if (log_ == nullptr || object == nullptr) return told;
+  const std::string op(wire::ControlOperation(*object));
+  if (!Changes(op)) return told;
+  const Result<wire::JsonDocument> read = wire::ParseJson(told);
+  const wire::JsonObject* const answered = ObjectOf(read);
+  if (answered == nullptr) return told;
+  const std::string code = wire::MemberText(*answered, "code"),
+                    tenant = wire::MemberText(*object, "tenant");
+  const std::string name = wire::MemberText(*object, "name");
+  log_->Info("accounts.changed",
+             {{"op", op},
+              {"name", Harmless(name.empty() ? wire::MemberText(*object, "key") : name)},
+              {"id", IdsOf(*answered)},
+              {"tenant", auth::IsName(tenant) ? tenant : "-"},
+              {"result", code.empty() ? "ok" : code}});
+  const bool is_open = authority_.IsOpen(/*loopback=*/true);
+  if (was_open && !is_open)
+    log_->Info("auth.closed",
+               {{"why", "keys or users exist now; requests without one are refused"}});
+  if (!was_open && is_open)
+    log_->Warn("auth.open",
+               {{"why", "the last key was deleted; every client on this machine is served"}});
+  return told;
 }
 
 }  // namespace tutti::app

@@ -20,4 +20,14 @@ namespace tutti::app {
 // starts, and ignores SIGPIPE. Call it before any other thread exists.
 Status Serve(const Settings& settings, const std::vector<ModelRef>& models);
 
+// The process of `tutti serve --role frontend`: servers, store and services, while `tutti worker`
+// processes run the models.
+//
+// Serves the models of all connected workers until SIGTERM or SIGINT, drains, and returns. Workers
+// may connect and disconnect at any time. Otherwise like Serve().
+//
+// Flags for workers are refused (invalid_value); in a configuration file, which both processes may
+// share, they are ignored.
+Status ServeFrontend(const Settings& settings);
+
 }  // namespace tutti::app

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <optional>
 #include <utility>
@@ -35,6 +36,21 @@ sessions::ChatOptions ChatOf(const Settings& settings, const Clock& clock) {
   return chat;
 }
 
+Collectors CollectAll(telemetry::MetricsRegistry& metrics, State& state,
+                      const api::Inference& models, const MemoryWatch& memory) {
+  Collectors all;
+  for (const Collectors& part : std::array{
+           CollectCaches(metrics, state.caches()),
+           CollectJobs(metrics, state.jobs(), state.webhooks()),
+           CollectBatches(metrics, state.batches()), CollectPasswords(metrics, state.authority()),
+           CollectLimits(metrics, state.callers().limiter()),
+           CollectStore(metrics, state.store(), state.callers().ledger()),
+           CollectLoad(metrics, models, memory)}) {
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
 }  // namespace
 
 Service::Service(const Settings& settings, Backend& backend, telemetry::MetricsRegistry& metrics,
@@ -44,12 +60,6 @@ Service::Service(const Settings& settings, Backend& backend, telemetry::MetricsR
       log_(log),
       server_metrics_(metrics),
       state_(std::move(state)),
-      cache_metrics_(CollectCaches(metrics, state_->caches())),
-      job_metrics_(CollectJobs(metrics, state_->jobs(), state_->webhooks())),
-      batch_metrics_(CollectBatches(metrics, state_->batches())),
-      password_metrics_(CollectPasswords(metrics, state_->authority())),
-      limit_metrics_(CollectLimits(metrics, state_->callers().limiter())),
-      store_metrics_(CollectStore(metrics, state_->store(), state_->callers().ledger())),
       watch_(backend, state_->store(), state_->callers().ledger(), backend.clock(), log),
       memory_(watch_, MemoryLimitFrom(settings),
               {.resident = ResidentMemory,
@@ -59,7 +69,7 @@ Service::Service(const Settings& settings, Backend& backend, telemetry::MetricsR
                      malloc_trim(0);
                    }},
               backend.memory_level(), backend.clock(), log),
-      load_metrics_(CollectLoad(metrics, backend.models(), memory_)) {}
+      collectors_(CollectAll(metrics, *state_, backend.models(), memory_)) {}
 
 Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backend& backend,
                                                  Caches caches, telemetry::MetricsRegistry& metrics,

@@ -65,15 +65,9 @@ class Service {
   Logger& log_;
   telemetry::ServerMetrics server_metrics_;
   const std::unique_ptr<State> state_;
-  const Collectors cache_metrics_;
-  const Collectors job_metrics_;
-  const Collectors batch_metrics_;
-  const Collectors password_metrics_;
-  const Collectors limit_metrics_;
-  const Collectors store_metrics_;
   StoreWatch watch_;
   MemoryWatch memory_;
-  const Collectors load_metrics_;
+  const Collectors collectors_;  // they read state_ and memory_
   IdleMemory idle_;
   std::unique_ptr<Servers> servers_;
   std::unique_ptr<MqttServers> mqtt_;

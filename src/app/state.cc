@@ -1,7 +1,11 @@
 #include "app/state.h"
 
+#include <sys/stat.h>
+
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -9,12 +13,13 @@
 
 #include "app/auth_options.h"
 #include "app/control.h"
+#include "app/options.h"
 #include "app/store.h"
-#include "app/webhook_options.h"
 #include "base/wall_clock.h"
 #include "services/jobs/control.h"
 #include "services/responses/response_rows.h"
 #include "services/sessions/history.h"
+#include "services/webhooks/signature.h"
 
 namespace tutti::app {
 namespace {
@@ -72,6 +77,49 @@ batches::Batches::Options BatchOptions(const Settings& settings) {
 sessions::SessionOptions WatchedBy(sessions::TurnWatcher* watcher) {
   sessions::SessionOptions options;
   options.watcher = watcher;
+  return options;
+}
+
+constexpr const char* kWebhookSecretFile = "jobs.webhook_secret_file";
+// Two, while the one replaces the other.
+constexpr size_t kMaxWebhookSecrets = 2;
+
+Status BadWebhookSecret(std::string why) {
+  return InvalidArgument("invalid_value", std::move(why)).WithParam(kWebhookSecretFile);
+}
+
+// Options for jobs.webhooks = "on". Errors: invalid_value (secret file not set, readable by others,
+// or malformed).
+Result<webhooks::Webhooks::Options> WebhookOptions(const Settings& settings) {
+  webhooks::Webhooks::Options options;
+  const std::string& path = settings.Text(kWebhookSecretFile);
+  if (path.empty()) {
+    return BadWebhookSecret(
+        "jobs.webhooks needs a signing secret: `echo whsec_$(openssl rand -base64 32) > FILE; "
+        "chmod 600 FILE` and jobs.webhook_secret_file = FILE");
+  }
+  struct stat known {};
+  if (stat(path.c_str(), &known) != 0) return BadWebhookSecret(path + " cannot be read");
+  if ((known.st_mode & 077) != 0)
+    return BadWebhookSecret("others than its owner may read " + path + "; chmod 600 " + path);
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    if (line.empty()) continue;
+    Result<std::string> secret = webhooks::ReadSecret(line);
+    if (!secret.ok()) return BadWebhookSecret(path + ": " + secret.status().message());
+    options.secrets.push_back(*std::move(secret));
+  }
+  if (options.secrets.empty() || options.secrets.size() > kMaxWebhookSecrets)
+    return BadWebhookSecret(
+        path + " must hold one secret, or two while one replaces the other, a line each");
+  for (const std::string& host : SplitList(settings.Text("jobs.webhook_hosts")))
+    options.trusted.insert(host);
+  options.ca_file = settings.Text("jobs.webhook_ca_file");
+  if (!options.ca_file.empty() && stat(options.ca_file.c_str(), &known) != 0) {
+    return InvalidArgument("invalid_value", options.ca_file + " cannot be read")
+        .WithParam("jobs.webhook_ca_file");
+  }
   return options;
 }
 

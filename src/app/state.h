@@ -7,10 +7,10 @@
 #include <memory>
 #include <string>
 
-#include "app/account_log.h"
 #include "app/backend.h"
 #include "app/caches.h"
 #include "app/callers.h"
+#include "app/control.h"
 #include "app/conversation_log.h"
 #include "app/settings.h"
 #include "base/status.h"

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "app/grpc_loopback.h"
 #include "app/loading.h"
 #include "app/local_inference.h"
+#include "app/loopback.h"
 #include "app/model_loader.h"
 #include "app/model_registry.h"
 #include "app/settings.h"

@@ -10,8 +10,8 @@
 #include <boost/json/value.hpp>
 #include <thread>
 
-#include "app/grpc_loopback.h"
 #include "app/local_inference.h"
+#include "app/loopback.h"
 #include "app/model_registry.h"
 #include "app/settings.h"
 #include "gguf/testing/checkpoint.h"

@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "app/chat_loopback.h"
+#include "app/loopback.h"
 #include "bench/machine.h"
 #include "bench/mqtt_figures.h"
 #include "bench/mqtt_turns.h"

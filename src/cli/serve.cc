@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "app/frontend.h"
 #include "app/model_registry.h"
 #include "app/server.h"
 #include "cli/command_line.h"

@@ -1,4 +1,4 @@
-#include "app/chat_loopback.h"
+#include "app/loopback.h"
 
 #include <system_error>
 #include <utility>
@@ -40,6 +40,12 @@ mqtt::listener::ListenerOptions FreeMqttPort() {
   return options;
 }
 
+rpc::GrpcOptions FreeGrpcPort() {
+  rpc::GrpcOptions options;
+  options.port = 0;
+  return options;
+}
+
 // Anybody, without limits.
 Result<api::CallerRef> CallerOf(const std::string&, const std::string& tenant) {
   return std::make_shared<const api::Caller>(api::Caller{.tenant = tenant});
@@ -58,29 +64,52 @@ std::vector<MqttProject> Named(const std::vector<std::string>& names) {
 
 }  // namespace
 
+Result<LoopbackAccounts> LoopbackAccounts::Open(const std::string& folder) {
+  const std::vector<store::Migration> tables = StoreTables();
+  LoopbackAccounts open;
+  ASSIGN_OR_RETURN(open.store, store::Store::Open({.folder = folder}, tables));
+  ASSIGN_OR_RETURN(open.accounts, auth::Accounts::Open(open.store.get()));
+  ASSIGN_OR_RETURN(open.authority, auth::Authenticator::Create(open.accounts.get(), {}));
+  return open;
+}
+
+GrpcLoopback::GrpcLoopback(LocalInference& inference, LoopbackAccounts accounts)
+    : accounts_(std::move(accounts)),
+      repository_(
+          {.server_version = kVersion},
+          {.inference = &inference.gateway(), .health = &inference, .clock = &inference.clock()}),
+      server_(FreeGrpcPort(), {.inference = &inference.gateway(),
+                               .authority = accounts_.authority.get(),
+                               .health = &inference,
+                               .repository = &repository_,
+                               .clock = &inference.clock()}) {}
+
+Result<std::unique_ptr<GrpcLoopback>> GrpcLoopback::Start(LocalInference& inference) {
+  ASSIGN_OR_RETURN(LoopbackAccounts accounts, LoopbackAccounts::Open(/*folder=*/""));
+  std::unique_ptr<GrpcLoopback> loopback(new GrpcLoopback(inference, std::move(accounts)));
+  RETURN_IF_ERROR(loopback->server_.Start());
+  return loopback;
+}
+
 ChatLoopback::ChatLoopback(LocalInference& inference, const Options& options,
-                           std::unique_ptr<store::Store> store,
-                           std::unique_ptr<auth::Accounts> accounts,
-                           std::unique_ptr<auth::Authenticator> authority)
-    : store_(std::move(store)),
-      accounts_(std::move(accounts)),
-      authority_(std::move(authority)),
+                           LoopbackAccounts accounts)
+    : accounts_(std::move(accounts)),
       log_(LogLevel::kError, std::make_shared<NoLines>()),
-      responses_({}, inference.gateway(), *store_, inference.clock(), &UnixSeconds),
-      sessions_(Remembering(options.resident), inference.gateway(), *store_, responses_,
+      responses_({}, inference.gateway(), *accounts_.store, inference.clock(), &UnixSeconds),
+      sessions_(Remembering(options.resident), inference.gateway(), *accounts_.store, responses_,
                 inference.clock(), &UnixSeconds),
       repository_(
           {.server_version = kVersion},
           {.inference = &inference.gateway(), .health = &inference, .clock = &inference.clock()}),
       http_(FreeHttpPort(), {.inference = &inference.gateway(),
-                             .authority = authority_.get(),
+                             .authority = accounts_.authority.get(),
                              .health = &inference,
                              .metrics = &metrics_,
                              .clock = &inference.clock(),
                              .repository = &repository_,
                              .responses = &responses_,
                              .sessions = &sessions_}),
-      login_(*authority_, kPrefix, /*loopback=*/true, Named(options.projects), kTenant),
+      login_(*accounts_.authority, kPrefix, /*loopback=*/true, Named(options.projects), kTenant),
       listener_(FreeMqttPort(),
                 {.authenticator = &login_, .log = &log_, .clock = &inference.clock()}) {}
 
@@ -93,15 +122,10 @@ ChatLoopback::~ChatLoopback() {
 
 Result<std::unique_ptr<ChatLoopback>> ChatLoopback::Start(LocalInference& inference,
                                                           const Options& options) {
-  const std::vector<store::Migration> tables = StoreTables();
-  ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store,
-                   store::Store::Open({.folder = options.store_folder}, tables));
-  ASSIGN_OR_RETURN(std::unique_ptr<auth::Accounts> accounts, auth::Accounts::Open(store.get()));
-  ASSIGN_OR_RETURN(std::unique_ptr<auth::Authenticator> authority,
-                   auth::Authenticator::Create(accounts.get(), {}));
+  ASSIGN_OR_RETURN(LoopbackAccounts accounts, LoopbackAccounts::Open(options.store_folder));
   try {
-    std::unique_ptr<ChatLoopback> loopback(new ChatLoopback(
-        inference, options, std::move(store), std::move(accounts), std::move(authority)));
+    std::unique_ptr<ChatLoopback> loopback(
+        new ChatLoopback(inference, options, std::move(accounts)));
     RETURN_IF_ERROR(loopback->Serve(inference, options));
     return loopback;
   } catch (const std::system_error& error) {  // no thread is to be had

@@ -1,8 +1,7 @@
-// ChatLoopback: HTTP server and MQTT listener on free local ports in front of a LocalInference,
-// with their own dialogs. Benchmarks use it to measure the same chat over both protocols. No
-// authentication, no log.
+// Servers on free local ports in front of a LocalInference, for benchmarks. No authentication, no
+// log.
 //
-// For use by one thread; any thread may call hold_times().
+// For use by one thread; any thread may call hold_times() and connections().
 #pragma once
 
 #include <memory>
@@ -13,6 +12,7 @@
 #include "app/mqtt_login.h"
 #include "base/log.h"
 #include "kserve/repository.h"
+#include "server/grpc/grpc_server.h"
 #include "server/http/http_server.h"
 #include "server/mqtt/listener/listener.h"
 #include "server/mqtt/profile/profile.h"
@@ -24,6 +24,35 @@
 
 namespace tutti::app {
 
+// A store without keys and users: everybody on this machine may call.
+struct LoopbackAccounts {
+  // `folder`: empty: in memory. Errors: those of the store.
+  static Result<LoopbackAccounts> Open(const std::string& folder);
+
+  std::unique_ptr<store::Store> store;
+  std::unique_ptr<auth::Accounts> accounts;
+  std::unique_ptr<auth::Authenticator> authority;
+};
+
+// The gRPC server.
+class GrpcLoopback {
+ public:
+  // `inference` outlives it. Errors: io_error, overloaded.
+  static Result<std::unique_ptr<GrpcLoopback>> Start(LocalInference& inference);
+
+  std::string address() const { return server_.address(); }  // "grpc://127.0.0.1:40001"
+  int connections() const { return server_.open_connections(); }
+
+ private:
+  GrpcLoopback(LocalInference& inference, LoopbackAccounts accounts);
+
+  const LoopbackAccounts accounts_;
+  kserve::Repository repository_;
+  rpc::GrpcServer server_;
+};
+
+// HTTP server and MQTT listener with their own dialogs, to measure the same chat over both
+// protocols.
 class ChatLoopback {
  public:
   struct Options {
@@ -43,14 +72,10 @@ class ChatLoopback {
   const responses::HoldTimes& hold_times() const { return sessions_.hold_times(); }
 
  private:
-  ChatLoopback(LocalInference& inference, const Options& options,
-               std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
-               std::unique_ptr<auth::Authenticator> authority);
+  ChatLoopback(LocalInference& inference, const Options& options, LoopbackAccounts accounts);
   Status Serve(LocalInference& inference, const Options& options);
 
-  const std::unique_ptr<store::Store> store_;
-  const std::unique_ptr<auth::Accounts> accounts_;
-  const std::unique_ptr<auth::Authenticator> authority_;
+  const LoopbackAccounts accounts_;
   Logger log_;
   telemetry::MetricsRegistry metrics_;
   responses::Responses responses_;
