@@ -179,36 +179,14 @@ Result<MaskTimes> TimeMasks(const grammar::Structure& structure,
   return times;
 }
 
-struct AnswerRound {
-  double seconds = 0;  // from each batch's first token to its last
-  double tokens = 0;   // behind each first one
-  std::vector<std::vector<TokenId>> outputs;
-};
-
 // In batches of `sequences`; freely where `constraint` is null.
-Result<AnswerRound> RunAnswers(Session& session, const std::vector<std::vector<TokenId>>& prompts,
-                               int sequences, const ConstrainedOptions& options,
-                               const std::shared_ptr<grammar::TokenMasker>& constraint) {
-  AnswerRound round;
-  for (size_t begin = 0; begin < prompts.size(); begin += static_cast<size_t>(sequences)) {
-    const size_t end = std::min(prompts.size(), begin + static_cast<size_t>(sequences));
-    const std::vector<std::vector<TokenId>> together(
-        prompts.begin() + static_cast<std::ptrdiff_t>(begin),
-        prompts.begin() + static_cast<std::ptrdiff_t>(end));
-    ASSIGN_OR_RETURN(const auto served,
-                     constraint == nullptr
-                         ? session.Serve(together, options.free_tokens)
-                         : session.ServeConstrained(together, options.max_tokens, constraint));
-    double first = 0, last = 0;
-    for (const ServedRequest& request : served) {
-      first = std::max(first, request.first_token_s);
-      last = std::max(last, request.end_s);
-      round.tokens += static_cast<double>(request.output.size()) - 1;
-      round.outputs.push_back(request.output);
-    }
-    round.seconds += last - first;
-  }
-  return round;
+Result<ServedBatches> RunAnswers(Session& session, const std::vector<std::vector<TokenId>>& prompts,
+                                 int sequences, const ConstrainedOptions& options,
+                                 const std::shared_ptr<grammar::TokenMasker>& constraint) {
+  return ServeInBatches(prompts, sequences, [&](const std::vector<std::vector<TokenId>>& batch) {
+    return constraint == nullptr ? session.Serve(batch, options.free_tokens)
+                                 : session.ServeConstrained(batch, options.max_tokens, constraint);
+  });
 }
 
 // As a client asks: the model has read the schema that its answer follows.
@@ -257,7 +235,7 @@ Result<Report> BenchConstrained(const ConstrainedOptions& options,
     for (int needed = options.rounds, left = 2 * options.rounds; needed > 0; --left) {
       const bool warm_up = left == 2 * options.rounds;
       const bool steady = calibration.AtFullSpeed();
-      AnswerRound free, schema;
+      ServedBatches free, schema;
       for (int turn = 0; turn < 2; ++turn) {
         const bool constrained = (turn + left) % 2 == 0;  // neither is always the first
         ASSIGN_OR_RETURN(

@@ -12,6 +12,8 @@
 
 #include "api/encoding.h"
 #include "api/types.h"
+#include "app/local_inference.h"
+#include "app/settings.h"
 #include "base/status.h"
 #include "client/http_client.h"
 
@@ -48,6 +50,13 @@ class EncodeTarget {
   // Adds a hint for the user to a client's failure; may query the server.
   virtual Status Explain(Status failure) { return failure; }
 };
+
+// The options of a model in this process. `settings`: keys of the options table, as flags; decoders
+// give vectors by default.
+Result<app::Settings> EncodeSettings(const std::map<std::string, std::string>& settings);
+
+// Loads `model` as the only one of `inference`; its summary.
+Result<std::string> LoadEncoder(app::LocalInference& inference, const std::string& model);
 
 // A model in this process, behind the inference API that every server uses. `settings`: keys of the
 // options table, as flags; decoders give vectors by default. Errors: those of the options and the

@@ -104,13 +104,10 @@ class LoadedTarget final : public GrpcTarget {
       : settings_(std::move(settings)), inference_(settings_, nullptr) {}
 
   Status Load(const std::string& model) {
-    ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
-    ASSIGN_OR_RETURN(app::OpenedModel opened, app::OpenOne(inference_, ref));
-    RETURN_IF_ERROR(inference_.Load(std::move(opened)));
-    ASSIGN_OR_RETURN(const auto served, inference_.gateway().Find(""));
+    ASSIGN_OR_RETURN(summary_, LoadEncoder(inference_, model));
     ASSIGN_OR_RETURN(server_, app::GrpcLoopback::Start(inference_));
     ASSIGN_OR_RETURN(target_, GrpcEncodeTarget(server_->address(), "", ""));
-    summary_ = served->summary + "\nat " + server_->address() + " in this process";
+    summary_ += "\nat " + server_->address() + " in this process";
     return OkStatus();
   }
 
@@ -138,11 +135,7 @@ Result<std::unique_ptr<GrpcTarget>> GrpcEncodeTarget(const std::string& url,
 
 Result<std::unique_ptr<GrpcTarget>> LoadGrpcTarget(
     const std::string& model, const std::map<std::string, std::string>& settings) {
-  app::Settings::Inputs inputs;
-  inputs.flags = settings;
-  inputs.flags.try_emplace("encode.decoders", "on");
-  inputs.environment = app::TuttiEnvironment();
-  ASSIGN_OR_RETURN(app::Settings resolved, app::Settings::Resolve(inputs));
+  ASSIGN_OR_RETURN(app::Settings resolved, EncodeSettings(settings));
   auto target = std::make_unique<LoadedTarget>(std::move(resolved));
   RETURN_IF_ERROR(target->Load(model));
   return std::unique_ptr<GrpcTarget>(std::move(target));

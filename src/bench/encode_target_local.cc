@@ -38,11 +38,7 @@ class LocalTarget final : public EncodeTarget {
       : settings_(std::move(settings)), inference_(settings_, nullptr) {}
 
   Status Load(const std::string& model) {
-    ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
-    ASSIGN_OR_RETURN(app::OpenedModel opened, app::OpenOne(inference_, ref));
-    RETURN_IF_ERROR(inference_.Load(std::move(opened)));
-    ASSIGN_OR_RETURN(const auto served, inference_.gateway().Find(""));
-    summary_ = served->summary;
+    ASSIGN_OR_RETURN(summary_, LoadEncoder(inference_, model));
     return OkStatus();
   }
 
@@ -60,13 +56,25 @@ class LocalTarget final : public EncodeTarget {
 
 }  // namespace
 
-Result<std::unique_ptr<EncodeTarget>> LoadEncodeTarget(
-    const std::string& model, const std::map<std::string, std::string>& settings) {
+Result<std::string> LoadEncoder(app::LocalInference& inference, const std::string& model) {
+  ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
+  ASSIGN_OR_RETURN(app::OpenedModel opened, app::OpenOne(inference, ref));
+  RETURN_IF_ERROR(inference.Load(std::move(opened)));
+  ASSIGN_OR_RETURN(const auto served, inference.gateway().Find(""));
+  return served->summary;
+}
+
+Result<app::Settings> EncodeSettings(const std::map<std::string, std::string>& settings) {
   app::Settings::Inputs inputs;
   inputs.flags = settings;
   inputs.flags.try_emplace("encode.decoders", "on");
   inputs.environment = app::TuttiEnvironment();
-  ASSIGN_OR_RETURN(app::Settings resolved, app::Settings::Resolve(inputs));
+  return app::Settings::Resolve(inputs);
+}
+
+Result<std::unique_ptr<EncodeTarget>> LoadEncodeTarget(
+    const std::string& model, const std::map<std::string, std::string>& settings) {
+  ASSIGN_OR_RETURN(app::Settings resolved, EncodeSettings(settings));
   auto target = std::make_unique<LocalTarget>(std::move(resolved));
   RETURN_IF_ERROR(target->Load(model));
   return std::unique_ptr<EncodeTarget>(std::move(target));

@@ -213,6 +213,28 @@ Result<Session::TwoPhases> Session::PrefillThenDecode(
   return out;
 }
 
+Result<ServedBatches> ServeInBatches(const std::vector<std::vector<TokenId>>& prompts, int size,
+                                     const std::function<Result<std::vector<ServedRequest>>(
+                                         const std::vector<std::vector<TokenId>>& batch)>& serve) {
+  ServedBatches all;
+  for (size_t begin = 0; begin < prompts.size(); begin += static_cast<size_t>(size)) {
+    const size_t end = std::min(prompts.size(), begin + static_cast<size_t>(size));
+    const std::vector<std::vector<TokenId>> together(
+        prompts.begin() + static_cast<std::ptrdiff_t>(begin),
+        prompts.begin() + static_cast<std::ptrdiff_t>(end));
+    ASSIGN_OR_RETURN(const std::vector<ServedRequest> served, serve(together));
+    double first = 0, last = 0;
+    for (const ServedRequest& request : served) {
+      first = std::max(first, request.first_token_s);
+      last = std::max(last, request.end_s);
+      all.tokens += static_cast<double>(request.output.size()) - 1;
+      all.outputs.push_back(request.output);
+    }
+    all.seconds += last - first;
+  }
+  return all;
+}
+
 std::vector<std::vector<TokenId>> RandomPrompts(int vocabulary, int count, int tokens,
                                                 uint64_t seed, int most) {
   std::vector<std::vector<TokenId>> prompts;

@@ -7,6 +7,7 @@
 // Not thread-safe. Errors: those of loading and of the requests.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -101,6 +102,17 @@ class Session {
   model::ModelConfig config_;
   Passes passes_ = Passes::kFused;
 };
+
+// What ServeInBatches() measured.
+struct ServedBatches {
+  double seconds = 0;  // from each batch's first token to its last
+  double tokens = 0;   // after the first of each request
+  std::vector<std::vector<TokenId>> outputs;
+};
+// Serves `prompts` in batches of `size`, each by one call of `serve`. Errors: those of `serve`.
+Result<ServedBatches> ServeInBatches(const std::vector<std::vector<TokenId>>& prompts, int size,
+                                     const std::function<Result<std::vector<ServedRequest>>(
+                                         const std::vector<std::vector<TokenId>>& batch)>& serve);
 
 // `count` prompts of `tokens` pseudo-random ids (from low to high tokens if `most` is larger).
 // Prompt i depends on the seed and i only.

@@ -36,31 +36,6 @@ std::vector<TokenId> PromptOf(const Session& session, const TextSet& set,
                         passage.substr(0, passage.find(' ', passage.size() / 6)));
 }
 
-struct Round {
-  double seconds = 0;  // from each batch's first token to its last
-  std::vector<std::vector<TokenId>> outputs;
-};
-
-Result<Round> RunRound(Session& session, const std::vector<std::vector<TokenId>>& prompts,
-                       int max_num_seqs, const SpeculationOptions& options, double temperature) {
-  Round round;
-  for (size_t begin = 0; begin < prompts.size(); begin += static_cast<size_t>(max_num_seqs)) {
-    const size_t end = std::min(prompts.size(), begin + static_cast<size_t>(max_num_seqs));
-    const std::vector<std::vector<TokenId>> together(
-        prompts.begin() + static_cast<std::ptrdiff_t>(begin),
-        prompts.begin() + static_cast<std::ptrdiff_t>(end));
-    ASSIGN_OR_RETURN(const auto served, session.Serve(together, options.new_tokens, temperature));
-    double first = 0, last = 0;
-    for (const ServedRequest& request : served) {
-      first = std::max(first, request.first_token_s);
-      last = std::max(last, request.end_s);
-      round.outputs.push_back(request.output);
-    }
-    round.seconds += last - first;
-  }
-  return round;
-}
-
 }  // namespace
 
 Result<Report> BenchSpeculation(const SpeculationOptions& options,
@@ -104,11 +79,15 @@ Result<Report> BenchSpeculation(const SpeculationOptions& options,
       for (int needed = options.rounds, left = 2 * options.rounds; needed > 0; --left) {
         const bool warm_up = left == 2 * options.rounds;
         const bool steady = calibration.AtFullSpeed();
-        std::array<Round, 2> round;
+        std::array<ServedBatches, 2> round;
         for (int turn = 0; turn < 2; ++turn) {
           const bool on = (turn + left) % 2 == 0;  // neither is always the first
-          ASSIGN_OR_RETURN(
-              round[on], RunRound(*sessions[on], prompts, max_num_seqs, options, set.temperature));
+          ASSIGN_OR_RETURN(round[on],
+                           ServeInBatches(prompts, max_num_seqs,
+                                          [&](const std::vector<std::vector<TokenId>>& batch) {
+                                            return sessions[on]->Serve(batch, options.new_tokens,
+                                                                       set.temperature);
+                                          }));
         }
         equal = equal && round[0].outputs == round[1].outputs;
         if (warm_up || (!(calibration.AtFullSpeed() && steady) && left > needed)) continue;
