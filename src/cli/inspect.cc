@@ -1,5 +1,5 @@
-// `tutti inspect`: metadata and tensor table of a GGUF that generates, with a verdict. Encoders:
-// inspect_encoder.h; folders and packed files of decoders: inspect_decoder.h.
+// `tutti inspect`: metadata and tensor table of a GGUF that generates, with a verdict. The reports
+// about encoders, and about folders and packed files of decoders, are in inspect_report.h.
 #include <boost/json.hpp>
 #include <cstdio>
 #include <optional>
@@ -10,10 +10,7 @@
 #include "app/model_registry.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
-#include "cli/inspect_decoder.h"
-#include "cli/inspect_encoder.h"
-#include "cli/inspect_memory.h"
-#include "cli/inspect_text.h"
+#include "cli/inspect_report.h"
 #include "cli/remarks.h"
 #include "gguf/describe.h"
 #include "gguf/file.h"

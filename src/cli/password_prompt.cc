@@ -39,7 +39,7 @@ void RubOut(std::string* line) {
 
 // Keys up to the end of a line, unseen; Ctrl-C and Ctrl-D are keys here.
 Result<std::string> ReadKeys(TerminalSignals& signals) {
-  constexpr char kCtrlC = 3, kCtrlD = 4, kCtrlU = 21, kDelete = 127;
+  constexpr char kCtrlC = 3, kCtrlD = 4, kCtrlU = 21, kDeleteKey = 127;
   std::string line;
   while (true) {
     std::array<pollfd, 2> ready = {{{STDIN_FILENO, POLLIN, 0}, {signals.fd(), POLLIN, 0}}};
@@ -52,7 +52,7 @@ Result<std::string> ReadKeys(TerminalSignals& signals) {
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got <= 0 || key == kCtrlC || key == kCtrlD) return Cancelled();
     if (key == '\n' || key == '\r') return line;
-    if (key == kDelete || key == '\b') {
+    if (key == kDeleteKey || key == '\b') {
       RubOut(&line);
     } else if (key == kCtrlU) {
       line.clear();
