@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "tokenizer/jinja/builtins.h"
 #include "tokenizer/jinja/format.h"
-#include "tokenizer/jinja/methods.h"
 #include "tokenizer/jinja/operations.h"
 #include "tokenizer/jinja/unicode.h"
 
@@ -93,7 +93,7 @@ Value ItemAt(Runtime& rt, const Value& sequence, int64_t index) {
   const Text& text = sequence.text();
   if (!text.ascii() && !rt.SpendBytes(text.size())) return Value();
   const size_t begin = text.ascii() ? at : OffsetOf(text.bytes(), at);
-  return rt.NewString(text.Slice(begin, begin + DecodeAt(text.bytes(), begin).bytes));
+  return rt.NewString(text.Slice(begin, begin + DecodeAt(text.bytes(), begin).length));
 }
 
 }  // namespace

@@ -4,8 +4,7 @@
 #include <charconv>
 #include <optional>
 
-#include "tokenizer/jinja/filters.h"
-#include "tokenizer/jinja/predicates.h"
+#include "tokenizer/jinja/builtins.h"
 #include "tokenizer/jinja/unicode.h"
 
 namespace tutti::tokenizer::jinja {
@@ -106,7 +105,7 @@ std::optional<std::string> Unescape(std::string_view quoted) {
       out.push_back(c);
       continue;
     }
-    AppendUtf8(&out, code >= 0xD800 && code <= 0xDFFF ? 0xFFFD : static_cast<char32_t>(code));
+    AppendUtf8(code >= 0xD800 && code <= 0xDFFF ? 0xFFFD : static_cast<char32_t>(code), out);
   }
   return out;
 }

@@ -1,7 +1,5 @@
 // The table of filters and those that work on one value. Filters over sequences:
 // sequence_filters.cc.
-#include "tokenizer/jinja/filters.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -10,9 +8,8 @@
 #include <cstdlib>
 
 #include "tokenizer/jinja/arguments.h"
-#include "tokenizer/jinja/filter_table.h"
+#include "tokenizer/jinja/builtins.h"
 #include "tokenizer/jinja/format.h"
-#include "tokenizer/jinja/methods.h"
 #include "tokenizer/jinja/operations.h"
 #include "tokenizer/jinja/string_ops.h"
 #include "tokenizer/jinja/unicode.h"
@@ -62,12 +59,12 @@ Value Title(Runtime& rt, const Value& input, const Arguments& args) {
   bool start = true;
   for (size_t pos = 0; pos < text.size();) {
     const CodePoint c = DecodeAt(text.bytes(), pos);
-    const std::string_view original = std::string_view(text.bytes()).substr(pos, c.bytes);
+    const std::string_view original = std::string_view(text.bytes()).substr(pos, c.length);
     out.Append(start ? ToUpper(original) : ToLower(original), text.OriginAt(pos));
-    start = IsSpace(c.value) ||
-            (c.value < 0x80 &&
-             std::string_view("-({[<").find(static_cast<char>(c.value)) != std::string_view::npos);
-    pos += c.bytes;
+    start = IsSpace(c.code_point) ||
+            (c.code_point < 0x80 && std::string_view("-({[<").find(
+                                        static_cast<char>(c.code_point)) != std::string_view::npos);
+    pos += c.length;
   }
   return rt.NewString(std::move(out));
 }

@@ -74,13 +74,13 @@ class Repr {
     Own(mark);
     for (size_t pos = 0; pos < bytes.size();) {
       const CodePoint c = DecodeAt(bytes, pos);
-      const std::string escape = Escape(c.value, quote);
+      const std::string escape = Escape(c.code_point, quote);
       if (escape.empty()) {
-        out_->AppendRange(text, pos, pos + c.bytes);
+        out_->AppendRange(text, pos, pos + c.length);
       } else {
         out_->Append(escape, text.OriginAt(pos));
       }
-      pos += c.bytes;
+      pos += c.length;
     }
     Own(mark);
     return true;
@@ -221,8 +221,8 @@ class JsonWriter {
       }
       out_.AppendRange(text, plain, pos);
       const CodePoint code = DecodeAt(bytes, pos);
-      out_.Append(Escape(code.value), text.OriginAt(pos));
-      pos += code.bytes;
+      out_.Append(Escape(code.code_point), text.OriginAt(pos));
+      pos += code.length;
       plain = pos;
     }
     out_.AppendRange(text, plain, bytes.size());

@@ -1,11 +1,10 @@
-#include "tokenizer/jinja/functions.h"
-
 #include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "tokenizer/jinja/arguments.h"
+#include "tokenizer/jinja/builtins.h"
 #include "tokenizer/jinja/format.h"
 
 namespace tutti::tokenizer::jinja {

@@ -46,8 +46,8 @@ class Lexer {
   size_t SkipSpace(size_t i) const {
     while (i < source_.size()) {
       const CodePoint c = DecodeAt(source_, i);
-      if (!IsSpace(c.value)) break;
-      i += c.bytes;
+      if (!IsSpace(c.code_point)) break;
+      i += c.length;
     }
     return i;
   }

@@ -1,9 +1,8 @@
-#include "tokenizer/jinja/methods.h"
-
 #include <algorithm>
 #include <array>
 
 #include "tokenizer/jinja/arguments.h"
+#include "tokenizer/jinja/builtins.h"
 #include "tokenizer/jinja/format.h"
 #include "tokenizer/jinja/operations.h"
 #include "tokenizer/jinja/string_ops.h"
@@ -62,8 +61,8 @@ template <typename Visit>  // visit returns false to stop
 void ForEachChar(std::string_view text, const Visit& visit) {
   for (size_t pos = 0; pos < text.size();) {
     const CodePoint c = DecodeAt(text, pos);
-    if (!visit(c.value)) return;
-    pos += c.bytes;
+    if (!visit(c.code_point)) return;
+    pos += c.length;
   }
 }
 
@@ -194,15 +193,15 @@ Value ExpandTabs(Runtime& rt, const Text& text, const Arguments& args) {
   for (size_t pos = 0; pos < text.size();) {
     const CodePoint c = DecodeAt(text.bytes(), pos);
     if (!rt.Spend(1) || !rt.Grow(out, size + 4)) return Value();
-    if (c.value == '\t') {
+    if (c.code_point == '\t') {
       const size_t spaces = size == 0 ? 0 : size - column % size;
       out.Append(std::string(spaces, ' '), text.OriginAt(pos));
       column += spaces;
     } else {
-      out.AppendRange(text, pos, pos + c.bytes);
-      column = c.value == '\n' || c.value == '\r' ? 0 : column + 1;
+      out.AppendRange(text, pos, pos + c.length);
+      column = c.code_point == '\n' || c.code_point == '\r' ? 0 : column + 1;
     }
-    pos += c.bytes;
+    pos += c.length;
   }
   return rt.NewString(std::move(out));
 }

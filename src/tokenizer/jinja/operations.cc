@@ -349,7 +349,7 @@ Value Iterate(Runtime& rt, const Value& value) {
       const Text& text = value.text();
       std::vector<Value> characters;
       for (size_t pos = 0; pos < text.size();) {
-        const size_t bytes = DecodeAt(text.bytes(), pos).bytes;
+        const size_t bytes = DecodeAt(text.bytes(), pos).length;
         characters.push_back(rt.NewString(text.Slice(pos, pos + bytes)));
         if (rt.failed()) return Value();
         pos += bytes;

@@ -1,10 +1,8 @@
-#include "tokenizer/jinja/predicates.h"
-
 #include <algorithm>
 #include <array>
 
 #include "tokenizer/jinja/arguments.h"
-#include "tokenizer/jinja/filters.h"
+#include "tokenizer/jinja/builtins.h"
 #include "tokenizer/jinja/format.h"
 #include "tokenizer/jinja/operations.h"
 #include "tokenizer/jinja/unicode.h"
@@ -81,11 +79,11 @@ bool AllCased(Runtime& rt, const Value& input, bool upper) {
   const std::string& bytes = value.text().bytes();
   for (size_t pos = 0; pos < bytes.size();) {
     const CodePoint c = DecodeAt(bytes, pos);
-    if (IsCased(c.value)) {
+    if (IsCased(c.code_point)) {
       any = true;
-      if (!(upper ? IsUpper(c.value) : IsLower(c.value))) return false;
+      if (!(upper ? IsUpper(c.code_point) : IsLower(c.code_point))) return false;
     }
-    pos += c.bytes;
+    pos += c.length;
   }
   return any;
 }

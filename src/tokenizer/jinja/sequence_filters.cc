@@ -5,11 +5,9 @@
 #include <map>
 
 #include "tokenizer/jinja/arguments.h"
-#include "tokenizer/jinja/filter_table.h"
-#include "tokenizer/jinja/filters.h"
+#include "tokenizer/jinja/builtins.h"
 #include "tokenizer/jinja/format.h"
 #include "tokenizer/jinja/operations.h"
-#include "tokenizer/jinja/predicates.h"
 #include "tokenizer/jinja/string_ops.h"
 #include "tokenizer/jinja/unicode.h"
 

@@ -25,20 +25,20 @@ Text ChangeEach(const Text& text, CaseChange change) {
   bool previous_cased = false;
   for (size_t pos = 0; pos < text.size();) {
     const CodePoint c = DecodeAt(text.bytes(), pos);
-    const std::string_view original = std::string_view(text.bytes()).substr(pos, c.bytes);
+    const std::string_view original = std::string_view(text.bytes()).substr(pos, c.length);
     const bool start = change == CaseChange::kCapitalize ? pos == 0 : !previous_cased;
     std::string changed;
     if (change == CaseChange::kSwap) {
-      changed = IsUpper(c.value) ? ToLower(original) : ToUpper(original);
+      changed = IsUpper(c.code_point) ? ToLower(original) : ToUpper(original);
     } else if (start) {
-      AppendUtf8(&changed, ToTitle(c.value));
-      if (c.value == 0xFFFD) changed = original;
+      AppendUtf8(ToTitle(c.code_point), changed);
+      if (c.code_point == 0xFFFD) changed = original;
     } else {
       changed = ToLower(original);
     }
     out.Append(changed, text.OriginAt(pos));
-    previous_cased = IsCased(c.value);
-    pos += c.bytes;
+    previous_cased = IsCased(c.code_point);
+    pos += c.length;
   }
   return out;
 }
@@ -94,8 +94,8 @@ Value SplitSpaces(Runtime& rt, const Text& text, int64_t limit, bool from_right)
       size_t stop = begin;
       while (stop < end) {
         const CodePoint c = DecodeAt(bytes, stop);
-        if (IsSpace(c.value)) break;
-        stop += c.bytes;
+        if (IsSpace(c.code_point)) break;
+        stop += c.length;
       }
       if (!pieces.Add(begin, stop)) return Value();
       begin = stop;
@@ -103,8 +103,8 @@ Value SplitSpaces(Runtime& rt, const Text& text, int64_t limit, bool from_right)
       size_t start = end;
       while (start > begin) {
         const CodePoint c = DecodeBefore(bytes, start);
-        if (IsSpace(c.value)) break;
-        start -= c.bytes;
+        if (IsSpace(c.code_point)) break;
+        start -= c.length;
       }
       if (!pieces.Add(start, end)) return Value();
       end = start;
@@ -159,7 +159,7 @@ Value ReplaceText(Runtime& rt, const Text& text, const Text& from, const Text& t
     search = at;
     if (from.empty()) {  // between all characters: copy one and go on behind it
       if (found >= bytes.size()) break;
-      search = found + DecodeAt(bytes, found).bytes;
+      search = found + DecodeAt(bytes, found).length;
     }
   }
   if (!rt.Grow(out, bytes.size() - at)) return Value();
@@ -205,9 +205,9 @@ Value SplitLines(Runtime& rt, const Text& text, bool keep_ends) {
   for (size_t pos = 0; pos < bytes.size();) {
     const CodePoint c = DecodeAt(bytes, pos);
     const size_t line_end = pos;
-    pos += c.bytes;
-    if (!IsLineBreak(c.value)) continue;
-    if (c.value == '\r' && pos < bytes.size() && bytes[pos] == '\n') ++pos;
+    pos += c.length;
+    if (!IsLineBreak(c.code_point)) continue;
+    if (c.code_point == '\r' && pos < bytes.size() && bytes[pos] == '\n') ++pos;
     if (!pieces.Add(begin, keep_ends ? pos : line_end)) return Value();
     begin = pos;
   }

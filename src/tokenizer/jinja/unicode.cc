@@ -42,20 +42,20 @@ std::string MapCase(std::string_view text, CaseFunction function, char low, char
 CodePoint DecodeBefore(std::string_view text, size_t pos) {
   for (size_t length = 1; length <= 4 && length <= pos; ++length) {
     const CodePoint c = DecodeAt(text.substr(0, pos), pos - length);
-    if (c.bytes == length && (length > 1 || c.value != 0xFFFD)) return c;
+    if (c.length == length && (length > 1 || c.code_point != 0xFFFD)) return c;
   }
-  return {kReplacementCharacter, 1};
+  return {kReplacementCharacter, 1, false};
 }
 
 size_t CountCodePoints(std::string_view text) {
   size_t count = 0;
-  for (size_t pos = 0; pos < text.size(); pos += DecodeAt(text, pos).bytes) ++count;
+  for (size_t pos = 0; pos < text.size(); pos += DecodeAt(text, pos).length) ++count;
   return count;
 }
 
 size_t OffsetOf(std::string_view text, size_t index) {
   size_t pos = 0;
-  for (; index > 0 && pos < text.size(); --index) pos += DecodeAt(text, pos).bytes;
+  for (; index > 0 && pos < text.size(); --index) pos += DecodeAt(text, pos).length;
   return pos;
 }
 
@@ -114,13 +114,13 @@ Span Strip(std::string_view text, bool left, bool right, const std::u32string* c
   Span span{0, text.size()};
   while (left && span.begin < span.end) {
     const CodePoint c = DecodeAt(text, span.begin);
-    if (!strips(c.value)) break;
-    span.begin += c.bytes;
+    if (!strips(c.code_point)) break;
+    span.begin += c.length;
   }
   while (right && span.end > span.begin) {
     const CodePoint c = DecodeBefore(text, span.end);
-    if (!strips(c.value)) break;
-    span.end -= c.bytes;
+    if (!strips(c.code_point)) break;
+    span.end -= c.length;
   }
   return span;
 }
@@ -129,8 +129,8 @@ std::u32string Decode(std::string_view text) {
   std::u32string decoded;
   for (size_t pos = 0; pos < text.size();) {
     const CodePoint c = DecodeAt(text, pos);
-    decoded.push_back(c.value);
-    pos += c.bytes;
+    decoded.push_back(c.code_point);
+    pos += c.length;
   }
   return decoded;
 }

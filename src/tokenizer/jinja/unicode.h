@@ -12,19 +12,8 @@
 
 namespace tutti::tokenizer::jinja {
 
-struct CodePoint {
-  char32_t value;
-  size_t bytes;  // 1..4
-};
-
-// pos < text.size()
-inline CodePoint DecodeAt(std::string_view text, size_t pos) {
-  const tutti::CodePoint c = tutti::DecodeAt(text, pos);
-  return {c.code_point, c.length};
-}
 // The character that ends before `pos`, pos > 0.
 CodePoint DecodeBefore(std::string_view text, size_t pos);
-inline void AppendUtf8(std::string* out, char32_t c) { tutti::AppendUtf8(c, *out); }
 size_t CountCodePoints(std::string_view text);
 // Byte offset of the index-th character; text.size() when there are fewer.
 size_t OffsetOf(std::string_view text, size_t index);

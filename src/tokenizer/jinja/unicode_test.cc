@@ -23,11 +23,11 @@ TEST(JinjaUnicode, DecodesForwardsAndBackwardsAlikeAlsoInvalidBytes) {
                                "é\xC3é"};
   for (const std::string& text : texts) {
     std::vector<size_t> forward{0};
-    for (size_t pos = 0; pos < text.size(); pos += DecodeAt(text, pos).bytes)
-      forward.push_back(pos + DecodeAt(text, pos).bytes);
+    for (size_t pos = 0; pos < text.size(); pos += DecodeAt(text, pos).length)
+      forward.push_back(pos + DecodeAt(text, pos).length);
     std::vector<size_t> backward{text.size()};
     for (size_t pos = text.size(); pos > 0;)
-      backward.insert(backward.begin(), pos -= DecodeBefore(text, pos).bytes);
+      backward.insert(backward.begin(), pos -= DecodeBefore(text, pos).length);
     EXPECT_EQ(forward, backward);
     EXPECT_EQ(CountCodePoints(text), forward.size() - 1);
   }
@@ -36,7 +36,7 @@ TEST(JinjaUnicode, DecodesForwardsAndBackwardsAlikeAlsoInvalidBytes) {
 TEST(JinjaUnicode, EncodingADecodedTextGivesItBack) {
   const std::string text = "a\x7F é ߿ ࠀ 世 \uFFFD 🙂 \U0010FFFF";
   std::string again;
-  for (const char32_t c : Decode(text)) AppendUtf8(&again, c);
+  for (const char32_t c : Decode(text)) AppendUtf8(c, again);
   EXPECT_EQ(again, text);
 }
 
