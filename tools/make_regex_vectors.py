@@ -42,7 +42,7 @@ def looked_at(letters, tail):
 
 
 def deepseek_letters():
-    source = pathlib.Path(__file__).resolve().parent.parent / "src/tokenizer/deepseek_letters.h"
+    source = pathlib.Path(__file__).resolve().parent.parent / "src/tokenizer/split_families.cc"
     ranges = re.findall(r"\{0x([0-9A-Fa-f]+), 0x([0-9A-Fa-f]+)\}", source.read_text())
     parts = [(chr(int(a, 16)), chr(int(b, 16))) for a, b in ranges]
     return r"\s?[" + "".join(a if a == b else f"{a}-{b}" for a, b in parts) + "]+"
