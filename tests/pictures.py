@@ -111,6 +111,15 @@ PATHS = (
       ("tutti-compute", "forward pass, sampling"),
       ("tutti-engine", "commit, text, append events"),
       ("tutti-http", "render events, write the socket"))),
+    ("a chat message over MQTT, while the store keeps it",
+     (("tutti-mqtt", "packets, who may publish"),
+      ("tutti-strand", "message, turn of its session"),
+      ("tutti-strand", "template, tokens, Submit"),
+      ("tutti-engine", "plan the step, reserve blocks"),
+      ("tutti-compute", "forward pass, sampling"),
+      ("tutti-engine", "commit, text, append events"),
+      ("tutti-strand", "log of events, replies"),
+      ("tutti-mqtt", "packets, write the socket"))),
 )
 INSIDE_A_STEP = "tutti-compute"
 
