@@ -91,7 +91,7 @@ TEST(LongContext, FloatPathReproducesATextOfTheWholeContext) {
 
 // As it is served: int8 products over an int8 cache.
 TEST(LongContext, ServedPathStaysWithinOnePercentOfFloatOverTheWholeContext) {
-  const int tokens = support::Amount(kContext, kChunk);
+  const int tokens = support::Amount(kContext, kContext / 2, kChunk);
   const LongScore score = ScoreAsOneText(WeightMode::kInt8, KvDtype::kInt8, tokens);
   ASSERT_GT(score.compared, 0);
   const double perplexity = std::exp(-score.logprob / score.tokens);
