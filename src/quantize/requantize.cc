@@ -272,11 +272,11 @@ DType Fallback(DType form) {
 
 class Planner {
  public:
-  Planner(const gguf::Header& header, const FileType& type) : header_(header), type_(type) {
+  Planner(const gguf::Header& header, const FileType& type) : type_(type) {
     separate_head_ = header.FindTensor("output.weight") != nullptr;
     const auto text = gguf::GetStringOr(header, "general.architecture", "");
-    if (text.ok()) architecture_ = *text;
-    const auto experts = gguf::GetUintOr(header, architecture_ + ".expert_count", 0);
+    const std::string architecture(text.ok() ? *text : "");
+    const auto experts = gguf::GetUintOr(header, architecture + ".expert_count", 0);
     eight_experts_ = experts.ok() && *experts == 8;
     for (const gguf::TensorInfo& tensor : header.tensors()) {
       layers_ = std::max(layers_, LayerOf(tensor.name) + 1);
@@ -340,9 +340,7 @@ class Planner {
     return DType::kQ6_K;
   }
 
-  const gguf::Header& header_;
   const FileType& type_;
-  std::string architecture_;
   int layers_ = 0;
   bool separate_head_ = false, eight_experts_ = false;
 };

@@ -136,7 +136,7 @@ std::unique_ptr<Handler> MakeHandler(const Route& route, Connection& connection)
   if (WantsJob(route, connection)) return MakeRespondAsyncHandler(route.id, connection);
   if (Status status = CheckNoJobs(connection.request()); !status.ok())
     return std::make_unique<RefusalHandler>(std::move(status), connection);
-  if (TakesIdempotencyKey(route, connection)) return MakeRepeatHandler(route, connection);
+  if (TakesIdempotencyKey(route, connection)) return MakeIdempotencyHandler(route, connection);
   return MakeRouteHandler(route, connection);
 }
 

@@ -67,9 +67,9 @@ std::unique_ptr<Handler> MakeConversationsHandler(RouteId route, Connection& con
 // existing jobs (jobs_handler.cc).
 bool WantsJob(const Route& route, Connection& connection);
 std::unique_ptr<Handler> MakeRespondAsyncHandler(RouteId route, Connection& connection);
-// Requests with an idempotency key, which may be repeated (repeat_handler.cc).
+// Requests with an idempotency key, which may be repeated (idempotency_handler.cc).
 bool TakesIdempotencyKey(const Route& route, Connection& connection);
-std::unique_ptr<Handler> MakeRepeatHandler(const Route& route, Connection& connection);
+std::unique_ptr<Handler> MakeIdempotencyHandler(const Route& route, Connection& connection);
 std::unique_ptr<Handler> MakeJobsHandler(RouteId route, Connection& connection);
 // Files: uploads and downloads (file_transfer_handler.cc), the rest of their routes and those of
 // batches (batches_handler.cc).

@@ -76,9 +76,9 @@ HeaderList HeadersOf(std::string_view head) {
   return headers;
 }
 
-class RepeatHandler final : public Handler {
+class IdempotencyHandler final : public Handler {
  public:
-  RepeatHandler(const Route& route, Connection& connection)
+  IdempotencyHandler(const Route& route, Connection& connection)
       : route_(route),
         connection_(connection),
         idempotency_keys_(*connection.context().deps.idempotency_keys) {}
@@ -171,8 +171,8 @@ bool TakesIdempotencyKey(const Route& route, Connection& connection) {
          connection.request().Find(kIdempotencyKey) != nullptr;
 }
 
-std::unique_ptr<Handler> MakeRepeatHandler(const Route& route, Connection& connection) {
-  return std::make_unique<RepeatHandler>(route, connection);
+std::unique_ptr<Handler> MakeIdempotencyHandler(const Route& route, Connection& connection) {
+  return std::make_unique<IdempotencyHandler>(route, connection);
 }
 
 }  // namespace tutti::http
