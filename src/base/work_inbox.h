@@ -20,7 +20,7 @@ namespace tutti {
 class WorkInbox : public std::enable_shared_from_this<WorkInbox> {
  public:
   using Work = std::function<void()>;
-  struct Limits {  // of Offer()
+  struct Limits {  // for Offer()
     size_t items = SIZE_MAX;
     size_t bytes = SIZE_MAX;  // a single item always fits
   };
@@ -56,7 +56,7 @@ class WorkInbox : public std::enable_shared_from_this<WorkInbox> {
   Mutex mutex_;
   std::vector<Item> waiting_ GUARDED_BY(mutex_);
   size_t items_ GUARDED_BY(mutex_) = 0;  // offered, and not yet begun
-  size_t bytes_ GUARDED_BY(mutex_) = 0;  // of those
+  size_t bytes_ GUARDED_BY(mutex_) = 0;  // that these hold
   bool woken_ GUARDED_BY(mutex_) = false;
   bool sealed_ GUARDED_BY(mutex_) = false;
   bool closed_ GUARDED_BY(mutex_) = false;

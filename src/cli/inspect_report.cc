@@ -416,7 +416,7 @@ int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool 
                                                     {"kv_tokens", facts->kv_pool / facts->kv_token},
                                                     {"context", facts->context},
                                                     {"max_num_seqs", facts->max_num_seqs},
-                                                    {"lanes", facts->max_num_seqs},  // older
+                                                    {"lanes", facts->max_num_seqs},  // older name
                                                     {"draft_bytes", facts->draft()},
                                                     {"peak_bytes", facts->peak()}})
                     .c_str());

@@ -68,7 +68,7 @@ class InstanceBase : public Slot {
   const std::shared_ptr<Mailbox> mailbox_;
   const std::shared_ptr<AdmissionState> ledger_;
   Pulse pulse_;
-  WakeList wakers_;                           // of this step
+  WakeList wakers_;                           // to be woken at the end of the step
   TimePoint next_expiry_ = TimePoint::max();  // no deadline or age limit passes before
 };
 

@@ -46,7 +46,17 @@ Properties PropertiesOf(const Message& message) {
   return properties;
 }
 
-// What a Publish and a Will have in common.
+// What a Publish and a Will have in common, in both directions.
+template <typename Packet>
+Packet PacketOf(const Message& message) {
+  Packet packet;
+  packet.topic = message.topic;
+  packet.payload = message.payload;
+  packet.qos = message.qos;
+  packet.retain = message.retain;
+  packet.properties = PropertiesOf(message);
+  return packet;
+}
 template <typename Packet>
 Message MessageOf(Packet packet) {
   Message message;
@@ -108,12 +118,7 @@ Status CheckMessage(const Message& message, size_t packet_bytes) {
 size_t BytesOf(const Message& message) { return PacketBytes(message) + kMessageOverhead; }
 
 Publish ToPublish(const Message& message, TimePoint now) {
-  Publish packet;
-  packet.topic = message.topic;
-  packet.payload = message.payload;
-  packet.qos = message.qos;
-  packet.retain = message.retain;
-  packet.properties = PropertiesOf(message);
+  auto packet = PacketOf<Publish>(message);
   if (message.expires && *message.expires != TimePoint::max()) {
     // Rounded up: a message of less than a second is no message of none.
     const auto left = std::chrono::ceil<seconds>(*message.expires - now).count();
@@ -132,15 +137,7 @@ Message FromPublish(Publish packet, TimePoint now) {
   return message;
 }
 
-Will ToWill(const Message& message) {
-  Will will;
-  will.topic = message.topic;
-  will.payload = message.payload;
-  will.qos = message.qos;
-  will.retain = message.retain;
-  will.properties = PropertiesOf(message);
-  return will;
-}
+Will ToWill(const Message& message) { return PacketOf<Will>(message); }
 
 Message FromWill(Will will) { return MessageOf(std::move(will)); }
 

@@ -61,9 +61,9 @@ def sanitizer_report(pid):
 
 def default_model():
     """What to name where the default model is meant; the file of that name with few weights where the real ones are
-    only load and too much of it. In `make test` they would take half of the processor time of these tests; under
+    only load and too much of it. In `make test` they would take half of the time of these tests; under
     ThreadSanitizer they take 10 s to load and 0.2 s a token. Tests of model, runner and parity have the real ones
-    sanitized, and so have the classes here that say REAL."""
+    sanitized, and so have the classes here that say REAL (RealModel: not in a sanitized program)."""
     return stand_in() if STAND_IN else MODEL
 
 
