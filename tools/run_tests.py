@@ -5,7 +5,8 @@
     tools/run_tests.py build/sanitized --only 'wire_test|gguf_test'
     tools/run_tests.py build/tsan --shorten                real-model tests with small amounts (TUTTI_TEST_SHORT=1)
 
-Prints each program as it ends, the output of those that fail, the ten slowest cases, and one closing line.
+Prints each program as it ends, the output of those that fail, the ten slowest cases, what each failed case said, and
+one closing line.
 Exit status 1 if anything failed or nothing ran.
 """
 import argparse
@@ -24,6 +25,16 @@ def slowest(folder, count):
         for case in xml.parse(path).getroot().iter("testcase"):
             cases.append((float(case.get("time", 0)), f"{path.stem}: {case.get('classname')}.{case.get('name')}"))
     return sorted(cases, reverse=True)[:count], len(cases)
+
+
+def failures(folder):
+    """What each failed case said first. The output of its program stands far above, in the middle of a long log."""
+    for path in sorted(folder.glob("*.xml")):
+        for case in xml.parse(path).getroot().iter("testcase"):
+            found = case.find("failure")
+            if found is not None:
+                said = found.get("message") or found.text or ""
+                yield f"{path.stem}: {case.get('classname')}.{case.get('name')}", said.strip()[:1000]
 
 
 def skipped(folder):
@@ -74,6 +85,8 @@ def main():
     print("programs by time: " + ", ".join(f"{name} {seconds:.0f} s" for seconds, name in sorted(programs)[::-1][:10]))
     for name in skipped(times):
         print("skipped:", name)
+    for name, said in failures(times):
+        print(f"FAILED {name}\n    " + said.replace("\n", "\n    "))
     if ran == 0:
         print("no test program ran")
     print(f"{args.build.name}: {ran} test programs with {total} cases in {time.time() - begin:.0f} s")

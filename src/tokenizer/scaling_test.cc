@@ -1,10 +1,11 @@
 // Encoding takes time in proportion to the text, whatever the text: a mebibyte of any one thing in
-// less than a second, and twice the text in less than 2.3 times the time. Time is this thread's
-// own, so that a busy machine does not decide; the best of several runs counts.
+// less than a second, and twice the text in less than 2.3 times the time (linear_time.h). Time is
+// this thread's own, so that a busy machine does not decide; the best of several runs counts.
 #include <gtest/gtest.h>
 
 #include "amount.h"
 #include "cpu_time.h"
+#include "linear_time.h"
 #include "tokenizer/stream_decoder.h"
 #include "tokenizer/testing/reference_data.h"
 #include "tokenizer/testing/tiny_vocabularies.h"
@@ -16,6 +17,7 @@ using support::Amount;
 using support::ThreadSeconds;
 
 const size_t kMebibyte = static_cast<size_t>(Amount(1 << 20, 1 << 16));  // a full one in full runs
+const size_t kMost = static_cast<size_t>(Amount(1 << 18, 1 << 16));      // where growth is measured
 const double kLimitSeconds = support::kSlower;
 
 std::string Repeated(std::string_view unit, size_t bytes) {
@@ -92,25 +94,12 @@ TEST(ScalingTest, AUnigramModelStaysLinearWhereEveryPlaceBeginsEveryPiece) {
 }
 
 void ExpectLinear(const Tokenizer& t, std::string_view unit, std::string_view name) {
-  const std::string once = Repeated(unit, kMebibyte / 8);
-  const std::string twice = Repeated(unit, kMebibyte / 4);
-  double best_once = 0;
-  double best_twice = 0;
-  // A machine may change its speed between two tries, and on a busy one the caches are others' as
-  // well: four tries of each in turn, and up to ten times anew.
-  for (int round = 0; round < 10; ++round) {
-    best_once = best_twice = 1e9;
-    for (int run = 0; run < 4; ++run) {
-      best_once = std::min(best_once, SecondsToEncode(t, once));
-      best_twice = std::min(best_twice, SecondsToEncode(t, twice));
-    }
-    if (best_twice < 2.3 * best_once) break;
-  }
-  EXPECT_LT(best_twice, 2.3 * best_once)
-      << name << ": " << ::testing::PrintToString(std::string(unit)) << ", " << best_once << " s";
+  EXPECT_TRUE(support::TakesLinearTime(
+      kMost, [&](size_t bytes) { return SecondsToEncode(t, Repeated(unit, bytes)); }))
+      << name << ": " << ::testing::PrintToString(std::string(unit));
 }
 
-TEST(ScalingTest, TwiceTheTextTakesAboutTwiceTheTime) {
+TEST(ScalingTest, TimeIsLinearForEveryKind) {
   for (const char* name : {"smollm", "llama-bpe", "falcon", "llama-spm", "minilm"}) {
     const auto t = testing::LoadTokenizer(name);
     for (const std::string_view unit : {"a", " ", "\xE4\xB8\x80"}) ExpectLinear(*t, unit, name);

@@ -2,12 +2,12 @@
 // bounded whatever the expression. Time is this thread's own; the best of several runs counts.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "amount.h"
 #include "cpu_time.h"
+#include "linear_time.h"
 #include "tokenizer/regex/regex.h"
 #include "tokenizer/testing/reference_data.h"
 
@@ -39,24 +39,16 @@ double SecondsToFindAll(const Regex& regex, const std::string& text) {
 }
 
 void ExpectLinear(const std::string& name, const Regex& regex) {
-  const auto kilobytes = static_cast<size_t>(Amount(128, 32)) << 10;
+  const auto most_bytes = static_cast<size_t>(Amount(256, 128)) << 10;
   for (const std::string_view unit : {"a", " ", "1", "aB", "a ", " \n", "'s", "\xE4\xB8\x80"}) {
-    const std::string once = ManyOf(unit, kilobytes);
-    const std::string twice = ManyOf(unit, 2 * kilobytes);
-    double best_once = 0;
-    double best_twice = 0;
-    // As in scaling_test.cc: tries of each in turn, and anew where the machine was disturbed.
-    for (int round = 0; round < 10; ++round) {
-      best_once = best_twice = 1e9;
-      for (int run = 0; run < 4; ++run) {
-        best_once = std::min(best_once, SecondsToFindAll(regex, once));
-        best_twice = std::min(best_twice, SecondsToFindAll(regex, twice));
-      }
-      if (best_twice < 2.3 * best_once) break;
-    }
-    EXPECT_LT(best_twice, 2.3 * best_once)
-        << name << ": " << ::testing::PrintToString(unit) << ", " << best_once << " s";
-    EXPECT_LT(best_twice, support::kSlower) << name;
+    EXPECT_TRUE(support::TakesLinearTime(most_bytes,
+                                         [&](size_t bytes) {
+                                           const double seconds =
+                                               SecondsToFindAll(regex, ManyOf(unit, bytes));
+                                           EXPECT_LT(seconds, support::kSlower) << name;
+                                           return seconds;
+                                         }))
+        << name << ": " << ::testing::PrintToString(unit);
   }
 }
 
