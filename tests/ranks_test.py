@@ -22,13 +22,13 @@ BEGIN, END = "<!-- ranks: begin -->", "<!-- ranks: end -->"
 
 # folder -> folders that may not appear anywhere in its transitive dependencies
 WALLS = {
-    "engine": {"model", "kernels", "runner", "gguf", "safetensors", "server/http", "gateway", "wire", "telemetry"},
+    "engine": {"model", "kernels", "runner", "gguf", "safetensors", "server/http", "gateway", "protocol", "telemetry"},
     "server/http": {"engine", "kv", "sampling", "model", "runner", "gateway", "kernels", "gguf", "safetensors"},
     "server/grpc": {"engine", "kv", "sampling", "model", "runner", "gateway", "kernels", "gguf", "safetensors", "server/http"},
-    "server/mqtt/listener": {"engine", "gateway", "wire", "api", "server/http", "server/grpc"},
-    "kserve": {"engine", "kv", "sampling", "model", "telemetry"},
-    "wire": {"engine", "kv", "sampling", "model", "kernels", "telemetry"},
-    "api": {"wire", "engine", "telemetry"},
+    "server/mqtt/listener": {"engine", "gateway", "protocol", "api", "server/http", "server/grpc"},
+    "protocol/kserve": {"engine", "kv", "sampling", "model", "telemetry"},
+    "protocol": {"engine", "kv", "sampling", "model", "kernels", "telemetry"},
+    "api": {"protocol", "engine", "telemetry"},
 }
 
 

@@ -2,7 +2,7 @@
 """Runs the test programs of one build folder and prints what took longest.
 
     tools/run_tests.py build/release                       every test
-    tools/run_tests.py build/sanitized --only 'wire_test|gguf_test'
+    tools/run_tests.py build/sanitized --only 'protocol_test|gguf_test'
     tools/run_tests.py build/tsan --shorten                real-model tests with small amounts (TUTTI_TEST_SHORT=1)
 
 Prints each program as it ends, the output of those that fail, the ten slowest cases, what each failed case said, and

@@ -3,9 +3,9 @@
 #include <chrono>
 #include <utility>
 
-#include "app/redis_options.h"
-#include "app/secret_file.h"
-#include "app/semantic_options.h"
+#include "app/config/redis_options.h"
+#include "app/config/secret_file.h"
+#include "app/config/semantic_options.h"
 
 namespace tutti::app {
 namespace {

@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
+#include "app/config/settings.h"
 #include "app/local_inference.h"
-#include "app/settings.h"
 #include "base/status.h"
 #include "services/cache/embedding_cache.h"
 #include "services/cache/exact_cache.h"

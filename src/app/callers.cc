@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "app/redis_options.h"
+#include "app/config/redis_options.h"
 #include "base/thread_name.h"
 #include "base/wall_clock.h"
 #include "services/auth/caller.h"

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "api/inference.h"
-#include "app/settings.h"
+#include "app/config/settings.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "services/admission/admission.h"

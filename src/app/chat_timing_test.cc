@@ -16,14 +16,14 @@
 #include "app/testing/no_lines.h"
 #include "app/testing/timed_model.h"
 #include "client/mqtt/dialect.h"
-#include "server/mqtt/profile/profile.h"
-#include "server/mqtt/profile/testing/scripted_port.h"
+#include "server/mqtt/chat/profile.h"
+#include "server/mqtt/chat/testing/scripted_port.h"
 #include "waiting.h"
 
 namespace tutti::app {
 namespace {
 
-using mqtt::profile::testing::Sent;
+using mqtt::chat::testing::Sent;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -47,25 +47,25 @@ class ChatTimingTest : public ::testing::TestWithParam<Prep> {
     options.dialogs = {.per_owner = 100'000, .per_tenant = 100'000};
     sessions_ = std::make_unique<sessions::Sessions>(options, gateway_, *store_, *responses_,
                                                      clock_, Unix());
-    mqtt::profile::ProfileOptions profile;
+    mqtt::chat::ProfileOptions profile;
     for (const char* const name : {"driving", "general"}) {
-      mqtt::profile::ProjectSettings project;
+      mqtt::chat::ProjectSettings project;
       project.name = name;
       project.tenant = "t";
-      project.reply_format = mqtt::profile::ReplyFormat::kJson;
+      project.reply_format = mqtt::chat::ReplyFormat::kJson;
       profile.projects.push_back(project);
     }
     profile.node = "n";
     profile_ =
-        mqtt::profile::Profile::Make(profile, {.port = port_,
-                                               .sessions = *sessions_,
-                                               .responses = *responses_,
-                                               .inference = gateway_,
-                                               .clock = clock_,
-                                               .unix_ms = [unix = Unix()] { return unix() * 1000; },
-                                               .log = log_,
-                                               .admit = nullptr,
-                                               .caller_of = &CallerOf})
+        mqtt::chat::Profile::Make(profile, {.port = port_,
+                                            .sessions = *sessions_,
+                                            .responses = *responses_,
+                                            .inference = gateway_,
+                                            .clock = clock_,
+                                            .unix_ms = [unix = Unix()] { return unix() * 1000; },
+                                            .log = log_,
+                                            .admit = nullptr,
+                                            .caller_of = &CallerOf})
             .value();
     EXPECT_TRUE(profile_->Subscribe().ok());
   }
@@ -154,8 +154,8 @@ class ChatTimingTest : public ::testing::TestWithParam<Prep> {
   std::unique_ptr<responses::Responses> responses_ = std::make_unique<responses::Responses>(
       responses::Responses::Options{}, gateway_, *store_, clock_, Unix());
   std::unique_ptr<sessions::Sessions> sessions_;
-  mqtt::profile::testing::ScriptedPort port_{clock_};
-  std::unique_ptr<mqtt::profile::Profile> profile_;
+  mqtt::chat::testing::ScriptedPort port_{clock_};
+  std::unique_ptr<mqtt::chat::Profile> profile_;
   int asked_ = 0, max_running_ = 0;
 };
 

@@ -8,6 +8,9 @@
 #include <thread>
 
 #include "base/wall_clock.h"
+#include "protocol/admin/control.h"
+#include "protocol/json/json.h"
+#include "protocol/json/json_writer.h"
 #include "services/auth/caller.h"
 #include "services/auth/control.h"
 #include "services/auth/grant.h"
@@ -15,9 +18,6 @@
 #include "services/jobs/control.h"
 #include "services/sessions/dialog_quota.h"
 #include "services/usage/control.h"
-#include "wire/control.h"
-#include "wire/json.h"
-#include "wire/json_writer.h"
 
 namespace tutti::app {
 namespace {
@@ -33,10 +33,11 @@ Result<std::map<std::string, std::string>> KeyNames(auth::Accounts& accounts) {
 
 // Whom a request deletes. Empty: nobody.
 std::string DeletedUser(std::string_view request) {
-  const Result<wire::JsonDocument> document = wire::ParseJson(request, 1024);
+  const Result<protocol::JsonDocument> document = protocol::ParseJson(request, 1024);
   if (!document.ok() || !document->root().is_object()) return "";
-  const wire::JsonObject& object = document->root().get_object();
-  return wire::ControlOperation(object) == "users.delete" ? wire::MemberText(object, "name") : "";
+  const protocol::JsonObject& object = document->root().get_object();
+  return protocol::ControlOperation(object) == "users.delete" ? protocol::MemberText(object, "name")
+                                                              : "";
 }
 
 Result<std::string> TenantOf(auth::Accounts& accounts, const std::string& user) {
@@ -75,12 +76,12 @@ std::string DeleteUser(store::Store& store, auth::Authenticator& authority,
                           ? ForgetDialogs(store, *tenant, name, authority.accounts().serving())
                           : tenant.status();
   if (gone.ok()) return answer;
-  return wire::AnswerControl(request, request.size(), auth::kMaxControlRequestBytes,
-                             [&](const wire::JsonObject&, wire::JsonWriter*) {
-                               return Status(
-                                   gone.code(), gone.reason(),
-                                   "the user is deleted, but not the dialogs: " + gone.message());
-                             });
+  return protocol::AnswerControl(
+      request, request.size(), auth::kMaxControlRequestBytes,
+      [&](const protocol::JsonObject&, protocol::JsonWriter*) {
+        return Status(gone.code(), gone.reason(),
+                      "the user is deleted, but not the dialogs: " + gone.message());
+      });
 }
 
 }  // namespace
@@ -99,18 +100,18 @@ std::string AnswerControl(store::Store& store, auth::Authenticator& authority,
   return auth::HandleControl(authority, request, std::time(nullptr));
 }
 
-bool IsCacheRequest(std::string_view request) { return wire::HasOperation(request, "cache."); }
+bool IsCacheRequest(std::string_view request) { return protocol::HasOperation(request, "cache."); }
 
 std::string AnswerCacheControl(const Caches& caches, std::string_view request) {
   constexpr size_t kMaxValues = 8;
-  return wire::AnswerControl(
+  return protocol::AnswerControl(
       request, auth::kMaxControlRequestBytes, kMaxValues,
-      [&](const wire::JsonObject& asked, wire::JsonWriter* json) -> Status {
-        if (wire::ControlOperation(asked) != "cache.flush")
-          return wire::BadControl("op", "is none of a cache: cache.flush");
-        const wire::Json* const tenant = asked.if_contains("tenant");
+      [&](const protocol::JsonObject& asked, protocol::JsonWriter* json) -> Status {
+        if (protocol::ControlOperation(asked) != "cache.flush")
+          return protocol::BadControl("op", "is none of a cache: cache.flush");
+        const protocol::Json* const tenant = asked.if_contains("tenant");
         if (tenant != nullptr && !tenant->is_string())
-          return wire::BadControl("tenant", "must be a string");
+          return protocol::BadControl("tenant", "must be a string");
         if (!caches.any()) {
           return Status(StatusCode::kFailedPrecondition, "no_cache",
                         "no answers are kept: no server runs on the store, or its caches are off");
@@ -124,7 +125,7 @@ std::string AnswerCacheControl(const Caches& caches, std::string_view request) {
 
 std::string ModelsAnswer(const std::vector<api::ModelInfo>& models) {
   std::string answer;
-  wire::JsonWriter json(&answer);
+  protocol::JsonWriter json(&answer);
   json.BeginObject().Member("ok", true).Key("models").BeginArray();
   for (const api::ModelInfo& model : models) json.String(model.id);
   json.EndArray().EndObject();
@@ -137,7 +138,7 @@ namespace {
 
 constexpr size_t kMaxControlValues = 1024;
 
-const wire::JsonObject* ObjectOf(const Result<wire::JsonDocument>& document) {
+const protocol::JsonObject* ObjectOf(const Result<protocol::JsonDocument>& document) {
   return document.ok() && document->root().is_object() ? &document->root().get_object() : nullptr;
 }
 
@@ -148,13 +149,14 @@ std::string Harmless(const std::string& name) {
 }
 
 // Public ids of the key that was created, or of the keys that were revoked, with commas; else "-".
-std::string IdsOf(const wire::JsonObject& answer) {
-  if (const wire::Json* const key = answer.if_contains("key"); key != nullptr && key->is_object())
-    return wire::MemberText(key->get_object(), "id");
+std::string IdsOf(const protocol::JsonObject& answer) {
+  if (const protocol::Json* const key = answer.if_contains("key");
+      key != nullptr && key->is_object())
+    return protocol::MemberText(key->get_object(), "id");
   std::string ids;
-  if (const wire::Json* const revoked = answer.if_contains("revoked");
+  if (const protocol::Json* const revoked = answer.if_contains("revoked");
       revoked != nullptr && revoked->is_array()) {
-    for (const wire::Json& id : revoked->get_array()) {
+    for (const protocol::Json& id : revoked->get_array()) {
       if (id.is_string()) ids += (ids.empty() ? "" : ",") + std::string(id.get_string());
     }
   }
@@ -172,20 +174,20 @@ std::string AccountLog::Answer(std::string_view request,
                                const std::function<std::string(std::string_view)>& answer) {
   const bool was_open = authority_.IsOpen(/*loopback=*/true);
   std::string told = answer(request);
-  const Result<wire::JsonDocument> asked = wire::ParseJson(request, kMaxControlValues);
-  const wire::JsonObject* const object = ObjectOf(asked);
+  const Result<protocol::JsonDocument> asked = protocol::ParseJson(request, kMaxControlValues);
+  const protocol::JsonObject* const object = ObjectOf(asked);
   if (log_ == nullptr || object == nullptr) return told;
-  const std::string op(wire::ControlOperation(*object));
+  const std::string op(protocol::ControlOperation(*object));
   if (!Changes(op)) return told;
-  const Result<wire::JsonDocument> read = wire::ParseJson(told);
-  const wire::JsonObject* const answered = ObjectOf(read);
+  const Result<protocol::JsonDocument> read = protocol::ParseJson(told);
+  const protocol::JsonObject* const answered = ObjectOf(read);
   if (answered == nullptr) return told;
-  const std::string code = wire::MemberText(*answered, "code"),
-                    tenant = wire::MemberText(*object, "tenant");
-  const std::string name = wire::MemberText(*object, "name");
+  const std::string code = protocol::MemberText(*answered, "code"),
+                    tenant = protocol::MemberText(*object, "tenant");
+  const std::string name = protocol::MemberText(*object, "name");
   log_->Info("accounts.changed",
              {{"op", op},
-              {"name", Harmless(name.empty() ? wire::MemberText(*object, "key") : name)},
+              {"name", Harmless(name.empty() ? protocol::MemberText(*object, "key") : name)},
               {"id", IdsOf(*answered)},
               {"tenant", auth::IsName(tenant) ? tenant : "-"},
               {"result", code.empty() ? "ok" : code}});

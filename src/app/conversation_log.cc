@@ -17,9 +17,9 @@
 #include "api/role.h"
 #include "app/redact.h"
 #include "base/thread_name.h"
+#include "protocol/json/json_writer.h"
+#include "protocol/responses/events.h"
 #include "services/responses/request_json.h"
-#include "wire/json_writer.h"
-#include "wire/response_events.h"
 
 namespace tutti::app {
 namespace {
@@ -198,16 +198,16 @@ void ConversationLog::Asked(const sessions::SessionKey& key, int64_t turn,
 }
 
 void ConversationLog::Answered(const sessions::SessionKey& key, int64_t turn,
-                               const wire::ResponseState& end) {
+                               const protocol::ResponseState& end) {
   if (!Follows(key)) return;
-  Write(key, turn, "assistant", end.text, wire::ResponseStatusName(end.status));
+  Write(key, turn, "assistant", end.text, protocol::ResponseStatusName(end.status));
 }
 
 void ConversationLog::Write(const sessions::SessionKey& key, int64_t turn, std::string_view role,
                             std::string_view text, std::string_view status) {
   const std::string_view head = Head(text);
   std::string line;
-  wire::JsonWriter json(&line);
+  protocol::JsonWriter json(&line);
   json.BeginObject().Member("time", TimeText(unix_ms_())).Member("tenant", key.tenant);
   json.Member("project", key.project).Member("session", key.session).Member("turn", turn);
   json.Member("role", role).Member("text", Redact(head));

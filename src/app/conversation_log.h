@@ -44,7 +44,7 @@ class ConversationLog final : public sessions::TurnWatcher {
   void Asked(const sessions::SessionKey& key, int64_t turn,
              const sessions::Message& message) override;
   void Answered(const sessions::SessionKey& key, int64_t turn,
-                const wire::ResponseState& end) override;
+                const protocol::ResponseState& end) override;
 
   void Flush();  // until what was told before is in the file. For tests
 

@@ -52,9 +52,9 @@ TEST_F(ConversationLogTest, OneSessionIsWrittenWithItsSecretsMaskedAndNoOther) {
   message.input = {{api::Role::kUser, "my key is sk-test_abcdefgh", ""}};
   message.system_prompt = "be brief";
   conversation_->Asked({"t", "driving", "car-1"}, 7, message);
-  wire::ResponseState end;
+  protocol::ResponseState end;
   end.text = "Keep \"it\".";
-  end.status = wire::ResponseStatus::kCompleted;
+  end.status = protocol::ResponseStatus::kCompleted;
   conversation_->Answered({"t", "driving", "car-1"}, 7, end);
   Ask("car-2", "nobody's business");
   Ask("car-11", "nobody's business");

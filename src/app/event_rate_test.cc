@@ -16,11 +16,11 @@
 #include "app/store.h"
 #include "app/testing/no_lines.h"
 #include "app/testing/timed_model.h"
+#include "server/mqtt/chat/profile.h"
+#include "server/mqtt/chat/testing/profile_fixture.h"
 #include "server/mqtt/listener/listener.h"
 #include "server/mqtt/listener/testing/fake_authenticator.h"
 #include "server/mqtt/listener/testing/socket_client.h"
-#include "server/mqtt/profile/profile.h"
-#include "server/mqtt/profile/testing/profile_fixture.h"
 #include "temp_folder.h"
 
 namespace tutti::app {
@@ -54,7 +54,7 @@ struct User {
       if (message == nullptr) continue;  // the acknowledgement of a question
       if (message->qos == 1) client->Send(mqtt::Puback{.packet_id = message->packet_id});
       ++events;
-      const mqtt::profile::testing::Event event(message->payload);
+      const mqtt::chat::testing::Event event(message->payload);
       const std::string type = event.Text("type");
       Dialog& dialog = dialogs[message->topic];
       if (type == "response.output_text.delta") {
@@ -102,8 +102,8 @@ class EventRateTest : public ::testing::Test {
     options.port = 0;
     return options;
   }
-  mqtt::profile::ProfileOptions Node() {
-    mqtt::profile::ProfileOptions options;
+  mqtt::chat::ProfileOptions Node() {
+    mqtt::chat::ProfileOptions options;
     options.node = "n";
     return options;
   }
@@ -120,8 +120,8 @@ class EventRateTest : public ::testing::Test {
   mqtt::listener::testing::FakeAuthenticator authenticator_;
   mqtt::listener::Listener listener_{AnyPort(), {&authenticator_, nullptr, &clock_}};
   Logger log_{LogLevel::kError, std::make_shared<testing::NoLines>()};
-  std::unique_ptr<mqtt::profile::Profile> profile_ =
-      mqtt::profile::Profile::Make(
+  std::unique_ptr<mqtt::chat::Profile> profile_ =
+      mqtt::chat::Profile::Make(
           Node(), {.port = listener_,
                    .sessions = sessions_,
                    .responses = responses_,

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "api/models.h"
-#include "app/blocking_waker.h"
+#include "app/process/blocking_waker.h"
 #include "app/store.h"
 #include "base/random_id.h"
 #include "base/wall_clock.h"
@@ -40,11 +40,11 @@ sessions::SessionOptions OptionsFor(LocalInference& inference, const std::string
   return options;
 }
 
-Status EndOf(const wire::ResponseState& state) {
+Status EndOf(const protocol::ResponseState& state) {
   switch (state.status) {
-    case wire::ResponseStatus::kCancelled:
+    case protocol::ResponseStatus::kCancelled:
       return {StatusCode::kCancelled, "cancelled", "the answer was stopped"};
-    case wire::ResponseStatus::kFailed:
+    case protocol::ResponseStatus::kFailed:
       return responses::FailureOf(state);
     default:
       return OkStatus();
@@ -102,9 +102,9 @@ Status LocalDialog::Ask(const Question& question,
   while (true) {
     const uint64_t seen = waker->count();
     const bool ended = accepted->response->ended();
-    const wire::ResponseState state = accepted->response->State();
+    const protocol::ResponseState state = accepted->response->State();
     std::string reasoning;
-    for (const wire::OutputReasoning& part : state.reasoning) reasoning += part.text;
+    for (const protocol::OutputReasoning& part : state.reasoning) reasoning += part.text;
     if (on_reasoning && !cancelled && reasoning.size() > told_reasoning) {
       on_reasoning(std::string_view(reasoning).substr(told_reasoning));
       told_reasoning = reasoning.size();

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "app/backend.h"
-#include "app/device.h"
-#include "app/model_loader.h"
-#include "app/settings.h"
+#include "app/config/settings.h"
+#include "app/loading/device.h"
+#include "app/loading/model_loader.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "gateway/gateway.h"

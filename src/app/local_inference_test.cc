@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "app/blocking_waker.h"
-#include "app/system_memory.h"
+#include "app/process/blocking_waker.h"
+#include "app/process/system_memory.h"
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"
 

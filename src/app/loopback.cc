@@ -134,28 +134,27 @@ Result<std::unique_ptr<ChatLoopback>> ChatLoopback::Start(LocalInference& infere
 }
 
 Status ChatLoopback::Serve(LocalInference& inference, const Options& options) {
-  mqtt::profile::ProfileOptions profile;
+  mqtt::chat::ProfileOptions profile;
   profile.prefix = kPrefix;
   profile.node = "bench";
   profile.tenant = kTenant;
   profile.version = kVersion;
   for (const std::string& name : options.projects) {
-    mqtt::profile::ProjectSettings project;
+    mqtt::chat::ProjectSettings project;
     project.name = name;
     project.tenant = kTenant;
-    project.reply_format = mqtt::profile::ReplyFormat::kJson;
+    project.reply_format = mqtt::chat::ReplyFormat::kJson;
     profile.projects.push_back(std::move(project));
   }
-  ASSIGN_OR_RETURN(profile_,
-                   mqtt::profile::Profile::Make(profile, {.port = listener_,
-                                                          .sessions = sessions_,
-                                                          .responses = responses_,
-                                                          .inference = inference.gateway(),
-                                                          .clock = inference.clock(),
-                                                          .unix_ms = &UnixMillis,
-                                                          .log = log_,
-                                                          .admit = nullptr,
-                                                          .caller_of = &CallerOf}));
+  ASSIGN_OR_RETURN(profile_, mqtt::chat::Profile::Make(profile, {.port = listener_,
+                                                                 .sessions = sessions_,
+                                                                 .responses = responses_,
+                                                                 .inference = inference.gateway(),
+                                                                 .clock = inference.clock(),
+                                                                 .unix_ms = &UnixMillis,
+                                                                 .log = log_,
+                                                                 .admit = nullptr,
+                                                                 .caller_of = &CallerOf}));
   RETURN_IF_ERROR(profile_->Subscribe());
   RETURN_IF_ERROR(http_.Start());
   RETURN_IF_ERROR(listener_.Start());

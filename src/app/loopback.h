@@ -11,11 +11,11 @@
 #include "app/local_inference.h"
 #include "app/mqtt_login.h"
 #include "base/log.h"
-#include "kserve/repository.h"
+#include "protocol/kserve/repository.h"
 #include "server/grpc/grpc_server.h"
-#include "server/http/http_server.h"
+#include "server/http/connection/http_server.h"
+#include "server/mqtt/chat/profile.h"
 #include "server/mqtt/listener/listener.h"
-#include "server/mqtt/profile/profile.h"
 #include "services/auth/authenticator.h"
 #include "services/responses/responses.h"
 #include "services/sessions/sessions.h"
@@ -84,7 +84,7 @@ class ChatLoopback {
   http::HttpServer http_;
   MqttLogin login_;
   mqtt::listener::Listener listener_;
-  std::unique_ptr<mqtt::profile::Profile> profile_;
+  std::unique_ptr<mqtt::chat::Profile> profile_;
 };
 
 }  // namespace tutti::app

@@ -1,4 +1,4 @@
-// Who may do what over MQTT: every topic of the table (profile/topic_rules) and every verb, by
+// Who may do what over MQTT: every topic of the table (chat/topic_rules) and every verb, by
 // every kind of caller, through the listener's sockets, with the logins, services and profiles of a
 // server.
 #include <gmock/gmock.h>
@@ -17,21 +17,21 @@
 #include "app/testing/no_lines.h"
 #include "base/wall_clock.h"
 #include "mqtt/topics.h"
+#include "protocol/mqtt_chat/native.h"
+#include "server/mqtt/chat/profile.h"
+#include "server/mqtt/chat/topic_rules.h"
 #include "server/mqtt/listener/listener.h"
 #include "server/mqtt/listener/testing/socket_client.h"
-#include "server/mqtt/profile/profile.h"
-#include "server/mqtt/profile/topic_rules.h"
 #include "services/admission/admission.h"
 #include "services/auth/caller.h"
 #include "services/auth/testing/constants.h"
-#include "wire/mqtt_native.h"
 
 namespace tutti::app {
 namespace {
 
 using mqtt::ReasonCode, mqtt::Version;
+using mqtt::chat::Party, mqtt::chat::TopicRule, mqtt::chat::TopicRules;
 using mqtt::listener::testing::SocketClient;
-using mqtt::profile::Party, mqtt::profile::TopicRule, mqtt::profile::TopicRules;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -202,12 +202,12 @@ class MqttAccessTest : public ::testing::Test {
       generation->AppendAnswer({"what ann was told"});
       return OkStatus();
     };
-    mqtt::profile::ProfileOptions options;
+    mqtt::chat::ProfileOptions options;
     options.prefix = kPrefix;
     options.tenant = kTenant;
     options.node = "node-1";
     options.projects.push_back({.name = kProject, .tenant = kTenant, .model = "small"});
-    profile_ = *mqtt::profile::Profile::Make(
+    profile_ = *mqtt::chat::Profile::Make(
         options, {.port = listener_,
                   .sessions = sessions_,
                   .responses = responses_,
@@ -332,7 +332,7 @@ class MqttAccessTest : public ::testing::Test {
   MqttLogin login_{*authority_, kPrefix, /*loopback=*/true, Projects(), kTenant};
   mqtt::listener::Listener listener_{FreePort(),
                                      {.authenticator = &login_, .log = &log_, .clock = &clock_}};
-  std::unique_ptr<mqtt::profile::Profile> profile_;
+  std::unique_ptr<mqtt::chat::Profile> profile_;
   std::atomic<int> taken_{0};  // messages of clients that came through
   std::vector<std::string> users_;
 };
@@ -397,7 +397,7 @@ TEST_F(MqttAccessTest, NothingIsRetainedAndNoWillIsTakenWhereATopicIsNotTheirs) 
   for (const Person& who : people) {
     for (const Instance& each : Instances()) {
       const bool may = May(&TopicRule::publishes, who, each.topic, users_);
-      const bool keeps = may && each.rule->topic == mqtt::profile::Topic::kClientStatus;
+      const bool keeps = may && each.rule->topic == mqtt::chat::Topic::kClientStatus;
       for (const bool retain : {false, true}) {
         Client client(port());
         const ReasonCode expected = !may             ? ReasonCode::kNotAuthorized
@@ -555,9 +555,9 @@ TEST_F(MqttAccessTest, WhoIsNotLetInReachesNothing) {
 }
 
 // What each verb would take from ann.
-std::string Taking(wire::MqttControl::Verb verb, const std::string& id,
+std::string Taking(protocol::MqttControl::Verb verb, const std::string& id,
                    const std::string& response_id) {
-  using Verb = wire::MqttControl::Verb;
+  using Verb = protocol::MqttControl::Verb;
   const std::string of_response = R"(,"response_id":")" + response_id + "\"";
   std::string more;
   switch (verb) {
@@ -576,7 +576,7 @@ std::string Taking(wire::MqttControl::Verb verb, const std::string& id,
     case Verb::kPing:
       break;
   }
-  for (const wire::MqttVerb& each : wire::MqttVerbs()) {
+  for (const protocol::MqttVerb& each : protocol::MqttVerbs()) {
     if (each.verb == verb)
       return R"({"id":")" + id + R"(","type":")" + std::string(each.name) + "\"" + more + "}";
   }
@@ -598,9 +598,9 @@ TEST_F(MqttAccessTest, EveryVerbReachesTheAskersOwnDialogsAlone) {
 
   for (const Person& who : people) {
     const bool herself = who.user == "ann";
-    for (const wire::MqttVerb& verb : wire::MqttVerbs()) {
+    for (const protocol::MqttVerb& verb : protocol::MqttVerbs()) {
       // Nothing of hers would be left for the others to look for.
-      if (herself && verb.verb == wire::MqttControl::Verb::kClear) continue;
+      if (herself && verb.verb == protocol::MqttControl::Verb::kClear) continue;
       Client client(port());
       ASSERT_EQ(client.Login(who, "v"), ReasonCode::kSuccess);
       ASSERT_EQ(client.Subscribe(Own(who, "out")), ReasonCode::kGrantedQos1);
@@ -628,7 +628,7 @@ TEST_F(MqttAccessTest, EveryVerbReachesTheAskersOwnDialogsAlone) {
   Client again(port());
   ASSERT_EQ(again.Login(people[0], "w"), ReasonCode::kSuccess);
   ASSERT_EQ(again.Subscribe(Own(people[0], "out")), ReasonCode::kGrantedQos1);
-  using Verb = wire::MqttControl::Verb;
+  using Verb = protocol::MqttControl::Verb;
   again.Publish(Own(people[0], "ctl"), Taking(Verb::kResume, "q-3", response_id));
   EXPECT_TRUE(again.Hear("what ann was told").has_value());
   again.Publish(Own(people[0], "ctl"), Taking(Verb::kHistory, "q-4", response_id));

@@ -3,23 +3,23 @@
 #include <ctime>
 #include <utility>
 
-#include "server/mqtt/profile/topic_rules.h"
+#include "server/mqtt/chat/topic_rules.h"
 #include "services/auth/caller.h"
 #include "services/auth/key_text.h"
 
 namespace tutti::app {
 namespace {
 
+using mqtt::chat::Party, mqtt::chat::TopicRule;
 using mqtt::listener::Principal;
-using mqtt::profile::Party, mqtt::profile::TopicRule;
 
 void AddProject(const std::string& name, bool administers, Principal* principal) {
   const auto may = [administers](Party party) {
     return party == Party::kMember || (party == Party::kAdmin && administers);
   };
-  for (const TopicRule& rule : mqtt::profile::TopicRules()) {
+  for (const TopicRule& rule : mqtt::chat::TopicRules()) {
     if (!rule.of_project()) continue;
-    const std::string filter = mqtt::profile::FilterOf(rule, name);
+    const std::string filter = mqtt::chat::FilterOf(rule, name);
     if (may(rule.publishes)) principal->publish.push_back(filter);
     if (may(rule.reads)) principal->subscribe.push_back(filter);
     if (may(rule.answered)) principal->respond.push_back(filter);

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "app/mqtt_projects.h"
+#include "app/config/mqtt_projects.h"
 #include "server/mqtt/listener/authenticator.h"
 #include "services/auth/authenticator.h"
 

@@ -8,8 +8,8 @@
 namespace tutti::app {
 namespace {
 
-using mqtt::profile::AdmissionQueue;
-using mqtt::profile::Statistics;
+using mqtt::chat::AdmissionQueue;
+using mqtt::chat::Statistics;
 using ::testing::HasSubstr;
 
 TEST(MqttMetricsTest, TheNumbersAreThoseOfTheStatisticsLine) {

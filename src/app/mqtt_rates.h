@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "app/mqtt_projects.h"
+#include "app/config/mqtt_projects.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "services/limits/limiter.h"

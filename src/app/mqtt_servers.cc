@@ -5,24 +5,24 @@
 #include <random>
 #include <utility>
 
-#include "app/options.h"
+#include "app/config/options.h"
 #include "app/version.h"
 #include "base/loopback.h"
 #include "base/wall_clock.h"
-#include "server/mqtt/profile/native_topics.h"
-#include "server/mqtt/profile/status_topic.h"
+#include "server/mqtt/chat/native_topics.h"
+#include "server/mqtt/chat/status_topic.h"
 #include "services/auth/caller.h"
 #include "services/auth/grant.h"
 
 namespace tutti::app {
 namespace {
 
-mqtt::profile::ProjectSettings ProjectOf(const MqttProject& project, const std::string& tenant) {
+mqtt::chat::ProjectSettings ProjectOf(const MqttProject& project, const std::string& tenant) {
   return {.name = project.name,
           .tenant = tenant,
           .model = project.model,
           .reply_format =
-              project.json ? mqtt::profile::ReplyFormat::kJson : mqtt::profile::ReplyFormat::kText,
+              project.json ? mqtt::chat::ReplyFormat::kJson : mqtt::chat::ReplyFormat::kText,
           .stream = project.stream};
 }
 
@@ -41,9 +41,9 @@ void SetPrompts(const std::vector<MqttProject>& projects, const std::string& ten
   }
 }
 
-mqtt::profile::ProfileOptions ProfileOf(const Settings& settings,
-                                        const std::vector<MqttProject>& projects) {
-  mqtt::profile::ProfileOptions options;
+mqtt::chat::ProfileOptions ProfileOf(const Settings& settings,
+                                     const std::vector<MqttProject>& projects) {
+  mqtt::chat::ProfileOptions options;
   options.prefix = settings.Text("mqtt.prefix");
   options.node = settings.Text("mqtt.node");
   options.tenant = settings.Text("mqtt.tenant");
@@ -73,7 +73,7 @@ mqtt::listener::ListenerOptions ListenerOf(const Settings& settings) {
 }
 
 Result<mqtt::bridge::BridgeOptions> BridgeOf(const Settings& settings,
-                                             const mqtt::profile::ProfileOptions& profile) {
+                                             const mqtt::chat::ProfileOptions& profile) {
   mqtt::bridge::BridgeOptions options;
   options.broker = settings.Text("mqtt.url");
   options.client_id = "tutti-" + profile.node;
@@ -82,9 +82,9 @@ Result<mqtt::bridge::BridgeOptions> BridgeOf(const Settings& settings,
   options.tls_ca_file = settings.Text("mqtt.ca_file");
   options.tls_cert_file = settings.Text("mqtt.cert_file");
   options.tls_key_file = settings.Text("mqtt.key_file");
-  ASSIGN_OR_RETURN(const mqtt::profile::NativeTopics topics,
-                   mqtt::profile::NativeTopics::Make(profile.prefix));
-  options.will = mqtt::profile::StatusTopic::Will(profile, topics);
+  ASSIGN_OR_RETURN(const mqtt::chat::NativeTopics topics,
+                   mqtt::chat::NativeTopics::Make(profile.prefix));
+  options.will = mqtt::chat::StatusTopic::Will(profile, topics);
   return options;
 }
 
@@ -101,7 +101,7 @@ Status CheckSettings(const Settings& settings) {
   }
   if (Status status = auth::CheckName(settings.Text("mqtt.tenant"), "tenant"); !status.ok())
     return std::move(status).WithParam("mqtt.tenant");
-  if (Status status = mqtt::profile::NativeTopics::Make(settings.Text("mqtt.prefix")).status();
+  if (Status status = mqtt::chat::NativeTopics::Make(settings.Text("mqtt.prefix")).status();
       !status.ok())
     return std::move(status).WithParam("mqtt.prefix");
   return OkStatus();
@@ -116,15 +116,14 @@ Result<std::unique_ptr<MqttServers>> MqttServers::Create(const Settings& setting
   servers->log_ = deps.log;
   // Both ways in refuse whatever is no loopback without TLS, as the project profile wants it.
   const std::vector<MqttProject> projects = Enabled(settings.mqtt_projects());
-  const mqtt::profile::ProfileOptions options = ProfileOf(settings, projects);
-  const auto profile_at =
-      [&](mqtt::MessagePort& port,
-          const char* server) -> Result<std::shared_ptr<mqtt::profile::Profile>> {
-    mqtt::profile::ProfileOptions of_server = options;
+  const mqtt::chat::ProfileOptions options = ProfileOf(settings, projects);
+  const auto profile_at = [&](mqtt::MessagePort& port,
+                              const char* server) -> Result<std::shared_ptr<mqtt::chat::Profile>> {
+    mqtt::chat::ProfileOptions of_server = options;
     of_server.server = server;
     ASSIGN_OR_RETURN(
-        std::shared_ptr<mqtt::profile::Profile> profile,
-        mqtt::profile::Profile::Make(
+        std::shared_ptr<mqtt::chat::Profile> profile,
+        mqtt::chat::Profile::Make(
             std::move(of_server),
             {.port = port,
              .sessions = deps.state->sessions(),
@@ -147,8 +146,8 @@ Result<std::unique_ptr<MqttServers>> MqttServers::Create(const Settings& setting
     RETURN_IF_ERROR(profile->Subscribe());
     servers->metrics_.push_back(
         CollectMqtt(*deps.metrics, server,
-                    [known = std::weak_ptr(profile)]() -> std::optional<mqtt::profile::Statistics> {
-                      const std::shared_ptr<mqtt::profile::Profile> held = known.lock();
+                    [known = std::weak_ptr(profile)]() -> std::optional<mqtt::chat::Statistics> {
+                      const std::shared_ptr<mqtt::chat::Profile> held = known.lock();
                       if (held == nullptr) return std::nullopt;
                       return held->statistics();
                     }));

@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "app/config/settings.h"
 #include "app/mqtt_login.h"
 #include "app/service_metrics.h"
-#include "app/settings.h"
 #include "app/state.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "server/mqtt/bridge/bridge.h"
+#include "server/mqtt/chat/profile.h"
 #include "server/mqtt/listener/listener.h"
-#include "server/mqtt/profile/profile.h"
 #include "services/sessions/message.h"
 #include "telemetry/metrics.h"
 
@@ -54,7 +54,7 @@ class MqttServers {
   std::unique_ptr<MqttLogin> login_;
   std::unique_ptr<mqtt::listener::Listener> listener_;
   std::unique_ptr<mqtt::bridge::Bridge> bridge_;
-  std::shared_ptr<mqtt::profile::Profile> at_listener_, at_broker_;
+  std::shared_ptr<mqtt::chat::Profile> at_listener_, at_broker_;
   std::vector<Collectors> metrics_;
   std::string host_;
   bool tls_ = false;    // of the listener

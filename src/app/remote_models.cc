@@ -5,23 +5,23 @@
 namespace tutti::app {
 
 Status RemoteModels::Open(const std::string& path) {
-  ASSIGN_OR_RETURN(port_, remote::FrontendPort::Open(path, pool_));
+  ASSIGN_OR_RETURN(port_, cluster::FrontendPort::Open(path, pool_));
   return OkStatus();
 }
 
 Status RemoteModels::OpenBroker(const BrokerOptions& options, const std::string& folder) {
-  ASSIGN_OR_RETURN(std::unique_ptr<remote::ChannelPort> channel,
-                   remote::ChannelPort::Open(broker::MakeBroker(options.access),
-                                             {.name = options.name,
-                                              .id = FrontId(folder),
-                                              .broker = broker::RedactedUrl(options.access.url)},
-                                             pool_, clock_, log_));
+  ASSIGN_OR_RETURN(std::unique_ptr<cluster::ChannelPort> channel,
+                   cluster::ChannelPort::Open(broker::MakeBroker(options.access),
+                                              {.name = options.name,
+                                               .id = FrontId(folder),
+                                               .broker = broker::RedactedUrl(options.access.url)},
+                                              pool_, clock_, log_));
   const MutexLock lock(mutex_);
   channel_ = std::move(channel);
   return OkStatus();
 }
 
-std::optional<remote::ChannelPort::Figures> RemoteModels::broker() const {
+std::optional<cluster::ChannelPort::Figures> RemoteModels::broker() const {
   const MutexLock lock(mutex_);
   return channel_ == nullptr ? std::nullopt : std::optional(channel_->figures());
 }
@@ -29,7 +29,7 @@ std::optional<remote::ChannelPort::Figures> RemoteModels::broker() const {
 bool RemoteModels::Drain(Duration limit) {
   const bool clean = pool_.Drain(limit);
   port_.reset();  // every request has ended when they are gone
-  std::shared_ptr<remote::ChannelPort> channel;
+  std::shared_ptr<cluster::ChannelPort> channel;
   {
     const MutexLock lock(mutex_);
     channel.swap(channel_);

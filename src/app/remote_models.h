@@ -10,14 +10,14 @@
 #include <string>
 
 #include "app/backend.h"
-#include "app/broker_options.h"
+#include "app/config/broker_options.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/status.h"
-#include "remote/channel/channel_port.h"
-#include "remote/frontend_port.h"
-#include "remote/worker_pool.h"
+#include "cluster/channel/channel_port.h"
+#include "cluster/frontend_port.h"
+#include "cluster/worker_pool.h"
 
 namespace tutti::app {
 
@@ -30,9 +30,9 @@ class RemoteModels final : public Backend {
   // Begins to accept workers through a broker. `folder`: the store's, for FrontId(). Errors: those
   // of ChannelPort::Open.
   Status OpenBroker(const BrokerOptions& options, const std::string& folder);
-  remote::WorkerPool& pool() { return pool_; }
+  cluster::WorkerPool& pool() { return pool_; }
   // nullopt without a broker. Any thread, until Drain().
-  std::optional<remote::ChannelPort::Figures> broker() const;
+  std::optional<cluster::ChannelPort::Figures> broker() const;
 
   // Backend
   api::Inference& models() override { return pool_; }
@@ -50,11 +50,11 @@ class RemoteModels final : public Backend {
   Logger* const log_;
   SteadyClock clock_;
   std::atomic<api::LoadLevel> memory_level_{api::LoadLevel::kGreen};
-  remote::WorkerPool pool_;
+  cluster::WorkerPool pool_;
   // Last: they use the pool.
-  std::unique_ptr<remote::FrontendPort> port_;
+  std::unique_ptr<cluster::FrontendPort> port_;
   mutable Mutex mutex_;
-  std::shared_ptr<remote::ChannelPort> channel_ GUARDED_BY(mutex_);
+  std::shared_ptr<cluster::ChannelPort> channel_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::app

@@ -9,19 +9,19 @@
 #include <string_view>
 #include <utility>
 
-#include "app/broker_options.h"
 #include "app/caches.h"
-#include "app/loading.h"
+#include "app/config/broker_options.h"
+#include "app/config/options.h"
+#include "app/config/semantic_options.h"
+#include "app/loading/loading.h"
 #include "app/local_inference.h"
-#include "app/options.h"
-#include "app/process_signals.h"
+#include "app/process/process_signals.h"
 #include "app/remote_models.h"
-#include "app/semantic_options.h"
 #include "app/service.h"
 #include "app/service_metrics.h"
 #include "app/store.h"
 #include "base/log.h"
-#include "kserve/test_models.h"
+#include "protocol/kserve/test_models.h"
 #include "telemetry/metrics.h"
 
 namespace tutti::app {

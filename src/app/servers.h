@@ -7,12 +7,12 @@
 #include <memory>
 #include <string>
 
-#include "app/settings.h"
+#include "app/config/settings.h"
 #include "app/state.h"
 #include "base/log.h"
-#include "kserve/repository.h"
+#include "protocol/kserve/repository.h"
 #include "server/grpc/grpc_server.h"
-#include "server/http/http_server.h"
+#include "server/http/connection/http_server.h"
 #include "services/sessions/chat.h"
 #include "telemetry/metrics.h"
 #include "telemetry/server_metrics.h"

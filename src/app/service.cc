@@ -9,11 +9,11 @@
 #include <optional>
 #include <utility>
 
-#include "app/api_key.h"
-#include "app/mqtt_projects.h"
+#include "app/config/api_key.h"
+#include "app/config/mqtt_projects.h"
 #include "app/mqtt_rates.h"
-#include "app/process_signals.h"
-#include "app/system_memory.h"
+#include "app/process/process_signals.h"
+#include "app/process/system_memory.h"
 #include "base/wall_clock.h"
 
 namespace tutti::app {

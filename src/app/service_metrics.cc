@@ -192,8 +192,8 @@ Collectors CollectLoad(MetricsRegistry& registry, const api::Inference& inferenc
 }
 
 Collectors CollectMqtt(MetricsRegistry& registry, const std::string& server,
-                       std::function<std::optional<mqtt::profile::Statistics>()> statistics) {
-  using Stats = mqtt::profile::Statistics;
+                       std::function<std::optional<mqtt::chat::Statistics>()> statistics) {
+  using Stats = mqtt::chat::Statistics;
   SampledMetrics<Stats> all(registry);
   const telemetry::MetricLabels labels = {{"door", server},
                                           {"server", server}};  // `door` is the older name
@@ -262,7 +262,7 @@ Collectors CollectStore(MetricsRegistry& registry, const store::Store& store,
 }
 
 Collectors CollectWorkers(MetricsRegistry& registry, RemoteModels& models, bool broker) {
-  using Broker = remote::ChannelPort::Figures;
+  using Broker = cluster::ChannelPort::Figures;
   SampledMetrics<Broker> connection(registry);
   if (broker) {
     connection.AddGauge("tutti_broker_connected",
@@ -271,7 +271,7 @@ Collectors CollectWorkers(MetricsRegistry& registry, RemoteModels& models, bool 
     connection.AddCounter("tutti_broker_repeated_messages_total",
                           "Messages to workers that were sent again", {}, &Broker::repeated);
   }
-  using Figures = remote::WorkerPool::Figures;
+  using Figures = cluster::WorkerPool::Figures;
   SampledMetrics<Figures> workers(registry);
   workers.AddGauge("tutti_workers", "Attached workers", {{"state", "serving"}},
                    [](const Figures& now) { return now.workers - now.draining; });

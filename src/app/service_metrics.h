@@ -9,9 +9,9 @@
 
 #include "api/inference.h"
 #include "app/caches.h"
-#include "app/memory_watch.h"
+#include "app/process/memory_watch.h"
 #include "app/remote_models.h"
-#include "server/mqtt/profile/admission_queue.h"
+#include "server/mqtt/chat/admission_queue.h"
 #include "services/auth/authenticator.h"
 #include "services/batches/batches.h"
 #include "services/jobs/jobs.h"
@@ -46,7 +46,7 @@ Collectors CollectLoad(telemetry::MetricsRegistry& registry, const api::Inferenc
 // statistics line in the log (mqtt.statistics). `statistics` must return nullopt once its source is
 // destroyed.
 Collectors CollectMqtt(telemetry::MetricsRegistry& registry, const std::string& server,
-                       std::function<std::optional<mqtt::profile::Statistics>()> statistics);
+                       std::function<std::optional<mqtt::chat::Statistics>()> statistics);
 
 // Running and waiting password hashes, which show a flood of logins.
 Collectors CollectPasswords(telemetry::MetricsRegistry& registry,

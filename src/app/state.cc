@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "app/auth_options.h"
+#include "app/config/auth_options.h"
+#include "app/config/options.h"
 #include "app/control.h"
-#include "app/options.h"
 #include "app/store.h"
 #include "base/wall_clock.h"
 #include "services/jobs/control.h"

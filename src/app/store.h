@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "app/settings.h"
+#include "app/config/settings.h"
 #include "base/status.h"
 #include "store/migrations.h"
 #include "store/store.h"

@@ -11,21 +11,21 @@
 #include <string>
 #include <utility>
 
-#include "app/broker_options.h"
 #include "app/caches.h"
-#include "app/idle_memory.h"
-#include "app/loading.h"
+#include "app/config/broker_options.h"
+#include "app/loading/loading.h"
 #include "app/local_inference.h"
-#include "app/memory_watch.h"
-#include "app/process_signals.h"
+#include "app/process/idle_memory.h"
+#include "app/process/memory_watch.h"
+#include "app/process/process_signals.h"
+#include "app/process/system_memory.h"
 #include "app/store.h"
-#include "app/system_memory.h"
 #include "app/version.h"
 #include "base/log.h"
+#include "cluster/channel/channel_link.h"
+#include "cluster/inference_codec.h"
+#include "cluster/worker_link.h"
 #include "kernels/kernels.h"
-#include "remote/channel/channel_link.h"
-#include "remote/inference_codec.h"
-#include "remote/worker_link.h"
 
 namespace tutti::app {
 namespace {
@@ -38,13 +38,13 @@ std::string NameOfThisProcess() {
 
 v1::Hello HelloOf(const Settings& settings, LocalInference& inference) {
   v1::Hello hello;
-  hello.set_protocol(remote::kProtocol);
+  hello.set_protocol(cluster::kProtocol);
   hello.set_name(NameOfThisProcess());
   hello.set_version(kVersion);
   int64_t places = 0;
   for (const api::ModelInfo& model : inference.gateway().Models()) {
     v1::WireModel* wire = hello.add_models();
-    remote::ToWire(model, wire);
+    cluster::ToWire(model, wire);
     if (model.generates) places += settings.Int("max-num-seqs") + settings.Int("queue");
     if (model.encoder) places += settings.Int("encode.queue");
   }
@@ -88,7 +88,7 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
   Loading loading(inference, models, std::move(opened),
                   {.served = [&](const ModelRef&) { return memory.CheckRoom(); },
                    .all_served = [&] { loaded.store(true); }});
-  std::unique_ptr<remote::WorkerLink> link;
+  std::unique_ptr<cluster::WorkerLink> link;
   Status opening;
   IdleMemory idle;
   std::atomic<bool> stop{false};
@@ -98,19 +98,20 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
     if (loading.failed().load()) stop.store(true);
     if (link != nullptr || !loaded.load()) return;
     memory.ModelsAreLoaded(decoders * settings.Int("kv-cache-bytes"));
-    remote::Relay::Ports ports = {.inference = &inference.gateway(),
-                                  .health = &memory,
-                                  .clock = &inference.clock(),
-                                  .flush = [&caches](const std::string* tenant) {
-                                    return static_cast<uint64_t>(caches.Flush(
-                                        tenant == nullptr ? std::nullopt : std::optional(*tenant)));
-                                  }};
+    cluster::Relay::Ports ports = {
+        .inference = &inference.gateway(),
+        .health = &memory,
+        .clock = &inference.clock(),
+        .flush = [&caches](const std::string* tenant) {
+          return static_cast<uint64_t>(
+              caches.Flush(tenant == nullptr ? std::nullopt : std::optional(*tenant)));
+        }};
     v1::Hello hello = HelloOf(settings, inference);
     auto made = broker
-                    ? remote::OpenChannelLink(broker::MakeBroker(broker->access),
-                                              {.name = broker->name, .broker = frontend},
-                                              std::move(hello), std::move(ports), &log)
-                    : remote::WorkerLink::Open(frontend, std::move(hello), std::move(ports), &log);
+                    ? cluster::OpenChannelLink(broker::MakeBroker(broker->access),
+                                               {.name = broker->name, .broker = frontend},
+                                               std::move(hello), std::move(ports), &log)
+                    : cluster::WorkerLink::Open(frontend, std::move(hello), std::move(ports), &log);
     if (!made.ok()) {
       opening = made.status();
       return stop.store(true);

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "app/model_registry.h"
-#include "app/settings.h"
+#include "app/config/settings.h"
+#include "app/loading/model_registry.h"
 #include "base/status.h"
 
 namespace tutti::app {

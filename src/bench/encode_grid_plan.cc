@@ -5,7 +5,7 @@
 #include <sstream>
 #include <utility>
 
-#include "app/options.h"
+#include "app/config/options.h"
 #include "base/random.h"
 #include "base/text_file.h"
 #include "bench/encode_grid.h"

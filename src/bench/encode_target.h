@@ -12,8 +12,8 @@
 
 #include "api/encoding.h"
 #include "api/types.h"
+#include "app/config/settings.h"
 #include "app/local_inference.h"
-#include "app/settings.h"
 #include "base/status.h"
 #include "client/http_client.h"
 

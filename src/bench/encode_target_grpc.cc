@@ -5,12 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "app/loading.h"
+#include "app/config/settings.h"
+#include "app/loading/loading.h"
+#include "app/loading/model_loader.h"
+#include "app/loading/model_registry.h"
 #include "app/local_inference.h"
 #include "app/loopback.h"
-#include "app/model_loader.h"
-#include "app/model_registry.h"
-#include "app/settings.h"
 #include "bench/encode_target.h"
 #include "client/grpc/grpc_channel.h"
 #include "client/served_models.h"

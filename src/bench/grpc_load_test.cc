@@ -10,10 +10,10 @@
 #include <boost/json/value.hpp>
 #include <thread>
 
+#include "app/config/settings.h"
+#include "app/loading/model_registry.h"
 #include "app/local_inference.h"
 #include "app/loopback.h"
-#include "app/model_registry.h"
-#include "app/settings.h"
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"
 

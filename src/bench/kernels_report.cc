@@ -6,7 +6,7 @@
 #include <boost/json/array.hpp>
 #include <chrono>
 
-#include "app/model_loader.h"
+#include "app/loading/model_loader.h"
 #include "base/ascii.h"
 #include "base/cpus.h"
 #include "base/quote.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "app/loading.h"
-#include "app/model_plan.h"
+#include "app/loading/loading.h"
+#include "app/loading/model_plan.h"
 #include "base/random.h"
 #include "engine/engine.h"
 #include "model/decoder.h"

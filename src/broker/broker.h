@@ -3,7 +3,7 @@
 // A packet is sent to a mailbox. Each process has one mailbox of its own. A second mailbox may be
 // shared; each of its packets goes to one of its readers. Delivery is unreliable: a broker that is
 // killed, wiped or paused may lose, duplicate or delay packets. A user that needs reliable delivery
-// adds numbers and repetition (remote/channel/reliable_channel.h).
+// adds numbers and repetition (cluster/channel/reliable_channel.h).
 //
 // A lost connection is opened again, with pauses that grow to kLongestPause, for the lifetime of
 // the object. Packets sent meanwhile are dropped.

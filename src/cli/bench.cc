@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "app/api_key.h"
+#include "app/config/api_key.h"
 #include "bench/concurrency.h"
 #include "bench/constrained.h"
 #include "bench/forward.h"

@@ -4,8 +4,8 @@
 #include <limits>
 #include <utility>
 
-#include "app/api_key.h"
-#include "app/options.h"
+#include "app/config/api_key.h"
+#include "app/config/options.h"
 #include "cli/command_line.h"
 #include "cli/number_option.h"
 

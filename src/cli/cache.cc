@@ -6,7 +6,7 @@
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "cli/store_request.h"
-#include "wire/json_writer.h"
+#include "protocol/json/json_writer.h"
 
 namespace tutti::cli {
 namespace {
@@ -32,16 +32,16 @@ class CacheCommand final : public Command {
  private:
   Status Flush() {
     std::string asked;
-    wire::JsonWriter json(&asked);
+    protocol::JsonWriter json(&asked);
     json.BeginObject().Member("op", "cache.flush");
     if (tenant_option_->count() > 0) json.Member("tenant", tenant_);
     json.EndObject();
-    ASSIGN_OR_RETURN(const wire::JsonDocument answer, request_.Ask(asked));
+    ASSIGN_OR_RETURN(const protocol::JsonDocument answer, request_.Ask(asked));
     if (request_.json()) {
-      std::printf("%s\n", wire::PrintJson(answer.root()).c_str());
+      std::printf("%s\n", protocol::PrintJson(answer.root()).c_str());
       return OkStatus();
     }
-    const wire::Json* const answers = answer.root().get_object().if_contains("answers");
+    const protocol::Json* const answers = answer.root().get_object().if_contains("answers");
     if (answers == nullptr || !answers->is_int64())
       return Internal("the server did not say how many answers there were");
     const int64_t count = answers->get_int64();

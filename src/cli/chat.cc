@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "app/api_key.h"
+#include "app/config/api_key.h"
 #include "app/store.h"
 #include "cli/chat_partner.h"
 #include "cli/command_line.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "api/types.h"
-#include "app/settings.h"
+#include "app/config/settings.h"
 #include "cli/sampling_options.h"
 
 namespace tutti::cli {

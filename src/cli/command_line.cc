@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "app/model_registry.h"
-#include "app/options.h"
+#include "app/config/options.h"
+#include "app/loading/model_registry.h"
 #include "app/version.h"
 #include "base/check.h"
 #include "base/log.h"

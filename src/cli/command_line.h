@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "app/settings.h"
+#include "app/config/settings.h"
 #include "cli/option_topics.h"
 
 namespace tutti::cli {

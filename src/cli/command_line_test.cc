@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "app/options.h"
+#include "app/config/options.h"
 #include "cli/exit_status.h"
 #include "test_paths.h"
 

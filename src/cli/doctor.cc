@@ -6,16 +6,16 @@
 #include <cstdio>
 #include <string>
 
-#include "app/model_loader.h"
-#include "app/model_registry.h"
-#include "app/system_memory.h"
+#include "app/loading/model_loader.h"
+#include "app/loading/model_registry.h"
+#include "app/process/system_memory.h"
 #include "app/version.h"
 #include "base/cpus.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "kernels/kernels.h"
 #include "kernels/machine_limits.h"
-#include "wire/json.h"
+#include "protocol/json/json.h"
 
 namespace tutti::cli {
 namespace {
@@ -59,7 +59,7 @@ class DoctorCommand final : public Command {
                                     {"available_memory_bytes", app::AvailableMemory()},
                                     {"open_files_limit", files.rlim_cur},
                                     {"default_model", model.ok() ? model->path : ""}};
-      std::printf("%s\n", wire::PrintJson(out).c_str());
+      std::printf("%s\n", protocol::PrintJson(out).c_str());
       return kExitOk;
     }
     fmt::print("tutti {}\n", app::kVersion);

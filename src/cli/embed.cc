@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "app/blocking_waker.h"
-#include "app/loading.h"
+#include "app/loading/loading.h"
 #include "app/local_inference.h"
+#include "app/process/blocking_waker.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "cli/number_option.h"
 #include "cli/text_lines.h"
-#include "wire/input_blame.h"
-#include "wire/json_writer.h"
+#include "protocol/encoding/input_blame.h"
+#include "protocol/json/json_writer.h"
 
 namespace tutti::cli {
 namespace {
@@ -111,7 +111,7 @@ class EmbedCommand final : public Command {
         taken_ += texts.size();
         continue;
       }
-      const std::optional<size_t> refused = wire::BlamedInput(result.status().param());
+      const std::optional<size_t> refused = protocol::BlamedInput(result.status().param());
       if (!refused.has_value() || *refused >= texts.size()) return result.status();
       const Status why = Named(result.status(), *refused);
       texts.resize(*refused);
@@ -154,7 +154,7 @@ class EmbedCommand final : public Command {
           const auto width = static_cast<size_t>(result.width);
           for (size_t i = 0; i < texts.size(); ++i) {
             std::string line;
-            wire::JsonWriter json(&line);
+            protocol::JsonWriter json(&line);
             json.BeginObject()
                 .Member("index", static_cast<int64_t>(taken_ + i))
                 .Member("tokens", result.tokens[i])

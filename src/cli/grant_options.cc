@@ -12,20 +12,20 @@ namespace tutti::cli {
 namespace {
 
 void WriteList(std::string_view name, const std::vector<std::string>& texts,
-               wire::JsonWriter* json) {
+               protocol::JsonWriter* json) {
   json->Key(name).BeginArray();
   for (const std::string& text : texts) json->String(text);
   json->EndArray();
 }
 
 // The list of that name within "scopes".
-std::string ScopeText(const wire::JsonObject& owner, std::string_view name, const char* none) {
+std::string ScopeText(const protocol::JsonObject& owner, std::string_view name, const char* none) {
   std::string text;
-  const wire::Json* const scopes = owner.if_contains("scopes");
+  const protocol::Json* const scopes = owner.if_contains("scopes");
   if (scopes == nullptr || !scopes->is_object()) return none;
-  const wire::Json* const list = scopes->get_object().if_contains(name);
+  const protocol::Json* const list = scopes->get_object().if_contains(name);
   if (list == nullptr || !list->is_array()) return none;
-  for (const wire::Json& each : list->get_array()) {
+  for (const protocol::Json& each : list->get_array()) {
     if (each.is_string())
       text += (text.empty() ? "" : ",") + LogEscape(std::string_view(each.get_string()));
   }
@@ -59,7 +59,7 @@ void GrantOptions::AddTo(CLI::App& command) {
   }
 }
 
-void GrantOptions::Write(wire::JsonWriter* json) const {
+void GrantOptions::Write(protocol::JsonWriter* json) const {
   if (!tenant_.empty()) json->Member("tenant", tenant_);
   json->Key("scopes").BeginObject();
   WriteList("routes", routes_, json);
@@ -74,35 +74,37 @@ void GrantOptions::Write(wire::JsonWriter* json) const {
 
 void GrantOptions::WarnOfUnknownModels(const StoreRequest& server) const {
   if (models_.empty()) return;
-  const Result<wire::JsonDocument> answer = server.Ask(std::string(app::kModelsRequest));
+  const Result<protocol::JsonDocument> answer = server.Ask(std::string(app::kModelsRequest));
   if (!answer.ok()) return;
-  const wire::Json* const served = answer->root().get_object().if_contains("models");
+  const protocol::Json* const served = answer->root().get_object().if_contains("models");
   if (served == nullptr || !served->is_array() || served->get_array().empty()) return;
   for (const std::string& model : models_) {
     const auto& all = served->get_array();
-    if (std::find(all.begin(), all.end(), wire::Json(model)) != all.end()) continue;
+    if (std::find(all.begin(), all.end(), protocol::Json(model)) != all.end()) continue;
     std::fprintf(stderr, "tutti: warning: the server serves no text or vectors of a model %s now\n",
                  LogEscape(model.substr(0, 128)).c_str());
   }
 }
 
-std::string RoutesText(const wire::JsonObject& owner) {
+std::string RoutesText(const protocol::JsonObject& owner) {
   return ScopeText(owner, "routes", "all but admin");
 }
 
-std::string ModelsText(const wire::JsonObject& owner) { return ScopeText(owner, "models", "all"); }
+std::string ModelsText(const protocol::JsonObject& owner) {
+  return ScopeText(owner, "models", "all");
+}
 
-std::string LimitsText(const wire::JsonObject& owner) {
+std::string LimitsText(const protocol::JsonObject& owner) {
   std::string text;
-  const wire::Json* const limits = owner.if_contains("limits");
+  const protocol::Json* const limits = owner.if_contains("limits");
   if (limits == nullptr || !limits->is_object()) return "none";
   for (const auto& [name, value] : limits->get_object())
-    text += (text.empty() ? "" : ",") + std::string(name) + "=" + wire::PrintJson(value);
+    text += (text.empty() ? "" : ",") + std::string(name) + "=" + protocol::PrintJson(value);
   return text.empty() ? "none" : text;
 }
 
-std::string MemberDate(const wire::JsonObject& object, std::string_view name) {
-  const wire::Json* const value = object.if_contains(name);
+std::string MemberDate(const protocol::JsonObject& object, std::string_view name) {
+  const protocol::Json* const value = object.if_contains(name);
   return value != nullptr && value->is_int64() ? DateText(value->get_int64()) : "-";
 }
 

@@ -8,8 +8,8 @@
 #include "api/caller.h"
 #include "cli/command_line.h"
 #include "cli/store_request.h"
-#include "wire/json.h"
-#include "wire/json_writer.h"
+#include "protocol/json/json.h"
+#include "protocol/json/json_writer.h"
 
 namespace tutti::cli {
 
@@ -18,7 +18,7 @@ class GrantOptions {
   // Declares --tenant, --routes, --models and the limits.
   void AddTo(CLI::App& command);
   // Writes the given options as members of a request; the process that answers it validates them.
-  void Write(wire::JsonWriter* json) const;
+  void Write(protocol::JsonWriter* json) const;
 
   // Prints a line on standard error for each given model that the server with the store does not
   // serve now. Prints nothing without a server, or while it serves no model yet.
@@ -33,10 +33,10 @@ class GrantOptions {
 // Columns of a table, from a key or user in an answer: routes "embed,tokenize" ("all but admin"),
 // models "a,b" ("all"), limits "requests_per_minute=60" ("none"). In brackets: the text if nothing
 // is limited.
-std::string RoutesText(const wire::JsonObject& owner);
-std::string ModelsText(const wire::JsonObject& owner);
-std::string LimitsText(const wire::JsonObject& owner);
+std::string RoutesText(const protocol::JsonObject& owner);
+std::string ModelsText(const protocol::JsonObject& owner);
+std::string LimitsText(const protocol::JsonObject& owner);
 // A date as text; "-" if there is none.
-std::string MemberDate(const wire::JsonObject& object, std::string_view name);
+std::string MemberDate(const protocol::JsonObject& object, std::string_view name);
 
 }  // namespace tutti::cli

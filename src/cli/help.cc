@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "app/options.h"
+#include "app/config/options.h"
 #include "base/log.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "app/model_registry.h"
+#include "app/loading/model_registry.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "cli/inspect_report.h"
@@ -21,10 +21,10 @@
 #include "model/model_files.h"
 #include "model/tokenizer_metadata.h"
 #include "model/weights.h"
+#include "protocol/json/json.h"
 #include "tensor/dtype.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
-#include "wire/json.h"
 
 namespace tutti::cli {
 namespace {
@@ -232,7 +232,7 @@ class InspectCommand final : public Command {
                             {"types", std::move(types)},
                             {"tensors", std::move(tensors)}};
     for (const auto& [name, value] : meaning.text) out[name] = value;
-    std::printf("%s\n", wire::PrintJson(out).c_str());
+    std::printf("%s\n", protocol::PrintJson(out).c_str());
   }
 
   SettingsOptions options_;

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "app/draft_plan.h"
-#include "app/kv_memory.h"
-#include "app/model_loader.h"
-#include "app/model_plan.h"
-#include "app/settings.h"
+#include "app/config/settings.h"
+#include "app/loading/draft_plan.h"
+#include "app/loading/kv_memory.h"
+#include "app/loading/model_loader.h"
+#include "app/loading/model_plan.h"
 #include "base/cpus.h"
 #include "base/quote.h"
 #include "chat_template/tool_syntax.h"
@@ -28,10 +28,10 @@
 #include "model/encoder_choice.h"
 #include "model/kv_dtype.h"
 #include "model/weights.h"
+#include "protocol/json/json.h"
 #include "tensor/dtype.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
-#include "wire/json.h"
 
 namespace tutti::cli {
 namespace {
@@ -187,7 +187,7 @@ int InspectDecoder(const model::ModelFiles& files, bool json) {
       for (const auto& [name, value] : facts->text) body[name] = value;
       body["remarks"] = boost::json::value_from(facts->remarks);
     }
-    std::printf("%s\n", wire::PrintJson(body).c_str());
+    std::printf("%s\n", protocol::PrintJson(body).c_str());
   } else if (facts.ok()) {
     std::printf("ok: %s, %llu parameters in %zu MiB as %s, %zu bytes of KV cache per token\n",
                 facts->architecture.c_str(), static_cast<unsigned long long>(facts->parameters),
@@ -324,14 +324,14 @@ int InspectEncoder(const model::ModelFiles& files, std::optional<model::EncoderD
     const std::string verdict = found.status().reason() + ": " + found.status().message();
     if (json) {
       std::printf("%s\n",
-                  wire::PrintJson(boost::json::object{{"schema", "tutti.inspect.encoder.v1"},
-                                                      {"verdict", verdict}})
+                  protocol::PrintJson(boost::json::object{{"schema", "tutti.inspect.encoder.v1"},
+                                                          {"verdict", verdict}})
                       .c_str());
     }
     return Fail(std::move(found).status().WithContext(files.path));
   }
   if (json) {
-    std::printf("%s\n", wire::PrintJson(ToJson(*found)).c_str());
+    std::printf("%s\n", protocol::PrintJson(ToJson(*found)).c_str());
   } else {
     PrintText(*found);
   }
@@ -407,19 +407,19 @@ int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool 
   const Result<MemoryFacts> facts = Measure(ref, settings);
   if (!facts.ok()) return Fail(facts.status());
   if (json) {
-    std::printf("%s\n",
-                wire::PrintJson(boost::json::object{{"schema", kMemorySchema},
-                                                    {"weights_bytes", facts->weights},
-                                                    {"kv_pool_bytes", facts->kv_pool},
-                                                    {"kv_token_bytes", facts->kv_token},
-                                                    {"kv_dtype", facts->kv_dtype},
-                                                    {"kv_tokens", facts->kv_pool / facts->kv_token},
-                                                    {"context", facts->context},
-                                                    {"max_num_seqs", facts->max_num_seqs},
-                                                    {"lanes", facts->max_num_seqs},  // older name
-                                                    {"draft_bytes", facts->draft()},
-                                                    {"peak_bytes", facts->peak()}})
-                    .c_str());
+    std::printf("%s\n", protocol::PrintJson(
+                            boost::json::object{{"schema", kMemorySchema},
+                                                {"weights_bytes", facts->weights},
+                                                {"kv_pool_bytes", facts->kv_pool},
+                                                {"kv_token_bytes", facts->kv_token},
+                                                {"kv_dtype", facts->kv_dtype},
+                                                {"kv_tokens", facts->kv_pool / facts->kv_token},
+                                                {"context", facts->context},
+                                                {"max_num_seqs", facts->max_num_seqs},
+                                                {"lanes", facts->max_num_seqs},  // older name
+                                                {"draft_bytes", facts->draft()},
+                                                {"peak_bytes", facts->peak()}})
+                            .c_str());
     return kExitOk;
   }
   if (!facts->notice.empty()) std::fprintf(stderr, "tutti: %s\n", facts->notice.c_str());

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "app/model_registry.h"
-#include "app/settings.h"
+#include "app/config/settings.h"
+#include "app/loading/model_registry.h"
 #include "model/decoder_checkpoint.h"
 #include "model/encoder_weights.h"
 #include "model/generation_defaults.h"

@@ -12,8 +12,8 @@
 #include "cli/store_request.h"
 #include "cli/text_table.h"
 #include "cli/time_span.h"
-#include "wire/control.h"
-#include "wire/json_writer.h"
+#include "protocol/admin/control.h"
+#include "protocol/json/json_writer.h"
 
 namespace tutti::cli {
 namespace {
@@ -88,72 +88,72 @@ class JobsCommand final : public Command {
 
   Status Do(const Verb& verb) {
     std::string asked;
-    wire::JsonWriter(&asked)
+    protocol::JsonWriter(&asked)
         .BeginObject()
         .Member("op", "jobs." + verb.name)
         .Member(verb.of_tenant ? "tenant" : "id", verb.argument)
         .EndObject();
-    ASSIGN_OR_RETURN(const wire::JsonDocument answer, verb.request.Ask(asked));
+    ASSIGN_OR_RETURN(const protocol::JsonDocument answer, verb.request.Ask(asked));
     if (verb.request.json()) {
-      std::printf("%s\n", wire::PrintJson(answer.root()).c_str());
+      std::printf("%s\n", protocol::PrintJson(answer.root()).c_str());
       return OkStatus();
     }
     if (verb.of_tenant) {
       std::printf("%s: %s\n", verb.argument.c_str(), verb.name == "pause" ? "paused" : "resumed");
       return OkStatus();
     }
-    const wire::Json* const job = answer.root().get_object().if_contains("job");
+    const protocol::Json* const job = answer.root().get_object().if_contains("job");
     if (job == nullptr || !job->is_object()) return Internal("the answer has no job");
     if (verb.name == "show") {
-      std::printf("%s\n", wire::PrintJson(*job).c_str());
+      std::printf("%s\n", protocol::PrintJson(*job).c_str());
     } else {
-      std::printf("%s %s\n", wire::MemberText(job->get_object(), "id").c_str(),
-                  wire::MemberText(job->get_object(), "status").c_str());
+      std::printf("%s %s\n", protocol::MemberText(job->get_object(), "id").c_str(),
+                  protocol::MemberText(job->get_object(), "status").c_str());
     }
     return OkStatus();
   }
 
   Status List() {
     std::string asked;
-    wire::JsonWriter json(&asked);
+    protocol::JsonWriter json(&asked);
     json.BeginObject().Member("op", "jobs.list").Member("limit", limit_);
     if (!status_.empty()) json.Member("status", status_);
     if (list_->count("--tenant") > 0) json.Member("tenant", tenant_);
     if (!after_.empty()) json.Member("after", after_);
     json.EndObject();
-    ASSIGN_OR_RETURN(const wire::JsonDocument answer, list_request_.Ask(asked));
+    ASSIGN_OR_RETURN(const protocol::JsonDocument answer, list_request_.Ask(asked));
     if (list_request_.json()) {
-      std::printf("%s\n", wire::PrintJson(answer.root()).c_str());
+      std::printf("%s\n", protocol::PrintJson(answer.root()).c_str());
       return OkStatus();
     }
-    const wire::JsonObject& page = answer.root().get_object();
-    const wire::Json* const jobs = page.if_contains("jobs");
+    const protocol::JsonObject& page = answer.root().get_object();
+    const protocol::Json* const jobs = page.if_contains("jobs");
     if (jobs == nullptr || !jobs->is_array()) return Internal("the answer has no jobs");
     std::vector<std::vector<std::string>> rows = {
         {"ID", "TENANT", "KIND", "STATUS", "ATTEMPT", "CREATED", "FINISHED", "ERROR"}};
-    for (const wire::Json& each : jobs->get_array()) {
+    for (const protocol::Json& each : jobs->get_array()) {
       if (!each.is_object()) continue;
-      const wire::JsonObject& job = each.get_object();
-      const wire::Json* const dead = job.if_contains("dead_letter");
+      const protocol::JsonObject& job = each.get_object();
+      const protocol::Json* const dead = job.if_contains("dead_letter");
       const bool is_dead = dead != nullptr && dead->is_bool() && dead->get_bool();
-      const wire::Json* const error = job.if_contains("error");
-      rows.push_back({wire::MemberText(job, "id"), wire::MemberText(job, "tenant"),
-                      wire::MemberText(job, "kind"),
-                      wire::MemberText(job, "status") + (is_dead ? " (dead)" : ""),
-                      std::to_string(wire::MemberNumber(job, "attempt")),
-                      When(wire::MemberNumber(job, "created_ms")),
-                      When(wire::MemberNumber(job, "finished_ms")),
+      const protocol::Json* const error = job.if_contains("error");
+      rows.push_back({protocol::MemberText(job, "id"), protocol::MemberText(job, "tenant"),
+                      protocol::MemberText(job, "kind"),
+                      protocol::MemberText(job, "status") + (is_dead ? " (dead)" : ""),
+                      std::to_string(protocol::MemberNumber(job, "attempt")),
+                      When(protocol::MemberNumber(job, "created_ms")),
+                      When(protocol::MemberNumber(job, "finished_ms")),
                       error != nullptr && error->is_object()
-                          ? wire::MemberText(error->get_object(), "code")
+                          ? protocol::MemberText(error->get_object(), "code")
                           : ""});
     }
     std::fputs(TextTable(rows).c_str(), stdout);
-    const wire::Json* const more = page.if_contains("more");
+    const protocol::Json* const more = page.if_contains("more");
     if (more != nullptr && more->is_bool() && more->get_bool() && !rows.back().empty())
       std::fprintf(stderr, "more: --after %s\n", rows.back()[0].c_str());
-    const wire::Json* const paused = page.if_contains("paused");
+    const protocol::Json* const paused = page.if_contains("paused");
     if (paused != nullptr && paused->is_array()) {
-      for (const wire::Json& owner : paused->get_array()) {
+      for (const protocol::Json& owner : paused->get_array()) {
         if (owner.is_string())
           std::fprintf(stderr, "paused: %s\n", std::string(owner.get_string()).c_str());
       }

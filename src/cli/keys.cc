@@ -10,14 +10,14 @@
 #include "cli/store_request.h"
 #include "cli/text_table.h"
 #include "cli/time_span.h"
-#include "wire/control.h"
-#include "wire/json_writer.h"
+#include "protocol/admin/control.h"
+#include "protocol/json/json_writer.h"
 
 namespace tutti::cli {
 namespace {
 
-using wire::JsonObject;
-using wire::JsonWriter;
+using protocol::JsonObject;
+using protocol::JsonWriter;
 
 // Validator of options whose value is a duration.
 std::string SpanFault(const std::string& text) {
@@ -114,29 +114,29 @@ class KeysCommand final : public Command {
   Status Revoke() {
     std::string request;
     JsonWriter(&request).BeginObject().Member("op", "keys.revoke").Member("key", name_).EndObject();
-    ASSIGN_OR_RETURN(const wire::JsonDocument answer, revoke_.Ask(request));
+    ASSIGN_OR_RETURN(const protocol::JsonDocument answer, revoke_.Ask(request));
     if (revoke_.json()) return PrintAll(answer);
-    const wire::Json* const ids = answer.root().get_object().if_contains("revoked");
+    const protocol::Json* const ids = answer.root().get_object().if_contains("revoked");
     if (ids == nullptr || !ids->is_array()) return Internal("the answer names no key");
-    for (const wire::Json& id : ids->get_array()) {
+    for (const protocol::Json& id : ids->get_array()) {
       if (id.is_string()) std::printf("revoked %s\n", id.get_string().c_str());
     }
     return OkStatus();
   }
 
   Status List() {
-    ASSIGN_OR_RETURN(const wire::JsonDocument answer, list_.Ask(R"({"op":"keys.list"})"));
+    ASSIGN_OR_RETURN(const protocol::JsonDocument answer, list_.Ask(R"({"op":"keys.list"})"));
     if (list_.json()) return PrintAll(answer);
-    const wire::Json* const keys = answer.root().get_object().if_contains("keys");
+    const protocol::Json* const keys = answer.root().get_object().if_contains("keys");
     if (keys == nullptr || !keys->is_array()) return Internal("the answer has no keys");
     std::vector<std::vector<std::string>> rows = {{"NAME", "ID", "STATE", "TENANT", "ROUTES",
                                                    "MODELS", "LIMITS", "CREATED", "EXPIRES",
                                                    "USED"}};
-    for (const wire::Json& each : keys->get_array()) {
+    for (const protocol::Json& each : keys->get_array()) {
       if (!each.is_object()) continue;
       const JsonObject& key = each.get_object();
-      rows.push_back({wire::MemberText(key, "name"), wire::MemberText(key, "id"),
-                      wire::MemberText(key, "state"), wire::MemberText(key, "tenant"),
+      rows.push_back({protocol::MemberText(key, "name"), protocol::MemberText(key, "id"),
+                      protocol::MemberText(key, "state"), protocol::MemberText(key, "tenant"),
                       RoutesText(key), ModelsText(key), LimitsText(key),
                       MemberDate(key, "created_s"), MemberDate(key, "expires_s"),
                       MemberDate(key, "used_s")});
@@ -145,26 +145,27 @@ class KeysCommand final : public Command {
     return OkStatus();
   }
 
-  static Status PrintAll(const wire::JsonDocument& answer) {
-    std::printf("%s\n", wire::PrintJson(answer.root()).c_str());
+  static Status PrintAll(const protocol::JsonDocument& answer) {
+    std::printf("%s\n", protocol::PrintJson(answer.root()).c_str());
     return OkStatus();
   }
 
   // The key alone goes to standard output, so that a script gets nothing else.
   static Status PrintIssued(const StoreRequest& verb, const std::string& request,
                             StoreRequest::Absent absent) {
-    ASSIGN_OR_RETURN(const wire::JsonDocument answer, verb.Ask(request, absent));
+    ASSIGN_OR_RETURN(const protocol::JsonDocument answer, verb.Ask(request, absent));
     if (verb.json()) return PrintAll(answer);
     const JsonObject& object = answer.root().get_object();
-    const wire::Json* const key = object.if_contains("key");
+    const protocol::Json* const key = object.if_contains("key");
     if (key == nullptr || !key->is_object()) return Internal("the answer has no key");
     const JsonObject& record = key->get_object();
-    std::printf("%s\n", wire::MemberText(object, "secret").c_str());
+    std::printf("%s\n", protocol::MemberText(object, "secret").c_str());
     std::fprintf(stderr,
                  "Key %s (%s) of tenant %s: routes %s; models %s; limits %s; expires %s.\n"
                  "It is shown this once. Clients send it as \"Authorization: Bearer <key>\".\n",
-                 wire::MemberText(record, "name").c_str(), wire::MemberText(record, "id").c_str(),
-                 wire::MemberText(record, "tenant").c_str(), RoutesText(record).c_str(),
+                 protocol::MemberText(record, "name").c_str(),
+                 protocol::MemberText(record, "id").c_str(),
+                 protocol::MemberText(record, "tenant").c_str(), RoutesText(record).c_str(),
                  ModelsText(record).c_str(), LimitsText(record).c_str(),
                  MemberDate(record, "expires_s").c_str());
     return OkStatus();

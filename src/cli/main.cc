@@ -10,7 +10,7 @@
 #include <iostream>
 #include <new>
 
-#include "app/lack_of_memory.h"
+#include "app/process/lack_of_memory.h"
 #include "base/thread_turns.h"
 #include "cli/command_line.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "app/model_registry.h"
+#include "app/loading/model_registry.h"
 #include "base/status.h"
 #include "gguf/file.h"
 

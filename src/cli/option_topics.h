@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "app/options.h"
+#include "app/config/options.h"
 
 namespace tutti::cli {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "app/model_registry.h"
+#include "app/loading/model_registry.h"
 #include "base/cpus.h"
 #include "base/quote.h"
 #include "cli/command_line.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "app/model_registry.h"
+#include "app/loading/model_registry.h"
 #include "base/cpus.h"
 #include "base/quote.h"
 #include "cli/command_line.h"

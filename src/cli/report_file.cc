@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "base/quote.h"
-#include "wire/json.h"
+#include "protocol/json/json.h"
 
 namespace tutti::cli {
 namespace {
@@ -43,7 +43,7 @@ Status CheckReportFile(const std::string& file, const std::vector<std::string>& 
 
 Status WriteReportFile(const std::string& file, const boost::json::object& report) {
   if (file.empty()) return OkStatus();
-  const std::string text = wire::PrintJson(report) + "\n";
+  const std::string text = protocol::PrintJson(report) + "\n";
   if (file == "-") {
     std::fputs(text.c_str(), stdout);
     return OkStatus();

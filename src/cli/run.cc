@@ -15,19 +15,19 @@
 #include "api/finish_reason.h"
 #include "api/tool_calls.h"
 #include "api/types.h"
-#include "app/blocking_waker.h"
-#include "app/loading.h"
+#include "app/loading/loading.h"
 #include "app/local_inference.h"
+#include "app/process/blocking_waker.h"
 #include "base/status.h"
 #include "base/text_file.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "cli/reasoning_display.h"
 #include "cli/sampling_options.h"
-#include "wire/checked_object.h"
-#include "wire/json.h"
-#include "wire/schema.h"
-#include "wire/tool_fields.h"
+#include "protocol/json/checked_object.h"
+#include "protocol/json/json.h"
+#include "protocol/schema/schema.h"
+#include "protocol/schema/tool_fields.h"
 
 namespace tutti::cli {
 namespace {
@@ -124,11 +124,11 @@ Status AnswerOptions::Read() {
 
 Status AnswerOptions::ReadTools() {
   ASSIGN_OR_RETURN(const std::string text, TextOrFile("--tools", tools_, "[{"));
-  Result<wire::JsonDocument> document = wire::ParseJson(text);
+  Result<protocol::JsonDocument> document = protocol::ParseJson(text);
   if (!document.ok())
     return InvalidArgument("invalid_value", "--tools: " + document.status().message());
-  const wire::Json& root = document->root();
-  wire::JsonObject fields;
+  const protocol::Json& root = document->root();
+  protocol::JsonObject fields;
   // A request's body has its list under this name.
   const bool nested = root.is_object() && root.get_object().contains("tools");
   fields["tools"] = nested ? root.get_object().at("tools") : root;
@@ -137,12 +137,12 @@ Status AnswerOptions::ReadTools() {
   } else if (!tool_choice_.empty()) {
     fields["tool_choice"] = {{"type", "function"}, {"function", {{"name", tool_choice_}}}};
   }
-  wire::IgnoredFields ignored;
-  const wire::Json body = std::move(fields);
+  protocol::IgnoredFields ignored;
+  const protocol::Json body = std::move(fields);
   ASSIGN_OR_RETURN(
-      const wire::CheckedObject object,
-      wire::CheckedObject::CheckPart(wire::kChat, body, "", /*strict=*/true, &ignored));
-  return wire::ReadTools(object, /*strict=*/true, &ignored, &chat_);
+      const protocol::CheckedObject object,
+      protocol::CheckedObject::CheckPart(protocol::kChat, body, "", /*strict=*/true, &ignored));
+  return protocol::ReadTools(object, /*strict=*/true, &ignored, &chat_);
 }
 
 void AnswerOptions::AddTools(api::ChatPrompt* chat) const {
@@ -297,7 +297,7 @@ class RunCommand final : public Command {
       // One line for each call, behind the text if there is any.
       if (calls.empty() || !text_ends_line_) std::fputc('\n', stdout);
       for (const api::ToolCall& call : calls)
-        std::printf("%s\n", wire::PrintJson(JsonOf(call)).c_str());
+        std::printf("%s\n", protocol::PrintJson(JsonOf(call)).c_str());
       std::fflush(stdout);  // before what follows, where both streams go to one file
       if (finish == api::FinishReason::kLength) {
         std::fprintf(stderr, "tutti: cut after %d tokens\n", usage.completion_tokens);
@@ -316,14 +316,14 @@ class RunCommand final : public Command {
       boost::json::array& list = out["tool_calls"].emplace_array();
       for (const api::ToolCall& call : calls) list.push_back(JsonOf(call));
     }
-    std::printf("%s\n", wire::PrintJson(out).c_str());
+    std::printf("%s\n", protocol::PrintJson(out).c_str());
     return kExitOk;
   }
 
   // {"name": ..., "arguments": {...}}. The arguments of a call that its length cut are no JSON:
   // they stay a text.
   static boost::json::object JsonOf(const api::ToolCall& call) {
-    const Result<wire::JsonDocument> arguments = wire::ParseJson(call.arguments);
+    const Result<protocol::JsonDocument> arguments = protocol::ParseJson(call.arguments);
     boost::json::object out{{"name", call.name}};
     if (arguments.ok()) {
       out["arguments"] = arguments->root();

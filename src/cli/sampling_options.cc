@@ -7,7 +7,7 @@
 #include "api/sampling_defaults.h"
 #include "api/validate.h"
 #include "cli/number_option.h"
-#include "wire/template_arguments.h"
+#include "protocol/schema/template_arguments.h"
 
 namespace tutti::cli {
 namespace {
@@ -37,7 +37,7 @@ void SamplingOptions::AddTo(CLI::App& command) {
 
 Status SamplingOptions::Check() {
   ASSIGN_OR_RETURN(template_arguments_,
-                   wire::ParseTemplateArguments(template_arguments_, "--chat-template-kwargs"));
+                   protocol::ParseTemplateArguments(template_arguments_, "--chat-template-kwargs"));
   return OkStatus();
 }
 

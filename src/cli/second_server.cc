@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <set>
 
-#include "app/options.h"
+#include "app/config/options.h"
 #include "base/check.h"
 
 namespace tutti::cli {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "app/settings.h"
+#include "app/config/settings.h"
 
 namespace tutti::cli {
 

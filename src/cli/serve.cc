@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "app/model_registry.h"
+#include "app/loading/model_registry.h"
 #include "app/server.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"

@@ -10,10 +10,10 @@
 #include "app/control.h"
 #include "app/store.h"
 #include "client/control_client.h"
+#include "protocol/admin/control.h"
 #include "services/auth/accounts.h"
 #include "services/auth/authenticator.h"
 #include "store/store.h"
-#include "wire/control.h"
 
 namespace tutti::cli {
 namespace {
@@ -57,7 +57,7 @@ void StoreRequest::AddTo(CLI::App& command) {
   options_.AddOnly(command, {"store"});
 }
 
-Result<wire::JsonDocument> StoreRequest::Ask(const std::string& request, Absent absent) const {
+Result<protocol::JsonDocument> StoreRequest::Ask(const std::string& request, Absent absent) const {
   ASSIGN_OR_RETURN(const app::Settings settings, options_.Resolve());
   ASSIGN_OR_RETURN(const std::string folder, app::StorePlace(settings));
   if (folder.empty())
@@ -69,12 +69,12 @@ Result<wire::JsonDocument> StoreRequest::Ask(const std::string& request, Absent 
     RETURN_IF_ERROR(CheckThere(folder));
   }
   ASSIGN_OR_RETURN(const std::string answer, AnswerOf(folder, request));
-  ASSIGN_OR_RETURN(wire::JsonDocument document, wire::ParseJson(answer));
+  ASSIGN_OR_RETURN(protocol::JsonDocument document, protocol::ParseJson(answer));
   if (!document.root().is_object()) return Internal("the answer is no object");
-  const wire::JsonObject& object = document.root().get_object();
-  const wire::Json* const ok = object.if_contains("ok");
+  const protocol::JsonObject& object = document.root().get_object();
+  const protocol::Json* const ok = object.if_contains("ok");
   if (ok != nullptr && ok->is_bool() && ok->get_bool()) {
-    const wire::Json* const written = object.if_contains("written");
+    const protocol::Json* const written = object.if_contains("written");
     if (written != nullptr && written->is_bool() && !written->get_bool()) {
       std::fputs(
           "tutti: warning: it is in force, but not written: the disk takes nothing. The server "
@@ -83,8 +83,8 @@ Result<wire::JsonDocument> StoreRequest::Ask(const std::string& request, Absent 
     }
     return document;
   }
-  return Status(StatusCode::kUnknown, wire::MemberText(object, "code"),
-                wire::MemberText(object, "message"));
+  return Status(StatusCode::kUnknown, protocol::MemberText(object, "code"),
+                protocol::MemberText(object, "message"));
 }
 
 }  // namespace tutti::cli

@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "cli/command_line.h"
-#include "wire/json.h"
+#include "protocol/json/json.h"
 
 namespace tutti::cli {
 
@@ -22,7 +22,8 @@ class StoreRequest {
   // Returns the object of a successful answer. Blocks. Errors: those of a refusal; those of the
   // settings; not_found if there is no store; store_locked, with the process id, if the process
   // that holds the store does not answer.
-  Result<wire::JsonDocument> Ask(const std::string& request, Absent absent = Absent::kRefuse) const;
+  Result<protocol::JsonDocument> Ask(const std::string& request,
+                                     Absent absent = Absent::kRefuse) const;
 
   bool json() const { return json_; }
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "api/validate.h"
-#include "app/model_registry.h"
+#include "app/loading/model_registry.h"
 #include "base/log.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"

@@ -11,15 +11,15 @@
 #include "cli/store_request.h"
 #include "cli/text_table.h"
 #include "cli/time_span.h"
+#include "protocol/admin/control.h"
+#include "protocol/json/json_writer.h"
 #include "services/usage/export.h"
-#include "wire/control.h"
-#include "wire/json_writer.h"
 
 namespace tutti::cli {
 namespace {
 
-using wire::JsonObject;
-using wire::JsonWriter;
+using protocol::JsonObject;
+using protocol::JsonWriter;
 
 class UsageCommand final : public Command {
  public:
@@ -61,12 +61,12 @@ class UsageCommand final : public Command {
   Status Sums() {
     std::string asked;
     Open("usage.sums", UnixMillis(), &asked).Member("by", by_).EndObject();
-    ASSIGN_OR_RETURN(const wire::JsonDocument answer, request_.Ask(asked));
+    ASSIGN_OR_RETURN(const protocol::JsonDocument answer, request_.Ask(asked));
     if (request_.json()) {
-      std::printf("%s\n", wire::PrintJson(answer.root()).c_str());
+      std::printf("%s\n", protocol::PrintJson(answer.root()).c_str());
       return OkStatus();
     }
-    const wire::Json* const sums = answer.root().get_object().if_contains("sums");
+    const protocol::Json* const sums = answer.root().get_object().if_contains("sums");
     if (sums == nullptr || !sums->is_array()) return Internal("the answer has no sums");
     std::string name = by_;
     for (char& c : name) c = static_cast<char>(c - 'a' + 'A');
@@ -75,19 +75,19 @@ class UsageCommand final : public Command {
     // Keys are called otherwise than they are counted; a key that is no more has its id alone.
     const bool named = by_ == "key";
     if (named) rows[0].insert(rows[0].begin() + 1, "NAME");
-    for (const wire::Json& each : sums->get_array()) {
+    for (const protocol::Json& each : sums->get_array()) {
       if (!each.is_object()) continue;
       const JsonObject& sum = each.get_object();
       const auto number = [&](const char* member) {
-        return std::to_string(wire::MemberNumber(sum, member));
+        return std::to_string(protocol::MemberNumber(sum, member));
       };
       const auto seconds = [&](const char* member) {
-        return std::to_string(wire::MemberNumber(sum, member) / 1000);
+        return std::to_string(protocol::MemberNumber(sum, member) / 1000);
       };
-      rows.push_back({wire::MemberText(sum, "group"), number("requests"), number("prompt_tokens"),
-                      number("cached_tokens"), number("output_tokens"), seconds("queue_ms"),
-                      seconds("compute_ms")});
-      if (named) rows.back().insert(rows.back().begin() + 1, wire::MemberText(sum, "name"));
+      rows.push_back({protocol::MemberText(sum, "group"), number("requests"),
+                      number("prompt_tokens"), number("cached_tokens"), number("output_tokens"),
+                      seconds("queue_ms"), seconds("compute_ms")});
+      if (named) rows.back().insert(rows.back().begin() + 1, protocol::MemberText(sum, "name"));
     }
     std::fputs(TextTable(rows).c_str(), stdout);
     return OkStatus();
@@ -106,17 +106,17 @@ class UsageCommand final : public Command {
           .Member("after_ms", after_ms)
           .Member("after_id", after_id)
           .EndObject();
-      ASSIGN_OR_RETURN(const wire::JsonDocument answer, request_.Ask(asked));
+      ASSIGN_OR_RETURN(const protocol::JsonDocument answer, request_.Ask(asked));
       const JsonObject& page = answer.root().get_object();
       if (first && form_ == "csv") {
         std::string header;
         usage::AppendCsvHeader(&header);
         RETURN_IF_ERROR(Write(header));
       }
-      if (wire::MemberNumber(page, "rows") == 0) return OkStatus();
-      RETURN_IF_ERROR(Write(wire::MemberText(page, "lines")));
-      after_ms = wire::MemberNumber(page, "after_ms");
-      after_id = wire::MemberNumber(page, "after_id");
+      if (protocol::MemberNumber(page, "rows") == 0) return OkStatus();
+      RETURN_IF_ERROR(Write(protocol::MemberText(page, "lines")));
+      after_ms = protocol::MemberNumber(page, "after_ms");
+      after_id = protocol::MemberNumber(page, "after_id");
     }
   }
 

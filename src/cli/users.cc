@@ -15,14 +15,14 @@
 #include "cli/password_prompt.h"
 #include "cli/store_request.h"
 #include "cli/text_table.h"
-#include "wire/control.h"
-#include "wire/json_writer.h"
+#include "protocol/admin/control.h"
+#include "protocol/json/json_writer.h"
 
 namespace tutti::cli {
 namespace {
 
-using wire::JsonObject;
-using wire::JsonWriter;
+using protocol::JsonObject;
+using protocol::JsonWriter;
 
 class UsersCommand final : public Command {
  public:
@@ -112,9 +112,9 @@ class UsersCommand final : public Command {
     const StoreRequest& asked = requests_.at(verb);
     const auto absent = verb == std::string_view("create") ? StoreRequest::Absent::kMake
                                                            : StoreRequest::Absent::kRefuse;
-    ASSIGN_OR_RETURN(const wire::JsonDocument answer, asked.Ask(request, absent));
+    ASSIGN_OR_RETURN(const protocol::JsonDocument answer, asked.Ask(request, absent));
     if (asked.json()) {
-      std::printf("%s\n", wire::PrintJson(answer.root()).c_str());
+      std::printf("%s\n", protocol::PrintJson(answer.root()).c_str());
     } else {
       std::printf("%s %s\n", Done(verb), name_.c_str());
     }
@@ -130,22 +130,22 @@ class UsersCommand final : public Command {
 
   Status List() {
     const StoreRequest& asked = requests_.at("list");
-    ASSIGN_OR_RETURN(const wire::JsonDocument answer, asked.Ask(R"({"op":"users.list"})"));
+    ASSIGN_OR_RETURN(const protocol::JsonDocument answer, asked.Ask(R"({"op":"users.list"})"));
     if (asked.json()) {
-      std::printf("%s\n", wire::PrintJson(answer.root()).c_str());
+      std::printf("%s\n", protocol::PrintJson(answer.root()).c_str());
       return OkStatus();
     }
-    const wire::Json* const users = answer.root().get_object().if_contains("users");
+    const protocol::Json* const users = answer.root().get_object().if_contains("users");
     if (users == nullptr || !users->is_array()) return Internal("the answer has no users");
     std::vector<std::vector<std::string>> rows = {
         {"NAME", "STATE", "TENANT", "ROUTES", "MODELS", "LIMITS", "CREATED"}};
-    for (const wire::Json& each : users->get_array()) {
+    for (const protocol::Json& each : users->get_array()) {
       if (!each.is_object()) continue;
       const JsonObject& user = each.get_object();
-      const wire::Json* const enabled = user.if_contains("enabled");
+      const protocol::Json* const enabled = user.if_contains("enabled");
       const bool lets_in = enabled != nullptr && enabled->is_bool() && enabled->get_bool();
-      rows.push_back({wire::MemberText(user, "name"), lets_in ? "enabled" : "disabled",
-                      wire::MemberText(user, "tenant"), RoutesText(user), ModelsText(user),
+      rows.push_back({protocol::MemberText(user, "name"), lets_in ? "enabled" : "disabled",
+                      protocol::MemberText(user, "tenant"), RoutesText(user), ModelsText(user),
                       LimitsText(user), MemberDate(user, "created_s")});
     }
     std::fputs(TextTable(rows).c_str(), stdout);

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "app/model_registry.h"
-#include "app/supervisor.h"
+#include "app/loading/model_registry.h"
+#include "app/process/supervisor.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 

@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "app/model_registry.h"
+#include "app/loading/model_registry.h"
 #include "app/version.h"
 #include "base/thread_name.h"
 #include "library/convert.h"

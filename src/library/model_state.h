@@ -3,8 +3,8 @@
 
 #include <memory>
 
+#include "app/config/settings.h"
 #include "app/local_inference.h"
-#include "app/settings.h"
 #include "gateway/served_model.h"
 #include "tutti/model.h"
 

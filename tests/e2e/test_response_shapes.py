@@ -1,6 +1,6 @@
-"""The shapes of the Responses API and of Conversations, as src/wire writes them, validated with the stock client's own types.
+"""The shapes of the Responses API and of Conversations, as src/protocol writes them, validated with the stock client's own types.
 
-Each line of the file is a type's name and an object; src/wire/response_shapes_test.cc compares the file with what the
+Each line of the file is a type's name and an object; src/protocol/responses/shapes_test.cc compares the file with what the
 program writes. No server is asked.
 """
 import pathlib

@@ -7,21 +7,22 @@
 #include "api/validate.h"
 #include "base/check.h"
 #include "fuzz_input.h"
-#include "wire/anthropic_request.h"
-#include "wire/error.h"
-#include "wire/json.h"
-#include "wire/utf8.h"
+#include "protocol/anthropic/request.h"
+#include "protocol/error.h"
+#include "protocol/json/json.h"
+#include "protocol/json/utf8.h"
 
 namespace {
 
 void CheckRefusal(const tutti::Status& status) {
   CHECK(!status.reason().empty());
-  tutti::wire::ErrorOptions options;
-  options.form = tutti::wire::ErrorForm::kAnthropic;
-  const tutti::wire::ErrorView view = tutti::wire::ViewError(status, options);
+  tutti::protocol::ErrorOptions options;
+  options.form = tutti::protocol::ErrorForm::kAnthropic;
+  const tutti::protocol::ErrorView view = tutti::protocol::ViewError(status, options);
   CHECK(view.http >= 400 && view.http < 500) << status;
   CHECK(tutti::IsValidUtf8(view.message) && tutti::IsValidUtf8(view.param)) << status;
-  CHECK(tutti::wire::ParseJson(tutti::wire::ErrorBody(view)).ok()) << "the error body is not JSON";
+  CHECK(tutti::protocol::ParseJson(tutti::protocol::ErrorBody(view)).ok())
+      << "the error body is not JSON";
 }
 
 void CheckChat(const tutti::api::Prompt& prompt) {
@@ -31,22 +32,22 @@ void CheckChat(const tutti::api::Prompt& prompt) {
   for (const tutti::api::ChatMessage& message : chat.messages) {
     CHECK(message.part_ends.empty() || message.part_ends.back() == message.content.size());
     for (const tutti::api::ToolCall& call : message.tool_calls)
-      CHECK(tutti::wire::ParseJson(call.arguments).ok());
+      CHECK(tutti::protocol::ParseJson(call.arguments).ok());
   }
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  namespace wire = tutti::wire;
+  namespace protocol = tutti::wire;
   tutti::fuzz::FuzzInput input(data, size);
   const uint8_t choice = input.Byte();
-  const tutti::Result<wire::JsonDocument> body = wire::ParseJson(input.Rest());
+  const tutti::Result<protocol::JsonDocument> body = protocol::ParseJson(input.Rest());
   if (!body.ok()) return 0;
-  wire::ParseOptions options;
+  protocol::ParseOptions options;
   options.strict = (choice & 128) != 0;
   if (choice % 2 == 0) {
-    const auto call = wire::ParseMessages(body->root(), options);
+    const auto call = protocol::ParseMessages(body->root(), options);
     if (!call.ok()) {
       CheckRefusal(call.status());
       return 0;
@@ -59,7 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       CheckRefusal(valid);
     return 0;
   }
-  const auto call = wire::ParseCountTokens(body->root(), options);
+  const auto call = protocol::ParseCountTokens(body->root(), options);
   if (!call.ok()) {
     CheckRefusal(call.status());
     return 0;

@@ -8,47 +8,47 @@
 #include "api/validate.h"
 #include "base/check.h"
 #include "fuzz_input.h"
-#include "wire/conversations.h"
-#include "wire/error.h"
-#include "wire/json.h"
-#include "wire/query_parameters.h"
-#include "wire/responses_request.h"
-#include "wire/utf8.h"
+#include "protocol/error.h"
+#include "protocol/http1/query_parameters.h"
+#include "protocol/json/json.h"
+#include "protocol/json/utf8.h"
+#include "protocol/responses/conversations.h"
+#include "protocol/responses/request.h"
 
 namespace {
 
 namespace api = tutti::api;
-namespace wire = tutti::wire;
+namespace protocol = tutti::wire;
 
 void CheckRefusal(const tutti::Status& status) {
   CHECK(!status.reason().empty());
-  const wire::ErrorView view = wire::ViewError(status);
+  const protocol::ErrorView view = protocol::ViewError(status);
   CHECK(view.http == 400) << status;
   CHECK(tutti::IsValidUtf8(view.message) && tutti::IsValidUtf8(view.param)) << status;
-  CHECK(wire::ParseJson(wire::ErrorBody(view)).ok()) << "the error body is not JSON";
+  CHECK(protocol::ParseJson(protocol::ErrorBody(view)).ok()) << "the error body is not JSON";
 }
 
-void CheckCall(const wire::ResponsesCall& call) {
+void CheckCall(const protocol::ResponsesCall& call) {
   CHECK(!call.input.empty());
   const auto& prompt = std::get<api::ChatPrompt>(call.request.prompt);
   const bool instructed = call.instructions.has_value() && !call.instructions->empty();
   CHECK(prompt.messages.size() == call.input.size() + (instructed ? 1 : 0));
   CHECK(!call.background || call.store);
   CHECK(call.conversation.empty() || call.previous_response_id.empty());
-  CHECK(call.metadata.size() <= wire::kMaxMetadataPairs);
+  CHECK(call.metadata.size() <= protocol::kMaxMetadataPairs);
   const tutti::Status valid = api::ValidateRequest(call.request);
   CHECK(valid.ok()) << valid;
 }
 
 // An item that was accepted is shown as one that is accepted; its parts are shown as one text.
-void CheckItems(const std::vector<wire::InputItem>& items) {
+void CheckItems(const std::vector<protocol::InputItem>& items) {
   CHECK(items.size() <= 20);
-  for (const wire::InputItem& item : items) {
-    const std::string json = wire::ItemJson(
+  for (const protocol::InputItem& item : items) {
+    const std::string json = protocol::ItemJson(
         {.id = "msg_1", .role = item.role, .text = item.text, .reasoning = item.reasoning});
-    const auto body = wire::ParseJson("{\"items\":[" + json + "]}");
+    const auto body = protocol::ParseJson("{\"items\":[" + json + "]}");
     CHECK(body.ok()) << body.status();
-    const auto again = wire::ParseItemsCreate(body->root(), {});
+    const auto again = protocol::ParseItemsCreate(body->root(), {});
     CHECK(again.ok() && again->items.size() == 1) << json;
     CHECK(again->items[0].role == item.role && again->items[0].text == item.text) << json;
     CHECK(again->items[0].reasoning == item.reasoning) << json;
@@ -56,48 +56,48 @@ void CheckItems(const std::vector<wire::InputItem>& items) {
 }
 
 template <typename T>
-void CheckIgnored(const tutti::Result<T>& parsed, const wire::ParseOptions& options) {
+void CheckIgnored(const tutti::Result<T>& parsed, const protocol::ParseOptions& options) {
   if (!parsed.ok()) return CheckRefusal(parsed.status());
   CHECK(!options.strict || parsed->ignored.empty());
 }
 
-void CheckBody(int route, const wire::Json& body, const wire::ParseOptions& options) {
+void CheckBody(int route, const protocol::Json& body, const protocol::ParseOptions& options) {
   if (route == 0) {
-    const auto call = wire::ParseResponses(body, options);
+    const auto call = protocol::ParseResponses(body, options);
     CheckIgnored(call, options);
     if (call.ok()) CheckCall(*call);
   } else if (route == 1) {
-    const auto create = wire::ParseConversationCreate(body, options);
+    const auto create = protocol::ParseConversationCreate(body, options);
     CheckIgnored(create, options);
     if (create.ok()) CheckItems(create->items);
   } else if (route == 2) {
-    CheckIgnored(wire::ParseConversationUpdate(body, options), options);
+    CheckIgnored(protocol::ParseConversationUpdate(body, options), options);
   } else if (route == 3) {
-    const auto create = wire::ParseItemsCreate(body, options);
+    const auto create = protocol::ParseItemsCreate(body, options);
     CheckIgnored(create, options);
     if (create.ok()) CheckItems(create->items);
   } else {
-    CheckIgnored(wire::ParseConversationFork(body, options), options);
+    CheckIgnored(protocol::ParseConversationFork(body, options), options);
   }
 }
 
 // A version, then a query.
-void CheckQuery(tutti::fuzz::FuzzInput input, const wire::ParseOptions& options) {
+void CheckQuery(tutti::fuzz::FuzzInput input, const protocol::ParseOptions& options) {
   const std::string tag(input.Until('\n'));
-  if (const auto version = wire::ParseIfMatch(tag); !version.ok()) {
+  if (const auto version = protocol::ParseIfMatch(tag); !version.ok()) {
     CheckRefusal(version.status());
   } else if (version->has_value()) {
-    CHECK(tag.find(wire::EntityTag(**version)) != std::string::npos) << tag;
+    CHECK(tag.find(protocol::EntityTag(**version)) != std::string::npos) << tag;
   }
-  const auto parameters = wire::DecodeQuery(input.Rest());
+  const auto parameters = protocol::DecodeQuery(input.Rest());
   if (!parameters.ok()) return CheckRefusal(parameters.status());
-  wire::IgnoredFields ignored;
-  if (const auto list = wire::ParseListQuery(*parameters, options, &ignored); list.ok()) {
+  protocol::IgnoredFields ignored;
+  if (const auto list = protocol::ParseListQuery(*parameters, options, &ignored); list.ok()) {
     CHECK(list->limit >= 1 && list->limit <= 100);
   } else {
     CheckRefusal(list.status());
   }
-  if (const auto query = wire::ParseRetrieveQuery(*parameters, options, &ignored); query.ok()) {
+  if (const auto query = protocol::ParseRetrieveQuery(*parameters, options, &ignored); query.ok()) {
     CHECK(query->stream || !query->starting_after.has_value());
   } else {
     CheckRefusal(query.status());
@@ -109,12 +109,12 @@ void CheckQuery(tutti::fuzz::FuzzInput input, const wire::ParseOptions& options)
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tutti::fuzz::FuzzInput input(data, size);
   const uint8_t choice = input.Byte();
-  wire::ParseOptions options;
+  protocol::ParseOptions options;
   options.strict = (choice & 128) != 0;
   const int route = choice % 128 % 6;
   if (route == 5) {
     CheckQuery(input, options);
-  } else if (const auto body = wire::ParseJson(input.Rest()); body.ok()) {
+  } else if (const auto body = protocol::ParseJson(input.Rest()); body.ok()) {
     CheckBody(route, body->root(), options);
   }
   return 0;

@@ -10,44 +10,44 @@
 #include "api/validate.h"
 #include "base/check.h"
 #include "fuzz_input.h"
-#include "wire/encoding_request.h"
-#include "wire/encoding_response.h"
-#include "wire/error.h"
-#include "wire/json.h"
-#include "wire/tei_request.h"
-#include "wire/tokenizer_routes.h"
-#include "wire/utf8.h"
+#include "protocol/encoding/request.h"
+#include "protocol/encoding/response.h"
+#include "protocol/encoding/tei_request.h"
+#include "protocol/error.h"
+#include "protocol/json/json.h"
+#include "protocol/json/utf8.h"
+#include "protocol/openai/tokenizer_routes.h"
 
 namespace {
 
 namespace api = tutti::api;
-namespace wire = tutti::wire;
+namespace protocol = tutti::wire;
 
 constexpr int kRoutes = 9;  // the kinds of encodings in their order, then /decode
 
 void CheckRefusal(const tutti::Status& status) {
   CHECK(!status.reason().empty());
-  for (const auto form : {wire::ErrorForm::kOpenAi, wire::ErrorForm::kTei}) {
-    wire::ErrorOptions options;
+  for (const auto form : {protocol::ErrorForm::kOpenAi, protocol::ErrorForm::kTei}) {
+    protocol::ErrorOptions options;
     options.form = form;
-    const wire::ErrorView view = wire::ViewError(status, options);
+    const protocol::ErrorView view = protocol::ViewError(status, options);
     CHECK(view.http >= 400 && view.http < 500) << status;
     CHECK(tutti::IsValidUtf8(view.message) && tutti::IsValidUtf8(view.param)) << status;
-    CHECK(wire::ParseJson(wire::ErrorBody(view)).ok()) << "the error body is not JSON";
+    CHECK(protocol::ParseJson(protocol::ErrorBody(view)).ok()) << "the error body is not JSON";
   }
 }
 
-tutti::Result<wire::EncodingCall> Parse(wire::EncodingKind kind, const wire::Json& body,
-                                        const wire::ParseOptions& options) {
+tutti::Result<protocol::EncodingCall> Parse(protocol::EncodingKind kind, const protocol::Json& body,
+                                            const protocol::ParseOptions& options) {
   switch (kind) {
-    case wire::EncodingKind::kEmbeddings:
-      return wire::ParseEmbeddings(body, options);
-    case wire::EncodingKind::kRerank:
-      return wire::ParseRerank(body, options);
-    case wire::EncodingKind::kScore:
-      return wire::ParseScore(body, options);
+    case protocol::EncodingKind::kEmbeddings:
+      return protocol::ParseEmbeddings(body, options);
+    case protocol::EncodingKind::kRerank:
+      return protocol::ParseRerank(body, options);
+    case protocol::EncodingKind::kScore:
+      return protocol::ParseScore(body, options);
     default:
-      return wire::ParseTei(kind, body, options);
+      return protocol::ParseTei(kind, body, options);
   }
 }
 
@@ -59,7 +59,7 @@ size_t BytesOf(const api::EncodeInput& input) {
 }
 
 // As a model might answer the call.
-api::EncodeResult Answer(const wire::EncodingCall& call, uint8_t shape) {
+api::EncodeResult Answer(const protocol::EncodingCall& call, uint8_t shape) {
   api::EncodeResult result;
   result.width = call.ranks() ? 1 : 1 + shape % 5;
   for (size_t i = 0; i < call.request.inputs.size(); ++i) {
@@ -73,23 +73,23 @@ api::EncodeResult Answer(const wire::EncodingCall& call, uint8_t shape) {
   return result;
 }
 
-size_t AnswersIn(const wire::EncodingCall& call, const wire::Json& body) {
+size_t AnswersIn(const protocol::EncodingCall& call, const protocol::Json& body) {
   switch (call.kind) {
-    case wire::EncodingKind::kEmbeddings:
-    case wire::EncodingKind::kScore:
+    case protocol::EncodingKind::kEmbeddings:
+    case protocol::EncodingKind::kScore:
       return body.at("data").as_array().size();
-    case wire::EncodingKind::kRerank:
+    case protocol::EncodingKind::kRerank:
       return body.at("results").as_array().size();
-    case wire::EncodingKind::kTeiSimilarity:
+    case protocol::EncodingKind::kTeiSimilarity:
       return body.as_array().size() + 1;
-    case wire::EncodingKind::kTeiPredict:
+    case protocol::EncodingKind::kTeiPredict:
       return call.listed ? body.as_array().size() : 1;
     default:
       return body.as_array().size();
   }
 }
 
-void CheckCall(const wire::EncodingCall& call, bool strict, uint8_t shape) {
+void CheckCall(const protocol::EncodingCall& call, bool strict, uint8_t shape) {
   const size_t inputs = call.request.inputs.size();
   CHECK(inputs >= 1 && inputs <= api::kMaxEncodeInputs);
   CHECK(call.texts.empty() || call.texts.size() == inputs);
@@ -97,14 +97,14 @@ void CheckCall(const wire::EncodingCall& call, bool strict, uint8_t shape) {
   size_t bytes = 0;
   for (size_t i = 0; i < inputs; ++i) {
     CHECK(BytesOf(call.request.inputs[i]) > 0) << "an empty input";
-    CHECK(!wire::InputParam(call, i).empty());
+    CHECK(!protocol::InputParam(call, i).empty());
     if (const auto* pair = std::get_if<api::TextPair>(&call.request.inputs[i]))
       bytes += pair->first.size() + pair->second.size();
   }
   CHECK(bytes <= api::kMaxPairBytes);
   const std::string text =
-      wire::EncodingBody(call, {"id", "m", 1, {"a", "b"}}, Answer(call, shape));
-  const tutti::Result<wire::JsonDocument> body = wire::ParseJson(text);
+      protocol::EncodingBody(call, {"id", "m", 1, {"a", "b"}}, Answer(call, shape));
+  const tutti::Result<protocol::JsonDocument> body = protocol::ParseJson(text);
   CHECK(body.ok()) << body.status();
   const size_t most = call.top_n > 0 ? static_cast<size_t>(call.top_n) : inputs;
   CHECK(AnswersIn(call, body->root()) == std::min(inputs, most)) << text;
@@ -116,18 +116,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tutti::fuzz::FuzzInput input(data, size);
   const uint8_t choice = input.Byte();
   const uint8_t shape = input.Byte();
-  const tutti::Result<wire::JsonDocument> body = wire::ParseJson(input.Rest());
+  const tutti::Result<protocol::JsonDocument> body = protocol::ParseJson(input.Rest());
   if (!body.ok()) return 0;
-  wire::ParseOptions options;
+  protocol::ParseOptions options;
   options.strict = (choice & 128) != 0;
   const int route = choice % 128 % kRoutes;
   if (route == kRoutes - 1) {
-    if (const auto call = wire::ParseDecode(body->root(), options); !call.ok())
+    if (const auto call = protocol::ParseDecode(body->root(), options); !call.ok())
       CheckRefusal(call.status());
     return 0;
   }
-  const tutti::Result<wire::EncodingCall> call =
-      Parse(static_cast<wire::EncodingKind>(route), body->root(), options);
+  const tutti::Result<protocol::EncodingCall> call =
+      Parse(static_cast<protocol::EncodingKind>(route), body->root(), options);
   if (call.ok()) {
     CheckCall(*call, options.strict, shape);
   } else {

@@ -6,12 +6,12 @@
 
 #include "base/check.h"
 #include "fuzz_input.h"
-#include "server/http/message_parser.h"
-#include "wire/http_framing.h"
+#include "protocol/http1/framing.h"
+#include "server/http/connection/message_parser.h"
 
 namespace {
 
-constexpr tutti::wire::FramingLimits kLimits{
+constexpr tutti::protocol::FramingLimits kLimits{
     .request_line_bytes = 256, .header_bytes = 1024, .header_fields = 16, .body_bytes = 2048};
 
 struct Outcome {
@@ -36,7 +36,7 @@ size_t FeedInPieces(Reader& reader, std::string_view bytes, size_t piece, const 
 }
 
 Outcome Scan(std::string_view bytes, size_t piece) {
-  tutti::wire::FramingGuard guard(kLimits);
+  tutti::protocol::FramingGuard guard(kLimits);
   Outcome outcome;
   outcome.taken = FeedInPieces(guard, bytes, piece,
                                [](auto& g, std::string_view part) { return g.Scan(part); });

@@ -4,12 +4,12 @@
 #include <string>
 
 #include "base/check.h"
-#include "wire/json.h"
-#include "wire/utf8.h"
+#include "protocol/json/json.h"
+#include "protocol/json/utf8.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  const tutti::Result<tutti::wire::JsonDocument> parsed = tutti::wire::ParseJson(text);
+  const tutti::Result<tutti::protocol::JsonDocument> parsed = tutti::protocol::ParseJson(text);
   if (!parsed.ok()) {
     const std::string reason = parsed.status().reason();
     CHECK(reason == "invalid_json" || reason == "json_depth" || reason == "duplicate_key" ||
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   CHECK(tutti::IsValidUtf8(text)) << "malformed UTF-8 was accepted";
   const std::string written = boost::json::serialize(parsed->root());
-  const tutti::Result<tutti::wire::JsonDocument> again = tutti::wire::ParseJson(written);
+  const tutti::Result<tutti::protocol::JsonDocument> again = tutti::protocol::ParseJson(written);
   CHECK(again.ok()) << again.status();
   CHECK(again->root() == parsed->root()) << "the value changed";
   return 0;

@@ -10,20 +10,20 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "fuzz_input.h"
-#include "kserve/json/elements.h"
-#include "kserve/json/generate.h"
-#include "kserve/json/request.h"
-#include "kserve/json/response.h"
-#include "kserve/request.h"
-#include "kserve/test_models.h"
-#include "wire/error.h"
-#include "wire/json.h"
-#include "wire/utf8.h"
+#include "protocol/error.h"
+#include "protocol/json/json.h"
+#include "protocol/json/utf8.h"
+#include "protocol/kserve/json/elements.h"
+#include "protocol/kserve/json/generate.h"
+#include "protocol/kserve/json/request.h"
+#include "protocol/kserve/json/response.h"
+#include "protocol/kserve/request.h"
+#include "protocol/kserve/test_models.h"
 
 namespace {
 
 namespace kserve = tutti::kserve;
-namespace wire = tutti::wire;
+namespace protocol = tutti::wire;
 
 enum class Form { kJson, kLength, kRaw, kGenerate, kStream };
 constexpr int kForms = 5;
@@ -36,10 +36,11 @@ const kserve::ModelConfig& ConfigOf(uint8_t choice) {
 
 void CheckRefusal(const tutti::Status& status) {
   CHECK(!status.reason().empty());
-  const wire::ErrorView view = wire::ViewError(status, {.form = wire::ErrorForm::kKserve});
+  const protocol::ErrorView view =
+      protocol::ViewError(status, {.form = protocol::ErrorForm::kKserve});
   CHECK(view.http == 400) << status;
   CHECK(tutti::IsValidUtf8(view.message)) << status;
-  CHECK(wire::ParseJson(wire::ErrorBody(view)).ok()) << "the error body is not JSON";
+  CHECK(protocol::ParseJson(protocol::ErrorBody(view)).ok()) << "the error body is not JSON";
 }
 
 tutti::Result<kserve::RequestBody> Read(Form form, const kserve::ModelConfig& config,
@@ -66,9 +67,9 @@ tutti::Result<kserve::RequestBody> Read(Form form, const kserve::ModelConfig& co
 // Through JSON the elements read again to the same bytes, where they have such a form at all.
 void CheckElements(const kserve::Tensor& tensor) {
   std::string text;
-  wire::JsonWriter json(&text);
+  protocol::JsonWriter json(&text);
   if (!kserve::WriteElements(tensor, false, &json).ok()) return;
-  const tutti::Result<wire::JsonDocument> list = wire::ParseJson(text);
+  const tutti::Result<protocol::JsonDocument> list = protocol::ParseJson(text);
   CHECK(list.ok()) << list.status();
   kserve::Tensor again{tensor.name, tensor.type, tensor.shape, {}};
   const tutti::Status read = kserve::ReadElements(list->root(), &again);
@@ -91,15 +92,15 @@ void CheckBody(const kserve::ModelConfig& config, const kserve::RequestBody& bod
       kserve::WriteInfer(config.name, binary, response);
   CHECK(answer.ok()) << answer.status();
   const size_t json_bytes = answer->json_bytes.value_or(answer->text.size());
-  const auto head = wire::ParseJson(std::string_view(answer->text).substr(0, json_bytes));
+  const auto head = protocol::ParseJson(std::string_view(answer->text).substr(0, json_bytes));
   CHECK(head.ok()) << head.status();
   size_t blobs = 0;
-  for (const wire::Json& output : head->root().at("outputs").as_array())
+  for (const protocol::Json& output : head->root().at("outputs").as_array())
     blobs += static_cast<size_t>(output.at("parameters").at("binary_data_size").as_int64());
   CHECK(json_bytes + blobs == answer->text.size());
 
   if (const auto flat = kserve::GenerateBody(body.request.id, config.name, response); flat.ok())
-    CHECK(wire::ParseJson(*flat).ok()) << *flat;
+    CHECK(protocol::ParseJson(*flat).ok()) << *flat;
 }
 
 }  // namespace

@@ -9,44 +9,45 @@
 #include "api/validate.h"
 #include "base/check.h"
 #include "fuzz_input.h"
-#include "wire/error.h"
-#include "wire/json.h"
-#include "wire/mqtt_native.h"
-#include "wire/mqtt_project.h"
-#include "wire/mqtt_project_reply.h"
-#include "wire/mqtt_topic.h"
-#include "wire/response_events.h"
-#include "wire/utf8.h"
+#include "protocol/error.h"
+#include "protocol/json/json.h"
+#include "protocol/json/utf8.h"
+#include "protocol/mqtt_chat/native.h"
+#include "protocol/mqtt_chat/project.h"
+#include "protocol/mqtt_chat/project_reply.h"
+#include "protocol/mqtt_chat/topic.h"
+#include "protocol/responses/events.h"
 
 namespace {
 
-namespace wire = tutti::wire;
+namespace protocol = tutti::wire;
 
 void CheckRefusal(const tutti::Status& status) {
   CHECK(!status.reason().empty());
-  CHECK(wire::ViewError(status).http == 400) << status;
-  CHECK(wire::ParseJson(wire::ErrorEvent(0, status, "id")).ok()) << "the event is not JSON";
+  CHECK(protocol::ViewError(status).http == 400) << status;
+  CHECK(protocol::ParseJson(protocol::ErrorEvent(0, status, "id")).ok()) << "the event is not JSON";
 }
 
-void CheckReply(const wire::ProjectReply& reply, const tutti::Status& status) {
+void CheckReply(const protocol::ProjectReply& reply, const tutti::Status& status) {
   const std::string root = "p/assistant_response/" + reply.session;
   CHECK(!reply.session.empty() && reply.session.find('/') == std::string::npos);
   CHECK(reply.topic == root || reply.topic.starts_with(root + "/")) << reply.topic;
-  CHECK(reply.topic.size() <= wire::kMaxTopicBytes);
+  CHECK(reply.topic.size() <= protocol::kMaxTopicBytes);
   CHECK(reply.topic.find_first_of("#+") == std::string::npos) << reply.topic;
   CHECK(reply.topic.find('\0') == std::string::npos);
   CHECK(tutti::IsValidUtf8(reply.topic));
   if (status.ok()) return;
   CheckRefusal(status);
-  const auto json = wire::ParseJson(wire::ProjectErrorJson(reply, status));
+  const auto json = protocol::ParseJson(protocol::ProjectErrorJson(reply, status));
   CHECK(json.ok()) << json.status();
   const auto& code = json->root().at("error").at("code").as_string();
   CHECK(std::string_view(code.data(), code.size()) == status.reason());
 }
 
-void CheckProject(uint8_t choice, tutti::fuzz::FuzzInput input, const wire::ParseOptions& options) {
+void CheckProject(uint8_t choice, tutti::fuzz::FuzzInput input,
+                  const protocol::ParseOptions& options) {
   if (choice % 4 == 3) {
-    const auto received = wire::ParseProjectMessage("p", input.Rest(), "01234567", options);
+    const auto received = protocol::ParseProjectMessage("p", input.Rest(), "01234567", options);
     CheckReply(received.reply, received.message.status());
     if (!received.message.ok()) return;
     CHECK(!received.message->text.empty() && tutti::IsValidUtf8(received.message->text));
@@ -58,38 +59,38 @@ void CheckProject(uint8_t choice, tutti::fuzz::FuzzInput input, const wire::Pars
     return;
   }
   const std::string topic = "p/clear/" + std::string(input.Until('\n'));
-  const auto parsed = wire::ParseProjectTopic("p", topic);
+  const auto parsed = protocol::ParseProjectTopic("p", topic);
   const std::string session = parsed.has_value() ? parsed->session : "";
-  const auto op = static_cast<wire::ProjectOp>(choice % 4);
-  const auto received = wire::ParseProjectVerb("p", op, session, input.Rest(), options);
+  const auto op = static_cast<protocol::ProjectOp>(choice % 4);
+  const auto received = protocol::ParseProjectVerb("p", op, session, input.Rest(), options);
   CheckReply(received.reply, received.verb.status());
   if (!received.verb.ok()) return;
   CHECK(received.verb->session.find('/') == std::string::npos);
   CHECK(received.verb->session == (received.reply.session == "all" ? "" : received.reply.session));
 }
 
-void CheckNative(bool control, std::string_view payload, const wire::ParseOptions& options) {
-  wire::MessageIdOf(payload);
+void CheckNative(bool control, std::string_view payload, const protocol::ParseOptions& options) {
+  protocol::MessageIdOf(payload);
   if (control) {
-    const auto call = wire::ParseMqttControl(payload, options);
+    const auto call = protocol::ParseMqttControl(payload, options);
     if (!call.ok()) return CheckRefusal(call.status());
-    CHECK(call->into.empty() || wire::IsTopicLevel(call->into));
+    CHECK(call->into.empty() || protocol::IsTopicLevel(call->into));
     CHECK(call->limit >= 1 && call->limit <= 100);
     return;
   }
-  const auto message = wire::ParseMqttMessage(payload, options);
+  const auto message = protocol::ParseMqttMessage(payload, options);
   if (!message.ok()) return CheckRefusal(message.status());
   CHECK(!message->call.message_id.empty() && !message->call.input.empty());
-  CHECK(wire::MessageIdOf(payload) == message->call.message_id);
-  CHECK(message->project.empty() || wire::IsTopicLevel(message->project));
+  CHECK(protocol::MessageIdOf(payload) == message->call.message_id);
+  CHECK(message->project.empty() || protocol::IsTopicLevel(message->project));
   CHECK(tutti::api::ValidateRequest(message->call.request).ok());
 }
 
 void CheckTopic(std::string_view topic) {
-  if (const auto native = wire::ParseNativeTopic(topic); native.has_value())
-    CHECK(wire::BuildNativeTopic(*native) == topic);
-  if (wire::CheckResponseTopic("u", topic).ok()) {
-    CHECK(topic.starts_with("llm/v1/u/") && wire::IsTopicName(topic));
+  if (const auto native = protocol::ParseNativeTopic(topic); native.has_value())
+    CHECK(protocol::BuildNativeTopic(*native) == topic);
+  if (protocol::CheckResponseTopic("u", topic).ok()) {
+    CHECK(topic.starts_with("llm/v1/u/") && protocol::IsTopicName(topic));
     CHECK(!topic.ends_with("/ctl") || std::count(topic.begin(), topic.end(), '/') != 4);
   }
 }
@@ -115,7 +116,7 @@ void CheckReasoning(tutti::fuzz::FuzzInput input) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tutti::fuzz::FuzzInput input(data, size);
   const uint8_t choice = input.Byte();
-  wire::ParseOptions options;
+  protocol::ParseOptions options;
   options.strict = (choice & 128) != 0;
   switch (choice % 128 / 4 % 4) {
     case 0:

@@ -4,26 +4,27 @@
 
 #include "base/check.h"
 #include "fuzz_input.h"
-#include "wire/error.h"
-#include "wire/json.h"
-#include "wire/openai_request.h"
-#include "wire/tokenizer_routes.h"
-#include "wire/utf8.h"
+#include "protocol/error.h"
+#include "protocol/json/json.h"
+#include "protocol/json/utf8.h"
+#include "protocol/openai/request.h"
+#include "protocol/openai/tokenizer_routes.h"
 
 namespace {
 
 void CheckRefusal(const tutti::Status& status) {
   CHECK(!status.reason().empty());
-  const tutti::wire::ErrorView view = tutti::wire::ViewError(status);
+  const tutti::protocol::ErrorView view = tutti::protocol::ViewError(status);
   CHECK(view.http >= 400 && view.http < 500) << status;
   CHECK(tutti::IsValidUtf8(view.message) && tutti::IsValidUtf8(view.param)) << status;
-  CHECK(tutti::wire::ParseJson(tutti::wire::ErrorBody(view)).ok()) << "the error body is not JSON";
+  CHECK(tutti::protocol::ParseJson(tutti::protocol::ErrorBody(view)).ok())
+      << "the error body is not JSON";
 }
 
-void CheckGeneration(tutti::wire::Dialect dialect, const tutti::wire::Json& body,
-                     const tutti::wire::ParseOptions& options) {
-  const tutti::Result<tutti::wire::GenerationCall> call =
-      tutti::wire::ParseGeneration(dialect, body, options);
+void CheckGeneration(tutti::protocol::Dialect dialect, const tutti::protocol::Json& body,
+                     const tutti::protocol::ParseOptions& options) {
+  const tutti::Result<tutti::protocol::GenerationCall> call =
+      tutti::protocol::ParseGeneration(dialect, body, options);
   if (!call.ok()) return CheckRefusal(call.status());
   CHECK(!call->requests.empty());
   CHECK(call->choices() >= 1);
@@ -33,33 +34,33 @@ void CheckGeneration(tutti::wire::Dialect dialect, const tutti::wire::Json& body
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  namespace wire = tutti::wire;
+  namespace protocol = tutti::wire;
   tutti::fuzz::FuzzInput input(data, size);
   const uint8_t choice = input.Byte();
-  const tutti::Result<wire::JsonDocument> body = wire::ParseJson(input.Rest());
+  const tutti::Result<protocol::JsonDocument> body = protocol::ParseJson(input.Rest());
   if (!body.ok()) return 0;
-  wire::ParseOptions options;
+  protocol::ParseOptions options;
   options.strict = (choice & 128) != 0;
   if ((choice & 64) != 0) {
-    CheckGeneration(wire::Dialect::kInfill, body->root(), options);
+    CheckGeneration(protocol::Dialect::kInfill, body->root(), options);
     return 0;
   }
   switch (choice % 6) {
     case 0:
     case 1:
     case 2:
-      CheckGeneration(static_cast<wire::Dialect>(choice % 6), body->root(), options);
+      CheckGeneration(static_cast<protocol::Dialect>(choice % 6), body->root(), options);
       break;
     case 3:
-      if (const auto call = wire::ParseTokenize(body->root(), options); !call.ok())
+      if (const auto call = protocol::ParseTokenize(body->root(), options); !call.ok())
         CheckRefusal(call.status());
       break;
     case 4:
-      if (const auto call = wire::ParseDetokenize(body->root(), options); !call.ok())
+      if (const auto call = protocol::ParseDetokenize(body->root(), options); !call.ok())
         CheckRefusal(call.status());
       break;
     default:
-      if (const auto call = wire::ParseApplyTemplate(body->root(), options); !call.ok())
+      if (const auto call = protocol::ParseApplyTemplate(body->root(), options); !call.ok())
         CheckRefusal(call.status());
       break;
   }

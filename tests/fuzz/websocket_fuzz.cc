@@ -9,24 +9,25 @@
 #include "base/check.h"
 #include "base/utf8.h"
 #include "fuzz_input.h"
-#include "wire/chat_frame.h"
-#include "wire/error.h"
-#include "wire/json.h"
-#include "wire/mqtt_topic.h"
-#include "wire/response_events.h"
-#include "wire/socket_message.h"
-#include "wire/websocket_frame.h"
+#include "protocol/error.h"
+#include "protocol/json/json.h"
+#include "protocol/mqtt_chat/chat_frame.h"
+#include "protocol/mqtt_chat/socket_message.h"
+#include "protocol/mqtt_chat/topic.h"
+#include "protocol/responses/events.h"
+#include "protocol/websocket/frame.h"
 
 namespace {
 
-namespace wire = tutti::wire;
-using Kind = wire::FrameEvent::Kind;
+namespace protocol = tutti::wire;
+using Kind = protocol::FrameEvent::Kind;
 
-constexpr wire::FrameLimits kLimits{.frame_bytes = 256, .message_bytes = 512, .empty_fragments = 4};
+constexpr protocol::FrameLimits kLimits{
+    .frame_bytes = 256, .message_bytes = 512, .empty_fragments = 4};
 
-std::vector<wire::FrameEvent> Scan(std::string_view bytes, size_t piece) {
-  wire::FrameReader reader(kLimits);
-  std::vector<wire::FrameEvent> events;
+std::vector<protocol::FrameEvent> Scan(std::string_view bytes, size_t piece) {
+  protocol::FrameReader reader(kLimits);
+  std::vector<protocol::FrameEvent> events;
   while (!bytes.empty()) {
     std::string_view part = bytes.substr(0, piece);
     bytes.remove_prefix(part.size());
@@ -43,20 +44,20 @@ std::vector<wire::FrameEvent> Scan(std::string_view bytes, size_t piece) {
 
 // What is taken names one dialog, and a tag can stand in an answer as it is.
 void CheckFrame(const std::string& text) {
-  wire::FrameTag tag;
-  const auto frame = wire::ParseChatFrame(text, {}, &tag);
-  CHECK(tag.stream_id.empty() || wire::IsTopicLevel(tag.stream_id));
+  protocol::FrameTag tag;
+  const auto frame = protocol::ParseChatFrame(text, {}, &tag);
+  CHECK(tag.stream_id.empty() || protocol::IsTopicLevel(tag.stream_id));
   if (frame.ok()) {
-    const bool is_message = frame->verb == wire::ChatFrame::Verb::kMessage;
+    const bool is_message = frame->verb == protocol::ChatFrame::Verb::kMessage;
     CHECK(!is_message || frame->session.empty() != frame->message.call.conversation.empty());
-    CHECK(frame->session.empty() || wire::IsTopicLevel(frame->session));
+    CHECK(frame->session.empty() || protocol::IsTopicLevel(frame->session));
     return;
   }
-  const wire::ErrorView view = wire::ViewError(frame.status());
+  const protocol::ErrorView view = protocol::ViewError(frame.status());
   CHECK(view.http == 400) << frame.status();
-  const std::string error =
-      wire::WithStreamId(wire::ErrorEvent(std::nullopt, frame.status(), tag.id), tag.stream_id);
-  CHECK(wire::ParseJson(error).ok()) << "the error is not JSON: " << error;
+  const std::string error = protocol::WithStreamId(
+      protocol::ErrorEvent(std::nullopt, frame.status(), tag.id), tag.stream_id);
+  CHECK(protocol::ParseJson(error).ok()) << "the error is not JSON: " << error;
 }
 
 void CheckText(const std::string& text) {
@@ -64,14 +65,15 @@ void CheckText(const std::string& text) {
   CHECK(tutti::IsValidUtf8(text));
   CheckFrame(text);
   std::string stream_id;
-  const auto message = wire::ParseSocketMessage(text, {}, &stream_id);
+  const auto message = protocol::ParseSocketMessage(text, {}, &stream_id);
   if (message.ok()) {
     CHECK(message->stream_id == stream_id);
     return;
   }
-  const wire::ErrorView view = wire::ViewError(message.status());
+  const protocol::ErrorView view = protocol::ViewError(message.status());
   CHECK(view.http == 400) << message.status();
-  CHECK(wire::ParseJson(wire::SocketError(view, stream_id)).ok()) << "the error is not JSON";
+  CHECK(protocol::ParseJson(protocol::SocketError(view, stream_id)).ok())
+      << "the error is not JSON";
 }
 
 }  // namespace
@@ -90,7 +92,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
           << "in pieces of " << other << " event " << i << " is another";
     }
   }
-  for (const wire::FrameEvent& event : whole) {
+  for (const protocol::FrameEvent& event : whole) {
     if (event.kind == Kind::kText) CheckText(event.payload);
     if (event.kind == Kind::kPing) CHECK_LE(event.payload.size(), 125u);
   }

@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
-#include "kserve/testing/fake_models.h"
+#include "protocol/kserve/testing/fake_models.h"
 #include "server/grpc/grpc_server.h"
-#include "server/http/http_server.h"
+#include "server/http/connection/http_server.h"
 #include "services/auth/testing/one_key.h"
 
 namespace {

@@ -4,7 +4,7 @@
 
 #include "api/encoding.h"
 #include "api/types.h"
-#include "kserve/model.h"
+#include "protocol/kserve/model.h"
 #include "telemetry/labels.h"
 #include "telemetry/server_metrics.h"
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "kserve/testing/fake_models.h"
+#include "protocol/kserve/testing/fake_models.h"
 #include "server/grpc/grpc_server.h"
 #include "services/auth/testing/one_key.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "api/validate.h"
-#include "wire/template_arguments.h"
+#include "protocol/schema/template_arguments.h"
 
 namespace tutti::rpc {
 namespace {
@@ -150,9 +150,9 @@ Result<api::ChatPrompt> ToChat(v1::Conversation& conversation) {
   }
   RETURN_IF_ERROR(ReadTools(conversation, &chat));
   RETURN_IF_ERROR(api::ValidateLastMessage(chat, "conversation"));
-  ASSIGN_OR_RETURN(
-      chat.template_arguments,
-      wire::ParseTemplateArguments(conversation.chat_template_kwargs(), "chat_template_kwargs"));
+  ASSIGN_OR_RETURN(chat.template_arguments,
+                   protocol::ParseTemplateArguments(conversation.chat_template_kwargs(),
+                                                    "chat_template_kwargs"));
   return chat;
 }
 

@@ -137,7 +137,7 @@ void SetLimits(const GrpcLimits& limits, grpc::ServerBuilder* builder) {
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.streams);
   set(GRPC_ARG_MAX_METADATA_SIZE, limits.metadata_bytes);
   // A message of 8 MiB can be inflated to thousands of times that: inflating is ours
-  // (wire/compression.h).
+  // (protocol/http1/compression.h).
   set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Millis(limits.handshake));
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Millis(limits.idle));

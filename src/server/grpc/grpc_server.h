@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "kserve/repository.h"
+#include "protocol/kserve/repository.h"
 #include "server/grpc/address_penalties.h"
 #include "server/grpc/connection_account.h"
 #include "telemetry/server_metrics.h"

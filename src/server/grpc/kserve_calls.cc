@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "kserve/request.h"
-#include "kserve/sequence_models.h"
+#include "protocol/kserve/request.h"
+#include "protocol/kserve/sequence_models.h"
 #include "server/grpc/services.h"
 #include "server/grpc/unary.h"
 

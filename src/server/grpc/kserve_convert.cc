@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "kserve/refusal.h"
-#include "kserve/request.h"
+#include "protocol/kserve/refusal.h"
+#include "protocol/kserve/request.h"
 
 namespace tutti::rpc {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "kserve/model.h"
+#include "protocol/kserve/model.h"
 
 namespace tutti::rpc {
 

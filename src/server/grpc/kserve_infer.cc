@@ -1,7 +1,7 @@
 // ModelInfer: one request, one response.
 #include <utility>
 
-#include "kserve/one_response.h"
+#include "protocol/kserve/one_response.h"
 #include "server/grpc/kserve_run.h"
 #include "server/grpc/services.h"
 #include "server/grpc/unary.h"

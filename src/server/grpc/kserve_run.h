@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "kserve/model.h"
+#include "protocol/kserve/model.h"
 #include "server/grpc/call.h"
 #include "server/grpc/kserve_convert.h"
 

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/ascii.h"
+#include "protocol/http1/cache_headers.h"
 #include "server/grpc/kserve_run.h"
 #include "server/grpc/services.h"
 #include "server/grpc/unary.h"
 #include "server/grpc/wire_status.h"
-#include "wire/cache_headers.h"
 
 namespace tutti::rpc {
 namespace {
@@ -130,7 +130,7 @@ class StreamHandler final : public CallHandler {
   // its own cache look-up.
   static void TellOfCache(const Run& run, inference::ModelInferResponse* response) {
     std::vector<std::pair<std::string, std::string>> fields;
-    wire::TellCache({&run.cache_report, 1}, &fields);
+    protocol::TellCache({&run.cache_report, 1}, &fields);
     for (const auto& [name, value] : fields)
       (*response->mutable_parameters())[AsciiLower(name)].set_string_param(value);
   }

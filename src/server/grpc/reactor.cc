@@ -12,15 +12,15 @@
 
 #include "base/ascii.h"
 #include "base/mutex.h"
+#include "protocol/http1/cache_headers.h"
+#include "protocol/http1/compression.h"
+#include "protocol/openai/request.h"
 #include "server/grpc/call.h"
 #include "server/grpc/router.h"
 #include "server/grpc/unary.h"
 #include "server/grpc/wire_status.h"
 #include "services/auth/caller.h"
 #include "services/auth/resolve_caller.h"
-#include "wire/cache_headers.h"
-#include "wire/compression.h"
-#include "wire/openai_request.h"
 
 namespace tutti::rpc {
 namespace {
@@ -28,13 +28,13 @@ namespace {
 // The compression of a received message. The library does not inflate it (grpc_server.cc); this
 // server does, with a size limit. The C++ class hides the compression, which the C type has; the
 // class consists of a pointer to that type only, as its own header also asserts.
-std::optional<wire::Coding> CodingOf(const grpc::ByteBuffer& buffer) {
+std::optional<protocol::Coding> CodingOf(const grpc::ByteBuffer& buffer) {
   static_assert(std::is_standard_layout_v<grpc::ByteBuffer> &&
                 sizeof(grpc::ByteBuffer) == sizeof(grpc_byte_buffer*));
   const grpc_byte_buffer* raw = *reinterpret_cast<grpc_byte_buffer* const*>(&buffer);
   if (raw == nullptr || raw->type != GRPC_BB_RAW) return std::nullopt;
-  if (raw->data.raw.compression == GRPC_COMPRESS_GZIP) return wire::Coding::kGzip;
-  if (raw->data.raw.compression == GRPC_COMPRESS_DEFLATE) return wire::Coding::kDeflate;
+  if (raw->data.raw.compression == GRPC_COMPRESS_GZIP) return protocol::Coding::kGzip;
+  if (raw->data.raw.compression == GRPC_COMPRESS_DEFLATE) return protocol::Coding::kDeflate;
   return std::nullopt;
 }
 
@@ -245,7 +245,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
  private:
   void TellOfCache() {
     std::vector<std::pair<std::string, std::string>> fields;
-    wire::TellCache(cache_reports_, &fields);
+    protocol::TellCache(cache_reports_, &fields);
     cache_reports_.clear();
     for (const auto& [name, value] : fields) call_.AddInitialMetadata(AsciiLower(name), value);
   }
@@ -278,14 +278,14 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
       claim_ = auth::ClaimOf(shown);
     }
     const std::optional<std::string> id = Metadata(call_, "x-request-id");
-    info_.request_id = id.has_value() && wire::IsRequestId(*id) ? *id : context_.NewRequestId();
+    info_.request_id = id.has_value() && protocol::IsRequestId(*id) ? *id : context_.NewRequestId();
     const auto [wish, last_wish] = call_.client_metadata().equal_range("cache-control");
     std::string wishes;
     for (auto it = wish; it != last_wish; ++it)
       wishes += "," + std::string(it->second.data(), it->second.size());
-    cache_control_ = wire::ReadCacheControl(wishes);
+    cache_control_ = protocol::ReadCacheControl(wishes);
     if (const auto similarity = Metadata(call_, "x-cache-similarity"))
-      cache_control_.least_similarity = wire::ReadSimilarity(*similarity);
+      cache_control_.least_similarity = protocol::ReadSimilarity(*similarity);
     info_.stream_errors_end = Metadata(call_, "triton_grpc_error") == "true";
     call_.AddTrailingMetadata("x-request-id", info_.request_id);
   }
@@ -317,10 +317,10 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
       End(ExpiredDeadline());
       return Settle();
     }
-    const std::optional<wire::Coding> coding = CodingOf(message);
+    const std::optional<protocol::Coding> coding = CodingOf(message);
     Run([&](CallHandler& exchange) {
       if (coding.has_value()) {
-        Result<std::string> inflated = wire::Inflate(
+        Result<std::string> inflated = protocol::Inflate(
             *coding, Joined(message), static_cast<size_t>(context_.options.limits.message_bytes));
         message.Clear();
         if (!inflated.ok()) return Finish(inflated.status());

@@ -7,11 +7,11 @@
 
 #include "api/models.h"
 #include "api/validate.h"
+#include "protocol/encoding/input_blame.h"
 #include "server/counting/request_counts.h"
 #include "server/grpc/services.h"
 #include "server/grpc/unary.h"
 #include "services/auth/caller.h"
-#include "wire/input_blame.h"
 
 namespace tutti::rpc {
 namespace {
@@ -49,7 +49,7 @@ std::string ListOf(const v1::ScoreRequest& message) {
 Status Blame(const std::string& list, Status status) {
   if (status.param() == "truncate_prompt_tokens")
     return std::move(status).WithParam("truncate_tokens");
-  return wire::BlameList(list, std::move(status));
+  return protocol::BlameList(list, std::move(status));
 }
 
 // A message's texts are UTF-8, or it was not read.

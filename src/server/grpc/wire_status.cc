@@ -3,7 +3,7 @@
 #include <chrono>
 #include <string_view>
 
-#include "wire/error.h"
+#include "protocol/error.h"
 
 namespace tutti::rpc {
 namespace {
@@ -40,7 +40,7 @@ std::string RetryInfo(std::chrono::milliseconds wait) {
   return info;
 }
 
-std::string ErrorInfo(const wire::ErrorView& error) {
+std::string ErrorInfo(const protocol::ErrorView& error) {
   std::string info;
   AppendText(1, error.code, &info);
   AppendText(2, "tutti", &info);
@@ -58,8 +58,8 @@ std::string ErrorInfo(const wire::ErrorView& error) {
 WireStatus ToWire(const Status& status) {
   WireStatus out;
   if (status.ok()) return out;
-  const wire::ErrorView view = wire::ViewError(status);
-  out.code = static_cast<int>(wire::FindError(status).canonical);
+  const protocol::ErrorView view = protocol::ViewError(status);
+  out.code = static_cast<int>(protocol::FindError(status).canonical);
   out.message = view.message;
   out.reason = view.code;
   const bool again = out.code == static_cast<int>(StatusCode::kUnavailable) ||
@@ -75,6 +75,6 @@ WireStatus ToWire(const Status& status) {
   return out;
 }
 
-std::string PublicMessage(const Status& status) { return wire::ViewError(status).message; }
+std::string PublicMessage(const Status& status) { return protocol::ViewError(status).message; }
 
 }  // namespace tutti::rpc

@@ -16,8 +16,8 @@ struct WireStatus {
   std::optional<std::chrono::milliseconds> retry_after;
 };
 
-// Uses the table that all servers share (wire/error.h). An internal error becomes INTERNAL without
-// its text.
+// Uses the table that all servers share (protocol/error.h). An internal error becomes INTERNAL
+// without its text.
 WireStatus ToWire(const Status& status);
 
 // What a client may read of an error, where there is place for a text alone.

@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
+#include "protocol/json/json.h"
 #include "server/http/testing/server_fixture.h"
-#include "wire/json.h"
 
 namespace tutti::http {
 namespace {
@@ -15,11 +15,11 @@ using testing::ServerTest;
 class HttpBatchesTest : public ServerTest {
  protected:
   static std::string Member(const RawResponse& response, const std::string& name) {
-    const auto document = wire::ParseJson(response.body);
+    const auto document = protocol::ParseJson(response.body);
     EXPECT_TRUE(document.ok()) << response.body;
     if (!document.ok() || !document->root().is_object()) return "";
-    const wire::Json* value = document->root().get_object().if_contains(name);
-    return value != nullptr && value->is_string() ? std::string(wire::TextOf(*value)) : "";
+    const protocol::Json* value = document->root().get_object().if_contains(name);
+    return value != nullptr && value->is_string() ? std::string(protocol::TextOf(*value)) : "";
   }
   std::string Upload(const std::string& content) {
     const std::string form =
@@ -87,11 +87,11 @@ TEST_F(HttpBatchesTest, ALineOfResponsesIsAResponseThatIsThere) {
   ASSERT_TRUE(Becomes(id, "completed"));
   const RawResponse output =
       Ask(Get("/v1/files/" + Member(Ask(Get("/v1/batches/" + id)), "output_file_id") + "/content"));
-  const auto line = wire::ParseJson(output.body);
+  const auto line = protocol::ParseJson(output.body);
   ASSERT_TRUE(line.ok()) << output.body;
-  const wire::Json& body = line->root().get_object().at("response").get_object().at("body");
-  const std::string response(wire::TextOf(body.get_object().at("id")));
-  EXPECT_EQ(Ask(Get("/v1/responses/" + response)).body, wire::PrintJson(body));
+  const protocol::Json& body = line->root().get_object().at("response").get_object().at("body");
+  const std::string response(protocol::TextOf(body.get_object().at("id")));
+  EXPECT_EQ(Ask(Get("/v1/responses/" + response)).body, protocol::PrintJson(body));
   EXPECT_NE(Ask(Get("/v1/responses/" + response + "/input_items")).body.find(R"("text":"hi")"),
             std::string::npos);
   const RawResponse events = Ask(Get("/v1/responses/" + response + "?stream=true"));

@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
+#include "protocol/mqtt_chat/native.h"
+#include "protocol/responses/events.h"
 #include "server/http/testing/socket_client.h"
 #include "server/http/testing/socket_fixture.h"
-#include "wire/mqtt_native.h"
-#include "wire/response_events.h"
 
 namespace tutti::http::testing {
 namespace {
@@ -81,7 +81,7 @@ class ChatSocketTest : public SocketFixture {
                        if (found.ok()) {
                          const auto entries = (*found)->log().Read(-1, 1000);
                          for (const auto& entry : *entries) {
-                           events.push_back(wire::EventJson(entry->event, entry->sequence));
+                           events.push_back(protocol::EventJson(entry->event, entry->sequence));
                          }
                        }
                        promise.set_value(std::move(events));
@@ -98,7 +98,7 @@ TEST_F(ChatSocketTest, AMessageIsAnsweredByTheEventsOfItsLogToTheByte) {
   const std::vector<std::string> events = client.Turn();
   ASSERT_GT(events.size(), 8u);
   const std::string id = Member(events[0], "response_id");
-  EXPECT_EQ(events[0], wire::EventJson(wire::AcceptedEvent{"m1", id, 1, 0}, 0));
+  EXPECT_EQ(events[0], protocol::EventJson(protocol::AcceptedEvent{"m1", id, 1, 0}, 0));
   EXPECT_EQ(Member(events[1], "type"), "response.created");
   EXPECT_EQ(Member(events.back(), "type"), "response.completed");
   EXPECT_EQ(SaidIn(events.back()), "one two three");
@@ -229,7 +229,7 @@ TEST_F(ChatSocketTest, ACancelEndsTheTurnThatRunsAndSaysSoBehindItsEnd) {
   Open();
   ChatClient client(port());
   client.Say(R"({"type":"cancel","session":"s","id":"c0"})");
-  EXPECT_EQ(client.Text(), wire::CancelledEvent("c0", "")) << "nothing runs";
+  EXPECT_EQ(client.Text(), protocol::CancelledEvent("c0", "")) << "nothing runs";
   for (const bool by_id : {false, true}) {
     const size_t number = Generations();
     client.Message("s", by_id ? "m2" : "m1", "hi");
@@ -241,7 +241,7 @@ TEST_F(ChatSocketTest, ACancelEndsTheTurnThatRunsAndSaysSoBehindItsEnd) {
     generation->End(Status(StatusCode::kCancelled, "cancelled", "cancelled"));
     generation->Wake();
     EXPECT_EQ(Member(client.Turn().back(), "type"), "response.cancelled");
-    EXPECT_EQ(client.Text(), wire::CancelledEvent("c", id));
+    EXPECT_EQ(client.Text(), protocol::CancelledEvent("c", id));
   }
 }
 
@@ -265,7 +265,7 @@ TEST_F(ChatSocketTest, ATurnThatWasResumedIsStillItsSessions) {
   generation->End(Status(StatusCode::kCancelled, "cancelled", "cancelled"));
   generation->Wake();
   EXPECT_EQ(Member(client.Next("response.cancelled"), "type"), "response.cancelled");
-  EXPECT_EQ(client.Text(), wire::CancelledEvent("c", id)) << "and it is told once";
+  EXPECT_EQ(client.Text(), protocol::CancelledEvent("c", id)) << "and it is told once";
 }
 
 TEST_F(ChatSocketTest, InterruptKeepsWhatWasSaidAndSteerGoesOnFromIt) {
@@ -400,7 +400,7 @@ TEST_F(ChatSocketTest, WhatIsNoFrameEndsItAndAWrongOneIsAnError) {
     EXPECT_EQ(Member(error, "stream_id"), "a");
   }
   client.Say(R"({"type":"ping","id":"p"})");
-  EXPECT_EQ(client.Text(), wire::PongEvent("p", 1234));
+  EXPECT_EQ(client.Text(), protocol::PongEvent("p", 1234));
   for (int i = 0; i < 16; ++i) client.Say(wrong);
   EXPECT_EQ(client.CloseCode(), 4400);
   const auto code = [&](const std::string& bytes) {
@@ -426,13 +426,13 @@ TEST_F(ChatSocketTest, VerbsAreAnsweredInTheirOrderAsOverMqtt) {
   client.Say(R"({"type":"clear","session":"s","id":"c"})");
   client.Say(R"({"type":"history","session":"s","id":"h2"})");
   client.Say(R"({"type":"history","session":"t","id":"h3"})");
-  const std::vector<wire::HistoryItem> items = {{api::Role::kUser, "hi", 1},
-                                                {api::Role::kAssistant, "one two three", 1}};
-  std::string history = wire::HistoryEvent("h", "s", 1, items);
+  const std::vector<protocol::HistoryItem> items = {{api::Role::kUser, "hi", 1},
+                                                    {api::Role::kAssistant, "one two three", 1}};
+  std::string history = protocol::HistoryEvent("h", "s", 1, items);
   history.pop_back();
   EXPECT_EQ(client.Text(), history + R"(,"stream_id":"x"})");
-  EXPECT_EQ(client.Text(), wire::ForkedEvent("f", "s", "t", 1));
-  EXPECT_EQ(client.Text(), wire::ClearedEvent("c", "s"));
+  EXPECT_EQ(client.Text(), protocol::ForkedEvent("f", "s", "t", 1));
+  EXPECT_EQ(client.Text(), protocol::ClearedEvent("c", "s"));
   EXPECT_THAT(client.Text(), HasSubstr(R"("items":[])"));
   EXPECT_THAT(client.Text(), HasSubstr("one two three"));
 }
@@ -503,7 +503,7 @@ TEST_F(ChatSocketTest, AJobIsFollowedFromItsUrlAndByAFrame) {
   ChatClient other(port(), "?job=job_none");
   EXPECT_EQ(Member(other.Text(), "code"), "not_found");
   other.Say(R"({"type":"ping"})");
-  EXPECT_EQ(other.Text(), wire::PongEvent("", 1234)) << "and the connection goes on";
+  EXPECT_EQ(other.Text(), protocol::PongEvent("", 1234)) << "and the connection goes on";
 }
 
 TEST_F(ChatSocketTest, ADrainLetsWhatRunsEndAndClosesAsGoingAway) {

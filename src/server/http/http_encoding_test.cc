@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "protocol/json/base64.h"
 #include "server/http/router.h"
 #include "server/http/testing/server_fixture.h"
-#include "wire/base64.h"
 
 namespace tutti::http {
 namespace {
@@ -85,7 +85,7 @@ TEST_F(EncodingTest, EveryFormOfInputAndBase64HoldTheSameFloats) {
     const json::value base64 =
         Good("/embeddings", fields + R"(,"encoding_format":"base64","user":"u"})");
     std::string expected;
-    wire::AppendBase64Floats(FakeRow(text, 5), &expected);
+    protocol::AppendBase64Floats(FakeRow(text, 5), &expected);
     EXPECT_EQ(base64.at("data").at(0).at("embedding").as_string(), expected) << input;
   }
 }

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "protocol/error.h"
+#include "protocol/json/json.h"
 #include "sanitized.h"
 #include "server/http/testing/server_fixture.h"
-#include "wire/error.h"
-#include "wire/json.h"
 
 namespace tutti::http::testing {
 namespace {
@@ -27,10 +27,10 @@ class ErrorsTest : public ServerTest {
                 R"({"model":"fake","messages":[{"role":"user","content":"hi"}],)" + more + "}");
   }
   void ExpectErrorBody(const RawResponse& response, const Provoked& want) {
-    const Result<wire::JsonDocument> body = wire::ParseJson(response.body);
+    const Result<protocol::JsonDocument> body = protocol::ParseJson(response.body);
     ASSERT_TRUE(body.ok()) << response.body;
     ASSERT_EQ(body->root().as_object().size(), 1u);
-    const wire::Json& error = body->root().at("error");
+    const protocol::Json& error = body->root().at("error");
     EXPECT_EQ(error.at("code").as_string(), want.code) << response.body;
     EXPECT_FALSE(error.at("message").as_string().empty());
     if (*want.param == '\0') {
@@ -38,7 +38,7 @@ class ErrorsTest : public ServerTest {
     } else {
       EXPECT_EQ(error.at("param").as_string(), want.param) << response.body;
     }
-    const wire::ErrorRow& row = wire::FindError(InvalidArgument(want.code, ""));
+    const protocol::ErrorRow& row = protocol::FindError(InvalidArgument(want.code, ""));
     EXPECT_EQ(row.http, want.status) << "the table says otherwise for " << want.code;
     EXPECT_EQ(error.at("type").as_string(), row.type.data());
   }
@@ -50,7 +50,7 @@ TEST_F(ErrorsTest, ARouteThatIsMissedByAPrefixOrASlashIsNamed) {
     const RawResponse response = Ask(request);
     EXPECT_EQ(response.status, 404);
     return std::string(
-        wire::ParseJson(response.body).value().root().at("error").at("message").as_string());
+        protocol::ParseJson(response.body).value().root().at("error").at("message").as_string());
   };
   EXPECT_EQ(message(Post("/chat/completions", "{}")),
             "there is no such route; try /v1/chat/completions");

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "protocol/json/json.h"
 #include "server/http/testing/server_fixture.h"
 #include "services/responses/testing/responses_fixture.h"
-#include "wire/json.h"
 
 namespace tutti::http {
 namespace {
@@ -37,10 +37,10 @@ class HttpFilesTest : public ServerTest {
     return Ask(Head(form.size(), fields) + form);
   }
   static std::string IdOf(const RawResponse& response) {
-    const auto document = wire::ParseJson(response.body);
+    const auto document = protocol::ParseJson(response.body);
     if (!document.ok() || !document->root().is_object()) return "";
-    const wire::Json* id = document->root().get_object().if_contains("id");
-    return id == nullptr ? "" : std::string(wire::TextOf(*id));
+    const protocol::Json* id = document->root().get_object().if_contains("id");
+    return id == nullptr ? "" : std::string(protocol::TextOf(*id));
   }
   std::vector<std::string> OnDisk() const {
     std::vector<std::string> names;

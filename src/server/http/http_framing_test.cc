@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/http/message_parser.h"
+#include "protocol/http1/framing_cases.h"
+#include "server/http/connection/message_parser.h"
 #include "server/http/testing/server_fixture.h"
-#include "wire/http_framing_cases.h"
 
 namespace tutti::http::testing {
 namespace {
@@ -32,9 +32,9 @@ class FramingTest : public ServerTest {
 
 TEST_F(FramingTest, SmugglingAttemptGetsOneAnswerAndCloses) {
   StartServer();
-  const auto cases = wire::SmugglingCases();
+  const auto cases = protocol::SmugglingCases();
   ASSERT_GE(cases.size(), 60u);
-  for (const wire::SmugglingCase& bad : cases) {
+  for (const protocol::SmugglingCase& bad : cases) {
     RawClient client(port());
     client.Send(bad.bytes + Get("/livez"));
     const std::string answer = client.ReadAll(3000);
@@ -143,7 +143,7 @@ TEST(MessageParser, ALastChunkMayComeByteByByte) {
     const std::string request =
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + body;
     for (size_t piece = 1; piece <= request.size(); ++piece) {
-      MessageParser parser(wire::FramingLimits{});
+      MessageParser parser(protocol::FramingLimits{});
       for (size_t at = 0; at < request.size() && parser.fault().ok(); at += piece) {
         parser.Feed(std::string_view(request).substr(at, piece));
       }

@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
+#include "protocol/json/json.h"
 #include "server/http/testing/server_fixture.h"
-#include "wire/json.h"
 
 namespace tutti::http {
 namespace {
@@ -21,11 +21,11 @@ class HttpJobsTest : public ServerTest {
     return Ask(Post("/v1/chat/completions", kChatBody, fields));
   }
   static std::string Member(const RawResponse& response, const std::string& name) {
-    const auto document = wire::ParseJson(response.body);
+    const auto document = protocol::ParseJson(response.body);
     EXPECT_TRUE(document.ok()) << response.body;
     if (!document.ok() || !document->root().is_object()) return "";
-    const wire::Json* value = document->root().get_object().if_contains(name);
-    return value != nullptr && value->is_string() ? std::string(wire::TextOf(*value)) : "";
+    const protocol::Json* value = document->root().get_object().if_contains(name);
+    return value != nullptr && value->is_string() ? std::string(protocol::TextOf(*value)) : "";
   }
 };
 

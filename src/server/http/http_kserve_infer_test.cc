@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "protocol/http1/compression.h"
 #include "server/http/testing/kserve_fixture.h"
-#include "wire/compression.h"
 
 namespace tutti::http {
 namespace {
@@ -156,12 +156,13 @@ TEST_F(KserveInferTest, ARawRequestIsTheOnlyInputAndAnsweredInBinary) {
 
 TEST_F(KserveInferTest, CompressionGoesBothWaysOnTheseRoutesAlone) {
   StartServer();
-  for (const auto& [coding, name] : {std::pair{wire::Coding::kGzip, std::string("gzip")},
-                                     std::pair{wire::Coding::kDeflate, std::string("deflate")}}) {
+  for (const auto& [coding, name] :
+       {std::pair{protocol::Coding::kGzip, std::string("gzip")},
+        std::pair{protocol::Coding::kDeflate, std::string("deflate")}}) {
     const std::string fields =
         "Content-Encoding: " + name + "\r\nAccept-Encoding: br, " + name + ";q=0.5\r\n";
     const std::string asked = BlobInputs(R"(,"parameters":{"binary_data_output":true})");
-    const std::string body = *wire::Deflate(coding, asked + Blobs());
+    const std::string body = *protocol::Deflate(coding, asked + Blobs());
     const RawResponse response =
         Ask("POST " + std::string(kSimple) +
             " HTTP/1.1\r\nHost: localhost\r\nInference-Header-Content-Length: " +
@@ -169,12 +170,12 @@ TEST_F(KserveInferTest, CompressionGoesBothWaysOnTheseRoutesAlone) {
             "\r\n" + fields + "\r\n" + body);
     ASSERT_EQ(response.status, 200) << response.body;
     EXPECT_EQ(response.Header("content-encoding"), name);
-    const Result<std::string> plain = wire::Inflate(coding, response.body, 1 << 20);
+    const Result<std::string> plain = protocol::Inflate(coding, response.body, 1 << 20);
     ASSERT_TRUE(plain.ok()) << plain.status();
     EXPECT_EQ(Split(response, *plain).blobs.at(0), Int32s(Expected(true)));
 
-    const RawResponse text =
-        Ask(Post(kSimple, *wire::Deflate(coding, Inputs()), "Content-Encoding: " + name + "\r\n"));
+    const RawResponse text = Ask(
+        Post(kSimple, *protocol::Deflate(coding, Inputs()), "Content-Encoding: " + name + "\r\n"));
     EXPECT_EQ(Numbers(Json(text).at("outputs").at(0).at("data")), Expected(true));
     EXPECT_EQ(text.Header("content-encoding"), "") << "not asked for";
     EXPECT_EQ(Ask(Post("/v1/embeddings", "{}", "Content-Encoding: " + name + "\r\n")).status, 415);
@@ -192,13 +193,13 @@ TEST_F(KserveInferTest, WhatInflatesTooFarIsRefusedBeforeItIsHeld) {
   options.limits.framing.body_bytes = 1 << 20;
   StartServer(options);
   const auto ask = [&](const std::string& plain) {
-    return ErrorOf(
-        Post(kIdentity, *wire::Deflate(wire::Coding::kGzip, plain), "Content-Encoding: gzip\r\n"));
+    return ErrorOf(Post(kIdentity, *protocol::Deflate(protocol::Coding::kGzip, plain),
+                        "Content-Encoding: gzip\r\n"));
   };
   EXPECT_THAT(ask(Text(std::string(500'000, 'a'))), StartsWith("413 the message has more than"))
       << "500 KB of a few hundred bytes";
   EXPECT_THAT(ask(std::string(8 << 20, ' ')), StartsWith("413 "));
-  const std::string cut = wire::Deflate(wire::Coding::kGzip, Text("cut"))->substr(0, 30);
+  const std::string cut = protocol::Deflate(protocol::Coding::kGzip, Text("cut"))->substr(0, 30);
   EXPECT_THAT(ErrorOf(Post(kIdentity, cut, "Content-Encoding: gzip\r\n")),
               StartsWith("400 the compressed message is malformed"));
   // Text that does not compress by much may be as long as any body.
@@ -208,10 +209,12 @@ TEST_F(KserveInferTest, WhatInflatesTooFarIsRefusedBeforeItIsHeld) {
     state = state * 1664525 + 1013904223;
     long_text += static_cast<char>('a' + (state >> 24) % 26);
   }
-  const RawResponse good = Ask(Post(kIdentity, *wire::Deflate(wire::Coding::kGzip, Text(long_text)),
-                                    "Content-Encoding: gzip\r\nAccept-Encoding: gzip\r\n"));
+  const RawResponse good =
+      Ask(Post(kIdentity, *protocol::Deflate(protocol::Coding::kGzip, Text(long_text)),
+               "Content-Encoding: gzip\r\nAccept-Encoding: gzip\r\n"));
   ASSERT_EQ(good.status, 200) << good.body;
-  EXPECT_THAT(*wire::Inflate(wire::Coding::kGzip, good.body, 2 << 20), HasSubstr(long_text));
+  EXPECT_THAT(*protocol::Inflate(protocol::Coding::kGzip, good.body, 2 << 20),
+              HasSubstr(long_text));
   long_text += std::string(200'000, 'x');
   EXPECT_THAT(ask(Text(long_text)), StartsWith("413 ")) << "beyond the limit of a body";
 }

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/http/request_path.h"
+#include "server/http/connection/request_path.h"
 #include "server/http/router.h"
 #include "server/http/testing/server_fixture.h"
 #include "services/auth/rules.h"

@@ -6,12 +6,12 @@
 #include <optional>
 
 #include "base/ascii.h"
-#include "server/http/content_coding.h"
-#include "server/http/request_path.h"
-#include "server/http/socket_upgrade.h"
+#include "protocol/http1/multipart.h"
+#include "protocol/json/utf8.h"
+#include "server/http/connection/content_coding.h"
+#include "server/http/connection/request_path.h"
+#include "server/http/websocket/socket_upgrade.h"
 #include "services/auth/resolve_caller.h"
-#include "wire/multipart.h"
-#include "wire/utf8.h"
 
 namespace tutti::http {
 namespace {
@@ -38,17 +38,17 @@ std::string NoSuchRoute(std::string_view target) {
 
 // Format of errors before the caller is authenticated, and for unknown routes. Clients of the paths
 // tested below understand only their own format.
-wire::ErrorForm UnroutedForm(const Route* route, std::string_view path) {
+protocol::ErrorForm UnroutedForm(const Route* route, std::string_view path) {
   constexpr std::string_view kMessages = "/v1/messages";
   if (route != nullptr) {
-    const bool own =
-        route->errors == wire::ErrorForm::kKserve || route->errors == wire::ErrorForm::kAnthropic;
-    return own ? route->errors : wire::ErrorForm::kOpenAi;
+    const bool own = route->errors == protocol::ErrorForm::kKserve ||
+                     route->errors == protocol::ErrorForm::kAnthropic;
+    return own ? route->errors : protocol::ErrorForm::kOpenAi;
   }
-  if (path.starts_with("/v2/")) return wire::ErrorForm::kKserve;
+  if (path.starts_with("/v2/")) return protocol::ErrorForm::kKserve;
   const bool messages = path.starts_with(kMessages) &&
                         (path.size() == kMessages.size() || path[kMessages.size()] == '/');
-  return messages ? wire::ErrorForm::kAnthropic : wire::ErrorForm::kOpenAi;
+  return messages ? protocol::ErrorForm::kAnthropic : protocol::ErrorForm::kOpenAi;
 }
 
 Status Malformed(std::string message) {
@@ -126,7 +126,7 @@ Status CheckMedia(const HttpRequest& request, BodyKind kind) {
   if (request.Count("content-type") > 1) return Unsupported("more than one Content-Type");
   const std::string* type = request.Find("content-type");
   if (kind == BodyKind::kUpload)
-    return wire::MultipartBoundary(type == nullptr ? "" : *type).status();
+    return protocol::MultipartBoundary(type == nullptr ? "" : *type).status();
   if (type == nullptr) return OkStatus();
   const MediaType media = ParseMediaType(*type);
   if (kind == BodyKind::kTensors) {
@@ -138,7 +138,7 @@ Status CheckMedia(const HttpRequest& request, BodyKind kind) {
   for (const std::string& charset : media.charsets) {
     if (charset == "utf-8" || charset == "utf8" || charset == "us-ascii" || charset == "ascii")
       continue;
-    return Unsupported("charset " + wire::Excerpt(charset) + " is not read; send UTF-8");
+    return Unsupported("charset " + protocol::Excerpt(charset) + " is not read; send UTF-8");
   }
   return OkStatus();
 }

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "base/status.h"
+#include "protocol/error.h"
 #include "server/access/web_rule.h"
-#include "server/http/http_server.h"
-#include "server/http/message_parser.h"
+#include "server/http/connection/http_server.h"
+#include "server/http/connection/message_parser.h"
 #include "server/http/routes.h"
 #include "services/auth/authenticator.h"
 #include "telemetry/labels.h"
-#include "wire/error.h"
 
 namespace tutti::http {
 
@@ -38,12 +38,12 @@ struct Decision {
   // The operation under which the request is counted, if its model determines it.
   std::optional<telemetry::OpKind> model_op;
   // Format of errors without a route.
-  wire::ErrorForm unrouted_errors = wire::ErrorForm::kOpenAi;
+  protocol::ErrorForm unrouted_errors = protocol::ErrorForm::kOpenAi;
 
   std::string_view name() const {
     return route == nullptr ? std::string_view("-") : route->pattern;
   }
-  wire::ErrorForm errors() const { return route == nullptr ? unrouted_errors : route->errors; }
+  protocol::ErrorForm errors() const { return route == nullptr ? unrouted_errors : route->errors; }
   telemetry::OpKind op() const {
     return model_op.value_or(route == nullptr ? telemetry::OpKind::kOther : route->op);
   }

@@ -4,8 +4,8 @@
 #include <array>
 #include <optional>
 
-#include "server/http/handler.h"
-#include "server/http/request_path.h"
+#include "server/http/connection/request_path.h"
+#include "server/http/handlers/handler.h"
 #include "services/auth/rules.h"
 
 namespace tutti::http {
@@ -44,14 +44,14 @@ constexpr RouteHandler kKserveStream{MakeKserveStreamHandler};
 
 constexpr Route TeiRoute(std::string_view pattern, RouteId id, RouteHandler handler,
                          auth::RouteClasses rule, OpKind op) {
-  return {pattern, "POST", id, handler, rule, op, false, false, wire::ErrorForm::kTei};
+  return {pattern, "POST", id, handler, rule, op, false, false, protocol::ErrorForm::kTei};
 }
 
 // A route of Anthropic's Messages API.
 constexpr Route MessagesRoute(std::string_view pattern, std::string_view method, RouteId id,
                               RouteHandler handler, auth::RouteClasses rule,
                               OpKind op = OpKind::kOther) {
-  return {pattern, method, id, handler, rule, op, false, false, wire::ErrorForm::kAnthropic};
+  return {pattern, method, id, handler, rule, op, false, false, protocol::ErrorForm::kAnthropic};
 }
 
 // A route of KServe v2 (Open Inference Protocol), with Triton's additions.
@@ -66,7 +66,7 @@ constexpr Route KserveRoute(std::string_view pattern, std::string_view method, R
           .rule = rule,
           .op = op,
           .open = id == RouteId::kKserveLive || id == RouteId::kKserveReady,
-          .errors = wire::ErrorForm::kKserve,
+          .errors = protocol::ErrorForm::kKserve,
           .body = BodyKind::kTensors,
           .versioned = pattern.starts_with(kOfModel)};
 }
@@ -158,7 +158,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     TeiRoute("/", RouteId::kTeiRoot, to::kEncoding, kWork, OpKind::kEmbed),
     TeiRoute("/decode", RouteId::kDecode, to::kTokenizer, kTokenize, OpKind::kTokenize),
     {"/info", "GET", RouteId::kInfo, to::kImmediate, kModels, OpKind::kOther, false, false,
-     wire::ErrorForm::kTei},
+     protocol::ErrorForm::kTei},
     {"/tokenizer_info", "GET", RouteId::kTokenizerInfo, to::kImmediate, kTokenize},
     {"/v1/models", "GET", RouteId::kModels, to::kImmediate, kModels},
     {"/v1/models/{id}", "GET", RouteId::kModel, to::kImmediate, kModels},

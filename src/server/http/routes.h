@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 
+#include "protocol/error.h"
 #include "services/auth/scopes.h"
 #include "services/calls/call_kind.h"
 #include "telemetry/labels.h"
-#include "wire/error.h"
 
 namespace tutti::http {
 
@@ -140,7 +140,7 @@ struct Route {
   telemetry::OpKind op = telemetry::OpKind::kOther;
   bool open = false;        // GET needs no key
   bool open_probe = false;  // HEAD and OPTIONS need no key
-  wire::ErrorForm errors = wire::ErrorForm::kOpenAi;
+  protocol::ErrorForm errors = protocol::ErrorForm::kOpenAi;
   BodyKind body = BodyKind::kJson;
   bool versioned = false;  // "/versions/V" may follow {id}
 };

@@ -7,18 +7,18 @@
 #include <utility>
 
 #include "base/quote.h"
+#include "protocol/admin/control.h"
+#include "protocol/json/json.h"
+#include "protocol/json/json_writer.h"
 #include "services/auth/key_text.h"
-#include "wire/control.h"
-#include "wire/json.h"
-#include "wire/json_writer.h"
 
 namespace tutti::auth {
 namespace {
 
-using wire::BadControl;
-using wire::Json;
-using wire::JsonObject;
-using wire::JsonWriter;
+using protocol::BadControl;
+using protocol::Json;
+using protocol::JsonObject;
+using protocol::JsonWriter;
 
 constexpr size_t kMaxValues = 1024;  // of one request
 
@@ -268,7 +268,7 @@ constexpr auto kOperations = std::to_array<Operation>({
 });
 
 Result<const Operation*> FindOperation(const JsonObject& request) {
-  const std::string_view name = wire::ControlOperation(request);
+  const std::string_view name = protocol::ControlOperation(request);
   const auto found = std::find_if(kOperations.begin(), kOperations.end(),
                                   [&](const Operation& each) { return each.name == name; });
   if (found == kOperations.end()) return BadControl("op", "there is no operation " + Quote(name));
@@ -285,12 +285,12 @@ Result<const Operation*> FindOperation(const JsonObject& request) {
 }  // namespace
 
 std::string HandleControl(Authenticator& authority, std::string_view request, int64_t now_s) {
-  return wire::AnswerControl(request, kMaxControlRequestBytes, kMaxValues,
-                             [&](const JsonObject& object, JsonWriter* json) -> Status {
-                               ASSIGN_OR_RETURN(const Operation* const operation,
-                                                FindOperation(object));
-                               return operation->run({authority, Members(object), now_s, json});
-                             });
+  return protocol::AnswerControl(request, kMaxControlRequestBytes, kMaxValues,
+                                 [&](const JsonObject& object, JsonWriter* json) -> Status {
+                                   ASSIGN_OR_RETURN(const Operation* const operation,
+                                                    FindOperation(object));
+                                   return operation->run({authority, Members(object), now_s, json});
+                                 });
 }
 
 }  // namespace tutti::auth

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "base/random.h"
+#include "protocol/json/json.h"
 #include "services/auth/testing/constants.h"
 #include "services/auth/testing/opened_store.h"
-#include "wire/json.h"
 
 namespace tutti::auth {
 namespace {
@@ -22,18 +22,18 @@ class ControlTest : public ::testing::Test {
  protected:
   std::string Ask(const std::string& request, int64_t now_s = kNow) {
     std::string answer = HandleControl(*authority_, request, now_s);
-    EXPECT_TRUE(wire::ParseJson(answer).ok()) << answer;
+    EXPECT_TRUE(protocol::ParseJson(answer).ok()) << answer;
     EXPECT_THAT(answer, Not(HasSubstr("\n"))) << "one line";
     return answer;
   }
   // The text of a member, also of one within `key`.
   static std::string Member(const std::string& answer, std::string_view name) {
-    const auto document = wire::ParseJson(answer);
+    const auto document = protocol::ParseJson(answer);
     CHECK(document.ok());
-    const wire::Json* value = document->root().get_object().if_contains(name);
+    const protocol::Json* value = document->root().get_object().if_contains(name);
     if (value == nullptr) value = document->root().at("key").get_object().if_contains(name);
     CHECK(value != nullptr) << answer;
-    return value->is_string() ? std::string(value->get_string()) : wire::PrintJson(*value);
+    return value->is_string() ? std::string(value->get_string()) : protocol::PrintJson(*value);
   }
 
   std::unique_ptr<store::Store> store_ = OpenedStore();

@@ -9,8 +9,8 @@
 namespace tutti::auth {
 namespace {
 
-using wire::Json;
-using wire::JsonWriter;
+using protocol::Json;
+using protocol::JsonWriter;
 
 Status Bad(std::string_view param, std::string message) {
   return InvalidArgument("invalid_value", std::move(message)).WithParam(std::string(param));
@@ -161,9 +161,9 @@ std::string LimitsText(const Limits& limits) {
 
 Result<Grant> GrantOfRow(std::string_view tenant, std::string_view scopes,
                          std::string_view limits) {
-  const Result<wire::JsonDocument> scopes_json = wire::ParseJson(scopes);
+  const Result<protocol::JsonDocument> scopes_json = protocol::ParseJson(scopes);
   if (!scopes_json.ok()) return Corrupt(scopes_json.status());
-  const Result<wire::JsonDocument> limits_json = wire::ParseJson(limits);
+  const Result<protocol::JsonDocument> limits_json = protocol::ParseJson(limits);
   if (!limits_json.ok()) return Corrupt(limits_json.status());
   Result<Scopes> read_scopes = ReadScopes(scopes_json->root());
   if (!read_scopes.ok()) return Corrupt(read_scopes.status());

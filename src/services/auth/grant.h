@@ -9,9 +9,9 @@
 
 #include "api/caller.h"
 #include "base/status.h"
+#include "protocol/json/json.h"
+#include "protocol/json/json_writer.h"
 #include "services/auth/scopes.h"
-#include "wire/json.h"
-#include "wire/json_writer.h"
 
 namespace tutti::auth {
 
@@ -38,13 +38,13 @@ Status CheckName(std::string_view name, std::string_view param);
 Status CheckNewName(std::string_view name);
 
 // {"routes":["embed"],"models":["m"]}; an empty or absent list means the default.
-void WriteScopes(const Scopes& scopes, wire::JsonWriter* json);
+void WriteScopes(const Scopes& scopes, protocol::JsonWriter* json);
 // {"requests_per_minute":60}: only those that are set.
-void WriteLimits(const Limits& limits, wire::JsonWriter* json);
+void WriteLimits(const Limits& limits, protocol::JsonWriter* json);
 
 // Errors: invalid_value, unknown_parameter, of the member at fault.
-Result<Scopes> ReadScopes(const wire::Json& value);
-Result<Limits> ReadLimits(const wire::Json& value);
+Result<Scopes> ReadScopes(const protocol::Json& value);
+Result<Limits> ReadLimits(const protocol::Json& value);
 
 // JSON text of scopes and limits, for database rows. Errors of GrantOfRow: record_corrupt.
 std::string ScopesText(const Scopes& scopes);

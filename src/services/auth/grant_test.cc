@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 
 template <typename Reader>
 auto Read(const std::string& text, Reader reader) {
-  const auto document = wire::ParseJson(text);
+  const auto document = protocol::ParseJson(text);
   CHECK(document.ok()) << document.status();
   return reader(document->root());
 }

@@ -6,15 +6,15 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "protocol/json/json.h"
 #include "services/auth/base64url.h"
-#include "wire/json.h"
 
 namespace tutti::auth {
 namespace {
 
-using wire::Json;
-using wire::JsonDocument;
-using wire::JsonObject;
+using protocol::Json;
+using protocol::JsonDocument;
+using protocol::JsonObject;
 
 constexpr size_t kMaxJsonValues = 1024;
 constexpr std::string_view kScopePrefix = "tutti:", kModelPrefix = "tutti:model:";
@@ -46,7 +46,7 @@ std::optional<Parts> Split(std::string_view token) {
 std::optional<JsonDocument> ObjectOf(std::string_view part) {
   const std::optional<std::string> text = DecodeBase64url(part);
   if (!text.has_value()) return std::nullopt;
-  Result<JsonDocument> document = wire::ParseJson(*text, kMaxJsonValues);
+  Result<JsonDocument> document = protocol::ParseJson(*text, kMaxJsonValues);
   if (!document.ok() || !document->root().is_object()) return std::nullopt;
   return *std::move(document);
 }

@@ -91,12 +91,12 @@ TEST(InputCheckTest, InputsAndLinesAreLimited) {
   EXPECT_TRUE(more.hopeless());
 
   text.clear();
-  for (int i = 0; i < wire::kMaxBatchLines; ++i) text += TextLine(std::to_string(i));
+  for (int i = 0; i < protocol::kMaxBatchLines; ++i) text += TextLine(std::to_string(i));
   EXPECT_TRUE(CheckOf(text).errors().empty());
   const InputCheck lines = CheckOf(text + TextLine("last") + TextLine("another"));
   ASSERT_EQ(lines.errors().size(), 1u);
   EXPECT_EQ(lines.errors()[0].code, "too_many_lines");
-  EXPECT_EQ(lines.errors()[0].line, wire::kMaxBatchLines + 1);
+  EXPECT_EQ(lines.errors()[0].line, protocol::kMaxBatchLines + 1);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ BatchRow BatchOf(const Statement& row) {
   int at = 0;
   const auto number = [&] { return row.Int(at++); };
   const auto text = [&] { return std::string(row.Text(at++)); };
-  wire::BatchView& view = batch.view;
+  protocol::BatchView& view = batch.view;
   batch.number = number();
   view.id = text();
   batch.owner = text();
@@ -115,7 +115,7 @@ Status InsertBatch(Database& database, BatchRow* row, const BatchLimits& limits)
                                    all_bytes + ", limit " + std::to_string(limits.bytes));
     }
   }
-  const wire::BatchView& view = row->view;
+  const protocol::BatchView& view = row->view;
   RETURN_IF_ERROR(Run(
       database,
       "INSERT INTO batch(id, owner, caller, kind, endpoint, model, input_file, output_file, "
@@ -142,9 +142,9 @@ Result<std::optional<BatchRow>> LoadBatch(Database& database, const std::string&
   return std::optional(BatchOf(row));
 }
 
-Result<std::vector<wire::BatchView>> ListBatches(Database& database, const std::string& owner,
-                                                 const std::string& endpoint,
-                                                 const std::string& after, int64_t most) {
+Result<std::vector<protocol::BatchView>> ListBatches(Database& database, const std::string& owner,
+                                                     const std::string& endpoint,
+                                                     const std::string& after, int64_t most) {
   std::optional<int64_t> before;
   if (!after.empty()) {
     ASSIGN_OR_RETURN(Statement place,
@@ -158,7 +158,7 @@ Result<std::vector<wire::BatchView>> ListBatches(Database& database, const std::
                                     "(?2 IS NULL OR number<?2) AND (?4='' OR endpoint=?4) "
                                     "ORDER BY number DESC LIMIT ?3"));
   rows.Bind(owner, before, most, endpoint);
-  std::vector<wire::BatchView> views;
+  std::vector<protocol::BatchView> views;
   while (true) {
     ASSIGN_OR_RETURN(const bool more, rows.Step());
     if (!more) return views;
@@ -182,7 +182,7 @@ namespace {
 constexpr int64_t kAnyState = -1;
 
 Result<bool> Save(Database& database, const BatchRow& row, int64_t from) {
-  const wire::BatchView& view = row.view;
+  const protocol::BatchView& view = row.view;
   RETURN_IF_ERROR(Run(
       database,
       "UPDATE batch SET model=?3, output_file=?4, error_file=?5, state=?6, ending=?7, "

@@ -14,20 +14,20 @@
 #include <vector>
 
 #include "base/status.h"
+#include "protocol/openai/batch.h"
 #include "services/batches/file_rows.h"
 #include "services/responses/response_writer.h"
 #include "store/database.h"
 #include "store/migrations.h"
-#include "wire/batch.h"
 
 namespace tutti::batches {
 
 extern const store::Migration kBatchTables;
 
-using wire::BatchState;
+using protocol::BatchState;
 
 struct BatchRow {
-  wire::BatchView view;
+  protocol::BatchView view;
   int64_t number = 0;                          // its lines name it so
   std::string owner;                           // tenant
   std::string caller;                          // JSON, as responses::WriteCaller
@@ -51,10 +51,10 @@ Result<std::optional<BatchRow>> LoadBatch(store::Database& database, const std::
                                           const std::string& id);
 // Newest first, behind the batch `after` (empty: from the newest). Errors: not_found (`after`).
 // `endpoint` selects the batches of one endpoint; empty: all.
-Result<std::vector<wire::BatchView>> ListBatches(store::Database& database,
-                                                 const std::string& owner,
-                                                 const std::string& endpoint,
-                                                 const std::string& after, int64_t most);
+Result<std::vector<protocol::BatchView>> ListBatches(store::Database& database,
+                                                     const std::string& owner,
+                                                     const std::string& endpoint,
+                                                     const std::string& after, int64_t most);
 // All that have not ended, oldest first.
 Result<std::vector<BatchRow>> OpenBatches(store::Database& database);
 // Stores the mutable part of a batch: state, times, line counts, model, errors, files, ending.

@@ -10,21 +10,21 @@
 #include <utility>
 
 #include "base/random_id.h"
+#include "protocol/anthropic/message_batch.h"
+#include "protocol/error.h"
+#include "protocol/json/field_error.h"
+#include "protocol/json/json_writer.h"
 #include "services/background/fair_order.h"
 #include "services/responses/caller_json.h"
 #include "services/responses/responses.h"
-#include "wire/error.h"
-#include "wire/field_error.h"
-#include "wire/json_writer.h"
-#include "wire/message_batch.h"
 
 namespace tutti::batches {
 namespace {
 
 using background::Millis;
 using calls::BufferedRequest;
+using protocol::BatchView;
 using store::Database;
-using wire::BatchView;
 
 constexpr std::string_view kResponses = "responses";
 
@@ -33,24 +33,24 @@ Status NoSuchBatch() { return NotFound("not_found", "there is no such batch"); }
 std::optional<calls::CallKind> KindOf(const std::string& endpoint) {
   if (endpoint == "/v1/chat/completions") return calls::CallKind::kChat;
   if (endpoint == "/v1/completions") return calls::CallKind::kText;
-  if (endpoint == wire::kMessagesEndpoint) return calls::CallKind::kMessages;
+  if (endpoint == protocol::kMessagesEndpoint) return calls::CallKind::kMessages;
   if (endpoint == "/v1/embeddings") return calls::CallKind::kEmbeddings;
   return std::nullopt;
 }
 
 // Stored name of the kind of lines; nullopt: batches do not have this endpoint.
 std::optional<std::string> KindNameOf(const std::string& endpoint) {
-  if (endpoint == wire::kResponsesEndpoint) return std::string(kResponses);
+  if (endpoint == protocol::kResponsesEndpoint) return std::string(kResponses);
   const std::optional<calls::CallKind> kind = KindOf(endpoint);
   if (!kind.has_value()) return std::nullopt;
   return std::string(calls::NameOf(*kind));
 }
 
-std::string MetadataText(const wire::Metadata& metadata) {
+std::string MetadataText(const protocol::Metadata& metadata) {
   if (metadata.empty()) return "";
   std::string text;
-  wire::JsonWriter json(&text);
-  wire::WriteMetadata(metadata, &json);
+  protocol::JsonWriter json(&text);
+  protocol::WriteMetadata(metadata, &json);
   return text;
 }
 
@@ -89,14 +89,14 @@ Batches::~Batches() {
 
 void Batches::Create(NewBatch batch, Callback done) {
   auto row = std::make_shared<BatchRow>();
-  const wire::BatchCreate& create = batch.create;
+  const protocol::BatchCreate& create = batch.create;
   const std::optional<std::string> kind = KindNameOf(create.endpoint);
   if (!kind.has_value()) {
     return strand_->Post([done = std::move(done)] {
-      done(wire::BadValue("endpoint", "endpoint is none that a batch may have"));
+      done(protocol::BadValue("endpoint", "endpoint is none that a batch may have"));
     });
   }
-  const bool messages = create.endpoint == wire::kMessagesEndpoint;
+  const bool messages = create.endpoint == protocol::kMessagesEndpoint;
   row->view.id = NewId(messages ? "msgbatch_" : "batch_");
   row->view.endpoint = create.endpoint;
   row->view.input_file = create.input_file_id;
@@ -139,8 +139,8 @@ void Batches::Create(NewBatch batch, Callback done) {
                          LoadFile(rows, row->owner, row->view.input_file, unix_ms_() / 1000));
         if (!file.has_value())
           return NotFound("not_found", "there is no such file").WithParam("input_file_id");
-        if (file->view.purpose != wire::kBatchPurpose)
-          return wire::BadValue("input_file_id", "the file's purpose is not batch");
+        if (file->view.purpose != protocol::kBatchPurpose)
+          return protocol::BadValue("input_file_id", "the file's purpose is not batch");
         row->lines = row->view.input_lines = file->lines;
         row->bytes = file->view.bytes;
         return OkStatus();
@@ -177,7 +177,7 @@ void Batches::Cancel(const std::string& owner, const std::string& id, Callback d
           return *std::move(row);
         if (view.state != BatchState::kValidating && view.state != BatchState::kInProgress) {
           return Status(StatusCode::kAborted, "already_finished",
-                        "the batch is " + std::string(wire::BatchStateName(view.state)));
+                        "the batch is " + std::string(protocol::BatchStateName(view.state)));
         }
         const BatchState from = std::exchange(view.state, BatchState::kCancelling);
         view.cancelling_ms = unix_ms_();
@@ -204,7 +204,7 @@ void Batches::Delete(const std::string& owner, const std::string& id,
       [owner, id](Database& rows) -> Result<bool> {  // whether there are more lines
         ASSIGN_OR_RETURN(const std::optional<BatchRow> found, LoadBatch(rows, owner, id));
         if (!found.has_value()) return NoSuchBatch();
-        if (!wire::Ended(found->view.state))
+        if (!protocol::Ended(found->view.state))
           return InvalidArgument("invalid_value", "the batch has not ended; cancel it first");
         ASSIGN_OR_RETURN(const bool more, DropLines(rows, found->number, kDroppedAtOnce));
         if (!more) RETURN_IF_ERROR(DeleteBatch(rows, found->number));
@@ -226,8 +226,8 @@ BatchStats Batches::stats() const {
 void Batches::Start() {
   WriteUntilStored(
       [this](Database& rows) -> Result<std::vector<BatchRow>> {
-        const wire::ErrorView dead = wire::ViewError(background::AttemptsExhausted());
-        RETURN_IF_ERROR(RecoverLines(rows, options_.max_attempts, wire::ErrorBody(dead)));
+        const protocol::ErrorView dead = protocol::ViewError(background::AttemptsExhausted());
+        RETURN_IF_ERROR(RecoverLines(rows, options_.max_attempts, protocol::ErrorBody(dead)));
         return OpenBatches(rows);
       },
       [this](const std::vector<BatchRow>& open) {
@@ -415,7 +415,8 @@ void Batches::ReadChain(const Running& running) {
 
 Status Batches::ParseLine(Active& active, Running* running, const std::string& text) {
   const ClaimedLine& line = running->line;
-  ASSIGN_OR_RETURN(const wire::BatchLine read, wire::ReadBatchLine(text, active.row.view.endpoint));
+  ASSIGN_OR_RETURN(const protocol::BatchLine read,
+                   protocol::ReadBatchLine(text, active.row.view.endpoint));
   ASSIGN_OR_RETURN(const api::CallerRef accepted, responses::CallerOfText(active.row.caller));
   ASSIGN_OR_RETURN(api::CallerRef caller, caller_(accepted));
   const TimePoint now = clock_.Now();
@@ -479,9 +480,9 @@ void Batches::EndOf(const ClaimedLine& line, BufferedRequest::Answer answer) {
       active->not_before = clock_.Now() + decision.wait;
       strand_->PostAt(active->not_before, [this] { Turn(); });
     }
-    const wire::ErrorView error = wire::ViewError(status);
+    const protocol::ErrorView error = protocol::ViewError(status);
     end.status_code = error.http;
-    end.body = wire::ErrorBody(error);
+    end.body = protocol::ErrorBody(error);
   }
   running_.erase({line.batch, line.line});
   ended_.push_back(std::move(end));

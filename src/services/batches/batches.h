@@ -40,6 +40,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "protocol/openai/batch.h"
 #include "services/background/queue_runner.h"
 #include "services/background/retry.h"
 #include "services/batches/batch_rows.h"
@@ -49,7 +50,6 @@
 #include "services/batches/response_line.h"
 #include "services/calls/buffered_request.h"
 #include "store/store.h"
-#include "wire/batch.h"
 
 namespace tutti::batches {
 
@@ -59,7 +59,7 @@ inline constexpr int64_t kDroppedAtOnce = 2000;
 struct NewBatch {
   std::string owner = {};  // tenant
   api::CallerRef caller = {};
-  wire::BatchCreate create = {};
+  protocol::BatchCreate create = {};
 };
 
 // Counts since the start of the process; `open` and `running` are current values.
@@ -89,7 +89,7 @@ class Batches final : public background::QueueRunner {
           const Clock& clock, std::function<int64_t()> unix_ms, CallerNow caller);
   ~Batches() override;
 
-  using Callback = std::function<void(Result<wire::BatchView>)>;
+  using Callback = std::function<void(Result<protocol::BatchView>)>;
 
   // Creates a batch; `done` is called when it is durable. Errors: not_found (input_file_id),
   // invalid_value (the file has another purpose), tenant_queue_full, storage_full, storage_error.
@@ -99,7 +99,7 @@ class Batches final : public background::QueueRunner {
   // Lists `most` + 1 batches if there are more than `most`. `endpoint` selects the batches of one
   // endpoint; empty: all. Errors: not_found (`after`).
   void List(const std::string& owner, const std::string& endpoint, const std::string& after,
-            int64_t most, std::function<void(Result<std::vector<wire::BatchView>>)> done);
+            int64_t most, std::function<void(Result<std::vector<protocol::BatchView>>)> done);
   // Cancels a batch, which soon ends with the results so far. Cancelling again changes nothing.
   // Errors: as Get; already_finished.
   void Cancel(const std::string& owner, const std::string& id, Callback done);

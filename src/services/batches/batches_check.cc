@@ -26,7 +26,7 @@ void Batches::Open(BatchRow row) {
   active.row = std::move(row);
   Count([&](BatchStats& stats) { stats.open = std::ssize(active_); });
   TickIn(options_.tick);
-  const wire::BatchView& view = active.row.view;
+  const protocol::BatchView& view = active.row.view;
   switch (view.state) {
     case BatchState::kValidating:
       return BeginCheck(number);
@@ -106,11 +106,11 @@ void Batches::OnUnreadable(Active& active, const Status& why) {
   }
   const int64_t tried_s =
       std::chrono::duration_cast<std::chrono::seconds>(options_.input_patience).count();
-  const std::vector<wire::BatchError> errors = {
+  const std::vector<protocol::BatchError> errors = {
       {why.reason(),
        "the input could not be read for " + std::to_string(tried_s) + " s: " + why.message(), "",
        0}};
-  Fail(active, wire::BatchErrorsJson(errors));
+  Fail(active, protocol::BatchErrorsJson(errors));
 }
 
 void Batches::StoreLines(int64_t batch, std::vector<NewLine> lines, bool last) {
@@ -127,7 +127,7 @@ void Batches::StoreLines(int64_t batch, std::vector<NewLine> lines, bool last) {
 namespace {
 
 // Sorts errors by line number: duplicate custom_ids are found later than faults of a single line.
-std::vector<wire::BatchError> InOrder(std::vector<wire::BatchError> errors) {
+std::vector<protocol::BatchError> InOrder(std::vector<protocol::BatchError> errors) {
   std::stable_sort(errors.begin(), errors.end(),
                    [](const auto& a, const auto& b) { return a.line < b.line; });
   return errors;
@@ -138,7 +138,7 @@ std::vector<wire::BatchError> InOrder(std::vector<wire::BatchError> errors) {
 void Batches::EndCheck(Active& active) {
   const std::unique_ptr<InputCheck>& check = active.check;
   if (!active.early && !check->errors().empty())
-    return Fail(active, wire::BatchErrorsJson(InOrder(check->errors())));
+    return Fail(active, protocol::BatchErrorsJson(InOrder(check->errors())));
   auto row = std::make_shared<BatchRow>(active.row);
   row->view.total = check->lines();
   row->view.model = check->first_model();

@@ -74,7 +74,7 @@ void Batches::OnFiles(int64_t batch, Result<OutputFiles> files) {
     return strand_->PostAt(clock_.Now() + kFilesRetry, [this, batch] { Finish(batch); });
   auto row = std::make_shared<BatchRow>(active->row);
   auto made = std::make_shared<OutputFiles>(*std::move(files));
-  wire::BatchView& view = row->view;
+  protocol::BatchView& view = row->view;
   if (made->output.has_value()) view.output_file = made->output->view.id;
   if (made->errors.has_value()) view.error_file = made->errors->view.id;
   view.state = row->ending;

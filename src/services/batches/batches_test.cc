@@ -13,23 +13,23 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/json/json.h"
+#include "protocol/responses/events.h"
 #include "services/responses/response_rows.h"
 #include "services/responses/testing/responses_fixture.h"
 #include "services/responses/testing/scripted_inference.h"
 #include "waiting.h"
-#include "wire/json.h"
-#include "wire/response_events.h"
 
 namespace tutti::batches {
 namespace {
 
+using protocol::BatchView;
 using responses::testing::Script;
 using responses::testing::ScriptedInference;
 using responses::testing::TemporaryFolder;
 using std::chrono::seconds;
 using support::Call;
 using support::Eventually;
-using wire::BatchView;
 
 std::string ChatLine(const std::string& id, const std::string& more = "") {
   return R"({"custom_id":")" + id +
@@ -108,9 +108,9 @@ class BatchesTest : public ::testing::Test {
     Call<Status> appended;
     files_->Append(upload, form, appended.done());
     RETURN_IF_ERROR(appended.Get());
-    Call<Result<wire::FileView>> kept;
+    Call<Result<protocol::FileView>> kept;
     files_->Keep(upload, owner, kept.done());
-    ASSIGN_OR_RETURN(const wire::FileView file, kept.Get());
+    ASSIGN_OR_RETURN(const protocol::FileView file, kept.Get());
     return CreateOf(file.id, owner);
   }
   Result<BatchView> CreateOf(const std::string& file, const std::string& owner = "t") {
@@ -153,17 +153,17 @@ class BatchesTest : public ::testing::Test {
     std::string text = *content->reader->Read(0, 10 << 20);
     while (!text.empty()) {
       const size_t end = text.find('\n');
-      const auto line = wire::ParseJson(text.substr(0, end));
+      const auto line = protocol::ParseJson(text.substr(0, end));
       text.erase(0, end + 1);
       EXPECT_TRUE(line.ok()) << line.status();
-      const wire::JsonObject& object = line->root().get_object();
-      const std::string id(wire::TextOf(object.at("custom_id")));
+      const protocol::JsonObject& object = line->root().get_object();
+      const std::string id(protocol::TextOf(object.at("custom_id")));
       EXPECT_EQ(lines.count(id), 0u) << id << " twice";
-      const wire::JsonObject* const response = object.at("response").if_object();
-      if (response != nullptr) bodies_[id] = wire::PrintJson(response->at("body"));
+      const protocol::JsonObject* const response = object.at("response").if_object();
+      if (response != nullptr) bodies_[id] = protocol::PrintJson(response->at("body"));
       lines[id] = response != nullptr
                       ? std::to_string(response->at("status_code").as_int64())
-                      : std::string(wire::TextOf(object.at("error").get_object().at("code")));
+                      : std::string(protocol::TextOf(object.at("error").get_object().at("code")));
     }
     return lines;
   }
@@ -202,8 +202,8 @@ class BatchesTest : public ::testing::Test {
     return count;
   }
   std::optional<responses::ResponseRecord> Kept(const std::string& body) {
-    const auto document = wire::ParseJson(body);
-    const std::string id(wire::TextOf(document->root().get_object().at("id")));
+    const auto document = protocol::ParseJson(body);
+    const std::string id(protocol::TextOf(document->root().get_object().at("id")));
     std::optional<responses::ResponseRecord> record;
     EXPECT_TRUE(store_
                     ->ReadNow([&](store::Database& rows) -> Status {
@@ -281,10 +281,10 @@ TEST_F(BatchesTest, LinesOfResponsesAreKeptAsTheRouteKeepsThem) {
   EXPECT_EQ(KeptResponses(), 1);
   const auto kept = Kept(bodies_["kept"]);
   ASSERT_TRUE(kept.has_value());
-  EXPECT_EQ(wire::ResponseJson(kept->end), bodies_["kept"])
+  EXPECT_EQ(protocol::ResponseJson(kept->end), bodies_["kept"])
       << "as it is shown when it is asked for";
   EXPECT_EQ(kept->base.input.front().content, "say kept");
-  EXPECT_EQ(kept->end.metadata, (wire::Metadata{{"a", "b"}}));
+  EXPECT_EQ(kept->end.metadata, (protocol::Metadata{{"a", "b"}}));
   EXPECT_NE(kept->end.text, "");
   EXPECT_EQ(responses::Replay(*kept, 1 << 20)->State().text, kept->end.text) << "its events too";
   EXPECT_FALSE(Kept(bodies_["unkept"]).has_value());
@@ -335,11 +335,11 @@ TEST_F(BatchesTest, LinesOfResponsesKeepReasoningAndCalls) {
   EXPECT_EQ(LinesOf(Get(made->id)->output_file).size(), 1u);
   const auto kept = Kept(bodies_["a"]);
   ASSERT_TRUE(kept.has_value());
-  EXPECT_EQ(wire::ResponseJson(kept->end), bodies_["a"]);
-  EXPECT_EQ(kept->end.calls, std::vector<wire::OutputCall>({{{"call_1", "f", "{}"}, 3}}));
+  EXPECT_EQ(protocol::ResponseJson(kept->end), bodies_["a"]);
+  EXPECT_EQ(kept->end.calls, std::vector<protocol::OutputCall>({{{"call_1", "f", "{}"}, 3}}));
   const auto again = responses::Replay(*kept, 1 << 20);
   EXPECT_EQ(again->State().calls, kept->end.calls);
-  EXPECT_EQ(again->State().reasoning, std::vector<wire::OutputReasoning>({{"\nWhy?", 0, 0}}));
+  EXPECT_EQ(again->State().reasoning, std::vector<protocol::OutputReasoning>({{"\nWhy?", 0, 0}}));
   EXPECT_EQ(kept->pieces, (std::vector<uint32_t>{4, 1, 2, 1, 1, 1}));
   EXPECT_GT(again->log().next(), 17) << "with the deltas of reasoning, text and call";
 }

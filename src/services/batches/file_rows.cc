@@ -73,8 +73,9 @@ Result<std::optional<FileRow>> LoadFile(Database& database, const std::string& o
   return std::optional(RowOf(row));
 }
 
-Result<std::vector<wire::FileView>> ListFiles(Database& database, const std::string& owner,
-                                              const wire::FileListQuery& query, int64_t now_s) {
+Result<std::vector<protocol::FileView>> ListFiles(Database& database, const std::string& owner,
+                                                  const protocol::FileListQuery& query,
+                                                  int64_t now_s) {
   std::optional<int64_t> after;
   if (!query.page.after.empty()) {
     ASSIGN_OR_RETURN(Statement place,
@@ -93,7 +94,7 @@ Result<std::vector<wire::FileView>> ListFiles(Database& database, const std::str
                              "number<?2) AND (?3='' OR purpose=?3) AND " FILE_IS_THERE "?4) "
                              "ORDER BY number DESC LIMIT ?5"));
   rows.Bind(owner, after, query.purpose, now_s, query.page.limit);
-  std::vector<wire::FileView> files;
+  std::vector<protocol::FileView> files;
   while (true) {
     ASSIGN_OR_RETURN(const bool more, rows.Step());
     if (!more) return files;

@@ -10,16 +10,16 @@
 #include <vector>
 
 #include "base/status.h"
+#include "protocol/openai/file.h"
 #include "store/database.h"
 #include "store/migrations.h"
-#include "wire/file.h"
 
 namespace tutti::batches {
 
 extern const store::Migration kFileTables;
 
 struct FileRow {
-  wire::FileView view;
+  protocol::FileView view;
   std::string owner;  // tenant
   int64_t lines = 0;
 };
@@ -38,8 +38,10 @@ Result<std::optional<FileRow>> LoadFile(store::Database& database, const std::st
                                         const std::string& id, int64_t now_s);
 // Lists at most `query.limit` files of an owner, after file `query.after`. Errors: not_found
 // (`after`).
-Result<std::vector<wire::FileView>> ListFiles(store::Database& database, const std::string& owner,
-                                              const wire::FileListQuery& query, int64_t now_s);
+Result<std::vector<protocol::FileView>> ListFiles(store::Database& database,
+                                                  const std::string& owner,
+                                                  const protocol::FileListQuery& query,
+                                                  int64_t now_s);
 // Returns false if there was no such file.
 Result<bool> DeleteFile(store::Database& database, const std::string& owner, const std::string& id,
                         int64_t now_s);

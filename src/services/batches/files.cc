@@ -14,15 +14,15 @@
 #include <utility>
 
 #include "base/random_id.h"
+#include "protocol/http1/multipart.h"
+#include "protocol/json/field_error.h"
 #include "services/responses/responses.h"
-#include "wire/field_error.h"
-#include "wire/multipart.h"
 
 namespace tutti::batches {
 namespace {
 
+using protocol::FileView;
 using store::Database;
-using wire::FileView;
 
 constexpr size_t kMaxFileTasks = 16384;
 constexpr int64_t kExpiredAtOnce = 256;
@@ -45,10 +45,10 @@ Result<std::string> TemporaryFolder() {
 
 // Streams the form of POST /v1/files to disk. An upload that is not kept leaves no file behind. One
 // thread at a time.
-class Upload final : private wire::PartSink {
+class Upload final : private protocol::PartSink {
  public:
   // `path`: temporary file, which is created when the file part of the form arrives.
-  Upload(std::string path, const std::string& boundary, const wire::ParseOptions& options,
+  Upload(std::string path, const std::string& boundary, const protocol::ParseOptions& options,
          int64_t max_bytes)
       : path_(std::move(path)), max_bytes_(max_bytes), form_(options), reader_(boundary, this) {}
 
@@ -63,14 +63,14 @@ class Upload final : private wire::PartSink {
   std::optional<int64_t> expires_after_s() const { return form_.expires_after_s(); }
 
  private:
-  Status OnPart(const wire::PartHead& head) override;
+  Status OnPart(const protocol::PartHead& head) override;
   Status OnData(std::string_view bytes) override;
   Status EndField();
 
   const std::string path_;
   const int64_t max_bytes_;
-  wire::FileForm form_;
-  wire::MultipartReader reader_;
+  protocol::FileForm form_;
+  protocol::MultipartReader reader_;
   std::optional<std::string> field_;  // whose value is being read
   std::string value_;
   std::optional<DiskFile> file_;
@@ -79,13 +79,13 @@ class Upload final : private wire::PartSink {
   bool in_line_ = false;  // bytes have come since the last line end
 };
 
-Status Upload::OnPart(const wire::PartHead& head) {
+Status Upload::OnPart(const protocol::PartHead& head) {
   RETURN_IF_ERROR(EndField());
   if (head.name != "file") {
     field_ = head.name;
     return OkStatus();
   }
-  if (file_.has_value()) return wire::BadValue("file", "file is given twice");
+  if (file_.has_value()) return protocol::BadValue("file", "file is given twice");
   filename_ = head.filename.value_or("");
   if (filename_.empty()) filename_ = "upload";
   ASSIGN_OR_RETURN(DiskFile file, DiskFile::Create(path_));
@@ -200,7 +200,7 @@ void Files::Expire() {
              });
 }
 
-Files::UploadRef Files::Begin(const std::string& boundary, const wire::ParseOptions& options) {
+Files::UploadRef Files::Begin(const std::string& boundary, const protocol::ParseOptions& options) {
   return std::make_shared<Upload>(PathOf(NewId("upload-") + std::string(kPart)), boundary, options,
                                   options_.limits.file_bytes);
 }
@@ -222,7 +222,7 @@ void Files::Keep(UploadRef upload, const std::string& owner, Callback done) {
     row->owner = owner;
     if (const Status status = upload->KeepAs(PathOf(row->view.id)); !status.ok())
       return done(status);
-    row->view.purpose = wire::kBatchPurpose;
+    row->view.purpose = protocol::kBatchPurpose;
     row->view.filename = upload->filename();
     row->view.bytes = upload->bytes();
     row->view.created_s = NowSeconds();
@@ -260,7 +260,7 @@ void Files::Put(const std::string& owner, const std::string& filename, std::stri
       return file.KeepAs(PathOf(row->view.id));
     }();
     if (!written.ok()) return done(written);
-    row->view.purpose = wire::kBatchPurpose;
+    row->view.purpose = protocol::kBatchPurpose;
     row->view.filename = filename;
     row->view.bytes = std::ssize(text);
     row->view.created_s = NowSeconds();
@@ -279,7 +279,7 @@ void Files::Get(const std::string& owner, const std::string& id, Callback done) 
       std::move(done));
 }
 
-void Files::List(const std::string& owner, wire::FileListQuery query,
+void Files::List(const std::string& owner, protocol::FileListQuery query,
                  std::function<void(Result<std::vector<FileView>>)> done) {
   ++query.page.limit;
   ask_.Read(

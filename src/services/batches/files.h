@@ -19,12 +19,12 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/strand.h"
+#include "protocol/openai/file.h"
+#include "protocol/schema/request_placement.h"
 #include "services/batches/disk_file.h"
 #include "services/batches/file_rows.h"
 #include "store/ask_store.h"
 #include "store/store.h"
-#include "wire/file.h"
-#include "wire/request_placement.h"
 
 namespace tutti::batches {
 
@@ -49,13 +49,13 @@ class Files {
 
   using UploadRef = std::shared_ptr<Upload>;
   using Done = std::function<void(const Status&)>;
-  using Callback = std::function<void(Result<wire::FileView>)>;
+  using Callback = std::function<void(Result<protocol::FileView>)>;
 
   // --- uploads; one call at a time for each ---
   // The body is a form of POST /v1/files. Its fields are checked as they arrive. After an error the
-  // upload can only be dropped. Errors: those of wire::MultipartReader, wire::FileForm and
+  // upload can only be dropped. Errors: those of protocol::MultipartReader, protocol::FileForm and
   // DiskFile; request_too_large.
-  UploadRef Begin(const std::string& boundary, const wire::ParseOptions& options);
+  UploadRef Begin(const std::string& boundary, const protocol::ParseOptions& options);
   void Append(UploadRef upload, std::string bytes, Done done);
   // Completes an upload. Errors: as Append; missing_required_parameter (no file),
   // insufficient_quota, storage_full, storage_error.
@@ -67,11 +67,11 @@ class Files {
   // --- existing files; errors: not_found (also another owner's), the store's ---
   void Get(const std::string& owner, const std::string& id, Callback done);
   // Lists one more than the limit if there are more.
-  void List(const std::string& owner, wire::FileListQuery query,
-            std::function<void(Result<std::vector<wire::FileView>>)> done);
+  void List(const std::string& owner, protocol::FileListQuery query,
+            std::function<void(Result<std::vector<protocol::FileView>>)> done);
   void Delete(const std::string& owner, const std::string& id, Done done);
   struct Content {
-    wire::FileView view;
+    protocol::FileView view;
     std::shared_ptr<const DiskReader> reader;  // still reads after the file was deleted
   };
   void OpenContent(const std::string& owner, const std::string& id,

@@ -63,29 +63,29 @@ class FilesTest : public ::testing::Test {
     files_->Append(upload, bytes, call.done());
     return call.Get();
   }
-  Result<wire::FileView> Keep(const Files::UploadRef& upload, const std::string& owner = "t") {
-    Call<Result<wire::FileView>> call;
+  Result<protocol::FileView> Keep(const Files::UploadRef& upload, const std::string& owner = "t") {
+    Call<Result<protocol::FileView>> call;
     files_->Keep(upload, owner, call.done());
     return call.Get();
   }
-  Result<wire::FileView> Add(const std::string& content, const std::string& expires = "") {
+  Result<protocol::FileView> Add(const std::string& content, const std::string& expires = "") {
     const auto upload = files_->Begin("b", {});
     RETURN_IF_ERROR(Append(upload, Form(content, expires)));
     return Keep(upload);
   }
-  Result<wire::FileView> Get(const std::string& id, const std::string& owner = "t") {
-    Call<Result<wire::FileView>> call;
+  Result<protocol::FileView> Get(const std::string& id, const std::string& owner = "t") {
+    Call<Result<protocol::FileView>> call;
     files_->Get(owner, id, call.done());
     return call.Get();
   }
-  std::vector<std::string> Ids(wire::FileListQuery query = {}) {
-    Call<Result<std::vector<wire::FileView>>> call;
+  std::vector<std::string> Ids(protocol::FileListQuery query = {}) {
+    Call<Result<std::vector<protocol::FileView>>> call;
     files_->List("t", std::move(query), call.done());
     std::vector<std::string> ids;
     const auto page = call.Get();
     EXPECT_TRUE(page.ok()) << page.status();
     if (!page.ok()) return ids;
-    for (const wire::FileView& file : *page) ids.push_back(file.id);
+    for (const protocol::FileView& file : *page) ids.push_back(file.id);
     return ids;
   }
 
@@ -151,7 +151,7 @@ TEST_F(FilesTest, AFileExpires) {
 TEST_F(FilesTest, ListsAreInPages) {
   std::vector<std::string> ids;
   for (int i = 0; i < 4; ++i) ids.push_back(Add("x")->id);
-  wire::FileListQuery query;
+  protocol::FileListQuery query;
   query.page.limit = 2;
   EXPECT_EQ(Ids(query), (std::vector<std::string>{ids[3], ids[2], ids[1]})) << "one more";
   query.page.after = ids[2];

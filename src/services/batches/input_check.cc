@@ -26,12 +26,12 @@ void InputCheck::OnLine(const LineSplitter::Line& line, std::vector<NewLine>* go
   if (hopeless_) return;
   if (line.too_long) {
     return Fault("line_too_long",
-                 "the line has more than the " + std::to_string(wire::kMaxBatchLineBytes) +
+                 "the line has more than the " + std::to_string(protocol::kMaxBatchLineBytes) +
                      " bytes that are accepted",
                  "", line.number);
   }
   if (line.text.find_first_not_of(" \t\r") == std::string_view::npos) return;
-  Result<wire::BatchLine> read = wire::ReadBatchLine(line.text, endpoint_);
+  Result<protocol::BatchLine> read = protocol::ReadBatchLine(line.text, endpoint_);
   if (!read.ok()) {
     const Status& why = read.status();
     return Fault(why.reason(), why.message(), why.param(), line.number);
@@ -43,17 +43,17 @@ void InputCheck::OnLine(const LineSplitter::Line& line, std::vector<NewLine>* go
   }
   if (first_model_.empty()) first_model_ = read->model;
   inputs_ += read->inputs;
-  if (++lines_ > wire::kMaxBatchLines) {
+  if (++lines_ > protocol::kMaxBatchLines) {
     hopeless_ = true;
     return Fault("too_many_lines",
-                 "the input has more than the " + std::to_string(wire::kMaxBatchLines) +
+                 "the input has more than the " + std::to_string(protocol::kMaxBatchLines) +
                      " lines that are accepted",
                  "", line.number);
   }
-  if (endpoint_ == "/v1/embeddings" && inputs_ > wire::kMaxBatchInputs) {
+  if (endpoint_ == "/v1/embeddings" && inputs_ > protocol::kMaxBatchInputs) {
     hopeless_ = true;
     return Fault("too_many_inputs",
-                 "the lines have more than the " + std::to_string(wire::kMaxBatchInputs) +
+                 "the lines have more than the " + std::to_string(protocol::kMaxBatchInputs) +
                      " inputs that are accepted in all",
                  "", line.number);
   }

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "protocol/openai/batch.h"
 #include "services/batches/batch_rows.h"
-#include "wire/batch.h"
 
 namespace tutti::batches {
 
@@ -74,7 +74,7 @@ class InputCheck {
   InputCheck(std::string endpoint, std::function<Status(const std::string&)> model)
       : endpoint_(std::move(endpoint)),
         model_(std::move(model)),
-        splitter_(static_cast<size_t>(wire::kMaxBatchLineBytes)) {}
+        splitter_(static_cast<size_t>(protocol::kMaxBatchLineBytes)) {}
 
   // Reads more bytes and returns the valid lines that they complete.
   std::vector<NewLine> Feed(std::string_view bytes);
@@ -84,7 +84,7 @@ class InputCheck {
 
   // True once the file exceeds a limit, so that the rest need not be read.
   bool hopeless() const { return hopeless_; }
-  const std::vector<wire::BatchError>& errors() const { return errors_; }
+  const std::vector<protocol::BatchError>& errors() const { return errors_; }
   int64_t lines() const { return lines_; }                         // that may run
   const std::string& first_model() const { return first_model_; }  // empty: none is named
 
@@ -95,7 +95,7 @@ class InputCheck {
   const std::string endpoint_;
   const std::function<Status(const std::string&)> model_;
   LineSplitter splitter_;
-  std::vector<wire::BatchError> errors_;
+  std::vector<protocol::BatchError> errors_;
   std::string first_model_, known_model_;
   int64_t lines_ = 0, inputs_ = 0;
   bool hopeless_ = false;

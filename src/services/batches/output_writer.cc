@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/random_id.h"
+#include "protocol/anthropic/message_batch.h"
+#include "protocol/openai/batch.h"
 #include "services/responses/responses.h"
-#include "wire/batch.h"
-#include "wire/message_batch.h"
 
 namespace tutti::batches {
 namespace {
@@ -53,23 +53,23 @@ void OutputWriter::Next() {
 
 Status OutputWriter::Add(const LineResult& result) {
   // Anthropic's clients read one list of results, of all requests.
-  if (row_.view.endpoint == wire::kMessagesEndpoint) {
+  if (row_.view.endpoint == protocol::kMessagesEndpoint) {
     return Append(&output_, &made_.output, "results",
-                  wire::MessageBatchResultLine(result.custom_id, result.status_code, result.body,
-                                               row_.ending));
+                  protocol::MessageBatchResultLine(result.custom_id, result.status_code,
+                                                   result.body, row_.ending));
   }
   const std::string id = LineId(row_.view.id, result.line);
   if (result.status_code == 0) {
     const bool expired = row_.ending == BatchState::kExpired;
-    return Append(
-        &errors_, &made_.errors, "errors",
-        wire::BatchErrorLine(id, result.custom_id, expired ? "batch_expired" : "batch_cancelled",
-                             expired ? "the batch expired before this line had run"
-                                     : "the batch was cancelled before this line had run"));
+    return Append(&errors_, &made_.errors, "errors",
+                  protocol::BatchErrorLine(
+                      id, result.custom_id, expired ? "batch_expired" : "batch_cancelled",
+                      expired ? "the batch expired before this line had run"
+                              : "the batch was cancelled before this line had run"));
   }
   const std::string line =
-      wire::BatchAnswerLine(id, result.custom_id, result.status_code,
-                            LineRequestId(row_.view.id, result.line), result.body);
+      protocol::BatchAnswerLine(id, result.custom_id, result.status_code,
+                                LineRequestId(row_.view.id, result.line), result.body);
   return result.status_code == 200 ? Append(&output_, &made_.output, "output", line)
                                    : Append(&errors_, &made_.errors, "errors", line);
 }
@@ -79,7 +79,7 @@ Status OutputWriter::Append(std::optional<DiskFile>* file, std::optional<FileRow
   if (!file->has_value()) {
     FileRow row;
     row.view.id = NewId("file-");
-    row.view.purpose = wire::kBatchOutputPurpose;
+    row.view.purpose = protocol::kBatchOutputPurpose;
     row.view.filename = row_.view.id + "_" + name + ".jsonl";
     row.view.created_s = now_s_;
     if (row_.output_expires_s > 0) row.view.expires_s = now_s_ + row_.output_expires_s;

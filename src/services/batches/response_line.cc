@@ -6,9 +6,9 @@
 #include "api/models.h"
 #include "api/validate.h"
 #include "base/random_id.h"
+#include "protocol/json/json.h"
+#include "protocol/responses/events.h"
 #include "services/responses/call_state.h"
-#include "wire/json.h"
-#include "wire/response_events.h"
 
 namespace tutti::batches {
 namespace {
@@ -23,8 +23,9 @@ Result<std::unique_ptr<ResponseLine>> ResponseLine::Parse(std::string_view body,
                                                           calls::CallContext context,
                                                           api::Inference& inference,
                                                           std::function<int64_t()> unix_s) {
-  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(body));
-  ASSIGN_OR_RETURN(wire::ResponsesCall call, wire::ParseResponses(document.root(), context.parse));
+  ASSIGN_OR_RETURN(const protocol::JsonDocument document, protocol::ParseJson(body));
+  ASSIGN_OR_RETURN(protocol::ResponsesCall call,
+                   protocol::ParseResponses(document.root(), context.parse));
   if (call.stream) return NotInBatches("stream", "an answer that is fetched later does not stream");
   if (call.background) return NotInBatches("background", "a batch is in the background already");
   if (!call.conversation.empty())
@@ -34,8 +35,9 @@ Result<std::unique_ptr<ResponseLine>> ResponseLine::Parse(std::string_view body,
       std::move(call), std::move(owner), std::move(context), inference, std::move(unix_s)));
 }
 
-ResponseLine::ResponseLine(wire::ResponsesCall call, std::string owner, calls::CallContext context,
-                           api::Inference& inference, std::function<int64_t()> unix_s)
+ResponseLine::ResponseLine(protocol::ResponsesCall call, std::string owner,
+                           calls::CallContext context, api::Inference& inference,
+                           std::function<int64_t()> unix_s)
     : call_(std::move(call)),
       context_(std::move(context)),
       inference_(inference),
@@ -122,7 +124,7 @@ void ResponseLine::AddReasoning(const std::string& text) {
 
 calls::BufferedRequest::Answer ResponseLine::End(const api::StreamEvent& end) {
   const api::Usage usage = end.usage;
-  wire::ResponseState state = record_.base.state;
+  protocol::ResponseState state = record_.base.state;
   state.text = std::move(text_);
   state.calls = std::move(calls_);
   state.reasoning = std::move(reasoning_);
@@ -133,7 +135,7 @@ calls::BufferedRequest::Answer ResponseLine::End(const api::StreamEvent& end) {
   }
   generation_ = {};
   if (!status.ok()) return {status, "", tokens_};
-  std::string body = wire::ResponseJson(state);
+  std::string body = protocol::ResponseJson(state);
   if (state.store) {
     record_.end = std::move(state);
     record_.begun = true;

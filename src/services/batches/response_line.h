@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
+#include "protocol/responses/request.h"
 #include "services/calls/buffered_request.h"
 #include "services/responses/response_end.h"
 #include "services/responses/response_writer.h"
-#include "wire/responses_request.h"
 
 namespace tutti::batches {
 
@@ -42,13 +42,13 @@ class ResponseLine final : public calls::BufferedRequest {
   std::shared_ptr<const responses::ResponseRecord> TakeRecord() { return std::move(kept_); }
 
  private:
-  ResponseLine(wire::ResponsesCall call, std::string owner, calls::CallContext context,
+  ResponseLine(protocol::ResponsesCall call, std::string owner, calls::CallContext context,
                api::Inference& inference, std::function<int64_t()> unix_s);
   Answer End(const api::StreamEvent& end);
   void Add(const api::StreamEvent& event);
   void AddReasoning(const std::string& text);
 
-  wire::ResponsesCall call_;
+  protocol::ResponsesCall call_;
   const calls::CallContext context_;
   api::Inference& inference_;
   const std::function<int64_t()> unix_s_;
@@ -56,8 +56,8 @@ class ResponseLine final : public calls::BufferedRequest {
   responses::ResponseRecord record_;
   std::shared_ptr<const responses::ResponseRecord> kept_;
   std::string text_;
-  std::vector<wire::OutputCall> calls_;
-  std::vector<wire::OutputReasoning> reasoning_;
+  std::vector<protocol::OutputCall> calls_;
+  std::vector<protocol::OutputReasoning> reasoning_;
   std::string blank_;  // white space that reasoning began with, until there is more of it
   api::FinishReason finish_ = api::FinishReason::kStop;
   int64_t tokens_ = 0;

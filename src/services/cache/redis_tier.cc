@@ -15,7 +15,7 @@
 #include "base/check.h"
 #include "base/thread_name.h"
 #include "base/wall_clock.h"
-#include "remote/inference_codec.h"
+#include "cluster/inference_codec.h"
 #include "services/cache/shared_answer.h"
 
 namespace tutti::cache {
@@ -225,7 +225,8 @@ std::string RedisTier::ValueOf(const SharedAnswer& answer) const {
   value += place.words;
   v1::Update events;
   api::TokenStream::Cursor cursor(*answer.log());
-  while (const api::StreamEvent* event = cursor.Next()) remote::ToWire(*event, events.add_events());
+  while (const api::StreamEvent* event = cursor.Next())
+    cluster::ToWire(*event, events.add_events());
   events.AppendToString(&value);
   const Mac mac = MacOf(place.key, value);
   value.append(reinterpret_cast<const char*>(mac.data()), mac.size());
@@ -258,7 +259,7 @@ std::optional<SharedCacheBackend::Found> RedisTier::Read(const TierPlace& place,
   v1::Update events;
   if (!events.ParseFromArray(value.data(), static_cast<int>(value.size()))) return rejected();
   for (const v1::WireEvent& event : events.events())
-    found.events.push_back(remote::FromWire(event));
+    found.events.push_back(cluster::FromWire(event));
   if (found.events.empty() || found.events.back().kind != api::StreamEvent::Kind::kEnd)
     return rejected();
   return found;

@@ -9,12 +9,12 @@
 #include "api/models.h"
 #include "api/validate.h"
 #include "base/mutex.h"
+#include "protocol/encoding/request.h"
+#include "protocol/encoding/response.h"
+#include "protocol/error.h"
+#include "protocol/json/json.h"
+#include "protocol/json/json_writer.h"
 #include "services/calls/generation_call.h"
-#include "wire/encoding_request.h"
-#include "wire/encoding_response.h"
-#include "wire/error.h"
-#include "wire/json.h"
-#include "wire/json_writer.h"
 
 namespace tutti::calls {
 namespace {
@@ -53,7 +53,7 @@ class Echo {
 
 class WholeGeneration final : public BufferedRequest {
  public:
-  WholeGeneration(CallKind kind, wire::GenerationCall call, CallContext context,
+  WholeGeneration(CallKind kind, protocol::GenerationCall call, CallContext context,
                   api::Inference& inference)
       : kind_(kind), call_(std::move(call)), context_(std::move(context)), inference_(inference) {}
 
@@ -132,7 +132,7 @@ class WholeGeneration final : public BufferedRequest {
     generations_.clear();  // the other prompts of this call
     if (status.reason() != "cancelled") return {std::move(status), "", tokens_};
     std::string partial;
-    wire::JsonWriter json(&partial);
+    protocol::JsonWriter json(&partial);
     json.BeginObject().Key("partial").BeginArray();
     for (const auto& [index, text] : texts_) {
       json.BeginObject().Member("index", static_cast<int64_t>(index)).Member("text", text);
@@ -143,14 +143,14 @@ class WholeGeneration final : public BufferedRequest {
   }
 
   const CallKind kind_;
-  wire::GenerationCall call_;
+  protocol::GenerationCall call_;
   const std::shared_ptr<Echo> echo_ = std::make_shared<Echo>();
-  wire::ResponseHead head_;
+  protocol::ResponseHead head_;
   const CallContext context_;
   api::Inference& inference_;
-  std::unique_ptr<wire::ResponseWriter> writer_;  // once there is the echo
-  std::vector<api::Generation> generations_;      // one for each prompt; none before and after
-  size_t running_ = 0;                            // those that have not ended
+  std::unique_ptr<protocol::ResponseWriter> writer_;  // once there is the echo
+  std::vector<api::Generation> generations_;          // one for each prompt; none before and after
+  size_t running_ = 0;                                // those that have not ended
   std::string body_;
   std::map<size_t, std::string> texts_;  // by choice, so far
   int context_tokens_ = 0;
@@ -160,13 +160,13 @@ class WholeGeneration final : public BufferedRequest {
 
 class WholeEncoding final : public BufferedRequest {
  public:
-  WholeEncoding(CallKind kind, wire::EncodingCall call, CallContext context,
+  WholeEncoding(CallKind kind, protocol::EncodingCall call, CallContext context,
                 api::Inference& inference)
       : kind_(kind), call_(std::move(call)), context_(std::move(context)), inference_(inference) {}
 
   Status Begin(std::shared_ptr<Waker> waker) override {
     const std::vector<api::ModelInfo> models = inference_.Models();
-    ASSIGN_OR_RETURN(const api::ModelInfo* model, wire::ChooseModel(call_, models));
+    ASSIGN_OR_RETURN(const api::ModelInfo* model, protocol::ChooseModel(call_, models));
     std::string& name = call_.request.model;
     if (name.empty() && model != nullptr) name = model->id;
     head_.model = name;
@@ -176,7 +176,7 @@ class WholeEncoding final : public BufferedRequest {
     Place(kind_, context_, &call_.request);
     Result<api::Encoding> encoding =
         inference_.Encode(std::exchange(call_.request, {}), std::move(waker));
-    if (!encoding.ok()) return wire::BlameInput(call_, encoding.status());
+    if (!encoding.ok()) return protocol::BlameInput(call_, encoding.status());
     encoding_ = *std::move(encoding);
     return OkStatus();
   }
@@ -185,9 +185,9 @@ class WholeEncoding final : public BufferedRequest {
     if (!encoding_ || !encoding_.done()) return std::nullopt;
     const Result<api::EncodeResult> result = encoding_.Take();
     encoding_ = {};
-    if (!result.ok()) return Answer{wire::BlameInput(call_, result.status()), "", 0};
+    if (!result.ok()) return Answer{protocol::BlameInput(call_, result.status()), "", 0};
     const int64_t read = std::accumulate(result->tokens.begin(), result->tokens.end(), int64_t{0});
-    return Answer{OkStatus(), wire::EncodingBody(call_, head_, *result), 0, read};
+    return Answer{OkStatus(), protocol::EncodingBody(call_, head_, *result), 0, read};
   }
 
   int64_t progress() const override { return 0; }
@@ -195,23 +195,23 @@ class WholeEncoding final : public BufferedRequest {
 
  private:
   const CallKind kind_;
-  wire::EncodingCall call_;
+  protocol::EncodingCall call_;
   const CallContext context_;
   api::Inference& inference_;
-  wire::EncodingHead head_;
+  protocol::EncodingHead head_;
   api::Encoding encoding_;
 };
 
-Result<wire::EncodingCall> ParseEncoding(CallKind kind, std::string_view body,
-                                         const wire::ParseOptions& options) {
-  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(body));
+Result<protocol::EncodingCall> ParseEncoding(CallKind kind, std::string_view body,
+                                             const protocol::ParseOptions& options) {
+  ASSIGN_OR_RETURN(const protocol::JsonDocument document, protocol::ParseJson(body));
   switch (kind) {
     case CallKind::kRerank:
-      return wire::ParseRerank(document.root(), options);
+      return protocol::ParseRerank(document.root(), options);
     case CallKind::kScore:
-      return wire::ParseScore(document.root(), options);
+      return protocol::ParseScore(document.root(), options);
     default:
-      return wire::ParseEmbeddings(document.root(), options);
+      return protocol::ParseEmbeddings(document.root(), options);
   }
 }
 
@@ -220,8 +220,8 @@ Result<wire::EncodingCall> ParseEncoding(CallKind kind, std::string_view body,
 background::Failure FailureOf(const Status& error) {
   using background::Failure;
   if (error.reason() == "draining") return Failure::kStopping;
-  const wire::ErrorRow& row = wire::FindError(error);
-  if (row.retry == wire::Retry::kNo) return Failure::kPermanent;
+  const protocol::ErrorRow& row = protocol::FindError(error);
+  if (row.retry == protocol::Retry::kNo) return Failure::kPermanent;
   // A worker that has died may have died because of this call.
   const bool failed = row.code == "internal_error" || row.code == "worker_lost";
   return failed ? Failure::kFailed : Failure::kRefused;
@@ -247,12 +247,12 @@ Result<std::unique_ptr<BufferedRequest>> BufferedRequest::Parse(CallKind kind,
                                                                 CallContext context,
                                                                 api::Inference& inference) {
   if (!Generates(kind)) {
-    ASSIGN_OR_RETURN(wire::EncodingCall call, ParseEncoding(kind, body, context.parse));
+    ASSIGN_OR_RETURN(protocol::EncodingCall call, ParseEncoding(kind, body, context.parse));
     RETURN_IF_ERROR(CheckModel(call.request.model, /*generates=*/false, context.caller, inference));
     return std::unique_ptr<BufferedRequest>(
         std::make_unique<WholeEncoding>(kind, std::move(call), std::move(context), inference));
   }
-  ASSIGN_OR_RETURN(wire::GenerationCall call, ParseGeneration(kind, body, context.parse));
+  ASSIGN_OR_RETURN(protocol::GenerationCall call, ParseGeneration(kind, body, context.parse));
   // /generate streams by default, so the client may not have asked for it.
   if (call.stream && kind != CallKind::kGenerate) {
     return InvalidArgument("unsupported_parameter",

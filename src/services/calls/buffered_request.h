@@ -15,9 +15,9 @@
 #include "api/inference.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "protocol/schema/request_placement.h"
 #include "services/background/retry.h"
 #include "services/calls/call_kind.h"
-#include "wire/request_placement.h"
 
 namespace tutti::calls {
 
@@ -25,7 +25,7 @@ namespace tutti::calls {
 struct CallContext {
   api::CallerRef caller = {};
   std::string request_id = {};
-  wire::ParseOptions parse = {};
+  protocol::ParseOptions parse = {};
   TimePoint deadline = TimePoint::max();
   int64_t unix_s = 0;  // for the answer's head
 };

@@ -5,24 +5,24 @@
 
 #include "api/models.h"
 #include "api/question_series.h"
-#include "wire/anthropic_request.h"
-#include "wire/anthropic_response.h"
-#include "wire/infill.h"
-#include "wire/json.h"
+#include "protocol/anthropic/request.h"
+#include "protocol/anthropic/response.h"
+#include "protocol/json/json.h"
+#include "protocol/openai/infill.h"
 
 namespace tutti::calls {
 namespace {
 
-wire::Dialect DialectOf(CallKind kind) {
+protocol::Dialect DialectOf(CallKind kind) {
   switch (kind) {
     case CallKind::kText:
-      return wire::Dialect::kText;
+      return protocol::Dialect::kText;
     case CallKind::kGenerate:
-      return wire::Dialect::kGenerate;
+      return protocol::Dialect::kGenerate;
     case CallKind::kInfill:
-      return wire::Dialect::kInfill;
+      return protocol::Dialect::kInfill;
     default:
-      return wire::Dialect::kChat;
+      return protocol::Dialect::kChat;
   }
 }
 
@@ -43,14 +43,14 @@ const char* IdPrefix(CallKind kind) {
 
 }  // namespace
 
-Result<wire::GenerationCall> ParseGeneration(CallKind kind, std::string_view body,
-                                             const wire::ParseOptions& options) {
-  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(body));
-  if (kind == CallKind::kMessages) return wire::ParseMessages(document.root(), options);
-  return wire::ParseGeneration(DialectOf(kind), document.root(), options);
+Result<protocol::GenerationCall> ParseGeneration(CallKind kind, std::string_view body,
+                                                 const protocol::ParseOptions& options) {
+  ASSIGN_OR_RETURN(const protocol::JsonDocument document, protocol::ParseJson(body));
+  if (kind == CallKind::kMessages) return protocol::ParseMessages(document.root(), options);
+  return protocol::ParseGeneration(DialectOf(kind), document.root(), options);
 }
 
-void AskForEcho(const wire::GenerationCall& call, const api::CallerRef& caller,
+void AskForEcho(const protocol::GenerationCall& call, const api::CallerRef& caller,
                 api::Inference& inference, std::function<void(Result<EchoTexts>)> done) {
   struct Texts {
     EchoTexts texts;
@@ -82,8 +82,8 @@ void AskForEcho(const wire::GenerationCall& call, const api::CallerRef& caller,
       });
 }
 
-GenerationHead HeadOf(CallKind kind, const wire::GenerationCall& call, const std::string& random,
-                      const api::Inference& inference, int64_t unix_s) {
+GenerationHead HeadOf(CallKind kind, const protocol::GenerationCall& call,
+                      const std::string& random, const api::Inference& inference, int64_t unix_s) {
   const std::vector<api::ModelInfo> models = inference.Models();
   const api::ModelInfo* model =
       call.model.empty() ? api::DefaultGenerator(models) : api::FindGenerator(models, call.model);
@@ -97,13 +97,14 @@ GenerationHead HeadOf(CallKind kind, const wire::GenerationCall& call, const std
   return made;
 }
 
-std::unique_ptr<wire::ResponseWriter> MakeWriter(CallKind kind, const wire::GenerationCall& call,
-                                                 wire::ResponseHead head, EchoTexts echo) {
-  if (kind == CallKind::kMessages) return wire::MakeMessagesWriter(call, std::move(head));
-  return wire::MakeResponseWriter(call, std::move(head), std::move(echo));
+std::unique_ptr<protocol::ResponseWriter> MakeWriter(CallKind kind,
+                                                     const protocol::GenerationCall& call,
+                                                     protocol::ResponseHead head, EchoTexts echo) {
+  if (kind == CallKind::kMessages) return protocol::MakeMessagesWriter(call, std::move(head));
+  return protocol::MakeResponseWriter(call, std::move(head), std::move(echo));
 }
 
-Status Blame(const wire::GenerationCall& call, Status status, size_t index, bool chat,
+Status Blame(const protocol::GenerationCall& call, Status status, size_t index, bool chat,
              int context_tokens, int prompt_tokens) {
   const bool too_long = status.param().empty() && (status.reason() == "context_length_exceeded" ||
                                                    status.reason() == "request_exceeds_capacity");
@@ -113,7 +114,7 @@ Status Blame(const wire::GenerationCall& call, Status status, size_t index, bool
   } else if (too_long) {
     param = chat ? "messages" : "prompt";
   }
-  if (call.dialect == wire::Dialect::kInfill) param = wire::InfillParam(std::move(param));
+  if (call.dialect == protocol::Dialect::kInfill) param = protocol::InfillParam(std::move(param));
   if (param == "prompt" && call.requests.size() > 1) param += "[" + std::to_string(index) + "]";
   return std::move(status).WithParam(std::move(param));
 }

@@ -13,41 +13,42 @@
 #include "api/caller.h"
 #include "api/inference.h"
 #include "base/status.h"
+#include "protocol/openai/request.h"
+#include "protocol/openai/response.h"
+#include "protocol/schema/request_placement.h"
 #include "services/calls/call_kind.h"
-#include "wire/openai_request.h"
-#include "wire/openai_response.h"
-#include "wire/request_placement.h"
 
 namespace tutti::calls {
 
 // `kind` generates, here and below. Errors: those of the schema.
-Result<wire::GenerationCall> ParseGeneration(CallKind kind, std::string_view body,
-                                             const wire::ParseOptions& options);
+Result<protocol::GenerationCall> ParseGeneration(CallKind kind, std::string_view body,
+                                                 const protocol::ParseOptions& options);
 
 // Prompt texts that `echo` repeats, one per prompt: as sent, or decoded from token ids. Empty
 // without `echo`.
 using EchoTexts = std::vector<std::string>;
 // `done` is called once, as that of Inference::DetokenizeLater(); `inference` outlives that. Reads
 // `call` before it returns. Errors: those of Detokenize.
-void AskForEcho(const wire::GenerationCall& call, const api::CallerRef& caller,
+void AskForEcho(const protocol::GenerationCall& call, const api::CallerRef& caller,
                 api::Inference& inference, std::function<void(Result<EchoTexts>)> done);
 
 // Head of the response: id, time, model. `random` is the last part of the id.
 struct GenerationHead {
-  wire::ResponseHead head;
+  protocol::ResponseHead head;
   int context_tokens = 0;  // of its model; 0 = not known
 };
-GenerationHead HeadOf(CallKind kind, const wire::GenerationCall& call, const std::string& random,
-                      const api::Inference& inference, int64_t unix_s);
+GenerationHead HeadOf(CallKind kind, const protocol::GenerationCall& call,
+                      const std::string& random, const api::Inference& inference, int64_t unix_s);
 
 // Writer of the response body. The call must outlive it.
-std::unique_ptr<wire::ResponseWriter> MakeWriter(CallKind kind, const wire::GenerationCall& call,
-                                                 wire::ResponseHead head, EchoTexts echo);
+std::unique_ptr<protocol::ResponseWriter> MakeWriter(CallKind kind,
+                                                     const protocol::GenerationCall& call,
+                                                     protocol::ResponseHead head, EchoTexts echo);
 
 // Adds to an error of request `index` the field that caused it: which of several prompts, or which
 // part made it longer than the context. `chat`: the prompts are chats; `prompt_tokens`: tokens of
 // that prompt, if known.
-Status Blame(const wire::GenerationCall& call, Status status, size_t index, bool chat,
+Status Blame(const protocol::GenerationCall& call, Status status, size_t index, bool chat,
              int context_tokens, int prompt_tokens = 0);
 
 }  // namespace tutti::calls

@@ -2,13 +2,14 @@
 
 #include <openssl/sha.h>
 
-#include "wire/json.h"
+#include "protocol/json/json.h"
 
 namespace tutti::idempotency {
 
 std::string CanonicalBodyHash(std::string_view body) {
-  const Result<wire::JsonDocument> document = wire::ParseJson(body);
-  const std::string text = document.ok() ? wire::PrintJson(document->root()) : std::string(body);
+  const Result<protocol::JsonDocument> document = protocol::ParseJson(body);
+  const std::string text =
+      document.ok() ? protocol::PrintJson(document->root()) : std::string(body);
   std::string hash(SHA256_DIGEST_LENGTH, '\0');
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
          reinterpret_cast<unsigned char*>(hash.data()));

@@ -6,20 +6,20 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/admin/control.h"
+#include "protocol/json/json.h"
+#include "protocol/json/json_writer.h"
 #include "services/jobs/job_rows.h"
 #include "services/jobs/jobs.h"
-#include "wire/control.h"
-#include "wire/json.h"
-#include "wire/json_writer.h"
 
 namespace tutti::jobs {
 namespace {
 
+using protocol::BadControl;
+using protocol::Json;
+using protocol::JsonObject;
+using protocol::JsonWriter;
 using store::Database;
-using wire::BadControl;
-using wire::Json;
-using wire::JsonObject;
-using wire::JsonWriter;
 
 constexpr size_t kMaxRequestBytes = 4096, kMaxValues = 16;
 constexpr int64_t kMaxListed = 1000;
@@ -29,7 +29,7 @@ Result<std::optional<std::string>> TextOf(const JsonObject& asked, std::string_v
   const Json* const value = asked.if_contains(name);
   if (value == nullptr) return std::optional<std::string>();
   if (!value->is_string()) return BadControl(name, std::string(name) + " must be a string");
-  return std::optional(std::string(wire::TextOf(*value)));
+  return std::optional(std::string(protocol::TextOf(*value)));
 }
 
 Result<std::string> Needed(const JsonObject& asked, std::string_view name) {
@@ -43,7 +43,7 @@ Status List(store::Store& store, const JsonObject& asked, JsonWriter* json) {
   ASSIGN_OR_RETURN(const std::optional<std::string> status, TextOf(asked, "status"));
   JobQuery query;
   if (status.has_value()) {
-    const auto states = wire::StatesNamed(*status);
+    const auto states = protocol::StatesNamed(*status);
     if (states.empty()) {
       return BadControl("status",
                         "status must be one of queued, running, completed, failed, cancelled, "
@@ -72,7 +72,7 @@ Status List(store::Store& store, const JsonObject& asked, JsonWriter* json) {
   json->Key("jobs").BeginArray();
   for (const JobRow& row : rows) {
     json->BeginObject().Member("id", row.id).Member("tenant", row.owner).Member("kind", row.kind);
-    json->Member("status", wire::JobStateName(row.state)).Member("attempt", row.attempt);
+    json->Member("status", protocol::JobStateName(row.state)).Member("attempt", row.attempt);
     json->Member("created_ms", row.created_ms).Member("finished_ms", row.finished_ms);
     json->Member("dead_letter", row.state == JobState::kDead);
     json->Key("error").Raw(row.error.empty() ? "null" : row.error).EndObject();
@@ -102,13 +102,13 @@ Status One(store::Store& store, Jobs* running, std::string_view op, const std::s
   });
   if (!known.ok()) return known;
   if (running != nullptr) {
-    Result<wire::JobView> job = WaitFor<wire::JobView>([&](Jobs::Callback done) {
+    Result<protocol::JobView> job = WaitFor<protocol::JobView>([&](Jobs::Callback done) {
       if (op == "jobs.cancel") return running->Cancel(owner, id, std::move(done));
       if (op == "jobs.replay") return running->Replay(owner, id, std::move(done));
       running->Get(owner, id, std::move(done));
     });
     if (!job.ok()) return job.status();
-    json->Key("job").Raw(wire::JobJson(*job)).Member("tenant", owner);
+    json->Key("job").Raw(protocol::JobJson(*job)).Member("tenant", owner);
     return OkStatus();
   }
   // Nobody runs any: what an earlier process had under way waits again when the next one starts.
@@ -129,10 +129,10 @@ Status One(store::Store& store, Jobs* running, std::string_view op, const std::s
                                             : true;
     if (done) return OkStatus();
     return Status(StatusCode::kAborted, "already_finished",
-                  "the job is " + std::string(wire::JobStateName(row.state)));
+                  "the job is " + std::string(protocol::JobStateName(row.state)));
   });
   if (!changed.ok()) return changed;
-  json->Key("job").Raw(wire::JobJson(ViewOf(row))).Member("tenant", owner);
+  json->Key("job").Raw(protocol::JobJson(ViewOf(row))).Member("tenant", owner);
   return OkStatus();
 }
 
@@ -147,14 +147,14 @@ Status Pause(store::Store& store, Jobs* running, const std::string& owner, bool 
 
 }  // namespace
 
-bool IsJobsRequest(std::string_view request) { return wire::HasOperation(request, "jobs."); }
+bool IsJobsRequest(std::string_view request) { return protocol::HasOperation(request, "jobs."); }
 
 std::string HandleControl(store::Store& store, Jobs* running, std::string_view request,
                           int64_t now_ms) {
-  return wire::AnswerControl(
+  return protocol::AnswerControl(
       request, kMaxRequestBytes, kMaxValues,
       [&](const JsonObject& asked, JsonWriter* json) -> Status {
-        const std::string_view op = wire::ControlOperation(asked);
+        const std::string_view op = protocol::ControlOperation(asked);
         if (op == "jobs.list") return List(store, asked, json);
         if (op == "jobs.pause" || op == "jobs.resume") {
           ASSIGN_OR_RETURN(const std::string tenant, Needed(asked, "tenant"));

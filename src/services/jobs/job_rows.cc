@@ -300,7 +300,7 @@ Result<int64_t> SweepLeases(Database& database, int64_t now_ms, bool all, const 
                       "error=?5, version=version+1 "
                       "WHERE state=1 AND lease_until_ms<=?1 AND attempt>=max_attempts",
                       before, Number(JobState::kDead), now_ms, now_ms + limits.result_ttl_ms,
-                      wire::JobErrorJson(background::AttemptsExhausted())));
+                      protocol::JobErrorJson(background::AttemptsExhausted())));
   int64_t changed = database.changes();
   RETURN_IF_ERROR(Run(database,
                       "UPDATE job SET state=0, run_at_ms=0, lease_until_ms=0, version=version+1 "
@@ -332,7 +332,7 @@ Result<std::vector<std::string>> ExpireJobs(Database& database, int64_t now_ms, 
       found.emplace_back(rows.Int(0), rows.Text(1));
     }
   }
-  const std::string error = wire::JobErrorJson(Status(
+  const std::string error = protocol::JobErrorJson(Status(
       StatusCode::kDeadlineExceeded, "deadline_exceeded", "it was not done before its deadline"));
   std::vector<std::string> ids;
   for (auto& [number, id] : found) {
@@ -399,8 +399,8 @@ Result<std::optional<JobRow>> EventAfter(Database& database, const JobRow& job, 
   return std::optional(std::move(event));
 }
 
-wire::JobView ViewOf(const JobRow& row) {
-  wire::JobView view;
+protocol::JobView ViewOf(const JobRow& row) {
+  protocol::JobView view;
   view.id = row.id;
   view.kind = row.kind;
   view.state = row.state;

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "base/status.h"
+#include "protocol/admin/job.h"
 #include "store/database.h"
-#include "wire/job.h"
 
 namespace tutti::jobs {
 
-using wire::JobState;
+using protocol::JobState;
 
 struct JobRow {
   int64_t number = 0;     // of the row, while it lasts
@@ -115,7 +115,7 @@ Result<std::vector<JobRow>> ListJobs(store::Database& database,
 // Owner of a job; nullopt if there is no such job.
 Result<std::optional<std::string>> OwnerOf(store::Database& database, const std::string& id);
 // Public view of a job, without its position in the queue.
-wire::JobView ViewOf(const JobRow& row);
+protocol::JobView ViewOf(const JobRow& row);
 
 // Cancels a queued job; returns false if it was not queued.
 Result<bool> CancelQueued(store::Database& database, const std::string& owner,

@@ -63,7 +63,8 @@ namespace {
   "DELETE FROM job_total WHERE owner=old.owner AND jobs=0; "                        \
   "END;"
 
-// The numbers are those of wire::JobState. OWNER and VALUE: where events have an owner, its name.
+// The numbers are those of protocol::JobState. OWNER and VALUE: where events have an owner, its
+// name.
 #define NEWS_TRIGGERS(OWNER, VALUE)                                         \
   "CREATE TRIGGER job_told AFTER UPDATE OF state ON job "                   \
   "WHEN new.state>=2 AND old.state<2 BEGIN "                                \

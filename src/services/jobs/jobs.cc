@@ -5,20 +5,20 @@
 #include <chrono>
 #include <utility>
 
+#include "protocol/error.h"
+#include "protocol/json/json.h"
+#include "protocol/json/json_writer.h"
 #include "services/responses/caller_json.h"
 #include "services/responses/responses.h"
 #include "services/webhooks/webhook_rows.h"
-#include "wire/error.h"
-#include "wire/json.h"
-#include "wire/json_writer.h"
 
 namespace tutti::jobs {
 namespace {
 
 using background::Millis;
 using calls::BufferedRequest;
+using protocol::JobView;
 using store::Database;
-using wire::JobView;
 
 // Before the second attempt, the third, and any further one.
 constexpr std::array<Duration, 3> kBackoff = {std::chrono::seconds(1), std::chrono::seconds(5),
@@ -35,7 +35,7 @@ Status ResultGone() {
 }
 Status Finished(const JobRow& row) {
   return {StatusCode::kAborted, "already_finished",
-          "the job is " + std::string(wire::JobStateName(row.state))};
+          "the job is " + std::string(protocol::JobStateName(row.state))};
 }
 
 // The current version of a job, or why it cannot be shown.
@@ -45,7 +45,7 @@ Result<JobRow> Find(Database& rows, const std::string& owner, const std::string&
                     int64_t now_ms) {
   ASSIGN_OR_RETURN(std::optional<JobRow> row, LoadJob(rows, owner, id));
   if (!row.has_value()) return NoSuchJob();
-  if (row->gone || (wire::Ended(row->state) && row->expires_ms <= now_ms)) return ResultGone();
+  if (row->gone || (protocol::Ended(row->state) && row->expires_ms <= now_ms)) return ResultGone();
   return *std::move(row);
 }
 
@@ -181,7 +181,7 @@ void Jobs::AnswerOrWait(const std::string& id, const std::shared_ptr<Waiter>& wa
         if (!view.ok()) return waiter->done(view.status());
         Overlay(&*view);
         const bool news = waiter->version != kUntilEnd && view->version > waiter->version;
-        if (news || wire::Ended(view->state) || waiter->until <= clock_.Now())
+        if (news || protocol::Ended(view->state) || waiter->until <= clock_.Now())
           return waiter->done(*std::move(view));
         if (stopped_) return waiter->done(Draining());
         waiters_.emplace(id, waiter);
@@ -222,7 +222,7 @@ void Jobs::Cancel(const std::string& owner, const std::string& id, Callback done
       [this, owner, id](Database& rows) -> Result<bool> {  // whether it runs
         ASSIGN_OR_RETURN(const JobRow row, Find(rows, owner, id, unix_ms_()));
         if (row.state == JobState::kCancelled) return false;
-        if (wire::Ended(row.state)) return Finished(row);
+        if (protocol::Ended(row.state)) return Finished(row);
         if (row.state == JobState::kRunning) return true;
         RETURN_IF_ERROR(CancelQueued(rows, owner, id, unix_ms_(), options_.limits).status());
         return false;
@@ -393,7 +393,7 @@ void Jobs::End(JobRow row, BufferedRequest::Answer answer, bool cancelled) {
   const Status& status = answer.status;
   if (status.ok() && static_cast<int64_t>(answer.body.size()) > options_.limits.result_bytes) {
     row.state = JobState::kFailed;
-    row.error = wire::JobErrorJson(ResourceExhausted(
+    row.error = protocol::JobErrorJson(ResourceExhausted(
         "request_too_large", "the result has " + std::to_string(answer.body.size()) +
                                  " bytes, more than are kept of all jobs"));
     return Save(std::move(row));
@@ -403,7 +403,7 @@ void Jobs::End(JobRow row, BufferedRequest::Answer answer, bool cancelled) {
     row.result = std::move(answer.body);
     return Save(std::move(row));
   }
-  row.error = wire::JobErrorJson(status);
+  row.error = protocol::JobErrorJson(status);
   if (cancelled) {
     row.state = JobState::kCancelled;
     row.result = std::move(answer.body);
@@ -451,7 +451,7 @@ void Jobs::Requeue(const JobRow& row, const background::RetryDecision& decision)
                                found->second.row.epoch == row.epoch;
         Forget(row);
         // The attempt ended just when the owner cancelled the job, which must not run again.
-        if (cancelled) Cancel(row.owner, row.id, [](const Result<wire::JobView>&) {});
+        if (cancelled) Cancel(row.owner, row.id, [](const Result<protocol::JobView>&) {});
         Count([&](JobStats& stats) { ++(counted ? stats.retried : stats.put_off); });
         NotifyWaiters(row.id);
         Claim();

@@ -35,13 +35,13 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "protocol/admin/job.h"
 #include "services/background/queue_runner.h"
 #include "services/background/retry.h"
 #include "services/calls/buffered_request.h"
 #include "services/jobs/end_rate.h"
 #include "services/jobs/job_rows.h"
 #include "store/store.h"
-#include "wire/job.h"
 
 namespace tutti::jobs {
 
@@ -88,12 +88,12 @@ class Jobs final : public background::QueueRunner {
        std::function<int64_t()> unix_ms, CallerNow caller);
   ~Jobs() override;
 
-  using Callback = std::function<void(Result<wire::JobView>)>;
+  using Callback = std::function<void(Result<protocol::JobView>)>;
 
   // Calls `done` when the job is durable. `again`: duplicate idempotency key, and the existing job
   // is returned. Errors: model_not_found, invalid_value (webhook), idempotency_key_mismatch,
   // tenant_queue_full, overloaded, storage_full, storage_error; draining (after ReleaseLeases()).
-  void Submit(NewJob job, std::function<void(Result<wire::JobView>, bool again)> done);
+  void Submit(NewJob job, std::function<void(Result<protocol::JobView>, bool again)> done);
   // Errors: not_found (also another owner's), expired (its result is not kept any more).
   void Get(const std::string& owner, const std::string& id, Callback done);
   // Calls `done` when the job's version exceeds `version`, when it has ended, or at `until`.
@@ -108,7 +108,7 @@ class Jobs final : public background::QueueRunner {
               Callback done);
   // Lists `query.limit` + 1 jobs if there are more than the limit. Errors: not_found (`after`).
   void List(const std::string& owner, JobQuery query,
-            std::function<void(Result<std::vector<wire::JobView>>)> done);
+            std::function<void(Result<std::vector<protocol::JobView>>)> done);
   // Cancels a job and keeps its partial result; calls `done` when it has ended. Cancelling again
   // changes nothing. Errors: as Get; already_finished (ended otherwise).
   void Cancel(const std::string& owner, const std::string& id, Callback done);
@@ -161,11 +161,11 @@ class Jobs final : public background::QueueRunner {
   void NotifyWaiters(const std::string& id);
   void AnswerOrWait(const std::string& id, const std::shared_ptr<Waiter>& waiter);
   // On the store's thread; with where it stands in the queue.
-  Result<wire::JobView> Load(store::Database& rows, const std::string& owner,
-                             const std::string& id) const;
-  Result<wire::JobView> LoadNext(store::Database& rows, const std::string& owner,
-                                 const std::string& id, int64_t version) const;
-  void Overlay(wire::JobView* view) const;  // adds what the store does not have yet
+  Result<protocol::JobView> Load(store::Database& rows, const std::string& owner,
+                                 const std::string& id) const;
+  Result<protocol::JobView> LoadNext(store::Database& rows, const std::string& owner,
+                                     const std::string& id, int64_t version) const;
+  void Overlay(protocol::JobView* view) const;  // adds what the store does not have yet
 
   const Options options_;
   api::Inference& inference_;

@@ -23,6 +23,7 @@
 namespace tutti::jobs {
 namespace {
 
+using protocol::JobView;
 using responses::testing::Script;
 using responses::testing::ScriptedInference;
 using responses::testing::TemporaryFolder;
@@ -30,7 +31,6 @@ using std::chrono::hours;
 using std::chrono::seconds;
 using support::Call;
 using support::Eventually;
-using wire::JobView;
 
 std::string Body(const std::string& text) {
   return R"({"model":"small","messages":[{"role":"user","content":")" + text + R"("}]})";
@@ -336,7 +336,7 @@ TEST_F(JobsTest, ARefusalThatPassesSpendsNothingAndOneThatStaysEndsAtOnce) {
   refusal_ = InvalidArgument("context_length_exceeded", "too long");
   const std::string other = Submit("long").id;
   ASSERT_TRUE(Becomes(other, JobState::kFailed));
-  EXPECT_EQ(wire::JobErrorOf(Get(other)->error).param(), "messages") << "as the route says it";
+  EXPECT_EQ(protocol::JobErrorOf(Get(other)->error).param(), "messages") << "as the route says it";
   EXPECT_EQ(Get(other)->attempt, 1);
 }
 
@@ -345,7 +345,7 @@ TEST_F(JobsTest, WhoMayNotAskAnyMoreIsNotServed) {
   revoked_ = Status(StatusCode::kUnauthenticated, "key_revoked", "revoked");
   jobs_->Start();
   ASSERT_TRUE(Becomes(id, JobState::kFailed));
-  EXPECT_EQ(wire::JobErrorOf(Get(id)->error).reason(), "key_revoked");
+  EXPECT_EQ(protocol::JobErrorOf(Get(id)->error).reason(), "key_revoked");
   EXPECT_TRUE(inference_->requests().empty());
 }
 
@@ -386,7 +386,8 @@ TEST_F(JobsTest, WhoWaitsIsToldOfEachChangeAndWhoComesLateOfTheEnd) {
   const JobView seen = *end.Get();
   EXPECT_EQ(seen.state, JobState::kSucceeded);
   jobs_->Watch("t", id, 99, clock_.Now() + hours(1), late.done());
-  EXPECT_EQ(wire::JobJson(*late.Get()), wire::JobJson(seen)) << "polled and pushed are equal";
+  EXPECT_EQ(protocol::JobJson(*late.Get()), protocol::JobJson(seen))
+      << "polled and pushed are equal";
 }
 
 TEST_F(JobsTest, APausedQueueStartsNothingAndLosesNothing) {
@@ -467,7 +468,8 @@ TEST_F(JobsTest, ALateReaderIsToldEveryStateBehindItsNumber) {
       jobs_->Follow("t", id, after, clock_.Now() + hours(1), next.done());
       const Result<JobView> job = next.Get();
       if (!job.ok()) return out + job.status().reason();
-      out += std::to_string(job->version) + " " + std::string(wire::JobStateName(job->state)) + " ";
+      out += std::to_string(job->version) + " " + std::string(protocol::JobStateName(job->state)) +
+             " ";
       EXPECT_EQ(job->result.empty(), job->state != JobState::kSucceeded);
       EXPECT_EQ(job->error.empty(), job->state != JobState::kFailed);
       after = job->version;
@@ -488,7 +490,7 @@ TEST_F(JobsTest, AResultThatIsLargerThanAllMayBeIsAFailure) {
   jobs_->Start();
   const std::string id = Submit("hello").id;
   ASSERT_TRUE(Becomes(id, JobState::kFailed));
-  EXPECT_EQ(wire::JobErrorOf(Get(id)->error).reason(), "request_too_large");
+  EXPECT_EQ(protocol::JobErrorOf(Get(id)->error).reason(), "request_too_large");
 }
 
 TEST_F(JobsTest, NoMoreRunAtOnceThanMay) {
@@ -580,7 +582,7 @@ TEST_F(JobsTest, AResultIsReadableAtOnce) {
     inference_->Step();
     const TimePoint done = clock.Now();
     inference_->Step();  // its end
-    while (!wire::Ended(Get(id)->state)) {
+    while (!protocol::Ended(Get(id)->state)) {
     }
     took_ms.push_back(ToMillis(clock.Now() - done));
   }
@@ -657,8 +659,8 @@ TEST_F(JobsTest, EveryAcceptedJobEndsOnceWhateverIsKilled) {
     for (const std::string& id : ids) {
       const Result<JobView> job = Get(id);
       ASSERT_TRUE(job.ok()) << job.status();
-      if (!wire::Ended(job->state)) continue;
-      const std::string seen = std::string(wire::JobStateName(job->state)) + job->result;
+      if (!protocol::Ended(job->state)) continue;
+      const std::string seen = std::string(protocol::JobStateName(job->state)) + job->result;
       const auto [known, is_new] = finished.emplace(id, seen);
       if (!is_new) {
         EXPECT_EQ(known->second, seen) << "an end that changed";
@@ -689,7 +691,7 @@ TEST_F(JobsTest, EveryAcceptedJobEndsOnceWhateverIsKilled) {
   for (const std::string& id : ids) {
     ASSERT_TRUE(Eventually([&] {
       inference_->Step();
-      return wire::Ended(Get(id)->state);
+      return protocol::Ended(Get(id)->state);
     }));
     const JobView job = *Get(id);
     if (job.state == JobState::kSucceeded) {

@@ -4,22 +4,22 @@
 #include <utility>
 
 #include "base/random_id.h"
-#include "wire/response_output.h"
+#include "protocol/responses/output.h"
 
 namespace tutti::responses {
 
-std::vector<api::ChatMessage> MessagesOf(std::span<const wire::InputItem> items) {
+std::vector<api::ChatMessage> MessagesOf(std::span<const protocol::InputItem> items) {
   std::vector<api::ChatMessage> messages;
   messages.reserve(items.size());
-  for (const wire::InputItem& item : items) messages.push_back(wire::MessageOf(item));
+  for (const protocol::InputItem& item : items) messages.push_back(protocol::MessageOf(item));
   return messages;
 }
 
-std::vector<api::ChatMessage> AnswerOf(const wire::ResponseState& end) {
+std::vector<api::ChatMessage> AnswerOf(const protocol::ResponseState& end) {
   std::vector<api::ChatMessage> messages;
-  const std::vector<wire::OutputItem> output = wire::OutputOf(end);
+  const std::vector<protocol::OutputItem> output = protocol::OutputOf(end);
   for (size_t i = 0; i < output.size(); ++i) {
-    const bool cut = i + 1 == output.size() && end.status != wire::ResponseStatus::kCompleted;
+    const bool cut = i + 1 == output.size() && end.status != protocol::ResponseStatus::kCompleted;
     if (output[i].call.has_value() && cut) break;
     api::ChatMessage& message = messages.emplace_back();
     message.role = api::Role::kAssistant;
@@ -64,7 +64,7 @@ void JoinItems(api::Prompt* prompt) {
       joined.push_back({api::Role::kAssistant, "", ""});
   };
   for (api::ChatMessage& message : chat->messages) {
-    if (wire::IsReasoning(message)) {
+    if (protocol::IsReasoning(message)) {
       AddThought(std::move(message.reasoning), &thought);
       continue;
     }
@@ -91,11 +91,11 @@ void JoinItems(api::Prompt* prompt) {
   chat->messages = std::move(joined);
 }
 
-wire::ResponseState SkeletonOf(const wire::ResponsesCall& call, std::string model,
-                               std::string conversation) {
-  wire::ResponseState state;
+protocol::ResponseState SkeletonOf(const protocol::ResponsesCall& call, std::string model,
+                                   std::string conversation) {
+  protocol::ResponseState state;
   state.status =
-      call.background ? wire::ResponseStatus::kQueued : wire::ResponseStatus::kInProgress;
+      call.background ? protocol::ResponseStatus::kQueued : protocol::ResponseStatus::kInProgress;
   state.background = call.background;
   state.store = call.store;
   state.model = std::move(model);
@@ -116,13 +116,13 @@ wire::ResponseState SkeletonOf(const wire::ResponsesCall& call, std::string mode
   return state;
 }
 
-void InsertSaid(const std::vector<api::ChatMessage>& said_before, wire::ResponsesCall* call) {
+void InsertSaid(const std::vector<api::ChatMessage>& said_before, protocol::ResponsesCall* call) {
   auto& messages = std::get<api::ChatPrompt>(call->request.prompt).messages;
   messages.insert(messages.end() - static_cast<ptrdiff_t>(call->input.size()), said_before.begin(),
                   said_before.end());
 }
 
-void NameState(int64_t now_s, wire::ResponseState* state) {
+void NameState(int64_t now_s, protocol::ResponseState* state) {
   if (state->id.empty()) state->id = NewId("resp_");
   if (state->item_id.empty()) state->item_id = NewId("msg_");
   if (state->created_s == 0) state->created_s = now_s;

@@ -6,19 +6,19 @@
 #include <vector>
 
 #include "api/types.h"
-#include "wire/input_items.h"
-#include "wire/response_state.h"
-#include "wire/responses_request.h"
+#include "protocol/responses/input_items.h"
+#include "protocol/responses/request.h"
+#include "protocol/responses/state.h"
 
 namespace tutti::responses {
 
 // Converts each item to one message, so that the items can be listed later. Tool calls and
 // reasoning are separate messages until JoinItems().
-std::vector<api::ChatMessage> MessagesOf(std::span<const wire::InputItem> items);
+std::vector<api::ChatMessage> MessagesOf(std::span<const protocol::InputItem> items);
 
 // The model's output as one message per item. A tool call that was cut short is omitted, because
 // its arguments are not valid JSON.
-std::vector<api::ChatMessage> AnswerOf(const wire::ResponseState& end);
+std::vector<api::ChatMessage> AnswerOf(const protocol::ResponseState& end);
 
 // Prepares a prompt for its chat template: merges tool calls into the preceding assistant message
 // and reasoning into the following one, and sets the names of tool results. Reasoning is kept for
@@ -28,14 +28,14 @@ void JoinItems(api::Prompt* prompt);
 
 // Initial public state of a response. `model`: served name. `conversation`: name of the dialog;
 // empty: none.
-wire::ResponseState SkeletonOf(const wire::ResponsesCall& call, std::string model,
-                               std::string conversation);
+protocol::ResponseState SkeletonOf(const protocol::ResponsesCall& call, std::string model,
+                                   std::string conversation);
 
 // Inserts the history between the instructions and the input of the call's prompt.
-void InsertSaid(const std::vector<api::ChatMessage>& said_before, wire::ResponsesCall* call);
+void InsertSaid(const std::vector<api::ChatMessage>& said_before, protocol::ResponsesCall* call);
 
 // Sets the ids and the creation time of a new response.
-void NameState(int64_t now_s, wire::ResponseState* state);
+void NameState(int64_t now_s, protocol::ResponseState* state);
 
 // Makes `request` repeatable: gives a seed to a sampling request that has none. The response cache
 // does not store such answers, because no other request has this seed. Temperature 0 needs no seed.

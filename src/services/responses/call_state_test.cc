@@ -101,9 +101,9 @@ TEST(CallStateTest, LeavesOtherPromptsAsTheyAre) {
 }
 
 TEST(CallStateTest, AnAnswerIsItsMessagesAndWholeCalls) {
-  wire::ResponseState end;
+  protocol::ResponseState end;
   end.item_id = "msg_1";
-  end.status = wire::ResponseStatus::kCompleted;
+  end.status = protocol::ResponseStatus::kCompleted;
   end.text = "So:";
   end.calls = {{{"call_1", "f", "{}"}, 3}, {{"call_2", "g", "{}"}, 3}};
   std::vector<api::ChatMessage> said = AnswerOf(end);
@@ -117,7 +117,7 @@ TEST(CallStateTest, AnAnswerIsItsMessagesAndWholeCalls) {
   end.reasoning.clear();
   said = AnswerOf(end);
   EXPECT_EQ(said[2].tool_calls, std::vector<api::ToolCall>({{"call_2", "g", "{}"}}));
-  end.status = wire::ResponseStatus::kIncomplete;
+  end.status = protocol::ResponseStatus::kIncomplete;
   end.calls[1].call.arguments = "{";
   EXPECT_EQ(AnswerOf(end).size(), 2u) << "a call that was cut short is left out";
   end.calls.clear();

@@ -5,8 +5,8 @@
 
 namespace tutti::responses {
 
-using wire::Json;
-using wire::JsonWriter;
+using protocol::Json;
+using protocol::JsonWriter;
 
 void WriteCaller(const api::Caller& caller, JsonWriter* json) {
   json->Member("tenant", caller.tenant).Member("credential", caller.credential);
@@ -28,7 +28,7 @@ api::CallerRef ReadCaller(const StoredObject& fields) {
   caller->credential = fields.Text("credential");
   caller->user = fields.Text("user");
   for (const Json& model : fields.List("models")) {
-    if (model.is_string()) caller->models.emplace_back(wire::TextOf(model));
+    if (model.is_string()) caller->models.emplace_back(protocol::TextOf(model));
   }
   if (const Json* limits = fields.Find("limits")) {
     const StoredObject set(*limits);
@@ -49,7 +49,7 @@ std::string CallerText(const api::CallerRef& caller) {
 }
 
 Result<api::CallerRef> CallerOfText(const std::string& text) {
-  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(text));
+  ASSIGN_OR_RETURN(const protocol::JsonDocument document, protocol::ParseJson(text));
   return ReadCaller(StoredObject(document.root()));
 }
 

@@ -3,22 +3,22 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/responses/events.h"
 #include "services/responses/request_json.h"
-#include "wire/response_events.h"
 
 namespace tutti::responses {
 namespace {
 
-using wire::Json;
-using wire::JsonWriter;
-using wire::ResponseState;
-using wire::ResponseStatus;
+using protocol::Json;
+using protocol::JsonWriter;
+using protocol::ResponseState;
+using protocol::ResponseStatus;
 
 ResponseStatus StatusOf(std::string_view name) {
   for (const ResponseStatus status :
        {ResponseStatus::kQueued, ResponseStatus::kInProgress, ResponseStatus::kCompleted,
         ResponseStatus::kIncomplete, ResponseStatus::kCancelled}) {
-    if (wire::ResponseStatusName(status) == name) return status;
+    if (protocol::ResponseStatusName(status) == name) return status;
   }
   return ResponseStatus::kFailed;
 }
@@ -28,7 +28,7 @@ void WriteUsage(const api::Usage& usage, JsonWriter* json) {
   json->Int(usage.completion_tokens).EndArray();
 }
 
-std::optional<api::Usage> ReadUsage(const wire::JsonArray& list) {
+std::optional<api::Usage> ReadUsage(const protocol::JsonArray& list) {
   if (list.size() != 3) return std::nullopt;
   const auto at = [&](size_t i) {
     return list[i].is_int64() ? static_cast<int>(list[i].get_int64()) : 0;
@@ -42,7 +42,7 @@ void WriteReasoning(const ResponseState& state, JsonWriter* json) {
     json->Member("reasoning_tokens", state.usage->reasoning_tokens);
   if (state.reasoning.empty()) return;
   json->Key("reasoning").BeginArray();
-  for (const wire::OutputReasoning& each : state.reasoning) {
+  for (const protocol::OutputReasoning& each : state.reasoning) {
     json->BeginObject().Member("text", each.text);
     json->Member("text_before", static_cast<int64_t>(each.text_before));
     json->Member("calls_before", static_cast<int64_t>(each.calls_before)).EndObject();
@@ -56,14 +56,14 @@ size_t SizeIn(const StoredObject& fields, std::string_view name) {
 
 // What differs between the beginning and the end of a response.
 void WriteEnd(const ResponseState& state, JsonWriter* json) {
-  json->Member("status", wire::ResponseStatusName(state.status)).Member("text", state.text);
+  json->Member("status", protocol::ResponseStatusName(state.status)).Member("text", state.text);
   if (state.completed_s.has_value()) json->Member("completed_s", *state.completed_s);
   json->Member("incomplete_reason", state.incomplete_reason);
   json->Member("error_code", state.error_code).Member("error_message", state.error_message);
   if (!state.error_param.empty()) json->Member("error_param", state.error_param);
   if (!state.calls.empty()) {
     json->Key("calls").BeginArray();
-    for (const wire::OutputCall& each : state.calls) {
+    for (const protocol::OutputCall& each : state.calls) {
       json->BeginObject().Member("id", each.call.id).Member("name", each.call.name);
       json->Member("arguments", each.call.arguments);
       json->Member("text_before", static_cast<int64_t>(each.text_before)).EndObject();
@@ -132,9 +132,9 @@ ResponseState ReadState(const StoredObject& fields) {
   state.top_p = fields.Real("top_p", 1);
   state.service_tier = fields.Text("service_tier");
   state.truncation = fields.Text("truncation");
-  const wire::JsonArray& metadata = fields.List("metadata");
+  const protocol::JsonArray& metadata = fields.List("metadata");
   const auto text = [](const Json& value) {
-    return value.is_string() ? std::string(wire::TextOf(value)) : std::string();
+    return value.is_string() ? std::string(protocol::TextOf(value)) : std::string();
   };
   for (size_t i = 0; i + 1 < metadata.size(); i += 2)
     state.metadata.emplace_back(text(metadata[i]), text(metadata[i + 1]));
@@ -167,7 +167,7 @@ std::string EncodeRecord(const ResponseRecord& record) {
 }
 
 Result<ResponseRecord> DecodeRecord(std::string_view text) {
-  Result<wire::JsonDocument> document = wire::ParseJson(text);
+  Result<protocol::JsonDocument> document = protocol::ParseJson(text);
   if (!document.ok()) return CorruptRecord("a response that is no JSON");
   const StoredObject fields(document->root());
   const Json* first = fields.Find("first");

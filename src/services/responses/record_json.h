@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "protocol/json/json_writer.h"
 #include "services/responses/response_writer.h"
 #include "services/responses/stored_json.h"
-#include "wire/json_writer.h"
 
 namespace tutti::responses {
 
@@ -15,8 +15,8 @@ std::string EncodeRecord(const ResponseRecord& record);
 // Errors: record_corrupt.
 Result<ResponseRecord> DecodeRecord(std::string_view text);
 
-// A wire::ResponseState as one JSON value.
-void WriteState(const wire::ResponseState& state, wire::JsonWriter* json);
-wire::ResponseState ReadState(const StoredObject& fields);
+// A protocol::ResponseState as one JSON value.
+void WriteState(const protocol::ResponseState& state, protocol::JsonWriter* json);
+protocol::ResponseState ReadState(const StoredObject& fields);
 
 }  // namespace tutti::responses

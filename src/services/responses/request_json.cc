@@ -13,9 +13,9 @@
 namespace tutti::responses {
 namespace {
 
-using wire::Json;
-using wire::JsonArray;
-using wire::JsonWriter;
+using protocol::Json;
+using protocol::JsonArray;
+using protocol::JsonWriter;
 
 void WriteIds(std::string_view name, const std::vector<TokenId>& ids, JsonWriter* json) {
   json->Key(name).BeginArray();
@@ -78,7 +78,7 @@ api::SamplingParams ReadSampling(const StoredObject& fields) {
   if (fields.Has("max_tokens")) params.max_tokens = static_cast<int>(fields.Int("max_tokens"));
   params.min_tokens = static_cast<int>(fields.Int("min_tokens"));
   for (const Json& stop : fields.List("stop")) {
-    if (stop.is_string()) params.stop.emplace_back(wire::TextOf(stop));
+    if (stop.is_string()) params.stop.emplace_back(protocol::TextOf(stop));
   }
   params.stop_token_ids = ReadIds(fields.List("stop_token_ids"));
   params.ignore_eos = fields.Flag("ignore_eos");
@@ -103,7 +103,7 @@ std::optional<api::Constraint> ReadConstraint(const Json* stored) {
                              .text = fields.Text("text"),
                              .param = fields.Text("param")};
   for (const Json& choice : fields.List("choices")) {
-    if (choice.is_string()) constraint.choices.emplace_back(wire::TextOf(choice));
+    if (choice.is_string()) constraint.choices.emplace_back(protocol::TextOf(choice));
   }
   return constraint;
 }
@@ -302,7 +302,7 @@ std::string EncodeRequest(const api::GenerateRequest& request) {
 }
 
 Result<api::GenerateRequest> DecodeRequest(std::string_view text) {
-  Result<wire::JsonDocument> document = wire::ParseJson(text);
+  Result<protocol::JsonDocument> document = protocol::ParseJson(text);
   if (!document.ok()) return CorruptRecord("a request that is no JSON");
   const StoredObject fields(document->root());
   api::GenerateRequest request;

@@ -9,8 +9,8 @@
 
 #include "api/types.h"
 #include "base/status.h"
+#include "protocol/json/json_writer.h"
 #include "services/responses/stored_json.h"
-#include "wire/json_writer.h"
 
 namespace tutti::responses {
 
@@ -19,15 +19,15 @@ std::string EncodeRequest(const api::GenerateRequest& request);
 Result<api::GenerateRequest> DecodeRequest(std::string_view text);
 
 // Parts of the above: everything but the prompt, as members of an open object; messages as a list.
-void WriteRequestFields(const api::GenerateRequest& request, wire::JsonWriter* json);
+void WriteRequestFields(const api::GenerateRequest& request, protocol::JsonWriter* json);
 void ReadRequestFields(const StoredObject& fields, api::GenerateRequest* request);
 // Tools and tool choice, as members of an open object; default values are omitted.
 void WriteTools(const std::vector<api::Tool>& tools, const api::ToolChoice& choice, bool parallel,
-                wire::JsonWriter* json);
+                protocol::JsonWriter* json);
 void ReadTools(const StoredObject& fields, std::vector<api::Tool>* tools, api::ToolChoice* choice,
                bool* parallel);
-void WriteMessages(const std::vector<api::ChatMessage>& messages, wire::JsonWriter* json);
-std::vector<api::ChatMessage> ReadMessages(const wire::JsonArray& list);
+void WriteMessages(const std::vector<api::ChatMessage>& messages, protocol::JsonWriter* json);
+std::vector<api::ChatMessage> ReadMessages(const protocol::JsonArray& list);
 
 // Error for a stored record that cannot be read.
 Status CorruptRecord(std::string_view what);

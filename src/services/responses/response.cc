@@ -4,11 +4,11 @@
 #include <string>
 #include <utility>
 
-#include "wire/error.h"
+#include "protocol/error.h"
 
 namespace tutti::responses {
 
-wire::ResponseState Response::State() const {
+protocol::ResponseState Response::State() const {
   const MutexLock lock(mutex_);
   return state_;
 }
@@ -18,9 +18,9 @@ DroppedContext Response::dropped() const {
   return dropped_;
 }
 
-Status FailureOf(const wire::ResponseState& state) {
+Status FailureOf(const protocol::ResponseState& state) {
   const Status named(StatusCode::kInternal, state.error_code, state.error_message);
-  return Status(wire::FindError(named).canonical, state.error_code, state.error_message)
+  return Status(protocol::FindError(named).canonical, state.error_code, state.error_message)
       .WithParam(state.error_param);
 }
 

@@ -14,8 +14,8 @@
 #include "api/types.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "protocol/responses/state.h"
 #include "services/responses/response_log.h"
-#include "wire/response_state.h"
 
 namespace tutti::responses {
 
@@ -29,7 +29,7 @@ struct TurnNote {
 // Initial data of a response; constant.
 struct ResponseBase {
   std::string owner;                    // tenant; hidden from others
-  wire::ResponseState state;            // initial state
+  protocol::ResponseState state;        // initial state
   std::vector<api::ChatMessage> input;  // what this call added to its dialog, or all of it
   std::optional<TurnNote> turn;
 };
@@ -53,7 +53,7 @@ class Response {
   const ResponseLog& log() const { return log_; }
   ResponseLog& log() { return log_; }
 
-  wire::ResponseState State() const;  // a copy, with the text so far
+  protocol::ResponseState State() const;  // a copy, with the text so far
   bool ended() const { return log_.ended(); }
   bool again() const { return again_; }
   DroppedContext dropped() const;
@@ -64,12 +64,12 @@ class Response {
   const bool again_;
   ResponseLog log_;
   mutable Mutex mutex_;
-  wire::ResponseState state_ GUARDED_BY(mutex_);
+  protocol::ResponseState state_ GUARDED_BY(mutex_);
   DroppedContext dropped_ GUARDED_BY(mutex_);
 };
 
 // Error of a failed response, with its public code.
-Status FailureOf(const wire::ResponseState& state);
+Status FailureOf(const protocol::ResponseState& state);
 
 // Checks a client's `starting_after`: the number of an existing event, or -1 for none. `first`: log
 // number of the event that the client's protocol counts as 0. Errors: invalid_value, with the last

@@ -2,16 +2,16 @@
 
 #include <utility>
 
+#include "protocol/error.h"
 #include "services/responses/responses.h"
-#include "wire/error.h"
 
 namespace tutti::responses {
 
-using wire::ResponseState;
-using wire::ResponseStatus;
+using protocol::ResponseState;
+using protocol::ResponseStatus;
 
 ResponseState Failed(ResponseState state, const Status& why) {
-  const wire::ErrorView view = wire::ViewError(why);
+  const protocol::ErrorView view = protocol::ViewError(why);
   state.status = ResponseStatus::kFailed;
   state.error_code = view.code;
   state.error_message = view.message;

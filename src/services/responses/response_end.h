@@ -6,7 +6,7 @@
 #include "api/token_stream.h"
 #include "api/types.h"
 #include "base/status.h"
-#include "wire/response_state.h"
+#include "protocol/responses/state.h"
 
 namespace tutti::responses {
 
@@ -19,10 +19,10 @@ enum class Cut {
 
 // Final state of a response from the engine's status and finish reason. `state`: the state so far,
 // with the whole text.
-wire::ResponseState EndOf(wire::ResponseState state, const api::TokenStream& stream,
-                          const api::StreamEvent& end, api::FinishReason finish, Cut cut,
-                          int64_t now_s);
-wire::ResponseState Steered(wire::ResponseState state);
-wire::ResponseState Failed(wire::ResponseState state, const Status& why);
+protocol::ResponseState EndOf(protocol::ResponseState state, const api::TokenStream& stream,
+                              const api::StreamEvent& end, api::FinishReason finish, Cut cut,
+                              int64_t now_s);
+protocol::ResponseState Steered(protocol::ResponseState state);
+protocol::ResponseState Failed(protocol::ResponseState state, const Status& why);
 
 }  // namespace tutti::responses

@@ -13,7 +13,7 @@ constexpr size_t kMaxWatchers = 64;
 constexpr size_t kEntryBytes =
     sizeof(int64_t) + 48;  // number, and an estimate of what allocations add
 
-size_t BytesOf(const LogEntry& entry) { return kEntryBytes + wire::EventBytes(entry.event); }
+size_t BytesOf(const LogEntry& entry) { return kEntryBytes + protocol::EventBytes(entry.event); }
 
 }  // namespace
 
@@ -22,7 +22,7 @@ int64_t ResponseLog::next() const {
   return next_;
 }
 
-void ResponseLog::Append(wire::ResponseEvent event) {
+void ResponseLog::Append(protocol::ResponseEvent event) {
   const MutexLock lock(mutex_);
   CHECK(!ended_) << "an event after the terminal one";
   auto entry = std::make_shared<LogEntry>();

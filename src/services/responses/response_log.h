@@ -20,15 +20,15 @@
 #include "api/token_stream.h"
 #include "base/mutex.h"
 #include "base/status.h"
-#include "wire/response_events.h"
+#include "protocol/responses/events.h"
 
 namespace tutti::responses {
 
 struct LogEntry {
   int64_t sequence = 0;
-  wire::ResponseEvent event;
+  protocol::ResponseEvent event;
 
-  bool terminal() const { return wire::IsTerminal(event); }
+  bool terminal() const { return protocol::IsTerminal(event); }
 };
 
 class ResponseLog {
@@ -39,7 +39,7 @@ class ResponseLog {
 
   // --- the writer ---
   int64_t next() const;  // number of the next entry
-  void Append(wire::ResponseEvent event);
+  void Append(protocol::ResponseEvent event);
   // Wakes each watcher once for all entries appended since the last call.
   void Announce();
   // Called when the process ends and the next one will continue this response: nothing more is

@@ -20,15 +20,16 @@ class CountingWaker final : public Waker {
   std::atomic<int> wakes{0};
 };
 
-wire::ResponseEvent Delta(std::string text) {
-  return wire::TextDeltaEvent{0, "msg_1", std::move(text)};
+protocol::ResponseEvent Delta(std::string text) {
+  return protocol::TextDeltaEvent{0, "msg_1", std::move(text)};
 }
 
-wire::ResponseEvent End(std::string text = "") {
-  wire::ResponseState state;
-  state.status = wire::ResponseStatus::kCompleted;
+protocol::ResponseEvent End(std::string text = "") {
+  protocol::ResponseState state;
+  state.status = protocol::ResponseStatus::kCompleted;
   state.text = std::move(text);
-  return wire::LifecycleEvent{false, std::make_shared<const wire::ResponseState>(std::move(state))};
+  return protocol::LifecycleEvent{
+      false, std::make_shared<const protocol::ResponseState>(std::move(state))};
 }
 
 std::vector<int64_t> Numbers(const ResponseLog& log, int64_t after, size_t most = 100) {
@@ -49,7 +50,7 @@ TEST(ResponseLogTest, EventsAreNumberedFromZeroAndReadBehindAnyOfThem) {
   EXPECT_THAT(Numbers(log, 3), IsEmpty());
   EXPECT_THAT(Numbers(log, 1000), IsEmpty()) << "beyond the end waits";
   EXPECT_TRUE(log.ended());
-  EXPECT_EQ(std::get<wire::TextDeltaEvent>((*log.Read(1, 1))[0]->event).text, "2");
+  EXPECT_EQ(std::get<protocol::TextDeltaEvent>((*log.Read(1, 1))[0]->event).text, "2");
 }
 
 TEST(ResponseLogTest, ALogThatIsTooLongLosesItsOldestAndSaysSo) {

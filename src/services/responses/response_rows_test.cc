@@ -20,7 +20,7 @@ class ResponseRowsTest : public ::testing::Test {
     record.base.owner = owner;
     record.base.state.id = id;
     record.end = record.base.state;
-    record.end.status = wire::ResponseStatus::kCompleted;
+    record.end.status = protocol::ResponseStatus::kCompleted;
     record.end.text = text;
     return record;
   }

@@ -4,29 +4,31 @@
 #include <utility>
 
 #include "base/check.h"
-#include "wire/response_events.h"
+#include "protocol/responses/events.h"
 
 namespace tutti::responses {
 namespace {
 
-using wire::ResponseState;
-using wire::ResponseStatus;
+using protocol::ResponseState;
+using protocol::ResponseStatus;
 
 bool Waits(const ResponseBase& base) { return base.state.background || base.turn.has_value(); }
 
 }  // namespace
 
-void ResponseWriter::Add(wire::ResponseEvent event) { response_->log().Append(std::move(event)); }
+void ResponseWriter::Add(protocol::ResponseEvent event) {
+  response_->log().Append(std::move(event));
+}
 
 void ResponseWriter::AddLifecycle(ResponseState state, bool created) {
-  Add(wire::LifecycleEvent{created, std::make_shared<const ResponseState>(std::move(state))});
+  Add(protocol::LifecycleEvent{created, std::make_shared<const ResponseState>(std::move(state))});
 }
 
 void ResponseWriter::Open() {
   const ResponseBase& base = response_->base();
   if (base.turn.has_value()) {
-    Add(wire::AcceptedEvent{base.turn->message_id, base.state.id, base.turn->turn,
-                            static_cast<size_t>(base.turn->position)});
+    Add(protocol::AcceptedEvent{base.turn->message_id, base.state.id, base.turn->turn,
+                                static_cast<size_t>(base.turn->position)});
   }
   ResponseState state = base.state;
   state.status = Waits(base) ? ResponseStatus::kQueued : ResponseStatus::kInProgress;
@@ -43,7 +45,7 @@ void ResponseWriter::Truncated(const DroppedContext& dropped) {
     const MutexLock lock(response_->mutex_);
     response_->dropped_ = dropped;
   }
-  Add(wire::ContextTruncatedEvent{response_->id(), dropped.turns, dropped.items});
+  Add(protocol::ContextTruncatedEvent{response_->id(), dropped.turns, dropped.items});
 }
 
 void ResponseWriter::Begin() {
@@ -62,41 +64,42 @@ void ResponseWriter::OpenMessage() {
   if (open_ == OpenItem::kMessage) return;
   CloseItem(response_->State(), "completed");
   open_ = OpenItem::kMessage;
-  AddOpened({.id = wire::MessageItemId(response_->base().state, messages_++)});
+  AddOpened({.id = protocol::MessageItemId(response_->base().state, messages_++)});
 }
 
 void ResponseWriter::OpenReasoning() {
   CloseItem(response_->State(), "completed");
   open_ = OpenItem::kReasoning;
-  AddOpened({.id = wire::ReasoningItemId(response_->base().state, thoughts_++), .reasoning = true});
+  AddOpened(
+      {.id = protocol::ReasoningItemId(response_->base().state, thoughts_++), .reasoning = true});
 }
 
 // The newest item, before it has a text.
-void ResponseWriter::AddOpened(wire::OutputItem item) {
-  const auto shared = std::make_shared<const wire::OutputItem>(std::move(item));
-  Add(wire::ItemAddedEvent{items() - 1, shared});
-  Add(wire::PartAddedEvent{items() - 1, shared});
+void ResponseWriter::AddOpened(protocol::OutputItem item) {
+  const auto shared = std::make_shared<const protocol::OutputItem>(std::move(item));
+  Add(protocol::ItemAddedEvent{items() - 1, shared});
+  Add(protocol::PartAddedEvent{items() - 1, shared});
 }
 
 // `state`: with the item's whole text or arguments.
 void ResponseWriter::CloseItem(const ResponseState& state, std::string_view status) {
   if (open_ == OpenItem::kNone) return;
   const OpenItem kind = std::exchange(open_, OpenItem::kNone);
-  std::vector<wire::OutputItem> output = wire::OutputOf(state);
+  std::vector<protocol::OutputItem> output = protocol::OutputOf(state);
   const size_t index = items() - 1;
   // A record that cannot be trusted may have fewer items, or others.
   if (index >= output.size()) return;
-  const auto item = std::make_shared<const wire::OutputItem>(std::move(output[index]));
+  const auto item = std::make_shared<const protocol::OutputItem>(std::move(output[index]));
   if ((kind == OpenItem::kCall) != item->call.has_value() ||
       (kind == OpenItem::kReasoning) != item->reasoning)
     return;
   if (kind == OpenItem::kCall) {
-    Add(wire::ArgumentsDoneEvent{index, item});
+    Add(protocol::ArgumentsDoneEvent{index, item});
   } else {
-    Add(wire::TextDoneEvent{index, item});
-    Add(wire::PartDoneEvent{index, item});
+    Add(protocol::TextDoneEvent{index, item});
+    Add(protocol::PartDoneEvent{index, item});
   }
-  Add(wire::ItemDoneEvent{index, item, status});
+  Add(protocol::ItemDoneEvent{index, item, status});
 }
 
 // Models that are not to reason write an empty pair of tags all the same. So the item begins with
@@ -116,9 +119,9 @@ void ResponseWriter::Reason(std::string_view text) {
     if (opens) state.reasoning.push_back({"", state.text.size(), state.calls.size()});
     state.reasoning.back().text += piece;
   }
-  Add(wire::TextDeltaEvent{items() - 1,
-                           wire::ReasoningItemId(response_->base().state, thoughts_ - 1),
-                           std::move(piece), /*reasoning=*/true});
+  Add(protocol::TextDeltaEvent{items() - 1,
+                               protocol::ReasoningItemId(response_->base().state, thoughts_ - 1),
+                               std::move(piece), /*reasoning=*/true});
 }
 
 void ResponseWriter::Piece(std::string_view text) {
@@ -128,8 +131,9 @@ void ResponseWriter::Piece(std::string_view text) {
     const MutexLock lock(response_->mutex_);
     response_->state_.text += text;
   }
-  Add(wire::TextDeltaEvent{items() - 1, wire::MessageItemId(response_->base().state, messages_ - 1),
-                           std::string(text)});
+  Add(protocol::TextDeltaEvent{items() - 1,
+                               protocol::MessageItemId(response_->base().state, messages_ - 1),
+                               std::string(text)});
 }
 
 void ResponseWriter::Call(const api::ToolCallDelta& delta) {
@@ -140,13 +144,13 @@ void ResponseWriter::Call(const api::ToolCallDelta& delta) {
     CloseItem(response_->State(), "completed");
     open_ = OpenItem::kCall;
     ++calls_;
-    const auto item = std::make_shared<const wire::OutputItem>(wire::OutputItem{
-        .id = wire::CallItemId(base, index), .call = api::ToolCall{delta.id, delta.name, ""}});
+    const auto item = std::make_shared<const protocol::OutputItem>(protocol::OutputItem{
+        .id = protocol::CallItemId(base, index), .call = api::ToolCall{delta.id, delta.name, ""}});
     {
       const MutexLock lock(response_->mutex_);
       response_->state_.calls.push_back({*item->call, response_->state_.text.size()});
     }
-    Add(wire::ItemAddedEvent{items() - 1, item});
+    Add(protocol::ItemAddedEvent{items() - 1, item});
   }
   // Calls come one after the other: there is no more of one that the next item has ended.
   if (delta.arguments.empty() || open_ != OpenItem::kCall || index + 1 != calls_) return;
@@ -155,15 +159,16 @@ void ResponseWriter::Call(const api::ToolCallDelta& delta) {
     const MutexLock lock(response_->mutex_);
     response_->state_.calls.back().call.arguments += delta.arguments;
   }
-  Add(wire::ArgumentsDeltaEvent{items() - 1, wire::CallItemId(base, index), delta.arguments});
+  Add(protocol::ArgumentsDeltaEvent{items() - 1, protocol::CallItemId(base, index),
+                                    delta.arguments});
 }
 
 void ResponseWriter::End(const ResponseState& end) {
-  CHECK(wire::IsFinal(end.status));
+  CHECK(protocol::IsFinal(end.status));
   if (end.status == ResponseStatus::kCompleted || end.status == ResponseStatus::kIncomplete) {
     const bool answered = messages_ + calls_ > 0;
     if (items() == 0 || (end.status == ResponseStatus::kCompleted && !answered)) OpenMessage();
-    CloseItem(end, wire::LastItemStatus(end.status));
+    CloseItem(end, protocol::LastItemStatus(end.status));
   }
   {
     const MutexLock lock(response_->mutex_);
@@ -186,7 +191,7 @@ namespace {
 void ReplayOutput(const ResponseRecord& record, ResponseWriter* writer) {
   auto piece = record.pieces.begin();
   int calls = 0;
-  for (const wire::OutputItem& item : wire::OutputOf(record.end)) {
+  for (const protocol::OutputItem& item : protocol::OutputOf(record.end)) {
     api::ToolCallDelta more{.index = calls};
     if (item.call.has_value()) {
       writer->Call({.index = calls++, .id = item.call->id, .name = item.call->name});

@@ -20,15 +20,15 @@
 #include <string_view>
 #include <vector>
 
+#include "protocol/responses/events.h"
 #include "services/responses/response.h"
-#include "wire/response_events.h"
 
 namespace tutti::responses {
 
 // Everything that is needed to rebuild the log of an ended response.
 struct ResponseRecord {
   ResponseBase base;
-  wire::ResponseState end;       // final
+  protocol::ResponseState end;   // final
   std::vector<uint32_t> pieces;  // bytes of each delta, item after item
   bool begun = false;            // its prompt was read
   DroppedContext dropped;
@@ -45,20 +45,20 @@ class ResponseWriter {
   void Piece(std::string_view text);              // not empty
   void Call(const api::ToolCallDelta& delta);     // more of the last call, or the next one's first
   // Exactly once, last. `end` is final, with the same text, calls and reasoning.
-  void End(const wire::ResponseState& end);
+  void End(const protocol::ResponseState& end);
 
   bool begun() const { return begun_; }
   const std::shared_ptr<Response>& response() const { return response_; }
-  ResponseRecord Record(const wire::ResponseState& end) const;
+  ResponseRecord Record(const protocol::ResponseState& end) const;
 
  private:
-  void Add(wire::ResponseEvent event);
-  void AddLifecycle(wire::ResponseState state, bool created = false);
+  void Add(protocol::ResponseEvent event);
+  void AddLifecycle(protocol::ResponseState state, bool created = false);
   size_t items() const { return messages_ + thoughts_ + calls_; }
   void OpenMessage();
   void OpenReasoning();
-  void AddOpened(wire::OutputItem item);
-  void CloseItem(const wire::ResponseState& state, std::string_view status);
+  void AddOpened(protocol::OutputItem item);
+  void CloseItem(const protocol::ResponseState& state, std::string_view status);
 
   std::shared_ptr<Response> response_;
   std::vector<uint32_t> pieces_;

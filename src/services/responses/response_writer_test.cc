@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "protocol/responses/events.h"
 #include "services/responses/record_json.h"
-#include "wire/response_events.h"
 
 namespace tutti::responses {
 namespace {
@@ -31,7 +31,7 @@ std::vector<std::string> Types(const Response& response) {
   std::vector<std::string> types;
   const auto entries = response.log().Read(-1, 1000);
   EXPECT_TRUE(entries.ok());
-  for (const auto& entry : *entries) types.emplace_back(wire::EventType(entry->event));
+  for (const auto& entry : *entries) types.emplace_back(protocol::EventType(entry->event));
   return types;
 }
 
@@ -40,16 +40,16 @@ std::vector<std::string> Events(const Response& response) {
   const auto entries = response.log().Read(-1, 1000);
   EXPECT_TRUE(entries.ok());
   for (const auto& entry : *entries)
-    events.push_back(wire::EventJson(entry->event, entry->sequence));
+    events.push_back(protocol::EventJson(entry->event, entry->sequence));
   return events;
 }
 
-wire::ResponseState EndOf(const ResponseWriter& writer, wire::ResponseStatus status) {
-  wire::ResponseState end = writer.response()->State();
+protocol::ResponseState EndOf(const ResponseWriter& writer, protocol::ResponseStatus status) {
+  protocol::ResponseState end = writer.response()->State();
   end.status = status;
   end.usage = api::Usage{5, 3, 2};
-  if (status == wire::ResponseStatus::kCompleted) end.completed_s = 103;
-  if (status == wire::ResponseStatus::kFailed) end.error_code = "overloaded";
+  if (status == protocol::ResponseStatus::kCompleted) end.completed_s = 103;
+  if (status == protocol::ResponseStatus::kFailed) end.error_code = "overloaded";
   return end;
 }
 
@@ -61,7 +61,7 @@ TEST(ResponseWriterTest, AnAnswersEventsComeInTheOrderOfTheResponsesApi) {
   writer.Piece("lo");
   EXPECT_EQ(writer.response()->State().text, "Hello");
   EXPECT_FALSE(writer.response()->ended());
-  writer.End(EndOf(writer, wire::ResponseStatus::kCompleted));
+  writer.End(EndOf(writer, protocol::ResponseStatus::kCompleted));
   EXPECT_THAT(
       Types(*writer.response()),
       ElementsAre("response.created", "response.in_progress", "response.output_item.added",
@@ -78,19 +78,19 @@ TEST(ResponseWriterTest, ATurnIsAcceptedFirstAndWaits) {
   EXPECT_THAT(Types(*writer.response()),
               ElementsAre("accepted", "response.created", "response.queued"));
   EXPECT_THAT(Events(*writer.response())[0], HasSubstr("\"turn\":7,\"position\":2"));
-  EXPECT_EQ(writer.response()->State().status, wire::ResponseStatus::kQueued);
+  EXPECT_EQ(writer.response()->State().status, protocol::ResponseStatus::kQueued);
   writer.Truncated({.turns = 3, .items = 7});
   writer.Begin();
   EXPECT_THAT(Events(*writer.response())[3], HasSubstr(R"("dropped_turns":3,"dropped_items":7})"));
   EXPECT_EQ(writer.response()->dropped(), (DroppedContext{3, 7}));
-  EXPECT_EQ(writer.response()->State().status, wire::ResponseStatus::kInProgress);
+  EXPECT_EQ(writer.response()->State().status, protocol::ResponseStatus::kInProgress);
 }
 
 TEST(ResponseWriterTest, AnEmptyAnswerIsAnItemAndAFailureIsNot) {
   ResponseWriter empty(std::make_shared<Response>(BaseOf(), 1 << 20));
   empty.Open();
   empty.Begin();
-  empty.End(EndOf(empty, wire::ResponseStatus::kIncomplete));
+  empty.End(EndOf(empty, protocol::ResponseStatus::kIncomplete));
   EXPECT_THAT(Types(*empty.response()),
               ElementsAre("response.created", "response.in_progress", "response.output_item.added",
                           "response.content_part.added", "response.output_text.done",
@@ -98,12 +98,12 @@ TEST(ResponseWriterTest, AnEmptyAnswerIsAnItemAndAFailureIsNot) {
                           "response.incomplete"));
   ResponseWriter failed(std::make_shared<Response>(BaseOf(), 1 << 20));
   failed.Open();
-  failed.End(EndOf(failed, wire::ResponseStatus::kFailed));
+  failed.End(EndOf(failed, protocol::ResponseStatus::kFailed));
   EXPECT_THAT(Types(*failed.response()), ElementsAre("response.created", "response.failed"));
 }
 
 TEST(ResponseWriterTest, ALogIsMadeAgainByteForByteFromItsRecord) {
-  using wire::ResponseStatus;
+  using protocol::ResponseStatus;
   for (const bool turn : {false, true}) {
     for (const ResponseStatus status : {ResponseStatus::kCompleted, ResponseStatus::kIncomplete,
                                         ResponseStatus::kFailed, ResponseStatus::kCancelled}) {
@@ -112,7 +112,7 @@ TEST(ResponseWriterTest, ALogIsMadeAgainByteForByteFromItsRecord) {
       if (turn) writer.Truncated({.turns = 2, .items = 5});
       writer.Begin();
       for (const char* piece : {"a", "\xC3\xA9", "longer \"piece\""}) writer.Piece(piece);
-      const wire::ResponseState end = EndOf(writer, status);
+      const protocol::ResponseState end = EndOf(writer, status);
       const ResponseRecord record = writer.Record(end);
       writer.End(end);
       const Result<ResponseRecord> stored = DecodeRecord(EncodeRecord(record));
@@ -136,9 +136,9 @@ TEST(ResponseWriterTest, CallsFollowTheTextThatStandsBeforeThem) {
   writer.Call({0, "", "", ":1}"});
   writer.Call({1, "call_2", "g", "{}"});
   EXPECT_EQ(writer.response()->State().calls,
-            std::vector<wire::OutputCall>(
+            std::vector<protocol::OutputCall>(
                 {{{"call_1", "f", R"({"a":1})"}, 2}, {{"call_2", "g", "{}"}, 2}}));
-  writer.End(EndOf(writer, wire::ResponseStatus::kCompleted));
+  writer.End(EndOf(writer, protocol::ResponseStatus::kCompleted));
   EXPECT_THAT(
       Types(*writer.response()),
       ElementsAre("response.created", "response.in_progress", "response.output_item.added",
@@ -168,8 +168,8 @@ TEST(ResponseWriterTest, ReasoningStandsBeforeTheAnswerAsAnItem) {
   writer.Piece("So");
   writer.Call({0, "call_1", "f", "{}"});
   EXPECT_EQ(writer.response()->State().reasoning,
-            std::vector<wire::OutputReasoning>({{"\nWhy?", 0, 0}}));
-  writer.End(EndOf(writer, wire::ResponseStatus::kCompleted));
+            std::vector<protocol::OutputReasoning>({{"\nWhy?", 0, 0}}));
+  writer.End(EndOf(writer, protocol::ResponseStatus::kCompleted));
   EXPECT_THAT(Types(*writer.response()),
               ElementsAre("response.created", "response.in_progress", "response.output_item.added",
                           "response.content_part.added", "response.reasoning_text.delta",
@@ -200,17 +200,17 @@ TEST(ResponseWriterTest, ReasoningOfWhiteSpaceAloneIsNoItem) {
   writer.Piece("So");
   writer.Reason("\n");
   writer.Piece(".");
-  writer.End(EndOf(writer, wire::ResponseStatus::kCompleted));
+  writer.End(EndOf(writer, protocol::ResponseStatus::kCompleted));
   EXPECT_TRUE(writer.response()->State().reasoning.empty());
-  EXPECT_EQ(wire::OutputOf(writer.response()->State()).size(), 1u);
+  EXPECT_EQ(protocol::OutputOf(writer.response()->State()).size(), 1u);
   EXPECT_EQ(Types(*writer.response()).size(), 10u) << "one message with two deltas";
 }
 
 TEST(ResponseWriterTest, ACompletedAnswerOfReasoningHasAnEmptyMessage) {
-  for (const auto& [status, dones] :
-       std::vector<std::pair<wire::ResponseStatus, int>>{{wire::ResponseStatus::kCompleted, 2},
-                                                         {wire::ResponseStatus::kIncomplete, 1},
-                                                         {wire::ResponseStatus::kCancelled, 0}}) {
+  for (const auto& [status, dones] : std::vector<std::pair<protocol::ResponseStatus, int>>{
+           {protocol::ResponseStatus::kCompleted, 2},
+           {protocol::ResponseStatus::kIncomplete, 1},
+           {protocol::ResponseStatus::kCancelled, 0}}) {
     ResponseWriter writer(std::make_shared<Response>(BaseOf(), 1 << 20));
     writer.Open();
     writer.Begin();
@@ -219,12 +219,12 @@ TEST(ResponseWriterTest, ACompletedAnswerOfReasoningHasAnEmptyMessage) {
     int seen = 0;
     for (const std::string& type : Types(*writer.response()))
       seen += type == "response.output_item.done" ? 1 : 0;
-    EXPECT_EQ(seen, dones) << wire::ResponseStatusName(status);
+    EXPECT_EQ(seen, dones) << protocol::ResponseStatusName(status);
   }
 }
 
 TEST(ResponseWriterTest, ALogWithReasoningIsMadeAgainByteForByte) {
-  using wire::ResponseStatus;
+  using protocol::ResponseStatus;
   for (const ResponseStatus status : {ResponseStatus::kCompleted, ResponseStatus::kIncomplete,
                                       ResponseStatus::kFailed, ResponseStatus::kCancelled}) {
     for (const bool thinks_last : {false, true}) {
@@ -242,7 +242,7 @@ TEST(ResponseWriterTest, ALogWithReasoningIsMadeAgainByteForByte) {
       writer.Call({0, "", "", "late"});
       writer.Call({1, "call_2", "g", "{}"});
       if (thinks_last) writer.Reason("e");
-      wire::ResponseState end = EndOf(writer, status);
+      protocol::ResponseState end = EndOf(writer, status);
       end.usage->reasoning_tokens = 4;
       const ResponseRecord record = writer.Record(end);
       writer.End(end);
@@ -261,11 +261,11 @@ TEST(ResponseWriterTest, ARecordWithBrokenReasoningIsShownAsFarAsItGoes) {
   ResponseRecord record;
   record.base = BaseOf();
   record.end = record.base.state;
-  record.end.status = wire::ResponseStatus::kCompleted;
+  record.end.status = protocol::ResponseStatus::kCompleted;
   record.end.text = "ab";
   record.end.calls = {{{"call_1", "f", "{}"}, 1}};
-  for (const std::vector<wire::OutputReasoning>& reasoning :
-       std::vector<std::vector<wire::OutputReasoning>>{
+  for (const std::vector<protocol::OutputReasoning>& reasoning :
+       std::vector<std::vector<protocol::OutputReasoning>>{
            {{"", 0, 0}}, {{"x", 9, 9}, {"y", 0, 0}}, {{"x", 0, 0}, {"y", 0, 0}}, {{" ", 0, 0}}}) {
     record.end.reasoning = reasoning;
     for (const std::vector<uint32_t>& pieces :
@@ -281,7 +281,7 @@ TEST(ResponseWriterTest, CallsAloneHaveNoMessage) {
   writer.Open();
   writer.Begin();
   writer.Call({0, "call_1", "f", "{}"});
-  writer.End(EndOf(writer, wire::ResponseStatus::kCompleted));
+  writer.End(EndOf(writer, protocol::ResponseStatus::kCompleted));
   EXPECT_THAT(
       Types(*writer.response()),
       ElementsAre("response.created", "response.in_progress", "response.output_item.added",
@@ -290,7 +290,7 @@ TEST(ResponseWriterTest, CallsAloneHaveNoMessage) {
 }
 
 TEST(ResponseWriterTest, ALogWithCallsIsMadeAgainByteForByte) {
-  using wire::ResponseStatus;
+  using protocol::ResponseStatus;
   for (const ResponseStatus status :
        {ResponseStatus::kCompleted, ResponseStatus::kIncomplete, ResponseStatus::kFailed}) {
     ResponseBase base = BaseOf();
@@ -311,7 +311,7 @@ TEST(ResponseWriterTest, ALogWithCallsIsMadeAgainByteForByte) {
     writer.Call({0, "", "", "late"});
     writer.Call({1, "call_2", "g", ""});
     writer.Call({1, "", "", "{"});
-    const wire::ResponseState end = EndOf(writer, status);
+    const protocol::ResponseState end = EndOf(writer, status);
     const ResponseRecord record = writer.Record(end);
     writer.End(end);
     const Result<ResponseRecord> stored = DecodeRecord(EncodeRecord(record));
@@ -330,7 +330,7 @@ TEST(ResponseWriterTest, ARecordWithFewerPiecesThanCallsIsShownAsFarAsItGoes) {
   ResponseRecord record;
   record.base = BaseOf();
   record.end = record.base.state;
-  record.end.status = wire::ResponseStatus::kCompleted;
+  record.end.status = protocol::ResponseStatus::kCompleted;
   record.end.text = "ab";
   record.end.calls = {{{"call_1", "f", "{}"}, 9}, {{"call_2", "g", "{}"}, 0}};
   for (const std::vector<uint32_t>& pieces :
@@ -344,7 +344,7 @@ TEST(ResponseWriterTest, ARecordThatIsBrokenGivesNoMoreThanItHas) {
   ResponseRecord record;
   record.base = BaseOf();
   record.end = record.base.state;
-  record.end.status = wire::ResponseStatus::kCompleted;
+  record.end.status = protocol::ResponseStatus::kCompleted;
   record.end.text = "ab";
   record.pieces = {1, 5, 1};
   EXPECT_EQ(Replay(record, 1 << 20)->State().text, "ab");

@@ -169,7 +169,7 @@ void Responses::CancelStored(const std::string& owner, const std::string& id,
                           store::Database& rows,
                           ResponseRecord record) -> Result<std::shared_ptr<Response>> {
     record.end = record.base.state;
-    record.end.status = wire::ResponseStatus::kCancelled;
+    record.end.status = protocol::ResponseStatus::kCancelled;
     const int64_t kept_s = record.base.state.store ? options.stored_s : options.turn_s;
     RETURN_IF_ERROR(SaveEnded(rows, record, now_s + kept_s, options.stored));
     return Replay(record, options.log_bytes);

@@ -50,7 +50,7 @@ struct Call {
   api::GenerateRequest request;  // n = 1, no echo, no log-probabilities; the whole prompt
   // The skeleton: model, instructions, metadata, background, store... Empty ids and times are given
   // here. background needs store.
-  wire::ResponseState state;
+  protocol::ResponseState state;
   std::vector<api::ChatMessage> input;  // what this call itself says: for input_items, and for who
                                         // names it as previous_response_id
   std::optional<OnLeave> on_leave;      // absent: cancel if it is neither stored nor background
@@ -79,9 +79,9 @@ class Attachment {
 struct TurnHooks {
   // Returns work for the transaction that stores the end; the work runs on the store's thread.
   // Called once more with a failed state if that transaction failed.
-  std::function<store::Store::Work(const wire::ResponseState& end)> commit;
+  std::function<store::Store::Work(const protocol::ResponseState& end)> commit;
   // Called after the end was announced. `stored`: OK, or why the end could not be stored.
-  std::function<void(const wire::ResponseState& end, const Status& stored)> ended;
+  std::function<void(const protocol::ResponseState& end, const Status& stored)> ended;
 };
 
 class Responses {
@@ -118,7 +118,7 @@ class Responses {
   // Public state of a response. Unlike Find() it also returns the initial state of a response that
   // is stored as running and that Resume() has not reached. Errors: not_found; model_loading (a
   // turn of a dialog).
-  using StateCallback = std::function<void(Result<wire::ResponseState>)>;
+  using StateCallback = std::function<void(Result<protocol::ResponseState>)>;
   void Look(const std::string& owner, const std::string& id, StateCallback done);
   // Cancels a response, which ends with its partial text as soon as the engine has stopped; `done`
   // does not wait for that. An ended response is not changed; one that Resume() has not reached is
@@ -194,9 +194,9 @@ class Responses {
   void Adopt(const ActivePointer& active, const std::string& request);
   void Pump();
   void Read(const ActivePointer& active);
-  void Finish(const ActivePointer& active, wire::ResponseState end);
-  void Save(const ActivePointer& active, const wire::ResponseState& end, bool again);
-  void Announce(Active& active, const wire::ResponseState& end, const Status& stored);
+  void Finish(const ActivePointer& active, protocol::ResponseState end);
+  void Save(const ActivePointer& active, const protocol::ResponseState& end, bool again);
+  void Announce(Active& active, const protocol::ResponseState& end, const Status& stored);
   int64_t ExpiresAt(const ResponseBase& base) const;
 
   // responses_resume.cc: of the strand

@@ -83,8 +83,8 @@ TEST_F(ResponsesKillTest, AfterSigkillWhatWasBegunIsAnsweredUnderItsIdWithItsSee
         const auto found = Find(id);
         return found.ok() && (*found)->ended();
       })) << id;
-      const wire::ResponseState end = (*Find(id))->State();
-      EXPECT_EQ(end.status, wire::ResponseStatus::kCompleted);
+      const protocol::ResponseState end = (*Find(id))->State();
+      EXPECT_EQ(end.status, protocol::ResponseStatus::kCompleted);
       EXPECT_EQ(end.text.compare(0, text.size(), text), 0) << "it begins as it did before";
     }
     Stop();

@@ -8,8 +8,8 @@
 
 namespace tutti::responses {
 
-using wire::ResponseState;
-using wire::ResponseStatus;
+using protocol::ResponseState;
+using protocol::ResponseStatus;
 
 namespace {
 constexpr Duration kStoreRetry = std::chrono::milliseconds(50);

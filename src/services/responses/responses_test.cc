@@ -9,9 +9,9 @@
 namespace tutti::responses {
 namespace {
 
+using protocol::ResponseStatus;
 using support::Eventually;
 using ::testing::HasSubstr;
-using wire::ResponseStatus;
 
 using ResponsesTest = testing::ResponsesFixture;
 
@@ -26,7 +26,7 @@ TEST_F(ResponsesTest, AnAnswerIsReadAsItComes) {
   EXPECT_FALSE(response->ended());
   StepAll();
   ASSERT_TRUE(Ended(response));
-  const wire::ResponseState end = response->State();
+  const protocol::ResponseState end = response->State();
   EXPECT_EQ(end.text, "[hello]");
   EXPECT_EQ(end.status, ResponseStatus::kCompleted);
   EXPECT_EQ(end.usage->completion_tokens, 3);
@@ -49,7 +49,7 @@ TEST_F(ResponsesTest, AFailureInTheMiddleEndsItAsFailedWithItsCode) {
   const Attachment attachment = Begin(CallOf("hello"));
   StepAll();
   ASSERT_TRUE(Ended(attachment.response()));
-  const wire::ResponseState end = attachment.response()->State();
+  const protocol::ResponseState end = attachment.response()->State();
   EXPECT_EQ(end.status, ResponseStatus::kFailed);
   EXPECT_EQ(end.error_code, "overloaded");
   EXPECT_EQ(end.text, "so far");
@@ -338,7 +338,7 @@ TEST_F(ResponsesTest, WhatADrainCutsShortIsLeftToTheNextProcess) {
 // cancelling them had no effect.
 TEST_F(ResponsesTest, ShowsAndCancelsEarlierResponsesBeforeModelsAreLoaded) {
   const auto look = [this](const std::string& id, const std::string& owner = "t") {
-    support::Call<Result<wire::ResponseState>> call;
+    support::Call<Result<protocol::ResponseState>> call;
     responses_->Look(owner, id, call.done());
     return call.Get();
   };
@@ -447,9 +447,9 @@ TEST_F(ResponsesTest, CallsAreShownStoredAndPartOfTheChain) {
   const Attachment attachment = Begin(std::move(asked));
   StepAll();
   ASSERT_TRUE(Ended(attachment.response()));
-  const wire::ResponseState state = attachment.response()->State();
+  const protocol::ResponseState state = attachment.response()->State();
   EXPECT_EQ(state.status, ResponseStatus::kCompleted);
-  EXPECT_EQ(state.calls, std::vector<wire::OutputCall>(
+  EXPECT_EQ(state.calls, std::vector<protocol::OutputCall>(
                              {{{"call_1", "f", R"({"a":1})"}, 3}, {{"call_2", "g", "{}"}, 3}}));
   const std::vector<std::string> events = Events(*attachment.response());
   Restart();
@@ -489,8 +489,8 @@ TEST_F(ResponsesTest, ReasoningIsShownStoredAndPartOfTheChain) {
   const Attachment attachment = Begin(CallOf("hello", true, true));
   StepAll();
   ASSERT_TRUE(Ended(attachment.response()));
-  const wire::ResponseState state = attachment.response()->State();
-  EXPECT_EQ(state.reasoning, std::vector<wire::OutputReasoning>({{"\nWhy?\n", 0, 0}}));
+  const protocol::ResponseState state = attachment.response()->State();
+  EXPECT_EQ(state.reasoning, std::vector<protocol::OutputReasoning>({{"\nWhy?\n", 0, 0}}));
   EXPECT_EQ(state.usage->reasoning_tokens, 3);
   const std::vector<std::string> events = Events(*attachment.response());
   Restart();

@@ -140,7 +140,7 @@ Result<TurnQueue::Offer> SessionActor::Enqueue(const SessionPointer& session, Me
   ASSIGN_OR_RETURN(const TurnQueue::Offer offer,
                    queue.Add(message.id, message.policy, message.parallel));
   const int64_t number = offer.turn;
-  wire::ResponseState& state = message.state;
+  protocol::ResponseState& state = message.state;
   state.id = NewId("resp_");
   state.item_id = NewId("msg_");
   state.created_s = unix_s_();

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "base/random_id.h"
+#include "protocol/responses/input_items.h"
 #include "services/sessions/conversations.h"
 #include "services/sessions/session_actor.h"
-#include "wire/input_items.h"
 
 namespace tutti::sessions {
 
@@ -23,7 +23,7 @@ Result<std::vector<Item>> SessionActor::ItemsOf(const std::vector<api::ChatMessa
     Item item = ItemOf(message);
     ASSIGN_OR_RETURN(const int tokens, counter_.Count("", CountedText(item)));
     item.tokens = tokens + around.message;
-    item.id = NewId(wire::ItemIdPrefix(message));
+    item.id = NewId(protocol::ItemIdPrefix(message));
     items.push_back(std::move(item));
   }
   return items;

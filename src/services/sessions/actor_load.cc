@@ -126,7 +126,7 @@ Status SessionActor::RestoreTurn(Session& session, const Accepted& row) {
   }
   turn.message.id = row.message_id;
   turn.position = record.ok() ? static_cast<size_t>(std::max<int64_t>(record->position, 0)) : 0;
-  wire::ResponseState state = turn.message.state;
+  protocol::ResponseState state = turn.message.state;
   state.id = row.response_id;  // also of one whose record cannot be read
   const SessionKey key = session.key;
   const std::string message_id = row.message_id;

@@ -4,16 +4,16 @@
 #include <utility>
 
 #include "base/random_id.h"
+#include "protocol/responses/input_items.h"
+#include "protocol/responses/output.h"
 #include "services/sessions/conversations.h"
 #include "services/sessions/session_actor.h"
-#include "wire/input_items.h"
-#include "wire/response_output.h"
 
 namespace tutti::sessions {
 namespace {
 
-using wire::ResponseState;
-using wire::ResponseStatus;
+using protocol::ResponseState;
+using protocol::ResponseStatus;
 
 constexpr Duration kRetry = std::chrono::milliseconds(200);
 constexpr int kAnswerTokens = 256;  // kept free for an answer of no stated length
@@ -32,7 +32,7 @@ bool AnyIsCut(const Session& session) {
                      [](const auto& turn) { return turn.second.cut.has_value(); });
 }
 
-bool IsCall(const wire::OutputItem& item) { return item.call.has_value(); }
+bool IsCall(const protocol::OutputItem& item) { return item.call.has_value(); }
 
 bool LeavesItems(const ResponseState& end, std::optional<CutShort> cut) {
   if (cut.has_value() && *cut == CutShort::kForget) return false;
@@ -275,11 +275,11 @@ Outcome SessionActor::OutcomeOf(const Turn& turn, const ResponseState& end) {
     Item item = ItemOf(input[i]);
     const int tokens = i < turn.input_tokens.size() ? turn.input_tokens[i]
                                                     : CountOrBytes(model, CountedText(item));
-    add(std::move(item), NewId(wire::ItemIdPrefix(input[i])), tokens, false);
+    add(std::move(item), NewId(protocol::ItemIdPrefix(input[i])), tokens, false);
   }
   if (end.incomplete_reason == responses::kSteered && end.text.empty() && end.calls.empty())
     return outcome;
-  std::vector<wire::OutputItem> output = wire::OutputOf(end);
+  std::vector<protocol::OutputItem> output = protocol::OutputOf(end);
   if (output.empty()) output.push_back({.id = end.item_id});  // cut before it said anything
   for (size_t i = 0; i < output.size(); ++i) {
     Item item{.role = api::Role::kAssistant, .content = {}};

@@ -17,7 +17,7 @@ BusyPolicy PolicyOf(std::string_view word) {
 
 }  // namespace
 
-Message MessageOf(wire::ResponsesCall call, wire::ResponseState skeleton) {
+Message MessageOf(protocol::ResponsesCall call, protocol::ResponseState skeleton) {
   Message message;
   message.id = std::move(call.message_id);
   message.input = responses::MessagesOf(call.input);

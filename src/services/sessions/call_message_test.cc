@@ -5,8 +5,8 @@
 namespace tutti::sessions {
 namespace {
 
-wire::ResponsesCall CallWith(bool truncate, const std::string& policy) {
-  wire::ResponsesCall call;
+protocol::ResponsesCall CallWith(bool truncate, const std::string& policy) {
+  protocol::ResponsesCall call;
   call.message_id = "m-1";
   call.input = {{api::Role::kUser, "hi"}};
   call.instructions = "Be brief.";
@@ -17,7 +17,7 @@ wire::ResponsesCall CallWith(bool truncate, const std::string& policy) {
 }
 
 Message MessageWith(bool truncate, const std::string& policy) {
-  const wire::ResponsesCall call = CallWith(truncate, policy);
+  const protocol::ResponsesCall call = CallWith(truncate, policy);
   return MessageOf(call, responses::SkeletonOf(call, "m", "conv_1"));
 }
 

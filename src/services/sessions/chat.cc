@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "wire/utf8.h"
+#include "protocol/json/utf8.h"
 
 namespace tutti::sessions {
 namespace {
@@ -36,7 +36,7 @@ Status Chat::CheckProject(const ChatUser& user, const std::string& project) cons
                                    return each.name == project && each.tenant == user.tenant;
                                  });
   if (known) return OkStatus();
-  return NotFound("not_found", "there is no project " + wire::Excerpt(project) +
+  return NotFound("not_found", "there is no project " + protocol::Excerpt(project) +
                                    "; leave it out, or name one of the server's settings "
                                    "([[mqtt.project]])")
       .WithParam("project");
@@ -47,9 +47,9 @@ std::function<Result<Admitted>()> Chat::AdmissionOf(const SessionKey& key) const
   return [admit = options_.admit, key] { return admit(key); };
 }
 
-void Chat::Carry(const ChatUser& user, const std::string& session, const wire::MqttControl& control,
-                 Callback told) const {
-  using Verb = wire::MqttControl::Verb;
+void Chat::Carry(const ChatUser& user, const std::string& session,
+                 const protocol::MqttControl& control, Callback told) const {
+  using Verb = protocol::MqttControl::Verb;
   const SessionKey key = KeyOf(user, control.project, session);
   switch (control.verb) {
     case Verb::kHistory:
@@ -60,16 +60,16 @@ void Chat::Carry(const ChatUser& user, const std::string& session, const wire::M
           {.version = control.version, .expected_version = {}},
           [control, session, told = std::move(told)](const Result<Conversation>& made) {
             if (!made.ok()) return told(made.status());
-            told(wire::ForkedEvent(control.id, session, control.into, made->version));
+            told(protocol::ForkedEvent(control.id, session, control.into, made->version));
           });
     case Verb::kClear:
       return sessions_.Clear(
           key, [id = control.id, session, told = std::move(told)](const Status& cleared) {
             if (!cleared.ok()) return told(cleared);
-            told(wire::ClearedEvent(id, session));
+            told(protocol::ClearedEvent(id, session));
           });
     case Verb::kPing:
-      return told(wire::PongEvent(control.id, options_.unix_ms()));
+      return told(protocol::PongEvent(control.id, options_.unix_ms()));
     case Verb::kCancel:
     case Verb::kResume:
     case Verb::kSubscribe:
@@ -79,16 +79,16 @@ void Chat::Carry(const ChatUser& user, const std::string& session, const wire::M
 }
 
 void Chat::TellHistory(const SessionKey& key, const std::string& session,
-                       const wire::MqttControl& control, Callback told) const {
+                       const protocol::MqttControl& control, Callback told) const {
   sessions_.History(key, {.limit = control.limit, .ascending = false, .after = {}},
                     [id = control.id, session, told = std::move(told)](Result<ItemList> list) {
                       if (!list.ok()) return told(list.status());
-                      std::vector<wire::HistoryItem> items;
+                      std::vector<protocol::HistoryItem> items;
                       for (auto item = list->items.rbegin(); item != list->items.rend(); ++item) {
                         if (!item->reasoning.empty()) continue;  // no part of what was said
                         items.push_back({item->role, std::move(item->content), item->turn});
                       }
-                      std::string event = wire::HistoryEvent(id, session, list->version, items);
+                      std::string event = protocol::HistoryEvent(id, session, list->version, items);
                       if (event.size() <= kMaxHistoryBytes) return told(std::move(event));
                       told(ResourceExhausted("request_too_large", "so many items have " +
                                                                       std::to_string(event.size()) +

@@ -13,15 +13,15 @@
 #include <vector>
 
 #include "base/status.h"
+#include "protocol/mqtt_chat/native.h"
 #include "services/sessions/message.h"
 #include "services/sessions/sessions.h"
-#include "wire/mqtt_native.h"
 
 namespace tutti::sessions {
 
 struct ChatUser {
   std::string tenant;
-  std::string name;    // wire::IsUserLevel
+  std::string name;    // protocol::IsUserLevel
   bool known = false;  // this process has authenticated it; else a broker's topic names it
 };
 
@@ -63,12 +63,12 @@ class Chat {
   // Executes history, fork, clear or ping, and passes the answering event to `told`. The servers
   // themselves implement cancel and resume. Errors: those of Sessions; request_too_large.
   using Callback = std::function<void(Result<std::string> event)>;
-  void Carry(const ChatUser& user, const std::string& session, const wire::MqttControl& control,
+  void Carry(const ChatUser& user, const std::string& session, const protocol::MqttControl& control,
              Callback told) const;
 
  private:
   void TellHistory(const SessionKey& key, const std::string& session,
-                   const wire::MqttControl& control, Callback told) const;
+                   const protocol::MqttControl& control, Callback told) const;
 
   const ChatOptions options_;
   Sessions& sessions_;

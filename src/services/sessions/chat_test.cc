@@ -54,8 +54,8 @@ TEST_F(ChatTest, ReasoningIsNotInTheHistory) {
   const Chat chat(options_, *sessions_);
   const ChatUser user{.tenant = "t", .name = "al"};
   Answer(chat.KeyOf(user, "", "s"), "u1");
-  wire::MqttControl control;
-  control.verb = wire::MqttControl::Verb::kHistory;
+  protocol::MqttControl control;
+  control.verb = protocol::MqttControl::Verb::kHistory;
   support::Call<Result<std::string>> call;
   chat.Carry(user, "s", control, call.done());
   const Result<std::string> told = call.Get();

@@ -6,12 +6,12 @@
 
 #include "api/role.h"
 #include "base/check.h"
+#include "protocol/json/json_writer.h"
+#include "protocol/responses/input_items.h"
 #include "services/responses/request_json.h"
 #include "services/responses/stored_json.h"
 #include "services/sessions/branch.h"
 #include "services/sessions/versions.h"
-#include "wire/input_items.h"
-#include "wire/json_writer.h"
 
 namespace tutti::sessions {
 namespace {
@@ -74,7 +74,7 @@ Item ItemOf(const api::ChatMessage& message) {
   Item item{.role = message.role, .content = message.content};
   if (!message.tool_calls.empty()) item.call = message.tool_calls.front();
   item.tool_call_id = message.tool_call_id;
-  if (wire::IsReasoning(message)) item.reasoning = message.reasoning;
+  if (protocol::IsReasoning(message)) item.reasoning = message.reasoning;
   return item;
 }
 
@@ -93,7 +93,7 @@ std::string StoredContent(const Item& item) {
   if (!item.reasoning.empty()) return item.reasoning;
   if (!item.call.has_value() && item.role != api::Role::kTool) return item.content;
   std::string out;
-  wire::JsonWriter json(&out);
+  protocol::JsonWriter json(&out);
   json.BeginObject();
   if (item.call.has_value()) {
     json.Member("call_id", item.call->id).Member("name", item.call->name);
@@ -116,7 +116,7 @@ Status Restore(std::string_view role, std::string content, Item* item) {
     item->content = std::move(content);
     return OkStatus();
   }
-  const Result<wire::JsonDocument> document = wire::ParseJson(content);
+  const Result<protocol::JsonDocument> document = protocol::ParseJson(content);
   if (!document.ok()) return responses::CorruptRecord("an item that is no JSON");
   const responses::StoredObject fields(document->root());
   if (role == kCallRole) {

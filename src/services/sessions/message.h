@@ -10,10 +10,10 @@
 
 #include "api/types.h"
 #include "base/status.h"
+#include "protocol/responses/state.h"
 #include "services/responses/response.h"
 #include "services/sessions/context_window.h"
 #include "services/sessions/turn_queue.h"
-#include "wire/response_state.h"
 
 namespace tutti::sessions {
 
@@ -30,7 +30,7 @@ struct Message {
   // Model, sampling, deadline, priority; of its prompt the template's options and the tools alone.
   api::GenerateRequest request;
   // The skeleton of the response: model, metadata, store...; ids and times are given here.
-  wire::ResponseState state;
+  protocol::ResponseState state;
   std::optional<std::string> system_prompt;  // of this turn only
   BusyPolicy policy = BusyPolicy::kEnqueue;
   bool parallel = false;                // runs with other parallel ones (session.order = parallel)

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "api/role.h"
+#include "protocol/json/json_writer.h"
 #include "services/responses/request_json.h"
 #include "services/responses/stored_json.h"
 #include "services/sessions/versions.h"
-#include "wire/json_writer.h"
 
 namespace tutti::sessions {
 namespace {
@@ -24,7 +24,7 @@ constexpr int64_t kMaxTokens = 256 << 10;  // of an item
 
 std::string WriteDialog(const SessionKey& key, const Dialog& dialog) {
   std::string out;
-  wire::JsonWriter json(&out);
+  protocol::JsonWriter json(&out);
   json.BeginObject().Member("object", "dialog").Member("project", key.project);
   json.Member("session", key.session).Member("version", dialog.version);
   json.Member("turns", dialog.turns).Member("first_place", dialog.first_place);
@@ -41,7 +41,7 @@ std::string WriteDialog(const SessionKey& key, const Dialog& dialog) {
 
 std::string WriteProfile(const std::string& project, const Profile& profile) {
   std::string out;
-  wire::JsonWriter json(&out);
+  protocol::JsonWriter json(&out);
   json.BeginObject().Member("object", "project").Member("project", project);
   json.Member("version", profile.version).Member("system_prompt", profile.system_prompt);
   json.EndObject();
@@ -74,9 +74,9 @@ Result<int64_t> CountIn(const StoredObject& fields, std::string_view name, int64
 
 // A turn beyond the dialog's `turns` is one that it would give to a message yet.
 Status ImportItems(Database& database, int64_t dialog, int64_t turns,
-                   const wire::JsonArray& items) {
+                   const protocol::JsonArray& items) {
   int64_t last_place = 0, last_turn = 0, seq = 0;
-  for (const wire::Json& each : items) {
+  for (const protocol::Json& each : items) {
     const StoredObject fields(each);
     Item item{.content = {}, .incomplete = fields.Flag("incomplete"), .id = fields.Text("id")};
     const std::string role = fields.Text("role");
@@ -174,7 +174,7 @@ Result<ExportedLines> ExportDialogs(Database& database, const Subject& subject,
 
 Result<Imported> ImportLine(Database& database, const Subject& subject, std::string_view line,
                             int64_t now_s, const ImportLimits& limits) {
-  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(line, 1 << 20));
+  ASSIGN_OR_RETURN(const protocol::JsonDocument document, protocol::ParseJson(line, 1 << 20));
   const StoredObject fields(document.root());
   const std::string object = fields.Text("object"), project = fields.Text("project");
   if (object == "project") {

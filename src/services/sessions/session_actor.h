@@ -116,7 +116,7 @@ class SessionActor {
   void EndUnrun(const SessionPointer& session, Turn& turn, const Status& why);
   int CountOrBytes(const std::string& model, const std::string& text);
   responses::TurnHooks HooksOf(const SessionPointer& session, int64_t turn);
-  Outcome OutcomeOf(const Turn& turn, const wire::ResponseState& end);
+  Outcome OutcomeOf(const Turn& turn, const protocol::ResponseState& end);
   void Ended(const SessionPointer& session, int64_t turn, const Outcome& outcome,
              const Status& stored);
   Status HasRoom(const Session& session) const;

@@ -10,8 +10,8 @@
 namespace tutti::sessions {
 namespace {
 
+using protocol::ResponseStatus;
 using support::Eventually;
-using wire::ResponseStatus;
 
 class SessionsModelTest : public testing::SessionsFixture {
  protected:
@@ -28,7 +28,7 @@ class SessionsModelTest : public testing::SessionsFixture {
     for (const Item& item : items) turns[item.turn].push_back(&item);
     size_t kept = 0;
     for (const Sent& each : sent) {
-      const wire::ResponseState end = each.acceptance.response->State();
+      const protocol::ResponseState end = each.acceptance.response->State();
       const auto found = turns.find(each.acceptance.turn);
       const bool answered = end.status == ResponseStatus::kCompleted;
       if (answered) {

@@ -119,7 +119,7 @@ TEST_F(SessionsResidencyTest, ADialogThatTheStoreDroppedWhileItWasInMemoryBegins
   Answer(Key("b"), "u1");
   Pass(std::chrono::seconds(1));
   Answer(Key("c"), "u1");  // "a" goes
-  EXPECT_EQ(Answer(Key("a"), "u2").status, wire::ResponseStatus::kCompleted);
+  EXPECT_EQ(Answer(Key("a"), "u2").status, protocol::ResponseStatus::kCompleted);
   EXPECT_EQ(LastPrompt(), "u2") << "what had begun with the old history begins anew";
   EXPECT_EQ(Said(Key("a")), "u2 [u2]");
   Answer(Key("a"), "u3");

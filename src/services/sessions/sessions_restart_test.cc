@@ -15,8 +15,8 @@
 namespace tutti::sessions {
 namespace {
 
+using protocol::ResponseStatus;
 using support::Eventually;
-using wire::ResponseStatus;
 
 using SessionsRestartTest = testing::SessionsFixture;
 

@@ -10,11 +10,11 @@
 namespace tutti::sessions {
 namespace {
 
+using protocol::ResponseStatus;
 using support::Eventually;
 using ::testing::HasSubstr;
 using testing::HeldStore;
 using ::testing::StartsWith;
-using wire::ResponseStatus;
 
 using SessionsTest = testing::SessionsFixture;
 
@@ -138,7 +138,7 @@ TEST_F(SessionsTest, AFailedTurnLeavesNoTextAndTheNextOneGoesOn) {
     return script;
   };
   Answer(Key(), "u1");
-  const wire::ResponseState failed = Answer(Key(), "bad");
+  const protocol::ResponseState failed = Answer(Key(), "bad");
   EXPECT_EQ(failed.status, ResponseStatus::kFailed);
   EXPECT_EQ(failed.error_code, "overloaded");
   Answer(Key(), "u3");
@@ -328,7 +328,7 @@ TEST_F(SessionsTest, SteerGoesOnFromWhatTheTurnHasSaid) {
   EXPECT_EQ(next.position, 1u);
   StepAll();
   for (const Acceptance& each : {cut, waits, next}) ASSERT_TRUE(Ended(each.response));
-  const wire::ResponseState end = cut.response->State();
+  const protocol::ResponseState end = cut.response->State();
   EXPECT_EQ(end.status, ResponseStatus::kIncomplete);
   EXPECT_EQ(end.incomplete_reason, "steered");
   EXPECT_EQ(end.text, "[lo");
@@ -385,7 +385,7 @@ TEST_F(SessionsTest, ReasoningIsAnItemAndGoesOnWithTheCallBehindIt) {
   Message output = Say("");
   output.input = {{api::Role::kTool, "42", ""}};
   output.input[0].tool_call_id = "call_1";
-  const wire::ResponseState second = Answer(Key(), output);
+  const protocol::ResponseState second = Answer(Key(), output);
   EXPECT_EQ(second.usage->reasoning_tokens, 2);
   Restart();
   inference_->script = ThinkingScript;
@@ -493,7 +493,7 @@ TEST_F(SessionsTest, EachPolicyHasItsHistoryAndItsReplyInAHundredRepeats) {
       const Result<Acceptance> second = Submit(key, Say("another", "", policy));
       StepAll();
       ASSERT_TRUE(Ended(first.response));
-      const wire::ResponseState end = first.response->State();
+      const protocol::ResponseState end = first.response->State();
       const bool cut = end.status != ResponseStatus::kCompleted;
       cut_short[policy] += cut ? 1 : 0;
       if (policy == BusyPolicy::kReject && ran) {
@@ -679,7 +679,7 @@ TEST_F(SessionsTest, WhatTheClientExpectsOfTheDialogMustStillBeSo) {
 }
 
 TEST_F(SessionsTest, TheAnswersItemHasTheIdOfItsResponsesItem) {
-  const wire::ResponseState answer = Answer(Key(), "u1");
+  const protocol::ResponseState answer = Answer(Key(), "u1");
   EXPECT_EQ(History(Key()).items.back().id, answer.item_id);
 }
 

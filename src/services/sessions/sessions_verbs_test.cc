@@ -7,8 +7,8 @@
 namespace tutti::sessions {
 namespace {
 
+using protocol::ResponseStatus;
 using ::testing::HasSubstr;
-using wire::ResponseStatus;
 
 class SessionsVerbsTest : public testing::SessionsFixture {
  protected:
@@ -213,7 +213,7 @@ TEST_F(SessionsVerbsTest, AConversationHasItemsMetadataAndAVersion) {
   const SessionKey key{"t", kConversations, made->id};
   EXPECT_EQ(made->metadata, "{\"topic\":\"x\"}");
   ASSERT_EQ(made->items.size(), 2u);
-  const wire::ResponseState answer = Answer(key, "how are you");
+  const protocol::ResponseState answer = Answer(key, "how are you");
   EXPECT_EQ(LastPrompt(), "hi hello how are you");
   EXPECT_EQ(answer.conversation, made->id);
   const auto item = Ask<Result<Item>>(&Sessions::GetItem, key, made->items[0].id);

@@ -11,7 +11,7 @@ using responses::StoredObject;
 std::string EncodeTurn(const TurnRecord& record) {
   const Message& message = record.message;
   std::string out;
-  wire::JsonWriter json(&out);
+  protocol::JsonWriter json(&out);
   json.BeginObject().Member("id", message.id).Key("input");
   responses::WriteMessages(message.input, &json);
   json.Key("request").BeginObject();
@@ -30,11 +30,11 @@ std::string EncodeTurn(const TurnRecord& record) {
 }
 
 Result<TurnRecord> DecodeTurn(std::string_view text) {
-  Result<wire::JsonDocument> document = wire::ParseJson(text);
+  Result<protocol::JsonDocument> document = protocol::ParseJson(text);
   if (!document.ok()) return responses::CorruptRecord("a message that is no JSON");
   const StoredObject fields(document->root());
-  const wire::Json* request = fields.Find("request");
-  const wire::Json* state = fields.Find("state");
+  const protocol::Json* request = fields.Find("request");
+  const protocol::Json* state = fields.Find("state");
   if (request == nullptr || state == nullptr)
     return responses::CorruptRecord("a message without its request");
   TurnRecord record;

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
+#include "protocol/responses/state.h"
 #include "services/sessions/history.h"
 #include "services/sessions/message.h"
-#include "wire/response_state.h"
 
 namespace tutti::sessions {
 
@@ -16,7 +16,8 @@ class TurnWatcher {
   // A message was accepted.
   virtual void Asked(const SessionKey& key, int64_t turn, const Message& message) = 0;
   // The turn has ended, in any way.
-  virtual void Answered(const SessionKey& key, int64_t turn, const wire::ResponseState& end) = 0;
+  virtual void Answered(const SessionKey& key, int64_t turn,
+                        const protocol::ResponseState& end) = 0;
 };
 
 }  // namespace tutti::sessions

@@ -8,19 +8,19 @@
 #include <vector>
 
 #include "base/quote.h"
+#include "protocol/admin/control.h"
+#include "protocol/json/json.h"
+#include "protocol/json/json_writer.h"
 #include "services/usage/export.h"
 #include "services/usage/ledger_rows.h"
-#include "wire/control.h"
-#include "wire/json.h"
-#include "wire/json_writer.h"
 
 namespace tutti::usage {
 namespace {
 
-using wire::BadControl;
-using wire::Json;
-using wire::JsonObject;
-using wire::JsonWriter;
+using protocol::BadControl;
+using protocol::Json;
+using protocol::JsonObject;
+using protocol::JsonWriter;
 
 constexpr size_t kMaxRequestBytes = 4096, kMaxValues = 64;
 constexpr int kRowsOfPage = 500;  // about 150 KiB, and some milliseconds of the store's thread
@@ -120,19 +120,19 @@ Status Rows(store::Store& store, const JsonObject& request, JsonWriter* json) {
 
 bool IsUsageRequest(std::string_view request) {
   if (request.size() > kMaxRequestBytes) return false;
-  const Result<wire::JsonDocument> document = wire::ParseJson(request, kMaxValues);
+  const Result<protocol::JsonDocument> document = protocol::ParseJson(request, kMaxValues);
   return document.ok() && document->root().is_object() &&
-         wire::ControlOperation(document->root().get_object()).starts_with("usage.");
+         protocol::ControlOperation(document->root().get_object()).starts_with("usage.");
 }
 
 std::string HandleControl(store::Store& store, const KeyNames& names, std::string_view request) {
-  return wire::AnswerControl(request, kMaxRequestBytes, kMaxValues,
-                             [&](const JsonObject& object, JsonWriter* json) -> Status {
-                               const std::string_view op = wire::ControlOperation(object);
-                               if (op == "usage.sums") return Sums(store, names, object, json);
-                               if (op == "usage.rows") return Rows(store, object, json);
-                               return BadControl("op", "there is no operation " + Quote(op));
-                             });
+  return protocol::AnswerControl(request, kMaxRequestBytes, kMaxValues,
+                                 [&](const JsonObject& object, JsonWriter* json) -> Status {
+                                   const std::string_view op = protocol::ControlOperation(object);
+                                   if (op == "usage.sums") return Sums(store, names, object, json);
+                                   if (op == "usage.rows") return Rows(store, object, json);
+                                   return BadControl("op", "there is no operation " + Quote(op));
+                                 });
 }
 
 }  // namespace tutti::usage

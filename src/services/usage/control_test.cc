@@ -8,9 +8,9 @@
 #include <memory>
 #include <string>
 
+#include "protocol/json/json.h"
 #include "services/usage/export.h"
 #include "services/usage/ledger_rows.h"
-#include "wire/json.h"
 
 namespace tutti::usage {
 namespace {
@@ -54,8 +54,8 @@ class UsageControlTest : public ::testing::Test {
       const std::string answer =
           Ask(R"({"op":"usage.rows","form":")" + form + R"(","after_ms":)" +
               std::to_string(after_ms) + R"(,"after_id":)" + std::to_string(after_id) + more + "}");
-      const auto document = wire::ParseJson(answer);
-      const wire::JsonObject& object = document->root().get_object();
+      const auto document = protocol::ParseJson(answer);
+      const protocol::JsonObject& object = document->root().get_object();
       if (object.at("rows").get_int64() == 0) return lines;
       lines += std::string_view(object.at("lines").get_string());
       after_ms = object.at("after_ms").get_int64();

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string_view>
 
-#include "wire/json_writer.h"
+#include "protocol/json/json_writer.h"
 
 namespace tutti::usage {
 namespace {
@@ -56,7 +56,7 @@ void AppendCsvText(std::string_view text, std::string* out) {
 }  // namespace
 
 void AppendJsonLine(const Row& row, std::string* out) {
-  wire::JsonWriter json(out);
+  protocol::JsonWriter json(out);
   json.BeginObject();
   ForEachField(
       row, [&](std::string_view name, std::string_view text) { json.Key(name).String(text); },

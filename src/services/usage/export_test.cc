@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "wire/json.h"
+#include "protocol/json/json.h"
 
 namespace tutti::usage {
 namespace {
@@ -130,13 +130,13 @@ TEST(Export, JsonAndCsvAgreeOnEveryField) {
   std::map<std::string, int64_t> csv_sums, json_sums;
   for (size_t i = 0; i < lines.size(); ++i) {
     ASSERT_EQ(lines[i].find('\n'), lines[i].size() - 1) << "one line each";
-    const Result<wire::JsonDocument> json = wire::ParseJson(lines[i]);
+    const Result<protocol::JsonDocument> json = protocol::ParseJson(lines[i]);
     ASSERT_TRUE(json.ok()) << json.status();
-    const wire::JsonObject& object = json->root().as_object();
+    const protocol::JsonObject& object = json->root().as_object();
     ASSERT_EQ(object.size(), table[0].size());
     ASSERT_EQ(table[i + 1].size(), table[0].size());
     for (size_t f = 0; f < table[0].size(); ++f) {
-      const wire::Json& value = object.at(table[0][f]);
+      const protocol::Json& value = object.at(table[0][f]);
       const std::string& field = table[i + 1][f];
       if (value.is_string()) {
         ASSERT_EQ(std::string(value.as_string()), field);

@@ -24,7 +24,7 @@ bool CanBeTriedAgain(const Status& status) {
   return status.reason() == "store_full" || status.reason() == "overloaded";
 }
 
-// To a client, in the words of wire/error.h.
+// To a client, in the words of protocol/error.h.
 Status Refusal(const Status& cause, size_t rows) {
   if (cause.ok() || cause.reason() == "overloaded") {
     return Unavailable("overloaded", "the usage of " + std::to_string(rows) +

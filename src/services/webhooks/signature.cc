@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "wire/base64.h"
+#include "protocol/json/base64.h"
 
 namespace tutti::webhooks {
 
@@ -43,7 +43,7 @@ std::string Sign(std::span<const std::string> secrets, std::string_view id, int6
          reinterpret_cast<const uint8_t*>(content.data()), content.size(), mac.data(), &size);
     if (!signatures.empty()) signatures += ' ';
     signatures += "v1,";
-    wire::AppendBase64({reinterpret_cast<const char*>(mac.data()), size}, &signatures);
+    protocol::AppendBase64({reinterpret_cast<const char*>(mac.data()), size}, &signatures);
   }
   return signatures;
 }

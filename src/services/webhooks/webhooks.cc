@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/thread_name.h"
+#include "protocol/json/json_writer.h"
 #include "services/webhooks/signature.h"
-#include "wire/json_writer.h"
 
 namespace tutti::webhooks {
 namespace {
@@ -33,7 +33,7 @@ Failure FailureOf(const Result<PostAnswer>& answer) {
 
 std::string EventBody(const Event& event) {
   std::string body;
-  wire::JsonWriter json(&body);
+  protocol::JsonWriter json(&body);
   json.BeginObject()
       .Member("id", event.id)
       .Member("object", "event")

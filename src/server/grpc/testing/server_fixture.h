@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cpu_time.h"
-#include "kserve/testing/fake_models.h"
+#include "protocol/kserve/testing/fake_models.h"
 #include "server/grpc/grpc_server.h"
 #include "server/grpc/testing/test_client.h"
 #include "services/auth/testing/one_key.h"

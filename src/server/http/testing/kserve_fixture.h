@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kserve/tensor.h"
-#include "kserve/testing/fake_models.h"
+#include "protocol/kserve/tensor.h"
+#include "protocol/kserve/testing/fake_models.h"
 #include "server/http/testing/server_fixture.h"
 
 namespace tutti::http::testing {

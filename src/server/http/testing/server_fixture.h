@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "kserve/repository.h"
-#include "server/http/http_server.h"
+#include "protocol/kserve/repository.h"
+#include "server/http/connection/http_server.h"
 #include "server/http/testing/fake_models.h"
 #include "server/http/testing/raw_client.h"
 #include "services/auth/testing/one_key.h"

@@ -157,7 +157,7 @@ class ResponsesFixture : public ::testing::Test {
     EXPECT_TRUE(entries.ok()) << entries.status();
     if (!entries.ok()) return events;
     for (const auto& entry : *entries)
-      events.push_back(wire::EventJson(entry->event, entry->sequence));
+      events.push_back(protocol::EventJson(entry->event, entry->sequence));
     return events;
   }
 

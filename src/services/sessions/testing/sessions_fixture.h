@@ -89,14 +89,14 @@ class SessionsFixture : public responses::testing::ResponsesFixture {
     return acceptance.ok() ? *acceptance : Acceptance{};
   }
   // Said and answered.
-  wire::ResponseState Answer(const SessionKey& key, Message message) {
+  protocol::ResponseState Answer(const SessionKey& key, Message message) {
     const Acceptance acceptance = Accepted(key, std::move(message));
     if (acceptance.response == nullptr) return {};
     StepAll();
     EXPECT_TRUE(Ended(acceptance.response));
     return acceptance.response->State();
   }
-  wire::ResponseState Answer(const SessionKey& key, const std::string& text) {
+  protocol::ResponseState Answer(const SessionKey& key, const std::string& text) {
     return Answer(key, Say(text));
   }
   ItemList History(const SessionKey& key,

@@ -1,0 +1,61 @@
+#include "app/config/auth_options.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "app/config/secret_file.h"
+#include "base/split.h"
+
+namespace tutti::app {
+namespace {
+
+Status Bad(const char* option, std::string message) {
+  return InvalidArgument("invalid_value", std::move(message)).WithParam(option);
+}
+
+}  // namespace
+
+Result<auth::Authenticator::Options> AuthOptions(const Settings& settings,
+                                                 const std::string& configured_key) {
+  auth::Authenticator::Options options;
+  options.configured_key = configured_key;
+  options.client_certificates = settings.IsSet("tls-client-ca");
+  if (settings.Text("tls-client-auth") == "required" && !options.client_certificates)
+    return Bad("tls-client-ca",
+               "--tls-client-auth required also needs --tls-client-ca: whose "
+               "certificates are to be shown?");
+  for (const char* const option : {"auth.jwt_audience", "auth.jwt_key_file",
+                                   "auth.jwt_tenant_claim", "auth.jwt_scope_claim"}) {
+    if (settings.IsSet(option) && !settings.IsSet("auth.jwt_issuer"))
+      return Bad("auth.jwt_issuer", std::string("without auth.jwt_issuer ") + option +
+                                        " means nothing: whose tokens are they?");
+  }
+  if (!settings.IsSet("auth.jwt_issuer")) return options;
+  for (const char* const option : {"auth.jwt_audience", "auth.jwt_key_file"}) {
+    if (!settings.IsSet(option))
+      return Bad(option, std::string("auth.jwt_issuer needs ") + option + " as well");
+  }
+  auth::JwtIssuer issuer;
+  issuer.issuer = settings.Text("auth.jwt_issuer");
+  issuer.audience = settings.Text("auth.jwt_audience");
+  const auto algorithm = auth::FindJwtAlgorithm(settings.Text("auth.jwt_algorithm"));
+  CHECK(algorithm.has_value());  // one of the table's choices
+  issuer.algorithm = *algorithm;
+  issuer.tenant_claim = settings.Text("auth.jwt_tenant_claim");
+  issuer.scope_claim = settings.Text("auth.jwt_scope_claim");
+  for (const std::string_view part : SplitAt(settings.Text("auth.jwt_key_file"), ',')) {
+    ASSIGN_OR_RETURN(std::string key,
+                     ReadOptionFile("auth.jwt_key_file", std::string(part),
+                                    issuer.algorithm == auth::JwtAlgorithm::kHs256));
+    issuer.keys.push_back(std::move(key));
+  }
+  // Here, so that it is refused as a bad value before anything is opened.
+  if (Status status = auth::JwtVerifier::Create(issuer).status(); !status.ok())
+    return std::move(status).WithParam("auth.jwt_key_file");
+  options.issuers.push_back(std::move(issuer));
+  return options;
+}
+
+}  // namespace tutti::app

@@ -1,0 +1,359 @@
+// A decoder's GGUF file or folder becomes a running engine.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/config/settings.h"
+#include "app/loading/decoder_instance.h"
+#include "app/loading/draft_plan.h"
+#include "app/loading/kv_memory.h"
+#include "app/loading/model_plan.h"
+#include "base/wall_clock.h"
+#include "chat_template/tool_support.h"
+#include "engine/engine.h"
+#include "engine/options.h"
+#include "gateway/engine_metrics.h"
+#include "kernels/pack.h"
+#include "model/decoder.h"
+#include "model/decoder_checkpoint.h"
+#include "model/weights.h"
+#include "packed/format.h"
+#include "runner/cpu_model_runner.h"
+#include "tensor/dtype.h"
+#include "tensor/transcoded.h"
+#include "tokenizer/tokenizer.h"
+
+namespace tutti::app {
+namespace {
+
+// Scheduling options of decoders from the settings, except those of speculative decoding
+// (draft_plan.h).
+engine::EngineOptions EngineOptionsFrom(const Settings& settings) {
+  engine::EngineOptions options;
+  engine::SchedulerOptions& s = options.scheduler;
+  const std::string& strategy = settings.Text("strategy");
+  s.strategy = strategy == "interleaved" ? engine::Strategy::kInterleaved
+               : strategy == "blocking"  ? engine::Strategy::kBlocking
+               : strategy == "static"    ? engine::Strategy::kStatic
+                                         : engine::Strategy::kContinuous;
+  s.admission = settings.Text("sched.admission") == "no_evict" ? engine::Admission::kNoEvict
+                                                               : engine::Admission::kPack;
+  s.max_num_seqs = static_cast<int>(settings.Int("max-num-seqs"));
+  if (const auto chunk = settings.OptionalInt("prefill-chunk")) {
+    s.prefill_chunk = s.prefill_chunk_alone = static_cast<int>(*chunk);
+  }
+  s.itl_target = FromSeconds(settings.Number("sched.itl_target_ms") / 1e3);
+  s.prefix_cache = settings.On("prefix-cache");
+  s.static_batch = static_cast<int>(settings.Int("sched.static_batch"));
+  s.static_wait = FromSeconds(settings.Number("sched.static_wait_ms") / 1e3);
+  options.queue.requests = static_cast<int>(settings.Int("queue"));
+  const double age_s = settings.Number("sched.queue_age_s");
+  options.queue.age = age_s > 0 ? FromSeconds(age_s) : Duration::max();
+  return options;
+}
+
+telemetry::ServingMetrics::EngineGauges ReadGauges(const DecoderInstance& instance,
+                                                   const Clock& clock) {
+  telemetry::ServingMetrics::EngineGauges gauges = gateway::ReadGauges(*instance.engine, clock);
+  if (instance.encoder != nullptr) {
+    const double age_s = gateway::ReadGauges(*instance.encoder, clock).heartbeat_age_s;
+    gauges.heartbeat_age_s = std::max(gauges.heartbeat_age_s, age_s);
+  }
+  return gauges;
+}
+
+void Add(std::string& notice, const std::string& text) {
+  notice += (notice.empty() || text.empty() ? "" : "; ") + text;
+}
+
+// Types that no kernel computes with: what they become, and what that costs.
+void NoteTranscoded(const model::TensorStore& tensors, std::string& notice) {
+  std::map<tensor::DType, int> found;
+  for (const model::StoredTensor& tensor : tensors.tensors()) {
+    if (tensor::IsTranscoded(tensor.dtype) && tensor.shape.rows() > 1) ++found[tensor.dtype];
+  }
+  for (const auto& [type, count] : found) {
+    Add(notice,
+        fmt::format("{} tensors of type {} are computed as {} ({})", count, tensor::Name(type),
+                    kernels::WeightFormatName(kernels::NativeFormat(type)),
+                    kernels::PackingLoss(type)));
+  }
+}
+
+Result<std::optional<tokenizer::ChatTemplate>> CompileTemplate(
+    const tokenizer::Tokenizer& tokenizer) {
+  std::optional<tokenizer::ChatTemplate> none;
+  if (tokenizer.chat_template().empty()) return none;
+  const tokenizer::Vocabulary& vocabulary = tokenizer.vocabulary();
+  const auto text = [&](TokenId id) {
+    return vocabulary.Contains(id) ? std::string(vocabulary.Text(id)) : std::string();
+  };
+  const tokenizer::SpecialIds& ids = vocabulary.special();
+  ASSIGN_OR_RETURN(
+      tokenizer::ChatTemplate compiled,
+      tokenizer::ChatTemplate::Compile(
+          tokenizer.chat_template(), {text(ids.bos), text(ids.eos), text(ids.unk), text(ids.pad)}));
+  return std::optional<tokenizer::ChatTemplate>(std::move(compiled));
+}
+
+// Greedy where the makers say that nothing is drawn, whatever else they say.
+api::SamplingDefaults DefaultsOf(const model::GenerationDefaults& generation) {
+  api::SamplingDefaults defaults{.temperature = generation.temperature,
+                                 .top_p = generation.top_p,
+                                 .top_k = generation.top_k,
+                                 .min_p = generation.min_p,
+                                 .repetition_penalty = generation.repetition_penalty,
+                                 .source = generation.source};
+  if (generation.do_sample.has_value() && !*generation.do_sample) defaults.temperature = 0;
+  return defaults;
+}
+
+// "temperature 0.6, top_k 20"
+std::string TextOf(const api::SamplingDefaults& defaults) {
+  std::string text;
+  const auto add = [&](const char* name, const auto& value) {
+    if (value) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, *value);
+  };
+  add("temperature", defaults.temperature);
+  add("top_k", defaults.top_k);
+  add("top_p", defaults.top_p);
+  add("min_p", defaults.min_p);
+  add("repetition_penalty", defaults.repetition_penalty);
+  return text;
+}
+
+class DecoderPlan final : public ModelPlan {
+ public:
+  Result<std::shared_ptr<const gateway::ServedModel>> Load(
+      std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) override;
+
+  // The file and the options, one after the other; each may refuse.
+  Status CheckTensors() const;  // all are there that the model has, and as it needs them
+  Status ReadModel();           // tokenizer, template
+  Status PlanDraft();           // the model that proposes tokens, where there is one
+  Status SizeMemory();          // KV cache and context, the engine's and the runner's limits
+  Status Describe(const ModelRef& ref);  // what clients, metrics and the operator are told
+
+  LoadContext context;
+  const kernels::KernelTable* table = nullptr;
+  model::DecoderCheckpoint checkpoint;
+  std::shared_ptr<gateway::ServedModel> served_model = std::make_shared<gateway::ServedModel>();
+  std::string dtype = "int8";
+  model::WeightMode mode = model::WeightMode::kInt8;  // of dtype
+  model::KvDtype kv_dtype = model::KvDtype::kByWeights;
+  model::ModelConfig config;
+  int64_t kv_blocks = 0;
+  engine::EngineOptions engine_options;
+  runner::CpuRunnerOptions runner_options;
+  std::optional<DraftPlan> draft;
+};
+
+Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
+    std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) {
+  auto instance = std::make_shared<DecoderInstance>();
+  model::LoadOptions load = LoadOptionsFor(mode, *table);
+  load.threads = device->threads();
+  load.fuse = context.fuse;
+  load.progress = std::move(progress);
+  ASSIGN_OR_RETURN(instance->weights, model::Weights::Load(checkpoint, load));
+  if (context.settings->IsSet("cache.redis")) {
+    // Servers on another instruction set, or of another version, compute other bits.
+    ASSIGN_OR_RETURN(const std::string content, checkpoint.ContentDigest());
+    served_model->identity =
+        fmt::format("{} {} {} {} {}", content, kernels::IsaName(table->isa), context.version, dtype,
+                    model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
+  }
+  RETURN_IF_ERROR(checkpoint.tensors->CheckUnchanged());
+  runner_options.pool = device->pool();
+  ASSIGN_OR_RETURN(instance->runner,
+                   runner::CpuModelRunner::Create(instance->weights, runner_options));
+  if (draft.has_value()) {
+    ASSIGN_OR_RETURN(instance->draft, draft->Load(load.progress, device->pool()));
+  }
+
+  gateway::ServedModel& served = *served_model;
+  instance->text = std::make_unique<gateway::TokenizerText>(served.tokenizer);
+  instance->metrics = served.metrics;
+  if (served.metrics != nullptr)
+    instance->observer = std::make_unique<gateway::EngineMetrics>(*served.metrics);
+  instance->engine = std::make_unique<engine::Engine>(
+      engine_options,
+      engine::EngineDependencies{.runner = instance->runner.get(),
+                                 .text = instance->text.get(),
+                                 .clock = context.clock,
+                                 .observer = instance->observer.get(),
+                                 .memory_level = &device->memory_level(),
+                                 .draft = instance->draft.get()},
+      &device->loop());
+  instance->device = std::move(device);
+  served.info.max_model_len = instance->engine->max_model_len();
+  if (context.settings->On("encode.decoders"))
+    RETURN_IF_ERROR(AddVectors(context, *checkpoint.vectors, table, instance, served));
+  if (served.metrics != nullptr) {
+    served.metrics->SetEngineGauges(
+        [weak = std::weak_ptr<DecoderInstance>(instance),
+         clock = context.clock]() -> telemetry::ServingMetrics::EngineGauges {
+          const std::shared_ptr<DecoderInstance> alive = weak.lock();
+          if (alive == nullptr) return {};
+          return ReadGauges(*alive, *clock);
+        });
+  }
+  served.engine = std::shared_ptr<engine::Engine>(instance, instance->engine.get());
+  return std::shared_ptr<const gateway::ServedModel>(std::move(served_model));
+}
+
+Status DecoderPlan::CheckTensors() const {
+  model::LoadOptions load = LoadOptionsFor(mode, *table);
+  load.fuse = context.fuse;
+  return model::Weights::Plan(checkpoint, load).status();
+}
+
+Status DecoderPlan::ReadModel() {
+  config = checkpoint.config;
+  if (context.settings->On("encode.decoders")) RETURN_IF_ERROR(checkpoint.vectors.status());
+  gateway::ServedModel& served = *served_model;
+  ASSIGN_OR_RETURN(served.tokenizer, tokenizer::Tokenizer::Create(std::move(checkpoint.tokenizer)));
+  for (std::string& remark : served.tokenizer->Remarks())
+    checkpoint.remarks.push_back(std::move(remark));
+  ASSIGN_OR_RETURN(served.chat_template, CompileTemplate(*served.tokenizer));
+  chats = served.chat_template.has_value();
+  if (chats) {
+    served.tools =
+        chat_template::FindToolSupport(context.settings->Text("tool-format"), *served.chat_template,
+                                       served.tokenizer->vocabulary());
+  }
+  if (served.tools && served.tools->takes_tools)
+    served.info.tool_format = served.tools->syntax->name;
+  served.info.fills_middle = served.tokenizer->vocabulary().infill().has_value();
+  served.info.tokenizer = gateway::DescribeTokenizer(*served.tokenizer);
+  return OkStatus();
+}
+
+Status DecoderPlan::SizeMemory() {
+  const Settings& settings = *context.settings;
+  kv_dtype = KvDtypeFromSettings(settings);
+  const size_t block_bytes = model::Decoder::KvBlockBytes(config, mode, *table, kv_dtype);
+  kv_blocks = settings.Int("kv-cache-bytes") / static_cast<int64_t>(block_bytes);
+  runner::CpuRunnerOptions& run = runner_options;
+  ASSIGN_OR_RETURN(run.context, ChooseContext(settings, config.context_length,
+                                              kv_blocks * kBlockTokens, block_bytes, notice));
+  RETURN_IF_ERROR(CheckKvFits(settings));
+  max_tokens = run.context;
+  engine_options = EngineOptionsFrom(settings);
+  const engine::SchedulerOptions& scheduler = engine_options.scheduler;
+  run.kernels = table;
+  run.kv_bytes = static_cast<size_t>(settings.Int("kv-cache-bytes"));
+  run.kv_dtype = kv_dtype;
+  run.max_step_tokens =
+      std::max(scheduler.prefill_chunk_alone, scheduler.prefill_chunk) + scheduler.max_num_seqs;
+  run.max_step_slices = std::max(scheduler.max_num_seqs, scheduler.static_batch) + 1;
+  return OkStatus();
+}
+
+Status DecoderPlan::PlanDraft() {
+  const Settings& settings = *context.settings;
+  ASSIGN_OR_RETURN(const Speculate how, SpeculateFromSettings(settings));
+  engine_options.scheduler.speculate = how != Speculate::kOff;
+  if (how == Speculate::kDraft) {
+    ASSIGN_OR_RETURN(
+        draft, DraftPlan::Open(settings, {.tokenizer = served_model->tokenizer.get(),
+                                          .rows = config.vocab_size,
+                                          .kernels = table,
+                                          .context = runner_options.context,
+                                          .max_num_seqs = engine_options.scheduler.max_num_seqs}));
+  } else if (settings.IsSet("draft")) {
+    Add(notice, "--draft is not loaded: --speculate " + settings.Text("speculate"));
+  }
+  return OkStatus();
+}
+
+Status DecoderPlan::Describe(const ModelRef& ref) {
+  gateway::ServedModel& served = *served_model;
+  served.info.id = ref.served_name;
+  served.info.created_unix_s = UnixSeconds();
+  served.info.max_model_len = runner_options.context;
+  served.info.vocab_size = config.vocab_size;
+  served.info.architecture = config.architecture;
+  served.info.quantisation = checkpoint.TypeName();
+  if (mode == model::WeightMode::kInt8) NoteTranscoded(*checkpoint.tensors, notice);
+  Add(notice, RemarksNotice(ref, checkpoint.remarks));
+  served.info.digest = checkpoint.digest;
+  const model::GenerationDefaults& generation = checkpoint.generation;
+  if (context.settings->Text("generation-config") == "auto" && !generation.empty())
+    served.info.sampling = DefaultsOf(generation);
+  if (context.metrics != nullptr) {
+    served.metrics = std::make_shared<telemetry::ServingMetrics>(
+        *context.metrics,
+        telemetry::ServingMetrics::Options{.model = ref.served_name,
+                                           .vllm_aliases = context.settings->On("metrics.vllm"),
+                                           .max_model_len = runner_options.context,
+                                           .version = context.version,
+                                           .isa = std::string(kernels::IsaName(table->isa)),
+                                           .architecture = config.architecture,
+                                           .quantisation = served.info.quantisation,
+                                           .digest = served.info.digest,
+                                           .block_tokens = kBlockTokens,
+                                           .kv_blocks = kv_blocks});
+  }
+  const int threads = ThreadsFromSettings(*context.settings);
+  const int max_num_seqs = engine_options.scheduler.max_num_seqs;
+  const std::string as = mode == model::WeightMode::kInt8 ? "" : " as " + dtype;
+  summary =
+      fmt::format("{} {}{} on {}, {} thread{}, {} sequence{}, context {}, {} KV block{} of {}",
+                  config.architecture, served.info.quantisation, as, kernels::IsaName(table->isa),
+                  threads, threads == 1 ? "" : "s", max_num_seqs, max_num_seqs == 1 ? "" : "s",
+                  runner_options.context, kv_blocks, kv_blocks == 1 ? "" : "s",
+                  model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
+  if (!served.info.sampling.empty())
+    summary += "; sampling of " + generation.source + ": " + TextOf(served.info.sampling);
+  if (draft.has_value()) summary += "; draft " + draft->summary();
+  served.summary = summary;
+  return OkStatus();
+}
+
+}  // namespace
+
+std::string DTypeOf(const Settings& settings, const ModelRef& ref,
+                    const model::DecoderCheckpoint& checkpoint) {
+  if (!ref.dtype.empty()) return ref.dtype;
+  if (checkpoint.packed != nullptr && settings.SourceOf("dtype") == Source::kDefault)
+    return std::string(packed::ArithmeticName(checkpoint.packed->preamble().arithmetic));
+  return settings.Text("dtype");
+}
+
+model::WeightMode WeightModeOf(const std::string& dtype) {
+  if (dtype == "f32") return model::WeightMode::kF32;
+  if (dtype == "f16") return model::WeightMode::kF16;
+  if (dtype == "bf16") return model::WeightMode::kBf16;
+  return model::WeightMode::kInt8;
+}
+
+model::LoadOptions LoadOptionsFor(model::WeightMode mode, const kernels::KernelTable& kernels) {
+  return {.mode = mode, .bf16_pairs = kernels.gemm.bf16_pairs};
+}
+
+Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context,
+                                               model::DecoderCheckpoint checkpoint) {
+  auto plan = std::make_unique<DecoderPlan>();
+  plan->generates = true;
+  plan->context = context;
+  plan->checkpoint = std::move(checkpoint);
+  plan->dtype = DTypeOf(*context.settings, ref, plan->checkpoint);
+  plan->mode = WeightModeOf(plan->dtype);
+  if (!context.fuse && plan->checkpoint.packed != nullptr)
+    return InvalidArgument("invalid_value",
+                           "a packed file's matrices are joined already: take what it was made of");
+  ASSIGN_OR_RETURN(plan->table, KernelsFromSettings(*context.settings));
+  RETURN_IF_ERROR(plan->CheckTensors());
+  RETURN_IF_ERROR(plan->ReadModel());
+  RETURN_IF_ERROR(plan->SizeMemory());
+  RETURN_IF_ERROR(plan->PlanDraft());
+  RETURN_IF_ERROR(plan->Describe(ref));
+  return std::unique_ptr<ModelPlan>(std::move(plan));
+}
+
+}  // namespace tutti::app

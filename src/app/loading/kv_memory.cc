@@ -1,0 +1,55 @@
+#include "app/loading/kv_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "app/loading/model_plan.h"
+#include "app/process/system_memory.h"
+#include "base/types.h"
+
+namespace tutti::app {
+
+Result<int> ChooseContext(const Settings& settings, int model_context, int64_t pool_tokens,
+                          size_t block_bytes, std::string& notice) {
+  const auto asked = settings.OptionalInt("context");
+  const int64_t wanted = asked.value_or(std::min(model_context, kDefaultContextCap));
+  if (wanted > model_context) {
+    return InvalidArgument(
+               "invalid_value",
+               fmt::format("--context {} exceeds the model's limit of {} tokens; lower it", wanted,
+                           model_context))
+        .WithParam("context");
+  }
+  if (wanted <= pool_tokens) return static_cast<int>(wanted);
+  const int64_t needed =
+      (wanted + kBlockTokens - 1) / kBlockTokens * static_cast<int64_t>(block_bytes);
+  if (asked.has_value() || pool_tokens == 0) {
+    return InvalidArgument("invalid_value",
+                           fmt::format("context of {} tokens needs {} KV cache bytes; "
+                                       "--kv-cache-bytes {} holds {} tokens; raise it or lower "
+                                       "--context",
+                                       wanted, needed, settings.Int("kv-cache-bytes"), pool_tokens))
+        .WithParam("context");
+  }
+  notice = fmt::format("context lowered from {} to {} tokens, the capacity of --kv-cache-bytes {}",
+                       wanted, pool_tokens, settings.Text("kv-cache-bytes"));
+  return static_cast<int>(pool_tokens);
+}
+
+Status CheckKvFits(const Settings& settings) {
+  if (settings.SourceOf("kv-cache-bytes") == Source::kDefault) return OkStatus();
+  const auto asked = static_cast<uint64_t>(settings.Int("kv-cache-bytes"));
+  const uint64_t available = AvailableMemory();
+  if (available == 0 || asked <= available) return OkStatus();
+  // Not a bad value: another machine, or this one later, has the memory.
+  return ResourceExhausted("out_of_memory",
+                           fmt::format("--kv-cache-bytes {} is more than the {:.1f} GiB of free "
+                                       "memory on this machine; lower it",
+                                       settings.Text("kv-cache-bytes"),
+                                       static_cast<double>(available) / (1 << 30)))
+      .WithParam("kv-cache-bytes");
+}
+
+}  // namespace tutti::app

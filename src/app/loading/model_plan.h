@@ -1,0 +1,55 @@
+// ModelPlan: a model that has been opened and checked but not loaded; Load() makes a served model
+// of it. Decoders and encoders have one subclass each.
+//
+// Owned by an OpenedModel; one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/loading/device.h"
+#include "app/loading/model_loader.h"
+#include "base/status.h"
+#include "gateway/served_model.h"
+#include "model/decoder_checkpoint.h"
+#include "model/encoder_checkpoint.h"
+#include "model/weights.h"
+
+namespace tutti::app {
+
+// Maximum context in tokens when --context is not given.
+inline constexpr int kDefaultContextCap = 8192;
+
+class ModelPlan {
+ public:
+  virtual ~ModelPlan() = default;
+  // Reads and packs the weights; as OpenedModel::Load. Once.
+  virtual Result<std::shared_ptr<const gateway::ServedModel>> Load(
+      std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) = 0;
+
+  std::string summary, notice;  // as OpenedModel's
+  bool generates = false;       // as OpenedModel's
+  bool chats = false;           // as OpenedModel's
+  int max_tokens = 0;           // as OpenedModel's
+};
+
+// Arithmetic of a decoder: MODEL:dtype, else --dtype, else that of a packed file.
+std::string DTypeOf(const Settings& settings, const ModelRef& ref,
+                    const model::DecoderCheckpoint& checkpoint);
+model::WeightMode WeightModeOf(const std::string& dtype);
+// Load options for weights of that arithmetic and these kernels; one thread, no progress callback.
+model::LoadOptions LoadOptionsFor(model::WeightMode mode, const kernels::KernelTable& kernels);
+
+// The remarks of a checkpoint in one line, with the model's path; "" without any.
+std::string RemarksNotice(const ModelRef& ref, const std::vector<std::string>& remarks);
+
+// Errors: as OpenedModel::Open.
+Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context,
+                                               model::DecoderCheckpoint checkpoint);
+Result<std::unique_ptr<ModelPlan>> PlanEncoder(const ModelRef& ref, const LoadContext& context,
+                                               model::EncoderCheckpoint checkpoint);
+
+}  // namespace tutti::app

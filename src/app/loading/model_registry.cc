@@ -1,0 +1,232 @@
+#include "app/loading/model_registry.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "app/config/options.h"
+#include "base/ascii.h"
+#include "base/quote.h"
+#include "base/utf8.h"
+#include "tensor/type_spelling.h"
+
+namespace tutti::app {
+namespace {
+
+struct KnownModel {
+  std::string_view name;
+  std::string_view file;  // or folder, in the cache
+};
+constexpr KnownModel kKnownModels[] = {{kDefaultModel, "SmolLM2-135M-Instruct.Q4_1.gguf"},
+                                       {"gemma3-270m", "gemma-3-270m-q4_k_m.gguf"},
+                                       {"all-minilm-l6-v2", "all-minilm-l6-v2"}};
+
+// Null where none has the name. The case of letters does not tell models apart; a file that is
+// there under the very name is meant before a model whose name has other letters.
+const KnownModel* FindKnown(std::string_view name) {
+  const auto named = [](std::string_view wanted) -> const KnownModel* {
+    for (const KnownModel& known : kKnownModels) {
+      if (known.name == wanted) return &known;
+    }
+    return nullptr;
+  };
+  const KnownModel* const exact = named(name);
+  std::error_code ignored;
+  if (exact != nullptr || std::filesystem::exists(name, ignored)) return exact;
+  return named(AsciiLower(name));
+}
+
+std::vector<std::string> KnownModelNames() {
+  std::vector<std::string> names;
+  for (const KnownModel& known : kKnownModels) names.emplace_back(known.name);
+  return names;
+}
+
+std::string KnownNames() {
+  std::string names;
+  for (const std::string& name : KnownModelNames()) names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
+// What to say of a name that is neither a file's nor a known model's.
+std::string NoSuchModel(const std::string& path) {
+  std::string message = "no file " + path.substr(0, 256);
+  if (path.find("://") != std::string::npos)
+    return message + ": models are not fetched; give the path of a .gguf file or a model's folder";
+  if (path.find('/') != std::string::npos || path.ends_with(".gguf")) {
+    const bool name = std::count(path.begin(), path.end(), '/') == 1 && !path.starts_with('.') &&
+                      !path.starts_with('/') && !path.ends_with('/') && !path.ends_with(".gguf");
+    return message + (name ? "; of a model of a hub give the folder that it was fetched to" : "");
+  }
+  const std::string meant =
+      Suggestion(AsciiLower(std::string_view(path).substr(0, 256)), KnownModelNames());
+  return message + ", and no known model of that name; " +
+         (meant.empty() ? "" : "did you mean " + meant + "? ") + "known: " + KnownNames();
+}
+
+// One of the files of a model's folder in place of the folder: an easy slip, as the weights of many
+// models are one file. "" for any other path.
+std::string FolderInstead(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path file = path;
+  const std::string name = file.filename().string();
+  if (!std::filesystem::is_regular_file(file, ignored) ||
+      (!name.ends_with(".safetensors") && !name.ends_with(".safetensors.index.json") &&
+       name != "config.json"))
+    return "";
+  const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
+  const bool whole = std::filesystem::exists(folder + "/config.json", ignored);
+  return path.substr(0, 256) + " is one file of a model's folder: give " +
+         (whole ? "the folder, " + folder.substr(0, 256)
+                : "a folder that also holds config.json and tokenizer.json");
+}
+
+// A known model that is not in the cache.
+std::string NotFetched(const KnownModel& known, const std::string& path) {
+  return "no model " + std::string(known.name) + ": " + path + " is missing; put " +
+         std::string(known.file) + " there (`make models" +
+         (known.name == kDefaultModel ? "" : " NAME=" + std::string(known.name)) +
+         "` in the source tree fetches it), let TUTTI_CACHE name another folder, "
+         "or give the path of a .gguf file or of a model's folder as MODEL";
+}
+
+// Advice for an error about an unknown model name.
+std::string NamesInstead() {
+  return "name a .gguf file, a model's folder or one of these: " + KnownNames();
+}
+
+// "MODEL:f32" -> "f32", and `argument` is left without it.
+std::string TakeDType(std::string_view& argument) {
+  const size_t colon = argument.rfind(':');
+  if (colon == std::string_view::npos) return "";
+  const std::string dtype = tensor::CommonSpelling(argument.substr(colon + 1));
+  if (dtype != "f32" && dtype != "bf16" && dtype != "f16" && dtype != "int8") return "";
+  argument = argument.substr(0, colon);
+  return dtype;
+}
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Default name of a model: the file name without extension, or the folder name. A snapshot folder
+// in a hub cache is named by a hash, so the name comes from the folder above it:
+// .../models--ORG--NAME/snapshots/HASH.
+std::string NameOf(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error))
+    return std::filesystem::path(path).stem().string();
+  const std::filesystem::path whole = std::filesystem::absolute(path, error).lexically_normal();
+  const std::filesystem::path folder = whole.has_filename() ? whole : whole.parent_path();
+  const std::filesystem::path above = folder.parent_path();
+  const std::string repository = above.parent_path().filename().string();
+  const size_t dashes = repository.rfind("--");
+  if (above.filename() == "snapshots" && repository.starts_with("models--") &&
+      dashes + 2 < repository.size())
+    return repository.substr(dashes + 2);
+  return folder.filename().string();
+}
+
+// Names of hubs hold slashes (ORG/NAME=MODEL), and paths may hold '=': a path is what is there, or
+// what begins like one.
+bool IsPath(std::string_view argument) {
+  std::error_code ignored;
+  return argument.starts_with('/') || argument.starts_with("./") || argument.starts_with("../") ||
+         std::filesystem::exists(argument, ignored);
+}
+
+// Names stand in JSON, addresses, logs and metrics.
+Status CheckServedName(std::string_view name) {
+  constexpr size_t kMaxBytes = 128;
+  if (name.empty() || name.size() > kMaxBytes) {
+    return InvalidArgument("invalid_value", "the served name of NAME=MODEL has " +
+                                                std::to_string(name.size()) +
+                                                " bytes; give it 1 to 128");
+  }
+  for (size_t at = 0; at < name.size();) {
+    const CodePoint next = DecodeAt(name, at);
+    const bool control =
+        next.code_point < 0x20 || (next.code_point >= 0x7F && next.code_point <= 0x9F);
+    if (!next.valid || control) {
+      return InvalidArgument("invalid_value", "the served name " + Quote(name) +
+                                                  " must be UTF-8 without control characters");
+    }
+    at += next.length;
+  }
+  if (name.front() == '/' || name.back() == '/' || name.find("//") != std::string_view::npos) {
+    return InvalidArgument("invalid_value", "the served name " + Quote(name) +
+                                                " has an empty part next to a '/'; leave it out");
+  }
+  return OkStatus();
+}
+
+// Not missing, as far as anybody can tell: a folder above may not be looked into.
+Status CannotLook(const std::string& path, const std::error_code& error) {
+  return InvalidArgument("model_path",
+                         path.substr(0, 256) + ": cannot be looked at: " + error.message());
+}
+
+}  // namespace
+
+std::string ModelCacheFolder() {
+  std::string cache = Environment("TUTTI_CACHE");
+  if (cache.empty()) cache = Environment("HOME") + "/.cache/tutti";
+  return cache + "/models";
+}
+
+std::vector<std::string> ServedNames(const std::vector<ModelRef>& models) {
+  std::vector<std::string> names;
+  for (const ModelRef& model : models) names.push_back(model.served_name);
+  return names;
+}
+
+Result<ModelRef> ResolveModel(std::string_view argument) {
+  ModelRef ref;
+  const bool none = argument.empty();
+  if (const size_t equals = argument.find('=');
+      equals != std::string_view::npos && !IsPath(argument)) {
+    ref.served_name = std::string(argument.substr(0, equals));
+    argument.remove_prefix(equals + 1);
+    RETURN_IF_ERROR(CheckServedName(ref.served_name));
+  }
+  ref.dtype = TakeDType(argument);
+  if (none) argument = kDefaultModel;
+  if (argument.empty()) {
+    return InvalidArgument("invalid_value",
+                           "the model's name is empty in NAME=MODEL:DTYPE; " + NamesInstead());
+  }
+  std::error_code error;
+  if (const KnownModel* const known = FindKnown(argument); known != nullptr) {
+    const std::string override =
+        known->name == kDefaultModel ? Environment("TUTTI_MODEL_FILE") : std::string();
+    ref.path = override.empty() ? ModelCacheFolder() + "/" + std::string(known->file) : override;
+    if (ref.served_name.empty()) ref.served_name = std::string(known->name);
+    if (!std::filesystem::exists(ref.path, error)) {
+      if (error) return CannotLook(ref.path, error);
+      return NotFound("model_not_found", NotFetched(*known, ref.path));
+    }
+    return ref;
+  }
+  ref.path = std::string(argument);
+  if (ref.served_name.empty()) ref.served_name = NameOf(ref.path);
+  if (!std::filesystem::exists(ref.path, error)) {
+    if (error) return CannotLook(ref.path, error);
+    if (const size_t colon = ref.path.rfind(':'); colon != std::string::npos) {
+      const std::string model = ref.path.substr(0, colon);
+      if (FindKnown(model) != nullptr || std::filesystem::exists(model, error)) {
+        return InvalidArgument("invalid_value",
+                               "no arithmetic is called " + ref.path.substr(colon + 1, 64) +
+                                   "; MODEL:int8, MODEL:f32, MODEL:f16 or MODEL:bf16");
+      }
+    }
+    return NotFound("model_not_found", NoSuchModel(ref.path));
+  }
+  if (std::string instead = FolderInstead(ref.path); !instead.empty())
+    return InvalidArgument("model_path", std::move(instead));
+  return ref;
+}
+
+}  // namespace tutti::app

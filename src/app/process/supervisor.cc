@@ -1,0 +1,103 @@
+#include "app/process/supervisor.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+
+#include "app/process/lack_of_memory.h"
+
+namespace tutti::app {
+namespace {
+
+using std::chrono::milliseconds;
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+constexpr milliseconds kFirstWait(200), kLongestWait(30'000);
+// Who has lived so long dies of something new.
+constexpr milliseconds kOldAge(60'000);
+
+sigset_t Watched() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) sigaddset(&set, signal);
+  return set;
+}
+
+timespec Timespec(milliseconds time) {
+  return {.tv_sec = time.count() / 1000, .tv_nsec = time.count() % 1000 * 1'000'000};
+}
+
+// Until the child has ended; `*stopped` is set where it was asked to. Its status as waitpid() says.
+int WaitForChild(pid_t child, int* stopped) {
+  const sigset_t set = Watched();
+  const timespec poll = Timespec(milliseconds(1000));
+  while (true) {
+    int status = 0;
+    const pid_t ended = waitpid(child, &status, WNOHANG);
+    if (ended == child || (ended < 0 && errno != EINTR)) return status;
+    const int signal = sigtimedwait(&set, nullptr, &poll);
+    if (signal != SIGTERM && signal != SIGINT) continue;
+    *stopped = signal;
+    (void)kill(child, signal);
+  }
+}
+
+// True when the time has passed, false when this process is to end.
+bool Pause(milliseconds time, int* stopped) {
+  const SteadyTime end = std::chrono::steady_clock::now() + time;
+  const sigset_t set = Watched();
+  while (std::chrono::steady_clock::now() < end) {
+    const timespec left = Timespec(
+        std::max(milliseconds(1),
+                 std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now())));
+    const int signal = sigtimedwait(&set, nullptr, &left);
+    if (signal != SIGTERM && signal != SIGINT) continue;
+    *stopped = signal;
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int Supervise(const std::function<int()>& work) {
+  const sigset_t set = Watched();
+  sigset_t before;
+  sigprocmask(SIG_BLOCK, &set, &before);
+  milliseconds wait = kFirstWait;
+  const pid_t parent = getpid();
+  while (true) {
+    std::fflush(nullptr);  // what is buffered is printed once
+    const SteadyTime born = std::chrono::steady_clock::now();
+    const pid_t child = fork();
+    if (child <= 0) {
+      sigprocmask(SIG_SETMASK, &before, nullptr);
+      if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() != parent) return 128 + SIGTERM;  // it has died already
+        EndBySignalWithoutMemory();  // an exit is taken for a wish, and none follows it
+      }
+      return work();
+    }
+    int stopped = 0;
+    const int status = WaitForChild(child, &stopped);
+    if (WIFEXITED(status)) return WEXITSTATUS(status);
+    const int signal = WTERMSIG(status);
+    if (stopped != 0) return 128 + signal;
+    if (std::chrono::steady_clock::now() - born > kOldAge) wait = kFirstWait;
+    std::fprintf(stderr, "tutti: the worker was killed by signal %d (%s); another starts in %g s\n",
+                 signal, strsignal(signal), static_cast<double>(wait.count()) / 1000);
+    if (!Pause(wait, &stopped)) return 128 + stopped;
+    wait = std::min(wait * 2, kLongestWait);
+  }
+}
+
+}  // namespace tutti::app

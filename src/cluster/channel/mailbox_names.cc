@@ -1,0 +1,87 @@
+#include "cluster/channel/mailbox_names.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tutti::cluster {
+namespace {
+
+constexpr size_t kLongestMailbox = 200;
+
+std::string Prefix(const std::string& name, const char* kind) {
+  return "tutti." + name + "." + kind + ".";
+}
+
+bool IsMailbox(const std::string& prefix, std::string_view mailbox) {
+  return mailbox.size() > prefix.size() && mailbox.size() <= kLongestMailbox &&
+         mailbox.starts_with(prefix);
+}
+
+template <typename Bytes>
+void FillRandom(Bytes* bytes) {
+  CHECK(getrandom(bytes->data(), sizeof(*bytes), 0) == static_cast<ssize_t>(sizeof(*bytes)));
+}
+
+}  // namespace
+
+std::string SharedMailbox(const std::string& name) { return "tutti." + name + ".frontends"; }
+std::string FrontendMailbox(const std::string& name, const std::string& id) {
+  return Prefix(name, "front") + id;
+}
+std::string WorkerMailbox(const std::string& name, const std::string& id) {
+  return Prefix(name, "worker") + id;
+}
+bool IsWorkerMailbox(const std::string& name, std::string_view mailbox) {
+  return IsMailbox(Prefix(name, "worker"), mailbox);
+}
+bool IsFrontendMailbox(const std::string& name, std::string_view mailbox) {
+  return IsMailbox(Prefix(name, "front"), mailbox);
+}
+
+Status CheckQueueName(const std::string& name) {
+  const bool good =
+      !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '_' || c == '-';
+      });
+  if (good) return OkStatus();
+  return InvalidArgument("invalid_value", "a queue's name has 1 to 64 letters, digits, _ and -");
+}
+
+std::string RandomMailboxId() {
+  std::array<uint8_t, 16> bytes{};
+  FillRandom(&bytes);
+  std::string id;
+  for (const uint8_t byte : bytes) {
+    id += "0123456789abcdef"[byte >> 4];
+    id += "0123456789abcdef"[byte & 15];
+  }
+  return id;
+}
+
+uint64_t RandomSession() {
+  std::array<uint64_t, 1> number{};
+  while (number[0] == 0) FillRandom(&number);
+  return number[0];
+}
+
+void Post(broker::Broker& broker, const std::string& mailbox, const v1::Packet& packet) {
+  broker.Send(mailbox, packet.SerializeAsString());
+}
+
+void BrokerPresence::Connected() {
+  connected_ = true;
+  if (log_ != nullptr) log_->Info("broker.connected", {{"broker", broker_}});
+}
+
+void BrokerPresence::Disconnected(const Status& why) {
+  if (std::exchange(connected_, false)) since_ = clock_.Now();
+  if (log_ != nullptr) log_->Warn("broker.lost", {{"broker", broker_}, {"why", why.message()}});
+}
+
+}  // namespace tutti::cluster

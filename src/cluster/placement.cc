@@ -1,0 +1,63 @@
+#include "cluster/placement.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "api/validate.h"
+
+namespace tutti::cluster {
+namespace {
+
+// Steele, Lea and Flood 2014, "splitmix64": its finaliser.
+uint64_t Mixed(uint64_t value) {
+  value += 0x9E3779B97F4A7C15u;
+  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9u;
+  value = (value ^ (value >> 27)) * 0x94D049BB133111EBu;
+  return value ^ (value >> 31);
+}
+
+}  // namespace
+
+uint64_t HashOf(std::string_view text) { return std::hash<std::string_view>{}(text); }
+
+std::optional<size_t> ChooseWorker(std::span<const Candidate> candidates, uint64_t key) {
+  if (candidates.empty()) return std::nullopt;
+  // Relative to what each may run at once, so that unequal workers get unequal parts.
+  const auto load = [&](size_t i) {
+    return static_cast<double>(candidates[i].load) / std::max(candidates[i].max_num_seqs, 1);
+  };
+  size_t idlest = 0, home = 0;
+  for (size_t i = 1; i < candidates.size(); ++i) {
+    if (load(i) < load(idlest)) idlest = i;
+    if (Mixed(candidates[i].name_hash ^ key) > Mixed(candidates[home].name_hash ^ key)) home = i;
+  }
+  // A quarter of what it may run at once, and one: what a few prompts that are read at once may
+  // add.
+  const double slack = 0.25 + 1.0 / std::max(candidates[home].max_num_seqs, 1);
+  return key != 0 && load(home) <= load(idlest) + slack ? home : idlest;
+}
+
+uint64_t AffinityKey(const std::string& tenant, const api::Prompt& prompt, size_t least) {
+  if (api::PromptBytes(prompt) < least) return 0;
+  std::string head = tenant;
+  head += '\0';
+  const auto add = [&](std::string_view text) {
+    head += text.substr(0, least - std::min(least, head.size()));
+    head += '\0';
+  };
+  if (const auto* chat = std::get_if<api::ChatPrompt>(&prompt)) {
+    for (const api::ChatMessage& message : chat->messages) {
+      if (head.size() >= least) break;
+      add(message.content);
+    }
+  } else if (const auto* text = std::get_if<api::TextPrompt>(&prompt)) {
+    for (const api::ContextFile& file : text->files) add(file.text);
+    add(text->text);
+  } else {
+    const auto& tokens = std::get<api::TokenPrompt>(prompt).tokens;
+    add({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(TokenId)});
+  }
+  return std::max<uint64_t>(HashOf(head), 1);
+}
+
+}  // namespace tutti::cluster

@@ -1,0 +1,150 @@
+// WorkerPool: its state, that of its workers, and its end.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "api/models.h"
+#include "api/validate.h"
+#include "cluster/endings.h"
+#include "cluster/inference_codec.h"
+#include "cluster/work.h"
+
+namespace tutti::cluster {
+namespace {
+
+// Adds a figure that a worker reported and that may be wrong: negative values count as 0, and the
+// sum is limited so that the sum of two such sums cannot overflow.
+template <typename Number>
+Number SumOf(Number sum, Number more) {
+  constexpr Number kMost = std::numeric_limits<Number>::max() / 4;
+  const Number added = std::clamp(more, Number{0}, kMost);
+  return std::min(sum, kMost - added) + added;
+}
+
+}  // namespace
+
+void WorkerPool::BeginDrain() { draining_.store(true); }
+
+bool WorkerPool::Drain(Duration limit) {
+  BeginDrain();
+  const TimePoint deadline = clock_.Now() + limit;
+  bool clean = true;
+  std::vector<std::shared_ptr<Connection>> connections;
+  {
+    const MutexLock lock(mutex_);
+    while (works_ > 0 && clock_.Now() < deadline)
+      changed_.WaitFor(mutex_, std::chrono::milliseconds(50));
+    clean = works_ == 0;
+    closed_.store(true);
+    for (const WorkerRef& worker : workers_) connections.push_back(worker->connection);
+  }
+  for (const auto& connection : connections) connection->Close();
+  std::deque<WorkRef> waiting;
+  {
+    const MutexLock lock(mutex_);
+    waiting.swap(waiting_);
+  }
+  for (const WorkRef& work : waiting) {
+    work->Finish(Draining());
+    if (work->waker != nullptr) work->waker->Wake();
+    const MutexLock lock(mutex_);
+    Forget(work);
+  }
+  return clean;
+}
+
+Status WorkerPool::started() const {
+  const MutexLock lock(mutex_);
+  if (!any_came_) return Unavailable("model_loading", "no worker has brought a model yet");
+  return OkStatus();
+}
+
+Status WorkerPool::ready() const {
+  if (draining_.load()) return Draining();
+  const MutexLock lock(mutex_);
+  Status status = AbsentLocked("");
+  for (const WorkerRef& worker : workers_) {
+    if (worker->draining) continue;
+    status = FromWire(worker->beat.live());
+    if (status.ok()) break;
+  }
+  return status;
+}
+
+WorkerPool::Figures WorkerPool::figures() const {
+  const MutexLock lock(mutex_);
+  Figures figures = figures_;
+  figures.workers = static_cast<int>(workers_.size());
+  figures.draining = static_cast<int>(std::count_if(
+      workers_.begin(), workers_.end(), [](const WorkerRef& worker) { return worker->draining; }));
+  return figures;
+}
+
+std::vector<api::ModelInfo> WorkerPool::LiveModels() const {
+  std::vector<api::ModelInfo> models;
+  for (const std::string& id : known_.ids()) {
+    for (const WorkerRef& worker : workers_) {
+      const api::ModelInfo* model = worker->Model(id);
+      if (model == nullptr) continue;
+      models.push_back(*model);
+      break;
+    }
+  }
+  return models;
+}
+
+std::vector<api::ModelInfo> WorkerPool::Models() const {
+  const MutexLock lock(mutex_);
+  return LiveModels();
+}
+
+Status WorkerPool::AbsentLocked(const std::string& model) const {
+  if (!any_came_) return Unavailable("model_loading", "no worker has brought a model yet");
+  if (model.empty() || known_.Knows(model, clock_.Now()) || workers_.empty())
+    return Unavailable("model_loading", "no worker serves this model now; one is waited for");
+  return api::ModelNotFound(model);
+}
+
+Status WorkerPool::Absent(const std::string& model) const {
+  const MutexLock lock(mutex_);
+  return AbsentLocked(model);
+}
+
+api::LoadSnapshot WorkerPool::Load() const {
+  const MutexLock lock(mutex_);
+  api::LoadSnapshot sum;
+  sum.level = level_.load(std::memory_order_relaxed);
+  api::LoadLevel best = api::LoadLevel::kRed;  // of the workers: a request goes to the best
+  for (const WorkerRef& worker : workers_) {
+    const api::LoadSnapshot load = FromWire(worker->beat);
+    sum.running = SumOf(sum.running, load.running);
+    sum.waiting = SumOf(sum.waiting, load.waiting);
+    sum.max_num_seqs = SumOf(sum.max_num_seqs, load.max_num_seqs);
+    sum.kv_blocks_used = SumOf(sum.kv_blocks_used, load.kv_blocks_used);
+    sum.kv_blocks_total = SumOf(sum.kv_blocks_total, load.kv_blocks_total);
+    best = std::min(best, load.level);
+  }
+  sum.waiting = SumOf(sum.waiting, static_cast<int>(waiting_.size()));
+  if (!workers_.empty()) sum.level = std::max(sum.level, best);
+  return sum;
+}
+
+Result<api::ModelStatistics> WorkerPool::Statistics(const std::string& name) const {
+  const MutexLock lock(mutex_);
+  const std::vector<api::ModelInfo> models = LiveModels();
+  const api::ModelInfo* model =
+      name.empty() ? api::DefaultGenerator(models) : api::FindModel(models, name);
+  if (model == nullptr) return AbsentLocked(name);
+  api::ModelStatistics sum;
+  for (const WorkerRef& worker : workers_) {
+    for (const v1::WireStatistics& one : worker->beat.statistics()) {
+      if (one.model() != model->id) continue;
+      sum.executions += one.executions();
+      sum.items += one.items();
+      sum.busy = Duration(SumOf(sum.busy.count(), Duration(one.busy()).count()));
+    }
+  }
+  return sum;
+}
+
+}  // namespace tutti::cluster

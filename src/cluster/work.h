@@ -1,0 +1,94 @@
+// The state that WorkerPool keeps for each worker, request and question. Included by the sources of
+// WorkerPool only.
+#pragma once
+
+#include <tutti/v1/worker.pb.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/worker_pool.h"
+
+namespace tutti::cluster {
+
+// A worker, from its hello until its connection ends. Guarded by the pool's mutex, except for
+// members that never change.
+class WorkerPool::Worker {
+ public:
+  uint64_t name_hash = 0;
+  std::string name, arithmetic;
+  std::vector<api::ModelInfo> models;
+  int places = 0, max_num_seqs = 1;
+  std::shared_ptr<Connection> connection;
+
+  std::map<uint64_t, WorkRef> works;
+  std::map<uint64_t, QuestionRef> questions;
+  std::vector<std::shared_ptr<const v1::Call>> calls;  // not yet sent
+  v1::FrontendMessage outbox;                          // all but calls
+  WorkRef trial;
+  v1::Beat beat;
+  TimePoint heard;
+  bool draining = false, gone = false;
+
+  const api::ModelInfo* Model(const std::string& id) const {
+    const auto found = std::find_if(models.begin(), models.end(),
+                                    [&](const api::ModelInfo& model) { return model.id == id; });
+    return found == models.end() ? nullptr : &*found;
+  }
+};
+
+// A generation or an encoding. The request never changes. The writer's members belong to the thread
+// of its worker's connection; the other members are guarded by the pool's mutex.
+struct WorkerPool::Work {
+  uint64_t id = 0;
+  std::string model;  // id
+  std::shared_ptr<v1::Call> call;
+  TimePoint deadline = TimePoint::max();
+  uint64_t affinity = 0;
+  bool repeats = false;  // any worker computes the same output: greedy, or with a seed
+  std::shared_ptr<api::TokenStream> stream;      // of a generation
+  std::shared_ptr<api::EncodingState> encoding;  // of an encoding
+  std::shared_ptr<Waker> waker;
+  std::shared_ptr<api::CacheReport> report;  // may be null
+
+  // --- the writer's: first the thread that places the request, then that of its worker ---
+  size_t delivered = 0, seen = 0, skip = 0;  // events: written; of this worker; to skip as repeated
+  uint64_t written_hash = 0, seen_hash = 0;
+  api::Usage usage;
+  api::Timings timings;
+  bool diverged = false;
+  std::optional<Fingerprint> print;  // TakePrint()
+
+  // --- guarded ---
+  WorkerRef worker;                // null: the request waits for its trial
+  std::string digest, arithmetic;  // required to continue elsewhere; empty: any
+  int moves = 0;                   // moves away from silent workers
+  bool sent = false, on_trial = false, cancelled = false, paused = false, over = false;
+
+  // Called by the writer. Takes an update of the worker; sets `diverged` if repeated events differ.
+  void Take(const v1::Update& update);
+  void Finish(Status status);
+  void BeginAnew();  // another worker computes the whole output again
+  // Computes `print`, which identifies the request among suspects. Reads the whole request: do not
+  // call with the pool's mutex held.
+  void TakePrint();
+};
+
+// A call with one answer, such as tokenize. Guarded by the pool's mutex.
+struct WorkerPool::Question {
+  uint64_t id = 0;
+  std::string model;  // id; empty: the question is for one worker alone
+  std::shared_ptr<v1::Call> call;
+  size_t bytes = 0;
+  TimePoint deadline;
+  Told told;  // called without the mutex
+  WorkerRef worker;
+  bool moved = false;  // its first worker was lost; a question moves at most once
+};
+
+}  // namespace tutti::cluster

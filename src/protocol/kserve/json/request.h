@@ -1,0 +1,56 @@
+// Bodies of KServe v2 requests over HTTP: JSON, or JSON and behind it the raw bytes of tensors in
+// their order (the binary tensor extension), or the raw bytes of one tensor. Pure; any thread.
+//
+// Errors: those of protocol::ParseJson, invalid_value, missing_required_parameter;
+// unknown_parameter for fields of no meaning where `strict` is set.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "protocol/json/checked_object.h"
+#include "protocol/json/json.h"
+#include "protocol/kserve/model.h"
+
+namespace tutti::kserve {
+
+struct JsonReadOptions {
+  TimePoint now;        // what a `timeout` counts from
+  bool strict = false;  // unknown fields are errors
+};
+
+// A body, understood. The request has no model yet.
+struct RequestBody {
+  InferRequest request;
+  bool binary_outputs = false;                        // unless said otherwise
+  std::vector<std::pair<std::string, bool>> outputs;  // what the request says of one
+  protocol::IgnoredFields ignored;                    // unknown fields and parameters
+
+  bool Binary(std::string_view output) const;
+};
+
+// POST .../infer. The JSON ends after `json_bytes`, or with the body.
+Result<RequestBody> ReadInfer(std::string_view body, std::optional<size_t> json_bytes,
+                              const JsonReadOptions& options);
+
+// The same with Inference-Header-Content-Length: 0: the body is the only input of the model, whose
+// shape is what the bytes make of it; batch 1. All outputs are binary.
+Result<RequestBody> ReadRawInput(const ModelConfig& config, std::string body);
+
+// Inference-Header-Content-Length: digits, at most `body_bytes`.
+Result<size_t> ReadHeaderLength(std::string_view field, size_t body_bytes);
+
+// The members of `parameters`, which must be an object; those that are null are absent. What is
+// HTTP's own among them (binary_data_output, headers) does not reach the model.
+Status ReadParameters(const protocol::Json& parameters, TimePoint now, RequestBody* body);
+
+// POST .../repository/index: {"ready"?: bool}, or nothing at all. Whether only models that are
+// ready are asked for.
+Result<bool> ReadReadyOnly(std::string_view body);
+
+}  // namespace tutti::kserve

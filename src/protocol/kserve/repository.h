@@ -1,0 +1,86 @@
+// The models that the KServe v2 servers offer: those of api::Inference through adapters, and the
+// built-in test models if they are enabled. Finds models, checks requests to them and counts
+// requests.
+//
+// One per process, owned by the composition root and shared by the servers; any thread. The adapter
+// of a model is made when the model is first seen, and is kept.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/inference.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "protocol/kserve/model.h"
+#include "protocol/kserve/statistics.h"
+
+namespace tutti::kserve {
+
+struct RepositoryOptions {
+  std::string server_name = "tutti";  // of ServerMetadata; examples of Triton ask for "triton"
+  std::string server_version = "0.0.0";
+  bool test_models = false;  // simple, simple_string, ...: for trying clients
+};
+
+struct ServerMetadata {
+  std::string name, version;
+  std::vector<std::string> extensions;
+};
+
+struct IndexEntry {
+  std::string name, version;
+  bool ready = false;
+  std::string reason;  // of one that is not ready
+};
+
+class Repository {
+ public:
+  struct Dependencies {  // all outlive the repository
+    api::Inference* inference = nullptr;
+    const api::HealthProbe* health = nullptr;
+    const Clock* clock = nullptr;
+  };
+
+  Repository(RepositoryOptions options, Dependencies dependencies);
+  ~Repository();
+  Repository(const Repository&) = delete;
+  Repository& operator=(const Repository&) = delete;
+
+  ServerMetadata metadata() const;
+  Status live() const;
+  Status ready() const;
+
+  // Finds a model by name or alias, with "" or "1" as the version. Errors: model_not_found,
+  // model_loading while there are no models yet, invalid_value for a version that is no number.
+  Result<std::shared_ptr<Model>> Find(std::string_view name, std::string_view version) const;
+  Status ModelReady(std::string_view name, std::string_view version) const;
+  std::vector<IndexEntry> Index(bool ready_only) const;
+  // Statistics of one model, or of all models if `name` is empty.
+  Result<std::vector<StatisticsSnapshot>> Statistics(std::string_view name,
+                                                     std::string_view version) const;
+
+  // Always insufficient_scope: models are loaded at start, and no key has the right to change them.
+  Status Load() const;
+  Status Unload() const;
+
+  // Finds the model, checks the request and starts it; counts the outcome. An expired deadline is
+  // deadline_exceeded before anything else is checked.
+  Result<std::unique_ptr<Execution>> Infer(InferRequest request, std::shared_ptr<Waker> waker);
+
+ private:
+  struct Entry;
+  class Counted;
+  Result<std::shared_ptr<Entry>> FindEntry(std::string_view name, std::string_view version) const;
+  // Makes adapters for models that have none yet.
+  void Refresh() const EXCLUDES(mutex_);
+
+  const RepositoryOptions options_;
+  const Dependencies deps_;
+  mutable Mutex mutex_;
+  mutable std::vector<std::shared_ptr<Entry>> entries_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tutti::kserve

@@ -1,0 +1,138 @@
+#include "protocol/openai/models.h"
+
+#include "api/encoding.h"
+#include "api/models.h"
+#include "protocol/json/json_writer.h"
+
+namespace tutti::protocol {
+namespace {
+
+// What applies where a request is silent.
+void WriteSampling(const api::SamplingDefaults& defaults, JsonWriter* json) {
+  json->Key("default_sampling_params").BeginObject();
+  if (defaults.temperature) json->Member("temperature", *defaults.temperature);
+  if (defaults.top_k) json->Member("top_k", *defaults.top_k);
+  if (defaults.top_p) json->Member("top_p", *defaults.top_p);
+  if (defaults.min_p) json->Member("min_p", *defaults.min_p);
+  if (defaults.repetition_penalty) json->Member("repetition_penalty", *defaults.repetition_penalty);
+  json->EndObject();
+}
+
+void WriteModel(const api::ModelInfo& model, std::string_view id, JsonWriter* json) {
+  json->BeginObject()
+      .Member("id", id)
+      .Member("object", "model")
+      .Member("created", model.created_unix_s)
+      .Member("owned_by", "tutti")
+      .Member("root", model.id)
+      .Member("parent", nullptr)
+      .Member("max_model_len", model.max_model_len);
+  json->Key("permission").BeginArray().EndArray();
+  json->Key("tasks").BeginArray();
+  for (const std::string_view task : TasksOf(model)) json->String(task);
+  json->EndArray();
+  json->Member("digest", model.digest).Member("state", "ready");
+  if (!model.tool_format.empty()) json->Member("tool_format", model.tool_format);
+  if (!model.sampling.empty()) WriteSampling(model.sampling, json);
+  json->EndObject();
+}
+
+// {"embedding":{"pooling"}}, or {"reranker":{"id2label","label2id"}} and the same for "classifier".
+void WriteModelType(const api::ModelInfo& model, JsonWriter* json) {
+  json->Key("model_type").BeginObject();
+  if (model.encoder.has_value() && model.encoder->width > 0) {
+    json->Key("embedding").BeginObject().Member("pooling", model.encoder->pooling).EndObject();
+  } else if (model.encoder.has_value()) {
+    const std::vector<std::string>& labels = model.encoder->labels;
+    json->Key(api::Ranks(model) ? "reranker" : "classifier").BeginObject();
+    json->Key("id2label").BeginObject();
+    for (size_t i = 0; i < labels.size(); ++i) json->Member(std::to_string(i), labels[i]);
+    json->EndObject().Key("label2id").BeginObject();
+    for (size_t i = 0; i < labels.size(); ++i) json->Member(labels[i], static_cast<int>(i));
+    json->EndObject().EndObject();
+  } else {
+    json->Key("generator").BeginObject().EndObject();
+  }
+  json->EndObject();
+}
+
+}  // namespace
+
+const api::ModelInfo& MainEncoder(std::span<const api::ModelInfo> models) {
+  for (const auto output : {api::EncodeOutput::kPooled, api::EncodeOutput::kScores}) {
+    if (const api::ModelInfo* model = api::DefaultEncoder(models, output)) return *model;
+  }
+  return models.front();
+}
+
+std::vector<std::string_view> TasksOf(const api::ModelInfo& model) {
+  std::vector<std::string_view> tasks;
+  if (model.generates) tasks.push_back("generate");
+  if (model.fills_middle) tasks.push_back("infill");
+  if (!model.encoder.has_value()) return tasks;
+  if (model.encoder->width > 0) tasks.push_back("embed");
+  if (api::Ranks(model)) {
+    tasks.insert(tasks.end(), {"rerank", "score"});
+  } else if (!model.encoder->labels.empty()) {
+    tasks.push_back("classify");
+  }
+  return tasks;
+}
+
+std::string ModelListBody(std::span<const api::ModelInfo> models) {
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject().Member("object", "list").Key("data").BeginArray();
+  for (const api::ModelInfo& model : models) WriteModel(model, model.id, &json);
+  for (const api::ModelInfo& model : models) {
+    for (const std::string& alias : model.aliases) WriteModel(model, alias, &json);
+  }
+  json.EndArray().EndObject();
+  return body;
+}
+
+std::string ModelBody(const api::ModelInfo& model, std::string_view id) {
+  std::string body;
+  JsonWriter json(&body);
+  WriteModel(model, id, &json);
+  return body;
+}
+
+std::string TokenizerInfoBody(const api::ModelInfo& model) {
+  const api::TokenizerInfo& info = *model.tokenizer;
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject().Member("tokenizer_class", "PreTrainedTokenizerFast");
+  json.Member("model_max_length", model.max_model_len);
+  json.Member("add_bos_token", info.add_bos).Member("add_eos_token", info.add_eos);
+  const auto text = [&](std::string_view key, const std::string& value) {
+    value.empty() ? json.Member(key, nullptr) : json.Member(key, value);
+  };
+  text("bos_token", info.bos);
+  text("eos_token", info.eos);
+  text("unk_token", info.unk);
+  text("pad_token", info.pad);
+  text("chat_template", info.chat_template);
+  json.EndObject();
+  return body;
+}
+
+std::string InfoBody(const api::ModelInfo& model, const InfoLimits& limits) {
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject().Member("model_id", model.id).Member("model_sha", model.digest);
+  json.Member("model_dtype", model.quantisation).Member("served_model_name", model.id);
+  WriteModelType(model, &json);
+  json.Member("max_concurrent_requests", limits.connections);
+  json.Member("max_input_length", model.max_model_len);
+  const api::EncoderInfo encoder = model.encoder.value_or(api::EncoderInfo{});
+  json.Member("max_batch_tokens", encoder.batch_tokens);
+  json.Member("max_batch_requests", encoder.batch_items);
+  json.Member("max_client_batch_size", api::kMaxEncodeInputs).Member("auto_truncate", false);
+  json.Member("tokenization_workers", limits.tokenizers);
+  json.Member("version", limits.version).Member("sha", nullptr).Member("docker_label", nullptr);
+  json.EndObject();
+  return body;
+}
+
+}  // namespace tutti::protocol

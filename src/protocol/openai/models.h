@@ -1,0 +1,33 @@
+// JSON of the served models: OpenAI's model list, TEI's /info, vLLM's /tokenizer_info. Pure.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/types.h"
+
+namespace tutti::protocol {
+
+// The model for TEI's routes, which assume a single model: the first that embeds, else the first
+// that scores, else the first. `models` must not be empty.
+const api::ModelInfo& MainEncoder(std::span<const api::ModelInfo> models);
+
+// Tasks of a model: generate, embed, classify, rerank, score.
+std::vector<std::string_view> TasksOf(const api::ModelInfo& model);
+
+std::string ModelListBody(std::span<const api::ModelInfo> models);
+std::string ModelBody(const api::ModelInfo& model, std::string_view id);
+
+struct InfoLimits {
+  int connections = 0;
+  int tokenizers = 0;   // threads that tokenise long inputs
+  std::string version;  // of this server
+};
+// As vLLM's GET /tokenizer_info: members of a tokenizer_config.json. `model` has a tokenizer.
+std::string TokenizerInfoBody(const api::ModelInfo& model);
+// TEI's description of a model.
+std::string InfoBody(const api::ModelInfo& model, const InfoLimits& limits);
+
+}  // namespace tutti::protocol

@@ -1,0 +1,150 @@
+#include "protocol/responses/conversations.h"
+
+#include "api/role.h"
+#include "protocol/http1/query_parameters.h"
+#include "protocol/json/field_error.h"
+#include "protocol/json/json_writer.h"
+#include "protocol/json/page_json.h"
+#include "protocol/schema/dialogs.h"
+#include "protocol/schema/schema.h"
+
+namespace tutti::protocol {
+namespace {
+
+Result<Metadata> MetadataOf(const CheckedObject& object) {
+  const Json* value = object.Find("metadata");
+  return value == nullptr ? Metadata() : ReadMetadata(*value, "metadata");
+}
+
+void WriteItem(const ItemView& item, JsonWriter* json) {
+  const std::string_view status = item.incomplete ? "incomplete" : "completed";
+  json->BeginObject().Member("id", item.id);
+  if (item.call.has_value()) {
+    json->Member("type", "function_call").Member("status", status);
+    json->Member("arguments", item.call->arguments).Member("call_id", item.call->id);
+    json->Member("name", item.call->name).EndObject();
+    return;
+  }
+  if (item.role == api::Role::kTool) {
+    json->Member("type", "function_call_output").Member("status", status);
+    json->Member("call_id", item.tool_call_id).Member("output", item.text).EndObject();
+    return;
+  }
+  if (!item.reasoning.empty()) {
+    json->Member("type", "reasoning").Member("status", status);
+    json->Key("summary").BeginArray().EndArray().Key("content").BeginArray();
+    json->BeginObject().Member("type", "reasoning_text").Member("text", item.reasoning);
+    json->EndObject().EndArray().EndObject();
+    return;
+  }
+  json->Member("type", "message").Member("role", api::RoleName(item.role));
+  json->Member("status", status);
+  json->Key("content").BeginArray().BeginObject();
+  const bool said = item.role == api::Role::kAssistant;
+  json->Member("type", said ? "output_text" : "input_text").Member("text", item.text);
+  if (said) {
+    json->Key("annotations").BeginArray().EndArray();
+    json->Key("logprobs").BeginArray().EndArray();
+  }
+  json->EndObject().EndArray().EndObject();
+}
+
+}  // namespace
+
+Result<ConversationCreate> ParseConversationCreate(const Json& body, const ParseOptions& options) {
+  IgnoredFields ignored;
+  ASSIGN_OR_RETURN(const CheckedObject object,
+                   CheckedObject::Check(kConversation, body, "", options.strict, &ignored));
+  ConversationCreate create;
+  ASSIGN_OR_RETURN(create.metadata, MetadataOf(object));
+  if (const Json* items = object.Find("items"); items != nullptr) {
+    ASSIGN_OR_RETURN(create.items,
+                     ReadInputItems(*items, "items", kMaxItemsAtOnce, options.strict, &ignored));
+  }
+  create.ignored = ignored.names();
+  return create;
+}
+
+Result<ConversationUpdate> ParseConversationUpdate(const Json& body, const ParseOptions& options) {
+  IgnoredFields ignored;
+  ASSIGN_OR_RETURN(const CheckedObject object,
+                   CheckedObject::Check(kConversationUpdate, body, "", options.strict, &ignored));
+  ConversationUpdate update;
+  ASSIGN_OR_RETURN(update.metadata, MetadataOf(object));
+  update.ignored = ignored.names();
+  return update;
+}
+
+Result<ItemsCreate> ParseItemsCreate(const Json& body, const ParseOptions& options) {
+  IgnoredFields ignored;
+  ASSIGN_OR_RETURN(const CheckedObject object,
+                   CheckedObject::Check(kConversationItems, body, "", options.strict, &ignored));
+  ItemsCreate create;
+  ASSIGN_OR_RETURN(create.items, ReadInputItems(*object.Find("items"), "items", kMaxItemsAtOnce,
+                                                options.strict, &ignored));
+  create.ignored = ignored.names();
+  return create;
+}
+
+Result<ConversationFork> ParseConversationFork(const Json& body, const ParseOptions& options) {
+  IgnoredFields ignored;
+  ASSIGN_OR_RETURN(const CheckedObject object,
+                   CheckedObject::Check(kConversationFork, body, "", options.strict, &ignored));
+  ConversationFork fork;
+  if (object.Has("metadata")) {
+    ASSIGN_OR_RETURN(fork.metadata, MetadataOf(object));
+  }
+  fork.version = object.Int("version");
+  fork.ignored = ignored.names();
+  return fork;
+}
+
+Result<std::optional<int64_t>> ParseIfMatch(std::string_view field) {
+  while (!field.empty() && (field.front() == ' ' || field.front() == '\t')) field.remove_prefix(1);
+  while (!field.empty() && (field.back() == ' ' || field.back() == '\t')) field.remove_suffix(1);
+  if (field == "*") return std::optional<int64_t>();
+  if (field.size() >= 4 && field.starts_with("\"v") && field.back() == '"') {
+    const auto version = ReadWholeNumber(field.substr(2, field.size() - 3));
+    if (version.has_value()) return version;
+  }
+  return BadValue("If-Match",
+                  "If-Match must be the entity tag of a conversation, as \"v17\", or *");
+}
+
+std::string EntityTag(int64_t version) { return "\"v" + std::to_string(version) + "\""; }
+
+std::string ConversationJson(const ConversationView& conversation) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject().Member("id", conversation.id).Member("object", "conversation");
+  json.Member("created_at", conversation.created_s).Key("metadata");
+  WriteMetadata(conversation.metadata, &json);
+  json.Member("version", conversation.version);
+  if (!conversation.parent.empty()) {
+    json.Key("parent").BeginObject().Member("id", conversation.parent);
+    json.Member("version", conversation.parent_version).EndObject();
+  }
+  json.EndObject();
+  return out;
+}
+
+std::string ItemJson(const ItemView& item) {
+  std::string out;
+  JsonWriter json(&out);
+  WriteItem(item, &json);
+  return out;
+}
+
+std::string ItemListJson(std::span<const ItemView> items, bool has_more) {
+  return PageJson(items, has_more, WriteItem);
+}
+
+std::string DeletedJson(std::string_view id, std::string_view kind) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject().Member("id", id).Member("object", std::string(kind) + ".deleted");
+  json.Member("deleted", true).EndObject();
+  return out;
+}
+
+}  // namespace tutti::protocol

@@ -1,0 +1,64 @@
+// ResponseState: the public state of one response of the Responses API, as a plain value. The owner
+// of the response keeps it up to date; response_events.h renders it. One writer at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/types.h"
+#include "protocol/json/metadata.h"
+
+namespace tutti::protocol {
+
+// State machine: queued -> in_progress -> one of the final states; queued -> cancelled or failed.
+enum class ResponseStatus { kQueued, kInProgress, kCompleted, kIncomplete, kFailed, kCancelled };
+
+constexpr bool IsFinal(ResponseStatus status) {
+  return status != ResponseStatus::kQueued && status != ResponseStatus::kInProgress;
+}
+
+// A function call in the output.
+struct OutputCall {
+  api::ToolCall call;
+  size_t text_before = 0;  // bytes of ResponseState::text that stand before it
+  friend bool operator==(const OutputCall&, const OutputCall&) = default;
+};
+
+// A piece of reasoning in the output, separated from text and calls.
+struct OutputReasoning {
+  std::string text;         // not empty
+  size_t text_before = 0;   // bytes of ResponseState::text that stand before it
+  size_t calls_before = 0;  // calls that stand before it
+  friend bool operator==(const OutputReasoning&, const OutputReasoning&) = default;
+};
+
+struct ResponseState {
+  std::string id;                      // "resp_" and 32 hex digits that cannot be guessed
+  std::string item_id;                 // "msg_" and the same: of its first output message
+  int64_t created_s = 0;               // unix seconds
+  std::optional<int64_t> completed_s;  // of a completed one
+  ResponseStatus status = ResponseStatus::kInProgress;
+  bool background = false, store = true;
+  std::string model;  // as served
+  std::optional<std::string> instructions;
+  std::optional<int> max_output_tokens;
+  double temperature = 1, top_p = 1;
+  std::string service_tier = "default";
+  std::string truncation = "disabled";  // or "auto"
+  Metadata metadata;
+  std::string previous_response_id, conversation;  // empty: none
+  std::vector<api::Tool> tools;                    // echoed, as are the two that follow
+  api::ToolChoice tool_choice;
+  bool parallel_tool_calls = true;
+  std::string text;               // of the output messages, so far
+  std::vector<OutputCall> calls;  // tool calls so far, in order; response_output.h renders them
+  std::vector<OutputReasoning> reasoning;  // in its order
+  std::string incomplete_reason;           // "max_output_tokens"; of an incomplete one
+  std::string error_code, error_message;   // of a failed one; both empty: none
+  std::string error_param;                 // the field that is to blame; empty: none
+  std::optional<api::Usage> usage;         // known at the end
+};
+
+}  // namespace tutti::protocol

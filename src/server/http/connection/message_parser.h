@@ -1,0 +1,63 @@
+// MessageParser: parses the bytes of a connection into an HttpRequest. Two parsers read every byte:
+// protocol::FramingGuard decides what is allowed and where the message ends, Boost.Beast what it
+// means; a message is valid only if both agree. One object per message; one thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "protocol/http1/framing.h"
+
+namespace tutti::http {
+
+struct HttpRequest {
+  std::string method;
+  std::string target;  // as sent
+  bool http_1_0 = false;
+  bool keep_alive = true;
+  std::vector<std::pair<std::string, std::string>> fields;  // names in lower case, in order
+  std::string body;                                         // decoded
+
+  const std::string* Find(std::string_view name) const;  // the first; `name` in lower case
+  size_t Count(std::string_view name) const;
+  // All of that name, joined by commas: lines of one name are one list (RFC 9110 5.3).
+  std::string Joined(std::string_view name) const;
+};
+
+class MessageParser {
+ public:
+  explicit MessageParser(const protocol::FramingLimits& limits);
+  ~MessageParser();
+  MessageParser(const MessageParser&) = delete;
+  MessageParser& operator=(const MessageParser&) = delete;
+
+  // Takes what belongs to this message from the front of `bytes`; returns how many bytes that was.
+  size_t Feed(std::string_view bytes);
+
+  bool head_done() const;
+  bool done() const;
+  const Status& fault() const;      // OK, or why the message is refused; then close
+  const HttpRequest& head() const;  // after head_done(): everything but the body
+  // Method and target as far as they have come, at any time and whatever is wrong with the message,
+  // of the first 8 KiB, unchecked: for the log. Nothing where no blank follows the method.
+  std::pair<std::string_view, std::string_view> first_line() const;
+  HttpRequest Take();  // after done()
+  // After head_done(): its body may have no more bytes than that, and no more than the limits'.
+  void LimitBody(size_t bytes);
+  // After head_done(): what of the body has come since the last call.
+  std::string TakeBody();
+  bool has_body() const;            // after head_done(): a body is announced
+  uint64_t announced_body() const;  // Content-Length; 0 when chunked
+  bool chunked() const;
+  uint64_t body_bytes() const;  // decoded so far
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti::http

@@ -1,0 +1,249 @@
+#include "server/http/connection/request_context.h"
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+#include <utility>
+
+#include "protocol/http1/cache_headers.h"
+#include "protocol/schema/request_placement.h"
+#include "server/http/connection/request_path.h"
+#include "services/auth/caller.h"
+#include "services/limits/rate_limit_view.h"
+
+namespace tutti::http {
+namespace {
+
+std::string IdFor(const HttpRequest& request, IoLoop& loop) {
+  const std::string* given =
+      request.Count("x-request-id") == 1 ? request.Find("x-request-id") : nullptr;
+  return given != nullptr && protocol::IsRequestId(*given) ? *given : "req-" + loop.RandomId(24);
+}
+
+// Header fields that a page of an allowed origin may send: the server's own ones and, of the
+// requested ones, those that common clients add to every request (the OpenAI client for JavaScript:
+// x-stainless-*). Only names are echoed, in lower case, at most 32 of 64 characters.
+std::string AllowedHeaders(const HttpRequest& request) {
+  std::string out =
+      "authorization, content-type, x-request-id, x-request-timeout-ms, x-tutti-timings, "
+      "x-tutti-run-at, x-tutti-deadline, x-tutti-webhook, x-cache-similarity";
+  constexpr std::string_view kPrefixes[] = {"x-stainless-", "openai-", "anthropic-"};
+  constexpr std::string_view kNames[] = {
+      "idempotency-key", "prefer",      "if-none-match", "last-event-id",
+      "cache-control",   "traceparent", "tracestate",    "inference-header-content-length",
+      "x-api-key"};
+  const std::string* asked = request.Find("access-control-request-headers");
+  if (asked == nullptr) return out;
+  std::string_view rest = *asked;
+  for (int names = 0; !rest.empty() && names < 32; ++names) {
+    const size_t comma = std::min(rest.find(','), rest.size());
+    std::string_view part = rest.substr(0, comma);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    while (part.starts_with(' ') || part.starts_with('\t')) part.remove_prefix(1);
+    while (part.ends_with(' ') || part.ends_with('\t')) part.remove_suffix(1);
+    std::string name(part.substr(0, 64));
+    bool plain = part.size() <= 64;
+    for (char& c : name) {
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+      plain = plain && ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-');
+    }
+    const bool known =
+        std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
+        std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                    [&](std::string_view prefix) { return name.starts_with(prefix); });
+    if (plain && known) out += ", " + name;
+  }
+  return out;
+}
+
+void AddRateLimitHeader(const std::string& kind, const std::optional<api::RateLimit>& limit,
+                        HeaderList* headers) {
+  if (!limit.has_value()) return;
+  headers->emplace_back("x-ratelimit-limit-" + kind, std::to_string(limit->limit));
+  headers->emplace_back("x-ratelimit-remaining-" + kind, std::to_string(limit->remaining));
+  headers->emplace_back("x-ratelimit-reset-" + kind, limits::ResetText(limit->reset));
+}
+
+void AddRateLimitHeaders(const api::RateLimits& told, HeaderList* headers) {
+  AddRateLimitHeader("requests", told.requests, headers);
+  AddRateLimitHeader("tokens", told.tokens, headers);
+}
+
+}  // namespace
+
+RequestContext::RequestContext(ServerContext& server, IoLoop& loop, const HttpRequest& request,
+                               std::string peer)
+    : server_(server),
+      loop_(loop),
+      request_(request),
+      peer_(std::move(peer)),
+      error_options_{server.options.queue_full_status, protocol::ErrorForm::kOpenAi} {}
+
+void RequestContext::OnHead(const HttpRequest& head, const auth::CertifiedName* certificate) {
+  const TimePoint begin = loop_.clock().Now();
+  id_ = IdFor(head, loop_);
+  decision_ = server_.router.Decide(head, certificate);
+  error_options_.form = decision_.errors();
+  Stage("auth", begin);
+}
+
+void RequestContext::RequireId() {
+  if (id_.empty()) id_ = "req-" + loop_.RandomId(24);
+}
+
+void RequestContext::AdoptId(const std::string& id) {
+  if (!id.empty() && request_.Find("x-request-id") == nullptr) id_ = id;
+}
+
+void RequestContext::SetCaller() {
+  const auth::PrincipalRef& who =
+      decision_.principal == nullptr ? auth::OpenPrincipal() : decision_.principal;
+  if (who != principal_) {
+    principal_ = who;
+    caller_ = auth::CallerOf(*who);
+  }
+  rate_limits_ = std::make_shared<api::RateLimits>();
+  cache_reports_.clear();
+}
+
+void RequestContext::Identify(auth::PrincipalRef principal) {
+  decision_.principal = std::move(principal);
+  SetCaller();
+  rate_limits_.reset();  // its head is written
+}
+
+void RequestContext::SignForCache(api::CacheControl* control,
+                                  std::shared_ptr<api::CacheReport>* report) {
+  *control = protocol::ReadCacheControl(request_.Joined("cache-control"));
+  if (const std::string* similarity = request_.Find("x-cache-similarity"))
+    control->least_similarity = protocol::ReadSimilarity(*similarity);
+  *report = std::make_shared<api::CacheReport>();
+  if (!head_written_) cache_reports_.push_back(*report);
+}
+
+void RequestContext::CountAs(telemetry::OpKind op) {
+  if (decision_.op() != telemetry::OpKind::kOther || op == telemetry::OpKind::kOther) return;
+  if (telemetry::ServerMetrics* const serving = server_.deps.serving) {
+    serving->InFlight(decision_.op(), -1);
+    serving->InFlight(op, 1);
+  }
+  decision_.model_op = op;
+}
+
+protocol::ErrorView RequestContext::MakeErrorView(const Status& status, Origin origin) {
+  protocol::ErrorView error = protocol::ViewError(status, error_options_);
+  error.request_id = id_;
+  if (error.ours && server_.deps.log != nullptr) {
+    server_.deps.log->Error("http.internal_error",
+                            {{"id", id_}, {"code", status.reason()}, {"what", status.message()}});
+  }
+  if (origin == Origin::kServer && server_.deps.serving != nullptr)
+    server_.deps.serving->RequestRejected(error.code);
+  return error;
+}
+
+void RequestContext::AddHeaders(HeaderList* headers) {
+  headers->emplace_back("X-Request-Id", id_);
+  if (error_options_.form == protocol::ErrorForm::kAnthropic)
+    headers->emplace_back("request-id", id_);  // where its clients look for it
+  headers->emplace_back("X-Content-Type-Options", "nosniff");
+  if (!decision_.cors_origin.empty()) {
+    headers->emplace_back("Access-Control-Allow-Origin", decision_.cors_origin);
+    headers->emplace_back(
+        "Access-Control-Expose-Headers",
+        "x-request-id, request-id, location, etag, preference-applied, idempotency-replayed, "
+        "retry-after, "
+        "x-tutti-ignored, x-context-dropped-items, x-cache, age, x-cache-kind, x-cache-similarity, "
+        "x-cache-source, "
+        "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
+        "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, "
+        "x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens");
+    headers->emplace_back("Vary", "Origin");
+  }
+  if (rate_limits_ != nullptr) AddRateLimitHeaders(*std::exchange(rate_limits_, nullptr), headers);
+  protocol::TellCache(cache_reports_, headers);
+  cache_reports_.clear();
+  head_written_ = true;
+}
+
+HeaderList RequestContext::ErrorHeaders(const protocol::ErrorView& error) const {
+  HeaderList headers = {{"Content-Type", "application/json"}};
+  if (error.retry_after.has_value()) {
+    const int64_t ms = std::max<int64_t>(1, error.retry_after->count());
+    headers.emplace_back("Retry-After", std::to_string((ms + 999) / 1000));
+    headers.emplace_back("retry-after-ms", std::to_string(ms));
+  }
+  if (error.should_retry.has_value())
+    headers.emplace_back("x-should-retry", *error.should_retry ? "true" : "false");
+  if (error.http == 401) headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (error.http == 405) headers.emplace_back("Allow", decision_.allow);
+  if (error.http == 426) {
+    headers.emplace_back("Upgrade", "websocket");
+    headers.emplace_back("Sec-WebSocket-Version", "13");
+  }
+  // Bodies of KServe v2 and of Anthropic's form have no place for the code.
+  if (error.form == protocol::ErrorForm::kKserve || error.form == protocol::ErrorForm::kAnthropic)
+    headers.emplace_back("x-tutti-error-code", error.code);
+  return headers;
+}
+
+HeaderList RequestContext::OptionsHeaders() const {
+  HeaderList headers = {{"Allow", decision_.allow}};
+  if (decision_.preflight) {
+    headers.emplace_back("Access-Control-Allow-Methods", decision_.allow);
+    headers.emplace_back("Access-Control-Allow-Headers", AllowedHeaders(request_));
+    headers.emplace_back("Access-Control-Max-Age", "600");
+  }
+  return headers;
+}
+
+void RequestContext::Stage(std::string_view stage, TimePoint since) {
+  if (server_.deps.serving != nullptr)
+    server_.deps.serving->Stage(stage, loop_.clock().Now() - since);
+}
+
+void RequestContext::Activate() {
+  server_.active.fetch_add(1);
+  if (server_.deps.serving != nullptr) server_.deps.serving->InFlight(decision_.op(), 1);
+}
+
+void RequestContext::Account(int code, bool streamed, uint64_t sent_bytes) {
+  if (id_.empty()) return;
+  const Duration took = loop_.clock().Now() - start_;
+  server_.active.fetch_sub(1);
+  if (telemetry::ServerMetrics* const serving = server_.deps.serving) {
+    serving->InFlight(decision_.op(), -1);
+    if (streamed) serving->StreamsOpen(telemetry::ServerKind::kHttp, -1);
+  }
+  try {
+    Report(code, took, sent_bytes);
+  } catch (const std::bad_alloc&) {  // better uncounted than a connection that is never closed
+  }
+}
+
+void RequestContext::Report(int code, Duration took, uint64_t sent_bytes) {
+  if (server_.deps.serving != nullptr)
+    server_.deps.serving->ServerRequest(telemetry::ServerKind::kHttp, decision_.op(), code, took);
+  if (server_.options.access_log && server_.deps.log != nullptr) {
+    server_.deps.log->Info("http.request",
+                           {{"id", id_},
+                            {"peer", peer_},
+                            {"method", IsKnownMethod(request_.method) ? request_.method : "-"},
+                            {"path", PathForLog(request_.target, server_.options.api_key)},
+                            {"route", decision_.name()},
+                            {"status", code},
+                            {"ms", ToMillis(took)},
+                            {"bytes", sent_bytes},
+                            {"caller", auth::LogNameOf(decision_.principal, decision_.claim)},
+                            {"tenant", auth::LogTenantOf(decision_.principal)}});
+  }
+}
+
+void RequestContext::Reset() {
+  decision_ = Decision();
+  error_options_.form = decision_.errors();
+  id_.clear();
+  head_written_ = false;
+}
+
+}  // namespace tutti::http
