@@ -183,7 +183,7 @@ std::string Picture(const GridPlan& plan, const Results& results) {
 Result<std::unique_ptr<EncodeTarget>> TargetOf(const GridPlan& plan, const GridCell& cell,
                                                const std::string& api_key) {
   if (plan.url.empty()) return LoadEncodeTarget(plan.model, cell.options);
-  ASSIGN_OR_RETURN(const client::Server server, client::ParseUrl(plan.url));
+  ASSIGN_OR_RETURN(const client::Server server, client::ParseServer(plan.url));
   return HttpEncodeTarget(server, plan.model, api_key);
 }
 

@@ -285,7 +285,7 @@ Result<Report> BenchJobs(const JobsOptions& options,
     teller.report.json = std::move(json);
     return std::move(teller.report);
   }
-  ASSIGN_OR_RETURN(const client::Server server, client::ParseUrl(load.url));
+  ASSIGN_OR_RETURN(const client::Server server, client::ParseServer(load.url));
   const client::ModelServer at{server, load.api_key, load.patience};
   ASSIGN_OR_RETURN(const std::string model, client::ChooseModel(at, load.model, "generate"));
   RETURN_IF_ERROR(Accepts(options, &teller, &json));

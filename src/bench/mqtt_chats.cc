@@ -79,7 +79,7 @@ class Run {
     served.resident = 1 << 20;
     served.projects = {"driving", "general"};
     ASSIGN_OR_RETURN(server_, app::ChatLoopback::Start(session_->inference(), served));
-    ASSIGN_OR_RETURN(http_, client::ParseUrl(server_->http_url()));
+    ASSIGN_OR_RETURN(http_, client::ParseServer(server_->http_url()));
     Calibration calibration(session_->kernels().isa, session_->threads(), /*guard=*/false);
     salt_ = fmt::format("bench-{:08x}", std::random_device{}());
     Say(session_->summary());

@@ -159,7 +159,7 @@ Slices SlicesOf(double seconds, double slice_s) {
 Result<Report> BenchOverload(const OverloadOptions& options,
                              const std::function<void(const std::string&)>& progress) {
   const ServeOptions& load = options.load;
-  ASSIGN_OR_RETURN(const client::Server server, client::ParseUrl(load.url));
+  ASSIGN_OR_RETURN(const client::Server server, client::ParseServer(load.url));
   const client::ModelServer at{server, load.api_key, load.patience};
   ASSIGN_OR_RETURN(const std::string model, client::ChooseModel(at, load.model, "generate"));
   ASSIGN_OR_RETURN(const kernels::KernelTable* kernels, kernels::SelectKernels());

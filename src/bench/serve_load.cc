@@ -232,7 +232,7 @@ LevelResult RunLoad(const ServeOptions& options, const client::Server& server,
 
 Result<Report> BenchServe(const ServeOptions& options,
                           const std::function<void(const std::string&)>& progress) {
-  ASSIGN_OR_RETURN(const client::Server server, client::ParseUrl(options.url));
+  ASSIGN_OR_RETURN(const client::Server server, client::ParseServer(options.url));
   const client::ModelServer at{server, options.api_key, options.patience};
   ASSIGN_OR_RETURN(const std::string model, client::ChooseModel(at, options.model, "generate"));
   ASSIGN_OR_RETURN(const kernels::KernelTable* kernels, kernels::SelectKernels());

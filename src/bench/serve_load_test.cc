@@ -152,7 +152,7 @@ ServeOptions OptionsFor(const ScriptedServer& server) {
 }
 
 LevelResult Load(const ServeOptions& options, int clients, const std::vector<double>& due = {}) {
-  return RunLoad(options, *client::ParseUrl(options.url), "scripted", clients, due);
+  return RunLoad(options, *client::ParseServer(options.url), "scripted", clients, due);
 }
 
 TEST(ServeLoadTest, AServerOfKnownDelaysIsMeasuredWithinAMillisecond) {

@@ -46,7 +46,7 @@ void EncodeBenches::AddShape(CLI::App& command) {
 Result<std::unique_ptr<bench::EncodeTarget>> EncodeBenches::Target() const {
   if (url_.empty())
     return bench::LoadEncodeTarget(model_.empty() ? "all-minilm-l6-v2" : model_, flags_);
-  ASSIGN_OR_RETURN(const client::Server server, client::ParseUrl(url_));
+  ASSIGN_OR_RETURN(const client::Server server, client::ParseServer(url_));
   ASSIGN_OR_RETURN(const std::string key, app::ApiKey(""));
   return bench::HttpEncodeTarget(server, model_, key);
 }

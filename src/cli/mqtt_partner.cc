@@ -137,7 +137,7 @@ Status CheckProject(const std::string& model, const SamplingOptions& sampling) {
 Result<std::unique_ptr<ChatPartner>> MakeMqttPartner(const MqttPartnerOptions& options,
                                                      const std::string& model,
                                                      const SamplingOptions& sampling) {
-  Result<mqtt::Address> address = mqtt::ParseUrl(options.url);
+  Result<mqtt::Address> address = mqtt::ParseAddress(options.url);
   if (!address.ok()) return std::move(address).status().WithContext("--mqtt");
   if (!options.project.empty()) RETURN_IF_ERROR(CheckProject(model, sampling));
   auto partner = std::make_unique<MqttPartner>(options, model, sampling);

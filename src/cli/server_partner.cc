@@ -104,7 +104,7 @@ Result<std::unique_ptr<ChatPartner>> MakeServerPartner(const std::string& url,
                                                        const std::string& model,
                                                        const std::string& api_key,
                                                        const SamplingOptions& sampling) {
-  ASSIGN_OR_RETURN(client::Server server, client::ParseUrl(url));
+  ASSIGN_OR_RETURN(client::Server server, client::ParseServer(url));
   Result<std::string> chosen =
       client::ChooseModel({server, api_key, kListPatience}, model, "generate");
   if (!chosen.ok()) return WithFileHint(std::move(chosen).status());

@@ -53,14 +53,14 @@ Status Exchange(const Server& server, const std::string& request,
 
 }  // namespace
 
-Result<Server> ParseUrl(std::string_view url) {
+Result<Server> ParseServer(std::string_view url) {
   if (url.starts_with("https://")) {
     return InvalidArgument(
         "invalid_value",
         "--url: https is not offered; reach a server behind TLS through a local proxy");
   }
   Url parts;
-  const UrlFault fault = tutti::ParseUrl(url, &parts);
+  const UrlFault fault = ParseUrl(url, &parts);
   if (parts.scheme.has_value() && parts.scheme != "http")
     return InvalidArgument("invalid_value", "--url must begin with http://");
   for (const char c : url) {

@@ -18,7 +18,7 @@ struct Server {
   std::string scheme = "http";  // for messages alone
 };
 // "[http://]127.0.0.1:8080[/base][/v1]". Errors: invalid_value; https is refused by name.
-Result<Server> ParseUrl(std::string_view url);
+Result<Server> ParseServer(std::string_view url);
 
 // An answer with another status than 200, by what its number means: "HTTP 401 " and the server's
 // message, or the start of `body`. PostStream's has the Retry-After that came with it.

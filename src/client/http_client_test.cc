@@ -99,23 +99,23 @@ TEST(HttpClient, ARefusalTellsTheServersOwnMessage) {
 }
 
 TEST(HttpClient, UrlsAreTakenApartOrRefused) {
-  const auto plain = ParseUrl("http://localhost:8080");
+  const auto plain = ParseServer("http://localhost:8080");
   ASSERT_TRUE(plain.ok());
   EXPECT_EQ(plain->host + "|" + plain->port + "|" + plain->base, "localhost|8080|");
-  const auto base = ParseUrl("http://[::1]:81/proxy/");
+  const auto base = ParseServer("http://[::1]:81/proxy/");
   ASSERT_TRUE(base.ok());
   EXPECT_EQ(base->host + "|" + base->port + "|" + base->base, "::1|81|/proxy");
-  EXPECT_EQ(ParseUrl("http://[::1]")->port, "80");
+  EXPECT_EQ(ParseServer("http://[::1]")->port, "80");
   // A client's base URL names the same server, and so does the bare address.
   for (const char* same : {"http://localhost:8080/v1", "http://localhost:8080/v1/",
                            "localhost:8080", "localhost:8080/v1"}) {
-    const auto server = ParseUrl(same);
+    const auto server = ParseServer(same);
     ASSERT_TRUE(server.ok()) << same;
     EXPECT_EQ(server->host + "|" + server->port + "|" + server->base, "localhost|8080|") << same;
   }
   for (const char* bad : {"", "ftp://x", "https://x", "http://", "http://:80", "http://h:port",
                           "http://h:", "http://h:0", "http://h:65536", "http://h/a b"}) {
-    EXPECT_EQ(ParseUrl(bad).status().reason(), "invalid_value") << bad;
+    EXPECT_EQ(ParseServer(bad).status().reason(), "invalid_value") << bad;
   }
 }
 

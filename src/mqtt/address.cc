@@ -54,9 +54,9 @@ Status BadScheme(std::string_view scheme) {
 
 }  // namespace
 
-Result<Address> ParseUrl(std::string_view text) {
+Result<Address> ParseAddress(std::string_view text) {
   Url url;
-  const UrlFault fault = tutti::ParseUrl(text, &url);
+  const UrlFault fault = ParseUrl(text, &url);
   if (!url.scheme.has_value()) {
     return Bad("the broker must be mqtt://HOST[:PORT] or mqtts://HOST[:PORT]; \"://\" is missing");
   }

@@ -19,7 +19,7 @@ struct Address {
 // else is accepted: no user and no password, which would be visible in the process's arguments, and
 // no path. Error: invalid_value; the message names the accepted form and never contains what may be
 // a password.
-Result<Address> ParseUrl(std::string_view text);
+Result<Address> ParseAddress(std::string_view text);
 
 // "mqtts://broker.example:8883"
 std::string UrlOf(const Address& address);

@@ -24,10 +24,10 @@ TEST(Address, NamesAndAddressesAreReadWithTheirPort) {
       {"mqtts://my_broker-1.lan:8883", {"my_broker-1.lan", 8883, true}},
   };
   for (const auto& [url, wanted] : cases) {
-    const auto address = ParseUrl(url);
+    const auto address = ParseAddress(url);
     ASSERT_TRUE(address.ok()) << url << ": " << address.status();
     EXPECT_EQ(*address, wanted) << url;
-    EXPECT_EQ(*ParseUrl(UrlOf(*address)), wanted) << "shown and read again: " << url;
+    EXPECT_EQ(*ParseAddress(UrlOf(*address)), wanted) << "shown and read again: " << url;
   }
 }
 
@@ -68,7 +68,7 @@ TEST(Address, WhatIsNoAddressIsRefusedWithTheReason) {
       {"mqtt://" + std::string(254, 'a'), "neither"},
   };
   for (const auto& [url, word] : cases) {
-    const auto address = ParseUrl(url);
+    const auto address = ParseAddress(url);
     ASSERT_FALSE(address.ok()) << url;
     EXPECT_EQ(address.status().reason(), "invalid_value") << url;
     EXPECT_THAT(address.status().message(), HasSubstr(word)) << url;
@@ -78,7 +78,7 @@ TEST(Address, WhatIsNoAddressIsRefusedWithTheReason) {
 TEST(Address, APasswordInTheUrlIsRefusedAndNotRepeated) {
   for (const std::string url :
        {"mqtts://me:hunter2@broker", "mqtts://me:hunter2@", "mqtt://x/hunter2@y"}) {
-    const auto address = ParseUrl(url);
+    const auto address = ParseAddress(url);
     ASSERT_FALSE(address.ok()) << url;
     EXPECT_THAT(address.status().message(), HasSubstr("use their options"));
     EXPECT_THAT(address.status().message(), Not(HasSubstr("hunter2")));

@@ -63,16 +63,17 @@ def default_model():
     """What to name where the default model is meant; the file of that name with few weights where the real ones are
     only load and too much of it. In `make test` they would take half of the time of these tests; under
     ThreadSanitizer they take 10 s to load and 0.2 s a token. Tests of model, runner and parity have the real ones
-    sanitized, and so have the classes here that say REAL (RealModel: not in a sanitized program)."""
+    sanitized, and so have the classes of RealModel here that say EVEN_SANITIZED."""
     return stand_in() if STAND_IN else MODEL
 
 
 class RealModel:
     """A base for classes whose checks need the default model's own words or speed: they get its weights in `make test` too."""
+    EVEN_SANITIZED = False  # where they take long
 
     @classmethod
     def setUpClass(cls):
-        use_stand_in(bool(SANITIZER))
+        use_stand_in(bool(SANITIZER) and not cls.EVEN_SANITIZED)
         cls.addClassCleanup(use_stand_in, STAND_IN_AT_START)
         super().setUpClass()
 
@@ -276,11 +277,10 @@ class ServerCase(unittest.TestCase):
     OPTIONS = ()
     ENVIRONMENT = {}
     TINY = False  # the generated checkpoint instead of the default model
-    REAL = False  # the default model's own weights even where others stand in for them: the answers matter
 
     @classmethod
     def setUpClass(cls):
-        model = MODEL if cls.REAL else None
+        model = None
         if cls.TINY:
             folder = tempfile.TemporaryDirectory()
             cls.addClassCleanup(folder.cleanup)

@@ -1,11 +1,11 @@
 """Scoring as evaluation harnesses do it: token-id prompts with echo, one output token and log-probabilities."""
 import unittest
 
-from harness import MODEL, ServerCase
+from harness import MODEL, RealModel, ServerCase
 
 
-class Scoring(ServerCase):
-    REAL = True
+class Scoring(RealModel, ServerCase):
+    EVEN_SANITIZED = True
 
     def ids(self, text):
         return self.server.post_json("/tokenize", {"prompt": text})["tokens"]

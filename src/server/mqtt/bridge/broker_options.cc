@@ -53,7 +53,7 @@ Status CheckTls(const BridgeOptions& options, const Address& broker) {
 }  // namespace
 
 Result<Address> CheckOptions(const BridgeOptions& options) {
-  Result<Address> parsed = ParseUrl(options.broker);
+  Result<Address> parsed = ParseAddress(options.broker);
   if (!parsed.ok()) return std::move(parsed).status().WithParam("mqtt.url");
   const Address& broker = *parsed;
   RETURN_IF_ERROR(CheckTls(options, broker));
