@@ -21,6 +21,7 @@ find_package(Protobuf REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(argon2 REQUIRED IMPORTED_TARGET libargon2)
+pkg_check_modules(edit REQUIRED IMPORTED_TARGET libedit)
 pkg_check_modules(rabbitmq REQUIRED IMPORTED_TARGET librabbitmq)
 pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
 # Its flags are for offsets of files on 32 bits; a compiled header would not be taken with them.

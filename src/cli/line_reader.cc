@@ -1,8 +1,8 @@
 #include "cli/line_reader.h"
 
+#include <histedit.h>
 #include <langinfo.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -11,15 +11,18 @@
 #include <clocale>
 #include <cstdio>
 #include <cstdlib>
+#include <cwchar>
 #include <iostream>
 #include <string_view>
 #include <utility>
 
-#include "cli/line_editor.h"
+#include "base/utf8.h"
 #include "cli/terminal_signals.h"
 
 namespace tutti::cli {
 namespace {
+
+constexpr int kHistoryLines = 1000;
 
 class PlainLines final : public LineReader {
  public:
@@ -43,124 +46,143 @@ void UseUtf8() {
   }
 }
 
-LineEditor::Window CurrentWindow() {
-  winsize size{};
-  ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-  return {size.ws_row == 0 ? 24 : size.ws_row, size.ws_col == 0 ? 80 : size.ws_col};
-}
-
-bool MoreIsTyped() {
-  pollfd typed = {STDIN_FILENO, POLLIN, 0};
-  return poll(&typed, 1, 0) > 0;
-}
-
-void Print(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
-}
-
+// Editing by libedit. Signals stay with TerminalSignals: libedit's own handlers wait for a terminal
+// that is stopped, and end the program at Ctrl-C.
 class EditedLines final : public LineReader {
  public:
-  EditedLines(std::string prompt, std::unique_ptr<TerminalSignals> signals)
-      : signals_(std::move(signals)), editor_(std::move(prompt)) {
-    UseUtf8();
+  EditedLines(EditLine* editor, std::string_view prompt, std::unique_ptr<TerminalSignals> signals)
+      : editor_(editor),
+        history_(history_winit()),
+        prompt_(prompt.begin(), prompt.end()),
+        signals_(std::move(signals)) {
+    HistEventW event;
+    history_w(history_, &event, H_SETSIZE, kHistoryLines);
+    history_w(history_, &event, H_SETUNIQUE, 1);
+    el_wset(editor_, EL_CLIENTDATA, this);
+    el_wset(editor_, EL_HIST, history_w, history_);
+    el_wset(editor_, EL_EDITOR, L"emacs");
+    el_wset(editor_, EL_PROMPT, &EditedLines::Prompt);
+    el_wset(editor_, EL_GETCFN, &EditedLines::GetCharacter);
+    // Ctrl-S is a key at the prompt, and stops no output.
+    el_wset(editor_, EL_SETTY, L"-d", L"-ixon", nullptr);
+    using Binding = std::pair<const wchar_t*, const wchar_t*>;
+    // libedit means something else by the first two. Descriptions of terminals lack some others.
+    for (const auto& [key, action] :
+         std::initializer_list<Binding>{{L"^U", L"vi-kill-line-prev"},
+                                        {L"^W", L"ed-delete-prev-word"},
+                                        {L"\\e[1~", L"ed-move-to-beg"},
+                                        {L"\\e[7~", L"ed-move-to-beg"},
+                                        {L"\\e[H", L"ed-move-to-beg"},
+                                        {L"\\e[4~", L"ed-move-to-end"},
+                                        {L"\\e[8~", L"ed-move-to-end"},
+                                        {L"\\e[F", L"ed-move-to-end"},
+                                        {L"\\e[3~", L"ed-delete-next-char"},
+                                        {L"\\e[1;3C", L"em-next-word"},
+                                        {L"\\e[1;5C", L"em-next-word"},
+                                        {L"\\e[1;3D", L"ed-prev-word"},
+                                        {L"\\e[1;5D", L"ed-prev-word"}})
+      el_wset(editor_, EL_BIND, key, action, nullptr);
+  }
+  ~EditedLines() override {
+    history_wend(history_);
+    el_end(editor_);
   }
 
   bool Read(std::string& line) override {
+    termios before{};
+    if (tcgetattr(STDIN_FILENO, &before) != 0) return false;
     signals_->Begin();
-    // Changes the terminal before the prompt is shown, because a user who sees the prompt may type.
-    const bool changed = ChangeTerminal();
-    const bool got = changed && Edit(line);
-    if (changed) RestoreTerminal();
+    signals_->PutBackAtEnd(before);
+    bool got = false;
+    do {
+      given_up_ = false;
+      typed_.clear();
+      repair_ = {};
+      int characters = 0;
+      const wchar_t* const text = el_wgets(editor_, &characters);
+      got = text != nullptr && characters > 0;
+      line.clear();
+      for (int i = 0; got && i < characters && text[i] != L'\n'; ++i)
+        AppendUtf8(static_cast<char32_t>(text[i]), line);
+      if (got && !given_up_ && !line.empty()) {
+        HistEventW event;
+        history_w(history_, &event, H_ENTER, std::wstring(text, wcscspn(text, L"\n")).c_str());
+      }
+    } while (got && given_up_);
+    signals_->Leave();
     signals_->End();
     return got;
   }
 
  private:
-  bool Edit(std::string& line) {
-    editor_.Begin();
-    Print(editor_.Draw(CurrentWindow()));
-    while (true) {
+  static EditedLines* Of(EditLine* editor) {
+    void* self = nullptr;
+    el_wget(editor, EL_CLIENTDATA, &self);
+    return static_cast<EditedLines*>(self);
+  }
+  static wchar_t* Prompt(EditLine* editor) { return Of(editor)->prompt_.data(); }
+  static int GetCharacter(EditLine* editor, wchar_t* out) { return Of(editor)->Next(out); }
+
+  // 1 with the next typed character; 0 at the end of the input.
+  int Next(wchar_t* out) {
+    while (typed_.empty()) {
       std::array<pollfd, 2> ready = {{{STDIN_FILENO, POLLIN, 0}, {signals_->fd(), POLLIN, 0}}};
       if (poll(ready.data(), ready.size(), -1) < 0) {
         if (errno == EINTR) continue;
-        return false;
+        return 0;
       }
-      LineEditor::Outcome outcome = LineEditor::Outcome::kEditing;
       if (ready[1].revents != 0) {
         signals_->Drain();
-        if (ActOnSignals()) outcome = LineEditor::Outcome::kGivenUp;
-      } else if (ready[0].revents != 0) {
-        // Reads single bytes, so that input after this line is left for the next reader.
-        char byte = 0;
-        const ssize_t got = read(STDIN_FILENO, &byte, 1);
-        if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-        if (got <= 0) return false;
-        outcome = editor_.Feed(byte);
+        if (ActOnSignals()) GiveUp();
+        continue;
       }
-      switch (outcome) {
-        case LineEditor::Outcome::kEditing:
-          if (!MoreIsTyped()) Print(editor_.Draw(CurrentWindow()));
-          break;
-        case LineEditor::Outcome::kLine:
-          Print(editor_.DrawDone(CurrentWindow(), ""));
-          line = editor_.line();
-          return true;
-        case LineEditor::Outcome::kGivenUp:
-          Print(editor_.DrawDone(CurrentWindow(), "^C"));
-          editor_.Begin();
-          Print(editor_.Draw(CurrentWindow()));
-          break;
-        case LineEditor::Outcome::kEnd:
-          return false;
+      // Reads single bytes, so that input after this line is left for the next reader.
+      char byte = 0;
+      const ssize_t got = read(STDIN_FILENO, &byte, 1);
+      if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (got <= 0) return 0;
+      std::string characters;
+      repair_.Push({&byte, 1}, characters);
+      for (size_t i = 0; i < characters.size();) {
+        const CodePoint next = DecodeAt(characters, i);
+        i += next.length;
+        if (next.code_point != kReplacementCharacter)  // bytes that are no text
+          typed_ += static_cast<wchar_t>(next.code_point);
       }
     }
+    *out = typed_.front();
+    typed_.erase(0, 1);
+    return 1;
   }
 
-  // Keys come one by one and unseen, Ctrl-C and Ctrl-S among them; Ctrl-Z and Ctrl-\ stay signals.
-  bool ChangeTerminal() {
-    if (tcgetattr(STDIN_FILENO, &before_) != 0) return false;
-    editing_ = before_;
-    editing_.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | IEXTEN);
-    editing_.c_lflag |= ISIG;
-    editing_.c_iflag &= ~static_cast<tcflag_t>(ICRNL | INLCR | IGNCR | ISTRIP | IXON);
-    editing_.c_cc[VINTR] = _POSIX_VDISABLE;
-    editing_.c_cc[VMIN] = 1;
-    editing_.c_cc[VTIME] = 0;
-    signals_->PutBackAtEnd(before_);
-    return SetTerminal(editing_);
-  }
-  void RestoreTerminal() {
-    SetTerminal(before_);
-    signals_->Leave();
-  }
-  static bool SetTerminal(const termios& modes) {
-    // Keeps typed input, and waits until output is printed in the modes it was written for.
-    while (tcsetattr(STDIN_FILENO, TCSADRAIN, &modes) != 0) {
-      if (errno != EINTR) return false;
-    }
-    return true;
+  // Ends the line as if these keys had been typed: to the end, the mark, Enter.
+  void GiveUp() {
+    given_up_ = true;
+    typed_ = L"\x05^C\n";
   }
 
   // True where the line is given up.
   bool ActOnSignals() {
     const bool stopped = signals_->Take(SIGTSTP);
     if (stopped) {
-      RestoreTerminal();
+      el_wset(editor_, EL_PREP_TERM, 0);
       signals_->Act(SIGTSTP);
-      ChangeTerminal();  // the shell may have made it another
     }
     if (signals_->Take(SIGCONT) || stopped) {  // others have used the terminal since
-      SetTerminal(editing_);
-      editor_.Forget();
+      el_wset(editor_, EL_PREP_TERM, 1);
+      el_wset(editor_, EL_REFRESH);
     }
-    signals_->Take(SIGWINCH);  // each drawing asks for the size
+    if (signals_->Take(SIGWINCH)) el_resize(editor_);
     return signals_->Take(SIGINT);
   }
 
+  EditLine* const editor_;
+  HistoryW* const history_;
+  std::wstring prompt_;
   const std::unique_ptr<TerminalSignals> signals_;
-  LineEditor editor_;
-  termios before_{}, editing_{};
+  Utf8Repair repair_;
+  std::wstring typed_;  // characters that libedit has not taken yet
+  bool given_up_ = false;
 };
 
 // All terminals understand the editor's output, except those that declare themselves dumb.
@@ -175,8 +197,10 @@ bool OnTerminal() { return isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) ==
 
 std::unique_ptr<LineReader> MakeLineReader(std::string prompt) {
   if (CanEdit()) {
-    if (std::unique_ptr<TerminalSignals> signals = TerminalSignals::Create(); signals != nullptr)
-      return std::make_unique<EditedLines>(std::move(prompt), std::move(signals));
+    UseUtf8();
+    std::unique_ptr<TerminalSignals> signals = TerminalSignals::Create();
+    EditLine* const editor = signals == nullptr ? nullptr : el_init("tutti", stdin, stdout, stderr);
+    if (editor != nullptr) return std::make_unique<EditedLines>(editor, prompt, std::move(signals));
   }
   return std::make_unique<PlainLines>(std::move(prompt));
 }

@@ -1,10 +1,10 @@
-// LineReader: what somebody types, line by line, with the editing a terminal user expects.
+// LineReader: reads typed lines, with the editing that a terminal user expects.
 //
-// On a terminal: the keys of LineEditor, the lines so far under the up arrow (in memory only),
-// UTF-8, Ctrl-C to give up a line, Ctrl-D on an empty one to end. Elsewhere, and where TERM is
-// "dumb" or not set, plain lines. The terminal is as it was whenever Read() does not run, and after
-// a signal that ends or stops the program. Owner and thread: the command that reads; one per
-// process, for it uses the standard streams, the process's signals and its locale.
+// On a terminal: the keys of libedit's "emacs" editor, earlier lines under the up arrow (in memory
+// only), UTF-8, Ctrl-C to discard a line, Ctrl-D on an empty one to end. Elsewhere, and where TERM
+// is "dumb" or not set, plain lines. The terminal is as it was whenever Read() does not run, and
+// after a signal that ends or stops the program. Owner and thread: the command that reads; one per
+// process, because it uses the standard streams, the process's signals and its locale.
 #pragma once
 
 #include <memory>

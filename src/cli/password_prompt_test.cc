@@ -1,12 +1,11 @@
 #include "cli/password_prompt.h"
 
 #include <gtest/gtest.h>
-#include <pty.h>
-#include <sys/wait.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <string>
+
+#include "cli/testing/terminal_session.h"
 
 namespace tutti::cli {
 namespace {
@@ -32,77 +31,38 @@ TEST(PasswordPrompt, OneLineOfStandardInputIsThePassword) {
     EXPECT_EQ(Piped(bad).status().reason(), "invalid_value");
 }
 
-// What a person sees and what the command gets, at a terminal of its own.
-struct Session {
-  std::string seen, got;  // got: the password, or "!" and why there is none
-  bool echo_after = false;
-};
-
-Session At(const std::string& keys) {
-  int result[2];
-  CHECK(pipe(result) == 0);
-  int terminal = -1;
-  const pid_t pid = forkpty(&terminal, nullptr, nullptr, nullptr);
-  CHECK(pid >= 0);
-  if (pid == 0) {
-    const auto password = TypedPassword();
-    termios modes{};
-    tcgetattr(STDIN_FILENO, &modes);
-    const std::string text = std::string((modes.c_lflag & ECHO) != 0 ? "e" : "-") +
-                             (password.ok() ? *password : "!" + password.status().reason());
-    (void)!write(result[1], text.data(), text.size());
-    _exit(0);
-  }
-  close(result[1]);
-  Session session;
-  size_t sent = 0;
-  const auto read_some = [&] {
-    char bytes[256];
-    const ssize_t count = read(terminal, bytes, sizeof bytes);
-    if (count > 0) session.seen.append(bytes, static_cast<size_t>(count));
-    return count > 0;
-  };
-  // A line is typed once its prompt is seen.
-  int prompts = 0;
-  while (read_some()) {
-    int shown = 0;
-    for (size_t at = 0; (at = session.seen.find(": ", at)) != std::string::npos; ++at) ++shown;
-    for (; prompts < shown && sent < keys.size(); ++prompts) {
-      const size_t end = std::min(keys.find('\n', sent), keys.size() - 1) + 1;
-      CHECK(write(terminal, keys.data() + sent, end - sent) > 0);
-      sent = end;
-    }
-  }
-  char bytes[256];
-  for (ssize_t count = 0; (count = read(result[0], bytes, sizeof bytes)) > 0;)
-    session.got.append(bytes, static_cast<size_t>(count));
-  close(result[0]);
-  close(terminal);
-  waitpid(pid, nullptr, 0);
-  session.echo_after = session.got.starts_with('e');
-  session.got = session.got.substr(1);
-  return session;
+// The result is the password, or "!" and why there is none.
+testing::TerminalSession At(const std::vector<std::string>& lines) {
+  return testing::AtATerminal(
+      [] {
+        const auto password = TypedPassword();
+        return password.ok() ? *password : "!" + password.status().reason();
+      },
+      ": ", lines);
 }
 
 TEST(PasswordPrompt, AtATerminalItIsTypedTwiceAndUnseen) {
-  const Session session = At("correct horse\ncorrect horse\n");
-  EXPECT_EQ(session.got, "correct horse");
+  const testing::TerminalSession session = At({"correct horse\n", "correct horse\n"});
+  EXPECT_EQ(session.result, "correct horse");
   EXPECT_EQ(session.seen, "Password: \r\nThe same again: \r\n");
   EXPECT_TRUE(session.echo_after);
 }
 
 TEST(PasswordPrompt, KeysOfEditingWork) {
-  EXPECT_EQ(At("wrong\x15"
-               "grx\x7f\xc3\xbc\xc3\x9f\x7f\xc3\x9f!\ngr\xc3\xbc\xc3\x9f!\n")
-                .got,
+  EXPECT_EQ(At({"wrong\x15"
+                "grx\x7f\xc3\xbc\xc3\x9f\x7f\xc3\x9f!\n",
+                "gr\xc3\xbc\xc3\x9f!\n"})
+                .result,
             "gr\xc3\xbc\xc3\x9f!");
 }
 
-TEST(PasswordPrompt, TwoThatDifferAreRefused) { EXPECT_EQ(At("one\ntwo\n").got, "!invalid_value"); }
+TEST(PasswordPrompt, TwoThatDifferAreRefused) {
+  EXPECT_EQ(At({"one\n", "two\n"}).result, "!invalid_value");
+}
 
 TEST(PasswordPrompt, CtrlCGivesUpAndTheTerminalIsAsBefore) {
-  const Session session = At("half\x03");
-  EXPECT_EQ(session.got, "!cancelled");
+  const testing::TerminalSession session = At({"half\x03"});
+  EXPECT_EQ(session.result, "!cancelled");
   EXPECT_TRUE(session.echo_after);
 }
 
