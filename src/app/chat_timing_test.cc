@@ -75,7 +75,7 @@ class ChatTimingTest : public ::testing::TestWithParam<Prep> {
   }
 
   // A client of the library's says something; its reply comes on a topic of its own.
-  struct Asked {
+  struct SentMessage {
     std::unique_ptr<client::MqttReply> reply;
     TimePoint at;
     bool ended = false;
@@ -83,8 +83,8 @@ class ChatTimingTest : public ::testing::TestWithParam<Prep> {
     std::string text;
     Status status;
   };
-  Asked Say(const std::string& project, const std::string& session, const std::string& text,
-            int max_tokens = kAnswerTokens) {
+  SentMessage SendMessage(const std::string& project, const std::string& session,
+                          const std::string& text, int max_tokens = kAnswerTokens) {
     const auto dialect = *client::MakeProjectDialect(project, session, "c");
     client::MqttQuestion question;
     question.id = "q-" + std::to_string(++asked_);
@@ -122,7 +122,7 @@ class ChatTimingTest : public ::testing::TestWithParam<Prep> {
     }
   }
   // Reads what was published for it.
-  void Read(Asked& asked) {
+  void Read(SentMessage& asked) {
     for (const Sent& sent : port_.sent()) {
       mqtt::Publish message;
       message.topic = sent.message.topic;
@@ -162,9 +162,9 @@ class ChatTimingTest : public ::testing::TestWithParam<Prep> {
 TEST_P(ChatTimingTest, TwoSessionsInTwoProjectsAreAnsweredTogether) {
   for (int repeat = 0; repeat < 20; ++repeat) {
     const std::string session = "s" + std::to_string(repeat);
-    Asked a = Say("driving", session, "left or right?");
+    SentMessage a = SendMessage("driving", session, "left or right?");
     clock_.Advance(milliseconds(50));
-    Asked b = Say("general", session, "hello");
+    SentMessage b = SendMessage("general", session, "hello");
     Run();
     Read(a);
     Read(b);
@@ -179,13 +179,13 @@ TEST_P(ChatTimingTest, TwoSessionsInTwoProjectsAreAnsweredTogether) {
 TEST_P(ChatTimingTest, ThreeRapidMessagesOfOneSessionAreAnsweredInOrder) {
   for (int repeat = 0; repeat < 200; ++repeat) {
     const std::string session = "s" + std::to_string(repeat);
-    std::vector<Asked> asked;
+    std::vector<SentMessage> asked;
     for (const char* const text : {"msg1", "msg2", "msg3"}) {
-      asked.push_back(Say("driving", session, text, 3));
+      asked.push_back(SendMessage("driving", session, text, 3));
       clock_.Advance(milliseconds(100));
     }
     Run();
-    for (Asked& each : asked) Read(each);
+    for (SentMessage& each : asked) Read(each);
     ASSERT_LT(asked[0].ended_at, asked[1].ended_at);
     ASSERT_LT(asked[1].ended_at, asked[2].ended_at);
     port_.Forget();
@@ -193,12 +193,12 @@ TEST_P(ChatTimingTest, ThreeRapidMessagesOfOneSessionAreAnsweredInOrder) {
 }
 
 TEST_P(ChatTimingTest, EightOfTenClientsRunTogetherAndTwoWaitOneServiceTime) {
-  std::vector<Asked> asked;
+  std::vector<SentMessage> asked;
   for (int i = 0; i < 10; ++i)
-    asked.push_back(Say("driving", "test-session-" + std::to_string(i), "Hello!"));
+    asked.push_back(SendMessage("driving", "test-session-" + std::to_string(i), "Hello!"));
   Run();
   int waited = 0;
-  for (Asked& each : asked) {
+  for (SentMessage& each : asked) {
     Read(each);
     const Duration took = each.ended_at - each.at;
     EXPECT_GE(took, kService);
@@ -214,12 +214,12 @@ TEST_P(ChatTimingTest, EightOfTenClientsRunTogetherAndTwoWaitOneServiceTime) {
 
 // The last of them run after more than the 30 s that a request without a dialog may wait.
 TEST_P(ChatTimingTest, AHundredClientsAreAllAnsweredByEightSequences) {
-  std::vector<Asked> asked;
+  std::vector<SentMessage> asked;
   for (int i = 0; i < 100; ++i)
-    asked.push_back(Say("general", "c" + std::to_string(i), "Hello " + std::to_string(i)));
+    asked.push_back(SendMessage("general", "c" + std::to_string(i), "Hello " + std::to_string(i)));
   const TimePoint start = clock_.Now();
   Run();
-  for (Asked& each : asked) Read(each);
+  for (SentMessage& each : asked) Read(each);
   EXPECT_EQ(max_running_, 8);
   EXPECT_LE(clock_.Now() - start, kStepTime * (kAnswerTokens * 13 + 30))
       << "thirteen rounds of eight";

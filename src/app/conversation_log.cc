@@ -189,16 +189,16 @@ bool ConversationLog::Follows(const sessions::SessionKey& key) {
   return options_.session == "*" || options_.session == key.session;
 }
 
-void ConversationLog::Asked(const sessions::SessionKey& key, int64_t turn,
-                            const sessions::Message& message) {
+void ConversationLog::OnAccepted(const sessions::SessionKey& key, int64_t turn,
+                                 const sessions::Message& message) {
   if (!Follows(key)) return;
   if (message.system_prompt.has_value()) Write(key, turn, "system", *message.system_prompt, "");
   for (const api::ChatMessage& each : message.input)
     Write(key, turn, api::RoleName(each.role), each.content, "");
 }
 
-void ConversationLog::Answered(const sessions::SessionKey& key, int64_t turn,
-                               const protocol::ResponseState& end) {
+void ConversationLog::OnEnded(const sessions::SessionKey& key, int64_t turn,
+                              const protocol::ResponseState& end) {
   if (!Follows(key)) return;
   Write(key, turn, "assistant", end.text, protocol::ResponseStatusName(end.status));
 }

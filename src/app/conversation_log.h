@@ -7,7 +7,7 @@
 //
 // The file has mode 0600. A file of Options::file_bytes is rotated to FILE.1, FILE.1 to FILE.2 and
 // so on; FILE.3 is deleted. The log owns a writer thread; messages that overrun its queue are
-// dropped, and the file records their number. The sessions' strand calls Asked() and Answered(),
+// dropped, and the file records their number. The sessions' strand calls OnAccepted() and OnEnded(),
 // one call at a time.
 #pragma once
 
@@ -41,10 +41,10 @@ class ConversationLog final : public sessions::TurnWatcher {
                                                        Logger* log);
   ~ConversationLog() override;  // what waits is written
 
-  void Asked(const sessions::SessionKey& key, int64_t turn,
-             const sessions::Message& message) override;
-  void Answered(const sessions::SessionKey& key, int64_t turn,
-                const protocol::ResponseState& end) override;
+  void OnAccepted(const sessions::SessionKey& key, int64_t turn,
+                  const sessions::Message& message) override;
+  void OnEnded(const sessions::SessionKey& key, int64_t turn,
+               const protocol::ResponseState& end) override;
 
   void Flush();  // until what was told before is in the file. For tests
 

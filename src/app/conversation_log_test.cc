@@ -30,7 +30,7 @@ class ConversationLogTest : public ::testing::Test {
   void Ask(const std::string& session, const std::string& text) {
     sessions::Message message;
     message.input = {{api::Role::kUser, text, ""}};
-    conversation_->Asked({"t", "driving", session}, ++turn_, message);
+    conversation_->OnAccepted({"t", "driving", session}, ++turn_, message);
   }
   std::string Written(const std::string& suffix = "") {
     conversation_->Flush();
@@ -51,11 +51,11 @@ TEST_F(ConversationLogTest, OneSessionIsWrittenWithItsSecretsMaskedAndNoOther) {
   sessions::Message message;
   message.input = {{api::Role::kUser, "my key is sk-test_abcdefgh", ""}};
   message.system_prompt = "be brief";
-  conversation_->Asked({"t", "driving", "car-1"}, 7, message);
+  conversation_->OnAccepted({"t", "driving", "car-1"}, 7, message);
   protocol::ResponseState end;
   end.text = "Keep \"it\".";
   end.status = protocol::ResponseStatus::kCompleted;
-  conversation_->Answered({"t", "driving", "car-1"}, 7, end);
+  conversation_->OnEnded({"t", "driving", "car-1"}, 7, end);
   Ask("car-2", "nobody's business");
   Ask("car-11", "nobody's business");
   const std::string head =

@@ -159,7 +159,7 @@ class Client {
     }
   }
   // The next message that has `part` in it; those before it are passed over, and kept.
-  std::optional<mqtt::Publish> Hear(const std::string& part) {
+  std::optional<mqtt::Publish> Receive(const std::string& part) {
     for (size_t i = 0;; ++i) {
       while (i >= heard_.size()) {
         if (!Next().has_value()) return std::nullopt;
@@ -300,7 +300,7 @@ class MqttAccessTest : public ::testing::Test {
     }
     return instances;
   }
-  static std::string Said(const std::string& id, const std::string& text) {
+  static std::string MessageJson(const std::string& id, const std::string& text) {
     return R"({"id":")" + id + R"(","type":"message","input":")" + text + "\"}";
   }
   static std::string Own(const Person& who, const std::string& channel) {
@@ -485,8 +485,9 @@ TEST_F(MqttAccessTest, NobodyIsAnsweredWhereClientsSpeak) {
       continue;
     const std::string there = TopicOf(rule, ann.user), id = "m-" + std::to_string(++tried);
     ASSERT_EQ(client.Subscribe(there), ReasonCode::kGrantedQos1);
-    EXPECT_EQ(client.Publish("llm/v1/ann/other/in", Said(id, "hi"), there), ReasonCode::kSuccess);
-    const auto refusal = client.Hear("\"" + id + "\"");
+    EXPECT_EQ(client.Publish("llm/v1/ann/other/in", MessageJson(id, "hi"), there),
+              ReasonCode::kSuccess);
+    const auto refusal = client.Receive("\"" + id + "\"");
     ASSERT_TRUE(refusal.has_value()) << there;
     EXPECT_THAT(refusal->payload, HasSubstr("invalid_value"));
     for (const mqtt::Publish& each : client.heard()) EXPECT_NE(each.topic, there) << each.payload;
@@ -588,13 +589,14 @@ TEST_F(MqttAccessTest, EveryVerbReachesTheAskersOwnDialogsAlone) {
   Client ann(port());
   ASSERT_EQ(ann.Login(people[0], "c"), ReasonCode::kSuccess);
   ASSERT_EQ(ann.Subscribe(Own(people[0], "out")), ReasonCode::kGrantedQos1);
-  ASSERT_EQ(ann.Publish(Own(people[0], "in"), Said("m-1", "what ann said")), ReasonCode::kSuccess);
-  const auto accepted = ann.Hear("\"response_id\":\"");
+  ASSERT_EQ(ann.Publish(Own(people[0], "in"), MessageJson("m-1", "what ann said")),
+            ReasonCode::kSuccess);
+  const auto accepted = ann.Receive("\"response_id\":\"");
   ASSERT_TRUE(accepted.has_value());
   const size_t at = accepted->payload.find("\"response_id\":\"") + 15;
   const std::string response_id =
       accepted->payload.substr(at, accepted->payload.find('"', at) - at);
-  ASSERT_TRUE(ann.Hear("response.completed").has_value());
+  ASSERT_TRUE(ann.Receive("response.completed").has_value());
 
   for (const Person& who : people) {
     const bool herself = who.user == "ann";
@@ -612,12 +614,12 @@ TEST_F(MqttAccessTest, EveryVerbReachesTheAskersOwnDialogsAlone) {
       if (herself) continue;
       // Where the caller may speak, of what is hers.
       EXPECT_EQ(client.Publish(Own(who, "ctl"), asked), ReasonCode::kSuccess);
-      ASSERT_TRUE(client.Hear("\"q-1\"").has_value()) << who.user << " " << verb.name;
+      ASSERT_TRUE(client.Receive("\"q-1\"").has_value()) << who.user << " " << verb.name;
       // Whatever that made is asked for.
       EXPECT_EQ(client.Publish(std::string(kPrefix) + "/" + who.user + "/mine/ctl",
                                R"({"id":"q-2","type":"history"})", Own(who, "out")),
                 ReasonCode::kSuccess);
-      ASSERT_TRUE(client.Hear("\"q-2\"").has_value()) << who.user << " " << verb.name;
+      ASSERT_TRUE(client.Receive("\"q-2\"").has_value()) << who.user << " " << verb.name;
       for (const mqtt::Publish& each : client.heard()) {
         EXPECT_THAT(each.payload, Not(HasSubstr("what ann"))) << who.user << " " << verb.name;
         EXPECT_THAT(each.payload, Not(HasSubstr("cancelled"))) << who.user << " " << verb.name;
@@ -630,9 +632,9 @@ TEST_F(MqttAccessTest, EveryVerbReachesTheAskersOwnDialogsAlone) {
   ASSERT_EQ(again.Subscribe(Own(people[0], "out")), ReasonCode::kGrantedQos1);
   using Verb = protocol::MqttControl::Verb;
   again.Publish(Own(people[0], "ctl"), Taking(Verb::kResume, "q-3", response_id));
-  EXPECT_TRUE(again.Hear("what ann was told").has_value());
+  EXPECT_TRUE(again.Receive("what ann was told").has_value());
   again.Publish(Own(people[0], "ctl"), Taking(Verb::kHistory, "q-4", response_id));
-  EXPECT_TRUE(again.Hear("what ann said").has_value());
+  EXPECT_TRUE(again.Receive("what ann said").has_value());
 }
 
 TEST_F(MqttAccessTest, AModelThatWasNotGivenAnswersNobody) {
@@ -641,12 +643,12 @@ TEST_F(MqttAccessTest, AModelThatWasNotGivenAnswersNobody) {
   Client client(port());
   ASSERT_EQ(client.Login(narrow, "c"), ReasonCode::kSuccess);
   ASSERT_EQ(client.Subscribe(Own(narrow, "out")), ReasonCode::kGrantedQos1);
-  EXPECT_EQ(client.Publish(Own(narrow, "in"), Said("m-1", "hi")), ReasonCode::kSuccess);
-  EXPECT_TRUE(client.Hear("insufficient_scope").has_value());
+  EXPECT_EQ(client.Publish(Own(narrow, "in"), MessageJson("m-1", "hi")), ReasonCode::kSuccess);
+  EXPECT_TRUE(client.Receive("insufficient_scope").has_value());
   EXPECT_EQ(client.Publish(Own(narrow, "in"),
                            R"({"id":"m-2","type":"message","input":"hi","model":"other"})"),
             ReasonCode::kSuccess);
-  EXPECT_TRUE(client.Hear("response.completed").has_value());
+  EXPECT_TRUE(client.Receive("response.completed").has_value());
 }
 
 TEST_F(MqttAccessTest, AnOpenServerTakesEverybodyUnderAnyName) {

@@ -205,8 +205,8 @@ std::string Millis(const Percentiles& seconds) {
                      seconds.p99 * 1e3);
 }
 
-struct Teller {
-  void Say(const std::string& line) {
+struct Printer {
+  void Print(const std::string& line) {
     report.text += line + "\n";
     if (progress) progress(line);
   }
@@ -218,25 +218,25 @@ struct Teller {
 };
 
 // In this process; no server.
-Status Accepts(const JobsOptions& options, Teller* teller, boost::json::object* json) {
+Status Accepts(const JobsOptions& options, Printer* printer, boost::json::object* json) {
   std::error_code none;
   const std::string folder =
       options.folder.empty() ? std::filesystem::temp_directory_path(none).string() : options.folder;
   ASSIGN_OR_RETURN(const AcceptFigures plain, PlainCommits(folder, options.seconds));
-  teller->Say(
+  printer->Print(
       fmt::format("durable accepts of 2,000 bytes in {}; x plain: times a commit each", folder));
-  teller->Say(fmt::format("{:>26} {:>10} {:>8} {:>22}", "at once", "accepts/s", "x plain",
-                          "ms p50/p95/p99"));
-  teller->Say(fmt::format("{:>26} {:>10.0f} {:>8} {:>22}", "plain, a commit each", plain.per_s, "",
-                          Millis(PercentilesOf(plain.accept_s))));
+  printer->Print(fmt::format("{:>26} {:>10} {:>8} {:>22}", "at once", "accepts/s", "x plain",
+                             "ms p50/p95/p99"));
+  printer->Print(fmt::format("{:>26} {:>10.0f} {:>8} {:>22}", "plain, a commit each", plain.per_s,
+                             "", Millis(PercentilesOf(plain.accept_s))));
   boost::json::array rows, redis_rows;
   double best = 0;
   for (const int at_once : options.at_once) {
     ASSIGN_OR_RETURN(const AcceptFigures figures, AcceptsOf(folder, at_once, options.seconds));
     const double ratio = plain.per_s > 0 ? figures.per_s / plain.per_s : 0;
     best = std::max(best, ratio);
-    teller->Say(fmt::format("{:>26} {:>10.0f} {:>8.2f} {:>22}", at_once, figures.per_s, ratio,
-                            Millis(PercentilesOf(figures.accept_s))));
+    printer->Print(fmt::format("{:>26} {:>10.0f} {:>8.2f} {:>22}", at_once, figures.per_s, ratio,
+                               Millis(PercentilesOf(figures.accept_s))));
     rows.push_back(boost::json::object{{"at_once", at_once},
                                        {"accepts_per_s", figures.per_s},
                                        {"of_plain", ratio},
@@ -246,20 +246,20 @@ Status Accepts(const JobsOptions& options, Teller* teller, boost::json::object* 
     ASSIGN_OR_RETURN(const std::optional<AcceptFigures> figures,
                      RedisAcceptsOf(folder, at_once, options.seconds));
     if (!figures.has_value()) {
-      teller->Say("no Redis stream for comparison: there is no redis-server in PATH");
+      printer->Print("no Redis stream for comparison: there is no redis-server in PATH");
       break;
     }
     const double ratio = plain.per_s > 0 ? figures->per_s / plain.per_s : 0;
-    teller->Say(fmt::format("{:>26} {:>10.0f} {:>8.2f} {:>22}",
-                            fmt::format("a Redis stream, {}", at_once), figures->per_s, ratio,
-                            Millis(PercentilesOf(figures->accept_s))));
+    printer->Print(fmt::format("{:>26} {:>10.0f} {:>8.2f} {:>22}",
+                               fmt::format("a Redis stream, {}", at_once), figures->per_s, ratio,
+                               Millis(PercentilesOf(figures->accept_s))));
     redis_rows.push_back(boost::json::object{{"at_once", at_once},
                                              {"accepts_per_s", figures->per_s},
                                              {"accept_ms", MillisJson(figures->accept_s)}});
   }
-  teller->Demand(best >= options.least_of_plain,
-                 fmt::format("accepts: {:.1f} x a commit each, {:g} are asked for", best,
-                             options.least_of_plain));
+  printer->Demand(best >= options.least_of_plain,
+                  fmt::format("accepts: {:.1f} x a commit each, {:g} are asked for", best,
+                              options.least_of_plain));
   (*json)["accepts"] = boost::json::object{{"folder", folder},
                                            {"plain_per_s", plain.per_s},
                                            {"plain_ms", MillisJson(plain.accept_s)},
@@ -275,20 +275,20 @@ Result<Report> BenchJobs(const JobsOptions& options,
   const ServeOptions& load = options.load;
   ASSIGN_OR_RETURN(const kernels::KernelTable* kernels, kernels::SelectKernels());
   Calibration calibration(kernels->isa, UsableCores(), load.calibrate);
-  Teller teller{{}, progress};
+  Printer printer{{}, progress};
   boost::json::object json{{"schema", "tutti.bench.jobs.v1"},
                            {"machine", MachineJson(calibration.best())}};
   if (load.url.empty()) {
-    RETURN_IF_ERROR(Accepts(options, &teller, &json));
-    teller.Say("on " + MachineLine(calibration.best()));
-    json["passed"] = teller.report.failures.empty();
-    teller.report.json = std::move(json);
-    return std::move(teller.report);
+    RETURN_IF_ERROR(Accepts(options, &printer, &json));
+    printer.Print("on " + MachineLine(calibration.best()));
+    json["passed"] = printer.report.failures.empty();
+    printer.report.json = std::move(json);
+    return std::move(printer.report);
   }
   ASSIGN_OR_RETURN(const client::Server server, client::ParseServer(load.url));
   const client::ModelServer at{server, load.api_key, load.patience};
   ASSIGN_OR_RETURN(const std::string model, client::ChooseModel(at, load.model, "generate"));
-  RETURN_IF_ERROR(Accepts(options, &teller, &json));
+  RETURN_IF_ERROR(Accepts(options, &printer, &json));
 
   JobRun run(options, server, model);
   const SteadyClock clock;
@@ -312,13 +312,13 @@ Result<Report> BenchJobs(const JobsOptions& options,
   }
   const Percentiles accept = PercentilesOf(accepted->accept_s);
   double ceiling = accepted->per_s;
-  teller.Say(
+  printer.Print(
       fmt::format("{} jobs over {} connections during a streamed answer: accepted within {} ms, "
                   "{:.0f} a second",
                   options.jobs, options.submitters, Millis(accept), accepted->per_s));
-  teller.Demand(accept.p99 * 1e3 <= options.submit_p99_ms,
-                fmt::format("99 % of the jobs accepted within {:.1f} ms, {:g} ms are asked for",
-                            accept.p99 * 1e3, options.submit_p99_ms));
+  printer.Demand(accept.p99 * 1e3 <= options.submit_p99_ms,
+                 fmt::format("99 % of the jobs accepted within {:.1f} ms, {:g} ms are asked for",
+                             accept.p99 * 1e3, options.submit_p99_ms));
 
   const int peak_requests = std::max(4 * options.clients, options.jobs / 10);
   const auto peak_of = [&]() -> Result<double> {
@@ -335,26 +335,26 @@ Result<Report> BenchJobs(const JobsOptions& options,
   const double peak = (before + after) / 2;
   const double rate = static_cast<double>(options.jobs) * load.max_tokens / took_s;
   const double share = peak > 0 ? rate / peak : 0;
-  teller.Say(fmt::format(
+  printer.Print(fmt::format(
       "{} jobs of {} tokens alone: {:.0f} tokens/s, {:.1f} % of what {} clients get ({:.0f})",
       options.jobs, load.max_tokens, rate, share * 100, options.clients, peak));
-  teller.Demand(share >= options.least_of_peak,
-                fmt::format("jobs reach {:.1f} % of the peak, {:.0f} % are asked for", share * 100,
-                            options.least_of_peak * 100));
+  printer.Demand(share >= options.least_of_peak,
+                 fmt::format("jobs reach {:.1f} % of the peak, {:.0f} % are asked for", share * 100,
+                             options.least_of_peak * 100));
   ASSIGN_OR_RETURN(const int failed, run.Count("failed", 100));
-  teller.Demand(failed == 0, fmt::format("{} jobs failed", failed));
+  printer.Demand(failed == 0, fmt::format("{} jobs failed", failed));
 
   if (options.lines > 0) {
     ASSIGN_OR_RETURN(const JobRun::Batch batch, run.RunBatch(options.lines));
     ASSIGN_OR_RETURN(const double last, peak_of());
     const double batch_rate = static_cast<double>(options.lines) * load.max_tokens / batch.seconds;
     const double of_peak = batch_rate / ((after + last) / 2);
-    teller.Say(fmt::format("a batch of {} lines alone: {:.0f} tokens/s, {:.1f} % of the peak",
-                           options.lines, batch_rate, of_peak * 100));
-    teller.Demand(of_peak >= options.least_of_peak,
-                  fmt::format("a batch reaches {:.1f} % of the peak, {:.0f} % are asked for",
-                              of_peak * 100, options.least_of_peak * 100));
-    teller.Demand(batch.failed == 0, fmt::format("{} lines of the batch failed", batch.failed));
+    printer.Print(fmt::format("a batch of {} lines alone: {:.0f} tokens/s, {:.1f} % of the peak",
+                              options.lines, batch_rate, of_peak * 100));
+    printer.Demand(of_peak >= options.least_of_peak,
+                   fmt::format("a batch reaches {:.1f} % of the peak, {:.0f} % are asked for",
+                               of_peak * 100, options.least_of_peak * 100));
+    printer.Demand(batch.failed == 0, fmt::format("{} lines of the batch failed", batch.failed));
     json["batch"] = boost::json::object{
         {"lines", options.lines}, {"tokens_s", batch_rate}, {"share_of_peak", of_peak}};
   }
@@ -370,14 +370,15 @@ Result<Report> BenchJobs(const JobsOptions& options,
     ASSIGN_OR_RETURN(const LevelResult beside,
                      run.Closed(clients, clients * options.probes, load.max_tokens));
     ASSIGN_OR_RETURN(const bool ran_out, run.AwaitNone([] { return true; }));
-    teller.Demand(!ran_out,
-                  "the jobs ended before the measured requests; raise the number of jobs");
+    printer.Demand(!ran_out,
+                   "the jobs ended before the measured requests; raise the number of jobs");
     RETURN_IF_ERROR(run.AwaitNone([] { return false; }).status());
     const Percentiles first = PercentilesOf(alone.Ttft()), second = PercentilesOf(beside.Ttft());
     const double ratio = first.p99 > 0 ? second.p99 / first.p99 : 0;
-    teller.Say(fmt::format("first text of {} clients: alone {} ms, with jobs {} ms, p99 {:.2f} x",
-                           clients, Millis(first), Millis(second), ratio));
-    teller.Demand(
+    printer.Print(
+        fmt::format("first text of {} clients: alone {} ms, with jobs {} ms, p99 {:.2f} x", clients,
+                    Millis(first), Millis(second), ratio));
+    printer.Demand(
         ratio <= options.max_ttft,
         fmt::format("{} clients with jobs: first text at p99 {:.2f} x alone, {:g} asked for",
                     clients, ratio, options.max_ttft));
@@ -387,7 +388,7 @@ Result<Report> BenchJobs(const JobsOptions& options,
                                               {"ttft_ratio", ratio}});
   }
 
-  teller.Say(fmt::format(
+  printer.Print(fmt::format(
       "at most {:.0f} jobs accepted (202) a second over {} connections, bench and server on {}",
       ceiling, options.submitters, MachineLine(calibration.best())));
 
@@ -404,9 +405,9 @@ Result<Report> BenchJobs(const JobsOptions& options,
   json["share_of_peak"] = share;
   json["failed"] = failed;
   json["with_jobs"] = std::move(beside_rows);
-  json["passed"] = teller.report.failures.empty();
-  teller.report.json = std::move(json);
-  return std::move(teller.report);
+  json["passed"] = printer.report.failures.empty();
+  printer.report.json = std::move(json);
+  return std::move(printer.report);
 }
 
 }  // namespace tutti::bench

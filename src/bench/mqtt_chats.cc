@@ -82,14 +82,14 @@ class Run {
     ASSIGN_OR_RETURN(http_, client::ParseServer(server_->http_url()));
     Calibration calibration(session_->kernels().isa, session_->threads(), /*guard=*/false);
     salt_ = fmt::format("bench-{:08x}", std::random_device{}());
-    Say(session_->summary());
+    Print(session_->summary());
     RETURN_IF_ERROR(Levels());
     RETURN_IF_ERROR(Pairs());
     RETURN_IF_ERROR(Bursts());
     RETURN_IF_ERROR(Dialog());
     RETURN_IF_ERROR(IdleSessions());
     Holds();
-    Say(MachineLine(calibration.best()));
+    Print(MachineLine(calibration.best()));
     report_.json["schema"] = "tutti.bench.mqtt.v1";
     report_.json["machine"] = MachineJson(calibration.best());
     report_.json["model"] = session_->model_name();
@@ -99,7 +99,7 @@ class Run {
   }
 
  private:
-  void Say(const std::string& line) {
+  void Print(const std::string& line) {
     report_.text += line + "\n";
     if (progress_) progress_(line);
   }
@@ -108,24 +108,24 @@ class Run {
   }
   // Prints a ratio against its gate; one that was stated for other sizes judges nothing.
   void Judge(const MqttGate& gate) {
-    Say("  " + gate.Line() + (options_.gated ? "" : " (other sizes: not judged)"));
+    Print("  " + gate.Line() + (options_.gated ? "" : " (other sizes: not judged)"));
     gates_.push_back(gate.Json());
     if (options_.gated && !gate.met()) Wrong(gate.Line());
   }
 
-  static ChatSaying Secret(int client, int turn) {
-    ChatSaying saying;
-    saying.session = fmt::format("test-session-{}-{}", client, turn);
-    saying.text = fmt::format("Hello! My secret is {}. Which word is my secret?", SecretOf(client));
-    return saying;
+  static ChatTurn Secret(int client, int turn) {
+    ChatTurn turn;
+    turn.session = fmt::format("test-session-{}-{}", client, turn);
+    turn.text = fmt::format("Hello! My secret is {}. Which word is my secret?", SecretOf(client));
+    return turn;
   }
 
   // --- so many clients over MQTT, and the same over HTTP ---
 
   Status Levels() {
-    Say(fmt::format("{:>12} {:>11} {:>8} {:>9} {:>20} {:>22} {:>24}", "clients", "answered",
-                    "tok/s", "events/s", "accepted p50/95/99", "first text p50/95/99",
-                    "reply p50/95/99 ms"));
+    Print(fmt::format("{:>12} {:>11} {:>8} {:>9} {:>20} {:>22} {:>24}", "clients", "answered",
+                      "tok/s", "events/s", "accepted p50/95/99", "first text p50/95/99",
+                      "reply p50/95/99 ms"));
     boost::json::array levels;
     for (const int clients : options_.concurrency) {
       // Alternating, so that a machine that changes its speed changes it for both.
@@ -135,9 +135,9 @@ class Run {
         ASSIGN_OR_RETURN(auto talkers, Talkers(clients));
         const auto salt = fmt::format("{}-{}-{}", salt_, clients, round);
         mqtt_s += Together(clients, &over_mqtt, [&](int client, int turn, TimePoint epoch) {
-          ChatSaying saying = Filled(client, turn, salt + "m");
-          saying.session += fmt::format("-{}", round);
-          return talkers[static_cast<size_t>(client)]->Say(saying, epoch);
+          ChatTurn turn = Filled(client, turn, salt + "m");
+          turn.session += fmt::format("-{}", round);
+          return talkers[static_cast<size_t>(client)]->RunTurn(turn, epoch);
         });
         http_s += Together(clients, &over_http, [&](int client, int turn, TimePoint epoch) {
           return SayOverHttp(http_, session_->model_name(), Filled(client, turn, salt + "h"),
@@ -146,11 +146,11 @@ class Run {
       }
       CheckAnswers(clients, over_mqtt, over_http);
       const WaySummary mqtt = Summarize(over_mqtt, mqtt_s), http = Summarize(over_http, http_s);
-      Say(WayLine(fmt::format("{} MQTT", clients), mqtt));
-      Say(WayLine(fmt::format("{} HTTP", clients), http));
+      Print(WayLine(fmt::format("{} MQTT", clients), mqtt));
+      Print(WayLine(fmt::format("{} HTTP", clients), http));
       const double added_ms = (Percentile(mqtt.first_s, 50) - Percentile(http.first_s, 50)) * 1e3;
       const double rate = http.tokens_per_s > 0 ? mqtt.tokens_per_s / http.tokens_per_s : 0;
-      Say(fmt::format(
+      Print(fmt::format(
           "  tok/s of MQTT / HTTP: {:.3f}; first text p50 {:+.2f} ms (goal at most +1); "
           "accepted p99 {:.2f} ms (goal at most 5)",
           rate, added_ms, Percentile(mqtt.accepted_s, 99) * 1e3));
@@ -164,11 +164,11 @@ class Run {
     return OkStatus();
   }
 
-  ChatSaying Filled(int client, int turn, const std::string& salt) const {
-    ChatSaying saying = Secret(client, turn);
-    saying.max_tokens = options_.tokens;
-    saying.cache_salt = salt;
-    return saying;
+  ChatTurn Filled(int client, int turn, const std::string& salt) const {
+    ChatTurn turn = Secret(client, turn);
+    turn.max_tokens = options_.tokens;
+    turn.cache_salt = salt;
+    return turn;
   }
 
   Result<std::vector<std::unique_ptr<MqttTalker>>> Talkers(int count) {
@@ -236,11 +236,11 @@ class Run {
     const SteadyClock clock;
     for (int i = 0; i < options_.pairs; ++i) {
       const auto say = [&](ProjectTalker& talker, const char* when) {
-        ChatSaying saying;
-        saying.session = fmt::format("pair-{}-{}", i, when);
-        saying.text = kStory;
-        saying.max_tokens = options_.pair_tokens;
-        return talker.SayAll({saying}, TimePoint())[0];
+        ChatTurn turn;
+        turn.session = fmt::format("pair-{}-{}", i, when);
+        turn.text = kStory;
+        turn.max_tokens = options_.pair_tokens;
+        return talker.SayAll({turn}, TimePoint())[0];
       };
       const ChatAnswer alone_a = say(*driving, "alone"), alone_b = say(*general, "alone");
       ChatAnswer a, b;
@@ -262,8 +262,8 @@ class Run {
       total.push_back(both / (alone_a.end_s + alone_b.end_s));
     }
     if (slower.empty()) return OkStatus();
-    Say(fmt::format("two sessions in two projects, {} times, {} tokens", options_.pairs,
-                    options_.pair_tokens));
+    Print(fmt::format("two sessions in two projects, {} times, {} tokens", options_.pairs,
+                      options_.pair_tokens));
     const MqttGate each{"the slower of both / alone", Percentile(slower, 50), 1.3};
     const MqttGate all{"both / (A + B)", Percentile(total, 50), 0.75};
     Judge(each);
@@ -283,7 +283,7 @@ class Run {
                      ProjectTalker::Connect(server_->mqtt_port(), "driving", milliseconds(100)));
     int good = 0;
     for (int i = 0; i < options_.bursts; ++i) {
-      std::vector<ChatSaying> sayings(3);
+      std::vector<ChatTurn> sayings(3);
       for (size_t k = 0; k < sayings.size(); ++k) {
         sayings[k].session = fmt::format("burst-{}", i);
         sayings[k].text = fmt::format("msg{}", k + 1);
@@ -299,8 +299,8 @@ class Run {
       good += in_order;
     }
     if (good != options_.bursts) Wrong("three messages of one session: replies out of order");
-    Say(fmt::format("one session, three messages within 0.3 s: {} of {} in order", good,
-                    options_.bursts));
+    Print(fmt::format("one session, three messages within 0.3 s: {} of {} in order", good,
+                      options_.bursts));
     report_.json["bursts"] = boost::json::object{{"repeats", options_.bursts}, {"in_order", good}};
     return OkStatus();
   }
@@ -311,18 +311,18 @@ class Run {
     ASSIGN_OR_RETURN(auto talker, MqttTalker::Connect(server_->mqtt_port(), "dialog"));
     std::vector<ChatAnswer> turns;
     for (int i = 0; i < options_.dialog_turns; ++i) {
-      ChatSaying saying;
-      saying.session = "long";
-      saying.text = fmt::format("And river number {}?", i + 1);
-      saying.max_tokens = 16;
-      turns.push_back(talker->Say(saying, TimePoint()));
+      ChatTurn turn;
+      turn.session = "long";
+      turn.text = fmt::format("And river number {}?", i + 1);
+      turn.max_tokens = 16;
+      turns.push_back(talker->RunTurn(turn, TimePoint()));
       if (!turns.back().status.ok()) Wrong("a long dialog: " + turns.back().status.ToString());
       if (turns.back().turn != i + 1) Wrong("a long dialog: a turn has another number");
     }
     const CachedShare cached = CachedShareOf(turns);
     if (cached.turns == 0) return OkStatus();
-    Say(fmt::format("a dialog of {} turns, its last prompt of {} tokens, {} cuts",
-                    options_.dialog_turns, turns.back().prompt_tokens, cached.cut));
+    Print(fmt::format("a dialog of {} turns, its last prompt of {} tokens, {} cuts",
+                      options_.dialog_turns, turns.back().prompt_tokens, cached.cut));
     Judge({"prompt tokens from the cache", cached.share, 0.95, /*at_most=*/false});
     report_.json["dialog"] = boost::json::object{{"turns", options_.dialog_turns},
                                                  {"cuts", cached.cut},
@@ -335,12 +335,12 @@ class Run {
 
   // One prompt that takes nearly the whole of it, so that its memory does not grow any more.
   void FillKv() {
-    ChatSaying saying;
-    saying.max_tokens = 1;
+    ChatTurn turn;
+    turn.max_tokens = 1;
     for (int words = session_->context() * 9 / 10; words > 16; words /= 2) {
-      saying.text.clear();
-      for (int i = 0; i < words; ++i) saying.text += " river";
-      if (SayOverHttp(http_, session_->model_name(), saying, TimePoint()).status.ok()) return;
+      turn.text.clear();
+      for (int i = 0; i < words; ++i) turn.text += " river";
+      if (SayOverHttp(http_, session_->model_name(), turn, TimePoint()).status.ok()) return;
     }
   }
 
@@ -354,11 +354,11 @@ class Run {
     for (size_t t = 0; t < talkers.size(); ++t) {
       threads.emplace_back([&, t] {
         for (size_t i = t; i < static_cast<size_t>(options_.idle_sessions); i += talkers.size()) {
-          ChatSaying saying;
-          saying.session = fmt::format("idle-{}", i);
-          saying.text = fmt::format("Hello from session {}.", i);
-          saying.max_tokens = 8;
-          const ChatAnswer answer = talkers[t]->Say(saying, TimePoint());
+          ChatTurn turn;
+          turn.session = fmt::format("idle-{}", i);
+          turn.text = fmt::format("Hello from session {}.", i);
+          turn.max_tokens = 8;
+          const ChatAnswer answer = talkers[t]->RunTurn(turn, TimePoint());
           if (!answer.status.ok()) wrong[t] = answer.status;
         }
       });
@@ -368,7 +368,7 @@ class Run {
       if (!status.ok()) Wrong("idle sessions: " + status.ToString());
     }
     const double each = (ResidentBytes() - before) / options_.idle_sessions;
-    Say(fmt::format("{} sessions of one turn, idle", options_.idle_sessions));
+    Print(fmt::format("{} sessions of one turn, idle", options_.idle_sessions));
     Judge({"KiB of resident memory for each, without KV", each / 1024, kMaxSessionBytes / 1024});
     report_.json["idle"] =
         boost::json::object{{"sessions", options_.idle_sessions}, {"bytes_each", each}};
@@ -377,7 +377,7 @@ class Run {
 
   void Holds() {
     const responses::HoldTimes& holds = server_->hold_times();
-    Say(fmt::format(
+    Print(fmt::format(
         "a dialog's data was held {} times, p99 at most {:.3f} ms, the longest {:.3f} ms "
         "(goal: p99 at most 12)",
         holds.count(), ToMillis(holds.Quantile(0.99)), ToMillis(holds.most())));

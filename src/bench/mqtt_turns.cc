@@ -95,20 +95,20 @@ Result<std::unique_ptr<MqttTalker>> MqttTalker::Connect(int port, const std::str
   return std::unique_ptr<MqttTalker>(new MqttTalker(std::move(connection), base));
 }
 
-ChatAnswer MqttTalker::Say(const ChatSaying& saying, TimePoint epoch) {
+ChatAnswer MqttTalker::RunTurn(const ChatTurn& turn, TimePoint epoch) {
   const SteadyClock clock;
   const std::string id = "m-" + std::to_string(++said_);
   json::object body{{"id", id},
                     {"type", "message"},
-                    {"input", saying.text},
+                    {"input", turn.text},
                     {"temperature", 0},
-                    {"max_output_tokens", saying.max_tokens}};
-  if (saying.ignore_eos) body["ignore_eos"] = true;
-  if (!saying.cache_salt.empty()) body["cache_salt"] = saying.cache_salt;
+                    {"max_output_tokens", turn.max_tokens}};
+  if (turn.ignore_eos) body["ignore_eos"] = true;
+  if (!turn.cache_salt.empty()) body["cache_salt"] = turn.cache_salt;
   ChatAnswer answer;
   const TimePoint sent = clock.Now();
   answer.status =
-      connection_->Send({base_ + "/" + saying.session + "/in", json::serialize(body), id});
+      connection_->Send({base_ + "/" + turn.session + "/in", json::serialize(body), id});
   while (answer.status.ok()) {
     const auto arrived = connection_->Receive(clock.Now() + kPatience);
     if (!arrived.ok()) {
@@ -138,7 +138,7 @@ Result<std::unique_ptr<ProjectTalker>> ProjectTalker::Connect(int port, const st
   return std::unique_ptr<ProjectTalker>(new ProjectTalker(std::move(connection), project, name));
 }
 
-std::vector<ChatAnswer> ProjectTalker::SayAll(const std::vector<ChatSaying>& sayings,
+std::vector<ChatAnswer> ProjectTalker::SayAll(const std::vector<ChatTurn>& sayings,
                                               TimePoint epoch) {
   const SteadyClock clock;
   const TimePoint sent = clock.Now();
@@ -150,13 +150,10 @@ std::vector<ChatAnswer> ProjectTalker::SayAll(const std::vector<ChatSaying>& say
     answers.push_back(failed);
     return answers;
   };
-  for (const ChatSaying& saying : sayings) {
-    json::object body{{"sessionId", saying.session},
-                      {"message", saying.text},
-                      {"clientId", client_},
-                      {"requestId", std::to_string(++said_)},
-                      {"temperature", 0},
-                      {"maxTokens", saying.max_tokens}};
+  for (const ChatTurn& turn : sayings) {
+    json::object body{{"sessionId", turn.session}, {"message", turn.text},
+                      {"clientId", client_},       {"requestId", std::to_string(++said_)},
+                      {"temperature", 0},          {"maxTokens", turn.max_tokens}};
     const Status status =
         connection_->Send({project_ + "/user_input", json::serialize(body), client_});
     if (!status.ok()) return fail(status);
@@ -189,18 +186,18 @@ std::vector<ChatAnswer> ProjectTalker::SayAll(const std::vector<ChatSaying>& say
   return answers;
 }
 
-ChatAnswer SayOverHttp(const client::Server& server, const std::string& model,
-                       const ChatSaying& saying, TimePoint epoch) {
+ChatAnswer SayOverHttp(const client::Server& server, const std::string& model, const ChatTurn& turn,
+                       TimePoint epoch) {
   const SteadyClock clock;
   json::object body{
       {"model", model},
-      {"messages", json::array{json::object{{"role", "user"}, {"content", saying.text}}}},
+      {"messages", json::array{json::object{{"role", "user"}, {"content", turn.text}}}},
       {"temperature", 0},
-      {"max_tokens", saying.max_tokens},
+      {"max_tokens", turn.max_tokens},
       {"stream", true},
       {"stream_options", {{"include_usage", true}}}};
-  if (saying.ignore_eos) body["ignore_eos"] = true;
-  if (!saying.cache_salt.empty()) body["cache_salt"] = saying.cache_salt;
+  if (turn.ignore_eos) body["ignore_eos"] = true;
+  if (!turn.cache_salt.empty()) body["cache_salt"] = turn.cache_salt;
   ChatAnswer answer;
   const TimePoint sent = clock.Now();
   std::string wrong;

@@ -27,7 +27,7 @@ struct ChatAnswer {
   bool lost_deltas = false;
 };
 
-struct ChatSaying {
+struct ChatTurn {
   std::string session, text;
   int max_tokens = 64;
   bool ignore_eos = true;
@@ -38,7 +38,7 @@ struct ChatSaying {
 class MqttTalker {
  public:
   static Result<std::unique_ptr<MqttTalker>> Connect(int port, const std::string& user);
-  ChatAnswer Say(const ChatSaying& saying, TimePoint epoch);
+  ChatAnswer RunTurn(const ChatTurn& turn, TimePoint epoch);
 
  private:
   MqttTalker(std::unique_ptr<client::MqttConnection> connection, std::string base)
@@ -55,7 +55,7 @@ class ProjectTalker {
   static Result<std::unique_ptr<ProjectTalker>> Connect(int port, const std::string& project,
                                                         Duration min_interval);
   // Sends all messages, and waits for all replies; in the order of arrival.
-  std::vector<ChatAnswer> SayAll(const std::vector<ChatSaying>& sayings, TimePoint epoch);
+  std::vector<ChatAnswer> SayAll(const std::vector<ChatTurn>& sayings, TimePoint epoch);
 
  private:
   ProjectTalker(std::unique_ptr<client::MqttConnection> connection, std::string project,
@@ -69,8 +69,8 @@ class ProjectTalker {
 };
 
 // The same over POST /v1/chat/completions, without a session.
-ChatAnswer SayOverHttp(const client::Server& server, const std::string& model,
-                       const ChatSaying& saying, TimePoint epoch);
+ChatAnswer SayOverHttp(const client::Server& server, const std::string& model, const ChatTurn& turn,
+                       TimePoint epoch);
 
 // Pure: adds one event of the native profile to an incomplete answer; true: the answer has ended.
 bool ReadNativeEvent(std::string_view payload, double since_sent_s, ChatAnswer* answer);

@@ -122,7 +122,7 @@ std::vector<double> Collect(const std::vector<RequestRecord>& records, F add) {
   return out;
 }
 
-std::string Shown(std::span<const double> seconds) {
+std::string LatencyText(std::span<const double> seconds) {
   const Percentiles p = PercentilesOf(seconds);
   return fmt::format("{:.1f}/{:.1f}/{:.1f}", p.p50 * 1e3, p.p95 * 1e3, p.p99 * 1e3);
 }
@@ -280,8 +280,8 @@ Result<Report> BenchServe(const ServeOptions& options,
     }
     const double tok_s = static_cast<double>(level.tokens()) / level.seconds;
     say(fmt::format("{:>12} {:>4}/{} {:>7.2f} {:>7.0f} {:>21} {:>21} {:>21}{}{}", name, done,
-                    options.requests, done / level.seconds, tok_s, Shown(level.Ttft()),
-                    Shown(level.Itl()), Shown(level.EndToEnd()),
+                    options.requests, done / level.seconds, tok_s, LatencyText(level.Ttft()),
+                    LatencyText(level.Itl()), LatencyText(level.EndToEnd()),
                     level.stable() || rate > 0 ? "" : "  (unstable)",
                     steady ? "" : "  (machine slowed)"));
     boost::json::object row{{"requests", options.requests},
@@ -300,7 +300,7 @@ Result<Report> BenchServe(const ServeOptions& options,
       row["rate"] = rate;
       row["sent_rate"] = level.sent_rate();
       row["late_ms"] = MillisJson(level.Late());
-      say(fmt::format("{:>12} sent late by ms p50/p95/p99 {}", "", Shown(level.Late())));
+      say(fmt::format("{:>12} sent late by ms p50/p95/p99 {}", "", LatencyText(level.Late())));
     } else {
       row["concurrency"] = clients;
     }

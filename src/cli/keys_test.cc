@@ -74,7 +74,7 @@ struct Holder {
     CHECK(opened.ok()) << opened.status();
     server = *std::move(opened);
   }
-  bool Knows(const std::string& key) const {
+  bool Accepts(const std::string& key) const {
     return authority->FromBearer(key, std::time(nullptr)).ok();
   }
   bool LetsIn(const std::string& name, const std::string& password) const {
@@ -140,7 +140,7 @@ TEST_P(KeysTest, AKeyIsMadeListedRotatedAndRevoked) {
   EXPECT_EQ(key.size(), auth::kKeyChars) << "nothing else on standard output";
   EXPECT_THAT(made.err, HasSubstr("shown this once"));
   EXPECT_THAT(made.err, Not(HasSubstr(key)));
-  EXPECT_TRUE(Ask([&](const Holder& holder) { return holder.Knows(key); }));
+  EXPECT_TRUE(Ask([&](const Holder& holder) { return holder.Accepts(key); }));
 
   const Outcome list = Run({"keys", "list"});
   EXPECT_THAT(list.out, StartsWith("NAME  ID"));
@@ -154,7 +154,7 @@ TEST_P(KeysTest, AKeyIsMadeListedRotatedAndRevoked) {
   const Outcome revoked = Run({"keys", "revoke", "ci"});
   ASSERT_EQ(revoked.status, 0) << revoked.err;
   EXPECT_THAT(revoked.out, HasSubstr("revoked " + key.substr(6, 12)));
-  EXPECT_FALSE(Ask([&](const Holder& holder) { return holder.Knows(key); }));
+  EXPECT_FALSE(Ask([&](const Holder& holder) { return holder.Accepts(key); }));
   EXPECT_THAT(Run({"keys", "list", "--json"}).out, HasSubstr(R"("state":"revoked")"));
 }
 

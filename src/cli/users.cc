@@ -74,7 +74,7 @@ class UsersCommand final : public Command {
     AddName(*Add(name, help, [this, name, op] {
       std::string request;
       JsonWriter(&request).BeginObject().Member("op", op).Member("name", name_).EndObject();
-      return Tell(name, request);
+      return ChangeAndPrint(name, request);
     }));
   }
   void AddName(CLI::App& verb) {
@@ -102,13 +102,13 @@ class UsersCommand final : public Command {
     }
     if (with_grant) grant_.Write(&json);
     json.EndObject();
-    RETURN_IF_ERROR(Tell(verb, request));
+    RETURN_IF_ERROR(ChangeAndPrint(verb, request));
     if (with_grant) grant_.WarnOfUnknownModels(requests_.at(verb));
     return OkStatus();
   }
 
   // A line of what is done; with --json the answer.
-  Status Tell(const char* verb, const std::string& request) {
+  Status ChangeAndPrint(const char* verb, const std::string& request) {
     const StoreRequest& asked = requests_.at(verb);
     const auto absent = verb == std::string_view("create") ? StoreRequest::Absent::kMake
                                                            : StoreRequest::Absent::kRefuse;

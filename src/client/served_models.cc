@@ -20,7 +20,7 @@ std::string NameOf(const Server& server) {
 }
 
 // What a server wrote, for a terminal.
-std::string Shown(const std::string& text) { return LogEscape(text.substr(0, 64)); }
+std::string Escaped(const std::string& text) { return LogEscape(text.substr(0, 64)); }
 
 Result<std::vector<ListedModel>> ListModels(const ModelServer& from) {
   ASSIGN_OR_RETURN(const std::string body,
@@ -57,10 +57,10 @@ std::string ListText(const std::vector<ListedModel>& models) {
   std::string text;
   for (size_t i = 0; i < models.size() && i < kMaxNamed; ++i) {
     if (i > 0) text += ", ";
-    text += Shown(models[i].id);
+    text += Escaped(models[i].id);
     std::string tasks;
     for (const std::string& task : models[i].tasks)
-      tasks += (tasks.empty() ? "" : ", ") + Shown(task);
+      tasks += (tasks.empty() ? "" : ", ") + Escaped(task);
     if (!tasks.empty()) text += " (" + tasks.substr(0, 128) + ")";
   }
   if (models.size() > kMaxNamed) text += fmt::format(", {} more", models.size() - kMaxNamed);

@@ -21,7 +21,7 @@ void KnownModels::Left(const std::vector<api::ModelInfo>& models, TimePoint now)
   Forget(now);
 }
 
-bool KnownModels::Knows(const std::string& name, TimePoint now) const {
+bool KnownModels::Contains(const std::string& name, TimePoint now) const {
   const auto known = names_.find(name);
   if (known == names_.end()) return false;
   return known->second.holders > 0 || now - known->second.left < kRemembered;

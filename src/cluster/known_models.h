@@ -25,7 +25,7 @@ class KnownModels {
   // The models of one worker, by ids and aliases. Left() is called with the same models as Came().
   void Came(const std::vector<api::ModelInfo>& models, TimePoint now);
   void Left(const std::vector<api::ModelInfo>& models, TimePoint now);
-  bool Knows(const std::string& name, TimePoint now) const;
+  bool Contains(const std::string& name, TimePoint now) const;
   // Ids of the models, in the order in which they came: the first generator is the default model.
   const std::vector<std::string>& ids() const { return ids_; }
 

@@ -22,16 +22,16 @@ TEST(KnownModels, ANameIsKnownForAWhileAfterItsLastWorkerWent) {
   known.Came(Brought("m"), now);  // by another, which knows it by one name alone
   known.Left(Brought("m", {"alias"}), now);
   now += KnownModels::kRemembered - std::chrono::seconds(1);
-  EXPECT_TRUE(known.Knows("alias", now));
+  EXPECT_TRUE(known.Contains("alias", now));
   now += std::chrono::seconds(1);
-  EXPECT_FALSE(known.Knows("alias", now));
-  EXPECT_TRUE(known.Knows("m", now)) << "a worker has it";
+  EXPECT_FALSE(known.Contains("alias", now));
+  EXPECT_TRUE(known.Contains("m", now)) << "a worker has it";
   known.Left(Brought("m"), now);
-  EXPECT_TRUE(known.Knows("m", now));
+  EXPECT_TRUE(known.Contains("m", now));
   EXPECT_EQ(known.ids(), std::vector<std::string>{"m"});
   now += KnownModels::kRemembered;
-  EXPECT_FALSE(known.Knows("m", now));
-  EXPECT_FALSE(known.Knows("never", now));
+  EXPECT_FALSE(known.Contains("m", now));
+  EXPECT_FALSE(known.Contains("never", now));
 }
 
 TEST(KnownModels, OneThatComesAgainKeepsItsPlace) {
@@ -59,9 +59,9 @@ TEST(KnownModels, OfThoseThatAreGoneTheOldestAreForgotten) {
     known.Left(Brought(std::to_string(i)), now);
   }
   EXPECT_EQ(known.ids().size(), KnownModels::kMaxGone + 1);
-  EXPECT_TRUE(known.Knows("stays", now));
-  EXPECT_FALSE(known.Knows("0", now));
-  EXPECT_TRUE(known.Knows(std::to_string(3 * KnownModels::kMaxGone - 1), now));
+  EXPECT_TRUE(known.Contains("stays", now));
+  EXPECT_FALSE(known.Contains("0", now));
+  EXPECT_TRUE(known.Contains(std::to_string(3 * KnownModels::kMaxGone - 1), now));
   now += KnownModels::kRemembered;
   known.Came(Brought("new"), now);
   EXPECT_EQ(known.ids(), (std::vector<std::string>{"stays", "new"})) << "what is long gone";

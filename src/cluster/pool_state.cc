@@ -100,7 +100,7 @@ std::vector<api::ModelInfo> WorkerPool::Models() const {
 
 Status WorkerPool::AbsentLocked(const std::string& model) const {
   if (!any_came_) return Unavailable("model_loading", "no worker has brought a model yet");
-  if (model.empty() || known_.Knows(model, clock_.Now()) || workers_.empty())
+  if (model.empty() || known_.Contains(model, clock_.Now()) || workers_.empty())
     return Unavailable("model_loading", "no worker serves this model now; one is waited for");
   return api::ModelNotFound(model);
 }

@@ -69,7 +69,7 @@ class QuestionsTest : public ::testing::Test {
     }
     return ids;
   }
-  void Say(const WorkerPool::WorkerRef& worker, uint64_t id, const std::string& text) {
+  void Reply(const WorkerPool::WorkerRef& worker, uint64_t id, const std::string& text) {
     v1::WorkerMessage message;
     v1::Update* update = message.add_updates();
     update->set_id(id);
@@ -98,12 +98,12 @@ TEST_F(QuestionsTest, NobodyWaitsAndAnswersComeInWhateverOrder) {
   ASSERT_EQ(ids.size(), 3u) << "more than the worker takes of requests";
   EXPECT_FALSE(one->has_value() || two->has_value());
   EXPECT_TRUE(pool_.wants_look_soon());
-  Say(worker, ids[1], "two");
+  Reply(worker, ids[1], "two");
   EXPECT_EQ(***two, "two");
   EXPECT_FALSE(one->has_value());
-  Say(worker, ids[0], "one");
-  Say(worker, ids[2], "three");
-  Say(worker, ids[0], "again");
+  Reply(worker, ids[0], "one");
+  Reply(worker, ids[2], "three");
+  Reply(worker, ids[0], "again");
   EXPECT_EQ(***one, "one");
   EXPECT_EQ(***of_default, "three");
   EXPECT_FALSE(pool_.wants_look_soon());
@@ -120,7 +120,7 @@ TEST_F(QuestionsTest, WhatALostWorkerWasAskedAnotherIsAskedOnce) {
   EXPECT_FALSE(answer->has_value());
   const std::vector<uint64_t> ids = Sent(second);
   ASSERT_EQ(ids.size(), 1u);
-  Say(second, ids[0], "text");
+  Reply(second, ids[0], "text");
   EXPECT_EQ(***answer, "text");
   // It may be what kills them.
   const Answer killing = Ask();
@@ -197,7 +197,7 @@ TEST_F(QuestionsTest, TheyAreBoundedInNumberAndBytes) {
   for (size_t i = 0; i < WorkerPool::kMaxQuestions; ++i) answers.push_back(Ask());
   EXPECT_EQ(ReasonOf(answers.back()), "none");
   EXPECT_EQ(ReasonOf(Ask()), "overloaded");
-  Say(worker, Sent(worker).front(), "x");
+  Reply(worker, Sent(worker).front(), "x");
   EXPECT_EQ(ReasonOf(Ask()), "none");
   clock_.Advance(api::kQuestionPatience);
   pool_.Look();

@@ -159,7 +159,7 @@ class Link final : public WorkerLink {
         wait = kFirstWait;
         const Status refused = Serve(channel);
         if (stopping()) return;
-        if (log_ != nullptr) Tell(refused);
+        if (log_ != nullptr) LogEnd(refused);
         Pause(refused.ok() ? Duration(kFirstWait) : LinkState::kRefusedWait);
       } else {
         if (wait >= kLongestWait && log_ != nullptr && !std::exchange(told_absent_, true))
@@ -208,7 +208,7 @@ class Link final : public WorkerLink {
     return stream.refused();
   }
 
-  void Tell(const Status& refused) {
+  void LogEnd(const Status& refused) {
     if (refused.ok()) {
       log_->Warn("frontend.lost", {{"socket", path_}});
     } else {

@@ -589,12 +589,12 @@ class WordyWorker : public ::testing::Test {
     EXPECT_TRUE(pool_.TakeMessage(worker_, &message));
     return message.calls_size() == 0 ? 0 : message.calls(message.calls_size() - 1).id();
   }
-  v1::Update* Say(uint64_t id) {
+  v1::Update* UpdateOf(uint64_t id) {
     v1::Update* update = said_.add_updates();
     update->set_id(id);
     return update;
   }
-  void Tell() {
+  void SendUpdates() {
     pool_.Receive(worker_, said_);
     said_.Clear();
   }
@@ -613,10 +613,10 @@ TEST_F(WordyWorker, ChoicesThatWereNotAskedForEndTheRequest) {
     request.prompt = api::TextPrompt{"x"};
     auto generation = pool_.Generate(request, nullptr);
     ASSERT_TRUE(generation.ok());
-    v1::WireEvent* event = Say(Sent())->add_events();
+    v1::WireEvent* event = UpdateOf(Sent())->add_events();
     event->set_kind(static_cast<int>(api::StreamEvent::Kind::kToken));
     event->set_choice(choice);
-    Tell();
+    SendUpdates();
     while (generation->Next() != nullptr) continue;
     ASSERT_TRUE(generation->stream().ended());
     EXPECT_EQ(generation->stream().status().reason(), "worker_lost");
@@ -630,12 +630,12 @@ TEST_F(WordyWorker, VectorsThatAreNotAsManyAsTheInputsAreNoResult) {
     request.inputs = {std::string("a"), std::string("b")};
     auto encoding = pool_.Encode(request, nullptr);
     ASSERT_TRUE(encoding.ok());
-    v1::Update* update = Say(Sent());
+    v1::Update* update = UpdateOf(Sent());
     update->mutable_ended();
     update->mutable_encoded()->set_width(width);
     for (int i = 0; i < values; ++i) update->mutable_encoded()->add_values(0.5f);
     for (int i = 0; i < tokens; ++i) update->mutable_encoded()->add_tokens(1);
-    Tell();
+    SendUpdates();
     ASSERT_TRUE(encoding->done());
     EXPECT_EQ(encoding->Take().status().reason(), "worker_lost");
   }
@@ -674,11 +674,11 @@ TEST_F(WordyWorker, CallsThatItWasNeverGivenAndAnythingRandomChangeNothing) {
   request.prompt = api::TextPrompt{"x"};
   auto generation = pool_.Generate(request, nullptr);
   const uint64_t id = Sent();
-  Say(id + 1)->mutable_ended();
-  Say(0)->add_events();
+  UpdateOf(id + 1)->mutable_ended();
+  UpdateOf(0)->add_events();
   said_.mutable_beat()->set_running(-5);
   said_.mutable_beat()->set_level(77);
-  Tell();
+  SendUpdates();
   EXPECT_EQ(generation->Next(), nullptr);
   // A worker's message with some bytes changed.
   v1::WorkerMessage sound;

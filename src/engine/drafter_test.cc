@@ -22,7 +22,7 @@ using testing::TestPrompt;
 using testing::TestRequest;
 using testing::TimingModel;
 
-FakeModelOptions Says(uint64_t salt = 0, int salted_parts = 8, bool sample_rows = false) {
+FakeModelOptions DraftOptions(uint64_t salt = 0, int salted_parts = 8, bool sample_rows = false) {
   FakeModelOptions model;
   model.limits.kv_blocks = 512;
   model.sample_rows = sample_rows;
@@ -60,7 +60,7 @@ void ExpectSoloTokens(EngineHarness& h) {
 
 TEST(DraftModel, OneThatIsAlwaysRightSavesMostOfTheSteps) {
   for (const int prompt : {3, 40, 700}) {
-    auto h = WithDraftModel(WithMaxNumSeqs(1), Says(), DraftSetup{Says()});
+    auto h = WithDraftModel(WithMaxNumSeqs(1), DraftOptions(), DraftSetup{DraftOptions()});
     h->MustSubmit(TestRequest(TestPrompt(1, prompt), 600));
     ASSERT_TRUE(h->RunToEnd());
     ExpectSoloTokens(*h);
@@ -75,8 +75,8 @@ TEST(DraftModel, OneThatIsSometimesRightGivesTheSame) {
   uint64_t accepted = 0, proposed = 0;
   for (const int parts : {1, 3, 6}) {
     for (const double temperature : {0.0, 0.8}) {
-      auto h =
-          WithDraftModel(WithMaxNumSeqs(3), Says(0, 8, true), DraftSetup{Says(7, parts, true)});
+      auto h = WithDraftModel(WithMaxNumSeqs(3), DraftOptions(0, 8, true),
+                              DraftSetup{DraftOptions(7, parts, true)});
       for (int i = 0; i < 7; ++i) {
         Request r =
             TestRequest(TestPrompt(i, 5 + 60 * i), 150, temperature, static_cast<uint64_t>(i));
@@ -95,7 +95,7 @@ TEST(DraftModel, OneThatIsSometimesRightGivesTheSame) {
 
 // Time taken for the same requests, in virtual milliseconds.
 double TimeOf(const std::optional<DraftSetup>& draft, int requests, uint64_t* proposed = nullptr) {
-  auto h = WithDraftModel(WithMaxNumSeqs(1), Says(), draft);
+  auto h = WithDraftModel(WithMaxNumSeqs(1), DraftOptions(), draft);
   for (int i = 0; i < requests; ++i) h->MustSubmit(TestRequest(TestPrompt(i, 60), 400));
   EXPECT_TRUE(h->RunToEnd());
   if (proposed != nullptr) *proposed = h->engine().stats().draft_tokens;
@@ -105,10 +105,10 @@ double TimeOf(const std::optional<DraftSetup>& draft, int requests, uint64_t* pr
 // What its size tells is known before anything is measured: one as large as the model costs a
 // server's first request nothing, and one of a tenth is asked from the start.
 TEST(DraftModel, OneAsLargeAsTheModelIsNotReadAPromptToFindThatOut) {
-  FakeModelOptions model = Says();
+  FakeModelOptions model = DraftOptions();
   model.limits.weight_bytes = 1000;
   const auto steps_of_draft = [&](size_t bytes, double* ms) {
-    DraftSetup draft{Says()};
+    DraftSetup draft{DraftOptions()};
     draft.model.limits.weight_bytes = bytes;
     if (bytes == 1000) draft.timing = TimingModel();
     auto h = WithDraftModel(WithMaxNumSeqs(1), model, draft);
@@ -130,7 +130,7 @@ TEST(DraftModel, OneAsLargeAsTheModelIsNotReadAPromptToFindThatOut) {
 }
 
 TEST(DraftModel, OneThatFailsIsAskedOnceForASequenceAndNoMore) {
-  auto h = WithDraftModel(WithMaxNumSeqs(2), Says(), DraftSetup{Says()});
+  auto h = WithDraftModel(WithMaxNumSeqs(2), DraftOptions(), DraftSetup{DraftOptions()});
   int asked = 0;
   h->draft().fault = [&](const StepPlan&, const SequenceSlice* slice) {
     if (slice != nullptr) return OkStatus();
@@ -146,7 +146,7 @@ TEST(DraftModel, OneThatFailsIsAskedOnceForASequenceAndNoMore) {
 
 // The same file as its own draft is right each time and takes as long: it must come out as off.
 TEST(DraftModel, OneThatCostsAsMuchAsTheModelSwitchesItselfOff) {
-  DraftSetup same{Says()};
+  DraftSetup same{DraftOptions()};
   same.timing = TimingModel();
   uint64_t proposed = 0;
   const double without = TimeOf(std::nullopt, 30), with = TimeOf(same, 30, &proposed);
@@ -158,22 +158,22 @@ TEST(DraftModel, OneThatCostsAsMuchAsTheModelSwitchesItselfOff) {
 TEST(DraftModel, OneThatIsWrongSwitchesItselfOffAndIsLookedAtAgain) {
   uint64_t proposed = 0;
   const double without = TimeOf(std::nullopt, 30),
-               with = TimeOf(DraftSetup{Says(9)}, 30, &proposed);
+               with = TimeOf(DraftSetup{DraftOptions(9)}, 30, &proposed);
   EXPECT_GT(proposed, 10u);
   EXPECT_LT(proposed, 30 * 400 / 10u);
   EXPECT_LT(with, 1.03 * without);
 }
 
 TEST(DraftModel, ACheapOneThatIsRightPays) {
-  EXPECT_LT(2 * TimeOf(DraftSetup{Says()}, 30), TimeOf(std::nullopt, 30));
+  EXPECT_LT(2 * TimeOf(DraftSetup{DraftOptions()}, 30), TimeOf(std::nullopt, 30));
 }
 
 // Its memory is its own affair: what does not fit is not proposed for, and nobody is preempted.
 TEST(DraftModel, WithTooLittleMemoryOfItsOwnItProposesForFewer) {
   for (const int blocks : {1, 5, 12, 30}) {
-    DraftSetup draft{Says()};
+    DraftSetup draft{DraftOptions()};
     draft.model.limits.kv_blocks = blocks;
-    auto h = WithDraftModel(WithMaxNumSeqs(4), Says(), draft);
+    auto h = WithDraftModel(WithMaxNumSeqs(4), DraftOptions(), draft);
     for (int i = 0; i < 12; ++i) h->MustSubmit(TestRequest(TestPrompt(i, 50), 200));
     ASSERT_TRUE(h->RunToEnd());
     ExpectSoloTokens(*h);
@@ -185,9 +185,9 @@ TEST(DraftModel, WithTooLittleMemoryOfItsOwnItProposesForFewer) {
 }
 
 TEST(DraftModel, AShortContextOfItsOwnEndsItsProposals) {
-  DraftSetup draft{Says()};
+  DraftSetup draft{DraftOptions()};
   draft.model.limits.context = 150;
-  auto h = WithDraftModel(WithMaxNumSeqs(1), Says(), draft);
+  auto h = WithDraftModel(WithMaxNumSeqs(1), DraftOptions(), draft);
   h->MustSubmit(TestRequest(TestPrompt(1, 50), 400));
   ASSERT_TRUE(h->RunToEnd());
   ExpectSoloTokens(*h);
@@ -198,7 +198,7 @@ TEST(DraftModel, AShortContextOfItsOwnEndsItsProposals) {
 TEST(DraftModel, ItsFaultsAreNobodysErrors) {
   Random random(4);
   for (const bool whole : {true, false}) {
-    auto h = WithDraftModel(WithMaxNumSeqs(3), Says(), DraftSetup{Says()});
+    auto h = WithDraftModel(WithMaxNumSeqs(3), DraftOptions(), DraftSetup{DraftOptions()});
     h->draft().fault = [&](const StepPlan&, const SequenceSlice* slice) {
       return (slice == nullptr) == whole && random.Chance(0.2) ? Internal("no") : OkStatus();
     };
@@ -213,9 +213,9 @@ TEST(DraftModel, ItsFaultsAreNobodysErrors) {
 TEST(DraftModel, PreemptionCancelsAndFailedStepsLeaveTheSameAnswers) {
   for (int seed = 0; seed < 12; ++seed) {
     Random random(static_cast<uint64_t>(seed) + 1);
-    FakeModelOptions model = Says(0, 8, true);
+    FakeModelOptions model = DraftOptions(0, 8, true);
     model.limits.kv_blocks = 16;
-    DraftSetup draft{Says(5, 1, true)};
+    DraftSetup draft{DraftOptions(5, 1, true)};
     draft.model.limits.kv_blocks = 14;
     auto h = WithDraftModel(WithMaxNumSeqs(4), model, draft);
     h->runner().fault = [&](const StepPlan&, const SequenceSlice* slice) {
@@ -246,7 +246,7 @@ TEST(DraftModel, PreemptionCancelsAndFailedStepsLeaveTheSameAnswers) {
 
 // A prompt that the model has not read is read in pieces: no step waits long for it.
 TEST(DraftModel, ALongPromptIsReadInPieces) {
-  FakeModelOptions model = Says();
+  FakeModelOptions model = DraftOptions();
   model.limits.kv_blocks = 1024;
   DraftSetup draft{model};
   auto h = WithDraftModel(WithMaxNumSeqs(1), model, draft);
@@ -263,7 +263,7 @@ TEST(DraftModel, ALongPromptIsReadInPieces) {
 }
 
 TEST(DraftModel, RepeatedTextIsCopiedAndOtherTextIsDraftedByTheModel) {
-  FakeModelOptions circles = Says(0, 8);
+  FakeModelOptions circles = DraftOptions(0, 8);
   circles.repeats_itself = true;
   uint64_t passes[2], steps[2];
   for (const bool right : {false, true}) {
@@ -283,7 +283,7 @@ TEST(DraftModel, RepeatedTextIsCopiedAndOtherTextIsDraftedByTheModel) {
 TEST(DraftModel, OffMeansNeverAsked) {
   EngineOptions options = WithMaxNumSeqs(2);
   options.scheduler.speculate = false;
-  auto h = WithDraftModel(options, Says(), DraftSetup{Says()});
+  auto h = WithDraftModel(options, DraftOptions(), DraftSetup{DraftOptions()});
   h->MustSubmit(TestRequest(TestPrompt(1, 40), 100));
   ASSERT_TRUE(h->RunToEnd());
   EXPECT_EQ(h->draft().steps(), 0u);

@@ -32,7 +32,7 @@ ServedModel Coder(const std::vector<std::string>& tokens, bool add_bos = false) 
 }
 
 // The prompt's tokens as text: bytes as they are, the others as their spelling.
-std::string Shown(const ServedModel& model, const api::TextPrompt& prompt) {
+std::string PromptText(const ServedModel& model, const api::TextPrompt& prompt) {
   const Result<PreparedPrompt> prepared = PreparePrompt(model, prompt, 0);
   if (!prepared.ok()) return prepared.status().reason() + " " + prepared.status().param();
   std::string shown;
@@ -45,22 +45,22 @@ TEST(Infill, APrefixComesFirstInMostFamilies) {
   const std::vector<TokenId> tokens =
       PreparePrompt(model, api::TextPrompt{.text = "ab", .suffix = "c"}, 0).value().tokens;
   EXPECT_EQ(tokens, (std::vector<TokenId>{260, 'a', 'b', 261, 'c', 262}));
-  EXPECT_EQ(Shown(model, {.text = "", .suffix = "c"}),
+  EXPECT_EQ(PromptText(model, {.text = "", .suffix = "c"}),
             "<|fim_prefix|><|fim_suffix|>c<|fim_middle|>");
-  EXPECT_EQ(Shown(model, {.text = "a", .suffix = ""}),
+  EXPECT_EQ(PromptText(model, {.text = "a", .suffix = ""}),
             "<|fim_prefix|>a<|fim_suffix|><|fim_middle|>");
-  EXPECT_EQ(Shown(model, {.text = "a"}), "a") << "without a suffix nothing is marked";
+  EXPECT_EQ(PromptText(model, {.text = "a"}), "a") << "without a suffix nothing is marked";
 }
 
 TEST(Infill, TheSuffixComesFirstWhereTheFamilyHasItSo) {
   const ServedModel seed = Coder({"<[fim-prefix]>", "<[fim-suffix]>", "<[fim-middle]>"});
-  EXPECT_EQ(Shown(seed, {.text = "ab", .suffix = "c"}),
+  EXPECT_EQ(PromptText(seed, {.text = "ab", .suffix = "c"}),
             "<[fim-suffix]>c<[fim-prefix]>ab<[fim-middle]>");
   const ServedModel mistral = Coder({"[PREFIX]", "[SUFFIX]"}, /*add_bos=*/true);
   const std::vector<TokenId> tokens =
       PreparePrompt(mistral, api::TextPrompt{.text = "ab", .suffix = "c"}, 0).value().tokens;
   EXPECT_EQ(tokens, (std::vector<TokenId>{256, 261, 'c', 260, 'a', 'b'}));
-  EXPECT_EQ(Shown(mistral, {.text = "a", .add_special = false, .suffix = "b"}),
+  EXPECT_EQ(PromptText(mistral, {.text = "a", .add_special = false, .suffix = "b"}),
             "[SUFFIX]b[PREFIX]a");
 }
 
@@ -70,11 +70,11 @@ TEST(Infill, FilesOfTheProjectComeFirstBehindTheirTokens) {
             /*add_bos=*/true);
   const api::TextPrompt prompt{
       .text = "a", .suffix = "b", .files = {{"x.py", "one\n"}, {"", "two"}}};
-  EXPECT_EQ(Shown(qwen, prompt),
+  EXPECT_EQ(PromptText(qwen, prompt),
             "<|start|><|repo_name|>myproject\n<|file_sep|>x.py\none\n<|file_sep|>tmp\ntwo"
             "<|file_sep|>filename\n<|fim_prefix|>a<|fim_suffix|>b<|fim_middle|>");
   const ServedModel plain = Coder({"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"});
-  EXPECT_EQ(Shown(plain, prompt),
+  EXPECT_EQ(PromptText(plain, prompt),
             "\n\n--- snippet ---\n\none\n\n\n--- snippet ---\n\ntwo"
             "<|fim_prefix|>a<|fim_suffix|>b<|fim_middle|>");
 }
@@ -104,9 +104,9 @@ TEST(Infill, AModelWithoutTheTokensRefusesByName) {
 
 TEST(Infill, EveryTextMustBeUtf8) {
   const ServedModel model = Coder({"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"});
-  EXPECT_EQ(Shown(model, {.text = "a\xff", .suffix = ""}), "invalid_utf8 prompt");
-  EXPECT_EQ(Shown(model, {.text = "a", .suffix = "\xff"}), "invalid_utf8 suffix");
-  EXPECT_EQ(Shown(model, {.text = "a", .suffix = "", .files = {{"x", "\xff"}}}),
+  EXPECT_EQ(PromptText(model, {.text = "a\xff", .suffix = ""}), "invalid_utf8 prompt");
+  EXPECT_EQ(PromptText(model, {.text = "a", .suffix = "\xff"}), "invalid_utf8 suffix");
+  EXPECT_EQ(PromptText(model, {.text = "a", .suffix = "", .files = {{"x", "\xff"}}}),
             "invalid_utf8 files");
 }
 

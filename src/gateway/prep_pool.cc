@@ -29,7 +29,7 @@ PrepPool::~PrepPool() {
 void PrepPool::Post(std::function<void()> job) {
   const MutexLock lock(mutex_);
   jobs_.push_back(std::move(job));
-  if (running_ < in_flight_) Tell();
+  if (running_ < in_flight_) WakeThread();
 }
 
 int PrepPool::load() const {
@@ -54,10 +54,10 @@ void PrepPool::Leave() {
 
 void PrepPool::LeaveLocked() {
   --running_;
-  if (!jobs_.empty()) Tell();
+  if (!jobs_.empty()) WakeThread();
 }
 
-void PrepPool::Tell() {
+void PrepPool::WakeThread() {
   wanted_.Want();
   changed_.NotifyOne();
 }

@@ -58,7 +58,7 @@ class PrepPool {
   bool TryEnter();
   void Leave();
   void LeaveLocked() REQUIRES(mutex_);
-  void Tell() REQUIRES(mutex_);  // a thread that there is a job, and a place for it
+  void WakeThread() REQUIRES(mutex_);  // a thread that there is a job, and a place for it
   void Main();
 
   const Options options_;

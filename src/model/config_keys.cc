@@ -264,7 +264,7 @@ Status Unsupported(const Family& family, const JsonFile& config, std::string_vie
                    const boost::json::value& value) {
   return InvalidArgument("model_hparam",
                          fmt::format("{}: {} of {} is not supported in {}", config.name(), key,
-                                     Shown(value), family.model_type));
+                                     Excerpt(value), family.model_type));
 }
 
 // Keys that have a rule of their own.
@@ -294,7 +294,7 @@ Status CheckRope(const JsonFile& config, const std::string& path, const boost::j
     // A yarn that rounds as it always did.
     const bool rounds = std::string_view(key) == "truncate" && value == true;
     if (!value.is_null() && !rounds && !Among(kRopeKeys, std::string_view(key)))
-      return config.Refuse(at, fmt::format("of {} is not supported", Shown(value)));
+      return config.Refuse(at, fmt::format("of {} is not supported", Excerpt(value)));
     if (const boost::json::object* inner = value.if_object())
       RETURN_IF_ERROR(CheckRope(config, at, *inner));
   }

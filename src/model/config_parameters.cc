@@ -181,7 +181,7 @@ Result<std::vector<bool>> ConfigParameters::Windowed(std::string_view name, int 
         found.spelled,
         fmt::format("names {} for layer {}, which is not supported (full_attention and "
                     "sliding_attention are)",
-                    Shown(kind), i));
+                    Excerpt(kind), i));
   }
   return windowed;
 }

@@ -278,8 +278,8 @@ Result<Pooling> PoolingOfWord(const JsonFile& file) {
   }
   for (const PoolingMode& mode : kPoolingModes)
     if (mode.pooling && *word == mode.word) return *mode.pooling;
-  return file.Refuse(
-      kKey, fmt::format("is {}, which is not supported (cls, mean, max, lasttoken)", Shown(*word)));
+  return file.Refuse(kKey, fmt::format("is {}, which is not supported (cls, mean, max, lasttoken)",
+                                       Excerpt(*word)));
 }
 
 Result<Pooling> PoolingOfFlags(const JsonFile& file) {

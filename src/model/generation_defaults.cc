@@ -76,7 +76,7 @@ class Reader {
 std::optional<Number> NumberOf(const JsonFile& file, std::string_view key) {
   const boost::json::value* value = file.Find(key);
   if (value == nullptr) return std::nullopt;
-  Number number{std::nullopt, Shown(*value)};
+  Number number{std::nullopt, Excerpt(*value)};
   boost::system::error_code error;
   if (value->is_number()) number.value = value->to_number<double>(error);
   if (error) number.value.reset();
@@ -131,7 +131,7 @@ std::vector<int64_t> EndsOf(const JsonFile& file, Reader& reader) {
     ends.push_back(id.get_int64());
   }
   if (!all_ids && ends.empty()) {
-    reader.Drop("eos_token_id", Shown(*value), "one token id or a list of them");
+    reader.Drop("eos_token_id", Excerpt(*value), "one token id or a list of them");
   } else if (!all_ids) {
     reader.Note("eos_token_id holds values that are no token ids: they are not used");
   }
@@ -162,7 +162,7 @@ GenerationDefaults GenerationDefaults::FromJson(const JsonFile& file,
     if (flag->is_bool()) {
       defaults.do_sample = flag->get_bool();
     } else {
-      reader.Drop("do_sample", Shown(*flag), "true or false");
+      reader.Drop("do_sample", Excerpt(*flag), "true or false");
     }
   }
   const auto number = [&](std::string_view key, const Range& range) {

@@ -88,7 +88,7 @@ Result<std::string> JsonFile::StringOr(std::string_view key, std::string fallbac
   return std::string(text->data(), text->size());
 }
 
-std::string Shown(const boost::json::value& value) {
+std::string Excerpt(const boost::json::value& value) {
   if (const double* number = value.if_double()) return fmt::format("{}", *number);
   const std::string text = boost::json::serialize(value);
   return text.size() <= 40 ? text : Quote(text, 40);

@@ -54,6 +54,6 @@ class JsonFile {
 };
 
 // A value in a message: as JSON, cut where it is long.
-std::string Shown(const boost::json::value& value);
+std::string Excerpt(const boost::json::value& value);
 
 }  // namespace tutti::model

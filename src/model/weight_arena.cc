@@ -197,7 +197,7 @@ void WeightArena::Pack(const std::vector<size_t>& order, const Progress* progres
     const MatrixJob& job = matrices_[order[i]];
     Status status = job.balance ? PackBalanced(job) : PackOne(job, buffer);
     if (!status.ok()) return Fail(std::move(status));
-    if (!Tell(kernels::PackedBytes(job.packed), progress)) return;
+    if (!Report(kernels::PackedBytes(job.packed), progress)) return;
   }
 }
 
@@ -208,7 +208,7 @@ void WeightArena::ReadPieces(const packed::File& file, const Progress* progress)
   for (size_t i = next_.fetch_add(1); i < pieces && !stop_.load(); i = next_.fetch_add(1)) {
     const std::span<std::byte> out(arena_.data() + i * packed::kPieceBytes, file.PieceBytes(i));
     if (Status status = file.ReadPiece(i, out); !status.ok()) return Fail(std::move(status));
-    if (!Tell(out.size(), progress)) return;
+    if (!Report(out.size(), progress)) return;
   }
 }
 
@@ -223,7 +223,7 @@ void WeightArena::PairUp() {
   }
 }
 
-bool WeightArena::Tell(size_t bytes, const Progress* progress) {
+bool WeightArena::Report(size_t bytes, const Progress* progress) {
   const size_t done = packed_bytes_.fetch_add(bytes) + bytes;
   if (progress == nullptr || !*progress || (*progress)(done, bytes_)) return true;
   Fail(Abandoned());

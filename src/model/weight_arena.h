@@ -105,7 +105,7 @@ class WeightArena {
   void ReadPieces(const packed::File& file, const Progress* progress);
   void PairUp();
   // That `bytes` more are in the arena; false ends the work.
-  bool Tell(size_t bytes, const Progress* progress);
+  bool Report(size_t bytes, const Progress* progress);
   Result<kernels::AlignedBuffer> Finish();
   Status PackOne(const MatrixJob& job, std::vector<std::byte>& buffer);
   void Fail(Status status) EXCLUDES(mutex_);

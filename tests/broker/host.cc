@@ -40,7 +40,7 @@ using Settings = std::map<std::string, std::string>;
 
 constexpr size_t kShownBytes = 4096;
 
-void Say(const json::object& event) {
+void Print(const json::object& event) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   std::cout << json::serialize(event) << std::endl;
@@ -81,7 +81,7 @@ BridgeOptions OptionsOf(Settings& settings) {
   return options;
 }
 
-json::object Shown(const Message& message) {
+json::object ToJson(const Message& message) {
   json::object event{{"event", "message"},
                      {"topic", message.topic},
                      {"size", message.payload.size()},
@@ -113,7 +113,7 @@ class Host {
   void Use(Bridge* bridge) { bridge_ = bridge; }
 
   void Take(Message message, Receipt receipt) {
-    Say(Shown(message));
+    Print(ToJson(message));
     if (throws_left_ > 0) {
       --throws_left_;
       throw std::bad_alloc();
@@ -189,13 +189,13 @@ class Host {
   void PublishOne(Message message) {
     const std::string name = message.payload.substr(0, 64);
     const Status status = bridge_->Publish(std::move(message), [name](const Status& done) {
-      Say({{"event", "published"}, {"payload", name}, {"reason", done.reason()}});
+      Print({{"event", "published"}, {"payload", name}, {"reason", done.reason()}});
     });
     if (status.ok()) return;
-    Say({{"event", "refused"},
-         {"payload", name},
-         {"reason", status.reason()},
-         {"message", status.message()}});
+    Print({{"event", "refused"},
+           {"payload", name},
+           {"reason", status.reason()},
+           {"message", status.message()}});
   }
 
   const std::string sink_;
@@ -208,27 +208,27 @@ class Host {
 
 void SayStatistics(const Bridge& bridge) {
   const auto s = bridge.Statistics();
-  Say({{"event", "statistics"},
-       {"connected", s.connected},
-       {"connects", s.connects},
-       {"tries_failed", s.tries_failed},
-       {"published", s.published},
-       {"refused", s.refused},
-       {"failed", s.failed},
-       {"waiting", s.waiting},
-       {"waiting_bytes", s.waiting_bytes},
-       {"received", s.received},
-       {"redelivered", s.redelivered},
-       {"accepted", s.accepted},
-       {"refused_by_sinks", s.refused_by_sinks},
-       {"too_large", s.too_large},
-       {"unmatched", s.unmatched},
-       {"unacknowledged", s.unacknowledged},
-       {"last_failure", s.last_failure.reason()}});
+  Print({{"event", "statistics"},
+         {"connected", s.connected},
+         {"connects", s.connects},
+         {"tries_failed", s.tries_failed},
+         {"published", s.published},
+         {"refused", s.refused},
+         {"failed", s.failed},
+         {"waiting", s.waiting},
+         {"waiting_bytes", s.waiting_bytes},
+         {"received", s.received},
+         {"redelivered", s.redelivered},
+         {"accepted", s.accepted},
+         {"refused_by_sinks", s.refused_by_sinks},
+         {"too_large", s.too_large},
+         {"unmatched", s.unmatched},
+         {"unacknowledged", s.unacknowledged},
+         {"last_failure", s.last_failure.reason()}});
 }
 
 void SayStopped(const Status& status) {
-  Say({{"event", "stopped"}, {"reason", status.reason()}, {"message", status.message()}});
+  Print({{"event", "stopped"}, {"reason", status.reason()}, {"message", status.message()}});
 }
 
 }  // namespace
@@ -259,7 +259,7 @@ int main(int argc, char** argv) {
     if (!status.ok()) return SayStopped(status), 1;
     filters.remove_prefix(std::min(end + 1, filters.size()));
   }
-  bridge.OnConnected([] { Say({{"event", "connected"}}); });
+  bridge.OnConnected([] { Print({{"event", "connected"}}); });
   bridge.Start();
 
   for (std::string line; std::getline(std::cin, line);) {

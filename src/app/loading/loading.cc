@@ -30,7 +30,7 @@ class ProgressLine {
   int shown_ = -1;
 };
 
-void Tell(const std::string& notice) {
+void PrintNotice(const std::string& notice) {
   if (!notice.empty()) std::fprintf(stderr, "tutti: %s\n", Printable(notice).c_str());
 }
 
@@ -51,17 +51,17 @@ Result<std::vector<OpenedModel>> OpenAll(const LocalInference& inference,
   std::vector<OpenedModel> opened;
   for (const ModelRef& model : models) {
     ASSIGN_OR_RETURN(OpenedModel one, inference.Open(model));
-    Tell(one.notice());
+    PrintNotice(one.notice());
     opened.push_back(std::move(one));
   }
-  Tell(inference.notice());
+  PrintNotice(inference.notice());
   return opened;
 }
 
 Result<OpenedModel> OpenOne(const LocalInference& inference, const ModelRef& ref, bool fuse) {
   ASSIGN_OR_RETURN(OpenedModel opened, inference.Open(ref, fuse));
-  Tell(opened.notice());
-  Tell(inference.notice());
+  PrintNotice(opened.notice());
+  PrintNotice(inference.notice());
   return opened;
 }
 

@@ -42,24 +42,24 @@ class MqttChatTest : public ::testing::Test {
                    .on_notice = [this](const std::string& notice) { notices_.push_back(notice); }});
   }
   // What the server keeps of itself.
-  void SayStatus(bool online) {
-    server_.Say("llm/v1/server/n1/status",
-                online ? R"({"online":true,"models":["m"]})" : R"({"online":false})", "");
+  void SendStatus(bool online) {
+    server_.Send("llm/v1/server/n1/status",
+                 online ? R"({"online":true,"models":["m"]})" : R"({"online":false})", "");
   }
   // As the server answers.
   void Accept(const mqtt::Publish& message) {
-    Say(message, R"({"type":"accepted","response_id":"resp_1","sequence_number":0})");
+    Send(message, R"({"type":"accepted","response_id":"resp_1","sequence_number":0})");
   }
   void Delta(const mqtt::Publish& message, int number, const std::string& text) {
-    Say(message, R"({"type":"response.output_text.delta","delta":")" + text +
-                     R"(","sequence_number":)" + std::to_string(number) + "}");
+    Send(message, R"({"type":"response.output_text.delta","delta":")" + text +
+                      R"(","sequence_number":)" + std::to_string(number) + "}");
   }
   void End(const mqtt::Publish& message, int number, const std::string& text) {
-    Say(message, R"({"type":"response.completed","sequence_number":)" + std::to_string(number) +
-                     R"(,"response":{"output":[{"content":[{"text":")" + text + R"("}]}]}})");
+    Send(message, R"({"type":"response.completed","sequence_number":)" + std::to_string(number) +
+                      R"(,"response":{"output":[{"content":[{"text":")" + text + R"("}]}]}})");
   }
-  void Say(const mqtt::Publish& message, const std::string& payload) {
-    server_.Say(kOut, payload, *message.properties.correlation_data);
+  void Send(const mqtt::Publish& message, const std::string& payload) {
+    server_.Send(kOut, payload, *message.properties.correlation_data);
   }
 
   ScriptedServer server_;
@@ -88,8 +88,8 @@ TEST_F(MqttChatTest, ItWaitsAsTheServerSaysAndSaysTheSameAgain) {
   int times = 0;
   server_.on_message = [&](const mqtt::Publish& message) {
     if (++times < 3) {
-      Say(message, R"({"type":"error","code":"rate_limit_exceeded","message":"slow down",)"
-                   R"("retry_after_ms":12000})");
+      Send(message, R"({"type":"error","code":"rate_limit_exceeded","message":"slow down",)"
+                    R"("retry_after_ms":12000})");
       return;
     }
     Accept(message);
@@ -109,7 +109,7 @@ TEST_F(MqttChatTest, ItWaitsAsTheServerSaysAndSaysTheSameAgain) {
 
 TEST_F(MqttChatTest, AWaitThatIsTooLongOrOtherErrorsAreTold) {
   std::string error;
-  server_.on_message = [&](const mqtt::Publish& message) { Say(message, error); };
+  server_.on_message = [&](const mqtt::Publish& message) { Send(message, error); };
   Begin();
   error = R"({"type":"error","code":"rate_limit_exceeded","message":"x","retry_after_ms":9999999})";
   EXPECT_EQ(Ask().reason(), "rate_limit_exceeded");
@@ -221,14 +221,14 @@ TEST_F(MqttChatTest, AQuestionThatNobodyTakesIsGivenUpSoonAndDoubtedSooner) {
 
 TEST_F(MqttChatTest, AServerThatSaysItIsOfflineIsAskedNothing) {
   server_.on_subscribe = [this](const mqtt::Subscribe& packet) {
-    if (packet.subscriptions[0].filter == kStatus) SayStatus(false);
+    if (packet.subscriptions[0].filter == kStatus) SendStatus(false);
   };
   Begin();
   const TimePoint start = server_.clock.Now();
   EXPECT_THAT(Ask().message(), HasSubstr("the server is offline, as llm/v1/server/n1/status says"));
   EXPECT_LE(server_.clock.Now() - start, seconds(1));
   EXPECT_TRUE(server_.heard.empty());
-  SayStatus(true);
+  SendStatus(true);
   server_.on_message = [this](const mqtt::Publish& message) { End(message, 1, "back"); };
   EXPECT_TRUE(Ask().ok()) << "and found again";
   EXPECT_EQ(text_, "back");
@@ -236,7 +236,7 @@ TEST_F(MqttChatTest, AServerThatSaysItIsOfflineIsAskedNothing) {
 
 TEST_F(MqttChatTest, AServerThatGoesOfflineBeforeItTakesTheQuestionEndsTheWait) {
   Begin();
-  server_.on_message = [this](const mqtt::Publish&) { SayStatus(false); };
+  server_.on_message = [this](const mqtt::Publish&) { SendStatus(false); };
   const TimePoint start = server_.clock.Now();
   EXPECT_THAT(Ask().message(), HasSubstr("offline"));
   EXPECT_LE(server_.clock.Now() - start, options_.absence + seconds(1));
@@ -244,7 +244,7 @@ TEST_F(MqttChatTest, AServerThatGoesOfflineBeforeItTakesTheQuestionEndsTheWait) 
 
 TEST_F(MqttChatTest, AServerThatWasStartedAnewWhileNobodyReadIsFoundAgain) {
   Begin();
-  SayStatus(false);
+  SendStatus(false);
   server_.HangUp();
   server_.on_message = [this](const mqtt::Publish& message) { End(message, 1, "ok"); };
   EXPECT_TRUE(Ask().ok());
@@ -254,8 +254,8 @@ TEST_F(MqttChatTest, AServerThatGoesOfflineInMidAnswerIsAwaited) {
   Begin();
   server_.on_message = [this](const mqtt::Publish& message) {
     Accept(message);
-    SayStatus(false);
-    SayStatus(true);
+    SendStatus(false);
+    SendStatus(true);
     End(message, 1, "ok");
   };
   EXPECT_TRUE(Ask().ok());
@@ -288,7 +288,7 @@ TEST_F(MqttChatTest, StoppingTellsTheServer) {
       return;
     }
     EXPECT_THAT(message.payload, HasSubstr(R"("type":"cancel")"));
-    Say(message, R"({"type":"response.cancelled","sequence_number":2})");
+    Send(message, R"({"type":"response.cancelled","sequence_number":2})");
   };
   EXPECT_EQ(Ask([&] { return stop; }).reason(), "cancelled");
   EXPECT_EQ(server_.heard.size(), 2u);
@@ -298,8 +298,8 @@ TEST_F(MqttChatTest, StoppingWhileItWaitsSaysNothingMore) {
   Begin();
   bool stop = false;
   server_.on_message = [&](const mqtt::Publish& message) {
-    Say(message, R"({"type":"error","code":"rate_limit_exceeded","message":"x",)"
-                 R"("retry_after_ms":60000})");
+    Send(message, R"({"type":"error","code":"rate_limit_exceeded","message":"x",)"
+                  R"("retry_after_ms":60000})");
     stop = true;
   };
   const TimePoint start = server_.clock.Now();
@@ -312,7 +312,7 @@ TEST_F(MqttChatTest, StoppingWhileItWaitsSaysNothingMore) {
 TEST_F(MqttChatTest, AHistoryIsTold) {
   Begin();
   server_.on_message = [this](const mqtt::Publish& message) {
-    Say(message, R"({"type":"history","items":[{"role":"user","content":"hi","turn":1}]})");
+    Send(message, R"({"type":"history","items":[{"role":"user","content":"hi","turn":1}]})");
   };
   const auto items = chat_->History();
   ASSERT_TRUE(items.ok()) << items.status();
@@ -322,12 +322,12 @@ TEST_F(MqttChatTest, AHistoryIsTold) {
 TEST_F(MqttChatTest, AClearIsToldOnceItIsDoneOrWhyNot) {
   Begin();
   server_.on_message = [this](const mqtt::Publish& message) {
-    Say(message, R"({"type":"cleared","session":"s"})");
+    Send(message, R"({"type":"cleared","session":"s"})");
   };
   EXPECT_TRUE(chat_->Clear().ok());
   EXPECT_THAT(server_.heard.back().message.payload, ::testing::HasSubstr(R"("type":"clear")"));
   server_.on_message = [this](const mqtt::Publish& message) {
-    Say(message, R"({"type":"error","code":"storage_full","message":"no room"})");
+    Send(message, R"({"type":"error","code":"storage_full","message":"no room"})");
   };
   EXPECT_EQ(chat_->Clear().reason(), "storage_full");
 }

@@ -116,7 +116,7 @@ TEST_F(MqttConnectionTest, ARefusedMessageComesBackWithTheReason) {
 TEST_F(MqttConnectionTest, WhatCameBeforeTheConnectionBrokeIsGivenFirst) {
   auto connection = Open();
   ASSERT_TRUE(connection.ok());
-  server_.Say("t", "last words", "");
+  server_.Send("t", "last words", "");
   server_.HangUp();
   const auto arrived = (*connection)->Receive(server_.clock.Now() + seconds(1));
   ASSERT_TRUE(arrived.ok()) << arrived.status();
@@ -140,7 +140,7 @@ TEST_F(MqttConnectionTest, AServerThatBreaksTheProtocolIsLeft) {
            mqtt::Connack(), mqtt::Pingreq(), mqtt::Puback{7, mqtt::ReasonCode::kSuccess, {}}}) {
     auto connection = Open();
     ASSERT_TRUE(connection.ok());
-    server_.Say(packet);
+    server_.Send(packet);
     EXPECT_EQ((*connection)->Receive(server_.clock.Now() + seconds(1)).status().reason(),
               "bad_response");
   }

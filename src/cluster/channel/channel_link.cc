@@ -134,7 +134,7 @@ class ChannelLink final : public WorkerLink, private broker::Reader {
       if (silent || presence_.away_too_long(now)) {
         End();
       } else if (presence_.connected()) {
-        Speak(now);
+        SendDue(now);
       }
     } else if (presence_.connected() && now >= next_ask_ && !stopping_.load()) {
       next_ask_ = now + kAskEvery;
@@ -146,7 +146,7 @@ class ChannelLink final : public WorkerLink, private broker::Reader {
     if (stopping_.load(std::memory_order_acquire) && channel_) End();
   }
 
-  void Speak(TimePoint now) {
+  void SendDue(TimePoint now) {
     settled_.store(false, std::memory_order_release);  // before a call is taken from the relay
     while (channel_->has_room()) {
       v1::WorkerMessage message;

@@ -102,7 +102,7 @@ class Port final : public ChannelPort, private broker::Reader {
     const bool known = std::find(ended_.begin(), ended_.end(), packet.session()) != ended_.end();
     if (packet.over()) return;
     if (known || packet.number() != 1 || packet.session() == 0 || sessions_.size() >= kMaxSessions)
-      return TellOver(packet.from(), packet.session());
+      return SendEnd(packet.from(), packet.session());
     const auto session = std::make_shared<Session>(*broker_, packet.from(), own_, packet.session());
     sessions_[packet.session()] = session;
     Read(*session, packet);
@@ -160,7 +160,7 @@ class Port final : public ChannelPort, private broker::Reader {
         // Without the broker no worker can be heard, so none counts as silent.
         if (session->worker != nullptr) pool_.Receive(session->worker, {});
       } else {
-        Speak(*session, now);
+        SendDue(*session, now);
       }
       repeated += session->channel.repeated();
     }
@@ -168,7 +168,7 @@ class Port final : public ChannelPort, private broker::Reader {
     for (const auto& [number, what] : ended) End(number, what);
   }
 
-  void Speak(Session& session, TimePoint now) {
+  void SendDue(Session& session, TimePoint now) {
     session.wanted.store(false, std::memory_order_release);
     while (session.worker != nullptr && session.channel.has_room()) {
       v1::FrontendMessage message;
@@ -190,10 +190,10 @@ class Port final : public ChannelPort, private broker::Reader {
     repeated_before_ += session->channel.repeated();
     ended_.push_back(number);
     if (ended_.size() > kRememberedSessions) ended_.pop_front();
-    TellOver(session->mailbox, number);
+    SendEnd(session->mailbox, number);
     if (session->worker != nullptr) pool_.Lost(session->worker, what);
   }
-  void TellOver(const std::string& mailbox, uint64_t number) {
+  void SendEnd(const std::string& mailbox, uint64_t number) {
     v1::Packet over;
     over.set_from(own_);
     over.set_session(number);

@@ -37,8 +37,8 @@ class MessagesRequest : public ::testing::Test {
     return chat == nullptr ? api::ChatPrompt() : *chat;
   }
   // "role: content" of each message.
-  static std::vector<std::string> Said(const std::string& messages,
-                                       const std::string& members = "") {
+  static std::vector<std::string> PartsOf(const std::string& messages,
+                                          const std::string& members = "") {
     static constexpr const char* kRoles[] = {"system", "user", "assistant", "tool"};
     std::vector<std::string> said;
     for (const api::ChatMessage& message : ChatOf(Body(messages, members)).messages)
@@ -89,15 +89,15 @@ TEST_F(MessagesRequest, RefusesWhatIsMissingOrOutOfRange) {
 
 TEST_F(MessagesRequest, SystemBecomesTheFirstMessage) {
   const std::string hi = R"({"role":"user","content":"hi"})";
-  EXPECT_THAT(Said(hi, R"(,"system":"be brief")"), ElementsAre("system: be brief", "user: hi"));
+  EXPECT_THAT(PartsOf(hi, R"(,"system":"be brief")"), ElementsAre("system: be brief", "user: hi"));
   const std::string blocks =
       R"(,"system":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},)"
       R"({"type":"text","text":"b"}])";
-  EXPECT_THAT(Said(hi, blocks), ElementsAre("system: a\nb", "user: hi"));
+  EXPECT_THAT(PartsOf(hi, blocks), ElementsAre("system: a\nb", "user: hi"));
   EXPECT_THAT(ChatOf(Body(hi, blocks)).messages[0].part_ends, ElementsAre(1, 3));
-  EXPECT_THAT(Said(hi, R"(,"system":"")"), ElementsAre("user: hi"));
+  EXPECT_THAT(PartsOf(hi, R"(,"system":"")"), ElementsAre("user: hi"));
   EXPECT_THAT(
-      Said(hi + R"(,{"role":"system","content":[{"type":"text","text":"now in verse"}]},)" + hi),
+      PartsOf(hi + R"(,{"role":"system","content":[{"type":"text","text":"now in verse"}]},)" + hi),
       ElementsAre("user: hi", "system: now in verse", "user: hi"));
   EXPECT_EQ(Refusal(Body(hi, R"(,"system":[{"type":"image","source":{}}])")),
             "unsupported_parameter system[0]");
@@ -105,10 +105,10 @@ TEST_F(MessagesRequest, SystemBecomesTheFirstMessage) {
 
 // The same as one chat completion with content in parts: templates want the roles to alternate.
 TEST_F(MessagesRequest, JoinsMessagesOfOneRole) {
-  EXPECT_THAT(Said(R"({"role":"user","content":"a"},{"role":"user","content":"b"},)"
-                   R"({"role":"assistant","content":"c"},)"
-                   R"({"role":"user","content":[{"type":"text","text":"d"},)"
-                   R"({"type":"text","text":"e"}]})"),
+  EXPECT_THAT(PartsOf(R"({"role":"user","content":"a"},{"role":"user","content":"b"},)"
+                      R"({"role":"assistant","content":"c"},)"
+                      R"({"role":"user","content":[{"type":"text","text":"d"},)"
+                      R"({"type":"text","text":"e"}]})"),
               ElementsAre("user: a\nb", "assistant: c", "user: d\ne"));
 }
 
@@ -135,8 +135,8 @@ TEST_F(MessagesRequest, ToolUseAndItsResultBecomeCallsAndToolMessages) {
       R"({"type":"tool_result","tool_use_id":"toolu_1","is_error":true,)"
       R"("content":[{"type":"text","text":"no"},{"type":"text","text":"net"}]},)"
       R"({"type":"tool_result","tool_use_id":"other"}]})";
-  EXPECT_THAT(Said(history), ElementsAre("user: weather?", "assistant: I look.", "tool: noon",
-                                         "tool: no\nnet", "tool: ", "user: and?"));
+  EXPECT_THAT(PartsOf(history), ElementsAre("user: weather?", "assistant: I look.", "tool: noon",
+                                            "tool: no\nnet", "tool: ", "user: and?"));
   const std::vector<api::ChatMessage> messages = ChatOf(Body(history)).messages;
   EXPECT_THAT(messages[1].tool_calls,
               ElementsAre(api::ToolCall{"toolu_1", "get", R"({"city":"Rome","n":1.5})"},
@@ -149,9 +149,10 @@ TEST_F(MessagesRequest, ToolUseAndItsResultBecomeCallsAndToolMessages) {
 
 TEST_F(MessagesRequest, ToolResultsAreNotJoinedWithOtherMessages) {
   EXPECT_THAT(
-      Said(R"({"role":"user","content":"a"},)"
-           R"({"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"b"}]},)"
-           R"({"role":"user","content":"c"},{"role":"user","content":"d"})"),
+      PartsOf(
+          R"({"role":"user","content":"a"},)"
+          R"({"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"b"}]},)"
+          R"({"role":"user","content":"c"},{"role":"user","content":"d"})"),
       ElementsAre("user: a", "tool: b", "user: c\nd"));
 }
 

@@ -70,8 +70,8 @@ double ReadSimilarity(std::string_view field) {
   return good ? std::min(value, 2.0) : 0;  // above 1: nothing is that near
 }
 
-void TellCache(std::span<const std::shared_ptr<api::CacheReport>> reports,
-               std::vector<std::pair<std::string, std::string>>* headers) {
+void AppendCacheHeaders(std::span<const std::shared_ptr<api::CacheReport>> reports,
+                        std::vector<std::pair<std::string, std::string>>* headers) {
   if (reports.empty()) return;
   CacheOutcome outcome = CacheOutcome::kHit;
   Duration age{0};

@@ -24,7 +24,7 @@ double ReadSimilarity(std::string_view field);
 // Appends the cache headers of a call with one or more prompts. x-cache is "hit" only if every
 // prompt was a hit, and then Age is the greatest age; otherwise x-cache is the worst outcome.
 // Appends nothing when no cache was consulted.
-void TellCache(std::span<const std::shared_ptr<api::CacheReport>> reports,
-               std::vector<std::pair<std::string, std::string>>* headers);
+void AppendCacheHeaders(std::span<const std::shared_ptr<api::CacheReport>> reports,
+                        std::vector<std::pair<std::string, std::string>>* headers);
 
 }  // namespace tutti::protocol

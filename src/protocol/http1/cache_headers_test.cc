@@ -14,14 +14,14 @@ namespace {
 using api::CacheOutcome;
 using std::chrono::seconds;
 
-std::string Told(const std::vector<std::pair<CacheOutcome, Duration>>& outcomes) {
+std::string HeadersOf(const std::vector<std::pair<CacheOutcome, Duration>>& outcomes) {
   std::vector<std::shared_ptr<api::CacheReport>> reports;
   for (const auto& [outcome, age] : outcomes) {
     reports.push_back(std::make_shared<api::CacheReport>());
     reports.back()->Set(outcome, age);
   }
   std::vector<std::pair<std::string, std::string>> headers;
-  TellCache(reports, &headers);
+  AppendCacheHeaders(reports, &headers);
   std::string all;
   for (const auto& [name, value] : headers) all += name + ": " + value + "\n";
   return all;
@@ -47,14 +47,15 @@ TEST(CacheHeaders, WhatIsNoDirectiveChangesNothing) {
 }
 
 TEST(CacheHeaders, ACallIsAHitOnlyIfEachOfItsPromptsWas) {
-  EXPECT_EQ(Told({}), "");
-  EXPECT_EQ(Told({{CacheOutcome::kNone, {}}}), "");
-  EXPECT_EQ(Told({{CacheOutcome::kHit, seconds(3)}}), "x-cache: hit\nAge: 3\n");
-  EXPECT_EQ(Told({{CacheOutcome::kHit, seconds(3)}, {CacheOutcome::kHit, seconds(5)}}),
+  EXPECT_EQ(HeadersOf({}), "");
+  EXPECT_EQ(HeadersOf({{CacheOutcome::kNone, {}}}), "");
+  EXPECT_EQ(HeadersOf({{CacheOutcome::kHit, seconds(3)}}), "x-cache: hit\nAge: 3\n");
+  EXPECT_EQ(HeadersOf({{CacheOutcome::kHit, seconds(3)}, {CacheOutcome::kHit, seconds(5)}}),
             "x-cache: hit\nAge: 5\n");
-  EXPECT_EQ(Told({{CacheOutcome::kHit, seconds(3)}, {CacheOutcome::kMiss, {}}}), "x-cache: miss\n");
-  EXPECT_EQ(Told({{CacheOutcome::kJoin, {}}, {CacheOutcome::kHit, {}}}), "x-cache: join\n");
-  EXPECT_EQ(Told({{CacheOutcome::kBypass, {}}}), "x-cache: bypass\n");
+  EXPECT_EQ(HeadersOf({{CacheOutcome::kHit, seconds(3)}, {CacheOutcome::kMiss, {}}}),
+            "x-cache: miss\n");
+  EXPECT_EQ(HeadersOf({{CacheOutcome::kJoin, {}}, {CacheOutcome::kHit, {}}}), "x-cache: join\n");
+  EXPECT_EQ(HeadersOf({{CacheOutcome::kBypass, {}}}), "x-cache: bypass\n");
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ Status CheckBelongs(const CheckedObject& object, SocketVerb verb) {
 }
 
 // A member as it stands, before anything is checked; empty: it is no string.
-std::string_view Said(const Json& root, std::string_view name) {
+std::string_view TextMember(const Json& root, std::string_view name) {
   const Json* value = root.is_object() ? root.get_object().if_contains(name) : nullptr;
   return value != nullptr && value->is_string() ? TextOf(*value) : std::string_view();
 }
@@ -87,9 +87,9 @@ Result<SocketMessage> ParseSocketMessage(std::string_view text, const ParseOptio
                                          std::string* stream_id) {
   ASSIGN_OR_RETURN(const JsonDocument document, ParseJson(text));
   // Set first, so that an error of any kind names its channel to a client that uses several.
-  const std::string_view channel = Said(document.root(), "stream_id");
+  const std::string_view channel = TextMember(document.root(), "stream_id");
   if (CheckLevel(std::string(channel), "stream_id").ok()) *stream_id = channel;
-  const std::string_view type = Said(document.root(), "type");
+  const std::string_view type = TextMember(document.root(), "type");
   const bool creates = type == kCreateType;
   if (!creates && !type.empty()) RETURN_IF_ERROR(CheckType(type));
   IgnoredFields ignored;

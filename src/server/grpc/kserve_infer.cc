@@ -41,7 +41,7 @@ class InferHandler final : public CallHandler {
     if (!response.ok()) return End(response.status());
     if (!response->has_value()) return;
     run_.execution.reset();
-    run_.TellStages(call_, (*response)->spent);
+    run_.RecordStages(call_, (*response)->spent);
     inference::ModelInferResponse message;
     run_.Fill(**response, &message);
     call_.Reply(message);

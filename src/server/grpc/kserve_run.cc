@@ -47,7 +47,7 @@ Run Run::Begin(Call& call, inference::ModelInferRequest& message,
   return run;
 }
 
-void Run::TellStages(const Call& call, const kserve::Spent& spent) const {
+void Run::RecordStages(const Call& call, const kserve::Spent& spent) const {
   counting::CountStages(op, spent, call.context().deps.metrics);
 }
 

@@ -29,7 +29,7 @@ struct Run {
                    std::shared_ptr<api::CacheReport> report);
 
   // Counts where the time of a request that has ended well went, if it was an encoding's.
-  void TellStages(const Call& call, const kserve::Spent& spent) const;
+  void RecordStages(const Call& call, const kserve::Spent& spent) const;
 
   void Fill(kserve::InferResponse& response, inference::ModelInferResponse* message) const;
 };

@@ -108,13 +108,13 @@ class StreamHandler final : public CallHandler {
     }
     if (!next->has_value()) return false;
     kserve::InferResponse& response = **next;
-    if (response.final) run.TellStages(call_, response.spent);
+    if (response.final) run.RecordStages(call_, response.spent);
     if (!response.empty || run.empty_final) {
       inference::ModelStreamInferResponse message;
       run.Fill(response, message.mutable_infer_response());
       (*message.mutable_infer_response()->mutable_parameters())["triton_final_response"]
           .set_bool_param(response.final);
-      TellOfCache(run, message.mutable_infer_response());
+      SendCacheHeaders(run, message.mutable_infer_response());
       writing_ = true;
       call_.Write(message);
     }
@@ -128,9 +128,9 @@ class StreamHandler final : public CallHandler {
 
   // A stream has many requests but only one set of metadata, so each response carries the result of
   // its own cache look-up.
-  static void TellOfCache(const Run& run, inference::ModelInferResponse* response) {
+  static void SendCacheHeaders(const Run& run, inference::ModelInferResponse* response) {
     std::vector<std::pair<std::string, std::string>> fields;
-    protocol::TellCache({&run.cache_report, 1}, &fields);
+    protocol::AppendCacheHeaders({&run.cache_report, 1}, &fields);
     for (const auto& [name, value] : fields)
       (*response->mutable_parameters())[AsciiLower(name)].set_string_param(value);
   }

@@ -243,15 +243,15 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   }
 
  private:
-  void TellOfCache() {
+  void SendCacheHeaders() {
     std::vector<std::pair<std::string, std::string>> fields;
-    protocol::TellCache(cache_reports_, &fields);
+    protocol::AppendCacheHeaders(cache_reports_, &fields);
     cache_reports_.clear();
     for (const auto& [name, value] : fields) call_.AddInitialMetadata(AsciiLower(name), value);
   }
 
   void WriteBegins() {
-    TellOfCache();
+    SendCacheHeaders();
     writing_ = true;
     write_began_ = context_.deps.clock->Now();
     if (account_ != nullptr) account_->Written(static_cast<int64_t>(outgoing_.Length()));

@@ -59,7 +59,7 @@ class GenerateHandler final : public CallHandler {
     Take();
     for (size_t i = 0; i < choices_.size(); ++i) {
       Choice& choice = choices_[next_];
-      if (choice.news) return Tell(choice);
+      if (choice.news) return Send(choice);
       next_ = (next_ + 1) % choices_.size();
     }
     if (!ended_) return;
@@ -78,7 +78,7 @@ class GenerateHandler final : public CallHandler {
 
  private:
   struct Choice {
-    v1::GenerateResponse untold;
+    v1::GenerateResponse unsent;
     bool news = false;
   };
 
@@ -118,26 +118,26 @@ class GenerateHandler final : public CallHandler {
       }
       if (event->kind == api::StreamEvent::Kind::kStarted) continue;
       Choice& choice = choices_[static_cast<size_t>(event->choice)];
-      choice.untold.set_choice(event->choice);
-      choice.untold.mutable_text()->append(event->text);
-      choice.untold.mutable_reasoning()->append(event->reasoning);
-      for (const api::ToolCallDelta& delta : event->tool_calls) Append(delta, &choice.untold);
+      choice.unsent.set_choice(event->choice);
+      choice.unsent.mutable_text()->append(event->text);
+      choice.unsent.mutable_reasoning()->append(event->reasoning);
+      for (const api::ToolCallDelta& delta : event->tool_calls) Append(delta, &choice.unsent);
       choice.news = choice.news || size > 0;
       if (event->kind != api::StreamEvent::Kind::kChoiceEnd) continue;
       choice.news = true;
-      choice.untold.set_finish_reason(std::string(api::FinishReasonName(event->finish_reason)));
+      choice.unsent.set_finish_reason(std::string(api::FinishReasonName(event->finish_reason)));
       if (const auto* token = std::get_if<TokenId>(&event->stop_reason)) {
-        choice.untold.set_stop_reason(std::to_string(*token));
+        choice.unsent.set_stop_reason(std::to_string(*token));
       } else if (const auto* text = std::get_if<std::string>(&event->stop_reason)) {
-        choice.untold.set_stop_reason(*text);
+        choice.unsent.set_stop_reason(*text);
       }
     }
   }
 
-  void Tell(Choice& choice) {
+  void Send(Choice& choice) {
     writing_ = true;
-    call_.Write(choice.untold);
-    choice.untold.Clear();
+    call_.Write(choice.unsent);
+    choice.unsent.Clear();
     choice.news = false;
     next_ = (next_ + 1) % choices_.size();
   }

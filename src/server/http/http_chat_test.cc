@@ -31,7 +31,7 @@ int64_t Number(const std::string& json, const char* name = "sequence_number") {
 std::string ResponseIdOf(const std::string& event) {
   return std::string(boost::json::parse(event).at("response").at("id").as_string());
 }
-std::string SaidIn(const std::string& event) {
+std::string TextIn(const std::string& event) {
   return std::string(boost::json::parse(event)
                          .at("response")
                          .at("output")
@@ -49,8 +49,8 @@ class ChatClient : public SocketClient {
 
   void Message(const std::string& session, const std::string& id, const std::string& input,
                const std::string& members = "") {
-    Say(R"({"type":"message","session":")" + session + R"(","id":")" + id + R"(","input":")" +
-        input + "\"" + members + "}");
+    SendText(R"({"type":"message","session":")" + session + R"(","id":")" + id + R"(","input":")" +
+             input + "\"" + members + "}");
   }
   // Reads the events up to the end of a turn, on a connection with one turn.
   std::vector<std::string> Turn() {
@@ -101,7 +101,7 @@ TEST_F(ChatSocketTest, AMessageIsAnsweredByTheEventsOfItsLogToTheByte) {
   EXPECT_EQ(events[0], protocol::EventJson(protocol::AcceptedEvent{"m1", id, 1, 0}, 0));
   EXPECT_EQ(Member(events[1], "type"), "response.created");
   EXPECT_EQ(Member(events.back(), "type"), "response.completed");
-  EXPECT_EQ(SaidIn(events.back()), "one two three");
+  EXPECT_EQ(TextIn(events.back()), "one two three");
   for (size_t i = 0; i < events.size(); ++i) EXPECT_EQ(Number(events[i]), static_cast<int64_t>(i));
   EXPECT_EQ(events, LogOf(id));
   // If the message has a stream_id, each event of its answer carries it as an additional member.
@@ -157,8 +157,8 @@ TEST_F(ChatSocketTest, TwoSessionsAreAnsweredSideBySideAndOneWaitsForItself) {
   first->Answer({"a"});
   EXPECT_THAT(Prompt(*Generation(2)), ElementsAre("first", "a", "second"));
   Generation(2)->Answer({"c"});
-  EXPECT_EQ(SaidIn(client.Next("response.completed")), "a");
-  EXPECT_EQ(SaidIn(client.Next("response.completed")), "c");
+  EXPECT_EQ(TextIn(client.Next("response.completed")), "a");
+  EXPECT_EQ(TextIn(client.Next("response.completed")), "c");
 }
 
 TEST_F(ChatSocketTest, AConversationOfHttpGoesOnHereAndBackThere) {
@@ -167,13 +167,13 @@ TEST_F(ChatSocketTest, AConversationOfHttpGoesOnHereAndBackThere) {
   const std::string in = R"(,"conversation":")" + id + "\"}";
   EXPECT_EQ(Ask(Post("/v1/responses", R"({"model":"fake","input":"over HTTP")" + in)).status, 200);
   ChatClient client(port());
-  client.Say(R"({"type":"message","id":"m","input":"here")" + in);
+  client.SendText(R"({"type":"message","id":"m","input":"here")" + in);
   const std::vector<std::string> events = client.Turn();
   EXPECT_EQ(Member(events[0], "type"), "accepted");
   EXPECT_EQ(Member(events.back(), "type"), "response.completed") << events.back();
   EXPECT_THAT(Prompt(*Generation(1)), ElementsAre("over HTTP", "one two three", "here"));
   EXPECT_THAT(Ask(Get("/v1/conversations/" + id + "/items")).body, HasSubstr("here"));
-  client.Say(R"({"type":"message","id":"m","input":"x","conversation":"conv_none"})");
+  client.SendText(R"({"type":"message","id":"m","input":"x","conversation":"conv_none"})");
   const std::string missing = client.Text();
   EXPECT_EQ(Member(missing, "code"), "not_found");
   EXPECT_EQ(Member(missing, "param"), "conversation");
@@ -203,22 +203,23 @@ TEST_F(ChatSocketTest, ACutConnectionIsGoneOnWithFromWhereItWas) {
   generation->End();
   generation->Wake();
   ChatClient client(port());
-  client.Say(R"({"type":"resume","response_id":")" + id + R"(","starting_after":)" +
-             std::to_string(Number(seen.back())) + "}");
+  client.SendText(R"({"type":"resume","response_id":")" + id + R"(","starting_after":)" +
+                  std::to_string(Number(seen.back())) + "}");
   std::vector<std::string> rest = client.Turn();
   std::vector<std::string> all = seen;
   all.insert(all.end(), rest.begin(), rest.end());
   EXPECT_EQ(all, LogOf(id)) << "nothing twice, nothing missing";
   // The same with `subscribe`, and with a repeated message.
-  client.Say(R"({"type":"subscribe","response_id":")" + id + R"(","starting_after":)" +
-             std::to_string(Number(seen.back())) + "}");
+  client.SendText(R"({"type":"subscribe","response_id":")" + id + R"(","starting_after":)" +
+                  std::to_string(Number(seen.back())) + "}");
   EXPECT_EQ(client.Turn(), rest);
   client.Message("s", "m1", "hi");
   EXPECT_EQ(client.Turn(), all);
   EXPECT_EQ(Generations(), 1u);
   client.Message("s", "m1", "other words");
   EXPECT_EQ(Member(client.Text(), "code"), "idempotency_key_mismatch");
-  client.Say(R"({"type":"resume","id":"r","response_id":")" + id + R"(","starting_after":99})");
+  client.SendText(R"({"type":"resume","id":"r","response_id":")" + id +
+                  R"(","starting_after":99})");
   const std::string late = client.Text();
   EXPECT_EQ(Member(late, "code"), "invalid_value");
   EXPECT_EQ(Member(late, "id"), "r");
@@ -228,15 +229,15 @@ TEST_F(ChatSocketTest, ACancelEndsTheTurnThatRunsAndSaysSoBehindItsEnd) {
   holds_ = true;
   Open();
   ChatClient client(port());
-  client.Say(R"({"type":"cancel","session":"s","id":"c0"})");
+  client.SendText(R"({"type":"cancel","session":"s","id":"c0"})");
   EXPECT_EQ(client.Text(), protocol::CancelledEvent("c0", "")) << "nothing runs";
   for (const bool by_id : {false, true}) {
     const size_t number = Generations();
     client.Message("s", by_id ? "m2" : "m1", "hi");
     const std::string id = Member(client.Next("accepted"), "response_id");
     const std::shared_ptr<FakeGeneration> generation = Generation(number);
-    client.Say(by_id ? R"({"type":"cancel","id":"c","response_id":")" + id + "\"}"
-                     : R"({"type":"cancel","id":"c","session":"s"})");
+    client.SendText(by_id ? R"({"type":"cancel","id":"c","response_id":")" + id + "\"}"
+                          : R"({"type":"cancel","id":"c","session":"s"})");
     ASSERT_TRUE(Eventually([&] { return generation->cancelled.load(); }));
     generation->End(Status(StatusCode::kCancelled, "cancelled", "cancelled"));
     generation->Wake();
@@ -256,11 +257,11 @@ TEST_F(ChatSocketTest, ATurnThatWasResumedIsStillItsSessions) {
   }
   const std::shared_ptr<FakeGeneration> generation = Generation(0);
   ChatClient client(port());
-  client.Say(R"({"type":"resume","session":"s","response_id":")" + id + "\"}");
+  client.SendText(R"({"type":"resume","session":"s","response_id":")" + id + "\"}");
   client.Next("response.created");
-  client.Say(R"({"type":"resume","response_id":")" + id + "\"}");  // in its place
+  client.SendText(R"({"type":"resume","response_id":")" + id + "\"}");  // in its place
   client.Next("response.created");
-  client.Say(R"({"type":"cancel","session":"s","id":"c"})");
+  client.SendText(R"({"type":"cancel","session":"s","id":"c"})");
   ASSERT_TRUE(Eventually([&] { return generation->cancelled.load(); }));
   generation->End(Status(StatusCode::kCancelled, "cancelled", "cancelled"));
   generation->Wake();
@@ -305,7 +306,7 @@ TEST_F(ChatSocketTest, RejectRefusesWhileATurnRunsAndClosesBehindItsEnd) {
   client.Message("s", "m3", "more");
   EXPECT_EQ(Member(client.Next("error"), "code"), "conversation_busy") << "nothing begins any more";
   generation->Answer({"done"});
-  EXPECT_EQ(SaidIn(client.Next("response.completed")), "done") << "what runs is told";
+  EXPECT_EQ(TextIn(client.Next("response.completed")), "done") << "what runs is told";
   EXPECT_EQ(client.CloseCode(), 4409);
   EXPECT_EQ(Generations(), 1u);
 }
@@ -384,7 +385,7 @@ TEST_F(ChatSocketTest, WhatIsNoFrameEndsItAndAWrongOneIsAnError) {
   for (const std::string& bad : {std::string("{"), std::string(R"({"type":"none"})"),
                                  std::string(R"({"type":"response.create","input":"x"})")}) {
     ChatClient client(port());
-    client.Say(bad);
+    client.SendText(bad);
     EXPECT_EQ(Member(client.Text(), "type"), "error") << bad;
     EXPECT_EQ(client.CloseCode(), 4400) << bad;
   }
@@ -393,15 +394,15 @@ TEST_F(ChatSocketTest, WhatIsNoFrameEndsItAndAWrongOneIsAnError) {
       R"({"type":"message","session":"s","id":"7","input":"x","stream_id":"a",)"
       R"("temperature":9})";
   for (int i = 0; i < 15; ++i) {
-    client.Say(wrong);
+    client.SendText(wrong);
     const std::string error = client.Text();
     EXPECT_EQ(Member(error, "param"), "temperature");
     EXPECT_EQ(Member(error, "id"), "7");
     EXPECT_EQ(Member(error, "stream_id"), "a");
   }
-  client.Say(R"({"type":"ping","id":"p"})");
+  client.SendText(R"({"type":"ping","id":"p"})");
   EXPECT_EQ(client.Text(), protocol::PongEvent("p", 1234));
-  for (int i = 0; i < 16; ++i) client.Say(wrong);
+  for (int i = 0; i < 16; ++i) client.SendText(wrong);
   EXPECT_EQ(client.CloseCode(), 4400);
   const auto code = [&](const std::string& bytes) {
     ChatClient bad(port());
@@ -421,11 +422,11 @@ TEST_F(ChatSocketTest, VerbsAreAnsweredInTheirOrderAsOverMqtt) {
   ChatClient client(port());
   client.Message("s", "m1", "hi");
   client.Turn();
-  client.Say(R"({"type":"history","session":"s","id":"h","stream_id":"x"})");
-  client.Say(R"({"type":"fork","session":"s","into":"t","id":"f"})");
-  client.Say(R"({"type":"clear","session":"s","id":"c"})");
-  client.Say(R"({"type":"history","session":"s","id":"h2"})");
-  client.Say(R"({"type":"history","session":"t","id":"h3"})");
+  client.SendText(R"({"type":"history","session":"s","id":"h","stream_id":"x"})");
+  client.SendText(R"({"type":"fork","session":"s","into":"t","id":"f"})");
+  client.SendText(R"({"type":"clear","session":"s","id":"c"})");
+  client.SendText(R"({"type":"history","session":"s","id":"h2"})");
+  client.SendText(R"({"type":"history","session":"t","id":"h3"})");
   const std::vector<protocol::HistoryItem> items = {{api::Role::kUser, "hi", 1},
                                                     {api::Role::kAssistant, "one two three", 1}};
   std::string history = protocol::HistoryEvent("h", "s", 1, items);
@@ -460,13 +461,13 @@ TEST_F(ChatSocketTest, UsersOfAnOpenServerNameThemselvesAndSeeTheirOwn) {
   EXPECT_EQ(Member(nobody.Turn().back(), "type"), "response.completed");
   EXPECT_THAT(Prompt(*Generation(2)), ElementsAre("of local"));
   for (const char* verb : {"resume", "cancel", "subscribe"}) {
-    bob.Say(R"({"type":")" + std::string(verb) + R"(","response_id":")" + id + "\"}");
+    bob.SendText(R"({"type":")" + std::string(verb) + R"(","response_id":")" + id + "\"}");
     EXPECT_EQ(Member(bob.Text(), "code"), "not_found") << verb;
   }
   // That of no user is everybody's, as over HTTP.
   const std::string made =
       Member(Ask(Post("/v1/responses", R"({"model":"fake","input":"hi"})")).body, "id");
-  bob.Say(R"({"type":"resume","response_id":")" + made + "\"}");
+  bob.SendText(R"({"type":"resume","response_id":")" + made + "\"}");
   EXPECT_EQ(ResponseIdOf(bob.Turn().back()), made);
   for (const char* query : {"?user=a/b", "?user=server", "?user=a&user=b", "?starting_after=1"}) {
     const ChatClient refused(port(), query);
@@ -498,11 +499,11 @@ TEST_F(ChatSocketTest, AJobIsFollowedFromItsUrlAndByAFrame) {
   ChatClient client(port(), "?job=" + id);
   const std::string last = client.Next("job.completed");
   EXPECT_NE(last.find("\"job\":" + Ask(Get("/v1/jobs/" + id)).body), std::string::npos);
-  client.Say(R"({"type":"subscribe","stream_id":"j","job_id":")" + id + "\"}");
+  client.SendText(R"({"type":"subscribe","stream_id":"j","job_id":")" + id + "\"}");
   EXPECT_EQ(Member(client.Next("job.completed"), "stream_id"), "j");
   ChatClient other(port(), "?job=job_none");
   EXPECT_EQ(Member(other.Text(), "code"), "not_found");
-  other.Say(R"({"type":"ping"})");
+  other.SendText(R"({"type":"ping"})");
   EXPECT_EQ(other.Text(), protocol::PongEvent("", 1234)) << "and the connection goes on";
 }
 
@@ -520,7 +521,7 @@ TEST_F(ChatSocketTest, ADrainLetsWhatRunsEndAndClosesAsGoingAway) {
   client.Message("s", "m2", "late");
   EXPECT_EQ(Member(client.Next("error"), "code"), "draining");
   running->Answer({"done"});
-  EXPECT_EQ(SaidIn(client.Next("response.completed")), "done");
+  EXPECT_EQ(TextIn(client.Next("response.completed")), "done");
   EXPECT_EQ(client.CloseCode(), 1001);
   drain.join();
   EXPECT_TRUE(drained);
@@ -575,7 +576,7 @@ TEST_F(ChatSocketTest, AReaderThatTakesNothingIsCutAndItsTurnsGoOn) {
     client.Message("s" + std::to_string(i), "m", "hi");
     const std::vector<std::string> events = client.Turn();
     EXPECT_EQ(Member(events.back(), "type"), "response.completed") << events.back();
-    EXPECT_EQ(SaidIn(events.back()).size(), 60u * 2000);
+    EXPECT_EQ(TextIn(events.back()).size(), 60u * 2000);
   }
   EXPECT_EQ(Generations(), 8u);
 }
@@ -609,17 +610,17 @@ TEST_F(ChatKeyTest, WhoAsksIsKnownByTheUpgradeOrTheFirstFrame) {
   EXPECT_EQ(Member(client.Turn().back(), "type"), "response.completed");
   EXPECT_EQ(Generation(0)->request.user, "ann");
   EXPECT_EQ(Generation(0)->request.route, "ws");
-  later.Say(R"({"type":"auth","token":")" + key + "\"}");
+  later.SendText(R"({"type":"auth","token":")" + key + "\"}");
   later.Message("s", "m2", "again");
   EXPECT_EQ(Member(later.Turn().back(), "type"), "response.completed");
   EXPECT_THAT(Prompt(*Generation(1)), ElementsAre("hi", "one two three", "again"))
       << "the same session";
-  later.Say(R"({"type":"auth","token":")" + key + "\"}");
+  later.SendText(R"({"type":"auth","token":")" + key + "\"}");
   EXPECT_EQ(Member(later.Text(), "code"), "invalid_value");
   for (const std::string& first : {std::string(R"({"type":"ping"})"), std::string("{"),
                                    std::string(R"({"type":"auth","token":"wrong"})")}) {
     ChatClient refused(port());
-    refused.Say(first);
+    refused.SendText(first);
     EXPECT_EQ(Member(refused.Text(), "code"), "invalid_api_key") << first;
     EXPECT_EQ(refused.CloseCode(), 4401) << first;
   }
@@ -634,7 +635,7 @@ TEST_F(ChatKeyTest, NobodyIsAnotherUserOrOfAnotherTenant) {
   EXPECT_THAT(ChatClient(port(), "?user=ann", Bearer(eve)).head(), HasSubstr(" 403 "));
   EXPECT_TRUE(ChatClient(port(), "?user=ann", Bearer(ann)).accepted());
   ChatClient late(port(), "?user=ann");
-  late.Say(R"({"type":"auth","token":")" + eve + "\"}");
+  late.SendText(R"({"type":"auth","token":")" + eve + "\"}");
   EXPECT_EQ(Member(late.Text(), "code"), "insufficient_scope");
   EXPECT_EQ(late.CloseCode(), 4403);
 
@@ -648,7 +649,7 @@ TEST_F(ChatKeyTest, NobodyIsAnotherUserOrOfAnotherTenant) {
       Member(Ask(Post("/v1/conversations", "{}", Bearer(ann))).body, "id");
   for (const std::string& key : {eve, other}) {
     ChatClient foreign(port(), "", Bearer(key));
-    foreign.Say(R"({"type":"resume","response_id":")" + id + "\"}");
+    foreign.SendText(R"({"type":"resume","response_id":")" + id + "\"}");
     EXPECT_EQ(Member(foreign.Text(), "code"), "not_found");
     foreign.Message("s", "m", "what was said?");
     EXPECT_EQ(Member(foreign.Turn().back(), "type"), "response.completed");
@@ -656,7 +657,8 @@ TEST_F(ChatKeyTest, NobodyIsAnotherUserOrOfAnotherTenant) {
   EXPECT_THAT(Prompt(*Generation(Generations() - 1)), ElementsAre("what was said?"));
   ChatClient foreign(port(), "?job=" + Member(job.body, "id"), Bearer(other));
   EXPECT_EQ(Member(foreign.Text(), "code"), "not_found");
-  foreign.Say(R"({"type":"message","id":"m","input":"x","conversation":")" + conversation + "\"}");
+  foreign.SendText(R"({"type":"message","id":"m","input":"x","conversation":")" + conversation +
+                   "\"}");
   EXPECT_EQ(Member(foreign.Text(), "code"), "not_found");
 }
 

@@ -12,7 +12,7 @@ using ::testing::Not;
 
 class LimitsTest : public ServerTest {
  protected:
-  static void Tell(api::RateLimits* limits) {
+  static void SetLimits(api::RateLimits* limits) {
     limits->requests = api::RateLimit{60, 59, std::chrono::seconds(1)};
     limits->tokens = api::RateLimit{40'000, 0, std::chrono::milliseconds(90'500)};
   }
@@ -20,12 +20,12 @@ class LimitsTest : public ServerTest {
 
 TEST_F(LimitsTest, EveryAnswerOfACallerWithLimitsTellsThem) {
   inference_.on_generate = [](const std::shared_ptr<FakeGeneration>& generation) {
-    Tell(generation->request.rate_limits.get());
+    SetLimits(generation->request.rate_limits.get());
     generation->AppendAnswer({"one"});
     return OkStatus();
   };
   inference_.on_encode = [](const std::shared_ptr<FakeEncoding>& encoding) {
-    Tell(encoding->request.rate_limits.get());
+    SetLimits(encoding->request.rate_limits.get());
     encoding->SetAnswer();
     return OkStatus();
   };
@@ -52,7 +52,7 @@ TEST_F(LimitsTest, EveryAnswerOfACallerWithLimitsTellsThem) {
 
 TEST_F(LimitsTest, ARefusalTellsWhenToComeBackAndWhatIsLeft) {
   inference_.on_generate = [](const std::shared_ptr<FakeGeneration>& generation) {
-    Tell(generation->request.rate_limits.get());
+    SetLimits(generation->request.rate_limits.get());
     return ResourceExhausted("rate_limit_exceeded", "too many")
         .WithRetryAfter(std::chrono::milliseconds(1500));
   };

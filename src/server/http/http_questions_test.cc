@@ -38,7 +38,7 @@ class QuestionsTest : public ServerTest {
     const std::lock_guard lock(mutex_);
     return asked_.size();
   }
-  bool Asked(size_t count) {
+  bool WaitForQuestions(size_t count) {
     return Eventually([&] { return asked() >= count; });
   }
   // On a thread of its own, as a worker's connection would.
@@ -81,7 +81,7 @@ TEST_F(QuestionsTest, WhileNobodyAnswersOthersAreAnsweredAtOnce) {
         Post("/v1/completions", R"({"model":"fake","prompt":[72,105],"echo":true})"));
   }
   auto clients = SendAll(requests);
-  ASSERT_TRUE(Asked(requests.size())) << "all of them, though none has been answered";
+  ASSERT_TRUE(WaitForQuestions(requests.size())) << "all of them, though none has been answered";
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(Ask(Get("/livez")).status, 200);
   inference_.on_generate = [](const auto& generation) {
@@ -102,7 +102,7 @@ TEST_F(QuestionsTest, WhileNobodyAnswersOthersAreAnsweredAtOnce) {
 TEST_F(QuestionsTest, OfAClientThatHasLeftNothingMoreIsAsked) {
   {
     const auto clients = SendAll({Post("/decode", R"({"ids":[[72],[105],[33]]})")});
-    ASSERT_TRUE(Asked(1));
+    ASSERT_TRUE(WaitForQuestions(1));
   }
   EXPECT_TRUE(Eventually([&] {  // the connection has gone, and with it who asked
     return lines_->Joined().find("/decode") != std::string::npos;
@@ -114,7 +114,7 @@ TEST_F(QuestionsTest, OfAClientThatHasLeftNothingMoreIsAsked) {
 TEST_F(QuestionsTest, SeveralTextsOfOneRequestAreAskedOneByOneAndAnsweredTogether) {
   auto clients = SendAll({Post("/decode", R"({"ids":[[72],[105],[33]]})")});
   for (size_t i = 0; i < 3; ++i) {
-    ASSERT_TRUE(Asked(i + 1));
+    ASSERT_TRUE(WaitForQuestions(i + 1));
     EXPECT_EQ(asked(), i + 1);
     std::function<void()> answer;
     {
@@ -128,9 +128,9 @@ TEST_F(QuestionsTest, SeveralTextsOfOneRequestAreAskedOneByOneAndAnsweredTogethe
 
 TEST_F(QuestionsTest, AFailureThatComesLaterIsTheRequestsOwn) {
   auto clients = SendAll({Post("/decode", R"({"ids":[[72],[300]]})")});
-  ASSERT_TRUE(Asked(1));
+  ASSERT_TRUE(WaitForQuestions(1));
   AnswerFrom(0);
-  ASSERT_TRUE(Asked(2));
+  ASSERT_TRUE(WaitForQuestions(2));
   const RawResponse response = clients[0]->Read();
   EXPECT_EQ(response.status, 422) << response.body;
   EXPECT_THAT(response.body, HasSubstr(R"("param":"ids[1]","code":"token_out_of_range")"));
@@ -141,7 +141,7 @@ TEST_F(QuestionsTest, WhatIsAnsweredLaterAsAJobAsksNothingOnTheThreadThatReadsIt
       Ask(Post("/v1/completions", R"({"model":"fake","prompt":[72,105],"echo":true})",
                "Prefer: respond-async\r\n"));
   EXPECT_EQ(response.status, 202) << response.body;
-  ASSERT_TRUE(Asked(1)) << "by the job";
+  ASSERT_TRUE(WaitForQuestions(1)) << "by the job";
 }
 
 }  // namespace

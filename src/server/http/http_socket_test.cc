@@ -84,7 +84,7 @@ TEST_F(SocketTest, TheEventsAreThoseOfServerSentEventsWithTheChannel) {
     told.push_back(sse.body.substr(at + 6, sse.body.find('\n', at) - at - 6));
   ASSERT_GT(told.size(), 6u);
   SocketClient client(port());
-  client.Say(CreateText(R"(,"stream_id":"a")"));
+  client.SendText(CreateText(R"(,"stream_id":"a")"));
   const std::vector<std::string> events = Answer(client);
   ASSERT_EQ(events.size(), told.size());
   const auto without_ids = [](std::string text) {
@@ -107,10 +107,10 @@ TEST_F(SocketTest, OneLaneAnswersInOrderAndLanesDoNotWaitForEachOther) {
   holds_ = true;
   Open();
   SocketClient client(port());
-  client.Say(CreateText(R"(,"stream_id":"a")"));
+  client.SendText(CreateText(R"(,"stream_id":"a")"));
   const std::shared_ptr<FakeGeneration> first = Generation(0);
-  client.Say(R"({"type":"response.create","model":"fake","input":"second","stream_id":"a"})");
-  client.Say(R"({"type":"response.create","model":"fake","input":"second","stream_id":"b"})");
+  client.SendText(R"({"type":"response.create","model":"fake","input":"second","stream_id":"a"})");
+  client.SendText(R"({"type":"response.create","model":"fake","input":"second","stream_id":"b"})");
   const std::shared_ptr<FakeGeneration> beside = Generation(1);
   EXPECT_THAT(Prompt(*beside), ElementsAre("second"));
   beside->AppendAnswer({"b"});
@@ -144,7 +144,7 @@ TEST_F(SocketTest, TooManyMessagesOfALaneAndTooManyLanesAreErrorsThatEndNothing)
   SocketClient client(port());
   const auto errors_until_pong = [&] {
     std::vector<std::string> codes;
-    client.Say(R"({"type":"ping","id":"x"})");
+    client.SendText(R"({"type":"ping","id":"x"})");
     for (std::string text = client.Text(); !text.empty() && Member(text, "type") != "pong";
          text = client.Text()) {
       if (Member(text, "type") == "error")
@@ -152,17 +152,17 @@ TEST_F(SocketTest, TooManyMessagesOfALaneAndTooManyLanesAreErrorsThatEndNothing)
     }
     return codes;
   };
-  for (int i = 0; i < 4; ++i) client.Say(CreateText(R"(,"stream_id":"a")"));
+  for (int i = 0; i < 4; ++i) client.SendText(CreateText(R"(,"stream_id":"a")"));
   EXPECT_THAT(errors_until_pong(), ElementsAre("session_queue_full a"));
-  client.Say(CreateText(R"(,"stream_id":"b")"));
-  client.Say(CreateText(R"(,"stream_id":"c")"));
+  client.SendText(CreateText(R"(,"stream_id":"b")"));
+  client.SendText(CreateText(R"(,"stream_id":"c")"));
   EXPECT_THAT(errors_until_pong(), ElementsAre("websocket_stream_limit_reached c"));
   // One that is idle makes room.
   Generation(1)->AppendAnswer({"b"});
   Generation(1)->Wake();
   for (std::string text = client.Text(); Member(text, "type") != "response.completed";)
     text = client.Text();
-  client.Say(CreateText(R"(,"stream_id":"c")"));
+  client.SendText(CreateText(R"(,"stream_id":"c")"));
   EXPECT_THAT(errors_until_pong(), ElementsAre());
   EXPECT_EQ(Generations(), 3u);
 }
@@ -170,26 +170,26 @@ TEST_F(SocketTest, TooManyMessagesOfALaneAndTooManyLanesAreErrorsThatEndNothing)
 TEST_F(SocketTest, WhatIsNotStoredIsRememberedByTheConnectionForAnyChannel) {
   Open();
   SocketClient client(port());
-  client.Say(CreateText(R"(,"store":false,"instructions":"Be brief.","stream_id":"a")"));
+  client.SendText(CreateText(R"(,"store":false,"instructions":"Be brief.","stream_id":"a")"));
   const std::string id =
       std::string(boost::json::parse(Answer(client).back()).at("response").at("id").as_string());
   const std::string follow = R"(,"previous_response_id":")" + id + "\"";
-  client.Say(CreateText(R"(,"store":false,"stream_id":"b")" + follow));
+  client.SendText(CreateText(R"(,"store":false,"stream_id":"b")" + follow));
   EXPECT_EQ(Member(Answer(client).back(), "type"), "response.completed");
   EXPECT_THAT(Prompt(*Generation(1)), ElementsAre("hi", "one two three", "hi"));
-  client.Say(CreateText(follow));
+  client.SendText(CreateText(follow));
   EXPECT_EQ(ErrorCode(Answer(client).back()), "invalid_value") << "it would be stored";
   // Only the last one of a channel.
-  client.Say(CreateText(R"(,"store":false,"stream_id":"a")"));
+  client.SendText(CreateText(R"(,"store":false,"stream_id":"a")"));
   Answer(client);
-  client.Say(CreateText(R"(,"store":false,"stream_id":"b")" + follow));
+  client.SendText(CreateText(R"(,"store":false,"stream_id":"b")" + follow));
   EXPECT_EQ(ErrorCode(Answer(client).back()), "not_found");
   // And not by another connection.
-  client.Say(CreateText(R"(,"store":false)"));
+  client.SendText(CreateText(R"(,"store":false)"));
   const std::string other =
       std::string(boost::json::parse(Answer(client).back()).at("response").at("id").as_string());
   SocketClient second(port());
-  second.Say(CreateText(R"(,"store":false,"previous_response_id":")" + other + "\""));
+  second.SendText(CreateText(R"(,"store":false,"previous_response_id":")" + other + "\""));
   EXPECT_EQ(ErrorCode(Answer(second).back()), "not_found");
 }
 
@@ -197,7 +197,7 @@ TEST_F(SocketTest, ReasoningBeforeACallIsRememberedByTheConnection) {
   Open();
   holds_ = true;
   SocketClient client(port());
-  client.Say(CreateText(R"(,"store":false)"));
+  client.SendText(CreateText(R"(,"store":false)"));
   const std::shared_ptr<FakeGeneration> first = Generation(0);
   first->Started();
   api::StreamEvent thought;
@@ -213,9 +213,9 @@ TEST_F(SocketTest, ReasoningBeforeACallIsRememberedByTheConnection) {
   EXPECT_THAT(events[4], HasSubstr(R"("type":"response.reasoning_text.delta")"));
   const std::string id =
       std::string(boost::json::parse(events.back()).at("response").at("id").as_string());
-  client.Say(R"({"type":"response.create","model":"fake","store":false,"previous_response_id":")" +
-             id + R"(","input":[{"type":"function_call_output","call_id":"call_1",)" +
-             R"("output":"42"}]})");
+  client.SendText(
+      R"({"type":"response.create","model":"fake","store":false,"previous_response_id":")" + id +
+      R"(","input":[{"type":"function_call_output","call_id":"call_1",)" + R"("output":"42"}]})");
   const std::shared_ptr<FakeGeneration> second = Generation(1);
   const auto& messages = std::get<api::ChatPrompt>(second->request.prompt).messages;
   ASSERT_EQ(messages.size(), 3u);
@@ -229,18 +229,18 @@ TEST_F(SocketTest, ReasoningBeforeACallIsRememberedByTheConnection) {
 TEST_F(SocketTest, AStoredAnswerIsReadAgainFromWhereItsReaderWas) {
   Open();
   SocketClient client(port());
-  client.Say(CreateText());
+  client.SendText(CreateText());
   const std::vector<std::string> events = Answer(client);
   const std::string id =
       std::string(boost::json::parse(events.back()).at("response").at("id").as_string());
   SocketClient second(port());
-  second.Say(R"({"type":"subscribe","starting_after":2,"response_id":")" + id + "\"}");
+  second.SendText(R"({"type":"subscribe","starting_after":2,"response_id":")" + id + "\"}");
   EXPECT_EQ(Answer(second), std::vector<std::string>(events.begin() + 3, events.end()));
-  second.Say(R"({"type":"subscribe","stream_id":"z","response_id":"resp_none"})");
+  second.SendText(R"({"type":"subscribe","stream_id":"z","response_id":"resp_none"})");
   const std::string missing = second.Text();
   EXPECT_EQ(ErrorCode(missing), "not_found");
   EXPECT_EQ(Member(missing, "stream_id"), "z");
-  second.Say(R"({"type":"subscribe","starting_after":99,"response_id":")" + id + "\"}");
+  second.SendText(R"({"type":"subscribe","starting_after":99,"response_id":")" + id + "\"}");
   EXPECT_EQ(ErrorCode(second.Text()), "invalid_value");
 }
 
@@ -251,17 +251,17 @@ TEST_F(SocketTest, AJobIsFollowedToItsResult) {
   ASSERT_EQ(accepted.status, 202) << accepted.body;
   const std::string id = Member(accepted.body, "id");
   SocketClient client(port());
-  client.Say(R"({"type":"subscribe","stream_id":"j","job_id":")" + id + "\"}");
+  client.SendText(R"({"type":"subscribe","stream_id":"j","job_id":")" + id + "\"}");
   std::string last = client.Text();
   for (int i = 0; i < 5 && Member(last, "type") != "job.completed"; ++i) last = client.Text();
   EXPECT_EQ(Member(last, "type"), "job.completed");
   EXPECT_EQ(Member(last, "stream_id"), "j");
   const std::string polled = Ask(Get("/v1/jobs/" + id)).body;
   EXPECT_NE(last.find("\"job\":" + polled), std::string::npos) << "polled and pushed are equal";
-  client.Say(R"({"type":"subscribe","starting_after":1,"job_id":")" + id + "\"}");
+  client.SendText(R"({"type":"subscribe","starting_after":1,"job_id":")" + id + "\"}");
   EXPECT_EQ(Member(client.Text(), "type"), "job.running") << "also for who comes late";
   EXPECT_EQ(Member(client.Text(), "type"), "job.completed");
-  client.Say(R"({"type":"subscribe","job_id":"job_none"})");
+  client.SendText(R"({"type":"subscribe","job_id":"job_none"})");
   EXPECT_EQ(ErrorCode(client.Text()), "not_found");
 }
 
@@ -269,19 +269,19 @@ TEST_F(SocketTest, ACancelEndsTheAnswerAndAClosedConnectionFreesWhatIsNotStored)
   holds_ = true;
   Open();
   SocketClient client(port());
-  client.Say(CreateText());
+  client.SendText(CreateText());
   const std::string id =
       std::string(boost::json::parse(client.Text()).at("response").at("id").as_string());
-  client.Say(R"({"type":"response.cancel","response_id":")" + id + "\"}");
+  client.SendText(R"({"type":"response.cancel","response_id":")" + id + "\"}");
   ASSERT_TRUE(Eventually([&] { return Generation(0)->cancelled.load(); }));
   Generation(0)->End(Status(StatusCode::kCancelled, "cancelled", "cancelled"));
   Generation(0)->Wake();
   EXPECT_EQ(Member(Answer(client).back(), "type"), "response.cancelled");
-  client.Say(R"({"type":"response.cancel","response_id":"resp_none"})");
+  client.SendText(R"({"type":"response.cancel","response_id":"resp_none"})");
   EXPECT_EQ(ErrorCode(client.Text()), "not_found");
 
-  client.Say(CreateText(R"(,"store":false,"stream_id":"a")"));
-  client.Say(CreateText(R"(,"store":true,"stream_id":"b")"));
+  client.SendText(CreateText(R"(,"store":false,"stream_id":"a")"));
+  client.SendText(CreateText(R"(,"store":true,"stream_id":"b")"));
   const std::shared_ptr<FakeGeneration> fleeting = Generation(1), stored = Generation(2);
   client.raw().Close();
   EXPECT_TRUE(Eventually([&] { return fleeting->cancelled.load(); }));
@@ -330,11 +330,11 @@ TEST_F(SocketTest, FaultsCloseItWithTheirCode) {
 TEST_F(SocketTest, BadMessagesAreErrorsAndTooManyInARowTheEnd) {
   Open();
   SocketClient client(port());
-  for (int i = 0; i < 15; ++i) client.Say("{");
-  client.Say(R"({"type":"ping"})");
+  for (int i = 0; i < 15; ++i) client.SendText("{");
+  client.SendText(R"({"type":"ping"})");
   for (int i = 0; i < 15; ++i) EXPECT_EQ(ErrorCode(client.Text()), "invalid_json");
   EXPECT_EQ(client.Text(), R"({"type":"pong"})");
-  for (int i = 0; i < 16; ++i) client.Say(R"({"type":"none"})");
+  for (int i = 0; i < 16; ++i) client.SendText(R"({"type":"none"})");
   EXPECT_EQ(client.CloseCode(), 4400);
 }
 
@@ -359,11 +359,11 @@ TEST_F(SocketTest, AnErrorOfTheModelsAdmissionIsAMessageWithItsStatus) {
   };
   Open();
   SocketClient client(port());
-  client.Say(CreateText(R"(,"stream_id":"q")"));
+  client.SendText(CreateText(R"(,"stream_id":"q")"));
   const std::string error = client.Text();
   EXPECT_EQ(ErrorCode(error), "queue_full");
   EXPECT_THAT(error, HasSubstr(R"("status":503)"));
-  client.Say(R"({"type":"ping"})");
+  client.SendText(R"({"type":"ping"})");
   EXPECT_EQ(client.Text(), R"({"type":"pong"})") << "and the connection goes on";
 }
 
@@ -385,11 +385,11 @@ TEST_F(SocketTest, AnOldConnectionEndsWhatRunsAndBeginsNothing) {
   options.socket.age = std::chrono::milliseconds(300);
   Open(options);
   SocketClient client(port());
-  client.Say(CreateText());
+  client.SendText(CreateText());
   std::string text = client.Text();
   while (!text.empty() && Member(text, "type") != "error") text = client.Text();
   EXPECT_EQ(ErrorCode(text), "websocket_connection_limit_reached");
-  client.Say(CreateText(R"(,"stream_id":"b")"));
+  client.SendText(CreateText(R"(,"stream_id":"b")"));
   EXPECT_EQ(ErrorCode(client.Text()), "websocket_connection_limit_reached");
   Generation(0)->AppendAnswer({"late"});
   Generation(0)->Wake();
@@ -402,7 +402,7 @@ TEST_F(SocketTest, ADrainLetsWhatRunsEndAndClosesAsGoingAway) {
   holds_ = true;
   Open();
   SocketClient idle(port()), client(port());
-  client.Say(CreateText());
+  client.SendText(CreateText());
   const std::shared_ptr<FakeGeneration> running = Generation(0);
   std::atomic<bool> drained{false};
   std::thread drain([&] { drained = server_->Drain(std::chrono::seconds(20)); });
@@ -431,7 +431,7 @@ TEST_F(SocketKeyTest, AKeyInTheFieldIsJudgedBeforeTheUpgrade) {
   EXPECT_EQ(Ask(Get("/v1/responses")).status, 401) << "without an upgrade";
   SocketClient client(port(), "Authorization: Bearer sesame\r\n");
   ASSERT_TRUE(client.accepted()) << client.head();
-  client.Say(CreateText());
+  client.SendText(CreateText());
   EXPECT_EQ(Member(Answer(client).back(), "type"), "response.completed");
 }
 
@@ -439,11 +439,11 @@ TEST_F(SocketKeyTest, OrTheFirstMessageSaysWhoAsks) {
   Open(WithKey());
   SocketClient client(port());
   ASSERT_TRUE(client.accepted()) << client.head();
-  client.Say(R"({"type":"auth","token":"sesame"})");
-  client.Say(CreateText());
+  client.SendText(R"({"type":"auth","token":"sesame"})");
+  client.SendText(CreateText());
   EXPECT_EQ(Member(Answer(client).back(), "type"), "response.completed");
   EXPECT_EQ(Generation(0)->request.caller->credential, "key:configured");
-  client.Say(R"({"type":"auth","token":"sesame"})");
+  client.SendText(R"({"type":"auth","token":"sesame"})");
   EXPECT_EQ(ErrorCode(client.Text()), "invalid_value");
 }
 
@@ -453,7 +453,7 @@ TEST_F(SocketKeyTest, NothingElseIsDoneForWhoDoesNotSayIt) {
        {CreateText(), std::string(R"({"type":"ping"})"), std::string("{"),
         std::string(R"({"type":"auth","token":"wrong"})")}) {
     SocketClient client(port());
-    client.Say(first);
+    client.SendText(first);
     EXPECT_EQ(ErrorCode(client.Text()), "invalid_api_key") << first;
     EXPECT_EQ(client.CloseCode(), 4401) << first;
   }

@@ -77,8 +77,8 @@ class TransportTest : public ::testing::Test {
     return shown.has_value() ? shown->name : "nobody";
   }
   // Whom the server sees in a client that shows `own`; "refused" where it does not shake hands.
-  std::string Shown(const std::shared_ptr<TlsContext>& tls, const CertificatePaths* own,
-                    int max_version = 0) {
+  std::string PeerText(const std::shared_ptr<TlsContext>& tls, const CertificatePaths* own,
+                       int max_version = 0) {
     Connect(tls);
     std::future<bool> shaken = Handshake();
     const TlsSession session(client_.native_handle(), max_version, own);
@@ -161,12 +161,12 @@ TEST_F(TransportTest, ACertificateOfTheAuthorityIsSeenAndWithoutOneNobodyIs) {
   const ClientCertificates clients(folder_);
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     const auto optional = ServerTls(clients.authority.cert);
-    EXPECT_EQ(Shown(optional, &clients.ann, version), "ann");
-    EXPECT_EQ(Shown(optional, nullptr, version), "nobody");
+    EXPECT_EQ(PeerText(optional, &clients.ann, version), "ann");
+    EXPECT_EQ(PeerText(optional, nullptr, version), "nobody");
     const auto required = ServerTls(clients.authority.cert, /*required=*/true);
-    EXPECT_EQ(Shown(required, &clients.ann, version), "ann");
-    EXPECT_EQ(Shown(required, nullptr, version), "refused");
-    EXPECT_EQ(Shown(ServerTls(), &clients.ann, version), "nobody") << "it was not asked";
+    EXPECT_EQ(PeerText(required, &clients.ann, version), "ann");
+    EXPECT_EQ(PeerText(required, nullptr, version), "refused");
+    EXPECT_EQ(PeerText(ServerTls(), &clients.ann, version), "nobody") << "it was not asked";
   }
 }
 
@@ -176,7 +176,7 @@ TEST_F(TransportTest, WhatTheAuthorityHasNotSignedForNowAndForClientsIsRefused) 
     for (const bool required : {false, true}) {
       const auto tls = ServerTls(clients.authority.cert, required);
       for (const CertificatePaths* const wrong : clients.Refused())
-        EXPECT_EQ(Shown(tls, wrong, version), "refused") << wrong->cert;
+        EXPECT_EQ(PeerText(tls, wrong, version), "refused") << wrong->cert;
     }
   }
   EXPECT_EQ(HandshakeFault(), "certificate verify failed (SSL routines)") << "and nothing of it";
@@ -187,7 +187,7 @@ TEST_F(TransportTest, ACertificateWithoutASubjectIsSeenByItsExtension) {
   const CertificatePaths ann = MakeCertificate(
       folder_, "extension", {.names = {}, .alternatives = "DNS:ann", .issuer = &clients.authority});
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION})
-    EXPECT_EQ(Shown(ServerTls(clients.authority.cert), &ann, version), "ann");
+    EXPECT_EQ(PeerText(ServerTls(clients.authority.cert), &ann, version), "ann");
 }
 
 TEST_F(TransportTest, AnAuthorityBelowAnotherIsOneByItself) {
@@ -196,13 +196,14 @@ TEST_F(TransportTest, AnAuthorityBelowAnotherIsOneByItself) {
       folder_, "below", {.names = {"below"}, .authority = true, .issuer = &clients.authority});
   const CertificatePaths eve =
       MakeCertificate(folder_, "eve", {.names = {"eve"}, .issuer = &below});
-  EXPECT_EQ(Shown(ServerTls(below.cert), &eve), "eve");
-  EXPECT_EQ(Shown(ServerTls(below.cert), &clients.ann), "refused");
-  EXPECT_EQ(Shown(ServerTls(clients.authority.cert), &eve), "refused") << "its chain was not shown";
+  EXPECT_EQ(PeerText(ServerTls(below.cert), &eve), "eve");
+  EXPECT_EQ(PeerText(ServerTls(below.cert), &clients.ann), "refused");
+  EXPECT_EQ(PeerText(ServerTls(clients.authority.cert), &eve), "refused")
+      << "its chain was not shown";
   const CertificatePaths with_chain = {folder_.File("chain.crt"), eve.key};
   std::ofstream(with_chain.cert) << std::ifstream(eve.cert).rdbuf()
                                  << std::ifstream(below.cert).rdbuf();
-  EXPECT_EQ(Shown(ServerTls(clients.authority.cert), &with_chain), "eve");
+  EXPECT_EQ(PeerText(ServerTls(clients.authority.cert), &with_chain), "eve");
 }
 
 TEST_F(TransportTest, AResumedSessionIsStillItsClients) {

@@ -82,7 +82,7 @@ std::string_view KindOf(const api::EncodeRequest& request) {
   return request.output == api::EncodeOutput::kScores ? "scores" : "embeddings";
 }
 
-std::optional<api::RateLimit> Shown(const std::optional<limits::LimitView>& view) {
+std::optional<api::RateLimit> ToRateLimit(const std::optional<limits::LimitView>& view) {
   if (!view.has_value()) return std::nullopt;
   return api::RateLimit{view->limit, view->remaining, view->reset};
 }
@@ -216,7 +216,7 @@ Result<limits::Reservation> Admission::Reserve(const Asked& asked) {
   limits::RateLimitView view;
   Result<limits::Reservation> reserved =
       deps_.limiter->Reserve(std::span(limited.data(), count), estimate, &view);
-  if (asked.told != nullptr) *asked.told = {Shown(view.requests), Shown(view.tokens)};
+  if (asked.told != nullptr) *asked.told = {ToRateLimit(view.requests), ToRateLimit(view.tokens)};
   return reserved;
 }
 

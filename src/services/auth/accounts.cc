@@ -135,7 +135,7 @@ std::shared_ptr<const void> Accounts::Listen(Listener listener) {
   return token;
 }
 
-void Accounts::Tell(PrincipalKind kind, std::string_view id) {
+void Accounts::NotifyListeners(PrincipalKind kind, std::string_view id) {
   std::vector<std::weak_ptr<const Listener>> listeners;
   {
     const MutexLock guard(listeners_mutex_);
@@ -207,7 +207,7 @@ Result<std::vector<std::string>> Accounts::RevokeKeys(std::string_view id_or_nam
   }
   std::vector<std::string> revoked;
   for (const auto& [id, since_s] : out->keys) {
-    Tell(PrincipalKind::kKey, id);
+    NotifyListeners(PrincipalKind::kKey, id);
     revoked.push_back(id);
   }
   return revoked;
@@ -231,7 +231,7 @@ Status Accounts::CreateUser(const UserRecord& user) {
 Status Accounts::RemoveUser(std::string_view name) {
   RETURN_IF_ERROR(
       Change([&](Database& database) { return DeleteUser(database, name); }, Alone(name)));
-  Tell(PrincipalKind::kUser, name);
+  NotifyListeners(PrincipalKind::kUser, name);
   return OkStatus();
 }
 
@@ -242,14 +242,14 @@ Status Accounts::EnableUser(std::string_view name, bool enabled) {
     if (enabled || !Withstands(written) || snapshot()->FindUser(name) == nullptr) return written;
     core_->Keep(*Alone(name));
   }
-  if (!enabled) Tell(PrincipalKind::kUser, name);
+  if (!enabled) NotifyListeners(PrincipalKind::kUser, name);
   return OkStatus();
 }
 
 Status Accounts::ChangePassword(std::string_view name, std::string_view hash) {
   RETURN_IF_ERROR(
       Change([&](Database& database) { return SetUserPassword(database, name, hash); }));
-  Tell(PrincipalKind::kUser, name);
+  NotifyListeners(PrincipalKind::kUser, name);
   return OkStatus();
 }
 

@@ -122,7 +122,7 @@ class Accounts {
   Status Change(const store::Store::Work& work, Settled settled = nullptr);
   // Whether those may be shut out in memory alone, after such an error.
   bool Withstands(const Status& error) const;
-  void Tell(PrincipalKind kind, std::string_view id);
+  void NotifyListeners(PrincipalKind kind, std::string_view id);
 
   store::Store* const store_;
   const bool serving_;

@@ -172,7 +172,7 @@ Status RotateKey(const Call& call) {
 }
 
 // In force, but a restart would undo it.
-void TellUnwritten(const Call& call) {
+void MarkUnwritten(const Call& call) {
   if (call.authority.accounts().unwritten()) call.json->Member("written", false);
 }
 
@@ -183,7 +183,7 @@ Status RevokeKeys(const Call& call) {
   call.json->Key("revoked").BeginArray();
   for (const std::string& id : ids) call.json->String(id);
   call.json->EndArray();
-  TellUnwritten(call);
+  MarkUnwritten(call);
   return OkStatus();
 }
 
@@ -229,7 +229,7 @@ Status EnableUser(const Call& call) {
 Status DisableUser(const Call& call) {
   ASSIGN_OR_RETURN(const std::string name, call.members.Text("name"));
   RETURN_IF_ERROR(call.authority.accounts().EnableUser(name, false));
-  TellUnwritten(call);
+  MarkUnwritten(call);
   return OkStatus();
 }
 

@@ -13,16 +13,16 @@ namespace {
 
 using Fields = std::vector<std::string_view>;
 
-bool Known(testing::OneKey& known, const Fields& fields, bool loopback = true) {
+bool IsKnown(testing::OneKey& known, const Fields& fields, bool loopback = true) {
   return ResolveCaller(known.authority(), loopback, {.authorization = fields}, 1000).ok();
 }
 
 TEST(WhoAsksTest, OneKeyAsABearerIsTakenAndNothingElse) {
   testing::OneKey known("sk-test");
-  EXPECT_TRUE(Known(known, {"Bearer sk-test"}));
-  EXPECT_TRUE(Known(known, {"bEARER sk-test"}));
-  EXPECT_FALSE(Known(known, {}));
-  EXPECT_FALSE(Known(known, {"Bearer sk-test", "Bearer sk-test"}));
+  EXPECT_TRUE(IsKnown(known, {"Bearer sk-test"}));
+  EXPECT_TRUE(IsKnown(known, {"bEARER sk-test"}));
+  EXPECT_FALSE(IsKnown(known, {}));
+  EXPECT_FALSE(IsKnown(known, {"Bearer sk-test", "Bearer sk-test"}));
   const std::string long_key = "Bearer " + std::string(5000, 'k');
   for (const std::string_view wrong :
        {std::string_view(""), std::string_view("sk-test"), std::string_view("Bearer"),
@@ -30,16 +30,16 @@ TEST(WhoAsksTest, OneKeyAsABearerIsTakenAndNothingElse) {
         std::string_view("Bearer  sk-test"), std::string_view("Bearer sk-tes"),
         std::string_view("Bearer sk-test "), std::string_view("Bearer SK-TEST"),
         std::string_view(long_key)}) {
-    EXPECT_FALSE(Known(known, {wrong})) << wrong;
+    EXPECT_FALSE(IsKnown(known, {wrong})) << wrong;
   }
 }
 
 TEST(WhoAsksTest, WithoutAKeyEverybodyOfThisMachineIsServedAndNobodyElse) {
   testing::OneKey known;
-  EXPECT_TRUE(Known(known, {}));
-  EXPECT_TRUE(Known(known, {"Bearer whatever"}));
-  EXPECT_FALSE(Known(known, {}, /*loopback=*/false));
-  EXPECT_FALSE(Known(known, {"Bearer whatever"}, /*loopback=*/false));
+  EXPECT_TRUE(IsKnown(known, {}));
+  EXPECT_TRUE(IsKnown(known, {"Bearer whatever"}));
+  EXPECT_FALSE(IsKnown(known, {}, /*loopback=*/false));
+  EXPECT_FALSE(IsKnown(known, {"Bearer whatever"}, /*loopback=*/false));
 }
 
 TEST(WhoAsksTest, FromTheFirstKeyOnItIsAskedFor) {
@@ -47,11 +47,11 @@ TEST(WhoAsksTest, FromTheFirstKeyOnItIsAskedFor) {
   const Result<IssuedKey> key =
       known.accounts().CreateKey({.name = "a", .grant = {}, .expires_s = {}}, 1000);
   ASSERT_TRUE(key.ok()) << key.status();
-  EXPECT_FALSE(Known(known, {}));
-  EXPECT_TRUE(Known(known, {"Bearer " + key->text}));
+  EXPECT_FALSE(IsKnown(known, {}));
+  EXPECT_TRUE(IsKnown(known, {"Bearer " + key->text}));
   ASSERT_TRUE(known.accounts().RevokeKeys("a", 1000).ok());
-  EXPECT_FALSE(Known(known, {"Bearer " + key->text}));
-  EXPECT_FALSE(Known(known, {})) << "a server that has had keys does not open by itself";
+  EXPECT_FALSE(IsKnown(known, {"Bearer " + key->text}));
+  EXPECT_FALSE(IsKnown(known, {})) << "a server that has had keys does not open by itself";
 }
 
 TEST(WhoAsksTest, AClaimNamesTheKeyOrTheCertificateAndNoSecret) {

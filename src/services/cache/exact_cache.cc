@@ -24,8 +24,8 @@ ExactCache::ExactCache(const AnswerLimits& limits, const Clock& clock,
                        std::shared_ptr<SharedCacheBackend> tier)
     : clock_(clock), tier_(std::move(tier)), store_(limits) {}
 
-void ExactCache::Tell(const api::GenerateRequest& request, api::CacheOutcome outcome,
-                      Duration age) {
+void ExactCache::ReportOutcome(const api::GenerateRequest& request, api::CacheOutcome outcome,
+                               Duration age) {
   outcomes_[static_cast<size_t>(outcome)].fetch_add(1, std::memory_order_relaxed);
   if (request.cache_report != nullptr) request.cache_report->Set(outcome, age);
 }
@@ -34,7 +34,7 @@ std::shared_ptr<api::CachedAnswer> ExactCache::Open(api::GenerateRequest* reques
                                                     std::shared_ptr<Waker> waker,
                                                     std::shared_ptr<api::Cancellable> control) {
   if (!Deterministic(request->sampling) || request->cache.no_store || HasTools(request->prompt)) {
-    Tell(*request, api::CacheOutcome::kBypass, Duration(0));
+    ReportOutcome(*request, api::CacheOutcome::kBypass, Duration(0));
     return nullptr;
   }
   return std::make_shared<AnswerReader>(shared_from_this(), std::move(waker), std::move(control),
@@ -79,16 +79,17 @@ AnswerDesk::Seat ExactCache::SeatFor(const api::RenderedRequest& rendered,
   const MutexLock lock(mutex_);
   if (asked) {
     if (auto found = store_.Find(key, now, request.cache.max_age)) {
-      Tell(request, api::CacheOutcome::kHit, found->age);
+      ReportOutcome(request, api::CacheOutcome::kHit, found->age);
       return {.kept = std::static_pointer_cast<const SharedAnswer>(found->answer)};
     }
     const auto shared = flights_.find(flight);
     if (shared != flights_.end() && shared->second->key() == key && shared->second->Join()) {
-      Tell(request, api::CacheOutcome::kJoin, Duration(0));
+      ReportOutcome(request, api::CacheOutcome::kJoin, Duration(0));
       return {.shared = shared->second};
     }
   }
-  Tell(request, asked ? api::CacheOutcome::kMiss : api::CacheOutcome::kBypass, Duration(0));
+  ReportOutcome(request, asked ? api::CacheOutcome::kMiss : api::CacheOutcome::kBypass,
+                Duration(0));
   auto answer =
       std::make_shared<SharedAnswer>(std::move(key), std::move(flight), request.tenant, era_,
                                      control, std::exchange(*observer, nullptr), std::move(place));

@@ -63,7 +63,7 @@ class ExactCache final : public api::AnswerCache,
   void Forget(const SharedAnswer& answer) override;
 
  private:
-  void Tell(const api::GenerateRequest& request, api::CacheOutcome outcome, Duration age);
+  void ReportOutcome(const api::GenerateRequest& request, api::CacheOutcome outcome, Duration age);
   void RemoveFlight(const SharedAnswer& answer) REQUIRES(mutex_);
 
   const HashKey secret_ = DrawHashKey();

@@ -18,7 +18,7 @@ Status QuestionCancelled() {
 }
 
 // "Yes", in whatever case and with whatever before its letters.
-bool SaysYes(const std::string& text) {
+bool IsYes(const std::string& text) {
   const std::string lower = AsciiLower(text);
   const size_t letter = lower.find_first_of("abcdefghijklmnopqrstuvwxyz");
   return letter != std::string::npos && lower.compare(letter, 3, "yes") == 0;
@@ -144,7 +144,7 @@ bool SemanticReader::TakeJudgement() {
     judged_ += event->text;
     judgement_.Consumed(event->text.size());
     if (event->kind != Kind::kEnd) continue;
-    OnVerified(judgement_.stream().status().ok() && SaysYes(judged_));
+    OnVerified(judgement_.stream().status().ok() && IsYes(judged_));
     return true;
   }
   return false;

@@ -237,7 +237,7 @@ Result<Reservation> Limiter::Reserve(std::span<const Subject> subjects, const Es
       reservation.held_[i] = {static_cast<uint32_t>(row.shard), std::exchange(row.entry, nullptr)};
       reservation.subjects_ = static_cast<int>(i) + 1;
     }
-    state.Tell(moment, view, sharing);
+    state.FillView(moment, view, sharing);
   }
   for (size_t i = 0; i < subjects.size(); ++i) {
     // Where it was taken the reservation has the entry.

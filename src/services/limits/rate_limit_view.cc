@@ -14,8 +14,8 @@ void Tighten(std::optional<LimitView>* view, const LimitView& limit) {
 
 }  // namespace
 
-void RateLimitView::TellRequests(const LimitView& limit) { Tighten(&requests, limit); }
-void RateLimitView::TellTokens(const LimitView& limit) { Tighten(&tokens, limit); }
+void RateLimitView::LowerRequests(const LimitView& limit) { Tighten(&requests, limit); }
+void RateLimitView::LowerTokens(const LimitView& limit) { Tighten(&tokens, limit); }
 
 std::string ResetText(Duration reset) {
   using std::chrono::milliseconds;

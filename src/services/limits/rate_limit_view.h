@@ -22,8 +22,8 @@ struct RateLimitView {
   std::optional<LimitView> requests, tokens;  // none: no such limit
   std::optional<Refusal> refused;             // set where the request was refused for a limit
 
-  void TellRequests(const LimitView& limit);
-  void TellTokens(const LimitView& limit);
+  void LowerRequests(const LimitView& limit);
+  void LowerTokens(const LimitView& limit);
 };
 
 // The value of an x-ratelimit-reset-* header: "17ms", "7.66s", "6m0s", "1h2m3s". Never earlier than

@@ -29,10 +29,10 @@ TEST(ResetText, ReadsAsClientsExpectAndIsNeverTooEarly) {
 
 TEST(RateLimitView, TellsTheTightestOfSeveralLimits) {
   RateLimitView view;
-  view.TellRequests({100, 40, seconds(10)});
-  view.TellRequests({1000, 7, seconds(1)});
-  view.TellRequests({1000, 7, seconds(3)});
-  view.TellRequests({50, 8, seconds(60)});
+  view.LowerRequests({100, 40, seconds(10)});
+  view.LowerRequests({1000, 7, seconds(1)});
+  view.LowerRequests({1000, 7, seconds(3)});
+  view.LowerRequests({50, 8, seconds(60)});
   ASSERT_TRUE(view.requests.has_value());
   EXPECT_EQ(view.requests->limit, 1000);
   EXPECT_EQ(view.requests->remaining, 7);

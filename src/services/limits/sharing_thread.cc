@@ -17,8 +17,8 @@ using std::chrono::milliseconds;
 constexpr Duration kSweep = milliseconds(500);  // for what lies unused
 constexpr Duration kRetry = milliseconds(200);  // where the others cannot be reached
 
-void Speak(Limiter& limiter, const std::stop_token& stop,
-           const std::function<void(const Status&)>& changed) {
+void RunExchange(Limiter& limiter, const std::stop_token& stop,
+                 const std::function<void(const Status&)>& changed) {
   NameThread("tutti-quota");
   TimePoint swept{};
   std::optional<bool> reached;
@@ -44,7 +44,7 @@ Result<std::unique_ptr<SharingThread>> SharingThread::Start(
   try {
     sharing->thread_ =
         std::jthread([limiter, changed = std::move(changed)](const std::stop_token& stop) {
-          Speak(*limiter, stop, changed);
+          RunExchange(*limiter, stop, changed);
         });
   } catch (const std::system_error& error) {
     return Unavailable("overloaded",

@@ -240,24 +240,25 @@ void SubjectState::Undo(const Taken& taken, const Moment& moment) {
     shared_->requests.GiveBack(1);
 }
 
-void SubjectState::Tell(const Moment& moment, RateLimitView* view, const Sharing& sharing) const {
+void SubjectState::FillView(const Moment& moment, RateLimitView* view,
+                            const Sharing& sharing) const {
   const TimePoint now = moment.now;
   if (rules_.requests_per_minute > 0) {
     const Rate rate = PerMinute(rules_.requests_per_minute);
-    view->TellRequests(
+    view->LowerRequests(
         {rate.limit, requests_.Remaining(rate, now), requests_.UntilFull(rate, now)});
   }
   if (rules_.window.limit > 0) {
-    view->TellRequests({rules_.window.limit, window_.Remaining(rules_.window, now),
-                        window_.UntilFull(rules_.window, now)});
+    view->LowerRequests({rules_.window.limit, window_.Remaining(rules_.window, now),
+                         window_.UntilFull(rules_.window, now)});
   }
   if (rules_.tokens_per_minute > 0) {
     const Rate rate = PerMinute(rules_.tokens_per_minute);
-    view->TellTokens({rate.limit, tokens_.Remaining(rate, now), tokens_.UntilFull(rate, now)});
+    view->LowerTokens({rate.limit, tokens_.Remaining(rate, now), tokens_.UntilFull(rate, now)});
   }
   if (const int64_t most = rules_.tokens_per_day; most > 0) {
     const int64_t used = UsedOn(DayOf(moment.unix_s));
-    view->TellTokens(
+    view->LowerTokens(
         {most, std::max<int64_t>(most - used, 0), used > 0 ? UntilNextDay(moment) : Duration(0)});
   }
   if (!sharing.up) return;
@@ -266,9 +267,9 @@ void SubjectState::Tell(const Moment& moment, RateLimitView* view, const Sharing
               const int64_t left = lease->Remaining(quota, now);
               const LimitView shown = {quota.limit, left, UntilShared(quota, left, moment)};
               if (limit == LimitKind::kRequests) {
-                view->TellRequests(shown);
+                view->LowerRequests(shown);
               } else {
-                view->TellTokens(shown);
+                view->LowerTokens(shown);
               }
             });
 }

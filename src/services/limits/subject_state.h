@@ -92,7 +92,7 @@ class SubjectState {
   void Granted(const SharedAsk& ask, const QuotaGrant& grant, TimePoint now);
   void Failed(const SharedAsk& ask, TimePoint now);
 
-  void Tell(const Moment& moment, RateLimitView* view, const Sharing& sharing = {}) const;
+  void FillView(const Moment& moment, RateLimitView* view, const Sharing& sharing = {}) const;
   bool AtRest(const Moment& moment) const;
   int64_t in_flight() const { return in_flight_; }
   int64_t queued_tokens() const { return queued_tokens_; }

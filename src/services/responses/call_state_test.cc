@@ -8,28 +8,28 @@
 namespace tutti::responses {
 namespace {
 
-api::ChatMessage Said(api::Role role, std::string content) {
+api::ChatMessage MessageOf(api::Role role, std::string content) {
   return {role, std::move(content), ""};
 }
 
 api::ChatMessage Called(const std::string& id, const std::string& name) {
-  api::ChatMessage message = Said(api::Role::kAssistant, "");
+  api::ChatMessage message = MessageOf(api::Role::kAssistant, "");
   message.tool_calls = {{id, name, "{}"}};
   return message;
 }
 
 api::ChatMessage Answered(const std::string& id) {
-  api::ChatMessage message = Said(api::Role::kTool, "42");
+  api::ChatMessage message = MessageOf(api::Role::kTool, "42");
   message.tool_call_id = id;
   return message;
 }
 
 TEST(CallStateTest, JoinsCallsToTheMessageBeforeThem) {
-  api::Prompt prompt =
-      api::ChatPrompt{.messages = {Said(api::Role::kUser, "x"), Said(api::Role::kAssistant, "So:"),
-                                   Called("call_1", "f"), Called("call_2", "g"), Answered("call_2"),
-                                   Answered("call_1"), Called("call_3", "f"), Answered("call_3"),
-                                   Said(api::Role::kAssistant, "done")}};
+  api::Prompt prompt = api::ChatPrompt{
+      .messages = {MessageOf(api::Role::kUser, "x"), MessageOf(api::Role::kAssistant, "So:"),
+                   Called("call_1", "f"), Called("call_2", "g"), Answered("call_2"),
+                   Answered("call_1"), Called("call_3", "f"), Answered("call_3"),
+                   MessageOf(api::Role::kAssistant, "done")}};
   std::get<api::ChatPrompt>(prompt).messages[6].reasoning = "hm";
   JoinItems(&prompt);
   const auto& messages = std::get<api::ChatPrompt>(prompt).messages;
@@ -45,7 +45,7 @@ TEST(CallStateTest, JoinsCallsToTheMessageBeforeThem) {
 }
 
 api::ChatMessage Thought(std::string reasoning) {
-  api::ChatMessage message = Said(api::Role::kAssistant, "");
+  api::ChatMessage message = MessageOf(api::Role::kAssistant, "");
   message.reasoning = std::move(reasoning);
   return message;
 }
@@ -66,32 +66,35 @@ std::string Joined(std::vector<api::ChatMessage> messages) {
 
 TEST(CallStateTest, ReasoningJoinsTheCallBehindIt) {
   using enum api::Role;
-  EXPECT_EQ(Joined({Said(kUser, "x"), Thought("hm"), Called("1", "f"), Answered("1"), Thought("so"),
-                    Called("2", "g"), Answered("2")}),
+  EXPECT_EQ(Joined({MessageOf(kUser, "x"), Thought("hm"), Called("1", "f"), Answered("1"),
+                    Thought("so"), Called("2", "g"), Answered("2")}),
             "u:x a:{hm}@1 t:42 a:{so}@2 t:42 ");
-  EXPECT_EQ(Joined({Said(kUser, "x"), Thought("hm"), Said(kAssistant, "One moment."),
+  EXPECT_EQ(Joined({MessageOf(kUser, "x"), Thought("hm"), MessageOf(kAssistant, "One moment."),
                     Called("1", "f"), Thought("and"), Called("2", "g"), Answered("1")}),
             "u:x a:One moment.{hm\nand}@1@2 t:42 ");
 }
 
 TEST(CallStateTest, ReasoningOfAnAnswerWithoutCallsIsLeftOut) {
   using enum api::Role;
-  EXPECT_EQ(Joined({Said(kUser, "x"), Thought("hm"), Said(kAssistant, "So."), Said(kUser, "y")}),
+  EXPECT_EQ(Joined({MessageOf(kUser, "x"), Thought("hm"), MessageOf(kAssistant, "So."),
+                    MessageOf(kUser, "y")}),
             "u:x a:So. u:y ");
-  EXPECT_EQ(Joined({Said(kUser, "x"), Said(kAssistant, "So"), Thought("hm"),
-                    Said(kAssistant, " be it."), Said(kUser, "y")}),
+  EXPECT_EQ(Joined({MessageOf(kUser, "x"), MessageOf(kAssistant, "So"), Thought("hm"),
+                    MessageOf(kAssistant, " be it."), MessageOf(kUser, "y")}),
             "u:x a:So be it. u:y ")
       << "one answer, as the model wrote it";
 }
 
 TEST(CallStateTest, ReasoningWithoutAnAnswerIsAnEmptyOne) {
   using enum api::Role;
-  EXPECT_EQ(Joined({Said(kUser, "x"), Thought("hm"), Said(kUser, "y")}), "u:x a: u:y ");
-  EXPECT_EQ(Joined({Said(kUser, "x"), Thought("hm"), Said(kAssistant, ""), Said(kUser, "y")}),
+  EXPECT_EQ(Joined({MessageOf(kUser, "x"), Thought("hm"), MessageOf(kUser, "y")}), "u:x a: u:y ");
+  EXPECT_EQ(Joined({MessageOf(kUser, "x"), Thought("hm"), MessageOf(kAssistant, ""),
+                    MessageOf(kUser, "y")}),
             "u:x a: u:y ");
-  EXPECT_EQ(Joined({Said(kUser, "x"), Said(kAssistant, "So."), Thought("hm"), Said(kUser, "y")}),
+  EXPECT_EQ(Joined({MessageOf(kUser, "x"), MessageOf(kAssistant, "So."), Thought("hm"),
+                    MessageOf(kUser, "y")}),
             "u:x a:So. u:y ");
-  EXPECT_EQ(Joined({Said(kUser, "x"), Thought("hm")}), "u:x a: ");
+  EXPECT_EQ(Joined({MessageOf(kUser, "x"), Thought("hm")}), "u:x a: ");
 }
 
 TEST(CallStateTest, LeavesOtherPromptsAsTheyAre) {

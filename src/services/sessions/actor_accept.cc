@@ -204,7 +204,7 @@ void SessionActor::Saved(const SessionPointer& session, int64_t number,
   if (dropped) RunAnew(session);
   turn.durable = true;
   if (const Admitted admitted = std::exchange(turn.admitted, nullptr)) admitted();
-  if (options_.watcher != nullptr) options_.watcher->Asked(session->key, number, turn.message);
+  if (options_.watcher != nullptr) options_.watcher->OnAccepted(session->key, number, turn.message);
   for (const auto& sender : std::exchange(turn.senders, {})) sender(AcceptanceOf(turn));
   for (const int64_t each : std::exchange(turn.cuts, {})) GiveUp(session, each, turn.cuts_how);
   if (turn.generating) responses_.Show(*turn.response);

@@ -241,7 +241,7 @@ responses::TurnHooks SessionActor::HooksOf(const SessionPointer& session, int64_
       },
       .ended =
           [this, session, number, outcome](const ResponseState& end, const Status& stored) {
-            if (options_.watcher != nullptr) options_.watcher->Answered(session->key, number, end);
+            if (options_.watcher != nullptr) options_.watcher->OnEnded(session->key, number, end);
             Ended(session, number, *outcome, stored);
           }};
 }

@@ -32,7 +32,7 @@ class BranchTest : public ::testing::Test {
     EXPECT_TRUE(id.ok()) << id.status();
     return id.ok() ? *id : 0;
   }
-  void Say(int64_t dialog, int64_t turn, const std::string& text, int64_t first_place = 1) {
+  void AddTurn(int64_t dialog, int64_t turn, const std::string& text, int64_t first_place = 1) {
     EXPECT_TRUE(AcceptTurn(database_, dialog, {turn, std::to_string(turn), "", ""}, 101).ok());
     EXPECT_TRUE(EndTurn(database_, dialog, std::nullopt,
                         {.turn = turn,
@@ -48,7 +48,7 @@ class BranchTest : public ::testing::Test {
     EXPECT_TRUE(fork.ok()) << fork.status();
     return fork.ok() ? *fork : 0;
   }
-  std::vector<std::string> Said(const std::string& session) {
+  std::vector<std::string> Texts(const std::string& session) {
     std::vector<std::string> said;
     const auto dialog = LoadDialog(database_, Key(session));
     EXPECT_TRUE(dialog.ok()) << dialog.status();
@@ -68,22 +68,22 @@ class BranchTest : public ::testing::Test {
 
 TEST_F(BranchTest, AForkGoesOnFromAPlaceAndCopiesNothing) {
   const int64_t id = Create("a");
-  for (const int64_t turn : {1, 2, 3}) Say(id, turn, "u" + std::to_string(turn));
+  for (const int64_t turn : {1, 2, 3}) AddTurn(id, turn, "u" + std::to_string(turn));
   const int64_t fork = Fork(id, 2, "b");
-  Say(fork, 4, "v");
-  EXPECT_THAT(Said("a"), ElementsAre("u1", "u2", "u3"));
-  EXPECT_THAT(Said("b"), ElementsAre("u1", "u2", "v"));
+  AddTurn(fork, 4, "v");
+  EXPECT_THAT(Texts("a"), ElementsAre("u1", "u2", "u3"));
+  EXPECT_THAT(Texts("b"), ElementsAre("u1", "u2", "v"));
   EXPECT_EQ(Ask("SELECT count(*) FROM item"), 4);
 }
 
 TEST_F(BranchTest, AForkOfAForkSharesOnlyWhatThatOneShares) {
   const int64_t id = Create("a");
-  for (const int64_t turn : {1, 2, 3}) Say(id, turn, "u" + std::to_string(turn));
+  for (const int64_t turn : {1, 2, 3}) AddTurn(id, turn, "u" + std::to_string(turn));
   const int64_t b = Fork(id, 1, "b");
-  Say(b, 4, "v4");
-  Say(b, 5, "v5");
+  AddTurn(b, 4, "v4");
+  AddTurn(b, 5, "v5");
   (void)Fork(b, 4, "c");
-  EXPECT_THAT(Said("c"), ElementsAre("u1", "v4"));
+  EXPECT_THAT(Texts("c"), ElementsAre("u1", "v4"));
 }
 
 TEST_F(BranchTest, ForksOfForksAreBounded) {
@@ -102,11 +102,11 @@ TEST_F(BranchTest, ForksOfForksAreBounded) {
 
 TEST_F(BranchTest, WhatOthersGoOnFromStaysHiddenUntilTheyAreGone) {
   const int64_t a = Create("a");
-  Say(a, 1, "u1");
+  AddTurn(a, 1, "u1");
   const int64_t b = Fork(a, 1, "b");
   EXPECT_TRUE(RemoveDialog(database_, a).ok());
-  EXPECT_THAT(Said("a"), ElementsAre("nothing"));
-  EXPECT_THAT(Said("b"), ElementsAre("u1"));
+  EXPECT_THAT(Texts("a"), ElementsAre("nothing"));
+  EXPECT_THAT(Texts("b"), ElementsAre("u1"));
   EXPECT_NE(Create("a"), 0) << "its name is free";
   EXPECT_TRUE(ClearDialog(database_, b, 104).ok());
   EXPECT_EQ(Ask("SELECT count(*) FROM item"), 0);
@@ -115,7 +115,7 @@ TEST_F(BranchTest, WhatOthersGoOnFromStaysHiddenUntilTheyAreGone) {
 
 TEST_F(BranchTest, WhatADialogHoldsIsCountedAndBounded) {
   const int64_t a = Create("a");
-  for (int64_t turn = 1; turn <= 10; ++turn) Say(a, turn, std::string(100, 'x'), turn - 2);
+  for (int64_t turn = 1; turn <= 10; ++turn) AddTurn(a, turn, std::string(100, 'x'), turn - 2);
   EXPECT_EQ(Ask("SELECT items FROM dialog"), 10);
   EXPECT_EQ(Ask("SELECT bytes FROM dialog"), 1000);
   EXPECT_TRUE(PruneItems(database_, a, {.items = 6, .bytes = 1 << 20}).ok());
@@ -136,10 +136,10 @@ TEST_F(BranchTest, WhatADialogHoldsIsCountedAndBounded) {
 
 TEST_F(BranchTest, TheTablesGoBackAndForkedHistoriesWithThem) {
   const int64_t a = Create("a");
-  Say(a, 1, "u1");
-  Say(a, 2, "u2");
+  AddTurn(a, 1, "u1");
+  AddTurn(a, 2, "u2");
   const int64_t b = Fork(a, 1, "b");
-  Say(b, 3, "v");
+  AddTurn(b, 3, "v");
   EXPECT_TRUE(RemoveDialog(database_, a).ok());
   for (const size_t known : {4, 3, 2, 1})
     ASSERT_TRUE(store::Migrate({kTables, known}, &database_).ok());
@@ -148,7 +148,7 @@ TEST_F(BranchTest, TheTablesGoBackAndForkedHistoriesWithThem) {
   EXPECT_EQ(Ask("SELECT count(*) FROM item WHERE content IN ('u1', 'v')"), 2);
   EXPECT_EQ(Ask("SELECT first_turn FROM dialog"), 1);
   ASSERT_TRUE(store::Migrate(kTables, &database_).ok());
-  EXPECT_THAT(Said("b"), ElementsAre("u1", "v"));
+  EXPECT_THAT(Texts("b"), ElementsAre("u1", "v"));
   EXPECT_EQ(Ask("SELECT bytes FROM dialog"), 3);
 }
 

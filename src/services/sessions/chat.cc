@@ -53,7 +53,7 @@ void Chat::Carry(const ChatUser& user, const std::string& session,
   const SessionKey key = KeyOf(user, control.project, session);
   switch (control.verb) {
     case Verb::kHistory:
-      return TellHistory(key, session, control, std::move(told));
+      return SendHistory(key, session, control, std::move(told));
     case Verb::kFork:
       return sessions_.Fork(
           key, KeyOf(user, control.project, control.into),
@@ -78,7 +78,7 @@ void Chat::Carry(const ChatUser& user, const std::string& session,
   CHECK(false) << "a verb of the server's";
 }
 
-void Chat::TellHistory(const SessionKey& key, const std::string& session,
+void Chat::SendHistory(const SessionKey& key, const std::string& session,
                        const protocol::MqttControl& control, Callback told) const {
   sessions_.History(key, {.limit = control.limit, .ascending = false, .after = {}},
                     [id = control.id, session, told = std::move(told)](Result<ItemList> list) {

@@ -67,7 +67,7 @@ class Chat {
              Callback told) const;
 
  private:
-  void TellHistory(const SessionKey& key, const std::string& session,
+  void SendHistory(const SessionKey& key, const std::string& session,
                    const protocol::MqttControl& control, Callback told) const;
 
   const ChatOptions options_;

@@ -38,11 +38,11 @@ TEST_F(DialogQuotaTest, SessionsOfOneUserNeverDropAnothers) {
   AnswerLater(Key("ann/a"));
   AnswerLater(Key("s"));
   for (const char* session : {"bob/1", "bob/2", "bob/3", "bob/4"}) AnswerLater(Key(session));
-  EXPECT_EQ(Said(Key("ann/a")), "u1 [u1]");
-  EXPECT_EQ(Said(Key("s")), "u1 [u1]") << "which is the project's";
-  EXPECT_EQ(Said(Key("bob/4")), "u1 [u1]");
+  EXPECT_EQ(HistoryText(Key("ann/a")), "u1 [u1]");
+  EXPECT_EQ(HistoryText(Key("s")), "u1 [u1]") << "which is the project's";
+  EXPECT_EQ(HistoryText(Key("bob/4")), "u1 [u1]");
   EXPECT_EQ(Count("user:bob"), 2) << "its own oldest went";
-  EXPECT_EQ(Said(Key("bob/2")), "");
+  EXPECT_EQ(HistoryText(Key("bob/2")), "");
 }
 
 TEST_F(DialogQuotaTest, ConversationsOfOneKeyBarNobodyElse) {
@@ -58,7 +58,7 @@ TEST_F(DialogQuotaTest, ConversationsOfOneKeyBarNobodyElse) {
   EXPECT_TRUE(Converse("").ok());
   AnswerLater(Key("bob/a"));
   for (const char* session : {"ann/a", "ann/b", "bob/a"})
-    EXPECT_EQ(Said(Key(session)), "u1 [u1]") << session;
+    EXPECT_EQ(HistoryText(Key(session)), "u1 [u1]") << session;
   EXPECT_TRUE(Ask<Status>(&Sessions::Delete, Key(first->id, kConversations), std::nullopt).ok());
   EXPECT_TRUE(Converse("key:k").ok());
 }
@@ -67,26 +67,27 @@ TEST_F(DialogQuotaTest, ATenantThatIsFullRefusesNewcomersAndDropsNobodys) {
   Bound({.per_owner = 2, .per_tenant = 3});
   for (const char* session : {"ann/a", "ann/b", "bob/a"}) AnswerLater(Key(session));
   for (const char* session : {"bob/b", "carl/a"})
-    EXPECT_EQ(Submit(Key(session), Say("u1")).status().reason(), "insufficient_quota") << session;
+    EXPECT_EQ(Submit(Key(session), UserMessage("u1")).status().reason(), "insufficient_quota")
+        << session;
   EXPECT_EQ(Converse("key:k").status().reason(), "insufficient_quota");
   for (const char* session : {"ann/a", "ann/b", "bob/a"})
-    EXPECT_EQ(Said(Key(session)), "u1 [u1]") << session;
+    EXPECT_EQ(HistoryText(Key(session)), "u1 [u1]") << session;
   AnswerLater(Key("bob/a"));
-  EXPECT_TRUE(Submit(Key("carl/a", "p", "other"), Say("u1")).ok()) << "another tenant's";
+  EXPECT_TRUE(Submit(Key("carl/a", "p", "other"), UserMessage("u1")).ok()) << "another tenant's";
   StepAll();
   AnswerLater(Key("ann/c"));  // in place of its own
-  EXPECT_EQ(Said(Key("ann/a")), "");
+  EXPECT_EQ(HistoryText(Key("ann/a")), "");
 }
 
 TEST_F(DialogQuotaTest, WhoseSessionsAreAllBeingAnsweredIsToldToComeAgain) {
   Bound({.per_owner = 1});
-  const Acceptance slow = Accepted(Key("ann/a"), Say("u1"));
-  EXPECT_EQ(Submit(Key("ann/b"), Say("u1")).status().reason(), "tenant_concurrency");
-  Accepted(Key("bob/a"), Say("u1"));
+  const Acceptance slow = Accepted(Key("ann/a"), UserMessage("u1"));
+  EXPECT_EQ(Submit(Key("ann/b"), UserMessage("u1")).status().reason(), "tenant_concurrency");
+  Accepted(Key("bob/a"), UserMessage("u1"));
   StepAll();
   ASSERT_TRUE(Ended(slow.response));
   AnswerLater(Key("ann/b"));
-  EXPECT_EQ(Said(Key("ann/a")), "");
+  EXPECT_EQ(HistoryText(Key("ann/a")), "");
 }
 
 TEST_F(DialogQuotaTest, AForkIsItsMakersAndAnImportIsWhoseItWas) {

@@ -7,7 +7,7 @@
 namespace tutti::sessions {
 namespace {
 
-Message Said(std::vector<api::ChatMessage> input, std::optional<std::string> system = {}) {
+Message MessageOf(std::vector<api::ChatMessage> input, std::optional<std::string> system = {}) {
   Message message;
   message.input = std::move(input);
   message.system_prompt = std::move(system);
@@ -17,14 +17,14 @@ Message Said(std::vector<api::ChatMessage> input, std::optional<std::string> sys
 TEST(FingerprintTest, EveryMessageThatSaysSomethingElseHasAnother) {
   using enum api::Role;
   const std::set<int64_t> all = {
-      FingerprintOf(Said({{kUser, "ab", ""}})),
-      FingerprintOf(Said({{kUser, "ab", ""}}, "")),
-      FingerprintOf(Said({{kUser, "ab", ""}}, "system")),
-      FingerprintOf(Said({{kSystem, "ab", ""}})),
-      FingerprintOf(Said({{kUser, "a", ""}, {kUser, "b", ""}})),
-      FingerprintOf(Said({{kUser, "", ""}, {kUser, "ab", ""}})),
-      FingerprintOf(Said({{kUser, "ab ", ""}})),
-      FingerprintOf(Said({{kUser, std::string("ab\0", 3), ""}})),
+      FingerprintOf(MessageOf({{kUser, "ab", ""}})),
+      FingerprintOf(MessageOf({{kUser, "ab", ""}}, "")),
+      FingerprintOf(MessageOf({{kUser, "ab", ""}}, "system")),
+      FingerprintOf(MessageOf({{kSystem, "ab", ""}})),
+      FingerprintOf(MessageOf({{kUser, "a", ""}, {kUser, "b", ""}})),
+      FingerprintOf(MessageOf({{kUser, "", ""}, {kUser, "ab", ""}})),
+      FingerprintOf(MessageOf({{kUser, "ab ", ""}})),
+      FingerprintOf(MessageOf({{kUser, std::string("ab\0", 3), ""}})),
   };
   EXPECT_EQ(all.size(), 8u);
 }
@@ -35,15 +35,15 @@ TEST(FingerprintTest, CallsOutputsAndReasoningAreInIt) {
   output.tool_call_id = "call_1";
   const auto changed = [](api::ChatMessage message, auto change) {
     change(&message);
-    return FingerprintOf(Said({std::move(message)}));
+    return FingerprintOf(MessageOf({std::move(message)}));
   };
   const std::set<int64_t> all = {
-      FingerprintOf(Said({call})),
+      FingerprintOf(MessageOf({call})),
       changed(call, [](auto* message) { message->tool_calls.clear(); }),
       changed(call, [](auto* message) { message->tool_calls[0].id = "call_2"; }),
       changed(call, [](auto* message) { message->tool_calls[0].name = "g"; }),
       changed(call, [](auto* message) { message->tool_calls[0].arguments = "{ }"; }),
-      FingerprintOf(Said({output})),
+      FingerprintOf(MessageOf({output})),
       changed(output, [](auto* message) { message->tool_call_id = "call_2"; }),
       changed(call, [](auto* message) { message->reasoning = "hm"; }),
   };
@@ -51,7 +51,7 @@ TEST(FingerprintTest, CallsOutputsAndReasoningAreInIt) {
 }
 
 TEST(FingerprintTest, HowAMessageIsToBeAnsweredIsNotInIt) {
-  const Message once = Said({{api::Role::kUser, "ab", ""}});
+  const Message once = MessageOf({{api::Role::kUser, "ab", ""}});
   Message again = once;
   again.request.model = again.state.model = "another";
   again.request.sampling.seed = 7;
@@ -63,12 +63,12 @@ TEST(FingerprintTest, HowAMessageIsToBeAnsweredIsNotInIt) {
 
 // A store holds them: another function would refuse what is the same.
 TEST(FingerprintTest, ItIsTheSameInEveryProcess) {
-  EXPECT_EQ(FingerprintOf(Said({{api::Role::kUser, "What is the sea?", ""}}, "Be brief.")),
+  EXPECT_EQ(FingerprintOf(MessageOf({{api::Role::kUser, "What is the sea?", ""}}, "Be brief.")),
             -7328660418055290710);
 }
 
 TEST(FingerprintTest, OneOfBeforeTheyWereStoredIsTakenForTheSame) {
-  const Message message = Said({{api::Role::kUser, "a", ""}});
+  const Message message = MessageOf({{api::Role::kUser, "a", ""}});
   EXPECT_TRUE(CheckSame(0, message).ok());
   EXPECT_TRUE(CheckSame(FingerprintOf(message), message).ok());
   EXPECT_EQ(CheckSame(FingerprintOf(message) + 1, message).reason(), "idempotency_key_mismatch");

@@ -39,7 +39,7 @@ class HistoryTest : public ::testing::Test {
     EXPECT_TRUE(dialog.ok() && dialog->has_value()) << dialog.status();
     return dialog.ok() ? dialog->value_or(Dialog()) : Dialog();
   }
-  std::vector<std::string> Said(const SessionKey& key = {"t", "p", "s"}) {
+  std::vector<std::string> Texts(const SessionKey& key = {"t", "p", "s"}) {
     std::vector<std::string> said;
     for (const Item& item : Load(key).items) said.push_back(item.content);
     return said;
@@ -112,7 +112,7 @@ TEST_F(HistoryTest, TurnsAreReadAsTheyWereCommitted) {
   const Dialog dialog = Load();
   EXPECT_EQ(dialog.version, 2);
   EXPECT_EQ(dialog.turns, 2);
-  EXPECT_THAT(Said(), ElementsAre("u1", "a1", "u2", "a2"));
+  EXPECT_THAT(Texts(), ElementsAre("u1", "a1", "u2", "a2"));
   EXPECT_EQ(dialog.items[1].role, api::Role::kAssistant);
   EXPECT_EQ(dialog.items[1].tokens, 7);
   EXPECT_EQ(dialog.used_s, 102);
@@ -126,7 +126,7 @@ TEST_F(HistoryTest, TheSameSessionOfAnotherProjectOrTenantIsAnotherDialog) {
     EXPECT_TRUE(EndTurn(database_, id, 0, Answer(1, std::to_string(i), "a"), 102).ok());
   }
   for (size_t i = 0; i < keys.size(); ++i)
-    EXPECT_THAT(Said(keys[i]), ElementsAre(std::to_string(i), "a"));
+    EXPECT_THAT(Texts(keys[i]), ElementsAre(std::to_string(i), "a"));
   EXPECT_EQ(CreateDialog(database_, keys[0], 1).status().reason(), "store_conflict");
 }
 
@@ -154,7 +154,7 @@ TEST_F(HistoryTest, ATurnThatFailsLeavesNoTextAndNoVersion) {
   EXPECT_TRUE(Accept(id, 1, "a").ok());
   EXPECT_TRUE(EndTurn(database_, id, 0, {.turn = 1, .items = {}, .error = "overloaded"}, 102).ok());
   EXPECT_EQ(Load().version, 0);
-  EXPECT_THAT(Said(), IsEmpty());
+  EXPECT_THAT(Texts(), IsEmpty());
   EXPECT_EQ(Load().turns, 1) << "its number is used up";
   EXPECT_TRUE(PendingTurns(database_, id)->empty());
 }
@@ -163,7 +163,7 @@ TEST_F(HistoryTest, ACommitOnAStaleVersionIsRefused) {
   const int64_t id = Create();
   EXPECT_TRUE(Accept(id, 1, "a").ok());
   EXPECT_EQ(EndTurn(database_, id, 3, Answer(1, "u", "a"), 102).reason(), "version_mismatch");
-  EXPECT_THAT(Said(), IsEmpty());
+  EXPECT_THAT(Texts(), IsEmpty());
 }
 
 TEST_F(HistoryTest, ClearKeepsTheDialogAndItsCountOfTurns) {

@@ -52,7 +52,7 @@ TEST_F(SessionsForkTest, ItBeginsWithWhatWasSaidUpToItsVersionAlsoAfterARestart)
   EXPECT_EQ(History(Key("later")).version, 3);
   Answer(Key("fork"), "v3");
   EXPECT_EQ(LastPrompt(), "u1 [u1] v2 [v2] v3");
-  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2] u3 [u3]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] u2 [u2] u3 [u3]");
 }
 
 TEST_F(SessionsForkTest, AForkHasTheVersionsOfTheOtherUpToItsBeginningAndThenItsOwn) {
@@ -65,9 +65,9 @@ TEST_F(SessionsForkTest, AForkHasTheVersionsOfTheOtherUpToItsBeginningAndThenIts
     ASSERT_TRUE(Fork(Key("b"), Key("c1" + more), 1).ok());
     ASSERT_TRUE(Fork(Key("b"), Key("c2" + more), 2).ok());
     ASSERT_TRUE(Fork(Key("b"), Key("c3" + more), 3).ok());
-    EXPECT_EQ(Said(Key("c1" + more)), "u1 [u1]");
-    EXPECT_EQ(Said(Key("c2" + more)), "u1 [u1] u2 [u2]");
-    EXPECT_EQ(Said(Key("c3" + more)), "u1 [u1] u2 [u2] v3 [v3]");
+    EXPECT_EQ(HistoryText(Key("c1" + more)), "u1 [u1]");
+    EXPECT_EQ(HistoryText(Key("c2" + more)), "u1 [u1] u2 [u2]");
+    EXPECT_EQ(HistoryText(Key("c3" + more)), "u1 [u1] u2 [u2] v3 [v3]");
     ASSERT_TRUE(Fork(Key("c3" + more), Key("d" + more), 1).ok());
     Answer(Key("d" + more), "w");
     EXPECT_EQ(LastPrompt(), "u1 [u1] w");
@@ -79,7 +79,7 @@ TEST_F(SessionsForkTest, AVersionThatThereWasNotYetIsRefusedAndTheFirstIsEmpty) 
   EXPECT_EQ(ReasonOf(Key(), 2), "version_mismatch version");
   EXPECT_EQ(ReasonOf(Key("none"), 0), "not_found ");
   ASSERT_TRUE(Fork(Key(), Key("empty"), 0).ok());
-  EXPECT_EQ(Said(Key("empty")), "");
+  EXPECT_EQ(HistoryText(Key("empty")), "");
   Answer(Key("empty"), "v1");
   EXPECT_EQ(LastPrompt(), "v1");
   EXPECT_EQ(ReasonOf(Key("empty"), 2), "version_mismatch version");
@@ -98,9 +98,9 @@ TEST_F(SessionsForkTest, AVersionOfWhichAnItemWasDeletedIsGoneAndThoseBeforeAreN
       EXPECT_EQ(ReasonOf(Key(), version), "expired version") << version;
     const std::string more = restarts ? "+" : "";
     ASSERT_TRUE(Fork(Key(), Key("before" + more), 1).ok());
-    EXPECT_EQ(Said(Key("before" + more)), "u1 [u1]");
+    EXPECT_EQ(HistoryText(Key("before" + more)), "u1 [u1]");
     ASSERT_TRUE(Fork(Key(), Key("behind" + more), 4).ok());
-    EXPECT_EQ(Said(Key("behind" + more)), "u1 [u1] [u2] u3 [u3]");
+    EXPECT_EQ(HistoryText(Key("behind" + more)), "u1 [u1] [u2] u3 [u3]");
   }
 }
 
@@ -112,9 +112,9 @@ TEST_F(SessionsForkTest, WhatWasClearedIsGoneForNewForksAndNotForThoseThatHaveIt
   EXPECT_EQ(ReasonOf(Key(), 2), "expired version");
   Answer(Key(), "new");
   ASSERT_TRUE(Fork(Key(), Key("new"), 4).ok());
-  EXPECT_EQ(Said(Key("new")), "new [new]");
+  EXPECT_EQ(HistoryText(Key("new")), "new [new]");
   ASSERT_TRUE(Fork(Key("b"), Key("c"), 1).ok());
-  EXPECT_EQ(Said(Key("c")), "u1 [u1]");
+  EXPECT_EQ(HistoryText(Key("c")), "u1 [u1]");
   EXPECT_TRUE(Ask<Status>(&Sessions::Delete, Key(), std::nullopt).ok());
   EXPECT_TRUE(Ask<Status>(&Sessions::Delete, Key("b"), std::nullopt).ok());
   ASSERT_TRUE(Fork(Key("c"), Key("d"), 1).ok());
@@ -158,7 +158,7 @@ TEST_F(SessionsForkTest, RefusesAVersionWhileAnEarlierTurnRuns) {
         .pieces = std::vector<std::string>(text == "u1" ? 5 : 1, "a" + text.substr(1))};
   };
   for (const char* text : {"u1", "u2"}) {
-    Message message = Say(text);
+    Message message = UserMessage(text);
     message.parallel = true;
     Accepted(Key(), std::move(message));
   }
@@ -166,13 +166,13 @@ TEST_F(SessionsForkTest, RefusesAVersionWhileAnEarlierTurnRuns) {
   inference_->Step();
   inference_->Step();
   Settle();
-  ASSERT_EQ(Said(Key()), "u2 a2") << "the second has ended, the first has not";
+  ASSERT_EQ(HistoryText(Key()), "u2 a2") << "the second has ended, the first has not";
   EXPECT_EQ(ReasonOf(Key(), 1), "conversation_busy version");
   ASSERT_TRUE(Fork(Key(), Key("none"), 0).ok());
   StepAll();
   EXPECT_EQ(ReasonOf(Key(), 1), "expired version") << "the second alone is nobody's beginning";
   ASSERT_TRUE(Fork(Key(), Key("both"), 2).ok());
-  EXPECT_EQ(Said(Key("both")), "u1 a1a1a1a1a1 u2 a2");
+  EXPECT_EQ(HistoryText(Key("both")), "u1 a1a1a1a1a1 u2 a2");
 }
 
 // The least recently used dialog went to make room for its own fork, which then was not found.
@@ -185,8 +185,8 @@ TEST_F(SessionsForkTest, AForkThatNeedsRoomTakesAnotherDialogsThanItsOwn) {
   }
   const Result<Conversation> fork = Fork(Key("a"), Key("fork"), 1);
   ASSERT_TRUE(fork.ok()) << fork.status();
-  EXPECT_EQ(Said(Key("fork")), "u1 [u1]");
-  EXPECT_EQ(Said(Key("a")), "u1 [u1]");
+  EXPECT_EQ(HistoryText(Key("fork")), "u1 [u1]");
+  EXPECT_EQ(HistoryText(Key("a")), "u1 [u1]");
   EXPECT_EQ(AskStore("SELECT count(*) FROM dialog WHERE session='b'"), 0);
 }
 
@@ -199,7 +199,7 @@ TEST_F(SessionsForkTest, AnImportedDialogIsKnownAtItsVersionAlone) {
   ASSERT_TRUE(Ask<Status>(&Sessions::Import, Subject{"t", "anna/"}, lines->lines[0]).ok());
   EXPECT_EQ(ReasonOf(Key("anna/a"), 1), "expired version");
   ASSERT_TRUE(Fork(Key("anna/a"), Key("anna/b"), 2).ok());
-  EXPECT_EQ(Said(Key("anna/b")), "u1 [u1] u2 [u2]");
+  EXPECT_EQ(HistoryText(Key("anna/b")), "u1 [u1] u2 [u2]");
 }
 
 // Against a simple model: what each version of each dialog was, until something of it went.

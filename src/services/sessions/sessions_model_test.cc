@@ -128,7 +128,7 @@ TEST_F(SessionsModelTest, EveryDialogIsWhatItsTurnsMadeOfIt) {
       const int copies = random.Chance(0.1) ? 2 : 1;  // a client that sends it again
       for (int copy = 0; copy < copies; ++copy) {
         told.emplace_back(s * kTurns + static_cast<size_t>(turn), std::make_unique<Told>());
-        sessions_->Submit(key, Say(text, id, policy), told.back().second->done());
+        sessions_->Submit(key, UserMessage(text, id, policy), told.back().second->done());
       }
       if (sent[s].back().cancelled) sessions_->Cancel(key, id, [](const Status&) {});
     }

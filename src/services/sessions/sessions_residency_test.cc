@@ -27,7 +27,8 @@ TEST_F(SessionsResidencyTest, AnActiveSessionIsNeverUnloaded) {
   session_options_.resident = 2;
   Restart();
   std::vector<Acceptance> active;
-  for (int i = 0; i < 6; ++i) active.push_back(Accepted(Key("s" + std::to_string(i)), Say("u1")));
+  for (int i = 0; i < 6; ++i)
+    active.push_back(Accepted(Key("s" + std::to_string(i)), UserMessage("u1")));
   Settle();
   EXPECT_EQ(Counts().resident, 6u);
   EXPECT_EQ(Counts().idle, 0u);
@@ -63,26 +64,26 @@ TEST_F(SessionsResidencyTest, ExpiredSessionsAreGoneFromMemoryAndStore) {
 }
 
 TEST_F(SessionsResidencyTest, ASessionThatIsAnsweredDoesNotExpire) {
-  const Acceptance slow = Accepted(Key(), Say("u1"));
+  const Acceptance slow = Accepted(Key(), UserMessage("u1"));
   Settle();
   Pass(std::chrono::hours(2));
   Settle();
   EXPECT_EQ(Counts().resident, 1u);
   StepAll();
   ASSERT_TRUE(Ended(slow.response));
-  EXPECT_EQ(Said(Key()), "u1 [u1]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1]");
 }
 
 TEST_F(SessionsResidencyTest, TenThousandSessionsOfOneClientStayBoundedAndTouchNobodyElses) {
   session_options_.dialogs.per_owner = 50;
   Restart();
   inference_->Run();
-  Acceptance others = Accepted(Key("s", "p", "other"), Say("u1"));
+  Acceptance others = Accepted(Key("s", "p", "other"), UserMessage("u1"));
   ASSERT_TRUE(Ended(others.response));
   std::vector<Told> told(10'000);
   size_t ended = 0;
   for (size_t i = 0; i < told.size(); ++i) {
-    sessions_->Submit(Key("s" + std::to_string(i)), Say("hello"), told[i].done());
+    sessions_->Submit(Key("s" + std::to_string(i)), UserMessage("hello"), told[i].done());
     if (i % 32 != 31 && i + 1 < told.size()) continue;
     for (; ended <= i; ++ended) {
       const Result<Acceptance> accepted = told[ended].Get();
@@ -94,20 +95,20 @@ TEST_F(SessionsResidencyTest, TenThousandSessionsOfOneClientStayBoundedAndTouchN
   EXPECT_LE(AskStore("SELECT count(*) FROM dialog WHERE tenant='t'"), 50);
   EXPECT_LE(Counts().resident, 100u);
   EXPECT_LE(responses_->in_memory(), 1001u);
-  EXPECT_EQ(Said(Key("s", "p", "other")), "u1 [u1]");
-  EXPECT_EQ(Said(Key("s9999")), "hello [hello]");
+  EXPECT_EQ(HistoryText(Key("s", "p", "other")), "u1 [u1]");
+  EXPECT_EQ(HistoryText(Key("s9999")), "hello [hello]");
 }
 
 TEST_F(SessionsResidencyTest, SessionsThatWaitForAnswersAreBoundedForEachTenant) {
   session_options_.active_per_tenant = 4;
   Restart();
-  for (int i = 0; i < 4; ++i) Accepted(Key("s" + std::to_string(i)), Say("u1"));
-  EXPECT_EQ(Submit(Key("s4"), Say("u1")).status().reason(), "tenant_concurrency");
-  EXPECT_TRUE(Submit(Key("s0"), Say("u2")).ok());
-  EXPECT_TRUE(Submit(Key("s4", "p", "other"), Say("u1")).ok());
+  for (int i = 0; i < 4; ++i) Accepted(Key("s" + std::to_string(i)), UserMessage("u1"));
+  EXPECT_EQ(Submit(Key("s4"), UserMessage("u1")).status().reason(), "tenant_concurrency");
+  EXPECT_TRUE(Submit(Key("s0"), UserMessage("u2")).ok());
+  EXPECT_TRUE(Submit(Key("s4", "p", "other"), UserMessage("u1")).ok());
   StepAll();
   Settle();
-  EXPECT_TRUE(Submit(Key("s4"), Say("u1")).ok());
+  EXPECT_TRUE(Submit(Key("s4"), UserMessage("u1")).ok());
   StepAll();
 }
 
@@ -121,7 +122,7 @@ TEST_F(SessionsResidencyTest, ADialogThatTheStoreDroppedWhileItWasInMemoryBegins
   Answer(Key("c"), "u1");  // "a" goes
   EXPECT_EQ(Answer(Key("a"), "u2").status, protocol::ResponseStatus::kCompleted);
   EXPECT_EQ(LastPrompt(), "u2") << "what had begun with the old history begins anew";
-  EXPECT_EQ(Said(Key("a")), "u2 [u2]");
+  EXPECT_EQ(HistoryText(Key("a")), "u2 [u2]");
   Answer(Key("a"), "u3");
   EXPECT_EQ(LastPrompt(), "u2 [u2] u3");
 }
@@ -141,10 +142,10 @@ TEST_F(SessionsResidencyTest, ClearingADroppedDialogKeepsTheOneThatReplacedIt) {
     EXPECT_TRUE((whole ? Ask<Status>(&Sessions::Delete, Key("b"), std::nullopt)
                        : Ask<Status>(&Sessions::Clear, Key("b")))
                     .ok());
-    EXPECT_EQ(Said(Key("c")), "u1 [u1]") << whole;
+    EXPECT_EQ(HistoryText(Key("c")), "u1 [u1]") << whole;
     Answer(Key("b"), "u2");  // "a" goes
     EXPECT_EQ(LastPrompt(), "u2");
-    EXPECT_EQ(Said(Key("b")), "u2 [u2]");
+    EXPECT_EQ(HistoryText(Key("b")), "u2 [u2]");
   }
 }
 

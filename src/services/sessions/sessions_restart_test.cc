@@ -22,8 +22,8 @@ using SessionsRestartTest = testing::SessionsFixture;
 
 TEST_F(SessionsRestartTest, AnswersRunningAndWaitingTurnsUnderTheirIds) {
   Answer(Key(), "u1");
-  const Acceptance running = Accepted(Key(), Say("u2", "m2"));
-  const Acceptance waiting = Accepted(Key(), Say("u3", "m3"));
+  const Acceptance running = Accepted(Key(), UserMessage("u2", "m2"));
+  const Acceptance waiting = Accepted(Key(), UserMessage("u3", "m3"));
   Settle();
   inference_->Step();
   Settle();
@@ -36,14 +36,14 @@ TEST_F(SessionsRestartTest, AnswersRunningAndWaitingTurnsUnderTheirIds) {
   Settle();
   StepAll();
   Settle();
-  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2] u3 [u3]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] u2 [u2] u3 [u3]");
   EXPECT_EQ(std::to_string(*inference_->requests().front().sampling.seed), seed);
   const auto again = Find(running.response_id);
   ASSERT_TRUE(again.ok()) << again.status();
   const std::vector<std::string> events = Events(**again);
   ASSERT_GT(events.size(), seen.size());
   for (size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(events[i], seen[i]) << "numbers stay";
-  const Acceptance repeated = Accepted(Key(), Say("u3", "m3"));
+  const Acceptance repeated = Accepted(Key(), UserMessage("u3", "m3"));
   EXPECT_TRUE(repeated.repeated);
   EXPECT_EQ(repeated.response_id, waiting.response_id);
   EXPECT_EQ(Answer(Key(), "u4").status, ResponseStatus::kCompleted);
@@ -53,7 +53,7 @@ TEST_F(SessionsRestartTest, AnswersRunningAndWaitingTurnsUnderTheirIds) {
 TEST_F(SessionsRestartTest, AnswersTurnsLaterThatDoNotFitIntoMemoryAtStart) {
   std::vector<std::string> ids;
   for (const char* session : {"a", "b", "c", "d", "e"})
-    ids.push_back(Accepted(Key(session), Say("u1")).response_id);
+    ids.push_back(Accepted(Key(session), UserMessage("u1")).response_id);
   Settle();
   options_.memory.per_owner = 2;
   Restart();
@@ -81,7 +81,7 @@ TEST_F(SessionsRestartTest, AnswersTurnsOnceAFailingStoreCanBeReadAgain) {
   for (const bool of_sessions : {false, true}) {  // or of which there are
     folder_ = std::make_unique<responses::testing::TemporaryFolder>();
     Restart();
-    const std::string id = Accepted(Key(), Say("u1")).response_id;
+    const std::string id = Accepted(Key(), UserMessage("u1")).response_id;
     Settle();
     Restart();
     {
@@ -108,11 +108,11 @@ TEST_F(SessionsRestartTest, AnswersTurnsOnceAFailingStoreCanBeReadAgain) {
 // again in full, and the steering message after it.
 TEST_F(SessionsRestartTest, RerunsATurnBeingSteeredAndKeepsASteeredOne) {
   const auto begin = [&] {
-    const Acceptance first = Accepted(Key(), Say("u1"));
+    const Acceptance first = Accepted(Key(), UserMessage("u1"));
     Settle();
     inference_->Step();
     Settle();
-    Accepted(Key(), Say("u2", "m2", BusyPolicy::kSteer));
+    Accepted(Key(), UserMessage("u2", "m2", BusyPolicy::kSteer));
     Settle();
     return first.response_id;
   };
@@ -125,7 +125,7 @@ TEST_F(SessionsRestartTest, RerunsATurnBeingSteeredAndKeepsASteeredOne) {
   };
   (void)begin();
   end();
-  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] u2 [u2]");
   EXPECT_TRUE(Ask<Status>(&Sessions::Delete, Key(), std::nullopt).ok());
   const std::string id = begin();
   inference_->Step();  // its end
@@ -133,7 +133,7 @@ TEST_F(SessionsRestartTest, RerunsATurnBeingSteeredAndKeepsASteeredOne) {
   inference_->Step();  // and some of what comes then
   Settle();
   end();
-  EXPECT_EQ(Said(Key()), "u1 [u1~ u2 [u2]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1~ u2 [u2]");
   EXPECT_EQ(LastPrompt(), "u1 [u1 u2");
   const auto steered = Find(id);
   ASSERT_TRUE(steered.ok()) << steered.status();
@@ -141,16 +141,16 @@ TEST_F(SessionsRestartTest, RerunsATurnBeingSteeredAndKeepsASteeredOne) {
 }
 
 TEST_F(SessionsRestartTest, AMessageThatComesBeforeResumeWaitsBehindWhatWasAccepted) {
-  Accepted(Key(), Say("u1"));
+  Accepted(Key(), UserMessage("u1"));
   Restart();
-  const Acceptance second = Accepted(Key(), Say("u2"));
+  const Acceptance second = Accepted(Key(), UserMessage("u2"));
   EXPECT_EQ(second.turn, 2);
   StepAll();
-  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] u2 [u2]");
 }
 
 TEST_F(SessionsRestartTest, ADeadlineThatPassedMeanwhileIsKept) {
-  Message message = Say("u1");
+  Message message = UserMessage("u1");
   message.request.deadline = clock_.Now() + std::chrono::seconds(30);
   const Acceptance accepted = Accepted(Key(), std::move(message));
   Stop();
@@ -170,7 +170,7 @@ TEST_F(SessionsRestartTest, ADeadlineThatPassedMeanwhileIsKept) {
 }
 
 TEST_F(SessionsRestartTest, ARecordThatCannotBeReadFailsItsTurnAndNotTheSession) {
-  const std::string id = Accepted(Key(), Say("u1", "m1")).response_id;
+  const std::string id = Accepted(Key(), UserMessage("u1", "m1")).response_id;
   EXPECT_TRUE(store_
                   ->WriteNow([](store::Database& rows) {
                     return rows.Execute("UPDATE turn SET request='{'");
@@ -186,7 +186,7 @@ TEST_F(SessionsRestartTest, ARecordThatCannotBeReadFailsItsTurnAndNotTheSession)
   EXPECT_EQ((*failed)->State().status, ResponseStatus::kFailed);
   EXPECT_EQ((*failed)->State().error_code, "storage_error");
   Answer(Key(), "u2");
-  EXPECT_EQ(Said(Key()), "u2 [u2]");
+  EXPECT_EQ(HistoryText(Key()), "u2 [u2]");
   EXPECT_EQ(AskStore("SELECT count(*) FROM turn WHERE ended=0"), 0);
 }
 
@@ -206,7 +206,7 @@ class KillTest : public testing::SessionsFixture {
     inference_->Run();
     for (int i = 0; i < kMessages;) {
       const Result<Acceptance> accepted =
-          Submit(KeyOf(i), Say("u" + std::to_string(i), "m" + std::to_string(i)));
+          Submit(KeyOf(i), UserMessage("u" + std::to_string(i), "m" + std::to_string(i)));
       if (!accepted.ok()) continue;  // the mailbox is full
       const std::string line = std::to_string(i) + " " + accepted->response_id + "\n";
       if (write(pipe, line.data(), line.size()) < 0) _exit(1);
@@ -256,7 +256,7 @@ TEST_F(KillTest, AfterSigkillEveryAcceptedMessageHasExactlyOneReplyInOrder) {
         Eventually([&] { return AskStore("SELECT count(*) FROM turn WHERE ended=0") == 0; }));
     for (const auto& [message, response_id] : accepted) {
       const std::string n = std::to_string(message);
-      const Acceptance again = Accepted(KeyOf(message), Say("u" + n, "m" + n));
+      const Acceptance again = Accepted(KeyOf(message), UserMessage("u" + n, "m" + n));
       EXPECT_TRUE(again.repeated);
       EXPECT_EQ(again.response_id, response_id);
       const auto reply = Find(response_id);

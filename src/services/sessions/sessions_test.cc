@@ -19,7 +19,7 @@ using ::testing::StartsWith;
 using SessionsTest = testing::SessionsFixture;
 
 TEST_F(SessionsTest, ATurnIsAcceptedAnsweredAndRemembered) {
-  const Acceptance first = Accepted(Key(), Say("u1", "m1"));
+  const Acceptance first = Accepted(Key(), UserMessage("u1", "m1"));
   EXPECT_EQ(first.turn, 1);
   EXPECT_EQ(first.position, 0u);
   EXPECT_EQ(first.response_id, first.response->id());
@@ -29,40 +29,41 @@ TEST_F(SessionsTest, ATurnIsAcceptedAnsweredAndRemembered) {
   EXPECT_EQ(first.response->State().text, "[u1]");
   Answer(Key(), "u2");
   EXPECT_EQ(LastPrompt(), "u1 [u1] u2");
-  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] u2 [u2]");
   EXPECT_EQ(History(Key()).version, 2);
 }
 
 TEST_F(SessionsTest, AnswersRapidMessagesInOrderWithEarlierAnswersAsContext) {
   std::vector<Acceptance> accepted;
-  for (const char* text : {"u1", "u2", "u3"}) accepted.push_back(Accepted(Key(), Say(text)));
+  for (const char* text : {"u1", "u2", "u3"})
+    accepted.push_back(Accepted(Key(), UserMessage(text)));
   EXPECT_EQ(accepted[1].position, 1u);
   EXPECT_EQ(accepted[2].position, 2u);
   EXPECT_EQ(inference_->active(), 1u) << "one turn runs";
   StepAll();
   for (const Acceptance& each : accepted) ASSERT_TRUE(Ended(each.response));
-  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2] u3 [u3]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] u2 [u2] u3 [u3]");
   EXPECT_EQ(Prompt(1), "u1 [u1] u2");
   EXPECT_EQ(Prompt(2), "u1 [u1] u2 [u2] u3");
 }
 
 TEST_F(SessionsTest, SessionsRunBesideEachOtherAndNeverShareAHistory) {
   const SessionKey driving = Key("s", "driving"), general = Key("s", "general");
-  const Acceptance a = Accepted(driving, Say("left"));
-  const Acceptance b = Accepted(general, Say("hello"));
+  const Acceptance a = Accepted(driving, UserMessage("left"));
+  const Acceptance b = Accepted(general, UserMessage("hello"));
   Settle();
   EXPECT_EQ(inference_->active(), 2u) << "neither waits for the other";
   StepAll();
   Answer(general, "again");
   EXPECT_EQ(LastPrompt(), "hello [hello] again");
-  EXPECT_EQ(Said(driving), "left [left]");
-  EXPECT_EQ(Said(Key("s", "general", "another")), "");
+  EXPECT_EQ(HistoryText(driving), "left [left]");
+  EXPECT_EQ(HistoryText(Key("s", "general", "another")), "");
 }
 
 TEST_F(SessionsTest, TenSessionsOnEightLanesAreAllAnswered) {
   std::vector<Acceptance> accepted;
   for (int i = 0; i < 10; ++i)
-    accepted.push_back(Accepted(Key("session-" + std::to_string(i)), Say("Hello!")));
+    accepted.push_back(Accepted(Key("session-" + std::to_string(i)), UserMessage("Hello!")));
   Settle();
   EXPECT_EQ(inference_->active(), 10u) << "no turn holds back another session's";
   StepAll();
@@ -74,9 +75,9 @@ TEST_F(SessionsTest, TenSessionsOnEightLanesAreAllAnswered) {
 }
 
 TEST_F(SessionsTest, ARepeatedMessageReturnsItsTurnEvenAfterARestart) {
-  const Acceptance first = Accepted(Key(), Say("u1", "m1"));
+  const Acceptance first = Accepted(Key(), UserMessage("u1", "m1"));
   const auto again = [&] {
-    const Acceptance repeated = Accepted(Key(), Say("u1", "m1"));
+    const Acceptance repeated = Accepted(Key(), UserMessage("u1", "m1"));
     EXPECT_TRUE(repeated.repeated);
     EXPECT_EQ(repeated.turn, first.turn);
     EXPECT_EQ(repeated.response_id, first.response_id);
@@ -88,20 +89,21 @@ TEST_F(SessionsTest, ARepeatedMessageReturnsItsTurnEvenAfterARestart) {
   again();
   Settle();
   EXPECT_EQ(inference_->active(), 0u);
-  EXPECT_EQ(Said(Key()), "u1 [u1]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1]");
 }
 
 TEST_F(SessionsTest, RefusesARepeatedIdWithOtherTextEvenAfterARestart) {
-  Accepted(Key(), Say("u1", "m1"));
+  Accepted(Key(), UserMessage("u1", "m1"));
   const auto other = [&] {
-    Message instructed = Say("u1", "m1");
+    Message instructed = UserMessage("u1", "m1");
     instructed.system_prompt = "Be brief.";
-    for (const Message& message : {Say("other words", "m1"), instructed}) {
+    for (const Message& message : {UserMessage("other words", "m1"), instructed}) {
       const Status status = Submit(Key(), message).status();
       EXPECT_EQ(status.reason(), "idempotency_key_mismatch") << status;
       EXPECT_EQ(status.param(), "id");
     }
-    EXPECT_TRUE(Accepted(Key(), Say("u1", "m1")).repeated) << "its own words are still the same";
+    EXPECT_TRUE(Accepted(Key(), UserMessage("u1", "m1")).repeated)
+        << "its own words are still the same";
   };
   other();
   Restart();  // while it waits
@@ -113,22 +115,22 @@ TEST_F(SessionsTest, RefusesARepeatedIdWithOtherTextEvenAfterARestart) {
   Restart();
   other();
   Settle();
-  EXPECT_EQ(Said(Key()), "u1 [u1]");
-  EXPECT_EQ(Answer(Key("elsewhere"), Say("other words", "m1")).text, "[other words]")
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1]");
+  EXPECT_EQ(Answer(Key("elsewhere"), UserMessage("other words", "m1")).text, "[other words]")
       << "an id is one session's";
 }
 
 TEST_F(SessionsTest, TheSameMessageTwiceAtOnceIsOneTurn) {
   Told first, second;
-  sessions_->Submit(Key(), Say("u1", "m1"), first.done());
-  sessions_->Submit(Key(), Say("u1", "m1"), second.done());
+  sessions_->Submit(Key(), UserMessage("u1", "m1"), first.done());
+  sessions_->Submit(Key(), UserMessage("u1", "m1"), second.done());
   const Result<Acceptance> a = first.Get(), b = second.Get();
   ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_FALSE(a->repeated);
   EXPECT_TRUE(b->repeated);
   EXPECT_EQ(a->response_id, b->response_id);
   StepAll();
-  EXPECT_EQ(Said(Key()), "u1 [u1]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1]");
 }
 
 TEST_F(SessionsTest, AFailedTurnLeavesNoTextAndTheNextOneGoesOn) {
@@ -143,36 +145,36 @@ TEST_F(SessionsTest, AFailedTurnLeavesNoTextAndTheNextOneGoesOn) {
   EXPECT_EQ(failed.error_code, "overloaded");
   Answer(Key(), "u3");
   EXPECT_EQ(LastPrompt(), "u1 [u1] u3");
-  EXPECT_EQ(Said(Key()), "u1 [u1] u3 [u3]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] u3 [u3]");
 }
 
 TEST_F(SessionsTest, WhatIsRefusedAtOnceIsNotAccepted) {
   inference_->refuse = [](const api::GenerateRequest&) { return api::ModelNotFound("large"); };
-  const Result<Acceptance> refused = Submit(Key(), Say("u1", "m1"));
+  const Result<Acceptance> refused = Submit(Key(), UserMessage("u1", "m1"));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().reason(), "model_not_found");
-  EXPECT_EQ(Said(Key()), "");
+  EXPECT_EQ(HistoryText(Key()), "");
   EXPECT_EQ(AskStore("SELECT count(*) FROM turn"), 0);
   inference_->refuse = nullptr;
-  EXPECT_EQ(Answer(Key(), Say("u1", "m1")).text, "[u1]") << "its id is free";
+  EXPECT_EQ(Answer(Key(), UserMessage("u1", "m1")).text, "[u1]") << "its id is free";
 }
 
 TEST_F(SessionsTest, WhatIsRefusedWhenItsTurnComesEndsItAsFailed) {
-  const Acceptance first = Accepted(Key(), Say("u1"));
-  const Acceptance second = Accepted(Key(), Say("u2"));
+  const Acceptance first = Accepted(Key(), UserMessage("u1"));
+  const Acceptance second = Accepted(Key(), UserMessage("u2"));
   inference_->refuse = [](const api::GenerateRequest&) { return api::ModelNotFound("large"); };
   StepAll();
   ASSERT_TRUE(Ended(first.response) && Ended(second.response));
   EXPECT_EQ(second.response->State().status, ResponseStatus::kFailed);
   EXPECT_EQ(second.response->State().error_code, "model_not_found");
-  EXPECT_EQ(Said(Key()), "u1 [u1]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1]");
 }
 
 TEST_F(SessionsTest, ATurnBeginsWhileItsRowIsOnItsWayToTheDiskAndIsSeenAfterwards) {
   Answer(Key(), "u1");
   HeldStore held(*store_);
   Told told;
-  sessions_->Submit(Key(), Say("u2"), told.done());
+  sessions_->Submit(Key(), UserMessage("u2"), told.done());
   ASSERT_TRUE(Eventually([&] { return inference_->active() == 1u; }));
   while (inference_->Step()) {
   }
@@ -184,7 +186,7 @@ TEST_F(SessionsTest, ATurnBeginsWhileItsRowIsOnItsWayToTheDiskAndIsSeenAfterward
   ASSERT_TRUE(Ended(accepted->response));
   EXPECT_EQ(accepted->response->State().text, "[u2]");
   EXPECT_THAT(Events(*accepted->response)[0], HasSubstr("\"accepted\""));
-  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] u2 [u2]");
 }
 
 TEST_F(SessionsTest, WhatBeganAndDidNotReachTheDiskNeverWas) {
@@ -192,7 +194,7 @@ TEST_F(SessionsTest, WhatBeganAndDidNotReachTheDiskNeverWas) {
   ASSERT_TRUE(Change("CREATE TRIGGER refuses BEFORE INSERT ON turn BEGIN SELECT "
                      "RAISE(ABORT, 'no'); END")
                   .ok());
-  const Result<Acceptance> refused = Submit(Key(), Say("u2", "m2"));
+  const Result<Acceptance> refused = Submit(Key(), UserMessage("u2", "m2"));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(LastPrompt(), "u1 [u1] u2") << "it had begun";
   EXPECT_TRUE(Eventually([&] {
@@ -200,17 +202,17 @@ TEST_F(SessionsTest, WhatBeganAndDidNotReachTheDiskNeverWas) {
     return inference_->active() == 0u;
   })) << "and is cancelled";
   ASSERT_TRUE(Change("DROP TRIGGER refuses").ok());
-  EXPECT_EQ(Said(Key()), "u1 [u1]");
-  EXPECT_EQ(Answer(Key(), Say("u3", "m2")).text, "[u3]") << "its id is free";
-  EXPECT_EQ(Said(Key()), "u1 [u1] u3 [u3]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1]");
+  EXPECT_EQ(Answer(Key(), UserMessage("u3", "m2")).text, "[u3]") << "its id is free";
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] u3 [u3]");
 }
 
 TEST_F(SessionsTest, WhatIsCutShortBeforeItIsDurableIsAcceptedAndThenCut) {
   Answer(Key(), "u1");
   HeldStore held(*store_);
   Told first, second;
-  sessions_->Submit(Key(), Say("u2", "m2"), first.done());
-  sessions_->Submit(Key(), Say("u3", "m3", BusyPolicy::kRollback), second.done());
+  sessions_->Submit(Key(), UserMessage("u2", "m2"), first.done());
+  sessions_->Submit(Key(), UserMessage("u3", "m3", BusyPolicy::kRollback), second.done());
   ASSERT_TRUE(Eventually([&] { return inference_->active() == 1u; }));
   held.LetGo();
   const Result<Acceptance> u2 = first.Get(), u3 = second.Get();
@@ -218,7 +220,7 @@ TEST_F(SessionsTest, WhatIsCutShortBeforeItIsDurableIsAcceptedAndThenCut) {
   StepAll();
   ASSERT_TRUE(Ended(u2->response) && Ended(u3->response));
   EXPECT_EQ(u2->response->State().status, ResponseStatus::kCancelled);
-  EXPECT_EQ(Said(Key()), "u1 [u1] u3 [u3]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] u3 [u3]");
 }
 
 TEST_F(SessionsTest, AFullQueueIsTriedAgain) {
@@ -226,7 +228,7 @@ TEST_F(SessionsTest, AFullQueueIsTriedAgain) {
   inference_->refuse = [&](const api::GenerateRequest&) {
     return refusals.fetch_sub(1) > 0 ? Unavailable("queue_full", "full") : OkStatus();
   };
-  const Acceptance accepted = Accepted(Key(), Say("u1"));
+  const Acceptance accepted = Accepted(Key(), UserMessage("u1"));
   Settle();
   EXPECT_EQ(inference_->active(), 0u);
   for (int i = 0; i < 2; ++i) {
@@ -242,7 +244,7 @@ TEST_F(SessionsTest, AQueueThatStaysFullFailsTheTurnInTheEnd) {
   inference_->refuse = [](const api::GenerateRequest&) {
     return Unavailable("queue_full", "full");
   };
-  const Acceptance accepted = Accepted(Key(), Say("u1"));
+  const Acceptance accepted = Accepted(Key(), UserMessage("u1"));
   Settle();
   Pass(std::chrono::seconds(61));
   ASSERT_TRUE(Ended(accepted.response));
@@ -251,8 +253,8 @@ TEST_F(SessionsTest, AQueueThatStaysFullFailsTheTurnInTheEnd) {
 
 TEST_F(SessionsTest, ACancelledTurnLeavesNothingWhetherItRanOrWaited) {
   Answer(Key(), "u1");
-  const Acceptance running = Accepted(Key(), Say("to be cancelled", "m2"));
-  const Acceptance waiting = Accepted(Key(), Say("waits", "m3"));
+  const Acceptance running = Accepted(Key(), UserMessage("to be cancelled", "m2"));
+  const Acceptance waiting = Accepted(Key(), UserMessage("waits", "m3"));
   Settle();
   inference_->Step();
   Settle();
@@ -264,7 +266,7 @@ TEST_F(SessionsTest, ACancelledTurnLeavesNothingWhetherItRanOrWaited) {
     EXPECT_EQ(each.response->State().status, ResponseStatus::kCancelled);
   }
   Settle();
-  EXPECT_EQ(Said(Key()), "u1 [u1]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1]");
   EXPECT_EQ(Ask<Status>(&Sessions::Cancel, Key(), std::string("m2")).reason(), "already_finished");
   EXPECT_EQ(Ask<Status>(&Sessions::Cancel, Key(), std::string("m9")).reason(), "not_found");
   Answer(Key(), "u4");
@@ -272,59 +274,59 @@ TEST_F(SessionsTest, ACancelledTurnLeavesNothingWhetherItRanOrWaited) {
 }
 
 TEST_F(SessionsTest, AResponseThatWaitsCanBeCancelledByItsId) {
-  const Acceptance running = Accepted(Key(), Say("u1"));
-  const Acceptance waiting = Accepted(Key(), Say("u2"));
+  const Acceptance running = Accepted(Key(), UserMessage("u1"));
+  const Acceptance waiting = Accepted(Key(), UserMessage("u2"));
   support::Call<Result<std::shared_ptr<responses::Response>>> cancel;
   responses_->Cancel("t", waiting.response_id, cancel.done());
   EXPECT_TRUE(cancel.Get().ok());
   ASSERT_TRUE(Ended(waiting.response));
   EXPECT_FALSE(running.response->ended());
   StepAll();
-  EXPECT_EQ(Said(Key()), "u1 [u1]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1]");
 }
 
 TEST_F(SessionsTest, RejectIsRefusedWhileATurnRuns) {
-  Accepted(Key(), Say("u1"));
-  EXPECT_EQ(Submit(Key(), Say("u2", "", BusyPolicy::kReject)).status().reason(),
+  Accepted(Key(), UserMessage("u1"));
+  EXPECT_EQ(Submit(Key(), UserMessage("u2", "", BusyPolicy::kReject)).status().reason(),
             "conversation_busy");
   StepAll();
   Settle();
-  EXPECT_TRUE(Submit(Key(), Say("u3", "", BusyPolicy::kReject)).ok());
+  EXPECT_TRUE(Submit(Key(), UserMessage("u3", "", BusyPolicy::kReject)).ok());
   StepAll();
-  EXPECT_EQ(Said(Key()), "u1 [u1] u3 [u3]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] u3 [u3]");
 }
 
 TEST_F(SessionsTest, InterruptKeepsThePartialAnswerAndRollbackForgetsTheTurn) {
   for (const BusyPolicy policy : {BusyPolicy::kInterrupt, BusyPolicy::kRollback}) {
     const SessionKey key = Key("s" + std::to_string(static_cast<int>(policy)));
-    const Acceptance cut = Accepted(key, Say("long question"));
-    const Acceptance waits = Accepted(key, Say("later"));
+    const Acceptance cut = Accepted(key, UserMessage("long question"));
+    const Acceptance waits = Accepted(key, UserMessage("later"));
     Settle();
     inference_->Step();
     Settle();
-    const Acceptance next = Accepted(key, Say("wait", "", policy));
+    const Acceptance next = Accepted(key, UserMessage("wait", "", policy));
     EXPECT_EQ(next.position, 1u);
     StepAll();
     for (const Acceptance& each : {cut, waits, next}) ASSERT_TRUE(Ended(each.response));
     EXPECT_EQ(cut.response->State().status, ResponseStatus::kCancelled);
     const bool keeps = policy == BusyPolicy::kInterrupt;
     const std::string kept = keeps ? "long question [lo~ " : "";
-    EXPECT_EQ(Said(key), kept + "wait [wait] later [later]");
+    EXPECT_EQ(HistoryText(key), kept + "wait [wait] later [later]");
     Restart();
-    EXPECT_EQ(Said(key), kept + "wait [wait] later [later]") << "the order of the answers";
+    EXPECT_EQ(HistoryText(key), kept + "wait [wait] later [later]") << "the order of the answers";
     Answer(key, "more");
     EXPECT_THAT(LastPrompt(), HasSubstr("wait [wait] later [later] more"));
   }
 }
 
 TEST_F(SessionsTest, SteerGoesOnFromWhatTheTurnHasSaid) {
-  Answer(Key(), Say("u1", "", BusyPolicy::kSteer));  // nothing runs: it is as any other
-  const Acceptance cut = Accepted(Key(), Say("long question"));
-  const Acceptance waits = Accepted(Key(), Say("later"));
+  Answer(Key(), UserMessage("u1", "", BusyPolicy::kSteer));  // nothing runs: it is as any other
+  const Acceptance cut = Accepted(Key(), UserMessage("long question"));
+  const Acceptance waits = Accepted(Key(), UserMessage("later"));
   Settle();
   inference_->Step();
   Settle();
-  const Acceptance next = Accepted(Key(), Say("no, short", "", BusyPolicy::kSteer));
+  const Acceptance next = Accepted(Key(), UserMessage("no, short", "", BusyPolicy::kSteer));
   EXPECT_EQ(next.position, 1u);
   StepAll();
   for (const Acceptance& each : {cut, waits, next}) ASSERT_TRUE(Ended(each.response));
@@ -335,35 +337,35 @@ TEST_F(SessionsTest, SteerGoesOnFromWhatTheTurnHasSaid) {
   EXPECT_THAT(Events(*cut.response).back(), HasSubstr("\"response.incomplete\""));
   EXPECT_EQ(Prompt(2), "u1 [u1] long question [lo no, short") << "all that was computed, and it";
   const std::string said = "u1 [u1] long question [lo~ no, short [no, short] later [later]";
-  EXPECT_EQ(Said(Key()), said);
+  EXPECT_EQ(HistoryText(Key()), said);
   Restart();
-  EXPECT_EQ(Said(Key()), said);
+  EXPECT_EQ(HistoryText(Key()), said);
   const auto again = Find(cut.response_id);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ((*again)->State().incomplete_reason, "steered");
 }
 
 TEST_F(SessionsTest, ATurnThatIsSteeredBeforeItHasSaidAnythingLeavesItsQuestion) {
-  const Acceptance cut = Accepted(Key(), Say("u1"));
-  const Acceptance next = Accepted(Key(), Say("u2", "", BusyPolicy::kSteer));
+  const Acceptance cut = Accepted(Key(), UserMessage("u1"));
+  const Acceptance next = Accepted(Key(), UserMessage("u2", "", BusyPolicy::kSteer));
   StepAll();
   ASSERT_TRUE(Ended(cut.response) && Ended(next.response));
   EXPECT_EQ(cut.response->State().incomplete_reason, "steered");
   EXPECT_EQ(LastPrompt(), "u1 u2");
-  EXPECT_EQ(Said(Key()), "u1 u2 [u2]");
+  EXPECT_EQ(HistoryText(Key()), "u1 u2 [u2]");
   // The same holds for a turn that had not begun because the queue was full.
   inference_->refuse = [](const api::GenerateRequest&) {
     return Unavailable("queue_full", "full");
   };
-  const Acceptance held = Accepted(Key(), Say("u3"));
+  const Acceptance held = Accepted(Key(), UserMessage("u3"));
   Settle();
-  Accepted(Key(), Say("u4", "", BusyPolicy::kSteer));
+  Accepted(Key(), UserMessage("u4", "", BusyPolicy::kSteer));
   ASSERT_TRUE(Ended(held.response));
   EXPECT_EQ(held.response->State().incomplete_reason, "steered");
   inference_->refuse = nullptr;
   Pass(std::chrono::milliseconds(200));
   StepAll();
-  EXPECT_EQ(Said(Key()), "u1 u2 [u2] u3 u4 [u4]");
+  EXPECT_EQ(HistoryText(Key()), "u1 u2 [u2] u3 u4 [u4]");
   for (const Item& item : History(Key()).items)
     EXPECT_EQ(item.tokens, static_cast<int>(item.content.size()) + 2) << item.content;
 }
@@ -382,7 +384,7 @@ responses::testing::Script ThinkingScript(const api::GenerateRequest& request) {
 TEST_F(SessionsTest, ReasoningIsAnItemAndGoesOnWithTheCallBehindIt) {
   inference_->script = ThinkingScript;
   Answer(Key(), "u1");
-  Message output = Say("");
+  Message output = UserMessage("");
   output.input = {{api::Role::kTool, "42", ""}};
   output.input[0].tool_call_id = "call_1";
   const protocol::ResponseState second = Answer(Key(), output);
@@ -429,45 +431,45 @@ TEST_F(SessionsTest, RefusesSteerWithoutOutputIfTheTemplateNeedsAlternation) {
     }
     return OkStatus();
   };
-  const Acceptance cut = Accepted(Key(), Say("u1"));
-  const Result<Acceptance> refused = Submit(Key(), Say("u2", "m2", BusyPolicy::kSteer));
+  const Acceptance cut = Accepted(Key(), UserMessage("u1"));
+  const Result<Acceptance> refused = Submit(Key(), UserMessage("u2", "m2", BusyPolicy::kSteer));
   EXPECT_EQ(refused.status().reason(), "steer_unsupported");
   Settle();
   inference_->Step();
   Settle();
-  const Acceptance next = Accepted(Key(), Say("u2", "m2", BusyPolicy::kSteer));
-  EXPECT_TRUE(Accepted(Key(), Say("u2", "m2", BusyPolicy::kSteer)).repeated);
+  const Acceptance next = Accepted(Key(), UserMessage("u2", "m2", BusyPolicy::kSteer));
+  EXPECT_TRUE(Accepted(Key(), UserMessage("u2", "m2", BusyPolicy::kSteer)).repeated);
   StepAll();
   ASSERT_TRUE(Ended(cut.response) && Ended(next.response));
-  EXPECT_EQ(Said(Key()), "u1 [u1~ u2 [u2]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1~ u2 [u2]");
 }
 
 TEST_F(SessionsTest, SeveralThatSteerAreAnsweredInTheirOrder) {
-  Accepted(Key(), Say("u1"));
-  Accepted(Key(), Say("waits"));
+  Accepted(Key(), UserMessage("u1"));
+  Accepted(Key(), UserMessage("waits"));
   Settle();
   inference_->Step();
   Settle();
   std::vector<Acceptance> steer;
   for (const char* text : {"u2", "u3", "u4"})
-    steer.push_back(Accepted(Key(), Say(text, "", BusyPolicy::kSteer)));
+    steer.push_back(Accepted(Key(), UserMessage(text, "", BusyPolicy::kSteer)));
   EXPECT_EQ(steer[2].position, 3u);
   StepAll();
   for (const Acceptance& each : steer) ASSERT_TRUE(Ended(each.response));
-  EXPECT_EQ(Said(Key()), "u1 [u1~ u2 [u2] u3 [u3] u4 [u4] waits [waits]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1~ u2 [u2] u3 [u3] u4 [u4] waits [waits]");
 }
 
 TEST_F(SessionsTest, WhoCancelsATurnThatIsBeingSteeredLeavesNothingOfIt) {
-  const Acceptance cut = Accepted(Key(), Say("u1", "m1"));
+  const Acceptance cut = Accepted(Key(), UserMessage("u1", "m1"));
   Settle();
   inference_->Step();
   Settle();
-  const Acceptance next = Accepted(Key(), Say("u2", "", BusyPolicy::kSteer));
+  const Acceptance next = Accepted(Key(), UserMessage("u2", "", BusyPolicy::kSteer));
   EXPECT_TRUE(Ask<Status>(&Sessions::Cancel, Key(), std::string("m1")).ok());
   StepAll();
   ASSERT_TRUE(Ended(cut.response) && Ended(next.response));
   EXPECT_EQ(cut.response->State().status, ResponseStatus::kCancelled);
-  EXPECT_EQ(Said(Key()), "u2 [u2]");
+  EXPECT_EQ(HistoryText(Key()), "u2 [u2]");
 }
 
 // At any moment of a turn: before its first piece, in its middle, and after its last.
@@ -483,14 +485,14 @@ TEST_F(SessionsTest, EachPolicyHasItsHistoryAndItsReplyInAHundredRepeats) {
           BusyPolicy::kSteer}) {
       const SessionKey key =
           Key(std::to_string(static_cast<int>(policy)) + "-" + std::to_string(repeat));
-      const Acceptance first = Accepted(key, Say("a question"));
+      const Acceptance first = Accepted(key, UserMessage("a question"));
       Settle();
       for (int steps = repeat % 6; steps > 0; --steps) {
         inference_->Step();
         Settle();
       }
       const bool ran = !first.response->ended();
-      const Result<Acceptance> second = Submit(key, Say("another", "", policy));
+      const Result<Acceptance> second = Submit(key, UserMessage("another", "", policy));
       StepAll();
       ASSERT_TRUE(Ended(first.response));
       const protocol::ResponseState end = first.response->State();
@@ -498,7 +500,7 @@ TEST_F(SessionsTest, EachPolicyHasItsHistoryAndItsReplyInAHundredRepeats) {
       cut_short[policy] += cut ? 1 : 0;
       if (policy == BusyPolicy::kReject && ran) {
         EXPECT_EQ(second.status().reason(), "conversation_busy");
-        EXPECT_EQ(Said(key), "a question [a question]");
+        EXPECT_EQ(HistoryText(key), "a question [a question]");
         continue;
       }
       ASSERT_TRUE(second.ok()) << second.status();
@@ -513,7 +515,7 @@ TEST_F(SessionsTest, EachPolicyHasItsHistoryAndItsReplyInAHundredRepeats) {
         EXPECT_EQ(end.incomplete_reason, steered ? "steered" : "");
         EXPECT_EQ(end.text, std::string("[a question]").substr(0, end.text.size()));
       }
-      EXPECT_EQ(Said(key), before + "another [another]");
+      EXPECT_EQ(HistoryText(key), before + "another [another]");
     }
   }
   for (const BusyPolicy policy :
@@ -523,12 +525,12 @@ TEST_F(SessionsTest, EachPolicyHasItsHistoryAndItsReplyInAHundredRepeats) {
 }
 
 TEST_F(SessionsTest, RefusesTheSeventeenthWaitingMessageOfASession) {
-  Accepted(Key(), Say("runs"));
-  for (int i = 0; i < 16; ++i) Accepted(Key(), Say("waits"));
-  const Result<Acceptance> refused = Submit(Key(), Say("too many"));
+  Accepted(Key(), UserMessage("runs"));
+  for (int i = 0; i < 16; ++i) Accepted(Key(), UserMessage("waits"));
+  const Result<Acceptance> refused = Submit(Key(), UserMessage("too many"));
   EXPECT_EQ(refused.status().reason(), "session_queue_full");
   EXPECT_EQ(refused.status().excess(), (Status::Excess{17, 16}));
-  Accepted(Key("another"), Say("hello"));
+  Accepted(Key("another"), UserMessage("hello"));
   Settle();
   EXPECT_EQ(inference_->active(), 2u);
   StepAll();
@@ -539,7 +541,7 @@ TEST_F(SessionsTest, RefusesTheSeventeenthWaitingMessageOfASession) {
 TEST_F(SessionsTest, OnlyANewMessageThatHasAPlaceAsksWhetherItIsAdmitted) {
   int asked = 0;
   const auto say = [&](const std::string& id, const Status& answer = OkStatus()) {
-    Message message = Say("x", id);
+    Message message = UserMessage("x", id);
     message.admit = [&asked, answer]() -> Result<Admitted> {
       ++asked;
       if (!answer.ok()) return answer;
@@ -566,7 +568,7 @@ TEST_F(SessionsTest, OnlyANewMessageThatHasAPlaceAsksWhetherItIsAdmitted) {
 TEST_F(SessionsTest, AMessageCountsWhenItIsAcceptedAndNotWhenItIsRefusedAfterAll) {
   std::atomic<int> held{0}, counted{0};
   const auto say = [&](const std::string& text) {
-    Message message = Say(text);
+    Message message = UserMessage(text);
     message.admit = [&]() -> Result<Admitted> {
       const auto one = std::shared_ptr<int>(new int(++held), [&](const int* each) {
         --held;
@@ -596,23 +598,23 @@ TEST_F(SessionsTest, ARefusalWhileASessionIsReadLeavesItToTheOthersThatWait) {
   Told refused, second, third;
   {
     HeldStore held(*store_);
-    Message message = Say("u1");
+    Message message = UserMessage("u1");
     message.admit = []() -> Result<Admitted> {
       return ResourceExhausted("rate_limit_exceeded", "too often");
     };
     sessions_->Submit(Key(), std::move(message), refused.done());
-    sessions_->Submit(Key(), Say("u2"), second.done());
+    sessions_->Submit(Key(), UserMessage("u2"), second.done());
   }
   EXPECT_FALSE(refused.Get().ok());
   ASSERT_TRUE(second.Get().ok());
-  sessions_->Submit(Key(), Say("u3"), third.done());
+  sessions_->Submit(Key(), UserMessage("u3"), third.done());
   const Result<Acceptance> last = third.Get();
   ASSERT_TRUE(last.ok()) << last.status();
   EXPECT_EQ(last->turn, 3);
   StepAll();
   ASSERT_TRUE(Ended(last->response));
   EXPECT_EQ(LastPrompt(), "u2 [u2] u3");
-  EXPECT_EQ(Said(Key()), "u2 [u2] u3 [u3]");
+  EXPECT_EQ(HistoryText(Key()), "u2 [u2] u3 [u3]");
 }
 
 TEST_F(SessionsTest, AMessageBehindANewSystemPromptIsAnsweredUnderIt) {
@@ -622,7 +624,7 @@ TEST_F(SessionsTest, AMessageBehindANewSystemPromptIsAnsweredUnderIt) {
   {
     HeldStore held(*store_);
     sessions_->SetSystemPrompt(Key(), "new", prompted.done());
-    sessions_->Submit(Key(), Say("u2"), told.done());
+    sessions_->Submit(Key(), UserMessage("u2"), told.done());
   }
   EXPECT_TRUE(prompted.Get().ok());
   ASSERT_TRUE(told.Get().ok());
@@ -639,7 +641,7 @@ TEST_F(SessionsTest, ParallelTurnsRunAtOnceAndStandInTheOrderOfTheirNumbers) {
   };
   std::vector<Acceptance> accepted;
   for (const char* text : {"u1", "u2", "u3"}) {
-    Message message = Say(text);
+    Message message = UserMessage(text);
     message.parallel = true;
     accepted.push_back(Accepted(Key(), std::move(message)));
   }
@@ -655,7 +657,7 @@ TEST_F(SessionsTest, ParallelTurnsRunAtOnceAndStandInTheOrderOfTheirNumbers) {
     EXPECT_THAT(Events(*accepted[i].response)[0], HasSubstr("\"turn\":" + std::to_string(i + 1)));
   }
   StepAll();
-  EXPECT_EQ(Said(Key()), "u1 a1a1a1a1a1 u2 a2 u3 a3");
+  EXPECT_EQ(HistoryText(Key()), "u1 a1a1a1a1a1 u2 a2 u3 a3");
   Answer(Key(), "u4");
   EXPECT_EQ(LastPrompt(), "u1 a1a1a1a1a1 u2 a2 u3 a3 u4");
 }
@@ -663,19 +665,19 @@ TEST_F(SessionsTest, ParallelTurnsRunAtOnceAndStandInTheOrderOfTheirNumbers) {
 TEST_F(SessionsTest, WhatTheClientExpectsOfTheDialogMustStillBeSo) {
   Answer(Key(), "u1");
   const ItemList list = History(Key());
-  Message stale = Say("u2");
+  Message stale = UserMessage("u2");
   stale.expected_version = 0;
   EXPECT_EQ(Submit(Key(), stale).status().reason(), "version_mismatch");
-  stale = Say("u2");
+  stale = UserMessage("u2");
   stale.expected_last_item_id = list.items.front().id;
   EXPECT_EQ(Submit(Key(), stale).status().reason(), "stale_item");
-  Message right = Say("u2");
+  Message right = UserMessage("u2");
   right.expected_version = list.version;
   right.expected_last_item_id = list.items.back().id;
   EXPECT_TRUE(Submit(Key(), right).ok());
   EXPECT_EQ(Submit(Key(), right).status().reason(), "version_mismatch") << "a turn is under way";
   StepAll();
-  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] u2 [u2]");
 }
 
 TEST_F(SessionsTest, TheAnswersItemHasTheIdOfItsResponsesItem) {
@@ -690,7 +692,7 @@ TEST_F(SessionsTest, SystemPromptsOfTurnSessionAndProjectGoBeforeEachOther) {
   EXPECT_TRUE(Ask<Status>(&Sessions::SetSystemPrompt, Key(), "session").ok());
   Answer(Key(), "u2");
   EXPECT_EQ(LastPrompt(), "<session> u1 [u1] u2");
-  Message message = Say("u3");
+  Message message = UserMessage("u3");
   message.system_prompt = "turn";
   Answer(Key(), message);
   EXPECT_EQ(LastPrompt(), "<turn> u1 [u1] u2 [u2] u3");
@@ -724,7 +726,8 @@ TEST_F(SessionsTest, PromptsStayWithinTheWindowAndTellWhatTheyDropped) {
   EXPECT_TRUE(Ask<Status>(&Sessions::SetSystemPrompt, Key(), "be brief").ok());
   int64_t dropped = 0, cuts = 0;
   for (int turn = 0; turn < 100; ++turn) {
-    const Acceptance accepted = Accepted(Key(), Say("message number " + std::to_string(turn)));
+    const Acceptance accepted =
+        Accepted(Key(), UserMessage("message number " + std::to_string(turn)));
     StepAll();
     ASSERT_TRUE(Ended(accepted.response));
     const auto requests = inference_->requests();
@@ -743,12 +746,12 @@ TEST_F(SessionsTest, PromptsStayWithinTheWindowAndTellWhatTheyDropped) {
 }
 
 TEST_F(SessionsTest, AWindowThatMayNotBeCutRefusesWhatDoesNotFit) {
-  Message message = Say(std::string(300, 'x'));
+  Message message = UserMessage(std::string(300, 'x'));
   message.window = ContextWindow{.limit = 200, .truncate = false};
   const Result<Acceptance> refused = Submit(Key(), message);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().reason(), "context_length_exceeded");
-  EXPECT_EQ(Said(Key()), "");
+  EXPECT_EQ(HistoryText(Key()), "");
 }
 
 TEST_F(SessionsTest, OnlyWhatIsNewIsTokenised) {
@@ -759,12 +762,15 @@ TEST_F(SessionsTest, OnlyWhatIsNewIsTokenised) {
 }
 
 TEST_F(SessionsTest, WhatIsTooLargeOrNamelessIsRefused) {
-  EXPECT_EQ(Submit(Key(), Say(std::string(300 << 10, 'x'))).status().reason(), "request_too_large");
-  EXPECT_EQ(Submit(Key(""), Say("u")).status().reason(), "invalid_value");
-  EXPECT_EQ(Submit(Key("s", "a/b"), Say("u")).status().reason(), "invalid_value");
-  EXPECT_EQ(Submit(Key(std::string("s\1", 2)), Say("u")).status().reason(), "invalid_value");
-  EXPECT_EQ(Submit(Key(), Say("u", std::string(129, 'i'))).status().reason(), "invalid_value");
-  Message silent = Say("");
+  EXPECT_EQ(Submit(Key(), UserMessage(std::string(300 << 10, 'x'))).status().reason(),
+            "request_too_large");
+  EXPECT_EQ(Submit(Key(""), UserMessage("u")).status().reason(), "invalid_value");
+  EXPECT_EQ(Submit(Key("s", "a/b"), UserMessage("u")).status().reason(), "invalid_value");
+  EXPECT_EQ(Submit(Key(std::string("s\1", 2)), UserMessage("u")).status().reason(),
+            "invalid_value");
+  EXPECT_EQ(Submit(Key(), UserMessage("u", std::string(129, 'i'))).status().reason(),
+            "invalid_value");
+  Message silent = UserMessage("");
   silent.input.clear();
   EXPECT_EQ(Submit(Key(), silent).status().reason(), "empty_prompt");
 }
@@ -773,7 +779,7 @@ TEST_F(SessionsTest, SectionsAreMeasuredAndShort) {
   inference_->Run();
   std::vector<Acceptance> accepted;
   for (int i = 0; i < 200; ++i)
-    accepted.push_back(Accepted(Key("s" + std::to_string(i % 10)), Say("hello")));
+    accepted.push_back(Accepted(Key("s" + std::to_string(i % 10)), UserMessage("hello")));
   for (const Acceptance& each : accepted) ASSERT_TRUE(Ended(each.response));
   EXPECT_GE(sessions_->hold_times().count(), 600u);
   EXPECT_LE(sessions_->hold_times().Quantile(0.99), std::chrono::milliseconds(12));  // row U21

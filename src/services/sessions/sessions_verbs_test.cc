@@ -43,27 +43,27 @@ class SessionsVerbsTest : public testing::SessionsFixture {
 
 TEST_F(SessionsVerbsTest, ClearForgetsWhatWasSaidAndKeepsTheSession) {
   EXPECT_TRUE(Ask<Status>(&Sessions::SetSystemPrompt, Key(), "brief").ok());
-  Answer(Key(), Say("u1", "m1"));
+  Answer(Key(), UserMessage("u1", "m1"));
   EXPECT_TRUE(Clear(Key()).ok());
-  EXPECT_EQ(Said(Key()), "");
-  Answer(Key(), Say("u2", "m1"));  // its ids are forgotten with it
+  EXPECT_EQ(HistoryText(Key()), "");
+  Answer(Key(), UserMessage("u2", "m1"));  // its ids are forgotten with it
   EXPECT_EQ(LastPrompt(), "<brief> u2");
   Restart();
-  EXPECT_EQ(Said(Key()), "u2 [u2]");
+  EXPECT_EQ(HistoryText(Key()), "u2 [u2]");
   EXPECT_TRUE(Clear(Key("never used")).ok());
 }
 
 TEST_F(SessionsVerbsTest, ClearCancelsWhatRunsAndWaitsAndTheNextMessageFindsNothing) {
   Answer(Key(), "u1");
-  const Acceptance running = Accepted(Key(), Say("u2"));
-  const Acceptance waiting = Accepted(Key(), Say("u3"));
+  const Acceptance running = Accepted(Key(), UserMessage("u2"));
+  const Acceptance waiting = Accepted(Key(), UserMessage("u3"));
   Settle();
   inference_->Step();
   Settle();
   support::Call<Status> cleared;
   sessions_->Clear(Key(), cleared.done());
   Told after;
-  sessions_->Submit(Key(), Say("u4"), after.done());
+  sessions_->Submit(Key(), UserMessage("u4"), after.done());
   StepAll();
   EXPECT_TRUE(cleared.Get().ok());
   for (const Acceptance& each : {running, waiting}) {
@@ -72,24 +72,24 @@ TEST_F(SessionsVerbsTest, ClearCancelsWhatRunsAndWaitsAndTheNextMessageFindsNoth
   }
   ASSERT_TRUE(after.Get().ok());
   StepAll();
-  EXPECT_EQ(Said(Key()), "u4 [u4]");
+  EXPECT_EQ(HistoryText(Key()), "u4 [u4]");
   EXPECT_EQ(LastPrompt(), "u4");
 }
 
 TEST_F(SessionsVerbsTest, AMessageBehindADeletionIsAnsweredInASessionJustMade) {
   EXPECT_TRUE(Ask<Status>(&Sessions::SetSystemPrompt, Key(), "brief").ok());
   Answer(Key(), "u1");
-  Accepted(Key(), Say("u2"));
+  Accepted(Key(), UserMessage("u2"));
   support::Call<Status> deleted;
   sessions_->Delete(Key(), std::nullopt, deleted.done());
   Told after;
-  sessions_->Submit(Key(), Say("u3"), after.done());
+  sessions_->Submit(Key(), UserMessage("u3"), after.done());
   StepAll();
   EXPECT_TRUE(deleted.Get().ok());
   ASSERT_TRUE(after.Get().ok());
   StepAll();
   EXPECT_EQ(LastPrompt(), "u3");
-  EXPECT_EQ(Said(Key()), "u3 [u3]");
+  EXPECT_EQ(HistoryText(Key()), "u3 [u3]");
   Restart();
   Answer(Key(), "u4");
   EXPECT_EQ(LastPrompt(), "u3 [u3] u4");
@@ -104,16 +104,16 @@ TEST_F(SessionsVerbsTest, DeleteLeavesNothingButWhatOthersHave) {
   EXPECT_EQ(AskStore("SELECT count(*) FROM item"), 2);
   Answer(Key(), "u2");
   EXPECT_EQ(LastPrompt(), "u2");
-  EXPECT_EQ(Said(Key("other")), "v1 [v1]");
+  EXPECT_EQ(HistoryText(Key("other")), "v1 [v1]");
 }
 
 TEST_F(SessionsVerbsTest, ADeletionOfAnotherVersionCancelsNothing) {
   Answer(Key(), "u1");
-  const Acceptance running = Accepted(Key(), Say("u2"));
+  const Acceptance running = Accepted(Key(), UserMessage("u2"));
   EXPECT_EQ(Delete(Key(), 2).reason(), "version_mismatch");
   StepAll();
   EXPECT_TRUE(Ended(running.response));
-  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] u2 [u2]");
   EXPECT_TRUE(Delete(Key(), 2).ok());
   EXPECT_EQ(AskStore("SELECT count(*) FROM dialog"), 0);
 }
@@ -121,7 +121,7 @@ TEST_F(SessionsVerbsTest, ADeletionOfAnotherVersionCancelsNothing) {
 // The version matches when Delete() is called and has changed when its transaction runs.
 TEST_F(SessionsVerbsTest, RefusesADeletionIfATurnEndsBeforeItsTransaction) {
   Answer(Key(), "u1");
-  const Acceptance ending = Accepted(Key(), Say("u2"));
+  const Acceptance ending = Accepted(Key(), UserMessage("u2"));
   Settle();
   support::Call<Status> deleted;
   {
@@ -134,7 +134,7 @@ TEST_F(SessionsVerbsTest, RefusesADeletionIfATurnEndsBeforeItsTransaction) {
   }
   EXPECT_EQ(deleted.Get().reason(), "version_mismatch");
   EXPECT_TRUE(Ended(ending.response));
-  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] u2 [u2]");
 }
 
 TEST_F(SessionsVerbsTest, AllOfAProjectAreClearedWhetherInMemoryOrNot) {
@@ -142,14 +142,14 @@ TEST_F(SessionsVerbsTest, AllOfAProjectAreClearedWhetherInMemoryOrNot) {
   Restart();
   for (int i = 0; i < 5; ++i) Answer(Key("s" + std::to_string(i)), "u1");
   Answer(Key("s0", "q"), "u1");
-  const Acceptance running = Accepted(Key("s4"), Say("runs"));
+  const Acceptance running = Accepted(Key("s4"), UserMessage("runs"));
   support::Call<Result<int64_t>> cleared;
   sessions_->ClearProject("t", "p", cleared.done());
   StepAll();
   EXPECT_EQ(*cleared.Get(), 5);
   ASSERT_TRUE(Ended(running.response));
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(Said(Key("s" + std::to_string(i))), "");
-  EXPECT_EQ(Said(Key("s0", "q")), "u1 [u1]");
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(HistoryText(Key("s" + std::to_string(i))), "");
+  EXPECT_EQ(HistoryText(Key("s0", "q")), "u1 [u1]");
   EXPECT_EQ(AskStore("SELECT count(*) FROM dialog"), 6);
   EXPECT_EQ(*Ask<Result<int64_t>>(&Sessions::DeleteProject, "t", "p"), 5);
   EXPECT_EQ(AskStore("SELECT count(*) FROM dialog"), 1);
@@ -159,13 +159,13 @@ TEST_F(SessionsVerbsTest, ForksGoOnFromOneHistoryBesideEachOther) {
   Answer(Key(), "u1");
   ASSERT_TRUE(Fork(Key(), Key("fork")).ok());
   EXPECT_EQ(AskStore("SELECT count(*) FROM item"), 2) << "nothing is copied";
-  const Acceptance a = Accepted(Key(), Say("u2"));
-  const Acceptance b = Accepted(Key("fork"), Say("v2"));
+  const Acceptance a = Accepted(Key(), UserMessage("u2"));
+  const Acceptance b = Accepted(Key("fork"), UserMessage("v2"));
   Settle();
   EXPECT_EQ(inference_->active(), 2u);
   StepAll();
-  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2]");
-  EXPECT_EQ(Said(Key("fork")), "u1 [u1] v2 [v2]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] u2 [u2]");
+  EXPECT_EQ(HistoryText(Key("fork")), "u1 [u1] v2 [v2]");
   Restart();
   Answer(Key("fork"), "v3");
   EXPECT_EQ(LastPrompt(), "u1 [u1] v2 [v2] v3");
@@ -178,13 +178,13 @@ TEST_F(SessionsVerbsTest, ForksGoOnFromOneHistoryBesideEachOther) {
 
 TEST_F(SessionsVerbsTest, AForkIsWhatWasSaidAndNotWhatIsBeingSaid) {
   Answer(Key(), "u1");
-  Accepted(Key(), Say("u2"));
+  Accepted(Key(), UserMessage("u2"));
   Settle();
   ASSERT_TRUE(Fork(Key(), Key("fork")).ok());
   StepAll();
   Settle();
-  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2]");
-  EXPECT_EQ(Said(Key("fork")), "u1 [u1]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] u2 [u2]");
+  EXPECT_EQ(HistoryText(Key("fork")), "u1 [u1]");
 }
 
 TEST_F(SessionsVerbsTest, AForkKeepsItsHistoryWhenTheOtherIsClearedOrDeleted) {
@@ -192,11 +192,11 @@ TEST_F(SessionsVerbsTest, AForkKeepsItsHistoryWhenTheOtherIsClearedOrDeleted) {
   ASSERT_TRUE(Fork(Key(), Key("a")).ok());
   ASSERT_TRUE(Fork(Key("a"), Key("b")).ok());
   EXPECT_TRUE(Clear(Key()).ok());
-  EXPECT_EQ(Said(Key()), "");
-  EXPECT_EQ(Said(Key("a")), "u1 [u1]");
+  EXPECT_EQ(HistoryText(Key()), "");
+  EXPECT_EQ(HistoryText(Key("a")), "u1 [u1]");
   Answer(Key("a"), "u2");
   EXPECT_TRUE(Delete(Key("a")).ok());
-  EXPECT_EQ(Said(Key("b")), "u1 [u1]");
+  EXPECT_EQ(HistoryText(Key("b")), "u1 [u1]");
   Answer(Key("b"), "u3");
   EXPECT_EQ(LastPrompt(), "u1 [u1] u3");
   EXPECT_TRUE(Delete(Key("b")).ok());
@@ -250,7 +250,7 @@ TEST_F(SessionsVerbsTest, MetadataChangeRaisesTheVersionWithoutFailingATurn) {
                                 std::string("{}"), std::vector<api::ChatMessage>());
   ASSERT_TRUE(made.ok()) << made.status();
   const SessionKey key{"t", kConversations, made->id};
-  const Acceptance turn = Accepted(key, Say("u1"));
+  const Acceptance turn = Accepted(key, UserMessage("u1"));
   Settle();
   const auto set = [&](const char* metadata, std::optional<int64_t> expected) {
     return Ask<Result<Conversation>>(&Sessions::SetMetadata, key, std::string(metadata), expected);
@@ -262,13 +262,13 @@ TEST_F(SessionsVerbsTest, MetadataChangeRaisesTheVersionWithoutFailingATurn) {
   StepAll();
   ASSERT_TRUE(Ended(turn.response));
   EXPECT_EQ(turn.response->State().status, ResponseStatus::kCompleted);
-  EXPECT_EQ(Said(key), "u1 [u1]");
+  EXPECT_EQ(HistoryText(key), "u1 [u1]");
   const auto now = Ask<Result<Conversation>>(&Sessions::GetConversation, key);
   EXPECT_EQ(now->version, 2);
   EXPECT_EQ(now->metadata, "{\"k\":\"a\"}");
 
   // Changes that are on their way to the disk when a turn's end sets out behind them.
-  const Acceptance second = Accepted(key, Say("u2"));
+  const Acceptance second = Accepted(key, UserMessage("u2"));
   Settle();
   std::vector<std::unique_ptr<support::Call<Result<Conversation>>>> changes;
   {
@@ -285,13 +285,13 @@ TEST_F(SessionsVerbsTest, MetadataChangeRaisesTheVersionWithoutFailingATurn) {
   Settle();
   ASSERT_TRUE(Ended(second.response));
   EXPECT_EQ(second.response->State().status, ResponseStatus::kCompleted);
-  EXPECT_EQ(Answer(key, Say("u3")).status, ResponseStatus::kCompleted);
+  EXPECT_EQ(Answer(key, UserMessage("u3")).status, ResponseStatus::kCompleted);
   EXPECT_EQ(Ask<Result<Conversation>>(&Sessions::GetConversation, key)->version, 5);
 }
 
 TEST_F(SessionsVerbsTest, AConversationThatThereIsNotIsNotMadeByAMessage) {
   const SessionKey key{"t", kConversations, "conv_none"};
-  EXPECT_EQ(Submit(key, Say("u1")).status().reason(), "not_found");
+  EXPECT_EQ(Submit(key, UserMessage("u1")).status().reason(), "not_found");
   EXPECT_EQ(Ask<Status>(&Sessions::SetSystemPrompt, key, "x").reason(), "not_found");
   EXPECT_EQ(AskStore("SELECT count(*) FROM dialog"), 0);
   EXPECT_EQ(Counts().resident, 0u);
@@ -299,16 +299,16 @@ TEST_F(SessionsVerbsTest, AConversationThatThereIsNotIsNotMadeByAMessage) {
 
 TEST_F(SessionsVerbsTest, ItemsAreAppendedBehindTheTurnsBeforeAndDeletedFromPrompts) {
   Answer(Key(), "u1");
-  Accepted(Key(), Say("u2"));
+  Accepted(Key(), UserMessage("u2"));
   support::Call<Result<ItemList>> appended;
   sessions_->AppendItems(Key(), {{api::Role::kUser, "note", ""}}, std::nullopt, appended.done());
-  const Acceptance third = Accepted(Key(), Say("u3"));
+  const Acceptance third = Accepted(Key(), UserMessage("u3"));
   StepAll();
   const Result<ItemList> added = appended.Get();
   ASSERT_TRUE(added.ok()) << added.status();
   StepAll();
   ASSERT_TRUE(Ended(third.response));
-  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2] note u3 [u3]");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] u2 [u2] note u3 [u3]");
   EXPECT_TRUE(Ask<Result<Conversation>>(&Sessions::DeleteItem, Key(), added->items[0].id,
                                         std::optional<int64_t>())
                   .ok());
@@ -332,7 +332,7 @@ TEST_F(SessionsVerbsTest, AStaleVersionChangesNothing) {
                 .status()
                 .reason(),
             "version_mismatch");
-  EXPECT_EQ(Said(Key()), "u1 [u1] y");
+  EXPECT_EQ(HistoryText(Key()), "u1 [u1] y");
 }
 
 TEST_F(SessionsVerbsTest, AnExportReimportsIdentically) {
@@ -395,7 +395,7 @@ TEST_F(SessionsVerbsTest, AnImportTakesNoMoreRoomThanATenantHasAndDropsNothing) 
   EXPECT_EQ(import(1), "tenant_concurrency");
   for (const char* session : {"a", "b"}) Answer(Key(session), "u1");
   EXPECT_EQ(import(2), "insufficient_quota");
-  for (const char* session : {"a", "b"}) EXPECT_EQ(Said(Key(session)), "u1 [u1]");
+  for (const char* session : {"a", "b"}) EXPECT_EQ(HistoryText(Key(session)), "u1 [u1]");
 }
 
 TEST_F(SessionsVerbsTest, WhatIsInMemoryFollowsAnImport) {
@@ -436,7 +436,7 @@ TEST_F(SessionsVerbsTest, AnImportOfTurnsToComeOrOfRolesThatNobodyKnowsIsRefused
   EXPECT_EQ(import("\"role\":\"user\"", "\"role\":\"usher\""), "invalid_value");
   EXPECT_EQ(import("\"turns\":1", "\"turns\":1"), "");
   Answer(Key("a"), "u2");
-  EXPECT_EQ(Said(Key("a")), "u1 [u1] u2 [u2]");
+  EXPECT_EQ(HistoryText(Key("a")), "u1 [u1] u2 [u2]");
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ TEST_F(SessionsWindowTest, BetweenCutsEachPromptBeginsWithTheOneBeforeAndEveryCu
     const std::string text =
         "turn " + std::to_string(turn) + std::string(static_cast<size_t>(turn * 7 % 40), '.');
     // A window that may not be cut refuses exactly what the other one cuts, and the dialog stays.
-    Message whole = Say(text);
+    Message whole = UserMessage(text);
     whole.window = ContextWindow{.limit = kWindow, .truncate = false};
     const Result<Acceptance> fits = Submit(Key(), whole);
     if (fits.ok()) {
@@ -48,7 +48,7 @@ TEST_F(SessionsWindowTest, BetweenCutsEachPromptBeginsWithTheOneBeforeAndEveryCu
       EXPECT_GT(fits.status().excess()->asked, kWindow);
       EXPECT_EQ(fits.status().excess()->most, kWindow);
       EXPECT_EQ(LastPrompt(), before.substr(0, before.rfind(" [")));
-      const Acceptance cut = Accepted(Key(), Say(text));
+      const Acceptance cut = Accepted(Key(), UserMessage(text));
       StepAll();
       ASSERT_TRUE(Ended(cut.response));
       const DroppedContext gone = cut.response->dropped();

@@ -14,10 +14,9 @@ class TurnWatcher {
  public:
   virtual ~TurnWatcher() = default;
   // A message was accepted.
-  virtual void Asked(const SessionKey& key, int64_t turn, const Message& message) = 0;
+  virtual void OnAccepted(const SessionKey& key, int64_t turn, const Message& message) = 0;
   // The turn has ended, in any way.
-  virtual void Answered(const SessionKey& key, int64_t turn,
-                        const protocol::ResponseState& end) = 0;
+  virtual void OnEnded(const SessionKey& key, int64_t turn, const protocol::ResponseState& end) = 0;
 };
 
 }  // namespace tutti::sessions

@@ -52,7 +52,7 @@ Ledger::~Ledger() {
     left.swap(rows_);
     counts_.lost += left.size();
   }
-  if (!left.empty()) TellLost(left.size(), status);
+  if (!left.empty()) LogLost(left.size(), status);
   for (const Entry& entry : left) {
     if (entry.done) entry.done(status);
   }
@@ -136,7 +136,7 @@ void Ledger::Hand(Batch batch) {
 void Ledger::Written(const Batch& batch, const Status& status) {
   const bool again = CanBeTriedAgain(status);
   if (!again) {
-    if (!status.ok()) TellLost(batch->size(), status);
+    if (!status.ok()) LogLost(batch->size(), status);
     for (const Entry& entry : *batch) {
       if (entry.done) entry.done(status);
     }
@@ -166,7 +166,7 @@ void Ledger::Written(const Batch& batch, const Status& status) {
   if (next != nullptr) Hand(std::move(next));
 }
 
-void Ledger::TellLost(size_t rows, const Status& why) {
+void Ledger::LogLost(size_t rows, const Status& why) {
   if (log_ == nullptr) return;
   log_->Error("usage.lost", {{"rows", static_cast<int64_t>(rows)}, {"reason", why.reason()}});
 }

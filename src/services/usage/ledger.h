@@ -109,7 +109,7 @@ class Ledger {
   void WriteSome(bool at_once = false);
   void Hand(Batch batch);
   void Written(const Batch& batch, const Status& status);
-  void TellLost(size_t rows, const Status& why);
+  void LogLost(size_t rows, const Status& why);
   void Sweep(int64_t unix_ms);
 
   const Options options_;

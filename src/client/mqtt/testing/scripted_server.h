@@ -31,31 +31,31 @@ struct ScriptedServer {
   mqtt::ReasonCode subscribes_as = mqtt::ReasonCode::kGrantedQos1;
   mqtt::ReasonCode acknowledges_as = mqtt::ReasonCode::kSuccess;
   bool answers_pings = true, acknowledges = true;
-  // Called with each message, after its acknowledgement; may call Say().
+  // Called with each message, after its acknowledgement; may call Send().
   std::function<void(const mqtt::Publish&)> on_message;
   std::function<void(const mqtt::Subscribe&)> on_subscribe;  // after SUBACK
 
   // To the client, when it next reads.
-  void Say(const mqtt::Packet& packet) {
+  void Send(const mqtt::Packet& packet) {
     const Result<std::string> bytes = mqtt::Encode(mqtt::Version::k5, packet);
     ASSERT_TRUE(bytes.ok()) << bytes.status();
     to_client.push_back(*bytes);
   }
-  void Say(const std::string& topic, const std::string& payload, const std::string& correlation,
-           std::vector<mqtt::UserProperty> properties = {}, const std::string& content_type = "") {
+  void Send(const std::string& topic, const std::string& payload, const std::string& correlation,
+            std::vector<mqtt::UserProperty> properties = {}, const std::string& content_type = "") {
     mqtt::Publish publish;
     publish.topic = topic;
     publish.payload = payload;
     if (!correlation.empty()) publish.properties.correlation_data = correlation;
     if (!content_type.empty()) publish.properties.content_type = content_type;
     publish.properties.user = std::move(properties);
-    Say(publish);
+    Send(publish);
   }
   void Acknowledge(const mqtt::Publish& message) {
     mqtt::Puback puback;
     puback.packet_id = message.packet_id;
     puback.reason = acknowledges_as;
-    Say(puback);
+    Send(puback);
   }
   // Breaks the connection after the bytes that were sent.
   void HangUp() { to_client.emplace_back(); }
@@ -103,14 +103,14 @@ struct ScriptedServer {
 
   void Take(const mqtt::Packet& packet) {
     packets.push_back(packet);
-    if (std::holds_alternative<mqtt::Connect>(packet)) Say(connack);
+    if (std::holds_alternative<mqtt::Connect>(packet)) Send(connack);
     if (std::holds_alternative<mqtt::Disconnect>(packet)) ++goodbyes;
-    if (std::holds_alternative<mqtt::Pingreq>(packet) && answers_pings) Say(mqtt::Pingresp());
+    if (std::holds_alternative<mqtt::Pingreq>(packet) && answers_pings) Send(mqtt::Pingresp());
     if (const auto* subscribe = std::get_if<mqtt::Subscribe>(&packet)) {
       mqtt::Suback suback;
       suback.packet_id = subscribe->packet_id;
       suback.reasons = {subscribes_as};
-      Say(suback);
+      Send(suback);
       if (on_subscribe) on_subscribe(*subscribe);
     }
     if (const auto* publish = std::get_if<mqtt::Publish>(&packet)) {

@@ -161,7 +161,7 @@ void RequestContext::AddHeaders(HeaderList* headers) {
     headers->emplace_back("Vary", "Origin");
   }
   if (rate_limits_ != nullptr) AddRateLimitHeaders(*std::exchange(rate_limits_, nullptr), headers);
-  protocol::TellCache(cache_reports_, headers);
+  protocol::AppendCacheHeaders(cache_reports_, headers);
   cache_reports_.clear();
   head_written_ = true;
 }

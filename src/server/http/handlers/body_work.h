@@ -50,7 +50,7 @@ class Meeting {
  public:
   // Delivers the value. Returns nothing if the receiver will take it; returns the value if the
   // receiver has already left.
-  std::optional<Told> Tell(Told told) {
+  std::optional<Told> Deliver(Told told) {
     const MutexLock lock(mutex_);
     if (left_) return told;
     told_ = std::move(told);
@@ -84,7 +84,7 @@ void AskWithBody(Connection& connection, size_t inline_bytes, boost::asio::threa
       [work, later](std::string_view body) -> std::optional<Made> {
         const auto meeting = std::make_shared<Meeting<Make>>();
         work(body, [meeting, later](Make make) {
-          if (std::optional<Make> mine = meeting->Tell(std::move(make))) later(*std::move(mine));
+          if (std::optional<Make> mine = meeting->Deliver(std::move(make))) later(*std::move(mine));
         });
         const std::optional<Make> make = meeting->Leave();
         if (!make.has_value()) return std::nullopt;

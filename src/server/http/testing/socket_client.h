@@ -53,7 +53,7 @@ class SocketClient {
     return frame + std::string(4, '\0') + std::string(payload);
   }
   bool SendRaw(std::string_view bytes) { return raw_.Send(bytes); }
-  bool Say(std::string_view text) { return raw_.Send(Frame(0x81, text)); }
+  bool SendText(std::string_view text) { return raw_.Send(Frame(0x81, text)); }
 
   Came Read(int timeout_ms = kPatienceMs) {
     std::string& in = raw_.buffer();

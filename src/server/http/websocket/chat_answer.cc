@@ -27,8 +27,8 @@ void ChatAnswer::OnStarted(const Status& why, Connection::Origin origin) {
   share_.Release();  // the dialog has it
   const std::shared_ptr<ResponseStart> start = std::move(start_);
   if (why.ok()) {
-    const Status told = Tell(start->response(), -1);
-    if (!told.ok()) host_.SayError(told, Connection::Origin::kServer, tag_);
+    const Status told = SendFrom(start->response(), -1);
+    if (!told.ok()) host_.SendError(told, Connection::Origin::kServer, tag_);
     return told.ok() ? host_.Changed() : End();
   }
   const std::optional<sessions::Acceptance>& accepted = start->acceptance();
@@ -36,11 +36,12 @@ void ChatAnswer::OnStarted(const Status& why, Connection::Origin origin) {
     host_.Refuse(why, origin, tag_);
     return End();
   }
-  host_.Say(protocol::EventJson(protocol::AcceptedEvent{tag_.id, accepted->response_id,
-                                                        accepted->turn, accepted->position},
-                                0),
-            tag_);
-  host_.SayError(NotFound("expired", "the answer to this message is no longer kept"), origin, tag_);
+  host_.Send(protocol::EventJson(protocol::AcceptedEvent{tag_.id, accepted->response_id,
+                                                         accepted->turn, accepted->position},
+                                 0),
+             tag_);
+  host_.SendError(NotFound("expired", "the answer to this message is no longer kept"), origin,
+                  tag_);
   End();
 }
 
@@ -53,8 +54,8 @@ Status ChatAnswer::Open(const std::shared_ptr<responses::Response>& response,
   return OkStatus();
 }
 
-Status ChatAnswer::Tell(const std::shared_ptr<responses::Response>& response,
-                        int64_t starting_after) {
+Status ChatAnswer::SendFrom(const std::shared_ptr<responses::Response>& response,
+                            int64_t starting_after) {
   RETURN_IF_ERROR(Open(response, starting_after));
   host_.Supersede(*this);
   return OkStatus();
@@ -69,9 +70,9 @@ Status ChatAnswer::AwaitEnd(const std::shared_ptr<responses::Response>& response
 
 void ChatAnswer::Follow(std::string job_id, int64_t version) {
   job_ = std::make_shared<JobFollow>(connection_, std::move(job_id), version);
-  job_->Run([this](const protocol::JobView& job) { host_.Say(protocol::JobEvent(job), tag_); },
+  job_->Run([this](const protocol::JobView& job) { host_.Send(protocol::JobEvent(job), tag_); },
             [this](const Status& status) {
-              if (!status.ok()) host_.SayError(status, Connection::Origin::kServer, tag_);
+              if (!status.ok()) host_.SendError(status, Connection::Origin::kServer, tag_);
               End();
             });
 }
@@ -84,26 +85,26 @@ int64_t ChatAnswer::turn() const {
 
 bool ChatAnswer::Pump() {
   if (ended_ || !cursor_.has_value()) return false;
-  if (word_.has_value() && host_.Tells(*cursor_->response())) return false;
+  if (word_.has_value() && host_.Sends(*cursor_->response())) return false;
   if (read_.empty() && !cursor_->ended()) {
     Result<std::vector<ResponseCursor::Event>> events = cursor_->Next();
     if (!events.ok()) return Fail(events.status());
     if (!word_.has_value()) read_.assign(events->begin(), events->end());
   }
-  const ChatHost::May may = host_.MayTell(*this);
+  const ChatHost::May may = host_.MaySend(*this);
   bool told = false;
   while (!read_.empty() && (may == ChatHost::May::kAll ||
                             (may == ChatHost::May::kBegin && Begins(read_.front().type())))) {
-    host_.Say(read_.front().Json(), tag_);
+    host_.Send(read_.front().Json(), tag_);
     read_.pop_front();
     begun_ = told = true;
   }
   if (!read_.empty() || !cursor_->ended()) return told;
   ended_ = true;
   if (const Status place = cursor_->Place(); !place.ok()) {
-    host_.SayError(place, Connection::Origin::kServer, tag_);
+    host_.SendError(place, Connection::Origin::kServer, tag_);
   } else if (word_.has_value()) {
-    host_.Say(*word_, tag_);
+    host_.Send(*word_, tag_);
   }
   return true;
 }
@@ -112,7 +113,7 @@ bool ChatAnswer::Pump() {
 // one has the whole answer.
 bool ChatAnswer::Fail(const Status& why) {
   if (!word_.has_value() || why.reason() != "expired")
-    host_.SayError(why, Connection::Origin::kServer, tag_);
+    host_.SendError(why, Connection::Origin::kServer, tag_);
   const std::shared_ptr<responses::Response> response = cursor_->response();
   ended_ = why.reason() != "expired" || !Open(response, response->log().first() - 1).ok();
   return true;

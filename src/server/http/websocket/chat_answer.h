@@ -30,9 +30,9 @@ class ChatAnswer;
 // What an answer needs of its dialect and of the other answers of the connection.
 class ChatHost {
  public:
-  virtual void Say(std::string event, const protocol::FrameTag& tag) = 0;
-  virtual void SayError(const Status& why, Connection::Origin origin,
-                        const protocol::FrameTag& tag) = 0;
+  virtual void Send(std::string event, const protocol::FrameTag& tag) = 0;
+  virtual void SendError(const Status& why, Connection::Origin origin,
+                         const protocol::FrameTag& tag) = 0;
   // Reports that a message is refused; some refusals end the connection.
   virtual void Refuse(const Status& why, Connection::Origin origin,
                       const protocol::FrameTag& tag) = 0;
@@ -42,9 +42,9 @@ class ChatHost {
   // How much an answer may send now. Turns of a dialog are sent in order, each to its end before
   // the next continues; a waiting turn may only send that it has begun.
   enum class May { kNothing, kBegin, kAll };
-  virtual May MayTell(const ChatAnswer& answer) const = 0;
+  virtual May MaySend(const ChatAnswer& answer) const = 0;
   // Whether this connection still sends events of `response`: a notice of its end must follow them.
-  virtual bool Tells(const responses::Response& response) const = 0;
+  virtual bool Sends(const responses::Response& response) const = 0;
   virtual void Changed() = 0;  // an answer has something to send, or has ended and may be deleted
 
  protected:
@@ -63,7 +63,7 @@ class ChatAnswer {
            ResponseStart::Given given, BudgetShare share);
   // Sends the events of a response after number `starting_after`. Errors: those of
   // ResponseCursor::Open.
-  Status Tell(const std::shared_ptr<responses::Response>& response, int64_t starting_after);
+  Status SendFrom(const std::shared_ptr<responses::Response>& response, int64_t starting_after);
   // Sends `word` when the response has ended, and nothing before. Errors: those of
   // ResponseCursor::Open.
   Status AwaitEnd(const std::shared_ptr<responses::Response>& response, std::string word);

@@ -72,14 +72,14 @@ void ChatDialect::Take(protocol::ChatFrame frame, Tag tag, BudgetShare share) {
       if (MayBegin(tag)) Follow(std::move(frame.job_id), frame.starting_after, std::move(tag));
       return;
     case protocol::ChatFrame::Verb::kAuth:
-      return SayError(InvalidArgument("invalid_value", "the connection is already authenticated"),
-                      tag);
+      return SendError(InvalidArgument("invalid_value", "the connection is already authenticated"),
+                       tag);
   }
 }
 
 bool ChatDialect::MayBegin(const Tag& tag) {
   if (host_.leaving().ok()) return HasPlace(tag);
-  SayError(host_.leaving(), tag);
+  SendError(host_.leaving(), tag);
   return false;
 }
 
@@ -113,9 +113,9 @@ void ChatDialect::TakeMessage(protocol::ChatFrame frame, Tag tag, BudgetShare sh
   sessions::SessionKey key{connection_.request_context().tenant(), sessions::kConversations,
                            call.conversation};
   if (call.conversation.empty()) {
-    if (const Status may = CheckUser(); !may.ok()) return SayError(may, tag);
+    if (const Status may = CheckUser(); !may.ok()) return SendError(may, tag);
     const Status known = chat().CheckProject(user_, frame.message.project);
-    if (!known.ok()) return SayError(known, tag);
+    if (!known.ok()) return SendError(known, tag);
     key = chat().KeyOf(user_, frame.message.project, frame.session);
     given.session = key;
     given.admit = chat().AdmissionOf(key);
@@ -133,7 +133,7 @@ void ChatDialect::Follow(std::string job_id, int64_t version, Tag tag) {
 void ChatDialect::TakeControl(protocol::ChatFrame frame, Tag tag) {
   using Control = protocol::MqttControl::Verb;
   if (!frame.session.empty()) {
-    if (const Status may = CheckUser(); !may.ok()) return SayError(may, tag);
+    if (const Status may = CheckUser(); !may.ok()) return SendError(may, tag);
   }
   switch (frame.control.verb) {
     case Control::kCancel:
@@ -141,8 +141,9 @@ void ChatDialect::TakeControl(protocol::ChatFrame frame, Tag tag) {
     case Control::kResume:
       return Resume(frame, std::move(tag));
     case Control::kPing:
-      return chat().Carry(user_, "", frame.control,
-                          [this, &tag](Result<std::string> event) { Say(*std::move(event), tag); });
+      return chat().Carry(user_, "", frame.control, [this, &tag](Result<std::string> event) {
+        Send(*std::move(event), tag);
+      });
     case Control::kSubscribe:
       return;  // read as a frame of its own (protocol::ChatFrame)
     case Control::kHistory:
@@ -169,9 +170,9 @@ void ChatDialect::RunVerbs() {
                connection_.Later([this, tag = next.tag](Result<std::string> event) {
                  verb_runs_ = false;
                  if (event.ok()) {
-                   Say(*std::move(event), tag);
+                   Send(*std::move(event), tag);
                  } else {
-                   SayError(event.status(), tag);
+                   SendError(event.status(), tag);
                  }
                  RunVerbs();
                  if (idle()) host_.Idle();
@@ -192,7 +193,7 @@ void ChatDialect::Cancel(const protocol::ChatFrame& frame, Tag tag) {
           : sessions::SessionKey{connection_.request_context().tenant(), sessions::kConversations,
                                  frame.conversation};
   const std::shared_ptr<responses::Response> running = RunningOf(key);
-  if (running == nullptr) return Say(protocol::CancelledEvent(tag.id, ""), tag);
+  if (running == nullptr) return Send(protocol::CancelledEvent(tag.id, ""), tag);
   CancelOf(running, std::move(tag));
 }
 
@@ -202,7 +203,7 @@ void ChatDialect::CancelOf(const std::shared_ptr<responses::Response>& response,
       answer->AwaitEnd(response, protocol::CancelledEvent(tag.id, response->id()));
   if (!opened.ok()) {
     answer->GiveUp();
-    SayError(opened, tag);
+    SendError(opened, tag);
   }
   connection_.context().deps.responses->Cancel(response->owner(), response->id(),
                                                [](const auto&) {});
@@ -230,10 +231,10 @@ void ChatDialect::Resume(const protocol::ChatFrame& frame, Tag tag) {
           const std::shared_ptr<responses::Response>& response) {
         const std::shared_ptr<ChatAnswer> answer = AddAnswer(tag);
         answer->set_key(key);
-        const Status told = answer->Tell(response, starting_after);
+        const Status told = answer->SendFrom(response, starting_after);
         if (!told.ok()) {
           answer->GiveUp();
-          SayError(told, tag);
+          SendError(told, tag);
         }
         Pump();
       });
@@ -248,9 +249,9 @@ void ChatDialect::Find(const std::string& response_id, Tag tag,
                             const Result<std::shared_ptr<responses::Response>>& found) {
         --looking_;
         if (!found.ok()) {
-          SayError(found.status(), tag);
+          SendError(found.status(), tag);
         } else if (!sessions::MayRead(user_, (*found)->base().state.conversation)) {
-          SayError(NotFound("not_found", "there is no such response"), tag);
+          SendError(NotFound("not_found", "there is no such response"), tag);
         } else {
           then(*found);
         }
@@ -285,22 +286,22 @@ void ChatDialect::Sweep() {
   if (ended > 0 && idle()) host_.Idle();
 }
 
-void ChatDialect::Say(std::string event, const Tag& tag) {
-  host_.Say(protocol::WithStreamId(std::move(event), tag.stream_id));
+void ChatDialect::Send(std::string event, const Tag& tag) {
+  host_.Send(protocol::WithStreamId(std::move(event), tag.stream_id));
 }
 
-void ChatDialect::SayError(const Status& why, Connection::Origin origin, const Tag& tag) {
+void ChatDialect::SendError(const Status& why, Connection::Origin origin, const Tag& tag) {
   (void)connection_.request_context().MakeErrorView(why, origin);  // logged and counted
-  Say(protocol::ErrorEvent(std::nullopt, why, tag.id), tag);
+  Send(protocol::ErrorEvent(std::nullopt, why, tag.id), tag);
 }
 
 void ChatDialect::Refuse(const Status& why, Connection::Origin origin, const Tag& tag) {
-  SayError(why, origin, tag);
+  SendError(why, origin, tag);
   const protocol::ErrorRow& row = protocol::FindError(why);
   if (row.code == "conversation_busy" || row.websocket == 4429) host_.Leave(why, row.websocket);
 }
 
-ChatHost::May ChatDialect::MayTell(const ChatAnswer& answer) const {
+ChatHost::May ChatDialect::MaySend(const ChatAnswer& answer) const {
   May may = May::kAll;
   if (!answer.key().has_value()) return may;
   for (const std::shared_ptr<ChatAnswer>& other : answers_) {
@@ -312,7 +313,7 @@ ChatHost::May ChatDialect::MayTell(const ChatAnswer& answer) const {
   return may;
 }
 
-bool ChatDialect::Tells(const responses::Response& response) const {
+bool ChatDialect::Sends(const responses::Response& response) const {
   return std::any_of(answers_.begin(), answers_.end(),
                      [&](const std::shared_ptr<ChatAnswer>& answer) {
                        return answer->tells_events() && answer->response().get() == &response;

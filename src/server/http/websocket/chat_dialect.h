@@ -49,8 +49,8 @@ class ChatDialect final : private ChatHost {
   void Begin();  // called after Identified(), when the socket is open
 
   void Take(protocol::ChatFrame frame, Tag tag, BudgetShare share);
-  void SayError(const Status& why, const Tag& tag) {
-    SayError(why, Connection::Origin::kServer, tag);
+  void SendError(const Status& why, const Tag& tag) {
+    SendError(why, Connection::Origin::kServer, tag);
   }
   // Sends a few events of each answer in turn, so that no answer waits for the end of another.
   void Pump();
@@ -88,12 +88,12 @@ class ChatDialect final : private ChatHost {
   void Sweep();
 
   // --- ChatHost ---
-  void Say(std::string event, const Tag& tag) override;
-  void SayError(const Status& why, Connection::Origin origin, const Tag& tag) override;
+  void Send(std::string event, const Tag& tag) override;
+  void SendError(const Status& why, Connection::Origin origin, const Tag& tag) override;
   void Refuse(const Status& why, Connection::Origin origin, const Tag& tag) override;
   void Supersede(ChatAnswer& newer) override;
-  May MayTell(const ChatAnswer& answer) const override;
-  bool Tells(const responses::Response& response) const override;
+  May MaySend(const ChatAnswer& answer) const override;
+  bool Sends(const responses::Response& response) const override;
   void Changed() override { Pump(); }
 
   const sessions::Chat& chat() const { return *connection_.context().deps.chat; }

@@ -27,10 +27,10 @@ const std::string* ResponsesDialect::TokenOf(const protocol::SocketMessage& mess
 void ResponsesDialect::Take(protocol::SocketMessage message, Tag, BudgetShare share) {
   switch (message.verb) {
     case SocketVerb::kPing:
-      return host_.Say(protocol::SocketPong(message.id));
+      return host_.Send(protocol::SocketPong(message.id));
     case SocketVerb::kAuth:
-      return SayError(InvalidArgument("invalid_value", "the connection is already authenticated"),
-                      "");
+      return SendError(InvalidArgument("invalid_value", "the connection is already authenticated"),
+                       "");
     case SocketVerb::kCancel:
       return Cancel(message.response_id);
     case SocketVerb::kCreate:
@@ -43,28 +43,28 @@ void ResponsesDialect::Cancel(const std::string& response_id) {
   connection_.context().deps.responses->Cancel(
       connection_.request_context().tenant(), response_id,
       connection_.Later([this](const Result<std::shared_ptr<responses::Response>>& cancelled) {
-        if (!cancelled.ok()) SayError(cancelled.status(), "");
+        if (!cancelled.ok()) SendError(cancelled.status(), "");
       }));
 }
 
 void ResponsesDialect::Accept(protocol::SocketMessage message, BudgetShare share) {
   const std::string stream_id = message.stream_id;
-  if (!host_.leaving().ok()) return SayError(host_.leaving(), stream_id);
+  if (!host_.leaving().ok()) return SendError(host_.leaving(), stream_id);
   SocketChannel* const channel = ChannelOf(stream_id);
   if (channel == nullptr) {
     const size_t most = connection_.context().options.socket.channels;
-    return SayError(InvalidArgument("websocket_stream_limit_reached",
-                                    "at most " + std::to_string(most) +
-                                        " values of stream_id are answered at once")
-                        .WithParam("stream_id"),
-                    stream_id);
+    return SendError(InvalidArgument("websocket_stream_limit_reached",
+                                     "at most " + std::to_string(most) +
+                                         " values of stream_id are answered at once")
+                         .WithParam("stream_id"),
+                     stream_id);
   }
   if (message.verb == SocketVerb::kCreate) {
     std::string& id = message.call.request.request_id;
     if (id.empty()) id = "req-" + connection_.loop()->RandomId(24);
   }
   if (const Status added = channel->Add(std::move(message), std::move(share)); !added.ok())
-    return SayError(added, stream_id);
+    return SendError(added, stream_id);
   channel->Next();
 }
 
@@ -105,13 +105,13 @@ bool ResponsesDialect::idle() const {
                      [](const auto& channel) { return channel.second->idle(); });
 }
 
-void ResponsesDialect::SayError(const Status& why, Connection::Origin origin,
-                                std::string_view stream_id) {
+void ResponsesDialect::SendError(const Status& why, Connection::Origin origin,
+                                 std::string_view stream_id) {
   const protocol::ErrorView error = connection_.request_context().MakeErrorView(why, origin);
   std::optional<protocol::ContextNumbers> numbers;
   if (const auto excess = why.excess(); excess && error.code == "context_length_exceeded")
     numbers = {static_cast<int>(excess->asked), static_cast<int>(excess->most)};
-  host_.Say(protocol::SocketError(error, stream_id, numbers));
+  host_.Send(protocol::SocketError(error, stream_id, numbers));
 }
 
 const ResponseStart::Messages* ResponsesDialect::Remembered(const std::string& response_id) const {
@@ -185,7 +185,7 @@ void SocketChannel::FollowJob(const std::string& id, int64_t version) {
   job_ = std::make_shared<JobFollow>(connection_, id, version);
   job_->Run(
       [this](const protocol::JobView& job) {
-        host_.Say(protocol::WithStreamId(protocol::JobEvent(job), stream_id_));
+        host_.Send(protocol::WithStreamId(protocol::JobEvent(job), stream_id_));
       },
       [this](const Status& status) { return status.ok() ? End() : Fail(status); });
 }
@@ -207,7 +207,7 @@ bool SocketChannel::Pump() {
     return true;
   }
   for (const ResponseCursor::Event& event : *events)
-    host_.Say(protocol::WithStreamId(event.Json(), stream_id_));
+    host_.Send(protocol::WithStreamId(event.Json(), stream_id_));
   if (!cursor_->ended()) return !events->empty();
   if (const Status place = cursor_->Place(); !place.ok()) {
     Fail(place);
@@ -246,7 +246,7 @@ const ResponseStart::Messages* SocketChannel::Remembered(const std::string& resp
 }
 
 void SocketChannel::Fail(const Status& why, Connection::Origin origin) {
-  host_.SayError(why, origin, stream_id_);
+  host_.SendError(why, origin, stream_id_);
   End();
 }
 

@@ -27,9 +27,9 @@ namespace tutti::http {
 // What a channel needs of its dialect and of the other channels of the connection.
 class ChannelHost {
  public:
-  virtual void Say(std::string_view json) = 0;
-  virtual void SayError(const Status& why, Connection::Origin origin,
-                        std::string_view stream_id) = 0;
+  virtual void Send(std::string_view json) = 0;
+  virtual void SendError(const Status& why, Connection::Origin origin,
+                         std::string_view stream_id) = 0;
   virtual bool HasRoom() const = 0;  // whether more may be sent now
   // The items up to that response, if any channel remembers them; else null.
   virtual const ResponseStart::Messages* Remembered(const std::string& response_id) const = 0;
@@ -109,8 +109,8 @@ class ResponsesDialect final : private ChannelHost {
   void Begin() {}                             // called when the socket is open
 
   void Take(protocol::SocketMessage message, Tag tag, BudgetShare share);
-  void SayError(const Status& why, const Tag& tag) {
-    SayError(why, Connection::Origin::kServer, tag);
+  void SendError(const Status& why, const Tag& tag) {
+    SendError(why, Connection::Origin::kServer, tag);
   }
   // Sends a few events of each channel in turn, so that no channel waits for the end of another.
   void Pump();
@@ -124,8 +124,8 @@ class ResponsesDialect final : private ChannelHost {
   SocketChannel* ChannelOf(const std::string& stream_id);
 
   // --- ChannelHost ---
-  void Say(std::string_view json) override { host_.Say(json); }
-  void SayError(const Status& why, Connection::Origin origin, std::string_view stream_id) override;
+  void Send(std::string_view json) override { host_.Send(json); }
+  void SendError(const Status& why, Connection::Origin origin, std::string_view stream_id) override;
   bool HasRoom() const override { return host_.HasRoom(); }
   const ResponseStart::Messages* Remembered(const std::string& response_id) const override;
   void ChannelIdle() override { host_.Idle(); }

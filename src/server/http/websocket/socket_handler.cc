@@ -81,7 +81,7 @@ class SocketHandler final : public Handler, private SocketHost {
       const Status old =
           InvalidArgument("websocket_connection_limit_reached",
                           "this connection is too old to begin anything: open another one");
-      dialect_.SayError(old, {});
+      dialect_.SendError(old, {});
       Leave(old, 4400);
     }
     if (now >= leave_by_) return Close(leave_code_, leaving_.reason());
@@ -178,7 +178,7 @@ class SocketHandler final : public Handler, private SocketHost {
       return dialect_.Take(*std::move(understood.message), std::move(understood.tag),
                            std::move(share));
     }
-    dialect_.SayError(understood.message.status(), understood.tag);
+    dialect_.SendError(understood.message.status(), understood.tag);
     if (Dialect::EndsIt(understood.message.status()))
       return Close(4400, understood.message.status().reason());
     if (++bad_messages_ >= limits_.bad_messages) Close(4400, "too many bad messages");
@@ -208,13 +208,13 @@ class SocketHandler final : public Handler, private SocketHost {
   // The error, and with its code the end.
   void Refuse(const Status& why) {
     const protocol::ErrorRow& row = protocol::FindError(why);
-    dialect_.SayError(why, {});
+    dialect_.SendError(why, {});
     Close(row.websocket, row.code);
   }
 
   // --- SocketHost ---
 
-  void Say(std::string_view json) override {
+  void Send(std::string_view json) override {
     std::string frame;
     protocol::AppendText(json, &frame);
     Write(frame);

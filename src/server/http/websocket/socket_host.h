@@ -14,7 +14,7 @@ namespace tutti::http {
 
 class SocketHost {
  public:
-  virtual void Say(std::string_view json) = 0;
+  virtual void Send(std::string_view json) = 0;
   virtual bool HasRoom() const = 0;  // whether more may be sent now
   // Not OK: why nothing new may begin.
   virtual const Status& leaving() const = 0;

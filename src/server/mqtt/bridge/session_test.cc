@@ -41,19 +41,19 @@ class SessionTest : public testing::Test {
   // Up to the last SUBACK.
   void Ready(Version version = Version::k5, const Connack& connack = {}) {
     Begin(version);
-    Said();
-    ASSERT_TRUE(Hear(connack).ok());
-    for (const Packet& packet : Said()) {
+    Sent();
+    ASSERT_TRUE(Receive(connack).ok());
+    for (const Packet& packet : Sent()) {
       if (const auto* subscribe = std::get_if<Subscribe>(&packet)) {
         Suback suback;
         suback.packet_id = subscribe->packet_id;
         suback.reasons.assign(subscribe->subscriptions.size(), ReasonCode::kGrantedQos1);
-        ASSERT_TRUE(Hear(suback).ok());
+        ASSERT_TRUE(Receive(suback).ok());
       }
     }
     ASSERT_TRUE(session_->ready());
   }
-  std::vector<Packet> Said() {
+  std::vector<Packet> Sent() {
     std::vector<Packet> packets;
     FrameSplitter splitter({});
     for (std::string_view rest = out_; !rest.empty();) {
@@ -67,7 +67,7 @@ class SessionTest : public testing::Test {
     out_.clear();
     return packets;
   }
-  Status Hear(const Packet& packet) {
+  Status Receive(const Packet& packet) {
     const auto bytes = Encode(options_.version, packet);
     EXPECT_TRUE(bytes.ok());
     FrameSplitter splitter(session_->limits());
@@ -85,7 +85,7 @@ class SessionTest : public testing::Test {
   }
   std::vector<Packet> Pump() {
     session_->Pump(now_, 1 << 20, out_);
-    return Said();
+    return Sent();
   }
 
   TimePoint now_{seconds(1000)};
@@ -109,7 +109,7 @@ TEST_F(SessionTest, ConnectAsksForASessionThatStaysAndCarriesWillAndLimits) {
   options_.will->retain = true;
   options_.session_expiry = std::chrono::hours(1);
   Begin();
-  const auto packets = Said();
+  const auto packets = Sent();
   ASSERT_EQ(packets.size(), 1u);
   const auto& connect = std::get<Connect>(packets[0]);
   EXPECT_EQ(connect.version, Version::k5);
@@ -129,7 +129,7 @@ TEST_F(SessionTest, ConnectAsksForASessionThatStaysAndCarriesWillAndLimits) {
 
 TEST_F(SessionTest, WithoutAUserNoneIsSaid) {
   Begin(Version::k311);
-  const auto packets = Said();
+  const auto packets = Sent();
   const auto& connect = std::get<Connect>(packets.at(0));
   EXPECT_EQ(connect.version, Version::k311);
   EXPECT_FALSE(connect.user_name.has_value());
@@ -144,10 +144,10 @@ TEST_F(SessionTest, EveryFilterIsSubscribedToAfterEachConnect) {
   }
   for (int connection = 0; connection < 2; ++connection) {
     Begin();
-    Said();
-    ASSERT_TRUE(Hear(Connack{}).ok());
+    Sent();
+    ASSERT_TRUE(Receive(Connack{}).ok());
     std::vector<std::string> asked;
-    const auto packets = Said();
+    const auto packets = Sent();
     EXPECT_EQ(packets.size(), 3u);
     for (const Packet& packet : packets) {
       for (const Subscription& one : std::get<Subscribe>(packet).subscriptions) {
@@ -162,7 +162,7 @@ TEST_F(SessionTest, EveryFilterIsSubscribedToAfterEachConnect) {
       suback.packet_id = std::get<Subscribe>(packet).packet_id;
       suback.reasons.assign(std::get<Subscribe>(packet).subscriptions.size(),
                             ReasonCode::kGrantedQos1);
-      EXPECT_TRUE(Hear(suback).ok());
+      EXPECT_TRUE(Receive(suback).ok());
     }
     EXPECT_TRUE(session_->ready());
     session_->Lost();
@@ -173,12 +173,12 @@ TEST_F(SessionTest, ARefusedSubscriptionIsLoggedAndTheOthersServe) {
   ASSERT_TRUE(inbox_.Subscribe("mine", [](Message, Receipt) {}).ok());
   ASSERT_TRUE(inbox_.Subscribe("forbidden", [](Message, Receipt) {}).ok());
   Begin();
-  Said();
-  ASSERT_TRUE(Hear(Connack{}).ok());
+  Sent();
+  ASSERT_TRUE(Receive(Connack{}).ok());
   Suback suback;
-  suback.packet_id = std::get<Subscribe>(Said().at(0)).packet_id;
+  suback.packet_id = std::get<Subscribe>(Sent().at(0)).packet_id;
   suback.reasons = {ReasonCode::kGrantedQos1, ReasonCode::kNotAuthorized};
-  EXPECT_TRUE(Hear(suback).ok());
+  EXPECT_TRUE(Receive(suback).ok());
   EXPECT_TRUE(session_->ready());
   EXPECT_THAT(lines_->text, HasSubstr("filter=forbidden reason_code=135"));
 }
@@ -187,10 +187,10 @@ TEST_F(SessionTest, AWrongPasswordIsToldAsSuchInBothVersions) {
   for (const Version version : {Version::k5, Version::k311}) {
     credentials_ = {"llmserver", "hunter2", true};
     Begin(version);
-    Said();
+    Sent();
     Connack connack;
     connack.reason = ReasonCode::kBadUserNameOrPassword;
-    const Status status = Hear(connack);
+    const Status status = Receive(connack);
     EXPECT_EQ(status.code(), StatusCode::kUnauthenticated);
     EXPECT_EQ(status.reason(), "broker_credentials");
     EXPECT_THAT(status.message(), HasSubstr("mqtt.password_file"));
@@ -207,10 +207,10 @@ TEST_F(SessionTest, OtherRefusalsSayWhatToChange) {
            {ReasonCode::kNotAuthorized, "broker_credentials"},
            {ReasonCode::kServerUnavailable, "broker_refused"}}) {
     Begin();
-    Said();
+    Sent();
     Connack connack;
     connack.reason = code;
-    EXPECT_EQ(Hear(connack).reason(), reason);
+    EXPECT_EQ(Receive(connack).reason(), reason);
     session_->Lost();
   }
 }
@@ -222,7 +222,7 @@ TEST_F(SessionTest, PubackFollowsTheReceipt) {
                      [this](Message, Receipt receipt) { receipts_.push_back(std::move(receipt)); })
           .ok());
   Ready();
-  ASSERT_TRUE(Hear(Text("in", 11)).ok());
+  ASSERT_TRUE(Receive(Text("in", 11)).ok());
   EXPECT_THAT(Pump(), IsEmpty());
   receipts_[0].Accept();
   const auto packets = Pump();
@@ -236,14 +236,14 @@ TEST_F(SessionTest, WhatTheBrokerKeptMayComeBeforeSuback) {
   ASSERT_TRUE(
       inbox_.Subscribe("in", [&](Message, Receipt receipt) { ++got, receipt.Accept(); }).ok());
   Begin();
-  Said();
+  Sent();
   Connack connack;
   connack.session_present = true;
-  ASSERT_TRUE(Hear(connack).ok());
-  Said();
+  ASSERT_TRUE(Receive(connack).ok());
+  Sent();
   Publish packet = Text("in", 1);
   packet.dup = true;
-  ASSERT_TRUE(Hear(packet).ok());
+  ASSERT_TRUE(Receive(packet).ok());
   EXPECT_EQ(got, 1);
   EXPECT_EQ(Pump().size(), 1u);
   EXPECT_TRUE(session_->resumed());
@@ -268,10 +268,10 @@ TEST_F(SessionTest, NothingIsPublishedBeforeTheBrokerHasLetUsIn) {
   message.topic = "t";
   message.qos = 1;
   Begin();
-  Said();
+  Sent();
   ASSERT_TRUE(outbox_.Push(message, nullptr).ok());
   EXPECT_THAT(Pump(), IsEmpty());
-  ASSERT_TRUE(Hear(Connack{}).ok());
+  ASSERT_TRUE(Receive(Connack{}).ok());
   EXPECT_EQ(Pump().size(), 1u);
 }
 
@@ -279,15 +279,15 @@ TEST_F(SessionTest, ASilentBrokerIsPingedAndThenGivenUp) {
   Ready();
   now_ += seconds(29);
   EXPECT_TRUE(session_->Tick(now_, true, out_).ok());
-  EXPECT_THAT(Said(), IsEmpty());
+  EXPECT_THAT(Sent(), IsEmpty());
   now_ += seconds(1);
   EXPECT_EQ(session_->due(), now_);
   EXPECT_TRUE(session_->Tick(now_, true, out_).ok());
-  EXPECT_TRUE(std::holds_alternative<Pingreq>(Said().at(0)));
-  EXPECT_TRUE(Hear(Pingresp()).ok());
+  EXPECT_TRUE(std::holds_alternative<Pingreq>(Sent().at(0)));
+  EXPECT_TRUE(Receive(Pingresp()).ok());
   now_ += seconds(30);
   EXPECT_TRUE(session_->Tick(now_, true, out_).ok());
-  EXPECT_EQ(Said().size(), 1u);
+  EXPECT_EQ(Sent().size(), 1u);
   now_ += seconds(10);
   EXPECT_EQ(session_->Tick(now_, true, out_).reason(), "broker_silent");
 }
@@ -299,7 +299,7 @@ TEST_F(SessionTest, ABrokerWhoseAnswerWaitsBehindMessagesIsAlive) {
   EXPECT_TRUE(session_->Tick(now_, true, out_).ok());
   for (int i = 0; i < 5; ++i) {
     now_ += seconds(9);
-    EXPECT_TRUE(Hear(Text("t", 0, 0)).ok());
+    EXPECT_TRUE(Receive(Text("t", 0, 0)).ok());
     EXPECT_TRUE(session_->Tick(now_, true, out_).ok());
   }
   now_ += seconds(10);
@@ -332,10 +332,10 @@ TEST_F(SessionTest, ABrokerThatBreaksTheProtocolIsToldAndLeft) {
   for (const Packet& packet :
        std::vector<Packet>{Text("t", 1, 2), alias, stray, Connack{}, Pingreq()}) {
     Ready();
-    Said();
-    const Status status = Hear(packet);
+    Sent();
+    const Status status = Receive(packet);
     EXPECT_EQ(status.reason(), "broker_protocol") << PacketTypeName(TypeOf(packet));
-    const auto said = Said();
+    const auto said = Sent();
     ASSERT_EQ(said.size(), 1u);
     EXPECT_TRUE(IsFailure(std::get<Disconnect>(said[0]).reason));
     session_->Lost();
@@ -350,7 +350,7 @@ TEST_F(SessionTest, ABrokerThatDoesNotCountIsBorne) {
                      [this](Message, Receipt receipt) { receipts_.push_back(std::move(receipt)); })
           .ok());
   Ready();
-  for (uint16_t id = 1; id <= 30; ++id) EXPECT_TRUE(Hear(Text("t", id)).ok());
+  for (uint16_t id = 1; id <= 30; ++id) EXPECT_TRUE(Receive(Text("t", id)).ok());
   for (Receipt& receipt : receipts_) receipt.Accept();
   EXPECT_EQ(Pump().size(), 30u);
 }
@@ -399,9 +399,9 @@ TEST_F(SessionTest, WhateverABrokerSendsEndsTheConnectionAtMost) {
   int ended = 0, heard = 0;
   for (int round = 0; round < support::Amount(20'000, 2'000); ++round) {
     Begin(random.Chance(0.5) ? Version::k5 : Version::k311);
-    Said();
+    Sent();
     if (random.Chance(0.9)) {
-      ASSERT_TRUE(Hear(Connack{}).ok());
+      ASSERT_TRUE(Receive(Connack{}).ok());
     }
     if (round < 5) {
       EXPECT_TRUE(outbox_.Push(message, nullptr).ok());
@@ -437,7 +437,7 @@ TEST_F(SessionTest, AnotherClientWithOurIdIsNamedAsTheCause) {
   Ready();
   Disconnect packet;
   packet.reason = ReasonCode::kSessionTakenOver;
-  const Status status = Hear(packet);
+  const Status status = Receive(packet);
   EXPECT_EQ(status.reason(), "broker_taken_over");
   EXPECT_THAT(status.message(), HasSubstr("mqtt.client_id"));
 }
@@ -445,7 +445,7 @@ TEST_F(SessionTest, AnotherClientWithOurIdIsNamedAsTheCause) {
 TEST_F(SessionTest, GoodbyeIsADisconnectThatSparesTheWill) {
   Ready();
   session_->Goodbye(out_);
-  const auto said = Said();
+  const auto said = Sent();
   ASSERT_EQ(said.size(), 1u);
   EXPECT_EQ(std::get<Disconnect>(said[0]).reason, ReasonCode::kSuccess);
 }

@@ -46,7 +46,7 @@ class LostDeltasTest : public testing::ProfileFixture {
       chat.session = "s" + std::to_string(i);
       for (int word = 0; word < 40; ++word)
         chat.text += " w" + std::to_string(random->Next() % 1000);
-      Deliver(Topic("in", chat.session), Said(chat.text, "m1"));
+      Deliver(Topic("in", chat.session), MessageJson(chat.text, "m1"));
     }
     return begun;
   }

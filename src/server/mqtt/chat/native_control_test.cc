@@ -19,8 +19,8 @@ class NativeControlTest : public testing::ProfileFixture {
   void Control(const std::string& payload, const std::string& user = "alice") {
     EXPECT_TRUE(Accepted(Deliver(Topic("ctl", "s", user), payload, "", "c1")));
   }
-  std::string Say(const std::string& text, const std::string& id) {
-    Deliver(Topic("in"), Said(text, id));
+  std::string SendMessage(const std::string& text, const std::string& id) {
+    Deliver(Topic("in"), MessageJson(text, id));
     for (const testing::Event& event : Events(Topic("out"))) {
       if (event.Text("type") == "accepted" && event.Text("id") == id)
         return event.Text("response_id");
@@ -39,7 +39,7 @@ TEST_F(NativeControlTest, APingIsAnsweredWithTheWallClock) {
 }
 
 TEST_F(NativeControlTest, ACancelEndsTheTurnAndSaysSoAfterItsEnd) {
-  const std::string id = Say("hello", "m1");
+  const std::string id = SendMessage("hello", "m1");
   inference_->Step();
   Settle();
   Control(R"({"type":"cancel","id":"c","response_id":")" + id + R"("})");
@@ -51,14 +51,15 @@ TEST_F(NativeControlTest, ACancelEndsTheTurnAndSaysSoAfterItsEnd) {
   EXPECT_EQ(types[types.size() - 2], "response.cancelled");
   EXPECT_EQ(types.back(), "cancelled");
   EXPECT_EQ(Only(Topic("out"), "cancelled").Text("response_id"), id);
-  EXPECT_EQ(SessionsFixture::Said(Key("alice/s", "default", "")), "") << "nothing of it stays";
+  EXPECT_EQ(SessionsFixture::HistoryText(Key("alice/s", "default", "")), "")
+      << "nothing of it stays";
 }
 
 TEST_F(NativeControlTest, WithoutAResponseItEndsTheOneThatRunsAndWithNoneSaysSo) {
   Control(R"({"type":"cancel","id":"c0"})");
   EXPECT_EQ(Only(Topic("out"), "cancelled").Json("response_id"), "null");
   port_.Forget();
-  const std::string first = Say("one", "m1"), second = Say("two", "m2");
+  const std::string first = SendMessage("one", "m1"), second = SendMessage("two", "m2");
   Control(R"({"type":"cancel","id":"c1"})");
   StepAll();
   EXPECT_EQ(Only(Topic("out"), "cancelled").Text("response_id"), first);
@@ -66,8 +67,8 @@ TEST_F(NativeControlTest, WithoutAResponseItEndsTheOneThatRunsAndWithNoneSaysSo)
 }
 
 TEST_F(NativeControlTest, ATurnThatWaitsCanBeCancelledToo) {
-  Say("one", "m1");
-  const std::string second = Say("two", "m2");
+  SendMessage("one", "m1");
+  const std::string second = SendMessage("two", "m2");
   Control(R"({"type":"cancel","response_id":")" + second + R"("})");
   Settle();
   EXPECT_EQ(Only(Topic("out"), "cancelled").Text("response_id"), second);
@@ -77,15 +78,15 @@ TEST_F(NativeControlTest, ATurnThatWaitsCanBeCancelledToo) {
 }
 
 TEST_F(NativeControlTest, ACancelOfOneThatHasEndedIsAnsweredAtOnce) {
-  const std::string id = Say("one", "m1");
+  const std::string id = SendMessage("one", "m1");
   StepAll();
   Control(R"({"type":"cancel","response_id":")" + id + R"("})");
   EXPECT_EQ(Only(Topic("out"), "cancelled").Text("response_id"), id);
-  EXPECT_EQ(SessionsFixture::Said(Key("alice/s", "default", "")), "one [one]");
+  EXPECT_EQ(SessionsFixture::HistoryText(Key("alice/s", "default", "")), "one [one]");
 }
 
 TEST_F(NativeControlTest, AResumeGivesExactlyWhatFollows) {
-  const std::string id = Say("hello", "m1");
+  const std::string id = SendMessage("hello", "m1");
   StepAll();
   const auto response = Find(id, "");
   ASSERT_TRUE(response.ok());
@@ -105,7 +106,7 @@ TEST_F(NativeControlTest, AResumeGivesExactlyWhatFollows) {
 }
 
 TEST_F(NativeControlTest, AResumeOfALiveAnswerGoesOnToItsEnd) {
-  const std::string id = Say("hello", "m1");
+  const std::string id = SendMessage("hello", "m1");
   inference_->Step();
   Settle();
   port_.Forget();
@@ -118,7 +119,7 @@ TEST_F(NativeControlTest, AResumeOfALiveAnswerGoesOnToItsEnd) {
 
 // Regression: the resume ended at once, without an error.
 TEST_F(NativeControlTest, AResumeBeyondTheEndIsRefusedWithTheLastNumber) {
-  const std::string id = Say("hello", "m1");
+  const std::string id = SendMessage("hello", "m1");
   StepAll();
   const auto response = Find(id, "");
   ASSERT_TRUE(response.ok());
@@ -133,7 +134,7 @@ TEST_F(NativeControlTest, AResumeBeyondTheEndIsRefusedWithTheLastNumber) {
 }
 
 TEST_F(NativeControlTest, NobodyResumesOrCancelsAnothersResponse) {
-  const std::string id = Say("secret", "m1");
+  const std::string id = SendMessage("secret", "m1");
   for (const char* const verb : {"resume", "cancel"}) {
     Control(R"({"type":")" + std::string(verb) + R"(","response_id":")" + id + R"("})", "bob");
     const std::vector<testing::Event> told = Events(Topic("out", "s", "bob"));
@@ -154,7 +155,8 @@ TEST_F(NativeControlTest, WhatIsNotThereIsNotFound) {
 TEST_F(NativeControlTest, EventsThatAreGoneAreToldAndTheRestFollows) {
   options_.log_bytes = 3000;
   Again();
-  const std::string id = Say("a text that is long enough for many events to be dropped", "m1");
+  const std::string id =
+      SendMessage("a text that is long enough for many events to be dropped", "m1");
   StepAll();
   port_.Forget();
   Control(R"({"type":"resume","id":"r","response_id":")" + id + R"(","starting_after":0})");
@@ -166,7 +168,7 @@ TEST_F(NativeControlTest, EventsThatAreGoneAreToldAndTheRestFollows) {
 
 TEST_F(NativeControlTest, TheHistoryIsTheLastItemsOldestFirst) {
   for (const char* const word : {"1", "2", "3"}) {
-    Say("u" + std::string(word), "m" + std::string(word));
+    SendMessage("u" + std::string(word), "m" + std::string(word));
     StepAll();
   }
   Control(R"({"type":"history","id":"h","limit":3})");
@@ -181,19 +183,19 @@ TEST_F(NativeControlTest, TheHistoryIsTheLastItemsOldestFirst) {
 }
 
 TEST_F(NativeControlTest, AForkGoesOnFromWhatWasSaidAndTheTwoPart) {
-  Say("u1", "m1");
+  SendMessage("u1", "m1");
   StepAll();
   Control(R"({"type":"fork","id":"f","into":"other","version":1})");
   const testing::Event forked = Only(Topic("out"), "forked");
   EXPECT_EQ(forked.Text("into"), "other");
-  Deliver(Topic("in", "other"), Said("u2", "m1"));
+  Deliver(Topic("in", "other"), MessageJson("u2", "m1"));
   StepAll();
   EXPECT_EQ(LastPrompt(), "u1 [u1] u2");
-  Say("u3", "m3");
+  SendMessage("u3", "m3");
   StepAll();
   EXPECT_EQ(LastPrompt(), "u1 [u1] u3");
   Control(R"({"type":"fork","id":"g","into":"third","version":1})");
-  Deliver(Topic("in", "third"), Said("u4", "m1"));
+  Deliver(Topic("in", "third"), MessageJson("u4", "m1"));
   StepAll();
   EXPECT_EQ(LastPrompt(), "u1 [u1] u4") << "as it was then";
   Control(R"({"type":"fork","into":"fourth","version":3})");
@@ -201,18 +203,18 @@ TEST_F(NativeControlTest, AForkGoesOnFromWhatWasSaidAndTheTwoPart) {
 }
 
 TEST_F(NativeControlTest, AClearedSessionBeginsAnewAndNoOtherDoes) {
-  Say("u1", "m1");
+  SendMessage("u1", "m1");
   StepAll();
-  Deliver(Topic("in", "s", "bob"), Said("b1", "m1"));
+  Deliver(Topic("in", "s", "bob"), MessageJson("b1", "m1"));
   StepAll();
   Control(R"({"type":"clear","id":"c"})");
   const testing::Event cleared = Only(Topic("out"), "cleared");
   EXPECT_EQ(cleared.Text("id"), "c");
   EXPECT_EQ(cleared.Text("session"), "s");
-  Say("u2", "m2");
+  SendMessage("u2", "m2");
   StepAll();
   EXPECT_EQ(LastPrompt(), "u2");
-  Deliver(Topic("in", "s", "bob"), Said("b2", "m2"));
+  Deliver(Topic("in", "s", "bob"), MessageJson("b2", "m2"));
   StepAll();
   EXPECT_EQ(LastPrompt(), "b1 [b1] b2");
 }
@@ -220,12 +222,12 @@ TEST_F(NativeControlTest, AClearedSessionBeginsAnewAndNoOtherDoes) {
 TEST_F(NativeControlTest, OneUserHasOnlySoManyAnswersOnTheirWay) {
   profile_options_.streams.per_user = 2;
   Again();
-  const std::string id = Say("hello", "m1");
+  const std::string id = SendMessage("hello", "m1");
   const std::string resume = R"({"type":"resume","id":"r","response_id":")" + id + R"("})";
   Deliver(Topic("ctl"), resume, "llm/v1/alice/one");
   Deliver(Topic("ctl"), resume, "llm/v1/alice/two");
   EXPECT_EQ(Only("llm/v1/alice/two", "error").Code(), "tenant_concurrency");
-  Deliver(Topic("in", "s", "bob"), Said("hi", "m1"));
+  Deliver(Topic("in", "s", "bob"), MessageJson("hi", "m1"));
   StepAll();
   EXPECT_EQ(Only("llm/v1/alice/one", "response.completed").Answer(), "[hello]");
   EXPECT_EQ(Only(Topic("out", "s", "bob"), "response.completed").Answer(), "[hi]");

@@ -25,7 +25,7 @@ class NativeMessagesTest : public testing::ProfileFixture {
 };
 
 TEST_F(NativeMessagesTest, AMessageIsAcceptedOnceItIsDurableAndItsEventsFollow) {
-  const Delivery delivery = Deliver(Topic("in"), Said("hello", "m1"));
+  const Delivery delivery = Deliver(Topic("in"), MessageJson("hello", "m1"));
   EXPECT_TRUE(Accepted(delivery));
   EXPECT_EQ(AskStore("SELECT count(*) FROM turn"), 1);
   const testing::Event accepted = Only(Topic("out"), "accepted");
@@ -45,7 +45,7 @@ TEST_F(NativeMessagesTest, AMessageIsAcceptedOnceItIsDurableAndItsEventsFollow) 
 }
 
 TEST_F(NativeMessagesTest, EventsAreThoseOfTheLogByteForByte) {
-  Deliver(Topic("in"), Said("hi", "m1"));
+  Deliver(Topic("in"), MessageJson("hi", "m1"));
   const std::string id = Only(Topic("out"), "accepted").Text("response_id");
   StepAll();
   const Result<std::shared_ptr<responses::Response>> response = Find(id, "");
@@ -60,7 +60,7 @@ TEST_F(NativeMessagesTest, EventsAreThoseOfTheLogByteForByte) {
 }
 
 TEST_F(NativeMessagesTest, DeltasAreOfQosZeroAndAllElseOfQosOneWithTheirProperties) {
-  Deliver(Topic("in"), Said("hello", "m1"), "", "attempt-7");
+  Deliver(Topic("in"), MessageJson("hello", "m1"), "", "attempt-7");
   StepAll();
   const std::string id = Only(Topic("out"), "accepted").Text("response_id");
   const std::vector<testing::Sent> sent = port_.sent(Topic("out"));
@@ -82,7 +82,7 @@ TEST_F(NativeMessagesTest, DeltasOfReasoningAreCoalescedApartFromTheText) {
   inference_->script = [](const api::GenerateRequest&) {
     return responses::testing::Script{.pieces = {"x", "y"}, .reasoning = {"a", "b", "c"}};
   };
-  Deliver(Topic("in"), Said("hi", "m1"));
+  Deliver(Topic("in"), MessageJson("hi", "m1"));
   StepAll();
   std::string reasoning, text;
   int64_t next = 0;
@@ -111,7 +111,7 @@ TEST_F(NativeMessagesTest, DeltasAreCoalescedFirstAtOnceThenByThirtyMilliseconds
   inference_->script = [](const api::GenerateRequest&) {
     return responses::testing::Script{.pieces = {"a", "b", "c", "d", "e"}, .end = {}};
   };
-  Deliver(Topic("in"), Said("hi", "m1"));
+  Deliver(Topic("in"), MessageJson("hi", "m1"));
   const TimePoint start = clock_.Now();
   for (int i = 0; i < 5; ++i) {  // at 0, 10, 20, 30, 40 ms
     inference_->Step();
@@ -138,7 +138,7 @@ TEST_F(NativeMessagesTest, DeltasAreCoalescedFirstAtOnceThenByThirtyMilliseconds
 }
 
 TEST_F(NativeMessagesTest, WhatIsHeldGoesOutBeforeTheEnd) {
-  Deliver(Topic("in"), Said("a long enough text", "m1"));
+  Deliver(Topic("in"), MessageJson("a long enough text", "m1"));
   StepAll();  // no time passes
   EXPECT_EQ(TextOf(Topic("out")), "[a long enough text]");
   const auto sent = port_.sent(Topic("out"));
@@ -146,27 +146,28 @@ TEST_F(NativeMessagesTest, WhatIsHeldGoesOutBeforeTheEnd) {
 }
 
 TEST_F(NativeMessagesTest, RepeatedIdGetsSameEventsAndNoSecondGeneration) {
-  Deliver(Topic("in"), Said("hello", "m1"));
+  Deliver(Topic("in"), MessageJson("hello", "m1"));
   const std::string first = port_.sent(Topic("out"))[0].message.payload;
   port_.Forget();
-  EXPECT_TRUE(Accepted(Deliver(Topic("in"), Said("hello", "m1"), "", "second")));
+  EXPECT_TRUE(Accepted(Deliver(Topic("in"), MessageJson("hello", "m1"), "", "second")));
   EXPECT_EQ(port_.sent(Topic("out"))[0].message.payload, first);
   EXPECT_EQ(port_.sent(Topic("out"))[0].message.correlation_data, "second");
   StepAll();
   EXPECT_EQ(Types(Topic("out")).back(), "response.completed");
   EXPECT_EQ(inference_->requests().size(), 1u);
   port_.Forget();
-  Deliver(Topic("in"), Said("hello", "m1"));  // after its end
+  Deliver(Topic("in"), MessageJson("hello", "m1"));  // after its end
   EXPECT_EQ(port_.sent(Topic("out"))[0].message.payload, first);
   EXPECT_EQ(Only(Topic("out"), "response.completed").Answer(), "[hello]");
   EXPECT_EQ(inference_->requests().size(), 1u);
 }
 
 TEST_F(NativeMessagesTest, RepeatedIdWithOtherWordsGetsError) {
-  Deliver(Topic("in"), Said("hello", "m1"));
+  Deliver(Topic("in"), MessageJson("hello", "m1"));
   StepAll();
   port_.Forget();
-  EXPECT_TRUE(Accepted(Deliver(Topic("in"), Said("other words", "m1")))) << "it was answered";
+  EXPECT_TRUE(Accepted(Deliver(Topic("in"), MessageJson("other words", "m1"))))
+      << "it was answered";
   const testing::Event error = Only(Topic("out"), "error");
   EXPECT_EQ(error.Code(), "idempotency_key_mismatch");
   EXPECT_EQ(error.Text("id"), "m1");
@@ -175,11 +176,11 @@ TEST_F(NativeMessagesTest, RepeatedIdWithOtherWordsGetsError) {
 }
 
 TEST_F(NativeMessagesTest, TheSameIdAgainAfterARestartHasTheSameAnswer) {
-  Deliver(Topic("in"), Said("hello", "m1"));
+  Deliver(Topic("in"), MessageJson("hello", "m1"));
   StepAll();
   const std::string first = port_.sent(Topic("out"))[0].message.payload;
   Again();
-  Deliver(Topic("in"), Said("hello", "m1"));
+  Deliver(Topic("in"), MessageJson("hello", "m1"));
   ASSERT_FALSE(port_.sent(Topic("out")).empty());
   EXPECT_EQ(port_.sent(Topic("out"))[0].message.payload, first);
   EXPECT_EQ(Only(Topic("out"), "response.completed").Answer(), "[hello]");
@@ -195,8 +196,8 @@ TEST_F(NativeMessagesTest, WrongPayloadsAreToldAsErrorEventsWithTheClientsId) {
   EXPECT_EQ(error("{").Code(), "invalid_json");
   EXPECT_EQ(error(R"({"id":"m1","type":"message"})").Code(), "missing_required_parameter");
   EXPECT_EQ(error(R"({"id":"m1","type":"message"})").Text("id"), "m1");
-  EXPECT_EQ(error(Said("x", "m1", R"("temperature":"hot")")).Code(), "invalid_value");
-  EXPECT_EQ(error(Said("", "m1")).Code(), "empty_prompt");
+  EXPECT_EQ(error(MessageJson("x", "m1", R"("temperature":"hot")")).Code(), "invalid_value");
+  EXPECT_EQ(error(MessageJson("", "m1")).Code(), "empty_prompt");
   EXPECT_EQ(inference_->requests().size(), 0u);
   EXPECT_EQ(profile_->statistics().errors, 5u);
 }
@@ -211,8 +212,8 @@ TEST_F(NativeMessagesTest, AProjectThatTheSettingsDoNotKnowIsRefusedAndNothingIs
   Again();
   for (const char* const project : {"drivng", "general"}) {
     port_.Forget();
-    const Delivery delivery =
-        Deliver(Topic("in"), Said("hi", "m1", R"("project":")" + std::string(project) + "\""));
+    const Delivery delivery = Deliver(
+        Topic("in"), MessageJson("hi", "m1", R"("project":")" + std::string(project) + "\""));
     EXPECT_TRUE(Accepted(delivery)) << "it was answered";
     const testing::Event error = Only(Topic("out"), "error");
     EXPECT_EQ(error.Code(), "not_found");
@@ -223,8 +224,8 @@ TEST_F(NativeMessagesTest, AProjectThatTheSettingsDoNotKnowIsRefusedAndNothingIs
   EXPECT_THAT(inference_->requests(), IsEmpty());
   for (const char* const project : {"driving", "default"}) {
     port_.Forget();
-    Deliver(Topic("in"), Said("hi", "of-" + std::string(project),
-                              R"("project":")" + std::string(project) + "\""));
+    Deliver(Topic("in"), MessageJson("hi", "of-" + std::string(project),
+                                     R"("project":")" + std::string(project) + "\""));
     EXPECT_THAT(Types(Topic("out")), ::testing::Contains("accepted")) << project;
   }
 }
@@ -234,10 +235,11 @@ TEST_F(NativeMessagesTest, ParametersReachTheModel) {
   project.name = "driving";
   profile_options_.projects = {project};
   Again();
-  Deliver(Topic("in"),
-          Said("hi", "m1",
-               R"("model":"other","temperature":0,"max_output_tokens":7,"project":"driving",)"
-               R"("instructions":"be brief","seed":11)"));
+  Deliver(
+      Topic("in"),
+      MessageJson("hi", "m1",
+                  R"("model":"other","temperature":0,"max_output_tokens":7,"project":"driving",)"
+                  R"("instructions":"be brief","seed":11)"));
   ASSERT_EQ(inference_->requests().size(), 1u);
   const api::GenerateRequest request = inference_->requests()[0];
   EXPECT_EQ(request.model, "other");
@@ -246,12 +248,12 @@ TEST_F(NativeMessagesTest, ParametersReachTheModel) {
   EXPECT_EQ(request.sampling.seed, 11);
   EXPECT_EQ(LastPrompt(), "<be brief> hi");
   StepAll();
-  EXPECT_EQ(SessionsFixture::Said(Key("alice/s", "driving", "")), "hi [hi]");
+  EXPECT_EQ(SessionsFixture::HistoryText(Key("alice/s", "driving", "")), "hi [hi]");
 }
 
 TEST_F(NativeMessagesTest, MessagesOfOneSessionAreAnsweredInTheirOrder) {
   for (int i = 1; i <= 3; ++i)
-    Deliver(Topic("in"), Said("u" + std::to_string(i), "m" + std::to_string(i)));
+    Deliver(Topic("in"), MessageJson("u" + std::to_string(i), "m" + std::to_string(i)));
   StepAll();
   std::vector<std::string> answers;
   for (const testing::Event& event : Events(Topic("out"))) {
@@ -262,9 +264,9 @@ TEST_F(NativeMessagesTest, MessagesOfOneSessionAreAnsweredInTheirOrder) {
 }
 
 TEST_F(NativeMessagesTest, UsersWithTheSameSessionNameShareNothing) {
-  Deliver(Topic("in", "s", "alice"), Said("secret", "m1"));
+  Deliver(Topic("in", "s", "alice"), MessageJson("secret", "m1"));
   StepAll();
-  Deliver(Topic("in", "s", "bob"), Said("hello", "m1"));
+  Deliver(Topic("in", "s", "bob"), MessageJson("hello", "m1"));
   StepAll();
   EXPECT_EQ(LastPrompt(), "hello");
   for (const testing::Sent& each : port_.sent(Topic("out", "s", "bob")))
@@ -274,7 +276,7 @@ TEST_F(NativeMessagesTest, UsersWithTheSameSessionNameShareNothing) {
 TEST_F(NativeMessagesTest, AnExpiredMessageNeverReachesTheModel) {
   Message message;
   message.topic = Topic("in");
-  message.payload = Said("late", "m1");
+  message.payload = MessageJson("late", "m1");
   message.qos = 1;
   message.expires = clock_.Now();
   EXPECT_TRUE(Accepted(Deliver(message)));
@@ -288,10 +290,10 @@ TEST_F(NativeMessagesTest, AMessageThatExpiresWhileItWaitsIsDroppedBeforePrefill
     if (request.deadline > clock_.Now()) return OkStatus();
     return Status(StatusCode::kDeadlineExceeded, "deadline_exceeded", "too late");
   };
-  Deliver(Topic("in"), Said("first", "m1"));
+  Deliver(Topic("in"), MessageJson("first", "m1"));
   Message message;
   message.topic = Topic("in");
-  message.payload = Said("second", "m2", R"("deadline_ms":60000)");
+  message.payload = MessageJson("second", "m2", R"("deadline_ms":60000)");
   message.qos = 1;
   message.expires = clock_.Now() + milliseconds(100);
   Deliver(message);
@@ -302,7 +304,7 @@ TEST_F(NativeMessagesTest, AMessageThatExpiresWhileItWaitsIsDroppedBeforePrefill
 }
 
 TEST_F(NativeMessagesTest, AFullMailboxIsAnErrorWithARetryAndTheOthersAreAnswered) {
-  for (int i = 0; i < 18; ++i) Deliver(Topic("in"), Said("u", "m" + std::to_string(i)));
+  for (int i = 0; i < 18; ++i) Deliver(Topic("in"), MessageJson("u", "m" + std::to_string(i)));
   const testing::Event error = Only(Topic("out"), "error");
   EXPECT_EQ(error.Code(), "session_queue_full");
   EXPECT_EQ(error.Text("id"), "m17");
@@ -317,22 +319,22 @@ TEST_F(NativeMessagesTest, AFullMailboxIsAnErrorWithARetryAndTheOthersAreAnswere
 }
 
 TEST_F(NativeMessagesTest, PoliciesOfABusySession) {
-  Deliver(Topic("in"), Said("one", "m1"));
+  Deliver(Topic("in"), MessageJson("one", "m1"));
   inference_->Step();
-  Deliver(Topic("in"), Said("two", "m2", R"("policy":"reject")"));
+  Deliver(Topic("in"), MessageJson("two", "m2", R"("policy":"reject")"));
   EXPECT_EQ(Only(Topic("out"), "error").Code(), "conversation_busy");
-  Deliver(Topic("in"), Said("three", "m3", R"("policy":"interrupt")"));
+  Deliver(Topic("in"), MessageJson("three", "m3", R"("policy":"interrupt")"));
   StepAll();
   EXPECT_EQ(Only(Topic("out"), "response.cancelled").Answer(), "[on");
   EXPECT_EQ(LastPrompt(), "one [on three");
-  Deliver(Topic("in"), Said("four", "m4"));
+  Deliver(Topic("in"), MessageJson("four", "m4"));
   inference_->Step();
-  Deliver(Topic("in"), Said("five", "m5", R"("policy":"rollback")"));
+  Deliver(Topic("in"), MessageJson("five", "m5", R"("policy":"rollback")"));
   StepAll();
   EXPECT_EQ(LastPrompt(), "one [on three [three] five");
-  Deliver(Topic("in"), Said("six", "m6"));
+  Deliver(Topic("in"), MessageJson("six", "m6"));
   inference_->Step();
-  Deliver(Topic("in"), Said("seven", "m7", R"("policy":"steer")"));
+  Deliver(Topic("in"), MessageJson("seven", "m7", R"("policy":"steer")"));
   StepAll();
   const testing::Event steered = Only(Topic("out"), "response.incomplete");
   EXPECT_EQ(steered.Answer(), "[si");
@@ -345,7 +347,7 @@ TEST_F(NativeMessagesTest, MoreMessagesThanMayWaitAreRefusedAtOnceAndTheOthersAn
   Again();
   for (int i = 0; i < 11; ++i) {
     const std::string session = "s" + std::to_string(i);
-    EXPECT_TRUE(Accepted(Deliver(Topic("in", session), Said("u", "m"))));
+    EXPECT_TRUE(Accepted(Deliver(Topic("in", session), MessageJson("u", "m"))));
   }
   EXPECT_EQ(Only(Topic("out", "s10"), "error").Code(), "overloaded");
   EXPECT_THAT(lines_->all(), HasSubstr("mqtt.backlog_high waiting=7 most=10"));
@@ -363,17 +365,17 @@ TEST_F(NativeMessagesTest, ARateLimitIsToldWithItsWaitAndARepeatedMessageIsNotCo
     return ResourceExhausted("rate_limit_exceeded", "20 in 60 s")
         .WithRetryAfter(milliseconds(1200));
   };
-  Deliver(Topic("in"), Said("u1", "m1"));
-  Deliver(Topic("in"), Said("u1", "m1"));
+  Deliver(Topic("in"), MessageJson("u1", "m1"));
+  Deliver(Topic("in"), MessageJson("u1", "m1"));
   EXPECT_EQ(asked, 1);
-  Deliver(Topic("in"), Said("u2", "m2"));
+  Deliver(Topic("in"), MessageJson("u2", "m2"));
   const testing::Event error = Only(Topic("out"), "error");
   EXPECT_EQ(error.Code(), "rate_limit_exceeded");
   EXPECT_EQ(error.Int("retry_after_ms"), 1200);
 }
 
 TEST_F(NativeMessagesTest, AnswersGoToAResponseTopicOfTheUsersOwn) {
-  Deliver(Topic("in"), Said("hi", "m1"), "llm/v1/alice/inbox/7");
+  Deliver(Topic("in"), MessageJson("hi", "m1"), "llm/v1/alice/inbox/7");
   StepAll();
   EXPECT_THAT(port_.sent(Topic("out")), IsEmpty());
   EXPECT_EQ(Only("llm/v1/alice/inbox/7", "response.completed").Answer(), "[hi]");
@@ -384,7 +386,7 @@ TEST_F(NativeMessagesTest, AForeignResponseTopicIsAnErrorOnTheOrdinaryOneAndNoth
        {"llm/v1/bob/s/out", "llm/v1/alice/+/out", "llm/v1/alice/#", "other/alice/s/out",
         "llm/v1/server/x/status", "llm/v1/alice/s/in", "llm/v1/alicex/s/out"}) {
     port_.Forget();
-    EXPECT_TRUE(Accepted(Deliver(Topic("in"), Said("hi", "m1"), topic)));
+    EXPECT_TRUE(Accepted(Deliver(Topic("in"), MessageJson("hi", "m1"), topic)));
     ASSERT_EQ(port_.sent().size(), 1u) << topic;
     EXPECT_EQ(Only(Topic("out"), "error").Text("id"), "m1");
   }
@@ -396,7 +398,7 @@ TEST_F(NativeMessagesTest, AForeignResponseTopicIsAnErrorOnTheOrdinaryOneAndNoth
 TEST_F(NativeMessagesTest, WhoIsKnownMayWriteToItsOwnTopicsOnly) {
   Message message;
   message.topic = Topic("in", "s", "bob");
-  message.payload = Said("hi", "m1");
+  message.payload = MessageJson("hi", "m1");
   message.qos = 1;
   message.user = "alice";
   message.tenant = "acme";
@@ -406,22 +408,22 @@ TEST_F(NativeMessagesTest, WhoIsKnownMayWriteToItsOwnTopicsOnly) {
   message.topic = Topic("in", "s", "alice");
   EXPECT_TRUE(Accepted(Deliver(message)));
   StepAll();
-  EXPECT_EQ(SessionsFixture::Said(Key("alice/s", "default", "acme")), "hi [hi]");
+  EXPECT_EQ(SessionsFixture::HistoryText(Key("alice/s", "default", "acme")), "hi [hi]");
 }
 
 TEST_F(NativeMessagesTest, AnotherPrefixHasItsOwnTopicsAndNoOthers) {
   profile_options_.prefix = "house/ai";
   Again();
-  EXPECT_EQ(Deliver(Topic("in"), Said("hi", "m1")).sinks, 0);
-  Deliver("house/ai/alice/s/in", Said("hi", "m1"), "llm/v1/alice/s/out");
+  EXPECT_EQ(Deliver(Topic("in"), MessageJson("hi", "m1")).sinks, 0);
+  Deliver("house/ai/alice/s/in", MessageJson("hi", "m1"), "llm/v1/alice/s/out");
   EXPECT_EQ(Only("house/ai/alice/s/out", "error").Code(), "insufficient_scope");
-  Deliver("house/ai/alice/s/in", Said("hi", "m2"));
+  Deliver("house/ai/alice/s/in", MessageJson("hi", "m2"));
   StepAll();
   EXPECT_EQ(Only("house/ai/alice/s/out", "response.completed").Answer(), "[hi]");
 }
 
 TEST_F(NativeMessagesTest, APortThatTakesNothingLosesDeltasButNoOtherEvent) {
-  Deliver(Topic("in"), Said("hello there", "m1"));
+  Deliver(Topic("in"), MessageJson("hello there", "m1"));
   int refusals = 0;
   port_.refuse = [&](const Message&) {
     return ++refusals <= 12 ? Unavailable("overloaded", "full") : OkStatus();
@@ -442,7 +444,7 @@ TEST_F(NativeMessagesTest, AFinalThatDidNotArriveIsPublishedAgain) {
     if (testing::Property(message, "last") != "true" || ++failures > 2) return OkStatus();
     return Unavailable("not_connected", "the broker is away");
   };
-  Deliver(Topic("in"), Said("hi", "m1"));
+  Deliver(Topic("in"), MessageJson("hi", "m1"));
   StepAll();
   EXPECT_EQ(failures, 1);
   EXPECT_EQ(profile_->statistics().waiting, 1u);
@@ -461,15 +463,15 @@ TEST_F(NativeMessagesTest, WhereNobodyListensTwiceOnlyTheFinalIsPublished) {
     if (message.qos == 0 || ++told > 2) return OkStatus();
     return NotFound("not_found", "nobody subscribed");
   };
-  Deliver(Topic("in"), Said("hello", "m1"));
+  Deliver(Topic("in"), MessageJson("hello", "m1"));
   port_.Forget();
   StepAll();
   EXPECT_THAT(Types(Topic("out")), ElementsAre("response.completed"));
 }
 
 TEST_F(NativeMessagesTest, AClientsWillDetachesItsStreamsAndKeepsTheirFinals) {
-  Deliver(Topic("in", "s", "alice"), Said("hello", "m1"));
-  Deliver(Topic("in", "s", "bob"), Said("hello", "m1"));
+  Deliver(Topic("in", "s", "alice"), MessageJson("hello", "m1"));
+  Deliver(Topic("in", "s", "bob"), MessageJson("hello", "m1"));
   port_.Forget();
   Deliver("llm/v1/alice/status", R"({"online":false})");
   StepAll();
@@ -480,7 +482,7 @@ TEST_F(NativeMessagesTest, AClientsWillDetachesItsStreamsAndKeepsTheirFinals) {
 TEST_F(NativeMessagesTest, ARetainedMessageIsNoMessage) {
   Message message;
   message.topic = Topic("in");
-  message.payload = Said("hi", "m1");
+  message.payload = MessageJson("hi", "m1");
   message.qos = 1;
   message.retain = true;
   EXPECT_TRUE(Accepted(Deliver(message)));
@@ -493,22 +495,23 @@ TEST_F(NativeMessagesTest, ADialogIsCutWhereItIsLongUnlessItsClientSaysOtherwise
   Again();
   inference_->max_model_len = 70;
   for (int i = 0; i < 4; ++i) {
-    Deliver(Topic("in"), Said("0123456789", "m" + std::to_string(i)));
+    Deliver(Topic("in"), MessageJson("0123456789", "m" + std::to_string(i)));
     StepAll();
   }
   EXPECT_LT(LastPrompt().size(), 60u);
   port_.Forget();
-  Deliver(Topic("in"), Said("0123456789", "m5", R"("truncation":"disabled","max_tokens":9)"));
+  Deliver(Topic("in"),
+          MessageJson("0123456789", "m5", R"("truncation":"disabled","max_tokens":9)"));
   StepAll();
   EXPECT_EQ(Only(Topic("out"), "error").Code(), "context_length_exceeded");
 }
 
 TEST_F(NativeMessagesTest, AfterItsEndNothingOfItIsPublishedAndMessagesAreRefused) {
-  Deliver(Topic("in"), Said("hello", "m1"));
+  Deliver(Topic("in"), MessageJson("hello", "m1"));
   profile_->Stop();
   port_.Forget();
   StepAll();
-  const Delivery late = Deliver(Topic("in"), Said("hello", "m2"));
+  const Delivery late = Deliver(Topic("in"), MessageJson("hello", "m2"));
   EXPECT_EQ((*late.told)->reason(), "draining");
   EXPECT_THAT(port_.sent(), IsEmpty());
 }

@@ -28,7 +28,7 @@ class ProjectMessagesTest : public testing::ProfileFixture {
     project.tenant = "t";
     return project;
   }
-  Delivery Say(const std::string& payload, const std::string& project = "driving") {
+  Delivery SendMessage(const std::string& payload, const std::string& project = "driving") {
     return Deliver(project + "/user_input", payload);
   }
   std::vector<std::string> Payloads(const std::string& topic) const {
@@ -44,7 +44,7 @@ class ProjectMessagesTest : public testing::ProfileFixture {
 };
 
 TEST_F(ProjectMessagesTest, AReplyIsPlainTextOnTheSessionsTopic) {
-  EXPECT_TRUE(Accepted(Say(R"({"sessionId":"s1","message":"hello"})")));
+  EXPECT_TRUE(Accepted(SendMessage(R"({"sessionId":"s1","message":"hello"})")));
   StepAll();
   const std::vector<testing::Sent> sent = port_.sent();
   ASSERT_EQ(sent.size(), 1u);
@@ -60,10 +60,10 @@ TEST_F(ProjectMessagesTest, AReplyIsPlainTextOnTheSessionsTopic) {
 
 TEST_F(ProjectMessagesTest, EachTopicFormHasItsReply) {
   const std::string base = "driving/assistant_response/s";
-  Say(R"({"sessionId":"s","message":"a","clientId":"c","requestId":"r1"})");
-  Say(R"({"sessionId":"s","message":"b","requestId":"r2"})");
-  Say(R"({"sessionId":"s","message":"c","replyTopic":")" + base + R"(/mine/r3"})");
-  Say(R"({"sessionId":"s","message":"d","replyTopic":")" + base + R"("})");
+  SendMessage(R"({"sessionId":"s","message":"a","clientId":"c","requestId":"r1"})");
+  SendMessage(R"({"sessionId":"s","message":"b","requestId":"r2"})");
+  SendMessage(R"({"sessionId":"s","message":"c","replyTopic":")" + base + R"(/mine/r3"})");
+  SendMessage(R"({"sessionId":"s","message":"d","replyTopic":")" + base + R"("})");
   Deliver("driving/user_input", R"({"sessionId":"s","message":"e"})", base + "/c/r5", "corr");
   StepAll();
   EXPECT_THAT(Payloads(base + "/c/r1"), ElementsAre("[a]"));
@@ -76,7 +76,7 @@ TEST_F(ProjectMessagesTest, EachTopicFormHasItsReply) {
 }
 
 TEST_F(ProjectMessagesTest, PlainTextIsTheMessageOfASessionOfItsOwn) {
-  Say("what is this?");
+  SendMessage("what is this?");
   StepAll();
   ASSERT_EQ(port_.sent().size(), 1u);
   EXPECT_THAT(port_.sent()[0].message.topic, StartsWith("driving/assistant_response/default-"));
@@ -85,8 +85,8 @@ TEST_F(ProjectMessagesTest, PlainTextIsTheMessageOfASessionOfItsOwn) {
 }
 
 TEST_F(ProjectMessagesTest, FieldsReachTheModelAndDefaultsAreTheProfiles) {
-  Say(R"({"sessionId":"a","message":"x","temperature":0,"topP":0.5,"maxTokens":9})");
-  Say(R"({"sessionId":"b","message":"y"})");
+  SendMessage(R"({"sessionId":"a","message":"x","temperature":0,"topP":0.5,"maxTokens":9})");
+  SendMessage(R"({"sessionId":"b","message":"y"})");
   const std::vector<api::GenerateRequest> requests = inference_->requests();
   ASSERT_EQ(requests.size(), 2u);
   EXPECT_EQ(requests[0].sampling.temperature, 0);
@@ -99,19 +99,20 @@ TEST_F(ProjectMessagesTest, FieldsReachTheModelAndDefaultsAreTheProfiles) {
 }
 
 TEST_F(ProjectMessagesTest, ASystemPromptOfAMessageChangesThatTurnOnly) {
-  Say(R"({"sessionId":"s","message":"u1"})");
+  SendMessage(R"({"sessionId":"s","message":"u1"})");
   StepAll();
-  Say(R"({"sessionId":"s","message":"u2","systemPrompt":"be brief"})");
+  SendMessage(R"({"sessionId":"s","message":"u2","systemPrompt":"be brief"})");
   StepAll();
   EXPECT_EQ(LastPrompt(), "<be brief> u1 [u1] u2");
-  Say(R"({"sessionId":"s","message":"u3"})");
+  SendMessage(R"({"sessionId":"s","message":"u3"})");
   EXPECT_EQ(LastPrompt(), "u1 [u1] u2 [u2] u3");
 }
 
 TEST_F(ProjectMessagesTest, TheSameSessionInTwoProjectsIsTwoDialogs) {
   const auto recall = [&](const std::string& project) {
     for (const char* const text : {"my name is", "I live in", "who am I"}) {
-      Say(R"({"sessionId":"s","message":")" + std::string(text) + " " + project + R"("})", project);
+      SendMessage(R"({"sessionId":"s","message":")" + std::string(text) + " " + project + R"("})",
+                  project);
       StepAll();
     }
     return LastPrompt();
@@ -126,7 +127,7 @@ TEST_F(ProjectMessagesTest, OnlyEnabledProjectsAreSubscribedAndOthersCauseNoWork
   EXPECT_THAT(port_.filters(), Contains("driving/user_input"));
   EXPECT_THAT(port_.filters(), Contains("general/clear/+"));
   for (const std::string& filter : port_.filters()) EXPECT_THAT(filter, Not(StartsWith("+")));
-  EXPECT_EQ(Say(R"({"sessionId":"s","message":"x"})", "private").sinks, 0);
+  EXPECT_EQ(SendMessage(R"({"sessionId":"s","message":"x"})", "private").sinks, 0);
   EXPECT_EQ(inference_->requests().size(), 0u);
   profile_options_.projects.clear();
   profile_options_.native = false;
@@ -137,7 +138,7 @@ TEST_F(ProjectMessagesTest, OnlyEnabledProjectsAreSubscribedAndOthersCauseNoWork
 TEST_F(ProjectMessagesTest, ErrorsAreEnvelopesThatNobodyTakesForAnAnswer) {
   const auto error = [&](const std::string& payload) {
     port_.Forget();
-    EXPECT_TRUE(Accepted(Say(payload)));
+    EXPECT_TRUE(Accepted(SendMessage(payload)));
     EXPECT_EQ(port_.sent().size(), 1u) << payload;
     const Message message = port_.sent().at(0).message;
     EXPECT_EQ(message.content_type, "application/json");
@@ -165,7 +166,7 @@ TEST_F(ProjectMessagesTest, AReplyTopicOfOthersIsRefusedAndLogged) {
                                   "driving/user_input", "driving/assistant_response/s/../other"}) {
     port_.Forget();
     const bool below = std::string_view(topic).find("..") != std::string_view::npos;
-    Say(R"({"sessionId":"s","message":"x","replyTopic":")" + std::string(topic) + R"("})");
+    SendMessage(R"({"sessionId":"s","message":"x","replyTopic":")" + std::string(topic) + R"("})");
     StepAll();
     ASSERT_EQ(port_.sent().size(), 1u) << topic;
     // Two dots are a level like another: it stays below the session.
@@ -185,17 +186,17 @@ TEST_F(ProjectMessagesTest, AFailedTurnIsAnErrorAndLeavesNoTextInTheHistory) {
     return responses::testing::Script{
         .pieces = {"half"}, .end = Unavailable("engine_stalled", "the engine stands still")};
   };
-  Say(R"({"sessionId":"s","message":"x","requestId":"r"})");
+  SendMessage(R"({"sessionId":"s","message":"x","requestId":"r"})");
   StepAll();
   ASSERT_EQ(port_.sent().size(), 1u);
   EXPECT_EQ(Event(port_.sent()[0].message.payload).Code(), "engine_stalled");
-  EXPECT_EQ(SessionsFixture::Said(Key("s", "driving", "t")), "");
+  EXPECT_EQ(SessionsFixture::HistoryText(Key("s", "driving", "t")), "");
   EXPECT_EQ(profile_->statistics().errors, 1u);
 }
 
 TEST_F(ProjectMessagesTest, JsonRepliesRepeatTheIds) {
   Configure(ReplyFormat::kJson, false);
-  Say(R"({"sessionId":"s","message":"hi","clientId":"c","requestId":"r"})");
+  SendMessage(R"({"sessionId":"s","message":"hi","clientId":"c","requestId":"r"})");
   StepAll();
   const Event reply(port_.sent("driving/assistant_response/s/c/r").at(0).message.payload);
   EXPECT_EQ(reply.Text("sessionId"), "s");
@@ -224,7 +225,7 @@ TEST_F(ProjectMessagesTest, StreamedChunksHaveNoGapsAndAreTheWholeInAHundredChat
       return script;
     };
     port_.Forget();
-    Say(R"({"sessionId":")" + session + R"(","message":"go"})");
+    SendMessage(R"({"sessionId":")" + session + R"(","message":"go"})");
     Work(milliseconds(chat % 3 * 25));
     std::string whole;
     int64_t index = 0;
@@ -247,8 +248,8 @@ TEST_F(ProjectMessagesTest, StreamedChunksHaveNoGapsAndAreTheWholeInAHundredChat
 
 TEST_F(ProjectMessagesTest, ARequestIdIsAnsweredOnceWhileItsAnswerIsOnItsWay) {
   const std::string message = R"({"sessionId":"s","message":"x","requestId":"r"})";
-  Say(message);
-  EXPECT_TRUE(Accepted(Say(message)));
+  SendMessage(message);
+  EXPECT_TRUE(Accepted(SendMessage(message)));
   StepAll();
   EXPECT_THAT(Payloads("driving/assistant_response/s"), ElementsAre("[x]"));
   EXPECT_EQ(inference_->requests().size(), 1u);
@@ -273,11 +274,12 @@ TEST_F(ProjectMessagesTest, WhoAsksAgainIsAnsweredAgainButNotTheTransportAlone) 
 }
 
 TEST_F(ProjectMessagesTest, TwoEqualTextsWithDifferentIdsAreTwoTurns) {
-  Say(R"({"sessionId":"s","message":"x","requestId":"r1"})");
-  Say(R"({"sessionId":"s","message":"x","requestId":"r2"})");
-  Say(R"({"sessionId":"s","message":"x","requestId":"r1","clientId":"c"})");  // another's r1
-  Say(R"({"sessionId":"s","message":"x"})");
-  Say(R"({"sessionId":"s","message":"x"})");
+  SendMessage(R"({"sessionId":"s","message":"x","requestId":"r1"})");
+  SendMessage(R"({"sessionId":"s","message":"x","requestId":"r2"})");
+  SendMessage(
+      R"({"sessionId":"s","message":"x","requestId":"r1","clientId":"c"})");  // another's r1
+  SendMessage(R"({"sessionId":"s","message":"x"})");
+  SendMessage(R"({"sessionId":"s","message":"x"})");
   StepAll();
   EXPECT_EQ(inference_->requests().size(), 5u);
 }
@@ -290,12 +292,12 @@ TEST_F(ProjectMessagesTest, ARateLimitAndAFullRoomAreTypedErrors) {
                                        .WithRetryAfter(milliseconds(900))
                                  : OkStatus();
   };
-  Say(R"({"sessionId":"late","message":"x"})");
+  SendMessage(R"({"sessionId":"late","message":"x"})");
   const Event limited(Payloads("driving/assistant_response/late").at(0));
   EXPECT_EQ(limited.Code(), "rate_limit_exceeded");
   EXPECT_THAT(limited.Json("error"), HasSubstr(R"("retry_after_ms":900)"));
   for (const char* const session : {"a", "b", "c"})
-    Say(R"({"sessionId":")" + std::string(session) + R"(","message":"x"})");
+    SendMessage(R"({"sessionId":")" + std::string(session) + R"(","message":"x"})");
   EXPECT_EQ(Event(Payloads("driving/assistant_response/c").at(0)).Code(), "overloaded");
   StepAll();
   EXPECT_THAT(Payloads("driving/assistant_response/a"), ElementsAre("[x]"));
@@ -353,8 +355,8 @@ TEST_F(ProjectMessagesTest, AuthenticatedClientHasItsOwnSessions) {
 }
 
 TEST_F(ProjectMessagesTest, WhatIsLoggedHasNoWordOfWhatWasSaid) {
-  Say(R"({"sessionId":"s","message":"a secret word","replyTopic":"elsewhere"})");
-  Say(R"({"sessionId":"s","message":"a secret word"})");
+  SendMessage(R"({"sessionId":"s","message":"a secret word","replyTopic":"elsewhere"})");
+  SendMessage(R"({"sessionId":"s","message":"a secret word"})");
   StepAll();
   EXPECT_THAT(lines_->all(), Not(HasSubstr("secret")));
 }

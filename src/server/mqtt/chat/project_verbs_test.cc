@@ -22,8 +22,8 @@ class ProjectVerbsTest : public testing::ProfileFixture {
       profile_options_.projects.push_back(project);
     }
   }
-  void Say(const std::string& text, const std::string& session = "s",
-           const std::string& project = "driving") {
+  void SendMessage(const std::string& text, const std::string& session = "s",
+                   const std::string& project = "driving") {
     Deliver(project + "/user_input",
             R"({"sessionId":")" + session + R"(","message":")" + text + R"("})");
     StepAll();
@@ -37,14 +37,14 @@ class ProjectVerbsTest : public testing::ProfileFixture {
     return port_.sent().empty() ? Message{} : port_.sent()[0].message;
   }
   std::string Dialog(const std::string& session, const std::string& project = "driving") {
-    return SessionsFixture::Said(Key(session, project, "t"));
+    return SessionsFixture::HistoryText(Key(session, project, "t"));
   }
 };
 
 TEST_F(ProjectVerbsTest, ClearTakesWhatWasSaidOfOneSessionAndIsAcknowledged) {
-  Say("u1");
-  Say("u2");
-  Say("v1", "other");
+  SendMessage("u1");
+  SendMessage("u2");
+  SendMessage("v1", "other");
   const Message ack = Answer("driving/clear/s", "");
   EXPECT_EQ(ack.topic, "driving/assistant_response/s");
   EXPECT_EQ(ack.payload, R"({"type":"ack","op":"clear","session_id":"s","seq":2})");
@@ -52,14 +52,14 @@ TEST_F(ProjectVerbsTest, ClearTakesWhatWasSaidOfOneSessionAndIsAcknowledged) {
   EXPECT_EQ(ack.qos, 1);
   EXPECT_EQ(Dialog("s"), "");
   EXPECT_EQ(Dialog("other"), "v1 [v1]");
-  Say("u3");
+  SendMessage("u3");
   EXPECT_EQ(LastPrompt(), "u3");
 }
 
 TEST_F(ProjectVerbsTest, WithoutASessionAllOfTheProjectAreMeantAndNoOther) {
-  Say("u", "a");
-  Say("u", "b");
-  Say("u", "a", "general");
+  SendMessage("u", "a");
+  SendMessage("u", "b");
+  SendMessage("u", "a", "general");
   const Message ack = Answer("driving/clear", R"({"requestId":"r"})");
   EXPECT_EQ(ack.topic, "driving/assistant_response/all");
   EXPECT_EQ(Event(ack.payload).Text("session_id"), "all");
@@ -71,40 +71,40 @@ TEST_F(ProjectVerbsTest, WithoutASessionAllOfTheProjectAreMeantAndNoOther) {
 TEST_F(ProjectVerbsTest, ATemplateIsOfASessionOrOfTheProjectFromTheNextTurnOn) {
   EXPECT_EQ(Event(Answer("driving/template", R"({"template":"drive well"})").payload).Text("op"),
             "template");
-  Say("u1");
+  SendMessage("u1");
   EXPECT_EQ(LastPrompt(), "<drive well> u1");
   Answer("driving/template/s", R"({"system_prompt":"be brief"})");
-  Say("u2");
+  SendMessage("u2");
   EXPECT_EQ(LastPrompt(), "<be brief> u1 [u1] u2");
   Answer("driving/template", R"({"session_id":"s","reset":true})");
-  Say("u3");
+  SendMessage("u3");
   EXPECT_EQ(LastPrompt(), "<drive well> u1 [u1] u2 [u2] u3");
-  Say("x", "s", "general");
+  SendMessage("x", "s", "general");
   EXPECT_EQ(LastPrompt(), "x");
 }
 
 // It was refused: reset and a template excluded each other.
 TEST_F(ProjectVerbsTest, ATemplateWithResetBeginsANewDialogWithOneAck) {
-  Say("u1");
+  SendMessage("u1");
   const Message ack = Answer("driving/template/s", R"({"system_prompt":"be brief","reset":true})");
   EXPECT_EQ(ack.payload, R"({"type":"ack","op":"template","session_id":"s","seq":1})");
   EXPECT_EQ(Dialog("s"), "");
-  Say("u2");
+  SendMessage("u2");
   EXPECT_EQ(LastPrompt(), "<be brief> u2");
-  Say("v1", "other");
+  SendMessage("v1", "other");
   Answer("driving/template", R"({"template":"drive well","reset":true})");
   EXPECT_EQ(Dialog("s") + Dialog("other"), "");
-  Say("v2", "other");
+  SendMessage("v2", "other");
   EXPECT_EQ(LastPrompt(), "<drive well> v2");
-  Say("u3");
+  SendMessage("u3");
   EXPECT_EQ(LastPrompt(), "<be brief> u3") << "a session's own prompt goes before the project's";
 }
 
 TEST_F(ProjectVerbsTest, DeleteTakesTheSessionWithItsPrompt) {
   Answer("driving/template/s", R"({"system_prompt":"be brief"})");
-  Say("u1");
+  SendMessage("u1");
   EXPECT_EQ(Event(Answer("driving/delete", R"({"target":"s"})").payload).Text("op"), "delete");
-  Say("u2");
+  SendMessage("u2");
   EXPECT_EQ(LastPrompt(), "u2");
 }
 
@@ -116,7 +116,7 @@ TEST_F(ProjectVerbsTest, AnAnswerGoesWhereTheIdsSay) {
 }
 
 TEST_F(ProjectVerbsTest, WrongVerbsAreErrorsAndChangeNothing) {
-  Say("u1");
+  SendMessage("u1");
   const auto code = [&](const std::string& topic, const std::string& payload) {
     const Message error = Answer(topic, payload);
     EXPECT_EQ(Property(error, "type"), "error");

@@ -72,7 +72,8 @@ TEST_F(ReplyTopicFuzzTest, OfTheNativeProfileNothingLeavesTheUsersOwn) {
       message.qos = 1;
       const bool says = random_.Next() % 50 == 0;
       message.topic = Topic(says ? "in" : "ctl", "s", user);
-      message.payload = says ? Said("hi", "m" + std::to_string(i + k)) : R"({"type":"ping"})";
+      message.payload =
+          says ? MessageJson("hi", "m" + std::to_string(i + k)) : R"({"type":"ping"})";
       message.response_topic = Hostile("llm/v1/" + user);
       port_.Deliver(message);
     }

@@ -41,8 +41,8 @@ class ScenariosTest : public testing::ProfileFixture {
       return script;
     };
   }
-  void Say(const std::string& project, const std::string& session, const std::string& text,
-           const std::string& id) {
+  void SendMessage(const std::string& project, const std::string& session, const std::string& text,
+                   const std::string& id) {
     Deliver(project + "/user_input", R"({"sessionId":")" + session + R"(","message":")" + text +
                                          R"(","requestId":")" + id + R"("})");
   }
@@ -66,9 +66,9 @@ TEST_F(ScenariosTest, TwoSessionsInTwoProjectsAreServedTogether) {
   for (int repeat = 0; repeat < 20; ++repeat) {
     const std::string session = "s" + std::to_string(repeat);
     const TimePoint start = clock_.Now();
-    Say("driving", session, "left or right", "a");
+    SendMessage("driving", session, "left or right", "a");
     Advance(milliseconds(50));
-    Say("general", session, "hello", "b");
+    SendMessage("general", session, "hello", "b");
     Run();
     const auto a = Replies("driving", session), b = Replies("general", session);
     ASSERT_EQ(a.size(), 1u);
@@ -86,8 +86,8 @@ TEST_F(ScenariosTest, AReplyNeverWaitsForSomebodyElsesNextMessage) {
     const std::string session = "s" + std::to_string(repeat);
     words_["long"] = 6;
     words_["short"] = 2;
-    Say("driving", session, "long", "a");  // and then nothing more
-    Say("general", session, "short", "b");
+    SendMessage("driving", session, "long", "a");  // and then nothing more
+    SendMessage("general", session, "short", "b");
     const TimePoint start = clock_.Now();
     Run();
     ASSERT_EQ(Replies("general", session).size(), 1u);
@@ -103,7 +103,7 @@ TEST_F(ScenariosTest, RepliesOfOneSessionArriveInOrder) {
     const std::string session = "s" + std::to_string(repeat);
     words_ = {{"msg1", 3}, {"msg2", 1}, {"msg3", 2}};
     for (const char* const id : {"1", "2", "3"}) {
-      Say("driving", session, "msg" + std::string(id), "r" + std::string(id));
+      SendMessage("driving", session, "msg" + std::string(id), "r" + std::string(id));
       Advance(milliseconds(100));
     }
     Run();
@@ -117,7 +117,7 @@ TEST_F(ScenariosTest, RepliesOfOneSessionArriveInOrder) {
     }
     port_.Forget();
   }
-  EXPECT_EQ(SessionsFixture::Said(Key("s0", "driving", "")),
+  EXPECT_EQ(SessionsFixture::HistoryText(Key("s0", "driving", "")),
             "msg1 w w w to msg1 msg2 w to msg2 msg3 w w to msg3");
 }
 
@@ -126,7 +126,7 @@ TEST_F(ScenariosTest, InParallelOrderAllAnswerAndEachSaysWhichItIs) {
   Again();
   words_ = {{"msg1", 9}, {"msg2", 1}, {"msg3", 5}};
   for (const char* const id : {"1", "2", "3"})
-    Say("driving", "s", "msg" + std::string(id), "r" + std::string(id));
+    SendMessage("driving", "s", "msg" + std::string(id), "r" + std::string(id));
   Run();
   const std::vector<testing::Sent> replies = Replies("driving", "s");
   ASSERT_EQ(replies.size(), 3u);
@@ -141,7 +141,8 @@ TEST_F(ScenariosTest, InParallelOrderAllAnswerAndEachSaysWhichItIs) {
 }
 
 TEST_F(ScenariosTest, TenClientsOnEightLanesAreAllAnsweredAndExactlyTwoWait) {
-  for (int i = 0; i < 10; ++i) Say("driving", "test-session-" + std::to_string(i), "Hello!", "r");
+  for (int i = 0; i < 10; ++i)
+    SendMessage("driving", "test-session-" + std::to_string(i), "Hello!", "r");
   const TimePoint start = clock_.Now();
   Run();
   const Duration service = kStep * 37;
@@ -159,7 +160,7 @@ TEST_F(ScenariosTest, TenClientsOnEightLanesAreAllAnsweredAndExactlyTwoWait) {
 TEST_F(ScenariosTest, AHundredClientsAreAllAnsweredAndNoSecretCrosses) {
   for (int i = 0; i < 100; ++i) {
     words_["secret-" + std::to_string(i) + "."] = 3;
-    Say("driving", "c" + std::to_string(i), "secret-" + std::to_string(i) + ".", "r");
+    SendMessage("driving", "c" + std::to_string(i), "secret-" + std::to_string(i) + ".", "r");
   }
   Run();
   for (int i = 0; i < 100; ++i) {

@@ -91,7 +91,7 @@ TEST_F(StatusTopicTest, OneThatNeverStartedSaysNothing) {
 
 TEST_F(StatusTopicTest, StatisticsAreALineEveryMinute) {
   Begin();
-  Deliver(Topic("in"), Said("hi", "m1"));
+  Deliver(Topic("in"), MessageJson("hi", "m1"));
   StepAll();
   for (int i = 0; i < 60; ++i) Advance(seconds(1));
   EXPECT_THAT(lines_->all(), HasSubstr("mqtt.statistics processed=1 errors=0 rejected=0 queue=0 "

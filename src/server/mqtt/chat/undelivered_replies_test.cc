@@ -39,28 +39,28 @@ class UndeliveredRepliesTest : public testing::ProfileFixture {
     Advance(milliseconds(100));
     StepAll();
   }
-  int64_t Owed() { return AskStore("SELECT count(*) FROM owed"); }
+  int64_t CountOwed() { return AskStore("SELECT count(*) FROM owed"); }
 };
 
 TEST_F(UndeliveredRepliesTest, AcceptedAndTheFinalAreTheOnlyEventsAndComeOnce) {
-  Deliver(Topic("in"), Said("u1", "m1"), "", "corr");
+  Deliver(Topic("in"), MessageJson("u1", "m1"), "", "corr");
   inference_->Step();
   Settle();
-  EXPECT_EQ(Owed(), 1);
+  EXPECT_EQ(CountOwed(), 1);
   Crash();
   EXPECT_THAT(Types(Topic("out")), ElementsAre("accepted", "response.completed"));
   EXPECT_EQ(Only(Topic("out"), "accepted").Text("id"), "m1");
   EXPECT_EQ(Only(Topic("out"), "response.completed").Answer(), "[u1]");
   EXPECT_EQ(port_.sent(Topic("out"))[1].message.correlation_data, "corr");
-  EXPECT_EQ(Owed(), 0);
+  EXPECT_EQ(CountOwed(), 0);
   Crash();
   EXPECT_THAT(port_.sent(Topic("out")), IsEmpty());
 }
 
 TEST_F(UndeliveredRepliesTest, TurnsThatWaitedAreToldInTheirOrderEachOnItsTopic) {
-  Deliver(Topic("in"), Said("u1", "m1"));
-  Deliver(Topic("in"), Said("u2", "m2"), "llm/v1/alice/inbox");
-  Deliver(Topic("in", "other"), Said("v1", "m1"));
+  Deliver(Topic("in"), MessageJson("u1", "m1"));
+  Deliver(Topic("in"), MessageJson("u2", "m2"), "llm/v1/alice/inbox");
+  Deliver(Topic("in", "other"), MessageJson("v1", "m1"));
   Deliver("driving/user_input",
           R"({"sessionId":"s","message":"w","clientId":"c","requestId":"r"})");
   Crash();
@@ -72,14 +72,14 @@ TEST_F(UndeliveredRepliesTest, TurnsThatWaitedAreToldInTheirOrderEachOnItsTopic)
   EXPECT_EQ(reply[0].message.payload, "[w]");
   EXPECT_EQ(Property(reply[0].message, "requestId"), "r");
   EXPECT_EQ(Property(reply[0].message, "seq"), "1");
-  EXPECT_EQ(Owed(), 0);
+  EXPECT_EQ(CountOwed(), 0);
 }
 
 // Regression: their topics were dropped without a log line.
 TEST_F(UndeliveredRepliesTest, WhatBelongsToNoTopicOfItsOwnAnyMoreIsLogged) {
-  Deliver(Topic("in"), Said("u1", "m1"));
+  Deliver(Topic("in"), MessageJson("u1", "m1"));
   Deliver("driving/user_input", R"({"sessionId":"s","message":"w"})");
-  EXPECT_EQ(Owed(), 2);
+  EXPECT_EQ(CountOwed(), 2);
   ASSERT_TRUE(Change("UPDATE owed SET reply_to=replace(reply_to, 'assistant_response/s', "
                      "'assistant_response/t')")
                   .ok());
@@ -93,14 +93,14 @@ TEST_F(UndeliveredRepliesTest, WhatBelongsToNoTopicOfItsOwnAnyMoreIsLogged) {
 
 TEST_F(UndeliveredRepliesTest, AnAnswerThatHadEndedAndNotArrivedIsTold) {
   port_.outcome = [](const Message&) { return Unavailable("draining", "the link is gone"); };
-  Deliver(Topic("in"), Said("u1", "m1"));
+  Deliver(Topic("in"), MessageJson("u1", "m1"));
   Deliver("driving/user_input", R"({"sessionId":"s","message":"w"})");
   StepAll();
-  EXPECT_EQ(Owed(), 2);
+  EXPECT_EQ(CountOwed(), 2);
   Crash();
   EXPECT_THAT(Types(Topic("out")), ElementsAre("accepted", "response.completed"));
   EXPECT_EQ(port_.sent("driving/assistant_response/s").size(), 1u);
-  EXPECT_EQ(Owed(), 0);
+  EXPECT_EQ(CountOwed(), 0);
   EXPECT_EQ(inference_->requests().size(), 0u) << "nothing is said again by the model";
 }
 
@@ -108,12 +108,12 @@ TEST_F(UndeliveredRepliesTest, AnAnswerThatHadEndedAndNotArrivedIsTold) {
 // read from the store.
 TEST_F(UndeliveredRepliesTest, WhatHadEndedIsToldBeforeWhatEndsNowAndWhatIsSaidSince) {
   port_.outcome = [](const Message&) { return Unavailable("draining", "the link is gone"); };
-  Deliver(Topic("in"), Said("u1", "m1"));
+  Deliver(Topic("in"), MessageJson("u1", "m1"));
   StepAll();
-  Deliver(Topic("in"), Said("u2", "m2"));
+  Deliver(Topic("in"), MessageJson("u2", "m2"));
   Again();
   profile_->Start();
-  Deliver(Topic("in"), Said("u3", "m3"));
+  Deliver(Topic("in"), MessageJson("u3", "m3"));
   StepAll();
   EXPECT_THAT(Types(Topic("out")), ::testing::Not(::testing::Contains("response.completed")))
       << "the first is not told before all models are there";
@@ -123,20 +123,20 @@ TEST_F(UndeliveredRepliesTest, WhatHadEndedIsToldBeforeWhatEndsNowAndWhatIsSaidS
     if (event.Text("type") == "response.completed") answers.push_back(event.Answer());
   }
   EXPECT_THAT(answers, ElementsAre("[u1]", "[u2]", "[u3]"));
-  EXPECT_EQ(Owed(), 0);
+  EXPECT_EQ(CountOwed(), 0);
 }
 
 TEST_F(UndeliveredRepliesTest, WhatHasArrivedIsNotToldAgain) {
-  Deliver(Topic("in"), Said("u1", "m1"));
+  Deliver(Topic("in"), MessageJson("u1", "m1"));
   Deliver("driving/user_input", R"({"sessionId":"s","message":"w"})");
   StepAll();
-  EXPECT_EQ(Owed(), 0);
+  EXPECT_EQ(CountOwed(), 0);
   Crash();
   EXPECT_THAT(port_.sent(), IsEmpty());
 }
 
 TEST_F(UndeliveredRepliesTest, WhoIsNotBackYetHearsItWhenHeIs) {
-  Deliver(Topic("in"), Said("u1", "m1"));
+  Deliver(Topic("in"), MessageJson("u1", "m1"));
   Again();
   bool listens = false;
   port_.outcome = [&](const Message&) {
@@ -145,17 +145,17 @@ TEST_F(UndeliveredRepliesTest, WhoIsNotBackYetHearsItWhenHeIs) {
   Resume();
   for (int i = 0; i < 3; ++i) Advance(seconds(5));
   EXPECT_THAT(port_.sent(Topic("out")), IsEmpty());
-  EXPECT_EQ(Owed(), 1);
+  EXPECT_EQ(CountOwed(), 1);
   listens = true;
   Advance(seconds(30));
   EXPECT_EQ(Only(Topic("out"), "response.completed").Answer(), "[u1]");
-  EXPECT_EQ(Owed(), 0);
+  EXPECT_EQ(CountOwed(), 0);
 }
 
 TEST_F(UndeliveredRepliesTest, TheTransportsRepetitionOfTheMessageAddsNothing) {
   Message message;
   message.topic = Topic("in");
-  message.payload = Said("u1", "m1");
+  message.payload = MessageJson("u1", "m1");
   message.qos = 1;
   Deliver(message);
   Again();
@@ -177,16 +177,16 @@ TEST_F(UndeliveredRepliesTest, TheTransportsRepetitionOfTheMessageAddsNothing) {
 }
 
 TEST_F(UndeliveredRepliesTest, AResumeThatTakesTheAnswersPlaceTakesOverThatItIsOwed) {
-  Deliver(Topic("in"), Said("u1", "m1"));
+  Deliver(Topic("in"), MessageJson("u1", "m1"));
   const std::string id = Only(Topic("out"), "accepted").Text("response_id");
   Deliver(Topic("ctl"), R"({"type":"resume","response_id":")" + id + R"("})");
   StepAll();
   EXPECT_EQ(Only(Topic("out"), "response.completed").Answer(), "[u1]");
-  EXPECT_EQ(Owed(), 0);
+  EXPECT_EQ(CountOwed(), 0);
 }
 
 TEST_F(UndeliveredRepliesTest, AnotherWayInAndAProjectThatIsGoneAreLeftAsTheyAre) {
-  Deliver(Topic("in"), Said("u1", "m1"));
+  Deliver(Topic("in"), MessageJson("u1", "m1"));
   Deliver("driving/user_input", R"({"sessionId":"s","message":"w"})");
   profile_options_.server = "another";
   Crash();
@@ -195,11 +195,12 @@ TEST_F(UndeliveredRepliesTest, AnotherWayInAndAProjectThatIsGoneAreLeftAsTheyAre
   profile_options_.projects.clear();
   Crash();
   EXPECT_EQ(port_.sent().size(), 2u);
-  EXPECT_EQ(Owed(), 1);
+  EXPECT_EQ(CountOwed(), 1);
 }
 
 TEST_F(UndeliveredRepliesTest, ManyAreToldByThePage) {
-  for (int i = 0; i < 150; ++i) Deliver(Topic("in", "s" + std::to_string(i)), Said("u", "m"));
+  for (int i = 0; i < 150; ++i)
+    Deliver(Topic("in", "s" + std::to_string(i)), MessageJson("u", "m"));
   Again();
   sessions_->Resume();
   profile_->Resume();
@@ -207,15 +208,15 @@ TEST_F(UndeliveredRepliesTest, ManyAreToldByThePage) {
   StepAll();
   for (int i = 0; i < 150; ++i)
     EXPECT_EQ(Only(Topic("out", "s" + std::to_string(i)), "response.completed").Answer(), "[u]");
-  EXPECT_EQ(Owed(), 0);
+  EXPECT_EQ(CountOwed(), 0);
 }
 
 TEST_F(UndeliveredRepliesTest, StoppingWaitsForWhatBecameOfALastMessage) {
   profile_->Start();
   port_.holds = true;
-  Deliver(Topic("in"), Said("u1", "m1"));
+  Deliver(Topic("in"), MessageJson("u1", "m1"));
   StepAll();
-  EXPECT_EQ(Owed(), 1) << "nobody knows whether it has arrived";
+  EXPECT_EQ(CountOwed(), 1) << "nobody knows whether it has arrived";
   std::thread broker([this] {
     std::this_thread::sleep_for(milliseconds(50));
     port_.ReportHeld();
@@ -224,7 +225,7 @@ TEST_F(UndeliveredRepliesTest, StoppingWaitsForWhatBecameOfALastMessage) {
   broker.join();
   port_.holds = false;
   Start();
-  EXPECT_EQ(Owed(), 0);
+  EXPECT_EQ(CountOwed(), 0);
 }
 
 }  // namespace

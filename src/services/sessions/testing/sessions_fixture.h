@@ -63,8 +63,8 @@ class SessionsFixture : public responses::testing::ResponsesFixture {
                         const std::string& tenant = "t") {
     return {tenant, project, session};
   }
-  static Message Say(const std::string& text, const std::string& id = "",
-                     BusyPolicy policy = BusyPolicy::kEnqueue) {
+  static Message UserMessage(const std::string& text, const std::string& id = "",
+                             BusyPolicy policy = BusyPolicy::kEnqueue) {
     Message message;
     message.id = id;
     message.input = {{api::Role::kUser, text, ""}};
@@ -97,7 +97,7 @@ class SessionsFixture : public responses::testing::ResponsesFixture {
     return acceptance.response->State();
   }
   protocol::ResponseState Answer(const SessionKey& key, const std::string& text) {
-    return Answer(key, Say(text));
+    return Answer(key, UserMessage(text));
   }
   ItemList History(const SessionKey& key,
                    const ItemPage& page = {.limit = 100, .ascending = true, .after = ""}) {
@@ -105,7 +105,7 @@ class SessionsFixture : public responses::testing::ResponsesFixture {
     return list.ok() ? *list : ItemList{};
   }
   // "u1 a1 u2 a2"
-  std::string Said(const SessionKey& key) {
+  std::string HistoryText(const SessionKey& key) {
     std::string said;
     for (const Item& item : History(key).items)
       said += (said.empty() ? "" : " ") + item.content + (item.incomplete ? "~" : "");

@@ -175,8 +175,8 @@ class ProfileFixture : public sessions::testing::SessionsFixture {
                            const std::string& user = "alice") {
     return "llm/v1/" + user + "/" + session + "/" + channel;
   }
-  static std::string Said(const std::string& text, const std::string& id,
-                          const std::string& more = "") {
+  static std::string MessageJson(const std::string& text, const std::string& id,
+                                 const std::string& more = "") {
     return R"({"id":")" + id + R"(","type":"message","input":")" + text + "\"" +
            (more.empty() ? "" : "," + more) + "}";
   }
