@@ -1,5 +1,5 @@
-// Limits of request fields and their checks. The wire schema uses the constants; the gateway runs
-// the checks for all servers and the library. Pure.
+// Limits of request fields and their checks. The schema of `protocol` uses the constants; the
+// gateway runs the checks for all servers and the library. Pure.
 #pragma once
 
 #include <cstddef>

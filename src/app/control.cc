@@ -31,7 +31,7 @@ Result<std::map<std::string, std::string>> KeyNames(auth::Accounts& accounts) {
   return names;
 }
 
-// Whom a request deletes. Empty: nobody.
+// Name of the user that a request deletes; empty: none.
 std::string DeletedUser(std::string_view request) {
   const Result<protocol::JsonDocument> document = protocol::ParseJson(request, 1024);
   if (!document.ok() || !document->root().is_object()) return "";

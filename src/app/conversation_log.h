@@ -7,8 +7,8 @@
 //
 // The file has mode 0600. A file of Options::file_bytes is rotated to FILE.1, FILE.1 to FILE.2 and
 // so on; FILE.3 is deleted. The log owns a writer thread; messages that overrun its queue are
-// dropped, and the file records their number. The sessions' strand calls OnAccepted() and OnEnded(),
-// one call at a time.
+// dropped, and the file records their number. The sessions' strand calls OnAccepted() and
+// OnEnded(), one call at a time.
 #pragma once
 
 #include <cstdint>

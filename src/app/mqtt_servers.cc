@@ -114,7 +114,8 @@ Result<std::unique_ptr<MqttServers>> MqttServers::Create(const Settings& setting
   RETURN_IF_ERROR(CheckSettings(settings));
   std::unique_ptr<MqttServers> servers(new MqttServers());
   servers->log_ = deps.log;
-  // Both ways in refuse whatever is no loopback without TLS, as the project profile wants it.
+  // Listener and bridge refuse addresses other than loopback without TLS, because the project
+  // profile requires it.
   const std::vector<MqttProject> projects = Enabled(settings.mqtt_projects());
   const mqtt::chat::ProfileOptions options = ProfileOf(settings, projects);
   const auto profile_at = [&](mqtt::MessagePort& port,

@@ -96,7 +96,7 @@ Servers::Servers(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bo
 
 Result<std::unique_ptr<Servers>> Servers::Create(const Settings& settings,
                                                  const Dependencies& dependencies) {
-  // Who is not open to this machine knows somebody.
+  // A server that refuses anonymous local callers has keys or users.
   const bool has_keys = !dependencies.state->authority().IsOpen(/*loopback=*/true);
   ASSIGN_OR_RETURN(http::HttpOptions http,
                    HttpOptionsFrom(settings, dependencies.configured_key, has_keys));

@@ -59,7 +59,7 @@ mode_t ModeOf(const std::string& path) {
   return stat(path.c_str(), &known) == 0 ? known.st_mode & 0777 : 0;
 }
 
-// Who may change it could make keys for himself.
+// A user with write access to the file could add keys.
 Status CheckWriters(const std::string& folder) {
   for (const std::string& path : {folder, FileOf(folder)}) {
     if ((ModeOf(path) & 022) == 0) continue;

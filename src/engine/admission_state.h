@@ -1,7 +1,8 @@
-// AdmissionState: admission counts of one slot's bounded queue, from acceptance to a request's last
-// event, and the operations of Engine and EncoderEngine on it: admission, refusal, draining.
+// AdmissionState: admission counts of one model instance's bounded queue, from acceptance to a
+// request's last event, and the operations of Engine and EncoderEngine on it: admission, refusal,
+// draining.
 //
-// Shared by engine, tickets and slot; any thread. All counts are atomic.
+// Shared by the engine, its permits and the instance; any thread. All counts are atomic.
 #pragma once
 
 #include <atomic>

@@ -314,7 +314,7 @@ Status Gateway::Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> c
     // The parser looks for them in the text.
     if (!pending.model->tools->marker_tokens.empty()) in.sampling.skip_special_tokens = false;
   }
-  // So does the filter.
+  // The reasoning filter also needs special tokens in the text.
   if (pending.frame.reasons && !pending.model->tools->reasoning_tokens.empty())
     in.sampling.skip_special_tokens = false;
   const int64_t max_tokens = in.sampling.max_tokens.value_or(0);

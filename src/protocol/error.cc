@@ -204,7 +204,8 @@ ErrorView ViewError(const Status& status, const ErrorOptions& options) {
       view.http == 429 || view.http == 503 || view.http == 504 || (view.http == 409 && retry);
   if (tell_when || status.retry_after().has_value())
     view.retry_after = status.retry_after().value_or(kDefaultRetry);
-  // Who repeats under a key is told even where its client would not: no repeat can succeed.
+  // A mismatched idempotency key gets x-should-retry even if its client would not retry by default:
+  // no retry can succeed.
   const bool told = row.code == "idempotency_key_mismatch";
   if (told || ClientRetriesByDefault(view.http) != retry) view.should_retry = retry;
   return view;

@@ -45,7 +45,7 @@ struct ErrorView {
   ErrorForm form = ErrorForm::kOpenAi;
   int http = 500;
   std::string code, type;
-  std::string message, param;  // of a failure of ours a fixed sentence and nothing
+  std::string message, param;  // for an internal error: a fixed text, and no param
   bool ours = false;           // an internal_error: details are for the log
   std::string request_id;      // shown in Anthropic's form; set by the server
   std::optional<std::chrono::milliseconds>

@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 using SteadyTime = std::chrono::steady_clock::time_point;
 
 constexpr milliseconds kFirstWait(200), kLongestWait(30'000);
-// Who has lived so long dies of something new.
+// A worker that ran this long is restarted after the first delay again.
 constexpr milliseconds kOldAge(60'000);
 
 sigset_t Watched() {

@@ -13,8 +13,8 @@
 namespace tutti::protocol {
 namespace {
 
-// Voyage's `truncation`, and vLLM's fields: -1 is as much as the model reads, and whatever is said
-// means that too long is no error.
+// Voyage's `truncation`, and vLLM's fields: -1 is as much as the model reads, and any value
+// means that a text that is too long is cut.
 Status ReadTruncation(const CheckedObject& object, api::EncodeRequest* request) {
   std::optional<int64_t> most = object.Int("truncate_prompt_tokens");
   if (!most.has_value() && object.Bool("truncation").value_or(false)) most = -1;

@@ -2,7 +2,7 @@
 // by default, such as tools: [] or reasoning_effort: "none". A field with a neutral value counts as
 // absent, whether or not the feature is supported. One table for all servers. Pure.
 //
-// Values that are neutral on some routes only are in the rows of the schema (schema_rows.h,
+// Values that are neutral on some routes only are in the rows of the schema (schema/rows.h,
 // Refused()).
 #pragma once
 

@@ -1,5 +1,5 @@
 // Inbound frames of chat over a WebSocket (/v1/ws): messages and controls as over MQTT
-// (mqtt_native.h), with a `session` member in place of the topic, and subscriptions to jobs. The
+// (native.h), with a `session` member in place of the topic, and subscriptions to jobs. The
 // answers are the events that MQTT publishes to .../out, with the frame's `stream_id` appended if
 // it had one. Pure functions.
 #pragma once

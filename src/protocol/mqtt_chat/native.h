@@ -1,5 +1,5 @@
 // JSON payloads of the native MQTT profile, which chat over a WebSocket also uses (chat_frame.h).
-// The topics are in mqtt_topic.h. The events of a turn are those of response_events.h with
+// The topics are in topic.h. The events of a turn are those of responses/events.h with
 // `accepted` before them, so that their numbers are higher by one than on SSE. The events in this
 // header answer messages on .../ctl. Pure functions.
 #pragma once
@@ -38,8 +38,8 @@ struct MqttControl {
     kResume,     // sends the events of response_id again, after `starting_after`
     kHistory,    // tells the last `limit` items
     kFork,       // makes the session `into` with this one's history, as it was at `version`
-    kClear,      // forgets what was said; what runs or waits is cancelled
-    kSubscribe,  // tells the states of the durable job job_id, behind `starting_after`
+    kClear,      // deletes the items; cancels running and waiting turns
+    kSubscribe,  // sends the states of the durable job job_id after `starting_after`
     kPing,       // answers pong
   };
   Verb verb = Verb::kPing;

@@ -4,7 +4,7 @@
 //   {project}/user_input                                  a message
 //   {project}/template|clear|delete[/{session}]           a verb on one session, or on all
 //   {project}/state                                       the state of an application
-//   {project}/assistant_response/{session}[/{client}/{request}]   replies (mqtt_project_reply.h)
+//   {project}/assistant_response/{session}[/{client}/{request}]   replies (project_reply.h)
 //
 // A project is one level of a topic. Ids of sessions, clients and requests are the clients' own
 // words: any text that a topic can have as a level.

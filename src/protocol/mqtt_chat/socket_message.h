@@ -1,5 +1,5 @@
 // Inbound messages of the Responses API over WebSocket. The events of a response are those of
-// response_events.h, as on SSE, with the `stream_id` of the request appended if it had one. Pure
+// responses/events.h, as on SSE, with the `stream_id` of the request appended if it had one. Pure
 // functions.
 #pragma once
 

@@ -1,5 +1,5 @@
 // llama.cpp's POST /infill: parses its body to a fill-in-the-middle prompt and renders its answers.
-// The fields that other routes also have are parsed by openai_request.h. Pure.
+// The fields that other routes also have are parsed by openai/request.h. Pure.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// Pieces shared by the JSON and the streamed answers of the OpenAI dialect. Internal to wire. Pure.
+// Pieces shared by the JSON and the streamed answers of the OpenAI dialect. Internal to protocol.
+// Pure.
 #pragma once
 
 #include <optional>

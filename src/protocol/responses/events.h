@@ -17,7 +17,7 @@
 //   response.completed | .incomplete | .failed | .cancelled
 //
 // An answer without calls and reasoning is one message at output_index 0; a message or reasoning
-// has one part, at content_index 0. response_output.h defines the output of a response. Pure.
+// has one part, at content_index 0. output.h defines the output of a response. Pure.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // ResponseState: the public state of one response of the Responses API, as a plain value. The owner
-// of the response keeps it up to date; response_events.h renders it. One writer at a time.
+// of the response keeps it up to date; responses/events.h renders it. One writer at a time.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +52,8 @@ struct ResponseState {
   std::vector<api::Tool> tools;                    // echoed, as are the two that follow
   api::ToolChoice tool_choice;
   bool parallel_tool_calls = true;
-  std::string text;               // of the output messages, so far
-  std::vector<OutputCall> calls;  // tool calls so far, in order; response_output.h renders them
+  std::string text;                        // of the output messages, so far
+  std::vector<OutputCall> calls;           // tool calls so far, in order; output.h renders them
   std::vector<OutputReasoning> reasoning;  // in its order
   std::string incomplete_reason;           // "max_output_tokens"; of an incomplete one
   std::string error_code, error_message;   // of a failed one; both empty: none

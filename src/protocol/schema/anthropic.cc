@@ -71,7 +71,7 @@ std::vector<FieldSpec> MessageRows() {
   return {
       Required(Choice("role", kMessagesTurn, "user|assistant|system")),
       Required(Row("content", kMessagesTurn, FieldType::kAny)),
-      // Each type of block has some of these; anthropic_request.cc asks for those that it needs.
+      // Each type of block has some of these; anthropic/request.cc asks for those that it needs.
       Required(Text("type", kContentBlock, 1, kNameBytes)),
       Text("text", kContentBlock, 0, kTextBytes),
       WithoutEffect(Row("citations", kContentBlock, FieldType::kAny)),

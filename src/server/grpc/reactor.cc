@@ -309,7 +309,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     return info_.start + std::chrono::seconds(left.tv_sec) + Duration(left.tv_nsec);
   }
 
-  // The message is the exchange's, and a handler is ours.
+  // Passes the message to the call handler; the handler's place stays with this call.
   void Take() REQUIRES(mutex_) {
     grpc::ByteBuffer message;
     message.Swap(&incoming_);

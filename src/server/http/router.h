@@ -1,6 +1,7 @@
 // Router: decides which route answers a request, and whether the request may use it. Default deny:
-// every route except the health probes requires a credential, even before the route is looked up,
-// unless the server is open. Immutable; the Authenticator holds the keys. Any thread.
+// unless the server is open, every route except the health probes requires a credential, and a
+// request without one is refused before it shows whether the route exists. Immutable; the
+// Authenticator holds the keys. Any thread.
 #pragma once
 
 #include <optional>
@@ -55,7 +56,9 @@ class Router {
   // outlives the router.
   Router(const HttpOptions& options, bool loopback, const auth::Authenticator& authority);
 
-  // Checks in this order: host, origin, credential, path, method, scope, media type, expectation.
+  // Checks in this order: the target against the Host field, host and origin, credential, known
+  // method, path, the route's methods, scope, whether this server offers it, media type,
+  // expectation.
   // `certificate`: that of the connection; null if there is none.
   Decision Decide(const HttpRequest& request,
                   const auth::CertifiedName* certificate = nullptr) const;

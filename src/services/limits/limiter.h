@@ -116,9 +116,9 @@ class Limiter {
   // Without requests it only checks the connection. For use by one thread; blocks as
   // SharedQuotas::Exchange does. Errors: the store is unreachable.
   Status Exchange(bool idle);
-  // Until there is something to be said, or so long.
+  // Waits until quotas must be exchanged, at most `most`.
   void WaitForWants(Duration most);
-  void StopWaiting();  // now and for ever
+  void StopWaiting();  // ends WaitForWants() now and from now on
 
   struct SharingStats {
     bool up = false;  // the others can be reached

@@ -1,6 +1,6 @@
 // Attributes, items and slices (declared in operations.h). There is no way from a value to anything
 // but the members of dicts, items of lists, characters of strings, attributes of namespaces and
-// loops, and the methods of methods.h.
+// loops, and the methods of methods.cc.
 #include <algorithm>
 #include <limits>
 

@@ -116,7 +116,7 @@ void Connection::OnRead(bool ok, size_t bytes) {
 }
 
 void Connection::TakeIn(size_t bytes) {
-  if (tunnel_ && phase_ != Phase::kBusy) return;  // it has said its last word
+  if (tunnel_ && phase_ != Phase::kBusy) return;  // the tunnel has ended
   input_.append(read_buffer_.data(), bytes);
   if (tunnel_) return FeedTunnel();
   if (phase_ == Phase::kBusy || phase_ == Phase::kFlushing) {
@@ -315,7 +315,7 @@ void Connection::OnMessage() {
 void Connection::BeginHandler(Phase phase) {
   if (phase_ != Phase::kBusy) request_context_.Activate();
   phase_ = phase;
-  ++exchange_serial_;
+  ++handler_serial_;
   request_context_.SetCaller();
   handler_ = MakeHandler(*request_context_.decision().route, *this);
   RunHandler([this] { handler_->Start(); });
@@ -337,17 +337,17 @@ void Connection::FeedUpload() {
 void Connection::RunHandler(const std::function<void()>& call) {
   if (handler_ == nullptr) return;
   const auto self = shared_from_this();
-  in_exchange_ = true;
+  in_handler_ = true;
   try {
     call();
   } catch (const std::bad_alloc&) {
-    in_exchange_ = false;
+    in_handler_ = false;
     return GiveUp(OutOfMemory());
-  } catch (const std::exception& error) {  // of whatever library
-    in_exchange_ = false;
+  } catch (const std::exception& error) {  // thrown by a library
+    in_handler_ = false;
     return GiveUp(Internal(error.what()));
   }
-  in_exchange_ = false;
+  in_handler_ = false;
   if (finished_ || phase_ == Phase::kClosed) handler_.reset();
   if (finished_ && !write_in_flight_ && pending_.empty()) OnFlushed();
   if (phase_ != Phase::kClosed) Reschedule();
@@ -374,9 +374,9 @@ void Connection::Pump() {
 }
 
 void Connection::Offload(boost::asio::thread_pool& helper, std::function<Continuation()> work) {
-  boost::asio::post(helper, [self = shared_from_this(), serial = exchange_serial_.load(),
+  boost::asio::post(helper, [self = shared_from_this(), serial = handler_serial_.load(),
                              then_here = Return(), work = std::move(work)]() mutable {
-    if (self->exchange_serial_.load() != serial) return;
+    if (self->handler_serial_.load() != serial) return;
     KeepMemoryReserve();
     Continuation then;
     try {
@@ -392,10 +392,10 @@ void Connection::Offload(boost::asio::thread_pool& helper, std::function<Continu
 }
 
 std::function<void(Connection::Continuation)> Connection::Return() {
-  return [self = shared_from_this(), serial = exchange_serial_.load()](const Continuation& then) {
+  return [self = shared_from_this(), serial = handler_serial_.load()](const Continuation& then) {
     UntilMemory([&] {
       boost::asio::post(self->loop_->context(), [self, serial, then] {
-        if (self->handler_ != nullptr && self->exchange_serial_.load() == serial) {
+        if (self->handler_ != nullptr && self->handler_serial_.load() == serial) {
           self->RunHandler(then);
         }
       });
@@ -513,9 +513,9 @@ void Connection::Finish() {
   request_context_.Account(status_, streaming_, sent_bytes_);
   body_share_.Release();
   Write();
-  // Inside a call of the handler, the caller continues; without an handler, the answer may
+  // Inside a call of the handler, the caller continues; without a handler, the answer may
   // already be sent completely.
-  if (!in_exchange_ && !write_in_flight_ && pending_.empty()) OnFlushed();
+  if (!in_handler_ && !write_in_flight_ && pending_.empty()) OnFlushed();
 }
 
 // --- writing ---
@@ -601,10 +601,10 @@ void Connection::Close(bool reset) {
   const auto self = shared_from_this();
   if (AsksHandler()) request_context_.Account(tunnel_ ? status_ : 499, streaming_, sent_bytes_);
   phase_ = Phase::kClosed;
-  ++exchange_serial_;
+  ++handler_serial_;
   body_share_.Release();
   answer_share_.Release();
-  if (!in_exchange_) handler_.reset();
+  if (!in_handler_) handler_.reset();
   parser_.reset();
   transport_->Close(reset);
   loop_->Remove(this);

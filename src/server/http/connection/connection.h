@@ -1,7 +1,7 @@
 // Connection: one client, from accept to close. Owned by its IoLoop, and used on the loop's thread
 // only.
 //
-// Reads requests one at a time, gives each to an Handler and writes the answer. A read is always
+// Reads requests one at a time, gives each to a Handler and writes the answer. A read is always
 // pending, so that a disconnect is noticed in every phase; it destroys the Handler, which cancels
 // the generation. A client may close its sending side after complete requests and still get their
 // answers; to detect whether it has left entirely, interim bytes are written while an answer is
@@ -39,7 +39,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void Start();  // the handshake, then the first request
   void Abort();  // closes at once, cancelling what runs
-  void Drain();  // closes if it is idle; an handler that has a tunnel is told
+  void Drain();  // closes if it is idle; a handler that has a tunnel is told
 
   // --- IoLoop ---
   void Pump();  // streams have grown
@@ -112,8 +112,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     kIdle,  // between requests, nothing read yet
     kHead,
     kBody,
-    kUpload,     // an handler takes the body as it comes
-    kBusy,       // an handler answers
+    kUpload,     // a handler takes the body as it comes
+    kBusy,       // a handler answers
     kFlushing,   // everything is written, not everything sent; then the next request or kLingering
     kLingering,  // the sending side is shut; received bytes are dropped
     kClosed,
@@ -132,7 +132,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool UploadIsFull() const;
   bool AsksHandler() const { return phase_ == Phase::kUpload || phase_ == Phase::kBusy; }
   void OnPeerDone();  // the peer has shut its sending side; it may still read
-  void AwaitGone();   // while an handler runs
+  void AwaitGone();   // while a handler runs
   void Probe();       // writes interim bytes, which reset the connection of a gone peer
   TimePoint ProbeDue() const;
   void Advance();  // processes the bytes that were read
@@ -140,7 +140,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnMessage();
   void BeginHandler(Phase phase);
   void FeedUpload();
-  // Answers without an handler. By value: what it answers is among what it resets.
+  // Answers without a handler. By value: what it answers is among what it resets.
   void Refuse(Status status);
   bool ReserveBody();
   void RunHandler(const std::function<void()>& call);
@@ -175,8 +175,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<Status> refused_;                   // answered once the body has been read
   BudgetShare body_share_, answer_share_;
   std::unique_ptr<Handler> handler_;
-  std::atomic<uint64_t> exchange_serial_{0};  // read by helpers: changes when their handler ends
-  bool in_exchange_ = false;
+  std::atomic<uint64_t> handler_serial_{0};  // read by helpers: changes when their handler ends
+  bool in_handler_ = false;
 
   // the answer
   int status_ = 0;  // 0 = no head written

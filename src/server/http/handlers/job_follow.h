@@ -1,7 +1,7 @@
 // JobFollow: reports the states of a durable job to one connection, for server-sent events and
 // WebSockets.
 //
-// Owned by an handler, or by a part of one; used on its thread. Once it is destroyed, it reports
+// Owned by a handler, or by a part of one; used on its thread. Once it is destroyed, it reports
 // nothing.
 #pragma once
 

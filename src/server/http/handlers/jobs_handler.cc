@@ -119,8 +119,8 @@ class JobsHandler final : public Handler {
 };
 
 // GET /v1/jobs/{id}/events: each state that is seen as an event with the job's version as its
-// number, the last of which has the result. Who comes late gets the state there is, or with
-// starting_after those behind that number.
+// number, the last of which has the result. A late reader gets the current state, or
+// with starting_after the states after that number.
 class JobEventsHandler final : public Handler {
  public:
   explicit JobEventsHandler(Connection& connection)

@@ -2,7 +2,7 @@
 // or the whole object once it has ended. The feed does not own the response, which continues
 // without it.
 //
-// Owned by an handler; used on its thread.
+// Owned by a handler; used on its thread.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // ResponseStart: starts the response to a parsed call of the Responses API: looks up the previous
 // items, then submits to the dialog or to the model. Its owner then sends the response.
 //
-// Owned by an handler, or by a part of one; used on its thread. If it is destroyed before it is
+// Owned by a handler, or by a part of one; used on its thread. If it is destroyed before it is
 // done, it makes no further requests. While it lives, it keeps the client's part in the response
 // (Attachment).
 #pragma once

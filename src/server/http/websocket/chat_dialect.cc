@@ -141,9 +141,8 @@ void ChatDialect::TakeControl(protocol::ChatFrame frame, Tag tag) {
     case Control::kResume:
       return Resume(frame, std::move(tag));
     case Control::kPing:
-      return chat().Carry(user_, "", frame.control, [this, &tag](Result<std::string> event) {
-        Send(*std::move(event), tag);
-      });
+      return chat().Carry(user_, "", frame.control,
+                          [this, tag](Result<std::string> event) { Send(*std::move(event), tag); });
     case Control::kSubscribe:
       return;  // read as a frame of its own (protocol::ChatFrame)
     case Control::kHistory:
@@ -179,7 +178,7 @@ void ChatDialect::RunVerbs() {
                }));
 }
 
-// Also while nothing may be begun.
+// Allowed during a drain too.
 void ChatDialect::Cancel(const protocol::ChatFrame& frame, Tag tag) {
   if (!HasPlace(tag)) return;
   if (const std::string& id = frame.control.response_id; !id.empty()) {
