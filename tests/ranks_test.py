@@ -7,7 +7,7 @@ Reads ranks.json (written by the build from every tutti_folder() call) and check
     be included, what is declared must be, and what only tests include is declared apart (TEST_DEPENDS);
  3. the walls that ranks alone do not express (WALLS);
  4. the table in ARCHITECTURE.md and its pictures (pictures.py), which this program writes with --write;
- 5. the tables of files in the pages of the folders.
+ 5. the tables of files in the pages of the folders, and every other name of a source file in pages and comments.
 """
 import argparse
 import json
@@ -165,6 +165,37 @@ def check_pages(source):
         yield "no table of files found in src"
 
 
+# Pages that tell what was.
+HISTORY = re.compile(r"CHANGELOG\.md|docs/renames\.md|docs/decisions/")
+IN_PAGE = re.compile(r"`((?:[\w-]+/)*[a-z0-9][a-z0-9_-]*\.(?:cc|h|inc|py|sh))`")
+IN_COMMENT = re.compile(r"(?<![\w/.<*-])((?:\w+/)*[a-z0-9][a-z0-9_]*\.(?:cc|h|inc))\b")
+
+
+def check_names(source):
+    """A file that a page or a comment names exists, under that name or the end of its path. Names with capitals are patterns."""
+    pages = [path for path in source.glob("*.md")] + [path for folder in ("src", "tests", "tools", "docs", "deploy", "examples")
+                                                      for path in (source / folder).rglob("*.md")]
+    sources = [path for folder in ("src", "tests", "include", "examples") for end in ("cc", "h", "inc")
+               for path in (source / folder).rglob("*." + end)]
+    ends, named = set(), 0
+    for folder in ("src", "tests", "tools", "include", "examples", "deploy", "proto", "cmake"):
+        for path in (source / folder).rglob("*.*"):
+            parts = path.relative_to(source).parts
+            ends |= {"/".join(parts[i:]) for i in range(len(parts))}
+    for path in sorted(pages + sources):
+        relative = path.relative_to(source).as_posix()
+        if HISTORY.match(relative):
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+            text = line if path.suffix == ".md" else line.partition("//")[2]
+            for name in (IN_PAGE if path.suffix == ".md" else IN_COMMENT).findall(text):
+                named += 1
+                if name not in ends:
+                    yield f"{relative}:{number} names {name}, which does not exist"
+    if named == 0:
+        yield "no names of files found in pages and comments"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", type=pathlib.Path, required=True)
@@ -181,7 +212,8 @@ def main():
             (args.source / name).write_text(content, encoding="utf-8")
         return 0
     faults = [*check_graph(folders), *check_includes(args.source, folders), *check_map(args.source, folders),
-              *check_pictures(args.source, folders), *check_pages(args.source)]
+              *check_pictures(args.source, folders), *check_pages(args.source),
+              *check_names(args.source)]
     for fault in faults:
         print("ranks:", fault)
     print(f"ranks: {len(folders)} folders, {len(faults)} faults")

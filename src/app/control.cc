@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/wall_clock.h"
-#include "protocol/admin/control.h"
+#include "protocol/control.h"
 #include "protocol/json/json.h"
 #include "protocol/json/json_writer.h"
 #include "services/auth/caller.h"

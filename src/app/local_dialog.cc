@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "api/models.h"
-#include "app/process/blocking_waker.h"
+#include "app/blocking_waker.h"
 #include "app/store.h"
 #include "base/random_id.h"
 #include "base/wall_clock.h"

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "app/process/blocking_waker.h"
+#include "app/blocking_waker.h"
 #include "app/process/system_memory.h"
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "app/local_inference.h"
-#include "app/mqtt_login.h"
+#include "app/mqtt/mqtt_login.h"
 #include "base/log.h"
 #include "protocol/kserve/repository.h"
 #include "server/grpc/grpc_server.h"

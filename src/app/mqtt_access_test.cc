@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "api/testing/fake_inference.h"
-#include "app/mqtt_login.h"
+#include "app/mqtt/mqtt_login.h"
 #include "app/store.h"
 #include "app/testing/no_lines.h"
 #include "base/wall_clock.h"
 #include "mqtt/topics.h"
-#include "protocol/mqtt_chat/native.h"
+#include "protocol/chat/native.h"
 #include "server/mqtt/chat/profile.h"
 #include "server/mqtt/chat/topic_rules.h"
 #include "server/mqtt/listener/listener.h"

@@ -11,7 +11,7 @@
 
 #include "app/config/api_key.h"
 #include "app/config/mqtt_projects.h"
-#include "app/mqtt_rates.h"
+#include "app/mqtt/mqtt_rates.h"
 #include "app/process/process_signals.h"
 #include "app/process/system_memory.h"
 #include "base/wall_clock.h"

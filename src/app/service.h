@@ -12,7 +12,7 @@
 #include "app/backend.h"
 #include "app/caches.h"
 #include "app/config/settings.h"
-#include "app/mqtt_servers.h"
+#include "app/mqtt/mqtt_servers.h"
 #include "app/process/idle_memory.h"
 #include "app/process/memory_watch.h"
 #include "app/servers.h"

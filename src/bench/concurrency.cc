@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "api/inference.h"
-#include "app/process/blocking_waker.h"
+#include "app/blocking_waker.h"
 #include "bench/statistics.h"
 #include "bench/strategies.h"
 

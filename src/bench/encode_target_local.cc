@@ -2,12 +2,12 @@
 #include <numeric>
 #include <utility>
 
+#include "app/blocking_waker.h"
 #include "app/config/settings.h"
 #include "app/loading/loading.h"
 #include "app/loading/model_loader.h"
 #include "app/loading/model_registry.h"
 #include "app/local_inference.h"
-#include "app/process/blocking_waker.h"
 #include "bench/encode_target.h"
 
 namespace tutti::bench {

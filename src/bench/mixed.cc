@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "app/blocking_waker.h"
 #include "app/loading/loading.h"
 #include "app/loading/model_registry.h"
 #include "app/local_inference.h"
-#include "app/process/blocking_waker.h"
 #include "base/mutex.h"
 #include "bench/statistics.h"
 #include "bench/workload.h"

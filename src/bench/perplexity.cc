@@ -9,7 +9,7 @@
 
 #include "api/inference.h"
 #include "api/validate.h"
-#include "app/process/blocking_waker.h"
+#include "app/blocking_waker.h"
 #include "base/quote.h"
 #include "base/text_file.h"
 #include "tensor/type_spelling.h"

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "app/blocking_waker.h"
 #include "app/loading/loading.h"
 #include "app/local_inference.h"
-#include "app/process/blocking_waker.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "cli/number_option.h"

@@ -12,7 +12,7 @@
 #include "cli/store_request.h"
 #include "cli/text_table.h"
 #include "cli/time_span.h"
-#include "protocol/admin/control.h"
+#include "protocol/control.h"
 #include "protocol/json/json_writer.h"
 
 namespace tutti::cli {

@@ -1,10 +1,10 @@
 #include <optional>
 #include <utility>
 
+#include "app/blocking_waker.h"
 #include "app/loading/loading.h"
 #include "app/local_dialog.h"
 #include "app/local_inference.h"
-#include "app/process/blocking_waker.h"
 #include "cli/chat_partner.h"
 
 namespace tutti::cli {

@@ -10,7 +10,7 @@
 #include "app/control.h"
 #include "app/store.h"
 #include "client/control_client.h"
-#include "protocol/admin/control.h"
+#include "protocol/control.h"
 #include "services/auth/accounts.h"
 #include "services/auth/authenticator.h"
 #include "store/store.h"

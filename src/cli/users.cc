@@ -15,7 +15,7 @@
 #include "cli/password_prompt.h"
 #include "cli/store_request.h"
 #include "cli/text_table.h"
-#include "protocol/admin/control.h"
+#include "protocol/control.h"
 #include "protocol/json/json_writer.h"
 
 namespace tutti::cli {

@@ -5,7 +5,7 @@
 // put before each stretch of text where the model asks for it. Control, unknown and byte tokens are
 // never merged into, so text cannot spell them. Stretches that no token could bridge are merged
 // separately, which leaves the result as it is and keeps most of them a single look-up. Source:
-// SentencePiece's bpe_model.cc (Kudo and Richardson, 2018).
+// SentencePiece's bpe_model (Kudo and Richardson, 2018).
 #pragma once
 
 #include <array>

@@ -9,11 +9,11 @@
 #include "base/check.h"
 #include "fuzz_input.h"
 #include "protocol/error.h"
-#include "protocol/http1/query_parameters.h"
 #include "protocol/json/json.h"
 #include "protocol/json/utf8.h"
 #include "protocol/responses/conversations.h"
 #include "protocol/responses/request.h"
+#include "protocol/schema/query_parameters.h"
 
 namespace {
 

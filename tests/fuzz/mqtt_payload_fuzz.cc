@@ -9,13 +9,13 @@
 #include "api/validate.h"
 #include "base/check.h"
 #include "fuzz_input.h"
+#include "protocol/chat/native.h"
+#include "protocol/chat/project.h"
+#include "protocol/chat/project_reply.h"
+#include "protocol/chat/topic.h"
 #include "protocol/error.h"
 #include "protocol/json/json.h"
 #include "protocol/json/utf8.h"
-#include "protocol/mqtt_chat/native.h"
-#include "protocol/mqtt_chat/project.h"
-#include "protocol/mqtt_chat/project_reply.h"
-#include "protocol/mqtt_chat/topic.h"
 #include "protocol/responses/events.h"
 
 namespace {

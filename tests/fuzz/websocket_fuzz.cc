@@ -9,12 +9,12 @@
 #include "base/check.h"
 #include "base/utf8.h"
 #include "fuzz_input.h"
+#include "protocol/chat/chat_frame.h"
+#include "protocol/chat/topic.h"
 #include "protocol/error.h"
 #include "protocol/json/json.h"
-#include "protocol/mqtt_chat/chat_frame.h"
-#include "protocol/mqtt_chat/socket_message.h"
-#include "protocol/mqtt_chat/topic.h"
 #include "protocol/responses/events.h"
+#include "protocol/responses/socket_message.h"
 #include "protocol/websocket/frame.h"
 
 namespace {

@@ -9,7 +9,7 @@
 
 #include "app/config/options.h"
 #include "base/quote.h"
-#include "protocol/mqtt_chat/topic.h"
+#include "protocol/chat/topic.h"
 
 namespace tutti::app {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "app/config/settings.h"
-#include "app/loading/decoder_instance.h"
 #include "app/loading/draft_plan.h"
 #include "app/loading/kv_memory.h"
+#include "app/loading/loaded_decoder.h"
 #include "app/loading/model_plan.h"
 #include "base/wall_clock.h"
 #include "chat_template/tool_support.h"
@@ -56,7 +56,7 @@ engine::EngineOptions EngineOptionsFrom(const Settings& settings) {
   return options;
 }
 
-telemetry::ServingMetrics::EngineGauges ReadGauges(const DecoderInstance& instance,
+telemetry::ServingMetrics::EngineGauges ReadGauges(const LoadedDecoder& instance,
                                                    const Clock& clock) {
   telemetry::ServingMetrics::EngineGauges gauges = gateway::ReadGauges(*instance.engine, clock);
   if (instance.encoder != nullptr) {
@@ -154,7 +154,7 @@ class DecoderPlan final : public ModelPlan {
 
 Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
     std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) {
-  auto instance = std::make_shared<DecoderInstance>();
+  auto instance = std::make_shared<LoadedDecoder>();
   model::LoadOptions load = LoadOptionsFor(mode, *table);
   load.threads = device->threads();
   load.fuse = context.fuse;
@@ -195,9 +195,9 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
     RETURN_IF_ERROR(AddVectors(context, *checkpoint.vectors, table, instance, served));
   if (served.metrics != nullptr) {
     served.metrics->SetEngineGauges(
-        [weak = std::weak_ptr<DecoderInstance>(instance),
+        [weak = std::weak_ptr<LoadedDecoder>(instance),
          clock = context.clock]() -> telemetry::ServingMetrics::EngineGauges {
-          const std::shared_ptr<DecoderInstance> alive = weak.lock();
+          const std::shared_ptr<LoadedDecoder> alive = weak.lock();
           if (alive == nullptr) return {};
           return ReadGauges(*alive, *clock);
         });

@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "app/config/encode_options.h"
-#include "app/loading/decoder_instance.h"
+#include "app/loading/loaded_decoder.h"
 #include "model/encoder_config.h"
 
 namespace tutti::app {
 
 Status AddVectors(const LoadContext& context, const model::VectorModules& modules,
-                  const kernels::KernelTable* table,
-                  const std::shared_ptr<DecoderInstance>& instance, gateway::ServedModel& served) {
+                  const kernels::KernelTable* table, const std::shared_ptr<LoadedDecoder>& instance,
+                  gateway::ServedModel& served) {
   engine::EncoderOptions options = EncodeOptionsFrom(*context.settings);
   runner::DecoderEmbedderOptions run;
   run.kernels = table;
@@ -47,8 +47,8 @@ Status AddVectors(const LoadContext& context, const model::VectorModules& module
   encoder->metrics = instance->encoder_metrics;
   if (instance->encoder_metrics != nullptr) {
     instance->encoder_metrics->SetGauges(
-        [weak = std::weak_ptr<DecoderInstance>(instance), clock = context.clock] {
-          const std::shared_ptr<DecoderInstance> alive = weak.lock();
+        [weak = std::weak_ptr<LoadedDecoder>(instance), clock = context.clock] {
+          const std::shared_ptr<LoadedDecoder> alive = weak.lock();
           return alive == nullptr ? telemetry::EncoderMetrics::Gauges{}
                                   : gateway::ReadGauges(*alive->encoder, *clock);
         });

@@ -19,7 +19,7 @@ namespace tutti::app {
 namespace {
 
 // Everything one served encoder is made of, destroyed from the bottom up.
-struct EncoderInstance {
+struct LoadedEncoder {
   std::shared_ptr<Device> device;
   std::unique_ptr<runner::CpuEncoderRunner> runner;
   std::shared_ptr<telemetry::EncoderMetrics> metrics;
@@ -64,7 +64,7 @@ class EncoderPlan final : public ModelPlan {
 
   Result<std::shared_ptr<const gateway::ServedModel>> Load(
       std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) override {
-    auto instance = std::make_shared<EncoderInstance>();
+    auto instance = std::make_shared<LoadedEncoder>();
     ASSIGN_OR_RETURN(model::EncoderChoice choice,
                      model::ChooseEncoderWeights(checkpoint_.config, *checkpoint_.tensors,
                                                  *checkpoint_.tokenizer,
@@ -124,7 +124,7 @@ class EncoderPlan final : public ModelPlan {
     served_->info.tokenizer = gateway::DescribeTokenizer(*served_->tokenizer);
   }
 
-  void Connect(EncoderInstance& instance, std::shared_ptr<Device> device) {
+  void Connect(LoadedEncoder& instance, std::shared_ptr<Device> device) {
     const api::ModelInfo& info = served_->info;
     if (context_.metrics != nullptr) {
       instance.metrics = std::make_shared<telemetry::EncoderMetrics>(
@@ -148,7 +148,7 @@ class EncoderPlan final : public ModelPlan {
     instance.device = std::move(device);
   }
 
-  void Serve(const std::shared_ptr<EncoderInstance>& instance) {
+  void Serve(const std::shared_ptr<LoadedEncoder>& instance) {
     const model::EncoderConfig& config = checkpoint_.config;
     auto encoder = std::make_shared<gateway::ServedEncoder>();
     encoder->engine = std::shared_ptr<engine::EncoderEngine>(instance, instance->engine.get());
@@ -160,8 +160,8 @@ class EncoderPlan final : public ModelPlan {
     encoder->metrics = instance->metrics;
     if (instance->metrics != nullptr) {
       instance->metrics->SetGauges(
-          [weak = std::weak_ptr<EncoderInstance>(instance), clock = context_.clock] {
-            const std::shared_ptr<EncoderInstance> alive = weak.lock();
+          [weak = std::weak_ptr<LoadedEncoder>(instance), clock = context_.clock] {
+            const std::shared_ptr<LoadedEncoder> alive = weak.lock();
             return alive == nullptr ? telemetry::EncoderMetrics::Gauges{}
                                     : gateway::ReadGauges(*alive->engine, *clock);
           });

@@ -6,13 +6,13 @@
 #include <unordered_set>
 #include <utility>
 
-#include "protocol/admin/job.h"
 #include "protocol/anthropic/request.h"
 #include "protocol/error.h"
-#include "protocol/json/checked_object.h"
+#include "protocol/job.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/json_writer.h"
 #include "protocol/json/utf8.h"
+#include "protocol/schema/checked_object.h"
 #include "protocol/schema/schema.h"
 
 namespace tutti::protocol {

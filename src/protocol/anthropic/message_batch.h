@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "protocol/http1/query_parameters.h"
 #include "protocol/json/json.h"
 #include "protocol/openai/batch.h"
+#include "protocol/schema/query_parameters.h"
 #include "protocol/schema/request_placement.h"
 
 namespace tutti::protocol {

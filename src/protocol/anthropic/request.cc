@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "api/validate.h"
-#include "protocol/json/checked_object.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/json_writer.h"
+#include "protocol/json/text_content.h"
 #include "protocol/json/utf8.h"
-#include "protocol/openai/text_content.h"
+#include "protocol/schema/checked_object.h"
 #include "protocol/schema/constraint_fields.h"
 #include "protocol/schema/sampling_fields.h"
 #include "protocol/schema/schema.h"

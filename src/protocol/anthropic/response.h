@@ -1,5 +1,5 @@
 // Anthropic Messages API, outbound: renders stream events as a message object or as named
-// server-sent events. Pure; one object per call, as all writers of openai/response.h.
+// server-sent events. Pure; one object per call, as all writers of response_writer.h.
 //
 // An answer is a list of blocks: reasoning, text, tool calls. A new block begins when an event has
 // another kind of content than the one before, so that JSON and streamed answers have equal blocks.
@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "protocol/openai/request.h"
-#include "protocol/openai/response.h"
+#include "protocol/response_writer.h"
 
 namespace tutti::protocol {
 

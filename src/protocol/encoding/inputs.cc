@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "api/validate.h"
-#include "protocol/json/field_check.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/utf8.h"
+#include "protocol/schema/field_check.h"
 
 namespace tutti::protocol {
 namespace {

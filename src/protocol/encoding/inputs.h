@@ -9,8 +9,8 @@
 
 #include "base/status.h"
 #include "protocol/encoding/call.h"
-#include "protocol/json/checked_object.h"
 #include "protocol/json/json.h"
+#include "protocol/schema/checked_object.h"
 #include "protocol/schema/request_placement.h"
 
 namespace tutti::protocol {

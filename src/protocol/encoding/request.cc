@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "protocol/encoding/inputs.h"
-#include "protocol/json/checked_object.h"
 #include "protocol/json/field_error.h"
+#include "protocol/schema/checked_object.h"
 #include "protocol/schema/schema.h"
 
 namespace tutti::protocol {

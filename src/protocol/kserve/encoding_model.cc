@@ -4,11 +4,11 @@
 
 #include "api/validate.h"
 #include "protocol/encoding/input_blame.h"
-#include "protocol/json/checked_object.h"
 #include "protocol/json/utf8.h"
 #include "protocol/kserve/adapters.h"
 #include "protocol/kserve/refusal.h"
 #include "protocol/kserve/request.h"
+#include "protocol/schema/checked_object.h"
 
 namespace tutti::kserve {
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "protocol/json/checked_object.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/json_writer.h"
-#include "protocol/json/page_json.h"
 #include "protocol/json/utf8.h"
+#include "protocol/openai/page_json.h"
+#include "protocol/schema/checked_object.h"
 #include "protocol/schema/schema.h"
 
 namespace tutti::protocol {

@@ -2,8 +2,8 @@
 
 #include "protocol/json/field_error.h"
 #include "protocol/json/json_writer.h"
-#include "protocol/json/page_json.h"
 #include "protocol/json/utf8.h"
+#include "protocol/openai/page_json.h"
 
 namespace tutti::protocol {
 namespace {

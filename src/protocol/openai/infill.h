@@ -7,9 +7,9 @@
 
 #include "api/types.h"
 #include "base/status.h"
-#include "protocol/json/checked_object.h"
 #include "protocol/openai/request.h"
-#include "protocol/openai/response.h"
+#include "protocol/response_writer.h"
+#include "protocol/schema/checked_object.h"
 
 namespace tutti::protocol {
 

@@ -10,7 +10,7 @@
 #include "api/types.h"
 #include "protocol/json/json_writer.h"
 #include "protocol/openai/request.h"
-#include "protocol/openai/response.h"
+#include "protocol/response_writer.h"
 
 namespace tutti::protocol {
 

@@ -8,8 +8,8 @@
 
 #include "api/types.h"
 #include "base/status.h"
-#include "protocol/json/checked_object.h"
 #include "protocol/json/json.h"
+#include "protocol/schema/checked_object.h"
 #include "protocol/schema/request_placement.h"
 
 namespace tutti::protocol {

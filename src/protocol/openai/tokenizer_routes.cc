@@ -3,13 +3,13 @@
 #include <utility>
 
 #include "api/encoding.h"
-#include "protocol/json/checked_object.h"
-#include "protocol/json/field_check.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/json_writer.h"
 #include "protocol/json/utf8.h"
-#include "protocol/openai/response.h"
+#include "protocol/response_writer.h"
 #include "protocol/responses/request.h"
+#include "protocol/schema/checked_object.h"
+#include "protocol/schema/field_check.h"
 #include "protocol/schema/schema.h"
 #include "protocol/schema/template_arguments.h"
 #include "protocol/schema/tool_fields.h"

@@ -1,11 +1,11 @@
 #include "protocol/responses/conversations.h"
 
 #include "api/role.h"
-#include "protocol/http1/query_parameters.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/json_writer.h"
-#include "protocol/json/page_json.h"
+#include "protocol/openai/page_json.h"
 #include "protocol/schema/dialogs.h"
+#include "protocol/schema/query_parameters.h"
 #include "protocol/schema/schema.h"
 
 namespace tutti::protocol {

@@ -5,8 +5,8 @@
 #include "api/role.h"
 #include "api/validate.h"
 #include "protocol/json/field_error.h"
+#include "protocol/json/text_content.h"
 #include "protocol/json/utf8.h"
-#include "protocol/openai/text_content.h"
 #include "protocol/schema/schema.h"
 #include "protocol/schema/tool_fields.h"
 

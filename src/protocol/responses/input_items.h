@@ -11,8 +11,8 @@
 
 #include "api/types.h"
 #include "base/status.h"
-#include "protocol/json/checked_object.h"
 #include "protocol/json/json.h"
+#include "protocol/schema/checked_object.h"
 
 namespace tutti::protocol {
 

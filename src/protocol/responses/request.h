@@ -11,10 +11,10 @@
 
 #include "api/types.h"
 #include "base/status.h"
-#include "protocol/json/checked_object.h"
 #include "protocol/json/json.h"
 #include "protocol/json/metadata.h"
 #include "protocol/responses/input_items.h"
+#include "protocol/schema/checked_object.h"
 #include "protocol/schema/request_placement.h"
 #include "protocol/schema/schema.h"
 

@@ -6,7 +6,7 @@
 #include "api/types.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "protocol/json/checked_object.h"
+#include "protocol/schema/checked_object.h"
 
 namespace tutti::protocol {
 

@@ -96,7 +96,7 @@ enum Scope : uint64_t {
   kSampled = kAnyGeneration | kInfill | kTurn | kMessages,  // take the fields of the sampling chain
   kAnthropic = kMessages | kCountTokens,                    // hold a dialog as Anthropic writes it
   // Scopes of inference requests, in which neutral values count as absent
-  // (protocol/json/neutral_values.h).
+  // (protocol/schema/neutral_values.h).
   kAsks = kSampled | kCountTokens | kTokenize | kDetokenize | kDecode | kApplyTemplate |
           kProjectMessage | kEmbeddings | kRerank | kScore | kTeiEmbed | kTeiEmbedAll |
           kTeiPredict | kTeiRerank | kTeiSimilarity,

@@ -14,11 +14,11 @@
 #include <set>
 
 #include "protocol/error.h"
-#include "protocol/json/checked_object.h"
-#include "protocol/json/field_check.h"
-#include "protocol/json/neutral_values.h"
 #include "protocol/json/utf8.h"
 #include "protocol/openai/request.h"
+#include "protocol/schema/checked_object.h"
+#include "protocol/schema/field_check.h"
+#include "protocol/schema/neutral_values.h"
 #include "protocol/testing/request_kinds.h"
 #include "test_paths.h"
 

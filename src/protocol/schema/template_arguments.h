@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "protocol/json/checked_object.h"
+#include "protocol/schema/checked_object.h"
 
 namespace tutti::protocol {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/ascii.h"
-#include "protocol/http1/cache_headers.h"
+#include "protocol/cache_headers.h"
 #include "server/grpc/kserve_run.h"
 #include "server/grpc/services.h"
 #include "server/grpc/unary.h"

@@ -12,7 +12,7 @@
 
 #include "base/ascii.h"
 #include "base/mutex.h"
-#include "protocol/http1/cache_headers.h"
+#include "protocol/cache_headers.h"
 #include "protocol/http1/compression.h"
 #include "protocol/openai/request.h"
 #include "server/grpc/call.h"

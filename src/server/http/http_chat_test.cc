@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "protocol/mqtt_chat/native.h"
+#include "protocol/chat/native.h"
 #include "protocol/responses/events.h"
 #include "server/http/testing/socket_client.h"
 #include "server/http/testing/socket_fixture.h"

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "server/http/connection/request_path.h"
-#include "server/http/handlers/handler.h"
+#include "server/http/handler.h"
 #include "services/auth/rules.h"
 
 namespace tutti::http {

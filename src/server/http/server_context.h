@@ -9,7 +9,7 @@
 #include "base/log_pace.h"
 #include "base/mutex.h"
 #include "server/http/connection/http_server.h"
-#include "server/http/connection/memory_budget.h"
+#include "server/http/memory_budget.h"
 #include "server/http/router.h"
 
 namespace tutti::http {

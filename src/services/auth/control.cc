@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/quote.h"
-#include "protocol/admin/control.h"
+#include "protocol/control.h"
 #include "protocol/json/json.h"
 #include "protocol/json/json_writer.h"
 #include "services/auth/key_text.h"

@@ -14,7 +14,7 @@
 #include "api/inference.h"
 #include "base/status.h"
 #include "protocol/openai/request.h"
-#include "protocol/openai/response.h"
+#include "protocol/response_writer.h"
 #include "protocol/schema/request_placement.h"
 #include "services/calls/call_kind.h"
 

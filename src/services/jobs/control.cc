@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/admin/control.h"
+#include "protocol/control.h"
 #include "protocol/json/json.h"
 #include "protocol/json/json_writer.h"
 #include "services/jobs/job_rows.h"

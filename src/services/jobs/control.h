@@ -1,5 +1,5 @@
 // Control requests of `tutti jobs`, over the jobs of all owners: one JSON object for the request
-// and one for the answer (protocol/admin/control.h).
+// and one for the answer (protocol/control.h).
 //
 // {"op":"jobs.list","status":"queued","tenant":"home","limit":20,"after":"job_..."}
 //     -> {"ok":true,"jobs":[{...,"tenant":...}],"more":false,"paused":["home"]}

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "protocol/admin/job.h"
+#include "protocol/job.h"
 #include "store/database.h"
 
 namespace tutti::jobs {

@@ -35,7 +35,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
-#include "protocol/admin/job.h"
+#include "protocol/job.h"
 #include "services/background/queue_runner.h"
 #include "services/background/retry.h"
 #include "services/calls/buffered_request.h"

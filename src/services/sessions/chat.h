@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "protocol/mqtt_chat/native.h"
+#include "protocol/chat/native.h"
 #include "services/sessions/message.h"
 #include "services/sessions/sessions.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/quote.h"
-#include "protocol/admin/control.h"
+#include "protocol/control.h"
 #include "protocol/json/json.h"
 #include "protocol/json/json_writer.h"
 #include "services/usage/export.h"

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <charconv>
 
-#include "protocol/json/neutral_values.h"
 #include "protocol/json/utf8.h"
 #include "protocol/kserve/json/elements.h"
 #include "protocol/kserve/refusal.h"
 #include "protocol/kserve/request.h"
+#include "protocol/schema/neutral_values.h"
 
 namespace tutti::kserve {
 namespace {
@@ -212,7 +212,7 @@ Status ReadParameters(const Json& parameters, TimePoint now, RequestBody* body) 
                  " bytes");
     }
     // The protocol has no lists and objects here. Those that ask for nothing
-    // (protocol/json/neutral_values.h) are sent by some clients by default, and are ignored.
+    // (protocol/schema/neutral_values.h) are sent by some clients by default, and are ignored.
     const bool scalar = !member.value().is_array() && !member.value().is_object();
     if (!scalar && protocol::AsksForNothing(name, member.value())) continue;
     ASSIGN_OR_RETURN(ParameterValue value, ReadParameterValue(name, member.value()));

@@ -13,9 +13,9 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "protocol/json/checked_object.h"
 #include "protocol/json/json.h"
 #include "protocol/kserve/model.h"
+#include "protocol/schema/checked_object.h"
 
 namespace tutti::kserve {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/memory_reserve.h"
-#include "protocol/openai/response.h"
+#include "protocol/response_writer.h"
 
 namespace tutti::http {
 namespace {

@@ -24,7 +24,7 @@
 #include "server/http/connection/message_parser.h"
 #include "server/http/connection/request_context.h"
 #include "server/http/connection/response.h"
-#include "server/http/handlers/handler.h"
+#include "server/http/handler.h"
 #include "server/http/server_context.h"
 #include "server/net/transport.h"
 #include "services/auth/authenticator.h"

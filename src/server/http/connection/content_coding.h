@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "protocol/http1/compression.h"
-#include "server/http/connection/memory_budget.h"
+#include "server/http/memory_budget.h"
 
 namespace tutti::http {
 

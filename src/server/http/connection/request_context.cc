@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "protocol/http1/cache_headers.h"
+#include "protocol/cache_headers.h"
 #include "protocol/schema/request_placement.h"
 #include "server/http/connection/request_path.h"
 #include "services/auth/caller.h"

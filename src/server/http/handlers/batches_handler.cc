@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/http1/query_parameters.h"
 #include "protocol/json/json.h"
 #include "protocol/openai/batch.h"
+#include "protocol/schema/query_parameters.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/body_work.h"
 #include "server/http/handlers/request_query.h"

@@ -22,9 +22,9 @@
 #include "protocol/json/json.h"
 #include "server/counting/request_counts.h"
 #include "server/http/connection/connection.h"
-#include "server/http/connection/request_deadline.h"
 #include "server/http/handlers/body_work.h"
 #include "server/http/handlers/held_answer.h"
+#include "server/http/handlers/request_deadline.h"
 
 namespace tutti::http {
 namespace {

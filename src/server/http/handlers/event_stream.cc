@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "server/http/connection/connection.h"
-#include "server/http/handlers/handler.h"
+#include "server/http/handler.h"
 
 namespace tutti::http {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "protocol/openai/response.h"
+#include "protocol/response_writer.h"
 #include "server/http/connection/response.h"
 
 namespace tutti::http {

@@ -16,12 +16,12 @@
 #include "api/validate.h"
 #include "base/wall_clock.h"
 #include "protocol/anthropic/response.h"
-#include "protocol/openai/response.h"
+#include "protocol/response_writer.h"
 #include "server/counting/request_counts.h"
 #include "server/http/connection/connection.h"
-#include "server/http/connection/request_deadline.h"
 #include "server/http/handlers/body_work.h"
 #include "server/http/handlers/event_stream.h"
+#include "server/http/handlers/request_deadline.h"
 #include "services/calls/generation_call.h"
 
 namespace tutti::http {

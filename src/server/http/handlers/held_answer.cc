@@ -1,6 +1,6 @@
 #include "server/http/handlers/held_answer.h"
 
-#include "server/http/handlers/handler.h"
+#include "server/http/handler.h"
 
 namespace tutti::http {
 

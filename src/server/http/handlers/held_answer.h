@@ -11,8 +11,8 @@
 
 #include "base/status.h"
 #include "server/http/connection/connection.h"
-#include "server/http/connection/memory_budget.h"
 #include "server/http/connection/response.h"
+#include "server/http/memory_budget.h"
 
 namespace tutti::http {
 

@@ -13,7 +13,7 @@
 #include "base/ascii.h"
 #include "server/http/connection/connection.h"
 #include "server/http/connection/request_path.h"
-#include "server/http/handlers/handler.h"
+#include "server/http/handler.h"
 #include "server/http/handlers/idempotency_key.h"
 #include "services/idempotency/body_hash.h"
 #include "services/idempotency/keys.h"

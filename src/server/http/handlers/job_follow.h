@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "protocol/admin/job.h"
+#include "protocol/job.h"
 #include "server/http/connection/connection.h"
 
 namespace tutti::http {

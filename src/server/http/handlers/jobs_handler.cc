@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/admin/job.h"
-#include "protocol/http1/query_parameters.h"
+#include "protocol/job.h"
 #include "protocol/json/json_writer.h"
 #include "protocol/responses/conversations.h"
 #include "protocol/responses/events.h"
+#include "protocol/schema/query_parameters.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/event_stream.h"
 #include "server/http/handlers/job_follow.h"

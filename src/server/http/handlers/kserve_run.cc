@@ -5,8 +5,8 @@
 
 #include "protocol/kserve/json/generate.h"
 #include "server/counting/request_counts.h"
-#include "server/http/connection/request_deadline.h"
-#include "server/http/handlers/handler.h"
+#include "server/http/handler.h"
+#include "server/http/handlers/request_deadline.h"
 
 namespace tutti::http {
 namespace {

@@ -6,12 +6,12 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/http1/query_parameters.h"
+#include "protocol/schema/query_parameters.h"
 #include "server/http/connection/connection.h"
 
 namespace tutti::http {
 
-// `read` is one of the functions of protocol/http1/query_parameters.h.
+// `read` is one of the functions of protocol/schema/query_parameters.h.
 template <typename Query>
 Result<Query> ReadQuery(Connection& connection,
                         Result<Query> (*read)(std::span<const protocol::QueryParameter>,

@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "base/wall_clock.h"
-#include "protocol/admin/job.h"
-#include "protocol/http1/query_parameters.h"
+#include "protocol/job.h"
 #include "protocol/json/field_error.h"
+#include "protocol/schema/query_parameters.h"
 #include "server/http/connection/connection.h"
-#include "server/http/connection/request_deadline.h"
 #include "server/http/handlers/body_work.h"
 #include "server/http/handlers/idempotency_key.h"
+#include "server/http/handlers/request_deadline.h"
 #include "services/idempotency/body_hash.h"
 #include "services/jobs/jobs.h"
 

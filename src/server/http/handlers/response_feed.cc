@@ -9,7 +9,7 @@
 
 #include "protocol/responses/events.h"
 #include "server/http/connection/connection.h"
-#include "server/http/handlers/handler.h"
+#include "server/http/handler.h"
 
 namespace tutti::http {
 namespace {

@@ -9,8 +9,8 @@
 #include "protocol/json/json.h"
 #include "protocol/responses/request.h"
 #include "server/http/connection/connection.h"
-#include "server/http/connection/request_deadline.h"
 #include "server/http/handlers/body_work.h"
+#include "server/http/handlers/request_deadline.h"
 #include "server/http/handlers/response_feed.h"
 #include "server/http/handlers/response_start.h"
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/http1/query_parameters.h"
 #include "protocol/responses/conversations.h"
 #include "protocol/responses/events.h"
+#include "protocol/schema/query_parameters.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/request_query.h"
 #include "server/http/handlers/response_feed.h"

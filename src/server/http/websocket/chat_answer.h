@@ -14,13 +14,13 @@
 #include <utility>
 
 #include "base/status.h"
-#include "protocol/mqtt_chat/chat_frame.h"
+#include "protocol/chat/chat_frame.h"
 #include "protocol/responses/request.h"
 #include "server/http/connection/connection.h"
-#include "server/http/connection/memory_budget.h"
 #include "server/http/handlers/job_follow.h"
 #include "server/http/handlers/response_cursor.h"
 #include "server/http/handlers/response_start.h"
+#include "server/http/memory_budget.h"
 #include "services/sessions/history.h"
 
 namespace tutti::http {

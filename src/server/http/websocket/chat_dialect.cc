@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "protocol/mqtt_chat/socket_message.h"
-#include "protocol/mqtt_chat/topic.h"
+#include "protocol/chat/topic.h"
 #include "protocol/responses/events.h"
+#include "protocol/responses/socket_message.h"
 #include "server/http/handlers/request_query.h"
 #include "services/auth/principal.h"
 

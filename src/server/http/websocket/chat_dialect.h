@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "base/status.h"
-#include "protocol/http1/query_parameters.h"
-#include "protocol/mqtt_chat/chat_frame.h"
+#include "protocol/chat/chat_frame.h"
+#include "protocol/schema/query_parameters.h"
 #include "protocol/schema/request_placement.h"
 #include "server/http/connection/connection.h"
-#include "server/http/connection/memory_budget.h"
+#include "server/http/memory_budget.h"
 #include "server/http/websocket/chat_answer.h"
 #include "server/http/websocket/socket_host.h"
 #include "services/sessions/chat.h"

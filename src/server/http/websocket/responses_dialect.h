@@ -13,13 +13,13 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "protocol/mqtt_chat/socket_message.h"
+#include "protocol/responses/socket_message.h"
 #include "protocol/schema/request_placement.h"
 #include "server/http/connection/connection.h"
-#include "server/http/connection/memory_budget.h"
 #include "server/http/handlers/job_follow.h"
 #include "server/http/handlers/response_cursor.h"
 #include "server/http/handlers/response_start.h"
+#include "server/http/memory_budget.h"
 #include "server/http/websocket/socket_host.h"
 
 namespace tutti::http {

@@ -11,7 +11,7 @@
 
 #include "protocol/websocket/frame.h"
 #include "server/http/connection/connection.h"
-#include "server/http/handlers/handler.h"
+#include "server/http/handler.h"
 #include "server/http/handlers/response_cursor.h"
 #include "server/http/websocket/chat_dialect.h"
 #include "server/http/websocket/responses_dialect.h"

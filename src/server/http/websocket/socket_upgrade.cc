@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/ascii.h"
-#include "protocol/http1/query_parameters.h"
 #include "protocol/json/base64.h"
+#include "protocol/schema/query_parameters.h"
 
 namespace tutti::http {
 namespace {

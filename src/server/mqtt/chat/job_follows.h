@@ -15,8 +15,8 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "protocol/admin/job.h"
-#include "protocol/mqtt_chat/native.h"
+#include "protocol/chat/native.h"
+#include "protocol/job.h"
 #include "server/mqtt/chat/context.h"
 #include "server/mqtt/chat/native_address.h"
 #include "server/mqtt/chat/quota_key.h"

@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 #include "mqtt/message_port.h"
-#include "protocol/mqtt_chat/topic.h"
+#include "protocol/chat/topic.h"
 #include "server/mqtt/chat/native_topics.h"
 #include "services/sessions/chat.h"
 

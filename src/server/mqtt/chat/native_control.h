@@ -6,7 +6,7 @@
 #include <string>
 
 #include "mqtt/message_port.h"
-#include "protocol/mqtt_chat/native.h"
+#include "protocol/chat/native.h"
 #include "server/mqtt/chat/context.h"
 #include "server/mqtt/chat/job_follows.h"
 #include "server/mqtt/chat/native_address.h"

@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "mqtt/message_port.h"
-#include "protocol/mqtt_chat/native.h"
+#include "protocol/chat/native.h"
 #include "server/mqtt/chat/answering.h"
 #include "server/mqtt/chat/context.h"
 #include "server/mqtt/chat/native_address.h"

@@ -1,5 +1,5 @@
 // NativeTopics: the topics of the native profile below a configurable prefix. Their syntax is
-// defined by protocol/mqtt_chat/topic.h for the prefix "llm/v1". Immutable; any thread.
+// defined by protocol/chat/topic.h for the prefix "llm/v1". Immutable; any thread.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "protocol/mqtt_chat/topic.h"
+#include "protocol/chat/topic.h"
 
 namespace tutti::mqtt::chat {
 

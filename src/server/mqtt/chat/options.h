@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "mqtt/message_port.h"
-#include "protocol/admin/job.h"
+#include "protocol/job.h"
 #include "server/mqtt/chat/admission_queue.h"
 #include "server/mqtt/chat/delta_coalescer.h"
 #include "server/mqtt/chat/reply_publisher.h"

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "mqtt/message_port.h"
-#include "protocol/mqtt_chat/project_reply.h"
+#include "protocol/chat/project_reply.h"
 #include "server/mqtt/chat/options.h"
 #include "server/mqtt/chat/reply_formatter.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "mqtt/message_port.h"
-#include "protocol/mqtt_chat/project.h"
+#include "protocol/chat/project.h"
 #include "server/mqtt/chat/context.h"
 #include "server/mqtt/chat/project_formatter.h"
 

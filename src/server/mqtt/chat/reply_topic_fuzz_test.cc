@@ -6,8 +6,8 @@
 #include <array>
 
 #include "base/random.h"
+#include "protocol/chat/topic.h"
 #include "protocol/json/json_writer.h"
-#include "protocol/mqtt_chat/topic.h"
 #include "server/mqtt/chat/testing/profile_fixture.h"
 
 namespace tutti::mqtt::chat {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "api/types.h"
-#include "protocol/admin/load.h"
+#include "protocol/chat/project_reply.h"
 #include "protocol/json/json_writer.h"
-#include "protocol/mqtt_chat/project_reply.h"
+#include "protocol/load.h"
 
 namespace tutti::mqtt::chat {
 namespace {

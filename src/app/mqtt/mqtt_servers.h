@@ -1,0 +1,67 @@
+// MqttServers: chat over MQTT, made from the settings: through the built-in listener, an external
+// broker, or both, each with the configured profiles.
+//
+// Made before the servers start; the services must outlive it. For use by one thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/config/settings.h"
+#include "app/mqtt/mqtt_login.h"
+#include "app/service_metrics.h"
+#include "app/state.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "server/mqtt/bridge/bridge.h"
+#include "server/mqtt/chat/profile.h"
+#include "server/mqtt/listener/listener.h"
+#include "services/sessions/message.h"
+#include "telemetry/metrics.h"
+
+namespace tutti::app {
+
+class MqttServers {
+ public:
+  struct Dependencies {  // all outlive the servers
+    const Clock* clock = nullptr;
+    State* state = nullptr;
+    telemetry::MetricsRegistry* metrics = nullptr;
+    Logger* log = nullptr;
+    // Rate limit of a session (sessions::ChatOptions::admit).
+    std::function<Result<sessions::Admitted>(const sessions::SessionKey&)> admit;
+  };
+  // Makes an object that does nothing if MQTT is not configured. Errors: invalid_value, for the
+  // option at fault.
+  static Result<std::unique_ptr<MqttServers>> Create(const Settings& settings,
+                                                     const Dependencies& dependencies);
+  ~MqttServers();  // Stop()
+
+  // Errors: those of Listener::Start.
+  Status Start();
+  // " and mqtt://127.0.0.1:1883, and through mqtts://broker:8883", or nothing; after Start().
+  std::string addresses() const;
+  void Announce();  // publishes the status topic again after the served models changed
+  void Resume();    // delivers replies of an earlier process; after the models are loaded
+  void Stop();      // publishes that the server is offline, and stops. Idempotent
+
+ private:
+  MqttServers() = default;
+  std::string ListenerAddresses() const;
+
+  std::unique_ptr<MqttLogin> login_;
+  std::unique_ptr<mqtt::listener::Listener> listener_;
+  std::unique_ptr<mqtt::bridge::Bridge> bridge_;
+  std::shared_ptr<mqtt::chat::Profile> at_listener_, at_broker_;
+  std::vector<Collectors> metrics_;
+  std::string host_;
+  bool tls_ = false;    // of the listener
+  std::string broker_;  // its URL; empty: none
+  Logger* log_ = nullptr;
+  bool started_ = false;
+  std::shared_ptr<const void> listening_;  // to revocations; goes before the listener
+};
+
+}  // namespace tutti::app

@@ -1,0 +1,97 @@
+#include "protocol/cache_headers.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include "base/ascii.h"
+
+namespace tutti::protocol {
+namespace {
+
+using api::CacheOutcome;
+
+constexpr int64_t kMaxSeconds = int64_t{1} << 31;  // RFC 9111, section 1.2.2
+
+std::optional<Duration> Seconds(std::string_view digits) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (end != digits.data() + digits.size() || digits.empty() || digits[0] == '-')
+    return std::nullopt;
+  if (error == std::errc::result_out_of_range) value = kMaxSeconds;
+  return std::chrono::seconds(std::min(value, kMaxSeconds));
+}
+
+// From what is most to what is least an answer of the cache.
+int Rank(CacheOutcome outcome) {
+  switch (outcome) {
+    case CacheOutcome::kHit:
+      return 0;
+    case CacheOutcome::kJoin:
+      return 1;
+    case CacheOutcome::kMiss:
+      return 2;
+    case CacheOutcome::kBypass:
+      return 3;
+    case CacheOutcome::kNone:
+      return 4;
+  }
+  return 4;
+}
+
+}  // namespace
+
+api::CacheControl ReadCacheControl(std::string_view field) {
+  api::CacheControl control;
+  while (!field.empty()) {
+    const size_t comma = std::min(field.find(','), field.size());
+    const std::string_view directive = Trimmed(field.substr(0, comma));
+    field.remove_prefix(std::min(comma + 1, field.size()));
+    const size_t equals = directive.find('=');
+    const std::string name = AsciiLower(directive.substr(0, equals));
+    if (name == "no-store") {
+      control.no_store = true;
+    } else if (name == "no-cache") {
+      control.no_cache = true;
+    } else if (name == "max-age" && equals != std::string_view::npos) {
+      if (const auto age = Seconds(directive.substr(equals + 1))) control.max_age = age;
+    }
+  }
+  return control;
+}
+
+double ReadSimilarity(std::string_view field) {
+  field = Trimmed(field);
+  double value = 0;
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+  const bool good = error == std::errc() && end == field.data() + field.size() && value >= 0;
+  return good ? std::min(value, 2.0) : 0;  // above 1: nothing is that near
+}
+
+void AppendCacheHeaders(std::span<const std::shared_ptr<api::CacheReport>> reports,
+                        std::vector<std::pair<std::string, std::string>>* headers) {
+  if (reports.empty()) return;
+  CacheOutcome outcome = CacheOutcome::kHit;
+  Duration age{0};
+  for (const auto& report : reports) {
+    if (Rank(report->outcome()) > Rank(outcome)) outcome = report->outcome();
+    age = std::max(age, report->age());
+  }
+  static constexpr const char* kNames[] = {"", "miss", "hit", "join", "bypass"};
+  if (outcome == CacheOutcome::kNone) return;
+  headers->emplace_back("x-cache", kNames[static_cast<size_t>(outcome)]);
+  if (outcome == CacheOutcome::kHit) {
+    headers->emplace_back(
+        "Age", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(age).count()));
+  }
+  if (reports.size() != 1 || reports[0]->source().empty()) return;
+  char similarity[16];
+  std::snprintf(similarity, sizeof similarity, "%.4f", reports[0]->similarity());
+  headers->emplace_back("x-cache-kind", "semantic");
+  headers->emplace_back("x-cache-similarity", similarity);
+  headers->emplace_back("x-cache-source", reports[0]->source());
+}
+
+}  // namespace tutti::protocol

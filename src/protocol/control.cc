@@ -1,0 +1,66 @@
+#include "protocol/control.h"
+
+#include <utility>
+
+namespace tutti::protocol {
+namespace {
+
+Status Answer(std::string_view request, size_t max_bytes, size_t max_values,
+              const ControlWriter& write, JsonWriter* json) {
+  if (request.size() > max_bytes) {
+    return ResourceExhausted("request_too_large", "the request is longer than " +
+                                                      std::to_string(max_bytes >> 10) + " KiB");
+  }
+  ASSIGN_OR_RETURN(const JsonDocument document, ParseJson(request, max_values));
+  if (!document.root().is_object()) return BadControl("", "the request must be an object");
+  json->BeginObject().Member("ok", true);
+  RETURN_IF_ERROR(write(document.root().get_object(), json));
+  json->EndObject();
+  return OkStatus();
+}
+
+}  // namespace
+
+std::string AnswerControl(std::string_view request, size_t max_bytes, size_t max_values,
+                          const ControlWriter& write) {
+  std::string answer;
+  JsonWriter json(&answer);
+  const Status status = Answer(request, max_bytes, max_values, write, &json);
+  if (status.ok()) return answer;
+  std::string refusal;
+  JsonWriter(&refusal)
+      .BeginObject()
+      .Member("ok", false)
+      .Member("code", status.reason())
+      .Member("message", status.message())
+      .EndObject();
+  return refusal;
+}
+
+Status BadControl(std::string_view param, std::string message) {
+  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::string(param));
+}
+
+std::string_view ControlOperation(const JsonObject& request) {
+  const Json* const op = request.if_contains("op");
+  return op != nullptr && op->is_string() ? std::string_view(op->get_string()) : std::string_view();
+}
+
+bool HasOperation(std::string_view request, std::string_view prefix) {
+  constexpr size_t kMaxRequestValues = 1024;
+  const Result<JsonDocument> document = ParseJson(request, kMaxRequestValues);
+  return document.ok() && document->root().is_object() &&
+         ControlOperation(document->root().get_object()).starts_with(prefix);
+}
+
+std::string MemberText(const JsonObject& object, std::string_view name) {
+  const Json* const value = object.if_contains(name);
+  return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
+}
+
+int64_t MemberNumber(const JsonObject& object, std::string_view name) {
+  const Json* const value = object.if_contains(name);
+  return value != nullptr && value->is_int64() ? value->get_int64() : 0;
+}
+
+}  // namespace tutti::protocol

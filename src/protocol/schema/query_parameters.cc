@@ -1,0 +1,215 @@
+#include "protocol/schema/query_parameters.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/ascii.h"
+#include "protocol/job.h"
+#include "protocol/json/field_error.h"
+#include "protocol/json/utf8.h"
+#include "protocol/schema/dialogs.h"
+
+namespace tutti::protocol {
+namespace {
+
+constexpr size_t kMaxAfterBytes = 256;
+
+Result<std::string> Unescape(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i] == '+' ? ' ' : text[i];
+      continue;
+    }
+    const int high = i + 2 < text.size() ? HexDigit(text[i + 1]) : -1;
+    const int low = i + 2 < text.size() ? HexDigit(text[i + 2]) : -1;
+    if (high < 0 || low < 0)
+      return InvalidArgument("invalid_value", "the query has a bad escape: " + Excerpt(text));
+    out += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  if (!IsValidUtf8(out)) return InvalidArgument("invalid_utf8", "the query is not UTF-8");
+  return out;
+}
+
+// What a list and a response have in common: texts of log-probabilities are not kept.
+Status CheckInclude(const QueryParameter& parameter) {
+  if (parameter.second != "message.output_text.logprobs") return OkStatus();
+  return InvalidArgument("unsupported_parameter", "log-probabilities are not stored")
+      .WithParam("include");
+}
+
+Status NoteUnknown(const std::string& name, const ParseOptions& options, IgnoredFields* ignored) {
+  if (options.strict) {
+    return InvalidArgument("unknown_parameter", "unknown parameter " + Excerpt(name))
+        .WithParam(Excerpt(name));
+  }
+  ignored->Add(name);
+  return OkStatus();
+}
+
+Result<int64_t> ReadEventNumber(std::string_view value) {
+  const std::optional<int64_t> number = ReadWholeNumber(value);
+  if (number.has_value()) return *number;
+  return BadValue("starting_after", "starting_after must be the number of an event");
+}
+
+bool MayRepeat(const std::string& name) { return name == "include" || name == "include[]"; }
+
+// Few enough to compare each with each.
+Status CheckOnce(std::span<const QueryParameter> parameters) {
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      const std::string& name = parameters[i].first;
+      if (name == parameters[j].first && !MayRepeat(name))
+        return BadValue(Excerpt(name), Excerpt(name) + " is given twice");
+    }
+  }
+  return OkStatus();
+}
+
+Result<bool> ReadFlag(const QueryParameter& parameter) {
+  if (parameter.second == "true") return true;
+  if (parameter.second == "false") return false;
+  return BadValue(parameter.first, parameter.first + " must be true or false");
+}
+
+}  // namespace
+
+Result<std::vector<QueryParameter>> DecodeQuery(std::string_view query) {
+  std::vector<QueryParameter> parameters;
+  while (!query.empty()) {
+    const std::string_view part = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(part.size() + 1, query.size()));
+    if (part.empty()) continue;
+    if (parameters.size() == kMaxQueryParameters)
+      return InvalidArgument("invalid_value", "the query has more than 32 parameters");
+    const size_t equals = part.find('=');
+    ASSIGN_OR_RETURN(std::string name, Unescape(part.substr(0, equals)));
+    ASSIGN_OR_RETURN(
+        std::string value,
+        Unescape(equals == std::string_view::npos ? std::string_view() : part.substr(equals + 1)));
+    parameters.emplace_back(std::move(name), std::move(value));
+  }
+  return parameters;
+}
+
+std::optional<int64_t> ReadWholeNumber(std::string_view text) {
+  if (text.empty() || text[0] == '-' || (text[0] == '0' && text.size() > 1)) return std::nullopt;
+  int64_t number = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (fault != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+Result<ListQuery> ParseListQuery(std::span<const QueryParameter> parameters,
+                                 const ParseOptions& options, IgnoredFields* ignored) {
+  RETURN_IF_ERROR(CheckOnce(parameters));
+  ListQuery query;
+  for (const QueryParameter& parameter : parameters) {
+    const auto& [name, value] = parameter;
+    if (name == "limit") {
+      const std::optional<int64_t> number = ReadWholeNumber(value);
+      if (!number.has_value() || *number < 1 || *number > static_cast<int64_t>(kMaxPage))
+        return BadValue("limit", "limit must be an integer from 1 to 100");
+      query.limit = static_cast<int>(*number);
+    } else if (name == "order") {
+      if (value != "asc" && value != "desc")
+        return BadValue("order", "order must be one of asc, desc");
+      query.ascending = value == "asc";
+    } else if (name == "after") {
+      if (value.size() > kMaxAfterBytes) return BadValue("after", "after is no id of an item");
+      query.after = value;
+    } else if (MayRepeat(name)) {
+      RETURN_IF_ERROR(CheckInclude(parameter));
+    } else {
+      RETURN_IF_ERROR(NoteUnknown(name, options, ignored));
+    }
+  }
+  return query;
+}
+
+Result<RetrieveQuery> ParseRetrieveQuery(std::span<const QueryParameter> parameters,
+                                         const ParseOptions& options, IgnoredFields* ignored) {
+  RETURN_IF_ERROR(CheckOnce(parameters));
+  RetrieveQuery query;
+  for (const QueryParameter& parameter : parameters) {
+    const auto& [name, value] = parameter;
+    if (name == "stream") {
+      ASSIGN_OR_RETURN(query.stream, ReadFlag(parameter));
+    } else if (name == "include_obfuscation") {
+      ASSIGN_OR_RETURN(query.obfuscation, ReadFlag(parameter));
+    } else if (name == "starting_after") {
+      ASSIGN_OR_RETURN(query.starting_after, ReadEventNumber(value));
+    } else if (MayRepeat(name)) {
+      RETURN_IF_ERROR(CheckInclude(parameter));
+    } else {
+      RETURN_IF_ERROR(NoteUnknown(name, options, ignored));
+    }
+  }
+  if (query.starting_after.has_value() && !query.stream)
+    return BadValue("starting_after", "starting_after needs stream=true");
+  return query;
+}
+
+Result<JobListQuery> ParseJobListQuery(std::span<const QueryParameter> parameters,
+                                       const ParseOptions& options, IgnoredFields* ignored) {
+  RETURN_IF_ERROR(CheckOnce(parameters));
+  JobListQuery query;
+  std::vector<QueryParameter> page;
+  for (const QueryParameter& parameter : parameters) {
+    if (parameter.first != "status") {
+      page.push_back(parameter);
+      continue;
+    }
+    query.status = parameter.second;
+    if (StatesNamed(query.status).empty()) {
+      return BadValue("status",
+                      "status must be one of queued, running, completed, failed, cancelled, "
+                      "expired");
+    }
+  }
+  ASSIGN_OR_RETURN(query.page, ParseListQuery(page, options, ignored));
+  return query;
+}
+
+Result<JobQuery> ParseJobQuery(std::span<const QueryParameter> parameters,
+                               const ParseOptions& options, IgnoredFields* ignored) {
+  RETURN_IF_ERROR(CheckOnce(parameters));
+  JobQuery query;
+  for (const auto& [name, value] : parameters) {
+    if (name == "wait") {
+      const std::optional<int64_t> number = ReadWholeNumber(value);
+      if (!number.has_value() || *number > kMaxWaitSeconds)
+        return BadValue("wait", "wait must be whole seconds from 0 to 60");
+      query.wait_s = *number;
+    } else if (name == "starting_after") {
+      ASSIGN_OR_RETURN(query.starting_after, ReadEventNumber(value));
+    } else {
+      RETURN_IF_ERROR(NoteUnknown(name, options, ignored));
+    }
+  }
+  return query;
+}
+
+Result<ChatQuery> ParseChatQuery(std::span<const QueryParameter> parameters,
+                                 const ParseOptions& options, IgnoredFields* ignored) {
+  RETURN_IF_ERROR(CheckOnce(parameters));
+  ChatQuery query;
+  for (const auto& [name, value] : parameters) {
+    if (name == "job") {
+      query.job_id = value;
+    } else if (name == "user") {
+      query.user = value;
+    } else if (name == "starting_after") {
+      ASSIGN_OR_RETURN(query.starting_after, ReadEventNumber(value));
+    } else {
+      RETURN_IF_ERROR(NoteUnknown(name, options, ignored));
+    }
+  }
+  if (query.starting_after.has_value() && query.job_id.empty())
+    return BadValue("starting_after", "starting_after needs job");
+  return query;
+}
+
+}  // namespace tutti::protocol

@@ -1,0 +1,202 @@
+#include "server/http/handler.h"
+
+#include <utility>
+
+#include "api/models.h"
+#include "api/validate.h"
+#include "protocol/json/field_error.h"
+#include "protocol/json/json_writer.h"
+#include "protocol/load.h"
+#include "protocol/openai/models.h"
+#include "server/http/connection/connection.h"
+
+namespace tutti::http {
+namespace {
+
+// Routes answered at once, from snapshots: health, models, versions, metrics.
+class ImmediateHandler final : public Handler {
+ public:
+  ImmediateHandler(RouteId route, Connection& connection)
+      : route_(route), connection_(connection) {}
+
+  void Start() override {
+    const HttpServer::Dependencies& deps = connection_.context().deps;
+    switch (route_) {
+      case RouteId::kLive:
+        return Health(deps.health->live());
+      case RouteId::kHealth:
+        return Health(deps.health->live().ok() ? deps.health->ready() : deps.health->live());
+      case RouteId::kReady:
+        return Health(deps.health->ready());
+      case RouteId::kStarted:
+        return Health(deps.health->started());
+      case RouteId::kVersion: {
+        std::string body;
+        protocol::JsonWriter(&body)
+            .BeginObject()
+            .Member("version", connection_.context().options.version)
+            .EndObject();
+        return Json(std::move(body));
+      }
+      case RouteId::kLoad:
+        return Json(LoadBody(deps.inference->Load()));
+      case RouteId::kMetrics:
+        return connection_.Respond(
+            200, {{"Content-Type", std::string(telemetry::MetricsRegistry::kContentType)}},
+            deps.metrics->Expose());
+      case RouteId::kInfo:
+        return Info();
+      case RouteId::kTokenizerInfo:
+        return TokenizerInfo();
+      case RouteId::kModels:
+        return Json(protocol::ModelListBody(Models()));
+      case RouteId::kModel: {
+        const std::vector<api::ModelInfo> models = Models();
+        const std::string& id = connection_.request_context().decision().argument;
+        if (const api::ModelInfo* model = api::FindGenerator(models, id))
+          return Json(protocol::ModelBody(*model, id));
+        return connection_.RespondError(api::ModelNotFound(id));
+      }
+      default:
+        return connection_.RespondError(Internal("a route without an answer"));
+    }
+  }
+
+ private:
+  // Others than were given to the caller are not there for it.
+  std::vector<api::ModelInfo> Models() const {
+    return api::ModelsFor(*connection_.request_context().caller(),
+                          connection_.context().deps.inference->Models());
+  }
+  void Info() {
+    const std::vector<api::ModelInfo> models = Models();
+    if (models.empty())
+      return connection_.RespondError(Unavailable("model_loading", "the model is being loaded"));
+    const HttpOptions& options = connection_.context().options;
+    Json(protocol::InfoBody(protocol::MainEncoder(models),
+                            {options.max_connections, options.prep_threads, options.version}));
+  }
+  // Describes the tokenizer of the default model.
+  void TokenizerInfo() {
+    const std::vector<api::ModelInfo> models = Models();
+    const api::ModelInfo* const model = api::DefaultGenerator(models);
+    if (model == nullptr)
+      return connection_.RespondError(Unavailable("model_loading", "the model is being loaded"));
+    if (model->tokenizer == nullptr) {
+      return connection_.RespondError(Status(StatusCode::kUnimplemented, "not_implemented",
+                                             "nothing is known of this model's tokenizer"));
+    }
+    Json(protocol::TokenizerInfoBody(*model));
+  }
+  void Health(const Status& status) {
+    if (!status.ok()) return connection_.RespondError(status);
+    Json("{\"status\":\"ok\"}");
+  }
+  void Json(std::string body) {
+    connection_.Respond(200, {{"Content-Type", "application/json"}, {"Cache-Control", "no-store"}},
+                        std::move(body));
+  }
+  static std::string LoadBody(const api::LoadSnapshot& load) {
+    std::string body;
+    protocol::JsonWriter json(&body);
+    protocol::WriteLoad(load, &json);
+    return body;
+  }
+
+  const RouteId route_;
+  Connection& connection_;
+};
+
+class RefusalHandler final : public Handler {
+ public:
+  RefusalHandler(Status why, Connection& connection)
+      : why_(std::move(why)), connection_(connection) {}
+  void Start() override { connection_.RespondError(why_); }
+
+ private:
+  const Status why_;
+  Connection& connection_;
+};
+
+// Rejects header fields of jobs on other requests: otherwise the request would start at once, and
+// its webhook would never be called.
+Status CheckNoJobs(const HttpRequest& request) {
+  for (const char* field : {"x-tutti-run-at", "x-tutti-deadline", "x-tutti-webhook"}) {
+    if (request.Find(field) == nullptr) continue;
+    return protocol::BadValue(field,
+                              std::string(field) +
+                                  " is a job's: it needs Prefer: respond-async, on a route that "
+                                  "takes jobs, of a server with a store");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+std::unique_ptr<Handler> MakeHandler(const Route& route, Connection& connection) {
+  if (WantsJob(route, connection)) return MakeRespondAsyncHandler(route.id, connection);
+  if (Status status = CheckNoJobs(connection.request()); !status.ok())
+    return std::make_unique<RefusalHandler>(std::move(status), connection);
+  if (TakesIdempotencyKey(route, connection)) return MakeIdempotencyHandler(route, connection);
+  return MakeRouteHandler(route, connection);
+}
+
+namespace {
+
+bool Has(const HttpServer::Dependencies& deps, Needs needs) {
+  const bool dialogs = deps.responses != nullptr && deps.sessions != nullptr;
+  switch (needs) {
+    case Needs::kNothing:
+      return true;
+    case Needs::kDialogs:
+      return dialogs;
+    case Needs::kChat:
+      return dialogs && deps.chat != nullptr;
+    case Needs::kJobs:
+      return deps.jobs != nullptr;
+    case Needs::kFiles:
+      return deps.files != nullptr;
+    case Needs::kBatches:
+      return deps.files != nullptr && deps.batches != nullptr;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::unique_ptr<Handler> MakeRouteHandler(const Route& route, Connection& connection) {
+  if (Has(connection.context().deps, route.handler.needs))
+    return route.handler.make(route.id, connection);
+  return std::make_unique<RefusalHandler>(
+      Status(StatusCode::kUnimplemented, "not_implemented",
+             "this server keeps no responses, conversations, jobs and files"),
+      connection);
+}
+
+std::unique_ptr<Handler> MakeImmediateHandler(RouteId route, Connection& connection) {
+  return std::make_unique<ImmediateHandler>(route, connection);
+}
+
+void AddIgnored(const std::vector<std::string>& names, HeaderList* headers) {
+  if (names.empty()) return;
+  std::string joined;
+  for (const std::string& name : names) joined += (joined.empty() ? "" : ", ") + name;
+  headers->emplace_back("x-tutti-ignored", std::move(joined));
+}
+
+Status NoRoomForAnswer(size_t bytes, const MemoryBudget& budget) {
+  if (static_cast<int64_t>(bytes) > budget.limit()) {
+    return ResourceExhausted(
+        "request_too_large",
+        "the answer would take about " + std::to_string(bytes) + " bytes; ask for less at once");
+  }
+  return Unavailable("overloaded", "too many long answers wait for their readers");
+}
+
+HeaderList JsonHeaders(const std::vector<std::string>& ignored) {
+  HeaderList headers = {{"Content-Type", "application/json"}};
+  AddIgnored(ignored, &headers);
+  return headers;
+}
+
+}  // namespace tutti::http

@@ -1,0 +1,105 @@
+// Handler: handles one request, from its head to its answer. Made by MakeHandler() for the route,
+// owned by its Connection, used on the connection's thread. The destructor cancels the request.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "server/http/connection/response.h"
+#include "server/http/memory_budget.h"
+#include "server/http/routes.h"
+#include "services/batches/files.h"
+
+namespace tutti::http {
+
+class Connection;
+
+class Handler {
+ public:
+  virtual ~Handler() = default;
+  virtual void Start() = 0;  // may answer at once
+  virtual void Pump() {}     // streams have grown, or the socket has accepted bytes
+  virtual TimePoint Due() const { return TimePoint::max(); }
+  virtual void OnTimer(TimePoint) {}  // at or after Due()
+  // After Connection::BeginTunnel(): bytes from the client. Returns the number of consumed bytes;
+  // the rest is passed again, with the bytes after it, when the handler calls ReadOn().
+  virtual size_t OnBytes(std::string_view bytes) { return bytes.size(); }
+  // For upload routes: the handler starts when the head has arrived, and gets the body in pieces
+  // and then its end. After it has answered, it gets no more calls.
+  virtual void OnBody(std::string /*bytes*/) {}
+  virtual void OnBodyEnd() {}
+  // False: nothing more is read before Connection::ReadBody().
+  virtual bool WantsBody() const { return true; }
+  // Whether comments of server-sent events may be inserted into its stream at any time.
+  virtual bool StreamsEvents() const { return true; }
+  // Called before any byte of the answer is written: with a complete answer, or, OnStream(), before
+  // a streamed one.
+  virtual void OnAnswer(int /*status*/, const HeaderList& /*headers*/,
+                        const std::string& /*body*/) {}
+  virtual void OnStream() {}
+  virtual void OnDrain() {}  // the server stops once no request is being answered
+};
+
+std::unique_ptr<Handler> MakeHandler(const Route& route, Connection& connection);
+// Makes the handler of a request that is neither a repetition (TakesIdempotencyKey) nor a job
+// (WantsJob).
+std::unique_ptr<Handler> MakeRouteHandler(const Route& route, Connection& connection);
+
+// Answers that are known at once: models, health, metrics (handler.cc).
+std::unique_ptr<Handler> MakeImmediateHandler(RouteId route, Connection& connection);
+// The four generating routes (generation_handler.cc), those of encoders (encoding_handler.cc),
+// and the tokenizer routes (tokenizer_handler.cc).
+std::unique_ptr<Handler> MakeGenerationHandler(RouteId route, Connection& connection);
+std::unique_ptr<Handler> MakeEncodingHandler(RouteId route, Connection& connection);
+std::unique_ptr<Handler> MakeTokenizerHandler(RouteId route, Connection& connection);
+// Responses API: creation (responses_handler.cc), and operations on a stored response
+// (stored_response_handler.cc).
+std::unique_ptr<Handler> MakeResponsesHandler(RouteId route, Connection& connection);
+// Responses API and chat over WebSocket (socket_handler.cc).
+std::unique_ptr<Handler> MakeSocketHandler(RouteId route, Connection& connection);
+std::unique_ptr<Handler> MakeStoredResponseHandler(RouteId route, Connection& connection);
+std::unique_ptr<Handler> MakeConversationsHandler(RouteId route, Connection& connection);
+// Durable jobs: a call that is accepted to run later (respond_async_handler.cc), and operations on
+// existing jobs (jobs_handler.cc).
+bool WantsJob(const Route& route, Connection& connection);
+std::unique_ptr<Handler> MakeRespondAsyncHandler(RouteId route, Connection& connection);
+// Requests with an idempotency key, which may be repeated (idempotency_handler.cc).
+bool TakesIdempotencyKey(const Route& route, Connection& connection);
+std::unique_ptr<Handler> MakeIdempotencyHandler(const Route& route, Connection& connection);
+std::unique_ptr<Handler> MakeJobsHandler(RouteId route, Connection& connection);
+// Files: uploads and downloads (file_transfer_handler.cc), the rest of their routes and those of
+// batches (batches_handler.cc).
+std::unique_ptr<Handler> MakeUploadHandler(RouteId route, Connection& connection);
+std::unique_ptr<Handler> MakeFileContentHandler(RouteId route, Connection& connection);
+// Answers with a file of that media type. `open` is called once, and passes the file to its
+// argument, on any thread.
+using OpenDownload =
+    std::function<void(std::function<void(Result<batches::Files::Content>)> opened)>;
+std::unique_ptr<Handler> MakeDownloadHandler(Connection& connection, std::string media_type,
+                                             OpenDownload open);
+std::unique_ptr<Handler> MakeFilesHandler(RouteId route, Connection& connection);
+std::unique_ptr<Handler> MakeBatchesHandler(RouteId route, Connection& connection);
+// Anthropic's message batches (message_batches_handler.cc).
+std::unique_ptr<Handler> MakeMessageBatchesHandler(RouteId route, Connection& connection);
+std::unique_ptr<Handler> MakeMessageBatchResultsHandler(RouteId route, Connection& connection);
+// KServe v2: metadata (kserve_handler.cc), one answer (kserve_infer_handler.cc), a stream
+// (kserve_stream_handler.cc).
+std::unique_ptr<Handler> MakeKserveHandler(RouteId route, Connection& connection);
+std::unique_ptr<Handler> MakeKserveInferHandler(RouteId route, Connection& connection);
+std::unique_ptr<Handler> MakeKserveStreamHandler(RouteId route, Connection& connection);
+
+// Size up to which the I/O thread parses JSON itself.
+inline constexpr size_t kInlineJsonBytes = 16 << 10;
+
+// Adds x-tutti-ignored with the names of unknown fields: "a, b".
+void AddIgnored(const std::vector<std::string>& names, HeaderList* headers);
+// The error for an answer of `bytes` bytes, for which there is no memory.
+Status NoRoomForAnswer(size_t bytes, const MemoryBudget& budget);
+// Head fields of an answer in JSON.
+HeaderList JsonHeaders(const std::vector<std::string>& ignored);
+
+}  // namespace tutti::http
