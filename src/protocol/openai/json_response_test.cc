@@ -1,6 +1,4 @@
 // Golden frames: what a client sees, byte for byte, for streams and whole answers.
-#include "protocol/response_writer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +9,7 @@
 #include "base/random.h"
 #include "protocol/json/json.h"
 #include "protocol/json/utf8.h"
+#include "protocol/response_writer.h"
 
 namespace tutti::protocol {
 namespace {
