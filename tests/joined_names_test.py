@@ -21,8 +21,8 @@ def parameter_types(text):
         if c == "," and depth == 0:
             part = re.sub(r"\s*=.*", "", part.strip())
             part = re.sub(r"(?<=[\s&*>])\w+(\[\w*\])?$", "", part)
-            # A call cannot choose between a value and a reference to one.
-            types.append(re.sub(r"\bconst\b|&|\s", "", part))
+            # A call cannot choose between a value and a reference to one, and a call with a literal finds any kind of text.
+            types.append(re.sub(r"^(char\*|(std::)?string(_view)?)$", "text", re.sub(r"\bconst\b|&|\s", "", part)))
             part = ""
             continue
         depth += (c in "<({") - (c in ">)}")

@@ -15,7 +15,7 @@ namespace tutti::grammar {
 
 namespace {
 
-std::string CutName(const std::string& name) {
+std::string ShortRuleName(const std::string& name) {
   constexpr size_t kMaxBytes = 128;
   return name.substr(0, ValidUtf8Prefix(std::string_view(name).substr(0, kMaxBytes)));
 }
@@ -49,7 +49,7 @@ class AutomatonBuilder {
   std::string Contradiction() const {
     for (const RuleId rule : used_) {
       if (grammar_.rule(rule).body == grammar_.Never())
-        return "nothing satisfies " + CutName(grammar_.rule(rule).name);
+        return "nothing satisfies " + ShortRuleName(grammar_.rule(rule).name);
     }
     return "its rules contradict each other";
   }
@@ -361,7 +361,7 @@ class AutomatonBuilder {
         const RuleId next = calls[rule][at++];
         if (marks[next] == Mark::kOpen) {
           return InvalidArgument("grammar_left_recursion",
-                                 "rule " + CutName(grammar_.rule(next).name) +
+                                 "rule " + ShortRuleName(grammar_.rule(next).name) +
                                      " calls itself before it reads anything; "
                                      "write it right-recursive");
         }

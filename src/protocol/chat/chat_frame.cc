@@ -14,7 +14,7 @@ namespace {
 
 using FrameVerb = ChatFrame::Verb;
 
-Status Missing(const std::string& type, const char* name) {
+Status MissingMember(const std::string& type, const char* name) {
   return InvalidArgument("missing_required_parameter", type + " needs " + name).WithParam(name);
 }
 
@@ -62,7 +62,8 @@ Status CheckDialog(const std::string& type, const std::string& session,
   if (!session.empty() && !conversation.empty())
     return BadValue("conversation", "session and conversation exclude each other");
   RETURN_IF_ERROR(CheckLevel(session, "session"));
-  return needed && session.empty() && conversation.empty() ? Missing(type, "session") : OkStatus();
+  return needed && session.empty() && conversation.empty() ? MissingMember(type, "session")
+                                                           : OkStatus();
 }
 
 Result<ChatFrame> ReadMessageFrame(const Json& root, const ParseOptions& options) {
@@ -92,7 +93,7 @@ Result<ChatFrame> ReadSubscription(const CheckedObject& object) {
   frame.control.id = object.Text("id").value_or("");
   frame.control.response_id = object.Text("response_id").value_or("");
   frame.control.starting_after = object.Int("starting_after");
-  if (frame.control.response_id.empty()) return Missing("subscribe", "response_id");
+  if (frame.control.response_id.empty()) return MissingMember("subscribe", "response_id");
   return frame;
 }
 
@@ -103,7 +104,7 @@ Result<ChatFrame> ReadControlFrame(const CheckedObject& object) {
   if (type == "auth") {
     frame.verb = FrameVerb::kAuth;
     frame.token = object.Text("token").value_or("");
-    if (frame.token.empty()) return Missing(type, "token");
+    if (frame.token.empty()) return MissingMember(type, "token");
     return frame;
   }
   if (type == "subscribe") return ReadSubscription(object);

@@ -46,6 +46,10 @@ class JsonWriter {
   JsonWriter& Member(std::string_view key, double number) { return Key(key).Double(number); }
   JsonWriter& Member(std::string_view key, bool value) { return Key(key).Bool(value); }
   JsonWriter& Member(std::string_view key, std::nullptr_t) { return Key(key).Null(); }
+  // null if `text` is empty.
+  JsonWriter& MemberOrNull(std::string_view key, std::string_view text) {
+    return text.empty() ? Member(key, nullptr) : Member(key, text);
+  }
 
  private:
   JsonWriter& Open(char bracket);

@@ -13,9 +13,6 @@
 namespace tutti::protocol {
 namespace {
 
-void WriteText(const char* name, const std::string& text, JsonWriter* json) {
-  text.empty() ? json->Member(name, nullptr) : json->Member(name, text);
-}
 void WriteMoment(const char* name, int64_t unix_ms, JsonWriter* json) {
   unix_ms == 0 ? json->Member(name, nullptr) : json->Member(name, unix_ms / 1000);
 }
@@ -26,7 +23,7 @@ void WriteRaw(const char* name, const std::string& value, JsonWriter* json) {
 void WriteBatch(const BatchView& batch, JsonWriter* json) {
   json->BeginObject().Member("id", batch.id).Member("object", "batch");
   json->Member("endpoint", batch.endpoint);
-  WriteText("model", batch.model, json);
+  json->MemberOrNull("model", batch.model);
   json->Key("errors");
   if (batch.errors.empty()) {
     json->Null();
@@ -35,8 +32,8 @@ void WriteBatch(const BatchView& batch, JsonWriter* json) {
   }
   json->Member("input_file_id", batch.input_file).Member("completion_window", "24h");
   json->Member("status", std::string(BatchStateName(batch.state)));
-  WriteText("output_file_id", batch.output_file, json);
-  WriteText("error_file_id", batch.error_file, json);
+  json->MemberOrNull("output_file_id", batch.output_file);
+  json->MemberOrNull("error_file_id", batch.error_file);
   json->Member("created_at", batch.created_ms / 1000);
   WriteMoment("in_progress_at", batch.in_progress_ms, json);
   WriteMoment("expires_at", batch.expires_ms, json);
@@ -165,7 +162,7 @@ std::string BatchErrorsJson(std::span<const BatchError> errors) {
   json.BeginArray();
   for (const BatchError& error : errors) {
     json.BeginObject().Member("code", error.code).Member("message", error.message);
-    WriteText("param", error.param, &json);
+    json.MemberOrNull("param", error.param);
     error.line == 0 ? json.Member("line", nullptr) : json.Member("line", error.line);
     json.EndObject();
   }

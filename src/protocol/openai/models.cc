@@ -105,14 +105,11 @@ std::string TokenizerInfoBody(const api::ModelInfo& model) {
   json.BeginObject().Member("tokenizer_class", "PreTrainedTokenizerFast");
   json.Member("model_max_length", model.max_model_len);
   json.Member("add_bos_token", info.add_bos).Member("add_eos_token", info.add_eos);
-  const auto text = [&](std::string_view key, const std::string& value) {
-    value.empty() ? json.Member(key, nullptr) : json.Member(key, value);
-  };
-  text("bos_token", info.bos);
-  text("eos_token", info.eos);
-  text("unk_token", info.unk);
-  text("pad_token", info.pad);
-  text("chat_template", info.chat_template);
+  json.MemberOrNull("bos_token", info.bos);
+  json.MemberOrNull("eos_token", info.eos);
+  json.MemberOrNull("unk_token", info.unk);
+  json.MemberOrNull("pad_token", info.pad);
+  json.MemberOrNull("chat_template", info.chat_template);
   json.EndObject();
   return body;
 }

@@ -10,10 +10,6 @@
 namespace tutti::protocol {
 namespace {
 
-JsonWriter& WriteText(std::string_view key, const std::string& text, JsonWriter* json) {
-  return text.empty() ? json->Member(key, nullptr) : json->Member(key, text);
-}
-
 // The one part of a message or of reasoning.
 void WritePart(std::string_view text, bool reasoning, JsonWriter* json) {
   json->BeginObject().Member("type", reasoning ? "reasoning_text" : "output_text");
@@ -62,7 +58,7 @@ void WriteTools(const ResponseState& state, JsonWriter* json) {
   json->Key("tools").BeginArray();
   for (const api::Tool& tool : state.tools) {
     json->BeginObject().Member("type", "function").Member("name", tool.name);
-    WriteText("description", tool.description, json).Key("parameters");
+    json->MemberOrNull("description", tool.description).Key("parameters");
     if (tool.parameters.empty()) {
       json->Null();
     } else {
@@ -125,7 +121,7 @@ void WriteOutcome(const ResponseState& state, JsonWriter* json) {
 // What was asked for, and what this server always answers.
 void WriteSettings(const ResponseState& state, JsonWriter* json) {
   json->Member("parallel_tool_calls", state.parallel_tool_calls);
-  WriteText("previous_response_id", state.previous_response_id, json);
+  json->MemberOrNull("previous_response_id", state.previous_response_id);
   json->Key("conversation");
   if (state.conversation.empty()) {
     json->Null();
@@ -385,7 +381,7 @@ std::string ErrorEvent(std::optional<int64_t> sequence, const Status& error,
   json.BeginObject().Member("type", "error");
   if (sequence.has_value()) json.Member("sequence_number", *sequence);
   json.Member("code", view.code).Member("message", view.message);
-  WriteText("param", view.param, &json);
+  json.MemberOrNull("param", view.param);
   if (view.retry_after.has_value())
     json.Member("retry_after_ms", static_cast<int64_t>(view.retry_after->count()));
   if (!message_id.empty()) json.Member("id", message_id);

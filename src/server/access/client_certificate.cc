@@ -33,7 +33,7 @@ BioRef Reading(std::string_view text) {
   return BioRef(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-Status Bad(const std::string& file, const char* why) {
+Status BadCaFile(const std::string& file, const char* why) {
   return InvalidArgument("invalid_value", "--tls-client-ca " + file + " " + why)
       .WithParam("tls-client-ca");
 }
@@ -94,21 +94,22 @@ std::optional<ClientCertificate> ReadClientCertificate(std::string_view pem) {
 Result<std::string> ReadClientAuthorities(const std::string& file) {
   struct stat info {};
   if (stat(file.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
-    return Bad(file, "is no readable file");
+    return BadCaFile(file, "is no readable file");
   if ((info.st_mode & S_IWOTH) != 0)
-    return Bad(file, "can be written by others, who could let themselves in: chmod o-w it");
-  if (static_cast<size_t>(info.st_size) > kMaxFileBytes) return Bad(file, "is longer than 1 MiB");
+    return BadCaFile(file, "can be written by others, who could let themselves in: chmod o-w it");
+  if (static_cast<size_t>(info.st_size) > kMaxFileBytes)
+    return BadCaFile(file, "is longer than 1 MiB");
   std::ifstream in(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (!in) return Bad(file, "cannot be read");
+  if (!in) return BadCaFile(file, "cannot be read");
   const BioRef rest = Reading(text);
   int count = 0;
   ERR_clear_error();
   while (X509Ref(PEM_read_bio_X509(rest.get(), nullptr, nullptr, nullptr)) != nullptr) ++count;
   const bool whole = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   ERR_clear_error();
-  if (!whole) return Bad(file, "holds PEM that cannot be read");
-  if (count == 0) return Bad(file, "holds no PEM certificate");
+  if (!whole) return BadCaFile(file, "holds PEM that cannot be read");
+  if (count == 0) return BadCaFile(file, "holds no PEM certificate");
   return text;
 }
 
