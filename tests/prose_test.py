@@ -23,7 +23,7 @@ ALLOWED = "tests/prose_allowed.txt"
 BANNED = re.compile(
     r"\b(?:that is none|likewise|beside|who asks|what there is not|whoever|by which|of then|what is said|is known to say)\b", re.IGNORECASE)
 TEST_NAME = re.compile(r"\b(?:TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*\w+,\s*(\w+)\s*\)|^\s*def (test_\w+)", re.MULTILINE)
-ERROR = re.compile(r"\b(?:InvalidArgument|NotFound|Unavailable|ResourceExhausted|Internal|BadValue|Bad|Malformed|Status)\(")
+ERROR = re.compile(r"\b(?:InvalidArgument|NotFound|Unavailable|ResourceExhausted|Internal|Bad\w*|Malformed|Status)\(")
 WORD = re.compile(r"[^\s]+")
 MAX_NAME, MAX_ERROR, MAX_HELP, MAX_LINE, MAX_ROW = 60, 20, 14, 160, 400
 

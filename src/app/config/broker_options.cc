@@ -44,18 +44,18 @@ Result<std::optional<BrokerOptions>> BrokerFromSettings(const Settings& settings
   options.access.url = *std::move(url);
   const bool redis = options.access.url.kind == broker::BrokerKind::kRedis;
   if (redis != (backend == "redis")) {
-    return BadBroker("broker.url", redis ? "is of a Redis: broker.backend = redis"
-                                         : "is of a RabbitMQ: broker.backend = rabbitmq");
+    return BadBroker("broker.url", redis ? "names a Redis: set broker.backend = redis"
+                                         : "names a RabbitMQ: set broker.backend = rabbitmq");
   }
   if (!options.access.url.tls && !IsLoopback(options.access.url.host) &&
       !settings.On("broker.plain")) {
     return BadBroker("broker.url",
-                     "names another machine, where prompts and answers would go in the clear: "
-                     "amqps://, a TLS tunnel, or broker.plain = on");
+                     "names another machine without TLS: use amqps://, a TLS tunnel, or "
+                     "broker.plain = on");
   }
   options.name = settings.Text("broker.name");
   if (const Status status = cluster::CheckQueueName(options.name); !status.ok())
-    return BadBroker("broker.name", "is no name: " + status.message());
+    return BadBroker("broker.name", "is not a valid name: " + status.message());
   if (settings.IsSet("broker.password_file")) {
     ASSIGN_OR_RETURN(options.access.password,
                      ReadOptionFile("broker.password_file", settings.Text("broker.password_file"),
