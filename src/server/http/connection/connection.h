@@ -165,8 +165,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   TimePoint phase_start_;  // of kIdle, kHead, kBody, kLingering
   TimePoint timer_due_ = TimePoint::max();
   bool shaking_hands_ = false;  // before the first request, over TLS; has the time of a header
-  bool reading_ = false, peer_done_ = false, awaiting_gone_ = false;
-  TimePoint probed_;  // last
+  bool reading_ = false;        // a read is in flight
+  bool peer_done_ = false;      // the client has shut its sending side; in any phase but kClosed
+  bool awaiting_gone_ = false;  // kUpload, kBusy after peer_done_: probes whether it still reads
+  TimePoint probed_;            // last
   std::array<char, 16384> read_buffer_;
   std::string input_;  // read, not yet parsed
 
@@ -176,12 +178,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   BudgetShare body_share_, answer_share_;
   std::unique_ptr<Handler> handler_;
   std::atomic<uint64_t> handler_serial_{0};  // read by helpers: changes when their handler ends
-  bool in_handler_ = false;
+  bool in_handler_ = false;  // a call of the handler runs: it is destroyed only after that
 
   // the answer
-  int status_ = 0;  // 0 = no head written
-  bool streaming_ = false, close_after_ = false, finished_ = false;
-  bool tunnel_ = false;
+  int status_ = 0;          // 0 = no head written
+  bool streaming_ = false;  // kUpload, kBusy, kFlushing: the head is written, the body follows
+  bool tunnel_ = false;  // until the end: another protocol's bytes; streaming_ and close_after_ too
+  bool finished_ = false;     // kFlushing: all of the answer is written
+  bool close_after_ = false;  // kLingering follows kFlushing, not the next request
   BodyFraming framing_ = BodyFraming::kLength;
   uint64_t sent_bytes_ = 0;
   size_t unsent_ = 0;
