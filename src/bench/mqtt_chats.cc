@@ -114,10 +114,11 @@ class Run {
   }
 
   static ChatTurn Secret(int client, int turn) {
-    ChatTurn turn;
-    turn.session = fmt::format("test-session-{}-{}", client, turn);
-    turn.text = fmt::format("Hello! My secret is {}. Which word is my secret?", SecretOf(client));
-    return turn;
+    ChatTurn request;
+    request.session = fmt::format("test-session-{}-{}", client, turn);
+    request.text =
+        fmt::format("Hello! My secret is {}. Which word is my secret?", SecretOf(client));
+    return request;
   }
 
   // --- so many clients over MQTT, and the same over HTTP ---
@@ -135,13 +136,13 @@ class Run {
         ASSIGN_OR_RETURN(auto talkers, Talkers(clients));
         const auto salt = fmt::format("{}-{}-{}", salt_, clients, round);
         mqtt_s += Together(clients, &over_mqtt, [&](int client, int turn, TimePoint epoch) {
-          ChatTurn turn = Filled(client, turn, salt + "m");
-          turn.session += fmt::format("-{}", round);
-          return talkers[static_cast<size_t>(client)]->RunTurn(turn, epoch);
+          ChatTurn request = Filled(client, turn, salt + "m");
+          request.session += fmt::format("-{}", round);
+          return talkers[static_cast<size_t>(client)]->RunTurn(request, epoch);
         });
         http_s += Together(clients, &over_http, [&](int client, int turn, TimePoint epoch) {
-          return SayOverHttp(http_, session_->model_name(), Filled(client, turn, salt + "h"),
-                             epoch);
+          return RunTurnOverHttp(http_, session_->model_name(), Filled(client, turn, salt + "h"),
+                                 epoch);
         });
       }
       CheckAnswers(clients, over_mqtt, over_http);
@@ -165,10 +166,10 @@ class Run {
   }
 
   ChatTurn Filled(int client, int turn, const std::string& salt) const {
-    ChatTurn turn = Secret(client, turn);
-    turn.max_tokens = options_.tokens;
-    turn.cache_salt = salt;
-    return turn;
+    ChatTurn request = Secret(client, turn);
+    request.max_tokens = options_.tokens;
+    request.cache_salt = salt;
+    return request;
   }
 
   Result<std::vector<std::unique_ptr<MqttTalker>>> Talkers(int count) {
@@ -236,11 +237,11 @@ class Run {
     const SteadyClock clock;
     for (int i = 0; i < options_.pairs; ++i) {
       const auto say = [&](ProjectTalker& talker, const char* when) {
-        ChatTurn turn;
-        turn.session = fmt::format("pair-{}-{}", i, when);
-        turn.text = kStory;
-        turn.max_tokens = options_.pair_tokens;
-        return talker.SayAll({turn}, TimePoint())[0];
+        ChatTurn request;
+        request.session = fmt::format("pair-{}-{}", i, when);
+        request.text = kStory;
+        request.max_tokens = options_.pair_tokens;
+        return talker.RunTurns({request}, TimePoint())[0];
       };
       const ChatAnswer alone_a = say(*driving, "alone"), alone_b = say(*general, "alone");
       ChatAnswer a, b;
@@ -283,13 +284,13 @@ class Run {
                      ProjectTalker::Connect(server_->mqtt_port(), "driving", milliseconds(100)));
     int good = 0;
     for (int i = 0; i < options_.bursts; ++i) {
-      std::vector<ChatTurn> sayings(3);
-      for (size_t k = 0; k < sayings.size(); ++k) {
-        sayings[k].session = fmt::format("burst-{}", i);
-        sayings[k].text = fmt::format("msg{}", k + 1);
-        sayings[k].max_tokens = 8;
+      std::vector<ChatTurn> requests(3);
+      for (size_t k = 0; k < requests.size(); ++k) {
+        requests[k].session = fmt::format("burst-{}", i);
+        requests[k].text = fmt::format("msg{}", k + 1);
+        requests[k].max_tokens = 8;
       }
-      const std::vector<ChatAnswer> answers = talker->SayAll(sayings, TimePoint());
+      const std::vector<ChatAnswer> answers = talker->RunTurns(requests, TimePoint());
       bool in_order = answers.size() == 3;
       for (size_t k = 0; k < answers.size(); ++k) {
         if (!answers[k].status.ok()) Wrong("three messages: " + answers[k].status.ToString());
@@ -311,11 +312,11 @@ class Run {
     ASSIGN_OR_RETURN(auto talker, MqttTalker::Connect(server_->mqtt_port(), "dialog"));
     std::vector<ChatAnswer> turns;
     for (int i = 0; i < options_.dialog_turns; ++i) {
-      ChatTurn turn;
-      turn.session = "long";
-      turn.text = fmt::format("And river number {}?", i + 1);
-      turn.max_tokens = 16;
-      turns.push_back(talker->RunTurn(turn, TimePoint()));
+      ChatTurn request;
+      request.session = "long";
+      request.text = fmt::format("And river number {}?", i + 1);
+      request.max_tokens = 16;
+      turns.push_back(talker->RunTurn(request, TimePoint()));
       if (!turns.back().status.ok()) Wrong("a long dialog: " + turns.back().status.ToString());
       if (turns.back().turn != i + 1) Wrong("a long dialog: a turn has another number");
     }
@@ -335,12 +336,12 @@ class Run {
 
   // One prompt that takes nearly the whole of it, so that its memory does not grow any more.
   void FillKv() {
-    ChatTurn turn;
-    turn.max_tokens = 1;
+    ChatTurn request;
+    request.max_tokens = 1;
     for (int words = session_->context() * 9 / 10; words > 16; words /= 2) {
-      turn.text.clear();
-      for (int i = 0; i < words; ++i) turn.text += " river";
-      if (SayOverHttp(http_, session_->model_name(), turn, TimePoint()).status.ok()) return;
+      request.text.clear();
+      for (int i = 0; i < words; ++i) request.text += " river";
+      if (RunTurnOverHttp(http_, session_->model_name(), request, TimePoint()).status.ok()) return;
     }
   }
 
@@ -354,11 +355,11 @@ class Run {
     for (size_t t = 0; t < talkers.size(); ++t) {
       threads.emplace_back([&, t] {
         for (size_t i = t; i < static_cast<size_t>(options_.idle_sessions); i += talkers.size()) {
-          ChatTurn turn;
-          turn.session = fmt::format("idle-{}", i);
-          turn.text = fmt::format("Hello from session {}.", i);
-          turn.max_tokens = 8;
-          const ChatAnswer answer = talkers[t]->RunTurn(turn, TimePoint());
+          ChatTurn request;
+          request.session = fmt::format("idle-{}", i);
+          request.text = fmt::format("Hello from session {}.", i);
+          request.max_tokens = 8;
+          const ChatAnswer answer = talkers[t]->RunTurn(request, TimePoint());
           if (!answer.status.ok()) wrong[t] = answer.status;
         }
       });

@@ -95,20 +95,20 @@ Result<std::unique_ptr<MqttTalker>> MqttTalker::Connect(int port, const std::str
   return std::unique_ptr<MqttTalker>(new MqttTalker(std::move(connection), base));
 }
 
-ChatAnswer MqttTalker::RunTurn(const ChatTurn& turn, TimePoint epoch) {
+ChatAnswer MqttTalker::RunTurn(const ChatTurn& request, TimePoint epoch) {
   const SteadyClock clock;
   const std::string id = "m-" + std::to_string(++said_);
   json::object body{{"id", id},
                     {"type", "message"},
-                    {"input", turn.text},
+                    {"input", request.text},
                     {"temperature", 0},
-                    {"max_output_tokens", turn.max_tokens}};
-  if (turn.ignore_eos) body["ignore_eos"] = true;
-  if (!turn.cache_salt.empty()) body["cache_salt"] = turn.cache_salt;
+                    {"max_output_tokens", request.max_tokens}};
+  if (request.ignore_eos) body["ignore_eos"] = true;
+  if (!request.cache_salt.empty()) body["cache_salt"] = request.cache_salt;
   ChatAnswer answer;
   const TimePoint sent = clock.Now();
   answer.status =
-      connection_->Send({base_ + "/" + turn.session + "/in", json::serialize(body), id});
+      connection_->Send({base_ + "/" + request.session + "/in", json::serialize(body), id});
   while (answer.status.ok()) {
     const auto arrived = connection_->Receive(clock.Now() + kPatience);
     if (!arrived.ok()) {
@@ -138,8 +138,8 @@ Result<std::unique_ptr<ProjectTalker>> ProjectTalker::Connect(int port, const st
   return std::unique_ptr<ProjectTalker>(new ProjectTalker(std::move(connection), project, name));
 }
 
-std::vector<ChatAnswer> ProjectTalker::SayAll(const std::vector<ChatTurn>& sayings,
-                                              TimePoint epoch) {
+std::vector<ChatAnswer> ProjectTalker::RunTurns(const std::vector<ChatTurn>& requests,
+                                                TimePoint epoch) {
   const SteadyClock clock;
   const TimePoint sent = clock.Now();
   const int first = said_ + 1;
@@ -150,15 +150,18 @@ std::vector<ChatAnswer> ProjectTalker::SayAll(const std::vector<ChatTurn>& sayin
     answers.push_back(failed);
     return answers;
   };
-  for (const ChatTurn& turn : sayings) {
-    json::object body{{"sessionId", turn.session}, {"message", turn.text},
-                      {"clientId", client_},       {"requestId", std::to_string(++said_)},
-                      {"temperature", 0},          {"maxTokens", turn.max_tokens}};
+  for (const ChatTurn& request : requests) {
+    json::object body{{"sessionId", request.session},
+                      {"message", request.text},
+                      {"clientId", client_},
+                      {"requestId", std::to_string(++said_)},
+                      {"temperature", 0},
+                      {"maxTokens", request.max_tokens}};
     const Status status =
         connection_->Send({project_ + "/user_input", json::serialize(body), client_});
     if (!status.ok()) return fail(status);
   }
-  while (answers.size() < sayings.size()) {
+  while (answers.size() < requests.size()) {
     const auto arrived = connection_->Receive(clock.Now() + kPatience);
     if (!arrived.ok()) return fail(arrived.status());
     if (!arrived->refused.empty()) return fail(arrived->refused.front().second);
@@ -186,18 +189,18 @@ std::vector<ChatAnswer> ProjectTalker::SayAll(const std::vector<ChatTurn>& sayin
   return answers;
 }
 
-ChatAnswer SayOverHttp(const client::Server& server, const std::string& model, const ChatTurn& turn,
-                       TimePoint epoch) {
+ChatAnswer RunTurnOverHttp(const client::Server& server, const std::string& model,
+                           const ChatTurn& request, TimePoint epoch) {
   const SteadyClock clock;
   json::object body{
       {"model", model},
-      {"messages", json::array{json::object{{"role", "user"}, {"content", turn.text}}}},
+      {"messages", json::array{json::object{{"role", "user"}, {"content", request.text}}}},
       {"temperature", 0},
-      {"max_tokens", turn.max_tokens},
+      {"max_tokens", request.max_tokens},
       {"stream", true},
       {"stream_options", {{"include_usage", true}}}};
-  if (turn.ignore_eos) body["ignore_eos"] = true;
-  if (!turn.cache_salt.empty()) body["cache_salt"] = turn.cache_salt;
+  if (request.ignore_eos) body["ignore_eos"] = true;
+  if (!request.cache_salt.empty()) body["cache_salt"] = request.cache_salt;
   ChatAnswer answer;
   const TimePoint sent = clock.Now();
   std::string wrong;

@@ -38,7 +38,7 @@ struct ChatTurn {
 class MqttTalker {
  public:
   static Result<std::unique_ptr<MqttTalker>> Connect(int port, const std::string& user);
-  ChatAnswer RunTurn(const ChatTurn& turn, TimePoint epoch);
+  ChatAnswer RunTurn(const ChatTurn& request, TimePoint epoch);
 
  private:
   MqttTalker(std::unique_ptr<client::MqttConnection> connection, std::string base)
@@ -55,7 +55,7 @@ class ProjectTalker {
   static Result<std::unique_ptr<ProjectTalker>> Connect(int port, const std::string& project,
                                                         Duration min_interval);
   // Sends all messages, and waits for all replies; in the order of arrival.
-  std::vector<ChatAnswer> SayAll(const std::vector<ChatTurn>& sayings, TimePoint epoch);
+  std::vector<ChatAnswer> RunTurns(const std::vector<ChatTurn>& requests, TimePoint epoch);
 
  private:
   ProjectTalker(std::unique_ptr<client::MqttConnection> connection, std::string project,
@@ -69,8 +69,8 @@ class ProjectTalker {
 };
 
 // The same over POST /v1/chat/completions, without a session.
-ChatAnswer SayOverHttp(const client::Server& server, const std::string& model, const ChatTurn& turn,
-                       TimePoint epoch);
+ChatAnswer RunTurnOverHttp(const client::Server& server, const std::string& model,
+                           const ChatTurn& request, TimePoint epoch);
 
 // Pure: adds one event of the native profile to an incomplete answer; true: the answer has ended.
 bool ReadNativeEvent(std::string_view payload, double since_sent_s, ChatAnswer* answer);

@@ -39,7 +39,7 @@ void CheckChat(const tutti::api::Prompt& prompt) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  namespace protocol = tutti::wire;
+  namespace protocol = tutti::protocol;
   tutti::fuzz::FuzzInput input(data, size);
   const uint8_t choice = input.Byte();
   const tutti::Result<protocol::JsonDocument> body = protocol::ParseJson(input.Rest());

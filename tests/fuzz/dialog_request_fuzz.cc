@@ -18,7 +18,7 @@
 namespace {
 
 namespace api = tutti::api;
-namespace protocol = tutti::wire;
+namespace protocol = tutti::protocol;
 
 void CheckRefusal(const tutti::Status& status) {
   CHECK(!status.reason().empty());

@@ -21,7 +21,7 @@
 namespace {
 
 namespace api = tutti::api;
-namespace protocol = tutti::wire;
+namespace protocol = tutti::protocol;
 
 constexpr int kRoutes = 9;  // the kinds of encodings in their order, then /decode
 

@@ -23,7 +23,7 @@
 namespace {
 
 namespace kserve = tutti::kserve;
-namespace protocol = tutti::wire;
+namespace protocol = tutti::protocol;
 
 enum class Form { kJson, kLength, kRaw, kGenerate, kStream };
 constexpr int kForms = 5;

@@ -20,7 +20,7 @@
 
 namespace {
 
-namespace protocol = tutti::wire;
+namespace protocol = tutti::protocol;
 
 void CheckRefusal(const tutti::Status& status) {
   CHECK(!status.reason().empty());

@@ -34,7 +34,7 @@ void CheckGeneration(tutti::protocol::Dialect dialect, const tutti::protocol::Js
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  namespace protocol = tutti::wire;
+  namespace protocol = tutti::protocol;
   tutti::fuzz::FuzzInput input(data, size);
   const uint8_t choice = input.Byte();
   const tutti::Result<protocol::JsonDocument> body = protocol::ParseJson(input.Rest());

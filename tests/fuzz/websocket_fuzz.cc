@@ -19,7 +19,7 @@
 
 namespace {
 
-namespace protocol = tutti::wire;
+namespace protocol = tutti::protocol;
 using Kind = protocol::FrameEvent::Kind;
 
 constexpr protocol::FrameLimits kLimits{

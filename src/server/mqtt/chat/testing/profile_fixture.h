@@ -180,7 +180,7 @@ class ProfileFixture : public sessions::testing::SessionsFixture {
     return R"({"id":")" + id + R"(","type":"message","input":")" + text + "\"" +
            (more.empty() ? "" : "," + more) + "}";
   }
-  using SessionsFixture::Said;
+  using SessionsFixture::HistoryText;
 
   std::vector<Event> Events(const std::string& topic) const {
     std::vector<Event> events;
