@@ -1,4 +1,5 @@
-// Letters as protocols compare them: those of ASCII alone, whatever the locale. Pure.
+// Functions for ASCII letters, as protocols compare them: case is folded for A-Z and a-z only, and
+// the locale has no effect. Pure.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +30,7 @@ constexpr std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-// Whether `text` is `lower`, which has no capitals, but for capitals.
+// True if `text` equals `lower`, which has no capitals, except for case.
 inline bool SameLetters(std::string_view text, std::string_view lower) {
   return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
                     [](char a, char b) { return AsciiLower(a) == b; });

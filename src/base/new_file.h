@@ -31,7 +31,7 @@ class NewFile {
 
   bool Append(std::span<const std::byte> bytes);
   uint64_t bytes() const { return bytes_; }
-  int descriptor() const { return fd_; }  // to ask about its disk
+  int descriptor() const { return fd_; }  // for queries about its disk
 
   enum class Kept {
     kNot,         // failed; a file that had the name before is unchanged

@@ -59,7 +59,8 @@ void Refuse(const std::vector<Refusal>& refusals) {
     _exit(99);
 }
 
-// What `run` gives in a process of its own, which may be refused calls or end at any place.
+// Returns the result of `run` in a child process, in which system calls may be refused or which may
+// end at any point.
 int InAChild(const std::function<int()>& run) {
   const pid_t child = fork();
   if (child == 0) _exit(run());
@@ -142,8 +143,8 @@ TEST_F(NewFileTest, ReplacesOnlyWhereItMay) {
   }
 }
 
-// As on FAT, which knows neither files without a name nor second names, and on what lacks renames
-// that replace nothing too.
+// On FAT, there are neither files without a name nor second names. Other file systems also lack
+// renames that never replace a file.
 TEST_F(NewFileTest, FileSystemsThatLackLinksOrRenamesAreServedAlike) {
   const std::vector<Refusal> no_links = {
 #ifdef SYS_link

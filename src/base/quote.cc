@@ -10,7 +10,7 @@ namespace tutti {
 
 namespace {
 
-// `quoted`: what stands between double quotes.
+// `quoted`: `bytes` will be put between double quotes.
 std::string Escape(std::string_view bytes, bool quoted) {
   std::string out;
   while (!bytes.empty()) {

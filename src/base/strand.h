@@ -52,7 +52,7 @@ class Strand final : public Waker {
 
  private:
   void Main();
-  // What is to run now, in order, and whether the pump is; false: stopped.
+  // Gets the due tasks, in order, and whether the pump is due. False: stopped.
   bool Next(std::deque<Task>* tasks, bool* woken);
   void TakeDue() REQUIRES(mutex_);
 

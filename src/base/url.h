@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-// Parts of a URL as they are written, escapes included: views into the text that was parsed.
+// Parts of a URL in their written form, escapes included: views into the text that was parsed.
 struct Url {
   std::optional<std::string_view> scheme;  // nothing: the text has no "://"
   std::optional<std::string_view> user, password;
@@ -32,8 +32,8 @@ enum class UrlFault : uint8_t {
   kPort,          // not a number from 1 to 65535
 };
 
-// Parses `text` and returns the first fault in the order above. `out` holds the parts also after a
-// fault, as far as they can be told apart.
+// Parses `text` and returns the first fault in the order above. After a fault, `out` holds the
+// parts that could still be separated.
 UrlFault ParseUrl(std::string_view text, Url* out);
 
 // A user or one part of a path without escapes. Nothing: an incomplete escape, a control character,

@@ -36,7 +36,7 @@ class WorkInbox : public std::enable_shared_from_this<WorkInbox> {
   // overloaded.
   Status Offer(size_t bytes, Work work);
   void Wake();   // runs `settle`
-  void Seal();   // refuses new work; work that came before still runs
+  void Seal();   // refuses new work; earlier work still runs
   void Close();  // refuses new work, and drops what has not run
 
  private:

@@ -9,7 +9,7 @@
 namespace tutti {
 namespace {
 
-// The owner's thread is this one, when it runs what was posted.
+// The owner's thread is this one, while it runs the posted work.
 class WorkInboxTest : public ::testing::Test {
  protected:
   std::shared_ptr<WorkInbox> Make(const WorkInbox::Limits& limits = {}) {

@@ -56,7 +56,7 @@ Result<Descriptor> OpenBeneath(int folder, const std::string& path, int flags) {
 }
 
 Result<Descriptor> OpenBeneathByHand(int folder, const std::string& path, int flags) {
-  Descriptor above;  // keeps `folder` open once it is one of ours
+  Descriptor above;  // keeps `folder` open after the first step into the path
   std::string_view rest = path;
   while (true) {
     const size_t slash = rest.find('/');

@@ -1,4 +1,5 @@
-// What can be opened and what can be read (row G13), and files that change under us (row G12).
+// Files that can or cannot be opened and read (row G13), and files that change while they are open
+// (row G12).
 #include "files/source.h"
 
 #include <fcntl.h>
@@ -70,7 +71,7 @@ TEST_F(Paths, OnlyReadableRegularFilesAreOpened) {
 TEST_F(Paths, AnUnreadableFileIsRefused) {
   std::filesystem::permissions(Path("model.gguf"), std::filesystem::perms::none);
   std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
-  const pid_t child = fork();  // root reads everything, so ask as nobody
+  const pid_t child = fork();  // the child drops root, because root may read every file
   if (child == 0) {
     if (geteuid() == 0 && setuid(65534) != 0) _exit(3);
     _exit(CodeOf(Path("model.gguf")) == "model_path" ? 0 : 1);
