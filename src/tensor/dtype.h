@@ -1,9 +1,9 @@
 // The element types a weight file can name, and how each packs numbers into blocks.
 //
 // Values of DType are the type ids of GGUF (ggml_type in its specification): a file's id needs no
-// table of its own. Every id ever assigned is known here by name: those Tutti computes with have
-// `readable` set, the others exist so that a refusal can say what it refuses. Plain data; any
-// thread. Source: the GGUF specification and ggml's type traits.
+// table of its own. Every id ever assigned has a name here. The types that Tutti computes with have
+// `readable` set; the others exist so that an error message can name them. Plain data; any thread.
+// Source: the GGUF specification and ggml's type traits.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +46,7 @@ enum class DType : uint32_t {
 inline constexpr DType kReadableTypes[] = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ4_0,
                                            DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
                                            DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
-// Those that are read alone, and computed with as another type (tensor/transcoded.h).
+// Types that are only read, and computed with as another type (tensor/transcoded.h).
 inline constexpr DType kTranscodedTypes[] = {
     DType::kQ2_K,   DType::kQ3_K,  DType::kIQ1_S,   DType::kIQ1_M, DType::kIQ2_XXS,
     DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ4_NL,

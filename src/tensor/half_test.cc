@@ -8,7 +8,7 @@
 namespace tutti::tensor {
 namespace {
 
-// What IEEE 754 says a half is, computed without bit tricks.
+// The value of a half according to IEEE 754, computed without bit tricks.
 double Meaning(uint16_t half) {
   const int exponent = (half >> 10) & 31;
   const int mantissa = half & 0x3FF;

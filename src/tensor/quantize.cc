@@ -11,7 +11,8 @@
 namespace tutti::tensor {
 namespace {
 
-// Truncates to an integer in [0, top], whatever the value.
+// Truncates to an integer in [0, top]. NaN and values below 0 give 0; values above `top` give
+// `top`.
 uint8_t Truncate(float value, int top) {
   if (!(value > 0.0f)) return 0;
   return value >= static_cast<float>(top) ? static_cast<uint8_t>(top) : static_cast<uint8_t>(value);

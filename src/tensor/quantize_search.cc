@@ -44,7 +44,7 @@ template <int N>
 void Codes(const float* x, float shift, float inverse, float top, float* q) {
   for (int i = 0; i < N; ++i) {
     float value = (x[i] + shift) * inverse;
-    value = value > 0.0f ? value : 0.0f;  // also what is not a number, under scales past fp16
+    value = value > 0.0f ? value : 0.0f;  // also NaN, which scales beyond fp16 give
     value = value < top ? value : top;
     q[i] = value + kToInteger - kToInteger;
   }
@@ -219,7 +219,7 @@ float SearchSymmetric(const float* x, const float* w) {
   }
   if (extreme == 0.0f) return 0.0f;
   float best_step = extreme / -32.0f;
-  double best = 0;  // what the codes explain of sum w x^2; more is better
+  double best = 0;  // the part of sum w x^2 that the codes explain; more is better
   float q[kPart];
   for (int step = -9; step <= 9; ++step) {
     const float inverse = InverseOfScale(extreme / (-32.0f + 0.1f * static_cast<float>(step)));

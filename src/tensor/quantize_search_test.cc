@@ -94,7 +94,7 @@ TEST(QuantizeSearched, ValuesOfEverySizeGiveFiniteBlocksOrOnesThatSayTheyAreNot)
         std::vector<float> out(256);
         DequantizeRow(dtype, blocks.data(), out.data(), 256);
         for (size_t i = 0; i < 256; ++i) {
-          // Fp16 has no scales of scales for what is much smaller than 63 x 15 x 6e-8.
+          // Fp16 scales of scales cannot represent values much smaller than 63 x 15 x 6e-8.
           ASSERT_NEAR(out[i], values[i], 0.1f * size + 3e-5f) << dtype << " " << size;
         }
       }

@@ -1,5 +1,5 @@
-// RandomBlocks: blocks of the types that nobody here encodes, for tests and generated checkpoints.
-// Test code only; pure.
+// RandomBlocks: random blocks of the types that have no encoder in this project, for tests and
+// generated checkpoints. Test code only; pure.
 #pragma once
 
 #include <cstddef>
