@@ -22,7 +22,7 @@ ComposedSource::ComposedSource(std::vector<std::byte> header,
 Status ComposedSource::ReadAt(uint64_t offset, std::span<std::byte> out) const {
   if (offset > size_ || out.size() > size_ - offset)
     return InvalidArgument(std::string(kTruncated), "the file ends before that");
-  std::fill(out.begin(), out.end(), std::byte{0});  // what no tensor covers is padding
+  std::fill(out.begin(), out.end(), std::byte{0});  // bytes that no tensor covers are padding
   const uint64_t end = offset + out.size();
   if (offset < header_.size()) {
     const uint64_t until = std::min<uint64_t>(end, header_.size());

@@ -42,7 +42,7 @@ struct Description {
   uint64_t data_offset = 0;
   uint64_t parameters = 0;    // elements of all tensors
   uint64_t unread_bytes = 0;  // as Header's
-  std::string file_type;      // "Q4_K_M", of general.file_type; empty where it says none
+  std::string file_type;      // "Q4_K_M", of general.file_type; empty if it is absent
   std::vector<MetadataLine> metadata;
   std::vector<TensorLine> tensors;
   std::vector<TypeTotal> types;  // by bytes, largest first

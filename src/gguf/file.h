@@ -1,7 +1,7 @@
 // File: an open, fully validated GGUF. Metadata is in memory; tensors are read on demand.
 //
-// Tensors are copied by positioned reads, never mapped (reason: files/source.h): whatever another
-// process does to the file, a read returns bytes or a Status. A loader reads all it needs, then
+// Tensors are copied by positioned reads, never mapped (reason: files/source.h): a read returns
+// bytes or a Status even if another process changes the file. A loader reads all it needs, then
 // calls CheckUnchanged() once, and keeps no part of the file. Immutable; any thread; closed with
 // the last reference.
 #pragma once
@@ -67,7 +67,7 @@ class File {
 // Bytes in memory in place of a file, for tests and fuzzing; copied.
 std::shared_ptr<const files::Source> MemorySource(std::span<const std::byte> bytes);
 
-// The same check over rows that a loader already holds: `first_row` only names them in the message.
+// CheckFinite() over rows that a loader already holds: `first_row` only names them in the message.
 Status CheckFiniteRows(const TensorInfo& tensor, int64_t first_row,
                        std::span<const std::byte> rows);
 

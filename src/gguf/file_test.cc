@@ -1,4 +1,4 @@
-// Sound files: what is written is what is read, metadata in every type, tensors to the byte.
+// Valid files: reading returns what was written: metadata of every type, tensors to the byte.
 #include "gguf/file.h"
 
 #include <fcntl.h>
@@ -146,7 +146,7 @@ TEST(File, ReadsTensorsToTheByte) {
   }
 }
 
-// The digest of the bytes before the tensors, whatever the path leads to by now.
+// The digest covers the header of the file that was opened, even if another file has its path now.
 TEST(File, TheHeaderDigestIsOfTheFileThatWasOpened) {
   const Bytes bytes = Small().Build();
   const TempFile path(bytes);
@@ -258,7 +258,7 @@ TEST(ChangingFile, OverwritingIsNoticedAndReplacingIsHarmless) {
   const auto file = File::Open(overwritten.path());
   ASSERT_TRUE(file.ok()) << file.status();
   const timespec times[2] = {{1, 0},
-                             {1, 0}};  // stands for a write long enough ago to show in the times
+                             {1, 0}};  // as after a write long enough ago to show in the times
   ASSERT_EQ(utimensat(AT_FDCWD, overwritten.path().c_str(), times, 0), 0);
   EXPECT_EQ((*file)->CheckUnchanged().reason(), "gguf_truncated");
 

@@ -35,8 +35,8 @@ class HeaderWriter {
   void Tensor(std::string_view name, tensor::DType type, const tensor::Shape& shape,
               uint64_t bytes);
 
-  // The header with its padding; the first tensor begins at its end. `alignment`: as the pairs say,
-  // 32 where they do not.
+  // The header with its padding; the first tensor begins at its end. `alignment`: the value in the
+  // pairs, or 32 if they have none.
   std::vector<std::byte> Build(uint64_t alignment) const;
   // Bytes of the data of all tensors, each padded to `alignment`.
   uint64_t DataBytes(uint64_t alignment) const;

@@ -1,4 +1,5 @@
-// Hostile files (rows G1-G11): each gives its code, names what it blames, and costs little memory.
+// Hostile files (rows G1-G11): each is refused with its code, names its fault, and costs little
+// memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +27,7 @@ Status StatusOf(const Bytes& bytes) {
 }
 std::string CodeOf(const Bytes& bytes) {
   const Status status = StatusOf(bytes);
-  // No message may carry more of the file than a short quote, nor control characters.
+  // No message may contain more of the file than a short quote, or control characters.
   EXPECT_LT(status.message().size(), 400u);
   for (char c : status.message()) EXPECT_GE(static_cast<uint8_t>(c), 0x20) << status;
   return status.ok() ? "ok" : status.reason();
@@ -63,7 +64,8 @@ TEST(HostileFile, G1TooShortForAHeader) {
   EXPECT_EQ(CodeOf(Writer().Build()), "gguf_truncated") << "no keys and no tensors";
 }
 
-// A web page saved in place of a model was once told as "an interrupted download?" or not at all.
+// A web page saved in place of a model was once reported as "an interrupted download?", or without
+// a reason.
 TEST(HostileFile, WhatStandsInPlaceOfAModelIsToldWhereItsStartSaysSo) {
   const auto of = [](std::string_view text) {
     const auto bytes = std::as_bytes(std::span(text));

@@ -1,9 +1,9 @@
 // Split: a model in several files, "NAME-00001-of-00003.gguf" and so on, read as one.
 //
 // The first part holds the metadata; each part holds a table of its own tensors and their bytes.
-// OpenSplit makes one header of all tables, in memory, and reads bytes from the part where they
-// lie: whatever reads a GGUF reads a split one. Immutable; any thread; the parts stay open.
-// Source: llama.cpp's gguf-split.
+// OpenSplit makes one header of all tables, in memory, and reads a tensor's bytes from the part
+// that holds them, so that every reader of a GGUF also reads split ones. Immutable; any thread; the
+// parts stay open. Source: llama.cpp's gguf-split.
 #pragma once
 
 #include <memory>

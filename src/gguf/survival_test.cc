@@ -1,4 +1,5 @@
-// What no catalogue lists: every truncation, random damage, and the memory that parsing takes.
+// Robustness beyond the catalogue of bad files: every truncation, random damage, and the memory
+// that parsing takes.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -48,7 +49,7 @@ Bytes FourKiB() {
   return {};
 }
 
-// Opens, and if that works reads everything there is to read.
+// Opens the file, and on success reads everything in it.
 Status Exercise(std::shared_ptr<const files::Source> source) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const File> file, File::FromSource(std::move(source)));
   const Header& header = file->header();
@@ -205,7 +206,7 @@ TEST(Survival, ParsingTakesAtMostTwiceTheFilePlusSixteenMiB) {
     writer.RawArray("k", 8, 8 << 20, Bytes(static_cast<size_t>(64 * mib)));
     cases.push_back({"64 MiB of empty strings", writer.Build()});
   }
-  {  // counts that promise much more than there is
+  {  // counts far above what the file holds
     Writer writer;
     writer.U32("k", 1).RawArray("a", 10, 64 << 20, Bytes(64));
     writer.tensor_count = 65536;

@@ -2,7 +2,7 @@
 //
 // Views are cheap to copy and stay valid as long as the Header they came from. Any thread. Numbers
 // lie unaligned and little-endian in the file; the accessors load them. Strings are the file's
-// bytes as they are: the format says UTF-8, only keys and tensor names have been checked for it.
+// bytes, unchanged. The format requires UTF-8; only keys and tensor names have been checked for it.
 #pragma once
 
 #include <cstddef>

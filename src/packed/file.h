@@ -1,9 +1,8 @@
-// File: an open packed checkpoint (format.h). All but the weights is validated when it is opened;
-// each piece of the weights is validated when it is read.
+// File: an open packed checkpoint (format.h). Everything except the weights is validated when the
+// file is opened; each piece of the weights is validated when it is read.
 //
-// Nothing is mapped (reason: files/source.h): whatever another process does to the file, a read
-// returns the bytes that were packed or a Status. Immutable; any thread; closed with the last
-// reference.
+// Nothing is mapped (reason: files/source.h): a read returns the bytes that were packed or a Status
+// even if another process changes the file. Immutable; any thread; closed with the last reference.
 #pragma once
 
 #include <memory>
@@ -39,8 +38,8 @@ class File {
   Status ReadPiece(uint64_t number, std::span<std::byte> out) const;
   uint64_t PieceBytes(uint64_t number) const;
 
-  // SHA-256, hex, of all before the weights, their checksums among it: tells weights apart without
-  // reading them. Errors: packed_truncated, model_path.
+  // SHA-256, hex, of everything before the weights, which includes their checksums: it identifies
+  // the weights without reading them. Errors: packed_truncated, model_path.
   Result<std::string> ContentDigest() const;
   // packed_truncated when the file was written or cut since it was opened.
   Status CheckUnchanged() const { return source_->CheckUnchanged(); }

@@ -170,7 +170,7 @@ TEST(PackedFile, SizesThatLieAreRefusedBeforeTheyAreUsed) {
   EXPECT_EQ(ReadWhole(image.bytes).reason(), kTruncated);
 }
 
-// What the parser of GGUF says of a description.
+// The GGUF parser's error for a bad description is passed on.
 TEST(PackedFile, ADescriptionThatIsNoneIsRefused) {
   const Image whole;
   const size_t begin = static_cast<size_t>(whole.preamble.description_at());
@@ -187,7 +187,7 @@ TEST(PackedFile, ADescriptionThatIsNoneIsRefused) {
                 file.status().reason() == "packed_header")
         << at << " " << file.status();
   }
-  // Tensors beyond the file whose front it is said to be.
+  // A description whose tensors lie beyond the end of the file.
   Image image;
   image.Set(40, image.preamble.description_bytes);
   image.SignPreamble();

@@ -52,7 +52,7 @@ inline constexpr uint64_t kMaxWeightBytes = uint64_t{1} << 42;
 // The code of a file that ends too early or changes while it is read.
 inline constexpr std::string_view kTruncated = "packed_truncated";
 
-// What the weights are computed in; the numbers are those of the format.
+// The arithmetic that the weights are packed for; the numbers are those of the format.
 enum class Arithmetic : uint32_t { kInt8 = 0, kF32 = 1, kF16 = 2, kBf16 = 3 };
 std::string_view ArithmeticName(Arithmetic arithmetic);  // "int8", "f32", ...
 
@@ -75,8 +75,8 @@ struct Preamble {
 // packed_header.
 Result<Preamble> ParsePreamble(std::span<const std::byte> bytes);
 
-// Everything before the weights. `preamble`: all but its checksum; `description` has as many bytes
-// as it says, `weights` too.
+// Everything before the weights. `preamble`: all fields but its checksum; the sizes of
+// `description` and `weights` must match it.
 std::vector<std::byte> MakeFront(Preamble preamble, std::span<const std::byte> description,
                                  std::span<const std::byte> weights);
 

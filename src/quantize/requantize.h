@@ -5,8 +5,8 @@
 // which are set, and the keys of split models, which are removed. Tensors keep their names, shapes
 // and order. A tensor that already has its target type is copied; all others are converted through
 // float32 and the searching encoders (tensor/quantize_search.h), and the error is measured. Memory:
-// 12 MiB for each thread and the header, whatever the model. The output does not depend on the
-// number of threads.
+// 12 MiB for each thread, and the header; the model's size does not matter. The output does not
+// depend on the number of threads.
 #pragma once
 
 #include <functional>
@@ -23,8 +23,8 @@ namespace tutti::quantize {
 // The form that a tensor of a file gets, and why. Views live as long as the header.
 struct TensorPlan {
   const gguf::TensorInfo* from = nullptr;
-  tensor::DType wanted;    // by the rules, whatever the width
-  tensor::DType to;        // what it gets
+  tensor::DType wanted;    // by the rules, before the width is considered
+  tensor::DType to;        // the type of the new tensor
   std::string reason;      // why it is not the file type's form; empty if it is
   bool fell_back = false;  // `to` is not `wanted`, for its width
   uint64_t bytes = 0;      // in the new file, without padding
@@ -66,7 +66,8 @@ struct RequantizeReport {
   int fell_back = 0;  // tensors whose width forbade the form they should have
 };
 
-// What Requantize would write: sizes and forms, no errors of numbers. Errors: as PlanTensors.
+// Computes the sizes and forms that Requantize would write, without numerical errors. Errors: as
+// PlanTensors.
 Result<RequantizeReport> PlanRequantize(const gguf::File& file, const FileType& type);
 
 // Writes `path`. Errors: those of PlanRequantize and OutputFile (output_exists, output_path,

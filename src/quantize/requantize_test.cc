@@ -169,7 +169,7 @@ TEST_F(RequantizeTest, TheBytesDoNotDependOnThreadsAndWhatHasItsFormIsCopied) {
     if (first.empty()) first = BytesOf();
     EXPECT_EQ(BytesOf(), first) << threads;
   }
-  // Again to what it is: the same file.
+  // Requantizing to the same type gives the same file.
   const auto made = gguf::File::Open(Path());
   ASSERT_TRUE(made.ok());
   const auto again = Requantize(**made, Named("Q4_K_M"), Path(), {2, true, nullptr});

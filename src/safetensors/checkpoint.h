@@ -21,7 +21,7 @@ namespace tutti::safetensors {
 class Checkpoint {
  public:
   struct Tensor {
-    const File* file = nullptr;  // owned by the checkpoint, as is what it describes
+    const File* file = nullptr;  // owned by the checkpoint, like the TensorInfo
     const TensorInfo* info = nullptr;
   };
   struct Shard {

@@ -1,7 +1,7 @@
 // File: one open, fully validated safetensors file. Tensors are read on demand.
 //
-// Tensors are copied by positioned reads, never mapped (reason: files/source.h): whatever another
-// process does to the file, a read returns bytes or a Status. A loader reads all it needs, then
+// Tensors are copied by positioned reads, never mapped (reason: files/source.h): a read returns
+// bytes or a Status even if another process changes the file. A loader reads all it needs, then
 // calls CheckUnchanged() once, and keeps no part of the file. Immutable; any thread; closed with
 // the last reference. A model of one or more files: safetensors/checkpoint.h.
 #pragma once
@@ -37,8 +37,8 @@ class File {
   Status Read(const TensorInfo& tensor, uint64_t offset, std::span<std::byte> out) const;
 
   // Fills `out` with elements of the tensor from `first`, in C order; the range must lie in the
-  // tensor (CHECKed). F32 as it is, F16 and BF16 exactly, F64 rounded to the nearest float (what is
-  // too large becomes infinity); st_shape for any other type, with its name.
+  // tensor (CHECKed). F32 unchanged, F16 and BF16 exactly, F64 rounded to the nearest float (values
+  // that are too large become infinity); st_shape for any other type, with its name.
   Status ReadFloats(const TensorInfo& tensor, int64_t first, std::span<float> out) const;
   // The whole tensor.
   Result<std::vector<float>> ReadFloats(const TensorInfo& tensor) const;

@@ -1,4 +1,4 @@
-// Sound files: what is written is what is read, to the bit, in every float type.
+// Valid files: reading returns what was written, to the bit, in every float type.
 #include "safetensors/file.h"
 
 #include <fcntl.h>
@@ -195,7 +195,7 @@ TEST(File, OtherTypesAreRefusedByNameAndReadAsBytes) {
     ASSERT_NE(FindDType(name), nullptr);
     EXPECT_EQ(*FindDType(name), dtype);
     Writer writer;
-    writer.Tensor("w", name, {8}, Bytes(Info(dtype).bits));  // 8 elements of so many bits
+    writer.Tensor("w", name, {8}, Bytes(Info(dtype).bits));  // 8 elements of that many bits
     const auto file = MustOpen(writer);
     ASSERT_NE(file, nullptr) << name;
     const TensorInfo& w = file->tensors()[0];

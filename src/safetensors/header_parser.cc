@@ -257,7 +257,7 @@ Status HeaderParser::FinishTensor() {
     return InvalidArgument("st_offsets", fmt::format("tensor {} begins at offset {} and ends at {}",
                                                      name, begin, end));
   }
-  Wide product = 1;  // of what is not 0, so that strides cannot overflow either
+  Wide product = 1;  // of the dimensions that are not 0, so that strides cannot overflow either
   for (const int64_t extent : shape_->dims()) {
     product *= static_cast<Wide>(std::max<int64_t>(extent, 1));  // below 2^63 and 2^54
     if (product > kMaxElements) {

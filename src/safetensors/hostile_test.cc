@@ -1,4 +1,5 @@
-// Hostile files (rows S1-S5): each gives its code, names what it blames, and costs little memory.
+// Hostile files (rows S1-S5): each is refused with its code, names its fault, and costs little
+// memory.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ Bytes AsBytes(std::string_view text) {
 Status StatusOf(const Bytes& bytes) {
   const auto file = File::FromSource(MemorySource(bytes));
   const Status status = file.ok() ? OkStatus() : file.status();
-  // No message may carry more of the file than a short quote, nor control characters.
+  // No message may contain more of the file than a short quote, or control characters.
   EXPECT_LT(status.message().size(), 400u);
   EXPECT_TRUE(IsValidUtf8(status.message()));
   for (const char c : status.message()) EXPECT_FALSE(c >= 0 && c < 0x20) << status;

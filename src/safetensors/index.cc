@@ -93,7 +93,7 @@ class IndexParser final : public JsonEvents {
     return OkStatus();
   }
 
-  // Directly: what is deeper was refused.
+  // Directly in the map: deeper values were refused.
   bool InMap() const { return depth_ == 2 && at_map_; }
 
   Status Open(bool object) {

@@ -34,9 +34,9 @@ class JsonEvents {
   virtual Status OnOther() = 0;                // any other number, true, false, null
 };
 
-// Parses the `length` bytes from `offset`: one JSON value, blanks around it. st_json for what is
-// none, what `events` answered, or the codes of ReadAt. `chunk` is how much is read at once; it
-// changes no result.
+// Parses the `length` bytes from `offset`: one JSON value, blanks around it. Errors: st_json for
+// invalid JSON, the error that `events` returned, or the codes of ReadAt. `chunk` is how much is
+// read at once; it changes no result.
 Status StreamJson(const files::Source& source, uint64_t offset, uint64_t length, JsonEvents* events,
                   size_t chunk = kJsonChunk);
 

@@ -1,5 +1,5 @@
-// What no catalogue lists: every truncation, random damage, every cut of the input, and the memory
-// that parsing takes.
+// Robustness beyond the catalogue of bad files: every truncation, random damage, every cut of the
+// input, and the memory that parsing takes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -49,7 +49,7 @@ Bytes FourKiB() {
   return {};
 }
 
-// Opens, and if that works reads everything there is to read.
+// Opens the file, and on success reads everything in it.
 Status Exercise(const Bytes& bytes, size_t chunk = kJsonChunk) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const File> file,
                    File::FromSource(MemorySource(bytes), chunk));
@@ -101,7 +101,7 @@ TEST(Survival, TruncationAtEveryByteOfARealFileOnDisk) {
   }
 }
 
-// The header cut at every byte, with a length that says so.
+// The header cut at every byte, with a length that matches the cut.
 TEST(Survival, EveryPrefixOfTheTextIsAnError) {
   const Bytes whole = FourKiB();
   uint64_t length = 0;

@@ -4,8 +4,8 @@
 // The weights before encoding depend only on (seed, tensor name, index), so two checkpoints of
 // different types hold the same model up to quantisation, and tied and separate heads share every
 // other weight. The numbers come from integers and exact divisions: the same on every machine.
-// Random weights say nothing sensible, but they say it reproducibly. The vocabulary is byte-level:
-// three control tokens, the 256 byte symbols, a few English merges. Test code only.
+// Random weights generate meaningless but reproducible text. The vocabulary is byte-level: three
+// control tokens, the 256 byte symbols, a few English merges. Test code only.
 #pragma once
 
 #include <cstdint>

@@ -77,7 +77,7 @@ Writer& Writer::Tensor(std::string_view name, tensor::DType dtype,
                        std::initializer_list<uint64_t> ne, std::span<const float> values) {
   WriterTensor tensor{std::string(name), ne, static_cast<uint32_t>(dtype), {}, {}};
   const int64_t n = static_cast<int64_t>(values.size());
-  if (tensor::IsTranscoded(dtype)) {  // nobody here encodes these: other values of the same size
+  if (tensor::IsTranscoded(dtype)) {  // no encoder: random values of the same magnitude
     double power = 0;
     for (const float value : values) {
       power += static_cast<double>(value) * static_cast<double>(value);

@@ -1,5 +1,4 @@
-// Writer: builds GGUF files in memory for tests, sound ones by default and broken ones where a test
-// says so.
+// Writer: builds GGUF files in memory for tests, sound ones by default and broken ones on request.
 //
 // Written from the format's specification, not from the parser, and deliberately without checks:
 // every count, offset and byte can be overridden to make hostile files. Test code only. Not

@@ -1,5 +1,5 @@
-// Writer: builds safetensors files in memory for tests, sound ones by default and broken ones where
-// a test says so.
+// Writer: builds safetensors files in memory for tests, sound ones by default and broken ones on
+// request.
 //
 // Written from the format's description, not from the parser, and deliberately without checks:
 // every length, offset and byte can be overridden to make hostile files. Test code only. Not
@@ -39,7 +39,7 @@ class Writer {
                  const std::vector<float>& values) {
     return Tensor(name, "F32", std::move(shape), BytesOf(values));
   }
-  // A member of the root, as it is: `"x": {...}`.
+  // A member of the root, written unchanged: `"x": {...}`.
   Writer& Member(std::string_view json);
   Writer& Metadata(std::string_view key, std::string_view value);  // without escaping
 
