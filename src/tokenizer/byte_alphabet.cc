@@ -14,7 +14,7 @@ constexpr bool IsOwnSymbol(int byte) {
 
 struct Alphabet {
   std::array<char32_t, 256> symbol{};
-  std::array<int16_t, 0x144> byte{};  // by code point; -1 where it stands for no byte
+  std::array<int16_t, 0x144> byte{};  // by code point; -1: stands for no byte
 };
 
 // Bytes that print stand for themselves; the others take U+0100 onwards in their order.

@@ -12,7 +12,7 @@ namespace tutti::tokenizer {
 // The character that stands for `byte`.
 char32_t ByteSymbol(unsigned char byte);
 
-// The bytes a spelling stands for; nothing when one of its characters is not of the alphabet.
+// The bytes that a spelling stands for; nothing if one of its characters is not in the alphabet.
 std::optional<std::string> BytesOfSpelling(std::string_view spelling);
 
 }  // namespace tutti::tokenizer

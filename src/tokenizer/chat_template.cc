@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, 14> kKnownRoles{
     "system", "user",         "assistant", "tool",          "developer", "function", "ipython",
     "model",  "tool_results", "documents", "tool_response", "control",   "context",  "environment"};
 
-// What the engine itself provides or reserves: not for clients to set.
+// Names that the engine provides or reserves; clients cannot set them.
 constexpr std::array<std::string_view, 20> kReserved{"messages",
                                                      "tools",
                                                      "add_generation_prompt",
@@ -254,7 +254,7 @@ Result<RenderedPrompt> ChatTemplate::Render(const ChatInput& input,
                                                           OptionsText(compiled_->program))
           .WithParam("chat_template_kwargs." + shown);
     }
-    variables.emplace_back(name, value);  // hides what stands above under the same name
+    variables.emplace_back(name, value);  // hides an earlier variable with the same name
   }
 
   Text continued;

@@ -49,7 +49,7 @@ struct ChatInput {
   std::vector<ChatMessage> messages{};
   jinja::Value tools{};  // list of {type, function: {...}}; undefined or none = no tools
   bool add_generation_prompt = true;
-  // Ends the prompt inside the last message, so that the model goes on with it. Turns
+  // Ends the prompt inside the last message, so that the model continues it. Turns
   // add_generation_prompt off.
   bool continue_final_message = false;
   // chat_template_kwargs. Render refuses a key the template does not read, or one that Render
@@ -103,8 +103,8 @@ class ChatTemplate {
   // it sets it.
   bool AcceptsExtra(std::string_view variable) const;
   const std::string& source() const;
-  // What the compiler found suspicious but legal: "line 3: unknown filter 'from_json' fails when
-  // reached".
+  // Legal but suspicious places that the compiler found: "line 3: unknown filter 'from_json' fails
+  // when reached".
   const std::vector<std::string>& warnings() const;
 
  private:

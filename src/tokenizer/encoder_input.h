@@ -23,7 +23,8 @@ enum class CutSide : uint8_t {
 
 struct InputOptions {
   bool parse_special = true;  // as EncodeOptions; encoders' reference implementations do
-  // Of the result, special tokens included. Those are always kept: the result has at least them.
+  // Limit of the result, special tokens included. Special tokens are always kept, so the result has
+  // at least them.
   int max_tokens = std::numeric_limits<int>::max();
   CutSide cut = CutSide::kRight;
 };
@@ -39,8 +40,8 @@ struct EncoderInput {
 // Face tokenizers.
 std::pair<size_t, size_t> CutLongestFirst(size_t first, size_t second, size_t room);
 
-// The texts' ids in their places of the frame, cut as the options say. A frame of one text uses
-// `first` alone.
+// Puts the texts' ids in their places of the frame, cut according to the options. A frame of one
+// text uses only `first`.
 EncoderInput FillFrame(std::span<const FramePlace> frame, std::span<const TokenId> first,
                        std::span<const TokenId> second, const InputOptions& options);
 

@@ -26,7 +26,7 @@ uint64_t HashBytes(std::string_view bytes);
 // `key_of(id)` must give the string under which `id` was inserted.
 class StringTable {
  public:
-  // Room for exactly `count` keys; drops what was there.
+  // Makes room for exactly `count` keys; drops the old contents.
   void Reserve(size_t count);
 
   template <typename KeyOf>
@@ -77,7 +77,7 @@ class PairTable {
            static_cast<uint32_t>(right);
   }
 
-  // Room for `count` keys; drops what was there. More make it grow.
+  // Makes room for `count` keys; drops the old contents. The table grows if there are more.
   void Reserve(size_t count);
   Inserted Insert(uint64_t key, Value value);
 

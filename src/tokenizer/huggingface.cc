@@ -200,7 +200,7 @@ class Reader {
   size_t entries_ = 0;  // of the vocabulary and the added tokens together
 };
 
-// Everything but the lists: how texts are rewritten, split, spelled and framed.
+// Reads everything except the lists: how texts are rewritten, split, spelled and framed.
 class PipelineReader {
  public:
   PipelineReader(const json::object& root, TokenizerSpec& spec) : root_(root), spec_(spec) {}

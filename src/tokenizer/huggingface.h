@@ -1,9 +1,9 @@
 // Reads Hugging Face's tokenizer.json, and the tokenizer_config.json that belongs to it, into a
 // TokenizerSpec. For folders of encoders and decoders, which come with these files.
 //
-// Pure; any thread. The files are not trusted: sizes and depth are bounded, and whatever would
-// change an answer and is not supported is refused by name. Truncation and padding blocks are
-// ignored. What the file does not say is decided as Hugging Face tokenizers 0.13 to 0.23 do.
+// Pure; any thread. The files are not trusted: sizes and depth are bounded, and an unsupported
+// setting that would change an answer is refused by name. Truncation and padding blocks are
+// ignored. Defaults are those of Hugging Face tokenizers 0.13 to 0.23.
 #pragma once
 
 #include <string_view>
@@ -27,7 +27,8 @@ Result<TokenizerSpec> SpecFromHuggingFace(std::string_view tokenizer_json,
 Status ApplyPipeline(TokenizerSpec& spec);
 
 // Converts the merge ranks of a "bpe" to scores with which SentencePiece's BPE merges in the same
-// order: what a GGUF of kind "llama" has. Errors: tokenizer_invalid (a merge that makes no token).
+// order. A GGUF of kind "llama" has such scores. Errors: tokenizer_invalid (a merge that makes no
+// token).
 Result<std::vector<float>> ScoresFromMerges(const TokenizerSpec& spec);
 
 }  // namespace tutti::tokenizer

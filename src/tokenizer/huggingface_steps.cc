@@ -136,7 +136,7 @@ Result<SplitStep::Behavior> BehaviorOf(const json::object& part) {
 Result<SplitStep> MetaspaceStep(const json::object& part) {
   SplitStep step{.kind = SplitStep::Kind::kMetaspace};
   step.pattern = TextOf(Member(part, "replacement")).value_or(kWordMark);
-  // Older files say it with a flag.
+  // Older files have a flag instead.
   const bool flag = BoolAt(part, "add_prefix_space").value_or(true);
   const std::string_view scheme =
       TextOf(Member(part, "prepend_scheme")).value_or(flag ? "always" : "never");

@@ -18,8 +18,8 @@ namespace tutti::tokenizer {
 Result<std::vector<NormalizerStep>> NormalizerSteps(const boost::json::object& root);
 Result<std::vector<SplitStep>> SplitSteps(const boost::json::object& root);
 
-// The parts of the block `key`: itself, or those of a Sequence, whose parts stand under `list`, and
-// of Sequences in it, 32 at most. Empty where the block is absent.
+// The parts of the block `key`: the block itself, or the parts of a Sequence, which are listed
+// under `list`, and of Sequences in it, 32 at most. Empty if the block is absent.
 Result<std::vector<const boost::json::object*>> PartsAt(const boost::json::object& root,
                                                         std::string_view key,
                                                         std::string_view list);

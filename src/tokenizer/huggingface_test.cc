@@ -69,7 +69,7 @@ TEST(HuggingFaceTest, TheConfigurationNamesSpecialTokensAndTheTemplate) {
   EXPECT_FALSE(unnamed->pad.has_value());
 }
 
-// Pairs: what the post-processor says of them.
+// Pairs follow the template of the post-processor.
 TEST(HuggingFaceTest, APairIsFramedAsThePostProcessorSays) {
   json::value file = json::parse(FileOf("bert"));
   const auto frame = [&](const char* block) -> std::vector<std::pair<int64_t, int>> {

@@ -13,7 +13,7 @@ namespace {
 
 struct InfillFamily {
   std::string_view prefix, suffix;
-  std::string_view middle;  // empty: nothing stands before the answer
+  std::string_view middle;  // empty: no token comes before the answer
   bool suffix_first = false;
 };
 

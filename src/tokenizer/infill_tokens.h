@@ -12,11 +12,11 @@ namespace tutti::tokenizer {
 class Vocabulary;
 
 struct InfillTokens {
-  TokenId prefix = kNoToken;      // stands before the text in front of the hole
-  TokenId suffix = kNoToken;      // stands before the text behind the hole
-  TokenId middle = kNoToken;      // stands before the model's answer; kNoToken: nothing does
-  TokenId repository = kNoToken;  // stands before the name of a project; kNoToken: no such token
-  TokenId file = kNoToken;        // stands before the name of a file; kNoToken: no such token
+  TokenId prefix = kNoToken;      // comes before the text in front of the hole
+  TokenId suffix = kNoToken;      // comes before the text behind the hole
+  TokenId middle = kNoToken;      // comes before the model's answer; kNoToken: no such token
+  TokenId repository = kNoToken;  // comes before the name of a project; kNoToken: no such token
+  TokenId file = kNoToken;        // comes before the name of a file; kNoToken: no such token
   TokenId pad = kNoToken;         // kNoToken: no such token
   bool suffix_first = false;  // the order is suffix, prefix, middle; else prefix, suffix, middle
 
@@ -24,9 +24,9 @@ struct InfillTokens {
   std::vector<TokenId> All() const;
 };
 
-// As the model file names them, and otherwise by the spellings that published families share. No
-// value: the vocabulary has no prefix, suffix and middle token of one family. A vocabulary that has
-// them does not say that the model was trained with them.
+// Finds them by the model file's keys, and otherwise by the spellings that published families
+// share. No value: the vocabulary has no prefix, suffix and middle token of one family. A
+// vocabulary with such tokens does not imply that the model was trained with them.
 std::optional<InfillTokens> FindInfillTokens(const Vocabulary& vocabulary);
 
 }  // namespace tutti::tokenizer

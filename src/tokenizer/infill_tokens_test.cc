@@ -1,4 +1,4 @@
-// Which tokens of a vocabulary mark the parts of a text with a hole.
+// Tests which tokens of a vocabulary mark the parts of a fill-in-the-middle prompt.
 #include "tokenizer/infill_tokens.h"
 
 #include <gmock/gmock.h>

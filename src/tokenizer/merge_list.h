@@ -1,5 +1,5 @@
-// MergeList: merges neighbouring symbols of a word, always the pair with the least key, the
-// leftmost of equals, until no pair may merge. The one algorithm behind both kinds of BPE.
+// MergeList: merges adjacent symbols of a word, always the pair with the least key, the leftmost of
+// equals, until no pair may merge. The one algorithm behind both kinds of BPE.
 //
 // O(n log n) for any word and any keys: a linked list of symbols, and over the keys of the pairs a
 // tree of minima with a fan-out of 16. A tree beats the usual priority queue here: it holds no
@@ -55,7 +55,7 @@ class MinTree {
       const size_t group = position / kFanOut;
       const Key group_min = level_[l + 1][group];
       if (key >= group_min) {
-        if (old != group_min) return;  // the group's least stands elsewhere
+        if (old != group_min) return;  // the group's minimum is another entry
         key = GroupMin(level, group);
         if (key == group_min) return;
       }
@@ -99,7 +99,7 @@ class MergeList {
  public:
   static constexpr Key kNever = MinTree<Key>::kNever;
 
-  // What merging two neighbours would give; key kNever: they do not merge.
+  // The result of merging two adjacent pieces; key kNever: they do not merge.
   struct Pair {
     Key key = kNever;
     TokenId merged = kNoToken;
@@ -108,8 +108,8 @@ class MergeList {
   // The symbols before merging; index = place in the word. At most 2^31 of them.
   std::vector<TokenId>& symbols() { return symbols_; }
 
-  // `look(left, right, end)` gives the Pair of the symbols at indices `left` and `right`,
-  // neighbours now, where `end` is the index behind the right one. It may read symbols().
+  // `look(left, right, end)` returns the Pair of the adjacent symbols at indices `left` and
+  // `right`; `end` is the index behind the right one. It may read symbols().
   template <typename Look>
   void Merge(const Look& look) {
     const size_t count = symbols_.size();
@@ -156,9 +156,9 @@ class MergeList {
 
  private:
   std::vector<TokenId> symbols_;
-  std::vector<uint32_t> next_;      // right neighbour's index, or the count
-  std::vector<uint32_t> previous_;  // left neighbour's index
-  std::vector<TokenId> merged_;     // what a symbol and its right neighbour become
+  std::vector<uint32_t> next_;      // index of the symbol to the right, or the count
+  std::vector<uint32_t> previous_;  // index of the symbol to the left
+  std::vector<TokenId> merged_;     // result of merging a symbol with the one to its right
   MinTree<Key> tree_;
 };
 

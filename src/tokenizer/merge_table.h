@@ -22,7 +22,7 @@ namespace tutti::tokenizer {
 class MergeTable {
  public:
   MergeTable() = default;
-  // `merges` as in TokenizerSpec. `prefix`: what the right piece of a merge begins with and the
+  // `merges` as in TokenizerSpec. `prefix`: the right piece of a merge begins with it and the
   // merged token does not (continuing_prefix). A merge that would make a control or unknown token
   // is left out: text must not spell those. Errors: tokenizer_invalid, tokenizer_limit.
   static Result<MergeTable> Create(const Vocabulary& vocabulary,

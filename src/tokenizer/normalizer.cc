@@ -91,7 +91,7 @@ class ReplaceMatches final : public MatchSink {
   std::string_view content_;
   std::string& out_;
   TextMarks& marks_;
-  size_t at_ = 0;  // of the text, what is done
+  size_t at_ = 0;  // bytes of the text that are done
 };
 
 void ReplaceText(std::string_view text, std::string_view pattern, ReplaceMatches& sink) {

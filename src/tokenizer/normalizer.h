@@ -34,7 +34,7 @@ class PrecompiledCharsmap {
   // Errors: tokenizer_invalid.
   static Result<PrecompiledCharsmap> Create(std::string_view bytes);
 
-  // Appends what stands for `text`. Linear in it. `marks` move from `text` to `out`.
+  // Appends the rewritten `text`. Linear in its length. `marks` move from `text` to `out`.
   void Apply(std::string_view text, std::string& out, TextMarks& marks) const;
 
   // Bytes of the longest replacement.

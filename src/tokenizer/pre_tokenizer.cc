@@ -137,8 +137,8 @@ class FromAlphabet final : public WordSink {
   WordSink& sink_;
 };
 
-constexpr int kNoScript = -1;   // no character with a script came yet
-constexpr int kAnyScript = -2;  // belongs to whichever script stands around it
+constexpr int kNoScript = -1;   // no character with a script so far
+constexpr int kAnyScript = -2;  // belongs to the script of the characters around it
 
 // As SentencePiece joins them: kana are written together with ideographs.
 int ScriptOf(char32_t c) {
@@ -244,7 +244,8 @@ void PreTokenizer::Run(size_t next, std::string_view piece, bool at_start, WordS
       return spaces.Finish();
     }
     case SplitKind::kWhitespace: {
-      // Runs of word characters, and runs of what is neither a word character nor white space.
+      // Cuts runs of word characters, and runs of characters that are neither word characters nor
+      // white space.
       for (size_t at = 0; at < piece.size();) {
         const Symbol first = SymbolAt(piece, at);
         const bool word = IsWordCharacter(first.code_point);
@@ -273,7 +274,7 @@ void PreTokenizer::RunByteLevel(size_t next, std::string_view piece, bool at_sta
     piece = prefixed;
   }
   const bool last = next + 1 == steps_.size();
-  // What follows sees the alphabet; the model behind it reads bytes.
+  // The later steps receive text in the byte alphabet; the model after them reads bytes.
   class Alphabet final : public WordSink {
    public:
     Alphabet(const PreTokenizer& owner, size_t next, bool at_start, WordSink& sink)
@@ -335,7 +336,7 @@ void PreTokenizer::RunScripts(size_t next, std::string_view piece, bool at_start
     const Symbol symbol = SymbolAt(piece, at);
     const int script = symbol.code_point == ' ' ? kAnyScript : ScriptOf(symbol.code_point);
     if (script != kAnyScript && script != last) {
-      // What stands before the first script is dropped, as the reference implementation does.
+      // The text before the first script is dropped, as in the reference implementation.
       if (last != kNoScript)
         Run(next + 1, piece.substr(begin, at - begin), at_start && begin == 0, sink);
       begin = at;

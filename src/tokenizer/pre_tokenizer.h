@@ -2,8 +2,8 @@
 //
 // Immutable after Create(); any thread; any bytes; linear time. Steps are those of Hugging Face
 // tokenizers (tokenizer_spec.h); a sequence of them that is one of the published families
-// (split_families.h) is run by the family's own matcher. Words come in order; together they are the
-// text, but for what steps remove or put in (kRemoved, kMetaspace, add_prefix_space).
+// (split_families.h) is run by the family's own matcher. Words come in order. Together they are the
+// text, except for parts that steps remove or insert (kRemoved, kMetaspace, add_prefix_space).
 #pragma once
 
 #include <memory>

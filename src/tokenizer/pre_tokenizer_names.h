@@ -18,7 +18,7 @@ struct NamedPreTokenizer {
   std::vector<NormalizerStep> normalizer;
   std::vector<SplitStep> split;
   bool ignore_merges = false;  // a word that is a token is not merged
-  bool add_bos = false;        // where the file does not say
+  bool add_bos = false;        // default if the file has no setting
 };
 
 // Nothing for a name that is not known.

@@ -50,7 +50,7 @@ TEST_P(PublishedTokenizers, GiveTheIdsOfTheLibrary) {
   ExpectIdsOfTheLibrary(std::move(spec).value());
 }
 
-// What a GGUF carries of a folder: the lists, and the other blocks as one text.
+// A GGUF made from a folder holds the lists, and the other blocks as one text.
 TEST_P(PublishedTokenizers, GiveTheSameIdsFromListsAndPipeline) {
   auto spec = SpecFromHuggingFace(file().at("tokenizer_json").as_string());
   ASSERT_TRUE(spec.ok()) << spec.status();

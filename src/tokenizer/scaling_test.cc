@@ -1,6 +1,6 @@
-// Encoding takes time in proportion to the text, whatever the text: a mebibyte of any one thing in
-// less than a second, and twice the text in less than 2.3 times the time (linear_time.h). Time is
-// this thread's own, so that a busy machine does not decide; the best of several runs counts.
+// Encoding time is linear in the text for every text: one mebibyte of any one thing takes less than
+// a second, and twice the text takes less than 2.3 times the time (linear_time.h). Measured in CPU
+// time of this thread, so that a busy machine does not decide; the best of several runs counts.
 #include <gtest/gtest.h>
 
 #include "amount.h"

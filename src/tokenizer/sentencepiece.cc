@@ -19,7 +19,7 @@ struct SentencePiece::Scratch {
   std::string text;               // with marks for spaces
   std::vector<uint32_t> offsets;  // of the stretch's characters, and its end
   MergeList<float> list;
-  // How unused tokens came about, to take them apart again: (token, bytes of its left half).
+  // The merge that made each unused token, to undo it: (token, bytes of its left half).
   std::vector<std::pair<TokenId, uint32_t>> halves;
 };
 

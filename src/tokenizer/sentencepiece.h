@@ -1,11 +1,11 @@
 // SentencePiece-style BPE (tokenizer.ggml.model = "llama"): merges characters by token score.
 //
-// Immutable after Create(); any thread. Always the pair whose token scores highest, the leftmost of
-// equals; what is no token in the end falls back to its bytes. Spaces count as U+2581, and one is
-// put before each stretch of text where the model asks for it. Control, unknown and byte tokens are
-// never merged into, so text cannot spell them. Stretches that no token could bridge are merged
-// separately, which leaves the result as it is and keeps most of them a single look-up. Source:
-// SentencePiece's bpe_model (Kudo and Richardson, 2018).
+// Immutable after Create(); any thread. Always merges the pair whose token scores highest, the
+// leftmost of equals. A remaining symbol that is no token falls back to its bytes. Spaces count as
+// U+2581, and one is put before each stretch of text if the model requires it. Control, unknown and
+// byte tokens are never merged into, so text cannot spell them. Stretches that no token could
+// bridge are merged separately, which leaves the result as it is and keeps most of them a single
+// look-up. Source: SentencePiece's bpe_model (Kudo and Richardson, 2018).
 #pragma once
 
 #include <array>

@@ -25,7 +25,7 @@ TokenizerSpec WithoutPrefix(TokenizerSpec spec) {
   return spec;
 }
 
-// The definition, quadratic: join the neighbours whose token scores best, the first of equals,
+// The definition, quadratic: merge the adjacent pair whose token scores best, the first of equals,
 // until none is left.
 std::vector<std::string> MergeByDefinition(std::string_view text,
                                            const std::map<std::string, float>& scores) {

@@ -14,8 +14,9 @@ namespace {
 constexpr size_t kMaxSpecialNodes = size_t{1}
                                     << 21;  // characters of all spellings that no other shares
 
-// Elements of HTML that vocabularies hold whole (Gemma's `<b>`, `</td>`, ...). They are text that
-// people write, and no model's turns are told by them. Not `<s>`, which other models begin with.
+// HTML elements that vocabularies hold as one token (Gemma's `<b>`, `</td>`, ...). They are text
+// that people write, and no model marks its turns with them. `<s>` is missing because other models
+// begin a text with it.
 constexpr std::array<std::string_view, 46> kHtmlElements = {
     "a",     "b",      "blockquote", "body",   "br",  "caption", "code",  "col", "dd",    "div",
     "dl",    "dt",     "em",         "footer", "h1",  "h2",      "h3",    "h4",  "h5",    "h6",

@@ -36,8 +36,8 @@ class SpecialMatcher {
  public:
   // Matches nothing.
   SpecialMatcher() = default;
-  // Makes a matcher of the tokens whose rule asks for the normalized text, in their normalized
-  // form, if `normalized`; else of all other tokens. Errors: tokenizer_limit (spellings beyond
+  // If `normalized`, makes a matcher of the tokens whose rule applies to normalized text, in their
+  // normalized form; else of all other tokens. Errors: tokenizer_limit (spellings beyond
   // kMaxSpecialBytes, or made to collide).
   static Result<SpecialMatcher> Create(const Vocabulary& vocabulary,
                                        std::span<const AddedTokenRule> rules, bool normalized,
@@ -50,7 +50,7 @@ class SpecialMatcher {
     size_t end = 0;
     TokenId id = kNoToken;  // kNoToken: there is no further match
   };
-  // Where a pass over one text stands among its trusted ranges; keeps the pass linear.
+  // The position of a pass over one text among its trusted ranges; keeps the pass linear.
   struct Cursor {
     size_t range = 0;
   };

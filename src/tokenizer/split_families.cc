@@ -83,7 +83,7 @@ size_t Contraction(std::string_view text, size_t at) {
   return pair ? at + 3 : at;
 }
 
-// The same for any case. Caseless matching takes U+017F (long s) for an s.
+// As above, for any case. Caseless matching takes U+017F (long s) for an s.
 size_t ContractionAnyCase(std::string_view text, size_t at) {
   if (text[at] != '\'' || at + 1 >= text.size()) return at;
   const auto lower = [&](size_t i) { return i < text.size() ? text[i] | 0x20 : 0; };

@@ -1,6 +1,6 @@
-// StretchCutter: cuts a text between any two characters that stand side by side in no token. No
-// merge crosses such a place, so that each stretch is merged, or looked up, by itself. For both
-// kinds of BPE over characters.
+// StretchCutter: cuts a text between any two characters that are adjacent in no token. No merge
+// crosses such a place, so that each stretch is merged, or looked up, by itself. For both kinds of
+// BPE over characters.
 //
 // Filled while a tokenizer is made, then immutable and shared.
 #pragma once
@@ -16,7 +16,7 @@ namespace tutti::tokenizer {
 
 class StretchCutter {
  public:
-  // The pairs of neighbours in the text of a token. False when the table is made to collide.
+  // Adds the pairs of adjacent characters of a token's text. False if the table is made to collide.
   bool Add(std::string_view token) {
     int32_t left = -1;
     for (size_t at = 0; at < token.size() && cuts_;) {
@@ -41,7 +41,8 @@ class StretchCutter {
 
   // Where a merge may cross any place: a text is one stretch.
   void Stop() { cuts_ = false; }
-  // False: a text is one stretch, as the above was called or the pairs were too many to keep.
+  // False: a text is one stretch, because the function above was called or there were too many
+  // pairs.
   bool cuts() const { return cuts_; }
 
   // Calls `sink` with each stretch of `text`, in order and at least once. Stretches have about

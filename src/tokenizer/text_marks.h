@@ -1,7 +1,7 @@
 // TextMarks: maps places in a text to the corresponding places after the text was rewritten.
 //
 // A value; not for two threads at once. A rewriting reads the old text from left to right and calls
-// Reach() wherever it stands at a boundary of both texts.
+// Reach() at each boundary of both texts.
 #pragma once
 
 #include <cstddef>

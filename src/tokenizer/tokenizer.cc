@@ -246,7 +246,7 @@ std::vector<TokenId> Tokenizer::EncodeContinuation(std::string_view text) const 
   if (text.empty() || !marks_spaces) return Encode(text, plain);
   const std::vector<TokenId> dropped = Encode(kSentinel, plain);
   std::vector<TokenId> ids = Encode(std::string(kSentinel).append(text), plain);
-  // A vocabulary in which the character merges all the same keeps the space.
+  // A vocabulary that merges the character in spite of this keeps the space.
   if (ids.size() < dropped.size() || !std::equal(dropped.begin(), dropped.end(), ids.begin()))
     return Encode(text, plain);
   ids.erase(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(dropped.size()));
@@ -322,7 +322,7 @@ bool Tokenizer::AppendPiece(TokenId id, bool first, const DecodeOptions& options
   std::string_view piece = vocabulary_.Piece(id);
   if (vocabulary_.kind() == ModelKind::kWordPiece) {
     if (first) {
-      // The first token of a text shows itself as it is.
+      // The first token of a text is written unchanged.
     } else if (piece.starts_with(vocabulary_.continuing_prefix())) {
       piece.remove_prefix(vocabulary_.continuing_prefix().size());
     } else if (!ClingsToTheLeft(piece)) {

@@ -26,7 +26,7 @@ namespace tutti::tokenizer {
 
 struct EncodeOptions {
   bool add_special =
-      true;  // BOS and EOS where the model asks for them; [CLS] and [SEP] for WordPiece
+      true;  // BOS and EOS if the model file needs them; [CLS] and [SEP] for WordPiece
   bool parse_special =
       false;  // special tokens spelled in the text become their ids; only for trusted text
 };
@@ -35,7 +35,7 @@ struct EncodeOptions {
 // borders, and only the recognition of special tokens stops at a segment that is not trusted.
 struct TextSegment {
   std::string_view text;
-  bool parse_special = false;  // true: the template's own text; false: what a user wrote
+  bool parse_special = false;  // true: the template's own text; false: a user's text
 };
 
 struct DecodeOptions {
@@ -60,7 +60,7 @@ class Tokenizer {
     return chat_template_;
   }  // empty when the file has none
 
-  // What is odd in the file and changes no answer: sentences for the operator, at most a few.
+  // Oddities of the file that change no answer: sentences for the operator, at most a few.
   std::vector<std::string> Remarks() const;
 
   std::vector<TokenId> Encode(std::string_view text, EncodeOptions options = {}) const;
@@ -73,7 +73,7 @@ class Tokenizer {
   // The special tokens that Encode() puts before a text.
   std::vector<TokenId> LeadingTokens() const;
 
-  // What an encoder reads: Encode with special tokens, cut to the options' length; and a pair of
+  // Input of an encoder: Encode with special tokens, cut to the options' length; and a pair of
   // texts, each encoded by itself. EncodePair needs reads_pairs().
   EncoderInput EncodeInput(std::string_view text, const InputOptions& options = {}) const;
   EncoderInput EncodePair(std::string_view first, std::string_view second,
@@ -86,17 +86,17 @@ class Tokenizer {
   // Always valid UTF-8: each maximal invalid stretch of bytes becomes one U+FFFD. Ids outside the
   // vocabulary leave no text; servers refuse them before (token_out_of_range).
   std::string Decode(std::span<const TokenId> ids, DecodeOptions options = {}) const;
-  // The same without repair: the bytes as they are.
+  // As above, but invalid UTF-8 is returned unchanged.
   std::string DecodeBytes(std::span<const TokenId> ids, DecodeOptions options = {}) const;
 
-  // Raw bytes of one token, wherever it stands; special tokens show their spelling. Empty outside
-  // the vocabulary. Valid as long as the tokenizer.
+  // Raw bytes of one token, at any place of a text; special tokens show their spelling. Empty
+  // outside the vocabulary. Valid as long as the tokenizer.
   std::string_view Piece(TokenId id) const {
     return vocabulary_.Contains(id) ? vocabulary_.Piece(id) : std::string_view();
   }
 
-  // The shared step of Decode() and StreamDecoder: appends the bytes that `id` contributes. `first`
-  // says that no token has contributed yet. False when the token leaves no text.
+  // The shared step of Decode() and StreamDecoder: appends the bytes that `id` contributes.
+  // `first`: no token has contributed yet. False when the token leaves no text.
   bool AppendPiece(TokenId id, bool first, const DecodeOptions& options, std::string& bytes) const;
 
  private:
@@ -118,7 +118,7 @@ class Tokenizer {
   Vocabulary vocabulary_;
   Normalizer normalizer_;
   PreTokenizer splitter_;
-  SpecialMatcher specials_;             // found in the text as it is
+  SpecialMatcher specials_;             // found in the text before normalization
   SpecialMatcher normalized_specials_;  // found in the normalized text
   std::string chat_template_;
   std::vector<FramePlace> single_, pair_;   // frames of one text and of two; no pair_: not read

@@ -67,7 +67,7 @@ struct NormalizerStep {
 // one before it left.
 struct SplitStep {
   enum class Kind : uint8_t {
-    kByteLevel,    // GPT-2's expression if use_regex; what follows sees the byte alphabet
+    kByteLevel,    // GPT-2's expression if use_regex; later steps see the byte alphabet
     kRegex,        // matches of `pattern` (tokenizer/regex)
     kText,         // occurrences of `pattern`
     kMetaspace,    // spaces become `pattern`, one is put in front; splits before each if `split`
@@ -89,7 +89,7 @@ struct SplitStep {
   Kind kind = Kind::kByteLevel;
   std::string pattern{};
   Behavior behavior = Behavior::kIsolated;
-  bool invert = false;                 // what is between the matches counts as the match
+  bool invert = false;                 // the text between the matches counts as the match
   bool add_prefix_space = false;       // kByteLevel: a space is put before a text without one
   bool use_regex = true;               // kByteLevel
   bool individual = false;             // kDigits
@@ -118,7 +118,7 @@ inline size_t MergeBorder(std::string_view merge) {
 
 struct TokenizerSpec {
   // tokenizer.ggml.model: "gpt2" (byte-level BPE), "llama" (SentencePiece's BPE by scores), "bert"
-  // (WordPiece), "t5" (unigram); and "bpe", ours: BPE by ranks over characters.
+  // (WordPiece), "t5" (unigram); and "bpe", defined by this project: BPE by ranks over characters.
   std::string model;
   std::string pre;  // tokenizer.ggml.pre: names `split` and more for "gpt2" (pre_tokenizer_names.h)
   std::vector<std::string> tokens;  // tokenizer.ggml.tokens, index = id
@@ -151,7 +151,7 @@ struct TokenizerSpec {
   std::optional<bool> add_space_prefix;  // add_space_prefix
   std::optional<bool> lowercase;         // normalizer.lowercase ("bert"; absent = true)
   std::optional<bool> strip_accents;     // normalizer.strip_accents ("bert"; absent = as lowercase)
-  // BPE: a word that is a token is not merged; absent: as `pre` says.
+  // BPE: a word that is a token is not merged; absent: the default of `pre`.
   std::optional<bool> ignore_merges;
 
   // The steps before the model. For "llama" they are not used: its encoder marks spaces itself. For
@@ -162,12 +162,13 @@ struct TokenizerSpec {
 
   std::vector<AddedTokenRule> added;  // rules of added tokens; the others have the defaults
 
-  // BPE: the token of what is no token otherwise. Absent: it is dropped.
+  // BPE: the token for text that no token spells. Absent: such text is dropped.
   std::optional<int64_t> model_unknown;
 
-  // "bpe": what a character that is no token becomes, and how tokens inside a word are spelled.
+  // "bpe": the replacement of a character that is no token, and the spelling of tokens inside a
+  // word.
   bool byte_fallback = false;      // its bytes, "<0x0A>"; also "t5"
-  bool fuse_unknown = false;       // neighbours that are unknown become one unknown token
+  bool fuse_unknown = false;       // adjacent unknown symbols become one unknown token
   std::string continuing_prefix;   // before pieces that do not begin a word; "bert": "##" if empty
   std::string end_of_word_suffix;  // behind pieces that end a word
   uint32_t max_word_characters = 0;  // "bert": longer words are unknown; 0: 100
@@ -191,8 +192,8 @@ struct TokenizerSpec {
   std::vector<FramePlace> single;
   std::vector<FramePlace> pair;
 
-  // The blocks of tokenizer.json that are not lists of tokens or merges, as JSON: what a GGUF
-  // cannot say otherwise (huggingface.h). Empty where the file was none.
+  // The blocks of tokenizer.json that are not lists of tokens or merges, as JSON, because a GGUF
+  // has no other place for them (huggingface.h). Empty if the file had none.
   std::string pipeline;
 
   std::string chat_template;  // tokenizer.chat_template: carried, not interpreted here

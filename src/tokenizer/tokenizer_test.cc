@@ -188,7 +188,7 @@ bool KeepsAllBytes(const Tokenizer& t) {
   return std::count(has.begin(), has.end(), true) == 256;
 }
 
-// What a text is after the normalizer of the vocabulary: Qwen's composes.
+// The text after the vocabulary's normalizer: Qwen's composes.
 std::string Normalized(const std::string& name, std::string_view text) {
   if (name != "qwen2") return std::string(text);
   std::string out;

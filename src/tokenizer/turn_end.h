@@ -1,5 +1,5 @@
 // The text that a chat template writes after an assistant's message. It shows how the model ends a
-// turn, whatever end tokens the file states.
+// turn, independently of the end tokens that the file states.
 //
 // Pure; any thread. The template is not trusted: it runs within the limits of chat_template.h.
 #pragma once

@@ -28,8 +28,8 @@ uint8_t ClassOfWide(char32_t code_point);  // any code point, through ICU
 // \w: letters, marks, digits, connector punctuation and joiners.
 bool IsWordCharacter(char32_t code_point);
 
-// Hugging Face's own character tests (BERT, Falcon's punctuation) go by the tables of Unicode 8:
-// what was assigned later has no category there. `category_mask` is of ICU's U_GC_*_MASK.
+// Hugging Face's own character tests (BERT, Falcon's punctuation) use the tables of Unicode 8:
+// later characters have no category there. `category_mask` is of ICU's U_GC_*_MASK.
 bool HasCategoryInUnicode8(char32_t code_point, uint32_t category_mask);
 bool IsPunctuationInUnicode8(char32_t code_point);
 

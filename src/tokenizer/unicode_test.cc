@@ -53,7 +53,7 @@ TEST(UnicodeTest, BertPunctuationEqualsTheReferenceForEveryCodePoint) {
   }
 }
 
-// What BertNormalizer makes of `c` between two letters.
+// BertNormalizer's result for `c` between two letters.
 std::string Normalised(char32_t c, bool strip_accents, bool lowercase) {
   if (IsBertRemoved(c)) return "ab";
   if (IsBertSpace(c)) return "a b";

@@ -5,8 +5,8 @@
 // piece that begins there, which is short (kMaxPieceBytes); memory: some 20 bytes per byte of the
 // longest word. Source: Kudo 2018, "Subword Regularization"; Viterbi's algorithm, of equal sums the
 // one found first, scores in float64. A character that no piece begins with costs 10 more than the
-// worst piece; neighbours of that kind are one unknown token, or their bytes where the model says
-// so.
+// worst piece; adjacent ones become one unknown token, or their bytes if the model uses byte
+// fallback.
 #pragma once
 
 #include <array>

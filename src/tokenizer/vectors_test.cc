@@ -28,7 +28,7 @@ std::vector<std::string> TextsOf(const std::string& content) {
   size_t at = 0;
   for (;;) {
     const size_t end = content.find(kDivider, at);
-    if (end == std::string::npos) return texts;  // what follows the last divider is empty
+    if (end == std::string::npos) return texts;  // the text after the last divider is empty
     texts.push_back(content.substr(at, end - at));
     at = end + kDivider.size();
   }

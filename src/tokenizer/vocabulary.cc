@@ -96,7 +96,7 @@ std::string SpacesFromMarks(std::string_view text) {
 // GGUF writes "##ing" as "ing" and "word" as U+2581 + "word"; this is the way back to vocab.txt.
 std::string PlainWordPiece(std::string_view text) {
   if (text.starts_with(kWordMark)) return std::string(text.substr(kWordMark.size()));
-  // Files of older converters left "[unused7]" and its like as they were.
+  // Older converters left "[unused7]" and the like unchanged.
   if (text.size() > 2 && text.front() == '[' && text.back() == ']') return std::string(text);
   return "##" + std::string(text);
 }
@@ -231,7 +231,7 @@ Status Vocabulary::TakeSpecialIds(const TokenizerSpec& spec) {
         *field.id = static_cast<TokenId>(*field.given);
         continue;
       }
-      if (*field.given < 0) continue;  // -1 is how files say that there is none
+      if (*field.given < 0) continue;  // -1 in a file means that the token does not exist
       remarks_.push_back(std::string(field.name) + " is " + std::to_string(*field.given) +
                          ", outside the vocabulary of " + std::to_string(size()) + ": not used");
     }
@@ -289,7 +289,7 @@ void Vocabulary::FillPieces(const TokenizerSpec& spec) {
     if (spelled_out) {
       pieces_.append(text);
     } else if (kind_ == ModelKind::kByteBpe) {
-      // An added token may hold characters outside the alphabet; it then stands for itself.
+      // An added token may hold characters outside the alphabet; its spelling is then its text.
       const std::optional<std::string> bytes = BytesOfSpelling(text);
       pieces_.append(bytes ? std::string_view(*bytes) : text);
     } else if (kind_ == ModelKind::kSentencePiece || kind_ == ModelKind::kUnigram ||
@@ -326,7 +326,7 @@ void Vocabulary::FindEndOfGeneration(const TokenizerSpec& spec, std::string_view
     if (type == TokenType::kNormal || type == TokenType::kUserDefined) type = TokenType::kControl;
     mark(id);
   };
-  // In the harmony format <|end|> ends a message, and the answer goes on with the next one.
+  // In the harmony format <|end|> ends a message, and the answer continues with the next one.
   const bool harmony = Find("<|return|>") != kNoToken && Find("<|call|>") != kNoToken;
   for (const std::string_view spelling : kEndSpellings) {
     const TokenId id = Find(spelling);

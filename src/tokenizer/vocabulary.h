@@ -69,7 +69,7 @@ class Vocabulary {
   std::string_view Text(TokenId id) const {
     return texts_[static_cast<size_t>(id)];
   }                                          // as in the file
-  std::string_view Piece(TokenId id) const;  // the raw bytes it stands for; may split a character
+  std::string_view Piece(TokenId id) const;  // the raw bytes of its text; may split a character
   float Score(TokenId id) const {
     return scores_.empty() ? 0.0F : scores_[static_cast<size_t>(id)];
   }
@@ -81,7 +81,7 @@ class Vocabulary {
   const SpecialIds& special() const { return special_; }
   // The tokens that mark a hole in a text for the model to fill; no value: it has no such tokens.
   const std::optional<InfillTokens>& infill() const { return infill_; }
-  // What a BPE model puts for text that no token spells; kNoToken: nothing.
+  // The token of a BPE model for text that no token spells; kNoToken: none.
   TokenId unknown() const { return unknown_; }
   // True for every token after which a generation is over: eos, eot, eom, the file's further ends,
   // known spellings, and what the chat template writes behind an answer.
@@ -101,7 +101,7 @@ class Vocabulary {
     return continuing_prefix_;
   }                                                // "##", of kWordPiece
   const std::string& pre() const { return pre_; }  // pre-tokenizer as named by the file
-  // What is odd in the file and changes no answer: sentences for the operator, at most a few.
+  // Oddities of the file that change no answer: sentences for the operator, at most a few.
   const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:
@@ -113,8 +113,9 @@ class Vocabulary {
   void TakeInfillTokens();
   Status IndexTexts();
   void FillPieces(const TokenizerSpec& spec);
-  // Finds the tokens that end a generation and makes them control tokens, whatever the file says:
-  // a prompt that spells them means them, and an answer does not show them.
+  // Finds the tokens that end a generation and makes them control tokens, even if the file gives
+  // them another type: a prompt may contain them by their spelling, and an answer does not show
+  // them.
   void FindEndOfGeneration(const TokenizerSpec& spec, std::string_view behind_answer);
   TokenId MarkerAtBegin(std::string_view text) const;
 

@@ -93,7 +93,7 @@ void WordPiece::EncodeOwnWords(std::string_view text, std::vector<TokenId>& ids)
     characters = 0;
   };
   const auto put = [&](char32_t c) {
-    // A word beyond the limit is unknown whatever it holds; its text need not grow.
+    // A word above the limit is the unknown token in any case, so its text need not grow further.
     if (++characters <= options_.max_word_characters) AppendUtf8(c, word);
   };
   std::u32string folded;

@@ -23,7 +23,7 @@ Value LoopAttribute(const LoopObject& loop, const std::string& name) {
   if (name == "first") return Value::Bool(index == 0);
   if (name == "last") return Value::Bool(index + 1 == length);
   if (name == "length") return Value::Int(length);
-  if (name == "depth") return Value::Int(1);  // counts recursion, which there is none
+  if (name == "depth") return Value::Int(1);  // recursion is not supported
   if (name == "depth0") return Value::Int(0);
   if (name == "previtem") return index > 0 ? items[loop.index0 - 1] : Value();
   if (name == "nextitem") return index + 1 < length ? items[loop.index0 + 1] : Value();

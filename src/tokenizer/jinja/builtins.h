@@ -1,4 +1,4 @@
-// What templates may call: filters, tests, methods and functions.
+// The filters, tests, methods and functions that templates may call.
 #pragma once
 
 #include <string>

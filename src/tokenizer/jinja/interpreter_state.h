@@ -198,7 +198,7 @@ class Interpreter {
   const Symbol varargs_symbol_ = SymbolOf("varargs");
   const Symbol kwargs_symbol_ = SymbolOf("kwargs");
 
-  // Past the end for a name the template does not use: then nothing can ask for it.
+  // Past the end for a name that the template does not use: no code looks it up then.
   Symbol SymbolOf(std::string_view name) const;
 };
 

@@ -90,7 +90,7 @@ class Lexer {
     if (!text.empty()) Emit(TokenType::kData, text);
   }
 
-  // What stays of the text before a tag with this sign.
+  // The part of the text before a tag that remains after the tag's sign has trimmed it.
   std::string_view Trimmed(std::string_view text, char sign, bool lstrip_blocks) const {
     if (sign == '-') return text.substr(0, Strip(text, false, true).end);
     if (sign == '+' || !lstrip_blocks) return text;

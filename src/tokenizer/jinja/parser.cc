@@ -175,8 +175,8 @@ class StatementParser {
     const Symbol varargs = state_.Intern("varargs");
     const Symbol kwargs = state_.Intern("kwargs");
     for (const Parameter& p : macro->parameters) state_.Bind(p.symbol);
-    // Whether the body asks for these names: they are "free" in it unless something outside says
-    // otherwise.
+    // Finds out whether the body uses these names. A name that is used counts as free in the body,
+    // independently of the outer template.
     struct Special {
       Symbol symbol;
       bool* used;

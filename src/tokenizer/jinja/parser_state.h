@@ -1,4 +1,4 @@
-// What the statement and the expression parser share: the token stream, the first error, the
+// State that the statement and the expression parser share: the token stream, the first error, the
 // nesting count and the table of names. Internal to the parser; one parse, one thread.
 #pragma once
 
@@ -83,7 +83,8 @@ class ParserState {
   void OnStore(Symbol s) {
     if (bound_[s] == 0) stored_[s] = true;
   }
-  // Between these, `s` is a loop variable or a parameter and says nothing about the outside.
+  // Between these calls, `s` is a loop variable or a parameter, so its use does not count as a free
+  // name.
   void Bind(Symbol s) { ++bound_[s]; }
   void Unbind(Symbol s) { --bound_[s]; }
 

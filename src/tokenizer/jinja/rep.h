@@ -76,7 +76,7 @@ struct DictRep : Metered {
   const Value* Find(std::string_view key) const;
 };
 
-// None, bool, numbers and strings: what may be a key.
+// True for types that may be a key: None, bool, numbers and strings.
 bool Hashable(const Value& value);
 // A total order of hashable values in which equal keys (1, 1.0, True) are equal. <0, 0, >0.
 int CompareKeys(const Value& a, const Value& b);

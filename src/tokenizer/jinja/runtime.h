@@ -94,7 +94,7 @@ class Runtime {
     object->Charge(&meter_, kBytes);
     return Value::Of(std::shared_ptr<Object>(std::move(object)));
   }
-  // Keeps the object to the end of the render if anybody else holds it by now.
+  // Keeps the object until the end of the render if it has another owner by now.
   void Keep(Value object) {
     if (object.is_object() && object.shared()) kept_.push_back(std::move(object));
   }

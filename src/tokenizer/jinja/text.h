@@ -19,7 +19,7 @@ namespace tutti::tokenizer::jinja {
 enum class Origin : uint8_t {
   kTemplate,  // written by the template or the model file: control tokens in it are meant
   kClient,    // came in with the request: never parsed for control tokens
-  kMark,      // where a continued message ends; cut out before anybody sees it
+  kMark,      // where a continued message ends; cut out before the text is returned
 };
 
 class Text {

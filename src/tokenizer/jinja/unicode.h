@@ -1,4 +1,5 @@
-// The few Unicode questions Python's str methods ask, over UTF-8. Pure functions; any thread.
+// The few Unicode properties that Python's str methods need, over UTF-8. Pure functions; any
+// thread.
 //
 // A byte that is not part of valid UTF-8 counts as one character (U+FFFD when decoded) and is kept
 // as it is.

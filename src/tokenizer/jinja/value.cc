@@ -71,7 +71,8 @@ int CompareKeys(const Value& a, const Value& b) {
 }
 
 void DictRep::Index() {
-  // Stable, so that of equal keys the first stands first and the last holds the value that wins.
+  // Stable, so that of equal keys the first is first in order and the last holds the value that
+  // wins.
   order.resize(items.size());
   std::iota(order.begin(), order.end(), 0U);
   std::stable_sort(order.begin(), order.end(), [this](uint32_t a, uint32_t b) {

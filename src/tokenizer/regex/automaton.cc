@@ -11,7 +11,7 @@ namespace {
 // Most pieces of a text that other steps have cut are short: their rows need no memory of the heap.
 constexpr size_t kRowsOnStack = 1'024;
 
-// The character that ends at `end`: where it begins, and what it is.
+// The character that ends at `end`: its beginning, code point and validity.
 struct Before {
   size_t begin;
   char32_t code_point;

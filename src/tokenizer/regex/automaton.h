@@ -1,11 +1,11 @@
 // Automaton: a compiled expression as two tables, and the search with them.
 //
-// A text is read twice. Backwards, a state at each place holds which steps of the program can be
-// taken there with success, whatever comes later: it answers every look-ahead, and where a match
-// can begin. Forwards, an attempt takes at each place the first step, in the order of preference,
-// that the state of the place allows. It never fails and never goes back, so that time is linear
-// for any expression. (The idea is that of two-pass greedy parsing: Frisch and Cardelli, "Greedy
-// regular expression matching", ICALP 2004.)
+// A text is read twice. The backward pass computes a state for each place: the set of the program's
+// steps from which a match can still be completed. This state answers every look-ahead and shows
+// where a match can begin. In the forward pass, an attempt takes at each place the first step, in
+// the order of preference, that the state of the place allows. It never fails and never goes back,
+// so that time is linear for any expression. (The idea is that of two-pass greedy parsing: Frisch
+// and Cardelli, "Greedy regular expression matching", ICALP 2004.)
 //
 // Immutable after Create; any thread.
 #pragma once
@@ -36,8 +36,8 @@ class Automaton {
 
  private:
   friend class AutomatonBuilder;
-  // A state of the backward pass together with the character before its place, as far as the
-  // expression asks for it.
+  // A state of the backward pass together with the kind of the preceding character, as far as the
+  // expression tests it.
   using Row = uint16_t;
   // A place of an attempt in the program: 0 before its first character.
   using Place = uint16_t;

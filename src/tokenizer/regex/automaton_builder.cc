@@ -79,7 +79,7 @@ class AutomatonBuilder {
     }
   }
 
-  // Symbols that no test of the character before tells apart are of one kind.
+  // Gives symbols the same kind if no test of the preceding character distinguishes them.
   Status NumberKinds() {
     std::vector<uint32_t> sets;
     for (const Step& step : program_.steps) {
@@ -140,7 +140,7 @@ class AutomatonBuilder {
     return consumable;
   }
 
-  // The state of the place before, where `symbol` stands between. Needs FindSuccessful.
+  // The state of the preceding place, if `symbol` is between the two. Needs FindSuccessful.
   Bits StateBefore(size_t symbol) const {
     Bits consumable = NoConsumers();
     for (const StepId id : takers_[symbol]) {
@@ -244,7 +244,8 @@ class AutomatonBuilder {
     return Automaton::kNone;
   }
 
-  // The same where no loop can repeat itself: the first successful branch is the one to take.
+  // For expressions in which no loop can repeat itself: the first successful branch is the one to
+  // take.
   Automaton::Place ChooseAtOnce(StepId id) {
     while (true) {
       ++work_;

@@ -11,10 +11,10 @@
 namespace tutti::tokenizer::regex {
 namespace {
 
-// What Unicode 15.1 and 16 assigned, for an ICU that is older (Debian 12 has Unicode 15).
+// Code points that Unicode 15.1 and 16 assigned, for an older ICU (Debian 12 has Unicode 15).
 //
-// Source: UnicodeData.txt, Scripts.txt and DerivedCoreProperties.txt of Unicode 16. Scripts that
-// are new themselves stand as unknown, as an older ICU has no name for them.
+// Source: UnicodeData.txt, Scripts.txt and DerivedCoreProperties.txt of Unicode 16. New scripts are
+// listed as unknown, because an older ICU has no name for them.
 
 struct NewerRange {
   char32_t first;

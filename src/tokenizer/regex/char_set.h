@@ -29,7 +29,8 @@ CodePoints WordCharacters(WordRule words);  // \w
 // Adds what differs in case only, one character for one. False when a member also equals several
 // characters at once (U+00DF and "ss"): the set does not hold those.
 bool CloseOverCase(CodePoints& set);
-// `text` holds characters that together equal a single one, but for case ("ss" and U+00DF).
+// `text` holds several characters that together equal a single one if case is ignored ("ss" and
+// U+00DF).
 bool HoldsMultiCharacterFold(const icu::UnicodeString& text);
 
 }  // namespace tutti::tokenizer::regex

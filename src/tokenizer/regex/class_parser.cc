@@ -143,7 +143,7 @@ Result<CodePoints> ClassParser::TakeBrackets(size_t depth, bool ignore_case) {
   const size_t begin = in_.position() - 1;
   const bool negative = in_.Take('^');
   ASSIGN_OR_RETURN(CodePoints set, Brackets(*this, depth).Run(begin));
-  // [^...] is what no case of the members is.
+  // [^...] is every character that equals no member in any case.
   if (ignore_case) RETURN_IF_ERROR(IgnoreCase(set, negative, begin));
   if (negative) set.complement();
   return set;

@@ -22,9 +22,10 @@ class ClassParser {
  public:
   explicit ClassParser(PatternReader& in) : in_(in) {}
 
-  // Behind the opening bracket, up to and with the closing one. `depth` counts what is open.
+  // Reads from behind the opening bracket through the closing one. `depth`: number of open
+  // brackets.
   Result<CodePoints> TakeBrackets(size_t depth, bool ignore_case);
-  // \w \W \s \S \d \D \h \H \p{...} \P{...}; nothing where another escape stands.
+  // \w \W \s \S \d \D \h \H \p{...} \P{...}; no value if there is another escape.
   Result<std::optional<CodePoints>> TakeClassEscape(WordRule words);
   // A literal character as a set.
   Result<CodePoints> OneCharacter(char32_t c, bool ignore_case, size_t begin);

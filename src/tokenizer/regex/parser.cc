@@ -307,8 +307,9 @@ class Parser {
     return all;
   }
 
-  // Without backtracking into it: an expression over one set takes either as much as there is, or
-  // exactly one character, so that a test of what follows says the same.
+  // An atomic group needs no backtracking into it: an expression over one set takes either as many
+  // characters as there are or exactly one, so that a test of the next character gives the same
+  // result.
   Result<NodeId> Atomic(NodeId body, size_t begin) {
     const Node node = build_.node(body);
     if (node.kind == Node::Kind::kSet || node.kind == Node::Kind::kEmpty || node.assertion)

@@ -32,7 +32,7 @@ class PatternReader {
   bool Take(char c);
   bool TakeAll(std::string_view expected);
   char32_t TakeCodePoint();              // needs !at_end()
-  std::optional<uint32_t> TakeNumber();  // decimal; 1,000,000 stands for all above
+  std::optional<uint32_t> TakeNumber();  // decimal; 1,000,000 for all greater numbers
   std::optional<char32_t> TakeHex(size_t min_digits, size_t max_digits);
 
   // tokenizer_regex: the expression has `what`, quoted with its place.

@@ -42,7 +42,7 @@ class Builder {
     return id;
   }
 
-  // The first step of `node`, whose last ones go on to `next`. Recursion is as deep as the tree,
+  // The first step of `node`, whose last steps lead to `next`. Recursion is as deep as the tree,
   // which kMaxNesting bounds.
   StepId Build(NodeId id, StepId next) {
     if (full_) return next;
@@ -93,7 +93,7 @@ class Builder {
     const NodeId child = node.children[0];
     StepId first = next;
     if (node.max == kUnlimited) {
-      // The start of the loop stands before its body, which goes back to it.
+      // The start of the loop is created before its body, which leads back to it.
       first = Add({.kind = Step::Kind::kSplit});
       StepId body;
       if (syntax_.nodes[child].nullable) {

@@ -1,9 +1,9 @@
 // A tree as a graph of single steps: what an attempt to match may do next, the preferred step
 // first.
 //
-// A step is created after those that follow it, but for the start of a loop. The steps inside one
-// look-ahead, and those outside of all, are a stratum each; a stratum asks only earlier ones. A
-// value; any thread.
+// A step is created after those that follow it, except for the start of a loop. The steps inside
+// one look-ahead are a stratum, and so are the steps outside of all look-aheads; a stratum uses
+// only earlier ones. A value; any thread.
 #pragma once
 
 #include <cstdint>

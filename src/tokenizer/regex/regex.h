@@ -34,10 +34,10 @@ class Regex {
   static Result<std::shared_ptr<const Regex>> Compile(std::string_view pattern);
   ~Regex();
 
-  // All matches from left to right: at each place the alternative that stands first, as
+  // Finds all matches from left to right: at each place the match of the first alternative, as
   // backtracking would find it. An empty match directly behind the last match is skipped, and the
-  // search goes on one character further. An empty text has no match. Needs 2 bytes of memory for
-  // each of `text`.
+  // search continues one character further. An empty text has no match. Needs 2 bytes of memory for
+  // each byte of `text`.
   void FindAll(std::string_view text, MatchSink& sink) const;
 
   // Whether some match may be empty.

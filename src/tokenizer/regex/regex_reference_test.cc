@@ -116,7 +116,7 @@ class MatchedWords final : public WordSink {
   std::vector<std::string> words;
 };
 
-// Characters of every kind that families tell apart, and bytes that are no characters.
+// Characters of every kind that the pre-tokenizers' expressions distinguish, and invalid bytes.
 std::string RandomText(Random& random) {
   static const std::vector<std::string> kPieces = {"a",
                                                    "S",

@@ -1,5 +1,5 @@
-// Finding takes time in proportion to the text, whatever the expression and the text; compiling is
-// bounded whatever the expression. Time is this thread's own; the best of several runs counts.
+// Search time is linear in the text for every expression and every text; compile time is bounded
+// for every expression. Measured in CPU time of this thread; the best of several runs counts.
 #include <gtest/gtest.h>
 
 #include <string>

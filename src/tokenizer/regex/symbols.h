@@ -1,4 +1,5 @@
-// Symbols: code points that no set of an expression tells apart are one symbol.
+// Symbols: numbers for classes of code points. Two code points that are in the same sets of an
+// expression have one symbol.
 //
 // Immutable after Create; any thread. At most kMaxSymbols symbols, numbered from 0, and one more,
 // edge(), for the start and the end of a text.
@@ -32,7 +33,7 @@ class Symbols {
   Symbol Of(char32_t c) const {
     return blocks_[size_t{block_[c >> kBlockBits]} << kBlockBits | (c & (kBlockSize - 1))];
   }
-  // What a byte counts as that is not UTF-8: an unassigned code point.
+  // The symbol of a byte that is not UTF-8: that of an unassigned code point.
   Symbol OfInvalid() const { return invalid_; }
 
   // Whether a set, by its place in `sets`, holds a symbol, edge() included.

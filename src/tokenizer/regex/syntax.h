@@ -37,7 +37,7 @@ struct Node {
     kConcat,     // children, one after the other
     kAlternate,  // children, the first preferred
     kRepeat,     // the child min to max times
-    kLook,       // what follows matches the child, or (negative) does not
+    kLook,       // the following text matches the child, or (negative) does not
     kBehind,     // the character before is in sets[set], or (negative) is not
   };
   Kind kind = Kind::kEmpty;

@@ -150,7 +150,7 @@ inline std::string DigestBytes(std::string_view bytes) {
   return digits;
 }
 
-// Of the ids as little-endian 32-bit numbers.
+// Digest of the ids as little-endian 32-bit numbers.
 inline std::string Digest(const std::vector<TokenId>& ids) {
   std::string bytes;
   for (const TokenId id : ids) {
