@@ -6,8 +6,8 @@
 //      +--any other text--> kPlain
 //
 // An answer that does not begin with the opening tag is passed on unchanged. A closing tag that is
-// followed by text is itself text, and the answer goes on, since a JSON string may contain it. One
-// object for each answer; one thread at a time.
+// followed by text is itself text, and the answer continues, since a JSON string may contain it.
+// One object for each answer; one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class AnswerTagParser final : public api::OutputParser {
     // White space at the tags' inner sides belongs to the answer.
     bool keep_space = false;
   };
-  // `inner` reads what stands between the tags; null: it is text.
+  // `inner` reads the text between the tags; null: it is passed on as text.
   AnswerTagParser(Tags tags, std::unique_ptr<api::OutputParser> inner);
 
   void Push(std::string_view delta, api::StreamEvent* event) override;

@@ -22,7 +22,7 @@ namespace tutti::chat_template {
 
 // Splits a harmony text into reasoning, text and calls. One thread at a time.
 //
-// `mode` says what becomes of messages in the channel "analysis": kSeparate makes them the event's
+// `mode` decides about messages in the channel "analysis": kSeparate makes them the event's
 // reasoning, kHide drops them, kKeep leaves them in the text with the marks around them.
 class HarmonyParser final : public api::OutputParser {
  public:

@@ -82,7 +82,7 @@ TEST(HarmonyParser, ReasoningIsSeparatedHiddenOrKept) {
   }
 }
 
-// Whatever the mode, each token that the analysis takes counts, and so does its last mark.
+// In every mode, each token of the analysis counts, and so does the marker that ends it.
 TEST(HarmonyParser, TokensOfReasoningAreCounted) {
   for (const api::ReasoningMode mode :
        {api::ReasoningMode::kSeparate, api::ReasoningMode::kHide, api::ReasoningMode::kKeep}) {

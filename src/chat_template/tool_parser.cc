@@ -445,7 +445,7 @@ void ToolParser::Break(api::StreamEvent* event, std::string_view reason) {
     ReportBrokenCall(*options_, reason);
   const std::string raw = std::exchange(raw_, {});
   if (streamed_) {
-    ++calls_;  // What has left cannot be taken back; a constrained text never comes here.
+    ++calls_;  // deltas already sent cannot be taken back; constrained text never gets here
   } else {
     EmitText(raw, event);
   }

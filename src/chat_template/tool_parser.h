@@ -17,7 +17,7 @@
 
 namespace tutti::chat_template {
 
-// What the calls of all choices of one request have in common.
+// Options that the parsers of all choices of one request share.
 struct ToolParserOptions {
   const ToolSyntax* syntax = nullptr;
   std::vector<api::Tool> tools = {};  // whose calls are taken; calls of others are text
@@ -26,8 +26,9 @@ struct ToolParserOptions {
   // The answer is calls alone or a constrained text, whose strings may hold the format's markers.
   bool leading = false;
   uint64_t id_seed = 0;  // ids of calls are made of it: two turns of a dialog have different ones
-  // Told of each call that began and cannot be read: "unknown_tool", "syntax", or "cut" where the
-  // answer ended within it. Called by the parsers' threads; may be empty.
+  // Called for each tool call that began and cannot be parsed, with the reason: "unknown_tool",
+  // "syntax", or "cut" if the answer ended within the call. Runs on the parsers' threads; may be
+  // empty.
   std::function<void(std::string_view reason)> on_broken_call = {};
 };
 
@@ -66,7 +67,7 @@ class ToolParser final : public api::OutputParser {
   void TakeTail(char c, api::StreamEvent* event);
   void BeginCall(std::string_view name, std::string_view id, api::StreamEvent* event);
   void EndCall(api::StreamEvent* event);
-  // What was read since the last call is text after all.
+  // Turns the text read since the last call into plain text.
   void Break(api::StreamEvent* event, std::string_view reason = "syntax");
   void EmitText(std::string_view text, api::StreamEvent* event);
   const api::Tool* FindTool(std::string_view name) const;

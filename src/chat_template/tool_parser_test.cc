@@ -35,7 +35,7 @@ std::vector<api::Tool> Tools() {
            .param = "tools[1].function"}};
 }
 
-// Cuts the text where `random` says; every byte alone without it.
+// Cuts the text at random places, or after every byte if `random` is null.
 Read ReadText(const std::string& format, const std::string& text, bool constrained,
               std::mt19937* random = nullptr) {
   auto options = std::make_shared<ToolParserOptions>();
@@ -127,7 +127,7 @@ std::string AnswerIn(const std::string& prompt, std::string_view question,
     end = std::min(end, std::min(prompt.find(mark, begin), prompt.size()));
   }
   std::string answer = prompt.substr(begin, end - begin);
-  // Reasoning is told apart before calls are looked for.
+  // Reasoning is split off before calls are looked for.
   if (const size_t close = answer.find("</think>"); close != std::string::npos)
     answer = answer.substr(answer.find_first_not_of('\n', close + 8));
   return answer;
@@ -322,7 +322,7 @@ const std::vector<Example>& Examples() {
        "<parameter name=\"days\">3</parameter>\n</invoke>\n</minimax:tool_call>",
        {{"get_weather", R"({"city":"Oslo","days":3})"}},
        ""},
-      // A text that looks like JSON stays a text where the schema says so.
+      // A text that looks like JSON stays a string if the schema requires a string.
       {"qwen3-coder",
        "<tool_call>\n<function=get_weather>\n<parameter=city>\n12\n\n</parameter>\n</function>\n</"
        "tool_call>",

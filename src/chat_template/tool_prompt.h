@@ -17,8 +17,8 @@ namespace tutti::chat_template {
 // {"name": ..., "description": ..., "parameters": {...}}: the definition of a tool as JSON text.
 std::string ToolDefinition(const api::Tool& tool);
 
-// For templates that read no tools: the system message lists them and says how to call them.
-// docs/tools.md has the words.
+// For templates that read no tools: the system message lists them and explains how to call them.
+// docs/tools.md has the wording.
 api::ChatPrompt DescribeTools(const ToolSyntax& syntax, api::ChatPrompt chat);
 // For templates that know no calls: those of the assistant become text, results become messages of
 // the user.

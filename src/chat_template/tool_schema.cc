@@ -22,7 +22,8 @@ constexpr size_t kMaxCopiedBytes = size_t{8} << 20;
 
 constexpr std::array<std::string_view, 4> kTextKeywords = {"pattern", "format", "minLength",
                                                            "maxLength"};
-// What BareBuilder enforces, or what says nothing of values. Keywords of numbers are enforced too.
+// Keywords that BareBuilder enforces, or that do not restrict values. Keywords of numbers are
+// enforced too.
 constexpr std::array<std::string_view, 29> kBareKeywords = {"type",
                                                             "properties",
                                                             "required",
@@ -101,8 +102,8 @@ std::string UnenforcedInBare(const Json& schema, const std::string& path, int de
   return "";
 }
 
-// What the parameters of a tagged or pythonic call enforce of the whole object, which never has
-// other members; or what says nothing of values.
+// Keywords of the whole object that a tagged or pythonic call enforces (such an object never has
+// other members), or that do not restrict values.
 constexpr std::array<std::string_view, 13> kRootKeywords = {
     "type",    "properties",  "required",    "additionalProperties",
     "$defs",   "definitions", "description", "title",

@@ -1,5 +1,5 @@
-// What the JSON schema of a tool's parameters says, and which of it the grammar of a format can
-// enforce.
+// Reads the JSON schema of a tool's parameters and decides which parts of it the grammar of a
+// format can enforce.
 //
 // Pure; any thread. Schemas come from clients.
 #pragma once
@@ -44,7 +44,8 @@ std::string UnenforcedKeyword(const ToolSyntax& syntax, const api::Tool& tool);
 // arguments of a tool that is not strict satisfy if its whole schema cannot be enforced.
 std::string RelaxedSchema(std::string_view schema);
 
-// The schema for the arguments of a tool: that of an object, whatever the client left out.
+// The schema for a tool's arguments: always that of an object, even if the client left parts of it
+// out.
 std::string ArgumentsSchema(std::string_view schema);
 
 }  // namespace tutti::chat_template

@@ -39,7 +39,7 @@ grammar::Structure TagSpace();
 
 // Tags around an answer's text, which the family's models write and clients do not see.
 struct AnswerTags {
-  std::string open = {}, close = {};  // both empty: there are none
+  std::string open = {}, close = {};  // both empty: no markers
   SpecialTokenTexts tokens = {};      // that occur in them
   bool opened = false;                // the prompt ends within the answer
   bool keep_space = false;            // white space inside the tags belongs to the answer

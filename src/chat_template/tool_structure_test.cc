@@ -112,7 +112,7 @@ Parsed Parse(const ToolSyntax& syntax, const std::string& text) {
   return parsed;
 }
 
-// Whatever a model writes under the grammar is read as calls, and their arguments are valid.
+// Every text that the grammar allows is parsed as calls, and their arguments are valid.
 TEST(ToolAnswer, EveryTextOfTheGrammarIsReadAsCalls) {
   std::mt19937 random(11);
   for (const ToolSyntax& syntax : ToolSyntaxes()) {

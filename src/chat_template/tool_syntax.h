@@ -49,7 +49,8 @@ struct ToolSyntax {
   Id id = Id::kLong;
   std::string_view marks = {};  // kHarmony: all of its special tokens, one behind the other
 
-  // What begins the first call of an answer; empty: the answer begins with it, without a marker.
+  // The text that begins the first call of an answer; empty: the answer begins with the call,
+  // without a marker.
   std::string_view marker() const { return begin.empty() ? call_begin : begin; }
 };
 
@@ -59,10 +60,10 @@ const ToolSyntax& GenericSyntax();
 
 // All formats by name, the generic one among them.
 std::span<const ToolSyntax> ToolSyntaxes();
-const ToolSyntax* FindToolSyntax(std::string_view name);  // null: there is none of that name
+const ToolSyntax* FindToolSyntax(std::string_view name);  // null if the name is unknown
 
-// The format that a template writes in histories and asks for; the generic one where it shows none
-// that is known.
+// The format that a template writes in histories and requests; the generic one if it shows no known
+// format.
 const ToolSyntax& DetectToolSyntax(const tokenizer::ChatTemplate& chat_template);
 
 }  // namespace tutti::chat_template
