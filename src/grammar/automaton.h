@@ -67,7 +67,7 @@ class Automaton {
   }
   size_t states() const { return states_.size(); }
   size_t rules() const { return rules_.size(); }
-  // Bytes that no state tells apart have one class; classes are numbered from 0.
+  // Bytes that no state distinguishes have one class; classes are numbered from 0.
   uint8_t ClassOf(uint8_t byte) const { return class_of_[byte]; }
   uint32_t classes() const { return classes_; }
   size_t memory_bytes() const;

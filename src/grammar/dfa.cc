@@ -122,7 +122,7 @@ class DfaBuilder {
     return budget_.TakeBytes(dfa_->bytes()) ? std::move(dfa_) : nullptr;
   }
 
-  // Pairs of states, as far as they can be reached. A dead `b` is kept where `subtract` says so.
+  // The reachable pairs of states. A dead `b` is kept if `subtract`.
   std::shared_ptr<const Dfa> Product(const Dfa& a, const Dfa& b, bool subtract) {
     if (a.empty()) return Finish();
     FindClasses([&](auto cut) {

@@ -54,7 +54,7 @@ class Dfa {
   friend class DfaBuilder;
   size_t bytes() const { return next_.size() * sizeof(uint32_t) + accepts_.size(); }
 
-  std::array<uint8_t, 256> class_of_{};  // bytes that no state tells apart are one class
+  std::array<uint8_t, 256> class_of_{};  // bytes that no state distinguishes have one class
   uint32_t classes_ = 1;
   std::vector<uint32_t> next_;  // [state][class]
   std::vector<bool> accepts_;   // [state]

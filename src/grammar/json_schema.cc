@@ -250,7 +250,7 @@ class SchemaCompiler {
     for (const ArrayPart& part : arrays.parts)
       prefix = std::max<uint64_t>(prefix, part.prefix.size());
     if (arrays.min_items > arrays.max_items) return g_.Never();
-    // Behind so many items all rules would be the same.
+    // After this many items all rules would be the same.
     const bool bounded = arrays.max_items != kNoLimit;
     const uint64_t last =
         bounded ? arrays.max_items : std::max<uint64_t>({prefix, arrays.min_items, 1});
@@ -431,7 +431,8 @@ class SchemaCompiler {
     ASSIGN_OR_RETURN(const std::vector<ExprId> others, Others(objects, declared));
     const uint64_t least = objects.min_properties, most = objects.max_properties;
     if (least > most || required > most) return g_.Never();
-    // Names that are not declared may come twice: how many there are cannot be told from the text.
+    // The grammar cannot refuse a repeated name among the undeclared ones, so their number in the
+    // text is not the number of distinct names.
     if (least > std::max<uint64_t>(required, 1) && !others.empty()) {
       return document_.Unsupported(objects.min_at.value_or(0), "minProperties",
                                    "names that are not declared could repeat");

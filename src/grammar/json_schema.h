@@ -19,8 +19,8 @@ namespace tutti::grammar {
 struct JsonSchemaOptions {
   uint32_t space = 32;  // most blanks of indentation; 0: no whitespace between tokens
   // Objects may have members that their schema does not declare, as JSON Schema says. If false, an
-  // object whose schema has `properties` and no keyword for other members has the declared ones
-  // alone. All its texts satisfy the schema, and a model cannot invent members without end.
+  // object whose schema has `properties` and no keyword for other members has only the declared
+  // ones. All its texts still satisfy the schema, and a model cannot invent any number of members.
   bool open_objects = false;
 };
 

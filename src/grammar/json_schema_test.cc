@@ -135,7 +135,8 @@ TEST(JsonSchema, CountsTheCharactersOfLongStrings) {
   const Accepted email(R"({"type":"string","format":"email","maxLength":254})");
   EXPECT_TRUE(email(R"("ann@example.org")"));
   EXPECT_FALSE(email("\"" + std::string(251, 'a') + "@b.c\""));
-  // Characters count, whatever their bytes, and so do escapes; the shortest may be too long.
+  // Length counts characters, not bytes, and an escape is one character. A pattern whose shortest
+  // match is too long leaves nothing.
   const Accepted wide(R"({"type":"string","pattern":"^[é\\n\\u{1F600}]*$","maxLength":20})");
   std::string text = "\"";
   for (int i = 0; i < 10; ++i) text += "é\\n";

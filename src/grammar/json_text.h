@@ -1,7 +1,7 @@
 // The parts of JSON texts as expressions: characters of strings, values, whitespace.
 //
 // Pure functions over the grammar that is being made. Texts are JSON by RFC 8259, and valid UTF-8.
-// Whitespace is bounded, as models else write it without end.
+// Whitespace is bounded, because some models would write it forever.
 #pragma once
 
 #include <string_view>
@@ -17,9 +17,9 @@ inline bool IsJsonSpace(char c) { return kJsonSpace.find(c) != std::string_view:
 // How a character of a string may be written.
 enum class Spelling : uint8_t {
   kPlain,  // as itself: not JSON
-  // Itself where JSON allows that; else \" \\ \b \f \n \r \t, and \u00XX for the other control
-  // characters. Each character has one spelling, but for the case of hex digits: languages of such
-  // texts can be cut with and taken from each other.
+  // A character stands for itself if JSON allows that; else it is \" \\ \b \f \n \r \t, and \u00XX
+  // for the other control characters. Each character has one spelling, except for the case of hex
+  // digits, so that languages of such texts can be intersected and subtracted.
   kJson,
 };
 

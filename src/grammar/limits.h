@@ -1,8 +1,8 @@
 // Budget: bounds what compiling one grammar may cost.
 //
 // Counted in units of work and bytes, not in time, so that the same grammar is accepted or refused
-// on every machine. Owned by one compilation; one thread, but for `cancelled`, which any thread may
-// set. Once exhausted, every further Take() fails: callers return at their next check.
+// on every machine. Owned by one compilation; one thread, except for `cancelled`, which any thread
+// may set. Once exhausted, every further Take() fails: callers return at their next check.
 #pragma once
 
 #include <atomic>

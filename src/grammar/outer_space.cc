@@ -18,10 +18,10 @@ namespace {
 constexpr int kMaxExamineDepth = 1000;
 enum class Side : uint8_t { kBegin, kEnd };
 
-// What is known about one side of an expression's texts.
+// Facts about one side of an expression's texts.
 struct Outer {
   bool space = false;  // a text may have white space there
-  bool empty = false;  // a text may be empty, so that its neighbour's side counts
+  bool empty = false;  // a text may be empty, so that the adjacent text's side counts
 };
 
 class OuterSpace {

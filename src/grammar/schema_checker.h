@@ -26,21 +26,21 @@ class SchemaChecker {
       : document_(document), merger_(merger), budget_(budget) {}
 
   Result<bool> Accepts(const Elements& elements, const Json& value, int depth = 0);
-  // The same of a value that stands in the enum or const of each element that has one.
+  // As Accepts(), for a value that is listed in the enum or const of each element that has one.
   Result<bool> AcceptsListed(const Elements& elements, const Json& value);
-  // False also where it cannot be told.
+  // False also if the answer is unknown.
   Result<bool> Disjoint(const Elements& a, const Elements& b, int depth = 0);
 
   // The insides of the strings that satisfy `elements`.
   Result<std::shared_ptr<const Dfa>> Strings(const Elements& elements, int depth = 0);
-  // Those that keep the patterns, formats and lengths.
+  // Strings that satisfy the patterns, formats and lengths.
   Result<std::shared_ptr<const Dfa>> Strings(const StringConstraints& strings);
-  // Those that match a pattern of a schema somewhere.
+  // Strings that contain a match of a schema's pattern.
   Result<std::shared_ptr<const Dfa>> Pattern(NodeId node, std::string_view keyword,
                                              const std::string& pattern);
   Result<std::shared_ptr<const Dfa>> AllStrings();
 
-  // What the value of a property, or an item, must satisfy.
+  // The constraints on the value of a property, or on an item.
   Result<Elements> Property(const ObjectConstraints& objects, const std::string& name);
   static Elements Item(const ArrayConstraints& arrays, uint64_t index);
   // The elements of `merged` with a branch for each of its choices, one list for each combination.

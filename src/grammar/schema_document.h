@@ -1,6 +1,6 @@
 // SchemaDocument: a parsed JSON schema, its subschemas by number, and where references lead.
 //
-// Immutable but for the numbering; one thread. Sources: JSON Schema 2020-12 core, sections 8.2
+// Immutable except for the numbering; one thread. Sources: JSON Schema 2020-12 core, sections 8.2
 // (identifiers, anchors, references) and 9.2; RFC 3986, section 5.2; RFC 6901.
 #pragma once
 
@@ -40,8 +40,8 @@ class SchemaDocument {
   NodeId root() const { return 0; }
   // The number of the subschema at `value`, which stands in `parent` under `key`.
   NodeId Child(NodeId parent, std::string_view key, const Json& value);
-  // A subschema that stands for a part of the one at `parent`, under a name that tells it from
-  // others there: the same number for the same name.
+  // A subschema that stands for a part of the one at `parent`. `name` identifies it there: the same
+  // name gives the same number.
   NodeId Derive(NodeId parent, const std::string& name, Json value);
   const Json& value(NodeId id) const { return *nodes_[id].value; }
   // Dotted, from the root: "properties.a.items"; empty for the root. Names are cut at 64 bytes.
@@ -50,7 +50,7 @@ class SchemaDocument {
   const std::string& key(NodeId id) const { return nodes_[id].key; }
   size_t nodes() const { return nodes_.size(); }
 
-  // Before draft 2019-09 the neighbours of $ref do not count.
+  // Before draft 2019-09 the keywords next to $ref do not count.
   bool ref_stands_alone() const { return ref_stands_alone_; }
   // The subschema that a reference in `from` leads to. Errors: schema_reference.
   Result<NodeId> Resolve(NodeId from, std::string_view reference);

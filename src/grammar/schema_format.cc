@@ -25,8 +25,9 @@ std::string Date() {
          leap_year + "-02-29)";
 }
 
-// A leap second is the last of a day in UTC, whatever the offset. Offsets are whole quarters of an
-// hour, as all in use are: each other one costs hundreds of states.
+// A leap second is the last second of a day in UTC, so the local time depends on the offset.
+// Offsets are whole quarters of an hour, as all in use are: each other one would cost hundreds of
+// states.
 std::string LeapSecond() {
   std::string ways = "23:59:60" + std::string(kSecondFraction) + "[zZ]";
   const auto two = [](int value) {

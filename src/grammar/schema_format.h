@@ -16,7 +16,7 @@ namespace tutti::grammar {
 enum class FormatKind : uint8_t {
   kEnforced,
   kStandard,  // of the specification, and not enforced: refused
-  kUnknown,   // a note of the schema's author: ignored, as the specification says
+  kUnknown,   // an annotation without effect: ignored, as in the specification
 };
 
 FormatKind KindOfFormat(std::string_view name);

@@ -1,4 +1,4 @@
-// Merges subschemas that apply together (allOf, $ref and neighbouring keywords) into one set of
+// Merges subschemas that apply together (allOf, $ref and the keywords next to it) into one set of
 // constraints, and the choices (anyOf, oneOf) that remain.
 //
 // One thread; belongs to one compilation.
@@ -29,7 +29,7 @@ constexpr uint32_t OwnElement(NodeId node) { return node * 2 + 1; }
 inline constexpr uint8_t kNull = 1, kBoolean = 2, kNumber = 4, kString = 8, kArray = 16,
                          kObject = 32, kAllTypes = 63;
 uint8_t TypeOf(const Json& value);
-// Equal as JSON Schema compares: numbers by value, objects whatever the order of their members.
+// Equality as in JSON Schema: numbers by value, objects regardless of the order of their members.
 bool SameValue(const Json& a, const Json& b);
 
 inline constexpr uint64_t kNoLimit = UINT64_MAX;

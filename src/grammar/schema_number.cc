@@ -79,7 +79,8 @@ class DigitExprs {
     return g_.Alternate(std::move(ways));
   }
 
-  // What may follow the whole part of `bound`, so that the number is above (below) it, or equal.
+  // The texts that may follow the whole part of `bound`, so that the number is above (below) it, or
+  // equal.
   ExprId FractionAbove(const std::string& bound, bool or_equal) {
     std::vector<ExprId> ways;
     for (size_t i = 0; i < bound.size(); ++i) {

@@ -8,7 +8,7 @@
 namespace tutti::grammar {
 namespace {
 
-// Up to so many places a set is searched one by one.
+// Sets of at most this many places are searched one by one.
 constexpr size_t kFewPlaces = 32;
 constexpr size_t kMaxPending = 4'096;
 
@@ -89,7 +89,7 @@ bool StateSets::AlwaysOverflows(const Automaton& automaton, Budget& budget) {
     for (const Automaton::ByteEdge& edge : automaton.bytes(state)) begins[edge.to] = true;
     for (const Automaton::CallEdge& call : automaton.calls(state)) begins[call.to] = true;
   }
-  // Each state counts once, whatever its frames and counts: Close() has no fewer places.
+  // Each state counts once for all its frames and counts: Close() produces at least as many places.
   std::vector<uint32_t> seen_from(automaton.states(), UINT32_MAX);
   std::vector<uint32_t> work;
   for (uint32_t id = 0; id < automaton.states(); ++id) {

@@ -69,8 +69,8 @@ class StateSets {
     return known != kUnknown ? known : MakeNext(set, byte);
   }
   SetId Next(SetId set, std::string_view bytes);
-  // What Next(set, byte), which was called before, took when it was made: places, edges and calls
-  // that were looked at. Depends on set and byte alone.
+  // The cost of making Next(set, byte), which was called before: places, edges and calls that were
+  // looked at. Depends on set and byte alone.
   uint32_t steps(SetId set, uint8_t byte) const {
     return uint32_t{kStepUnit} * steps_[set * classes_ + automaton_->ClassOf(byte)];
   }
@@ -84,15 +84,15 @@ class StateSets {
 
   // --- sets whose stacks are cut off, for work that is shared by all stacks ---
   // `set` with the frames of its places replaced by open ones, numbered from 0 in the order of
-  // frames(set), and counts by others that no token of at most `reach` bytes tells apart from
-  // them. kDead where it has too many frames.
+  // frames(set), and its counts by others that no token of at most `reach` bytes distinguishes from
+  // them. kDead if it has too many frames.
   SetId CutOff(SetId set, uint32_t reach);
   static constexpr uint32_t kMaxOpen = 8;
-  // Longest token, in bytes, for which CutOff(set), which was called before, stands exactly: longer
-  // ones may tell its counts from those of the set.
+  // Longest token, in bytes, for which CutOff(set), which was called before, is exact: longer ones
+  // may distinguish its counts from those of the set.
   uint32_t exact_bytes(SetId set) const { return sets_[set].exact_bytes; }
-  // What CutOff() gives for a set of one place at `state`, whose counter, if its rule has one, is
-  // far from both limits.
+  // The CutOff() of a set of one place at `state`, whose counter, if its rule has one, is far from
+  // both limits.
   SetId OpenAt(uint32_t state);
   // The frames of the places of `set`, each once, in the order of CutOff().
   std::vector<FrameId> Frames(SetId set) const;

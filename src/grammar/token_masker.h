@@ -101,8 +101,8 @@ class TokenMasker {
   const TokenTrie& trie() const { return *trie_; }
 
  private:
-  // What a token does when the stack below is not known: it is allowed, or from a node of the trie
-  // on that depends on what comes behind an open frame.
+  // The effect of each token if the stack below is unknown: it is allowed, or, from a node of the
+  // trie on, that depends on the states behind an open frame.
   struct OpenMask {
     struct Return {
       uint32_t node = 0;
@@ -117,8 +117,8 @@ class TokenMasker {
   // Makes the masks of free text, such as the inside of strings, which pass the whole vocabulary: a
   // step of the engine should not wait for that.
   void Prepare();
-  // The mask of all sets with this cut and these frames, but for long tokens and the end. Null: too
-  // ambiguous.
+  // The mask of all sets with this cut and these frames, except for long tokens and the end. Null:
+  // too ambiguous.
   std::shared_ptr<const TokenMask> MaskOfCut(SetId cut, const std::vector<FrameId>& frames);
   // Looks at the tokens that `mask` may be wrong about one by one.
   std::shared_ptr<const TokenMask> CorrectLong(SetId set, std::shared_ptr<const TokenMask> mask);

@@ -151,7 +151,7 @@ inline std::vector<std::pair<std::string, std::string>> HostileSchemas() {
                                                Ref(i + 1) + "}}";
                                       },
                                       "{}"));
-  // Each level asks for all subsets of the definitions.
+  // Each level requires all subsets of the definitions.
   add("subsets_of_24_definitions", Definitions(
                                        24,
                                        [](size_t i) {
