@@ -65,7 +65,7 @@ struct RenderedRequest {
   std::span<const TokenId> prompt;
   const ModelInfo& model;
   uint64_t model_instance = 0;                     // ServedModel::instance
-  ReasoningMode reasoning = ReasoningMode::kKeep;  // kKeep also if the prompt is no chat
+  ReasoningMode reasoning = ReasoningMode::kKeep;  // kKeep also for prompts that are not chats
   bool begins_inside = false;                      // the prompt ends with an open reasoning tag
   // Identifies everything that determines the bits of an answer on any machine: the whole weights
   // file, the arithmetic, the version. Empty: not known.

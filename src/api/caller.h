@@ -47,7 +47,7 @@ struct Caller {
   friend bool operator==(const Caller&, const Caller&) = default;
 };
 
-// Shared by all requests of a principal; null where there are no callers (the library, benches).
+// Shared by all requests of a principal; null if callers are not identified (the library, benches).
 using CallerRef = std::shared_ptr<const Caller>;
 
 // The caller of requests that a service makes on its own behalf, such as counting tokens.

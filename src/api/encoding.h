@@ -51,12 +51,12 @@ struct EncodeRequest {
   std::string model;                // served name or alias
   std::vector<EncodeInput> inputs;  // 1..kMaxEncodeInputs, none empty
   EncodeOutput output = EncodeOutput::kPooled;
-  std::optional<bool> normalize;  // to length 1; absent: as the model's files say
+  std::optional<bool> normalize;  // to length 1; absent: the default of the model's files
   std::optional<int> dimensions;  // leading components kept, then normalised again; 1..width
   std::optional<std::string> prompt_name;  // of the model's named prompts; absent: its default
   bool raw_scores = false;                 // scores as the model leaves them, no sigmoid or softmax
   Truncation truncation = Truncation::kRefuse;
-  std::optional<int> truncate_tokens;  // read at most so many tokens, special ones included
+  std::optional<int> truncate_tokens;  // read at most this many tokens, special ones included
   std::optional<int> total_tokens;     // refuse to read more of all inputs together
   Priority priority = Priority::kInteractive;
   TimePoint deadline = TimePoint::max();

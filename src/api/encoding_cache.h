@@ -16,7 +16,7 @@ namespace tutti::api {
 
 // All inputs of a request, as tokens. References hold for one call.
 struct RenderedInputs {
-  const EncodeRequest& request;      // but for its inputs
+  const EncodeRequest& request;      // its inputs are not used
   std::span<const TokenId> tokens;   // of all inputs, one after the other
   std::span<const uint8_t> types;    // kind of each token; none: all 0
   std::span<const int32_t> lengths;  // tokens of each input

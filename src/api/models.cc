@@ -43,7 +43,7 @@ bool Ranks(const ModelInfo& model) {
 const ModelInfo* DefaultEncoder(std::span<const ModelInfo> models, EncodeOutput output,
                                 bool pairs) {
   const bool scores = output == EncodeOutput::kScores;
-  // What a model has of what is preferred; that it ranks weighs more.
+  // Score of a model for the preferred properties; ranking weighs more.
   const auto worth = [&](const ModelInfo& model) {
     return (scores && pairs && Ranks(model) ? 2 : 0) + (model.generates ? 0 : 1);
   };

@@ -51,8 +51,8 @@ class QuestionSeries : public std::enable_shared_from_this<QuestionSeries<Answer
         }
         if (self->one_is_through_.exchange(true)) self->GoOn();
       });
-      // Who asked and who answered: the second goes on, so that answers that come at once are no
-      // deeper calls.
+      // This thread, after `ask_` returned, and the thread that answered both set the flag. The
+      // later of the two begins the next call, so that immediate answers do not nest calls.
     } while (one_is_through_.exchange(true));
   }
 

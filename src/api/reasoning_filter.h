@@ -14,7 +14,7 @@
 namespace tutti::api {
 
 enum class ReasoningMode {
-  kKeep,      // the text passes as it is
+  kKeep,      // the text passes unchanged
   kHide,      // reasoning and its tags are removed
   kSeparate,  // reasoning is returned separately, without its tags
 };
@@ -50,7 +50,7 @@ class ReasoningFilter {
   const ReasoningMode mode_;
   const ReasoningTags tags_;
   bool inside_;               // between the tags
-  bool after_close_ = false;  // nothing but white space since, and it is dropped
+  bool after_close_ = false;  // only white space since the closing tag, which is dropped
   bool has_text_ = false;     // an answer has begun, or reasoning has ended
   bool reasoned_ = false;
   std::string held_;  // a proper beginning of the awaited tag

@@ -137,7 +137,7 @@ TEST(ReasoningFilter, ModesHaveTheirWords) {
   EXPECT_FALSE(ParseReasoningMode("").has_value());
 }
 
-// What the filter is to give of a whole text, said without states or deltas.
+// The output that the filter must give for a whole text, defined without states or deltas.
 Outcome Defined(std::string_view text, const ReasoningTags& tags) {
   Outcome outcome;
   while (true) {

@@ -12,7 +12,7 @@ TEST(SamplingDefaultsTest, SilentParametersTakeTheModelsDefaults) {
   EXPECT_EQ(params.top_p, 0.95);
   EXPECT_EQ(params.top_k, 20);
   EXPECT_EQ(params.min_p, 0.05);
-  EXPECT_EQ(params.repetition_penalty, 1.0);  // nobody said anything
+  EXPECT_EQ(params.repetition_penalty, 1.0);  // set neither by the request nor by the model
 }
 
 TEST(SamplingDefaultsTest, GivenValuesWinEvenWhereTheyEqualTheUsualOnes) {

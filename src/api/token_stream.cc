@@ -123,7 +123,8 @@ size_t TokenStream::unread_bytes() const {
 }
 
 void TokenStream::FreeBehind(const Cursor& reader) {
-  // The writer is in the last chunk, at or before which the reader stands.
+  // Frees the chunks before the reader's. The writer is in the last chunk, which is never before
+  // the reader's.
   while (first_.get() != reader.chunk_) first_ = std::move(first_->next);
 }
 

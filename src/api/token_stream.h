@@ -63,8 +63,8 @@ class TokenStream {
  private:
   struct FilteredChoice {
     ReasoningFilter filter;
-    // Tokens since reasoning last held more than white space. Those of the tags are never counted:
-    // a budget of n tokens is followed by forced ones, and at most n are told.
+    // Tokens since reasoning last held more than white space. Tokens of the tags are never counted:
+    // after a budget of n tokens the closing tag is forced, and the reported number is at most n.
     int uncounted = 0;
     // Tokens that may still count: a character that the budget's last token leaves open comes out
     // with one of the closing tag.

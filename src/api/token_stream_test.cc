@@ -138,7 +138,7 @@ TEST(Generation, AFinishedOneIsNotCancelledAndAMovedFromOneNeither) {
   EXPECT_EQ(control->cancels, 0);
 }
 
-// What comes out of a stream that was told to filter, for a text in pieces of `size`.
+// Text and reasoning that a filtering stream returns for `text`, appended in pieces of `size`.
 std::pair<std::string, std::string> Filtered(ReasoningMode mode, const ReasoningTags& tags,
                                              const std::string& text, size_t size) {
   const auto stream = std::make_shared<TokenStream>(nullptr);
@@ -217,7 +217,7 @@ TEST(TokenStream, TokensThatAParserTakesForReasoningAreCounted) {
   EXPECT_EQ(counted, 2) << "those between the token that begins it and the one that ends it";
 }
 
-// A budget of n tokens was told as n and those of the closing tag.
+// A budget of n tokens was once reported as n plus the tokens of the closing tag.
 TEST(TokenStream, TokensOfTagsAreNotReasoning) {
   const auto count = [](const std::vector<std::string>& tokens, ReasoningMode mode) {
     const auto stream = std::make_shared<TokenStream>(nullptr);

@@ -113,7 +113,7 @@ struct ContextFile {
 
 struct TextPrompt {
   std::string text;
-  bool add_special = true;    // BOS / EOS where the model file says so
+  bool add_special = true;    // BOS / EOS if the model file requires them
   bool parse_special = true;  // special tokens written in the text are parsed as such
   // Fill-in-the-middle: the text after the gap that the model fills; `text` is the text before it.
   // Empty: nothing follows the gap. Absent: `text` is continued. If set, no special tokens are
@@ -242,7 +242,7 @@ struct Logprob {
   bool special = false;
 };
 
-// For one position: the token that stands there, and the most probable ones in order.
+// Log-probabilities at one position: of the token there, and of the most probable tokens in order.
 struct TokenLogprobs {
   Logprob chosen;
   std::vector<Logprob> top;
@@ -322,12 +322,12 @@ struct SamplingDefaults {
   std::optional<double> temperature{}, top_p{};
   std::optional<int> top_k{};
   std::optional<double> min_p{}, repetition_penalty{};
-  std::string source{};  // where they stand: "generation_config.json"
+  std::string source{};  // file that holds them: "generation_config.json"
   bool empty() const { return !temperature && !top_p && !top_k && !min_p && !repetition_penalty; }
 };
 
-// Tokenizer settings of a model's files, for clients that render templates themselves. Empty
-// strings: there is no such token, or no template.
+// Tokenizer settings of a model's files, for clients that render templates themselves. An empty
+// string: the model has no such token or template.
 struct TokenizerInfo {
   std::string bos, eos, unk, pad;
   bool add_bos = false, add_eos = false;  // at the ends of a plain text
@@ -343,7 +343,7 @@ struct ModelInfo {
   std::string architecture, quantisation;
   std::string digest;                  // of the weights file's header, hex
   bool generates = true;               // Inference::Generate
-  std::optional<EncoderInfo> encoder;  // Inference::Encode; absent: neither vectors nor scores
+  std::optional<EncoderInfo> encoder;  // absent: the model gives neither vectors nor scores
   SamplingDefaults sampling;           // the gateway applies them to unset parameters
   std::string tool_format;             // how it writes tool calls: "hermes"; empty: not at all
   bool fills_middle = false;           // takes TextPrompt::suffix

@@ -1,7 +1,7 @@
-// FakeInference: an api::Inference and HealthProbe under the control of a test, for whatever stands
-// in front of the inference API. Which models there are, and what their encoders answer, says who
-// makes it; encodings are answered at once unless the test holds them, streams are written by the
-// test. Any thread.
+// FakeInference: an api::Inference and HealthProbe under the control of a test, for the code in
+// front of the inference API. Its creator defines the models and the answers of their encoders.
+// Encodings are answered at once unless the test holds them; the test writes the streams. Any
+// thread.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace tutti::api::testing {
 
-// The writer's side of a generation. Nobody is told of what is appended but by Wake() and Answer().
+// The writer's side of a generation. Only Wake() and Answer() wake the reader.
 class FakeGeneration final : public Cancellable {
  public:
   FakeGeneration(GenerateRequest r, std::shared_ptr<TokenStream> s)
@@ -74,7 +74,7 @@ class FakeGeneration final : public Cancellable {
   void Wake() {
     if (stream->waker() != nullptr) stream->waker()->Wake();
   }
-  // The usual answer in one go; without and with telling.
+  // The usual answer in one go. AppendAnswer() does not wake the reader; Answer() does.
   void AppendAnswer(const std::vector<std::string>& tokens) {
     Started();
     for (int choice = 0; choice < request.n; ++choice) {
@@ -102,7 +102,7 @@ struct FakeModel {
   EncodeResult (*answer)(const EncodeRequest&, const ModelInfo&) = nullptr;  // what it gives
 };
 
-// The writer's side of an encoding. Each of what it does but SetAnswer() is told.
+// The writer's side of an encoding. Every member but SetAnswer() wakes the reader.
 class FakeEncoding final : public Cancellable {
  public:
   FakeEncoding(EncodeRequest r, FakeModel m, std::shared_ptr<EncodingState> s)
@@ -137,7 +137,7 @@ class FakeInference final : public Inference, public HealthProbe {
   void Add(FakeModel model) { models_.push_back(std::move(model)); }
   void PutFirst(FakeModel model) { models_.insert(models_.begin(), std::move(model)); }
 
-  std::string awaited;  // a model that is still being loaded, as Statistics() says
+  std::string awaited;  // a model that is still being loaded; returned by Statistics()
 
   // --- what happens with a new request before the call returns; an error refuses it ---
 
@@ -149,15 +149,15 @@ class FakeInference final : public Inference, public HealthProbe {
   bool prepares = true;  // texts before Encode() returns; otherwise they are the test's to prepare
 
   std::function<void(size_t)> on_take;  // by whoever takes a good result; given its floats
-  std::function<void()> on_tokenize;    // first, on whatever thread tokenises
-  // If set, has to call what answers a question that came by TokenizeLater() or DetokenizeLater(),
-  // once, on whatever thread.
+  std::function<void()> on_tokenize;    // first, on the thread that tokenises
+  // If set, receives the function that answers a TokenizeLater() or DetokenizeLater() call. It must
+  // call that function once, on any thread.
   std::function<void(std::function<void()> answer)> on_question;
 
-  // --- what came ---
+  // --- received requests ---
 
   bool keeps = true;  // requests, for the following
-  // The k-th accepted request, waiting up to 10 s for it; null when none came.
+  // The k-th accepted request, waiting up to 10 s for it; null if none arrives.
   std::shared_ptr<FakeGeneration> Generation(size_t k) { return Nth(generations_, k); }
   std::shared_ptr<FakeEncoding> Encoding(size_t k) { return Nth(encodings_, k); }
   size_t generations() {
@@ -276,7 +276,7 @@ class FakeInference final : public Inference, public HealthProbe {
 
  private:
   void Later(std::function<void()> answer) { on_question ? on_question(answer) : answer(); }
-  // Of that name, or without one the first, if it `fits`.
+  // The model of that name, or the first if `name` is empty, provided that it `fits`.
   template <typename Fits>
   const FakeModel* Find(const std::string& name, Fits fits) const {
     for (const FakeModel& model : models_) {
