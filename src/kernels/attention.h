@@ -187,8 +187,8 @@ struct AttentionKernels {
 
   // Rotates q and k of rows [row_begin, row_end) in place and writes k and v to their slots of the
   // cache. For KvFormat::kI8, q and k are then transformed as well (cpu/attention_hadamard.inc),
-  // which leaves their products as they are; rows and cache must go through the same table.
-  // Writes nothing but those slots and rows: ranges may run on any workers at once.
+  // which leaves their products unchanged; rows and cache must go through the same table. Writes
+  // nothing but those slots and rows: ranges may run on any workers at once.
   void (*rope_append)(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end);
 
   // Bytes of 64-byte aligned scratch that run_item needs, per worker; its contents need not survive

@@ -1,4 +1,4 @@
-// Plans one step's attention: which items exist, in which order workers should take them.
+// Plans one step's attention: the items, and the order in which workers should take them.
 //
 // Pure function of the sequences and the number of workers; the plan decides who computes what and
 // when, never a bit of the result (see attention.h). Owner: the runner, one per engine, rebuilt

@@ -140,7 +140,7 @@ TEST(AttentionPlanTest, TheSameBatchGivesTheSamePlan) {
   }
 }
 
-// What longest-first order makes of the plan, against the mean load per worker.
+// The maximum load per worker over the mean load if the plan's items are taken longest first.
 double Imbalance(AttentionPlan& plan, int workers) {
   std::vector<double> load(static_cast<size_t>(workers));
   for (int32_t i = 0; i < plan.items(); ++i) {

@@ -19,7 +19,7 @@ constexpr AttentionShape kShape{.heads = 9,
                                 .scale = 0.125f,
                                 .rope_mode = RopeMode::kNone,
                                 .rope_dims = 0};
-constexpr size_t kLayers = 2;  // the stride of a block holds so many layers
+constexpr size_t kLayers = 2;  // the stride of a block holds this many layers
 
 // Three decoding sequences of 1, 40 and 700 keys, and a prompt of 80 rows.
 struct Step {

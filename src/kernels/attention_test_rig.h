@@ -35,7 +35,8 @@ struct Variant {
   const AttentionKernels* kernels;
   std::string Name() const;
 };
-// What this machine can run: every table with float, with its own 16-bit cache and with int8.
+// The variants that this machine can run: every table with float, with its own 16-bit cache and
+// with int8.
 std::vector<Variant> Variants();
 
 // One sequence's inputs for every token, and the outputs computed so far.

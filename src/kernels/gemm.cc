@@ -120,7 +120,7 @@ int32_t TileCount(int32_t rows) { return (rows + kMaxTile - 1) / kMaxTile; }
 int32_t TileBegin(int32_t rows, int32_t tile) {
   const int32_t count = TileCount(rows);
   const int32_t small = rows / count;
-  const int32_t larger = rows % count;  // so many tiles have one row more
+  const int32_t larger = rows % count;  // number of tiles that have one row more
   return tile * small + std::min(tile, larger);
 }
 

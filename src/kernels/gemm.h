@@ -53,7 +53,7 @@ inline constexpr int kMaxOutliers = 2;  // columns of activations that stay floa
 // The rows of a packed matrix: weight rows padded to whole panels.
 constexpr int RoundUpToPanel(int rows) { return (rows + kPanelRows - 1) / kPanelRows * kPanelRows; }
 
-// What a packed matrix holds. A panel is 32 rows x all of K; inside, one block per 32 of K,
+// Storage format of a packed matrix. A panel is 32 rows x all of K; inside, one block per 32 of K,
 // contiguous, each a multiple of 64 bytes. "Line (g, v)" is 64 bytes whose byte [l*4 + j] belongs
 // to row v*16 + l and k = 4g + j.
 enum class WeightFormat : uint8_t {
@@ -75,14 +75,14 @@ enum class WeightFormat : uint8_t {
 };
 // Bytes of one block of a panel: 576, 640, 704, 768, 896, 1088, 1024, 2048, 4096, 2048, 2048.
 size_t BlockBytes(WeightFormat format);
-// K at most, where sums run over all of it: int32 holds 127 * 127 * K.
+// Maximum of K for sums over all of it: int32 holds 127 * 127 * K.
 inline constexpr int32_t kMaxRowScaledCols = 65536;
 // q formats and kBf16Pairs: activations must have been through quantize().
 bool IsQuantized(WeightFormat format);
 const char* WeightFormatName(WeightFormat format);  // "Q4_0", ..., "BF16"
 
-// What one scale of quantised activations belongs to. A row's greatest value makes all its steps,
-// so one scale per row costs accuracy where few channels are far greater than the others.
+// The values that share one scale of quantised activations. The greatest value determines the step
+// of all, so one scale per row costs accuracy if a few channels are far greater than the others.
 enum class ScalePer : uint8_t {
   kBlock,  // 32 values: the formats of files
   kRow,    // a whole row: kI8Row
@@ -150,7 +150,7 @@ struct QuantizeArgs {
   QuantizedRows out;
 };
 
-// What becomes of y = x * w + bias.
+// Operation applied to y = x * w + bias.
 enum class Epilogue : uint8_t {
   kStore,   // out[m][n] = y
   kAdd,     // out[m][n] += y                            the residual stream
@@ -169,10 +169,10 @@ struct ArgmaxState {
   float value = -__builtin_huge_valf();
   int32_t id = kNoArgmax;
 };
-// Joins the answers of two workers; any order gives the same.
+// Merges the results of two workers; the order does not matter.
 ArgmaxState MergeArgmax(const ArgmaxState& a, const ArgmaxState& b);
 
-// Which inner loop runs. The bits are the same; tests and benches force one.
+// Selects the inner loop. The bits are the same; tests and benches force one.
 enum class GemmPath : uint8_t {
   kAuto,      // by the number of rows
   kDirect,    // unpack weights in registers, once per tile
@@ -182,7 +182,7 @@ enum class GemmPath : uint8_t {
 struct GemmArgs {
   PackedMatrix weight;
 
-  // Activations: `x` if IsQuantized(weight.format), with scales as ActivationScale says, else
+  // Activations: `x` if IsQuantized(weight.format), with scales according to ActivationScale, else
   // `x_f32`.
   QuantizedRows x;
   const float* x_f32 = nullptr;  // [rows][weight.cols]
@@ -208,11 +208,11 @@ struct GemmArgs {
   // panels.
   float* const* logits = nullptr;
 
-  // What this worker will read after its range (its first panel of the next matrix), or null:
-  // prefetched during the last panel.
+  // The data that this worker will read after its range (its first panel of the next matrix), or
+  // null: prefetched during the last panel.
   const uint8_t* next = nullptr;
 
-  // What else it will read soon, or null; the call moves it on.
+  // Further data that it will read soon, or null; the call moves it on.
   Prefetch* ahead = nullptr;
 
   GemmPath path = GemmPath::kAuto;
@@ -221,8 +221,8 @@ struct GemmArgs {
 // Bytes of 64-byte aligned scratch per worker for any call with at most these rows and columns.
 size_t GemmScratchBytes(int32_t max_rows, int32_t max_cols);
 
-// The parts of that scratch, as the kernels use them.
-// K is unpacked in chunks of so many blocks, 256 KiB in either form: what stays in an L2.
+// The parts of that scratch, as the kernels use them. K is unpacked in chunks of this many blocks,
+// 256 KiB in either form, which fits in an L2 cache.
 inline constexpr int kChunkBlocksInt8 = 256;
 inline constexpr int kChunkBlocksFloat = 64;
 struct GemmScratch {

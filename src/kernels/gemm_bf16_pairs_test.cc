@@ -174,7 +174,8 @@ TEST(GemmBf16Pairs, RoundingKeepsInfinitiesAndNaNs) {
   }
 }
 
-// Numbers below the normal ones count as zero in every table, whatever the processor is set to.
+// Subnormal numbers count as zero in every table, independently of the processor's floating-point
+// mode.
 TEST(GemmBf16Pairs, SubnormalsAreZeroAndBadNumbersReachTheOutput) {
   const int32_t k = 64;
   std::vector<float> w(32 * 64, 1e-39f);

@@ -25,7 +25,7 @@ constexpr struct {
 
 #if defined(__x86_64__)
 
-// Which register state the operating system saves (XCR0); 0 where it does not say.
+// The register state that the operating system saves (XCR0); 0 if it does not report it.
 uint64_t EnabledState() {
   uint32_t eax, ebx, ecx, edx;
   if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & bit_OSXSAVE) == 0) return 0;

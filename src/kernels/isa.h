@@ -22,7 +22,8 @@ enum class Isa {
 std::string_view IsaName(Isa isa);
 std::optional<Isa> IsaFromName(std::string_view name);  // exact; the inverse of IsaName
 
-// What this machine and its operating system can run, ascending; kScalar is always first.
+// The instruction sets that this machine and its operating system can run, ascending; kScalar is
+// always first.
 std::vector<Isa> DetectIsas();
 
 // Whether the processor is AMD's (measured: Zen 4) rather than Intel's (measured: Cascade Lake) or

@@ -14,7 +14,7 @@ namespace tutti::kernels {
 
 struct MachineLimits {
   Isa isa;                   // whose instructions the peaks are of
-  int threads;               // measured on so many at once
+  int threads;               // number of threads that measured at once
   double read_bytes_per_s;   // streaming reads of memory far larger than the caches
   double int8_ops_per_s;     // int8 multiply-adds in registers; one is two operations
   double float32_ops_per_s;  // float multiply-adds in registers

@@ -66,7 +66,7 @@ RowBlock QuantizeQ8(const float* x) {
   return out;
 }
 
-// What is added to an integer where it is stored.
+// Offset added to an integer when it is stored.
 int StoredOffset(WeightFormat format) {
   switch (format) {
     case WeightFormat::kQ4_0:
@@ -191,7 +191,7 @@ constexpr int LineIndex(int row, int k) {
   return k / 4 * 128 + row / 16 * 64 + row % 16 * 4 + k % 4;
 }
 
-// The same among the 16-bit values of a float format.
+// As above, among the 16-bit values of a float format.
 constexpr size_t HalfIndex(WeightFormat format, int row, size_t k) {
   const auto r = static_cast<size_t>(row);
   if (format == WeightFormat::kBf16Pairs) return (k / 2 * kPanelRows + r) * 2 + k % 2;
@@ -500,7 +500,7 @@ Status PackPanels(const PackSpec& spec, int32_t panel_begin, int32_t panel_end, 
   for (int32_t p = panel_begin; p < panel_end; ++p) {
     uint8_t* panel = out + static_cast<size_t>(p) * panel_bytes;
     std::memset(panel, 0, panel_bytes);
-    // Rows that are none mean 0, not -128 steps of nothing.
+    // Padding rows hold 128, which stands for 0; a zero byte would stand for -128 steps.
     if (spec.format == WeightFormat::kI8Row)
       std::memset(panel, 128, panel_bytes - kPanelRows * sizeof(float));
     for (int row = 0; row < kPanelRows; ++row) {

@@ -41,8 +41,8 @@ namespace tutti::kernels {
 
 // The compact format for a type: its own, or the one named above.
 WeightFormat NativeFormat(tensor::DType dtype);
-// What NativeFormat() costs against the file's values, in words; "" for types that have a format of
-// their own.
+// Accuracy that NativeFormat() loses against the file's values, in words; "" for types that have a
+// format of their own.
 std::string_view PackingLoss(tensor::DType dtype);
 // Whether rows of `dtype` can be packed as `format`: its native format, F32, F16, BF16, BF16x2,
 // I8_ROW, and for float types also Q8_0.
@@ -62,7 +62,7 @@ struct PackSpec {
   std::vector<std::string> names = {};  // of the sources, for messages; none: they are numbered
 };
 
-// All rows of the sources one after another (Q, K, V; or one matrix as it is).
+// All rows of the sources one after another (Q, K, V; or one matrix alone).
 PackSpec ConcatenateRows(std::vector<tensor::TensorView> sources, WeightFormat format);
 // Panels of 16 gate rows and the same 16 up rows, for the gated epilogues. The rows must be a
 // multiple of 16.
@@ -83,7 +83,8 @@ size_t PackedBytes(const PackedMatrix& matrix);
 Status PackPanels(const PackSpec& spec, int32_t panel_begin, int32_t panel_end, uint8_t* out);
 
 // Turns packed panels of F16 or BF16 (`matrix.format`), [panel_begin, panel_end) of those at
-// `data`, into BF16x2, in place: what packing the same weights as BF16x2 gives, byte for byte.
+// `data`, into BF16x2, in place. The result equals packing the same weights as BF16x2, byte for
+// byte.
 void PairUpPanels(const PackedMatrix& matrix, int32_t panel_begin, int32_t panel_end,
                   uint8_t* data);
 

@@ -129,7 +129,7 @@ TEST(Pack, ConcatenationKeepsOrderAndPadsWithZeros) {
   EXPECT_EQ(Unpacked(packed.view, 39), Dequantized(q.view, 39));
   EXPECT_EQ(Unpacked(packed.view, 40), Dequantized(k.view, 0));
   EXPECT_EQ(Unpacked(packed.view, 52), Dequantized(k.view, 12));
-  // Zero scales: the padding is zero whatever the quants say.
+  // The scales of the padding are zero, so it unpacks to zero for any quants.
   EXPECT_THAT(Unpacked(packed.view, 53), ::testing::Each(0.0f));
   EXPECT_THAT(Unpacked(packed.view, 63), ::testing::Each(0.0f));
 }
@@ -217,7 +217,7 @@ TEST(AlignedBuffer, IsAlignedZeroedAndMovable) {
 }
 
 TEST(PackTest, FloatsBecomeTheNearestBfloats) {
-  // Halfway values go to the even neighbour; the last one would round to infinity.
+  // Ties go to the even value; the last one would round to infinity.
   const std::vector<float> values = {1.0f, 1.00390625f, 1.01171875f, -3.14159265f, 1e-30f, 0.0f};
   std::vector<float> row(kQuantBlock, 0.0f);
   std::copy(values.begin(), values.end(), row.begin());

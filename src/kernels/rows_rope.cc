@@ -32,7 +32,7 @@ std::vector<float> Llama3FreqFactors(int32_t dims, double freq_base, double fact
 }
 
 std::vector<float> YarnFreqFactors(int32_t dims, double freq_base, const YarnParams& yarn) {
-  // The pair, counted in fractions, that turns so many times.
+  // The pair, as a fraction, that turns this many times.
   const auto pair_of = [&](double turns) {
     return dims * std::log(yarn.original_context / (turns * 2.0 * std::numbers::pi)) /
            (2.0 * std::log(freq_base));

@@ -78,7 +78,7 @@ TEST_P(RowsTest, LayerNormIsTheDefinition) {
         std::vector<float> out(width + 1, 5.5f);
         rows().layer_norm(x.data(), with_residual ? residual.data() : nullptr, weight.data(),
                           bias.data(), 1e-5f, n, out.data());
-        // What rounding of the mean and of s - mean may cost, in deviations.
+        // Possible rounding error of the mean and of s - mean, in deviations.
         const double each = 1e-6 * (1 + (std::abs(mean) + 4) * scale);
         for (size_t i = 0; i < width; ++i) {
           const double normed = (s[i] - mean) * scale;

@@ -26,7 +26,7 @@ namespace tutti::kernels {
 
 // Keys whose scores are kept at once. Part of the arithmetic: changing it changes bits.
 inline constexpr int kSpanChunkKeys = 128;
-// Query rows that one pass over the keys serves; cutting at multiples of it wastes nothing.
+// Query rows that one pass over the keys computes; tiles at multiples of it waste nothing.
 inline constexpr int kSpanTileRows = 32;
 
 struct SpanAttentionShape {
@@ -61,7 +61,7 @@ struct SpanAttentionItem {
   int32_t head_end;
 };
 
-// Bytes of 64-byte aligned scratch that run_item needs, per worker: at most 48 KiB, whatever the
+// Bytes of 64-byte aligned scratch that run_item needs, per worker: at most 48 KiB for any
 // sequences. Its contents need not survive calls.
 size_t SpanAttentionScratchBytes(const SpanAttentionShape& shape);
 

@@ -1,5 +1,5 @@
-// Every table against float64, and the promises about bits: a sequence alone, in a batch and cut
-// into other items gives the same ones.
+// Compares every table with float64, and checks the guarantee about bits: a sequence alone, in a
+// batch and cut into other items gives the same ones.
 #include "kernels/span_attention.h"
 
 #include <gmock/gmock.h>
@@ -263,7 +263,7 @@ TEST_P(SpanAttentionTest, NotANumberStaysInItsOwnSequence) {
   }
 }
 
-// What an encoder's weights may bring about, and what a mask would do.
+// An encoder's weights can produce such scores, and so can a mask.
 TEST_P(SpanAttentionTest, ScoresOfMinusInfinityWeighNothing) {
   const int32_t length = 200;
   Batch batch(Shape(1, 16));

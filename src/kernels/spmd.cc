@@ -27,8 +27,8 @@ void SpinBarrier::Wait() {
 }
 
 void RunOnThreads(int workers, const std::function<void(int worker)>& body) {
-  // Nobody begins before all are there: who waits at a barrier for a thread that the system refused
-  // would wait for ever.
+  // No thread begins `body` before all have started: at a barrier, a thread would wait for ever for
+  // one that the system refused to create.
   enum Start { kWait, kGo, kAbandon };
   std::atomic<int> start{kWait};
   const auto say = [&start](Start word) {

@@ -21,7 +21,7 @@ struct Setup {
   KvLayout layout;
   size_t layers = 1;
   size_t blocks = 0;       // of the pool
-  size_t layer_bytes = 0;  // of all of them
+  size_t layer_bytes = 0;  // of all layers
   AlignedBuffer pool;
   std::vector<std::vector<int32_t>> tables;  // of the sequences
   size_t width = 0;                          // floats of a row of qkv

@@ -21,7 +21,7 @@ struct AttentionPoint {
   int32_t context;     // tokens in the cache before the step
   int32_t rows;        // new rows of each sequence: 1 is decode
   int32_t shared = 0;  // leading tokens that all sequences have in the same blocks
-  int32_t chunk = 0;   // > 0: the rows are run as steps of so many, one after the other
+  int32_t chunk = 0;   // > 0: the rows are run as steps of this many, one after the other
 };
 
 struct AttentionBenchOptions {

@@ -26,7 +26,8 @@ struct GemmBenchOptions {
       WeightFormat::kQ4_0, WeightFormat::kQ4_1, WeightFormat::kQ5_0,     WeightFormat::kQ5_1,
       WeightFormat::kQ6,   WeightFormat::kQ8_0, WeightFormat::kI8Row,    WeightFormat::kF32,
       WeightFormat::kF16,  WeightFormat::kBf16, WeightFormat::kBf16Pairs};
-  // What the table does not have is left out, and widths that rows of a format cannot have.
+  // Formats that the table does not have are left out, and so are widths that rows of a format
+  // cannot have.
   std::vector<GemmShape> shapes = {{1536, 576}, {2048, 2048}};
   std::vector<int32_t> rows = {1, 2, 4, 8, 16, 32, 64, 512};
   size_t cold_bytes =

@@ -21,7 +21,7 @@ const PeakKernels& Avx512VnniPeakKernels();
 const PeakKernels& NeonDotPeakKernels();
 const PeakKernels& I8mmPeakKernels();
 
-// What AVX512_BF16 adds to the loops of AVX-512 VNNI.
+// The loop for AVX512_BF16, in addition to those of AVX-512 VNNI.
 double Avx512Bf16Peak(int64_t rounds);
 
 }  // namespace tutti::kernels

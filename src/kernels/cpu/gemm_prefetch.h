@@ -9,7 +9,7 @@
 
 namespace {
 
-// `lines` cache lines from `p` on, into the level the tile was told.
+// Prefetches `lines` cache lines from `p` on into the cache level `to`.
 inline void PrefetchLines(const uint8_t* p, int32_t lines, tutti::kernels::PrefetchTo to) {
   if (to == tutti::kernels::PrefetchTo::kL1) {
     for (int32_t i = 0; i < lines; ++i, p += 64) __builtin_prefetch(p, 0, 3);

@@ -87,7 +87,7 @@ inline uint32_t MaxMagnitude(const float* x, int32_t blocks) {
   max4 = _mm_max_epu32(max4, _mm_shuffle_epi32(max4, 0xb1));
   return static_cast<uint32_t>(_mm_cvtsi128_si32(max4));
 }
-// What fits no int32 converts to 0x80000000; the low byte of that, which is what we keep, is 0.
+// Values outside int32 convert to 0x80000000; its low byte, the one that is kept, is 0.
 inline int32_t SumFour(__m128i sum) {
   sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4e));
   return _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xb1)));

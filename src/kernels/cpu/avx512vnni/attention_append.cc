@@ -56,8 +56,8 @@ float Quantise(const float* x, int32_t head_dim, int32_t top, int16_t* dst) {
   return amax / limit;
 }
 
-// One token: its half of every 32-bit lane of V. The masked store leaves the other half, the
-// neighbour token's, alone: another worker may be writing it.
+// One token: its half of every 32-bit lane of V. The masked store leaves the other half, which
+// belongs to the adjacent token, alone: another worker may be writing it.
 void AppendInt16(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
                  const float* v) {
   const int32_t head_dim = layout.head_dim;
@@ -108,7 +108,8 @@ void AppendInt16Pair(const KvLayout& layout, std::byte* head, int32_t slot, cons
   }
 }
 
-// One token of an 8-bit cache: of each pair in a lane of V it leaves the neighbour's byte alone.
+// One token of an 8-bit cache: in each pair in a lane of V it leaves the adjacent token's byte
+// alone.
 void AppendInt8(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
                 const float* v) {
   const int32_t head_dim = layout.head_dim;

@@ -1,4 +1,4 @@
-// What the AVX-512 attention files share: the int16 grid and the append function.
+// Code that the AVX-512 attention files share: the int16 grid and the append function.
 //
 // Int16 form: a row x of head_dim values is stored as round(x / scale), scale = max|x| / top. Two
 // such rows multiply in vpdpwssd, pairs of int16 into int32, exactly, because top is chosen so that
@@ -22,7 +22,7 @@ constexpr bool ScoreTopsFit() {
 static_assert(ScoreTopsFit());
 // Greatest magnitude of a quantised value and of a probability: 8191 * 8192 * 32 < 2^31.
 constexpr int32_t kValueTop = 8191;
-// The same for int8 keys and values, which are at most 127: 127 * 32767 * 256 < 2^31.
+// As above, for int8 keys and values, which are at most 127: 127 * 32767 * 256 < 2^31.
 constexpr int32_t kInt8Top = 127;
 constexpr int32_t kQueryTop8 = 32767;
 constexpr int32_t kProbabilityTop8 = 32767;

@@ -135,7 +135,7 @@ void UnpackPanel(WeightFormat format, const uint8_t* blocks, int32_t count, uint
 #include "kernels/cpu/gemm_driver.inc"
 
 constexpr GemmKernels kTable = {"avx512vnni", false, QuantizeRange, GemmRange};
-// The same with tiles that not every such processor runs.
+// As above, with tiles that not every such processor runs.
 constexpr GemmKernels kBf16Table = {"avx512bf16", true, QuantizeRange, GemmRange};
 
 }  // namespace

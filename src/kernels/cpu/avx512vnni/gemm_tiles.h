@@ -1,4 +1,4 @@
-// The register tiles of AVX-512 VNNI: entry [rows - 1] of each table computes a tile of so many
+// The register tiles of AVX-512 VNNI: entry [rows - 1] of each table computes a tile of `rows`
 // activation rows.
 #pragma once
 

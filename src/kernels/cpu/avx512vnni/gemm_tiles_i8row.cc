@@ -10,8 +10,8 @@
 namespace tutti::kernels::avx512vnni {
 namespace {
 
-// Says that the accumulators are looked at, each in a register of its own: otherwise GCC 12 shares
-// those that start equal, copies half of them around every block and keeps one on the stack.
+// Marks the accumulators as used, each in a register of its own. Otherwise GCC 12 shares those that
+// start equal, copies half of them around every block and keeps one on the stack.
 template <int kRows>
 inline void KeepApart(__m512i (&i0)[kRows], __m512i (&i1)[kRows]) {
   TUTTI_UNROLL(8)

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kKeyVectors = kBlockTokens / 4;
 
-// a where it is greater, else b, which a NaN in either gives.
+// a if it is greater, else b; b also if either is a NaN.
 TUTTI_INLINE float32x4_t Greater(float32x4_t a, float32x4_t b) {
   return vbslq_f32(vcgtq_f32(a, b), a, b);
 }

@@ -38,8 +38,7 @@ inline Vec16 Div(Vec16 a, Vec16 b) { TUTTI_PARTS(vdivq_f32(a.part[i], b.part[i])
 inline Vec16 Fma(Vec16 a, Vec16 b, Vec16 c) {
   TUTTI_PARTS(vfmaq_f32(c.part[i], a.part[i], b.part[i]));
 }
-// By comparison and choice: NEON's own maximum of a number and a NaN is the NaN, wherever it
-// stands.
+// By comparison and selection, because NEON's own maximum of a number and a NaN is always the NaN.
 inline Vec16 Max(Vec16 a, Vec16 b) {
   TUTTI_PARTS(vbslq_f32(vcgtq_f32(a.part[i], b.part[i]), a.part[i], b.part[i]));
 }

@@ -103,7 +103,7 @@ void MultiplyBlock(const uint8_t* lines, const float* scales, bool has_min, cons
   }
 }
 
-// The same of a block whose halves have scales, and starts, of their own.
+// As above, for a block whose halves have separate scales and starts.
 void MultiplyHalves(const uint8_t* lines, const float* scales, const int8_t* q, float d,
                     const int32_t* start, float* f) {
   for (int n = 0; n < 32; ++n) {
@@ -177,7 +177,7 @@ void TileRowScaled(const TileArgs& args) {
   }
 }
 
-// What the instruction takes and gives: numbers below the normal ones are zero.
+// The instruction flushes subnormal inputs and results to zero.
 float WithoutSubnormal(float x) {
   return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x;
 }
