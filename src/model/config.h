@@ -36,14 +36,14 @@ inline constexpr int kMaxVocabulary = 1 << 20;
 inline constexpr int kMaxContext = 1 << 24;
 inline constexpr int kMaxExperts = 1024;
 
-// What rows of queries and keys are normalised over before they rotate.
+// The values over which rows of queries and keys are normalised before they rotate.
 enum class HeadNorm : uint8_t {
   kNone,
   kPerHead,   // each head by itself, with one weight of [head_dim]
   kWholeRow,  // all heads together
 };
 
-// What the gate of a feed-forward network goes through.
+// Activation function of the gate of a feed-forward network.
 enum class GateKind : uint8_t {
   kSilu,
   kGeluTanh,
@@ -69,12 +69,12 @@ struct ModelConfig {
   double rope_linear_factor = 1.0;       // positions are divided by it
   std::vector<float> rope_freq_factors;  // rope_dims/2 divisors of the frequencies, or empty
   double rope_magnitude = 1.0;           // cosine and sine are multiplied by it (YaRN)
-  bool rope_yarn = false;                // the factors are YaRN's, which files tell by keys alone
+  bool rope_yarn = false;                // the factors are YaRN's, known by the file's keys
   bool rope_long = false;  // the factors are longrope's for short texts: the context ends with them
 
-  // Traits: llama's as they stand here.
+  // Traits, with the defaults of llama.
   bool qkv_bias = false;     // queries, keys and values have biases
-  bool output_bias = false;  // so has what attention gives
+  bool output_bias = false;  // so has the attention's output projection
   HeadNorm head_norm = HeadNorm::kNone;
   bool norm_before = true;  // the inputs of attention and of the feed-forward are normalised
   bool norm_after = false;  // what they give is, before it is added
@@ -107,9 +107,9 @@ struct ModelConfig {
 // changes every answer.
 Result<ModelConfig> ReadModelConfig(const gguf::File& file);
 
-// The same of `keys` of `family`, whose tensors `store` gives under GGUF's names
-// (decoder_tensors.h). Errors: model_hparam; model_tensor_missing without token_embd.weight;
-// model_nonfinite and the store's shape code for rope_freqs.weight.
+// As above, for `keys` of `family`; `store` has the tensors under GGUF's names (decoder_tensors.h).
+// Errors: model_hparam; model_tensor_missing without token_embd.weight; model_nonfinite and the
+// store's shape code for rope_freqs.weight.
 Result<ModelConfig> ReadModelConfig(const Family& family, Form form, const HyperParameters& keys,
                                     const TensorStore& store);
 

@@ -11,7 +11,7 @@ struct Alias {
   std::string_view name;     // of GGUF
   std::string_view spelled;  // of config.json; a dot goes into an object
 };
-// The first alias that exists in the file counts. A name without an alias is used as it is.
+// The first alias that exists in the file counts. A name without an alias is used unchanged.
 constexpr Alias kAliases[] = {
     {"block_count", "num_hidden_layers"},
     {"context_length", "max_position_embeddings"},

@@ -77,7 +77,7 @@ TEST(DecoderTensorsTest, NamesOfTransformersBecomeThoseOfGguf) {
   EXPECT_EQ(GgufName(*FamilyOfModelType("mixtral"),
                      "model.layers.1.block_sparse_moe.experts.3.w2.weight"),
             "blk.1.ffn_down.3.weight");
-  // What fits no name stays, to be refused by it.
+  // A name that fits no pattern stays as it is, and is refused under it.
   EXPECT_EQ(GgufName(llama, "model.layers.1.odd.weight"), "model.layers.1.odd.weight");
   EXPECT_EQ(GgufName(llama, "vision.weight"), "vision.weight");
 }

@@ -68,8 +68,8 @@ float ScaleOfStream(const ModelConfig& config) {
 int QkvColumns(const Weights& weights) {
   const ModelConfig& config = weights.config();
   if (weights.fused()) return weights.layer(0).qkv.columns();
-  // Matrices one after another: each one's padding is overwritten by the next but for the last
-  // one's.
+  // The matrices lie one after another. Each matrix's padding is overwritten by the next one,
+  // except for the last one's.
   return kernels::RoundUpToPanel(config.q_rows() + config.kv_rows() + weights.layer(0).v.columns());
 }
 
@@ -83,8 +83,8 @@ const uint8_t* PanelAt(const Projection& projection, int index) {
   return nullptr;
 }
 
-// What this worker will read after panel `end` of `projection`: the rest of its share, else its
-// share of `next`.
+// The weights that this worker reads after panel `end` of `projection`: the rest of its share, else
+// its share of `next`.
 const uint8_t* ReadNext(const Projection& projection, int end, const Projection* next,
                         const Team& team) {
   const Team::Range share = team.Share(projection.panels());
@@ -262,8 +262,8 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
   AddProduct(layer.down, gated, layer.ffn_after_norm, next, team);
 }
 
-// Gives the observer the rows of the residual stream after `norm` (null: as they are), but for the
-// first. Only FindOutliers has an observer: a serving decoder returns at once and allocates
+// Gives the observer the rows of the residual stream after `norm` (null: as they are), except for
+// the first row. Only FindOutliers has an observer: a serving decoder returns at once and allocates
 // nothing.
 void Decoder::ShowInput(InputObserver::Input input, int layer, const float* norm, int rows,
                         Team& team) {
@@ -485,7 +485,7 @@ void Decoder::Project(const Projection& projection, Activations in, Epilogue epi
       PiecesFor(projection, in.rows, team));
 }
 
-// What a part of a layer gives is added to the residual stream, behind its norm where there is one.
+// Adds a part's output to the residual stream, after its norm if it has one.
 void Decoder::AddProduct(const Projection& projection, Activations in, const float* after_norm,
                          const Projection* next, Team& team) {
   const int rows = in.rows;
@@ -554,8 +554,8 @@ void Decoder::CopyBlock(std::byte* kv, int kv_blocks, int from, int to, Team& te
   });
 }
 
-// The products up to the layer's attention ask for the keys and values that this worker will read
-// in it.
+// Names the keys and values that this worker will read in the layer's attention; the products
+// before it prefetch them.
 void Decoder::ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& team) {
   Worker& worker = workers_[static_cast<size_t>(team.worker())];
   worker.ahead = {};

@@ -74,7 +74,7 @@ class Decoder {
   static size_t KvBlockBytes(const ModelConfig& config, WeightMode mode,
                              const kernels::KernelTable& kernels,
                              KvDtype kv_dtype = KvDtype::kByWeights);
-  // Copies block `from` of a pool of so many blocks to block `to`, in all layers. Every worker
+  // Copies block `from` to block `to` in all layers of a pool of `kv_blocks` blocks. Every worker
   // calls it; complete when it returns.
   void CopyBlock(std::byte* kv, int kv_blocks, int from, int to, Team& team) const;
   // Floats between rows of logits: the vocabulary, padded.
@@ -84,13 +84,13 @@ class Decoder {
   // workers alike: they were given up, and what they wrote counts for nothing.
   bool RunLayers(const DecoderBatch& batch, Team& team);
 
-  // In a phase after RunLayers: a row of it behind the last norm, [width] floats.
+  // Called in a phase after RunLayers: one of its rows after the last norm, [width] floats.
   void FinalRow(int row, float* out) const;
 
   // The output head for some rows of the last RunLayers(). Every worker calls it; complete when it
   // returns.
   void RunHead(const HeadBatch& batch, Team& team);
-  // Parallel regions (phases, each waited for) of one layer for a step of so many rows on so many
+  // Parallel regions (phases, each waited for) of one layer for a step of `rows` rows on `workers`
   // workers. 0 for a mixture: its count depends on which experts the rows choose.
   static int RegionsPerLayer(const ModelConfig& config, bool fused, int workers, int rows);
 

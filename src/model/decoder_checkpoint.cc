@@ -144,7 +144,8 @@ Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
   if (!read) return InvalidArgument("model_not_found", "the folder has no config.json");
   const std::string& config = *read;
   {
-    // A model of another kind is refused for that, whatever its weights are.
+    // Checked before the weights are opened, so that a model of another kind is refused as such
+    // even if its weights are bad too.
     ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(config, "config.json"));
     std::vector<std::string> told_later;
     RETURN_IF_ERROR(TextConfig::Read(file, told_later).status());

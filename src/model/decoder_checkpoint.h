@@ -56,7 +56,7 @@ struct DecoderCheckpoint {
   // gguf_shape, and those of reading (gguf_truncated, model_path).
   static Result<DecoderCheckpoint> FromGguf(std::shared_ptr<const gguf::File> file);
   static Result<DecoderCheckpoint> FromPacked(std::shared_ptr<const packed::File> file);
-  // The same of a file that the caller keeps until the weights are loaded, without tokenizer and
+  // As above, for a file that the caller keeps until the weights are loaded; without tokenizer and
   // digest.
   static Result<DecoderCheckpoint> FromGguf(const gguf::File& file);
   // `config_json`: the text of config.json. Errors: model_hparam, model_tensor_missing, st_shape.
@@ -69,7 +69,7 @@ struct DecoderCheckpoint {
   Result<std::string> ContentDigest() const;
   // The type most bytes of the tensors are in: "Q4_1", "BF16".
   std::string MainType() const;
-  // What a GGUF is called by those who share it, "Q4_K_M", where it says so; else MainType().
+  // The usual name of a GGUF's type, "Q4_K_M", if the file states it; else MainType().
   std::string TypeName() const { return file_type.empty() ? MainType() : file_type; }
   // The types and their shares of the bytes, "Q5_0 61 %, Q6_K 22 %, Q4_K 17 %", the largest first
   // and without those below half a percent; of one type its name alone.

@@ -138,8 +138,8 @@ bool DecoderTensors::IsNeeded(const StoredTensor& tensor, int layers) const {
   if (std::any_of(std::begin(kTables), std::end(kTables),
                   [&](std::string_view end) { return name.ends_with(end); }))
     return false;
-  // A GGUF with more layers than it says is damaged; folders of some families hold a further one
-  // for guessing several tokens.
+  // A GGUF with more layers than its layer count is damaged; folders of some families hold an extra
+  // layer for predicting several tokens.
   if (form_ == Form::kGguf)
     return !BeginsWithAny(name, kOtherGgufParts) && name.find(".nextn.") == std::string::npos;
   if (const auto layer = LayerOf(name, "blk.")) return *layer < layers;

@@ -140,7 +140,7 @@ void Decoder::UnfusedHead(const HeadBatch& batch, Team& team) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       const float* row = logits_ + i * stride;
       const int32_t id = kernels_.rows.argmax(row, config.vocab_size);
-      // A row of NaN has no greatest number; the state stays as it is.
+      // A row of NaN has no maximum, so the state stays unchanged.
       if (row[id] > workers_[0].best[i].value) workers_[0].best[i] = {row[id], id};
       if (!batch.logits.empty() && batch.logits[i] != nullptr)
         std::transform(row, row + config.vocab_size, batch.logits[i], [&](float logit) {

@@ -69,8 +69,8 @@ class Encoder {
   void ForEachPlace(const EncoderBatch& batch, Team& team, const Work& work);
   void Embed(const EncoderBatch& batch, Team& team);
   void Layer(int index, const EncoderBatch& batch, Team& team);
-  // out = epilogue(x * linear), for all rows. `staging`: [rows][columns of x] to be overwritten, x
-  // itself where nobody needs it any more.
+  // out = epilogue(x * linear), for all rows. `staging`: [rows][columns of x], overwritten; it may
+  // be `x` itself if `x` is not used afterwards.
   void Apply(const Linear& linear, const float* x, float* staging, int rows,
              kernels::Epilogue epilogue, float* out, Team& team);
   void Quantize(const Linear& linear, const float* x, float* staging,

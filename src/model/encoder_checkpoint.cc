@@ -74,7 +74,8 @@ Result<EncoderCheckpoint> EncoderCheckpoint::Open(const std::string& path,
   EncoderCheckpoint checkpoint;
   ASSIGN_OR_RETURN(EncoderFiles files, ReadEncoderFiles(folder));
   ASSIGN_OR_RETURN(files.tokenizer, ReadOrEmpty(folder, "tokenizer_config.json"));
-  // A file of another kind is refused for that, whatever its tensors are.
+  // Checked before the tensors are opened, so that a model of another kind is refused as such even
+  // if its tensors are bad too.
   RETURN_IF_ERROR(ReadEncoderConfig(files).status());
   ASSIGN_OR_RETURN(auto tensors, safetensors::Checkpoint::Open(folder));
   ASSIGN_OR_RETURN(checkpoint.digest, tensors->HeaderDigest());

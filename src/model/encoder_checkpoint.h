@@ -24,7 +24,7 @@ struct EncoderCheckpoint {
   std::unique_ptr<TensorStore> tensors;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   std::string digest;  // of the tensor files' headers, hex: names the model without reading it all
-  // What of the files is odd and changes no answer, a sentence without a full stop each.
+  // Oddities of the files that change no answer, a sentence without a full stop each.
   std::vector<std::string> remarks;
 
   // Reads config.json, modules.json and what it names, tokenizer.json, tokenizer_config.json and
@@ -32,7 +32,7 @@ struct EncoderCheckpoint {
   // model_not_found, model_path, model_hparam, st_*, tokenizer_*.
   static Result<EncoderCheckpoint> Open(const std::string& path, const std::string& root = "");
 
-  // The same of a file for which HoldsEncoder() (encoder_gguf.h) is true. Errors: model_hparam,
+  // As above, for a file for which HoldsEncoder() (encoder_gguf.h) is true. Errors: model_hparam,
   // model_tensor_missing, gguf_*, tokenizer_*.
   static Result<EncoderCheckpoint> FromGguf(std::shared_ptr<const gguf::File> file);
 

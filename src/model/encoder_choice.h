@@ -4,8 +4,8 @@
 // int8 is the default if the minimum cosine similarity to float32 over the check texts is at least
 // kLeastCosine. It has two forms: one scale per row with balanced columns, and one per 32, a fifth
 // slower and more exact. The first of them that reaches the minimum is used, else bf16, else
-// float32. A type that the caller requires is loaded whatever its cosine is (for int8 the form with
-// the higher cosine if neither reaches the minimum), and the cosine is reported.
+// float32. A type that the caller requires is loaded even if its cosine is below the minimum (for
+// int8 the form with the higher cosine if neither reaches the minimum), and the cosine is reported.
 //
 // Cost: the weights are packed once in float32 and once for each form that is tried, and some 32
 // short texts are computed with each; memory for the float32 form is needed first. `seconds` is the
@@ -50,7 +50,7 @@ struct EncoderChoice {
 // "f32", "bf16", "int8", in any spelling (tensor/type_spelling.h). Error: invalid_value.
 Result<EncoderDType> ParseEncoderDType(std::string_view name);
 
-// Errors: as EncoderWeights::Load; model_nonfinite when float32 itself gives no numbers.
+// Errors: as EncoderWeights::Load; model_nonfinite if float32 itself gives NaN or infinity.
 Result<EncoderChoice> ChooseEncoderWeights(const EncoderConfig& config, const TensorStore& store,
                                            const tokenizer::Tokenizer& tokenizer,
                                            const ChooseOptions& options);

@@ -42,7 +42,7 @@ Status CheckOnly(const JsonFile& file, std::string_view key, std::string_view su
   return file.Refuse(key, fmt::format("{} is not supported, only {}", Quote(*value), supported));
 }
 
-// The first of `architectures`; "" where none is said.
+// The first of `architectures`; "" if the file has none.
 std::string_view ClassOf(const JsonFile& file) {
   const json::value* architectures = file.Find("architectures");
   const json::array* names = architectures == nullptr ? nullptr : architectures->if_array();
@@ -86,7 +86,7 @@ Status CheckArchitecture(const JsonFile& file, EncoderConfig& config) {
   return CheckOnly(file, "position_embedding_type", "absolute");
 }
 
-// One of two names: transformers' own, or that of the files as they were first published.
+// Reads the key under one of two names: transformers' own, or that of the first published files.
 Result<int> EitherInt(const JsonFile& file, std::string_view key, std::string_view other, int low,
                       int high) {
   return file.Int(file.Has(key) || !file.Has(other) ? key : other, low, high);
@@ -215,8 +215,8 @@ Result<ScoreActivation> ActivationOf(const JsonFile& file, std::string_view key,
                      fmt::format("{} is not supported (Sigmoid, Identity, Softmax)", Quote(path)));
 }
 
-// The one that sentence-transformers wrote down, in whichever place its version does; else what the
-// kind of problem asks for.
+// The activation that sentence-transformers recorded, in the place that its version uses; else the
+// default of the problem type.
 Status ReadActivation(const JsonFile& file, const std::string& sentence_transformers,
                       EncoderConfig& config) {
   if (config.labels.empty()) return OkStatus();
@@ -267,7 +267,7 @@ constexpr std::array<PoolingMode, 6> kPoolingModes = {
      {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", std::nullopt},
      {"pooling_mode_weightedmean_tokens", "weightedmean", std::nullopt}}};
 
-// One word, or a list of them, of which one is followed.
+// One word, or a list of exactly one word.
 Result<Pooling> PoolingOfWord(const JsonFile& file) {
   constexpr std::string_view kKey = "pooling_mode";
   const json::value* word = file.Find(kKey);
@@ -298,7 +298,7 @@ Result<Pooling> PoolingOfFlags(const JsonFile& file) {
 }
 
 Result<Pooling> ReadPooling(const std::string& text, int width) {
-  // What a BERT without a pooling module is published for: the first token's row.
+  // A BERT without a pooling module is published for the first token's row.
   if (text.empty()) return Pooling::kCls;
   ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(text, "the pooling module's config.json"));
   ASSIGN_OR_RETURN(const Pooling pooling,
@@ -334,7 +334,7 @@ Status ReadModules(const std::string& text, VectorModules& modules) {
   return OkStatus();
 }
 
-// model_max_length of tokenizer_config.json; nothing where it is not there, or a huge number that
+// model_max_length of tokenizer_config.json; no value if it is absent or a huge number, which
 // stands for "any".
 Result<std::optional<int>> TokenizerLength(const std::string& text) {
   if (text.empty()) return std::optional<int>();

@@ -4,8 +4,8 @@
 // Plain value, immutable once read; any thread. Every field is within the ranges of config.h, so no
 // later code needs to check a product of two of them for overflow. Formats: config.json of Hugging
 // Face transformers; modules.json, the pooling folder's config.json, sentence_bert_config.json and
-// config_sentence_transformers.json of sentence-transformers. Whatever would change a vector and is
-// not supported is refused by name.
+// config_sentence_transformers.json of sentence-transformers. An unsupported setting that would
+// change a vector is refused by name.
 #pragma once
 
 #include <map>
@@ -27,8 +27,8 @@ enum class Pooling : uint8_t {
 };
 const char* PoolingName(Pooling pooling);  // "mean", "cls", "last", "max"
 
-// What a model's scores are published through. The forward pass leaves it out: raw scores may be
-// asked for.
+// Activation through which a model's scores are published. The forward pass leaves it out, because
+// raw scores may be requested.
 enum class ScoreActivation : uint8_t {
   kNone,
   kSigmoid,  // each score by itself
@@ -52,9 +52,9 @@ struct EncoderConfig {
   int first_position = 0;  // row of the first token: 0, or behind the padding token's (RoBERTa)
   int token_types = 0;     // rows of the token type table; 0 = no such table
   float norm_eps = 0;
-  // What sets nomic-bert apart: queries and keys are rotated by their position (halves of a head)
-  // in place of a position table, two matrices feed the feed-forward block (SwiGLU), and no matrix
-  // has a bias.
+  // The differences of nomic-bert: queries and keys are rotated by their position (halves of a
+  // head) in place of a position table, two matrices feed the feed-forward block (SwiGLU), and no
+  // matrix has a bias.
   double rope_base = 0;  // of the angles; 0: a position table
   bool gated = false;
 
@@ -80,11 +80,11 @@ struct EncoderFiles {
   std::string pooling;                // config.json of the module that pools
   std::string sentence_bert;          // sentence_bert_config.json
   std::string sentence_transformers;  // config_sentence_transformers.json
-  std::string tokenizer;    // tokenizer_config.json: the longest text, where others do not say
+  std::string tokenizer;    // tokenizer_config.json: the longest text, if no other file has it
   bool classifies = false;  // the weights have a head that scores
 };
 
-// What sentence-transformers' files say of the vectors of a model, encoder or decoder.
+// Settings of a model's vectors in sentence-transformers' files, for an encoder or a decoder.
 struct VectorModules {
   bool stated = false;  // there is a module that pools
   Pooling pooling = Pooling::kCls;

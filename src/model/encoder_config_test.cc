@@ -275,7 +275,7 @@ TEST(EncoderConfig, PromptsAreKnownByName) {
   EXPECT_EQ(config->default_prompt, "query");
 }
 
-// Each change makes the files say what cannot be run, or lie.
+// Each change makes the files invalid or unsupported.
 TEST(EncoderConfig, WhatWouldChangeAVectorIsRefusedByName) {
   const auto config = [](const std::string& from, const std::string& to) {
     EncoderFiles files = Good();

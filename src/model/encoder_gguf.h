@@ -5,7 +5,7 @@
 // llama.cpp's converter for the architecture bert (including RoBERTa and XLM-R, whose position
 // table is cut so that positions begin at 0). These files have no prompts and no setting for
 // normalisation: embeddings have length 1, as the models published in this form require, unless a
-// request asks otherwise.
+// request overrides it.
 #pragma once
 
 #include <memory>

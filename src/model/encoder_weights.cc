@@ -25,8 +25,8 @@ kernels::WeightFormat FormatOf(const EncoderWeights::Options& options) {
   return kernels::WeightFormat::kF32;
 }
 
-// `wanted`, or float32 where the tensors' own types cannot become that: GGUF files come in types of
-// blocks, which are packed as they are, per row, or in float32.
+// `wanted`, or float32 if the tensors' own types cannot be packed as it: a GGUF's block types are
+// packed unchanged, per row, or in float32.
 kernels::WeightFormat FormatFor(const WeightArena::Tensors& tensors, kernels::WeightFormat wanted) {
   for (const StoredTensor* tensor : tensors) {
     const bool sixteen =

@@ -2,8 +2,8 @@
 // packed once when a model is loaded.
 //
 // Immutable and shared, in one read-only arena, as Weights (weights.h) are. Biases and norms are
-// float32 whatever the matrices are; a bias is padded with zeros to its matrix's packed rows. The
-// embedding tables are looked up, never multiplied, and stay float32.
+// float32 for every type of the matrices; a bias is padded with zeros to its matrix's packed rows.
+// The embedding tables are looked up, never multiplied, and stay float32.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@
 
 namespace tutti::model {
 
-// What the matrices are held and multiplied in.
+// The type in which the matrices are held and multiplied.
 enum class EncoderDType {
   kF32,
   kBf16,        // weights rounded to bfloat16, activations float32
@@ -29,8 +29,8 @@ enum class EncoderDType {
 };
 const char* EncoderDTypeName(EncoderDType dtype);  // "f32", "bf16", "int8", "int8"
 
-// The greatest magnitudes that the inputs of a layer's matrices were seen to have, by column. The
-// attention's output is not among them: it is a mean of values, and has no columns that stand out.
+// The greatest magnitudes observed in the inputs of a layer's matrices, by column. The attention's
+// output is not among them: it is a mean of values, and no column of it stands out.
 struct EncoderPeaks {
   struct Layer {
     std::vector<float> qkv, up;  // [width]
@@ -60,8 +60,8 @@ struct EncoderLayer {
   LayerNormWeights ffn_norm;   // after the residual sum
 };
 
-// What a cross-encoder or classifier makes of a text's first row: tanh of `dense`, then `out`. Held
-// in float32 whatever the layers are: it is small, and scores are compared closely.
+// The head of a cross-encoder or classifier, applied to a text's first row: tanh of `dense`, then
+// `out`. Float32 for every type of the layers: the head is small, and scores are compared closely.
 struct EncoderHead {
   Linear dense;  // [width] -> width
   Linear out;    // [width] -> labels
@@ -71,7 +71,7 @@ class EncoderWeights {
  public:
   struct Options {
     EncoderDType dtype = EncoderDType::kF32;
-    const EncoderPeaks* peaks = nullptr;  // used for kInt8; without it columns stay as they are
+    const EncoderPeaks* peaks = nullptr;  // used for kInt8; without it columns are not scaled
     int threads = 1;                      // that pack, the calling one included
     bool bf16_pairs = false;              // as LoadOptions::bf16_pairs, for kBf16
     std::function<bool(size_t, size_t)> progress = nullptr;  // as LoadOptions::progress
@@ -84,8 +84,8 @@ class EncoderWeights {
                                                             const TensorStore& store,
                                                             const Options& options);
 
-  // What Load would refuse in any type before it reads a value: tensors that are missing
-  // (model_tensor_missing), of other shapes (gguf_shape, st_shape), or do not belong
+  // Finds the errors that Load would report in any type before it reads a value: tensors that are
+  // missing (model_tensor_missing), of other shapes (gguf_shape, st_shape), or do not belong
   // (model_hparam).
   static Status Check(const EncoderConfig& config, const TensorStore& store);
 
@@ -93,7 +93,8 @@ class EncoderWeights {
   EncoderDType dtype() const { return dtype_; }
   const float* words() const { return words_; }          // [vocab_size][width]
   const float* positions() const { return positions_; }  // [positions][width], or null: rotation
-  // Of config().positions and halves of a head; empty where there is a position table.
+  // Angles of config().positions positions for halves of a head; empty if there is a position
+  // table.
   const kernels::RopeTable& rope() const { return rope_; }
   const float* types() const { return types_; }  // [token_types][width]
   const LayerNormWeights& embedding_norm() const { return embedding_norm_; }

@@ -33,8 +33,8 @@ constexpr std::string_view kTokenizerPrefix = "tokenizer.ggml.";
 // Order of the rows of queries or keys: a folder has the two halves of a head one after the other;
 // in the GGUF of some architectures they alternate.
 struct RowOrder {
-  int64_t head = 0;      // rows of a head; 0: as they are
-  int64_t rotating = 0;  // of them, from the first on
+  int64_t head = 0;      // rows of a head; 0: the order is kept
+  int64_t rotating = 0;  // number of them that rotate, from the first on
 
   // The folder's row that becomes the GGUF's `row`.
   int64_t Source(int64_t row) const {
@@ -424,7 +424,7 @@ class FolderSource final : public gguf::ComposedSource {
     return OkStatus();
   }
 
-  // Small ones, whose values are not the file's: as wide as they are, each time.
+  // Small tensors whose values differ from the file's: converted as a whole at each read.
   Status ReadWidened(const WholeTensor& tensor, uint64_t offset, std::span<std::byte> out) const {
     const Piece& piece = tensor.pieces[0];
     ASSIGN_OR_RETURN(const std::vector<float> values, store_->ReadFloats(*piece.tensor));

@@ -25,7 +25,7 @@ namespace tutti::model {
 // decoder's GGUF has.
 Result<std::shared_ptr<const gguf::File>> OpenFolderAsGguf(const std::string& path);
 
-// The same of one that is open, from a folder. `name`: general.name.
+// As above, for an open checkpoint of a folder. `name`: general.name.
 Result<std::shared_ptr<const gguf::File>> FolderAsGguf(DecoderCheckpoint checkpoint,
                                                        std::string_view name);
 

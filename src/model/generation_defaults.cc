@@ -107,8 +107,8 @@ std::optional<Number> NumberOf(const gguf::Header& header, const std::string& ke
   return number;
 }
 
-// A number or a list of them. A list may hold -1 for "none", which is skipped; of a list that holds
-// anything else, the ids are taken, and one remark is made.
+// A number or a list of numbers. -1 in a list stands for "none" and is skipped. If a list holds
+// anything else, its ids are taken and one remark is made.
 std::vector<int64_t> EndsOf(const JsonFile& file, Reader& reader) {
   const boost::json::value* value = file.Find("eos_token_id");
   std::vector<int64_t> ends;

@@ -18,16 +18,16 @@ namespace tutti::model {
 class JsonFile;
 
 struct GenerationDefaults {
-  std::optional<bool> do_sample;      // false: the most probable token, whatever else is said
-  std::optional<double> temperature;  // 0..2
-  std::optional<int> top_k;           // 0 = off
-  std::optional<double> top_p;        // (0, 1]
-  std::optional<double> min_p;        // 0..1
+  std::optional<bool> do_sample;             // false: greedy, whichever other values are set
+  std::optional<double> temperature;         // 0..2
+  std::optional<int> top_k;                  // 0 = off
+  std::optional<double> top_p;               // (0, 1]
+  std::optional<double> min_p;               // 0..1
   std::optional<double> repetition_penalty;  // (0, 10]
   // eos_token_id of a folder: ids of at least 0, each once, in the file's order, at most 1,024. Not
   // checked against the vocabulary.
   std::vector<int64_t> ends;
-  std::string source;  // "generation_config.json" or "general.sampling"; empty: nothing was said
+  std::string source;  // "generation_config.json" or "general.sampling"; empty: neither was found
 
   // No sampling parameter is set; `ends` may be.
   bool empty() const {

@@ -138,7 +138,7 @@ TEST(GenerationDefaultsTest, LeavesOutBadKeysOfAGgufWithARemark) {
   EXPECT_TRUE(OfGguf(gguf::testing::Writer().U32("general.file_type", 1)).remarks.empty());
 }
 
-// Whatever the members hold, what is read lies within the API's ranges.
+// For arbitrary values in the file, the values read lie within the API's ranges.
 TEST(GenerationDefaultsTest, KeepsItsRangesOnRandomFiles) {
   const char* const keys[] = {"do_sample",    "temperature",       "top_k", "top_p", "min_p",
                               "eos_token_id", "repetition_penalty"};

@@ -35,8 +35,8 @@ class HyperParameters {
   virtual Result<double> Float(std::string_view name, double low, double high) const = 0;
   virtual Result<std::string> Text(std::string_view name) const = 0;
   virtual Result<bool> Bool(std::string_view name) const = 0;
-  // Which of `layers` layers have a sliding window. Folders name the kind of each layer; a GGUF has
-  // a flag for each, or a number N: all but every Nth.
+  // For each of `layers` layers, whether it has a sliding window. Folders name the kind of each
+  // layer; a GGUF has a flag for each, or a number N: all but every Nth.
   virtual Result<std::vector<bool>> Windowed(std::string_view name, int layers) const = 0;
   // A list with something in it; of config.json alone.
   virtual bool HasItems(std::string_view /*name*/) const { return false; }

@@ -33,7 +33,7 @@ inline kernels::KvFormat KvFormatOf(KvDtype dtype, WeightMode mode,
   return mode == WeightMode::kInt8 ? kernels::KvFormat::kI8 : kernels.attention.native16;
 }
 
-// As the option names it; fp16 stands for 16 bits of any kind.
+// The name in the option; fp16 stands for 16 bits of any kind.
 inline std::string_view KvFormatName(kernels::KvFormat format) {
   return format == kernels::KvFormat::kF32  ? "fp32"
          : format == kernels::KvFormat::kI8 ? "int8"

@@ -15,7 +15,7 @@ namespace tutti::model {
 
 struct ModelFiles {
   enum class Form {
-    kFolder,  // as transformers writes it, whatever is in it
+    kFolder,  // a folder, as transformers writes it; its contents are not checked
     kPacked,  // by its first bytes
     kGguf,    // every other file: it is one, or there is a fault
   };

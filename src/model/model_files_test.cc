@@ -153,7 +153,7 @@ TEST_F(ModelFilesTest, WhatIsNoneOfThemHasAFault) {
   safetensors::testing::WriteFile(nothing, "");
   ExpectNothing(nothing, Form::kGguf, "gguf_truncated");
   const std::string pipe = folder_.File("pipe");
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);  // nobody waits for its writer
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);  // opening it must not wait for a writer
   ExpectNothing(pipe, Form::kGguf, "model_path");
 }
 

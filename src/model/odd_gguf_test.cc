@@ -32,7 +32,7 @@ struct OddOutcome {
   std::vector<TokenId> ids;  // of "hello the the"
 };
 
-// Everything that a start does with the file, but for computing.
+// Everything that a start does with the file, except for computing.
 OddOutcome Serve(const Bytes& bytes) {
   OddOutcome outcome;
   const auto run = [&]() -> Status {

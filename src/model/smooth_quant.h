@@ -17,9 +17,9 @@ namespace tutti::model {
 // columns. A NaN raises nothing.
 void RaiseToMagnitudes(std::span<const float> values, std::span<float> greatest);
 
-// The factor of each column: sqrt(peak / weight), of the greatest magnitudes of both; finite and
-// above 0 whatever they are. A column whose peak is far below the mean counts as a quarter of that:
-// what was seen of the activations is a sample.
+// The factor of each column: sqrt(peak / weight), of the greatest magnitudes of both. Finite and
+// above 0 for all inputs. A column whose peak is far below the mean counts as a quarter of the
+// mean, because the observed activations are only a sample.
 std::vector<float> BalancingFactors(std::span<const float> peaks, std::span<const float> weights);
 
 }  // namespace tutti::model

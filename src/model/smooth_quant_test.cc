@@ -43,7 +43,8 @@ TEST(SmoothQuant, FactorsAreNumbersWhateverTheColumnsHold) {
   EXPECT_TRUE(BalancingFactors({}, {}).empty());
 }
 
-// What it is for: rows of int8 whose one great column costs the others their digits.
+// The purpose of smoothing: rows of int8 in which one great column costs the others their
+// precision.
 TEST(SmoothQuant, AProductOfRoundedRowsIsNearerTheTrueOne) {
   constexpr size_t kCols = 128, kRows = 64;
   Random random(1);

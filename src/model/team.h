@@ -25,8 +25,9 @@
 
 namespace tutti::model {
 
-// What the workers of a team share. Owner: the compute pool. Counters only grow, over the life of
-// the board: no phase needs to reset anything, and a late worker detects that its phase is over.
+// State that the workers of a team share. Owner: the compute pool. Counters only grow, over the
+// life of the board: no phase needs to reset anything, and a late worker detects that its phase is
+// over.
 class PhaseBoard {
  public:
   explicit PhaseBoard(int workers);
@@ -90,8 +91,8 @@ class Team {
     AwaitComplete();
   }
 
-  // The same for items of unequal cost that are best started in order: each idle worker takes the
-  // next item; work(item).
+  // For items of unequal cost that are best started in order: each idle worker takes the next item;
+  // work(item).
   template <typename Work>
   void ForEachInOrder(int n, Work&& work) {
     BeginPhase(static_cast<uint64_t>(n));

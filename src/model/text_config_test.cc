@@ -140,7 +140,7 @@ TEST(TextConfigTest, WhatTransformersPassesOverIsRemarked) {
   EXPECT_THAT(rope.remarks, ElementsAre(HasSubstr("rope_parameters is not used")));
 }
 
-// Whatever stands in it: read or refused, never a crash, and remarks stay short.
+// A random file is read or refused without a crash, and remarks stay short.
 TEST(TextConfigTest, RandomFilesAreReadOrRefused) {
   const char* const keys[] = {"model_type",         "architectures",  "text_config",
                               "layer_types",        "rope_scaling",   "rope_parameters",

@@ -67,7 +67,7 @@ class WeightArena {
   // packed_truncated; cancelled, out_of_memory and internal_error as there.
   Result<kernels::AlignedBuffer> ReadPacked(const packed::File& file, int threads,
                                             const std::function<bool(size_t, size_t)>& progress);
-  // What the memory takes that Build allocates, of all that is planned so far.
+  // Memory that Build allocates for everything planned so far.
   size_t bytes() const { return bytes_; }
   // Its geometry once planned, its data after Build.
   const kernels::PackedMatrix& matrix(size_t number) const { return matrices_[number].packed; }
@@ -104,7 +104,7 @@ class WeightArena {
   void Pack(const std::vector<size_t>& order, const Progress* progress);
   void ReadPieces(const packed::File& file, const Progress* progress);
   void PairUp();
-  // That `bytes` more are in the arena; false ends the work.
+  // Reports that `bytes` more are in the arena; false cancels the load.
   bool Report(size_t bytes, const Progress* progress);
   Result<kernels::AlignedBuffer> Finish();
   Status PackOne(const MatrixJob& job, std::vector<std::byte>& buffer);

@@ -169,7 +169,7 @@ class WeightsLoader {
     const auto has_blocks = [](const Projection* projection) {
       return std::any_of(projection->parts.begin(), projection->parts.end(), HasBlockScales);
     };
-    // Matrices that may share their activations: where one of them keeps outliers, all do.
+    // Matrices that may share their activations: if one of them keeps outliers, all do.
     std::vector<std::vector<Projection*>> attention, feed_forward;
     bool any = has_blocks(&weights->head_);
     for (LayerWeights& layer : weights->layers_) {

@@ -23,25 +23,25 @@
 
 namespace tutti::model {
 
-// How the arena is laid out: the order of what is in it, the panels of every format. What changes
-// any of it raises the number, as packed checkpoints hold it (WeightsLayoutTest notices).
+// Version of the arena's layout: the order of its parts and the panels of every format. Any change
+// of these raises the number, because packed checkpoints store it (WeightsLayoutTest checks this).
 inline constexpr uint32_t kWeightsLayout = 2;
 
-// What the weights are computed in.
+// The arithmetic of the weights.
 enum class WeightMode {
   kInt8,  // as the file has them; activations of quantised matrices in int8 blocks of 32. With
           // LoadOptions::bf16_pairs matrices of 16 bits in bfloat16, and their activations
   kF32,   // everything widened to float: the oracle. Four bytes per weight
-  kF16,   // weights in 16 bits, whatever the file has; activations in float
+  kF16,   // weights in 16 bits for every type in the file; activations in float
   kBf16,  // the same, with the range of float32; with LoadOptions::bf16_pairs activations too
 };
 
-// The same under the names of packed checkpoints.
+// Conversion to and from the names in packed checkpoints.
 packed::Arithmetic ArithmeticOf(WeightMode mode);
 WeightMode ModeOf(packed::Arithmetic arithmetic);
 
-// Matrices with one input, whose output rows follow one another. One part in most files; several
-// where the file gives the matrices different types.
+// Matrices with one input, whose output rows follow one another. One part in most files; several if
+// the file gives the matrices different types.
 struct Projection {
   std::vector<kernels::PackedMatrix> parts;
   const float* bias = nullptr;  // [columns()], or none
@@ -50,9 +50,9 @@ struct Projection {
   std::vector<int32_t> outliers;
   int columns() const;  // of the output, padding included
   int panels() const;
-  bool reads_quantized() const;  // some part wants its activations quantised
-  bool reads_floats() const;     // some part wants them as floats
-  // What scales of the quantised ones belong to; one for all parts.
+  bool reads_quantized() const;  // some part reads quantised activations
+  bool reads_floats() const;     // some part reads float activations
+  // The values that share a scale of the quantised activations; the same for all parts.
   kernels::ScalePer activation_scale() const;
   // Makes quantize() leave the outliers out of `rows`, which this projection reads.
   void KeepOutliers(kernels::QuantizedRows* rows) const;
@@ -69,8 +69,8 @@ struct LayerWeights {
   const float* attn_norm = nullptr;  // [width]
   const float* q_norm = nullptr;     // [head_dim], or [q_rows] where the norm is of the whole row
   const float* k_norm = nullptr;     // [head_dim] or [kv_rows]
-  const float* attn_after_norm = nullptr;  // [width], of what attention gives
-  const float* ffn_after_norm = nullptr;   // [width], of what the feed-forward gives
+  const float* attn_after_norm = nullptr;  // [width], of the attention's output
+  const float* ffn_after_norm = nullptr;   // [width], of the feed-forward's output
   Projection qkv;                          // [width] -> q_rows + 2 * kv_rows; empty if not fused
   Projection q, k, v;                      // [width] -> q_rows, kv_rows, kv_rows; empty if fused
   Projection attn_output;                  // [q_rows] -> width
@@ -100,10 +100,10 @@ struct LoadOptions {
 
 class Weights {
  public:
-  // A decoder in any form; the tensors are not needed afterwards. Of a packed one the arena is read
-  // as it was packed: the mode must be the file's and `fuse` true. Errors: as of a GGUF below with
-  // the code of the form's shapes; packed_layout, packed_dtype, packed_checksum, packed_header,
-  // packed_truncated.
+  // Loads a decoder of any form; the tensors are not needed afterwards. A packed checkpoint's arena
+  // is read unchanged: the mode must be the file's and `fuse` true. Errors: as for a GGUF below,
+  // with the code of the form's shapes; packed_layout, packed_dtype, packed_checksum,
+  // packed_header, packed_truncated.
   static Result<std::shared_ptr<const Weights>> Load(const DecoderCheckpoint& checkpoint,
                                                      const LoadOptions& options);
 
@@ -115,13 +115,13 @@ class Weights {
   static Result<std::shared_ptr<const Weights>> Load(const gguf::File& file,
                                                      const LoadOptions& options);
 
-  // What Load would make, without a value of it: bytes(), the shape and format of every matrix, no
-  // data. Reads no tensor, takes no memory for one. Errors: as Load, but for those of values and
-  // memory.
+  // Computes what Load would make, without values: bytes(), the shape and format of every matrix,
+  // no data. Reads no tensor and allocates no memory for one. Errors: as Load, except those of
+  // values and memory.
   static Result<std::shared_ptr<const Weights>> Plan(const DecoderCheckpoint& checkpoint,
                                                      const LoadOptions& options);
 
-  // What Load would refuse before it reads a value: tensors that are missing
+  // Finds the errors that Load would report before it reads a value: tensors that are missing
   // (model_tensor_missing), of other shapes (gguf_shape, st_shape), or do not belong
   // (model_hparam).
   static Status Check(const DecoderCheckpoint& checkpoint);

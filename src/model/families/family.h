@@ -36,7 +36,7 @@ struct JoinedTensor {
   int place;
 };
 
-// What a family's reader is given: keys and tensors under GGUF's names.
+// The input of a family's reader: keys and tensors under GGUF's names.
 struct FamilySource {
   Form form;
   const HyperParameters& keys;
@@ -52,7 +52,7 @@ struct Family {
   // Keys of config.json that are read for this family in addition to the common ones
   // (config_keys.cc).
   std::span<const std::string_view> config_keys = {};
-  // What transformers' class takes for keys of config.json that are absent, as a JSON object.
+  // Defaults of transformers' class for keys that config.json lacks, as a JSON object.
   std::string_view config_defaults = {};
   bool rope_of_layers = false;  // rope_parameters holds an object for each kind of layer
   bool rope_partial = false;    // in its folders a part of a head may rotate
@@ -81,9 +81,9 @@ Status RefuseUnlessActivation(const FamilySource& source, std::string_view wante
 Status ReadExperts(const FamilySource& source, ModelConfig& config);
 // attention.sliding_window; 0 or absent: none.
 Status ReadWindow(const FamilySource& source, ModelConfig& config);
-// Reads which layers have the window; without such a key `windowed` stays as it is.
+// Reads which layers have the window; without such a key `windowed` stays unchanged.
 Status ReadWindowedLayers(const FamilySource& source, ModelConfig& config);
-// attention.bias: of queries, keys and values, and of what attention gives.
+// attention.bias: biases of queries, keys, values and of the output projection.
 Status ReadAttentionBias(const FamilySource& source, ModelConfig& config);
 
 }  // namespace tutti::model

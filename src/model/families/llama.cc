@@ -1,5 +1,6 @@
-// llama and what is written as one: Mistral, SmolLM, TinyLlama; Mixtral, whose GGUF is a llama with
-// experts. A GGUF's queries and keys are in the order that rotates neighbours.
+// llama and the families with its file format: Mistral, SmolLM, TinyLlama; Mixtral, whose GGUF is a
+// llama with experts. A GGUF's queries and keys are in the order in which adjacent values rotate
+// together.
 #include "model/families/families.h"
 
 namespace tutti::model {

@@ -5,7 +5,7 @@
 namespace tutti::model {
 namespace {
 
-// Where several families share an architecture, a GGUF of it belongs to the first one here.
+// If several families share an architecture, a GGUF of it belongs to the first one here.
 constexpr const Family* kFamilies[] = {&kLlama, &kMistral,  &kMixtral, &kQwen2,
                                        &kQwen3, &kQwen3Moe, &kGranite, &kOlmo2,
                                        &kPhi3,  &kGemma2,   &kGemma3};

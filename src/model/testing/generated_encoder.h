@@ -32,7 +32,7 @@ struct GeneratedEncoder {
 struct GeneratedEncoderSpec {
   std::string architecture = "bert";
   int labels = 0;     // of a classifier; 0: an encoder of vectors
-  int poisoned = -1;  // the id of a token whose text gives no numbers; none below 0
+  int poisoned = -1;  // id of a token that makes its text's row NaN; none if negative
   Pooling pooling = Pooling::kMean;
 };
 
@@ -42,7 +42,7 @@ GeneratedEncoder GenerateEncoder(const GeneratedEncoderSpec& spec = {});
 std::shared_ptr<const EncoderWeights> LoadGenerated(const GeneratedEncoder& generated,
                                                     EncoderDType dtype);
 
-// A text of 1 to max_tokens tokens, none of them `poisoned`; the second half of it is of kind 1.
+// A text of 1 to max_tokens tokens, none of them `poisoned`; the second half of it has type 1.
 struct GeneratedText {
   std::vector<TokenId> tokens;
   std::vector<uint8_t> types;
