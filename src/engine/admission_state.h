@@ -29,7 +29,7 @@ struct AdmissionState {
   const std::atomic<api::LoadLevel>* memory_level = nullptr;  // of the process; null = green
 
   std::atomic<int> unfinished{0};        // choices of accepted requests that have not ended
-  std::atomic<int> places{0};            // of those, all but the ones of requests set aside
+  std::atomic<int> places{0};            // of those, without the requests that were set aside
   std::atomic<int> aside{0};             // requests set aside: paused for their readers
   std::atomic<int> preparing{0};         // of `unfinished`, not submitted yet
   std::atomic<int64_t> queued_bytes{0};  // of requests that never ran

@@ -196,7 +196,7 @@ void DecoderInstance::AddDrafts() {
     scheduler_.TakeDrafts(drafter_->Run(scheduler_.draft_asks()));
 }
 
-// A plan without slices is committed all the same: it may hold outcomes that need no forward pass.
+// A plan without slices is committed too: it may hold outcomes that need no forward pass.
 StepResult DecoderInstance::Run(const StepPlan& plan) {
   if (plan.slices.empty()) return {};
   deps_.runner->Launch(plan);

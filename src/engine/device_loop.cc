@@ -7,7 +7,7 @@
 
 namespace tutti::engine {
 namespace {
-// Delay before a slot that was ready but then had nothing to run is asked again.
+// Delay before the loop asks a slot again that was ready but then had nothing to run.
 constexpr Duration kFalseStart = std::chrono::milliseconds(1);
 }  // namespace
 

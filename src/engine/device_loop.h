@@ -20,7 +20,7 @@ namespace tutti::engine {
 
 struct InstanceReadiness {
   bool ready = false;                      // Step() has something to do now
-  TimePoint next_work = TimePoint::max();  // otherwise: when to look again without being told
+  TimePoint next_work = TimePoint::max();  // otherwise: when to look again without a signal
 };
 
 // Demand of the other slots while one slot has its turn.
@@ -63,8 +63,8 @@ class DeviceLoop {
   const std::shared_ptr<Signal>& signal() const { return signal_; }
 
   // Slots are not owned and must live until Remove() returns. Add and Remove take effect at the
-  // next step boundary and return after it; any thread but the loop's own. Before Start() they take
-  // effect at once.
+  // next step boundary and return after it; any thread except the loop's own. Before Start() they
+  // take effect at once.
   void Add(Slot* slot);
   void Remove(Slot* slot);
 

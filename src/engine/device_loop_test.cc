@@ -303,7 +303,7 @@ TEST(DeviceLoop, LivenessFollowsTheStepLoop) {
   EXPECT_EQ(engine.Live().reason(), "engine_stalled");
   hold = false;
   while (!g->stream().ended()) std::this_thread::sleep_for(milliseconds(1));
-  // The end is told before the loop's next beat.
+  // The stream's end is visible before the loop's next heartbeat.
   for (int i = 0; i < 10'000 && !engine.Live().ok(); ++i)
     std::this_thread::sleep_for(milliseconds(1));
   EXPECT_TRUE(engine.Live().ok());

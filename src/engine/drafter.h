@@ -27,7 +27,7 @@ struct DraftRequest {
   int catch_up = 0;                          // tokens of it to read, at most its backlog; or:
   int wanted = 0;                            // tokens to propose, at most kMaxDrafts
   std::array<TokenId, kMaxDrafts> tokens{};  // proposed:
-  int count = 0;                             // so many of them, at most `wanted`
+  int count = 0;                             // number of tokens in it, at most `wanted`
 };
 
 // Measured work and time of one Run(); later steps use it to decide whether drafting pays.

@@ -102,8 +102,9 @@ double TimeOf(const std::optional<DraftSetup>& draft, int requests, uint64_t* pr
   return ToSeconds(h->now()) * 1e3;
 }
 
-// What its size tells is known before anything is measured: one as large as the model costs a
-// server's first request nothing, and one of a tenth is asked from the start.
+// The draft model's size gives a first estimate before anything is measured. A draft model as large
+// as the model costs the server's first request nothing; one of a tenth of its size is used from
+// the start.
 TEST(DraftModel, OneAsLargeAsTheModelIsNotReadAPromptToFindThatOut) {
   FakeModelOptions model = DraftOptions();
   model.limits.weight_bytes = 1000;
@@ -144,7 +145,8 @@ TEST(DraftModel, OneThatFailsIsAskedOnceForASequenceAndNoMore) {
   EXPECT_LE(asked, 6);
 }
 
-// The same file as its own draft is right each time and takes as long: it must come out as off.
+// With the model itself as draft model, every draft is right but takes as long as a step: drafting
+// must switch itself off.
 TEST(DraftModel, OneThatCostsAsMuchAsTheModelSwitchesItselfOff) {
   DraftSetup same{DraftOptions()};
   same.timing = TimingModel();
@@ -168,7 +170,8 @@ TEST(DraftModel, ACheapOneThatIsRightPays) {
   EXPECT_LT(2 * TimeOf(DraftSetup{DraftOptions()}, 30), TimeOf(std::nullopt, 30));
 }
 
-// Its memory is its own affair: what does not fit is not proposed for, and nobody is preempted.
+// The draft model has its own KV memory: a sequence that does not fit into it gets no draft tokens,
+// and no sequence is preempted.
 TEST(DraftModel, WithTooLittleMemoryOfItsOwnItProposesForFewer) {
   for (const int blocks : {1, 5, 12, 30}) {
     DraftSetup draft{DraftOptions()};

@@ -57,9 +57,9 @@ struct ItemFlow {
   api::Priority priority = api::Priority::kInteractive;
   TimePoint queued_at{};
   uint64_t arrival = 0;
-  double service = 0;  // tokens it had, lifted to the least of its tenant's when it came
+  double service = 0;  // tokens served, raised to its tenant's minimum when it arrived
   size_t index = 0;    // in the queue's list
-  // Of the walk in progress.
+  // State of the walk in progress.
   WorkItem* cursor = nullptr;
   double walked = 0;
 };

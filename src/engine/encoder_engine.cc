@@ -71,7 +71,7 @@ EncoderEngine::EncoderEngine(const EncoderOptions& options, const EncoderDepende
 EncoderEngine::~EncoderEngine() { Detach(); }
 
 // Predicted queueing time of a request that arrives now. A `small` request waits only for other
-// small ones, which get all of a batch but `bulk_share`.
+// small ones, which get each batch except `bulk_share` of it.
 Duration EncoderEngine::PredictedWait(bool small) const {
   if (!small) return encoder_->PredictedWait();
   const AdmissionState& ledger = *encoder_->ledger();

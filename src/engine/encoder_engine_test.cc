@@ -292,7 +292,7 @@ TEST(EncoderEngine, APoisonedInputFailsAloneAndNamesItself) {
   EXPECT_EQ(status.message(), "input 2: poisoned");
   const EncoderStats stats = h.engine().stats();
   EXPECT_EQ(stats.failed_items, 1u);
-  // The batch, and the poisoned input alone; what came behind it in its request was not tried.
+  // The batch failed, and the poisoned input alone; the later inputs of its request were not tried.
   EXPECT_EQ(stats.failed_batches, 2u);
   EXPECT_LE(stats.retried_items, 32u);
   ExpectNothingHeld(h.engine());
@@ -476,7 +476,7 @@ TEST(EncoderEngine, LivenessFollowsTheBatches) {
   EXPECT_EQ(engine.Live().reason(), "engine_stalled");
   hold = false;
   while (!encoding->done()) std::this_thread::sleep_for(milliseconds(1));
-  // The end is told before the loop's next beat.
+  // The stream's end is visible before the loop's next heartbeat.
   for (int i = 0; i < 10'000 && !engine.Live().ok(); ++i)
     std::this_thread::sleep_for(milliseconds(1));
   EXPECT_TRUE(engine.Live().ok());
@@ -505,7 +505,8 @@ TEST(EncoderEngine, TellsAReaderOnceABatchForAllItsRequests) {
 }
 
 // U44: a thousand requests with known answers from many threads, a tenth of them cancelled, one
-// batch poisoned: no swaps, and everybody who stayed gets a result or an error.
+// batch poisoned: results are not swapped, and every request that was not cancelled gets a result
+// or an error.
 TEST(EncoderEngine, AThousandConcurrentRequestsGetTheirOwnAnswers) {
   constexpr int kThreads = 8, kEach = 125;
   FakeEncoderRunner runner;

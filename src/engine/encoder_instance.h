@@ -120,7 +120,7 @@ class EncoderInstance final : public ModelInstance<EncodeRequestState> {
   BatchCost cost_;
   RecentBusy busy_;
   ReturnRate returns_;
-  int piled_up_ = 0;  // items that came before last_end_ and wait still, about
+  int piled_up_ = 0;  // about how many waiting items arrived before last_end_
   Contention contention_;
   TimePoint last_end_ = TimePoint::min();  // of the last batch
   bool backlog_ = false;                   // items waited when it ended

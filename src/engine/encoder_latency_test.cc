@@ -54,7 +54,7 @@ TEST(EncoderLatency, ThirtyTwoTextsAreOneForwardPass) {
 TEST(EncoderLatency, EightClientsOfFourTextsShareBatches) {
   EncoderHarness h;
   Random random(1);
-  // Each client sends its next four texts when the last came back.
+  // Each client sends its next four texts when the last answer arrives.
   std::function<void(int, int)> send = [&](int client, int round) {
     const size_t id = h.MustSubmit(TestEncoding(client * 10'000 + round * 10, {12, 20, 8, 16}));
     if (round == 50) return;
@@ -194,8 +194,7 @@ TEST(EncoderLatency, AThousandMixedRequestsGiveTheSameResultsInBatchesAndAlone) 
   EXPECT_GT(stats.padded_tokens, stats.tokens);  // what padding would have cost; packed: nothing
 }
 
-// As seen from outside: how many batches, once it was there, took an item that came later and not
-// it.
+// Measured from outside: the number of batches that took a later item while this one waited.
 TEST(EncoderLatency, NoItemSeesMoreThanThreeBatchesTakeOthersBeforeIt) {
   Random random(5);
   EncoderHarness h;
@@ -240,7 +239,7 @@ TEST(EncoderLatency, ALoneRequestWaitsForNothing) {
   EXPECT_EQ(Reasons(h.engine().stats(), DispatchReason::kIdle), 50u);
 }
 
-// A batch costs about the same whatever is in it: merging two saves half.
+// The fixed cost of a batch dominates, so merging two batches saves half.
 EncodeTimingModel CostlyHead() {
   return {.head = milliseconds(8), .per_token = microseconds(1), .per_square = Duration(0)};
 }
@@ -285,8 +284,8 @@ TEST(EncoderLatency, ClientsThatDoNotWaitForEachOtherAreNeverHeldBack) {
   EXPECT_EQ(Reasons(stats, DispatchReason::kDeadline), 0u);
 }
 
-// Clients that answer each result with their next text within a millisecond: in two groups they
-// would take turns for ever.
+// Clients send their next text within a millisecond of a result: without the window, two groups of
+// clients would alternate forever.
 TEST(EncoderLatency, TheWindowBringsClientsInStepAndCanBeTurnedOff) {
   EncoderOptions off;
   off.window = Duration(0);
@@ -364,7 +363,7 @@ TEST(EncoderLatency, AnInteractiveRequestOfWhichNothingRanInTimeEnds) {
     ++expired;
   }
   EXPECT_GT(expired, 50);
-  EXPECT_TRUE(h.client(started).ok());  // what had begun goes on
+  EXPECT_TRUE(h.client(started).ok());  // a batch that had begun is finished
 }
 
 // --- N19: sharing the device with a decoder ---
@@ -497,8 +496,8 @@ Duration FirstTokenBeside(int texts, int prompt_tokens, const testing::TimingMod
   return Percentile(first, 0.5);
 }
 
-// Where a step without prompts takes 14 ms, the 20 ms that a step may take under contention left so
-// little for prompts that one of 100 tokens came to its first token eight times later than alone.
+// If a step without prompts takes 14 ms, the limit of 20 ms under contention once left so little
+// time for prompts that one of 100 tokens got its first token eight times later than alone.
 TEST(EncoderLatency, PromptsOfASlowDecoderKeepTheirPaceBesideTexts) {
   const testing::TimingModel slow{.base = milliseconds(12),
                                   .per_decode_row = microseconds(240),

@@ -47,8 +47,8 @@ class EncoderRunner {
   virtual ~EncoderRunner() = default;
   virtual EncoderLimits limits() const = 0;
 
-  // Starts the batch. It, and all it points to, stays as it is until Collect returns. A CPU runner
-  // does the whole work here; a GPU runner only enqueues it. At most one batch is in flight.
+  // Starts the batch. The batch, and all it points to, stays unchanged until Collect returns. A CPU
+  // runner does the whole work here; a GPU runner only enqueues it. At most one batch is in flight.
   virtual void Launch(const EncodeBatch& batch) = 0;
   // Waits for the launched batch. OK: every item's floats are written. On an error all floats are
   // invalid. Never throws. An item's floats do not depend on the rest of its batch. Values that are

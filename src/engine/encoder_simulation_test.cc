@@ -25,7 +25,7 @@ using testing::TestRequest;
 
 constexpr TokenId kPoison = 999'999;
 
-// What does not hold of a slot between two steps, or an empty string.
+// Describes an invariant that a slot violates between two steps; empty if there is none.
 std::string FindViolation(const EncoderInstance& slot) {
   const AdmissionState& ledger = *slot.ledger();
   BatchShape waiting;

@@ -20,7 +20,7 @@ struct EncoderStats {
   int64_t waiting_tokens = 0;
   int64_t queued_bytes = 0, result_bytes = 0;
   Duration oldest_waiting{0};  // since the oldest of the waiting items was submitted
-  Duration predicted_wait{0};  // for a request that came now
+  Duration predicted_wait{0};  // for a request that arrives now
   api::LoadLevel level = api::LoadLevel::kGreen;
   // counters
   uint64_t batches = 0, items = 0, tokens = 0;  // launched; items run again alone count again

@@ -1,5 +1,5 @@
-// EngineBase: what Engine and EncoderEngine share: the DeviceLoop, its start and steps, draining
-// and liveness. Threads: as the comments of the two classes say.
+// EngineBase: the common part of Engine and EncoderEngine: the DeviceLoop, its start and steps,
+// draining and liveness. Threads: see the comments of the two classes.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ class EngineBase {
 
   void Start();  // starts the own loop's thread; not with an outside loop
 
-  // Refuses new work from now on; what is in flight goes on. Idempotent.
+  // Refuses new work from now on; requests in flight continue. Idempotent.
   void BeginDrain();
   bool draining() const;
   // BeginDrain, then waits until nothing is in flight or `deadline` has passed on the engine's

@@ -40,8 +40,8 @@ EngineOptions LongQueue(int max_num_seqs) {
   return options;
 }
 
-// What was computed for a tenant by `end`, as it is charged: prompts when they have their first
-// token, and drawn tokens twice.
+// Tokens charged to a tenant by `end`: prompt tokens when the first token is out, and generated
+// tokens twice.
 double ServiceBy(EngineHarness& h, const std::string& tenant, TimePoint end) {
   double service = 0;
   for (size_t i = 0; i < h.size(); ++i) {
@@ -168,7 +168,7 @@ TEST(FairShare, ATenantThatAsksOneByOneIsNotForgottenInBetween) {
 
 TEST(FairShare, CachedPromptsAreFree) {
   EngineHarness h(LongQueue(1), BigUnsampledPool());
-  // One asks again and again under the same long prompt, the other under a new one each time.
+  // One tenant sends requests with the same long prompt prefix, the other with a new one each time.
   const std::vector<TokenId> same = TestPrompt(1, 320);
   for (int i = 0; i < 200; ++i) {
     Request cached = TestRequest(same, 10);

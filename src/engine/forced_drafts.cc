@@ -8,7 +8,7 @@ namespace {
 // Initial trust in guesses: like a copy after this many agreeing tokens.
 constexpr int kFirstAgreed = 10;
 constexpr int kMaxForcedAgreed = 12;
-// The same after a wrong guess.
+// As above, after a wrong guess.
 constexpr int kLeastTrusted = 6;
 
 }  // namespace
@@ -23,7 +23,7 @@ void ForcedDrafts::Advance(std::span<const TokenId> tokens, grammar::Matcher& ma
                            AcceptanceStats& everybody) {
   if (read_ < 0) return;
   const grammar::TokenTrie& trie = matcher.masker().trie();
-  bool followed = true;  // every token so far came as guessed
+  bool followed = true;  // every token so far was guessed right
   size_t guess = 0;
   for (; read_ < static_cast<int>(tokens.size()); ++read_) {
     const TokenId token = tokens[static_cast<size_t>(read_)];

@@ -25,7 +25,7 @@ class ForcedDrafts {
                AcceptanceStats& everybody);
 
   std::span<const TokenId> next() const { return next_; }
-  int agreed() const { return agreed_; }  // guesses before next() that came true
+  int agreed() const { return agreed_; }  // right guesses before next()
   const AcceptanceStats& hits() const { return hits_; }
 
  private:

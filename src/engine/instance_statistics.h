@@ -22,7 +22,7 @@ class InstanceStatistics {
 
   // --- engine thread ---
   EngineStats& count() { return count_; }  // its counters
-  void ServiceTook(Duration took);  // of a request, from its first run on; the ledger is told
+  void ServiceTook(Duration took);         // time since a request's first run; updates ledger_
   // After each step. `live_choices`: of all requests, whether they wait, run or pause.
   void Publish(const Scheduler& scheduler, const kv::KvBlockPool& pool, int live_choices);
 

@@ -1,6 +1,6 @@
 // Invariants of a decoder between two steps, checked on a snapshot of plain values. The simulation
-// checks them after every step; a debugger may call them too. Pure but for TakeSnapshot, which runs
-// on the engine thread.
+// checks them after every step; a debugger may call them too. Pure, except for TakeSnapshot, which
+// runs on the engine thread.
 #pragma once
 
 #include <string>
@@ -38,7 +38,7 @@ struct EngineSnapshot {
 // Fills `snapshot`, reusing its memory. On the engine thread, or while no step can run.
 void TakeSnapshot(const DecoderInstance& decoder, EngineSnapshot* snapshot);
 
-// What does not hold, or an empty string.
+// Describes a violated invariant; empty if all hold.
 std::string FindViolation(const EngineSnapshot& snapshot);
 
 }  // namespace tutti::engine

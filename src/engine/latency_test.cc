@@ -359,15 +359,16 @@ TEST(Latency, OnlyAnAttachedInteractiveRequestEndsAfter30sInTheQueue) {
   EXPECT_TRUE(h.client(3).status().ok());
 }
 
-// N53: above 48 KiB unread the sequence pauses and stops running; after 30 s without
-// a sign of life it is cancelled; the others go on; a reader that comes back gets everything.
+// N53: above 48 KiB of unread text the sequence pauses and stops running. After 30 s in which its
+// client reads nothing it is cancelled. Other sequences continue, and a reader that comes back gets
+// everything.
 TEST(Latency, AStoppedReaderPausesItsSequenceAloneAndIsCancelledAfter30s) {
   EngineOptions options;
   options.scheduler.max_num_seqs = 2;
   EngineHarness h(options, LatencyPool(), {.base = milliseconds(1), .per_decode_row = Duration(0)});
   h.MustSubmit(TestRequest(TestPrompt(1, 5), 4000));
   h.MustSubmit(TestRequest(TestPrompt(2, 5), 4000));
-  h.client(0).reads = false;  // for ever
+  h.client(0).reads = false;  // never reads again
   h.client(1).reads = false;  // for a while
   h.RunUntil([&] { return h.engine().stats().reader_pauses == 2; });
   EXPECT_EQ(h.engine().stats().running, 0);
@@ -388,7 +389,8 @@ TEST(Latency, AStoppedReaderPausesItsSequenceAloneAndIsCancelledAfter30s) {
   EXPECT_EQ(h.engine().decoder_for_test().pool().active(), 0);
 }
 
-// Stopped readers once held their places in the queue for 30 s, and everybody else was refused.
+// Stopped readers once held their places in the queue for 30 s, and all other requests were
+// refused.
 TEST(Latency, StoppedReadersKeepNobodyOutOfTheQueueUpToABoundOfTheirOwn) {
   EngineOptions options;
   options.scheduler.max_num_seqs = 2;
@@ -419,7 +421,8 @@ TEST(Latency, StoppedReadersKeepNobodyOutOfTheQueueUpToABoundOfTheirOwn) {
   }
   ASSERT_TRUE(h.RunUntil([&] { return h.engine().stats().reader_pauses == 8; }));
   EXPECT_TRUE(full());
-  // Those that read again come back into a full queue and get all they asked for; the rest end.
+  // Requests whose readers read again return to a full queue and get all tokens they asked for; the
+  // rest end.
   for (const size_t i : {0, 1, 8}) h.client(i).reads = true;
   ASSERT_TRUE(h.RunToEnd());
   for (const size_t i : {0, 1, 8}) EXPECT_TRUE(h.client(i).status().ok());
@@ -503,7 +506,8 @@ TEST(Latency, AStateThatNobodyStepsDoesNotRun) {
   ASSERT_TRUE(h.RunToEnd());
 }
 
-// Fair share before priority: a tenant that floods does not delay one that asks now and then.
+// Fair share before priority: a tenant that floods does not delay one that sends a request now and
+// then.
 TEST(Latency, AFloodOfOneTenantDoesNotStarveAnother) {
   EngineOptions options;
   options.scheduler.max_num_seqs = 2;

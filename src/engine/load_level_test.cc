@@ -87,8 +87,8 @@ TEST(LoadLevel, AnEmptyQueueTakesWhatFitsAtAllOfAnyClass) {
   ASSERT_TRUE(none.RunToEnd());
 }
 
-// KV memory: the bound is for prompts that wait, a multiple of what the cache holds. A full cache
-// alone refuses nobody: its users are preempted and finish.
+// The bound on KV memory is for waiting prompts, a multiple of the cache's size. A full cache alone
+// refuses no request: running sequences are preempted and finish later.
 TEST(LoadLevel, TheLastFifthOfTheWaitingTokensIsForInteractiveRequests) {
   EngineOptions options;
   options.scheduler.max_num_seqs = 1;

@@ -23,8 +23,8 @@ class Signal {
   Signal(const Signal&) = delete;
   Signal& operator=(const Signal&) = delete;
   void Notify() noexcept;
-  // Returns after a Notify(), also one that came before, or after `timeout`; Duration::max() = no
-  // timeout.
+  // Returns after a Notify(), or at once after an earlier one that is not yet consumed, or after
+  // `timeout`; Duration::max() = no timeout.
   void Wait(Duration timeout) noexcept;
 
  private:

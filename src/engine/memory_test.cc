@@ -93,7 +93,7 @@ TEST(Memory, NoEvictNeverPreemptsAndPackRunsMoreAtOnce) {
 TEST(Memory, ALargeRequestIsOvertakenAtMost16Times) {
   EngineHarness h(Patient(8), Pool(32));
   Random random(4);
-  // Small ones for ever; the large one needs nearly the whole pool.
+  // A steady supply of small requests; the large one needs nearly the whole pool.
   int sent = 0;
   for (int i = 0; i < 400; ++i) {
     h.At(std::chrono::milliseconds(10 * i), [&h, &sent, &random] {
@@ -302,7 +302,7 @@ TEST(Memory, ARequestThatCanNeverFitIsRefusedWithTheNumbers) {
   EXPECT_EQ(h.Submit(TestRequest({64}, 1)).status().reason(), "token_out_of_range");
   EXPECT_EQ(h.Submit(TestRequest({-1}, 1)).status().reason(), "token_out_of_range");
   EXPECT_EQ(h.engine().Load().waiting, 0);  // refusals keep no place
-  // What just fits runs to its end: the last token is drawn and never computed.
+  // A request that just fits runs to its end: the last token is drawn and never computed.
   h.MustSubmit(TestRequest(TestPrompt(1, 31 * kBlockTokens), kBlockTokens + 1));
   // Without max_tokens, the rest of the context, or of the pool where that is less.
   Request open = TestRequest(TestPrompt(2, 100), 1);

@@ -47,7 +47,7 @@ class WakeList {
   std::vector<Waker*> wakers_;
 };
 
-// What an EngineBase uses of an instance, whatever the states of its requests are.
+// The part of an instance that EngineBase uses, independent of the type of its requests' states.
 class InstanceBase : public Slot {
  public:
   InstanceBase(const Clock* clock, std::shared_ptr<Signal> signal,

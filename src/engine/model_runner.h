@@ -15,7 +15,7 @@ struct RunnerLimits {
   int max_step_slices = 0;
   int context = 0;  // tokens per sequence the model and its position tables allow
   int vocab_size = 0;
-  size_t weight_bytes = 0;  // what a step reads of the model, as it lies in memory; 0: not told
+  size_t weight_bytes = 0;  // weights that a step reads, as stored in memory; 0: unknown
 };
 
 // Owned by the code that creates the engine; called on the engine thread only.

@@ -1,5 +1,4 @@
-// What may be configured about scheduling, queueing and readers. Plain values with the shared
-// defaults.
+// Configuration of scheduling, queueing and readers. Plain values with the shared defaults.
 #pragma once
 
 #include <cstddef>
@@ -39,25 +38,25 @@ struct SchedulerOptions {
   // that arrives does not wait long for the step in flight.
   Duration batch_step = std::chrono::milliseconds(15);
   bool prefix_cache = true;
-  // Steps compute tokens that were not drawn yet but are likely to be, where that pays: copied from
-  // what followed the same tokens earlier in the text, from an answer that the client foretold, or
-  // proposed by a second model. Changes no answer. A server turns it on when asked to.
+  // Steps compute likely draft tokens if that pays: copied from what followed the same tokens
+  // earlier in the text, from an answer that the client predicted, or proposed by a draft model.
+  // Changes no answer. Servers turn it on by an option.
   bool speculate = true;
-  // Tokens that a request's grammar forces are proposed, whatever `speculate` is.
+  // Draft tokens that a request's grammar forces are used even if `speculate` is false.
   bool propose_forced = true;
   int max_overtakes = 16;  // admissions past a sequence that does not fit, before all wait for it
   int max_preemptions =
       3;  // of one sequence; then it is pinned: admitted only with its worst case reserved
   Duration priority_aging =
       std::chrono::seconds(10);  // waiting this long lifts a request by one priority class
-  int static_batch = 8;          // kStatic: collect so many ...
+  int static_batch = 8;          // kStatic: batch size to wait for ...
   Duration static_wait = std::chrono::milliseconds(10);  // ... or this long after the first
 };
 
 struct QueueLimits {
   // Accepted requests that do not run, in preparation or waiting; a request counts n times. The
-  // test is places + n <= max_num_seqs + requests (places: unfinished but for ReaderLimits::aside),
-  // so that a burst is not refused while they are about to run.
+  // test is places + n <= max_num_seqs + requests (places: unfinished requests without those of
+  // ReaderLimits::aside), so that a burst is not refused while they are about to run.
   int requests = 256;
   double prompt_tokens_per_kv_token =
       4.0;  // prompt tokens waiting, as a multiple of the KV capacity in tokens
@@ -91,14 +90,14 @@ struct EncoderOptions {
   // Longest that a batch is held back for items about to come, while the device is busy; 0 = never.
   Duration window = std::chrono::milliseconds(10);
   double share = 0.25;  // of a device that is shared with a decoder, in (0, 1)
-  // An interactive request of at most so many items, and tokens of one batch, goes ahead of others,
-  // which are sure of `bulk_share` of every batch.
+  // An interactive request of at most `small_items` items, and tokens of one batch, goes ahead of
+  // others, which are sure of `bulk_share` of every batch.
   int small_items = 8;
   double bulk_share = 0.25;
   int max_passed = 3;  // batches in which an item may be passed over for the length of others
   Duration priority_aging = std::chrono::seconds(10);  // as SchedulerOptions'
 
-  // What may wait, in preparation or for a batch. An input counts until its request ends.
+  // Limits of waiting work, in preparation or for a batch. An input counts until its request ends.
   int requests = 1024;
   int items = 8 * api::kMaxEncodeInputs;
   int64_t tokens = 1 << 20;

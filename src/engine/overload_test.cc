@@ -29,7 +29,7 @@ constexpr Duration kLoad = minutes(10);
 constexpr int kQueue = 16;
 constexpr Duration kTtftTarget = milliseconds(2500);
 
-// What became of the requests of one load.
+// Outcomes of the requests of one load.
 struct RunOutcome {
   int offered = 0, answered = 0, refused = 0, failed = 0;
   std::vector<Duration> ttft;  // from when a request was due
@@ -156,7 +156,8 @@ TEST_F(Overload, TenMinutesBeyondThePeakServeAsManyAsThePeakAndNobodyLate) {
     EXPECT_EQ(outcome.failed, 0) << factor;
     EXPECT_GT(outcome.refused, 0.5 * (factor - 1) * peak * ToSeconds(kLoad)) << factor;
     EXPECT_LE(*std::max_element(outcome.ttft.begin(), outcome.ttft.end()), kTtftTarget) << factor;
-    // What was admitted is over soon, nothing of the load is left, and the next is served as ever.
+    // Admitted requests end soon, nothing of the load is left, and the next request is served as
+    // usual.
     EXPECT_LE(h_.clock().Now() - load_end_, seconds(10)) << factor;
     EXPECT_EQ(h_.engine().Load().kv_blocks_used, 0) << factor;
     EXPECT_EQ(h_.engine().decoder_for_test().ledger()->queued_bytes.load(), 0) << factor;

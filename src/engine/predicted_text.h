@@ -28,7 +28,7 @@ class PredictedText {
   std::span<const TokenId> next() const {
     return next_ < 0 ? std::span<const TokenId>() : text_.subspan(static_cast<size_t>(next_));
   }
-  int agreed() const { return agreed_; }  // tokens before next() that came as predicted
+  int agreed() const { return agreed_; }  // tokens before next() that were predicted right
   const AcceptanceStats& hits() const { return hits_; }
 
   // Numbers of predicted tokens that the answer contains at the predicted place, and of all others,
@@ -38,7 +38,7 @@ class PredictedText {
 
  private:
   uint32_t& PlaceOf(std::span<const TokenId> triple);
-  void Count(int begin, int end);  // tokens [begin, end) of the text were said
+  void Count(int begin, int end);  // tokens [begin, end) of the text were generated
   void FindAgain(std::span<const TokenId> tokens);
 
   std::span<const TokenId> text_;

@@ -61,7 +61,7 @@ TEST(PredictedText, IsFoundAgainBehindADifferenceAnInsertionAndALeap) {
   const int accepted = text.accepted();
   EXPECT_EQ(accepted, 9);  // 10 11, 13 14, 15 16, 250 251 252
   EXPECT_EQ(accepted + text.rejected(), 300);
-  say({10, 11, 12, 13});  // said already: no token counts twice
+  say({10, 11, 12, 13});  // generated before: no token counts twice
   EXPECT_EQ(text.accepted(), accepted);
 }
 
@@ -89,8 +89,8 @@ Request Predicted(EngineHarness& h, int from, int wrong_every) {
   return request;
 }
 
-// A right prediction saves most of the steps, a wrong one changes nothing, and the counts of the
-// usage tell which it was: the same alone and among others.
+// A right prediction saves most of the steps and a wrong one changes nothing. The usage counts show
+// which it was, and are the same alone and among other requests.
 TEST(PredictedText, MakesAnAnswerComeSoonerAndNothingElse) {
   for (const int wrong_every : {0, 17, 1}) {
     api::Usage usage[2];

@@ -66,7 +66,7 @@ TEST(Priority, HigherPriorityPreemptsAFullBatchAndTheVictimResumesExactly) {
 }
 
 // N41: a single request under batch load waited for a step of all batch rows, and its own prompt
-// was then computed together with those rows: its first text came four times as late as alone.
+// was then computed together with those rows: its first text took four times as long as alone.
 TEST(Priority, AnInteractivePromptIsComputedWithoutBatchRowsBesideIt) {
   EngineHarness h(PatientEngine(8), PriorityPool());
   for (int i = 0; i < 7; ++i) {
@@ -91,8 +91,8 @@ TEST(Priority, AnInteractivePromptIsComputedWithoutBatchRowsBesideIt) {
   EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
 }
 
-// N41: a request that came while a step of batch work alone was under way waited for its end, which
-// for a prompt of a few words was half of what it takes alone.
+// N41: a request that arrived during a step of batch work alone once waited for its end, which for
+// a prompt of a few words was half of the time that it takes alone.
 TEST(Priority, AStepOfBatchWorkAloneIsGivenUpForWhoComes) {
   EngineHarness h(PatientEngine(8), PriorityPool());
   for (int i = 0; i < 7; ++i) {
@@ -142,8 +142,8 @@ TEST(Priority, StepsThatAreGivenUpWithoutEndDoNotStopBatchRows) {
   EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
 }
 
-// N41: a step with prompts of batch work alone took up to the target of gaps, and who came waited
-// for all of it.
+// N41: a step with prompts of batch work alone once took up to the target of gaps, and an arriving
+// request waited for all of it.
 TEST(Priority, StepsOfBatchWorkAloneAreShort) {
   EngineHarness h(PatientEngine(8), PriorityPool());
   for (int i = 0; i < 40; ++i) {
@@ -192,7 +192,7 @@ TEST(Priority, EqualsAndOtherTenantsPreemptNobody) {
   EXPECT_EQ(h.engine().stats().preemptions, 0u);
   ASSERT_TRUE(h.RunToEnd());
 
-  // Nor does another tenant's request, whatever its class: it runs next.
+  // A request of another tenant preempts nothing either, in any class: it runs next.
   EngineHarness other(PatientEngine(2), PriorityPool());
   for (int i = 0; i < 2; ++i) {
     Request low = TestRequest(TestPrompt(i * 50, 20), 100);
@@ -228,8 +228,8 @@ TEST(Priority, NoEvictAndOtherStrategiesInterruptNobody) {
   }
 }
 
-// U32: high ones come without end, more than can be served, from before the low one and after
-// it ran: it is done within 60 s all the same.
+// U32: high-priority requests keep coming, more than can be served, from before the low-priority
+// one and after it started. The low one is still done within 60 s.
 TEST(Priority, ALowRequestUnderConstantHighLoadIsDoneWithinItsAgeingBound) {
   for (const bool first : {true, false}) {
     for (const int max_num_seqs : {1, 4}) {

@@ -30,7 +30,7 @@ class PromptLookup {
   // Index of the token proposed to follow the last one read, or -1. The one at the next index
   // follows it, and so on: past the end of the text into what was proposed before.
   int source() const { return source_; }
-  // Tokens before source() that are the text's last ones, as far as they were compared; >= 2.
+  // Tokens before source() that equal the text's last ones, as far as they were compared; >= 2.
   int agreed() const { return agreed_; }
   const AcceptanceStats& hits() const { return hits_; }
 

@@ -7,7 +7,7 @@
 namespace tutti::engine {
 namespace {
 
-// What is proposed after `text`, with what it proposed before as the text goes on.
+// The draft tokens after `text`, extended by earlier draft tokens as the text goes on.
 std::vector<TokenId> Proposed(const PromptLookup& lookup, std::vector<TokenId> text, int count) {
   std::vector<TokenId> out;
   if (lookup.source() < 0) return out;
@@ -80,7 +80,7 @@ TEST(PromptLookup, FindsNothingInWhatIsNewTooShortOrWasNotBegun) {
   EXPECT_EQ(shorter.source(), -1);
 }
 
-// Equal whether the tokens came one by one or many at once: a step may add several.
+// The result is equal for tokens read one by one and many at once: a step may add several.
 TEST(PromptLookup, DoesNotDependOnHowManyTokensCameAtOnce) {
   std::vector<TokenId> text;
   uint32_t x = 7;
@@ -102,7 +102,7 @@ TEST(PromptLookup, DoesNotDependOnHowManyTokensCameAtOnce) {
     if (one.source() < 0) continue;
     ++found;
     ASSERT_LT(one.source(), static_cast<int>(size + 7));
-    // What stands before the source is what the text ends with.
+    // The tokens before the source equal the end of the text.
     for (int i = 1; i <= std::min(one.agreed(), 2); ++i)
       ASSERT_EQ(text[static_cast<size_t>(one.source() - i)],
                 text[size + 7 - static_cast<size_t>(i)]);

@@ -1,5 +1,5 @@
 // ReasoningBudget: bounds the tokens that a sequence spends on reasoning. When they are spent, the
-// tokens that end the reasoning are forced, and the model goes on with its answer.
+// tokens that end the reasoning are forced, and the model continues with its answer.
 //
 // Owned by a Sequence; the engine's thread. The sequence is under a grammar that allows reasoning
 // between the model's tags at the beginning of its output.

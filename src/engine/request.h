@@ -92,8 +92,8 @@ class RequestControl final : public api::Cancellable,
 };
 
 // A place in the bounded queue, taken before any work on the prompt and held until the request
-// ends, but for the time in which it waits for a reader that is behind. Movable; destroying one
-// that was never submitted gives the place back. Any thread, one at a time.
+// ends, except while the request waits for a slow reader. Movable; destroying one that was never
+// submitted gives the place back. Any thread, one at a time.
 class AdmissionPermit {
  public:
   AdmissionPermit() = default;
@@ -120,7 +120,7 @@ class AdmissionPermit {
   void LeaveQueue();  // the request runs for the first time: its bytes and tokens no longer wait
   void StepAside(int limit);    // gives the place up unless `limit` requests have; engine thread
   void StepBack();              // takes it again, if it was given up; engine thread
-  void Served(int64_t tokens);  // of those it waits with, so many wait no longer; engine thread
+  void Served(int64_t tokens);  // `tokens` of its waiting tokens no longer wait; engine thread
 
   std::shared_ptr<AdmissionState> ledger_;
   std::shared_ptr<RequestControl> control_;

@@ -61,7 +61,7 @@ struct SequenceOutput {
   Sequence sequence;
   TextOutput text;
   bool ended = false;
-  int delivered = 0;  // tokens, of which the stream tells
+  int delivered = 0;  // tokens that were appended to the stream
   unsigned pause = 0;
   TimePoint last_token{};
 };

@@ -43,7 +43,7 @@ struct Outcome {
   enum class Kind {
     kComputed,  // tokens were computed, none was drawn
     kToken,     // a token was drawn and appended
-    kFailed,    // the sequence cannot go on; the caller finishes it
+    kFailed,    // the sequence cannot continue; the caller finishes it
   };
   Sequence* sequence = nullptr;
   Kind kind = Kind::kComputed;
@@ -89,8 +89,8 @@ class Scheduler {
   void Finish(Sequence& sequence, bool keep_tail_for_reuse);
 
   // Plans a step and reserves its blocks. The plan stays valid until the next call of any method
-  // but TakeDrafts, Constrain and Commit. A plan may have no slice; Commit (with an empty result)
-  // must then still be called, since it reports sequences that got no memory.
+  // except TakeDrafts, Constrain and Commit. A plan may have no slice; Commit (with an empty
+  // result) must then still be called, because it reports sequences that got no memory.
   const StepPlan& Plan(TimePoint now);
   // The draft model's tasks for the plan, for Drafter::Run. TakeDrafts adds the resulting draft
   // tokens to the plan; without that call the plan has none of the model's.
@@ -173,7 +173,7 @@ class Scheduler {
   // of a lower class (policy/order.h) and free enough blocks. At most one in each step.
   void PreemptForWaiting(TimePoint now);
   RunClaim ClaimOf(const Sequence& sequence, TimePoint now) const;
-  AdmissionView PoolView() const;  // what a newcomer meets, all but what it needs itself
+  AdmissionView PoolView() const;  // blocks for a new sequence; its own needs are not filled in
   Fit TryAdmit(Sequence& sequence);
   bool WaitsForSiblingOf(const Sequence& sequence) const;
   // Frees blocks until `sequence` can get `count` more: those of sequences that do not run, then,

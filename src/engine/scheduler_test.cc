@@ -142,8 +142,7 @@ TEST(SteadyStep, ASchedulerPassOver64SequencesIsCheap) {
   EXPECT_EQ(pool.active(), 0);
 }
 
-// The same calls give the same plans: nothing of the scheduler depends on time, addresses or
-// chance.
+// The same calls give the same plans: the scheduler does not depend on time, addresses or chance.
 TEST(Scheduler, APlanThatIsDroppedLeavesNoTrace) {
   FakeModelOptions model;
   kv::KvBlockPool pool(64);
@@ -179,9 +178,10 @@ TEST(Scheduler, APlanThatIsDroppedLeavesNoTrace) {
   EXPECT_EQ(pool.active(), 0);
 }
 
-// A suspect that preempts the one behind it, and still gets no block because what that one held was
-// its own, must not go on to the one it just took out: that one, pinned by now, would take the
-// sequence's blocks in turn and stand in the plan while it waits.
+// A suspect preempts the sequence behind it and still gets no block, because that one held only
+// blocks that the suspect shares. The suspect must not plan a slice for the sequence that it
+// preempted: pinned by now, that sequence would take the suspect's blocks in turn, and be in the
+// plan while it waits.
 TEST(Scheduler, ASuspectThatPreemptsInVainPlansNothingForTheOneItPreempted) {
   FakeModelOptions model;
   kv::KvBlockPool pool(16);
@@ -217,7 +217,7 @@ TEST(Scheduler, ASuspectThatPreemptsInVainPlansNothingForTheOneItPreempted) {
   while (s[1].planned_in == 0) step(Internal("the device refused the step"), 5);
   ASSERT_TRUE(s[0].suspect && s[1].suspect);
   ASSERT_EQ(s[1].state(), SequenceState::kRunning);
-  kv::BlockTable rest;  // somebody else takes all that is free, and the first needs one more block
+  kv::BlockTable rest;  // takes all free blocks, and the first sequence needs one more
   Result<kv::KvReservation> all = pool.Reserve(rest, pool.available(), 99);
   ASSERT_TRUE(all.ok());
   all->Commit();
@@ -273,7 +273,7 @@ TEST(Policy, TheChunkShrinksUntilTheStepMeetsItsTarget) {
   ChunkInputs in;
   in.longest_chunk = 128;
   in.itl_target = milliseconds(50);
-  EXPECT_EQ(PrefillChunk(in), 128);  // nobody decodes
+  EXPECT_EQ(PrefillChunk(in), 128);  // no sequence decodes
   in.decode_rows = 8;
   EXPECT_EQ(PrefillChunk(in), kFirstChunk);  // cost unknown
   in.decode_time = milliseconds(5);

@@ -30,7 +30,7 @@ void Sequence::SetState(SequenceState to) {
       legal = to == SequenceState::kWaiting || to == SequenceState::kPaused ||
               to == SequenceState::kFinished;
       break;
-    case SequenceState::kPaused:  // may go on; cancelled
+    case SequenceState::kPaused:  // may continue; cancelled
       legal = to == SequenceState::kWaiting || to == SequenceState::kFinished;
       break;
     case SequenceState::kFinished:

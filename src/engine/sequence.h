@@ -35,11 +35,11 @@ struct DraftState {
   bool on = false;                  // the model may propose for this sequence
   std::vector<kv::BlockId> blocks;  // of the model's own KV memory; capacity for all it may need
   int known = 0;                    // tokens whose KV is in them: the sequence's own first ...
-  int confirmed = 0;                // ... so many, then the model's draft tokens
+  int confirmed = 0;                // ... this many, then the model's draft tokens
   std::array<TokenId, kMaxDrafts> proposed{};
   uint64_t used_in = 0;  // the drafter's last run for it
   AcceptanceStats hits{DraftSource::kModel};
-  int streak = 0;       // draft tokens of it that came true one after the other
+  int streak = 0;       // correct draft tokens in a row
   int passed_over = 0;  // steps in which it could have been asked and was not
 
   // Drops KV of draft tokens that differ from the sequence's `tokens`. The last token counts as
@@ -65,7 +65,7 @@ struct DraftState {
 enum class SequenceState : uint8_t {
   kWaiting,   // waits to run
   kRunning,   // runs
-  kPaused,    // may not go on now: its reader is behind, or no token was granted; does not run
+  kPaused,    // may not continue now: its reader is behind, or no token was granted
   kFinished,  // left; holds nothing
 };
 
@@ -78,7 +78,7 @@ struct Sequence {
   const Request* request = nullptr;
   std::span<Sequence* const> siblings;  // all choices of the request, this one included
   int prompt_tokens = 0;
-  int target_tokens = 0;  // prompt and output: the sequence ends when it has so many
+  int target_tokens = 0;  // prompt and output: the sequence ends at this length
   uint64_t arrival = 0;   // order of submission; equal for siblings
   TimePoint queued_at{};
   kv::RootId root = kv::kNoRoot;    // partition of the prefix index; kNoRoot = no reuse
@@ -90,16 +90,16 @@ struct Sequence {
   int computed = 0;             // tokens whose KV is in `blocks`
   int scored = 0;  // prompt tokens whose log-probabilities were delivered (the first has none)
   kv::BlockTable blocks;
-  int indexed = 0;  // leading blocks that stand in the prefix index
+  int indexed = 0;  // leading blocks that are in the prefix index
   kv::BlockId copy_from =
       kv::kNoBlock;     // a block to copy before the next slice (a reference is held), and ...
-  int copy_tokens = 0;  // ... how many of its slots are ours
+  int copy_tokens = 0;  // ... how many of its slots belong to this sequence
   sampling::RowState sampler;
   grammar::Matcher matcher;   // how far the output has come under the request's grammar
   ReasoningBudget reasoning;  // only with a matcher
   PromptLookup lookup;  // where the text may be copied from; finds nothing where it was not begun
-  PredictedText prediction;  // what the client expects; as the above
-  DraftState draft;          // what a second model knows of it
+  PredictedText prediction;  // draft tokens from the client's expected answer
+  DraftState draft;          // the draft model's state for this sequence
   ForcedDrafts forced;       // what the grammar forces; guesses nothing where it was not begun
 
   // --- the scheduler's ---

@@ -8,8 +8,8 @@ namespace {
 // Time for catching up beyond kDraftLittleToRead in one step: limits the delay of the next tokens.
 constexpr Duration kReadingTime = std::chrono::milliseconds(10);
 constexpr int kReadAtLeast = 16;
-// Number of tokens for which a sequence is expected to go on, at most up to its target: the benefit
-// of catching up is estimated over them.
+// Number of tokens for which a sequence is expected to continue, at most up to its target: the
+// benefit of catching up is estimated over them.
 constexpr int kLookAhead = 256;
 constexpr double kReadingPays = 1.05;  // minimum gain for which catching up is considered
 // Share of the time of steps without the model's draft tokens that is spent on trying them again.

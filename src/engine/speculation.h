@@ -20,14 +20,14 @@ namespace tutti::engine {
 
 class Speculation {
  public:
-  // `pass`: what a pass of the second model is expected to take, as a multiple of a step of the
-  // model itself; 0: nobody knows, and it is tried.
+  // `pass`: expected time of a pass of the draft model, as a multiple of a step of the model
+  // itself; 0: unknown, so it is measured by trying.
   explicit Speculation(double pass = 0);
 
   // --- one step: its decode rows in order, then a choice over all of them ---
   void Begin();
-  // `room`: tokens that could stand behind those of the sequence. `forced`: what its grammar forces
-  // may be among them.
+  // `room`: tokens that fit behind those of the sequence. `forced`: whether tokens that its grammar
+  // forces may be among them.
   void Add(Sequence& sequence, int room, bool forced);
   // At most `rows_left` draft tokens in all.
   void Choose(int rows_left);
@@ -36,7 +36,7 @@ class Speculation {
   // The draft model's tasks in this step; Drafter::Run() writes the draft tokens into them.
   std::span<DraftRequest> asks() { return asks_; }
 
-  // --- what came of it ---
+  // --- results ---
   void ModelRan(const DraftTimes& times);
   // Verification of the model's `proposed` draft tokens accepted the first `accepted` of them.
   void NoteModel(Sequence& sequence, int proposed, int accepted);

@@ -163,7 +163,7 @@ TEST(Speculation, ADrawThatFailsFailsAtItsPlace) {
     r.end_tokens = {3};
     r.sampling.ignore_eos = true;
     h.MustSubmit(r);
-    // Token 3 for ever; the draw after 50 of them fails for a row of its own making.
+    // Every draw gives token 3; the step of a row fails after 50 of them.
     h.runner().fault = [&](const StepPlan&, const SequenceSlice* slice) {
       return slice != nullptr && slice->start >= 90 ? Internal("not finite") : OkStatus();
     };
@@ -201,7 +201,7 @@ TEST(Speculation, NeverMoreThan16RowsAndNoneBesidePrompts) {
   }
 }
 
-// Proposals take no block, so they neither preempt nor keep anybody out.
+// Draft tokens allocate no block, so they neither preempt nor keep a request out.
 TEST(Speculation, WithTooFewBlocksItPreemptsNoMoreThanWithout) {
   uint64_t preemptions[2];
   for (const bool on : {false, true}) {
@@ -226,8 +226,8 @@ TEST(Speculation, WithTooFewBlocksItPreemptsNoMoreThanWithout) {
   EXPECT_LE(preemptions[1], preemptions[0] + 1);
 }
 
-// What stands behind a proposal that did not come true is nobody's to reuse: a second request whose
-// prompt is the first one's whole text computes the same.
+// KV behind a rejected draft token must not be reused: a second request whose prompt is the whole
+// text of the first one computes the same tokens.
 TEST(Speculation, ThePrefixIndexHoldsOnlyWhatWasDrawn) {
   EngineHarness h(WithSequences(2, true), Circles(false));
   h.MustSubmit(TestRequest(TestPrompt(1, 40), 300));
@@ -245,7 +245,7 @@ TEST(Speculation, ThePrefixIndexHoldsOnlyWhatWasDrawn) {
   EXPECT_GT(h.engine().stats().prefix_hit_tokens, 0u);
 }
 
-// The tokens of a step that come after a stop string, or after the reader was lost, are nobody's.
+// Tokens of a step after a stop string, or after the request was cancelled, are not delivered.
 TEST(Speculation, ACancelOrDeadlineInTheMidstLeavesABeginningOfTheAnswer) {
   for (int at_ms = 20; at_ms < 400; at_ms += 17) {
     EngineHarness h(WithSequences(2, true), Circles(false));

@@ -17,7 +17,7 @@ struct EngineStats {
   int64_t queued_prompt_tokens = 0;  // prompt tokens of requests that never ran
   int64_t queued_bytes = 0;
   Duration oldest_waiting{0};  // since the oldest sequence that waits to run was accepted
-  Duration predicted_wait{0};  // for a request that came now
+  Duration predicted_wait{0};  // for a request that arrives now
   int kv_blocks_total = 0, kv_blocks_free = 0, kv_blocks_active = 0, kv_blocks_cached = 0;
   int64_t kv_waste_tokens =
       0;  // slots of active blocks that hold no token: <= one block per sequence

@@ -137,7 +137,7 @@ TEST(Text, EndTokensStopTokensAndMinimumLength) {
   });
   EXPECT_EQ(shown.text,
             TextOf({free_run.begin(), free_run.begin() + static_cast<std::ptrdiff_t>(first) + 1}));
-  // ignore_eos goes on; min_tokens bans the end until then.
+  // With ignore_eos the text continues; min_tokens bans the end until then.
   EXPECT_EQ(run([&](Request& r) { r.end_tokens = {at5}, r.sampling.ignore_eos = true; }).tokens,
             free_run);
   const Received late = run([&](Request& r) { r.end_tokens = {at5}, r.sampling.min_tokens = 20; });

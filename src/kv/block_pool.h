@@ -56,8 +56,7 @@ class KvBlockPool {
   int available() const { return free() + cached() - promised_; }
   uint64_t evicted() const { return evicted_; }  // cached blocks taken back, since the beginning
 
-  // Appends `count` blocks to `table`. kv_exhausted when there are not so many, or by the fault
-  // hook.
+  // Appends `count` blocks to `table`. kv_exhausted if fewer are available, or by the fault hook.
   Result<KvReservation> Reserve(BlockTable& table, int count, uint32_t owner);
   // Keeps `count` more blocks back for `table`; false (and nothing changed) when they are not
   // available.

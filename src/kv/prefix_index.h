@@ -51,9 +51,9 @@ class PrefixIndex {
   Match Lookup(RootId root, std::span<const TokenId> tokens, std::vector<BlockId>& blocks) const;
 
   // Records that `block` (referenced by the caller) holds `tokens` after `parent` (kNoBlock at the
-  // beginning; otherwise indexed). Returns the block that stands for them: `block`, or one that was
-  // there before and has the same contents. Fewer than kBlockTokens tokens make a leaf that can be
-  // copied from but not shared.
+  // beginning; otherwise indexed). Returns the indexed block: `block`, or an earlier one with the
+  // same contents. Fewer than kBlockTokens tokens make a leaf that can be copied from but not
+  // shared.
   BlockId Insert(RootId root, BlockId parent, std::span<const TokenId> tokens, BlockId block);
 
   bool indexed(BlockId block) const { return nodes_[static_cast<size_t>(block)].root != kNoRoot; }

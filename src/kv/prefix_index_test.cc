@@ -84,7 +84,7 @@ TEST(PrefixIndex, EvictsTheLeastRecentlyUsedLeafFirst) {
   std::vector<BlockId> blocks;
   EXPECT_EQ(pool.index().Lookup(root, Tokens(0, 64), blocks).full_blocks, 2);
   EXPECT_EQ(pool.index().Lookup(root, Tokens(100, 64), blocks).full_blocks,
-            1);  // its first block still stands
+            1);  // its first block is still indexed
   r->Return();
 }
 
@@ -95,7 +95,7 @@ TEST(PrefixIndex, CollisionsNeverGiveWrongReuse) {
   options.hash_bits = 8;
   KvBlockPool pool(600, options);
   Random random(7);
-  // What each block really holds, by root: filled in as blocks are written.
+  // The true contents of each block, by root: filled in as blocks are written.
   struct Content {
     RootId root = kNoRoot;
     std::vector<TokenId> before_and_in;  // all tokens up to the end of the block
@@ -161,7 +161,7 @@ TEST(PrefixIndex, RootsAreForgottenWithTheirLastNodeAndHolder) {
   Remember(pool, a, Tokens(0, 128));
   index.ReleaseRoot(a);
   const RootId b = index.AcquireRoot("b", "");
-  EXPECT_NE(b, a);  // a's nodes still stand
+  EXPECT_NE(b, a);  // the nodes of `a` are still there
   BlockTable table;
   Result<KvReservation> r = pool.Reserve(table, 4, 1);  // evicts them all
   ASSERT_TRUE(r.ok());

@@ -66,8 +66,7 @@ TEST(ComputePoolTest, PhasesSeeWhatEarlierPhasesWrote) {
         team.ForEach(kCells, 1, [&](int begin, int end) {
           for (int i = begin; i < end; ++i) {
             auto& cell = cells[static_cast<size_t>(i)];
-            // Every sum of this phase is of the same state: all cells equal, as they were when it
-            // began.
+            // Every sum of this phase is of the same state: all cells were equal when it began.
             cell = sums[static_cast<size_t>(i)] == cell * kCells ? cell + 1 : -1'000'000;
           }
         });

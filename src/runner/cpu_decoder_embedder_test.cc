@@ -133,8 +133,9 @@ TEST(CpuDecoderEmbedder, APooledVectorIsMadeOfTheTokensRows) {
   }
 }
 
-// Whatever shares the batch, however many rows a step has, however many workers: 20 trials for each
-// number of workers, in float32 and in the file's own blocks.
+// The vectors are the same bits for any other texts in the batch, any number of rows in a step and
+// any number of workers: 20 trials for each number of workers, in float32 and in the file's own
+// blocks.
 TEST(CpuDecoderEmbedder, SameBitsInAnyBatchStepSizeAndWorkerCount) {
   const Texts texts = MakeTexts(10);
   for (const auto mode : {model::WeightMode::kF32, model::WeightMode::kInt8}) {

@@ -133,7 +133,7 @@ class CpuModelRunner final : public engine::ModelRunner {
   kernels::AttentionPlan attention_;
   std::optional<engine::StepResult> result_;
   std::atomic<int> last_layer_{0};  // of an aborted step; else INT_MAX
-  engine::StepResult spare_;        // empty, but for the memory of its slices
+  engine::StepResult spare_;        // empty; keeps the memory of its slices
 };
 
 }  // namespace tutti::runner

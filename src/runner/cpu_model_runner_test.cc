@@ -379,7 +379,7 @@ class Interrupted final : public engine::ModelRunner {
     if (!result_.given_up) return;
     ++given_up;
     runner_.Recycle(std::move(result_));
-    runner_.Launch(plan);  // urgent as before, but this one may not be given up
+    runner_.Launch(plan);  // urgent as before, but this one may not be aborted
     result_ = runner_.Collect();
     EXPECT_FALSE(result_.given_up);
   }
@@ -492,8 +492,8 @@ uint64_t PhasesOfStep(Isa isa, uint32_t layers, bool fuse, int rows) {
   return phase() - before;
 }
 
-// What is told of a layer's regions is what a step takes: counted as the difference of one layer
-// more.
+// RegionsPerLayer() equals the regions that a step takes, measured as the difference that one more
+// layer makes.
 TEST_P(FusionTest, FusionTakesFewerParallelRegions) {
   const model::ModelConfig config = LoadSpec(SmallSpec())->config();
   for (const int rows : {1, 100}) {

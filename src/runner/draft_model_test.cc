@@ -30,7 +30,7 @@ std::shared_ptr<const model::Weights> Generated(uint64_t seed, uint32_t layers) 
   return *model::Weights::Load(**file, {});
 }
 
-// A runner whose steps are told to have taken no time, so that it is always worth asking.
+// A runner whose steps report almost no time, so that drafting always pays.
 class Priceless final : public engine::ModelRunner {
  public:
   explicit Priceless(std::unique_ptr<CpuModelRunner> runner) : runner_(std::move(runner)) {}

@@ -96,7 +96,7 @@ TEST(SteadyStepTest, TenThousandDecodeStepsAllocateNothing) {
       engine::SequenceSlice slice;
       slice.tokens = std::span(feed[i]).first(1 + drafts);
       slice.drafts = static_cast<int>(drafts);
-      slice.start = 1000 + step % 20;  // inside one block: the contexts stand still
+      slice.start = 1000 + step % 20;  // inside one block, so that the contexts do not grow
       slice.blocks = blocks[i];
       slice.sample = true;
       slice.sampler = &samplers[i];

@@ -156,7 +156,7 @@ void SelectTop(std::span<const float> logits, size_t k, SamplerScratch& scratch)
   std::sort(scratch.candidates.begin(), scratch.candidates.end(), RanksBefore);
 }
 
-// Candidates looked at first for top_p: nearly always enough, and cheap to select.
+// Number of candidates that top_p examines first: nearly always enough, and cheap to select.
 constexpr size_t kFirstCandidates = 256;
 
 // 1 / temperature, bounded so that 0 * scale stays 0.

@@ -1,9 +1,8 @@
 // Stop strings, matched on text as it is decoded, across token borders.
 //
-// StopSet is compiled once per request and immutable; StopMatcher is the state of one choice.
-// Linear in the text for each stop string, whatever the strings (Knuth, Morris, Pratt 1977). Text
-// that could still become a stop string is held back; at most the longest string's length minus
-// one.
+// StopSet is compiled once per request and immutable; StopMatcher is the state of one choice. Time
+// is linear in the text for each stop string (Knuth, Morris, Pratt 1977). Text that could still
+// become a stop string is held back; at most the longest string's length minus one.
 #pragma once
 
 #include <cstdint>

@@ -8,8 +8,8 @@ namespace {
 
 constexpr double kTokens = 128, kSquares = 128.0 * 128.0;  // of one unit of the features
 constexpr double kKeep = 1 - 1.0 / 46;                     // half after 32 observations
-// Pulls every term a little towards zero, so that terms which the measured batches cannot tell
-// apart (all of one length, say) share what they explain rather than cancel each other.
+// Ridge term: pulls every coefficient a little towards zero. Coefficients that the measured batches
+// cannot separate (all of one length, say) then share the cost rather than cancel each other.
 constexpr double kRidge = 1e-3;
 
 // Solves the equations of the terms in `mask`, the others being zero. False when they are singular.

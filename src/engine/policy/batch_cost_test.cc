@@ -51,8 +51,8 @@ TEST(BatchCost, OneBatchIsEnoughForABatchOfItsKind) {
   EXPECT_NEAR(ToMillis(cost.Estimate(shape)), 4, 0.1);
 }
 
-// Batches all alike cannot tell the terms apart; the estimate of their kind is right all the same
-// and none is negative.
+// Batches that are all alike cannot separate the coefficients. The estimate for such a batch is
+// still right, and no coefficient is negative.
 TEST(BatchCost, StaysSaneWhereAllBatchesAreAlike) {
   BatchCost cost;
   BatchShape shape, twice;

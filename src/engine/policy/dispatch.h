@@ -22,15 +22,15 @@ inline constexpr int kDispatchReasons = 4;
 
 struct DispatchView {
   TimePoint now{};
-  TimePoint oldest{};                     // when the first of the waiting items came
+  TimePoint oldest{};                     // arrival of the first of the waiting items
   TimePoint deadline = TimePoint::max();  // the first of the waiting requests' deadlines
   TimePoint last_end = TimePoint::min();  // of the last batch; min() = none yet
   int items = 0;                          // waiting
-  int piled_up = 0;                       // of these, came before last_end
+  int piled_up = 0;                       // of these, arrived before last_end
   double expected = 0;                    // items that usually come soon after such a batch
   bool full = false;                      // what waits fills a batch
   double busy = 0;                        // share of the time lately in which batches ran
-  Duration fixed{0};                      // cost of a batch whatever is in it
+  Duration fixed{0};                      // cost of a batch, independent of its items
   Duration estimate{0};                   // of a batch of what waits
   Duration window{0};                     // longest delay; 0 = never hold back
 };

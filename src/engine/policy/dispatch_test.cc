@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 
 const TimePoint kStart{std::chrono::seconds(100)};
 
-// A batch of 20 has just ended, 4 items came meanwhile, and holding them pays.
+// A batch of 20 has just ended, 4 items arrived during it, and holding them pays.
 DispatchView Paying() {
   DispatchView v;
   v.now = v.last_end = kStart;
@@ -28,7 +28,7 @@ DispatchView Paying() {
 
 TEST(Dispatch, ADeviceThatWasFreeGetsWhatWaitsAtOnce) {
   DispatchView v = Paying();
-  v.oldest = kStart;  // came when the batch had ended
+  v.oldest = kStart;  // arrived when the batch had ended
   EXPECT_EQ(HoldUntil(v), kStart);
   v.last_end = TimePoint::min();
   v.oldest = kStart - milliseconds(1);
@@ -113,7 +113,7 @@ TEST(ReturnRate, IsAtMostHalfWhereTheyDoNot) {
   for (int i = 0; i < 200; ++i) {
     t += milliseconds(8);
     returns.Ended(t, 16, milliseconds(4));
-    // Told at the next boundary, by when it came.
+    // Reported at the next batch boundary, with the time of arrival.
     for (; next < t; next += microseconds(500)) returns.Came(1, next);
   }
   EXPECT_NEAR(returns.expected(), 8, 1);

@@ -105,7 +105,8 @@ TEST(DraftGain, BetweenMeasuredStepsTimesAreInProportion) {
   EXPECT_EQ(cost.Ratio(1, 5), 1.0);
 }
 
-// It does not pay: it is tried, found out, and from then on looked at once in some hundred steps.
+// If drafting does not pay, it is tried, switched off, and from then on tried once in some hundred
+// steps.
 TEST(DraftGain, SwitchesItselfOffWhereItDoesNotPayAndOnAgainWhenItDoes) {
   DraftCost cost;
   const auto run = [&](int steps, double row) {

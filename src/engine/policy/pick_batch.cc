@@ -61,7 +61,7 @@ class Picker {
     with.Add(c.tokens);
     const bool fits = with.items <= limits.items && with.tokens <= limits.tokens &&
                       (limits.time == Duration::max() || in_.cost->Estimate(with) <= limits.time);
-    // One item always goes, whatever the limits in time say.
+    // One item always goes, even if it exceeds the limits.
     if (!fits && batch_.shape.items > 0) return false;
     batch_.shape = with;
     c.picked = true;

@@ -55,7 +55,7 @@ TEST(PickBatch, TakesTheFirstInLineAndThoseOfLikeLength) {
   EXPECT_EQ(batch.shape.tokens, 81);
   EXPECT_TRUE(batch.full);
   EXPECT_FALSE(batch.aged);
-  // Those that an item behind them went before know it; the last one in line is not among them.
+  // Items that a later item overtook count it; the last one in line was not overtaken.
   EXPECT_EQ(rig.singles[1].passed, 1);
   EXPECT_EQ(rig.singles[2].passed, 1);
   EXPECT_EQ(rig.singles[4].passed, 1);
@@ -145,8 +145,8 @@ TEST(PickBatch, ALongBulkItemGoesOnceItsPartIsSaved) {
   EXPECT_TRUE(rig.bulk[0].picked);
 }
 
-// Whatever waits, in whatever order: within the limits, never empty, nobody passed over too often,
-// and the first of a line without claims always goes.
+// For random lines in random order: a batch keeps the limits and is never empty, no item is passed
+// over too often, and the first item of a line without claims always goes.
 TEST(PickBatch, HoldsItsPromisesOnRandomLines) {
   Random random(7);
   BatchRig rig;

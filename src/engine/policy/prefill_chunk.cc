@@ -34,7 +34,7 @@ void StepCost::Observe(int decode_rows, int prefill_tokens, Duration took) {
   }
   const double beside = decode_rows == 0 ? 0.0 : static_cast<double>(Decode(decode_rows).count());
   if (decode_rows > 0 && beside == 0) return;
-  // Short chunks alone say little about the cost of a token: reading the weights dominates them.
+  // Short chunks alone are a bad sample of a token's cost: reading the weights dominates them.
   if (decode_rows == 0 && prefill_tokens < kFirstChunk) return;
   const double sample = std::max(ns - beside, 0.0) / prefill_tokens;
   if (sample > 0) Average(prefill_token_ns_, sample);

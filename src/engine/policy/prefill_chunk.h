@@ -15,7 +15,7 @@ namespace tutti::engine {
 class StepCost {
  public:
   void Observe(int decode_rows, int prefill_tokens, Duration took);
-  // Expected time of a step with only so many decode rows; zero while unknown.
+  // Expected time of a step with `rows` decode rows and nothing else; zero while unknown.
   Duration Decode(int rows) const;
   Duration PerPrefillToken() const { return Duration(static_cast<int64_t>(prefill_token_ns_)); }
 
@@ -46,7 +46,7 @@ int PrefillChunk(const ChunkInputs& in);
 // still needs, the oldest first; replaced by their shares. The oldest prompt gets at least half, so
 // that it takes at most twice as long as alone; the others share the rest, the shortest first, so
 // that a short prompt does not wait for long ones that came before it. `waiting`: tokens of the
-// shortest prompt that waits for admission, 0 if none does; it stands among the others, and its
+// shortest prompt that waits for admission, 0 if none does; it counts as one of the others, and its
 // share is left over.
 void ShareChunk(int budget, std::span<int> wanted, int waiting);
 

@@ -20,7 +20,7 @@ bool WaitsForSibling(Strategy strategy);
 struct QueueView {
   int running = 0;             // sequences that run
   int waiting = 0;             // sequences that want one
-  TimePoint oldest_waiting{};  // when the first of them came
+  TimePoint oldest_waiting{};  // arrival of the first of them
   TimePoint now{};
 };
 

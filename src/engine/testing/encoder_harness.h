@@ -84,7 +84,7 @@ class EncoderHarness {
   const TimePoint start_;
   FakeEncoderRunner runner_;
   DeviceLoop loop_;
-  std::vector<std::unique_ptr<EncodeClient>> clients_;  // told by the engine until it is gone
+  std::vector<std::unique_ptr<EncodeClient>> clients_;  // the engine calls them until it ends
   std::vector<EncodeClient*> open_;
   std::unique_ptr<EncoderEngine> engine_;
   std::unique_ptr<HarnessDecoder> decoder_;

@@ -1,5 +1,5 @@
-// EngineHarness: an engine over the timing runner under virtual time, with clients that note when
-// each event came. For tests; one thread.
+// EngineHarness: an engine over the timing runner under virtual time, with clients that record the
+// time of each event. For tests; one thread.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace tutti::engine::testing {
 
-// What came back for one request.
+// Everything received for one request.
 struct Received {
   std::vector<TokenId> tokens;   // of one choice
   std::vector<TimePoint> times;  // when each was appended
@@ -60,8 +60,8 @@ class EngineHarness {
   Result<size_t> Submit(Request request);
   size_t MustSubmit(Request request);
   HarnessClient& client(size_t i) { return *clients_[i]; }
-  // Those that have ended, in the order of their submission; the others' numbers change. For runs
-  // of so many requests that all of them would be looked at in every step.
+  // Takes the clients that have ended, in the order of their submission; the numbers of the others
+  // change. For runs of so many requests that looking at all of them in every step would be slow.
   std::vector<std::unique_ptr<HarnessClient>> TakeDone();
   size_t size() const { return clients_.size(); }
 
@@ -109,7 +109,7 @@ Request TestRequest(std::vector<TokenId> prompt, int max_tokens, double temperat
 
 // `share` of the way through the sorted values: 0.5 the median, 0.99 the P99.
 Duration Percentile(std::vector<Duration> values, double share);
-// Gaps between the tokens of a choice that came at or after `from`.
+// Gaps between the tokens of a choice that arrived at or after `from`.
 std::vector<Duration> Gaps(const Received& received, TimePoint from = TimePoint::min(),
                            TimePoint to = TimePoint::max());
 

@@ -35,7 +35,7 @@ class FakeEncoderRunner final : public EncoderRunner {
   void Launch(const EncodeBatch& batch) override;
   Status Collect() override;
 
-  // What the request's result must hold, computed from its tokens alone.
+  // The expected result of the request, computed from its tokens alone.
   std::vector<float> Answer(const TokenizedRequest& request) const;
 
   // Called for each batch: a status that is not OK is its result.
@@ -44,7 +44,7 @@ class FakeEncoderRunner final : public EncoderRunner {
   std::function<Duration(const EncodeBatch&)> time;
   // A batch with this token in it fails.
   TokenId poison = kNoToken;
-  // An item that begins with this token yields a value that is no number.
+  // An item that begins with this token yields a NaN.
   TokenId nan = kNoToken;
 
   bool trace = true;  // keep batches()

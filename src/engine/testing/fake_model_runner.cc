@@ -68,7 +68,7 @@ void FakeModelRunner::CheckPlan(const StepPlan& plan) {
   if (tokens != plan.tokens) Violate("the plan miscounts its tokens");
   if (tokens > limits.max_step_tokens) Violate("more tokens than the scratch holds");
   largest_step_tokens_ = std::max(largest_step_tokens_, tokens);
-  // A block that one sequence writes in this step may stand in no other table.
+  // A block that one sequence writes in this step may be in no other table.
   for (const SequenceSlice& slice : plan.slices) {
     const size_t first_written = static_cast<size_t>(slice.start / kBlockTokens);
     for (size_t i = 0; i < slice.blocks.size(); ++i) {
@@ -207,7 +207,7 @@ void FakeModelRunner::Launch(const StepPlan& plan) {
   ++given_up_;
 }
 
-// What a step that does not count left behind is worthless: spoiled, any use of it shows.
+// Spoils what a discarded step has left behind, so that any use of it shows.
 void FakeModelRunner::Spoil(const StepPlan& plan) {
   for (const BlockCopy& copy : plan.copies) {
     for (int i = 0; i < kBlockTokens; ++i)

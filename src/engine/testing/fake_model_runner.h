@@ -1,7 +1,6 @@
 // FakeModelRunner: a ModelRunner without a model, for tests and simulation. Its token depends on
 // the whole history of the sequence as it stands in the KV blocks that earlier slices wrote, so a
-// wrong block, a stale one or one overwritten by somebody else changes the output; and it says so
-// at once in violations().
+// wrong, stale or overwritten block changes the output and is reported at once in violations().
 //
 // Every slot of a block holds the token written there, its position, and a hash chained over all
 // tokens before it. A slice reads the chain before its start through its block table, checks every
@@ -50,7 +49,8 @@ class FakeModelRunner : public ModelRunner {
   void SetAbortFlag(const std::atomic<bool>* urgent) override { urgent_ = urgent; }
   void Recycle(StepResult used) override;
 
-  // What the sequence would say, computed from its tokens alone: the solo output of any request.
+  // The expected output of the sequence, computed from its tokens alone: the solo output of any
+  // request.
   std::vector<TokenId> Solo(const std::vector<TokenId>& prompt, const sampling::RowState& state,
                             int max_tokens, const std::vector<TokenId>& end_tokens = {});
 

@@ -1,4 +1,4 @@
-// What tests of encoders ask of rows of floats. Any thread.
+// Comparisons of rows of floats for tests of encoders. Any thread.
 #pragma once
 
 #include <algorithm>

@@ -45,8 +45,8 @@ class DirectDriver {
   int length(int sequence) const { return Of(sequence).length; }
   const std::vector<TokenId>& output(int sequence) const { return Of(sequence).output; }
 
-  // One step with these parts, in this order. Sampled tokens are added to output(), with draft
-  // tokens as many as came true and one more; the cache keeps what was drawn. Errors: the step's
+  // One step with these parts, in this order. Sampled tokens are added to output(): with draft
+  // tokens, the accepted ones and one more; the cache keeps the KV of those. Errors: the step's
   // own; a part's is in its result. resource_exhausted when the pool has no block left.
   Result<engine::StepResult> Step(std::span<const Part> parts);
 
