@@ -35,13 +35,14 @@ def too_wide(path):
 
 
 def formatted(path):
-    name = path.with_suffix(".cc") if path.suffix == ".inc" else path  # C++ too, which its name does not tell
+    name = path.with_suffix(".cc") if path.suffix == ".inc" else path  # C++ too, which the suffix does not show
     return subprocess.run([TOOL, f"--assume-filename={name}"], input=path.read_bytes(),
                           capture_output=True, check=True).stdout
 
 
 def changed(paths):
-    """Those that the tool may change: one process reads hundreds of files, in a tenth of the time of one each."""
+    """The files that the tool may change: one process reads hundreds of files, in a tenth of the time of one process
+    each."""
     suspects = [path for path in paths if path.suffix == ".inc"]
     files = [path for path in paths if path.suffix != ".inc"]
     chunks = [files[i:i + 200] for i in range(0, len(files), 200)]

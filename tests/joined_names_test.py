@@ -15,7 +15,7 @@ NOT_FUNCTIONS = {"if", "for", "while", "switch", "return", "static_assert", "TES
 
 
 def parameter_types(text):
-    """Of a parameter list, without the parameters' names and defaults: what makes two functions overloads."""
+    """The types of a parameter list, without the parameters' names and defaults: they make two functions overloads."""
     types, depth, part = [], 0, ""
     for c in text + ",":
         if c == "," and depth == 0:

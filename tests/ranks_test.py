@@ -165,7 +165,7 @@ def check_pages(source):
         yield "no table of files found in src"
 
 
-# Pages that tell what was.
+# Pages that describe the past.
 HISTORY = re.compile(r"CHANGELOG\.md|docs/renames\.md|docs/decisions/")
 IN_PAGE = re.compile(r"`((?:[\w-]+/)*[a-z0-9][a-z0-9_-]*\.(?:cc|h|inc|py|sh))`")
 IN_COMMENT = re.compile(r"(?<![\w/.<*-])((?:\w+/)*[a-z0-9][a-z0-9_]*\.(?:cc|h|inc))\b")

@@ -51,7 +51,7 @@ class Broker:
                 shipped = put_in(shipped, "#require_certificate", "require_certificate")
                 shipped = put_in(shipped, "#use_identity_as_username", "use_identity_as_username")
         (self.folder / "conf.d" / "tutti.conf").write_text(shipped)
-        # As Debian's mosquitto.conf, which includes the folder.
+        # Like Debian's mosquitto.conf, which includes the folder.
         (self.folder / "mosquitto.conf").write_text(
             ("user root\n" if os.getuid() == 0 else "") + more +
             f"persistence_location {self.folder}/\nlog_dest file {self.folder}/log\ninclude_dir {self.folder}/conf.d\n")

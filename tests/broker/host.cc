@@ -1,12 +1,14 @@
-// A Bridge for tests with a real broker: standard input says what to do, standard output what
-// happened, one JSON object a line each. Ends when it is told to, or with standard input.
+// A Bridge for tests with a real broker: commands come on standard input and events go to standard
+// output, one JSON object a line each. Ends on a "stop" command or at the end of standard input.
 //
 //   bridge_host key=value ...     broker, version (5 | 3.1.1), client_id, username, password_file,
 //     tls_ca, tls_cert, tls_key, will_topic, will_payload, keepalive_s, messages, bytes,
 //     packet_bytes, publish_bytes, receive_maximum, receive_bytes, filters (with commas), log (a
-//     file) sink=accept | keep | echo:TOPIC | refuse:N | throw:N     what is done with messages:
-//       accepted at once, when told to, when the broker has acknowledged their copy, after N
-//       refusals, after the sink has thrown N times
+//     file)
+//   sink=accept | keep | echo:TOPIC | refuse:N | throw:N     when a message is accepted: at once,
+//   on
+//     an "accept" command, when the broker has acknowledged its copy, after N refusals, after the
+//     sink has thrown N times
 //
 //   {"do":"publish","topic":..,"payload":..} with "size" (a payload of so many bytes), "qos",
 //     "retain", "text", "content_type", "response_topic", "correlation", "expires_ms", "user",

@@ -53,7 +53,7 @@ class Host:
         return [self.next(kind, timeout) for _ in range(count)]
 
     def rest(self, kind):
-        """Those that have come already."""
+        """The events that have already arrived."""
         events, waiting = [], self._queue(kind)
         while not waiting.empty():
             events.append(waiting.get())
@@ -68,7 +68,7 @@ class Host:
         return self.next("statistics")
 
     def until(self, right, timeout=PATIENCE_S):
-        """Statistics that `right` says yes to."""
+        """Waits for statistics for which `right` is true."""
         end = time.monotonic() + timeout
         while True:
             now = self.statistics()
@@ -81,7 +81,7 @@ class Host:
         return self.log_path.read_text() if self.log_path.exists() else ""
 
     def stop(self, limit_ms=10_000):
-        """What Stop() said."""
+        """The event that reports the result of Stop()."""
         self.do("stop", limit_ms=limit_ms)
         event = self.next("stopped")
         self.process.wait(PATIENCE_S)

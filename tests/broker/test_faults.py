@@ -38,7 +38,7 @@ class Faults(unittest.TestCase):
                     told.add(names[sender.published.get()[0]])
                 if n in (AMOUNT // 4, AMOUNT // 2):
                     host.until(lambda now: now["connected"])
-                    # What the sender has not been told of it sends again, as a message that the broker takes for new.
+                    # The sender repeats what was not acknowledged, and the broker takes the copy for a new message.
                     unsure |= set(names.values()) - told
                     self.restart()
             wanted = {f"prompt {n}" for n in range(AMOUNT)}

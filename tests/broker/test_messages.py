@@ -67,7 +67,7 @@ class Messages(unittest.TestCase):
                     host.many("message", 5)
                     self.assertEqual(host.statistics()["unacknowledged"], 5)
                     host.kill()
-                # Nothing of it was acknowledged, so all of it comes again, in order, and is said to.
+                # No message was acknowledged, so all are delivered again, in order and marked as redelivered.
                 with Host(self.broker, client_id=name, version=version, sink="keep") as host:
                     again = host.many("message", 5)
                     self.assertEqual([m["payload"] for m in again], [f"prompt {n}" for n in range(5)])

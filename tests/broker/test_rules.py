@@ -7,7 +7,7 @@ from broker import Broker, PASSWORDS
 from client import Client, V311, V5
 from host import Host
 
-REFUSED = 0x87  # "not authorised", which mosquitto says of wrong passwords too; paho translates 3.1.1's 5
+REFUSED = 0x87  # "not authorised"; mosquitto uses it for wrong passwords too, and paho maps 3.1.1's 5 to it
 AMOUNT = 50
 # Everything that might show others' messages.
 CURIOUS = ("#", "+/+/+/+/+", "llm/#", "llm/v1/#", "llm/v1/+/+/in", "llm/v1/anna/#", "llm/v1/anna/s1/out", "$share/g/#",
@@ -62,7 +62,7 @@ class Rules(unittest.TestCase):
             broker.end()
             broker.start()
             host.until(lambda now: now["last_failure"] == "broker_credentials")
-            # What cannot be taken is told, and stops nothing.
+            # An unreadable password file is logged and stops nothing.
             host.secret.write_text("")
             host.until(lambda now: "mqtt.bridge.password_not_read" in host.log())
             host.secret.write_text("another secret\n")
@@ -103,7 +103,8 @@ class Rules(unittest.TestCase):
                     anna.publish("llm/v1/anna/s1/ctl", f"control {n}")
                     server.publish("llm/v1/anna/s1/out", f"answer {n}")
                 anna.publish("llm/v1/anna/status", "here", retain=True)
-                # What everybody may have is the end of what curious ones could have had.
+                # The retained message, which every client may read, arrives after all that the curious clients could
+                # have received.
                 server.publish("llm/v1/server/n1/status", "end", retain=True)
                 ben.publish("llm/v1/ben/s1/in", "own")
                 own = set()

@@ -126,7 +126,7 @@ def review_schema():
 
 
 def review_type():
-    """The same as a type of pydantic's, for clients that take those."""
+    """The review as a pydantic type."""
     import pydantic
 
     class Review(pydantic.BaseModel, extra="forbid"):
@@ -206,7 +206,7 @@ def expected_vectors():
 
 @functools.cache
 def expected_scores():
-    """Of TEXTS to QUERY."""
+    """Scores of TEXTS for QUERY."""
     status, text = request("POST", "/v1/rerank", {"model": RERANKER, "query": QUERY, "documents": TEXTS})
     assert status == 200, text
     scores = {item["index"]: item["relevance_score"] for item in json.loads(text)["results"]}
@@ -228,7 +228,7 @@ def agree_pieces(pieces, wanted=None):
 
 
 def same(streamed, whole):
-    """For clients that add instructions of their own: several pieces, and together what the same client gets unstreamed."""
+    """For clients that add instructions: several pieces, which together equal the same client's unstreamed answer."""
     streamed = [piece for piece in streamed if piece]
     assert len(streamed) > 2, f"the answer came in {len(streamed)} pieces: {streamed!r}"
     assert whole.strip() and "".join(streamed).strip() == whole.strip(), f"{streamed!r} is not {whole!r}"

@@ -67,7 +67,8 @@ def row_of(row, columns, reasons):
 
 
 def compare(rows, page):
-    """Of clients that ran, the rows that the page has otherwise. Numbers of reasons count as equal: they depend on the others."""
+    """The rows of clients that ran and that differ from the page's. Numbers of reasons count as equal, because they
+    depend on the other clients."""
     faults = []
     lines = page.read_text().splitlines() if page.exists() else []
     for row in rows.values():

@@ -1,8 +1,8 @@
-// Preloaded (LD_PRELOAD): one allocation of one thread fails, as where memory ran out for a moment.
+// Preloaded (LD_PRELOAD): one allocation of one thread fails, as if memory ran out for a moment.
 //
-// FAIL_THREAD counts threads in the order of their first allocation, the one that loads this is 0;
-// FAIL_ALLOCATION counts that thread's allocations from 1. "[failed]" on standard error tells that
-// it came to that.
+// FAIL_THREAD is the number of the thread, in the order of first allocations; 0 is the thread that
+// loads this library. FAIL_ALLOCATION is the number of the allocation in that thread, from 1.
+// "[failed]" on standard error shows that the allocation was reached.
 #include <unistd.h>
 
 #include <atomic>

@@ -76,7 +76,7 @@ def write(folder, layers=2, width=256, feed_forward=512, shards=1):
                 if len(made[name]) == 1:
                     out.write(b"\x80\x3f" * (left // 2))
                     continue
-                # The same values whichever file the tensor is in.
+                # The values do not depend on the file that holds the tensor.
                 offset = sum(name.encode()) * 7919 * 2 % BLOCK_BYTES
                 while left > 0:
                     piece = numbers[offset:offset + left]

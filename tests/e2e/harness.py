@@ -1,6 +1,7 @@
 """A `tutti serve` process for tests, and small helpers over plain sockets and http.client.
 
-Here stands what a sanitized program changes: times, amounts, the model, what is not judged. Nothing else asks for it.
+This module alone holds what a sanitized program changes: times, amounts, the model, and the checks that are not judged.
+
 """
 import atexit
 import functools
@@ -51,7 +52,7 @@ def judged(what, reason, by=("address", "thread")):
 
 
 def sanitizer_report(pid):
-    """What a sanitizer said about a process; taken away from those that make run.py fail."""
+    """The sanitizer's reports about a process. Deletes them, so that they do not make run.py fail."""
     text = ""
     for path in pathlib.Path(os.environ["E2E_REPORTS"]).glob(f"report*.{pid}"):
         text += path.read_text(errors="replace")
@@ -60,10 +61,10 @@ def sanitizer_report(pid):
 
 
 def default_model():
-    """What to name where the default model is meant; the file of that name with few weights where the real ones are
-    only load and too much of it. In `make test` they would take half of the time of these tests; under
-    ThreadSanitizer they take 10 s to load and 0.2 s a token. Tests of model, runner and parity have the real ones
-    sanitized, and so have the classes of RealModel here that say EVEN_SANITIZED."""
+    """The name of the default model, or a file of that name with few weights for tests in which the real weights would
+    only cost time. In `make test` they would take half of the time of these tests; under ThreadSanitizer they take 10 s
+    to load and 0.2 s a token. Tests of model, runner and parity use the real weights in sanitized builds, and so do the
+    classes of RealModel here with EVEN_SANITIZED."""
     return stand_in() if STAND_IN else MODEL
 
 
@@ -145,8 +146,8 @@ class Server:
         return os.pread(self.errors.fileno(), 1 << 26, 0).decode(errors="replace")
 
     def expect_log(self, *patterns):
-        """Waits until the log has each of them, and returns it. The program writes its log from a thread of its own, so a line
-        may come after the answer of what it tells."""
+        """Waits until the log has each of them, and returns it. The program writes its log from a thread of its own, so
+        a line may come after the answer to the request that caused it."""
         for pattern in patterns:
             eventually(lambda: re.search(pattern, self.log()), lambda: f"no {pattern!r} in the log:\n{self.log()}")
         return self.log()
@@ -244,7 +245,7 @@ def events(text):
 
 
 def free_port():
-    """A port of 127.0.0.1 that nobody listens on now."""
+    """A port of 127.0.0.1 on which no process listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -105,7 +105,7 @@ def slow_body(port, rng):
 
 
 def half_open(port, rng):
-    """Connects, says a little or nothing, and resets."""
+    """Connects, sends a few bytes or none, and resets."""
     client = connect(port)
     client.sendall(b"POST /v1/chat/comp"[:rng.randint(0, 18)])
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")

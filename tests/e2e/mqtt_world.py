@@ -106,7 +106,7 @@ class Collector:
         self.process.wait()
 
     def heard(self):
-        """What has come since the last call."""
+        """The messages received since the last call."""
         with open(self.file, "rb") as file:
             file.seek(self.at)
             data = file.read()
@@ -141,7 +141,7 @@ class Speaker:
 
 
 class Listener:
-    """A subscriber in this process, of whatever filters; messages as they are in a queue."""
+    """A subscriber in this process, with the given filters; puts received messages into a queue."""
 
     def __init__(self, world, user, filters, version=paho.MQTTv5):
         self.messages, granted = queue.Queue(), queue.Queue()
@@ -166,8 +166,8 @@ Final = collections.namedtuple("Final", "response turn text dup")
 
 
 class Ledger:
-    """What a user's sessions have sent and heard in the native profile. Messages are known by their ids, which go out as
-    correlation data too, so that an answer tells whose it is even if `accepted` was lost."""
+    """The messages that a user's sessions have sent and received in the native profile. Messages are known by their
+    ids, which go out as correlation data too, so that an answer can be matched even if `accepted` was lost."""
 
     def __init__(self, world, user):
         self.user, self.world = user, world
@@ -229,7 +229,8 @@ class Ledger:
         return self.histories[session]
 
     def check(self, case, sessions):
-        """Every message was answered by one turn, history is what was said in the order of the turns."""
+        """Every message was answered by one turn, and the history holds the messages and answers in the order of the
+        turns."""
         case.assertEqual(self.unanswered(), [])
         for key, finals in self.finals.items():
             case.assertIn(key, self.sent)
@@ -246,7 +247,7 @@ class Ledger:
             case.assertEqual(sorted(order), sorted(names), session)
             for name, answer in zip(order, items[1::2]):
                 case.assertEqual(self.finals[session, name][0].text, answer["content"], (session, name))
-            # Of answers that were lost with a killed broker and asked for again, the order of hearing tells nothing.
+            # For answers that were lost with a killed broker and requested again, the order of arrival means nothing.
             first = [name for name in order if (session, name) not in self.resent]
             case.assertEqual([name for name in self.order[session] if name in set(first)], first, session)
 

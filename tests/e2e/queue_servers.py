@@ -28,7 +28,8 @@ def listens(port):
 
 
 class QueueServer:
-    """One that is started, killed, paused, emptied and started again on the same port. All of a process group of its own."""
+    """A server that is started, killed, paused, emptied and started again on the same port, in a process group of its
+    own."""
     START_S = 60
 
     def __init__(self):
@@ -95,7 +96,7 @@ class Redis(QueueServer):
 
 
 class RabbitMq(QueueServer):
-    """With an Erlang port mapper of its own, so that nothing of it is left when it ends."""
+    """RabbitMQ with an Erlang port mapper of its own, so that nothing of it is left when it ends."""
     KEPT = ("home", "rabbitmq.conf")
     backend = "rabbitmq"
 

@@ -21,7 +21,7 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}"
 
     def start(self):
-        """Again at the same port, with nothing of before."""
+        """Starts it again at the same port, without earlier data."""
         self.process = subprocess.Popen(
             ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir",
              self.folder.name, "--logfile", os.path.join(self.folder.name, "log"), *self.options], stdout=subprocess.DEVNULL)

@@ -76,7 +76,7 @@ def watch(environment: dict, sanitizer: str, reports: str) -> None:
 
 
 def print_reports(reports: str, name: str) -> int:
-    """What sanitizers have written there; 1 if anything."""
+    """Prints the sanitizers' reports in the folder; 1 if there are any."""
     paths = sorted(pathlib.Path(reports).glob("report*"))
     for path in paths:
         print(f"{name}: a sanitizer's report, {path.suffix[1:]}:\n{path.read_text(errors='replace')}", flush=True)

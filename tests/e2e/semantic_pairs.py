@@ -85,7 +85,7 @@ BASES = [
 
 
 def same(base):
-    """The same question as others would type it."""
+    """Other wordings of the same question."""
     bare = base.rstrip("?.")
     low = bare[0].lower() + bare[1:]
     return [base.lower(), bare, base.upper() if not any(c.isdigit() for c in base) else bare, f"Please, {low}?", f"Hi, {low}? Thanks!", f"Hello! {bare}??",

@@ -78,7 +78,7 @@ class BusyNeighbour(ServerCase):
         medians, slowest, during = [], [], []
         for _ in range(self.ROUNDS):
             medians.append(statistics.median(gaps(self.server.port, self.SECONDS, MODEL)))
-            # It ends by itself, should nobody end it.
+            # It also ends by itself, in case this test is killed.
             busy = subprocess.Popen([sys.executable, "-c", "import time\nend = time.time() + 60\nwhile time.time() < end: pass"])
             try:
                 times = gaps(self.server.port, self.SECONDS, MODEL)
@@ -88,7 +88,8 @@ class BusyNeighbour(ServerCase):
             during.append(statistics.median(times))
             slowest.append(percentile(times, .99))
         quiet, median, p99 = (statistics.median(times) for times in (medians, during, slowest))
-        # Its own median: the neighbour's fair share of the cores makes every step longer, and is no stall.
+        # Compared with its own median: the other process's fair share of the cores makes every step longer, which is no
+        # stall.
         figure(f"between tokens: median {quiet * 1e3:.1f} ms; with a busy process median {median * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms "
                f"= {p99 / median:.2f} x its median, {p99 / quiet:.2f} x the quiet one; {os.cpu_count()} cores")
         self.assertLessEqual(p99, self.LIMIT * median)
@@ -142,7 +143,7 @@ class HostileGrammars(ServerCase):
 
 
 class Proxy:
-    """Passes bytes between clients and a port, and closes both sides when the port says nothing for `timeout_s`."""
+    """Passes bytes between clients and a port, and closes both sides if the port sends nothing for `timeout_s`."""
 
     def __init__(self, port, timeout_s):
         self.target, self.timeout_s = port, timeout_s

@@ -227,7 +227,7 @@ class Cache(ServerCase):
 
 
 class Tenants(ServerCase):
-    """Two tenants who ask the same never have each other's answers."""
+    """Two tenants with the same question never get each other's answers."""
 
     @classmethod
     def setUpClass(cls):
@@ -264,7 +264,7 @@ class Shared(unittest.TestCase):
 
 
 class Rows(ServerCase):
-    """Of a call's texts only those are computed that are not known."""
+    """Only the texts of a call that are not in the cache are computed."""
     OPTIONS = ("--cache-embeddings", "on", "--encode-decoders", "on")
 
     def embed(self, texts, headers=None, **options):

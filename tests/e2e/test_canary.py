@@ -53,7 +53,7 @@ class Canary(ServerCase):
             path = "/v1/chat/completions"
             question = f"The secret word is {secret}. " * rng.randint(1, 6) + "Say the secret word twice."
             body = dict(body, messages=[{"role": "user", "content": question}], stream=kind == 1, n=2 if kind == 2 else 1)
-        while True:  # a queue full of prompts is told, and the client comes back, as stock clients do
+        while True:  # a full queue gives 503; the client tries again, as stock clients do
             connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
             response = connection.getresponse()
             text = response.read().decode()

@@ -54,7 +54,7 @@ class Terminal:
         os.write(self.master, b"".join(key if isinstance(key, bytes) else key.encode() for key in keys))
 
     def until(self, wanted, limit_s=3 * STEP_S):
-        """What came until `wanted` did, without the codes that move the cursor."""
+        """The output up to and including `wanted`, without the codes that move the cursor."""
         end = time.monotonic() + limit_s
         while True:
             self.unread = CONTROL.sub(b"", self.unread)
@@ -179,7 +179,7 @@ class AtATerminal(unittest.TestCase):
 
     @HANDLERS
     def test_a_signal_ends_a_chat_whose_terminal_is_stopped(self):
-        """It once was noted for a line reader that waited for the terminal to go on."""
+        """The signal was once only recorded for a line reader that waited for the terminal to continue."""
         for number in (signal.SIGTERM, signal.SIGHUP):
             chat = self.chat("-n", "4")
             slave = os.open(chat.path, os.O_RDWR | os.O_NOCTTY)
@@ -233,7 +233,7 @@ class WithAServer(ServerCase):
         self.assertRegex(output, r"> [^\n]*\S")
 
     def test_of_a_servers_models_the_first_that_generates_is_asked(self):
-        """It once was the first of the list, whatever that could do."""
+        """It was once the first of the list, even if that one generates no text."""
         server = Server(default_model(), model=EMBEDDER)
         self.addCleanup(server.stop)
         server.wait_models(2)
@@ -294,7 +294,7 @@ class WithAServer(ServerCase):
 
 
 class WithAnotherServer(unittest.TestCase):
-    """Servers of other makers: legal streams and errors that look otherwise than ours."""
+    """Servers of other makers: legal streams and errors of other forms than this server's."""
     PIECES = ["Gr\u00fc", "\u00dfe"]
 
     def talk(self, body, kind="text/event-stream", models=1):

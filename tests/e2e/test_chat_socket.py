@@ -30,7 +30,7 @@ class Talk(Client):
         return told
 
     def log(self, response_id, starting_after=None):
-        """What is told of a response from the beginning, or behind an event."""
+        """The events of a response, from its beginning or after an event."""
         place = {} if starting_after is None else {"starting_after": starting_after}
         self.say(type="resume", response_id=response_id, **place)
         return self.texts()
@@ -83,7 +83,7 @@ class BesideMqtt(unittest.TestCase):
             single = {json.loads(text)["sequence_number"]: text for text in here}
             alone = [text for text in over_mqtt if "first_sequence_number" not in json.loads(text)]
             self.assertEqual([single[json.loads(text)["sequence_number"]] for text in alone], alone)
-            # The same message here is the same turn; the next one knows it.
+            # The same message over this transport is the same turn, and the next turn has it in its history.
             talk.message("both", "m-1", "I am Ada.")
             self.assertEqual(talk.texts(), here)
             talk.message("both", "m-2", "Who am I?")

@@ -93,7 +93,7 @@ class ClientCertificates(unittest.TestCase):
             connection.close()
 
     def chat(self, name, user=None, password=None, topics="ann", transport="tcp"):
-        """What a login over MQTT comes to: "answered", the code of its refusal, or None."""
+        """The result of a login over MQTT: "answered", the code of its refusal, or None."""
         client = paho.Client(CallbackAPIVersion.VERSION2, client_id="c", protocol=paho.MQTTv5, transport=transport)
         client.tls_set_context(self.context(name))
         if user is not None:

@@ -11,7 +11,7 @@ import urllib.parse
 import folder_model
 from harness import MODEL, STEP_S, Server, ServerCase, default_model
 
-# Thinks unless told not to, and shows each part of a message in brackets.
+# A template that thinks unless thinking is turned off, and that shows each part of a message in brackets.
 THINKING = ("{% for m in messages %}<|im_start|>{{ m['role'] }}\n{% if m['content'] is string %}{{ m['content'] }}"
             "{% else %}{% for part in m['content'] %}[{{ part['text'] }}]{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
             "{% if add_generation_prompt %}<|im_start|>assistant\n"
@@ -109,7 +109,7 @@ class SamplingDefaults(OneFolder):
         silent = text()
         self.assertEqual(silent, text(temperature=0.6, top_k=20, top_p=0.95))
         self.assertEqual(silent, text(temperature=None))
-        self.assertNotEqual(silent, text(temperature=1, top_k=0, top_p=1))  # what a request says wins
+        self.assertNotEqual(silent, text(temperature=1, top_k=0, top_p=1))  # a value in the request wins
         completion = server.post_json("/v1/completions", {"model": "maker/small", "prompt": "x", "seed": 7, "max_tokens": 24})["choices"][0]["text"]
         same = server.post_json("/v1/completions", {"model": "maker/small", "prompt": "x", "seed": 7, "max_tokens": 24, "temperature": 0.6,
                                                     "top_k": 20, "top_p": 0.95})["choices"][0]["text"]

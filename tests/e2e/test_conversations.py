@@ -51,7 +51,7 @@ class Conversations(RealModel, ServerCase):
         self.assertEqual(self.client.conversations.retrieve(conversation).metadata, {"game": "chess"})
 
     def test_the_streams_of_a_turn_begin_with_created(self):
-        """They began with MQTT's `accepted`, at which the client's helper gave up."""
+        """The streams once began with MQTT's `accepted`, at which the client's helper failed."""
         conversation = self.client.conversations.create().id
         with self.client.responses.stream(model=MODEL, conversation=conversation, input="Hi", max_output_tokens=16,
                                           temperature=0) as stream:

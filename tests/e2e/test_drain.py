@@ -178,7 +178,7 @@ class Drain(unittest.TestCase):
                 if states.get(name, {}).get("status") not in ("incomplete", "failed", "cancelled"):
                     status, _, text = server.get(f"/v1/responses/{name}")
                     states[name] = json.loads(text)
-                    if status != 200:  # never that there is none
+                    if status != 200:  # never "not found"
                         self.assertEqual((status, states[name]["error"]["code"]), (503, "model_loading"), name)
             return all(state.get("status") == "incomplete" for state in states.values())
         eventually(answered, lambda: f"{[(name, state.get('status', state)) for name, state in states.items()]}; {server.log()[-3000:]}")
@@ -237,7 +237,7 @@ class Drain(unittest.TestCase):
         for stream in streams:
             self.assertIsNone(stream.failure, (stream.path, stream.body))
             self.assertTrue(stream.completed(), (stream.path, stream.body, stream.events[-2:]))
-        # Its turn is the next process's: another began before the signal.
+        # The waiting turn is left to the next process, because another turn began before the signal.
         self.assertTrue(waited.refused(), waited.events[-2:])
         for user, events in crowd.heard.items():
             self.assertEqual([event["type"] for event in events if event["type"] in ("response.incomplete", "error")], ["response.incomplete"], user)

@@ -148,7 +148,7 @@ class Embeddings(EncoderCase):
 
 
 class Stages(EncoderCase):
-    """Where the time of a text goes, from the first byte read to the finished answer, as Server-Timing tells it."""
+    """Where the time of a text goes, from the first byte read to the finished answer, as Server-Timing reports it."""
 
     def timings(self, clients, requests):
         """Per request: milliseconds by stage, and what the client saw."""

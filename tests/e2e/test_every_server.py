@@ -23,7 +23,7 @@ SAMPLING = {"temperature": 0.7, "seed": 3}
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 20}, "unit": {"enum": ["C", "F"]}},
           "required": ["city", "unit"], "additionalProperties": False}
 GRAMMAR = 'root ::= "a" [0-9]{2}'
-# What HTTP calls a constraint, the same over gRPC, and as options of `tutti run`.
+# Each constraint as a field of HTTP, as a field of gRPC, and as options of `tutti run`.
 CONSTRAINTS = {
     "schema": ({"guided_json": SCHEMA}, {"json_schema": json.dumps(SCHEMA)}, ("--json-schema", json.dumps(SCHEMA))),
     "object": ({"format": "json"}, {"json_object": True}, None),

@@ -46,7 +46,7 @@ class Answers(InAFolder):
         answers = [tutti("run", source, "-p", "the 12 hens", "-n", "48", "--temperature", "0", "--dtype", "f32", "--threads", "1").stdout
                    for source in sources]
         self.assertEqual(answers, answers[:1] * 4)
-        # Nothing said, what the file is for.
+        # Without --dtype, the packed file's own type is used.
         alone = tutti("run", self.path("packed.tutti"), "-p", "the 12 hens", "-n", "48", "--temperature", "0", "--threads", "1").stdout
         self.assertEqual(alone, answers[0])
         self.assertGreater(len(set(answers[0])), 4, answers[0])

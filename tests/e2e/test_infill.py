@@ -41,7 +41,7 @@ class Infill(unittest.TestCase):
                                                  **options})
 
     def of_ids(self, tokens, **options):
-        """What the model says behind these tokens; those of a hole end it."""
+        """The model's continuation of these tokens; the tokens that end a hole stop it."""
         answer = self.text(prompt=tokens, suffix=None, extra_body={"stop_token_ids": ENDS}, **options)
         self.assertEqual(answer.usage.prompt_tokens, len(tokens))
         return answer

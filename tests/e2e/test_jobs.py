@@ -237,7 +237,8 @@ class Owners(ServerCase):
 
 
 class OverMqtt(unittest.TestCase):
-    """States of jobs as a stock client of MQTT is told them by our own listener; test_mqtt_broker has a broker between."""
+    """States of jobs as a stock MQTT client receives them from the server's own listener; test_mqtt_broker has a broker
+    between."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="tutti-jobs-")
@@ -248,7 +249,7 @@ class OverMqtt(unittest.TestCase):
         self.addCleanup(lambda: self.server.stop())
 
     def client(self, user):
-        """Of a key, whose name is its user's; what it hears stays as it came."""
+        """A client that logs in with a key under its user's name, and keeps received messages as text."""
         chat = Chat(mqtt_port(self.server), user, password=self.keys[user])
         self.addCleanup(chat.close)
         self.assertIsNone(chat.refused)
@@ -256,7 +257,7 @@ class OverMqtt(unittest.TestCase):
         return chat
 
     def follow(self, chat, job_id, **fields):
-        """What comes until the job has ended, or the error."""
+        """The events until the job has ended, or the error."""
         chat.control(type="subscribe", id="q", job_id=job_id, **fields)
         told = []
         while not told or json.loads(told[-1])["type"] not in (*(f"job.{state}" for state in ENDED), "error"):

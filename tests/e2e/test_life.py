@@ -109,14 +109,14 @@ class Life(unittest.TestCase):
         self.assertEqual(self.exit_status(server), 0)
 
     def test_a_hangup_ends_nothing_and_is_told_to_be_ignored(self):
-        """It was swallowed without a word, where others read their configuration again."""
+        """A hangup was once ignored without a log line, while other servers read their configuration again."""
         server = self.start()
         server.process.send_signal(signal.SIGHUP)
         eventually(lambda: "signal.ignored" in server.log())
         self.assertIsNone(server.process.poll())
 
     def test_a_drain_works_when_no_thread_can_be_started(self):
-        """As at a limit of threads; here of addresses, which hold no further stack."""
+        """Simulates a limit of threads by a limit of address space that has no room for another stack."""
         if not judged("a drain without threads", "a sanitizer's addresses have no limit"):
             return
         before = resource.getrlimit(resource.RLIMIT_STACK)
@@ -135,7 +135,7 @@ class Life(unittest.TestCase):
         server.stop()
 
     def test_two_signals_in_one_moment_are_one_wish(self):
-        """As `timeout` sends them, to the process and to its group: what ran was once cut off."""
+        """`timeout` sends a signal to the process and to its group: running requests were once cut off."""
         for second in (signal.SIGINT, signal.SIGTERM):  # the system may make one of two that are the same
             server = self.start()
             connection = self.stream(server, 100)
@@ -153,7 +153,7 @@ class Life(unittest.TestCase):
             begin = time.monotonic()
 
             def ended():
-                """What comes at once is the first one's still."""
+                """The signal is repeated, because one sent at once may still count as the first."""
                 server.process.send_signal(second)
                 return server.process.poll() is not None
             eventually(ended)

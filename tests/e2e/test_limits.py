@@ -159,7 +159,8 @@ class FullQueue(ServerCase):
         self.assertEqual(headers["x-should-retry"], "false")
         self.assertTrue(headers["Retry-After"])
         self.server.wait_idle()
-        # Ended before its first token it would have no stream to be told in.
+        # The first deadline ended the request before its first token, so the status was 504. This one ends it later, in
+        # the stream.
         status, _, text = self.server.post("/v1/chat/completions", dict(self.BODY, deadline_ms=500 * SLOWER))
         self.assertEqual(status, 200)
         self.assertIn('"code":"deadline_exceeded"', text)

@@ -195,7 +195,7 @@ class StoppedReaders(ServerCase):
             self.assertLess(max(waits), 36)
         if judged("resident memory of stopped readers", "a sanitizer keeps freed memory"):
             self.assertLess(peak - before, MANY * (self.CAP_KIB + self.STATE_KIB) + self.KV_MIB * 1024 + self.SLACK_KIB)
-        # A shared machine says little about milliseconds; a stall would be seconds.
+        # On a shared machine a few milliseconds mean little; a stall would be seconds.
         if judged("times between tokens with stopped readers", "a latency"):
             self.assertLess(percentile(during, .99), percentile(quiet, .99) * 10 + 0.005)
         self.assertEqual(self.server.metric("tutti_slow_reader_cancels_total"), MANY)
@@ -223,7 +223,7 @@ class StoppedReadersAndAShortQueue(ServerCase):
         status, _, text = self.server.post("/v1/chat/completions", dict(body, stream=False, max_tokens=4))
         self.assertEqual(status, 200, text[:300])
         self.assertEqual(self.server.metric("tutti_requests_rejected_total", code="queue_full"), 0)
-        # One of them comes back and gets its answer to the end.
+        # One reader comes back and gets its answer to the end.
         data = b""
         while not data.endswith(b"0\r\n\r\n"):
             piece = readers[-1].recv(1 << 20)

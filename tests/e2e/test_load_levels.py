@@ -9,7 +9,7 @@ from harness import MODEL, STEP_S, Server, eventually, judged
 
 ROOM = 24 << 20  # bytes in addition to the models
 PIECE = 900 << 10  # of a body of 1 MiB that never comes whole
-MOST = 150  # clients: what the process before told of its models may be more than this one needs
+MOST = 150  # clients: a process may need less memory than one before it measured
 
 
 def ask(server, **fields):

@@ -16,10 +16,10 @@ from test_responses import client_of
 TURNS = amount(60, 30, 60)  # of about 60 tokens
 CONTEXT, ANSWER = amount(1536, 768, 1536), 16
 WINDOW = CONTEXT - ANSWER  # tokens of a prompt
-# What the cache may lack of the turns before: part of a block, and the last answer where its text is not cut into the tokens that
-# the model said, with what the template puts behind it.
+# Prompt tokens of earlier turns that may be missing from the cache: part of a block, and the last answer with what the
+# template puts behind it, where tokenising its text gives other tokens than the model generated.
 LACKS = 32 + ANSWER + 2
-LONG = amount(20, 10, 20)  # so many times that may lack: half of the window, or two thirds
+LONG = amount(20, 10, 20)  # LACKS times this: half of the window, or two thirds
 WORDS = "river stone cloud lemon seven north glass winter copper garden letter window".split()
 
 # `dropped`: (turns, items), or none
@@ -66,7 +66,7 @@ class OverHttp:
         return said(events[-1]["response"], (cut[0]["dropped_turns"], cut[0]["dropped_items"]) if cut else None)
 
     def texts(self):
-        """What its user said, oldest first."""
+        """The texts of the user's messages, oldest first."""
         items = self.client.conversations.items.list(self.conversation, limit=100, order="asc")
         return [item.content[0].text for item in items if item.role == "user"]
 
@@ -81,7 +81,7 @@ class OverMqtt:
 
     def say(self, text, truncation):
         self.sent += 1
-        # What cuts is the default here.
+        # Truncation "auto" is the default here.
         self.chat.say(text, f"m-{self.sent}", max_output_tokens=ANSWER, **({} if truncation == "auto" else {"truncation": truncation}))
         events = self.chat.turn()
         if events[-1]["type"] == "error":
@@ -91,7 +91,7 @@ class OverMqtt:
         return said(events[-1]["response"], (cut[0]["dropped_turns"], cut[0]["dropped_items"]) if cut else None)
 
     def texts(self):
-        """What its user said last."""
+        """The texts of the user's last messages."""
         self.chat.control(type="history", id="h", limit=100)
         return [item["content"] for item in self.chat.out.get(timeout=STEP_S)["items"] if item["role"] == "user"]
 

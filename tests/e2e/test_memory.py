@@ -47,7 +47,7 @@ class Memory(unittest.TestCase):
         self.assertLess(ready, 20)
 
     def test_what_is_told_is_of_the_arithmetic_that_would_be_served(self):
-        """The figures were once those of int8, whatever --dtype was."""
+        """The figures were once those of int8 for every --dtype."""
         self.assertGreater(told(TUTTI_DTYPE="f32")["weights_bytes"], 4 * told()["weights_bytes"])
 
 

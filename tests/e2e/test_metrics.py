@@ -8,7 +8,7 @@ from harness import MODEL, ServerCase
 
 BOARD = pathlib.Path(__file__).resolve().parents[2] / "docs" / "grafana" / "tutti.json"
 
-# What vLLM's published Grafana board, KEDA's examples and the gateway-inference scorers ask for.
+# The names that vLLM's published Grafana board, KEDA's examples and the gateway-inference scorers use.
 VLLM_NAMES = [
     "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:prompt_tokens_total",
     "vllm:generation_tokens_total", "vllm:request_success_total", "vllm:num_preemptions_total", "vllm:cache_config_info",

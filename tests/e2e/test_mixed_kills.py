@@ -159,7 +159,7 @@ class MixedKills(unittest.TestCase):
         self.server = None
 
     def check_store(self):
-        """It is whole, and whatever had an end in it before has the same one, by the same claim."""
+        """The store is intact, and every job and line that had ended before has the same end, under the same claim."""
         path = os.path.join(self.folder.name, "tutti.db")
         with contextlib.closing(sqlite3.connect(path)) as database:
             self.assertEqual(database.execute("PRAGMA integrity_check").fetchone()[0], "ok")

@@ -186,7 +186,7 @@ class BrokerAway(unittest.TestCase):
         self.addCleanup(self.world.close)
 
     def test_a_broker_outage_of_5_s_loses_and_doubles_no_answer(self):
-        """U19, with the server in the middle: nobody sends again by himself, but the transport may."""
+        """U19, with the server in the middle: no client sends a message again by itself, but the transport may."""
         project = Collector(self.world, "anna", ["driving/assistant_response/#"])
         self.addCleanup(project.kill)
         project.wait_ready()

@@ -16,7 +16,7 @@ from test_mqtt import Chat, mqtt_port, serve
 
 
 def chat(port, *options, text="", scheme="mqtt", host="127.0.0.1"):
-    """Its status and what it wrote."""
+    """The exit status and the output of `tutti chat`."""
     done = subprocess.run([os.environ["E2E_BINARY"], "chat", "--mqtt", f"{scheme}://{host}:{port}", "--temperature", "0", *options],
                           input=text, capture_output=True, text=True, timeout=5 * STEP_S)
     return done.returncode, done.stdout, done.stderr
@@ -53,7 +53,8 @@ class OverTheListener(unittest.TestCase):
         self.assertNotIn("Ada", said)
 
     def test_clear_restarts_a_named_session_under_its_name(self):
-        """It once went on in a session of another name, and the next chat of that name knew all of it again."""
+        """The chat once continued in a session of another name, and the next chat of the first name had the whole
+        history again."""
         name = ("--user", "ada", "--session", "cleared")
         self.assertEqual(chat(self.port, *name, "-n", "8", text="My name is Ada.\n")[0], 0)
         status, said, errors = chat(self.port, *name, "-n", "8", text="/clear\n/history\nName a river.\n")
@@ -62,7 +63,7 @@ class OverTheListener(unittest.TestCase):
         self.assertNotIn("My name", said)
         _, said, _ = chat(self.port, *name, text="/history\n")
         self.assertEqual(re.findall(r"^(?:> )?you: (.*)$", said, re.M), ["Name a river."])
-        # One without a name is nobody's to find again.
+        # A session without a name cannot be found again.
         _, said, _ = chat(self.port, "--user", "ada", text="/clear\n")
         self.assertRegex(said, r"\(a new session: chat-\w+\)")
 
@@ -106,7 +107,7 @@ class OverTheListener(unittest.TestCase):
             self.assertNotEqual(done.returncode, 0)
             self.assertIn("--mqtt", done.stderr)
             self.assertNotIn("hunter2", done.stderr)
-        # An error of a request is told, and the chat goes on; with no answer at all it fails in the end.
+        # An error of a request is shown, and the chat goes on; if no request was answered, the chat fails at its end.
         status, said, errors = chat(self.port, "no-such-model", "--user", "ada", text="Hello.\n/history\n")
         self.assertEqual(status, 1, errors)
         self.assertIn("no-such-model", said.splitlines()[2])
@@ -145,7 +146,7 @@ class OverTheListener(unittest.TestCase):
 
 class OverABroker(unittest.TestCase):
     def test_a_server_that_is_away_is_told_at_once(self):
-        """Its question once waited at the broker, and the chat in silence."""
+        """The question once waited at the broker, and the chat waited silently."""
         world = World(model=stand_in())
         self.addCleanup(world.close)
         password = world.path / "password-of-anna"
@@ -214,7 +215,7 @@ class OverALongerWay(unittest.TestCase):
                 self.assertEqual(terminal.process.wait(STEP_S), 0)
                 status, _, errors = chat(port, *login, scheme="mqtts")
                 self.assertEqual(status, 1)
-                self.assertIn("TLS", errors)  # nobody that this machine trusts has signed it
+                self.assertIn("TLS", errors)  # no authority that this machine trusts has signed it
                 status, _, errors = chat(port, "--user", "bob", "--password-file", password, "--ca-file", cert, scheme="mqtts")
                 self.assertEqual(status, 1)
                 self.assertIn("user name or the password", errors)
@@ -226,7 +227,7 @@ class OverALongerWay(unittest.TestCase):
 
 
 class OfProjects(unittest.TestCase):
-    """Each form of answers that a project may have, as our own client shows them."""
+    """Each form of answers that a project may have, as `tutti chat` shows them."""
 
     @classmethod
     def setUpClass(cls):

@@ -26,8 +26,9 @@ class Kills(unittest.TestCase):
         return ledger
 
     def test_after_a_server_is_killed_finals_come_unasked_and_once(self):
-        """Nobody asks again: what the store knows is told where it belongs. What was told when the kill came may be told once more,
-        under the same id: the word that it arrived is written after it has."""
+        """No client asks again: after a restart the server publishes stored answers by itself. An answer that was being
+        delivered at the kill may come once more, under the same id, because its acknowledgement is stored after the
+        delivery."""
         ledger, rounds, before = self.ledger("anna"), 4, set()
         for one in range(rounds):
             for name in range(3):
@@ -61,7 +62,7 @@ class Kills(unittest.TestCase):
         chance = random.Random(seed)
         print(f"\n    {KILLS} kills, seed {seed}", flush=True)
         ledgers = [self.ledger(user) for user in PASSWORDS if user != "llmserver"]
-        progress = {(ledger, number): [0, 0] for ledger in ledgers for number in range(SESSIONS)}  # session, said in it
+        progress = {(ledger, number): [0, 0] for ledger in ledgers for number in range(SESSIONS)}  # session, messages sent in it
         killed = {"broker": 0, "server": 0, "subscriber": 0}
 
         def talk(goes_on=True):

@@ -43,7 +43,7 @@ async def login(port, i, users, answers):
     while True:
         code = None
         try:
-            # Of several addresses: one has but 32 places without a login.
+            # From several addresses, because one address has only 32 connections without a login.
             reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(f"127.0.1.{i % 40 + 1}", 0))
             writer.write(packet)
             answer = await asyncio.wait_for(reader.read(4), STEP_S)
@@ -118,7 +118,7 @@ class LoginsBesideChat(unittest.TestCase):
         return sum(float(line.rsplit(" ", 1)[1]) for line in body.splitlines() if line.startswith(name))
 
     def during_logins(self):
-        """What the logins were told, the times between tokens as long as they lasted, and the most memory meanwhile."""
+        """The results of the logins, the times between tokens while they lasted, and the most memory meanwhile."""
         # A process of its own, which takes no time from the chat of this one and little from the server.
         crowd = subprocess.Popen(
             ["nice", "-n", "10", sys.executable, __file__, str(mqtt_port(self.server)), str(self.COUNT), str(self.LIMIT_S),

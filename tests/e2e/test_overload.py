@@ -43,7 +43,7 @@ class Overload(RealModel, ServerCase):
     OPTIONS = ("--queue", str(QUEUE), "--kv-cache-bytes", "96MiB", "--http-access-log", "off")
 
     def bench(self, seconds, factors):
-        """The figures of these levels, and when each of the lines that tell a level came."""
+        """The figures of these levels, and the time at which the line of each level was printed."""
         with tempfile.TemporaryDirectory() as folder:
             out, times = os.path.join(folder, "overload.json"), {}
             command = [os.environ["E2E_BINARY"], "bench", "overload", "--url", self.server.url, "--seconds", str(seconds),
@@ -83,7 +83,7 @@ class Overload(RealModel, ServerCase):
         return self.server.metric("tutti_requests_rejected_total", code="queue_full")
 
     def too_slow(self, row):
-        """What misses the required limits, or those of `make test`."""
+        """Names of the values that miss the required limits, or those of `make test`."""
         missed = {"share_of_peak": row["share_of_peak"] < (0.9 if FULL else 0.5),
                   "ttft p99": row["ttft_ms"]["p99"] > (TTFT_MS if FULL else 5 * TTFT_MS),
                   "refusal p99": row["refusal_ms"]["p99"] > (10 if FULL else 100),

@@ -80,7 +80,7 @@ def running(server):
 
 
 def niceness(server, name):
-    """Those of the threads of that name."""
+    """The niceness of each thread of that name."""
     return [nice for found, nice in threads(server) if found == name]
 
 

@@ -37,7 +37,7 @@ class World(test_workers.World):
 
 
 class Cases:
-    """What must hold with either broker."""
+    """Requirements that hold with either broker."""
     KIND = None
 
     @classmethod
@@ -182,7 +182,7 @@ class OverRedis(Cases, unittest.TestCase):
 
 
 class Credentials(unittest.TestCase):
-    """Who may use a broker, and how both know that it is the right one."""
+    """How clients log in to a broker, and how they verify its certificate."""
 
     def meets(self, broker, url, *options):
         """Whether a worker came to the frontend, and what was logged."""
@@ -203,7 +203,7 @@ class Credentials(unittest.TestCase):
                 url = f"amqps://tutti@localhost:{broker.tls_port}"  # librabbitmq compares names, no addresses
                 met, log = self.meets(broker, url, "--broker-password-file", str(secret), "--broker-ca-file", folder + "/ca.crt")
                 self.assertTrue(met, log)
-                # Nobody vouches for it.
+                # No trusted authority signed the broker's certificate.
                 met, log = self.meets(broker, url, "--broker-password-file", str(secret))
                 self.assertFalse(met, log)
                 self.assertNotIn("hunter2", log)

@@ -10,7 +10,7 @@ import pydantic
 from openai.types import conversations, responses
 
 FILE = pathlib.Path(__file__).resolve().parent.parent / "data" / "openai" / "response_shapes.txt"
-# What the client's types do not know, and may ignore.
+# Members that the client's types do not have; clients may ignore them.
 OURS = {"store", "version", "parent"}
 
 

@@ -29,7 +29,7 @@ class Prompts(unittest.TestCase):
             self.assertEqual(self.answer(*options, text=text.encode()), wanted, (options, text))
         # An option stands above what standard input offers.
         self.assertEqual(self.answer("-p", question, text=b"Name three rivers."), wanted)
-        # One line end is the shell's, a second one the user's.
+        # The shell adds one line end, and the user a second one.
         tokens = [json.loads(self.answer("--json", text=b"Hi" + end))["prompt_tokens"] for end in (b"", b"\n", b"\n\n")]
         self.assertEqual(tokens[0], tokens[1])
         self.assertEqual(tokens[2], tokens[0] + 1)
@@ -38,7 +38,7 @@ class Prompts(unittest.TestCase):
         done = run(default_model())
         self.assertEqual((done.returncode, done.stdout), (2, b""))
         self.assertIn(b"-p TEXT", done.stderr)
-        ours, theirs = pty.openpty()  # somebody who forgot it at a terminal is told, not waited for
+        ours, theirs = pty.openpty()  # without -p at a terminal: an error, and no wait for input
         try:
             done = subprocess.run([os.environ["E2E_BINARY"], "run", default_model()], stdin=theirs, capture_output=True, timeout=STEP_S)
         finally:

@@ -90,7 +90,7 @@ class SharedCache(unittest.TestCase):
         with open(self.model, "rb") as file:
             weights = bytearray(file.read())
         weights[-65536:] = weights[-65536:][::-1]  # beneath the same header
-        # Each float is its own again, in another order.
+        # Restores the bytes of each float; the floats stay in reverse order.
         tail = weights[-65536:]
         weights[-65536:] = b"".join(bytes(tail[i:i + 4][::-1]) for i in range(0, 65536, 4))
         folder = tempfile.TemporaryDirectory()

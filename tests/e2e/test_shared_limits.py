@@ -59,7 +59,7 @@ class SharedLimits(unittest.TestCase):
         refused = [(code, headers) for status, code, headers in answers if status != 200]
         self.assertEqual({code for code, _ in refused}, {"rate_limit_exceeded"})
         self.assertTrue(all(int(headers["retry-after"]) >= 1 for _, headers in refused))
-        # A process that begins now is told what the others have used.
+        # A process that starts now sees what the others have used.
         late = self.serve("--limits-tenant-requests-per-minute", str(LIMIT))
         admitted = sum(self.ask(late)[0] == 200 for _ in range(40))
         self.assertLess(admitted, 40)

@@ -15,7 +15,7 @@ PROMPTS = amount(8, 10, 100)
 LENGTHS = amount((24, 64), (20, 32), (24, 64))
 PASSAGE = ("The harbour master keeps a list of ships: Aurora, 12 crates of lemons; Borealis, 7 crates of glass; "
            "Cassiopeia, 31 crates of copper wire; Delphinus, 4 crates of winter coats; Eridanus, 9 crates of seed. ")
-# What a request may ask for that depends on the tokens before.
+# Request options whose effect depends on the tokens before.
 FEATURES = (
     {"temperature": 0.8, "top_k": 40},
     {"temperature": 0.7, "top_p": 0.9, "frequency_penalty": 0.4},

@@ -32,7 +32,7 @@ def limited(address_space_mib, stack_mib=8):
 
 
 class Refusals(unittest.TestCase):
-    """What cannot work is told before a port is opened or weights are read."""
+    """Options that cannot work are reported before a port is opened or weights are read."""
 
     def refused(self, *arguments):
         done = subprocess.run([os.environ["E2E_BINARY"], *arguments], stdin=subprocess.DEVNULL, capture_output=True,
@@ -94,7 +94,7 @@ class Refusals(unittest.TestCase):
                 "serve", MODEL, "--port", "0", "--grpc-port", "0", "--mqtt-port", port))
 
     def test_an_encoders_gguf_is_inspected_as_one(self):
-        """It was called a model of an unknown architecture."""
+        """Such a file was once reported as a model of an unknown architecture."""
         with tempfile.TemporaryDirectory() as folder:
             bert = os.path.join(folder, "bert.gguf")
             with open(bert, "wb") as out:
@@ -132,8 +132,8 @@ class Refusals(unittest.TestCase):
 class TooLittleMemory(unittest.TestCase):
     """Every start either succeeds or ends with exit status 1 and a last line that says why.
 
-    Threads once stayed joinable while a failed start was unwound, and memory that ran out on a thread of its own was
-    nobody's: both ended in an abort.
+    Threads once stayed joinable while a failed start was unwound, and no handler caught an allocation failure on a
+    thread of its own: both ended in an abort.
     """
 
     def start(self, arguments, limits):

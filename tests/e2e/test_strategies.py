@@ -12,7 +12,7 @@ PROMPTS = amount(4, 4, 40)
 class Strategies(unittest.TestCase):
 
     def texts(self, strategy):
-        """Of every prompt, greedy and seeded, eight at a time in an order of their own."""
+        """The answers to every prompt, greedy and seeded, eight at a time in a shuffled order."""
         server = Server("--strategy", strategy)
         self.addCleanup(server.stop)
         rng = random.Random(5)

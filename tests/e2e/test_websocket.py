@@ -44,7 +44,7 @@ class Client:
     def event(self):
         """The next of any kind; None at the end of the connection."""
         while not self.waiting:
-            if self.gone or self.code is not None:  # wsproto tells an end after the end too
+            if self.gone or self.code is not None:  # wsproto reports an end after the end too
                 return None
             try:
                 data = self.socket.recv(65536)
@@ -76,7 +76,7 @@ class Client:
         return None if text is None else json.loads(text)
 
     def read_text(self):
-        """The same as it came."""
+        """The message as text."""
         while True:
             event = self.event()
             if event is None or isinstance(event, CloseConnection):
@@ -106,7 +106,7 @@ def text_of(told):
 
 
 def frame(first, payload=b"", masked=True, length=None):
-    """A frame of a client, written out; `length`: what it says of its payload, if not the truth."""
+    """A frame of a client, written out; `length`: the stated length of the payload, if not the true one."""
     size = len(payload) if length is None else length
     head = bytes([first])
     bit = 0x80 if masked else 0
@@ -140,7 +140,7 @@ class Conformance(ServerCase):
     TINY = True
 
     def outcome(self, data, piece=None):
-        """What came back: ids of pongs in JSON, payloads of pong frames, the close code."""
+        """The received replies: ids of pongs in JSON, payloads of pong frames, the close code."""
         with Client(self.server) as client:
             client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             try:

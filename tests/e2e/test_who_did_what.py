@@ -51,7 +51,7 @@ class Case(unittest.TestCase):
         return done.stderr if fails else done.stdout
 
     def refused(self, *options):
-        """What `tutti serve` says before it ends."""
+        """The error output of `tutti serve` before it ends."""
         done = subprocess.run([os.environ["E2E_BINARY"], "serve", self.model, "--port", "0", "--grpc-port", "0", "--store", self.store,
                                *options], capture_output=True, text=True, timeout=STEP_S)
         self.assertNotEqual(done.returncode, 0, done.stdout)

@@ -42,7 +42,7 @@ class Worker:
         os.kill(self.engine(), signal.SIGKILL)
 
     def stop(self):
-        """Its exit status after SIGTERM."""
+        """The exit status after SIGTERM."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -164,7 +164,7 @@ class Workers(unittest.TestCase):
             flushed = subprocess.run([TUTTI, "cache", "flush", "--store", world.store], capture_output=True, text=True, timeout=STEP_S)
             self.assertEqual(flushed.returncode, 0, flushed.stderr)
             self.assertEqual(world.frontend.post("/v1/chat/completions", chat("Cache me."))[1]["x-cache"], "miss")
-            # Nobody but this user may open the socket.
+            # Only this user may open the socket.
             self.assertEqual(os.stat(world.store + "/workers.sock").st_mode & 0o077, 0)
 
     def test_a_killed_worker_ends_64_streams_within_1_s_and_restarts(self):

@@ -12,7 +12,8 @@ SHOWN = 20
 
 
 class TimedResult(unittest.TextTestResult):
-    """What passes between the end of one case and the beginning of the next belongs to the later one's class."""
+    """Measures each test. Time between the end of one case and the beginning of the next counts for the later one's
+    class."""
 
     def __init__(self, *args, **more):
         super().__init__(*args, **more)

@@ -1,6 +1,6 @@
-// Bodies of the Responses API and of Conversations, their list queries and versions: a client's
-// mistake is a refusal with a known code, and what is accepted keeps the promises of its type.
-// Input: one byte (route, strict), then the body.
+// Bodies of the Responses API and of Conversations, their list queries and versions. A client's
+// mistake gives a refusal with a known code, and an accepted body satisfies the invariants of its
+// type. Input: one byte (route, strict), then the body.
 #include <string>
 #include <variant>
 #include <vector>

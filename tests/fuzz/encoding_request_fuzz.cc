@@ -58,7 +58,7 @@ size_t BytesOf(const api::EncodeInput& input) {
   return std::min(pair.first.size(), pair.second.size());
 }
 
-// As a model might answer the call.
+// A possible answer of a model to the call.
 api::EncodeResult Answer(const protocol::EncodingCall& call, uint8_t shape) {
   api::EncodeResult result;
   result.width = call.ranks() ? 1 : 1 + shape % 5;

@@ -1,5 +1,5 @@
-// What holds for any compiled grammar: every state goes on or may end, masks allow what the bytes
-// allow, and random texts that end are found.
+// Properties of every compiled grammar: every state has a continuation or may end, masks allow
+// exactly what the bytes allow, and random walks find texts that end.
 #pragma once
 
 #include <algorithm>
@@ -102,7 +102,7 @@ class GrammarWalk {
     return allowed[Random() % count];
   }
 
-  // Both automata stand at the same text.
+  // Both automata have read the same text.
   void CompareMask(grammar::SetId bytes, grammar::SetId tokens) {
     const auto mask = masker_.Mask(tokens);
     if (mask == nullptr) return;  // too ambiguous

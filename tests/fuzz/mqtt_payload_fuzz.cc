@@ -1,7 +1,6 @@
-// Topics and payloads of MQTT's two profiles, and the filter of reasoning: whatever comes in, there
-// is a refusal with a known code or a message that keeps its promises, and an answer goes only
-// where its client may read. Input: one byte (kind), for verbs a topic's session up to a line
-// break, then the payload.
+// Topics and payloads of MQTT's two profiles, and the reasoning filter. Every input gives a refusal
+// with a known code or a valid message, and an answer goes only to topics that its client may read.
+// Input: one byte (kind), for verbs a topic's session up to a line break, then the payload.
 #include <algorithm>
 #include <string>
 
@@ -95,7 +94,7 @@ void CheckTopic(std::string_view topic) {
   }
 }
 
-// One byte says how long the pieces are.
+// The first byte is the length of the pieces.
 void CheckReasoning(tutti::fuzz::FuzzInput input) {
   const size_t piece = 1 + input.Byte() % 16;
   const std::string_view text = input.Rest();

@@ -1,7 +1,7 @@
-// Sequences of packets and events over the listener's state machines: two users with a connection
-// each, logins, takings over, time, receipts, readers that stop. Whatever comes, what is written
-// are packets, nobody is sent a topic of another, and what waits is bounded. Input: one byte for
-// each event, then what it needs.
+// Sequences of packets and events for the listener's state machines: two users with a connection
+// each, logins, session takeover, time, receipts, readers that stop. For every input, the output
+// consists of packets, no client receives another user's topic, and queues are bounded. Input: one
+// byte for each event, then its arguments.
 #include <deque>
 #include <memory>
 #include <string>

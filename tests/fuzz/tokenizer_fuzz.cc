@@ -67,8 +67,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Tokenizer& tokenizer = *subject.tokenizer;
   const std::string text(bytes.Rest());
 
-  // Text that is not trusted never yields a control token, but for the one that stands for what the
-  // vocabulary cannot spell.
+  // Untrusted text never yields a control token, except the one for text that the vocabulary cannot
+  // spell.
   const std::vector<TokenId> plain =
       tokenizer.Encode(text, {.add_special = false, .parse_special = false});
   for (const TokenId id : plain) {

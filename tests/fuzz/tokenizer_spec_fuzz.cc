@@ -1,8 +1,8 @@
-// A tokenizer from an untrusted model file: whatever the lists hold, it is refused or it works.
-// Input: lines. The first holds one byte each for model, pre-tokenizer, flags and special ids; then
-// "t" + type byte + spelling, "s" + score byte, "m" + merge, "c" + a charsmap, "n" + steps of
-// normalizer and pre-tokenizer, "a" + the rule of an added token; the last line without one of
-// these letters is text to encode.
+// A tokenizer from an untrusted model file: for any contents of the lists, it is refused or it
+// works. Input: lines. The first holds one byte each for model, pre-tokenizer, flags and special
+// ids; then "t" + type byte + spelling, "s" + score byte, "m" + merge, "c" + a charsmap, "n" +
+// steps of normalizer and pre-tokenizer, "a" + the rule of an added token; the last line without
+// one of these letters is text to encode.
 #include <array>
 #include <memory>
 #include <string>

@@ -42,7 +42,7 @@ std::vector<protocol::FrameEvent> Scan(std::string_view bytes, size_t piece) {
   return events;
 }
 
-// What is taken names one dialog, and a tag can stand in an answer as it is.
+// An accepted frame names one dialog, and its tag can be returned in an answer unchanged.
 void CheckFrame(const std::string& text) {
   protocol::FrameTag tag;
   const auto frame = protocol::ParseChatFrame(text, {}, &tag);

@@ -29,7 +29,7 @@ class Host:
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
     def stop(self):
-        """Its exit status after a drain."""
+        """The exit status after a drain."""
         self.process.stdin.close()
         try:
             return self.process.wait(START_LIMIT_S)

@@ -72,7 +72,7 @@ class Raw:
 
 class Hostile(HostCase):
     def tearDown(self):
-        """Whatever was done, the host answers others at once and holds nothing for those that left."""
+        """After each test, the host answers others at once and holds nothing for the closed connections."""
         with grpc.insecure_channel(self.host.url) as channel:
             live = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
             self.assertEqual(live(b"", timeout=30), b"\x08\x01")
@@ -179,7 +179,7 @@ class Hostile(HostCase):
         cpu = self.host.cpu_s()
         sent = self.flood(frame(HEADERS, 0, 1, head()), frame(CONTINUATION, 0, 1, fields), amount)
         self.assertLess(sent, amount, "the connection was not closed")
-        # One field whose value would have a gibibyte.
+        # One header field whose value would have a gibibyte.
         begin = b"\x00\x01x\x7f" + bytes([0x81, 0xff, 0xff, 0xff, 0x03])
         sent = self.flood(frame(HEADERS, 0, 1, head() + begin), frame(CONTINUATION, 0, 1, b"y" * 16000), amount)
         self.assertLess(sent, amount, "the connection was not closed")
@@ -196,7 +196,7 @@ class Hostile(HostCase):
         self.assertIn(DATA, self.answers(connection, 3))
 
     def test_a_client_that_cancels_mid_message_keeps_its_connection(self):
-        """What it sent of them is forgiven: honest clients have deadlines."""
+        """Bytes of cancelled messages do not count against a client, because honest clients have deadlines."""
         connection = self.raw()
         block, begin = head(path=b"/inference.GRPCInferenceService/ModelInfer"), b"\0" + struct.pack(">I", 7 << 20)
         calls = 8 if SHORT else 24
@@ -226,7 +226,7 @@ class Hostile(HostCase):
         self.assertEqual(probe.failed, [])
 
     def test_a_message_too_long_is_refused_with_its_length_and_limit(self):
-        """By the library, which leaves us no place for trailers; docs/grpc.md says so."""
+        """The library refuses it, which leaves the server no place for trailers; docs/grpc.md says so."""
         request = b"\x12" + b"\x80\x80\xc0\x04" + b"x" * (9 << 20)  # tutti.v1.EmbedRequest: one text
         with grpc.insecure_channel(self.host.url, options=[("grpc.max_send_message_length", -1)]) as channel:
             with self.assertRaises(grpc.RpcError) as error:
@@ -259,7 +259,8 @@ class Hostile(HostCase):
         amount = 256 << 20
         for one in (frame(SETTINGS, 0, 0, struct.pack(">HI", 3, 100)), frame(PING, 0, 0, b"12345678"),
                     frame(PRIORITY, 0, 1, b"\0\0\0\0\x10"), frame(WINDOW, 0, 0, struct.pack(">I", 1))):
-            # The library's own answer to too many pings took 30 times what was sent, for as long as nobody read it.
+            # The library's own answer to too many pings once took 30 times what was sent, for as long as the client did
+            # not read it.
             self.assertLess(self.flood(b"", one * 1000, amount, max_mib=24), amount, f"frames {one[3]}: not closed")
 
     def test_streams_that_are_reset_at_once(self):
@@ -287,7 +288,7 @@ class Hostile(HostCase):
         probe.stop()
         self.assertEqual(probe.failed, [])
         self.assertGreater(connections, amount / 50_000, "no connection was closed")
-        self.assertLess(self.host.resident_kib() - before, 192 << 10)  # as after the first few, whatever their number
+        self.assertLess(self.host.resident_kib() - before, 192 << 10)  # as after the first few resets
         p99 = [sample[len(sample) * 99 // 100] for sample in (quiet, busy)]
         print(f"\n    {done} resets of {connections} connections in {seconds:.1f} s; others' p99 {p99[0]:.2f} -> "
               f"{p99[1]:.2f} ms, p50 {statistics.median(quiet):.2f} -> {statistics.median(busy):.2f} ms", flush=True)

@@ -23,7 +23,7 @@ class PerfAnalyzer(HostCase):
         program = pathlib.Path(sys.executable).parent / "perf_analyzer"
         library = next(pathlib.Path(sys.prefix).glob("lib/python*/site-packages/nvidia/cuda_runtime/lib"))
         environment = dict(os.environ, LD_LIBRARY_PATH=str(library))
-        # Three windows, whatever their spread: what is judged is the conversation, not the machine.
+        # Three windows of any spread: this checks the protocol, not the machine's speed.
         done = subprocess.run([str(program), "-i", protocol, "-u", url, "-p", WINDOW_MS, "-r", "3", "-s", "999", *words],
                               env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

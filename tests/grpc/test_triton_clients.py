@@ -188,7 +188,7 @@ VALUES = [11, 7, 5, 3, 2, 0, 1]
 
 
 class Sequences(TritonCase):
-    """What the examples simple_grpc_sequence_* send and expect."""
+    """The requests and results of the examples simple_grpc_sequence_*."""
 
     def steps(self, first, sign):
         return [first] + [sign * value for value in VALUES]

@@ -18,7 +18,7 @@ class Host:
         self.port, self.websocket_port = map(int, self.process.stdout.readline().split()[-2:])
 
     def stop(self):
-        """Its exit status."""
+        """The exit status."""
         self.process.stdin.close()
         try:
             return self.process.wait(PATIENCE_S)
@@ -130,7 +130,7 @@ class PahoTest(unittest.TestCase):
                             answers.append(message.payload.decode())
                     if answers != [f"{number} {turn}" for turn in range(20)]:
                         failures.append((number, answers))
-            except Exception as error:  # told by the test, not by the thread
+            except Exception as error:  # reported by the test, not by the thread
                 failures.append((number, repr(error)))
 
         failures = []

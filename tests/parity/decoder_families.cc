@@ -35,7 +35,7 @@ struct GeneratedTensor {
 
 bool IsGemma(const FamilyGolden& golden) { return golden.family.starts_with("gemma"); }
 
-// As the script says.
+// The values of tools/make_decoder_goldens.py.
 std::vector<GeneratedTensor> TensorsOf(const FamilyGolden& golden) {
   const json::array& spreads = golden.entry.at("spreads").as_array();
   std::vector<GeneratedTensor> tensors;

@@ -16,7 +16,7 @@ namespace tutti::parity {
 struct FamilyGolden {
   std::string family;
   boost::json::object entry;
-  size_t prompt = 0;                       // so many of `ids` are the prompt
+  size_t prompt = 0;                       // the first `prompt` of `ids` are the prompt
   std::vector<TokenId> ids;                // the prompt and what was chosen after it
   std::vector<std::vector<float>> logits;  // from which each was chosen, within 5e-5
 };

@@ -29,7 +29,7 @@ class Recorder {
     options.pool =
         std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = workers});
     options.kv_bytes = size_t{16} << 20;
-    // What an int8 cache costs is measured elsewhere.
+    // 16 bits, because the cost of an int8 cache is measured elsewhere.
     if (weights->mode() != WeightMode::kF32) options.kv_dtype = model::KvDtype::k16Bit;
     options.context = weights->config().context_length;
     options.max_step_tokens = 256;
@@ -127,7 +127,7 @@ TEST_P(DecoderFamilies, FoldersOfEveryFormGiveTheLogitsOfTransformers) {
   }
 }
 
-// What converting and packing go through.
+// Converting and packing use this path.
 TEST(DecoderFamiliesTest, AGgufOfEveryFormOfFolderGivesTheSameLogits) {
   for (const FamilyGolden& golden : FolderGoldens()) {
     SCOPED_TRACE(golden.family);

@@ -29,7 +29,7 @@ uint64_t Fnv1a64(std::string_view text) {
   return hash;
 }
 
-// As tools/make_encoder_family_goldens.py says.
+// The values of tools/make_encoder_family_goldens.py.
 std::vector<float> ValuesOf(const std::string& name, const std::vector<uint64_t>& shape) {
   size_t count = 1;
   for (const uint64_t extent : shape) count *= static_cast<size_t>(extent);

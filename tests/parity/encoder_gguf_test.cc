@@ -150,7 +150,7 @@ TEST_F(MiniLmGguf, GivesTheBitsOfTheFolderItWasConvertedFrom) {
   }
 }
 
-// What four bits cost here they cost in the file: float32 of the same weights is no nearer.
+// The loss is that of the file's four bits: float32 of the same weights is no nearer.
 TEST_F(MiniLmGguf, QuantisedFilesStayNearTheReferenceInEveryType) {
   struct Case {
     tensor::DType stored;
@@ -175,7 +175,7 @@ TEST_F(MiniLmGguf, QuantisedFilesStayNearTheReferenceInEveryType) {
   }
 }
 
-// What a conversion may get wrong, or a file lie about.
+// Faults that a conversion may produce, or that a file may contain on purpose.
 TEST_F(MiniLmGguf, AFileThatIsNotWhatItSaysIsRefused) {
   const auto refusal = [&](const std::function<void(Writer&)>& spoil) {
     Writer writer;

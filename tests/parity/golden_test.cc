@@ -126,7 +126,8 @@ TEST(GoldenTest, FloatPathContinuesTwentyPromptsAsTheReference) {
   }
 }
 
-// Once a text has left the reference the rest of it is another text; what counts is why it left.
+// After a text has left the reference, the rest of it is another text, so only the first difference
+// is judged.
 TEST(GoldenTest, Int8PathLeavesTheReferenceOnlyAtNearTies) {
   const auto references = References();
   for (const Isa isa : kernels::DetectIsas()) {

@@ -1,5 +1,5 @@
-// Batch-invariance: a sequence's logits are the same bytes whatever else runs, however its prompt
-// is cut, on any number of threads, with its prefix computed or reused, and after preemption.
+// Batch invariance: a sequence's logits are the same bytes for any other load, any split of its
+// prompt and any number of threads, with its prefix computed or reused, and after preemption.
 // Compared with memcmp, never with a tolerance.
 #include <gtest/gtest.h>
 

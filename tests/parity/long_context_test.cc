@@ -89,7 +89,7 @@ TEST(LongContext, FloatPathReproducesATextOfTheWholeContext) {
   }
 }
 
-// As it is served: int8 products over an int8 cache.
+// The served configuration: int8 products over an int8 cache.
 TEST(LongContext, ServedPathStaysWithinOnePercentOfFloatOverTheWholeContext) {
   const int tokens = support::Amount(kContext, kContext / 2, kChunk);
   const LongScore score = ScoreAsOneText(WeightMode::kInt8, KvDtype::kInt8, tokens);

@@ -133,7 +133,7 @@ class Classifier {
     return checkpoint_.tokenizer->EncodePair(first, second, {.max_tokens = config().max_tokens});
   }
 
-  // One batch.
+  // Scores all inputs in one batch.
   std::vector<std::vector<float>> Score(const std::vector<tokenizer::EncoderInput>& inputs) {
     std::vector<TokenId> tokens;
     std::vector<uint8_t> types;

@@ -1,4 +1,4 @@
-// Whether ids look like chance: what the tests of every kind of them ask (row U46).
+// Tests that generated ids look random, for every kind of id (row U46).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,14 +15,14 @@
 
 namespace tutti::support {
 
-// What of `trials` fair coins may come up heads, seven standard deviations either way: once in
-// 10^11 of what is counted here it would be more by chance.
+// The number of heads of `trials` fair coins is within seven standard deviations of the mean. For
+// the counts checked here, chance exceeds this once in 10^11.
 inline void ExpectFair(double heads, double trials, const std::string& what) {
   EXPECT_NEAR(heads, trials / 2, 7 * std::sqrt(trials) / 2) << what;
 }
 
-// Among `count` ids, four characters and 32 hex digits each, none comes twice, and neither a bit,
-// nor a byte, nor what lies between an id and the next tells anything of it.
+// Among `count` ids, four characters and 32 hex digits each, no two are equal. Bits, bytes and the
+// differences between successive ids look random.
 inline void ExpectNoPattern(int count, const std::function<std::string()>& next) {
   using Id = std::array<uint64_t, 2>;
   std::vector<Id> ids;

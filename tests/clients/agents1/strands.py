@@ -28,7 +28,7 @@ async def stream():
 
 @client.check("tools_stream")
 def tools_stream():
-    """It always streams, and demands the call until the function is called."""
+    """strands always streams; the request demands the call until the function is called."""
     calls = Calls()
     forced = model(tool_choice={"type": "function", "function": {"name": "get_weather"}})
 

@@ -11,7 +11,7 @@ def model(tokens=TOKENS):
     return llm.model("tutti/" + MODEL, max_tokens=tokens, seed=1)
 
 
-# It takes an unknown model for one that reasons and sends it no temperature.
+# mirascope takes an unknown model for a reasoning model and sends it no temperature.
 @client.check("chat")
 def chat():
     said(model().call(PROMPT).text())

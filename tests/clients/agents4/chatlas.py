@@ -43,6 +43,7 @@ def tools():
 
 @client.check("structured")
 def structured():
-    # Over OpenAI's API alone: for Anthropic's it leaves the object it wants optional in the schema of a tool.
+    # Over OpenAI's API alone: for Anthropic's API, chatlas declares the required object as optional in the tool's
+    # schema.
     one, options = next(chats(60))
     judge_review(one.chat_structured(REVIEW, data_model=review_type(), kwargs=options))

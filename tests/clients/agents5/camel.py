@@ -11,7 +11,7 @@ client = Client("camel-ai", section="frameworks")
 
 
 class Counter(BaseTokenCounter):
-    """In place of its own, which fetches the tokenizer of OpenAI's models from their maker."""
+    """Replaces camel's own counter, which downloads the tokenizer of OpenAI's models."""
 
     def count_tokens_from_messages(self, messages):
         return sum(len(str(message.get("content"))) for message in messages) // 4

@@ -31,7 +31,7 @@ def stream():
 
 @client.check("embeddings")
 def embeddings():
-    # Its own tokenizer, of OpenAI's models, is fetched from their maker.
+    # griptape's own tokenizer, that of OpenAI's models, is downloaded from OpenAI.
     tokenizer = SimpleTokenizer(max_input_tokens=256, max_output_tokens=1, characters_per_token=4)
     embedder = OpenAiEmbeddingDriver(model=EMBEDDER, base_url=V1, api_key="none", tokenizer=tokenizer)
     agree_vectors(embedder.embed(text) for text in TEXTS)

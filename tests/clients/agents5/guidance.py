@@ -13,7 +13,7 @@ def model():
 
 @client.check("chat")
 def chat():
-    """It sends no temperature of 0, so that the words differ each time."""
+    """guidance does not send a temperature of 0, so the words differ each time."""
     one = model()
     with user():
         one += PROMPT

@@ -1,4 +1,4 @@
-"""instructor: objects of pydantic types in each of its ways to ask for them."""
+"""instructor: objects of pydantic types in each of its modes."""
 import instructor
 import openai
 

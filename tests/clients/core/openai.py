@@ -1,4 +1,4 @@
-"""The version that most frameworks ask for."""
+"""The version that most frameworks require."""
 import openai_checks
 
 openai_checks.declare("openai")

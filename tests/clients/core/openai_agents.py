@@ -60,7 +60,7 @@ async def structured():
 
 @client.check("responses")
 async def responses():
-    # It takes a streamed answer that the limit cuts for an error, so this one ends by itself.
+    # The client treats a streamed answer that the limit cuts as an error, so this one ends by itself.
     kind, whole = agents.OpenAIResponsesModel, expected(tokens=400)
     agree((await agents.Runner.run(agent(kind, tokens=400), PROMPT)).final_output, whole)
     _, pieces = await streamed(agent(kind, tokens=400), PROMPT)

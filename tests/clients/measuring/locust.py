@@ -1,4 +1,4 @@
-"""Locust: four users that ask for five seconds."""
+"""Locust: four users that send requests for five seconds."""
 import json
 import pathlib
 import subprocess

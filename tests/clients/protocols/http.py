@@ -29,7 +29,7 @@ def text_of(answer):
 
 
 def data_of(lines):
-    """What stands behind `data: ` in the lines of a stream."""
+    """The texts after `data: ` in the lines of a stream."""
     for line in lines:
         line = line.decode() if isinstance(line, bytes) else line
         if line.startswith("data:"):

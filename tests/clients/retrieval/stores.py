@@ -1,4 +1,4 @@
-"""Stores of vectors that ask a server for them."""
+"""Vector stores that get their vectors from a server."""
 import tempfile
 
 import chromadb
