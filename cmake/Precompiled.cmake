@@ -12,7 +12,7 @@ function(tutti_precompiled name)
   add_library(${name} OBJECT EXCLUDE_FROM_ALL ${folder}/${name}.cc)
   target_link_libraries(${name} PRIVATE tutti_flags)
   target_precompile_headers(${name} PRIVATE ${ARGN})
-  # What ccache takes for the compiled headers' contents, which no two folders have alike (tools/build.sh).
+  # ccache hashes this file in place of the compiled headers, whose contents differ between folders (tools/build.sh).
   file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${name}.dir/cmake_pch.hxx.gch.sum
        CONTENT "${CMAKE_CXX_COMPILER_VERSION} GoogleTest ${GTest_VERSION} ${ARGN}\n")
 endfunction()
@@ -29,7 +29,7 @@ if(TUTTI_PRECOMPILE)
   tutti_precompiled(tutti_common_headers ${headers})
   tutti_precompiled(tutti_fast_headers ${headers})  # of FAST folders, which are compiled otherwise
   target_compile_options(tutti_fast_headers PRIVATE ${TUTTI_FAST_OPTIONS})
-  # Of the servers with sockets of their own, and of the command line.
+  # For the servers with sockets of their own, and for the command line.
   tutti_precompiled(tutti_asio_headers ${headers} <boost/asio/buffer.hpp> <boost/asio/io_context.hpp> <boost/asio/ip/tcp.hpp>
                     <boost/asio/post.hpp> <boost/asio/ssl/context.hpp> <boost/asio/ssl/stream.hpp> <boost/asio/steady_timer.hpp>)
   target_link_libraries(tutti_asio_headers PRIVATE OpenSSL::SSL)

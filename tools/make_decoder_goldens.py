@@ -23,7 +23,7 @@ import tempfile
 MASK = (1 << 64) - 1
 WIDTH, WORDS, LAYERS, PROMPT, TOKENS, LEAD, KINDS = 64, 80, 3, 24, 64, 0.01, 8
 
-# The prompts that did, so that nobody need look for them again.
+# Seeds of the prompts that did, so that the search begins there.
 FIRST = {"llama": 10, "llama with biases": 5, "llama 3 scaling": 4, "mistral": 4, "qwen2": 10, "qwen3": 3, "olmo2": 2, "phi3": 5,
          "phi3 with a window": 40, "mixtral": 7}
 

@@ -69,7 +69,7 @@ def write(path, blocks, values):
 
 
 def write_reference_file(path):
-    """What src/gguf/reference_test.cc expects to find, value by value."""
+    """The file that src/gguf/reference_test.cc reads and compares value by value."""
     writer = GGUFWriter(path, "llama")
     for name, kind, value in [("u8", V.UINT8, 255), ("i8", V.INT8, -128), ("u16", V.UINT16, 65535),
                               ("i16", V.INT16, -32768), ("u32", V.UINT32, 2**32 - 1), ("i32", V.INT32, -2**31),

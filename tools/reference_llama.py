@@ -10,7 +10,7 @@ rotary pairs, grouped-query attention, tied or separate head.
 
 writes, for tests/golden and the runner's tests (all token ids, so that no tokenizer is needed to use them):
   greedy.txt    20 prompts: a line "prompt IDS", then one line per continuation token "ID MARGIN"; MARGIN is
-                the best logit minus the second best, which tells a near tie from a decision
+                the best logit minus the second best: near 0 for a near tie
   logprobs.txt  one line per token of text.txt: "ID LOGPROB TOP": log-probability of the token given those
                 before it in its window of 512, and the most probable token there; a window's first token has
                 "ID nan -1"

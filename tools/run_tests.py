@@ -5,9 +5,9 @@
     tools/run_tests.py build/sanitized --only 'protocol_test|gguf_test'
     tools/run_tests.py build/tsan --shorten                real-model tests with small amounts (TUTTI_TEST_SHORT=1)
 
-Prints each program as it ends, the output of those that fail, the ten slowest cases, what each failed case said, and
-one closing line.
-Exit status 1 if anything failed or nothing ran.
+Prints each program as it ends, the output of those that fail, the ten slowest cases, the message of each failed case,
+and one closing line. Exit status 1 if anything failed or nothing ran.
+
 """
 import argparse
 import os
@@ -28,7 +28,8 @@ def slowest(folder, count):
 
 
 def failures(folder):
-    """What each failed case said first. The output of its program stands far above, in the middle of a long log."""
+    """The first message of each failed case. The output of its program stands far above, in the middle of a long log.
+    """
     for path in sorted(folder.glob("*.xml")):
         for case in xml.parse(path).getroot().iter("testcase"):
             found = case.find("failure")

@@ -529,7 +529,8 @@ def command_encoders(args):
     data = pathlib.Path(args.data)
     texts = read_json(data / "texts.json.gz")
     lines = [line for text in texts["corpus"] for line in text.split("\n") if line.strip()]
-    # The map is a rule set of sentencepiece's own, whatever the model that carries it here is trained on.
+    # The map is one of sentencepiece's own rule sets; it does not depend on the text that the carrying model is trained
+    # on.
     carrier = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines[:2000]), model_writer=carrier, vocab_size=500, hard_vocab_limit=False,
