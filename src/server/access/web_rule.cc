@@ -54,8 +54,9 @@ Status WebRule::Check(const WebFields& fields, std::string* echo) const {
 }
 
 // On a loopback address only local names are answered, so that a page whose name was made to point
-// at 127.0.0.1 cannot talk to this server. Elsewhere the names can be listed for the same reason;
-// an address in digits is nobody's name, and probes of orchestrators call by it.
+// at 127.0.0.1 cannot talk to this server. Elsewhere the names can be listed for the same reason; a
+// numeric address is always accepted there, because no DNS record can redirect it, and probes of
+// orchestrators use it.
 Status WebRule::CheckHost(const WebFields& fields) const {
   if (fields.host == nullptr) return OkStatus();  // HTTP/1.0; the framing asks for it in 1.1
   const std::optional<std::string> name = HostName(*fields.host);

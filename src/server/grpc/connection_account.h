@@ -65,7 +65,7 @@ class ConnectionAccount {
     Explain(bytes + bytes / 64 + kFrames);
     came_.fetch_add(1);
   }
-  // The call ends (before ReadsEnd) while a message may be incomplete that nobody will read.
+  // The call ends (before ReadsEnd) while an incomplete message may be left unread.
   void MessageLost() { lost_.fetch_add(1); }
   // The peer answers sent bytes with window updates.
   void Written(int64_t bytes) { Explain(bytes / 512 + kFrames / 2); }

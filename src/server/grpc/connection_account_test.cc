@@ -103,7 +103,7 @@ TEST_F(ConnectionAccountTest, WhoGetsMessagesThroughIsForgivenALittleForEach) {
     account_.MessageCame(1000);
     account_.ReadsEnd();
     account_.CallEnds();
-    taken += 1200 + 64 * kKiB;  // the beginning of another message, of a call that nobody saw
+    taken += 1200 + 64 * kKiB;  // start of a message of an unseen call
     EXPECT_FALSE(Abuses(taken));
   }
   for (int i = 0; i < 1000; ++i) account_.MessageCame(0);

@@ -79,7 +79,7 @@ TEST_F(GrpcServerTest, StopEndsWhatRunsAndMayComeTwice) {
   ASSERT_NE(encoding, nullptr);
   server_->Stop();
   EXPECT_TRUE(encoding->cancelled.load());
-  encoding->Answer();  // too late, and nobody is woken
+  encoding->Answer();  // too late: no thread is woken
   server_->Stop();
   EXPECT_FALSE(running->Finish().ok());
 }

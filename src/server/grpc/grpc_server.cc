@@ -230,7 +230,7 @@ struct GrpcServer::Impl {
     context.draining.store(true);
     acceptor.StopListening();
     context.pump.SweepSoon();  // streams without a request end, and watches of health
-    // Tells clients, waits, and cancels what is left at the deadline.
+    // Notifies clients (GOAWAY), waits, and cancels the remaining calls at the deadline.
     const TimePoint end = context.deps.clock->Now() + limit;
     const bool idle = context.active.load() == 0;
     server->Shutdown(std::chrono::system_clock::now() + limit);

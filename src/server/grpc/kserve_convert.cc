@@ -115,7 +115,7 @@ bool Append(const InferTensorContents& contents, DataType type, std::string* dat
       }
       return true;
     default:
-      return true;  // no list holds such elements, which their amount tells
+      return true;  // no list for this type: the element count is checked
   }
 }
 

@@ -17,10 +17,10 @@ struct Run {
   std::string model;                                 // its name, as it is known here
   telemetry::OpKind op = telemetry::OpKind::kOther;  // what the model does
   bool decoupled = false;
-  bool empty_final = false;  // the end is told in a response of its own
+  bool empty_final = false;  // the end is an empty response of its own
   Status failure;            // why there is no execution
   std::unique_ptr<kserve::Execution> execution;
-  std::shared_ptr<api::CacheReport> cache_report;  // told in its own responses; null: elsewhere
+  std::shared_ptr<api::CacheReport> cache_report;  // sent in its own responses; null: elsewhere
 
   // Reads `message` and starts its request; what keeps it from starting is its failure. The call
   // counts as what its model does.

@@ -217,7 +217,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   TimePoint PumpOnce() override {
     const MutexLock lock(mutex_);
     if (exchange_ == nullptr) return TimePoint::max();
-    due_ = TimePoint::min();  // told when this returns
+    due_ = TimePoint::min();  // the return value carries the next due time
     Run([](CallHandler& exchange) { exchange.Pump(); });
     due_ = exchange_ == nullptr ? TimePoint::max() : exchange_->due();
     return due_;
@@ -439,7 +439,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   bool done_ = false;  // the library has no more of the call
   bool counted_ = false;
   bool expects_ = false;  // messages, as the account knows
-  bool unread_ = true;    // one may be on its way that nobody has read
+  bool unread_ = true;    // an unread message may be on its way
   bool pumped_ = false;
   TimePoint due_ = TimePoint::max();  // as the pump knows it
   bool in_line_ = false;              // for a handler, with a message

@@ -310,7 +310,7 @@ TEST_F(EncodingTest, AClientThatLeavesCancels) {
       client.Close();
     }
     EXPECT_TRUE(Eventually([&] { return encoding->cancelled.load(); }));
-    encoding->Answer();  // too late, for nobody
+    encoding->Answer();  // too late: the client has gone
   }
   EXPECT_TRUE(Eventually([&] { return server_->active_requests() == 0; }));
   inference_.holds_encodings = false;

@@ -211,7 +211,7 @@ TEST_F(KserveGenerateTest, ASlowReaderHoldsUpItsOwnStreamOnly) {
   generation->Started();
   const std::string piece(1000, 'x');
   size_t given = 0;
-  // The log stops growing once nobody reads it (48 KiB), long before 4 MB.
+  // The log stops growing while it is not read (48 KiB), long before 4 MB.
   while (given < 4'000'000 && generation->stream->unread_bytes() < 48 << 10) {
     generation->Token(piece);
     given += piece.size();

@@ -128,7 +128,7 @@ TEST_F(ResponsesTest, AStreamThatIsResumedBeyondItsEndIsRefusedWithTheLastNumber
   holds_.store(true);
   const RawResponse running = Create(R"(,"background":true)");
   ASSERT_TRUE(Eventually([&] { return Held() != nullptr; }));
-  refused(TextOf(running.body, "id"), 1);  // created and queued have been told
+  refused(TextOf(running.body, "id"), 1);  // created and queued have been sent
   Held()->Answer({"late"});
 }
 

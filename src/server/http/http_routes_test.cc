@@ -75,7 +75,7 @@ TEST_F(RoutesTest, RefusesEveryRouteWithoutKeyExceptHealthProbes) {
   EXPECT_EQ(Ask(Get("/nothing", bearer_)).status, 404);
 }
 
-// Whose share of the machine and whose part of the prefix cache it is, on every route with work.
+// The tenant determines the fair share and the part of the prefix cache, on every route with work.
 TEST_F(RoutesTest, RequestsCarryTheTenantOfWhoAsks) {
   std::vector<std::string> tenants;
   inference_.on_generate = [&](const std::shared_ptr<FakeGeneration>& generation) {

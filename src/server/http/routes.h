@@ -106,7 +106,7 @@ enum class RouteId {
 // The accepted bodies of a route.
 enum class BodyKind : uint8_t {
   kJson,     // application/json, not compressed
-  kTensors,  // JSON, tensors or both, by Triton's clients: whatever they say it is, also compressed
+  kTensors,  // JSON, tensors or both, from Triton's clients: any Content-Type, also compressed
   kUpload,   // multipart/form-data, passed to the handler in pieces (Handler::OnBody)
 };
 

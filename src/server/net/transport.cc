@@ -85,8 +85,8 @@ class TlsTransport final : public StreamTransport<ssl::stream<Transport::Socket>
     return CertificateOfPeer(stream_.native_handle());
   }
   void ShutdownSend() override {
-    // Ends with a close_notify, so that a truncation cannot be taken for the end of what was said.
-    // The peer's own is not waited for: the owner closes this when it has lingered long enough.
+    // Ends with a close_notify, so that a truncation cannot be mistaken for the end of the data.
+    // The peer's close_notify is not awaited: the owner closes this after its linger time.
     stream_.async_shutdown([self = shared_from_this()](error_code) {});
   }
 

@@ -76,7 +76,7 @@ class TransportTest : public ::testing::Test {
     OnThread([&] { shown = transport_->Certificate(); });
     return shown.has_value() ? shown->name : "nobody";
   }
-  // Whom the server sees in a client that shows `own`; "refused" where it does not shake hands.
+  // Name in the certificate of a client that presents `own`; "refused" if the handshake fails.
   std::string PeerText(const std::shared_ptr<TlsContext>& tls, const CertificatePaths* own,
                        int max_version = 0) {
     Connect(tls);

@@ -91,7 +91,7 @@ void Connection::Read() {
                            self->reading_ = false;
                            self->OnRead(ok, bytes);
                          });
-  } catch (const std::bad_alloc&) {  // nobody would look at this client again
+  } catch (const std::bad_alloc&) {  // no later event would reach this client
     Close(true);
   }
 }
@@ -190,10 +190,10 @@ TimePoint Connection::ProbeDue() const { return std::max(probed_, last_send_) + 
 
 void Connection::Probe() {
   probed_ = loop_->clock().Now();
-  if (write_in_flight_) return;  // it does as well
+  if (write_in_flight_) return;  // the pending write serves as a probe
   if (streaming_) {
     if (handler_ == nullptr || handler_->StreamsEvents()) Send(protocol::kSsePing);
-    return;  // else what it streams tells as much
+    return;  // else the streamed data serves as a probe
   }
   // Any client of HTTP/1.1 may be sent one at any time before the answer (RFC 9110 15.2).
   pending_ += kContinue;

@@ -39,7 +39,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void Start();  // the handshake, then the first request
   void Abort();  // closes at once, cancelling what runs
-  void Drain();  // closes if it is idle; a handler that has a tunnel is told
+  void Drain();  // closes if idle; notifies a handler that has a tunnel
 
   // --- IoLoop ---
   void Pump();  // streams have grown
@@ -96,7 +96,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void WillStream() {       // the answer, before anything of it is written
     if (handler_ != nullptr) handler_->OnStream();
   }
-  // Who calls, and what else belongs to the request.
+  // The caller and the other properties of the request.
   RequestContext& request_context() { return request_context_; }
   const RequestContext& request_context() const { return request_context_; }
   std::shared_ptr<IoLoop> loop() const { return loop_; }

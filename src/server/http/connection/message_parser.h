@@ -42,8 +42,8 @@ class MessageParser {
   bool done() const;
   const Status& fault() const;      // OK, or why the message is refused; then close
   const HttpRequest& head() const;  // after head_done(): everything but the body
-  // Method and target as far as they have come, at any time and whatever is wrong with the message,
-  // of the first 8 KiB, unchecked: for the log. Nothing where no blank follows the method.
+  // Method and target as far as they have arrived, at most the first 8 KiB, unchecked, also of a
+  // malformed message: for the log. Empty if no blank follows the method.
   std::pair<std::string_view, std::string_view> first_line() const;
   HttpRequest Take();  // after done()
   // After head_done(): its body may have no more bytes than that, and no more than the limits'.

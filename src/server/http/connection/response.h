@@ -20,7 +20,7 @@ struct HeadSpec {
   BodyFraming framing = BodyFraming::kLength;
   size_t length = 0;  // kLength
   bool keep_alive = true;
-  bool http_1_0 = false;  // of the request: keep-alive must then be said
+  bool http_1_0 = false;  // of the request: then keep-alive needs a header
 };
 
 std::string SerializeHead(const HeadSpec& head);

@@ -52,7 +52,7 @@ void EventStream::Show(const std::string& events) {
 
 void EventStream::End() {
   Release();
-  if (!begun_) Begin();  // nothing was to be said
+  if (!begun_) Begin();  // the stream has no events
   connection_.EndStream();
 }
 

@@ -98,7 +98,7 @@ class DownloadHandler final : public Handler {
   void OnOpened(const Result<batches::Files::Content>& content) {
     if (!content.ok()) return connection_.RespondError(content.status());
     content_ = *content;
-    // Never shown by a browser as a page of ours.
+    // As an attachment, so that a browser never renders it in this server's origin.
     connection_.BeginStream(200,
                             {{"Content-Type", media_type_}, {"Content-Disposition", "attachment"}});
     if (connection_.request_context().decision().head_only) return connection_.EndStream();

@@ -125,7 +125,7 @@ class RespondAsyncHandler final : public Handler {
   }
 
   void OnWaited(const Result<protocol::JobView>& job) {
-    if (!job.ok()) return Accepted(accepted_);  // it stays accepted, whatever became of the waiting
+    if (!job.ok()) return Accepted(accepted_);  // a failed wait leaves the job accepted
     if (!protocol::Ended(job->state)) return Accepted(*job);
     if (job->state != protocol::JobState::kSucceeded) {
       return connection_.RespondError(

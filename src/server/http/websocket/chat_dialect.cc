@@ -12,7 +12,7 @@
 namespace tutti::http {
 namespace {
 
-constexpr std::string_view kOpenUser = "local";  // as over MQTT, where nobody says another name
+constexpr std::string_view kOpenUser = "local";  // as over MQTT without a user name
 
 }  // namespace
 

@@ -95,7 +95,7 @@ class SocketHandler final : public Handler, private SocketHost {
     }
   }
 
-  // Whatever it was leaving for, and as long as the server waits.
+  // Replaces an earlier reason for leaving; the server's own limit ends the wait.
   void OnDrain() override {
     leaving_ = ResponseCursor::Interrupted();
     leave_code_ = protocol::kCloseGoingAway;

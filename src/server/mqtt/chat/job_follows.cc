@@ -20,7 +20,7 @@ void JobFollows::Follow(const NativeAddress& address, const protocol::MqttContro
   const Key key{address.reply_topic, control.job_id, address.tenant};
   Entry entry{.address = address, .id = control.id, .seen = control.starting_after.value_or(-1)};
   if (const auto older = follows_.find(key); older != follows_.end()) {
-    entry.serial = older->second.serial;  // and whatever waits for news goes on
+    entry.serial = older->second.serial;  // a wait for news goes on
     older->second = std::move(entry);
     return Watch(key, older->second, Wait::kNot);
   }

@@ -1,8 +1,8 @@
 // NativeAddress: the sender of a message and the destination of its answers, read from the topic
 // and the properties alone, before the payload is parsed. Pure.
 //
-// The topic determines the user: behind a broker, its access rules let nobody else publish there.
-// If this process has authenticated the publisher, the user must be the same.
+// The topic determines the user: behind a broker, its access rules allow only this user to publish
+// there. If this process has authenticated the publisher, the user must be the same.
 #pragma once
 
 #include <optional>

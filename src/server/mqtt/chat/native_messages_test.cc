@@ -205,7 +205,7 @@ TEST_F(NativeMessagesTest, WrongPayloadsAreToldAsErrorEventsWithTheClientsId) {
 // Regression: any name was accepted as a project, and its dialog was stored.
 TEST_F(NativeMessagesTest, AProjectThatTheSettingsDoNotKnowIsRefusedAndNothingIsKept) {
   ProjectSettings known, of_others;
-  known.name = "driving";  // of those whom nobody has authenticated
+  known.name = "driving";  // in the tenant of unauthenticated users
   of_others.name = "general";
   of_others.tenant = "another";
   profile_options_.projects = {known, of_others};

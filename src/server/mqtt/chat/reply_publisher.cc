@@ -18,7 +18,7 @@ constexpr Duration kPortWait = std::chrono::milliseconds(50);
 // The last message again: after 1, 2, 4, ... 30 s, for about four minutes.
 constexpr Duration kFirstRetry = std::chrono::seconds(1), kMaxRetry = std::chrono::seconds(30);
 constexpr int kMaxTries = 12;
-constexpr int kAbsent = 2;  // one alone may be wrong: mosquitto before 2.0.20 said so of everybody
+constexpr int kAbsent = 2;  // one may be false: mosquitto before 2.0.20 reports it for all
 
 // The port may take it later; else it never will.
 bool MayPass(const Status& status) { return status.code() != StatusCode::kInvalidArgument; }

@@ -24,7 +24,7 @@ Hub::Opened Hub::Open(const Principal& principal, const std::string& client_id, 
     Session* old = found->second.get();
     SessionLink* before = std::exchange(old->link, nullptr);
     if (before != nullptr) before->OnTakenOver();
-    // A session without expiry ends with its connection, for whatever reason the connection ends.
+    // A session without expiry ends with its connection, for any reason.
     const bool ends = clean_start || old->overflow || (before != nullptr && old->expiry_s == 0);
     // A delayed Will is not published if the client has returned before (5.0 section 3.1.3.2.2).
     if (old->will && (ends || (before != nullptr && old->will->delay == Duration(0)))) {

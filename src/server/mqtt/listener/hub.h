@@ -82,8 +82,8 @@ class Hub {
     Session* session;
     bool present;  // there was a session, and it continues
   };
-  // Opens the session of a client id. Client ids are scoped by user and tenant: nobody can take
-  // over a session of another user. The link that had the session is notified.
+  // Opens the session of a client id. Client ids are scoped by user and tenant: no user can take
+  // over a session of another. The link that had the session is notified.
   Opened Open(const Principal& principal, const std::string& client_id, bool clean_start,
               uint32_t expiry_s, std::optional<StoredWill> will, SessionLink* link);
   // The connection of `session` has ended. `publish_will`: it ended without a normal DISCONNECT.

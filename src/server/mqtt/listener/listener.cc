@@ -98,7 +98,7 @@ struct Listener::Impl {
     ASSIGN_OR_RETURN(const auto address, sockets::ParseAddress(options.host));
     RETURN_IF_ERROR(access::CheckBind({.host = options.host,
                                        .loopback = address.is_loopback(),
-                                       .has_key = true,  // nobody is served without a login
+                                       .has_key = true,  // every client must log in
                                        .tls_cert_file = options.tls_cert_file,
                                        .tls_key_file = options.tls_key_file,
                                        .tls_client_ca_file = options.tls_client_ca_file}));

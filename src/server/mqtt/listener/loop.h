@@ -44,7 +44,8 @@ class Loop {
   // --- io thread ---
   boost::asio::io_context& context() { return thread_.context(); }
   // Takes a place at the login gate. If there is none, the oldest connection that has not sent
-  // CONNECT is closed for it, so that silent clients keep nobody out. False: all have sent CONNECT.
+  // CONNECT is closed for it, so that silent clients cannot block others. False: all have sent
+  // CONNECT.
   bool Enter(const std::string& address);
   void Leave(Connection& connection);  // gives up its place at the login gate
   void Add(std::shared_ptr<Connection> connection);

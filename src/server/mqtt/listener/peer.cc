@@ -163,7 +163,7 @@ void Peer::OnGone() { Leave(true); }
 
 void Peer::Revoke(std::string_view credential) {
   if (state_ != State::kOpen || session_->principal.credential != credential) return;
-  session_->will.reset();  // nobody speaks for it any more
+  session_->will.reset();  // its author is no longer authorized
   Abort(ReasonCode::kNotAuthorized, session_->principal.expires_s.has_value()
                                         ? "its client certificate has expired or was withdrawn"
                                         : "its key or password has expired or was revoked");
@@ -189,8 +189,8 @@ void Peer::OnTakenOver() {
 
 bool Peer::reading() const {
   if (state_ == State::kConnecting) return true;
-  // A client that does not read its answers is not asked for more questions. In 3.1.1 it cannot be
-  // told how many messages may be unacknowledged, so it waits.
+  // Input is not read from a client that does not read its answers. MQTT 3.1.1 has no receive
+  // maximum, so there the limit on unacknowledged messages also stops reading.
   return state_ == State::kOpen && host_.unsent() < limits_.unsent_bytes &&
          (v5() || pending_.size() < limits_.inflight);
 }

@@ -10,7 +10,7 @@
 namespace tutti::mqtt::listener {
 namespace {
 
-// PUBACK's code for what a sink said. Only some codes may stand there (table 2-6).
+// PUBACK's code for the status of a sink. Only some codes are allowed (table 2-6).
 ReasonCode PubackReasonOf(const Status& status) {
   switch (status.code()) {
     case StatusCode::kOk:
@@ -22,7 +22,7 @@ ReasonCode PubackReasonOf(const Status& status) {
     case StatusCode::kInvalidArgument:
       return ReasonCode::kPayloadFormatInvalid;
     case StatusCode::kUnavailable:
-      return ReasonCode::kImplementationSpecific;  // well said, not taken now
+      return ReasonCode::kImplementationSpecific;  // valid, but not accepted now
     default:
       return ReasonCode::kUnspecified;
   }
@@ -120,7 +120,7 @@ void Peer::Route(Publish packet) {
   const uint64_t serial = next_serial_;
   if (qos == 1) Owe(packet_id, std::max<size_t>(sinks.size(), 1), ReasonCode::kSuccess);
   const size_t subscribers = hub_.Publish(message, session_);
-  message.retain = false;  // to who takes it now it is live, whatever becomes of it (3.3.1.3)
+  message.retain = false;  // current subscribers get a live message (3.3.1.3)
   for (const MessagePort::Sink* sink : sinks) {
     (*sink)(message, qos == 1 ? Receipt(host_.ReceiptCallback(serial)) : Receipt());
   }

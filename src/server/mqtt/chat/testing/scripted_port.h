@@ -28,9 +28,9 @@ class ScriptedPort final : public MessagePort {
 
   // --- what happens to a publication ---
   std::function<Status(const Message&)> refuse;   // at once; empty: nothing is
-  std::function<Status(const Message&)> outcome;  // told later; empty: OK
+  std::function<Status(const Message&)> outcome;  // reported later; empty: OK
   std::function<bool(const Message&)> lose;       // at QoS 0, in silence; empty: nothing is
-  bool holds = false;                             // what became of it is told by ReportHeld()
+  bool holds = false;                             // the outcome is reported by ReportHeld()
 
   Status Publish(Message message, Published done) override {
     Status told;
