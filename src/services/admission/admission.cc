@@ -26,7 +26,7 @@ int64_t Millis(Duration duration) {
       std::chrono::duration_cast<std::chrono::milliseconds>(duration).count(), 0, usage::kMaxInRow);
 }
 
-// The tokens of a prompt, as far as they can be told before it is read.
+// Estimate of a prompt's tokens, before it is tokenized.
 int64_t PromptTokens(const api::Prompt& prompt) {
   if (const auto* ids = std::get_if<api::TokenPrompt>(&prompt))
     return static_cast<int64_t>(ids->tokens.size());

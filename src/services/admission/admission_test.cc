@@ -401,7 +401,7 @@ TEST_F(AdmissionTest, TheLimitsOfATenantHoldForItsKeysTogether) {
   EXPECT_TRUE(admission_->Generate(Ask(Caller({}, {}, "key:c", "other")), nullptr).ok());
 }
 
-// Ends of every kind: the sum of the rows is the sum of what the streams told.
+// All kinds of ends: the sum of the rows equals the sum over the streams.
 TEST_F(AdmissionTest, TheLedgerAddsUp) {
   Start();
   int64_t prompt = 0, cached = 0, output = 0;
@@ -494,7 +494,7 @@ TEST_F(AdmissionTest, ARevokedKeyEndsWhatRunsAndBeginsNothing) {
   EXPECT_TRUE(other->stream().status().ok());
 }
 
-// Whatever the moment of a revocation, nothing of the key goes on.
+// A revocation at any moment ends all requests of the key.
 TEST_F(AdmissionTest, ARevocationBesideABeginningMissesNothing) {
   for (int round = 0; round < 500; ++round) {
     std::atomic<bool> revoked{false};

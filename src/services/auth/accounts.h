@@ -103,7 +103,7 @@ class Accounts {
       const MutexLock guard(mutex_);
       return unwritten_;
     }
-    // `settled`: of whom the snapshot tells itself from now on.
+    // `settled`: revocations that the snapshot contains; they are no longer unwritten.
     void Install(SnapshotRef snapshot, const ShutOut& settled);
     void Keep(const ShutOut& unwritten);
 
@@ -114,7 +114,7 @@ class Accounts {
     SnapshotRef snapshot_ GUARDED_BY(mutex_);
     ShutOut unwritten_ GUARDED_BY(mutex_);
   };
-  using Settled = std::shared_ptr<const ShutOut>;  // read when the commit stands; null: nobody
+  using Settled = std::shared_ptr<const ShutOut>;  // read after the commit; null: none
 
   Accounts(store::Store* store, SnapshotRef first, bool serving);
   // `work`, then a new snapshot, installed on the store's thread and so in the order of commits.

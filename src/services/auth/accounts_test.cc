@@ -93,7 +93,7 @@ TEST_F(AccountsTest, ARevokedKeyIsRefusedOnceTheCallReturnsAndItsHolderIsToldWhy
   EXPECT_THAT(*revoked, ElementsAre(key.record.id));
   EXPECT_EQ(Check(key.text), "key_revoked");
   EXPECT_EQ(Check(other.text), "ok");
-  // Who has the id alone learns nothing of it.
+  // A caller with the id but not the key learns nothing about it.
   std::string wrong = key.text;
   wrong.back() = wrong.back() == 'A' ? 'B' : 'A';
   EXPECT_EQ(Check(wrong), "invalid_api_key");

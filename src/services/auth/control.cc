@@ -195,7 +195,7 @@ Status ListKeys(const Call& call) {
   return OkStatus();
 }
 
-// Password of a new user; with "no_password" a random one that nobody learns.
+// Password of a new user; with "no_password", a random one that is not disclosed.
 Result<std::string> PasswordOf(const Members& members) {
   ASSIGN_OR_RETURN(const bool none, members.Flag("no_password"));
   if (!none) return members.Text("password");

@@ -90,7 +90,7 @@ TEST_P(JwtTest, RefusesAnotherAlgorithmEvenWithACorrectSignature) {
   }
 }
 
-// A public key is no secret: who signs with its text by HMAC is refused, whatever the header says.
+// The public key's text must not be accepted as an HMAC secret, with any `alg` in the header.
 TEST_P(JwtTest, APublicKeyIsNotTakenForASecret) {
   if (GetParam() == JwtAlgorithm::kHs256) return;
   for (const char* alg : {"HS256", "RS256", "ES256", "EdDSA"}) {

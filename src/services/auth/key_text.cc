@@ -27,7 +27,7 @@ Result<std::string> RandomLetters(size_t count) {
   return letters;
 }
 
-// Without a branch on what a letter is: the time tells nothing of the text either.
+// No branch depends on a character, so that the time reveals nothing about the text.
 bool AreLetters(std::string_view text) {
   bool all = true;
   for (const char c : text) {

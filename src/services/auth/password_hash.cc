@@ -74,7 +74,7 @@ Result<std::string> HashPassword(std::string_view password, const HashParameters
 }
 
 std::string HashOfNobody(const HashParameters& parameters) {
-  // In base64, all bits zero: 16 bytes of salt, 32 of a hash that nobody can find a password for.
+  // In base64, all bits zero: a salt of 16 bytes, and a hash of 32 that no known password has.
   return Prefix(parameters) + std::string(22, 'A') + "$" + std::string(43, 'A');
 }
 

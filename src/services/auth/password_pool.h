@@ -24,7 +24,7 @@ class PasswordPool {
     int threads = 0;          // 1 to 4; 0: half of the cores, within these bounds
     size_t max_waiting = 64;  // jobs that were not begun; then overloaded
     // A job that has waited longer gets overloaded: its client has probably given up, and during a
-    // flood every hash would otherwise be computed for nobody.
+    // flood the pool would otherwise compute only hashes that no client waits for.
     Duration max_wait = std::chrono::seconds(5);
     int nice = 10;  // how far the threads yield to all others, 0 to 19
   };

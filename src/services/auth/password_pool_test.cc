@@ -71,7 +71,7 @@ TEST(PasswordPoolTest, AtTheEndWhatRunsIsFinishedAndWhatWaitsIsTold) {
 }
 
 // Found with a thousand logins on a slow machine: each hash was computed for a client that had
-// given up by then, and nobody was ever let in.
+// given up by then, and no login succeeded.
 TEST(PasswordPoolTest, WhoHasWaitedTooLongIsRefusedWithoutWork) {
   Gate gate;
   PasswordPool pool({.threads = 1, .max_wait = std::chrono::milliseconds(50)});

@@ -64,7 +64,7 @@ TEST(WhoAsksTest, AClaimNamesTheKeyOrTheCertificateAndNoSecret) {
   EXPECT_EQ(ClaimOf({}), "-");
 }
 
-// The name that is let in, or why nobody is.
+// The name of the resolved caller, or the reason of the refusal.
 std::string Caller(testing::OneKey& known, const Fields& fields, const std::string& certificate,
                    int64_t now_s = 1000) {
   const CertifiedName name{.name = certificate, .expires_s = 2000};

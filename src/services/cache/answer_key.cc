@@ -102,7 +102,7 @@ void Write(const api::GenerateRequest& request, const api::SamplingParams& sampl
     const auto& [kind, text, choices, param] = *constraint;
     *words << kind << text << choices;
   }
-  *words << use_prefix_cache;  // the usage of the answer tells it
+  *words << use_prefix_cache;  // it is visible in the answer's usage
   // The tokens of a text with a hole end its answer, and no other: equal tokens of another prompt
   // may have another answer.
   const auto* const text_prompt = std::get_if<api::TextPrompt>(&prompt);

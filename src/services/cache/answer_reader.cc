@@ -143,8 +143,8 @@ void AnswerReader::Cancel() noexcept {
     } else {
       alone = Leave();
       cancelled_ = true;
-      // Where it leads and is the last, the end that the engine writes is told, with what was
-      // computed. Else nothing more comes for it.
+      // If this reader leads and is the last, the engine's end, with its usage, is passed on.
+      // Otherwise no further event comes, so the end is written here.
       if (!seat_.leads || alone == nullptr) End(CancelledByCaller(), usage_, {});
     }
   }

@@ -6,10 +6,10 @@
 namespace tutti::cache {
 namespace {
 
-// What must be equal besides the answer's key where two requests share one computation: a flexible
-// request would keep a hasty one waiting, and one whose client may come back outlives the queue's
-// limit of age. "": shared with nobody. One that has a deadline is computed by itself: its end
-// would be everyone's.
+// What must be equal besides the answer's key if two requests share one computation: a flexible
+// request would delay an interactive one, and a request whose client may come back outlives the
+// queue's age limit. "": not shared. A request with a deadline is computed alone, because its end
+// would end the others too.
 std::string FlightOf(const AnswerKey& key, const api::GenerateRequest& request) {
   if (request.deadline != TimePoint::max() || request.cache.no_cache) return "";
   std::string flight(reinterpret_cast<const char*>(key.hash.data()), key.hash.size());

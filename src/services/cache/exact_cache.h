@@ -68,7 +68,7 @@ class ExactCache final : public api::AnswerCache,
 
   const HashKey secret_ = DrawHashKey();
   const Clock& clock_;
-  const std::shared_ptr<SharedCacheBackend> tier_;   // null: nobody else keeps any
+  const std::shared_ptr<SharedCacheBackend> tier_;   // null: no shared cache
   std::array<std::atomic<uint64_t>, 5> outcomes_{};  // by api::CacheOutcome
   mutable Mutex mutex_;
   AnswerStore store_ GUARDED_BY(mutex_);

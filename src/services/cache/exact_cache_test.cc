@@ -292,7 +292,7 @@ TEST_F(ExactCacheTest, TheWriterIsHeldBackByWhoIsFurthestAndByNobodyElse) {
   EXPECT_GT(leads.written->unread_bytes(), 100 * sizeof(api::StreamEvent));
   ReadAll(leads.generation);
   EXPECT_EQ(leads.written->unread_bytes(), 0u);
-  // Who is behind has a handful of events, not the answer, in its own stream.
+  // A slow reader has a handful of events in its own stream, not the whole answer.
   slow.generation.Next();
   EXPECT_LT(slow.part->stream()->unread_bytes(), 20 * (sizeof(api::StreamEvent) + 100));
 }

@@ -1,11 +1,11 @@
 // LexicalForm: canonical words of a question. The semantic cache compares these forms, because
 // similar vectors do not prove equal meaning. Pure; any thread; linear in the text.
 //
-// Vectors cannot tell "open by default" from "closed by default" (0.98), nor 15 mg from 50 mg, nor
+// Vectors do not separate "open by default" from "closed by default" (0.98), 15 mg from 50 mg, or
 // "from A to B" from "from B to A". So two texts are the same here only if their words are, in
-// order, once politeness, articles, contractions, spelling variants and the frames of questions are
-// taken away; and they differ where a number, unit, quotation, symbol, name, negation or antonym
-// does. All other pairs are left to the verifier. The word lists are English; texts in other
+// order, after politeness, articles, contractions, spelling variants and the frames of questions
+// are removed; and they differ if a number, unit, quotation, symbol, name, negation or antonym
+// differs. All other pairs are left to the verifier. The word lists are English; texts in other
 // languages keep all words, so that equal means equal except for case and punctuation.
 #pragma once
 

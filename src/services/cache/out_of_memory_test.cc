@@ -1,6 +1,6 @@
-// Each allocation of what a cache does fails once, in turn: nobody dies of it, and the tables are
-// as before or as after. Under a sanitizer, which brings its own operators, nothing fails and the
-// operations alone are run.
+// Each allocation of a cache operation fails once, in turn: the process survives, and the tables
+// are as before or as after the operation. Under a sanitizer, which brings its own operators, no
+// allocation fails and only the operations run.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

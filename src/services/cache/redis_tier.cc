@@ -244,7 +244,7 @@ std::optional<SharedCacheBackend::Found> RedisTier::Read(const TierPlace& place,
   value.remove_suffix(kMacBytes);
   const Mac mac = MacOf(place.key, value);
   if (CRYPTO_memcmp(mac.data(), told.data(), kMacBytes) != 0) return rejected();
-  // From here on it is a server's of ours that wrote it.
+  // The MAC is valid: a server with this secret wrote the value.
   std::string_view magic, era, words;
   uint64_t written_ms = 0, words_size = 0;
   if (!TakeText(&value, kMagic.size(), &magic) || magic != kMagic) return rejected();

@@ -40,7 +40,7 @@ class RedisTier final : public SharedCacheBackend {
  public:
   struct Options {
     redis::ConnectionOptions connection;
-    // The same on all servers, and known to nobody else; at least kLeastSecretBytes.
+    // Shared by all servers and otherwise secret; at least kLeastSecretBytes.
     std::string secret;
     Duration ttl = std::chrono::hours(1);
     size_t max_value_bytes = size_t{1} << 20;  // of one answer with its key
@@ -90,8 +90,8 @@ class RedisTier final : public SharedCacheBackend {
   bool tend_ GUARDED_BY(mutex_) = true;
   std::deque<std::shared_ptr<const SharedAnswer>> waiting_ GUARDED_BY(mutex_);  // to be written
   size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;
-  // Flushes that Redis was not told of yet, by tenant, each with a number of its own; of all: 0,
-  // none.
+  // Flushes not yet written to Redis: the number of the last flush, by tenant and (flush_all_) of
+  // all tenants; 0: none.
   std::map<std::string, uint64_t, std::less<>> flushes_ GUARDED_BY(mutex_);
   uint64_t flush_all_ GUARDED_BY(mutex_) = 0;
   uint64_t flush_number_ GUARDED_BY(mutex_) = 0;

@@ -111,7 +111,7 @@ TEST(RedisTier, WhatOneServerHasComputedTheOthersGive) {
   EXPECT_EQ(second.usage.completion_tokens, 1);
   EXPECT_GE(second.age, milliseconds(15));
   EXPECT_LT(second.age, seconds(20));
-  // And keeps it: nobody is asked a second time.
+  // The answer is also kept locally: Redis is not asked a second time.
   const uint64_t hits = second.tier->stats().hits;
   EXPECT_EQ(second.Get("other"), "Blue, green\0and \xE2\x82\xAC");
   EXPECT_EQ(second.tier->stats().hits, hits);
@@ -156,8 +156,8 @@ TEST(RedisTier, WhatDiffersInAnythingIsMissed) {
   EXPECT_EQ(second.Get("c", With([](auto* r) { r->sampling.seed = 7; })), "c");
   EXPECT_EQ(second.Get("d", With([](auto* r) { r->cache_salt = "x"; })), "d");
   EXPECT_EQ(second.Get("e", Greedy(), "model 1 on another instruction set"), "e");
-  EXPECT_EQ(second.Get("f", Greedy(), ""), "f");                // a model nobody can name
-  EXPECT_EQ(second.Get("g", Greedy(), "model 2", false), "g");  // where nobody may wait
+  EXPECT_EQ(second.Get("f", Greedy(), ""), "f");                // a model without an identity
+  EXPECT_EQ(second.Get("g", Greedy(), "model 2", false), "g");  // no wait allowed
   EXPECT_EQ(second.Get("h", With([](auto* r) { r->cache_scope = "family"; })), "h");
   const RedisTier::Stats stats = second.tier->stats();
   EXPECT_EQ(stats.hits, 0u);
@@ -250,7 +250,7 @@ TEST(RedisTier, AFlushThatRedisDoesNotHearHoldsHereAndIsToldLater) {
   redis.Continue();
   ASSERT_TRUE(ComesTrue([&] { return second.tier->asks(); }));
   EXPECT_EQ(second.Get("new"), "new");
-  second.Share("whatever", Greedy("another"));  // what waits to be told goes before
+  second.Share("whatever", Greedy("another"));  // pending flushes are written first
   TierServer later(redis);
   EXPECT_NE(later.Get("newer"), "old");  // "new" where Redis had heard of it before "new" was asked
 }

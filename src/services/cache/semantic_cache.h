@@ -37,7 +37,7 @@ enum class SemanticMode : uint8_t {
 
 // Decides when the words of two questions differ, but in nothing that is known to matter.
 enum class Verifier : uint8_t {
-  kLexical,       // nobody: no hit
+  kLexical,       // no verifier: no hit
   kCrossEncoder,  // a served model of one score for two texts
   kModel,         // the model that is asked, in one word
 };
@@ -57,10 +57,10 @@ struct SemanticOptions {
 struct SemanticStats {
   // Requests that were looked up, by what came of it.
   uint64_t hits = 0, misses = 0;
-  uint64_t guarded = 0;     // near enough, and the words said no
-  uint64_t unverified = 0;  // or the verifier did
+  uint64_t guarded = 0;     // near enough, but the words differ
+  uint64_t unverified = 0;  // near enough, but the verifier refused
   uint64_t failed = 0;      // the encoder gave no vector
-  uint64_t bypasses = 0;    // of a route that is offered, and not looked up
+  uint64_t bypasses = 0;    // of a supported route, not looked up
   // Would-be hits that were computed anyway.
   uint64_t right = 0, wrong = 0;
   double false_hit_rate = 0;   // wrong of those
@@ -110,7 +110,7 @@ class SemanticCache final : public api::Inference {
   struct Entry final : public Kept {
     uint64_t tag = 0;
     AnswerKey own;      // key in the store
-    std::string id;     // "sem_...", as clients are told
+    std::string id;     // "sem_...", as shown to clients
     std::string owner;  // tenant
     AnswerKey partition;
     LexicalForm form;

@@ -42,7 +42,7 @@ FakeModel Encoder() {
   return model;
 }
 
-// Told of one request, as the ledger is.
+// The observer of one request, like the ledger.
 class Told final : public api::RequestObserver {
  public:
   struct Seen {
@@ -375,7 +375,7 @@ TEST_F(SemanticCacheTest, WhoLeavesWhileItIsEmbeddedIsToldOnce) {
 TEST_F(SemanticCacheTest, ACrossEncoderDecidesWhereWordsDiffer) {
   const std::string one = "How do I repair a bicycle?", other = "How do I fix a bicycle?";
   Run(one);
-  EXPECT_FALSE(Run(other).hit);  // lexical: nobody decides
+  EXPECT_FALSE(Run(other).hit);  // lexical: no verifier
   options_.verifier = Verifier::kCrossEncoder;
   Make();
   Run(one);

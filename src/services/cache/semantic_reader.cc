@@ -17,7 +17,7 @@ Status QuestionCancelled() {
   return {StatusCode::kCancelled, "cancelled", "the request was cancelled"};
 }
 
-// "Yes", in whatever case and with whatever before its letters.
+// Whether the first letters are "yes", in any case.
 bool IsYes(const std::string& text) {
   const std::string lower = AsciiLower(text);
   const size_t letter = lower.find_first_of("abcdefghijklmnopqrstuvwxyz");
@@ -186,7 +186,7 @@ void SemanticReader::Hit() {
 void SemanticReader::Compute() {
   if (request_.cache_report != nullptr)
     request_.cache_report->Set(api::CacheOutcome::kMiss, Duration(0));
-  // What is computed is the caller's to pay for, and told by who computes it.
+  // The caller pays for the computation, and the inner inference calls its observer.
   api::GenerateRequest request = std::move(request_);
   request_ = {};
   Result<api::Generation> computed = cache_.inner_.Generate(std::move(request), waker_);

@@ -38,7 +38,7 @@ class SharedAnswer final : public Kept {
                                              std::vector<api::StreamEvent> events);
 
   const AnswerKey& key() const override { return key_; }
-  const std::string& flight() const { return flight_; }  // "" : nobody may join
+  const std::string& flight() const { return flight_; }  // "" : not shared
   const std::string& tenant() const override { return tenant_; }
   uint64_t era() const { return era_; }  // of the cache, when it was begun
   // True for the first call after the answer is complete; that caller stores it.

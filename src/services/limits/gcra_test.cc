@@ -98,8 +98,8 @@ TEST(Gcra, WhatCameBackByItselfIsNotGivenBackAgain) {
   EXPECT_EQ(bucket.Remaining(rate, later), 0);
 }
 
-// Whatever is taken and given back: from a moment at which it was full, what stays taken is within
-// the burst and what has come since.
+// For any sequence of takes and returns: from a moment at which the bucket was full, the units that
+// stay taken are within the burst plus the refill since.
 TEST(Gcra, FromAnyMomentItWasFullWhatStaysTakenIsWithinItsPromise) {
   struct Piece {
     TimePoint at;

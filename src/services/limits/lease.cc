@@ -104,10 +104,10 @@ void Lease::Failed(const Quota& quota, const Ask& ask, TimePoint now) {
   if (ask.round != round_) return;
   asking_ = false;
   telling_ = 0;
-  // It may have been counted: told twice errs towards refusing. What was to be given back is not
-  // taken again, for the same reason.
+  // The store may have counted the charge: it is charged again, because counting twice errs towards
+  // refusing. Units that were to be returned are not taken back, for the same reason.
   if (ask.charge > 0) balance_ = std::max(balance_ - ask.charge, -kMaxUnits);
-  // In a period the quota has filled by itself, whatever was spent or leased before.
+  // After a whole period the quota is full again, for any earlier spending or leases.
   const TimePoint since = balance_ > 0 ? leased_at_ : spent_at_;
   if (quota.period > Duration(0) && now - since > quota.period) balance_ = 0;
 }

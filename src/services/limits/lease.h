@@ -62,10 +62,10 @@ class Lease {
   // limit if no value is known.
   int64_t Left(const Quota& quota, TimePoint now) const;
 
-  int64_t balance_ = 0;  // leased and not spent; below 0: spent and not told
-  int64_t telling_ = 0;  // spent, and being told
-  int64_t missed_ = 0;   // units that were asked for in vain since the last answer
-  int64_t heard_ = 0;    // what was left of the quota
+  int64_t balance_ = 0;  // leased and not spent; below 0: spent and not reported
+  int64_t telling_ = 0;  // spent, and being reported
+  int64_t missed_ = 0;   // units refused since the last answer
+  int64_t heard_ = 0;    // last known remainder of the quota
   TimePoint heard_at_{}, spent_at_{}, leased_at_{};
   uint32_t round_ = 0;
   bool asking_ = false, heard_any_ = false;

@@ -58,8 +58,8 @@ TEST(Lease, OnCreditNoMoreThanAChunkPassesUntilTheOthersAreTold) {
   Bucket bucket;
   const Lease::Ask ask = lease.Begin(kQuota, At(seconds(0)));
   EXPECT_EQ(ask.charge, 8);
-  EXPECT_EQ(ask.want, 9);                           // a chunk, and who met nothing
-  EXPECT_FALSE(Passes(&lease, 1, At(seconds(0))));  // being told is not told
+  EXPECT_EQ(ask.want, 9);                           // a chunk, and the missed unit
+  EXPECT_FALSE(Passes(&lease, 1, At(seconds(0))));  // the report is not confirmed yet
   EXPECT_FALSE(lease.Wants(kQuota, At(seconds(0))));
   lease.Granted(ask, bucket.Take(kQuota, ask), At(seconds(0)));
   EXPECT_EQ(lease.Remaining(kQuota, At(seconds(0))), 300 - 8);
@@ -101,7 +101,7 @@ TEST(Lease, ARequestOfMoreThanAChunkPassesByWhatWasLastHeard) {
   lease.Granted(ask, bucket.Take(tokens, ask), At(seconds(0)));
   EXPECT_FALSE(Passes(&lease, 60'000, At(seconds(0)), tokens));
   EXPECT_TRUE(Passes(&lease, 40'000, At(seconds(0)), tokens));
-  EXPECT_FALSE(Passes(&lease, 5'000, At(seconds(0)), tokens));  // until that is told
+  EXPECT_FALSE(Passes(&lease, 5'000, At(seconds(0)), tokens));  // until the debt is reported
   ask = lease.Begin(tokens, At(seconds(0)));
   lease.Granted(ask, bucket.Take(tokens, ask), At(seconds(0)));
   EXPECT_TRUE(Passes(&lease, 5'000, At(seconds(0)), tokens));

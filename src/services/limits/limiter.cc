@@ -224,8 +224,9 @@ Result<Reservation> Limiter::Reserve(std::span<const Subject> subjects, const Es
                         .day = DayOf(moment.unix_s),
                         .tokens = asked.tokens,
                         .queued_tokens = asked.queued_tokens,
-                        // What passes while the others are away and their say is not needed is
-                        // never told them: they would make up for it when they are back.
+                        // Requests that pass on local counts while the store is unreachable are
+                        // never reported to it: the debt would block requests when the store is
+                        // back.
                         .shared_requests = sharing.up || !sharing.requests_open,
                         .shared_tokens = sharing.up || !sharing.tokens_open};
   for (size_t i = 0; i < subjects.size(); ++i) {

@@ -92,7 +92,7 @@ class Limiter {
     // What holds while the others cannot be reached (subject_state.h).
     bool requests_open = true, tokens_open = false;
   };
-  // `clock` outlives the limiter; `unix_s` tells the wall time in seconds since 1970.
+  // `clock` outlives the limiter; `unix_s` returns the wall time in seconds since 1970.
   Limiter(const Options& options, const Clock* clock, std::function<int64_t()> unix_s);
   ~Limiter();
   Limiter(const Limiter&) = delete;
@@ -143,7 +143,7 @@ class Limiter {
   Status HoldAll(std::span<const Subject> subjects, const Moment& moment,
                  Lookup* lookup) NO_THREAD_SAFETY_ANALYSIS;
   size_t ShardOf(std::string_view key) const;
-  // Notes that there is something to be said of an entry whose lock is held.
+  // Queues an entry whose lock is held for the shared store, if it has something to exchange.
   bool NoteWants(Entry* entry, size_t shard, const Moment& moment) NO_THREAD_SAFETY_ANALYSIS;
   Sharing SharingNow() const {
     return {up_.load(std::memory_order_acquire), options_.requests_open, options_.tokens_open};

@@ -321,7 +321,7 @@ TEST_F(LimiterTest, HundredThousandDroppedReservationsLeaveEveryCounterAtRest) {
   EXPECT_EQ(limiter_->DropIdle(), 3u) << "without a nanosecond having passed";
 }
 
-// Two limiters see the same calls; one forgets whatever is at rest, at any time.
+// Two limiters see the same calls; one drops its subjects at rest, at random moments.
 TEST_F(LimiterTest, ForgettingASubjectAtRestChangesNoDecision) {
   const std::unique_ptr<Limiter> forgetful = Make();
   Random random(11);

@@ -1,5 +1,5 @@
-// What a caller is told of its limits: the x-ratelimit-* headers of an answer, or what a refusal
-// needs. Plain values.
+// The limits shown to a caller: the x-ratelimit-* headers of an answer, or the values that a
+// refusal needs. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace tutti::limits {
 struct LimitView {
   int64_t limit = 0;
   int64_t remaining = 0;  // 0..limit
-  Duration reset{0};      // until all of it is there again, if nobody takes any
+  Duration reset{0};      // until the limit is full again, without further use
 };
 
 // The tightest of all subjects' limits: least remaining, then longest reset.

@@ -50,12 +50,12 @@ std::string_view NameOf(SubjectKind kind);  // "tenant"
 struct Refusal {
   SubjectKind subject = SubjectKind::kTenant;
   LimitKind limit = LimitKind::kRequests;
-  int64_t most = 0;         // as the rule says
-  int64_t asked = 0;        // by this request
-  int64_t remaining = 0;    // 0..most
-  Duration reset{0};        // until all of it is there again, if nobody takes any; unknown: 0
-  Duration retry_after{0};  // until this request would pass, if nobody else takes any; never: max()
-  bool unreachable = false;  // nobody knows what is left: the servers that share it are apart
+  int64_t most = 0;          // as the rule says
+  int64_t asked = 0;         // by this request
+  int64_t remaining = 0;     // 0..most
+  Duration reset{0};         // until the limit is full again, without further use; unknown: 0
+  Duration retry_after{0};   // until this request would pass, without other use; never: max()
+  bool unreachable = false;  // the remainder is unknown: the shared store is unreachable
 };
 
 // Status for clients, with the numbers and retry-after: rate_limit_exceeded; insufficient_quota

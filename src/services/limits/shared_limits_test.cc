@@ -117,7 +117,7 @@ TEST(SharedLimits, WithoutRedisRequestsGoOnAndSpendingWaits) {
   EXPECT_TRUE(server.Passes(requests));
   EXPECT_TRUE(server.Passes(spend, 10));
   redis.Pause();
-  // Nobody waits, also before it is known.
+  // No request waits, even before the failure is detected.
   std::vector<Duration> waits;
   const TimePoint end = Soon(milliseconds(600));
   while (std::chrono::steady_clock::now() < end) {
@@ -135,7 +135,7 @@ TEST(SharedLimits, WithoutRedisRequestsGoOnAndSpendingWaits) {
     status = reserved.status();
     if (reserved.ok()) reserved->Settle(1'000);
   }
-  // But for what was leased, nothing is spent that nobody counts.
+  // Only leased units are spent while the store cannot count.
   EXPECT_EQ(status.reason(), "overloaded") << status;
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_TRUE(status.retry_after().has_value());

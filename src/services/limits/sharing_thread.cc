@@ -28,7 +28,7 @@ void RunExchange(Limiter& limiter, const std::stop_token& stop,
     if (idle) swept = now;
     const Status status = limiter.Exchange(idle);
     if (reached != status.ok()) {
-      // That they can be reached at first is nothing to tell.
+      // The first successful contact is not reported.
       if (changed && (reached.has_value() || !status.ok())) changed(status);
       reached = status.ok();
     }

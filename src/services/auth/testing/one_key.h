@@ -1,5 +1,5 @@
-// An authority that knows one key, or nobody, for whatever asks one. Keeps nothing.
-// `certificates`: those of clients name its users.
+// OneKey: an authenticator with one configured key, or with none if `key` is empty. Stores nothing
+// on disk. `certificates`: the names in client certificates are names of users.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ class OneKey {
     options.client_certificates = certificates;
     authority_ = *Authenticator::Create(accounts_.get(), options);
   }
-  // One whom no password lets in.
+  // Adds a user without a usable password.
   void AddUser(const std::string& name, const Grant& grant = {}) {
     const Status made =
         accounts_->CreateUser({.name = name, .password_hash = "none", .grant = grant});

@@ -1,9 +1,9 @@
 // Whether two kinds of input take the same time: Welch's t-test over interleaved measurements, as
 // in "Dude, is my code constant time?" (Reparaz, Balasch, Verbauwhede, DATE 2017).
 //
-// The kinds are drawn at random before each measurement, so that whatever else the machine does
-// meets both alike, and times above a percentile of all are left out: an interrupt is no signal.
-// |t| above 4.5 is a difference that chance makes once in 10^5 times.
+// The kinds are drawn at random before each measurement, so that other load on the machine affects
+// both alike. Times above a percentile of all are left out, because they are interrupts. |t| above
+// 4.5 occurs by chance once in 10^5 times.
 #pragma once
 
 #include <functional>

@@ -27,7 +27,7 @@ class CountingWaker final : public Waker {
   std::atomic<int> wakes{0};
 };
 
-// What a request's observer was told.
+// Calls that a request's observer received.
 struct Told {
   int first_tokens = 0, ends = 0;
   Status status;
@@ -69,7 +69,7 @@ struct Asked {
   api::CacheOutcome outcome() const { return report->outcome(); }
 };
 
-// What the gateway knows of a request beside it.
+// What the gateway adds to a request.
 struct AskedOf {
   std::vector<TokenId> prompt = {1, 2, 3};
   uint64_t instance = 1;
