@@ -122,7 +122,7 @@ class Batches final : public background::QueueRunner {
     int64_t checked_bytes = 0;
     int failed_reads = 0;  // in a row, of the check
     TimePoint unreadable_since = TimePoint::min();
-    int64_t waiting = 0;  // lines that nobody has claimed
+    int64_t waiting = 0;  // lines that are not claimed
     int64_t held = 0;     // lines that are claimed and whose end is not stored
     TimePoint not_before = TimePoint::min();
     bool early = false;   // cancelled or expired: it ends with the results so far

@@ -568,7 +568,8 @@ TEST_F(BatchesTest, ACancelOfAKilledProcessIsCarriedOut) {
   EXPECT_EQ(inference_->requests().size(), 0u);
 }
 
-// It ended as cancelled, of no lines, and no file told of any: only what had been stored of them.
+// Regression: the batch ended as cancelled with no lines, because only the lines that were already
+// stored went to the files.
 TEST_F(BatchesTest, ABatchCancelledWhileItsLinesWereReadTellsThemAllAfterAKill) {
   const auto made = Create(ChatLines(30));
   EXPECT_EQ(Cancel(made->id)->state, BatchState::kCancelling);

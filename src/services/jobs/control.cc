@@ -111,7 +111,8 @@ Status One(store::Store& store, Jobs* running, std::string_view op, const std::s
     json->Key("job").Raw(protocol::JobJson(*job)).Member("tenant", owner);
     return OkStatus();
   }
-  // Nobody runs any: what an earlier process had under way waits again when the next one starts.
+  // No server runs jobs on this store: jobs that an earlier process had claimed become queued again
+  // at the next start.
   JobRow row;
   const Status changed = store.WriteNow([&](Database& rows) -> Status {
     const JobLimits limits;

@@ -22,7 +22,7 @@ class EndRate {
     if (since_ == TimePoint::min()) since_ = now;
   }
   void End(TimePoint now) {
-    if (since_ == TimePoint::min()) return;  // nobody said that it began
+    if (since_ == TimePoint::min()) return;  // no Begin() came before
     ends_.push_back(now);
     if (ends_.size() > window_) {
       since_ = ends_.front();

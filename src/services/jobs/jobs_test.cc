@@ -452,7 +452,7 @@ TEST_F(JobsTest, AResultIsExpiredToTheMillisecond) {
   EXPECT_EQ(TrySubmit("hello", "key").status().reason(), "expired") << "of its key too";
 }
 
-// They were told the last state alone.
+// Regression: late readers got only the last state.
 TEST_F(JobsTest, ALateReaderIsToldEveryStateBehindItsNumber) {
   jobs_->Start();
   refusal_ = InvalidArgument("invalid_value", "no");

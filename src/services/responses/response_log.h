@@ -52,8 +52,8 @@ class ResponseLog {
   // or the log has ended. Errors: expired (they were dropped).
   Result<std::vector<Entry>> Read(int64_t starting_after, size_t most) const;
   bool ended() const;  // the terminal entry is there
-  // True after Interrupt(): no entry follows. A server whose connection ends with the process tells
-  // its client; a server whose client gets the end from the next process need not check.
+  // True after Interrupt(): no entry follows. A server whose connection ends with the process
+  // notifies its client; a server whose client gets the end from the next process need not check.
   bool interrupted() const;
   int64_t first() const;  // the oldest entry that is still here
   size_t bytes() const;

@@ -104,7 +104,7 @@ Result<std::vector<api::ChatMessage>> LoadChain(Database& database, const std::s
   for (auto link = links.rbegin(); link != links.rend(); ++link) {
     messages.insert(messages.end(), link->base.input.begin(), link->base.input.end());
     std::vector<api::ChatMessage> answer = AnswerOf(link->end);
-    // What was cancelled before it said anything stands there as an empty answer.
+    // A response cancelled before any output counts as an empty answer.
     if (answer.empty()) answer.push_back({api::Role::kAssistant, "", ""});
     messages.insert(messages.end(), answer.begin(), answer.end());
   }

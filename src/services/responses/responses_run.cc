@@ -78,7 +78,7 @@ void Responses::Show(const Response& response) {
   CHECK(!active.shown);
   active.shown = true;
   if (active.dropped.turns > 0) active.writer.Truncated(active.dropped);
-  strand_->Wake();  // to read what there is; a prompt that was refused after all tells nobody
+  strand_->Wake();  // reads what there is: a refused prompt wakes no thread
 }
 
 void Responses::Unrun(const Response& response) {

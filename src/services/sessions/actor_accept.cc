@@ -51,7 +51,7 @@ void SessionActor::Submit(const SessionKey& key, Message message, Done<Acceptanc
   });
 }
 
-// What the sender knows of the dialog must still be so when its turn comes: nothing may be before.
+// The sender's expectations must hold when its turn begins, so no other turn may be pending.
 Status SessionActor::CheckExpectations(const Session& session, const Message& message) const {
   const bool still = session.queue->idle() && session.barriers.empty() && !session.barrier_runs;
   if (message.expected_version.has_value() &&
@@ -70,7 +70,7 @@ Status SessionActor::CheckExpectations(const Session& session, const Message& me
   return OkStatus();
 }
 
-// The same message again, by its id: the same turn and response, whatever became of it.
+// A repeated message id returns the same turn and response, in any state.
 void SessionActor::Repeat(Session& session, int64_t number, Done<Acceptance> done) {
   const auto told = [done](Result<Acceptance> acceptance) {
     if (acceptance.ok()) acceptance->repeated = true;
@@ -90,7 +90,7 @@ void SessionActor::Repeat(Session& session, int64_t number, Done<Acceptance> don
                   .response = responses_.FindInMemory(session.key.tenant, id)});
 }
 
-// A turn that has said nothing leaves its question, which the new message then follows at once.
+// A steered turn without output leaves its question, which the new message then directly follows.
 Status SessionActor::CheckSteer(const Session& session, const Message& message) {
   const std::vector<int64_t>& running = session.queue->running();
   if (message.policy != BusyPolicy::kSteer || session.queue->Find(message.id).has_value() ||
@@ -259,7 +259,7 @@ void SessionActor::GiveUp(const SessionPointer& session, int64_t number, CutShor
   if (place == session->turns.end() || place->second.ending) return;
   Turn& turn = place->second;
   if (!turn.cut.has_value() || cut == CutShort::kForget) turn.cut = cut;
-  if (!turn.durable) return;  // its sender is told first
+  if (!turn.durable) return;  // its acceptance is reported first
   if (turn.generating) {
     // False: it is ending already.
     (void)responses_.CancelRun(*turn.response, turn.cut == CutShort::kSteer);

@@ -83,7 +83,8 @@ bool SessionActor::MayBegin(const Session& session, const Turn& turn) {
   return session.new_prompts == 0 && (session.dialog != 0 || session.key.project != kConversations);
 }
 
-// Those that run began with a history that the store had dropped; nobody has seen anything of them.
+// The running turns began with a history that the store had dropped; none of their output was
+// shown.
 void SessionActor::RunAnew(const SessionPointer& session) {
   const std::vector<int64_t> running = session->queue->running();
   for (const int64_t number : running) {
@@ -280,7 +281,7 @@ Outcome SessionActor::OutcomeOf(const Turn& turn, const ResponseState& end) {
   if (end.incomplete_reason == responses::kSteered && end.text.empty() && end.calls.empty())
     return outcome;
   std::vector<protocol::OutputItem> output = protocol::OutputOf(end);
-  if (output.empty()) output.push_back({.id = end.item_id});  // cut before it said anything
+  if (output.empty()) output.push_back({.id = end.item_id});  // cut before any output
   for (size_t i = 0; i < output.size(); ++i) {
     Item item{.role = api::Role::kAssistant, .content = {}};
     (output[i].reasoning ? item.reasoning : item.content) = output[i].text;

@@ -22,7 +22,7 @@ Result<bool> HasForks(Database& database, int64_t dialog) {
   return forks != 0;
 }
 
-// Hidden ones that nobody goes on from, and those they went on from.
+// Deletes hidden dialogs without forks, until there are none: a deleted fork may free its parent.
 Status DropUnneeded(Database& database) {
   do {
     RETURN_IF_ERROR(Run(database,

@@ -28,7 +28,7 @@ SessionKey Chat::KeyOf(const ChatUser& user, const std::string& project,
   return ChatKey(user, project.empty() ? options_.default_project : project, session);
 }
 
-// Else each slip in a name would begin a dialog of its own, kept where nobody looks for it.
+// Otherwise each typing error in a project name would begin a separate, unnoticed dialog.
 Status Chat::CheckProject(const ChatUser& user, const std::string& project) const {
   if (project.empty() || project == options_.default_project) return OkStatus();
   const bool known = std::any_of(options_.projects.begin(), options_.projects.end(),
@@ -85,7 +85,7 @@ void Chat::SendHistory(const SessionKey& key, const std::string& session,
                       if (!list.ok()) return told(list.status());
                       std::vector<protocol::HistoryItem> items;
                       for (auto item = list->items.rbegin(); item != list->items.rend(); ++item) {
-                        if (!item->reasoning.empty()) continue;  // no part of what was said
+                        if (!item->reasoning.empty()) continue;  // no part of the history
                         items.push_back({item->role, std::move(item->content), item->turn});
                       }
                       std::string event = protocol::HistoryEvent(id, session, list->version, items);

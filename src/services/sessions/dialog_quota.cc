@@ -10,8 +10,8 @@ namespace tutti::sessions {
 using store::Database;
 using store::Statement;
 
-// Who made a conversation of an earlier release is not known; whose a session is its key says. The
-// rows of an owner stand in the order in which they may go.
+// The maker of a conversation of an earlier release is unknown; the key of a session names its
+// owner. The index has the rows of an owner in the order in which they are dropped.
 const store::Migration kOwnerTables = {
     R"(ALTER TABLE dialog ADD COLUMN owner TEXT NOT NULL DEFAULT '';
        UPDATE dialog SET owner=CASE

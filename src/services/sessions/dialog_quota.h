@@ -23,7 +23,7 @@ std::string OwnerOf(const SessionKey& key);
 
 struct DialogQuota {
   int64_t per_owner = 1000;
-  int64_t per_tenant = 20'000;  // newcomers are refused: nobody's dialogs go for another's
+  int64_t per_tenant = 20'000;  // new dialogs are refused: none is dropped for another owner
 };
 
 struct DialogId {

@@ -106,7 +106,7 @@ TEST_F(DialogQuotaTest, AForkIsItsMakersAndAnImportIsWhoseItWas) {
   ASSERT_TRUE(lines.ok());
   EXPECT_TRUE(Ask<Result<int64_t>>(&Sessions::DeleteAll, Subject{"t", ""}).ok());
   for (std::string line : lines->lines) {
-    // Nobody's quota is another's to use up.
+    // An import must not use up another user's quota.
     const size_t named = line.find("\"owner\":\"user:ann\"");
     if (named != std::string::npos && line.find("ann/a") != std::string::npos)
       line.replace(named, 18, "\"owner\":\"user:bob\"");

@@ -99,7 +99,8 @@ Status ImportItems(Database& database, int64_t dialog, int64_t turns,
   return OkStatus();
 }
 
-// Whose it was: a user's session is the user's, whatever a line says.
+// The owner of an imported dialog. A user's session always belongs to that user, for any owner in
+// the line.
 std::string OwnerIn(const SessionKey& key, const StoredObject& fields) {
   std::string owner = fields.Text("owner");
   const bool of_user = key.session.find('/') != std::string::npos;

@@ -43,9 +43,9 @@ struct Imported {
   SessionKey key;  // without a session: a project's prompt
   Profile profile = {};
 };
-// Nothing goes to make room for it. Errors: invalid_value (not a line of ours, or another's),
-// store_conflict (there is such a dialog or project), insufficient_quota
-// (of dialogs), tenant_concurrency (of projects), request_too_large.
+// Imports one line. No dialog is dropped to make room for it. Errors: invalid_value (not an
+// exported line, or of another subject), store_conflict (the dialog or project exists),
+// insufficient_quota (of dialogs), tenant_concurrency (of projects), request_too_large.
 Result<Imported> ImportLine(store::Database& database, const Subject& subject,
                             std::string_view line, int64_t now_s, const ImportLimits& limits);
 // The sessions of the subject.

@@ -67,7 +67,7 @@ void Sessions::Arrived(const SessionKey& key, int64_t turn) {
         RETURN_IF_ERROR(ForgetOwed(rows, key, turn));
         return turn;
       },
-      [](const Result<int64_t>&) {});  // else it is told once more by the next process
+      [](const Result<int64_t>&) {});  // if it fails, the next process sends the answer again
 }
 
 void Sessions::Cancel(const SessionKey& key, const std::string& message_id, Callback done) {

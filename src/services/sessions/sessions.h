@@ -59,12 +59,12 @@ struct SessionOptions {
   size_t message_bytes = 256 << 10;  // of one message's input and system prompt
   // A turn whose inference is refused for a full queue tries again for so long.
   Duration patience = std::chrono::seconds(60);
-  TurnWatcher* watcher = nullptr;  // outlives the sessions; null: nobody
+  TurnWatcher* watcher = nullptr;  // outlives the sessions; may be null
 };
 
 // Where a fork begins.
 struct ForkBegin {
-  std::optional<int64_t> version;            // what was said up to there; absent: until now
+  std::optional<int64_t> version;            // the history up to this version; absent: until now
   std::optional<int64_t> expected_version;   // of the dialog that is forked, now
   std::optional<std::string> metadata = {};  // of the fork; absent: as it is now
   std::string owner = {};                    // of the fork; empty: OwnerOf() its key

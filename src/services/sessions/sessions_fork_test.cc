@@ -1,4 +1,4 @@
-// Forks that begin at a version: with what was said up to there, or not at all.
+// Forks that begin at a version: with the history up to there, or refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -75,7 +75,7 @@ TEST_F(SessionsModelTest, EveryDialogIsWhatItsTurnsMadeOfIt) {
     for (size_t i = 0; i < messages.size(); ++i) {
       const bool answer = messages[i].role == api::Role::kAssistant;
       alternates = alternates && (!answer || (i > 0 && messages[i - 1].role == api::Role::kUser));
-      // Whose words: each says its session's number.
+      // The session of a text, which begins with its number.
       const auto session = [](const std::string& text) {
         return text.substr(0, text.find(':')).substr(text[0] == '[' ? 1 : 0);
       };

@@ -60,7 +60,7 @@ TEST_F(SessionsRestartTest, AnswersTurnsLaterThatDoNotFitIntoMemoryAtStart) {
   // It was as if they had never been accepted, until the models were there.
   for (const std::string& id : ids) EXPECT_EQ(Find(id).status().reason(), "model_loading");
   EXPECT_EQ(Find("resp_none").status().reason(), "not_found");
-  // It was told that there was none, and answered later all the same.
+  // Regression: not_found was returned, and the turn was answered later all the same.
   EXPECT_EQ(Delete(ids.back()).reason(), "model_loading");
   EXPECT_EQ(Delete("resp_none").reason(), "not_found");
   sessions_->Resume();
@@ -215,7 +215,7 @@ class KillTest : public testing::SessionsFixture {
     pause();
     _exit(0);
   }
-  // What the child said that it had accepted, until it was killed.
+  // The turns that the child reported as accepted before it was killed.
   std::map<int, std::string> RunAndKill(int milliseconds) {
     int ends[2];
     CHECK(pipe(ends) == 0);

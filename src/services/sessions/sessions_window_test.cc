@@ -1,5 +1,5 @@
 // Row N36: a long dialog is cut rarely and by much, so that nearly every prompt begins with the one
-// before, and every cut is told.
+// before, and every cut is reported.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

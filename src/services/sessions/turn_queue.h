@@ -7,13 +7,13 @@
 //
 //   enqueue    waits its turn
 //   reject     is refused: conversation_busy
-//   interrupt  the running turn is cancelled, what it has said is kept, marked incomplete; then it
-//              runs, before those that wait
-//   rollback   the running turn is cancelled and leaves nothing; then it runs, before those that
-//              wait
-//   steer      the running turn ends where it is, what it has said is kept as what the next prompt
-//              goes on from; then it runs, before those that wait, but behind others that steer and
-//              have not begun
+//   interrupt  the running turn is cancelled and its output kept, marked incomplete; the message
+//              runs next, before those that wait
+//   rollback   the running turn is cancelled and leaves nothing; the message runs next, before
+//              those that wait
+//   steer      the running turn ends where it is, and the next prompt continues from its output;
+//              the message runs next, before those that wait, but after other steering messages
+//              that have not begun
 //
 // A message may have an id chosen by the client; a repeated id returns the existing turn, running
 // or ended.

@@ -14,7 +14,7 @@ namespace tutti::sessions {
 
 struct TurnRecord {
   Message message;       // without its policy and what it expected, which have had their effect
-  int64_t position = 0;  // as told when it was accepted
+  int64_t position = 0;  // as reported when it was accepted
   std::optional<int64_t> deadline_s;  // unix time; the message's own is of one process
 };
 

@@ -56,7 +56,7 @@ Result<ForkPoint> FindVersion(Database& database, const Dialog& dialog, int64_t 
           "ORDER BY line.id DESC LIMIT 1"));
   ASSIGN_OR_RETURN(const bool found, row.Bind(dialog.id, version).Step());
   if (found) return ForkPoint{version, row.Int(0), row.Int(1)};
-  if (version == 0) return ForkPoint{};  // nothing was said yet
+  if (version == 0) return ForkPoint{};  // the dialog is empty
   return NotFound("expired", "something that was said up to version " + std::to_string(version) +
                                  " is no longer there")
       .WithParam("version");

@@ -93,7 +93,7 @@ TEST(Export, TimesOfEveryAgeAreWrittenInFull) {
   EXPECT_EQ(time(4'107'542'400'000), "2100-03-01T00:00:00.000Z");
 }
 
-// Both read back give the same rows, whatever stands in their texts, and so the same sums.
+// Both formats, read back, give the same rows for any text, and so the same sums.
 TEST(Export, JsonAndCsvAgreeOnEveryField) {
   Random random(9);
   const std::vector<std::string> pieces = {",", "\"",   "\r", "\n", "a",

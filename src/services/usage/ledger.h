@@ -88,7 +88,7 @@ class Ledger {
   struct Counts {
     uint64_t recorded = 0, written = 0;
     uint64_t refused = 0;        // places
-    uint64_t lost = 0;           // rows: told to their `done`, and to the log
+    uint64_t lost = 0;           // rows: reported to their `done` and logged
     uint64_t failed_writes = 0;  // tried again, or lost
     uint64_t deleted = 0;        // for their age
     size_t waiting = 0;          // rows that are not written yet

@@ -13,7 +13,8 @@ using store::Statement;
 
 int64_t InRange(int64_t number) { return std::clamp<int64_t>(number, 0, kMaxInRow); }
 
-// Sums over all rows of a stretch, for each value of `group`, an expression of ours.
+// Sums over all rows of a time range, for each value of `group`. `group` is a constant SQL
+// expression, never input.
 #define SUMS_BY(group)                                                                     \
   "SELECT " group                                                                          \
   ", count(*), sum(prompt_tokens), sum(cached_tokens), sum(output_tokens), sum(queue_ms)," \

@@ -208,7 +208,7 @@ TEST_F(WebhooksTest, WhoeverComesBackIsTold) {
   EXPECT_EQ(end.attempts, 3);
 }
 
-// It told clients places in the source of a library.
+// Regression: clients saw source locations of a library.
 TEST_F(WebhooksTest, WhyAnAttemptFailedIsSaidInOurOwnWords) {
   const std::pair<const char*, const char*> answers[] = {
       {"", "it did not answer in time"}, {"rubbish\r\n\r\n", "what it answered is not HTTP"}};
@@ -257,7 +257,7 @@ TEST_F(WebhooksTest, WhoAsksForTimeIsGivenIt) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(950));
 }
 
-// Row N39: an address inside is never spoken to, whatever its name was when it was asked for.
+// Row N39: no connection is made to an internal address, even if the URL's name was accepted.
 TEST_F(WebhooksTest, ANameThatLeadsInsideReachesNothing) {
   Receiver receiver([](size_t) { return Answer("200 OK"); });
   auto options = Quick();

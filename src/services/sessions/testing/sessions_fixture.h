@@ -72,7 +72,7 @@ class SessionsFixture : public responses::testing::ResponsesFixture {
     message.state.model = "small";
     return message;
   }
-  // A call of Sessions that tells a Result<T> or a Status.
+  // A call of Sessions that passes a Result<T> or a Status to its callback.
   template <typename T, typename... Parameters, typename... Arguments>
   T Ask(void (Sessions::*method)(Parameters...), Arguments&&... arguments) {
     support::Call<T> call;
@@ -88,7 +88,7 @@ class SessionsFixture : public responses::testing::ResponsesFixture {
     EXPECT_TRUE(acceptance.ok()) << acceptance.status();
     return acceptance.ok() ? *acceptance : Acceptance{};
   }
-  // Said and answered.
+  // Submits the message and runs its turn to the end.
   protocol::ResponseState Answer(const SessionKey& key, Message message) {
     const Acceptance acceptance = Accepted(key, std::move(message));
     if (acceptance.response == nullptr) return {};
