@@ -12,7 +12,7 @@ namespace tutti::client {
 
 // `request` and the answer have no line break; the answer has at most 16 MiB. `patience` limits
 // each wait. The server must belong to the same user, because a request may hold a password; root
-// may call any server. Errors: unreachable (nobody listens, or no answer came).
+// may call any server. Errors: unreachable (no server listens, or no answer came).
 Result<std::string> AskControl(const std::string& folder, std::string_view request,
                                std::chrono::milliseconds patience);
 

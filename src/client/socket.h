@@ -35,7 +35,8 @@ Result<Socket> Connect(const Server& server);
 
 Status SendAll(const Server& server, const Socket& socket, std::string_view bytes);
 
-// Until there is something to read, `patience` is over or `stopped`, where given, said so.
+// Waits until there is something to read, `patience` is over or `stopped` (may be empty) returns
+// true.
 Status AwaitBytes(const Server& server, const Socket& socket, std::chrono::milliseconds patience,
                   const std::function<bool()>& stopped);
 

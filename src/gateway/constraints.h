@@ -38,8 +38,8 @@ class Constraints {
                                                     const grammar::Structure& structure,
                                                     const grammar::Limits& limits,
                                                     const std::atomic<bool>* cancelled);
-  // Returns the cached grammar; null if it is not cached. `variant` tells apart what UseFor() has
-  // set from the structure's own grammar, which has none.
+  // Returns the cached grammar; null if it is not cached. `variant` separates entries of UseFor()
+  // from the structure's own grammar, which has an empty variant.
   std::shared_ptr<grammar::TokenMasker> Find(const ServedModel& model,
                                              const grammar::Structure& structure,
                                              const std::string& variant = "");

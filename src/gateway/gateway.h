@@ -56,8 +56,8 @@ class Gateway final : public api::Inference {
 
   Result<api::Generation> Generate(api::GenerateRequest request,
                                    std::shared_ptr<Waker> waker) override;
-  // Generate() for stepwise use: a token is only sampled when `control` permits it. The prompt is
-  // prepared on the calling thread, whatever its size.
+  // Generate() for stepwise use: a token is only sampled when `control` permits it. A prompt of any
+  // size is prepared on the calling thread.
   struct Stepwise {
     api::Generation generation;
     std::shared_ptr<engine::RequestControl> control;

@@ -340,7 +340,7 @@ Result<api::Encoding> Gateway::Encode(api::EncodeRequest request, std::shared_pt
       pending->request = {};  // its memory first: the refusal needs some
       UntilMemory([&] { pending->state->Finish(Rejected(*pending->model, status)); });
     }
-    // Who waits for it to be prepared, too: a server may hold something until then.
+    // Also wakes a server that holds something until the request is prepared.
     if (pending->state->waker() != nullptr) pending->state->waker()->Wake();
   });
   return encoding;

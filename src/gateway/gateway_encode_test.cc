@@ -277,7 +277,7 @@ TEST_F(EncodeTest, TheNameDecidesAndWithoutOneTheFirstModelThatGivesIt) {
               HasSubstr("generates no text"));
 }
 
-// It was said not to be here as soon as another model was.
+// Regression: the model was reported as not found as soon as another model was loaded.
 TEST_F(EncodeTest, AModelThatIsStillBeingLoadedIsToBeAskedAgain) {
   gateway_.Expect({"chat", "texts"});
   auto decoder = std::make_shared<ServedModel>();
@@ -320,7 +320,7 @@ TEST_F(EncodeTest, WithoutANameAModelThatGeneratesTooIsNotTakenForAnEncoder) {
   EXPECT_THAT(chat_runner_.batches(), IsEmpty());
 }
 
-// The tokenizer was that of the model that was added first, whatever it was: of an encoder, which
+// Regression: the tokenizer of the model that was added first was used, even of an encoder, which
 // has no chat template.
 TEST_F(EncodeTest, WithoutANameTheTokenizerIsThatOfTheModelThatGenerates) {
   Serve();
@@ -375,12 +375,12 @@ TEST_F(EncodeTest, AnEncodingSaysWhenItsTextsAreRead) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return waker->wakes.load() == wakes;
   };
-  // Short ones when the call returns, which tells nobody.
+  // Short inputs are prepared when the call returns, without a wake-up.
   const auto small = gateway_.Encode(Request({std::string("a b")}), waker);
   ASSERT_TRUE(small.ok()) << small.status();
   EXPECT_TRUE(small->prepared());
   EXPECT_EQ(waker->wakes.load(), 0);
-  // Long ones when they have been read elsewhere, before any batch.
+  // Long inputs are prepared on another thread, before any batch.
   const std::vector<api::EncodeInput> many(100, std::string(60, 'b'));
   const auto large = gateway_.Encode(Request(many), waker);
   ASSERT_TRUE(large.ok()) << large.status();

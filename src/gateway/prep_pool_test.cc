@@ -1,5 +1,5 @@
-// How many requests are prepared at once, and by whom: nobody waits in the calling thread, nobody
-// is passed over, whatever the number of threads.
+// The number of requests that are prepared at once, and their threads: no request waits in the
+// calling thread and none is passed over, for any number of threads.
 #include "gateway/prep_pool.h"
 
 #include <gtest/gtest.h>

@@ -31,7 +31,7 @@ Status ServedModel::CheckRows(std::span<const TokenId> tokens, const std::string
 
 std::shared_ptr<const api::TokenizerInfo> DescribeTokenizer(const tokenizer::Tokenizer& tokenizer) {
   const tokenizer::Vocabulary& vocabulary = tokenizer.vocabulary();
-  // Texts of a vocabulary may be any bytes; what is no UTF-8 cannot be told.
+  // Texts of a vocabulary may be any bytes; only valid UTF-8 can be shown.
   const auto plain = [](std::string_view text) {
     return std::string(IsValidUtf8(text) ? text : std::string_view());
   };

@@ -1,5 +1,5 @@
-// ClientProtocol: what every client of an MQTT server does on a connection, whatever its messages
-// are: CONNECT first, only packets that a server may send, answered pings, a last DISCONNECT.
+// ClientProtocol: what every client of an MQTT server does on a connection, for any kind of
+// messages: CONNECT first, only packets that a server may send, answered pings, a last DISCONNECT.
 //
 // Received packets go in, bytes to send are appended to `out`, and the time is a parameter: no
 // sockets, no clock. One connection at a time: Open(), then Take(), Tick() and Send(), then
@@ -59,7 +59,7 @@ class ClientProtocol {
   void NoteSent(TimePoint now) { sent_ = now; }  // bytes that the owner has appended
   // DISCONNECT: the Will is not published.
   void SendGoodbye(std::string& out);
-  // The end of a connection whose server has broken the protocol; the server is told in MQTT 5.
+  // Ends a connection whose server has broken the protocol; in MQTT 5, DISCONNECT carries `code`.
   End Break(ReasonCode code, std::string_view why, std::string& out);
   void Close();
 

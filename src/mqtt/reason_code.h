@@ -87,7 +87,8 @@ bool ReasonCodeFits(uint8_t code, PacketType type);
 uint8_t ReturnCodeOf(ReasonCode code);
 ReasonCode ReasonOfReturnCode(uint8_t return_code);  // needs 0 to 5
 
-// Why bytes are no packet, or no packet that may stand there. `why` is text of ours, never theirs.
+// Why bytes are not a packet, or not one that is allowed there. `why` is constant text, never
+// input.
 struct Fault {
   ReasonCode code = ReasonCode::kMalformedPacket;
   std::string_view why;

@@ -156,7 +156,7 @@ bool Matches(std::string_view pattern, std::string_view code) {
   return pattern == code;
 }
 
-// What an openai client does by itself when nothing tells it otherwise.
+// Whether an openai client retries without a header that decides it.
 bool ClientRetriesByDefault(int http) {
   return http == 408 || http == 409 || http == 429 || http >= 500;
 }

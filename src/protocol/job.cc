@@ -142,7 +142,7 @@ Preference ReadPrefer(std::string_view field) {
     const size_t comma = std::min(field.find(','), field.size());
     std::string_view token = field.substr(0, comma);
     field.remove_prefix(std::min(comma + 1, field.size()));
-    token = Trimmed(token.substr(0, token.find(';')));  // parameters are nobody's here
+    token = Trimmed(token.substr(0, token.find(';')));  // parameters have no meaning here
     const size_t equals = token.find('=');
     const std::string name = AsciiLower(Trimmed(token.substr(0, equals)));
     if (name == "respond-async") preference.respond_async = true;

@@ -17,8 +17,8 @@ namespace tutti::client {
 class GrpcChannel {
  public:
   // `url`: "[grpc://]HOST:PORT". `patience`: the deadline of each call, and of the connection. With
-  // a key calls carry "authorization: Bearer KEY". Errors: invalid_value; unavailable when nobody
-  // answers there.
+  // a key, calls carry "authorization: Bearer KEY". Errors: invalid_value; unavailable if no server
+  // answers.
   static Result<std::unique_ptr<GrpcChannel>> Open(std::string_view url, const std::string& api_key,
                                                    std::chrono::milliseconds patience);
   virtual ~GrpcChannel() = default;

@@ -15,8 +15,8 @@ constexpr Duration kCancelPatience = seconds(2);
 constexpr Duration kWordPatience = seconds(30);  // for requests that need no model
 constexpr Duration kFirstRetry = milliseconds(500), kMaxRetry = seconds(8);
 
-// Expiry of a question: longer than any answer takes, so that a server does not answer a question
-// that nobody waits for any more.
+// Expiry of a question: longer than any answer takes, so that a server does not answer an abandoned
+// question.
 constexpr uint32_t kQuestionExpiryS = 1800, kWordExpiryS = 60;
 
 MqttSend Expiring(MqttSend message, uint32_t expiry_s) {

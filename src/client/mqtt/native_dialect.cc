@@ -63,7 +63,7 @@ class NativeReply final : public MqttReply {
     return update;
   }
 
-  // The last event has the whole answer, whatever was lost.
+  // The last event has the whole answer, even if earlier events were lost.
   Update TakeEnd(const json::object& event) {
     Update update;
     update.ended = true;

@@ -36,7 +36,7 @@ struct MqttControl {
   enum class Verb {
     kCancel,     // ends the turn of response_id, or the one that runs
     kResume,     // sends the events of response_id again, after `starting_after`
-    kHistory,    // tells the last `limit` items
+    kHistory,    // returns the last `limit` items
     kFork,       // makes the session `into` with this one's history, as it was at `version`
     kClear,      // deletes the items; cancels running and waiting turns
     kSubscribe,  // sends the states of the durable job job_id after `starting_after`

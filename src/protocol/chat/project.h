@@ -37,8 +37,8 @@ struct ProjectReply {
   std::string session, client, request_id;  // client and request: empty where not given
 };
 
-// Whether answers of `session` may go to `topic`: its own topic, or one below it, so that nobody
-// has the server write to the topics of others. Error: invalid_value, of `param`.
+// Whether answers of `session` may go to `topic`: its own topic, or one below it, so that no client
+// can make the server write to topics of others. Error: invalid_value, of `param`.
 Status CheckProjectReplyTopic(std::string_view project, std::string_view session,
                               std::string_view topic, std::string param);
 

@@ -42,7 +42,7 @@ Result<std::string> Inflate(Coding coding, std::string_view compressed, size_t m
   size_t filled = 0;  // of `out`: many small members share one piece of room
   while (true) {
     if (filled == out.size()) {
-      // One byte more than is allowed tells a message that is as long as that from a longer one.
+      // One byte more than the limit, to detect a message that exceeds it.
       out.resize(filled +
                  std::min(std::max<size_t>(compressed.size() * 4, 4096), max_bytes + 1 - filled));
     }

@@ -9,7 +9,7 @@ namespace tutti::protocol {
 
 void AppendBase64(std::string_view bytes, std::string* out);
 
-// The floats as little-endian float32, whatever this machine's order.
+// The floats as little-endian float32 on any machine.
 void AppendBase64Floats(std::span<const float> numbers, std::string* out);
 
 }  // namespace tutti::protocol

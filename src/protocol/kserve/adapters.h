@@ -1,6 +1,6 @@
-// Models of api::Inference as KServe models, chosen by what api::ModelInfo says:
+// Models of api::Inference as KServe models, chosen by fields of api::ModelInfo:
 //
-//   kind           said by               class            file               made by
+//   kind           field                 class            file               made by
 //   decoder        generates             GenerationModel  generation_model   MakeGenerationModel
 //   cross-encoder  encoder->labels,      ScoringModel     scoring_model      MakeScoringModel
 //                  encoder->pairs
@@ -21,8 +21,8 @@
 //   `stream` a response for what was sampled since the last one, else one response.
 //
 // Tensors of decoders are those of Triton's vLLM backend; like there, the prompt comes before the
-// text of an answer that is not streamed unless exclude_input_in_output says otherwise. Parameters
-// of a request to a decoder are sampling parameters too.
+// text of an answer that is not streamed unless exclude_input_in_output is true. Parameters of a
+// request to a decoder are sampling parameters too.
 #pragma once
 
 #include <cstdint>

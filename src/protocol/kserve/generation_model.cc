@@ -114,9 +114,9 @@ class GenerationExecution final : public Execution {
   api::Generation generation_;
   const std::vector<std::string> wanted_, unread_;
   const bool stream_;
-  std::vector<std::string> texts_;    // of each choice, not told yet
+  std::vector<std::string> texts_;    // of each choice, not sent yet
   std::vector<std::string> reasons_;  // of each choice, empty until it ends
-  bool news_ = false;                 // something of them is untold
+  bool news_ = false;                 // there is something to send
   api::Timings timings_;
 };
 

@@ -112,7 +112,7 @@ Status CheckInput(const ModelConfig& config, const Tensor& input) {
     type_fits = true;
     shape_fits = shape_fits || Fits(spec, batched, input.shape);
   }
-  const TensorSpec& shown = *FindSpec(config.inputs, input.name);  // in what errors tell
+  const TensorSpec& shown = *FindSpec(config.inputs, input.name);  // shown in errors
   if (!type_fits) {
     return Bad("inference input '" + input.name + "' data-type is '" +
                std::string(NameOf(input.type)) + "', but model '" + config.name + "' expects '" +

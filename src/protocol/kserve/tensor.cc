@@ -49,7 +49,7 @@ DataType DataTypeOf(std::string_view name) {
 }
 
 std::optional<uint64_t> CountElements(const Shape& shape) {
-  // A zero makes the product small whatever else there is, but each dimension is judged.
+  // A zero makes the product 0, but the other dimensions are still checked.
   int64_t product = 1;
   for (const int64_t dimension : shape) {
     if (dimension < 0 || __builtin_mul_overflow(product, dimension, &product)) return std::nullopt;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kDone = "data: [DONE]\n\n";
 
-// Chat and completions: chunks of one object, told apart by two hooks.
+// Chat and completions: chunks of one object type; two hooks make the difference.
 class ChunkStream : public ResponseWriter {
  public:
   ChunkStream(const GenerationCall& call, const ResponseHead& head, std::string_view object)

@@ -48,7 +48,7 @@ Result<ItemsCreate> ParseItemsCreate(const Json& body, const ParseOptions& optio
 // POST /v1/conversations/{id}/fork, an extension. An empty body counts as {}.
 struct ConversationFork {
   std::optional<Metadata> metadata;  // absent: that of the parent
-  std::optional<int64_t> version;    // up to which it has what was said; absent: now
+  std::optional<int64_t> version;    // the fork has the history up to it; absent: all
   std::vector<std::string> ignored;
 };
 Result<ConversationFork> ParseConversationFork(const Json& body, const ParseOptions& options);

@@ -36,7 +36,7 @@ TEST(SocketMessage, ACreateIsTheBodyOfAResponseBesideItsTypeAndChannel) {
   EXPECT_EQ(message->call.input[0].text, "hi");
 }
 
-// A client with several channels could not tell which one of them was refused.
+// Regression: a client with several channels could not determine which channel was refused.
 TEST(SocketMessage, ItsLaneIsKnownWhateverElseIsWrong) {
   for (
       const char* text :

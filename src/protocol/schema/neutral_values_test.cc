@@ -89,7 +89,7 @@ TEST(NeutralValuesTest, ThoseOfARowAreAcceptedWhereverItStands) {
   EXPECT_GT(checked, 40);
 }
 
-// store asks for nothing that could change an answer, whatever it says.
+// `store` cannot change an answer, so both values are accepted.
 TEST(NeutralValuesTest, StoreIsTakenByEveryRouteThatGenerates) {
   for (const Kind& kind : Kinds()) {
     if ((kind.scope & kSampled) == 0 || (kind.scope & kAnthropic) != 0) continue;

@@ -36,7 +36,7 @@ bool NumberFits(const FieldSpec& field, double value) {
   return (field.above_low ? value > field.low : value >= field.low) && value <= field.high;
 }
 
-// A value that counts as absent there, whatever the row says.
+// Whether the value counts as absent for this kind, regardless of the row's range.
 bool IsNeutral(const Kind& kind, const FieldSpec& field, const Json& value) {
   return (kAsks & kind.scope) != 0 && !field.required && !field.keeps_neutral &&
          AsksForNothing(field.name, value);
@@ -368,8 +368,8 @@ TEST(Schema, GenerateRefusesWhatOnlyTheOtherGenerationRoutesHave) {
     EXPECT_EQ(status.param(), field);
   }
   EXPECT_EQ(generate.parse(With(generate, "echo", true), {}).param(), "echo");
-  // Whatever another generation route honours, this one honours or refuses. The exceptions cannot
-  // change the answer.
+  // Each field that another generation route honours is honoured or refused here. The exceptions
+  // cannot change the answer.
   for (const FieldSpec& field : Schema()) {
     if ((field.scopes & kAnyGeneration) == 0 || field.name == "stream_options") continue;
     EXPECT_NE(FindField(kGenerate, field.name), nullptr) << field.name;

@@ -37,7 +37,8 @@ struct Kind {
   ParseKind parse;
 };
 
-// The faults of an object inside a request are told without the path to it, as those of others are.
+// Errors in an object inside a request name their parameter without the path to the object, like
+// the errors of other kinds.
 inline Status Below(const std::string& path, Status status) {
   if (status.ok() || !status.param().starts_with(path + ".")) return status;
   std::string inner = status.param().substr(path.size() + 1);

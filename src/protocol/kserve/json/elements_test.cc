@@ -77,7 +77,7 @@ TEST(KserveElements, ValuesOutsideATypeAreNoneOfIt) {
       {DataType::kBytes, {"1", "null", "true", "[]", "{}"}}};
   for (const auto& [type, values] : cases) {
     for (const std::string value : values) {
-      if (!protocol::ParseJson(value).ok()) continue;  // not even JSON of ours
+      if (!protocol::ParseJson(value).ok()) continue;  // not JSON for this parser
       std::string data;
       EXPECT_THAT(Read("[" + value + "]", type, &data).message(),
                   HasSubstr("'data' of input 'x' holds a value that is no"))

@@ -27,8 +27,8 @@ struct JsonReadOptions {
 // A body, understood. The request has no model yet.
 struct RequestBody {
   InferRequest request;
-  bool binary_outputs = false;                        // unless said otherwise
-  std::vector<std::pair<std::string, bool>> outputs;  // what the request says of one
+  bool binary_outputs = false;                        // the default of all outputs
+  std::vector<std::pair<std::string, bool>> outputs;  // exceptions by output name
   protocol::IgnoredFields ignored;                    // unknown fields and parameters
 
   bool Binary(std::string_view output) const;
