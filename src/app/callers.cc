@@ -152,7 +152,7 @@ Result<api::CallerRef> Callers::OverMqtt(const std::string& credential,
 }
 
 Result<api::CallerRef> Callers::Still(const api::CallerRef& accepted) const {
-  // A token ends by itself, and nobody has the others.
+  // A token has its own expiry, and the open credential belongs to no account.
   if (accepted == nullptr || accepted->credential == auth::kOpenCredential ||
       accepted->credential.starts_with(auth::kTokenCredential)) {
     return accepted;

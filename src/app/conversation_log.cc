@@ -51,7 +51,7 @@ Status IoError(const std::string& file) {
 
 }  // namespace
 
-// The file and its thread. Of a disk that fails the log tells once; the lines are lost.
+// The file and its thread. A failing disk is logged once, and the lines are lost.
 class ConversationLog::Writer {
  public:
   Writer(std::string file, int64_t max_bytes, Logger* log)

@@ -46,7 +46,7 @@ class ConversationLog final : public sessions::TurnWatcher {
   void OnEnded(const sessions::SessionKey& key, int64_t turn,
                const protocol::ResponseState& end) override;
 
-  void Flush();  // until what was told before is in the file. For tests
+  void Flush();  // waits until the earlier turns are in the file; for tests
 
  private:
   class Writer;

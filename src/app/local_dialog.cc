@@ -20,7 +20,7 @@ constexpr char kLocalTenant[] = "default", kProject[] = "terminal";
 constexpr auto kLook = std::chrono::milliseconds(50);  // at whether the answer is to stop
 constexpr int64_t kNever = int64_t{100} * 365 * 24 * 3600;
 
-// What a call of Sessions tells, once it does.
+// Blocks until a call of Sessions has called back, and returns the value.
 template <typename T, typename Call>
 T Await(Call call) {
   auto told = std::make_shared<std::promise<T>>();

@@ -49,7 +49,7 @@ class LocalDialog {
 
   // The last 100 messages, oldest first.
   Result<std::vector<api::ChatMessage>> History();
-  Status Clear();  // all that was said
+  Status Clear();  // deletes the whole history
 
  private:
   LocalDialog(LocalInference& inference, Options options, std::unique_ptr<store::Store> store);

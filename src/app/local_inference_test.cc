@@ -94,7 +94,7 @@ class EncodingDecoderTest : public LocalInferenceTest {
       : LocalInferenceTest({{"encode-decoders", "on"}, {"encode-window-ms", "2.5"}}) {}
 };
 
-// Clients of KServe were told of 10 ms whatever the operator had chosen.
+// Regression: KServe clients saw 10 ms regardless of --encode-window-ms.
 TEST_F(EncodingDecoderTest, HowLongABatchIsHeldBackIsToldAsTheOperatorChoseIt) {
   Load();
   const std::vector<api::ModelInfo> models = inference_.gateway().Models();

@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kPrefix[] = "llm/v1", kTenant[] = "default";
 
-// Nobody reads the lines of a bench's server.
+// Discards the log of a bench's server.
 class NoLines final : public Logger::Sink {
  public:
   void Line(std::string_view) override {}

@@ -1,5 +1,5 @@
-// Who may do what over MQTT: every topic of the table (chat/topic_rules) and every verb, by
-// every kind of caller, through the listener's sockets, with the logins, services and profiles of a
+// Access control over MQTT: every topic of the table (chat/topic_rules) and every verb, by every
+// kind of caller, through the listener's sockets, with the logins, services and profiles of a
 // server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -615,7 +615,7 @@ TEST_F(MqttAccessTest, EveryVerbReachesTheAskersOwnDialogsAlone) {
       // Where the caller may speak, of what is hers.
       EXPECT_EQ(client.Publish(Own(who, "ctl"), asked), ReasonCode::kSuccess);
       ASSERT_TRUE(client.Receive("\"q-1\"").has_value()) << who.user << " " << verb.name;
-      // Whatever that made is asked for.
+      // A fork, if one was made, must not show ann's dialog.
       EXPECT_EQ(client.Publish(std::string(kPrefix) + "/" + who.user + "/mine/ctl",
                                R"({"id":"q-2","type":"history"})", Own(who, "out")),
                 ReasonCode::kSuccess);

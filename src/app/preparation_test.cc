@@ -105,7 +105,7 @@ TEST_P(PreparationTest, TheLanesStayFullBesideRequestsInPreparation) {
   AllPrepared();
   held_.Hold(true);
   for (int i = 0; i < kMore; ++i) Ask();
-  // As many as may be are in preparation, the rest wait for it; nobody of them runs.
+  // The allowed number of requests is in preparation and the rest wait; none of them runs.
   const int at_work = std::min(GetParam().in_flight, GetParam().threads);
   ASSERT_TRUE(held_.Inside(at_work));
   EXPECT_EQ(gateway_.preparing(), kMore);

@@ -14,7 +14,8 @@ void StoreWatch::Look() {
     log_.Error("store.failed", {{"reason", health.reason()}, {"why", health.message()}});
     return;
   }
-  // `overloaded` is a matter of pace, and told to whom it concerns.
+  // `overloaded` passes by itself and is returned to the affected callers, so it is not logged
+  // here.
   const store::Store::Counts now = store_.counts();
   const TimePoint time = clock_.Now();
   if (now.is_full || now.full != errors_) last_error_ = time;

@@ -13,7 +13,7 @@ enum class BrokerKind : uint8_t { kRabbitMq, kRedis };
 struct BrokerUrl {
   BrokerKind kind = BrokerKind::kRabbitMq;
   bool tls = false;
-  std::string user;  // empty: guest with RabbitMQ, nobody with Redis
+  std::string user;  // empty: guest with RabbitMQ, none with Redis
   std::string host;  // a name, or an address in digits (IPv6 without brackets)
   int port = 5672;   // 1 to 65,535
   // The virtual host of RabbitMQ, or the database number of Redis.

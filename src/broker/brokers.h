@@ -11,7 +11,7 @@ namespace tutti::broker {
 
 struct Access {
   BrokerUrl url;
-  std::string password;  // empty: none with Redis, `guest` with RabbitMQ where nobody is named
+  std::string password;  // empty: none with Redis; `guest` with RabbitMQ if no user is set
   std::string ca_file;   // PEM authorities of an amqps:// broker; empty: the system's
 };
 

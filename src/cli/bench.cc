@@ -1,6 +1,6 @@
 // `tutti bench`: speed, measured with its answers checked. Each kind prints a table as it goes and,
-// with --json FILE, leaves the figures; it fails (exit 1) when an answer differs or a gate is
-// missed, whatever the speed.
+// with --json FILE, writes the figures. It fails (exit 1) if an answer differs, at any speed, or if
+// a gate is missed.
 #include <fmt/format.h>
 
 #include <algorithm>

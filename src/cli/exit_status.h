@@ -13,7 +13,7 @@ inline constexpr int kExitConfig = 78;  // a bad value or key, wherever it was g
 // Prints "tutti: <why>" to standard error, in one line without control characters, and returns the
 // status that fits.
 int Fail(const Status& status);
-// The same for configuration, whatever the status' reason.
+// The same for configuration, for any reason of the status.
 int FailConfig(const Status& status);
 
 }  // namespace tutti::cli

@@ -30,7 +30,7 @@ class MqttPartner final : public ChatPartner {
     chat.connection.session.login.client_id = client_;
     if (told_user) chat.connection.session.login.user = options_.user;
     chat.connection.session.login.password = options_.password;
-    chat.connection.session.login.keep_alive_s = 0;  // nobody pings at the prompt
+    chat.connection.session.login.keep_alive_s = 0;  // no pings are sent while the prompt waits
     ASSIGN_OR_RETURN(std::unique_ptr<client::MqttDialect> dialect, Dialect());
     Result<std::unique_ptr<client::MqttChat>> begun =
         client::MqttChat::Begin(chat, std::move(dialect));
@@ -87,7 +87,7 @@ class MqttPartner final : public ChatPartner {
                : client::MakeProjectDialect(options_.project, session_, client_);
   }
 
-  // Servers and brokers do not tell a project that is not there from one that is not this user's.
+  // Servers and brokers give the same error for a missing project and for another user's.
   Status NotBegun(const Status& why) const {
     if (options_.project.empty() || why.reason() != "insufficient_scope") return why;
     return Status(why.code(), why.reason(),

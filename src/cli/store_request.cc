@@ -23,7 +23,7 @@ constexpr std::chrono::seconds kControlPatience{30};
 Result<std::string> AnswerHere(store::Store& store, const std::string& request) {
   ASSIGN_OR_RETURN(const std::unique_ptr<auth::Accounts> accounts, auth::Accounts::Open(&store));
   auth::Authenticator::Options options;
-  options.pool = {.threads = 1, .nice = 0};  // somebody waits, and nobody is served here
+  options.pool = {.threads = 1, .nice = 0};  // a user waits, and this process serves no requests
   ASSIGN_OR_RETURN(const std::unique_ptr<auth::Authenticator> authority,
                    auth::Authenticator::Create(accounts.get(), options));
   return app::AnswerControl(store, *authority, request);

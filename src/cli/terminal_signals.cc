@@ -69,7 +69,7 @@ void TerminalSignals::Install(Noted& noted) {
   action.sa_flags = SA_RESTART;
   sigaddset(&action.sa_mask, SIGTTOU);  // the modes are put back from the background as well
   sigaction(noted.number, &action, &noted.before);
-  // SIGCONT continues whatever its action is, and its being ignored is nobody's wish.
+  // SIGCONT continues the process under any action, so an inherited SIG_IGN is not intended.
   if (noted.before.sa_handler == SIG_IGN && noted.number != SIGCONT)
     sigaction(noted.number, &noted.before, nullptr);
 }

@@ -1,4 +1,4 @@
-// WorkerPool: a worker that comes, is heard and is told what to do, or is heard no more.
+// WorkerPool: attaches workers, handles their messages, sends them calls, and detects silent ones.
 #include <algorithm>
 #include <utility>
 
@@ -80,7 +80,7 @@ void WorkerPool::Look() {
     for (const WorkerRef& worker : workers_) {
       if (now - worker->heard > kSilence) {
         if (log_ != nullptr) log_->Warn("worker.silent", {{"worker", worker->name}});
-        worker->heard = now;  // said once
+        worker->heard = now;  // logged once per silence
         silent.push_back(worker->connection);
         continue;
       }

@@ -98,7 +98,7 @@ class Session final : public grpc::ServerGenericBidiReactor,
       if (ended_ || writing_ || worker_ == nullptr) return;
       worker = worker_;
       wanted_ = false;
-      writing_ = true;  // nobody else takes a message
+      writing_ = true;  // no other thread takes a message
     }
     v1::FrontendMessage message;
     const bool any = sender_.pool().TakeMessage(worker, &message);

@@ -20,7 +20,7 @@ void WorkerPool::Lost(const WorkerRef& worker, Ended ended_what) {
     worker->connection = nullptr;  // which holds the worker
     trial = std::exchange(worker->trial, nullptr);
     for (auto& [id, work] : worker->works) {
-      work->worker = nullptr;  // from here on it is nobody's but this thread's
+      work->worker = nullptr;  // from here on only this thread uses it
       if (std::exchange(work->paused, false)) paused_.fetch_sub(1);
       works.push_back(std::move(work));
     }

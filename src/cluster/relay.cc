@@ -23,7 +23,7 @@ struct Relay::Call {
   // One of both.
   api::Generation generation;
   api::Encoding encoding;
-  std::shared_ptr<api::CacheReport> report;  // null: nobody asks
+  std::shared_ptr<api::CacheReport> report;  // null: not requested
   bool reported = false, prepared = false, ended = false;
   bool paused = false;
 

@@ -32,7 +32,7 @@ class Bell final : public Waker {
   void Wake() noexcept override {
     if (rung_.exchange(true, std::memory_order_acq_rel)) return;
     {
-      const MutexLock lock(mutex_);  // so that nobody is about to wait
+      const MutexLock lock(mutex_);  // so that no thread is about to wait
     }
     changed_.NotifyAll();
   }
@@ -52,7 +52,7 @@ class Bell final : public Waker {
 // One stream to the frontend, from its beginning to its end. The sending side is the link's thread.
 class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  // `state` is told when the frontend has said that no more comes.
+  // `state` is notified when the frontend has announced that no more requests come.
   Stream(const std::shared_ptr<grpc::Channel>& channel, Relay& relay, std::shared_ptr<Bell> bell,
          LinkState& state)
       : stub_(channel), relay_(relay), bell_(std::move(bell)), state_(state) {}

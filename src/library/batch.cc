@@ -64,7 +64,7 @@ Expected<std::vector<Expected<Completion>>> GenerateBatch(const Model& model,
       ++ended_now;
     }
     bool crowded =
-        false;  // other users of the model fill its queue; room comes when one of ours ends
+        false;  // other users fill the model's queue; room comes when a job of this batch ends
     while (running.size() < degree && next < total && !crowded) {
       Expected<std::shared_ptr<Job::State>> job = Job::State::Submit(
           model.state(), RequestFor(prompts[next], options.sampling, next), wakes);

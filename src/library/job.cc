@@ -17,7 +17,7 @@ Error HandlerFailed(std::string why) {
       .WithCause(std::current_exception());
 }
 
-// Calls the handler; whatever it throws becomes an error.
+// Calls the handler; any exception becomes an error.
 TokenHandler::Verdict Call(const TokenHandler& handler, const Token& token) {
   try {
     return handler(token);

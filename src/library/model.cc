@@ -115,8 +115,8 @@ std::vector<std::string> ModelOptionNames() {
 Result<app::Settings> ResolveSettings(const std::map<std::string, std::string>& values) {
   app::Settings::Inputs inputs;
   inputs.flags_name = "option";
-  // Nobody is told to come back later by his own process: what was accepted waits as long as it
-  // takes.
+  // No queue age limit: a program must not be rejected by its own process, so accepted requests
+  // wait.
   inputs.flags["sched.queue_age_s"] = "0";
   for (const auto& [name, value] : values) {
     const app::OptionSpec* option = app::FindOption(name);

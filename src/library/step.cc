@@ -83,8 +83,8 @@ Expected<StepState> Model::CreateState(Request request) const {
   if (const Status status = Begin(*impl, library::ToApi(std::move(request))); !status.ok()) {
     return library::ToError(status);
   }
-  // The engine has taken it in once it has said so; from then on a wake means that a step was made
-  // for it.
+  // The engine's first wake means that the request is accepted; each later wake means that a step
+  // was made for it.
   if (!impl->generation.stream().ended()) impl->wakes->Wait(0);
   StepResult none;
   TakeEvents(*impl, none);

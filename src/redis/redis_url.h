@@ -9,7 +9,7 @@
 namespace tutti::redis {
 
 struct RedisUrl {
-  std::string user;  // empty: nobody in particular ("default")
+  std::string user;  // empty: Redis' user "default"
   std::string host;  // a name, or an address in digits (IPv6 without brackets)
   int port = 6379;   // 1 to 65,535
   int database = 0;

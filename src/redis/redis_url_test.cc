@@ -16,7 +16,7 @@ TEST(RedisUrl, AnAddressIsTakenApart) {
   const RedisUrl six{.user = "", .host = "::1", .port = 6380, .database = 0};
   EXPECT_EQ(ParseRedisUrl("redis://[::1]:6380").value(), six);
   EXPECT_EQ(RedactedUrl(six), "redis://[::1]:6380/0");
-  EXPECT_EQ(RedactedUrl(all), "redis://127.0.0.1:7000/3");  // nobody's name
+  EXPECT_EQ(RedactedUrl(all), "redis://127.0.0.1:7000/3");  // without the user
 }
 
 TEST(RedisUrl, WhatIsNoAddressIsRefusedWithWhatToWrite) {

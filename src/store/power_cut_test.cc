@@ -137,7 +137,7 @@ TEST_F(PowerCutTest, WhatWasAcknowledgedIsThereAfterEveryCut) {
   RecordProperty("works", static_cast<int>(next.load()));
 }
 
-// A test of the test: a store that does not flush loses what it said.
+// Checks the test itself: a store that does not flush loses acknowledged rows.
 TEST_F(PowerCutTest, WithoutFlushesACutWouldLoseSomething) {
   Random random(1);
   bool lost = false;

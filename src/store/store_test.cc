@@ -182,7 +182,7 @@ TEST_F(StoreTest, WritesThatComeMeanwhileShareACommit) {
   const auto store = Opened();
   std::atomic<int> done = 0;
   Gate gate(*store);
-  // Each of a group is told after all of it ran.
+  // Each write of a group is acknowledged after the whole group ran.
   std::atomic<int> ran = 0;
   std::promise<std::vector<int>> seen;
   auto told = std::make_shared<std::vector<int>>();
@@ -308,7 +308,7 @@ TEST_F(StoreTest, NothingIsAcknowledgedOnceItsFileIsRemoved) {
   EXPECT_EQ(store->counts().failed, 2u);
 }
 
-// An answer was told `completed` and kept nowhere.
+// Regression: an answer was reported as `completed` and stored nowhere.
 TEST_F(StoreTest, NothingIsAcknowledgedOnceItsFileIsCutShort) {
   const auto store = *Open();
   ASSERT_TRUE(store->WriteNow(Insert(1)).ok());

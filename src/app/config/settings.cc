@@ -172,7 +172,8 @@ Status Flatten(const toml::table& table, const std::string& prefix, int depth, F
   return OkStatus();
 }
 
-// The library descends into a table's name without a bound. So many dots are none of ours.
+// toml++ descends into the name of a table without a bound. No option of this server needs as many
+// dots.
 bool HasDeepTable(const std::string& text) {
   constexpr std::ptrdiff_t kMaxDots = 100;
   std::istringstream lines(text);

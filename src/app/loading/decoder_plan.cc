@@ -100,7 +100,7 @@ Result<std::optional<tokenizer::ChatTemplate>> CompileTemplate(
   return std::optional<tokenizer::ChatTemplate>(std::move(compiled));
 }
 
-// Greedy where the makers say that nothing is drawn, whatever else they say.
+// do_sample = false means greedy decoding, even if the file also sets a temperature.
 api::SamplingDefaults DefaultsOf(const model::GenerationDefaults& generation) {
   api::SamplingDefaults defaults{.temperature = generation.temperature,
                                  .top_p = generation.top_p,
@@ -136,7 +136,7 @@ class DecoderPlan final : public ModelPlan {
   Status ReadModel();           // tokenizer, template
   Status PlanDraft();           // the model that proposes tokens, where there is one
   Status SizeMemory();          // KV cache and context, the engine's and the runner's limits
-  Status Describe(const ModelRef& ref);  // what clients, metrics and the operator are told
+  Status Describe(const ModelRef& ref);  // what clients, metrics and the operator see
 
   LoadContext context;
   const kernels::KernelTable* table = nullptr;

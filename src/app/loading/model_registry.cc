@@ -23,8 +23,8 @@ constexpr KnownModel kKnownModels[] = {{kDefaultModel, "SmolLM2-135M-Instruct.Q4
                                        {"gemma3-270m", "gemma-3-270m-q4_k_m.gguf"},
                                        {"all-minilm-l6-v2", "all-minilm-l6-v2"}};
 
-// Null where none has the name. The case of letters does not tell models apart; a file that is
-// there under the very name is meant before a model whose name has other letters.
+// Returns null if no known model has the name. Case is ignored, but an existing file with exactly
+// this name takes precedence over a known model whose name differs in case.
 const KnownModel* FindKnown(std::string_view name) {
   const auto named = [](std::string_view wanted) -> const KnownModel* {
     for (const KnownModel& known : kKnownModels) {
@@ -163,7 +163,7 @@ Status CheckServedName(std::string_view name) {
   return OkStatus();
 }
 
-// Not missing, as far as anybody can tell: a folder above may not be looked into.
+// The path may exist: a folder above it may be unreadable.
 Status CannotLook(const std::string& path, const std::error_code& error) {
   return InvalidArgument("model_path",
                          path.substr(0, 256) + ": cannot be looked at: " + error.message());

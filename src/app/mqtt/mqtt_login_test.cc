@@ -50,7 +50,7 @@ class CertificateLoginTest : public ::testing::Test {
                  [&](Result<Principal> who) { answer.set_value(std::move(who)); });
     return answer.get_future().get();
   }
-  // Who it is, or why nobody.
+  // The user's name, or the reason of the refusal.
   std::string Who(const std::string& certificate, std::optional<std::string> user = {},
                   std::optional<std::string> password = {}) {
     const Result<Principal> who = Login(certificate, std::move(user), std::move(password));

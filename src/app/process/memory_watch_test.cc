@@ -161,7 +161,7 @@ TEST(MemoryWatch, IsGreenUntilTheModelsAreLoadedAndWhereNoLimitIsKnown) {
   EXPECT_EQ(level.load(), LoadLevel::kGreen);
 }
 
-// Such a server once started and answered nobody.
+// Regression: such a server started and answered no request.
 TEST(MemoryWatch, RefusesAStartThatLeavesNoMemoryToAnswerWith) {
   const AllWell inner;
   ManualClock clock;

@@ -13,7 +13,7 @@ namespace {
 
 // A second signal within this time counts as a copy of the first: `timeout` signals the process and
 // then its process group, and wrapper commands forward a Ctrl-C that the terminal has already sent
-// to the whole group. Nobody presses Ctrl-C twice on purpose in this time.
+// to the whole group. A user who presses Ctrl-C twice takes longer than this.
 constexpr Duration kOneWish = std::chrono::milliseconds(250);
 
 }  // namespace

@@ -34,7 +34,7 @@ class ChannelPort {
   static Result<std::unique_ptr<ChannelPort>> Open(std::unique_ptr<broker::Broker> broker,
                                                    Options options, WorkerPool& pool,
                                                    const Clock& clock, Logger* log);
-  // Tells the workers that the frontend ends, and ends their requests.
+  // Notifies the workers that the frontend ends, and ends their requests.
   virtual ~ChannelPort() = default;
   virtual Figures figures() const = 0;  // any thread
 };

@@ -32,7 +32,7 @@ bool IsFrontendMailbox(const std::string& name, std::string_view mailbox);
 // Checks for 1 to 64 of a-z, A-Z, 0-9, '_' and '-'. Error: invalid_value.
 Status CheckQueueName(const std::string& name);
 
-// 32 hexadecimal digits that nobody can guess.
+// 32 hexadecimal digits that cannot be guessed.
 std::string RandomMailboxId();
 uint64_t RandomSession();
 

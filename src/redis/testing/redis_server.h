@@ -52,7 +52,7 @@ class RedisServer {
     return std::move(Connection::Open({.url = url(), .password = "", .reply = {}})).value();
   }
 
-  void Pause() { CHECK_EQ(kill(pid_, SIGSTOP), 0); }  // takes connections and answers nobody
+  void Pause() { CHECK_EQ(kill(pid_, SIGSTOP), 0); }  // accepts connections, answers none
   void Continue() { CHECK_EQ(kill(pid_, SIGCONT), 0); }
   void Kill() {
     if (pid_ < 0) return;
