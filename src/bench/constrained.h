@@ -24,7 +24,7 @@ struct ConstrainedOptions {
   int rounds = 5;
   uint64_t seed = 1;
   size_t made_vocabulary = 151'936;
-  bool calibrate = true;  // false: rounds count whatever the machine's speed
+  bool calibrate = true;  // false: rounds count at any machine speed
   bool gated = true;      // false: figures and the check of the answers only
 };
 

@@ -63,7 +63,7 @@ std::string MeasuredAgain(const GridPlan& plan, const Results& results, const st
 Status WriteFile(const std::string& path, const std::string& text) {
   if (path.empty()) return OkStatus();
   const std::string temporary = path + ".part";
-  std::error_code made;  // what follows tells if it could not be
+  std::error_code made;  // the write below fails if the folder is missing
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, made);
   {
@@ -204,7 +204,7 @@ Result<Report> BenchGrid(const GridPlan& plan, const GridOutputs& outputs,
     for (const auto& [key, cell] : results) cells.push_back(cell);
     return boost::json::object{{"schema", kSchema}, {"target", summary}, {"cells", cells}};
   };
-  // A path that cannot be written is told before anything is measured.
+  // A path that cannot be written is reported before any measurement.
   RETURN_IF_ERROR(WriteFile(outputs.json, boost::json::serialize(document()) + "\n"));
   if (const std::string again = MeasuredAgain(plan, results, outputs.json); !again.empty())
     say(again);

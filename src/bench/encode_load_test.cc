@@ -39,7 +39,7 @@ class FakeEncodeTarget final : public EncodeTarget {
   }
 
   bool mixed = false;          // vectors depend on how many requests were before
-  int64_t reads = 0;           // tokens of a text at most, two more than words; 0: it does not tell
+  int64_t reads = 0;           // maximum tokens of a text (words + 2); 0: not reported
   int refuse_after = 1 << 30;  // requests
   Duration took = std::chrono::milliseconds(1);
   std::set<std::string> texts() {

@@ -81,7 +81,7 @@ class Target : public GrpcTarget {
   }
 
  private:
-  // Those of KServe's index, without their tasks; none where the server does not tell.
+  // The models of KServe's repository index, without their tasks; empty if the call fails.
   std::vector<client::ListedModel> Models() {
     std::vector<client::ListedModel> models;
     const Result<std::string> bytes =

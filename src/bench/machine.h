@@ -22,7 +22,7 @@ std::string MachineLine(const kernels::MachineLimits& limits);  // the same for 
 // One thread.
 class Calibration {
  public:
-  // `guard` false: measures once and then takes the machine as it is (tests, where nobody reads the
+  // `guard` false: measures once and accepts the machine as it is (for tests, which ignore the
   // figures).
   Calibration(kernels::Isa isa, int threads, bool guard = true);
   // Measures (about 150 ms). True when both the int8 and the read rate reach 90 % of the best seen

@@ -275,8 +275,8 @@ TEST_F(ModelBenchesTest, AModelsCostCountsWhatAStepReadsAndMultiplies) {
       1, 0.01);
 }
 
-// Weights of 16 bits were once counted as pairs of bfloat16 whatever was computed, and all others
-// in the size that the file has them in: the limit came out too high.
+// Regression: 16-bit weights were counted as pairs of bfloat16 for any compute type, and all others
+// at their size in the file, so the limit was too high.
 TEST(ModelCostTest, CountsWeightsAsTheyLieInMemory) {
   gguf::testing::CheckpointSpec spec;
   spec.type = tensor::DType::kF16;

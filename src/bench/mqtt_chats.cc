@@ -332,7 +332,7 @@ class Run {
     return OkStatus();
   }
 
-  // --- sessions that nobody speaks in ---
+  // --- idle sessions ---
 
   // One prompt that takes nearly the whole of it, so that its memory does not grow any more.
   void FillKv() {

@@ -13,7 +13,7 @@
 namespace tutti::bench {
 namespace {
 
-constexpr int kProbes = 9;  // single requests whose median tells how the server is
+constexpr int kProbes = 9;  // single requests; their median shows the server's state
 
 double LastSent(const LevelResult& level) {
   double last = 0;
@@ -151,7 +151,7 @@ Slices SlicesOf(double seconds, double slice_s) {
   Slices slices;
   slices.count = std::max(1, static_cast<int>(std::ceil(seconds / slice_s)));
   slices.seconds = seconds / slices.count;
-  // As much of the peak as of the load tells most of both, but nearly doubles the time.
+  // As much time for the peak as for the load would be most precise, but nearly doubles the run.
   slices.peak_s = slices.count == 1 ? std::min(seconds, slice_s) : slices.seconds / 3;
   return slices;
 }

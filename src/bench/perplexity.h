@@ -8,8 +8,8 @@
 //
 // Comparison with a second model: the ratio of the perplexities, the mean of |difference of
 // log-probabilities|, and the share of positions where both models have the same most probable
-// token. The second model keeps the default KV cache type of its own dtype (float32 for f32),
-// whatever --kv-dtype the first has. The second model is loaded first and freed before the first
+// token. --kv-dtype applies to the first model only: the second keeps the default KV cache type of
+// its own dtype (float32 for f32). The second model is loaded first and freed before the first
 // model is loaded, so that memory holds one at a time.
 #pragma once
 

@@ -6,8 +6,8 @@
 // Three sets: `copy`, a passage that the model is led to repeat; `greedy` and `sampled`, the
 // continuation of unrelated words, with no more repetition than the model's own. Per set and number
 // of requests together: the ratio of the decode time without to that with, a ratio for each round,
-// and their median. Answers that differ fail whatever the speed. Gated: copy at 1 request >= 1.3;
-// every set at 8 >= 0.97.
+// and their median. Different answers fail at any speed. Gated: copy at 1 request >= 1.3; every set
+// at 8 >= 0.97.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ struct SpeculationOptions {
   std::vector<int> max_num_seqs = {1, 8};
   int rounds = 5;
   uint64_t seed = 1;
-  bool calibrate = true;  // false: rounds count whatever the machine's speed
+  bool calibrate = true;  // false: rounds count at any machine speed
   bool gated = true;      // false: figures and the equality verdict only
 };
 

@@ -26,8 +26,8 @@ Percentiles PercentilesOf(std::span<const double> samples);
 boost::json::object MillisJson(const Percentiles& seconds);
 boost::json::object MillisJson(std::span<const double> seconds);
 
-// The last three values lie within 10 % of each other (largest <= 1.1 x smallest): more windows
-// would tell nothing new. False with fewer than three.
+// Whether the last three values lie within 10 % of each other (largest <= 1.1 x smallest), so that
+// more windows add nothing. False with fewer than three.
 bool IsStable(std::span<const double> windows);
 
 // Completion times (seconds since the start, any order) as rates over `windows` spans of equally

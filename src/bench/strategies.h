@@ -4,7 +4,7 @@
 // Per shape every strategy runs in turn, several rounds, medians. Ratios are continuous / blocking
 // in total output tokens a second. A gate is the smaller of the stated figure and 85 % of what this
 // machine's read rate and peaks allow for this file with prefill, attention and head counted.
-// Unequal outputs fail whatever the speed.
+// Unequal outputs fail at any speed.
 #pragma once
 
 #include <functional>
@@ -27,7 +27,7 @@ struct StrategiesOptions {
   int rounds = 5;
   int max_num_seqs = 16;
   uint64_t seed = 1;
-  bool calibrate = true;  // false: rounds count whatever the machine's speed
+  bool calibrate = true;  // false: rounds count at any machine speed
   bool gated = true;  // false: figures and the equality verdict only (small machines under test)
 };
 
