@@ -15,7 +15,7 @@ namespace {
 std::optional<std::string> HostName(std::string_view authority) {
   Url url;
   const UrlFault fault = ParseUrl(authority, &url);
-  // A scheme, a user or a path is not part of what is returned as the authority.
+  // A scheme, a user or a path is not allowed: the parser does not count it as authority.
   if (fault != UrlFault::kNone || url.authority != authority) return std::nullopt;
   std::string_view host = url.host;
   const bool plain = std::all_of(host.begin(), host.end(), [](char c) {
@@ -23,7 +23,7 @@ std::optional<std::string> HostName(std::string_view authority) {
            c == '-' || c == '_' || c == ':';
   });
   if (!plain) return std::nullopt;
-  if (host.size() > 1 && host.ends_with('.')) host.remove_suffix(1);  // the root of all names
+  if (host.size() > 1 && host.ends_with('.')) host.remove_suffix(1);  // the DNS root
   return AsciiLower(host);
 }
 
@@ -58,7 +58,7 @@ Status WebRule::Check(const WebFields& fields, std::string* echo) const {
 // numeric address is always accepted there, because no DNS record can redirect it, and probes of
 // orchestrators use it.
 Status WebRule::CheckHost(const WebFields& fields) const {
-  if (fields.host == nullptr) return OkStatus();  // HTTP/1.0; the framing asks for it in 1.1
+  if (fields.host == nullptr) return OkStatus();  // HTTP/1.0; the framing requires Host in 1.1
   const std::optional<std::string> name = HostName(*fields.host);
   if (!name.has_value()) return Malformed("malformed HTTP request: the Host field");
   const bool listed = std::find(hosts_.begin(), hosts_.end(), *name) != hosts_.end();

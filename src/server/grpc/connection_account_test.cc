@@ -1,4 +1,4 @@
-// What a connection may send beyond what its calls explain.
+// The bytes that a connection may send in addition to those that its calls explain.
 #include "server/grpc/connection_account.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ class ConnectionAccountTest : public ::testing::Test {
   TimePoint now_ = TimePoint() + seconds(1000);
   ConnectionAccount account_{limits_, kMessage, now_};
 
-  // Looked at for a while, as the acceptor does with a suspect.
+  // Judges repeatedly, as the acceptor does with a suspect.
   bool Abuses(int64_t taken) {
     bool abuse = account_.Judge(taken, now_).abuse;
     for (int look = 0; look < 10 && !abuse; ++look) {
@@ -37,7 +37,7 @@ TEST_F(ConnectionAccountTest, BytesThatNoCallExplainsAreBounded) {
 TEST_F(ConnectionAccountTest, ForAMomentMoreMayBeUnexplained) {
   EXPECT_FALSE(account_.Judge(6 * kMiB, now_).abuse);
   EXPECT_TRUE(account_.Judge(6 * kMiB, now_).suspect);
-  now_ += seconds(10);  // the judge was kept from judging, as were others
+  now_ += seconds(10);  // the judge was delayed, like all threads
   EXPECT_FALSE(account_.Judge(6 * kMiB, now_).abuse);
   account_.MessageCame(6 * kMiB);
   EXPECT_FALSE(account_.Judge(6 * kMiB, now_).suspect);
@@ -179,7 +179,7 @@ TEST_F(ConnectionAccountTest, CallsGivenUpQuicklyAreCountedAndThoseOfPatientClie
   EXPECT_FALSE(account_.Judge(0, now_).abuse);
   for (int i = 0; i < 10'000; ++i) account_.Reset(milliseconds(100), now_);
   EXPECT_FALSE(account_.Judge(0, now_).abuse);
-  now_ += seconds(2);  // 200 more may be
+  now_ += seconds(2);  // 200 more are allowed
   for (int i = 0; i < 200; ++i) account_.Reset(milliseconds(1), now_);
   EXPECT_FALSE(account_.Judge(0, now_).abuse);
   account_.Reset(milliseconds(1), now_);
@@ -196,7 +196,7 @@ TEST(ConnectionAccounts, AreFoundByPeerUntilTheirConnectionEnds) {
   accounts.Add("ipv4:127.0.0.1:5000", first);
   EXPECT_EQ(accounts.Find("ipv4:127.0.0.1:5000"), first);
   EXPECT_EQ(accounts.Find("ipv4:127.0.0.1:5001"), nullptr);
-  accounts.Add("ipv4:127.0.0.1:5000", second);  // the port is used anew before the old end is known
+  accounts.Add("ipv4:127.0.0.1:5000", second);  // the port is reused before the old end is noticed
   accounts.Remove("ipv4:127.0.0.1:5000", first);
   EXPECT_EQ(accounts.Find("ipv4:127.0.0.1:5000"), second);
   accounts.Remove("ipv4:127.0.0.1:5000", second);

@@ -81,7 +81,7 @@ int Millis(Duration duration) {
   return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
 
-// The libraries write what they think of a client's bytes to standard error, as often as it likes.
+// The libraries log malformed bytes of clients to standard error, without a rate limit.
 void SilenceLibraries() {
   gpr_set_log_function([](gpr_log_func_args*) {});
   google::protobuf::SetLogHandler(nullptr);
@@ -94,7 +94,7 @@ void SilenceLibraries() {
 // leave no room for the last of their stacks.
 Status CheckThreads() {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  constexpr int kOurs = 4;  // acceptor, hand-on, pump, and one of who starts at the same time
+  constexpr int kOurs = 4;  // acceptor, hand-on, pump, and one starting at the same time
   const int most = 6 + 2 * std::clamp(cores, 2, 16) + kOurs;
   std::latch enough(1);
   std::vector<std::jthread> threads;
@@ -117,15 +117,15 @@ Status CheckThreads() {
   return status;
 }
 
-// A message or two of the largest size are no abuse.
+// One or two messages of the maximum size are not abuse.
 AbuseLimits AbuseOf(const GrpcLimits& limits) {
   AbuseLimits abuse = limits.abuse;
   abuse.all_bytes = std::max<int64_t>(abuse.all_bytes, 2 * int64_t{limits.message_bytes});
   return abuse;
 }
 
-// The library's threads for the rest of the process: when its last user goes, it joins a thread
-// that may sleep for ten seconds yet after a large answer.
+// Keeps the library's threads for the rest of the process: the last user would join a thread that
+// may sleep for ten more seconds after a large answer.
 void HoldLibrary() {
   static const bool held = (grpc_init(), true);
   (void)held;
@@ -137,20 +137,20 @@ void SetLimits(const GrpcLimits& limits, grpc::ServerBuilder* builder) {
   const auto set = [&](const char* name, int value) { builder->AddChannelArgument(name, value); };
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.streams);
   set(GRPC_ARG_MAX_METADATA_SIZE, limits.metadata_bytes);
-  // A message of 8 MiB can be inflated to thousands of times that: inflating is ours
-  // (protocol/http1/compression.h).
+  // A message of 8 MiB can inflate to thousands of times its size, so this server inflates messages
+  // itself (protocol/http1/compression.h).
   set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Millis(limits.handshake));
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Millis(limits.idle));
   // The library processes what it has read even if the connection is shut down meanwhile.
   set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 32 << 10);
-  // A peer that has vanished is noticed by pings.
+  // Pings detect a vanished peer.
   set(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  // One that pings too much is shut down by its account (connection_account.h). The library's own
-  // answer is a GOAWAY for every ping too many, 500 bytes each, held for as long as the peer does
-  // not read: two MiB of pings took 63 MiB.
+  // The account of a connection shuts it down if it pings too much (connection_account.h). The
+  // library itself answers each excess ping with a GOAWAY of 500 bytes, held for as long as the
+  // peer does not read: two MiB of pings took 63 MiB.
   set(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   grpc::ResourceQuota quota("tutti");
   quota.Resize(static_cast<size_t>(limits.library_bytes));

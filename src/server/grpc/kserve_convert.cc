@@ -18,7 +18,7 @@ using kserve::Bad;
 using kserve::DataType;
 using kserve::Quoted;
 
-// Where an error of a tensor is.
+// Names the tensor and the request for an error message.
 std::string Where(const std::string& tensor, const ModelInferRequest& request) {
   return " for input tensor " + Quoted(tensor) + " for model " + Quoted(request.model_name());
 }
@@ -48,7 +48,7 @@ Result<kserve::ParameterValue> ToValue(const std::string& name, const InferParam
              " parameter, expected int64_param, bool_param, or string_param.");
 }
 
-// Shared memory and classification change what a request means, and are not offered.
+// Rejects shared memory and classification, which change the meaning of a request.
 template <typename Tensor>
 Status CheckTensorParameters(const Tensor& tensor) {
   for (const char* const name : {"shared_memory_region", "classification"}) {
@@ -61,7 +61,7 @@ Status CheckTensorParameters(const Tensor& tensor) {
   return OkStatus();
 }
 
-// A list of typed contents: which types it may stand for, and how many elements were sent.
+// A list of typed contents: the types that it may carry, and the number of elements sent.
 struct Contents {
   int size = 0;
   DataType first = DataType::kInvalid, second = DataType::kInvalid, third = DataType::kInvalid;
@@ -84,7 +84,7 @@ bool AppendAll(const List& list, std::string* data) {
   return true;
 }
 
-// The elements of the list that belongs to `type`; false where one does not fit.
+// Appends the elements of the list that belongs to `type`; false if an element is out of range.
 bool Append(const InferTensorContents& contents, DataType type, std::string* data) {
   switch (type) {
     case DataType::kBool:

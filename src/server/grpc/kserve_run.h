@@ -22,13 +22,12 @@ struct Run {
   std::unique_ptr<kserve::Execution> execution;
   std::shared_ptr<api::CacheReport> cache_report;  // sent in its own responses; null: elsewhere
 
-  // Reads `message` and starts its request; what keeps it from starting is its failure. The call
-  // counts as what its model does.
-  // `report`: what becomes of it at a cache of answers; may be null.
+  // Reads `message` and starts its request; an error is stored in `failure`. The call counts as the
+  // model's kind of operation. `report`: gets the response cache's outcome; may be null.
   static Run Begin(Call& call, inference::ModelInferRequest& message,
                    std::shared_ptr<api::CacheReport> report);
 
-  // Counts where the time of a request that has ended well went, if it was an encoding's.
+  // Records the stage times of a successful encoding; does nothing for other requests.
   void RecordStages(const Call& call, const kserve::Spent& spent) const;
 
   void Fill(kserve::InferResponse& response, inference::ModelInferResponse* message) const;

@@ -53,7 +53,7 @@ grpc::ByteBuffer Serialised(const google::protobuf::MessageLite& message) {
   grpc::ByteBuffer buffer;
   bool own = false;
   (void)grpc::GenericSerialize<grpc::ProtoBufferWriter, google::protobuf::MessageLite>(
-      message, &buffer, &own);  // of our own message: it always fits
+      message, &buffer, &own);  // this server's own message always fits
   return buffer;
 }
 
@@ -64,8 +64,8 @@ std::optional<std::string> Metadata(const grpc::GenericCallbackServerContext& ca
   return std::string(found->second.data(), found->second.size());
 }
 
-// What the client of the call's connection has shown: the library has verified it, and keeps it as
-// PEM.
+// The name in the client certificate of the call's connection, which the library has verified and
+// keeps as PEM.
 std::optional<auth::CertifiedName> CertificateOf(const grpc::GenericCallbackServerContext& call,
                                                  SeenCertificates& seen) {
   const std::shared_ptr<const grpc::AuthContext> peer = call.auth_context();
@@ -127,7 +127,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   void Read() override {
     if (ended_) return;
     unread_ = true;
-    if (account_ != nullptr && !expects_ && !method_->open) {  // what open methods ask is small
+    if (account_ != nullptr && !expects_ && !method_->open) {  // requests of open methods are small
       expects_ = true;
       account_->ReadsBegin();
     }
@@ -229,7 +229,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     const MutexLock lock(mutex_);
     const GrpcLimits& limits = context_.options.limits;
     const bool idle = exchange_ != nullptr && !exchange_->waits() && !writing_ && !in_line_;
-    if (idle && context_.draining.load()) {  // it has nothing to be waited for
+    if (idle && context_.draining.load()) {  // no work of this call is pending
       End(Unavailable("draining", "the server is shutting down"));
       return Settle();
     }
@@ -264,7 +264,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     std::vector<std::string_view> keys;
     const auto [first, last] = call_.client_metadata().equal_range("authorization");
     for (auto it = first; it != last; ++it) keys.emplace_back(it->second.data(), it->second.size());
-    std::optional<auth::CertifiedName> certificate;  // read for who shows nothing else
+    std::optional<auth::CertifiedName> certificate;  // read if there is no other credential
     if (keys.empty() && !context_.options.tls_client_ca_file.empty())
       certificate = CertificateOf(call_, context_.certificates);
     const auth::PresentedCredentials shown{
@@ -296,7 +296,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     return static_cast<int64_t>(bytes);
   }
 
-  // Not through the C++ time point, which does not hold all that a client can write.
+  // The C++ time point cannot hold every deadline that a client can send, so the C type is read.
   TimePoint Deadline() const {
     const gpr_timespec until = gpr_convert_clock_type(call_.raw_deadline(), GPR_CLOCK_MONOTONIC);
     if (gpr_time_cmp(until, gpr_inf_future(GPR_CLOCK_MONOTONIC)) == 0) return TimePoint::max();
@@ -333,7 +333,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     });
   }
 
-  // A handler has come free for the message that waits. On the pump.
+  // Called on the pump when a handler is free for the waiting message.
   void TakeWaiting() {
     const MutexLock lock(mutex_);
     ++handlers_;
@@ -352,8 +352,8 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     Settle();
   }
 
-  // Puts in order what an event may have changed: the exchange of a call that ended goes, handlers
-  // that are no longer needed are given back, and the pump knows whether to ask.
+  // Updates the state after an event: destroys the exchange of an ended call, returns handlers that
+  // are no longer needed, and gives the pump the next due time.
   void Settle() REQUIRES(mutex_) {
     if (ended_) {
       exchange_.reset();
@@ -426,7 +426,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   grpc::GenericCallbackServerContext& call_;  // until OnDone
   CallInfo info_;
   Status unknown_;           // why there is no principal
-  std::string claim_ = "-";  // and as whom it presented itself; for the log
+  std::string claim_ = "-";  // the claimed identity; for the log
   const Method* method_ = nullptr;
   telemetry::OpKind op_ = telemetry::OpKind::kOther;
   std::shared_ptr<ConnectionAccount> account_;  // of its connection; null when that has ended
@@ -438,12 +438,12 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   bool ended_ = false;                                            // the status is on its way
   bool done_ = false;  // the library has no more of the call
   bool counted_ = false;
-  bool expects_ = false;  // messages, as the account knows
+  bool expects_ = false;  // expects messages, as reported to the account
   bool unread_ = true;    // an unread message may be on its way
   bool pumped_ = false;
   TimePoint due_ = TimePoint::max();  // as the pump knows it
-  bool in_line_ = false;              // for a handler, with a message
-  uint64_t ticket_ = 0;               // of the line
+  bool in_line_ = false;              // a message waits for a handler
+  uint64_t ticket_ = 0;               // place in that line
   int handlers_ = 0;                  // held by this call
   bool writing_ = false;              // a message is on its way
   TimePoint write_began_;

@@ -194,7 +194,7 @@ TEST_F(EncodingTest, TheRoutesOfTextEmbeddingsInference) {
   EXPECT_THAT(Ask(Get("/v1/models")).body, HasSubstr(R"("tasks":["rerank","score"])"));
 }
 
-// As clients do that were given no more than an address (langchain's, huggingface_hub's).
+// Clients that are configured with the base address only (langchain's, huggingface_hub's).
 TEST_F(EncodingTest, TheAddressAloneDoesWhatTheBodyAsksFor) {
   StartServer();
   EXPECT_EQ(Floats(Good("/", R"({"inputs":"one"})").at(0)), FakeRow("one", 5));
@@ -332,7 +332,7 @@ TEST_F(EncodingTest, NobodyWaitsForAnEncodingButItsClient) {
   }
   EXPECT_EQ(Ask(Get("/livez")).status, 200);
   for (size_t i = kClients; i-- > 0;) inference_.Encoding(i)->SetAnswer();
-  inference_.Encoding(0)->Wake();  // one wake, however many are done
+  inference_.Encoding(0)->Wake();  // one wake for all that are done
   for (size_t i = 0; i < kClients; ++i) {
     const RawResponse response = clients[i]->Read();
     ASSERT_EQ(response.status, 200);

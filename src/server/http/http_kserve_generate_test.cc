@@ -72,7 +72,7 @@ TEST_F(KserveGenerateTest, OneObjectInAndOneOut) {
       << "parameters may stand outside";
 }
 
-// "max_token" was taken for a parameter of the model, and the answer was as long as it liked.
+// Regression: "max_token" was passed on as a parameter of the model, so the answer had no limit.
 TEST_F(KserveGenerateTest, MisspeltParametersAreToldOfOrInStrictModeRefused) {
   AnswerAtOnce({"Hello"});
   StartServer();

@@ -1,4 +1,4 @@
-// The Responses and Conversations API over HTTP, before a model whose words are known.
+// The Responses and Conversations API over HTTP, with a scripted model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -132,7 +132,7 @@ TEST_F(ResponsesTest, AStreamThatIsResumedBeyondItsEndIsRefusedWithTheLastNumber
   Held()->Answer({"late"});
 }
 
-// It began with MQTT's `accepted`, at which the stock client's helper gave up.
+// Regression: the stream began with MQTT's `accepted`, which the stock client's helper rejects.
 TEST_F(ResponsesTest, TheStreamOfAConversationsTurnBeginsWithCreatedAsNumberZero) {
   const std::string in = R"(,"conversation":")" + NewConversation("{}") + "\"";
   const RawResponse stream = Create(in + R"(,"stream":true)");
@@ -168,8 +168,8 @@ TEST_F(ResponsesTest, DeltasArePaddedForWhoAsksAndNobodyElse) {
             std::string::npos);
 }
 
-// A turn of a conversation that lets nothing be left out has the whole of the model's window: over
-// HTTP such dialogs were cut to the service's.
+// Regression: over HTTP, dialogs without truncation were cut to the service's window instead of the
+// model's.
 TEST_F(ResponsesTest, WithoutTruncationALongDialogIsRefusedAndNotCut) {
   const std::string id = NewConversation("{}");
   const std::string in = R"(,"conversation":")" + id + R"(","truncation":"disabled")";
@@ -215,7 +215,7 @@ TEST_F(ResponsesTest, AResponseInTheBackgroundIsToldOfOnceItsRequestIsInTheStore
   Held()->AppendAnswer({"done"});
 }
 
-// It once stood open until the connection was cut.
+// Regression: the stream stayed open until the connection was cut.
 TEST_F(ResponsesTest, AStreamOfAStoredAnswerThatADrainCutsShortEndsWithAnError) {
   holds_ = true;
   RawClient stream(port()), whole(port());
@@ -271,7 +271,8 @@ TEST_F(ResponsesTest, AConversationKeepsItsTurnsItsMetadataAndItsVersion) {
   const std::string of_now = "If-Match: " + items.Header("etag") + "\r\n";
   const RawResponse changed = Ask(Post(path, R"({"metadata":{"k":"w"}})", of_now));
   EXPECT_EQ(changed.status, 200);
-  // Two that both knew the version of now both had their way, the second over the first.
+  // Regression: two updates with the same If-Match both succeeded, and the second overwrote the
+  // first.
   EXPECT_EQ(Ask(Post(path, R"({"metadata":{"k":"x"}})", of_now)).status, 412);
   EXPECT_THAT(Ask(Get(path)).body, HasSubstr(R"("metadata":{"k":"w"})"));
   EXPECT_EQ(Ask(Get(path)).Header("etag"), changed.Header("etag"));
@@ -279,7 +280,7 @@ TEST_F(ResponsesTest, AConversationKeepsItsTurnsItsMetadataAndItsVersion) {
   EXPECT_EQ(Ask(Delete(path, "If-Match: " + changed.Header("etag") + "\r\n")).status, 200);
 }
 
-// It was passed over, and the answer given as if the version had been looked at.
+// Regression: the version was ignored, and the request was answered.
 TEST_F(ResponsesTest, AVersionThatIsAskedForWithoutAConversationIsRefused) {
   for (const char* match : {"\"v1\"", "*", "x"}) {
     const RawResponse refused = Ask(Post("/v1/responses", R"({"model":"fake","input":"hi"})",

@@ -487,7 +487,7 @@ TEST(Router, ThePathForTheLogHasNoQueryNoAuthorityAndNoKey) {
   EXPECT_EQ(PathForLog("/x", ""), "/x") << "no key, nothing to hide";
 }
 
-// The path was once missing where no route was found or the head was no request.
+// Regression: the path was missing if no route was found or the head was malformed.
 TEST_F(RoutesTest, EveryAnswerIsOneLogLineWithMethodPathAndStatusAndNoSecret) {
   StartServer(WithKey());
   const std::string key = "Authorization: Bearer " + WithKey().api_key + "\r\n";
@@ -569,7 +569,7 @@ TEST_F(RoutesTest, TokenizerRoutesAnswerSmallAndLargeTexts) {
   EXPECT_EQ(CodeOf(bad), "token_out_of_range");
 }
 
-// Which addresses are of this machine alone; the rule itself is access/bind_rule's.
+// Which addresses count as loopback; the rule itself is tested with access/bind_rule.
 TEST(CheckBind, OnlyLoopbackMayBeOpen) {
   HttpOptions options;
   for (const char* host : {"127.0.0.1", "127.1.2.3", "localhost", "::1"}) {

@@ -165,8 +165,7 @@ bool Answers(const Route& route, std::string_view method);
 // The field Allow: "GET, HEAD, OPTIONS".
 std::string AllowOf(std::span<const Route> methods);
 
-// What a route calls of the models; nothing: it calls none, or cannot be called without a
-// connection.
+// The model call of a route; nullopt if it calls no model or needs a live connection.
 std::optional<calls::CallKind> CallKindOf(RouteId route);
 
 }  // namespace tutti::http

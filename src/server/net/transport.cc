@@ -17,7 +17,7 @@ namespace {
 namespace ssl = boost::asio::ssl;
 using boost::system::error_code;
 
-// What both have in common; `Stream` is a Socket, or a TLS stream of one.
+// Common part of both transports; `Stream` is a Socket, or a TLS stream over one.
 template <typename Stream>
 class StreamTransport : public Transport {
  public:

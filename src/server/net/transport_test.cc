@@ -1,4 +1,4 @@
-// The same bytes over TCP and TLS, and how either ends.
+// The same bytes over TCP and TLS, and how each connection ends.
 #include "server/net/transport.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ class TransportTest : public ::testing::Test {
     thread_.Stop();
   }
 
-  // Instead of the connection that there may be.
+  // Replaces an earlier connection.
   void Connect(const std::shared_ptr<TlsContext>& tls) {
     if (transport_ != nullptr) {
       OnThread([this] { transport_->Close(false); });
@@ -229,7 +229,7 @@ TEST_F(TransportTest, AResumedSessionIsStillItsClients) {
   }
 }
 
-// In both cases reads end; only a peer that left resets what is written.
+// Reads end in both cases; only a peer that left answers writes with a reset.
 TEST_F(TransportTest, APeerThatOnlyStoppedSendingIsNotGoneAndOneThatLeftIs) {
   Connect(nullptr);
   client_.shutdown(tcp::socket::shutdown_send);

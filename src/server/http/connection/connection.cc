@@ -66,7 +66,7 @@ void Connection::Start() {
 void Connection::NoteHandshake() {
   const std::string fault = transport_->HandshakeFault();
   if (fault.empty() || context_.deps.log == nullptr || !context_.options.access_log) return;
-  // A scanner or a client set up wrongly comes again and again.
+  // The rate of these lines is limited, because scanners and misconfigured clients retry endlessly.
   const std::optional<int64_t> untold = context_.handshake_lines.Next(loop_->clock().Now());
   if (!untold.has_value()) return;
   context_.deps.log->Info("tls.handshake_failed",
@@ -174,7 +174,7 @@ void Connection::OnPeerDone() {
 }
 
 void Connection::AwaitGone() {
-  // Nothing may be written to a client of HTTP/1.0 before the answer: its end counts as leaving.
+  // An HTTP/1.0 client may receive nothing before the answer, so its half-close counts as leaving.
   if (request_.http_1_0 && status_ == 0) return Close(true);
   if (!std::exchange(awaiting_gone_, true)) {
     transport_->AwaitGone(context_.options.limits.reader_stall, [self = shared_from_this()] {
@@ -185,7 +185,7 @@ void Connection::AwaitGone() {
   Reschedule();
 }
 
-// Data of a stream serves as a probe too.
+// Streamed data also serves as a probe.
 TimePoint Connection::ProbeDue() const { return std::max(probed_, last_send_) + kProbeTime; }
 
 void Connection::Probe() {
@@ -195,7 +195,7 @@ void Connection::Probe() {
     if (handler_ == nullptr || handler_->StreamsEvents()) Send(protocol::kSsePing);
     return;  // else the streamed data serves as a probe
   }
-  // Any client of HTTP/1.1 may be sent one at any time before the answer (RFC 9110 15.2).
+  // HTTP/1.1 allows any number of 100 responses before the answer (RFC 9110 15.2).
   pending_ += kContinue;
   Write();
 }
@@ -204,7 +204,7 @@ void Connection::Advance() {
   while (phase_ == Phase::kIdle || phase_ == Phase::kHead || phase_ == Phase::kBody ||
          phase_ == Phase::kUpload) {
     if (phase_ == Phase::kIdle) {
-      // One empty line before a request is old clients' habit (RFC 9112 2.2).
+      // Old clients send an empty line before a request (RFC 9112 2.2).
       if (input_.starts_with("\r\n")) input_.erase(0, 2);
       if (input_.empty() || input_ == "\r") break;
       phase_ = Phase::kHead;
@@ -321,7 +321,7 @@ void Connection::BeginHandler(Phase phase) {
   RunHandler([this] { handler_->Start(); });
 }
 
-// What has come of the body goes on to the handler, which may answer before it is over.
+// Passes the received part of the body to the handler, which may answer before the body ends.
 void Connection::FeedUpload() {
   std::string body = parser_->TakeBody();
   if (!body.empty()) RunHandler([&] { handler_->OnBody(std::move(body)); });
@@ -353,13 +353,13 @@ void Connection::RunHandler(const std::function<void()>& call) {
   if (phase_ != Phase::kClosed) Reschedule();
 }
 
-// Lets go of what the request holds before it is refused: there may be no memory for the answer.
+// Frees the memory of the request before refusing it, because the answer may need it.
 void Connection::GiveUp(Status status) {
   if (phase_ == Phase::kClosed) return;
   close_after_ = true;
   handler_.reset();
   input_ = {};
-  if (status_ != 0) return Close(true);  // half an answer stands
+  if (status_ != 0) return Close(true);  // a part of the answer is already sent
   OpenMemoryReserve();
   try {
     Refuse(std::move(status));
@@ -409,7 +409,7 @@ void Connection::WriteHead(HeadSpec head) {
   request_context_.AddHeaders(&head.headers);
   // An answer during an upload precedes the end of the body, the rest of which is not read.
   if (context_.draining.load() || phase_ == Phase::kUpload) close_after_ = true;
-  head.keep_alive = !close_after_ || tunnel_;  // whose own fields say what becomes of it
+  head.keep_alive = !close_after_ || tunnel_;  // a tunnel sets its own Connection field
   head.http_1_0 = request_.http_1_0;
   status_ = head.status;
   pending_ += SerializeHead(head);
@@ -423,7 +423,7 @@ void Connection::Respond(int status, HeaderList headers, std::string body) {
   if (!request_context_.decision().head_only) {
     unsent_ += body.size();
     sent_bytes_ += body.size();
-    if (body.size() > kLargeAnswer) Write();  // the head by itself, so that the body need not move
+    if (body.size() > kLargeAnswer) Write();  // sends the head first: the body is not copied
     if (pending_.empty()) {
       pending_ = std::move(body);
     } else {
@@ -585,8 +585,7 @@ void Connection::NextRequest() {
   Read();
 }
 
-// What the peer has sent meanwhile must be read before closing, or a reset could take the answer
-// from it.
+// Reads what the peer still sends before closing; otherwise a reset could discard the answer.
 void Connection::Linger() {
   transport_->ShutdownSend();
   if (peer_done_) return Close(false);

@@ -54,10 +54,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void RespondError(const Status& status, Origin origin = Origin::kServer,
                     std::optional<protocol::ContextNumbers> numbers = std::nullopt);
   void BeginStream(int status, HeaderList headers);
-  // 101 with `headers`: from now on the bytes of both directions are another protocol's. They are
-  // not read while too much waits for the socket.
+  // Sends 101 with `headers`: from now on both directions carry another protocol. Input is not read
+  // while too much output waits for the socket.
   void BeginTunnel(HeaderList headers);
-  void ReadOn();    // Handler::OnBytes() is called for what it left
+  void ReadOn();    // calls Handler::OnBytes() for the bytes that it left
   void ReadBody();  // Handler::WantsBody() is true again
   void Send(std::string_view data);
   void EndStream();
@@ -92,7 +92,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     BudgetShare share;
   };
   Body TakeBody();          // once
-  void PutBack(Body body);  // as if it had not been taken
+  void PutBack(Body body);  // undoes TakeBody()
   void WillStream() {       // the answer, before anything of it is written
     if (handler_ != nullptr) handler_->OnStream();
   }
@@ -140,7 +140,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnMessage();
   void BeginHandler(Phase phase);
   void FeedUpload();
-  // Answers without a handler. By value: what it answers is among what it resets.
+  // Answers without a handler. `status` is by value, because it may be a member that this resets.
   void Refuse(Status status);
   bool ReserveBody();
   void RunHandler(const std::function<void()>& call);

@@ -24,7 +24,7 @@ struct HttpRequest {
 
   const std::string* Find(std::string_view name) const;  // the first; `name` in lower case
   size_t Count(std::string_view name) const;
-  // All of that name, joined by commas: lines of one name are one list (RFC 9110 5.3).
+  // All fields of the name, joined by commas, as one list (RFC 9110 5.3).
   std::string Joined(std::string_view name) const;
 };
 
@@ -35,20 +35,20 @@ class MessageParser {
   MessageParser(const MessageParser&) = delete;
   MessageParser& operator=(const MessageParser&) = delete;
 
-  // Takes what belongs to this message from the front of `bytes`; returns how many bytes that was.
+  // Consumes this message's bytes from the front of `bytes`; returns their number.
   size_t Feed(std::string_view bytes);
 
   bool head_done() const;
   bool done() const;
-  const Status& fault() const;      // OK, or why the message is refused; then close
+  const Status& fault() const;      // why the message is refused; then close
   const HttpRequest& head() const;  // after head_done(): everything but the body
   // Method and target as far as they have arrived, at most the first 8 KiB, unchecked, also of a
   // malformed message: for the log. Empty if no blank follows the method.
   std::pair<std::string_view, std::string_view> first_line() const;
   HttpRequest Take();  // after done()
-  // After head_done(): its body may have no more bytes than that, and no more than the limits'.
+  // After head_done(): limits the body to `bytes`, in addition to the general limit.
   void LimitBody(size_t bytes);
-  // After head_done(): what of the body has come since the last call.
+  // After head_done(): the part of the body received since the last call.
   std::string TakeBody();
   bool has_body() const;            // after head_done(): a body is announced
   uint64_t announced_body() const;  // Content-Length; 0 when chunked

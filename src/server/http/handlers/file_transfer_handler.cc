@@ -1,6 +1,5 @@
-// POST /v1/files and GET /v1/files/{id}/content, and the results of message batches: files on their
-// way to the disk and from it, a piece at a time, never whole in memory. An upload that is given up
-// leaves nothing.
+// POST /v1/files, GET /v1/files/{id}/content and the results of message batches: transfers files to
+// and from the disk piece by piece, never whole in memory. An aborted upload leaves no file.
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,9 +13,9 @@
 namespace tutti::http {
 namespace {
 
-constexpr size_t kMaxInFlight = 256 << 10;  // of an upload, given to the disk and not yet taken
+constexpr size_t kMaxInFlight = 256 << 10;  // of an upload, not yet written to disk
 constexpr int64_t kPiece = 64 << 10;        // of a download
-constexpr size_t kMaxUnsent = 128 << 10;    // of it; then the disk waits for the socket
+constexpr size_t kMaxUnsent = 128 << 10;    // of a download; above it, reading pauses
 
 class UploadHandler final : public Handler {
  public:
@@ -26,7 +25,7 @@ class UploadHandler final : public Handler {
   }
 
   void Start() override {
-    // The router has looked at it.
+    // The router has checked this field.
     const std::string* const type = connection_.request().Find("content-type");
     const Result<std::string> boundary = protocol::MultipartBoundary(type == nullptr ? "" : *type);
     if (!boundary.ok()) return Fail(boundary.status());

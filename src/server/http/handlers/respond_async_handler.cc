@@ -1,6 +1,6 @@
 // Prefer: respond-async (RFC 7240) on a route that generates or embeds: the call is accepted as a
-// durable job, and answered 202 with where it is; or with its answer, if that comes within the
-// `wait` of the same field.
+// durable job, and the answer is 202 with the job's Location; or the job's result, if it comes
+// within the `wait` of the same field.
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -74,7 +74,7 @@ class RespondAsyncHandler final : public Handler {
 
  private:
   struct Understood {
-    std::string body, print;  // print: of what has a key
+    std::string body, print;  // print: body hash, if there is a key
   };
 
   Status ReadFields() {
@@ -157,7 +157,7 @@ class RespondAsyncHandler final : public Handler {
   Connection& connection_;
   const std::optional<std::chrono::seconds> wait_;
   jobs::NewJob job_;
-  protocol::JobView accepted_;  // as it was then
+  protocol::JobView accepted_;  // as of its acceptance
   bool again_ = false;
 };
 

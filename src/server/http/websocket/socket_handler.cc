@@ -153,7 +153,7 @@ class SocketHandler final : public Handler, private SocketHost {
       return Close(protocol::kCloseTryAgainLater, "too many large messages are being read");
     if (text.size() <= kInlineJsonBytes)
       return OnUnderstood(Dialect::Understand(text, parse), std::move(share));
-    parsing_ = true;  // what follows waits, so that the order stays
+    parsing_ = true;  // later messages wait, to keep the order
     auto held = std::make_shared<BudgetShare>(std::move(share));
     connection_.Offload(
         connection_.context().json_helper, [this, text, parse, held]() -> Connection::Continuation {
@@ -257,7 +257,7 @@ class SocketHandler final : public Handler, private SocketHost {
   TimePoint began_, heard_;
   bool identified_ = false, asked_ = false;  // asked: a ping waits for any answer
   bool parsing_ = false, closing_ = false;
-  // Why nothing is begun any more, with which code it is closed, and when at the latest.
+  // The reason why no new request is accepted, the close code, and the latest time of the close.
   Status leaving_;
   int leave_code_ = 0;
   TimePoint leave_by_ = TimePoint::max();

@@ -46,7 +46,8 @@ void JobFollows::Clear() {
   while (!follows_.empty()) Close(follows_.begin());
 }
 
-// The answer may come when nothing here is left: it holds the strand, and what runs there looks.
+// The callback may run after this object is destroyed: it keeps the strand alive, and WhileAlive()
+// skips the call.
 void JobFollows::Watch(const Key& key, const Entry& entry, Wait wait) {
   auto seen = context_.tasks.WhileAlive(
       [this, key, serial = entry.serial, asked = entry.seen,

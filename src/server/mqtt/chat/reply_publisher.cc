@@ -13,14 +13,14 @@
 namespace tutti::mqtt::chat {
 namespace {
 
-constexpr size_t kAtOnce = 64;  // entries of one log, before others have their turn
+constexpr size_t kAtOnce = 64;  // entries of one log per turn
 constexpr Duration kPortWait = std::chrono::milliseconds(50);
-// The last message again: after 1, 2, 4, ... 30 s, for about four minutes.
+// Retries of the last message: after 1, 2, 4, ... 30 s, for about four minutes.
 constexpr Duration kFirstRetry = std::chrono::seconds(1), kMaxRetry = std::chrono::seconds(30);
 constexpr int kMaxTries = 12;
 constexpr int kAbsent = 2;  // one may be false: mosquitto before 2.0.20 reports it for all
 
-// The port may take it later; else it never will.
+// Whether a retry may succeed.
 bool MayPass(const Status& status) { return status.code() != StatusCode::kInvalidArgument; }
 
 Duration RetryWait(int tries) {
@@ -151,7 +151,7 @@ bool ReplyPublisher::Stream::Refill(TimePoint now) {
     }
     reader_.emplace(*std::move(rest));
     read = reader_->Next(kAtOnce);
-    if (!read.ok()) return false;  // the log ran away meanwhile: at the next turn
+    if (!read.ok()) return false;  // entries were dropped meanwhile: handled next turn
   }
   entries_.assign(read->begin(), read->end());
   return !entries_.empty();
@@ -205,7 +205,7 @@ bool ReplyPublisher::Stream::SendEvent(const responses::LogEntry& entry, TimePoi
   return true;
 }
 
-// False: not now. What can never be sent is left out.
+// Returns false if the port accepts nothing now. A message that can never be sent is skipped.
 bool ReplyPublisher::Stream::Send(Message message, TimePoint now) {
   const Status status = publish_(std::move(message), /*last=*/false);
   if (status.ok() || !MayPass(status)) return true;
@@ -214,7 +214,7 @@ bool ReplyPublisher::Stream::Send(Message message, TimePoint now) {
   return false;
 }
 
-// It stays here until it has arrived.
+// Keeps the last message until its delivery is confirmed.
 void ReplyPublisher::Stream::SendLast(TimePoint now) {
   const Status status = publish_(*last_, /*last=*/true);
   last_waits_ = !status.ok();

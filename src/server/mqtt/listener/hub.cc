@@ -8,7 +8,8 @@
 namespace tutti::mqtt::listener {
 namespace {
 
-// No part holds the separator: client ids and users are of plain characters, tenants are ours.
+// No part contains the separator: client ids and users are restricted to plain characters, and
+// tenants come from this server.
 std::string KeyOf(const Principal& principal, const std::string& client_id) {
   return principal.tenant + '\n' + principal.user + '\n' + client_id;
 }
@@ -61,7 +62,7 @@ void Hub::Close(Session* session, bool publish_will) {
   session->link = nullptr;
   const TimePoint now = clock_.Now();
   if (!publish_will) session->will.reset();
-  // One that overflowed is not what the client believes it to be.
+  // An overflowed session has lost messages, so the client cannot resume it.
   const auto ends_now = [session] { return session->expiry_s == 0 || session->overflow; };
   if (session->will && (ends_now() || session->will->delay == Duration(0))) PublishWill(session);
   if (ends_now()) return End(session);
@@ -114,7 +115,7 @@ size_t Hub::Publish(Message message, const Session* from) {
 
 void Hub::Queue(Session* session, Delivery delivery) {
   if (session->overflow) return;
-  if (session->link == nullptr && delivery.qos == 0) return;  // stale by the time it is back
+  if (session->link == nullptr && delivery.qos == 0) return;  // QoS 0 is not kept for later
   if (session->outbox.Push(std::move(delivery)) == Outbox::Pushed::kOverflow) {
     session->overflow = true;
     // No client is connected, so the session just ends, at the next OnTime().
@@ -194,7 +195,7 @@ void Hub::SetTimer(Session* session) {
   if (session->timer != TimePoint::max()) timers_.insert({session->timer, session});
 }
 
-// Before a session is made: those without a connection that end soonest make way.
+// Called before a new session: evicts the disconnected sessions that expire soonest.
 void Hub::MakeRoom(const Principal& principal) {
   const auto most = [this](const std::string& prefix) {
     size_t count = 0;

@@ -65,7 +65,7 @@ struct Session {
 
   SessionLink* link = nullptr;  // null = not connected
   bool ready = false;           // in Hub::ready_
-  bool overflow = false;        // QoS 1 was lost: to be disconnected with 0x97
+  bool overflow = false;        // a QoS 1 message was lost: disconnect with 0x97
   // --- not connected ---
   TimePoint will_due = TimePoint::max();
   TimePoint ends = TimePoint::max();

@@ -26,7 +26,7 @@ using boost::asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr size_t kMaxPayloadBytes = 16 << 20;  // of one message
-constexpr int kSendBufferBytes = 64 << 10;  // the system's own grows to megabytes for who stopped
+constexpr int kSendBufferBytes = 64 << 10;     // the default grows to MiB if a client stalls
 constexpr Duration kGoodbye = std::chrono::seconds(1);
 
 // One port: accepts its connections and passes them to the loop. Used by the io thread, except

@@ -20,7 +20,7 @@ void Peer::OnFrame(const Frame& frame) {
   CHECK(reading());
   last_packet_ = clock_.Now();
   if (state_ == State::kConnecting && frame.type != PacketType::kConnect) {
-    state_ = State::kEnded;  // in 3.1.1 or 5, who knows: without a word
+    state_ = State::kEnded;  // the version is unknown, so no packet is sent
     return host_.End(ReasonCode::kProtocolError);
   }
   if (state_ == State::kOpen && !WithinRate()) {
@@ -30,7 +30,7 @@ void Peer::OnFrame(const Frame& frame) {
   if (decoded.ok()) return OnPacket(std::move(decoded.packet));
   if (state_ == State::kOpen) return Abort(decoded.fault->code, decoded.fault->why);
   version_ = VersionToAnswer(frame);
-  // 3.1.1 answers a version that it does not know, and closes on what is malformed (3.1.4).
+  // 3.1.1 requires an answer to an unknown version, and a close for a malformed packet (3.1.4).
   if (v5() || decoded.fault->code == ReasonCode::kUnsupportedVersion) {
     return Refuse(decoded.fault->code, decoded.fault->why);
   }
@@ -54,7 +54,7 @@ void Peer::OnPacket(Packet packet) {
       // An unknown id belongs to a message that was sent long ago, and is ignored.
       session_->outbox.Acknowledge(std::get<Puback>(packet).packet_id);
       return Serve();
-    case PacketType::kPubrel: {  // of a message of QoS 2, which there cannot be
+    case PacketType::kPubrel: {  // QoS 2 is not offered, so no id is known
       Pubcomp answer;
       answer.packet_id = std::get<Pubrel>(packet).packet_id;
       answer.reason = ReasonCode::kPacketIdNotFound;
@@ -85,7 +85,7 @@ void Peer::OnSubscribe(const Subscribe& packet) {
     if (answer.reasons.back() == ReasonCode::kNotAuthorized)
       host_.Forbidden("subscribe", each.filter);
   }
-  Send(answer);  // before what is retained, which waits for Serve()
+  Send(answer);  // before retained messages, which Serve() sends
 }
 
 void Peer::OnUnsubscribe(const Unsubscribe& packet) {
@@ -134,7 +134,7 @@ bool Peer::WithinRate() {
 
 void Peer::Send(const Packet& packet) {
   Result<std::string> bytes = Encode(version_, packet);
-  CHECK(bytes.ok()) << bytes.status();  // ours, of ids that were decoded
+  CHECK(bytes.ok()) << bytes.status();  // built from decoded ids, so always valid
   if (bytes->size() > max_packet_bytes_) {
     return Abort(ReasonCode::kPacketTooLarge, "an answer larger than this client takes");
   }
@@ -213,7 +213,7 @@ void Peer::OnTime() {
     return Refuse(ReasonCode::kServerUnavailable, "the login was not answered in time");
   }
   if (state_ != State::kOpen || DueReceipts(now)) return;
-  if (!reading()) last_packet_ = now;  // its pings wait for us
+  if (!reading()) last_packet_ = now;  // its pings are unread
   if (now - last_packet_ >= silence_) {
     Abort(ReasonCode::kKeepAliveTimeout, "silent for half as long again as agreed");
   }

@@ -1,4 +1,4 @@
-// Peer's part for messages: from the client to the Hub, and from its session to the client.
+// Peer: messages from the client to the Hub, and from its session to the client.
 #include <algorithm>
 #include <utility>
 
@@ -58,7 +58,7 @@ void Peer::OnPublish(Publish packet) {
   const std::optional<ReasonCode> objection = Objection(packet);
   if (!objection) return Route(std::move(packet));
   if (*objection == ReasonCode::kNotAuthorized) host_.Forbidden("publish", packet.topic);
-  // 3.1.1 has no way to refuse but closing, QoS 0 neither.
+  // 3.1.1 and QoS 0 have no negative acknowledgement, so the connection is closed.
   if (packet.qos == 0 || !v5()) return Abort(*objection, "this message may not be published");
   Owe(packet.packet_id, 0, *objection);
 }
@@ -93,7 +93,7 @@ std::optional<ReasonCode> Peer::Objection(const Publish& packet) const {
     return ReasonCode::kTopicNameInvalid;
   }
   if (!principal.MayPublish(packet.topic)) return ReasonCode::kNotAuthorized;
-  // Else this server would write where the client may not.
+  // Otherwise this server would publish to a topic that the client may not use.
   if (properties.response_topic && !principal.MayRespond(*properties.response_topic)) {
     return ReasonCode::kNotAuthorized;
   }
@@ -132,7 +132,7 @@ void Peer::Route(Publish packet) {
   }
 }
 
-// An acknowledgement that goes out when `receipts` have come and all before it are out.
+// Queues an acknowledgement, sent when `receipts` have arrived and all earlier ones are sent.
 void Peer::Owe(uint16_t packet_id, size_t receipts, ReasonCode reason) {
   pending_.push_back(
       {packet_id, next_serial_++, receipts, reason, clock_.Now() + limits_.receipt_time});
@@ -184,8 +184,7 @@ void Peer::SendDelivery(const Delivery& delivery) {
   packet.dup = delivery.dup;
   packet.properties.subscription_ids = delivery.subscription_ids;
   Result<std::string> bytes = Encode(version_, packet);
-  // A client is not sent what it does not take; for the sender it is as if it had been
-  // (3.1.2.11.4).
+  // A packet above the client's maximum is dropped, and the sender sees success (3.1.2.11.4).
   if (!bytes.ok() || bytes->size() > max_packet_bytes_) {
     if (delivery.qos > 0) session_->outbox.Acknowledge(delivery.packet_id);
     return;

@@ -27,9 +27,9 @@ class ScriptedPort final : public MessagePort {
   explicit ScriptedPort(const Clock& clock) : clock_(clock) {}
 
   // --- what happens to a publication ---
-  std::function<Status(const Message&)> refuse;   // at once; empty: nothing is
+  std::function<Status(const Message&)> refuse;   // at once; empty: accept all
   std::function<Status(const Message&)> outcome;  // reported later; empty: OK
-  std::function<bool(const Message&)> lose;       // at QoS 0, in silence; empty: nothing is
+  std::function<bool(const Message&)> lose;       // at QoS 0, silently; empty: lose none
   bool holds = false;                             // the outcome is reported by ReportHeld()
 
   Status Publish(Message message, Published done) override {
