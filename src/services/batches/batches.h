@@ -77,7 +77,7 @@ class Batches final : public background::QueueRunner {
     int64_t slots = 16;  // lines that run at once
     int64_t max_attempts = 3;
     Duration window = std::chrono::hours(24);
-    Duration keep = std::chrono::hours(24 * 30);  // a batch, after its end
+    Duration keep = std::chrono::hours(24 * 30);  // of a batch, after its end
     Duration tick = std::chrono::seconds(1);      // interval of checks for expired batches
     // An input that cannot be read is tried again, 250 ms to 8 s apart, before its batch fails.
     Duration input_patience = std::chrono::minutes(1);

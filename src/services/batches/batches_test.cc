@@ -65,7 +65,7 @@ class BatchesTest : public ::testing::Test {
       return open_failures_ > 0 && open_failures_-- > 0
                  ? Result<std::shared_ptr<const DiskReader>>(DiskError(EMFILE))
              : read_failures_ > 0 && read_failures_-- > 0
-                 ? DiskReader::Open(folder_.path())  // that can be opened, and not read
+                 ? DiskReader::Open(folder_.path())  // a folder opens, but cannot be read
                  : DiskReader::Open(path);
     };
     auto files = Files::Open(files_options, *store_, clock_, [this] { return WallMs(); });
@@ -84,7 +84,7 @@ class BatchesTest : public ::testing::Test {
     inference_.reset();
     store_.reset();
   }
-  // As a kill does: nothing is given back.
+  // Restarts as after a kill: leases are not released.
   void Restart() {
     Close();
     Open();
@@ -132,7 +132,7 @@ class BatchesTest : public ::testing::Test {
     batches_->Cancel(owner, id, call.done());
     return call.Get();
   }
-  // Lets the model work until the batch is as asked for.
+  // Steps the model until the batch is in `state`.
   bool Becomes(const std::string& id, BatchState state, const std::string& owner = "t") {
     return Eventually([&] {
       inference_->Step();
@@ -187,7 +187,7 @@ class BatchesTest : public ::testing::Test {
     return count;
   }
 
-  // Ended ones of the store.
+  // Number of ended responses in the store.
   int64_t KeptResponses() {
     int64_t count = 0;
     EXPECT_TRUE(store_
@@ -399,7 +399,7 @@ TEST_F(BatchesTest, ACancelEndsLinesThatWaitForWhatTheyGoOnFrom) {
   EXPECT_EQ(LinesOf(Get(made->id)->error_file).size(), 20u);
 }
 
-// It failed for good where the process had no descriptor left for a moment.
+// Regression: a batch failed for good if the process had no free descriptor for a moment.
 TEST_F(BatchesTest, AnInputThatCannotBeReadForAMomentIsTriedAgain) {
   open_failures_ = 3;
   read_failures_ = 3;

@@ -83,7 +83,7 @@ Status List(store::Store& store, const JsonObject& asked, JsonWriter* json) {
   return OkStatus();
 }
 
-// What a call that answers later answers.
+// Waits for the result of an asynchronous call.
 template <typename T>
 Result<T> WaitFor(const std::function<void(std::function<void(Result<T>)>)>& call) {
   std::promise<Result<T>> answer;

@@ -31,12 +31,12 @@ struct JobRow {
   int64_t epoch = 0;  // of the last claim
   int64_t created_ms = 0, started_ms = 0, finished_ms = 0;
   int64_t run_at_ms = 0;    // not before; 0: at once, for any clock
-  int64_t deadline_ms = 0;  // its end at the latest
+  int64_t deadline_ms = 0;  // the latest end
   int64_t expires_ms = 0;   // of its result; 0: it has not ended
   int64_t progress = 0;     // output tokens, as of the last heartbeat
   std::string request;      // the body; empty once the job cannot run again
   std::string result, error;
-  bool gone = false;    // it has ended, and its result is not kept any more
+  bool gone = false;    // it has ended and its result is deleted
   std::string webhook;  // of a new job: URL for the event at its end; empty: none
 };
 

@@ -65,7 +65,7 @@ class JobsTest : public ::testing::Test {
     inference_.reset();
     store_.reset();
   }
-  // As a kill does: nothing is given back.
+  // Restarts as after a kill: leases are not released.
   void Restart() {
     Close();
     Open();
@@ -111,7 +111,7 @@ class JobsTest : public ::testing::Test {
     jobs_->Replay("t", id, call.done());
     return call.Get();
   }
-  // Lets the model work until the job is as asked for.
+  // Steps the model until the job is in `state`.
   bool Becomes(const std::string& id, JobState state) {
     return Eventually([&] {
       inference_->Step();
@@ -124,7 +124,7 @@ class JobsTest : public ::testing::Test {
     jobs_->strand()->Look();
   }
 
-  // What was handed to the strand and the store so far is done.
+  // Waits until all earlier tasks of the strand and the store are done.
   void Barrier() {
     for (int i = 0; i < 4; ++i) {
       Call<int> posted;
@@ -437,7 +437,7 @@ TEST_F(JobsTest, AResultIsGoneAfterItsTime) {
   }));
 }
 
-// It could be read for up to a minute more, until the sweep came.
+// Regression: an expired result was readable for up to a minute, until the sweep.
 TEST_F(JobsTest, AResultIsExpiredToTheMillisecond) {
   jobs_->Start();
   const std::string id = Submit("hello", "key").id;
@@ -562,7 +562,7 @@ TEST_F(JobsTest, TheEstimateOfAWaitComesTrueWhereJobsEndTogether) {
   EXPECT_EQ(WrongEstimates(200, [](int) { return std::string(34, 'x'); }), 0);
 }
 
-// One that is itself much shorter or longer than the others is not foreseen.
+// The estimate does not foresee a job that is itself much shorter or longer than the others.
 TEST_F(JobsTest, TheEstimateOfAWaitComesTrueWhereJobsAreOfAllLengths) {
   Random random(37);
   const auto text = [&](int) {
@@ -590,12 +590,12 @@ TEST_F(JobsTest, AResultIsReadableAtOnce) {
   RecordProperty("median_us", static_cast<int>(1e3 * took_ms[50]));
   RecordProperty("p99_us", static_cast<int>(1e3 * took_ms[98]));
   if (!support::ShortRun()) {
-    EXPECT_LT(took_ms[50], 50);  // ten times what is asked for: others may use the disk
+    EXPECT_LT(took_ms[50], 50);  // ten times the goal: the disk may be shared
   }
 }
 
-// Ahead, all leases would have been over and all that ran begun anew; back, what was accepted would
-// have waited until the clock had come again to where it was.
+// Regression: a jump ahead expired all leases and restarted running jobs; a jump back delayed
+// accepted jobs until the clock had caught up.
 TEST_F(JobsTest, AWallClockThatJumpsChangesNothing) {
   jobs_->Start();
   const std::string runs = Submit("runs").id;
@@ -617,7 +617,7 @@ TEST_F(JobsTest, AWallClockThatJumpsChangesNothing) {
   EXPECT_TRUE(Becomes(waits, JobState::kSucceeded));
 }
 
-// One that stopped past its lease and went on: what it has is not wanted any more.
+// A runner that was suspended past its lease and resumes: its result is discarded.
 TEST_F(JobsTest, ALeaseThatIsLostStopsTheWork) {
   jobs_->Start();
   const std::string id = Submit("hello").id;
@@ -642,7 +642,7 @@ TEST_F(JobsTest, ALeaseThatIsLostStopsTheWork) {
   EXPECT_EQ(Get(id)->attempt, 2);
 }
 
-// Against a model: kills at random points of a mixed run.
+// Compared with a model: kills at random points of a mixed run.
 TEST_F(JobsTest, EveryAcceptedJobEndsOnceWhateverIsKilled) {
   const char* asked = std::getenv("TUTTI_TEST_JOB_KILLS");
   const int kills = asked == nullptr ? 60 : std::atoi(asked);

@@ -15,7 +15,7 @@ namespace {
 constexpr Duration kStoreRetry = std::chrono::milliseconds(50);
 }
 
-// Its request reaches the store before there is any event of it.
+// Stores the request before any event of the response is shown.
 void Responses::Adopt(const ActivePointer& active, const std::string& request) {
   const std::shared_ptr<Response>& response = active->writer.response();
   running_[response->id()] = active;
@@ -115,7 +115,7 @@ bool Responses::CancelRun(const Response& response, bool steered) {
 }
 
 void Responses::Pump() {
-  std::vector<ActivePointer> grown;  // what is read may end, and another may begin
+  std::vector<ActivePointer> grown;  // reading may end a response and begin another
   for (const auto& [id, active] : running_) {
     if (active->shown) grown.push_back(active);
   }
@@ -163,7 +163,7 @@ void Responses::Read(const ActivePointer& active) {
         const api::TokenStream& stream = active->generation.stream();
         if (active->durable && active->cut == Cut::kNone &&
             stream.status().reason() == "draining") {
-          // The process ends. The store has it as running, and the next process runs it again.
+          // The process ends. The response is stored as running, so the next process runs it again.
           writer.response()->log().Interrupt();
           running_.erase(writer.response()->id());
           return;
@@ -180,7 +180,7 @@ void Responses::Read(const ActivePointer& active) {
 
 void Responses::Interrupt() {
   strand_->Post([this] {
-    Pump();  // what has ended ends
+    Pump();  // handles generations that have ended
     for (const auto& [id, active] : running_) {
       // The end of a response that is not shown yet is read when it is shown.
       if (active->durable && active->shown) active->writer.response()->log().Interrupt();
@@ -209,12 +209,12 @@ void Responses::Save(const ActivePointer& active, const ResponseState& end, bool
       },
       [this, active, end, again](const Status& status) {
         if (status.ok()) return Announce(*active, end, status);
-        if (status.reason() == "overloaded") {  // the disk is behind, and will be there
+        if (status.reason() == "overloaded") {  // the store is behind: retry
           return strand_->PostAt(clock_.Now() + kStoreRetry,
                                  [this, active, end, again] { Save(active, end, again); });
         }
         const ResponseState failed = Failed(end, status);
-        // What it says cannot be kept, but perhaps that it failed can.
+        // If the answer cannot be stored, at least its failure may be.
         if (!again) return Save(active, failed, /*again=*/true);
         Announce(*active, failed, status);
       });

@@ -1,4 +1,4 @@
-// SessionActor: a message on its way to being accepted, or given up.
+// SessionActor: acceptance and cancellation of messages.
 #include <algorithm>
 #include <utility>
 
@@ -216,7 +216,7 @@ void SessionActor::Saved(const SessionPointer& session, int64_t number,
   Advance(session);
 }
 
-// It was never accepted.
+// Rejects a message that was not accepted.
 void SessionActor::Refuse(const SessionPointer& session, int64_t number, const Status& why) {
   const auto place = session->turns.find(number);
   const Turn turn = std::move(place->second);
@@ -253,7 +253,7 @@ void SessionActor::Cancel(const SessionKey& key, const std::string& message_id, 
   });
 }
 
-// A turn that runs ends within a step, one that waits at once.
+// Cancels a turn: a running one ends within a step, a waiting one at once.
 void SessionActor::GiveUp(const SessionPointer& session, int64_t number, CutShort cut) {
   const auto place = session->turns.find(number);
   if (place == session->turns.end() || place->second.ending) return;
@@ -261,7 +261,7 @@ void SessionActor::GiveUp(const SessionPointer& session, int64_t number, CutShor
   if (!turn.cut.has_value() || cut == CutShort::kForget) turn.cut = cut;
   if (!turn.durable) return;  // its acceptance is reported first
   if (turn.generating) {
-    // False: it is ending already.
+    // False: the turn is already ending.
     (void)responses_.CancelRun(*turn.response, turn.cut == CutShort::kSteer);
     return;
   }

@@ -1,4 +1,4 @@
-// SessionActor: turns as they come, from prompt to end.
+// SessionActor: the life of a turn, from prompt to end.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -26,7 +26,7 @@ ContextWindow WindowFor(ContextWindow window, const api::SamplingParams& samplin
   return window;
 }
 
-// Turns that were given up, and whose ends are not in the store yet.
+// Whether there is a cancelled turn whose end is not stored yet.
 bool AnyIsCut(const Session& session) {
   return std::any_of(session.turns.begin(), session.turns.end(),
                      [](const auto& turn) { return turn.second.cut.has_value(); });
@@ -76,8 +76,8 @@ void SessionActor::Advance(const SessionPointer& session) {
   residency_.Settle(session);
 }
 
-// Before it is durable too, unless a system prompt that it is to be answered under is on its way to
-// the disk, or it is known that its row will not be taken.
+// A turn may begin before it is durable, unless a system prompt for it is still being stored, or
+// its row will certainly be refused.
 bool SessionActor::MayBegin(const Session& session, const Turn& turn) {
   if (turn.durable) return true;
   return session.new_prompts == 0 && (session.dialog != 0 || session.key.project != kConversations);
@@ -121,7 +121,7 @@ void SessionActor::TryRun(const SessionPointer& session, int64_t number) {
   if (status.ok()) {
     turn.generating = true;
     if (turn.durable) responses_.Show(*turn.response);
-  } else if (!turn.durable) {  // it is tried again when it is
+  } else if (!turn.durable) {  // retried once it is durable
     if (!responses::MayPass(status) && status.reason() != "draining") turn.refused = status;
   } else if (responses::MayPass(status) &&
              now < std::min(turn.patience, turn.message.request.deadline)) {
@@ -163,7 +163,7 @@ Status SessionActor::CountInput(Turn& turn, const TokenCounter::Template& around
   return OkStatus();
 }
 
-// What the template puts around functions is not known here: each counts as a message.
+// The template's text around functions is unknown here, so each function counts as a message.
 Result<int> SessionActor::CountTools(Turn& turn, const TokenCounter::Template& around) {
   const auto* chat = std::get_if<api::ChatPrompt>(&turn.message.request.prompt);
   if (chat == nullptr || chat->tools.empty()) return 0;
@@ -204,7 +204,7 @@ Result<TurnPrompt> SessionActor::PromptOf(Session& session, Turn& turn) {
     items = session.items;
     first_place = session.first_place;
   }
-  // The input's first message is within what any prompt costs.
+  // The fixed cost of a prompt includes its first message.
   int fixed = std::accumulate(turn.input_tokens.begin(), turn.input_tokens.end(),
                               around.prompt - around.message);
   ASSIGN_OR_RETURN(const int tool_tokens, CountTools(turn, around));
@@ -247,7 +247,7 @@ responses::TurnHooks SessionActor::HooksOf(const SessionPointer& session, int64_
           }};
 }
 
-// What cannot be counted now counts as one token a byte.
+// Counts one token per byte if counting fails.
 int SessionActor::CountOrBytes(const std::string& model, const std::string& text) {
   const Result<TokenCounter::Template> around = counter_.TemplateOf(model);
   const Result<int> tokens = counter_.Count(model, text);

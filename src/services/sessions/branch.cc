@@ -8,7 +8,7 @@ namespace {
 using store::Database;
 using store::Statement;
 
-constexpr int64_t kMaxForks = 64;  // of forks: each read follows them all
+constexpr int64_t kMaxForks = 64;  // nesting of forks: each read follows the chain
 
 Result<int64_t> AskInt(Database& database, std::string_view sql, int64_t dialog) {
   ASSIGN_OR_RETURN(Statement row, database.Prepare(sql));
@@ -64,7 +64,7 @@ Status DetachItems(Database& database, int64_t dialog, int64_t now_s) {
   if (shared) {
     int64_t heir = 0;
     {
-      // char(1) stands in no name that a client can give.
+      // No name from a client contains char(1).
       ASSIGN_OR_RETURN(
           Statement insert,
           database.Prepare("INSERT INTO dialog(tenant, project, session, used_s, parent, "

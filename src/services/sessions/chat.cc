@@ -9,7 +9,7 @@
 namespace tutti::sessions {
 namespace {
 
-// A history is one message, and brokers have their limits.
+// A history is sent as one message, and brokers limit message sizes.
 constexpr size_t kMaxHistoryBytes = 1 << 20;
 
 }  // namespace

@@ -46,7 +46,7 @@ Status TenantHasRoom(Database& database, const std::string& tenant, int64_t most
       .WithExcess(dialogs + 1, most);
 }
 
-// 0: none may go.
+// Returns 0 if no dialog may be deleted.
 Result<int64_t> LeastUsed(Database& database, const std::string& tenant, const std::string& owner,
                           int64_t spared) {
   ASSIGN_OR_RETURN(

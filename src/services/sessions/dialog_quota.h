@@ -17,8 +17,8 @@ namespace tutti::sessions {
 
 extern const store::Migration kOwnerTables;  // behind kVersionTables
 
-// "user:NAME" of a session "NAME/...", "project:NAME" of a project's other sessions, which have no
-// user; of conversations "", which is who makes them on a server without callers.
+// "user:NAME" for a session "NAME/...", "project:NAME" for other sessions of a project, which have
+// no user; "" for conversations, which is the owner on a server without authentication.
 std::string OwnerOf(const SessionKey& key);
 
 struct DialogQuota {
@@ -28,7 +28,7 @@ struct DialogQuota {
 
 struct DialogId {
   int64_t id = 0;
-  bool created = false;  // there was none: never, or no longer
+  bool created = false;  // the dialog did not exist before
 };
 
 // Returns the dialog of a key and makes it if needed, for `owner` (empty: OwnerOf the key). If the

@@ -19,7 +19,7 @@ class DialogQuotaTest : public testing::SessionsFixture {
     session_options_.dialogs = limits;
     Restart();
   }
-  // Each later than the one before, as the quota sees it.
+  // Each call is later than the one before, as the quota sees it.
   void AnswerLater(const SessionKey& key) {
     Pass(std::chrono::seconds(1));
     Answer(key, "u1");

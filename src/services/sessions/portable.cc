@@ -64,7 +64,7 @@ Status ExportProfiles(Database& database, const std::string& tenant, ExportedLin
   }
 }
 
-// Numbers of a line are counted on from: none may be near the end of its type.
+// Later numbers are counted from those of a line, so none may be near the end of its type.
 Result<int64_t> CountIn(const StoredObject& fields, std::string_view name, int64_t least,
                         int64_t most) {
   const int64_t value = fields.Int(name, least);
@@ -72,7 +72,8 @@ Result<int64_t> CountIn(const StoredObject& fields, std::string_view name, int64
   return Foreign(std::string(name) + " is out of range");
 }
 
-// A turn beyond the dialog's `turns` is one that it would give to a message yet.
+// Imports items. Turn numbers above the dialog's `turns` are refused, because later messages get
+// those numbers.
 Status ImportItems(Database& database, int64_t dialog, int64_t turns,
                    const protocol::JsonArray& items) {
   int64_t last_place = 0, last_turn = 0, seq = 0;
@@ -155,8 +156,8 @@ Result<ExportedLines> ExportDialogs(Database& database, const Subject& subject,
   size_t bytes = 0;
   int64_t dialogs = 0;
   for (const SessionKey& key : keys) {
-    // A name that no page ends with in the middle: '/' parts project and session, and the first of
-    // the two has none.
+    // The name of a dialog as a page position: '/' separates project and session, and no project
+    // name contains '/'.
     const std::string name = key.project + "/" + key.session;
     if (!page.after.empty() && std::pair(key.project, key.session) <=
                                    std::pair(page.after.substr(0, page.after.find('/')),

@@ -29,7 +29,7 @@ struct ExportPage {
 };
 struct ExportedLines {
   std::vector<std::string> lines;  // JSON objects, without the line's end
-  std::string next;                // empty: that was all
+  std::string next;                // empty: this was the last page
 };
 
 Result<ExportedLines> ExportDialogs(store::Database& database, const Subject& subject,

@@ -8,8 +8,8 @@
 namespace tutti::sessions {
 namespace {
 
-// What is asked of the actor, on its strand; refused where too much is asked already. A caller that
-// is on the strand asks directly.
+// Runs a call to the actor on its strand; refuses it if too many calls wait. A caller on the strand
+// calls the actor directly.
 template <typename Done, typename Task>
 void Ask(Strand& strand, Done done, Task task) {
   if (strand.OnThisThread()) return task(done);

@@ -49,7 +49,7 @@ struct SessionOptions {
   TurnQueue::Limits queue;  // 16 messages of a session wait
   ContextWindow window;     // 3,000 tokens of prompt
   size_t resident = 100;    // idle sessions in memory
-  size_t active = 4096;     // sessions that are being answered or wait, of all
+  size_t active = 4096;     // sessions with running or waiting turns
   size_t active_per_tenant = 1000;
   DialogQuota dialogs;                          // in the store
   int64_t projects_per_tenant = 1000;           // with a system prompt of their own
@@ -57,7 +57,7 @@ struct SessionOptions {
   int64_t conversation_ttl_s = 30 * 24 * 3600;  // an unused one of the Conversations API
   Duration sweep = std::chrono::seconds(300);
   size_t message_bytes = 256 << 10;  // of one message's input and system prompt
-  // A turn whose inference is refused for a full queue tries again for so long.
+  // How long a turn retries if its inference is refused because of a full queue.
   Duration patience = std::chrono::seconds(60);
   TurnWatcher* watcher = nullptr;  // outlives the sessions; may be null
 };

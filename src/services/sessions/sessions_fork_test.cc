@@ -122,8 +122,8 @@ TEST_F(SessionsForkTest, WhatWasClearedIsGoneForNewForksAndNotForThoseThatHaveIt
   EXPECT_EQ(LastPrompt(), "u1 [u1] w");
 }
 
-// A dialog that is cut goes on from a later turn; a fork at a version before goes on from where
-// prompts began then, and once those turns have left the store there is none.
+// After a cut, a dialog continues from a later turn. A fork at an earlier version continues from
+// the beginning of the prompts of that time, and is refused once those turns have left the store.
 TEST_F(SessionsForkTest, AVersionBeforeACutHasThePromptOfThen) {
   session_options_.window.limit = 60;
   Restart();
@@ -175,7 +175,8 @@ TEST_F(SessionsForkTest, RefusesAVersionWhileAnEarlierTurnRuns) {
   EXPECT_EQ(HistoryText(Key("both")), "u1 a1a1a1a1a1 u2 a2");
 }
 
-// The least recently used dialog went to make room for its own fork, which then was not found.
+// Regression: making room for a fork deleted the dialog that was being forked, if it was the least
+// recently used.
 TEST_F(SessionsForkTest, AForkThatNeedsRoomTakesAnotherDialogsThanItsOwn) {
   session_options_.dialogs.per_owner = 2;
   Restart();
@@ -202,11 +203,11 @@ TEST_F(SessionsForkTest, AnImportedDialogIsKnownAtItsVersionAlone) {
   EXPECT_EQ(HistoryText(Key("anna/b")), "u1 [u1] u2 [u2]");
 }
 
-// Against a simple model: what each version of each dialog was, until something of it went.
+// Compared with a simple model: the items of each version of each dialog, until one is deleted.
 TEST_F(SessionsForkTest, RandomDialogsForkAtTheirVersionsAsTheyWere) {
   struct Known {
     std::map<int64_t, std::vector<std::string>> versions{{0, {}}};  // ids of items
-    bool shared = false;  // others go on from it: its items are not deleted here
+    bool shared = false;  // has forks: its items are not deleted here
   };
   std::vector<Known> known(1);
   Random random(20261123);
@@ -235,7 +236,7 @@ TEST_F(SessionsForkTest, RandomDialogsForkAtTheirVersionsAsTheyWere) {
       const std::vector<std::string> ids = dialog.versions.rbegin()->second;
       if (ids.empty()) continue;
       const std::string id = ids[random.Below(ids.size())];
-      if (!DeleteItem(key(i), id).ok()) continue;  // it is another's
+      if (!DeleteItem(key(i), id).ok()) continue;  // it belongs to another dialog
       std::erase_if(dialog.versions, [&](const auto& version) {
         return std::find(version.second.begin(), version.second.end(), id) != version.second.end();
       });

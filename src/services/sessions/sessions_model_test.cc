@@ -22,7 +22,7 @@ class SessionsModelTest : public testing::SessionsFixture {
     bool cancelled = false;  // by its sender
   };
 
-  // What stays of a turn in its dialog, by how its response ended.
+  // The items that a turn leaves in its dialog, by the end of its response.
   static void CheckSession(const std::vector<Sent>& sent, const std::vector<Item>& items) {
     std::map<int64_t, std::vector<const Item*>> turns;
     for (const Item& item : items) turns[item.turn].push_back(&item);
@@ -68,7 +68,7 @@ TEST_F(SessionsModelTest, EveryDialogIsWhatItsTurnsMadeOfIt) {
   Restart();
   inference_->keeps = false;
   std::mutex mutex;
-  std::map<std::string, std::string> broken;  // prompts with an answer to nothing, by session
+  std::map<std::string, std::string> broken;  // malformed prompts, by last message
   inference_->script = [&](const api::GenerateRequest& request) {
     const auto& messages = std::get<api::ChatPrompt>(request.prompt).messages;
     bool alternates = messages.back().role == api::Role::kUser;
@@ -94,7 +94,7 @@ TEST_F(SessionsModelTest, EveryDialogIsWhatItsTurnsMadeOfIt) {
   Random random(20261122);
   std::vector<std::vector<Sent>> sent(kSessions);
   std::vector<std::pair<size_t, std::unique_ptr<Told>>> told;
-  // Ten turns of each at once: the store lets some thousands wait.
+  // Ten turns of each session at once: the store queues some thousands.
   const auto collect = [&] {
     for (auto& [index, call] : told) {
       const Result<Acceptance> acceptance = call->Get();

@@ -1,5 +1,4 @@
-// What a process leaves behind that ends at any time: each accepted turn ends with exactly one
-// reply.
+// After a process ends at any moment, each accepted turn gets exactly one reply.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -57,7 +56,7 @@ TEST_F(SessionsRestartTest, AnswersTurnsLaterThatDoNotFitIntoMemoryAtStart) {
   Settle();
   options_.memory.per_owner = 2;
   Restart();
-  // It was as if they had never been accepted, until the models were there.
+  // Regression: until the models were loaded, these turns were reported as not found.
   for (const std::string& id : ids) EXPECT_EQ(Find(id).status().reason(), "model_loading");
   EXPECT_EQ(Find("resp_none").status().reason(), "not_found");
   // Regression: not_found was returned, and the turn was answered later all the same.
@@ -190,7 +189,8 @@ TEST_F(SessionsRestartTest, ARecordThatCannotBeReadFailsItsTurnAndNotTheSession)
   EXPECT_EQ(AskStore("SELECT count(*) FROM turn WHERE ended=0"), 0);
 }
 
-// A child process accepts messages as fast as it can, and says so; it is killed at any time.
+// A child process accepts messages as fast as it can and reports them; it is killed at a random
+// moment.
 class KillTest : public testing::SessionsFixture {
  protected:
   static constexpr int kSessions = 5, kMessages = 200;  // fewer than are remembered of each

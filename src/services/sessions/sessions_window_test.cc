@@ -33,7 +33,8 @@ TEST_F(SessionsWindowTest, BetweenCutsEachPromptBeginsWithTheOneBeforeAndEveryCu
   for (int turn = 0; turn < kTurns; ++turn) {
     const std::string text =
         "turn " + std::to_string(turn) + std::string(static_cast<size_t>(turn * 7 % 40), '.');
-    // A window that may not be cut refuses exactly what the other one cuts, and the dialog stays.
+    // Without truncation, exactly the prompts are refused that would be cut otherwise, and the
+    // dialog stays unchanged.
     Message whole = UserMessage(text);
     whole.window = ContextWindow{.limit = kWindow, .truncate = false};
     const Result<Acceptance> fits = Submit(Key(), whole);

@@ -45,7 +45,7 @@ class TurnQueue {
   struct Limits {
     size_t waiting = 16;     // messages that wait
     size_t remembered = 64;  // ids of messages, the newest
-    size_t parallel = 8;     // that run at once, of those that say so
+    size_t parallel = 8;     // parallel messages that run at once
   };
   // `first` is the number of the first turn: one more than the history has.
   explicit TurnQueue(const Limits& limits, int64_t first = 1) : limits_(limits), next_(first) {}
@@ -54,7 +54,7 @@ class TurnQueue {
     int64_t turn = 0;
     bool repeated = false;                // the id is known: nothing was added
     size_t position = 0;                  // turns that must end first
-    std::optional<CutShort> cancel = {};  // of the running turns: to be cancelled, to end so
+    std::optional<CutShort> cancel = {};  // cancel the running turns with this outcome
   };
   // Errors, after which nothing has changed: conversation_busy, session_queue_full (with how many
   // wait).
@@ -79,7 +79,7 @@ class TurnQueue {
   // Begins the next turn and returns it: a waiting one, if none is running or if it may run in
   // parallel with the running ones.
   std::optional<int64_t> Begin();
-  // A running turn has ended, one way or the other.
+  // Called when a running turn has ended, in any way.
   void End(int64_t turn);
   // Removes a waiting turn. False if it is not waiting.
   bool Withdraw(int64_t turn);

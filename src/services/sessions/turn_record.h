@@ -13,9 +13,9 @@
 namespace tutti::sessions {
 
 struct TurnRecord {
-  Message message;       // without its policy and what it expected, which have had their effect
-  int64_t position = 0;  // as reported when it was accepted
-  std::optional<int64_t> deadline_s;  // unix time; the message's own is of one process
+  Message message;                    // without policy and expectations, which are already applied
+  int64_t position = 0;               // as reported when it was accepted
+  std::optional<int64_t> deadline_s;  // unix time; the message's is steady time
 };
 
 std::string EncodeTurn(const TurnRecord& record);

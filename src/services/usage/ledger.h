@@ -32,16 +32,17 @@
 
 namespace tutti::usage {
 
-inline constexpr size_t kMaxNameBytes = 128;  // of each text of a row; what is beyond is cut off
-// Of `key_id`: every credential in whole, since after a restart its day's quota is counted by it.
+inline constexpr size_t kMaxNameBytes = 128;  // of each text of a row; longer ones are cut
+// Limit for `key_id`, which holds any whole credential: after a restart the daily quota is counted
+// by it.
 inline constexpr size_t kMaxKeyBytes = 512;
 
 class Ledger {
  public:
   struct Options {
     size_t max_rows = 16'384;     // of running requests, and not yet written: about 1 KiB each
-    size_t rows_in_write = 1024;  // so that others have their turn with the disk
-    Duration retry = std::chrono::seconds(1);  // after a write that failed for want of room
+    size_t rows_in_write = 1024;  // rows per write, so that other writes get their turn
+    Duration retry = std::chrono::seconds(1);  // after a write that failed because the disk is full
     int retention_days = 0;                    // 0: rows are kept for ever
   };
   // Reserved room for one row; the destructor returns it.
@@ -119,8 +120,8 @@ class Ledger {
   mutable Mutex mutex_;
   CondVar changed_;
   std::deque<Entry> rows_ GUARDED_BY(mutex_);  // oldest first
-  size_t handed_ GUARDED_BY(mutex_) = 0;       // rows in the store's hands
-  bool writing_ GUARDED_BY(mutex_) = false;    // the store has some, and comes back for more
+  size_t handed_ GUARDED_BY(mutex_) = 0;       // rows passed to the store
+  bool writing_ GUARDED_BY(mutex_) = false;    // a write is in progress
   bool sweeping_ GUARDED_BY(mutex_) = false;
   TimePoint retry_at_ GUARDED_BY(mutex_) = TimePoint::min();
   int64_t next_sweep_ms_ GUARDED_BY(mutex_) = 0;

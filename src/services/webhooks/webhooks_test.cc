@@ -1,4 +1,4 @@
-// The sender before a receiver of this machine that answers as each test says.
+// The sender with a receiver on this machine whose answers each test defines.
 #include "services/webhooks/webhooks.h"
 
 #include <arpa/inet.h>
@@ -275,7 +275,7 @@ TEST_F(WebhooksTest, ANameThatLeadsInsideReachesNothing) {
   EXPECT_EQ(receiver.requests().size(), 0u);
 }
 
-// Takes connections and says nothing.
+// Accepts connections and never answers.
 class SilentReceiver {
  public:
   SilentReceiver() {
@@ -306,7 +306,8 @@ class SilentReceiver {
   std::vector<int> peers_;
 };
 
-// They held all threads for the whole time limit, and the news of all other tenants behind them.
+// Regression: silent receivers blocked all threads for the whole time limit, and with them the
+// events of other tenants.
 TEST_F(WebhooksTest, TheSilentAddressesOfOneHoldUpNobodyElse) {
   SilentReceiver silent;
   Receiver receiver([](size_t) { return Answer("200 OK"); });
@@ -334,7 +335,7 @@ TEST_F(WebhooksTest, OwnersAreToldInTurn) {
   options.threads = 1;
   for (int i = 0; i < 20; ++i) Happen(receiver.url(), "job_a" + std::to_string(i), "a");
   for (int i = 0; i < 2; ++i) Happen(receiver.url(), "job_b" + std::to_string(i), "b");
-  Happen(receiver.url(), "job_c0", "");  // whose it was is not known any more
+  Happen(receiver.url(), "job_c0", "");  // the owner is no longer known
   Webhooks webhooks(options, *store_, &NowMs, nullptr);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(Ended("job_a" + std::to_string(i)).status, "delivered");
   const std::vector<std::string> requests = receiver.requests();

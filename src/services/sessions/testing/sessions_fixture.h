@@ -17,7 +17,7 @@ namespace tutti::sessions::testing {
 
 using support::Eventually;
 
-// While it lives the store does nothing.
+// Blocks the store while it lives.
 class HeldStore {
  public:
   explicit HeldStore(store::Store& store) {
@@ -82,7 +82,7 @@ class SessionsFixture : public responses::testing::ResponsesFixture {
   Result<Acceptance> Submit(const SessionKey& key, Message message) {
     return Ask<Result<Acceptance>>(&Sessions::Submit, key, std::move(message));
   }
-  // Accepted, or the test fails.
+  // Submits a message; the test fails if it is refused.
   Acceptance Accepted(const SessionKey& key, Message message) {
     const Result<Acceptance> acceptance = Submit(key, std::move(message));
     EXPECT_TRUE(acceptance.ok()) << acceptance.status();
