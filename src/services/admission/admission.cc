@@ -89,7 +89,7 @@ std::optional<api::RateLimit> ToRateLimit(const std::optional<limits::LimitView>
 
 }  // namespace
 
-// What is held for one request until its end.
+// Resources that one request holds until its end.
 class Admission::Request final : public api::RequestObserver {
  public:
   Request(std::shared_ptr<Running> running, std::string credential)
@@ -120,7 +120,7 @@ class Admission::Request final : public api::RequestObserver {
              const api::Timings& timings) noexcept override {
     running_->Remove(*endable_);
     if (!status.ok() && endable_->revoked()) status = Revoked();
-    // What never had a turn has read nothing, however long its prompt is.
+    // A request that never ran has read no tokens of its prompt.
     const bool ran = status.ok() || usage.completion_tokens > 0 || timings.prefill > Duration(0);
     if (ran) {
       row_.prompt_tokens = usage.prompt_tokens;
@@ -181,7 +181,7 @@ Result<std::string> Admission::ModelFor(const api::CallerRef& caller, const std:
   } else {
     model = api::DefaultGenerator(models);
   }
-  if (model == nullptr) return name;  // the inference says what is wrong with it
+  if (model == nullptr) return name;  // the inference returns the error
   if (!api::MayUse(*caller, *model)) {
     return Status(StatusCode::kPermissionDenied, "insufficient_scope",
                   "the caller was not given the model " + Quote(name.empty() ? model->id : name))
@@ -209,8 +209,8 @@ Result<limits::Reservation> Admission::Reserve(const Asked& asked) {
       if (rule > 0) least_tokens = std::min(least_tokens, rule);
   }
   if (count == 0) return limits::Reservation();
-  // An answer may be shorter than it might be: only a prompt that can never pass is refused as
-  // such.
+  // An answer may be shorter than its maximum, so the estimate is capped at the smallest limit:
+  // only a prompt that can never pass is refused for its size.
   limits::Estimate estimate = asked.estimate;
   estimate.tokens = std::min(estimate.tokens, std::max(least_tokens, estimate.queued_tokens));
   limits::RateLimitView view;
@@ -222,7 +222,8 @@ Result<limits::Reservation> Admission::Reserve(const Asked& asked) {
 
 Result<std::shared_ptr<Admission::Request>> Admission::Admit(const Asked& asked) {
   const auto request = std::make_shared<Request>(running_, asked.caller->credential);
-  // Asked when a revocation already finds it: it is refused here or ended there.
+  // Checked after the request is registered, so that a concurrent revocation either is seen here or
+  // ends the request.
   RETURN_IF_ERROR(deps_.valid(*asked.caller));
   ASSIGN_OR_RETURN(limits::Reservation reservation, Reserve(asked));
   request->Hold(std::move(reservation));
@@ -310,7 +311,7 @@ size_t Admission::AddToDay(std::vector<usage::KeyTokens> used, const LimitsOf& o
     if (subject.rules.tokens_per_day == 0) return;
     if (!deps_.limiter->AddToDay(subject, tokens).ok()) ++left_out;
   };
-  // Tenants are fewer, and each stands for all of its keys.
+  // There are fewer tenants than keys, and each tenant sums up all of its keys.
   for (const usage::KeyTokens& each : used)
     add({limits::SubjectKind::kTenant, each.tenant, policy_.tenant}, each.tokens);
   for (const usage::KeyTokens& each : used) {

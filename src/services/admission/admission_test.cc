@@ -234,7 +234,7 @@ TEST_F(AdmissionTest, OfAThousandParallelRequestsAtALimitOfAHundredAHundredPass)
   EXPECT_EQ(Rows().size(), 100u) << "none for a request that was refused";
 }
 
-// 10^5 requests whose clients go at once leave nothing behind.
+// 10^5 requests whose clients leave at once leak nothing.
 TEST_F(AdmissionTest, NothingLeaksWithClientsThatGo) {
   Start();
   inference_.keeps = false;
@@ -381,7 +381,7 @@ TEST_F(AdmissionTest, AnyNameMeansTheOnlyGeneratorWhereThatIsWanted) {
       << "a model that is to come answers under its own name";
   one.Generation(0)->End();
 
-  Start(policy);  // two models generate: neither is meant
+  Start(policy);  // two generating models: no default
   EXPECT_EQ(admission_->Generate(Ask(Caller(), "gpt-4o"), nullptr).status().reason(),
             "model_not_found");
 }
@@ -529,7 +529,7 @@ TEST_F(AdmissionTest, TodaysUseBeforeAStartCounts) {
             "insufficient_quota");
 }
 
-// The first that found no room kept the server from starting, and all behind it from their limits.
+// Regression: the first row without room stopped the start, and later rows got no limits.
 TEST_F(AdmissionTest, RestoresTheGreatestUsersFirstWhenTheTableIsFull) {
   limits::Limiter small{{.max_subjects = 1, .shards = 1}, &clock_, [] { return kNow; }};
   Policy policy;

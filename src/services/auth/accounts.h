@@ -107,7 +107,7 @@ class Accounts {
     void Install(SnapshotRef snapshot, const ShutOut& settled);
     void Keep(const ShutOut& unwritten);
 
-    std::atomic<bool> writing{false};  // what is unwritten
+    std::atomic<bool> writing{false};  // a write of unwritten_ is in progress
 
    private:
     mutable Mutex mutex_;
@@ -117,10 +117,10 @@ class Accounts {
   using Settled = std::shared_ptr<const ShutOut>;  // read after the commit; null: none
 
   Accounts(store::Store* store, SnapshotRef first, bool serving);
-  // `work`, then a new snapshot, installed on the store's thread and so in the order of commits.
+  // Runs `work` and installs a new snapshot on the store's thread, so in the order of commits.
   void ChangeLater(store::Store::Work work, store::Store::Done done, Settled settled = nullptr);
   Status Change(const store::Store::Work& work, Settled settled = nullptr);
-  // Whether those may be shut out in memory alone, after such an error.
+  // Whether, after such an error, the revocation may hold in memory alone.
   bool Withstands(const Status& error) const;
   void NotifyListeners(PrincipalKind kind, std::string_view id);
 

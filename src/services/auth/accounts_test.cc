@@ -48,7 +48,7 @@ class AccountsTest : public ::testing::Test {
     CHECK(key.ok()) << key.status();
     return *std::move(key);
   }
-  // "ok", or why not.
+  // "ok", or the reason of the refusal.
   std::string Check(const std::string& text, int64_t now_s = kNow) {
     const auto found = CheckKey(*accounts_->snapshot(), text, now_s);
     return found.ok() ? "ok" : found.status().reason();
@@ -246,7 +246,7 @@ TEST_F(AccountsTest, UsersAreThereUntilTheyAreRemoved) {
   EXPECT_EQ(accounts_->ChangePassword("ann", "g").reason(), "not_found");
 }
 
-// Each change of a key or a user needs room from now on.
+// From now on each change of a key or a user needs free pages.
 void NeedRoom(store::Store& store) {
   const Status status = store.WriteNow([](store::Database& database) {
     return database.Execute(

@@ -22,7 +22,7 @@ using protocol::JsonWriter;
 
 constexpr size_t kMaxValues = 1024;  // of one request
 
-// The members of a request, whose names were all checked.
+// The members of a request; all names are checked in advance.
 class Members {
  public:
   explicit Members(const JsonObject& object) : object_(object) {}
@@ -87,7 +87,7 @@ void MemberOrNull(std::string_view name, std::optional<int64_t> value, JsonWrite
   }
 }
 
-// Unlike a row's, an empty list would read as nothing allowed.
+// Writes the effective scopes: unlike in a row, an empty list would read as nothing allowed.
 void WriteShownScopes(const Scopes& scopes, JsonWriter* json) {
   json->BeginObject().Key("routes");
   if (scopes.routes == kAllButAdmin) {
@@ -171,7 +171,7 @@ Status RotateKey(const Call& call) {
   return OkStatus();
 }
 
-// In force, but a restart would undo it.
+// Notes in the answer that the change is in effect but not stored: a restart undoes it.
 void MarkUnwritten(const Call& call) {
   if (call.authority.accounts().unwritten()) call.json->Member("written", false);
 }

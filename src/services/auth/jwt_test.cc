@@ -38,7 +38,7 @@ std::vector<JwtVerifier> VerifierOf(const JwtIssuer& issuer) {
   return {*std::move(verifier)};
 }
 
-// Claims that are right, with `more` behind them; a later member of a name is a fault of its own.
+// Valid claims, followed by `more`; a repeated name is an error of its own.
 std::string Claims(const std::string& more = "") {
   return R"({"iss":"https://id.example","sub":"ann","aud":"tutti","exp":)" +
          std::to_string(kNow + 300) + more + "}";
@@ -128,7 +128,7 @@ TEST_P(JwtTest, RandomTextsAreRefused) {
   }
 }
 
-// The rest does not depend on the algorithm.
+// Checks that do not depend on the algorithm.
 class JwtClaimsTest : public ::testing::Test {
  protected:
   Result<PrincipalRef> Verify(const std::string& claims, int64_t now_s = kNow) {
@@ -241,7 +241,7 @@ TEST_F(JwtClaimsTest, ScopesAreTheWordsThatAreMeantForUs) {
   EXPECT_THAT(some.models, ElementsAre("m"));
   EXPECT_EQ(scopes(R"(["tutti:embed","tutti:tokenize","tutti:model:m"])"), some);
   EXPECT_TRUE(scopes(R"("tutti:admin")").routes.Has(RouteClass::kAdmin));
-  // None for us: health, and nothing else.
+  // No scope of this server: only health is allowed.
   for (const char* none : {R"("openid email")", R"("")", "[]", R"("embed")"})
     EXPECT_EQ(scopes(none).routes, RouteClasses()) << none;
   EXPECT_EQ((*Verify(Claims()))->grant.scopes.routes, RouteClasses());

@@ -11,7 +11,7 @@ constexpr std::string_view kLetters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 static_assert(kLetters.size() == 62);
 
-// Bytes from 248 on are drawn again: with them the first letters would come more often.
+// Bytes from 248 on are rejected; otherwise the first letters would be more frequent.
 Result<std::string> RandomLetters(size_t count) {
   constexpr unsigned kFair = 256 / 62 * 62;
   std::string letters;

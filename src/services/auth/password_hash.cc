@@ -19,7 +19,7 @@ std::string Prefix(const HashParameters& parameters) {
          ",t=" + std::to_string(parameters.passes) + ",p=" + std::to_string(parameters.lanes) + "$";
 }
 
-// Takes `word` and the number behind it from the beginning of `text`.
+// Takes `word` and the number after it from the front of `text`.
 std::optional<uint32_t> TakeNumber(std::string_view word, std::string_view* text) {
   if (!text->starts_with(word)) return std::nullopt;
   text->remove_prefix(word.size());

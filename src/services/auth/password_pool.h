@@ -26,7 +26,7 @@ class PasswordPool {
     // A job that has waited longer gets overloaded: its client has probably given up, and during a
     // flood the pool would otherwise compute only hashes that no client waits for.
     Duration max_wait = std::chrono::seconds(5);
-    int nice = 10;  // how far the threads yield to all others, 0 to 19
+    int nice = 10;  // nice value of the threads, 0 to 19
   };
   static constexpr int kMaxThreads = 4;
 

@@ -10,7 +10,7 @@
 namespace tutti::auth {
 namespace {
 
-// A job that waits until it is let go.
+// A job that blocks until it is released.
 struct Gate {
   std::promise<void> open;
   std::shared_future<void> opened = open.get_future().share();

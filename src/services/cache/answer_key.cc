@@ -17,7 +17,8 @@
 namespace tutti::cache {
 namespace {
 
-// Every value has a length of its own, or its type's: no two lists of values give the same bytes.
+// Values are written with a fixed size or a length prefix, so no two lists of values give the same
+// bytes.
 class Words {
  public:
   explicit Words(size_t expected) { out_.reserve(expected); }
@@ -70,7 +71,7 @@ class Words {
 };
 
 void Write(const api::SamplingParams& sampling, Words* words) {
-  // All members by name: one that is added does not compile until it is written here.
+  // Binds all members by name, so that a new member does not compile until it is handled here.
   const auto& [temperature, top_p, top_k, min_p, repetition_penalty, presence_penalty,
                frequency_penalty, logit_bias, allowed_token_ids, banned_token_ids, seed, max_tokens,
                min_tokens, stop, stop_token_ids, ignore_eos, include_stop_in_output,
@@ -95,7 +96,7 @@ void Write(const api::GenerateRequest& request, const api::SamplingParams& sampl
   *words << !cache_scope.empty() << (cache_scope.empty() ? tenant : cache_scope);
   *words << cache_salt << n << score_only;
   *words << max_reasoning_tokens.value_or(-1);
-  // Channels and reasoning are read from answers to chats alone.
+  // Only answers to chats are parsed for channels and reasoning.
   *words << std::holds_alternative<api::ChatPrompt>(prompt);
   *words << constraint.has_value();
   if (constraint.has_value()) {
@@ -103,8 +104,8 @@ void Write(const api::GenerateRequest& request, const api::SamplingParams& sampl
     *words << kind << text << choices;
   }
   *words << use_prefix_cache;  // it is visible in the answer's usage
-  // The tokens of a text with a hole end its answer, and no other: equal tokens of another prompt
-  // may have another answer.
+  // In infilling (a prompt with a suffix), the infill tokens end the answer; other prompts with
+  // equal tokens may have another answer.
   const auto* const text_prompt = std::get_if<api::TextPrompt>(&prompt);
   *words << (text_prompt != nullptr && text_prompt->suffix.has_value());
   Write(sampled, words);

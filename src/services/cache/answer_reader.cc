@@ -8,9 +8,9 @@ namespace {
 
 using Kind = api::StreamEvent::Kind;
 
-constexpr int kEventsAtOnce = 16;  // a chunk of a stream: what a reader holds of an answer
+constexpr int kEventsAtOnce = 16;  // events per chunk, which a reader buffers
 
-// As the engine says it.
+// The engine's status for a cancelled request.
 Status CancelledByCaller() {
   return {StatusCode::kCancelled, "cancelled", "the request was cancelled"};
 }
@@ -26,11 +26,11 @@ AnswerReader::AnswerReader(std::shared_ptr<AnswerDesk> desk, std::shared_ptr<Wak
       observer_(std::move(observer)) {}
 
 std::shared_ptr<api::TokenStream> AnswerReader::Resolve(const api::RenderedRequest& rendered) {
-  // Not under the lock: the request's reader takes that too.
+  // Called without the lock, because it blocks and the request's reader takes the lock too.
   std::shared_ptr<const TierPlace> place = desk_->Fetch(rendered);
   {
     const MutexLock lock(mutex_);
-    if (cancelled_) {  // while it was prepared
+    if (cancelled_) {  // during preparation
       End(CancelledByCaller(), {}, {});
     } else {
       seat_ = desk_->SeatFor(rendered, control_, &observer_, std::move(place));
@@ -44,13 +44,13 @@ std::shared_ptr<api::TokenStream> AnswerReader::Resolve(const api::RenderedReque
   return nullptr;
 }
 
-// Readers are woken without the lock: a waker has one of its own, under which its owner may read.
+// Readers are woken without the lock: a waker has its own lock, and its owner may read under it.
 void AnswerReader::Refuse(Status status, const api::Usage& usage) {
   std::shared_ptr<api::TokenStream> log;
   {
     const MutexLock lock(mutex_);
     if (state_ == State::kEnded) return;
-    // Without memory a request may fail when it has a seat at an answer of somebody else.
+    // A request that joined another's computation may fail for lack of memory: only this one ends.
     if (!seat_.leads) return End(std::move(status), usage, {});
     desk_->Forget(*seat_.shared);
     log = seat_.shared->log();

@@ -62,7 +62,7 @@ std::shared_ptr<const TierPlace> ExactCache::Fetch(const api::RenderedRequest& r
   AnswerStore::Gone gone;
   const MutexLock lock(mutex_);
   if (era == era_) gone = store_.Insert(std::move(answer), since);
-  // Where it is found to be too old, another will take its place.
+  // The place is returned too: if the answer is too old, a new one is stored there.
   return std::move(looked.place);
 }
 
@@ -100,8 +100,8 @@ AnswerDesk::Seat ExactCache::SeatFor(const api::RenderedRequest& rendered,
 void ExactCache::Complete(const std::shared_ptr<SharedAnswer>& answer) {
   AnswerStore::Gone gone;  // freed after the lock
   const MutexLock lock(mutex_);
-  // Within the lock: a second reader that came here in between would have taken it out of those to
-  // be joined before it is among those that are kept, and the next request computed it again.
+  // Within the lock: otherwise a second reader could remove the flight before the answer is stored,
+  // and the next request would be computed again.
   const bool whole = answer->TakeForKeeping();
   RemoveFlight(*answer);
   if (!whole || answer->era() != era_) return;
@@ -121,7 +121,7 @@ void ExactCache::RemoveFlight(const SharedAnswer& answer) {
 
 size_t ExactCache::Flush(std::string_view tenant) {
   AnswerStore::Gone gone;
-  // First: what is fetched before is then flushed here.
+  // The tier is flushed first, so that answers fetched from it earlier are flushed below.
   if (tier_ != nullptr) tier_->Flush(tenant);
   const MutexLock lock(mutex_);
   ++era_;

@@ -73,7 +73,7 @@ class ExactCache final : public api::AnswerCache,
   mutable Mutex mutex_;
   AnswerStore store_ GUARDED_BY(mutex_);
   uint64_t era_ GUARDED_BY(mutex_) = 0;  // counted up by every flush
-  // Those that are being computed and may be joined, by SharedAnswer::flight().
+  // Running computations that may be joined, by SharedAnswer::flight().
   std::unordered_map<std::string, std::shared_ptr<SharedAnswer>> flights_ GUARDED_BY(mutex_);
 };
 

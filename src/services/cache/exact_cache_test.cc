@@ -28,7 +28,7 @@ using testing::Write;
 
 class ExactCacheTest : public ::testing::Test {
  protected:
-  // Computes it, and reads it to its end.
+  // Computes the answer and reads it to the end.
   void Keep(api::GenerateRequest request = Greedy()) {
     Asked asked = Ask(*cache_, std::move(request));
     ASSERT_NE(asked.written, nullptr);
@@ -317,7 +317,7 @@ TEST_F(ExactCacheTest, FiftyAtOnceAreOneComputationAndFiftyEqualAnswers) {
             End(*log, 200);
           });
         }
-        // Every fifth of those who joined leaves in the middle.
+        // Every fifth joined reader leaves in the middle.
         const bool leaves = i % 5 == 0 && asked.written == nullptr;
         std::string all;
         bool ended = false;
@@ -366,7 +366,7 @@ TEST_F(ExactCacheTest, AHitTakesLessThanAFifthOfAMillisecond) {
   std::sort(took_us.begin(), took_us.end());
   RecordProperty("hit_p50_us", std::to_string(took_us[1000]));
   RecordProperty("hit_p99_us", std::to_string(took_us[1980]));
-#ifndef TUTTI_SANITIZED  // one takes its own time
+#ifndef TUTTI_SANITIZED  // sanitizers distort times
   EXPECT_LT(took_us[1000], 200.0);
 #endif
 }

@@ -12,7 +12,7 @@
 #include "services/cache/testing/asking.h"
 
 namespace {
-thread_local int fail_in = 0;  // the how manieth allocation from now on fails; 0: none
+thread_local int fail_in = 0;  // counts down to the failing allocation; 0: none
 }
 
 #ifndef TUTTI_SANITIZED
@@ -37,8 +37,8 @@ using testing::ReadAll;
 
 constexpr int kMaxAllocations = 200;
 
-// Calls `act` with its n-th allocation failing, for each n, until it gets through; how often it
-// failed.
+// Calls `act` with its n-th allocation failing, for n = 1, 2, ..., until it succeeds; returns the
+// number of failures.
 template <typename Act>
 int FailingEach(const Act& act) {
   for (int n = 1; n < kMaxAllocations; ++n) {
@@ -82,7 +82,7 @@ TEST(OutOfMemory, AnAnswerThatCannotBeKeptLeavesTheTablesWhole) {
   EXPECT_EQ(store.bytes(), 0u);
 }
 
-// It is the engine's thread that wakes, and its call is noexcept: an allocation there would have
+// Regression: the engine's thread wakes readers in a noexcept call, so a failing allocation there
 // ended the process.
 TEST(OutOfMemory, ReadersAreWokenWithoutMemory) {
   ManualClock clock;
@@ -97,8 +97,8 @@ TEST(OutOfMemory, ReadersAreWokenWithoutMemory) {
   EXPECT_GT(first.waker->wakes, 0);
 }
 
-// One that has a seat at somebody else's answer when its memory ends is refused as any other, and
-// the answer goes on.
+// A reader that joined another's computation and runs out of memory is refused like any request,
+// and the computation continues.
 TEST(OutOfMemory, WhoCannotJoinIsRefusedAlone) {
   ManualClock clock;
   const auto cache = std::make_shared<ExactCache>(AnswerLimits{}, clock);
@@ -142,7 +142,7 @@ TEST(OutOfMemory, WhoCannotJoinIsRefusedAlone) {
   EXPECT_EQ(ReadAll(first.generation), "ab");
 }
 
-// What a reader could not take in is there when it asks again.
+// An event that a reader could not copy is still there at its next read.
 TEST(OutOfMemory, AnEventThatFoundNoMemoryIsReadLater) {
   ManualClock clock;
   const auto cache = std::make_shared<ExactCache>(AnswerLimits{}, clock);

@@ -29,7 +29,7 @@ constexpr size_t kEraBytes = 16;  // of all, and of the tenant
 constexpr size_t kMacBytes = 32;
 constexpr size_t kMaxWaiting = 256;                    // answers to be written
 constexpr size_t kMaxWaitingBytes = size_t{32} << 20;  // of them
-constexpr size_t kMaxFlushes = 1024;                   // more are one of all
+constexpr size_t kMaxFlushes = 1024;                   // above it, one flush of all tenants
 constexpr Duration kMaxWrite = seconds(1);             // of one answer
 constexpr std::string_view kEraOfAll = "{}:tutti:answers:era";
 
@@ -64,7 +64,7 @@ std::string Hex(std::span<const unsigned char> bytes) {
   return hex;
 }
 
-// Numbers and texts one after the other, as they lie in a value.
+// A value is a sequence of numbers and texts; these functions write and read it.
 void PutNumber(uint64_t number, std::string* out) {
   for (int shift = 0; shift < 64; shift += 8) out->push_back(static_cast<char>(number >> shift));
 }
@@ -87,8 +87,8 @@ bool IsEra(const redis::Reply& reply) {
   return reply.kind == redis::Reply::Kind::kText && reply.text.size() == kEraBytes;
 }
 
-// The eras of all and of the tenant, where Redis has lost one or never had it: a new one, unless
-// somebody else was quicker.
+// The global era and the tenant's. An era that Redis lacks is created, unless another server
+// creates it first.
 Result<std::string> MakeEras(redis::Connection& connection, const std::string& tenant,
                              TimePoint until) {
   const std::string of_tenant = EraKey(tenant);
@@ -99,7 +99,7 @@ Result<std::string> MakeEras(redis::Connection& connection, const std::string& t
     RETURN_IF_ERROR(set.status());
     ASSIGN_OR_RETURN(const redis::Reply now, connection.Call({"GET", key}, until));
     if (!IsEra(now)) {
-      // Something else stands there.
+      // The key has a value that is not an era: replace it.
       RETURN_IF_ERROR(connection.Call({"SET", key, mine}, until).status());
       era += mine;
     } else {
@@ -131,7 +131,7 @@ Result<std::shared_ptr<RedisTier>> RedisTier::Start(Options options) {
     return InvalidArgument("invalid_value", "the secret of kept answers has fewer than " +
                                                 std::to_string(kLeastSecretBytes) + " bytes");
   }
-  // What is read and thrown away costs its reader as much.
+  // Limits replies, because reading and discarding an oversized value costs as much as using it.
   options.connection.reply.bytes = 2 * options.max_value_bytes + 4096;
   std::shared_ptr<RedisTier> tier(new RedisTier(std::move(options)));
   try {
@@ -162,7 +162,7 @@ bool RedisTier::Flushing(const std::string& tenant) const {
 
 SharedCacheBackend::Looked RedisTier::Look(const api::RenderedRequest& rendered) {
   const api::GenerateRequest& request = rendered.request;
-  // What tenants share is known here by who shares it with whom: each server's own kept answers.
+  // Cache scopes shared by tenants exist in each server's own cache only.
   if (rendered.model_identity.empty() || !request.cache_scope.empty()) return {};
   if (!asks() || Flushing(request.tenant)) return {};
   const TimePoint until = std::chrono::steady_clock::now() + options_.max_wait;
@@ -201,7 +201,7 @@ SharedCacheBackend::Looked RedisTier::Look(const api::RenderedRequest& rendered)
 }
 
 RedisTier::Mac RedisTier::MacOf(std::string_view key, std::string_view body) const {
-  // The key's name is part of it: a value cannot be put under another one.
+  // The MAC covers the Redis key, so that a value cannot be moved to another key.
   std::string all;
   all.reserve(8 + key.size() + body.size());
   PutNumber(key.size(), &all);
@@ -251,7 +251,7 @@ std::optional<SharedCacheBackend::Found> RedisTier::Read(const TierPlace& place,
   if (!TakeNumber(&value, &written_ms) || !TakeText(&value, 2 * kEraBytes, &era)) return rejected();
   if (!TakeNumber(&value, &words_size) || !TakeText(&value, words_size, &words)) return rejected();
   if (words != place.words) return rejected();
-  if (era != place.era) return std::nullopt;  // of before a flush
+  if (era != place.era) return std::nullopt;  // from before a flush
   Found found;
   const int64_t age_ms = UnixMillis() - static_cast<int64_t>(written_ms);
   found.age = milliseconds(std::max<int64_t>(age_ms, 0));  // clocks of servers differ

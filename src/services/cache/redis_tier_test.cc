@@ -45,7 +45,7 @@ bool ComesTrue(const Condition& condition) {
   return condition();
 }
 
-// Longer than a busy machine keeps a look waiting: what is computed without Redis is not shared.
+// Longer than any lookup takes on a busy machine: an answer computed without Redis is not shared.
 constexpr Duration kPatient = seconds(10);
 
 struct TierServer {
@@ -62,7 +62,7 @@ struct TierServer {
         cache(std::make_shared<ExactCache>(AnswerLimits{.ttl = ttl}, clock, tier)) {
     EXPECT_TRUE(ComesTrue([&] { return tier->asks(); }));
   }
-  // What it is given for the request; computed it is `text`. Each model is a load of its own.
+  // Returns the answer to the request; computes `text` on a miss. Each model is loaded separately.
   std::string Get(const std::string& text, api::GenerateRequest request = Greedy(),
                   const std::string& identity = "model 1", bool may_wait = true) {
     Asked asked = AskWith(*cache, std::move(request),
@@ -77,7 +77,7 @@ struct TierServer {
     return given;
   }
   uint64_t written() const { return tier->stats().written; }
-  // Computes it, and waits until Redis has it.
+  // Computes the answer and waits until Redis has it.
   void Share(const std::string& text, api::GenerateRequest request = Greedy(),
              const std::string& identity = "model 1") {
     const uint64_t before = written();
@@ -222,7 +222,7 @@ TEST(RedisTier, AFlushIsOneForAllServersThatAskLater) {
   TierServer first(redis), second(redis), third(redis);
   first.Share("of a", Greedy("a"));
   first.Share("of b", Greedy("b"));
-  // What was begun before it is not kept either.
+  // A computation begun before the flush is not stored either.
   Asked begun =
       AskWith(*second.cache, Greedy("a"), {.prompt = {9}, .identity = "model 1", .may_wait = true});
   EXPECT_EQ(third.cache->Flush("a"), 0u);
@@ -277,11 +277,11 @@ TEST(RedisTier, WhatSomebodyPlantsOrChangesIsAMiss) {
     return both;
   };
   EXPECT_EQ(given(), (std::vector<std::string>{"true", "of another"}));
-  // Exchanged.
+  // Values exchanged between keys.
   call({"SET", keys[0], two});
   call({"SET", keys[1], one});
   EXPECT_EQ(given(), (std::vector<std::string>{"computed", "computed"}));
-  // Each in turn: cut, longer, a bit changed anywhere, something else.
+  // Truncated, extended, with a flipped bit anywhere, and replaced.
   const auto restore = [&] {
     call({"SET", keys[0], one});
     call({"SET", keys[1], two});
@@ -318,7 +318,7 @@ TEST(RedisTier, ErasThatRedisHasLostBeginAnew) {
   first.Share("old");
   const auto connection = redis.Connect();
   ASSERT_TRUE(connection->Call({"DEL", "{t}:tutti:answers:era"}, WithinTier(seconds(5))).ok());
-  EXPECT_EQ(second.Get("new"), "new");  // what was flushed before that may be among the old
+  EXPECT_EQ(second.Get("new"), "new");  // the old value may have been flushed earlier
   TierServer third(redis);
   ASSERT_TRUE(ComesTrue([&] { return second.written() == 1; }));
   EXPECT_EQ(third.Get("x"), "new");

@@ -30,16 +30,16 @@
 namespace tutti::cache {
 
 enum class SemanticMode : uint8_t {
-  kShadow,  // never answers: what it would have answered is compared with what was computed
+  kShadow,  // never answers; compares would-be hits with computed answers
   kOn,      // answers
-  kAuto,    // as shadow, until enough was right; from then on it answers, and goes on looking
+  kAuto,    // like kShadow until enough hits are right; then answers and samples
 };
 
 // Decides when the words of two questions differ, but in nothing that is known to matter.
 enum class Verifier : uint8_t {
   kLexical,       // no verifier: no hit
   kCrossEncoder,  // a served model of one score for two texts
-  kModel,         // the model that is asked, in one word
+  kModel,         // the requested model, in one word
 };
 
 struct SemanticOptions {
@@ -48,14 +48,14 @@ struct SemanticOptions {
   double threshold = 0.98;
   Verifier verifier = Verifier::kLexical;
   std::string cross_encoder;         // name; empty: the first that scores pairs
-  double cross_threshold = 0.9;      // least score, both ways round
+  double cross_threshold = 0.9;      // minimum score in both orders
   std::set<std::string> routes;      // as GenerateRequest::route has them
   double max_false_hit_rate = 0.01;  // kAuto
   AnswerLimits limits;               // bytes of all, of a tenant; age
 };
 
 struct SemanticStats {
-  // Requests that were looked up, by what came of it.
+  // Looked-up requests, by result.
   uint64_t hits = 0, misses = 0;
   uint64_t guarded = 0;     // near enough, but the words differ
   uint64_t unverified = 0;  // near enough, but the verifier refused
@@ -74,7 +74,7 @@ class SemanticCache final : public api::Inference {
   SemanticCache(SemanticOptions options, api::Inference& inner, const Clock& clock);
   ~SemanticCache() override;
 
-  // api::Inference. All but generations pass.
+  // api::Inference; only generations are cached.
   Result<api::Generation> Generate(api::GenerateRequest request,
                                    std::shared_ptr<Waker> waker) override;
   Result<api::Encoding> Encode(api::EncodeRequest request, std::shared_ptr<Waker> waker) override {
@@ -135,7 +135,7 @@ class SemanticCache final : public api::Inference {
     double similarity = 0;
     Likeness likeness = Likeness::kSame;
   };
-  // What a reader needs of its request.
+  // The parts of a request that its reader needs.
   struct Question {
     AnswerKey partition;
     std::string tenant, text;
@@ -146,16 +146,16 @@ class SemanticCache final : public api::Inference {
     uint64_t era = 0;
   };
 
-  // The request as a question, if it is one that may be looked up.
+  // The request as a question; nullopt if it may not be looked up.
   std::optional<Question> QuestionOf(const api::GenerateRequest& request);
-  // The nearest of those whose words do not say no. Counts.
+  // The nearest entry whose words do not contradict. Counts the result.
   std::optional<Candidate> Look(const Question& question, const std::vector<float>& vector);
   void Keep(const Question& question, const std::vector<float>& vector, Entry entry);
   bool Answers() const REQUIRES(mutex_);
-  // Whether a would-be hit is computed anyway, to be compared.
+  // Whether to compute a would-be hit anyway, for comparison.
   bool Samples();
   void Observe(bool right);
-  // What the store has let go of.
+  // Removes entries that the store has evicted.
   void Forget(const AnswerStore::Gone& gone) REQUIRES(mutex_);
   template <typename Change>
   void Count(const Change& change) {
@@ -176,8 +176,8 @@ class SemanticCache final : public api::Inference {
   SemanticStats stats_ GUARDED_BY(mutex_);
 };
 
-// The upper end of the 95 % interval of a rate of which `wrong` of `all` were seen (Wilson 1927,
-// one-sided); 1 where none was.
+// Upper end of the 95 % interval of a rate with `wrong` of `all` observed (Wilson 1927, one-sided);
+// 1 for no observations.
 double FalseHitBound(uint64_t wrong, uint64_t all);
 
 }  // namespace tutti::cache

@@ -1,4 +1,4 @@
-// The semantic cache before fakes for the models: vectors, scores and answers are the test's.
+// The semantic cache with fake models: the test sets vectors, scores and answers.
 #include "services/cache/semantic_cache.h"
 
 #include <gtest/gtest.h>
@@ -232,7 +232,7 @@ TEST_F(SemanticCacheTest, WordsThatMatterRefuseWhateverTheCosine) {
   EXPECT_EQ(cache_->stats().guarded, 2u);
 }
 
-// Rows U55, N43: property over all that a request says.
+// Rows U55, N43: property test over all fields of a request.
 TEST_F(SemanticCacheTest, NothingCrossesTenantsPromptsHistoriesOrParameters) {
   const std::string text = "What is the capital of France?";
   Run(text);
@@ -388,7 +388,7 @@ TEST_F(SemanticCacheTest, ACrossEncoderDecidesWhereWordsDiffer) {
   const Got got = Run(other);
   EXPECT_TRUE(got.hit);
   EXPECT_EQ(got.text, "answer to " + one);
-  // What the words refuse is not even asked.
+  // A pair that the words refuse does not reach the verifier.
   EXPECT_FALSE(Run("How do I not repair a bicycle?").hit);
 }
 
@@ -444,10 +444,10 @@ TEST_F(SemanticCacheTest, AutoAnswersOnlyOnceEnoughWasRightAndStopsAboveTheLimit
     EXPECT_FALSE(Run("please " + question).hit);
     ++compared;
   }
-  // As many as put the upper end of the interval at one in a hundred.
+  // The number of comparisons that brings the upper end of the interval to 1 %.
   EXPECT_NEAR(compared, 268, 2);
   EXPECT_TRUE(Run(question).hit);
-  // One of twenty is still looked at, and what it shows counts.
+  // One hit in twenty is still compared, and its result counts.
   answer_ = [](const std::string&) { return std::string("Nobody has ever seen one of them."); };
   int hits = 1;
   for (int i = 0; i < 400 && cache_->stats().answers; ++i) hits += Run(question).hit;

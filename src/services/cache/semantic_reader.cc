@@ -85,7 +85,7 @@ void SemanticReader::Verify() {
   OnVerified(false);
 }
 
-// Both ways round, as a cross-encoder may care which is which.
+// Asks in both orders, because a cross-encoder may be asymmetric.
 bool SemanticReader::AskCrossEncoder() {
   api::EncodeRequest request;
   request.request_id = request_.request_id;
@@ -210,7 +210,7 @@ bool SemanticReader::CopyEvents() {
 void SemanticReader::Copy(const api::StreamEvent& event) {
   if (event.kind == Kind::kEnd) {
     const Status& status = computed_.stream().status();
-    // An answer that was cut by its client, or failed, is none.
+    // A cut or failed answer is not stored.
     if (status.ok() && whole_ && !vector_.empty()) {
       if (candidate_) cache_.Observe(AnswersAgree(made_.text, candidate_->entry->text));
       made_.usage = event.usage;

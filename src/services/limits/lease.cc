@@ -9,10 +9,10 @@ namespace {
 
 constexpr Duration kIdle = std::chrono::seconds(1);
 constexpr Duration kStale = std::chrono::seconds(1);
-// For an answer of the others, which takes a millisecond; a client's own way is longer than that.
+// Wait for an answer of the shared store, which takes about a millisecond.
 constexpr Duration kUntold = std::chrono::milliseconds(50);
 
-// At a time, where requests come faster than answers.
+// Maximum units per exchange, if requests come faster than answers.
 int64_t MostOf(int64_t limit) { return std::max(ChunkOf(limit), limit / 20); }
 
 }  // namespace
@@ -62,9 +62,10 @@ bool Lease::Wants(const Quota& quota, TimePoint now) const {
   if (asking_) return false;
   if (balance_ < 0 || balance_ > 2 * MostOf(quota.limit)) return true;
   if (missed_ == 0 && now - spent_at_ >= kIdle) return false;
-  // What others have spent or given back meanwhile.
+  // Refreshes the known remainder: other servers may have spent or returned units.
   if (now - heard_at_ >= kStale) return true;
-  // Half a chunk is left while the next one is on its way; none is to be had where none is left.
+  // Renews at half a chunk, so that the other half covers the round trip; not if the quota is
+  // exhausted.
   return balance_ <= ChunkOf(quota.limit) / 2 && Left(quota, now) > 0;
 }
 
@@ -77,7 +78,7 @@ Lease::Ask Lease::Begin(const Quota& quota, TimePoint now) {
   Ask ask{.charge = 0, .want = 0, .round = round_};
   if (missed_ == 0 && Idle(now)) {
     ask.charge = -balance_;
-  } else if (balance_ > 2 * most) {  // requests were reckoned longer than they were
+  } else if (balance_ > 2 * most) {  // requests were estimated too long
     ask.charge = chunk - balance_;
   } else {
     if (balance_ <= chunk / 2) ask.want = std::clamp(chunk + missed_, chunk, most);

@@ -22,7 +22,7 @@ constexpr Duration kNext = std::chrono::hours(5);
 
 TimePoint At(Duration time) { return TimePoint(std::chrono::hours(1) + time); }
 
-// As RedisQuotas' script does it, for one quota.
+// The logic of RedisQuotas' script, for one quota.
 struct Bucket {
   int64_t missing = 0;
   QuotaGrant Take(const Quota& quota, const Lease::Ask& ask) {
@@ -74,7 +74,7 @@ TEST(Lease, WhereNothingIsLeftNothingIsOnCredit) {
   const Lease::Ask ask = lease.Begin(kQuota, At(seconds(0)));
   lease.Granted(ask, bucket.Take(kQuota, ask), At(seconds(0)));
   EXPECT_FALSE(Passes(&lease, 1, At(seconds(0))));
-  // One of 300 a minute comes back each 200 ms; one is owed.
+  // 300 a minute refill one unit per 200 ms; one unit is owed.
   EXPECT_EQ(lease.RetryAfter(kQuota, 1, At(seconds(0)), kNext), milliseconds(400));
   lease.Missed(1);
   EXPECT_FALSE(lease.Wants(kQuota, At(milliseconds(100))));  // it would not help
@@ -123,7 +123,7 @@ TEST(Lease, WhatIsNotUsedGoesBack) {
   lease.Granted(ask, bucket.Take(kQuota, ask), At(seconds(1)));
   EXPECT_EQ(bucket.missing, 1);
   EXPECT_TRUE(lease.AtRest());
-  // Reckoned too long: the rest of it goes back at once, all but a chunk.
+  // Estimated too long: the excess is returned at once, except for one chunk.
   const Quota tokens = {100'000, minutes(1)};
   Lease reckoned;
   Bucket of_tokens;
@@ -160,8 +160,8 @@ TEST(Lease, AnotherDayBeginsAnewAndAnAnswerOfTheOldOneChangesNothing) {
   EXPECT_EQ(lease.Remaining(day, At(seconds(0))), 1000);
 }
 
-// Servers that ask at random moments, with answers that come late or never: never more than the
-// quota and a chunk of each; and all of it, but for a chunk of each, when each has had time.
+// Servers exchange at random moments, and answers are late or lost: together they never exceed the
+// quota plus a chunk each, and in time they use all of it except a chunk each.
 TEST(Lease, OfAllServersTogetherNoMorePassesThanTheQuotaAndAChunkOfEach) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     Random random(seed);

@@ -9,11 +9,11 @@
 namespace tutti::limits {
 namespace {
 
-// Subjects looked at, least recently used first, for one to forget. Those that are not at rest go
-// to the other end, so that the next look is at others.
+// Maximum subjects checked to evict one, least recently used first. Busy ones move to the other
+// end, so that the next search checks different ones.
 constexpr int kMaxLooks = 64;
 
-// Questions to the other servers that are sent at once.
+// Maximum requests to the shared store in one exchange.
 constexpr size_t kAsksAtOnce = 128;
 
 std::string KeyOf(const Subject& subject) {
@@ -32,7 +32,7 @@ Status CheckName(const Subject& subject) {
                                               " are allowed");
 }
 
-// Something to do when all that was made after it is gone.
+// Calls `todo` at the end of the scope, after the destructors of all later objects.
 template <class Do>
 class OnEnd {
  public:
@@ -53,13 +53,13 @@ Status NoRoom(SubjectKind kind) {
 struct Limiter::Entry {
   std::string key;
   SubjectState state;
-  int holders = 0;     // reservations, and calls that are looking at it: it is not forgotten
-  bool wants = false;  // stands in `wants_`, or is being asked about
+  int holders = 0;     // reservations and calls in progress; above 0 it is not evicted
+  bool wants = false;  // is in `wants_`, or its exchange is running
 };
 
-// Some of the subjects.
+// A part of the subjects, with a lock of its own.
 struct Limiter::Shard {
-  // The entry of `key`, held once more; a new one where there is none. Null where there is no room.
+  // The entry of `key` with one more holder, created if needed; null if the shard is full.
   Entry* Hold(const std::string& key, size_t most, const Moment& moment) REQUIRES(mutex) {
     if (const auto found = index.find(key); found != index.end()) {
       entries.splice(entries.begin(), entries, found->second);
@@ -190,7 +190,7 @@ Result<Reservation> Limiter::Reserve(std::span<const Subject> subjects, const Es
   *view = RateLimitView();
   const Estimate asked = {std::clamp<int64_t>(estimate.tokens, 0, kMaxUnits),
                           std::clamp<int64_t>(estimate.queued_tokens, 0, kMaxUnits)};
-  // Before the locks: should memory run out below, its end takes them again.
+  // Declared before the locks: if memory runs out below, its destructor takes them again.
   Reservation reservation;
   std::array<Lookup::Row, kSubjectKinds> named;
   uint64_t set = 0;
@@ -203,7 +203,7 @@ Result<Reservation> Limiter::Reserve(std::span<const Subject> subjects, const Es
   }
 
   bool wants = false;
-  // After the locks.
+  // Runs after the locks are released.
   const auto wake = [&] {
     if (wants) wants_changed_.NotifyOne();
   };
@@ -241,7 +241,7 @@ Result<Reservation> Limiter::Reserve(std::span<const Subject> subjects, const Es
     state.FillView(moment, view, sharing);
   }
   for (size_t i = 0; i < subjects.size(); ++i) {
-    // Where it was taken the reservation has the entry.
+    // If the request passed, the reservation holds the entry.
     Entry* const entry = view->refused.has_value()
                              ? lookup.rows[i].entry
                              : static_cast<Entry*>(reservation.held_[i].entry);
@@ -271,7 +271,7 @@ Status Limiter::Exchange(bool idle) {
       ++entry.holders;
     }
   }
-  // What is asked, and whose it is.
+  // The requests to the store, with their entries.
   std::vector<SharedAsk> asks;
   std::vector<size_t> owners;
   for (size_t i = 0; i < wanting.size(); ++i) {

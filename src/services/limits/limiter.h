@@ -85,11 +85,11 @@ class Reservation {
 class Limiter {
  public:
   struct Options {
-    size_t max_subjects = 65'536;  // known at a time: about 400 bytes each, and their names
+    size_t max_subjects = 65'536;  // about 400 bytes each, and their names
     size_t shards = 16;            // 1..64
     // Null: nothing is shared. Outlives the limiter.
     SharedQuotas* shared = nullptr;
-    // What holds while the others cannot be reached (subject_state.h).
+    // Behaviour while the shared store is unreachable (subject_state.h).
     bool requests_open = true, tokens_open = false;
   };
   // `clock` outlives the limiter; `unix_s` returns the wall time in seconds since 1970.
@@ -121,7 +121,7 @@ class Limiter {
   void StopWaiting();  // ends WaitForWants() now and from now on
 
   struct SharingStats {
-    bool up = false;  // the others can be reached
+    bool up = false;  // the shared store is reachable
     uint64_t exchanges = 0, failures = 0;
   };
   SharingStats sharing() const;
@@ -149,8 +149,7 @@ class Limiter {
     return {up_.load(std::memory_order_acquire), options_.requests_open, options_.tokens_open};
   }
 
-  // With the locks of all shards that the request concerns held, after which time stands still for
-  // them.
+  // Called with the locks of all shards of the request, so that its subjects see one time.
   Moment Now();
   void Settle(Reservation& reservation, bool undo, int64_t used);
 
@@ -158,7 +157,7 @@ class Limiter {
   const size_t max_in_shard_;
   const Clock& clock_;
   const std::function<int64_t()> unix_s_;
-  std::atomic<int64_t> latest_day_{0};  // a wall clock that is set back stays on it
+  std::atomic<int64_t> latest_day_{0};  // if the wall clock is set back, this day continues
   std::vector<std::unique_ptr<Shard>> shards_;
   std::array<std::atomic<uint64_t>, kLimitKinds> refusals_{};
 

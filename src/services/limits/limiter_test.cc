@@ -35,7 +35,7 @@ class LimiterTest : public ::testing::Test {
   Result<Reservation> Reserve(const std::vector<Subject>& subjects, const Estimate& estimate = {}) {
     return limiter_->Reserve(subjects, estimate, &view_);
   }
-  // How many in a row pass, each settled with `tokens`.
+  // The number of requests in a row that pass, each settled with `tokens`.
   int Passing(const std::vector<Subject>& subjects, int tries, int64_t tokens = 0) {
     int passing = 0;
     for (int i = 0; i < tries; ++i) {
@@ -165,7 +165,7 @@ TEST_F(LimiterTest, WhatIsServedExceedsTheTokenLimitByNoMoreThanOneSettlement) {
     const int64_t estimate = random.Between(1, 1500);
     Result<Reservation> reservation = Reserve({Key("k", rules)}, {.tokens = estimate});
     if (reservation.ok()) {
-      // One at most is in flight that will use more than it reserved.
+      // At most one request in flight uses more than it reserved.
       const bool overrun = running.empty() && random.Chance(0.3);
       running.push_back(
           {*std::move(reservation), clock_.Now() + milliseconds(random.Between(0, 20'000)),
@@ -184,7 +184,7 @@ TEST_F(LimiterTest, WhatIsServedExceedsTheTokenLimitByNoMoreThanOneSettlement) {
     const double promise = kLimit + kLimit * ToSeconds(clock_.Now() - start) / 60;
     ASSERT_LE(static_cast<double>(served), promise + kMaxOverrun);
   }
-  // And the limit is used: the bound is not held by refusing all.
+  // The limit is also used: the bound does not hold just because all is refused.
   EXPECT_GT(static_cast<double>(served), 0.7 * kLimit * ToSeconds(clock_.Now() - start) / 60);
 }
 

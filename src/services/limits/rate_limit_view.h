@@ -20,14 +20,14 @@ struct LimitView {
 // The tightest of all subjects' limits: least remaining, then longest reset.
 struct RateLimitView {
   std::optional<LimitView> requests, tokens;  // none: no such limit
-  std::optional<Refusal> refused;             // set where the request was refused for a limit
+  std::optional<Refusal> refused;             // set if a limit refused the request
 
   void LowerRequests(const LimitView& limit);
   void LowerTokens(const LimitView& limit);
 };
 
-// The value of an x-ratelimit-reset-* header: "17ms", "7.66s", "6m0s", "1h2m3s". Never earlier than
-// it is: rounded up, to milliseconds below a minute, to seconds above.
+// The value of an x-ratelimit-reset-* header: "17ms", "7.66s", "6m0s", "1h2m3s". Rounded up, to
+// milliseconds below a minute and to seconds above.
 std::string ResetText(Duration reset);
 
 }  // namespace tutti::limits

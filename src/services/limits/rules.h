@@ -14,14 +14,14 @@
 
 namespace tutti::limits {
 
-// 0 is no limit. Tokens are the uncached ones of prompts and those of answers.
+// 0: no limit. Tokens are uncached prompt tokens plus output tokens.
 struct Rules {
   int64_t requests_per_minute = 0;  // also the burst size of an idle subject
   int64_t tokens_per_minute = 0;    // also the burst size of an idle subject
   int64_t concurrency = 0;          // requests from their reservation to their settlement
   int64_t queued_tokens = 0;        // of requests that wait for their first turn
   int64_t tokens_per_day = 0;       // of requests that began on the same day, by UTC
-  Window window = {};               // of requests: exactly so many in any such stretch
+  Window window = {};               // of requests: exact sliding window
   friend bool operator==(const Rules&, const Rules&) = default;
 };
 

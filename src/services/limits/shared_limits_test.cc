@@ -34,7 +34,7 @@ bool Eventually(const Condition& condition) {
   return condition();
 }
 
-// One server's limiter, which speaks with the others.
+// The limiter of one of several servers.
 struct ServerOfMany {
   explicit ServerOfMany(const RedisServer& redis, bool requests_open = true,
                         bool tokens_open = false)
@@ -97,7 +97,7 @@ TEST(SharedLimits, WhatOneServerHasUsedTheOthersAreTold) {
     (void)second.Passes(rules, 0);
     return second.view.tokens.has_value() && second.view.tokens->remaining <= 40'000;
   }));
-  // Settled with less, it is there again for everybody.
+  // Unused tokens are available to all servers again.
   Result<Reservation> long_one = second.Reserve(rules, 30'000);
   ASSERT_TRUE(long_one.ok()) << long_one.status();
   long_one->Settle(10'000);
@@ -142,7 +142,7 @@ TEST(SharedLimits, WithoutRedisRequestsGoOnAndSpendingWaits) {
   redis.Continue();
   ASSERT_TRUE(Eventually([&] { return server.Up(); }));
   EXPECT_TRUE(server.Passes(spend, 1'000));
-  // Killed and begun anew, it knows no script and nothing of before.
+  // A restarted Redis has neither scripts nor data.
   redis.Kill();
   ASSERT_TRUE(Eventually([&] { return !server.Up(); }));
   EXPECT_TRUE(server.Passes(requests));
@@ -159,7 +159,7 @@ TEST(SharedLimits, TheFailModeIsTheOperators) {
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(open.Passes(rules, 100));  // its own count
   EXPECT_EQ(open.Reserve(rules, 1).status().reason(), "rate_limit_exceeded");
   EXPECT_EQ(closed.Reserve(rules, 1).status().reason(), "overloaded");
-  // What passed meanwhile is not held against anybody afterwards.
+  // Requests that passed meanwhile are not counted afterwards.
   redis.Start();
   ASSERT_TRUE(Eventually([&] { return open.Up() && closed.Up(); }));
   EXPECT_TRUE(closed.Passes(rules, 1));
@@ -205,11 +205,11 @@ TEST(RedisQuotas, CountsAsABucketDoes) {
   EXPECT_EQ(ask(25, 0).remaining, -25);
   EXPECT_EQ(ask(-40, 0).remaining, 15);
   EXPECT_EQ(ask(-400, 0).remaining, 100);  // never fuller than full
-  // It fills evenly.
+  // The quota refills continuously.
   EXPECT_EQ(ask(50, 0, milliseconds(400)).remaining, 50);
   std::this_thread::sleep_for(milliseconds(200));
   EXPECT_GE(ask(0, 0, milliseconds(400)).remaining, 99);
-  // What somebody else has put there is as nothing.
+  // A foreign value under the key counts as no value.
   const auto connection = redis.Connect();
   for (const char* planted : {"", "x", "1", "nan nan", "1e999 5", "-5 0", "1 2 3"}) {
     ASSERT_TRUE(connection->Call({"SET", "{t}:q", planted}, Soon(seconds(5))).ok());
@@ -224,7 +224,8 @@ TEST(RedisQuotas, CountsAsABucketDoes) {
   EXPECT_EQ(quotas.Exchange({&one, 1}, {&grant, 1}).reason(), "redis_refused");
 }
 
-// It counted as an outage: quotas that fail closed refused, and those that fail open counted alone.
+// Regression: lost scripts counted as an outage: quotas that fail closed refused, and those that
+// fail open counted locally.
 TEST(RedisQuotas, ARedisThatForgotItsScriptsIsToldThemAgainAndCountsOn) {
   RedisServer redis;
   RedisQuotas quotas({.url = redis.url(), .password = "", .reply = {}});

@@ -14,8 +14,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr Duration kSweep = milliseconds(500);  // for what lies unused
-constexpr Duration kRetry = milliseconds(200);  // where the others cannot be reached
+constexpr Duration kSweep = milliseconds(500);  // interval of returning unused units
+constexpr Duration kRetry = milliseconds(200);  // while the shared store is unreachable
 
 void RunExchange(Limiter& limiter, const std::stop_token& stop,
                  const std::function<void(const Status&)>& changed) {

@@ -15,8 +15,8 @@ struct TimingResult {
   double mean_a_ns = 0, mean_b_ns = 0;
 };
 
-// Times `run` after `prepare(false)` and after `prepare(true)`, `samples` in all. What is prepared
-// is to stand in the same place for both: that is not timed, but where it lies would be.
+// Times `run` after `prepare(false)` and after `prepare(true)`, `samples` in all. Both must prepare
+// their data at the same address, because the address affects the time.
 TimingResult CompareTimes(int samples, const std::function<void(bool second)>& prepare,
                           const std::function<void()>& run);
 

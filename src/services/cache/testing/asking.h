@@ -1,5 +1,5 @@
-// Asking: the gateway's part in front of a cache, for tests: requests of token prompts, the answers
-// written by the test as the engine would.
+// Asking: the gateway's role in front of a cache, for tests. Requests have token prompts, and the
+// test writes the answers as the engine would.
 #pragma once
 
 #include <atomic>
@@ -134,7 +134,7 @@ inline void Answer(api::TokenStream& log, const std::vector<std::string>& tokens
   End(log, static_cast<int>(tokens.size()));
 }
 
-// What a reader has seen, as one string; "!code" where it failed, "..." where it has not ended.
+// The events that a reader got, as one string; "!code" for a failure, "..." if there is no end yet.
 inline std::string ReadAll(api::Generation& generation, api::Usage* usage = nullptr) {
   std::string all;
   while (const api::StreamEvent* event = generation.Next()) {
