@@ -22,7 +22,7 @@
 
 namespace tutti::gateway {
 
-// Errors: invalid_value for a kind that is not known here; those of ParseStructuralTag().
+// Errors: invalid_value for an unknown kind; those of ParseStructuralTag().
 Result<grammar::Structure> StructureOf(const api::Constraint& constraint);
 
 class Constraints {
@@ -60,9 +60,9 @@ class Constraints {
   std::shared_ptr<const grammar::TokenTrie> TrieOf(const ServedModel& model);
 
   mutable Mutex mutex_;
-  std::list<Kept> kept_ GUARDED_BY(mutex_);  // the last used first
+  std::list<Kept> kept_ GUARDED_BY(mutex_);  // most recently used first
   size_t kept_bytes_ GUARDED_BY(mutex_) = 0;
-  Mutex trie_mutex_;  // held while one is made: it is made once
+  Mutex trie_mutex_;  // held while a trie is built, so that it is built once
   std::map<uint64_t, std::shared_ptr<const grammar::TokenTrie>> tries_ GUARDED_BY(trie_mutex_);
 };
 

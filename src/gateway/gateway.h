@@ -116,11 +116,11 @@ class Gateway final : public api::Inference {
   LogPace broken_call_lines_;  // before the models: their engines' threads use it
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<const ServedModel>> models_ GUARDED_BY(mutex_);
-  std::vector<std::string> expected_ GUARDED_BY(mutex_);  // names of those that are to come
+  std::vector<std::string> expected_ GUARDED_BY(mutex_);  // names of models that are being loaded
   std::shared_ptr<api::AnswerCache> answers_;             // may be null
   std::shared_ptr<api::EncodingCache> rows_;              // may be null
   Constraints constraints_;
-  // Its thread yields to the engine's: a hostile schema takes a fifth of a second of a core.
+  // Low priority, because compiling a hostile schema takes a fifth of a second of a core.
   PrepPool compile_pool_{1, 1, {.name = "tutti-compile", .nice = 10}};
   PrepPool pool_;  // last: its jobs use everything above
 };

@@ -1,4 +1,4 @@
-// What Gateway does for encodings; gateway.cc has the rest.
+// Gateway: encode requests; gateway.cc has the rest.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ Status CheckOutput(const ServedModel& model, const api::EncodeRequest& request) 
         .WithParam("model");
   }
   if (!request.dimensions.has_value()) return OkStatus();
-  // Clients name the model's own length by habit: every vector has it.
+  // Clients often send the model's own width, which every model supports.
   if (!scores && *request.dimensions == info.width) return OkStatus();
   if (request.output != api::EncodeOutput::kPooled || !info.cuts) {
     return InvalidArgument(
@@ -80,8 +80,8 @@ Status CheckPromptName(const ServedModel& model, const api::EncodeRequest& reque
       .WithParam("prompt_name");
 }
 
-// LangChain's OpenAIEmbeddings sends the ids of OpenAI's tokenizer by default: few of them are in
-// another vocabulary, and those that are mean other texts.
+// LangChain's OpenAIEmbeddings sends token ids of OpenAI's tokenizer by default. Most are outside
+// another vocabulary, and the others stand for other texts.
 Status CheckIds(const ServedModel& model, const std::vector<TokenId>& ids, size_t index) {
   Status status = api::CheckTokens(ids, model.info.vocab_size, Param(index));
   if (status.ok()) return status;
@@ -294,7 +294,7 @@ Result<std::shared_ptr<const ServedModel>> Gateway::FindEncoder(
   if (!request.model.empty()) return Find(request.model);
   const std::vector<api::ModelInfo> models = Models();
   if (const api::ModelInfo* model = api::EncoderFor(models, request)) return Find(model->id);
-  if (models.empty()) return Find("");  // says why there is none
+  if (models.empty()) return Find("");  // returns the error
   if (AwaitsModels())
     return Unavailable("model_loading", "models that may give this are still being loaded");
   if (request.output == api::EncodeOutput::kScores) {
@@ -337,7 +337,7 @@ Result<api::Encoding> Gateway::Encode(api::EncodeRequest request, std::shared_pt
     Status status = StillWanted(pending->permit, pending->request.deadline);
     if (status.ok()) status = Prepare(*pending);
     if (!status.ok()) {
-      pending->request = {};  // its memory first: the refusal needs some
+      pending->request = {};  // frees memory, which the refusal may need
       UntilMemory([&] { pending->state->Finish(Rejected(*pending->model, status)); });
     }
     // Also wakes a server that holds something until the request is prepared.

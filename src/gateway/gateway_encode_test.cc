@@ -1,5 +1,5 @@
-// Encodings through the gateway: which model answers, what its texts become, what is refused before
-// any work, and what the reader gets.
+// Encode requests through the gateway: choice of the model, tokenization, early refusals, and
+// results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -351,7 +351,7 @@ TEST_F(EncodeTest, LongTextsArePreparedElsewhereAndStillAnsweredOrRefused) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->tokens.size(), 100u);
   std::vector<api::EncodeInput> bad = many;
-  bad[77] = std::string(5000, 'a');  // one word of 5,000 letters is one token
+  bad[77] = std::string(5000, 'a');  // 5,000 letters are one token
   EXPECT_TRUE(Run(Request(bad)).ok());
   std::string words;
   for (int i = 0; i < 600; ++i) words += "a ";
@@ -387,7 +387,7 @@ TEST_F(EncodeTest, AnEncodingSaysWhenItsTextsAreRead) {
   EXPECT_TRUE(told(1));
   EXPECT_TRUE(large->prepared());
   EXPECT_FALSE(large->done());
-  // Refused there: there is nothing left to prepare either.
+  // Requests refused on the pool also count as prepared.
   std::vector<api::EncodeInput> bad = many;
   std::string words;
   for (int i = 0; i < 600; ++i) words += "a ";

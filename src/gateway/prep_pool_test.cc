@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kCallsOfEach = 200;
 
-// Jobs that stand still until they are let go, and how many do.
+// Jobs that block until they are released, and their number.
 class Gate {
  public:
   void Pass() {

@@ -26,12 +26,11 @@ class ClientProtocol {
     size_t packet_bytes = 1 << 20;  // limit of an incoming packet
     // A ping is sent when nothing was sent for the keep-alive time, divided by this.
     int pings_per_keep_alive = 1;
-    // A ping is answered at once, or behind what the server is sending us.
+    // Time limit for the answer to a ping, which may follow other packets from the server.
     Duration ping_time = std::chrono::seconds(10);
   };
 
-  // Why the connection is of no further use. Bytes that were appended before are to be sent before
-  // it is closed.
+  // The end of a connection, with its cause. Bytes appended earlier must be sent before closing.
   struct End {
     enum class How {
       kRefused,       // by CONNACK
@@ -41,10 +40,9 @@ class ClientProtocol {
     };
     How how = How::kBroken;
     ReasonCode reason = ReasonCode::kSuccess;
-    std::string why;  // ours for kBroken, else the server's; may be empty
+    std::string why;  // this client's for kBroken, else the server's; may be empty
   };
-  // What the owner has to do with a packet: nothing, or something. Connack: the server has accepted
-  // the connection.
+  // The owner's task after a packet, if any. Connack: the server has accepted the connection.
   using Event = std::variant<std::monostate, End, Connack, Publish, Puback, Suback>;
 
   explicit ClientProtocol(const Options& options) : options_(options) {}
@@ -54,7 +52,7 @@ class ClientProtocol {
   // Sends pings. `reading`: whether an answer could have been read.
   std::optional<End> Tick(TimePoint now, bool reading, std::string& out);
   TimePoint due() const;  // time of the next Tick()
-  // Appends a packet of valid fields.
+  // Appends a packet, whose fields must be valid.
   void Send(const Packet& packet, TimePoint now, std::string& out);
   void NoteSent(TimePoint now) { sent_ = now; }  // bytes that the owner has appended
   // DISCONNECT: the Will is not published.
@@ -74,7 +72,7 @@ class ClientProtocol {
 
   const Options options_;
   State state_ = State::kClosed;
-  Duration keep_alive_{0};               // as the server wants it; 0 = none
+  Duration keep_alive_{0};               // as set by the server; 0 = none
   TimePoint sent_{};                     // time of the last packet sent
   TimePoint pinged_ = TimePoint::max();  // time of an unanswered ping; max = none
 };

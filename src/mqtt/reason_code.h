@@ -83,7 +83,7 @@ inline bool IsFailure(ReasonCode code) { return static_cast<uint8_t>(code) >= 0x
 // Whether `code` is a reason code that MQTT 5 allows in packets of `type` (section 2.4, table 2-6).
 bool ReasonCodeFits(uint8_t code, PacketType type);
 
-// CONNACK's return code of MQTT 3.1.1 (section 3.2.2.3), 0 to 5, that says `code` best; and back.
+// The closest return code of a CONNACK of MQTT 3.1.1 (section 3.2.2.3), 0 to 5; and back.
 uint8_t ReturnCodeOf(ReasonCode code);
 ReasonCode ReasonOfReturnCode(uint8_t return_code);  // needs 0 to 5
 

@@ -18,7 +18,7 @@ struct TeiError {
   std::string_view type;  // Validation, Tokenizer, Empty, Overloaded, Backend, Unhealthy
 };
 
-// A body that is no JSON at all is a bad request there, before any of the words.
+// TEI answers a body that is not JSON with 400, and other invalid input with 422.
 bool IsNoJson(std::string_view code) {
   return code == "invalid_json" || code == "invalid_utf8" || code == "json_depth" ||
          code == "duplicate_key";
@@ -36,11 +36,11 @@ TeiError TeiErrorOf(const ErrorView& view) {
   if (view.ours) return {424, "Backend"};
   if (view.http != 400) return {view.http, "Validation"};
   if (view.code == "empty_prompt") return {400, "Empty"};
-  // A request of another server's: no status of TEI's is the right one.
+  // TEI has no such status; the request is meant for another kind of server.
   if (view.code == "unsupported_parameter") return {400, "Validation"};
   if (IsNoJson(view.code)) return {400, "Validation"};
   if (view.code == "token_out_of_range") return {422, "Tokenizer"};
-  // The model that is asked does not do this.
+  // The requested model does not support this operation.
   if (view.code == "invalid_value" && view.param == "model") return {424, "Backend"};
   return {422, "Validation"};
 }
@@ -54,7 +54,7 @@ TeiError TeiErrorOf(const ErrorView& view) {
 int KserveStatusOf(const ErrorRow& row, int http) {
   if (row.canonical == StatusCode::kInvalidArgument) return 400;
   if (row.canonical == StatusCode::kNotFound) return 404;
-  // A request whose time is over is unavailable there; a body that comes too slowly is HTTP's.
+  // Triton reports a timeout as unavailable; 408 for a slow body is HTTP's own.
   if (http == 504) return 503;
   return http;
 }
@@ -262,13 +262,13 @@ std::string_view AnthropicErrorType(int http) {
     case 504:
       return "timeout_error";
     default:
-      // 499 is a request that was cancelled by another one.
+      // 499: the request was cancelled by another one.
       return http < 499 ? "invalid_request_error" : "api_error";
   }
 }
 
 std::string AnthropicErrorBody(const ErrorView& error) {
-  // The form has no place for the field of an error but its message.
+  // This format has no member for the parameter, so the message must name it.
   const bool named = error.param.empty() || error.message.find(error.param) != std::string::npos;
   std::string body;
   JsonWriter json(&body);

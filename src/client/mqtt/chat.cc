@@ -112,7 +112,7 @@ Status MqttChat::FindServer(const Callbacks& callbacks) {
     }
     if (arrived->empty()) return AllAreOffline() ? Offline() : OkStatus();
     for (const mqtt::Publish& message : arrived->messages)
-      Note(message);  // answers are of the past
+      Note(message);  // answers are from earlier questions
   }
 }
 
@@ -169,7 +169,7 @@ Status MqttChat::AskOnce(const MqttQuestion& question, const MqttSend& said, Dur
       }
       RETURN_IF_ERROR(Recover(lost, callbacks));
       RETURN_IF_ERROR(connection_->Send(Expiring(reply->AfterLoss(), kQuestionExpiryS)));
-      if (std::exchange(offline, false)) {  // it went, and something is there again
+      if (std::exchange(offline, false)) {  // a server is back
         heard = Now();
         patience = first;
       }
@@ -186,7 +186,7 @@ Status MqttChat::AskOnce(const MqttQuestion& question, const MqttSend& said, Dur
       if (Note(message)) {
         if (!AllAreOffline()) continue;
         if (callbacks.on_notice) callbacks.on_notice("the server has gone offline");
-        if (reply->accepted()) continue;  // its next process goes on with the answer
+        if (reply->accepted()) continue;  // the next process continues the answer
         offline = true;
         heard = Now();
         patience = std::min(patience, options_.absence);
@@ -225,7 +225,7 @@ Status MqttChat::AskOnce(const MqttQuestion& question, const MqttSend& said, Dur
 }
 
 Status MqttChat::Cancel(MqttReply& reply) {
-  if (connection_->DropUnsent() > 0 && !reply.accepted()) return StoppedStatus();  // unheard
+  if (connection_->DropUnsent() > 0 && !reply.accepted()) return StoppedStatus();  // not sent
   const std::optional<MqttSend> word = reply.Cancel();
   if (!word.has_value()) return StoppedStatus();
   const Status status = Exchange(

@@ -54,7 +54,7 @@ class NativeReply final : public MqttReply {
     return {topics_.control, json::serialize(control), id_};
   }
 
-  // Events are missing: they are asked for, once, and what follows is left until they are there.
+  // Events are missing: requests them once, and ignores later events until they arrive.
   Update Lost() {
     if (response_.empty() || asked_after_ == seen_) return {};
     asked_after_ = seen_;
@@ -72,7 +72,7 @@ class NativeReply final : public MqttReply {
     if (whole.starts_with(shown_)) {
       update.text = whole.substr(shown_.size());
     } else {
-      update.text = "\n" + whole;  // what was shown is not how it begins: it stands once more
+      update.text = "\n" + whole;  // the shown text differs: show the answer again
     }
     shown_ = whole;
     return update;
@@ -94,7 +94,7 @@ class NativeReply final : public MqttReply {
   Update TakeError(const json::object& event) {
     Update update;
     update.status = ErrorIn(event);
-    // In mid-answer: events that are no longer kept. The last one will come.
+    // In mid-answer, `expired` means that old events were dropped; the last event still comes.
     update.ended = !accepted() || update.status.reason() != "expired";
     if (!update.ended) update.status = OkStatus();
     return update;
@@ -182,7 +182,7 @@ class NativeDialect final : public MqttDialect {
   }
 
  private:
-  const std::string servers_;  // above the levels of each
+  const std::string servers_;  // topic levels above each server's
   const Topics topics_;
 };
 

@@ -18,23 +18,23 @@
 
 namespace tutti::protocol {
 
-// .../in: one message of a session. The call's message_id is never empty, and its turn is stored
-// and outlives its client (`store` and `background` are true); the session stands in the topic, and
-// its dialog is cut where it is too long, unless `truncation` is "disabled".
+// Payload of .../in: one message of a session. The call's message_id is never empty. Its turn is
+// stored and outlives its client (`store` and `background` are true). The topic names the session.
+// A dialog that is too long is truncated unless `truncation` is "disabled".
 struct MqttMessage {
   ResponsesCall call;
-  std::string project;  // whose settings apply; empty: the default's
+  std::string project;  // project whose settings apply; empty: the default
 };
 // Errors: those of ParseJson, of the schema and of ReadTurn.
 Result<MqttMessage> ParseMqttMessage(std::string_view payload, const ParseOptions& options);
-// `scope`: kChatMessage where it came in a frame.
+// `scope`: kChatMessage for a message in a WebSocket frame.
 Result<MqttMessage> ReadMqttMessage(const Json& root, const ParseOptions& options,
                                     Scope scope = kMqttMessage);
 
 // .../ctl
 struct MqttControl {
   enum class Verb {
-    kCancel,     // ends the turn of response_id, or the one that runs
+    kCancel,     // ends the turn of response_id, or the running one
     kResume,     // sends the events of response_id again, after `starting_after`
     kHistory,    // returns the last `limit` items
     kFork,       // makes the session `into` with this one's history, as it was at `version`
@@ -43,13 +43,13 @@ struct MqttControl {
     kPing,       // answers pong
   };
   Verb verb = Verb::kPing;
-  std::string id;                         // the client's, echoed in what answers; may be empty
+  std::string id;                         // the client's, echoed in answers; may be empty
   std::string project;                    // as in a message
-  std::string response_id;                // cancel; needed by resume
-  std::string job_id;                     // needed by subscribe
+  std::string response_id;                // for cancel; required by resume
+  std::string job_id;                     // required by subscribe
   std::optional<int64_t> starting_after;  // resume, subscribe: the last event seen; absent: none
   int limit = 20;                         // history, 1 to 100
-  std::string into;                       // needed by fork: a topic level
+  std::string into;                       // required by fork: a topic level
   std::optional<int64_t> version;         // fork; absent: now
 };
 // Names of all verbs.
@@ -59,7 +59,7 @@ struct MqttVerb {
 };
 std::span<const MqttVerb> MqttVerbs();
 Result<MqttControl> ParseMqttControl(std::string_view payload, const ParseOptions& options);
-// `object` was checked as one, or as a frame whose `type` is one of MqttVerbs().
+// `object` is checked as a control message, or as a frame whose `type` is one of MqttVerbs().
 Result<MqttControl> ReadMqttControl(const CheckedObject& object);
 
 // The client's id in a refused payload, for the error event; empty if it cannot be read.

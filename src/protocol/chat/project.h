@@ -25,7 +25,7 @@ enum class ProjectChannel { kUserInput, kTemplate, kClear, kDelete, kState };
 
 struct ProjectTopic {
   ProjectChannel channel = ProjectChannel::kUserInput;
-  std::string session;  // of a verb's topic; empty: none was named
+  std::string session;  // of a verb's topic; empty: not named
 };
 // nullopt if the server does not subscribe to the topic for this project.
 std::optional<ProjectTopic> ParseProjectTopic(std::string_view project, std::string_view topic);
@@ -66,13 +66,13 @@ std::string_view ProjectOpName(ProjectOp op);  // "clear"
 struct ProjectVerb {
   ProjectOp op = ProjectOp::kClear;
   std::string session;                       // empty: all of the project
-  std::optional<std::string> system_prompt;  // template; absent: back to the project's own
-  bool clears = false;                       // template: the history goes as well
+  std::optional<std::string> system_prompt;  // of template; absent: restores the project's
+  bool clears = false;                       // of template: also clears the history
   std::vector<std::string> ignored;
 };
 
 struct ReceivedVerb {
-  ProjectReply reply;  // its session is "all" where all are meant
+  ProjectReply reply;  // its session is "all" for all sessions
   Result<ProjectVerb> verb;
 };
 // `topic_session`: of the topic; empty: none. Topic and payload must not name two sessions. An

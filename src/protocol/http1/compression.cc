@@ -17,13 +17,13 @@ int WindowBits(Coding coding) {
 
 struct Stream {
   z_stream z{};
-  int (*end)(z_stream*) = nullptr;  // set once it is open
+  int (*end)(z_stream*) = nullptr;  // set after successful initialisation
   ~Stream() {
     if (end != nullptr) end(&z);
   }
 };
 
-Bytef* Readable(std::string_view bytes) {  // zlib reads them only
+Bytef* Readable(std::string_view bytes) {  // zlib does not write to its input
   return const_cast<Bytef*>(reinterpret_cast<const Bytef*>(bytes.data()));
 }
 
@@ -57,7 +57,7 @@ Result<std::string> Inflate(Coding coding, std::string_view compressed, size_t m
     }
     if (status == Z_STREAM_END) {
       if (coding != Coding::kGzip || stream.z.avail_in == 0) break;
-      // A further member (RFC 1952, section 2.2), as `cat a.gz b.gz` makes them.
+      // Another member (RFC 1952, section 2.2), as produced by `cat a.gz b.gz`.
       if (inflateReset(&stream.z) != Z_OK) return malformed();
     } else if (status != Z_OK || (stream.z.avail_out > 0 && stream.z.avail_in == 0)) {
       return malformed();

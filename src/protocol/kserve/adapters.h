@@ -37,11 +37,11 @@
 
 namespace tutti::kserve {
 
-// Null for a model that fits none of these. What it refers to outlives it.
+// Returns null for a model of no kind above. The references must outlive the adapter.
 std::shared_ptr<Model> MakeAdapter(const api::ModelInfo& info, api::Inference& inference,
                                    const Clock& clock);
 
-// The parts, one for each kind of model.
+// One factory for each kind of model.
 std::shared_ptr<Model> MakeEmbeddingModel(const api::ModelInfo& info, api::Inference& inference,
                                           const Clock& clock);
 std::shared_ptr<Model> MakeScoringModel(const api::ModelInfo& info, api::Inference& inference,
@@ -49,7 +49,7 @@ std::shared_ptr<Model> MakeScoringModel(const api::ModelInfo& info, api::Inferen
 std::shared_ptr<Model> MakeGenerationModel(const api::ModelInfo& info, api::Inference& inference,
                                            const Clock& clock);
 
-// What their Model::Executed() says.
+// The value of their Model::Executed().
 std::optional<std::pair<uint64_t, uint64_t>> ExecutedOf(const api::Inference& inference,
                                                         const std::string& model);
 

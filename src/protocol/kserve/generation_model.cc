@@ -75,7 +75,7 @@ class GenerationExecution final : public Execution {
         break;
       }
       const auto choice = static_cast<size_t>(event->choice);
-      if (choice >= texts_.size()) continue;  // of the prompt
+      if (choice >= texts_.size()) continue;  // a token of the prompt
       texts_[choice] += event->text;
       news_ = news_ || !event->text.empty();
       if (event->kind == api::StreamEvent::Kind::kChoiceEnd) {
@@ -83,7 +83,7 @@ class GenerationExecution final : public Execution {
         news_ = true;
       }
     }
-    // The last words of a stream wait for its end, which follows at once: one response, the final.
+    // The last text of a stream is sent with its end, which follows at once, in one final response.
     if (!ended && (!stream_ || !news_ || AllEnded())) return std::optional<InferResponse>();
     InferResponse response;
     response.outputs.push_back(TextTensor("text_output", texts_));
@@ -170,7 +170,7 @@ class GenerationModel final : public Model {
   }
 
  private:
-  // Everything but the prompt's text, which need not go through JSON.
+  // Parses everything except the prompt's text, which is not part of the JSON.
   Result<api::GenerateRequest> Parse(const InferRequest& request,
                                      protocol::IgnoredFields* unread) const {
     ASSIGN_OR_RETURN(protocol::JsonObject fields, SamplingFields(request));

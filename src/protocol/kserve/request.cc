@@ -33,7 +33,7 @@ Status ReadSequenceId(const ParameterValue& value, InferRequest* request) {
   return OkStatus();
 }
 
-// 0 is the default and otherwise a lower number is more urgent.
+// 0 is the default; of the other numbers, a lower one is more urgent.
 api::Priority PriorityOf(uint64_t priority) {
   if (priority <= 1) return api::Priority::kInteractive;
   return priority == 2 ? api::Priority::kFlex : api::Priority::kBatch;
@@ -103,7 +103,7 @@ Status CheckBytes(const ModelConfig& config, const Tensor& input, uint64_t count
   return OkStatus();
 }
 
-// `input` has the name of one of the model's.
+// `input` has the name of an input of the model.
 Status CheckInput(const ModelConfig& config, const Tensor& input) {
   const bool batched = config.max_batch_size > 0;
   bool shape_fits = false, type_fits = false;
@@ -150,7 +150,7 @@ std::string MissingInputs(const ModelConfig& config, const InferRequest& request
     }
   }
   if (missing.empty()) return "";
-  std::string got;  // all of them are known by now
+  std::string got;  // all are known names
   for (const Tensor& input : request.inputs) got += (got.empty() ? "'" : ",'") + input.name + "'";
   const std::string amount = required == listed
                                  ? "expected " + std::to_string(listed)
@@ -195,7 +195,7 @@ Status ReadParameter(std::string name, ParameterValue value, TimePoint now, Infe
     }
     if (!us.has_value()) return WrongKind(name, "int64_param");
     if (*us < 0) return Bad("invalid value for 'timeout', expected value >= 0.");
-    if (*us > 0) {  // 0 is no limit of the request's own
+    if (*us > 0) {  // 0: the request sets no limit
       const auto wait = std::chrono::milliseconds(*us / 1000);
       const TimePoint until = After(now, wait);
       request->deadline = std::min(

@@ -72,7 +72,7 @@ void AppendBytesElement(std::string_view element, std::string* data) {
 }
 
 std::optional<std::vector<std::string_view>> SplitBytes(std::string_view data, uint64_t count) {
-  // Every element takes four bytes at least: an amount that lies takes no memory here.
+  // Each element takes at least four bytes, so a false count is rejected before memory is reserved.
   if (count > data.size() / sizeof(uint32_t)) return std::nullopt;
   std::vector<std::string_view> elements;
   elements.reserve(count);

@@ -1,6 +1,6 @@
 // Answers as server-sent events. Each event is `data: <compact JSON>\n\n`, in one piece; /generate
-// names its events. A chunk leaves with the token that completes it: log-probabilities of tokens
-// whose characters are still open wait for the text they belong to, or for the next part of a call.
+// names its events. A chunk is sent with the token that completes it: log-probabilities of tokens
+// with incomplete characters wait for their text, or for the next part of a call.
 #include <functional>
 #include <utility>
 
@@ -57,7 +57,7 @@ class ChunkStream : public ResponseWriter {
         if (!event.text.empty()) WriteText(prompt, index, event.text, &choice, out);
         for (const api::ToolCallDelta& delta : event.tool_calls)
           WriteCall(index, delta, &choice, out);
-        // Also when no token had any text: every choice starts before it ends.
+        // Also without any text: every choice starts before it ends.
         if (!choice.started || !choice.waiting.empty()) WriteText(prompt, index, "", &choice, out);
         WriteChunk(out, [&](JsonWriter* json) { WriteFinish(index, event, json); });
         return;
@@ -88,7 +88,7 @@ class ChunkStream : public ResponseWriter {
 
   void OnError(const ErrorView& error, std::string* out) override {
     *out += "data: " + ErrorBody(error) + "\n\n";
-    *out += kDone;  // clients that wait for it alone stop too
+    *out += kDone;  // some clients stop only at this event
   }
 
  protected:
@@ -239,7 +239,7 @@ class TextStream final : public ChunkStream {
     const Prompt& source = prompts_[static_cast<size_t>(prompt)];
     std::vector<ShownToken> tokens;
     std::string shown;
-    if (call_.echo && !choice.started) {  // the echo comes with the first text, never before
+    if (call_.echo && !choice.started) {  // the echo is sent with the first text
       shown = echo_texts_[static_cast<size_t>(prompt)];
       tokens = source.tokens;
     }

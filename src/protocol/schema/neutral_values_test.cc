@@ -13,14 +13,14 @@
 namespace tutti::protocol {
 namespace {
 
-// Every kind of request that asks a model for something, with every value that asks for nothing:
-// whether the feature exists there or not, and also where unknown fields are refused.
+// Each request kind accepts every value that requests nothing, whether or not it has the feature,
+// also if unknown fields are refused.
 TEST(NeutralValuesTest, AreAcceptedByEveryRequestOfEveryServer) {
   int checked = 0;
   for (const Kind& kind : Kinds()) {
     if ((kind.scope & kAsks) == 0) continue;
     for (const NeutralField& field : NeutralFields()) {
-      // Documents to rank are no feature that could be left out.
+      // The documents of a rerank request are not optional.
       const FieldSpec* const row = FindField(kind.scope, field.name);
       if (row != nullptr && row->required) continue;
       for (const std::string_view text : field.values) {

@@ -30,7 +30,7 @@ Status CheckIn(const Kind& kind, std::string_view field, const Json& value) {
   return CheckedObject::Check(kind.scope, With(kind, field, value), "", true, &ignored).status();
 }
 
-// What the table's own words say about a number, apart from the code under test.
+// Whether a number fits the table's limits, computed independently of the tested code.
 bool NumberFits(const FieldSpec& field, double value) {
   if (field.type == FieldType::kInteger && value != std::floor(value)) return false;
   return (field.above_low ? value > field.low : value >= field.low) && value <= field.high;
@@ -173,7 +173,8 @@ std::string Decimal(__int128 number) {
   return negative ? "-" + digits : digits;
 }
 
-// A seed of -9223372036854775809 was accepted: as a double it is -2^63, the lowest of the range.
+// Regression: a seed of -9223372036854775809 was accepted, because as a double it is -2^63, the
+// lowest of the range.
 TEST(Schema, IntegersAreExactAtTheirLimitsAndOneBeyond) {
   int checked = 0;
   ForEachField([&](const Kind& kind, const FieldSpec& field) {
@@ -357,7 +358,8 @@ TEST(Schema, ARefusedFieldIsNamedUnlessItAsksForNothing) {
   EXPECT_GT(refused, 60);
 }
 
-// They were ignored: one answer came for n = 4, and a default length for max_completion_tokens.
+// Regression: these fields were ignored: n = 4 gave one answer, and max_completion_tokens the
+// default length.
 TEST(Schema, GenerateRefusesWhatOnlyTheOtherGenerationRoutesHave) {
   const Kind& generate = Kinds()[2];
   ASSERT_EQ(generate.scope, kGenerate);

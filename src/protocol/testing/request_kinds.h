@@ -1,5 +1,5 @@
-// Every kind of object that the schema table has rows of: a valid one, and the parser that reads
-// it. What is generated from the table (schema_test.cc) runs over all of them. For tests alone.
+// Every kind of object in the schema table, with a valid example and its parser. Tests generated
+// from the table (schema_test.cc) run over all of them. For tests only.
 #pragma once
 
 #include <boost/json/parse.hpp>
@@ -108,7 +108,7 @@ inline Status ParseCalledFunction(const Json& j, const ParseOptions& o) {
   return Below("function", ParseToolCall(JsonObject{{"id", "c"}, {"function", j}}, o));
 }
 
-// An object inside of a body of /v1/messages, in the place of `member`.
+// An object in the place of `member` in a body of /v1/messages.
 inline ParseKind InMessages(const std::string& member) {
   return [member](const Json& j, const ParseOptions& o) {
     JsonObject body{{"model", "m"}, {"max_tokens", 9}};

@@ -1,8 +1,8 @@
-// Bodies of KServe v2 requests over HTTP: JSON, or JSON and behind it the raw bytes of tensors in
-// their order (the binary tensor extension), or the raw bytes of one tensor. Pure; any thread.
+// Bodies of KServe v2 requests over HTTP: JSON; or JSON followed by the raw bytes of tensors in
+// order (the binary tensor extension); or the raw bytes of one tensor. Pure; any thread.
 //
 // Errors: those of protocol::ParseJson, invalid_value, missing_required_parameter;
-// unknown_parameter for fields of no meaning where `strict` is set.
+// unknown_parameter for meaningless fields if `strict` is set.
 #pragma once
 
 #include <optional>
@@ -20,11 +20,11 @@
 namespace tutti::kserve {
 
 struct JsonReadOptions {
-  TimePoint now;        // what a `timeout` counts from
+  TimePoint now;        // start of a `timeout`
   bool strict = false;  // unknown fields are errors
 };
 
-// A body, understood. The request has no model yet.
+// A parsed body. The request has no model yet.
 struct RequestBody {
   InferRequest request;
   bool binary_outputs = false;                        // the default of all outputs
@@ -38,19 +38,19 @@ struct RequestBody {
 Result<RequestBody> ReadInfer(std::string_view body, std::optional<size_t> json_bytes,
                               const JsonReadOptions& options);
 
-// The same with Inference-Header-Content-Length: 0: the body is the only input of the model, whose
-// shape is what the bytes make of it; batch 1. All outputs are binary.
+// The same with Inference-Header-Content-Length: 0: the body is the only input of the model, its
+// shape follows from the number of bytes, and the batch size is 1. All outputs are binary.
 Result<RequestBody> ReadRawInput(const ModelConfig& config, std::string body);
 
 // Inference-Header-Content-Length: digits, at most `body_bytes`.
 Result<size_t> ReadHeaderLength(std::string_view field, size_t body_bytes);
 
-// The members of `parameters`, which must be an object; those that are null are absent. What is
-// HTTP's own among them (binary_data_output, headers) does not reach the model.
+// Reads the members of `parameters`, which must be an object; null members are absent. HTTP's own
+// parameters (binary_data_output, headers) do not reach the model.
 Status ReadParameters(const protocol::Json& parameters, TimePoint now, RequestBody* body);
 
-// POST .../repository/index: {"ready"?: bool}, or nothing at all. Whether only models that are
-// ready are asked for.
+// POST .../repository/index: {"ready"?: bool}, or an empty body. Returns whether only ready models
+// are requested.
 Result<bool> ReadReadyOnly(std::string_view body);
 
 }  // namespace tutti::kserve
