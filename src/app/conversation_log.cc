@@ -37,7 +37,7 @@ std::string TimeText(int64_t unix_ms) {
   return std::string(text, size) + rest;
 }
 
-// As much of a text as is written, in whole characters.
+// The beginning of a text that is written, in whole characters.
 std::string_view Head(std::string_view text) {
   if (text.size() <= kMaxTextBytes) return text;
   size_t end = kMaxTextBytes;
@@ -94,7 +94,7 @@ class ConversationLog::Writer {
     descriptor_ = open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     struct stat info {};
     if (descriptor_ < 0 || fstat(descriptor_, &info) != 0 || !S_ISREG(info.st_mode)) return false;
-    // An older one may have been made by a laxer hand.
+    // An existing file may have wider permissions.
     if (fchmod(descriptor_, 0600) != 0) return false;
     bytes_ = info.st_size;
     return true;

@@ -28,9 +28,9 @@ class ConversationLog final : public sessions::TurnWatcher {
  public:
   struct Options {
     std::string file;
-    std::string session;  // as the dialogs know it; "*": all
+    std::string session;  // name of the session; "*": all
     int64_t file_bytes = 8 << 20;
-    Duration time = std::chrono::hours(1);  // from now on, then no more
+    Duration time = std::chrono::hours(1);  // duration of logging, from Open() on
   };
   static constexpr int kOlderFiles = 3;
 
@@ -39,7 +39,7 @@ class ConversationLog final : public sessions::TurnWatcher {
   static Result<std::unique_ptr<ConversationLog>> Open(Options options, const Clock* clock,
                                                        std::function<int64_t()> unix_ms,
                                                        Logger* log);
-  ~ConversationLog() override;  // what waits is written
+  ~ConversationLog() override;  // writes what is queued
 
   void OnAccepted(const sessions::SessionKey& key, int64_t turn,
                   const sessions::Message& message) override;

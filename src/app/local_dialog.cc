@@ -17,7 +17,7 @@ namespace tutti::app {
 namespace {
 
 constexpr char kLocalTenant[] = "default", kProject[] = "terminal";
-constexpr auto kLook = std::chrono::milliseconds(50);  // at whether the answer is to stop
+constexpr auto kLook = std::chrono::milliseconds(50);  // poll interval of `stopped`
 constexpr int64_t kNever = int64_t{100} * 365 * 24 * 3600;
 
 // Blocks until a call of Sessions has called back, and returns the value.

@@ -156,7 +156,7 @@ TEST(OpenedModelTest, DraftLoadsWhenUsedAndIsRefusedWithOtherVocabulary) {
   EXPECT_NE(other.find("the draft 400"), std::string::npos) << other;
   EXPECT_NE(open({{"draft", "/nowhere/x.gguf"}}).find("model_not_found"), std::string::npos);
 
-  // And it answers.
+  // The model with the draft also answers.
   const Settings settings = SettingsOf({{"draft", small.path()}});
   LocalInference inference(settings, nullptr);
   Result<OpenedModel> opened = inference.Open(ref);
@@ -275,8 +275,7 @@ TEST_F(LocalInferenceTest, AFaultFoundWhilePreparingElsewhereEndsTheStreamWithIt
   EXPECT_EQ(answer->kinds, std::vector<StreamEvent::Kind>{StreamEvent::Kind::kEnd});
 }
 
-// A server's thread that prepares 128 short prompts in a row is busy for as long as with a long
-// one.
+// 128 short prompts of one call take as long to prepare as one long prompt, so they count together.
 TEST_F(LocalInferenceTest, ManyShortPromptsOfOneCallAreJudgedTogether) {
   Load();
   api::GenerateRequest request = Text(std::string(100, 'b'), 1 << 20);
@@ -455,7 +454,7 @@ TEST(DecoderVectorsTest, WhatADecoderEncodesIsCountedBesideWhatItGenerates) {
   EXPECT_TRUE(told("tutti_encode_items_total{model=\"tiny\"} 2\n")) << metrics.Expose();
   EXPECT_TRUE(told("tutti_encode_inference_seconds_count{model=\"tiny\"} 1\n"));
   EXPECT_TRUE(told("tutti_encode_waiting_items{model=\"tiny\"} 0\n"));
-  // It is one model still.
+  // The metrics still show one model.
   const std::string text = metrics.Expose();
   const size_t info = text.find("tutti_model_info{");
   EXPECT_NE(info, std::string::npos);

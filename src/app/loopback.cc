@@ -46,7 +46,7 @@ rpc::GrpcOptions FreeGrpcPort() {
   return options;
 }
 
-// Anybody, without limits.
+// Every caller, without limits.
 Result<api::CallerRef> CallerOf(const std::string&, const std::string& tenant) {
   return std::make_shared<const api::Caller>(api::Caller{.tenant = tenant});
 }
@@ -128,7 +128,7 @@ Result<std::unique_ptr<ChatLoopback>> ChatLoopback::Start(LocalInference& infere
         new ChatLoopback(inference, options, std::move(accounts)));
     RETURN_IF_ERROR(loopback->Serve(inference, options));
     return loopback;
-  } catch (const std::system_error& error) {  // no thread is to be had
+  } catch (const std::system_error& error) {  // the system refused a thread
     return Unavailable("overloaded", std::string("the services cannot start: ") + error.what());
   }
 }

@@ -50,7 +50,7 @@ struct Instance {
   std::string topic;
 };
 
-// As the table has it, with that user's name and the levels of one topic for the rest.
+// The rule's topic for that user, with the levels of one topic for the other parts.
 std::string TopicOf(const TopicRule& rule, const std::string& user) {
   std::string topic(rule.pattern);
   const auto replace = [&topic](const std::string& mark, const std::string& by) {
@@ -65,7 +65,7 @@ std::string TopicOf(const TopicRule& rule, const std::string& user) {
   return topic;
 }
 
-// Independent of how the jails are made: whether some row gives it to that person.
+// Whether a row of the table allows it; independent of the implementation of access checks.
 bool May(Party TopicRule::*what, const Person& who, std::string_view topic,
          const std::vector<std::string>& users) {
   for (const TopicRule& rule : TopicRules()) {
@@ -101,7 +101,7 @@ bool May(Party TopicRule::*what, const Person& who, std::string_view topic,
   return false;
 }
 
-// Every way to put wildcards into a topic.
+// All ways to put wildcards into a topic.
 std::set<std::string> WildcardsOf(const std::string& topic) {
   std::vector<std::string> levels;
   for (size_t at = 0; at <= topic.size();) {
@@ -123,7 +123,7 @@ std::set<std::string> WildcardsOf(const std::string& topic) {
   return filters;
 }
 
-// A client of MQTT 5 whose messages and acknowledgements come as they will.
+// A client of MQTT 5; messages and acknowledgements may come in any order.
 class Client {
  public:
   explicit Client(int port, Version version = Version::k5) : socket_(port, version) {}
@@ -136,7 +136,7 @@ class Client {
                                          .password = who.password,
                                          .will = std::move(will)});
   }
-  // What the server says of a message of QoS 1; of a connection that ends: why.
+  // The acknowledgement of a QoS 1 message, or the reason of the disconnect.
   ReasonCode Publish(const std::string& topic, const std::string& payload,
                      const std::string& response_topic = "", bool retain = false) {
     mqtt::Publish packet{.topic = topic, .payload = payload, .qos = 1, .retain = retain};
@@ -158,7 +158,7 @@ class Client {
       if (std::holds_alternative<mqtt::Unsuback>(*packet)) return;
     }
   }
-  // The next message that has `part` in it; those before it are passed over, and kept.
+  // The next message that contains `part`; messages before it are skipped, and kept.
   std::optional<mqtt::Publish> Receive(const std::string& part) {
     for (size_t i = 0;; ++i) {
       while (i >= heard_.size()) {
@@ -277,7 +277,7 @@ class MqttAccessTest : public ::testing::Test {
     EXPECT_TRUE(key.ok()) << key.status();
     return {name, key->text, tenant == kTenant, false};
   }
-  // All kinds of callers that are let in.
+  // All kinds of accepted callers.
   std::vector<Person> AddPeople() {
     std::vector<Person> people = {AddUser("ann", kTenant),
                                   AddUser("bob", kTenant),
@@ -333,11 +333,11 @@ class MqttAccessTest : public ::testing::Test {
   mqtt::listener::Listener listener_{FreePort(),
                                      {.authenticator = &login_, .log = &log_, .clock = &clock_}};
   std::unique_ptr<mqtt::chat::Profile> profile_;
-  std::atomic<int> taken_{0};  // messages of clients that came through
+  std::atomic<int> taken_{0};  // messages of clients that were delivered
   std::vector<std::string> users_;
 };
 
-// What the other tests take for granted: a row that changes is changed here, too.
+// The other tests rely on this table, so a change of a row must be repeated here.
 TEST(TopicRulesTest, TheTableOfWhoMayDoWhat) {
   const auto word = [](Party party) {
     constexpr const char* kWords[] = {"?", "-", "user", "anybody", "member", "admin"};
@@ -381,7 +381,7 @@ TEST_F(MqttAccessTest, EveryTopicIsPublishedToByThoseOfItsRowAlone) {
       EXPECT_EQ(taken_.load() - before, may ? 1 : 0) << who.user << " to " << each.topic;
       ++(may ? allowed : refused);
       if (may) continue;
-      // In 3.1.1, which has no refusal, and at QoS 0 the connection ends.
+      // 3.1.1 and QoS 0 have no negative acknowledgement, so the connection ends.
       Client old(port(), Version::k311);
       ASSERT_EQ(old.Login(who, "old"), ReasonCode::kSuccess);
       old.socket().Send(mqtt::Publish{.topic = each.topic, .payload = "{}"});
@@ -473,7 +473,8 @@ TEST_F(MqttAccessTest, EveryResponseTopicIsTheAskersOwn) {
   EXPECT_GT(refused, 500);
 }
 
-// Below a user's name lie topics that its clients speak on: the server would speak to itself.
+// Clients publish on the topics below a user's name, so a server that answered there would receive
+// its own messages.
 TEST_F(MqttAccessTest, NobodyIsAnsweredWhereClientsSpeak) {
   const Person ann = AddPeople().front();
   Client client(port());
@@ -535,7 +536,7 @@ TEST_F(MqttAccessTest, WhoIsNotLetInReachesNothing) {
       EXPECT_EQ(client.socket().Connect(packet), reason) << who;
       EXPECT_TRUE(client.WaitClosed()) << who;
     }
-    // Behind a CONNECT, before its answer, and without one.
+    // After CONNECT but before its answer, and without CONNECT.
     for (const bool connects : {true, false}) {
       for (const Instance& each : Instances()) {
         Client eager(port());
@@ -555,7 +556,7 @@ TEST_F(MqttAccessTest, WhoIsNotLetInReachesNothing) {
   EXPECT_EQ(taken_.load(), 0);
 }
 
-// What each verb would take from ann.
+// A request of each verb for ann's data.
 std::string Taking(protocol::MqttControl::Verb verb, const std::string& id,
                    const std::string& response_id) {
   using Verb = protocol::MqttControl::Verb;
@@ -601,18 +602,18 @@ TEST_F(MqttAccessTest, EveryVerbReachesTheAskersOwnDialogsAlone) {
   for (const Person& who : people) {
     const bool herself = who.user == "ann";
     for (const protocol::MqttVerb& verb : protocol::MqttVerbs()) {
-      // Nothing of hers would be left for the others to look for.
+      // Clearing would leave no data of ann for the other verbs.
       if (herself && verb.verb == protocol::MqttControl::Verb::kClear) continue;
       Client client(port());
       ASSERT_EQ(client.Login(who, "v"), ReasonCode::kSuccess);
       ASSERT_EQ(client.Subscribe(Own(who, "out")), ReasonCode::kGrantedQos1);
       const std::string asked = Taking(verb.verb, "q-1", response_id);
-      // Where ann may publish.
+      // On ann's topic.
       EXPECT_EQ(client.Publish(Own(people[0], "ctl"), asked),
                 herself ? ReasonCode::kSuccess : ReasonCode::kNotAuthorized)
           << who.user << " " << verb.name;
       if (herself) continue;
-      // Where the caller may speak, of what is hers.
+      // On the caller's own topic, for ann's data.
       EXPECT_EQ(client.Publish(Own(who, "ctl"), asked), ReasonCode::kSuccess);
       ASSERT_TRUE(client.Receive("\"q-1\"").has_value()) << who.user << " " << verb.name;
       // A fork, if one was made, must not show ann's dialog.
@@ -626,7 +627,7 @@ TEST_F(MqttAccessTest, EveryVerbReachesTheAskersOwnDialogsAlone) {
       }
     }
   }
-  // So that what was looked for can be found.
+  // Checks that ann's data still exists, so that the searches above were meaningful.
   Client again(port());
   ASSERT_EQ(again.Login(people[0], "w"), ReasonCode::kSuccess);
   ASSERT_EQ(again.Subscribe(Own(people[0], "out")), ReasonCode::kGrantedQos1);

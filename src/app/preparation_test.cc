@@ -1,6 +1,5 @@
-// Row U23: more requests in preparation than run at once, on the timing device: the real
-// gateway and scheduler, a step of a tenth of a second, and preparation that takes as long as the
-// test says.
+// Row U23: more requests are in preparation than run at once. The real gateway and scheduler on the
+// timing device, with steps of 100 ms and preparation times set by the test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -118,7 +117,7 @@ TEST_P(PreparationTest, TheLanesStayFullBesideRequestsInPreparation) {
   EXPECT_EQ(clock_.Now() - begin, kStep * kTokens) << "as if nothing else were there";
   EXPECT_EQ(held_.inside(), at_work);
   EXPECT_EQ(gateway_.preparing(), kMore);
-  // Once prepared, they fill the very next step, and those in turn.
+  // Prepared requests fill the very next step, and so on.
   held_.Hold(false);
   AllPrepared();
   while (model_.engine->RunOneStep()) {
@@ -141,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(, PreparationTest,
                                   std::to_string(each.param.threads);
                          });
 
-// Servers prepare short prompts on their own threads, which the bound counts as well.
+// Short prompts are prepared on the servers' threads, and count against the same bound.
 TEST(Preparation, WhoFindsTwelveAtItHandsItsOwnOnAndGoesOn) {
   ManualClock clock;
   testing::TimedModel model("timed", testing::TimedLimits(1024, 64), {}, clock,
@@ -164,7 +163,7 @@ TEST(Preparation, WhoFindsTwelveAtItHandsItsOwnOnAndGoesOn) {
   std::vector<std::jthread> servers;
   for (size_t i = 0; i < kPrepared; ++i) servers.emplace_back(ask, i);
   ASSERT_TRUE(held.Inside(kPrepared));
-  for (size_t i = kPrepared; i < 2 * kPrepared; ++i) ask(i);  // of this thread, which does not wait
+  for (size_t i = kPrepared; i < 2 * kPrepared; ++i) ask(i);  // this thread does not block
   EXPECT_EQ(accepted.load(), kPrepared);
   EXPECT_EQ(held.inside(), kPrepared) << "never more";
   EXPECT_EQ(gateway.preparing(), 2 * kPrepared);

@@ -7,7 +7,7 @@ StoreWatch::StoreWatch(const api::HealthProbe& inner, const store::Store& store,
     : inner_(inner), store_(store), ledger_(ledger), clock_(clock), log_(log) {}
 
 void StoreWatch::Look() {
-  if (failed_) return;  // for good: that was the last word
+  if (failed_) return;  // a failed store stays failed
   const Status health = store_.health();
   if (!health.ok()) {
     failed_ = true;

@@ -15,9 +15,9 @@ struct Access {
   std::string ca_file;   // PEM authorities of an amqps:// broker; empty: the system's
 };
 
-// Through queues that end with their process: RabbitMQ 3.10 and what speaks AMQP 0-9-1 like it.
+// Through queues that end with their process: RabbitMQ 3.10 and compatible AMQP 0-9-1 brokers.
 std::unique_ptr<Broker> MakeRabbitMq(Access access);
-// Through lists: Redis 6.2 and what speaks like it.
+// Through lists: Redis 6.2 and compatible servers.
 std::unique_ptr<Broker> MakeRedis(Access access);
 
 inline std::unique_ptr<Broker> MakeBroker(Access access) {

@@ -208,7 +208,7 @@ class BenchCommand final : public Command {
           concurrency_.model = model_.model;
           concurrency_.flags = model_.flags;
           std::sort(concurrency_.levels.begin(), concurrency_.levels.end());
-          // What the gates state holds at the sizes they were stated for.
+          // Gates apply only at their stated sizes.
           const bench::ConcurrencyOptions stated;
           concurrency_.gated = concurrency_.requests == stated.requests &&
                                concurrency_.new_tokens == stated.new_tokens &&
@@ -451,7 +451,7 @@ class BenchCommand final : public Command {
               "fails (none)");
   }
 
-  // The given salt, or a random one that no other run has.
+  // The given salt, or a random one, unique to this run.
   std::string CacheSalt() const {
     if (!cache_salt_.empty()) return cache_salt_ == "none" ? "" : cache_salt_;
     std::random_device device;

@@ -6,9 +6,9 @@
 namespace tutti::cli {
 
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailed = 1;   // at run time, a refused model file included
+inline constexpr int kExitFailed = 1;   // at run time, also a refused model file
 inline constexpr int kExitUsage = 2;    // unknown option, missing argument
-inline constexpr int kExitConfig = 78;  // a bad value or key, wherever it was given
+inline constexpr int kExitConfig = 78;  // a bad value or key, from any source
 
 // Prints "tutti: <why>" to standard error, in one line without control characters, and returns the
 // status that fits.

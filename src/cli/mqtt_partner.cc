@@ -95,7 +95,7 @@ class MqttPartner final : public ChatPartner {
                       ", or there is none: " + why.message());
   }
 
-  // Only what was asked for: the rest is the server's to choose.
+  // Sends only options that the user set; the server chooses the others.
   client::MqttQuestion Question(const std::vector<api::ChatMessage>& messages) const {
     client::MqttQuestion question;
     question.text = messages.back().content;

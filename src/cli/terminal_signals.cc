@@ -11,10 +11,10 @@
 namespace tutti::cli {
 namespace {
 
-// A handler has nowhere else to read and write. All signals that matter here are below 64.
+// Global, because a signal handler has no other state. All signals used are below 64.
 std::atomic<uint64_t> came{0};
 std::atomic<int> wake_fd{-1};
-std::atomic<bool> changed{false};  // the terminal has other modes than `put_back`
+std::atomic<bool> changed{false};  // the terminal's modes differ from `put_back`
 termios put_back;
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
               std::atomic<bool>::is_always_lock_free);
@@ -47,7 +47,7 @@ TerminalSignals::~TerminalSignals() {
 void TerminalSignals::Note(int number) {
   const int error = errno;
   came.fetch_or(Bit(number));
-  // A pipe that is full wakes as well.
+  // A failed write to a full pipe is fine: the reader wakes anyway.
   [[maybe_unused]] const ssize_t written = write(wake_fd.load(), "", 1);
   errno = error;
 }

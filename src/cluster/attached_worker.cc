@@ -37,7 +37,7 @@ Result<WorkerPool::WorkerRef> WorkerPool::Attach(const v1::Hello& hello,
   workers_.push_back(worker);
   any_came_ = true;
   known_.Came(worker->models, clock_.Now());
-  EndTrial(worker);  // some may wait for a worker
+  EndTrial(worker);  // requests may wait for a worker
   return worker;
 }
 

@@ -19,12 +19,13 @@
 namespace tutti::cluster {
 namespace {
 
-// Between looks at what is paused, and at workers that may be silent.
+// Interval of checks for paused requests, and for silent workers.
 constexpr std::chrono::milliseconds kSoon(20), kNowAndThen(1000);
 
 class Session;
 
-// The sessions, and the thread that sends for them: the pool wakes them under its own lock.
+// The sessions and their sending thread: the pool wakes sessions under its lock, so they cannot
+// send in that call.
 class Sender {
  public:
   explicit Sender(WorkerPool& pool) : pool_(pool) {}
@@ -90,7 +91,7 @@ class Session final : public grpc::ServerGenericBidiReactor,
     End(grpc::Status::CANCELLED);
   }
 
-  // On the sender's thread.
+  // Called on the sender's thread.
   void Send() {
     WorkerPool::WorkerRef worker;
     {
@@ -149,7 +150,7 @@ class Session final : public grpc::ServerGenericBidiReactor,
     const MutexLock lock(mutex_);
     return worker_;
   }
-  // Whether it is read on.
+  // Attaches the worker; returns whether to read further messages.
   bool Attach(const v1::WorkerMessage& message) {
     Result<WorkerPool::WorkerRef> worker =
         sender_.pool().Attach(message.hello(), shared_from_this());
@@ -221,7 +222,7 @@ class Port final : public FrontendPort {
   }
 
   Status Start() {
-    (void)unlink(path_.c_str());  // of a frontend that was killed: the store's lock has one alive
+    (void)unlink(path_.c_str());  // of a killed frontend: the store's lock excludes a live one
     grpc::ServerBuilder builder;
     builder.RegisterCallbackGenericService(&service_);
     builder.SetMaxReceiveMessageSize(-1);

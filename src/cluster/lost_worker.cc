@@ -1,4 +1,4 @@
-// WorkerPool: what becomes of what a worker had when it was lost.
+// WorkerPool: handling of a lost worker's requests.
 #include <algorithm>
 #include <utility>
 
@@ -65,7 +65,7 @@ void WorkerPool::Lost(const WorkerRef& worker, Ended ended_what) {
 }
 
 Status WorkerPool::AfterLoss(const WorkRef& work, Worker& died, bool was_on_trial, Ended what) {
-  // One that was leaving, or cannot be reached, has not been killed by what it had.
+  // A worker that was draining or is unreachable was not killed by its requests.
   if (!died.draining && what == Ended::kWorker &&
       suspects_.Died(*work->print, was_on_trial, clock_.Now()) ==
           Suspects::Standing::kQuarantined) {

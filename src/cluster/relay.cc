@@ -20,7 +20,7 @@ Status OrRefused(const std::function<Status()>& work) {
 }  // namespace
 
 struct Relay::Call {
-  // One of both.
+  // One of the two is set.
   api::Generation generation;
   api::Encoding encoding;
   std::shared_ptr<api::CacheReport> report;  // null: not requested
@@ -40,7 +40,7 @@ Relay::~Relay() { Drop(); }
 void Relay::Receive(const v1::FrontendMessage& message) {
   for (const v1::Call& call : message.calls()) Start(call);
   const MutexLock lock(mutex_);
-  auto* const calls = &calls_;  // the analysis does not see in a lambda that the lock is held
+  auto* const calls = &calls_;  // the lock analysis does not cover lambdas
   const auto each = [calls](const auto& ids, const auto& act) {
     for (const uint64_t id : ids) {
       if (const auto found = calls->find(id); found != calls->end()) act(*found->second);
@@ -121,7 +121,7 @@ void Relay::AnswerAtOnce(const v1::Call& call, v1::Update* update) {
   ToWire(status, update->mutable_ended());
 }
 
-// Bytes of what was added.
+// Returns the number of bytes added.
 size_t Relay::Read(Call& call, v1::Update* update) {
   size_t bytes = 0;
   if (call.report != nullptr && !call.reported &&

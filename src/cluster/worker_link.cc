@@ -21,12 +21,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Between two tries to reach the frontend; doubled until the longest.
+// Time between attempts to reach the frontend; doubled up to the maximum.
 constexpr milliseconds kFirstWait(50), kLongestWait(1000);
 // Longest that the channel takes to connect to a socket of this machine.
 constexpr milliseconds kConnect(2000);
 
-// What the link waits for: set by the models' threads and the library's.
+// Wakes the link's thread; rung by the models' threads and the library's.
 class Bell final : public Waker {
  public:
   void Wake() noexcept override {
@@ -36,7 +36,7 @@ class Bell final : public Waker {
     }
     changed_.NotifyAll();
   }
-  // Until it is rung, or `longest` has passed.
+  // Waits until it is rung or `longest` has passed.
   void Wait(Duration longest) {
     const MutexLock lock(mutex_);
     if (!rung_.load(std::memory_order_acquire)) changed_.WaitFor(mutex_, longest);

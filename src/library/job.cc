@@ -53,7 +53,7 @@ Expected<std::shared_ptr<Job::State>> Job::State::Submit(const std::shared_ptr<M
 
 std::optional<Token> Job::State::Poll() {
   while (!ended()) {
-    // After a cancel nothing is noted but the end: what was yielded by then is the answer.
+    // After a cancel only the end is noted: the answer is the text yielded so far.
     const bool stopped = cancelled.load(std::memory_order_acquire);
     const api::StreamEvent* event = generation.Next();
     if (event == nullptr) return std::nullopt;
@@ -107,7 +107,7 @@ Job::Job(std::shared_ptr<State> state) : state_(std::move(state)) {}
 Job::Job(Job&&) noexcept = default;
 
 Job& Job::operator=(Job&& other) noexcept {
-  Job ended(std::move(*this));  // goes at the end of this scope, as a job does
+  Job ended(std::move(*this));  // destroyed at the end of this scope, like any job
   state_ = std::move(other.state_);
   return *this;
 }

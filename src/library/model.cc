@@ -76,8 +76,7 @@ ModelOptions& ModelOptions::Schedule(Strategy strategy) {
 
 namespace {
 
-// Threads started in this scope take no signals: those are the host program's to handle, on its own
-// threads.
+// Threads started in this scope block all signals, which belong to the host program's own threads.
 class NoSignalsHere {
  public:
   NoSignalsHere() {
@@ -93,7 +92,7 @@ class NoSignalsHere {
   sigset_t before_;
 };
 
-// Options have no dashes here: "--threads must be" -> "threads must be".
+// The library's options have no dashes: "--threads must be" -> "threads must be".
 Status InOptionSpelling(const Status& status) {
   std::string message = status.message();
   for (const app::OptionSpec& option : app::AllOptions()) {
@@ -143,7 +142,7 @@ Result<std::shared_ptr<Model::State>> LoadState(const std::string& model,
   Result<app::OpenedModel> opened = state->inference.Open(ref);
   if (!opened.ok()) return InOptionSpelling(opened.status());
   state->info.summary = opened->summary();
-  // What the callback throws must not pass through the loader, which has threads of its own then.
+  // An exception of the callback must not pass through the loader, which is running threads.
   std::exception_ptr thrown;
   const auto progress = [&](size_t done, size_t total) {
     if (options.progress == nullptr || thrown != nullptr) return thrown == nullptr;
@@ -221,7 +220,7 @@ Expected<Job> Model::Spawn(Request request, TokenHandler handler) const {
   Job::State& state = **job;
   state.spawned = true;
   const NoSignalsHere scope;
-  try {  // the job joins it before the state goes
+  try {  // the job joins the thread before the state is destroyed
     state.runner = std::thread([&state, handler = std::move(handler)] {
       NameThread("tutti-job");
       state.Run(handler);

@@ -26,7 +26,7 @@ struct StepState::Impl {
   library::Collector collector{1};
   int64_t granted = 0;
   bool choice_ended = false;  // every token was taken; only the terminal event is left
-  Error failure;              // why it failed; every further step says so again
+  Error failure;              // returned by every further step
 };
 
 namespace {
@@ -46,7 +46,7 @@ Status Begin(StepState::Impl& impl, api::GenerateRequest request) {
   return OkStatus();
 }
 
-// Takes every event there is; the token among them, if there was one, into `result`. At most one
+// Takes all available events and puts the token among them, if any, into `result`. At most one
 // token was granted.
 void TakeEvents(StepState::Impl& impl, StepResult& result) {
   while (const api::StreamEvent* event = impl.generation.Next()) {
@@ -111,7 +111,7 @@ Expected<StepResult> Model::Step(StepState& state) const {
   while (true) {
     TakeEvents(impl, result);
     if (state.done() || impl.collector.completion().tokens().size() > before) break;
-    impl.wakes->Wait(seen);  // all that a step has for this state is there when it wakes
+    impl.wakes->Wait(seen);  // the wake follows all events of the step
     seen = impl.wakes->count();
   }
   result.done = state.done();

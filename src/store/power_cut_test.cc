@@ -1,5 +1,4 @@
-// Row N71: what was acknowledged outlives a cut of the power; a flush that fails and a disk that is
-// full do what they must.
+// Row N71: acknowledged rows survive a power cut; failed flushes and a full disk are handled.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,7 +20,7 @@
 namespace tutti::store {
 namespace {
 
-// Two rows in one work: half of it is never there.
+// Each work writes two rows: half of it must never exist.
 constexpr Migration kCutTables[] = {
     {"CREATE TABLE item(id INTEGER PRIMARY KEY, text TEXT NOT NULL);"
      "CREATE TABLE total(items INTEGER NOT NULL);"
@@ -41,7 +40,7 @@ class PowerCutTest : public ::testing::Test {
     Result<std::unique_ptr<Store>> store = Store::Open({.folder = folder}, kCutTables);
     EXPECT_TRUE(store.ok()) << store.status();
     if (!store.ok()) return nullptr;
-    // So that the log is written back and begun anew all the time.
+    // Forces frequent checkpoints of the log.
     EXPECT_TRUE((*store)
                     ->ReadNow([](Database& database) {
                       return database.Execute("PRAGMA wal_autocheckpoint=30");
@@ -50,7 +49,7 @@ class PowerCutTest : public ::testing::Test {
     return *std::move(store);
   }
 
-  // All of `acknowledged` is there, each work whole, nothing broken.
+  // Checks that all of `acknowledged` exists, each work is whole and the file is intact.
   static void ExpectWhole(Store& store, const std::set<int64_t>& acknowledged) {
     std::set<int64_t> ids;
     int64_t items = 0;
@@ -97,7 +96,7 @@ TEST_F(PowerCutTest, WhatWasAcknowledgedIsThereAfterEveryCut) {
     ASSERT_NE(store, nullptr) << "after " << cut << " cuts";
     ExpectWhole(*store, acknowledged);
     if (HasFatalFailure() || HasNonfatalFailure()) return;
-    if (acknowledged.size() > 2000) {  // it has proved itself: a new one is quicker to look through
+    if (acknowledged.size() > 2000) {  // start over: a small table is faster to check
       acknowledged.clear();
       ASSERT_TRUE(store
                       ->WriteNow([](Database& rows) {
@@ -123,7 +122,7 @@ TEST_F(PowerCutTest, WhatWasAcknowledgedIsThereAfterEveryCut) {
       const std::lock_guard lock(mutex);
       before = acknowledged;
     }
-    disk_.Cut(after, &random);  // what is acknowledged from here on is another world's
+    disk_.Cut(after, &random);  // later acknowledgements do not count
     over = true;
     writers.clear();
     acknowledged = std::move(before);
@@ -205,7 +204,7 @@ TEST_F(PowerCutTest, AfterAFlushThatFailedNothingIsAcknowledgedAnyMore) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     disk_.fails_flushes = true;
     while (store->health().ok()) std::this_thread::yield();
-    disk_.fails_flushes = false;  // the disk is well again, and what it lost is lost
+    disk_.fails_flushes = false;  // the disk works again; lost data stays lost
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     over = true;
     writers.clear();
@@ -230,7 +229,7 @@ TEST_F(PowerCutTest, AFullDiskRefusesWritesReadsGoOnAndRoomIsEnoughToGoOn) {
   int refused = 0;
   for (int64_t id = 10; id < 200; ++id) {
     const Status status = store->WriteNow(AddItem(id, 5000));
-    if (status.ok()) {  // into what the log had room for
+    if (status.ok()) {  // the log had room
       acknowledged.insert(id);
       continue;
     }

@@ -50,7 +50,7 @@ std::vector<int64_t> Ids(Store& store) {
   return ids;
 }
 
-// Holds the store's thread from its making until Open(), so that what comes meanwhile waits.
+// Blocks the store's thread until Open(), so that later writes queue up.
 class Gate {
  public:
   explicit Gate(Store& store) {
@@ -118,13 +118,13 @@ TEST_F(StoreTest, AWriteThatFailsIsUndoneAndItsNeighboursAreNot) {
     results.push_back(promise->get_future());
     store->Write(std::move(work), [promise](const Status& status) { promise->set_value(status); });
   };
-  Gate gate(*store);  // what comes meanwhile shares a commit
+  Gate gate(*store);  // the queued writes share a commit
   write(Insert(1));
   write([](Database& database) -> Status {
     RETURN_IF_ERROR(Insert(2)(database));
     return InvalidArgument("invalid_value", "no");
   });
-  write(Insert(1));  // is there
+  write(Insert(1));  // exists already
   write([](Database& database) -> Status {
     RETURN_IF_ERROR(Insert(3)(database));
     throw std::bad_alloc();
@@ -140,9 +140,8 @@ TEST_F(StoreTest, AWriteThatFailsIsUndoneAndItsNeighboursAreNot) {
   EXPECT_TRUE(store->health().ok());
 }
 
-// The pages that a work changes are copied before, so that it can be undone alone: of an accepted
-// job that was a third of what it cost. Works that say no before their first change need none of
-// it.
+// A work's savepoint copies changed pages, so that the work can be undone alone; this was a third
+// of the cost of an accepted job. A work that fails before its first change needs no savepoint.
 TEST_F(StoreTest, AWorkWithItsGroupIsUndoneWithItOnlyAfterAChange) {
   const auto store = Opened();
   ASSERT_TRUE(store->WriteNow(Insert(1)).ok());
@@ -276,7 +275,7 @@ TEST_F(StoreTest, AFileThatIsNoStoreIsAnErrorAndStays) {
   EXPECT_EQ(std::filesystem::file_size(path), text.size());
 }
 
-// Runs `child` in a process of its own, which must not return.
+// Runs `child`, which must not return, in a new process.
 pid_t Fork(const std::function<void()>& child) {
   const pid_t pid = fork();
   if (pid == 0) {
@@ -286,7 +285,7 @@ pid_t Fork(const std::function<void()>& child) {
   return pid;
 }
 
-// A server served everybody, for its keys had been in the file.
+// Regression: with an emptied file, and so without keys, the server accepted every caller.
 TEST_F(StoreTest, AnEmptiedFileIsNotTakenForANewOne) {
   ASSERT_TRUE(Open().ok());
   const std::string file = folder_.path() + "/state/tutti/tutti.db";
@@ -344,7 +343,7 @@ TEST_F(StoreTest, ASecondProcessIsRefusedWithTheFirstOnesNumber) {
 TEST_F(StoreTest, WhatWasAcknowledgedSurvivesSigkill) {
   const char* asked = std::getenv("TUTTI_TEST_STORE_KILLS");
   const int kills = asked != nullptr ? std::atoi(asked) : support::Amount(20, 5);
-  constexpr int kRounds = 20;  // of one file: a new one is quicker to look through
+  constexpr int kRounds = 20;  // per file: a new one is faster to check
   int64_t next = 0, acknowledged = 0;
   for (int kill_number = 0; kill_number < kills; ++kill_number) {
     const int round = kill_number % kRounds;

@@ -19,7 +19,7 @@ extern char** environ;
 namespace tutti::app {
 namespace {
 
-// Variables that are no options: secrets, places of files, and switches of the test suite.
+// Variables that are not options: secrets, file locations, and switches of the test suite.
 constexpr std::string_view kReserved[] = {"TUTTI_API_KEY", "TUTTI_CACHE", "TUTTI_MODEL_FILE",
                                           "TUTTI_CONFIG"};
 constexpr std::string_view kReservedPrefixes[] = {"TUTTI_TEST_", "TUTTI_SOURCE_", "TUTTI_BINARY_",
@@ -72,8 +72,8 @@ Status UnknownKey(std::string_view where, std::string_view name, const std::stri
                          fmt::format("{}: unknown key {}{}", where, name.substr(0, 64), hint));
 }
 
-// ["a", "b"] as the flag would hold it. Only options whose value is a list have one; what no option
-// is called is refused by its name later.
+// ["a", "b"] in the form of the flag, a,b. Only options with a list type accept it; an unknown key
+// is refused later, by its name.
 Result<std::string> ListText(const std::string& key, const toml::array& list) {
   const OptionSpec* option = FindOption(key);
   if (option == nullptr) return std::string();
@@ -95,13 +95,13 @@ struct FileEntry {
   uint32_t line = 0;  // of the key
 };
 
-// What a file holds.
+// The contents of a file.
 struct FileEntries {
   std::vector<FileEntry> options;
   std::vector<ProjectFields> projects;
 };
 
-// A value of its own, as the flag would have it; nothing: it is none.
+// A single value in the form of the flag; nullopt for lists and tables.
 std::optional<std::string> ScalarText(const toml::node& node) {
   if (const auto text = node.value_exact<std::string>()) return *text;
   if (const auto integer = node.value_exact<int64_t>()) return std::to_string(*integer);
@@ -139,7 +139,7 @@ Result<std::vector<ProjectFields>> ReadProjects(const toml::node& node) {
   return projects;
 }
 
-// Which of the two would hold is nothing that a reader of the file could know.
+// Error for a setting that is set twice, because the result would be ambiguous to a reader.
 Status SetTwice(const OptionSpec& option, const FileEntry& first, const FileEntry& second) {
   const std::string what =
       first.key == second.key
@@ -188,7 +188,7 @@ bool HasDeepTable(const std::string& text) {
 
 Result<FileEntries> ReadToml(const std::string& path) {
   constexpr uintmax_t kMaxBytes = 1 << 20;
-  std::error_code ignored;  // neither a folder nor a device nor a pipe, which might never end
+  std::error_code ignored;  // reading a device or a pipe might never end
   const bool regular = std::filesystem::is_regular_file(path, ignored);
   if (!std::filesystem::exists(path, ignored)) {
     return InvalidArgument("invalid_value",
@@ -239,8 +239,8 @@ std::string TomlString(std::string_view text) {
   return quoted + "\"";
 }
 
-// The value as TOML. A number that TOML would give back in other words (1e3, 007) is a string too:
-// what is printed is what was set.
+// The value as TOML. A number that TOML would normalise (1e3, 007) is printed as a string, so that
+// the output equals the input.
 std::string TomlValue(const OptionSpec& option, const std::string& text) {
   const char* const end = text.data() + text.size();
   int64_t integer = 0;
@@ -299,7 +299,7 @@ Result<Settings> Settings::Resolve(const Inputs& inputs) {
       RETURN_IF_ERROR(assign(*option, entry.text, Source::kFile, where));
     }
   }
-  // Without the prefix that all have: it would make any two short names look near.
+  // The common prefix is removed, because it would make any two short names similar.
   constexpr std::string_view kPrefix = "TUTTI_";
   std::vector<std::string> variables;
   for (const OptionSpec& option : AllOptions()) {
@@ -386,12 +386,13 @@ std::string Settings::Print(bool with_server_options) const {
   for (const OptionSpec& option : AllOptions()) {
     if (option.group != OptionGroup::kModel && !with_server_options) continue;
     const Value& value = Find(option.key);
-    // A text without a default is none; all else is decided at start, as its help says.
+    // A text option without a default is unset; other options are decided at start, as their help
+    // describes.
     const bool decided = std::string_view(option.help).find("(default:") != std::string_view::npos;
     const bool plain = !decided && (option.type == OptionType::kText || IsList(option.type));
     const std::string text =
         value.text.empty() ? plain ? "(none)" : "(automatic)" : TomlValue(option, value.text);
-    // What is unset has no value that a file could hold: it stands there as a comment.
+    // An unset option is printed as a comment, because a file has no value for it.
     out += fmt::format("{:<24} = {:<16} # {}\n",
                        (value.text.empty() ? "# " : "") + std::string(option.key), text,
                        SourceName(value.source));
@@ -417,7 +418,8 @@ std::map<std::string, std::string> TuttiEnvironment() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const size_t equals = text.find('=');
-    // An empty one is none: that is how files of compose and systemd leave a variable out.
+    // An empty variable counts as unset, because files of compose and systemd leave a variable out
+    // this way.
     if (text.starts_with("TUTTI_") && equals != std::string_view::npos &&
         equals + 1 < text.size()) {
       out[std::string(text.substr(0, equals))] = std::string(text.substr(equals + 1));

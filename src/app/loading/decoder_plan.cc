@@ -1,4 +1,4 @@
-// A decoder's GGUF file or folder becomes a running engine.
+// Plans and loads a decoder: from a GGUF file or folder to a running engine.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -70,7 +70,7 @@ void Add(std::string& notice, const std::string& text) {
   notice += (notice.empty() || text.empty() ? "" : "; ") + text;
 }
 
-// Types that no kernel computes with: what they become, and what that costs.
+// Notes tensor types without a kernel: the type they are converted to, and the cost.
 void NoteTranscoded(const model::TensorStore& tensors, std::string& notice) {
   std::map<tensor::DType, int> found;
   for (const model::StoredTensor& tensor : tensors.tensors()) {
@@ -131,10 +131,10 @@ class DecoderPlan final : public ModelPlan {
   Result<std::shared_ptr<const gateway::ServedModel>> Load(
       std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) override;
 
-  // The file and the options, one after the other; each may refuse.
-  Status CheckTensors() const;  // all are there that the model has, and as it needs them
+  // Steps of the plan, in order; each may refuse the file or the options.
+  Status CheckTensors() const;  // all tensors exist, with the needed shapes
   Status ReadModel();           // tokenizer, template
-  Status PlanDraft();           // the model that proposes tokens, where there is one
+  Status PlanDraft();           // the draft model, if any
   Status SizeMemory();          // KV cache and context, the engine's and the runner's limits
   Status Describe(const ModelRef& ref);  // what clients, metrics and the operator see
 
@@ -161,7 +161,7 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
   load.progress = std::move(progress);
   ASSIGN_OR_RETURN(instance->weights, model::Weights::Load(checkpoint, load));
   if (context.settings->IsSet("cache.redis")) {
-    // Servers on another instruction set, or of another version, compute other bits.
+    // The identity includes instruction set and version, because they change the computed bits.
     ASSIGN_OR_RETURN(const std::string content, checkpoint.ContentDigest());
     served_model->identity =
         fmt::format("{} {} {} {} {}", content, kernels::IsaName(table->isa), context.version, dtype,

@@ -50,7 +50,7 @@ std::string KnownNames() {
   return names;
 }
 
-// What to say of a name that is neither a file's nor a known model's.
+// Error message for a name that is neither a file nor a known model.
 std::string NoSuchModel(const std::string& path) {
   std::string message = "no file " + path.substr(0, 256);
   if (path.find("://") != std::string::npos)
@@ -66,8 +66,8 @@ std::string NoSuchModel(const std::string& path) {
          (meant.empty() ? "" : "did you mean " + meant + "? ") + "known: " + KnownNames();
 }
 
-// One of the files of a model's folder in place of the folder: an easy slip, as the weights of many
-// models are one file. "" for any other path.
+// Advice for a path to a file within a model's folder: give the folder. A common mistake, because
+// the weights of many models are one file. "" for any other path.
 std::string FolderInstead(const std::string& path) {
   std::error_code ignored;
   const std::filesystem::path file = path;
@@ -83,7 +83,7 @@ std::string FolderInstead(const std::string& path) {
                 : "a folder that also holds config.json and tokenizer.json");
 }
 
-// A known model that is not in the cache.
+// Error message for a known model that is not in the cache.
 std::string NotFetched(const KnownModel& known, const std::string& path) {
   return "no model " + std::string(known.name) + ": " + path + " is missing; put " +
          std::string(known.file) + " there (`make models" +
@@ -97,7 +97,7 @@ std::string NamesInstead() {
   return "name a .gguf file, a model's folder or one of these: " + KnownNames();
 }
 
-// "MODEL:f32" -> "f32", and `argument` is left without it.
+// Removes the dtype from `argument` and returns it: "MODEL:f32" -> "MODEL", "f32".
 std::string TakeDType(std::string_view& argument) {
   const size_t colon = argument.rfind(':');
   if (colon == std::string_view::npos) return "";
@@ -130,15 +130,15 @@ std::string NameOf(const std::string& path) {
   return folder.filename().string();
 }
 
-// Names of hubs hold slashes (ORG/NAME=MODEL), and paths may hold '=': a path is what is there, or
-// what begins like one.
+// Hub names contain slashes (ORG/NAME=MODEL), and paths may contain '=', so an argument is a path
+// if it exists or begins like a path.
 bool IsPath(std::string_view argument) {
   std::error_code ignored;
   return argument.starts_with('/') || argument.starts_with("./") || argument.starts_with("../") ||
          std::filesystem::exists(argument, ignored);
 }
 
-// Names stand in JSON, addresses, logs and metrics.
+// Checks a served name, which is used in JSON, URLs, logs and metrics.
 Status CheckServedName(std::string_view name) {
   constexpr size_t kMaxBytes = 128;
   if (name.empty() || name.size() > kMaxBytes) {

@@ -26,8 +26,8 @@ struct Lines final : Logger::Sink {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// A process that may have 1,200 MiB, of which its models take 200, 100 of them later: every
-// 10 MiB above 200 are one hundredth.
+// A process limit of 1,200 MiB; models take 200 MiB, 100 of them later. Each 10 MiB above 200 are 1
+// %.
 class MemoryWatchTest : public ::testing::Test {
  protected:
   MemoryWatchTest() {

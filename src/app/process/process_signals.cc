@@ -54,7 +54,7 @@ SecondSignal::SecondSignal() {
         if (clock.Now() >= another) _exit(128 + signal);
       }
     });
-  } catch (const std::system_error&) {  // no memory for a thread: then the first has to do
+  } catch (const std::system_error&) {  // no thread: only the first signal works
   }
 }
 

@@ -47,7 +47,7 @@ class RedisServer {
 
   int port() const { return port_; }
   RedisUrl url() const { return {.user = "", .host = "127.0.0.1", .port = port_, .database = 0}; }
-  // A connection of the test's own.
+  // A new connection for the test.
   std::unique_ptr<Connection> Connect() const {
     return std::move(Connection::Open({.url = url(), .password = "", .reply = {}})).value();
   }
@@ -60,7 +60,7 @@ class RedisServer {
     (void)waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
-  // Again, at the same port, with nothing of before.
+  // Starts again at the same port, without data.
   void Start() {
     CHECK_LT(pid_, 0);
     for (int attempt = 0; attempt < 5; ++attempt) {
@@ -97,7 +97,7 @@ class RedisServer {
   }
   bool Answers() const {
     const Status status = Connection::Open({.url = url(), .password = "", .reply = {}}).status();
-    return status.ok() || status.reason() == "redis_refused";  // it may want a password
+    return status.ok() || status.reason() == "redis_refused";  // it may require a password
   }
 
   const support::TempFolder folder_;
