@@ -19,7 +19,7 @@ namespace {
 
 constexpr char kSchema[] = "tutti.bench.grid.v1";
 
-// What was measured so far, by cell.
+// Finished measurements, by cell.
 using Results = std::map<std::string, boost::json::object>;
 
 std::string PlaceOf(const GridPlan& plan, const GridCell& cell) {
@@ -28,12 +28,12 @@ std::string PlaceOf(const GridPlan& plan, const GridCell& cell) {
 std::string AmountsOf(const GridPlan& plan) {
   return fmt::format("{} requests after {}, seed {}", plan.requests, plan.warmup, plan.seed);
 }
-// Cells of other amounts are other measurements.
+// Cells with other request counts or seeds are different measurements.
 std::string KeyOf(const GridPlan& plan, const GridCell& cell) {
   return PlaceOf(plan, cell) + AmountsOf(plan);
 }
 
-// The amounts with which a cell was measured before, where they are not those of the plan; or "".
+// The counts of an earlier measurement of the cell, if they differ from the plan's; else "".
 std::string OtherAmounts(const GridPlan& plan, const GridCell& cell, const Results& results) {
   const std::string place = PlaceOf(plan, cell);
   if (results.contains(place + AmountsOf(plan))) return "";
@@ -43,7 +43,7 @@ std::string OtherAmounts(const GridPlan& plan, const GridCell& cell, const Resul
              : "";
 }
 
-// A line that says which cells a file has with other amounts than are asked for now; or "".
+// A line about cells that the file has with other counts than the plan's; or "".
 std::string MeasuredAgain(const GridPlan& plan, const Results& results, const std::string& path) {
   size_t count = 0;
   std::string before;
@@ -78,7 +78,7 @@ Status WriteFile(const std::string& path, const std::string& text) {
 
 constexpr uint64_t kMaxResultBytes = uint64_t{256} << 20;
 
-// What an earlier run left; nothing where there is no such file.
+// Results of an earlier run; empty if there is no such file.
 Result<Results> ReadResults(const std::string& path, std::string* target) {
   Results results;
   std::error_code ignored;
@@ -109,8 +109,8 @@ double NumberAt(const boost::json::object& cell, const char* pointer) {
   return value->to_number<double>();
 }
 
-// What many texts in one request bring a single caller, and how much of that rate one text has by
-// itself (U06): a line for each length and set of options whose two cells are there.
+// Batching gain for a single caller, and the share of that rate which one text reaches by itself
+// (U06): a line for each length and set of options with both cells.
 std::string BatchGains(const GridPlan& plan, const Results& results) {
   std::string text;
   for (const GridCell& one : plan.cells) {
@@ -154,8 +154,7 @@ std::string Markdown(const GridPlan& plan, const Results& results, const std::st
   return text + BatchGains(plan, results);
 }
 
-// Throughput against median latency: a line for everything but the concurrency, which is the mark's
-// label.
+// Plot of throughput against median latency: one line per setting, marks labelled by concurrency.
 std::string Picture(const GridPlan& plan, const Results& results) {
   const std::string title = (plan.model.empty() ? plan.url : plan.model) + ", clients at each mark";
   Plot plot{title, "texts a second", "median latency, ms", {}};

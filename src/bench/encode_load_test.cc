@@ -188,7 +188,7 @@ TEST(Knee, ADeviceOfOneLaneIsExplainedAndAConcurrencyRecommended) {
   options.requests = 60;
   options.warmup = 2;
   options.p99_limit_ms = 1000;
-  options.gated = false;  // a machine under a test keeps no times
+  options.gated = false;  // times are unreliable during tests
   const auto report = BenchKnee(target, options, nullptr);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(report->failures, IsEmpty());

@@ -97,7 +97,7 @@ class Target : public GrpcTarget {
   const std::string api_key_, model_, summary_;
 };
 
-// Owns what it calls: made first, destroyed last.
+// Owns the server that it calls: constructed first, destroyed last.
 class LoadedTarget final : public GrpcTarget {
  public:
   explicit LoadedTarget(app::Settings settings)

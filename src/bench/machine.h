@@ -14,7 +14,7 @@
 namespace tutti::bench {
 
 // {"cpu", "cores", "threads", "isa", "read_gb_s", "int8_gops", "f32_gflops", "bf16_gflops"}: the
-// last is 0 where the instruction set has no bfloat16.
+// last is 0 if the instruction set has no bfloat16.
 boost::json::object MachineJson(const kernels::MachineLimits& limits);
 std::string MachineLine(const kernels::MachineLimits& limits);  // the same for people
 
@@ -42,7 +42,7 @@ struct ModelCost {
   double weight_bytes = 0;    // of all matrices, the head included
   double body_int8_ops = 0;   // of one row through the layers, quantised matrices
   double body_float_ops = 0;  // the same of float matrices
-  double body_bf16_ops = 0;   // and of those that are multiplied in bfloat16
+  double body_bf16_ops = 0;   // the same of bfloat16 matrices
   double head_int8_ops = 0;   // of one row through the head
   double head_float_ops = 0;
   double head_bf16_ops = 0;

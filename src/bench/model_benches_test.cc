@@ -52,7 +52,7 @@ TEST_F(ModelBenchesTest, TheEngineBenchReportsEveryBatchWithEqualAnswers) {
       BenchForward(options, [&](const std::string& line) { lines.push_back(line); });
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_TRUE(report->failures.empty());
-  ASSERT_EQ(lines.size(), 7u);  // model, regions, head, two rows, machine, what % means
+  ASSERT_EQ(lines.size(), 7u);  // model, regions, head, two rows, machine, meaning of %
   EXPECT_EQ(lines[1], "parallel regions per layer: 6 at 1 row, 9 at 512 rows");
   EXPECT_EQ(report->json.at("schema"), "tutti.bench.engine.v1");
   const auto& rows = report->json.at("rows").as_array();
@@ -120,7 +120,7 @@ TEST_F(ModelBenchesTest, TwoPhasesPrefillEverythingOnceAndThenDecodeAllTogether)
     EXPECT_LE(request.first_token_s, phases->prefill_s);
     EXPECT_GT(request.end_s, phases->prefill_s);
   }
-  // The same as served in one go.
+  // The same answers as when served together.
   const auto served = (*session)->Serve(prompts, 9);
   ASSERT_TRUE(served.ok()) << served.status();
   EXPECT_EQ(Fingerprint(*served), Fingerprint(phases->requests));
@@ -145,7 +145,7 @@ TEST_F(ModelBenchesTest, StrategiesAnswerAlikeAndAreAllReported) {
     EXPECT_GT(shapes[1].at("strategies").at(strategy).at("tok_s").as_double(), 0) << strategy;
   }
   EXPECT_GT(shapes[1].at("allowed").as_double(),
-            0.99);  // 1 where this machine multiplies more slowly than it reads
+            0.99);  // 1 if multiplying is slower than reading
   EXPECT_LE(shapes[1].at("allowed").as_double(), 4.0);
   EXPECT_EQ(report->json.at("gates").as_array().size(),
             3u);  // two shapes, and blocking against the engine alone
@@ -260,12 +260,12 @@ TEST_F(ModelBenchesTest, AModelsCostCountsWhatAStepReadsAndMultiplies) {
 
   const kernels::MachineLimits limits{(*kernels)->isa, 1, 1e9, 1e12, 1e11, 0};
   EXPECT_NEAR(cost->DecodeSeconds(limits, 1, 0), cost->weight_bytes / 1e9,
-              1e-12);  // slow memory: reading decides
+              1e-12);  // slow memory: reads dominate
   const kernels::MachineLimits slow{(*kernels)->isa, 1, 1e15, 1e9, 1e9, 0};
   EXPECT_NEAR(cost->DecodeSeconds(slow, 2, 0),
               2 * (cost->body_int8_ops + cost->head_int8_ops) / 1e9, 1e-9);
   EXPECT_GT(cost->PrefillSeconds(slow, 1, 100), 100 * cost->body_int8_ops / 1e9);
-  // Sharing pays as long as reading decides, and not at all where multiplying does.
+  // Batching helps while reads dominate, and not if multiplication does.
   const StrategyShape shape{8, 20, 0};
   EXPECT_GT(BlockingLimitSeconds(*cost, limits, shape, 10) /
                 ContinuousLimitSeconds(*cost, limits, shape, 10),
@@ -321,7 +321,8 @@ TEST(KernelsReportTest, EveryKindOfKernelHasFigures) {
     EXPECT_GT(row.at("gops").as_double(), 0);
 }
 
-// With --quick it knew two of them, and an unknown one was refused after the machine was measured.
+// Regression: --quick knew only two formats, and an unknown one was refused only after the machine
+// was measured.
 TEST(KernelsReportTest, TheFormatsOfProductsAreChosenByTheirNames) {
   KernelsOptions options;
   options.threads = 1;
@@ -339,7 +340,7 @@ TEST(KernelsReportTest, TheFormatsOfProductsAreChosenByTheirNames) {
   EXPECT_NE(refused.message().find("Q8_0"), std::string::npos) << refused.message();
 }
 
-// One of them knew the name of no table that a server takes, avx512.
+// Regression: one bench did not know avx512, which servers accept.
 TEST(KernelsReportTest, AnInstructionSetHasTheNamesThatAServerTakes) {
   KernelsOptions options;
   options.threads = 1;
@@ -373,7 +374,7 @@ TEST_F(ModelBenchesTest, PerplexityIsThatOfTheWindowsAndComparesTwoForms) {
   EXPECT_TRUE(report->failures.empty());
   EXPECT_EQ(report->json.at("tokens_scored").as_uint64(), 87u);  // 32, 32 and 26, less one each
   const double perplexity = report->json.at("perplexity").as_double();
-  EXPECT_GT(perplexity, 50);  // random weights know nothing of 306 tokens
+  EXPECT_GT(perplexity, 50);  // random weights: nearly uniform over 306 tokens
   EXPECT_LT(perplexity, 3000);
   const auto& against = report->json.at("against").as_object();
   EXPECT_NEAR(against.at("perplexity_ratio").as_double(), 1.0, 0.05);
@@ -393,7 +394,7 @@ TEST_F(ModelBenchesTest, PerplexityIsThatOfTheWindowsAndComparesTwoForms) {
   EXPECT_NE(summary_of(halves->json), summary_of(report->json));
   options.flags.erase("kv-dtype");
 
-  // Gates; a file against itself differs nowhere.
+  // Gates: a file compared with itself shows no difference.
   options.against = file_->path();
   options.max_ratio = 1.0;
   options.least_agreement = 100;
@@ -407,7 +408,7 @@ TEST_F(ModelBenchesTest, PerplexityIsThatOfTheWindowsAndComparesTwoForms) {
   options.window = 1000;
   EXPECT_EQ(BenchPerplexity(options, nullptr).status().reason(), "invalid_value");
 
-  // Gemma's perplexity was that of a text it had never seen the like of.
+  // Regression: windows without BOS made Gemma's perplexity far too high.
   gguf::testing::CheckpointSpec spec;
   spec.add_bos = true;
   const gguf::testing::TempFile with_bos(gguf::testing::MakeCheckpoint(spec).Build());
@@ -419,7 +420,7 @@ TEST_F(ModelBenchesTest, PerplexityIsThatOfTheWindowsAndComparesTwoForms) {
   EXPECT_TRUE(begun->json.at("bos").as_bool());
   EXPECT_FALSE(report->json.at("bos").as_bool());
   EXPECT_EQ(begun->json.at("tokens_scored").as_uint64(), 90u);
-  options.window = 256;  // and one more is beyond the context
+  options.window = 256;  // one more exceeds the context
   EXPECT_EQ(BenchPerplexity(options, nullptr).status().reason(), "invalid_value");
   options.text = page.path() + "none";
   EXPECT_EQ(BenchPerplexity(options, nullptr).status().reason(), "model_path");

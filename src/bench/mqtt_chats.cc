@@ -41,7 +41,7 @@ double ResidentBytes() {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-// Where dialogs are kept while it runs: on a disk, as a server keeps them.
+// Folder of the dialogs during the bench: on a disk, as on a server.
 class TemporaryStore {
  public:
   TemporaryStore() {
@@ -55,13 +55,13 @@ class TemporaryStore {
   }
   TemporaryStore(const TemporaryStore&) = delete;
   TemporaryStore& operator=(const TemporaryStore&) = delete;
-  const std::string& path() const { return path_; }  // empty: there is none
+  const std::string& path() const { return path_; }  // empty: it could not be created
 
  private:
   std::string path_;
 };
 
-// One bench: its server, and what has been found so far.
+// One run of the bench: its server and its results so far.
 class Run {
  public:
   Run(const MqttBenchOptions& options, std::function<void(const std::string&)> progress)
@@ -75,7 +75,7 @@ class Run {
     if (folder_.path().empty())
       return Unavailable("io_error", "no folder for the dialogs can be made where TMPDIR says");
     served.store_folder = folder_.path();
-    // None leaves memory, also of those that were used before the idle ones.
+    // No session is evicted, not even those used before the idle ones.
     served.resident = 1 << 20;
     served.projects = {"driving", "general"};
     ASSIGN_OR_RETURN(server_, app::ChatLoopback::Start(session_->inference(), served));
@@ -106,7 +106,7 @@ class Run {
   void Wrong(const std::string& what) {
     if (report_.failures.size() < 20) report_.failures.push_back(what);
   }
-  // Prints a ratio against its gate; one that was stated for other sizes judges nothing.
+  // Prints a ratio and its gate; a gate stated for other sizes is not applied.
   void Judge(const MqttGate& gate) {
     Print("  " + gate.Line() + (options_.gated ? "" : " (other sizes: not judged)"));
     gates_.push_back(gate.Json());
@@ -129,7 +129,7 @@ class Run {
                       "reply p50/95/99 ms"));
     boost::json::array levels;
     for (const int clients : options_.concurrency) {
-      // Alternating, so that a machine that changes its speed changes it for both.
+      // Alternating, so that speed changes of the machine affect both.
       std::vector<ChatAnswer> over_mqtt, over_http;
       double mqtt_s = 0, http_s = 0;
       for (int round = 0; round < options_.rounds; ++round) {
@@ -182,7 +182,7 @@ class Run {
     return talkers;
   }
 
-  // `clients` threads, which begin together and share `requests`; gives how long it took.
+  // Runs `clients` threads, which start together and share `requests`; returns the elapsed time.
   template <typename Ask>
   double Together(int clients, std::vector<ChatAnswer>* answers, const Ask& ask) {
     const int turns = std::max(1, options_.requests / clients);
@@ -334,7 +334,7 @@ class Run {
 
   // --- idle sessions ---
 
-  // One prompt that takes nearly the whole of it, so that its memory does not grow any more.
+  // One prompt that fills nearly the whole KV cache, so that its memory does not grow later.
   void FillKv() {
     ChatTurn request;
     request.max_tokens = 1;
@@ -391,7 +391,7 @@ class Run {
   const std::function<void(const std::string&)> progress_;
   const TemporaryStore folder_;
   std::unique_ptr<Session> session_;
-  std::unique_ptr<app::ChatLoopback> server_;  // goes first
+  std::unique_ptr<app::ChatLoopback> server_;  // destroyed first
   client::Server http_;
   std::string salt_;
   Report report_;

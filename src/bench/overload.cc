@@ -53,7 +53,7 @@ struct LevelSum {
   Status first_failure;
 };
 
-// The run of one server: what is asked of it one after the other.
+// The run against one server: a sequence of measurements.
 class Overload {
  public:
   Overload(const OverloadOptions& options, client::Server server, std::string model)
@@ -86,7 +86,7 @@ class Overload {
   // Requests a second that so many clients get done in about `seconds`, not counting the end, when
   // fewer are left.
   Result<double> Peak(double seconds) {
-    if (peak_ == 0) {  // how many requests that takes is not known yet
+    if (peak_ == 0) {  // the number of requests is unknown yet
       ASSIGN_OR_RETURN(const LevelResult few,
                        Closed(options_.clients, 4 * options_.clients, options_.load.max_tokens));
       peak_ = few.completed() / few.seconds;
@@ -99,7 +99,7 @@ class Overload {
     return peak_;
   }
 
-  // Seconds until the server is as it was; the limit if it is not by then.
+  // Seconds until the server has recovered; the time limit if it has not.
   double UntilBack(double idle_s) {
     const SteadyClock clock;
     const TimePoint begin = clock.Now();

@@ -21,7 +21,7 @@ struct SpeculationOptions {
   std::string model;
   Flags flags;
   int new_tokens = 96;
-  int passage_words = 120;  // of what is to be copied; a third as many where nothing is
+  int passage_words = 120;  // of the passage; a third of it in the other sets
   std::vector<int> max_num_seqs = {1, 8};
   int rounds = 5;
   uint64_t seed = 1;
