@@ -20,7 +20,7 @@ Status CheckBind(const BindRequest& bind) {
   if (!bind.tls_client_ca_file.empty() && bind.tls_cert_file.empty()) {
     return Bad("tls-client-ca", "--tls-client-ca needs --tls-cert and --tls-key");
   }
-  // A key alone would travel in the clear, TLS alone lets everybody in.
+  // Without TLS, a key would be sent in the clear; without a key, TLS would admit every caller.
   const bool safe = bind.has_key && !bind.tls_cert_file.empty();
   if (bind.loopback || safe) return OkStatus();
   return Bad("host", "listening on " + bind.host +

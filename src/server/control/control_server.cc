@@ -94,7 +94,7 @@ ControlServer::~ControlServer() {
 // Polls all clients at once, so that a silent client does not block the others.
 void ControlServer::Main() {
   NameThread("tutti-control");
-  std::list<Client> clients;  // by the time at which each was last heard
+  std::list<Client> clients;  // ordered by the time of the last request
   while (true) {
     std::vector<pollfd> ready = {{stop_, POLLIN, 0}, {listener_, POLLIN, 0}};
     for (const Client& client : clients) ready.push_back({client.fd, POLLIN, 0});

@@ -15,7 +15,7 @@ telemetry::OpKind OpOf(kserve::ModelConfig::Task task);
 
 void CountStages(const api::Timings& timings, telemetry::ServerMetrics* metrics);
 void CountStages(const api::EncodeTimings& timings, telemetry::ServerMetrics* metrics);
-// Nothing for what is no encoding.
+// Does nothing for operations other than encoding.
 void CountStages(telemetry::OpKind op, const kserve::Spent& spent,
                  telemetry::ServerMetrics* metrics);
 

@@ -16,7 +16,7 @@ using ::testing::Not;
 
 class RequestCountsTest : public ::testing::Test {
  protected:
-  // That `stage` was counted once, with so many seconds.
+  // Expects that `stage` was counted once, with this time.
   void ExpectStage(const std::string& stage, int took_s) {
     const std::string label = "{stage=\"" + stage + "\"} ";
     EXPECT_THAT(registry_.Expose(), HasSubstr("tutti_stage_seconds_count" + label + "1\n"));

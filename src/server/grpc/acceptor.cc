@@ -91,7 +91,7 @@ std::string PeerName(const Address& address) {
   return "ipv6:%5B" + digits + "%5D" + port;
 }
 
-// Those that one client can be expected to have: an IPv4 address, or 64 bits of an IPv6 one.
+// The addresses that one client may have: an IPv4 address, or 64 bits of an IPv6 address.
 std::string NetworkOf(Address address) {
   const std::string digits = Digits(address);
   if (!IsV6(address)) return digits;
@@ -304,7 +304,7 @@ void Acceptor::ShutDown(int duplicate, Watched& watched, std::string_view why) {
     penalties_.Add(watched.network, clock_.Now());
   } catch (const std::bad_alloc&) {
   }
-  // Not by shutdown(), after which the library would still read the bytes in the socket's buffer.
+  // shutdown() would not do: the library would still read the bytes in the socket's buffer.
   const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
   if (connect(duplicate, &nobody, sizeof nobody) != 0) shutdown(duplicate, SHUT_RDWR);
   if (options_.on_abuse) options_.on_abuse(watched.peer, why);

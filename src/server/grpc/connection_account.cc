@@ -18,7 +18,7 @@ std::string WithoutZone(const std::string& peer) {
 }  // namespace
 
 void ConnectionAccount::Reset(Duration lived, TimePoint now) {
-  if (lived >= limits_.quickly) return;  // the limit of calls at once bounds how many these can be
+  if (lived >= limits_.quickly) return;  // the limit of concurrent calls bounds these
   {
     const MutexLock lock(mutex_);
     resets_left_ = std::min<double>(

@@ -1,4 +1,4 @@
-// How many calls are prepared at once, and the line of the others.
+// The number of calls prepared at once, and the queue of the others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ TEST_F(GrpcServerTest, CallsBeyondTheHandlersWaitTheirTurnWithoutAThread) {
   usleep(50'000);
   EXPECT_EQ(inference_.generations(), 2u);
   EXPECT_EQ(Check("minilm"), 1);  // what is not prepared does not wait
-  // One that leaves gives up its place in the line.
+  // A cancelled call leaves the queue.
   calls[3]->Cancel();
   EXPECT_EQ(calls[3]->Finish().code, kCancelled);
   ASSERT_TRUE(Eventually([&] { return server_->active_requests() == 5; }));
@@ -88,7 +88,7 @@ TEST_F(GrpcServerTest, EncodingsWhoseTextsAreStillBeingReadHoldTheirHandlers) {
     ASSERT_NE(inference_.Encoding(told + 1), nullptr) << method;
     usleep(50'000);
     EXPECT_EQ(inference_.encodings(), told + 2) << method;
-    // One that is prepared makes room for the next, though its vector is not there yet.
+    // A prepared call makes room for the next, even before its result.
     inference_.Encoding(told)->Prepared();
     ASSERT_NE(inference_.Encoding(told + 2), nullptr) << method;
     usleep(50'000);

@@ -28,7 +28,7 @@ bool IsService(const std::string& name) {
   return false;
 }
 
-// Nothing for a service that is not known (yet).
+// Returns nullopt for an unknown service (yet).
 std::optional<Serving> StatusOf(const Call& call, const std::string& service) {
   const GrpcServer::Dependencies& deps = call.context().deps;
   const bool serving = deps.health->ready().ok() && !call.context().draining.load();

@@ -9,7 +9,7 @@ namespace {
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-// They were dropped in silence.
+// Regression: these parameters were silently dropped.
 TEST(KserveConvertTest, ParametersThatHttpAloneKnowsAreOrdinaryOnesAsWithTriton) {
   inference::ModelInferRequest message;
   (*message.mutable_parameters())["binary_data_output"].set_bool_param(true);

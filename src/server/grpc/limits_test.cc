@@ -1,4 +1,4 @@
-// What the library and the acceptor bound: connections, metadata, readers that take nothing.
+// Limits of the library and the acceptor: connections, metadata, and clients that do not read.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using testing::kUnavailable;
 using testing::OneText;
 using testing::TestClient;
 
-// A blocking TCP connection that speaks no HTTP/2.
+// A blocking TCP connection without HTTP/2.
 class RawConnection {
  public:
   explicit RawConnection(int port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {

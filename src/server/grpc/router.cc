@@ -124,7 +124,7 @@ constexpr bool Sorted() {
                         [](const Method& a, const Method& b) { return a.path < b.path; });
 }
 static_assert(Sorted());
-// Default deny: a method that says nothing of who may ask does not compile.
+// Default deny: a method without a complete access rule does not compile.
 static_assert(std::all_of(kMethods.begin(), kMethods.end(), [](const Method& method) {
   return method.open == (method.rule == kAnybody);
 }));

@@ -17,7 +17,7 @@ class SeenCertificates {
  public:
   static constexpr size_t kMost = 1024;
 
-  // `pem`: verified. Nothing where it cannot be read.
+  // `pem`: a verified certificate. Returns nullopt if it cannot be parsed.
   std::optional<auth::CertifiedName> NameOf(std::string_view pem);
   size_t size() const;
 

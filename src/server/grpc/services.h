@@ -1,4 +1,4 @@
-// What answers each method of the table (router.cc). Each makes the exchange of one call.
+// Handler factories of the method table (router.cc). Each makes the handler of one call.
 #pragma once
 
 #include <memory>

@@ -42,7 +42,7 @@ TEST_F(GrpcServerTest, TheSameCallsAreThereBehindACertificate) {
   EXPECT_TRUE(outcome.ok()) << outcome.message;
   CallOptions impatient;
   impatient.timeout = std::chrono::milliseconds(500);
-  EXPECT_FALSE(Embed(impatient).ok());  // a client that speaks no TLS
+  EXPECT_FALSE(Embed(impatient).ok());  // a client without TLS
 }
 
 class ClientCertificateTest : public GrpcServerTest {

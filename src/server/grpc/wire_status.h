@@ -20,7 +20,7 @@ struct WireStatus {
 // without its text.
 WireStatus ToWire(const Status& status);
 
-// What a client may read of an error, where there is place for a text alone.
+// The public text of an error, for protocols whose errors are only a text.
 std::string PublicMessage(const Status& status);
 
 }  // namespace tutti::rpc

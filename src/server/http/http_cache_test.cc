@@ -32,7 +32,7 @@ class CacheServerTest : public ServerTest {
   void TearDown() override {
     if (server_ != nullptr) server_->Stop();
   }
-  // Nothing of the answer has come, and it could have.
+  // Whether no part of the answer has arrived within 200 ms.
   static bool Silent(RawClient& client) { return !client.WaitFor("HTTP/1.1 ", 200); }
 };
 

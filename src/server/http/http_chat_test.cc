@@ -72,7 +72,7 @@ class ChatClient : public SocketClient {
 
 class ChatSocketTest : public SocketFixture {
  protected:
-  // What the log of a response has, from which MQTT publishes too.
+  // The entries of a response's log, from which MQTT publishes too.
   std::vector<std::string> LogOf(const std::string& response_id) {
     std::promise<std::vector<std::string>> promise;
     responses_->Find("default", response_id,
@@ -464,7 +464,7 @@ TEST_F(ChatSocketTest, UsersOfAnOpenServerNameThemselvesAndSeeTheirOwn) {
     bob.SendText(R"({"type":")" + std::string(verb) + R"(","response_id":")" + id + "\"}");
     EXPECT_EQ(Member(bob.Text(), "code"), "not_found") << verb;
   }
-  // That of no user is everybody's, as over HTTP.
+  // A session without a user is shared by all callers, as over HTTP.
   const std::string made =
       Member(Ask(Post("/v1/responses", R"({"model":"fake","input":"hi"})")).body, "id");
   bob.SendText(R"({"type":"resume","response_id":")" + made + "\"}");
@@ -510,7 +510,7 @@ TEST_F(ChatSocketTest, AJobIsFollowedFromItsUrlAndByAFrame) {
 TEST_F(ChatSocketTest, ADrainLetsWhatRunsEndAndClosesAsGoingAway) {
   holds_ = true;
   HttpOptions options;
-  options.io_threads = 1;  // who has heard of the drain has heard of it with all others
+  options.io_threads = 1;  // so that all connections see the drain together
   Open(options);
   ChatClient idle(port()), client(port());
   client.Message("s", "m1", "hi");

@@ -64,7 +64,7 @@ TEST_F(ErrorsTest, ARouteThatIsMissedByAPrefixOrASlashIsNamed) {
 }
 
 TEST_F(ErrorsTest, FortyProvokedErrorsMatchTheTable) {
-  // What the gateway and the engine refuse, played by the fake.
+  // Errors of the gateway and the engine, produced by the fake.
   inference_.on_generate = [](const auto& generation) -> Status {
     const std::string& salt = generation->request.cache_salt;
     if (salt == "queue") return Unavailable("queue_full", "256 requests wait");

@@ -82,7 +82,7 @@ TEST_F(LimitsTest, ModelsThatWereNotGivenAreNotThere) {
   EXPECT_EQ(Ask(Get("/v1/models/fake-embed", bearer)).status, 404);
 }
 
-// They were the tenant's: one key used up the dialogs of all others.
+// Regression: the quota was the tenant's, so one key used up the dialogs of all others.
 TEST_F(LimitsTest, AConversationAndAForkTakeFromTheQuotaOfTheKeyThatMadeThem) {
   HttpOptions options;
   options.api_key = "sk-test-0123456789";

@@ -1,4 +1,4 @@
-// What large bodies and long answers may take of the server's memory and threads.
+// Limits on the server's memory and threads that large bodies and long answers may use.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -104,7 +104,7 @@ TEST_F(QuestionsTest, OfAClientThatHasLeftNothingMoreIsAsked) {
     const auto clients = SendAll({Post("/decode", R"({"ids":[[72],[105],[33]]})")});
     ASSERT_TRUE(WaitForQuestions(1));
   }
-  EXPECT_TRUE(Eventually([&] {  // the connection has gone, and with it who asked
+  EXPECT_TRUE(Eventually([&] {  // the connection, and so the caller, has gone
     return lines_->Joined().find("/decode") != std::string::npos;
   }));
   AnswerFrom(0);

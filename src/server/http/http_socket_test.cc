@@ -157,7 +157,7 @@ TEST_F(SocketTest, TooManyMessagesOfALaneAndTooManyLanesAreErrorsThatEndNothing)
   client.SendText(CreateText(R"(,"stream_id":"b")"));
   client.SendText(CreateText(R"(,"stream_id":"c")"));
   EXPECT_THAT(errors_until_pong(), ElementsAre("websocket_stream_limit_reached c"));
-  // One that is idle makes room.
+  // An idle channel makes room.
   Generation(1)->AppendAnswer({"b"});
   Generation(1)->Wake();
   for (std::string text = client.Text(); Member(text, "type") != "response.completed";)

@@ -22,7 +22,7 @@ namespace tutti::http {
 
 // The verdict on a request's head.
 struct Decision {
-  const Route* route = nullptr;  // null: there is none, or the key was missing
+  const Route* route = nullptr;  // null: no such route, or no key
   auth::PrincipalRef principal;  // the caller; null if no credential is required
   // The request has no credential, and may send it in the first message over its WebSocket; until
   // then it may do nothing else.

@@ -202,7 +202,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     KserveRoute("/v2/logging", "POST", RouteId::kNotOffered, to::kImmediate, kKnown),
 });
 
-// Default deny: a row that says nothing of who may ask does not compile.
+// Default deny: a row without a complete access rule does not compile.
 static_assert(std::all_of(kRoutes.begin(), kRoutes.end(), [](const Route& route) {
   return route.open == (route.rule == kAnybody);
 }));

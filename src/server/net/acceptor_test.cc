@@ -40,7 +40,7 @@ class AcceptorTest : public ::testing::Test {
     clients_.emplace_back(context_);
     clients_.back().connect(acceptor_.bound());
   }
-  // Until so many are taken, at most as long as that.
+  // Runs until `count` connections are accepted, at most for `limit`.
   bool RunUntilTaken(size_t count, Duration limit = std::chrono::seconds(10)) {
     const auto until = std::chrono::steady_clock::now() + limit;
     while (taken_.size() < count && std::chrono::steady_clock::now() < until) {

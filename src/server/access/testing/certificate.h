@@ -117,7 +117,7 @@ struct ClientCertificates {
     spec.issuer = &authority;
     return MakeCertificate(folder, "client-" + std::to_string(++made), spec);
   }
-  // Those that no handshake takes.
+  // Certificates that every handshake refuses.
   std::vector<const CertificatePaths*> Refused() const {
     return {&late, &early, &of_a_server, &own, &foreign};
   }

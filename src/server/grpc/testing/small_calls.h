@@ -1,4 +1,4 @@
-// What tests of the server itself call it with: a text to embed, a question about health.
+// Small calls for tests of the server itself: a text to embed, a health check.
 #pragma once
 
 #include <grpc/health/v1/health.pb.h>

@@ -26,7 +26,7 @@ protocol::ItemView ViewOf(const sessions::Item& item) {
           item.call, item.tool_call_id, item.reasoning};
 }
 
-// As it was given by its owner, and so an object of pairs of text.
+// The stored metadata, which was validated as an object of text pairs.
 protocol::Metadata MetadataOf(const std::string& json) {
   if (json.empty()) return {};
   const Result<protocol::JsonDocument> document = protocol::ParseJson(json);

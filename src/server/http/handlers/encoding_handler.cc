@@ -29,7 +29,7 @@
 namespace tutti::http {
 namespace {
 
-// What an io thread makes of an answer itself: at 40 ns a float, a sixth of a millisecond.
+// Maximum floats that an io thread formats itself: at 40 ns each, a sixth of a millisecond.
 constexpr size_t kInlineFloats = 4096;
 constexpr size_t kInlineTextBytes = 16 << 10;
 
@@ -86,7 +86,7 @@ struct EncodedAnswer {
   TimePoint begin;  // of its making
 };
 
-// Any thread; the encoding is done. Its result is freed here.
+// Any thread; the encoding is finished. Frees its result.
 EncodedAnswer Compose(api::Encoding& encoding, const protocol::EncodingCall& call,
                       const protocol::EncodingHead& head, MemoryBudget* budget,
                       const Clock& clock) {

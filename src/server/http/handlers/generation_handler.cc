@@ -72,7 +72,7 @@ class GenerationHandler final : public Handler {
     }
     if (running_ == 0) return Succeed(&frames);
     events_.Show(frames);
-    // What became of a prompt at a cache of answers is known when there is an event of it.
+    // The response cache's outcome is known once the first event arrives.
     if (unheard_ == 0) events_.Release();
   }
 

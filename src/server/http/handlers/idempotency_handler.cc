@@ -118,8 +118,8 @@ class IdempotencyHandler final : public Handler {
   void OnAnswer(int status, const HeaderList& headers, const std::string& body) override {
     const std::shared_ptr<idempotency::IdempotencyKeys::Turn> turn = std::exchange(turn_, nullptr);
     if (turn == nullptr) return;
-    // A refusal is not kept, and neither is an answer above the limit. The key is free before the
-    // client can read this answer, so that its next request is heard anew.
+    // Neither an error nor an answer above the limit is stored. The key is released before the
+    // client can read this answer, so that its next request is processed anew.
     if (status != 200 ||
         static_cast<int64_t>(body.size()) > idempotency_keys_.limits().answer_bytes)
       return turn->Decline();

@@ -1,5 +1,5 @@
-// The routes below /v1/jobs: durable jobs that are there, one or a list, waited for, cancelled,
-// begun anew; an owner's queue held and let go; the events of one as they come.
+// The routes below /v1/jobs: get, list, wait for, cancel and replay durable jobs; pause and resume
+// an owner's queue; stream the events of a job.
 //
 // A job's version is its entity tag and the number of its event.
 #include <chrono>

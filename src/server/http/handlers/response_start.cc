@@ -50,7 +50,7 @@ sessions::SessionKey ResponseStart::Key() const {
   return {connection_.request_context().tenant(), sessions::kConversations, call_.conversation};
 }
 
-// A conversation is made by its own route: a name that there is not is an error, no new dialog.
+// Conversations are created by their own route: an unknown name is an error, not a new dialog.
 void ResponseStart::FindConversation() {
   connection_.context().deps.sessions->GetConversation(
       Key(), [later = Later<Status>(&ResponseStart::OnConversation)](

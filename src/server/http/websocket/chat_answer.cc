@@ -8,7 +8,7 @@
 namespace tutti::http {
 namespace {
 
-// What the log of a turn has before it runs.
+// Events in a turn's log from before it runs.
 bool Begins(std::string_view type) {
   return type == "accepted" || type == "response.created" || type == "response.queued";
 }

@@ -27,7 +27,7 @@ namespace tutti::http {
 
 class ChatAnswer;
 
-// What an answer needs of its dialect and of the other answers of the connection.
+// Interface of an answer to its dialect and the other answers of the connection.
 class ChatHost {
  public:
   virtual void Send(std::string event, const protocol::FrameTag& tag) = 0;
@@ -83,7 +83,7 @@ class ChatAnswer {
   bool begun() const { return begun_; }  // an event was sent
   // Number of the turn in its dialog; 0: none.
   int64_t turn() const;
-  // Null: not known yet, or there is none.
+  // Null if it is not known yet, or does not exist.
   std::shared_ptr<responses::Response> response() const {
     return cursor_.has_value() ? cursor_->response() : nullptr;
   }

@@ -24,7 +24,7 @@
 
 namespace tutti::http {
 
-// What a channel needs of its dialect and of the other channels of the connection.
+// Interface of a channel to its dialect and the other channels of the connection.
 class ChannelHost {
  public:
   virtual void Send(std::string_view json) = 0;

@@ -16,10 +16,10 @@ class SocketHost {
  public:
   virtual void Send(std::string_view json) = 0;
   virtual bool HasRoom() const = 0;  // whether more may be sent now
-  // Not OK: why nothing new may begin.
+  // Not OK: the reason why no new request may begin.
   virtual const Status& leaving() const = 0;
-  // Nothing new may begin from now on. Closes the socket with `code` when nothing runs any more, or
-  // after SocketLimits::age_grace. Only the first call counts.
+  // Accepts no new requests from now on. Closes the socket with `code` when no request runs any
+  // more, or after SocketLimits::age_grace. Only the first call counts.
   virtual void Leave(const Status& why, int code) = 0;
   virtual void Close(int code, std::string_view why) = 0;  // closes at once
   virtual void Idle() = 0;                                 // the dialect reports that nothing runs

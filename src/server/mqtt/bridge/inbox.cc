@@ -58,7 +58,7 @@ bool Inbox::Receive(uint16_t packet_id, Message message, TimePoint now) {
 void Inbox::ReceiveTooLarge(std::optional<uint16_t> packet_id) {
   ++counts_.received;
   ++counts_.too_large;
-  // One that is held already is acknowledged when that is.
+  // A message that is already held is acknowledged together with the first one.
   if (packet_id && !used_[*packet_id]) Hold(*packet_id, {}).state = State::kAccepted;
 }
 

@@ -26,7 +26,7 @@ Publish Arrived(const Message& message) {
 
 class ClientTest : public testing::ProfileFixture {
  protected:
-  // One turn of the client: its text as it was shown, and how it ended.
+  // One turn of the client: the shown text and the final status.
   struct Turn {
     std::string text;
     int pieces = 0;

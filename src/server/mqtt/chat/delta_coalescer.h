@@ -35,7 +35,7 @@ class DeltaCoalescer {
   const Deltas* held() const { return held_.has_value() ? &*held_ : nullptr; }
   // When what is held is to be sent; max(): nothing is held.
   TimePoint due() const { return due_; }
-  // What was held has been sent, or is given up.
+  // The held text has been sent or dropped.
   void Sent(TimePoint now);
 
  private:

@@ -28,7 +28,7 @@ class WatchedJobs {
     waiters_.push_back({tenant, id, version, until, std::move(seen)});
     TellLocked();
   }
-  // As it is from now on.
+  // Sets the current state of a job.
   void Put(const std::string& tenant, protocol::JobView job) {
     const std::lock_guard lock(mutex_);
     jobs_[tenant][job.id].push_back(std::move(job));

@@ -1,4 +1,4 @@
-// Deltas are of QoS 0 and may be lost: every client has the full text all the same.
+// Deltas are sent with QoS 0 and may be lost: every client still gets the full text.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -25,7 +25,7 @@ void NativeControl::Take(const Message& message, Receipt receipt) {
     context_.LogRefusal(message.topic, message.user, address.status());
     return receipt.Refuse(address.status());
   }
-  receipt.Accept();  // nothing of it is durable: who gets no answer asks again
+  receipt.Accept();  // not durable: a client without an answer repeats it
   const std::string id = protocol::MessageIdOf(message.payload);
   if (!address->refused.ok()) {
     context_.LogRefusal(message.topic, address->user, address->refused);

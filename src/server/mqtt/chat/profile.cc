@@ -70,8 +70,8 @@ struct Profile::Parts {
   StatusTopic presence{context};
 };
 
-// Waits until the results of last messages are known: otherwise the next process would send such an
-// answer once more.
+// Waits until the results of last messages are known; otherwise the next process would send such an
+// answer again.
 void Profile::Parts::AwaitLastMessages() {
   std::promise<void> promise;
   const std::future<void> settled = promise.get_future();

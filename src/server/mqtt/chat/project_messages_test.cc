@@ -277,7 +277,8 @@ TEST_F(ProjectMessagesTest, TwoEqualTextsWithDifferentIdsAreTwoTurns) {
   SendMessage(R"({"sessionId":"s","message":"x","requestId":"r1"})");
   SendMessage(R"({"sessionId":"s","message":"x","requestId":"r2"})");
   SendMessage(
-      R"({"sessionId":"s","message":"x","requestId":"r1","clientId":"c"})");  // another's r1
+      R"({"sessionId":"s","message":"x","requestId":"r1","clientId":"c"})");  // r1 of another
+                                                                              // client
   SendMessage(R"({"sessionId":"s","message":"x"})");
   SendMessage(R"({"sessionId":"s","message":"x"})");
   StepAll();

@@ -83,7 +83,7 @@ TEST_F(ProjectVerbsTest, ATemplateIsOfASessionOrOfTheProjectFromTheNextTurnOn) {
   EXPECT_EQ(LastPrompt(), "x");
 }
 
-// It was refused: reset and a template excluded each other.
+// Regression: a template with reset was refused.
 TEST_F(ProjectVerbsTest, ATemplateWithResetBeginsANewDialogWithOneAck) {
   SendMessage("u1");
   const Message ack = Answer("driving/template/s", R"({"system_prompt":"be brief","reset":true})");

@@ -22,7 +22,7 @@ struct ReplyTo {
 };
 
 std::string EncodeReplyTo(const ReplyTo& reply_to);
-// Nothing if `text` has another format.
+// Returns nullopt if `text` has another format.
 std::optional<ReplyTo> DecodeReplyTo(std::string_view text);
 
 }  // namespace tutti::mqtt::chat

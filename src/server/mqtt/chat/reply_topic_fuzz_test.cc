@@ -30,7 +30,7 @@ class ReplyTopicFuzzTest : public testing::ProfileFixture {
   const char* One(const std::array<const char*, N>& words) {
     return words[random_.Next() % N];
   }
-  // A topic as a hostile client might think of it.
+  // A topic that a hostile client might send.
   std::string Hostile(const std::string& own) {
     static constexpr std::array<const char*, 24> kLevels = {
         "llm",      "v1",      "alice",   "bob",

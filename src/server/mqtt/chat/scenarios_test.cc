@@ -1,4 +1,4 @@
-// What users see, on a model that takes its time: two sessions together, one in order, ten at once.
+// User scenarios on a slow model: two sessions together, one in order, ten at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ class ScenariosTest : public testing::ProfileFixture {
   }
   void Start() override {
     ProfileFixture::Start();
-    // An answer of so many words is as many steps.
+    // An answer takes one step per word.
     inference_->script = [this](const api::GenerateRequest& request) {
       const auto& chat = std::get<api::ChatPrompt>(request.prompt);
       responses::testing::Script script;

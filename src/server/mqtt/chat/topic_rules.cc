@@ -27,7 +27,7 @@ constexpr auto kRules = std::to_array<TopicRule>({
     {Topic::kProjectStatus, "{project}/status", kNobody, kMember, kNobody},
 });
 
-// Default deny: a row that does not say all of who may do what does not compile.
+// Default deny: a row without a complete access rule does not compile.
 static_assert(std::all_of(kRules.begin(), kRules.end(), [](const TopicRule& rule) {
   return rule.publishes != kUnset && rule.reads != kUnset && rule.answered != kUnset;
 }));

@@ -1,6 +1,6 @@
-// The table of topics: every kind of topic of both profiles, and who may publish to it, subscribe
-// to it, and use it as a Response Topic. Other topics are neither read nor allowed. Pure; any
-// thread.
+// The table of topics: every kind of topic of both profiles, with the parties that may publish to
+// it, subscribe to it, and use it as a Response Topic. Other topics are neither read nor allowed.
+// Pure; any thread.
 #pragma once
 
 #include <cstdint>

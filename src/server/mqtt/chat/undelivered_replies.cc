@@ -34,7 +34,7 @@ void UndeliveredReplies::ReadBehind(const sessions::OwedPlace& place) {
           }));
 }
 
-// Those of other ways in, and of projects that are served no more, stay as they are.
+// Replies of other protocols, and of projects that are no longer served, stay in the store.
 void UndeliveredReplies::Add(sessions::OwedAnswer owed) {
   std::optional<ReplyTo> reply_to = DecodeReplyTo(owed.reply_to);
   if (!reply_to.has_value() || reply_to->server != context_.options.server) return;
@@ -61,7 +61,7 @@ void UndeliveredReplies::SendSome() {
   // Half of the capacity is reserved for current answers.
   if (context_.publisher.size() > context_.options.streams.all / 2)
     return SendAt(context_.Now() + kLater);
-  // One that finds no room goes to the end, for the next time.
+  // A reply without room goes to the end of the queue.
   for (size_t left = std::min(kOwedAtOnce, waiting_.size()); left > 0; --left) {
     Waiting next = std::move(waiting_.front());
     waiting_.pop_front();

@@ -122,7 +122,7 @@ TEST_F(ListenerHostileTest, ConnectionsWithoutALoginAreBounded) {
   EXPECT_TRUE(seventh.Next<Pingresp>().has_value());
 }
 
-// They kept everybody else of their address out for as long as they were renewed.
+// Regression: such connections, if renewed, blocked all other clients of their address.
 TEST_F(ListenerHostileTest, SilentConnectionsKeepNobodyOut) {
   ListenerOptions options;
   options.limits.logins_per_address = 5;

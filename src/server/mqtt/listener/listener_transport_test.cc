@@ -166,7 +166,7 @@ TEST_F(ListenerTransportTest, PagesAndNamesThatHttpRefusesOpenNoWebSocket) {
   EXPECT_EQ(status("Host: 127.0.0.1\r\n"), "HTTP/1.1 101");
 }
 
-// It was a reset, which names nothing.
+// Regression: the client got a reset without a reason.
 TEST_F(ListenerTransportTest, AWebSocketThatAsksWithTooManyBytesIsToldSo) {
   StartListener();
   TcpWire wire(listener_->websocket_port());

@@ -6,7 +6,7 @@
 namespace tutti::mqtt::listener {
 namespace {
 
-// What it holds in memory, roughly: a message is shared by its subscribers and counted for each.
+// Approximate memory of a delivery: a message is shared by its subscribers, but counted for each.
 size_t SizeOf(const Delivery& delivery) {
   constexpr size_t kOverhead = 64;
   const Message& message = *delivery.message;

@@ -214,7 +214,7 @@ TEST_F(PeerSessionTest, AWillIsPublishedUnlessTheClientSaidGoodbye) {
   EXPECT_EQ(end([](Client& client) { client.Revoke(""); }), 0u) << "its key is revoked";
 }
 
-// Its user looked for a revoked key where the certificate had run out.
+// Regression: the reason named a revoked key although the certificate had expired.
 TEST_F(PeerSessionTest, WhoseCertificateEndsIsNotToldOfAKey) {
   const auto last_words = [&](std::optional<int64_t> expires_s) {
     Client client(world_, Version::k5);

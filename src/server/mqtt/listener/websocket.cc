@@ -50,7 +50,7 @@ std::optional<http::status> Objection(const Request& request, bool more_bytes,
     return may.code() == StatusCode::kPermissionDenied ? http::status::forbidden
                                                        : http::status::bad_request;
   }
-  // A query could hold a secret, which would end in logs on its way: there is none here.
+  // A query is refused, because it could hold a secret, which would end up in logs.
   if (request.target() != kPath) return http::status::not_found;
   if (!websocket::is_upgrade(request)) return http::status::upgrade_required;
   if (!http::token_list(request[http::field::sec_websocket_protocol]).exists(kProtocol) ||

@@ -24,7 +24,7 @@ class TlsSession {
                       const access::testing::CertificatePaths* own = nullptr,
                       SSL_SESSION* resumed = nullptr)
       : context_(SSL_CTX_new(TLS_client_method())) {
-    signal(SIGPIPE, SIG_IGN);  // who is refused may yet have something to say
+    signal(SIGPIPE, SIG_IGN);  // a refused client may still write
     if (own != nullptr) {
       CHECK_EQ(SSL_CTX_use_certificate_chain_file(context_, own->cert.c_str()), 1);
       CHECK_EQ(SSL_CTX_use_PrivateKey_file(context_, own->key.c_str(), SSL_FILETYPE_PEM), 1);

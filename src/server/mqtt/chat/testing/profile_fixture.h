@@ -129,7 +129,7 @@ class ProfileFixture : public sessions::testing::SessionsFixture {
     profile_.reset();
     SessionsFixture::Stop();
   }
-  // Once more, with what the test has set meanwhile.
+  // Restarts with the options that the test has set meanwhile.
   void Again() {
     Stop();
     port_.~ScriptedPort();

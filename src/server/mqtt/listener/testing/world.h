@@ -50,7 +50,7 @@ struct World {
   }
 
   ManualClock clock;
-  Limits limits;  // const for who was made with them
+  Limits limits;  // constant once objects use them
   Hub hub{limits, clock};
   std::deque<Taken> taken;
 };
