@@ -267,7 +267,7 @@ void Accounts::WriteUnwritten() {
   const auto out = std::make_shared<ShutOut>();
   ChangeLater(
       [core = core_, out](Database& database) -> Status {
-        *out = core->unwritten();  // now: who was let in again meanwhile is not among them
+        *out = core->unwritten();  // read now: excludes principals readmitted meanwhile
         for (const auto& [id, since_s] : out->keys)
           RETURN_IF_ERROR(RevokeKey(database, id, since_s));
         for (const std::string& name : out->users) {

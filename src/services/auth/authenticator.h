@@ -32,7 +32,7 @@ struct CertifiedName {
 class Authenticator {
  public:
   struct Options {
-    // The key of --api-key-file, in addition to keys in the store. It may do all but administer.
+    // The key of --api-key-file, in addition to keys in the store. It has all scopes except admin.
     std::string configured_key;
     std::vector<JwtIssuer> issuers;  // each of another name
     // True if TLS requests client certificates; their names then identify users.

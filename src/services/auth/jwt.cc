@@ -180,7 +180,7 @@ Result<PrincipalRef> VerifyJwt(std::string_view token, std::span<const JwtVerifi
   const std::optional<std::string> signature = DecodeBase64url(parts->signature);
   if (!header.has_value() || !payload.has_value() || !signature.has_value()) return BadToken();
   const JsonObject& claims = payload->root().get_object();
-  // Which issuer it says it is of, not yet believed.
+  // The claimed issuer, which is not verified yet.
   const auto issuer = TextOf(claims, "iss");
   const auto verifier =
       std::find_if(verifiers.begin(), verifiers.end(), [&](const JwtVerifier& each) {

@@ -38,7 +38,7 @@ bool IsActive(const KeyRecord& key, int64_t now_s);
 
 // All keys in order of creation.
 Result<std::vector<KeyRecord>> LoadKeys(store::Database& database);
-// Those of that name.
+// Loads the keys with that name.
 Result<std::vector<KeyRecord>> LoadKeysNamed(store::Database& database, std::string_view name);
 
 // Also deletes keys that ended long ago. Errors: store_conflict (the id is taken), too_many_keys.

@@ -1,4 +1,4 @@
-// The rules that routes of every server have: who may ask has one of these scopes.
+// Access rules that routes of several servers share: a caller needs one of these scopes.
 #pragma once
 
 #include "services/auth/scopes.h"

@@ -1,4 +1,4 @@
-// Nothing about a key can be learnt from the time of its refusal.
+// The time of a refusal reveals nothing about a key.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -75,7 +75,7 @@ TEST_F(TimingTest, AKeyWrongAtItsFirstLetterTakesAsLongAsOneWrongAtItsLast) {
   EXPECT_LT(LeastDifference(With(text_, first), With(text_, text_.size() - 1)), 4.5);
 }
 
-// The rig sees what it is there to see: a comparison that stops at the first wrong letter.
+// Checks the rig itself: it detects a comparison that stops at the first wrong letter.
 TEST_F(TimingTest, AComparisonThatStopsEarlyIsFound) {
   const Texts texts(With(text_, 0), With(text_, text_.size() - 1));
   std::string shown = text_;

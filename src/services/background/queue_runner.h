@@ -35,8 +35,8 @@ class QueueRunner {
   QueueRunner(const QueueRunner&) = delete;
   QueueRunner& operator=(const QueueRunner&) = delete;
 
-  // Called before a drain: durably requeues what runs without counting an attempt, and begins no
-  // more. Blocks until the disk has it. Not from the strand.
+  // Called before a drain: durably requeues running work without counting an attempt, and begins no
+  // more. Blocks until it is stored. Not to be called on the strand.
   void ReleaseLeases();
 
   const std::shared_ptr<Strand>& strand() const { return strand_; }

@@ -32,7 +32,7 @@ struct BatchRow {
   std::string owner;                           // tenant
   std::string caller;                          // JSON, as responses::WriteCaller
   std::string kind;                            // of its lines, as calls::NameOf
-  int64_t lines = 0, bytes = 0;                // of its input, as it was uploaded
+  int64_t lines = 0, bytes = 0;                // of its uploaded input
   int64_t output_expires_s = 0;                // of its files, after their creation; 0 = never
   BatchState ending = BatchState::kCompleted;  // state after its files have been written
 };

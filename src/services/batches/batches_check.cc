@@ -159,7 +159,7 @@ void Batches::EndCheck(Active& active) {
                        known->waiting = row->view.total;
                        return Turn();
                      }
-                     // It was cancelled or has expired meanwhile.
+                     // The batch was cancelled or has expired meanwhile.
                      known->row.view.total = row->view.total;
                      known->row.view.model = row->view.model;
                      if (moved) known->row.view.state = BatchState::kInProgress;

@@ -51,7 +51,7 @@ void Batches::EndIfDone(Active& active) {
                        known->row = *row;
                        return Finish(row->number);
                      }
-                     // It was cancelled meanwhile: that event comes next, or has come.
+                     // The batch was cancelled meanwhile: that event comes next, or has come.
                      known->ending = false;
                      if (known->early) EndIfDone(*known);
                    });

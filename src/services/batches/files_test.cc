@@ -178,8 +178,8 @@ TEST_F(FilesTest, WhatAnOwnerMayKeepIsLimited) {
   EXPECT_EQ(OnDisk().size(), 3u) << "what was refused left nothing";
 }
 
-// A disk that uploads had filled could not be freed by who had filled it: that a file goes was to
-// be written first, and for that there was no room.
+// Regression: on a disk filled by uploads, no file could be deleted, because the deletion had to be
+// stored first.
 TEST_F(FilesTest, AFullDiskGivesBackTheRoomOfWhatIsDeleted) {
   Close();
   store::testing::FaultDisk disk;

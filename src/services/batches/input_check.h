@@ -61,7 +61,7 @@ class LineSplitter {
   }
 
   const size_t max_bytes_;
-  std::string line_;  // so far, as long as it is not too long
+  std::string line_;  // the current line so far, unless too long
   size_t taken_ = 0;  // of it
   int64_t number_ = 0, offset_ = 0;
 };

@@ -1,5 +1,5 @@
-// What an answer is known by: everything that can change it, written out, and a keyed hash of that.
-// Pure; any thread.
+// AnswerKey: everything that can change an answer, serialised, and its keyed hash. Pure; any
+// thread.
 #pragma once
 
 #include <array>

@@ -30,8 +30,8 @@ AnswerKey KeyOf(const Question& question, const HashKey& secret = kSecret) {
 
 using Change = std::pair<const char*, std::function<void(Question*)>>;
 
-// One for each field that can change an answer. That none of SamplingParams and GenerateRequest is
-// forgotten is the compiler's to say (answer_key.cc takes them apart by their members).
+// One change for each field that can change an answer. The compiler checks that no field of
+// SamplingParams and GenerateRequest is forgotten (answer_key.cc binds their members).
 const std::vector<Change>& Changes() {
   static const std::vector<Change> all = {
       {"temperature", [](Question* q) { q->request.sampling.temperature = 0.5; }},

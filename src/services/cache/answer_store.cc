@@ -30,7 +30,7 @@ AnswerStore::Gone AnswerStore::Insert(std::shared_ptr<const Kept> answer, TimePo
   const size_t bytes = answer->bytes();
   if (bytes > std::min(limits_.bytes, limits_.tenant_bytes)) return gone;
 
-  // All that needs memory first: what there is none for is not kept, and nothing else changes.
+  // Allocates first: if memory runs out, the answer is not stored and nothing changes.
   std::list<Entry> entry;
   entry.push_front({answer, bytes, now});
   const auto place = by_key_.try_emplace(answer->key(), Place{{}, entry.begin()}).first;

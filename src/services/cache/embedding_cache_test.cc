@@ -117,7 +117,7 @@ TEST_F(EmbeddingCacheTest, AnotherTenantModelOutputOrCutOfTheTokensIsAnotherInpu
   other.output = api::EncodeOutput::kScores;
   EXPECT_EQ(Ask({{3}}, other).computed, 1u);
   EXPECT_EQ(Ask({{3}}, {}, /*instance=*/2).computed, 1u);
-  // What is done with rows afterwards is no part of them.
+  // Later changes of the result do not affect the stored rows.
   other = {};
   other.normalize = true;
   other.dimensions = 1;

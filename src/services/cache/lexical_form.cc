@@ -34,7 +34,7 @@ bool KeepsItsCase(const std::string& word) {
                                                 std::end(lexical::kCased));
   return words.contains(word);
 }
-// What stands for the word; empty: nothing does.
+// Replacements of words; In() returns "" for a word without one.
 using Table = std::map<std::string_view, std::string_view>;
 std::string_view In(const Table& table, std::string_view word) {
   const auto found = table.find(word);
@@ -275,7 +275,7 @@ void ReadFrame(LexicalWords* words) {
   }
 }
 
-// Those of `a` that `b` has not, each as often as it is missing.
+// The words of `a` that `b` lacks, as a multiset.
 LexicalWords Missing(LexicalWords a, LexicalWords b) {
   std::sort(a.begin(), a.end());
   std::sort(b.begin(), b.end());

@@ -14,7 +14,7 @@ namespace {
 // Number of nearest questions whose words are compared.
 constexpr size_t kCandidates = 8;
 constexpr size_t kMaxQuestionBytes = 4096, kMaxAnswerBytes = 64 << 10;
-// kAuto that answers still computes one of so many would-be hits.
+// While answering, kAuto computes one in this many would-be hits.
 constexpr uint64_t kSampledEvery = 20;
 
 AnswerKey OwnKey(uint64_t tag) {

@@ -22,7 +22,7 @@ class SharedAnswer::Wakers final : public Waker {
   }
   // Allocates nothing: it is the engine's thread that calls.
   void Wake() noexcept override {
-    // Not under the lock: a waker has its own, under which its owner may come here.
+    // Wakes without the lock: a waker has its own lock, under which its owner may call this object.
     std::shared_ptr<Waker> waker;
     while ((waker = Behind(waker)) != nullptr) waker->Wake();
   }

@@ -154,7 +154,7 @@ TEST_F(BufferedRequestTest, WhatTheRouteRefusesIsNoCall) {
       << "one that was not given to the caller";
 }
 
-// It was refused for good as soon as another model was there.
+// Regression: the call failed for good as soon as another model was loaded.
 TEST_F(BufferedRequestTest, ACallOfAModelThatIsStillBeingLoadedIsTaken) {
   inference_.awaited = "late";
   EXPECT_TRUE(Parse(CallKind::kText, R"({"model":"late","prompt":"x"})").ok());

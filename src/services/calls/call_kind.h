@@ -13,7 +13,7 @@ enum class CallKind : uint8_t {
   kGenerate,
   kMessages,
   kInfill,
-  // Those of encoders.
+  // Calls of encoders.
   kEmbeddings,
   kRerank,
   kScore,

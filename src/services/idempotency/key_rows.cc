@@ -62,7 +62,7 @@ Result<std::optional<KeyRow>> LoadAnswer(Database& database, const std::string& 
 }
 
 Status SaveAnswer(Database& database, const KeyRow& row, int64_t now_ms, const KeyLimits& limits) {
-  // Not REPLACE: its deletions fire no trigger.
+  // Not REPLACE, because its deletions fire no triggers.
   RETURN_IF_ERROR(Run(database, "DELETE FROM repeat WHERE id=?1", BlobOf(row.id)));
   RETURN_IF_ERROR(Run(database,
                       "INSERT INTO repeat(id, tenant, print, created_ms, status, head, body) "

@@ -39,7 +39,7 @@ struct KeyRow {
   StoredAnswer answer;
 };
 
-// nullopt: there is none, or it is too old.
+// Returns nullopt if there is no answer, or it is too old.
 Result<std::optional<KeyRow>> LoadAnswer(store::Database& database, const std::string& id,
                                          int64_t now_ms, const KeyLimits& limits);
 // Inserts or replaces an answer, and deletes the tenant's oldest ones beyond the limits.

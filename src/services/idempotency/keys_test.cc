@@ -23,7 +23,7 @@ class IdempotencyKeysTest : public ::testing::Test {
     store_ = *std::move(store);
     keys_ = std::make_unique<IdempotencyKeys>(options_, *store_, [this] { return now_ms_.load(); });
   }
-  // What is known of it when the store has done all that was handed in.
+  // The outcome after the store has finished all work.
   struct Outcome {
     int told = 0;
     Status status;

@@ -15,7 +15,7 @@ TEST(EndRate, OfJobsThatEndTogetherIsTheRoundsOverTheirNumber) {
     now += kRound;
     for (int i = 0; i < 16; ++i) {
       rate.End(now + std::chrono::microseconds(300 * i));
-      if (round < 8 && i < 15) continue;  // while one ends, before so many are known
+      if (round < 8 && i < 15) continue;  // before the window is full
       EXPECT_NEAR(rate.ms_per_end(), 100, 13) << round << " " << i;
     }
   }

@@ -18,7 +18,7 @@ using store::Statement;
 
 constexpr int64_t kOwnersAtOnce = 64;
 constexpr int64_t kTombstoneMs =
-    int64_t{24} * 3'600'000;  // an id without a result is known so long
+    int64_t{24} * 3'600'000;  // time for which an id without a result is kept
 
 int64_t Number(JobState state) { return static_cast<int64_t>(state); }
 

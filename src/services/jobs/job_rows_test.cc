@@ -277,7 +277,8 @@ TEST_F(JobRowsTest, EventsAreBoundedAndGoWithTheResult) {
   EXPECT_EQ(events(), 0);
 }
 
-// They counted against no bound: who sends what fails could fill the disk.
+// Regression: stored requests of failed jobs counted against no limit, so failing jobs could fill
+// the disk.
 TEST_F(JobRowsTest, RequestsKeptOfWhatFailedCountAsResults) {
   ASSERT_TRUE(*Insert("j"));
   const int64_t bytes = Total("request_bytes");

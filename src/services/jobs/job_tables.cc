@@ -5,7 +5,7 @@
 namespace tutti::jobs {
 namespace {
 
-// What is the same in every version, as literals that are put together below.
+// Parts that all versions share, as literals for concatenation.
 #define JOB_VALUES                                                                 \
   "owner TEXT NOT NULL, caller TEXT NOT NULL, kind TEXT NOT NULL, "                \
   "state INTEGER NOT NULL, version INTEGER NOT NULL, attempt INTEGER NOT NULL, "   \

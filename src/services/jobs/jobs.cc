@@ -24,7 +24,7 @@ using store::Database;
 constexpr std::array<Duration, 3> kBackoff = {std::chrono::seconds(1), std::chrono::seconds(5),
                                               std::chrono::seconds(30)};
 constexpr double kBackoffJitter = 0.25;
-constexpr Duration kCancelWithin = std::chrono::seconds(10);  // then it is shown as it is
+constexpr Duration kCancelWithin = std::chrono::seconds(10);  // then returns the current state
 constexpr int64_t kExpiredAtOnce = 256, kDroppedAtOnce = 1024;
 constexpr size_t kEndsPerSlot = 8;  // for estimates of waiting times
 

@@ -52,7 +52,7 @@ struct NewJob {
   calls::CallKind kind = calls::CallKind::kChat;
   std::string body = {};
   std::string idempotency_key = {};         // empty: none
-  std::string body_hash = {};               // with such a key: idempotency::CanonicalBodyHash()
+  std::string body_hash = {};               // with a key: idempotency::CanonicalBodyHash()
   std::optional<int64_t> run_at_ms = {};    // unix; absent: now
   std::optional<int64_t> deadline_ms = {};  // unix; absent: Options::window from now
   std::string webhook = {};                 // URL for the event at its end; empty: none

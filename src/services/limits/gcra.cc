@@ -15,7 +15,7 @@ Parts PartsOf(const Rate& rate, TimePoint time) {
 Parts PartsOf(const Rate& rate, int64_t units) {
   return Parts{std::clamp<int64_t>(units, 0, kMaxUnits)} * rate.period.count();
 }
-// The first nanosecond at which so many parts have passed.
+// The time after which `parts` have been refilled, rounded up to a nanosecond.
 Duration Time(const Rate& rate, Parts parts) {
   return Duration(static_cast<int64_t>((parts + rate.limit - 1) / rate.limit));
 }

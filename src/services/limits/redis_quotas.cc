@@ -63,8 +63,8 @@ Status RedisQuotas::AskAll(std::span<const QuotaAsk> asks, std::span<QuotaGrant>
   const TimePoint until = std::chrono::steady_clock::now() + kMaxWait;
   if (asks.empty()) return connection_->Call({"PING"}, until).status();
   for (const QuotaAsk& ask : asks) RETURN_IF_ERROR(Send(ask, redis::Script::As::kName, until));
-  // Those that Redis did nothing for: it was started anew, or its scripts were flushed. The first
-  // of them makes the script known, so the others are short.
+  // Requests that failed because Redis restarted or lost its scripts. The first retry sends the
+  // script, so the others can use its hash.
   std::vector<size_t> unknown;
   for (size_t i = 0; i < asks.size(); ++i) {
     ASSIGN_OR_RETURN(const redis::Reply reply, connection_->Receive(until));

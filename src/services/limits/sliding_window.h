@@ -14,7 +14,7 @@ inline constexpr int kMaxInWindow = 1000;
 
 struct Window {
   int limit = 0;                              // 1..kMaxInWindow; 0: no such rule
-  Duration period = std::chrono::minutes(1);  // one that was counted so long ago counts no more
+  Duration period = std::chrono::minutes(1);  // older requests do not count
   friend bool operator==(const Window&, const Window&) = default;
 };
 

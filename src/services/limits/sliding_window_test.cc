@@ -60,7 +60,7 @@ TEST(SlidingWindow, OneThatNeverWasLeavesItsRoom) {
   SlidingWindow window;
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(window.Take(kTwentyAMinute, kWindowStart + seconds(i)));
   window.Undo(kWindowStart + seconds(7));
-  window.Undo(kWindowStart + seconds(7));  // there is none
+  window.Undo(kWindowStart + seconds(7));  // no such entry
   const TimePoint now = kWindowStart + seconds(20);
   EXPECT_EQ(window.Remaining(kTwentyAMinute, now), 1);
   EXPECT_TRUE(window.Take(kTwentyAMinute, now));

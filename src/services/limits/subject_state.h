@@ -46,12 +46,12 @@ struct Taken {
 // State of the connection to the store of shared quotas.
 struct Sharing {
   bool up = false;  // they can be reached
-  // What holds while they cannot: true, this server's own count; false, nothing passes but what is
-  // leased already.
+  // Behaviour while the store is unreachable. true: this server counts locally; false: only leased
+  // units pass.
   bool requests_open = true, tokens_open = false;
 };
 
-// What a subject asks of the others.
+// A request of a subject to the shared store.
 struct SharedAsk {
   LimitKind limit = LimitKind::kRequests;
   QuotaAsk quota;
@@ -105,7 +105,7 @@ class SubjectState {
     int64_t day = 0;
   };
   Lease* LeaseOf(LimitKind limit) const;
-  // Calls look(lease, limit's kind, quota, key) for each that there is.
+  // Calls look(lease, limit's kind, quota, key) for each existing lease.
   template <class Look>
   void EachLease(const Moment& moment, const Look& look) const;
 
@@ -117,7 +117,7 @@ class SubjectState {
   Gcra requests_, tokens_;
   SlidingWindow window_;
   int64_t in_flight_ = 0, queued_tokens_ = 0;
-  int64_t day_ = 0, day_tokens_ = 0;  // the day of the last that was taken, and what it has used
+  int64_t day_ = 0, day_tokens_ = 0;  // day of the last reservation, and its tokens
 };
 
 inline int64_t DayOf(int64_t unix_s) { return unix_s / 86'400; }

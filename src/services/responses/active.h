@@ -22,8 +22,8 @@ struct Responses::Active {
   std::function<void()> cancel;  // of a turn that does not run
   DroppedContext dropped;        // of a turn: messages that its prompt omits
   bool durable = false;          // its end goes to the store
-  bool shown = true;             // its request is durable: what it says may be shown
-  Cut cut = Cut::kNone;          // by somebody; else the engine's reasons are a failure
+  bool shown = true;             // its request is durable: events may be shown
+  Cut cut = Cut::kNone;          // cut by a caller; kNone: the engine's end counts
   bool deleted = false;          // by its owner: the store keeps nothing of it
   api::FinishReason finish = api::FinishReason::kStop;
 };

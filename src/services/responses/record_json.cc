@@ -54,7 +54,7 @@ size_t SizeIn(const StoredObject& fields, std::string_view name) {
   return static_cast<size_t>(std::max<int64_t>(fields.Int(name), 0));
 }
 
-// What differs between the beginning and the end of a response.
+// Writes the members that differ between beginning and end of a response.
 void WriteEnd(const ResponseState& state, JsonWriter* json) {
   json->Member("status", protocol::ResponseStatusName(state.status)).Member("text", state.text);
   if (state.completed_s.has_value()) json->Member("completed_s", *state.completed_s);

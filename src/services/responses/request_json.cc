@@ -129,7 +129,7 @@ void WritePrompt(const api::Prompt& prompt, JsonWriter* json) {
   }
 }
 
-// What of a chat stands with the request's fields.
+// The members of a chat that are stored next to the request's fields.
 api::ChatPrompt ReadChatFields(const StoredObject& fields) {
   api::ChatPrompt chat;
   chat.template_arguments = fields.Text("template_arguments");

@@ -102,8 +102,8 @@ void ResponseWriter::CloseItem(const ResponseState& state, std::string_view stat
   Add(protocol::ItemDoneEvent{index, item, status});
 }
 
-// Models that are not to reason write an empty pair of tags all the same. So the item begins with
-// the first text in it, and white space before that belongs to its first delta.
+// Models with reasoning off still write an empty pair of tags. So the item begins with its first
+// text, and earlier white space belongs to the first delta.
 void ResponseWriter::Reason(std::string_view text) {
   const bool opens = open_ != OpenItem::kReasoning;
   if (opens) {

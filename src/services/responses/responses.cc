@@ -102,7 +102,7 @@ Result<Attachment> Responses::Start(Call call) {
   });
 }
 
-// One that an earlier process began and Resume() has not come to is given to `unended`, which may
+// A response of an earlier process that Resume() has not reached is passed to `unended`, which may
 // put a response in its place.
 void Responses::Load(const std::string& owner, const std::string& id, bool writes, Unended unended,
                      ResponseCallback done) {
@@ -162,7 +162,7 @@ void Responses::Cancel(const std::string& owner, const std::string& id, Response
   });
 }
 
-// What Resume() has not come to ends in the store, and never runs.
+// Cancels a response that Resume() has not reached: it ends in the store and never runs.
 void Responses::CancelStored(const std::string& owner, const std::string& id,
                              ResponseCallback done) {
   const auto cancel = [now_s = unix_s_(), options = options_](
@@ -177,7 +177,7 @@ void Responses::CancelStored(const std::string& owner, const std::string& id,
   Load(owner, id, /*writes=*/true, cancel,
        [this, owner, id, done = std::move(done)](const Result<std::shared_ptr<Response>>& loaded) {
          if (loaded.ok()) {
-           // It may run without a place in the registry, where that had no room.
+           // A response may run without being in the registry, if the registry was full.
            if (const auto running = running_.find(id); running != running_.end())
              (void)CancelRun(*running->second->writer.response());
            std::erase_if(to_rerun_, [&](const Unfinished& unfinished) {

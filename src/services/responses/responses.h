@@ -107,7 +107,7 @@ class Responses {
 
   // Begins a response. Errors: those of Inference::Generate; tenant_concurrency, overloaded,
   // invalid_value. The log of a stored response is empty until its request is durable; do not
-  // report the response to anybody before.
+  // report the response earlier.
   Result<Attachment> Start(Call call);
 
   // Finds a response in memory, or restores it from its record in the store. Errors: not_found

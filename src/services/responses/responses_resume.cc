@@ -25,7 +25,7 @@ void Responses::ResumeBehind(int64_t row) {
               if (found.status().reason() == "overloaded") {  // the disk is behind
                 return strand_->PostAt(clock_.Now() + kRetry, [this, row] { ResumeBehind(row); });
               }
-              if (!found.ok()) return;  // the store says so to everybody
+              if (!found.ok()) return;  // every caller gets the store's error
               const bool more = found->second != row;
               for (Unfinished& each : found->first) to_rerun_.push_back(std::move(each));
               RerunNext(found->second, more);
@@ -64,7 +64,7 @@ Status Responses::Rerun(const Unfinished& unfinished) {
   const Status status = begin();
   if (MayPass(status) || status.reason() == "draining") return status;
   active->writer.Open();
-  // What has no room in memory runs all the same: it was accepted.
+  // Runs even without room in the registry, because it was accepted.
   (void)registry_.Add(active->writer.response());
   if (!status.ok()) {
     Finish(active, Failed(base.state, store::ClientStatus(status)));

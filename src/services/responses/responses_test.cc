@@ -162,7 +162,8 @@ TEST_F(ResponsesTest, StaysDeletedIfDeletedWhileItsEndWaitsForTheStore) {
   }
 }
 
-// What an earlier process had left running was given up when the store had too much to do.
+// Regression: responses left running by an earlier process were abandoned if the store was
+// overloaded.
 TEST_F(ResponsesTest, WhatTheStoreCouldNotTellOfAtTheStartRunsOnceItCan) {
   const std::string id = Begin(CallOf("hello")).response()->id();
   Settle();
@@ -371,7 +372,7 @@ TEST_F(ResponsesTest, ShowsAndCancelsEarlierResponsesBeforeModelsAreLoaded) {
   EXPECT_EQ(look(goes_on)->text, "[two]");
 }
 
-// What was read from the store already when its cancel came.
+// A response that was already read from the store when its cancel arrived.
 TEST_F(ResponsesTest, ACancelReachesWhatWaitsToRunAgain) {
   const std::string id = Begin(CallOf("one", true, true)).response()->id();
   Settle();

@@ -144,7 +144,7 @@ void SessionActor::Import(const Subject& subject, const std::string& line, Callb
       });
 }
 
-// What is in memory of it is older.
+// Drops the outdated copy in memory.
 void SessionActor::Refresh(const Imported& imported) {
   const SessionKey& key = imported.key;
   if (key.session.empty()) return SetProfiles(key.tenant, key.project, imported.profile);

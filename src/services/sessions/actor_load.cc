@@ -71,7 +71,7 @@ void SessionActor::Load(const SessionPointer& session) {
         if (status.ok()) status = Restore(*session, *std::move(loaded));
         const auto waiting = std::exchange(session->when_loaded, {});
         if (!status.ok()) residency_.Remove(session);
-        ++session->pending;  // it stays until all who waited for it have asked
+        ++session->pending;  // stays loaded until all waiting calls have run
         for (const auto& then : waiting) then(status);
         if (status.ok()) Leave(session);
       });

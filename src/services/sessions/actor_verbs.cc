@@ -13,7 +13,7 @@ struct RunningTurn {
   int64_t number = 0, place = 0;
 };
 
-// None that will yet put its items before that place: a fork from there would see them come.
+// Fails if a running turn will add items before that place: a fork there would see them appear.
 Status CheckNoneRuns(store::Database& rows, int64_t dialog, const std::vector<RunningTurn>& running,
                      int64_t place) {
   for (const RunningTurn& turn : running) {
@@ -44,7 +44,7 @@ void SessionActor::CancelAll(const SessionPointer& session) {
   for (const int64_t number : turns) GiveUp(session, number, CutShort::kForget);
 }
 
-// What the store no longer has. `whole`: not the session either.
+// Forgets the items that the store has deleted; with `whole` also the session.
 void SessionActor::Forget(Session& session, bool whole) {
   session.items.clear();
   session.first_place = 1;
@@ -67,7 +67,7 @@ void SessionActor::Clear(const SessionKey& key, std::optional<int64_t> expected_
     if (!opened.ok()) return done(opened.status());
     const SessionPointer session = *opened;
     if (Status room = HasRoom(*session); !room.ok()) return done(room);
-    // Before anything is cancelled; once more in the transaction, for a turn that is just ending.
+    // Checked before any cancellation, and again in the transaction, because a turn may be ending.
     if (expected_version.has_value()) {
       Status same = CheckVersion(session->version, expected_version);
       if (same.ok() && (!session->barriers.empty() || session->barrier_runs))
@@ -115,7 +115,7 @@ void SessionActor::Clear(const SessionKey& key, std::optional<int64_t> expected_
   });
 }
 
-// Those in memory one by one, with their turns; all others at once.
+// Clears sessions in memory one by one, with their turns, and all others at once.
 void SessionActor::ClearAll(Which which, bool whole, Done<int64_t> done) {
   ask_.Read(std::move(which), [this, whole, done](Result<std::vector<SessionKey>> keys) {
     if (!keys.ok()) return done(keys.status());

@@ -21,7 +21,7 @@ Message MessageWith(bool truncate, const std::string& policy) {
   return MessageOf(call, responses::SkeletonOf(call, "m", "conv_1"));
 }
 
-// Over HTTP a dialog whose call forbids it was cut to the service's window all the same.
+// Regression: over HTTP a dialog was cut to the service's window although its call forbids it.
 TEST(CallMessageTest, ADialogIsCutOnlyWhereItsCallSaysSo) {
   EXPECT_FALSE(MessageWith(true, "").window.has_value()) << "the service's own";
   const Message whole = MessageWith(false, "");

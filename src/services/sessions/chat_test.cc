@@ -1,4 +1,4 @@
-// What a chat's users, sessions and projects mean; its verbs are tested where they are asked for.
+// Users, sessions and projects of a chat; the verbs are tested with each protocol.
 #include "services/sessions/chat.h"
 
 #include <gtest/gtest.h>

@@ -20,7 +20,7 @@ struct Conversation {
   std::string id;  // the session's name
   int64_t created_s = 0;
   int64_t version = 0;
-  std::string metadata;  // a JSON object, as it was given
+  std::string metadata;  // a JSON object, unchanged
   std::string system_prompt;
   std::vector<Item> items;  // of a new one: with their ids
 };

@@ -162,7 +162,7 @@ inline constexpr std::string_view kItemsOfLine =
     "SELECT d.parent, min(line.most, d.parent_place) FROM line JOIN dialog d ON d.id=line.id "
     "WHERE d.parent IS NOT NULL) ";
 
-// What a change asks that says which version it is of. Errors: version_mismatch.
+// Checks the expected version of a change. Errors: version_mismatch.
 Status CheckVersion(int64_t now, std::optional<int64_t> expected);
 
 }  // namespace tutti::sessions

@@ -14,7 +14,7 @@ using store::Statement;
 
 Status NoSuchItem() { return NotFound("not_found", "there is no such item"); }
 
-// Its header alone. Errors: not_found.
+// Loads a dialog without items. Errors: not_found.
 Result<Dialog> DialogOf(Database& database, const SessionKey& key) {
   ASSIGN_OR_RETURN(std::optional<Dialog> dialog,
                    LoadDialog(database, key, /*from_place=*/INT64_MAX));

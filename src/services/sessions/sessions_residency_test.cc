@@ -1,4 +1,4 @@
-// Which sessions are in memory and in the store, and for how long.
+// Eviction of sessions from memory, and their lifetime in the store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

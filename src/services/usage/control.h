@@ -26,7 +26,7 @@ namespace tutti::usage {
 // Whether a request is one of these, by its `op`.
 bool IsUsageRequest(std::string_view request);
 
-// What people call the keys of the ledger ("key:a1" -> "robot"); sums by key show it as `name`.
+// Display names of the ledger's keys ("key:a1" -> "robot"); sums by key show them as `name`.
 using KeyNames = std::function<Result<std::map<std::string, std::string>>()>;
 
 // Waits for the disk: not for an io thread.

@@ -210,7 +210,8 @@ TEST_F(LedgerTest, AFullDiskRefusesFromTheFirstFailedRowAndIsRetried) {
   const Ledger::Done tell = [&](const Status& status) { told += status.ok(); };
   Result<Ledger::Place> running = ledger_->Open();
   ASSERT_TRUE(running.ok());
-  // Not faster than they are written: a fast machine had recorded all before the disk was full.
+  // Records no faster than rows are written; otherwise a fast machine records all before the disk
+  // is full.
   const auto written = [&] {
     const Ledger::Counts counts = ledger_->counts();
     return counts.waiting == 0 || counts.failed_writes > 0;
@@ -358,7 +359,7 @@ TEST_F(LedgerTest, TheLongestCredentialsAreKeptApartInWhole) {
                   .ok());
 }
 
-// Records for ever, and writes to `fd` how many rows are safe; each is one token more than the
+// Records forever, and writes to `fd` the number of safe rows; each row has one token more than the
 // last.
 [[noreturn]] void RecordUntilKilled(const std::string& folder, int64_t next, int fd) {
   auto store = store::Store::Open({.folder = folder}, {&kLedgerTable, 1});

@@ -20,7 +20,7 @@ struct PostOptions {
   bool trusted = false;  // its addresses may be private
   std::string ca_file;   // PEM of authorities in addition to the system's; empty: none
   std::chrono::milliseconds timeout{15'000};  // of all of it
-  // The addresses of a host, within so long; waits.
+  // Resolves a host within the given time; blocks.
   std::function<Result<Addresses>(const std::string& host, std::chrono::milliseconds within)>
       look_up;
 };

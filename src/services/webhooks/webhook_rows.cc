@@ -24,7 +24,7 @@ const store::Migration kWebhookTables = {
        CREATE INDEX webhook_event_subject ON webhook_event(subject, number))",
     "DROP TABLE webhook; DROP TABLE webhook_event"};
 
-// What is due is found owner by owner.
+// Due events are found owner by owner.
 const store::Migration kWebhookOwners = {
     R"(ALTER TABLE webhook_event ADD COLUMN owner TEXT NOT NULL DEFAULT '';
        DROP INDEX webhook_event_due;

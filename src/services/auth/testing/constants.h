@@ -1,4 +1,4 @@
-// What tests of keys and users agree on.
+// Constants shared by tests of keys and users.
 #pragma once
 
 #include <cstdint>

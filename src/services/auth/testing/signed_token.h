@@ -19,7 +19,7 @@ class SigningKey {
  public:
   explicit SigningKey(JwtAlgorithm algorithm, int rsa_bits = 2048);
 
-  // What the configuration of a verifier holds: PEM, or the secret.
+  // Key text for the configuration of a verifier: PEM, or the secret.
   const std::string& public_text() const { return public_text_; }
   // As a token has it: bytes, of ES256 r and s.
   std::string Sign(std::string_view message) const;

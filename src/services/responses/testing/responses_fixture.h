@@ -103,7 +103,7 @@ class ResponsesFixture : public ::testing::Test {
     clock_.Advance(time);
     responses_->strand()->Look();
   }
-  // What was posted until now has run.
+  // Waits until all posted work has run.
   void Barrier() {
     support::Call<int> barrier;
     responses_->strand()->Post([done = barrier.done()] { done(0); });

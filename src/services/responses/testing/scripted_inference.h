@@ -1,6 +1,6 @@
-// ScriptedInference: an api::Inference that answers by a script, a piece a step, as an engine with
-// so many sequences would: for tests of what stands in front of the inference API over many turns.
-// The answer is a function of the request, so a request that is made again has the same. Any
+// ScriptedInference: an api::Inference that answers by a script, one piece per step, like an engine
+// with a fixed number of sequences. For tests of the layers above the inference API over many
+// turns. The answer is a function of the request, so a repeated request gets the same answer. Any
 // thread.
 #pragma once
 
