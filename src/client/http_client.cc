@@ -75,7 +75,7 @@ Result<Server> ParseServer(std::string_view url) {
                 .port = parts.port != 0 ? std::string(parts.port_digits) : "80",
                 .base = std::string(parts.path) + std::string(parts.rest)};
   while (server.base.ends_with('/')) server.base.pop_back();
-  // What OpenAI clients call the base URL; every path asked for here begins with /v1 itself.
+  // Accepts the base URL of OpenAI clients, which ends in /v1; all paths here begin with /v1.
   if (server.base.ends_with("/v1")) server.base.resize(server.base.size() - 3);
   return server;
 }

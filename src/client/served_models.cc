@@ -19,7 +19,7 @@ std::string NameOf(const Server& server) {
   return "http://" + server.host + ":" + server.port + server.base;
 }
 
-// What a server wrote, for a terminal.
+// Escapes a server's text for a terminal.
 std::string Escaped(const std::string& text) { return LogEscape(text.substr(0, 64)); }
 
 Result<std::vector<ListedModel>> ListModels(const ModelServer& from) {

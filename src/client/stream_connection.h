@@ -41,7 +41,7 @@ Status ReadStream(const Server& server, const Socket& socket, std::chrono::milli
                   StreamResponse& response, const OnEvent& on_event,
                   const std::function<bool()>& stopped);
 
-// What a complete answer means to its caller: OK, or AnswerError() with its Retry-After.
+// The status of a complete answer: OK, or AnswerError() with its Retry-After.
 Status StreamStatus(const StreamResponse& response);
 
 }  // namespace tutti::client

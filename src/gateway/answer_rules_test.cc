@@ -245,7 +245,7 @@ TEST(AnswerRules, AToolMayHaveAPatternThatCannotBeEnforced) {
   EXPECT_EQ(compile().reason(), "grammar_regex");
 }
 
-// Such a tool was refused, strict or not.
+// Regression: such a tool was refused, strict or not.
 TEST(AnswerRules, AToolWithASchemaThatIsTooComplexIsHeldToItsTypes) {
   const ServedModel model = ModelWithTemplate("{# <tool_call> #}x");
   api::Tool tool{.name = "f",

@@ -1,4 +1,4 @@
-// What a reader does with an encoder's raw rows.
+// Processing of an encoder's raw rows by the reader.
 #include "gateway/encode_result.h"
 
 #include <gmock/gmock.h>

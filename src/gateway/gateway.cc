@@ -225,8 +225,8 @@ Status Gateway::StillWanted(const engine::AdmissionPermit& permit, TimePoint dea
   return OkStatus();
 }
 
-// Long prompts need the most memory of all a client can ask for; where there is none this one is
-// refused, and the others go on.
+// Long prompts need the most memory of all requests: if memory runs out, only this request is
+// refused.
 Status Gateway::Prepare(Pending& pending) {
   try {
     return PrepareOrThrow(pending);

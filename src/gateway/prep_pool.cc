@@ -37,8 +37,8 @@ int PrepPool::load() const {
   return running_ + static_cast<int>(jobs_.size());
 }
 
-// A place that a job waits for is not for who comes later; one that no thread of the pool could use
-// is.
+// A place needed by a waiting job is not given to a later caller; a place that no pool thread could
+// use is.
 bool PrepPool::TryEnter() {
   const MutexLock lock(mutex_);
   const int free = threads() - busy_;

@@ -58,7 +58,7 @@ class PrepPool {
   bool TryEnter();
   void Leave();
   void LeaveLocked() REQUIRES(mutex_);
-  void WakeThread() REQUIRES(mutex_);  // a thread that there is a job, and a place for it
+  void WakeThread() REQUIRES(mutex_);  // wakes a thread if a job and a place are available
   void Main();
 
   const Options options_;

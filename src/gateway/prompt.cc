@@ -39,7 +39,7 @@ Value ContentOf(const api::ChatMessage& message, const ChatTemplate& chat_templa
   return as_parts ? PartsOf(message) : Value::String(message.content);
 }
 
-// The names under which templates read whether the model is to think.
+// Names of the template variable that switches thinking on or off.
 bool IsThinkingSwitch(std::string_view name) {
   return name == "enable_thinking" || name == "thinking";
 }
@@ -108,7 +108,7 @@ Status AddTools(const chat_template::ToolSupport& support, const api::ChatPrompt
   return OkStatus();
 }
 
-// What a message has besides its text.
+// Adds the parts of a message other than its text.
 Status AddCalls(const chat_template::ToolSupport& support, const api::ChatMessage& message,
                 tokenizer::ChatMessage* out) {
   if (message.role == api::Role::kTool)

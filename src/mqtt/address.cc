@@ -41,7 +41,7 @@ bool LooksLikeIpv4(std::string_view host) {
   return host.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
-// What precedes "://" and is not ours, with what may have been meant.
+// Error for an unknown scheme, with the scheme that may have been meant.
 Status BadScheme(std::string_view scheme) {
   if (scheme == "tcp") return Bad("write mqtt://HOST[:PORT] instead of tcp://");
   if (scheme == "ssl" || scheme == "tls") return Bad("write mqtts://HOST[:PORT] instead of ssl://");

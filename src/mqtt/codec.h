@@ -1,7 +1,8 @@
-// Packets from and to bytes (MQTT 3.1.1 and 5.0, sections 2 and 3). Pure functions; any thread.
+// Decoding and encoding of packets (MQTT 3.1.1 and 5.0, sections 2 and 3). Pure functions; any
+// thread.
 //
-// What a packet may hold by itself is judged here, with the reason code of the standard; what
-// depends on the connection (who may send it, in which order, whether an alias is known) is not.
+// Checks the content of each packet by itself, with the reason codes of the standard; rules of the
+// connection (allowed senders, order, known aliases) are not checked here.
 #pragma once
 
 #include <optional>
@@ -15,7 +16,7 @@
 
 namespace tutti::mqtt {
 
-// A packet, or why the bytes are none.
+// A packet, or the reason why the bytes are not a packet.
 struct Decoded {
   Packet packet;
   std::optional<Fault> fault;  // then `packet` means nothing

@@ -10,7 +10,7 @@ constexpr uint8_t kReserved = 0x01, kCleanStart = 0x02, kWill = 0x04, kWillQos =
                   kWillRetain = 0x20, kPassword = 0x40, kUserName = 0x80;
 constexpr int kWillQosShift = 3;
 
-// Protocol name and level; a fault unless they are those of a version that there is.
+// Reads protocol name and level; unsupported ones are a fault.
 Version ReadVersion(WireReader& in) {
   const std::string name = in.Utf8();
   const uint8_t level = in.Byte();

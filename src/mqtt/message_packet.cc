@@ -46,7 +46,7 @@ Properties PropertiesOf(const Message& message) {
   return properties;
 }
 
-// What a Publish and a Will have in common, in both directions.
+// Common part of Publish and Will, in both directions.
 template <typename Packet>
 Packet PacketOf(const Message& message) {
   Packet packet;

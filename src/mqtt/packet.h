@@ -15,7 +15,7 @@
 
 namespace tutti::mqtt {
 
-// What is published if the connection ends otherwise than by DISCONNECT (3.1.2.5).
+// The message published if the connection ends without DISCONNECT (3.1.2.5).
 struct Will {
   std::string topic;
   std::string payload;

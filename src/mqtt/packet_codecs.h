@@ -40,7 +40,7 @@ Auth ReadAuth(WireReader& in);
 void WriteDisconnect(Version version, const Disconnect& packet, WireWriter& out);
 void WriteAuth(const Auth& packet, WireWriter& out);
 
-// What several share.
+// Shared by several codecs.
 uint16_t ReadPacketId(WireReader& in);  // 0 is a protocol error
 ReasonCode ReadReason(PacketType type, WireReader& in);
 // The reason and properties of MQTT 5 at a packet's end: both may be left out where the reason is

@@ -33,7 +33,7 @@ constexpr PlaceBits kAnswers = kConnack | Bit(PacketType::kPuback) | Bit(PacketT
 constexpr PlaceBits kAnywhere =
     kAnswers | kMessage | kConnect | kSubscribe | Bit(PacketType::kUnsubscribe);
 
-// Which member of Properties it is; the member's type is how it is written.
+// The member of Properties; its type determines the encoding.
 using Flag = std::optional<bool> Properties::*;
 using Short = std::optional<uint16_t> Properties::*;
 using Long = std::optional<uint32_t> Properties::*;

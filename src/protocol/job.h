@@ -35,7 +35,7 @@ struct JobView {
   std::string kind;  // "chat.completions"
   JobState state = JobState::kQueued;
   int64_t version = 1;  // counts what of it changed
-  bool past = false;    // as it was: later versions are known
+  bool past = false;    // an old version: later ones are known
   int64_t attempt = 0, max_attempts = 0;
   int64_t created_ms = 0, started_ms = 0, finished_ms = 0;  // unix; 0 = not yet
   int64_t run_at_ms = 0;                                    // not before

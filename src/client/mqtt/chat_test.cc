@@ -41,7 +41,7 @@ class MqttChatTest : public ::testing::Test {
                    .stopped = stopped,
                    .on_notice = [this](const std::string& notice) { notices_.push_back(notice); }});
   }
-  // What the server keeps of itself.
+  // Publishes the server's retained status.
   void SendStatus(bool online) {
     server_.Send("llm/v1/server/n1/status",
                  online ? R"({"online":true,"models":["m"]})" : R"({"online":false})", "");
@@ -65,7 +65,7 @@ class MqttChatTest : public ::testing::Test {
   ScriptedServer server_;
   MqttChatOptions options_;
   std::unique_ptr<MqttChat> chat_;
-  int unreachable_ = 0;  // the next so many connections fail
+  int unreachable_ = 0;  // number of next connections that fail
   std::string text_;
   std::vector<Duration> holds_;
   std::vector<std::string> notices_;

@@ -51,7 +51,7 @@ Result<std::unique_ptr<MqttConnection>> MqttConnection::Over(
 
 MqttConnection::~MqttConnection() {
   session_.Goodbye(out_);
-  if (!out_.empty()) (void)transport_->Send(out_);  // who is gone needs no goodbye
+  if (!out_.empty()) (void)transport_->Send(out_);  // errors do not matter: the connection ends
 }
 
 Status MqttConnection::LogIn(const Stopped& stopped) {

@@ -19,7 +19,7 @@ class MqttConnectionTest : public ::testing::Test {
   Result<std::unique_ptr<MqttConnection>> Open() {
     return MqttConnection::Over(server_.NewTransport(), options_, server_.clock);
   }
-  // Sends so many at once; when each left.
+  // Sends `count` messages at once; returns the time at which each was sent.
   std::vector<TimePoint> Sent(int count) {
     auto connection = Open();
     EXPECT_TRUE(connection.ok()) << connection.status();

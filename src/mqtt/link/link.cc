@@ -44,7 +44,7 @@ class LinkOver final : public Link, public std::enable_shared_from_this<LinkOver
     const auto digits = asio::ip::make_address(address_.host, ec);
     const auto port = static_cast<uint16_t>(address_.port);
     if (!ec) {
-      // Not within the caller's call.
+      // Deferred, so that no callback runs within the caller's call.
       asio::post(stream_.get_executor(), [self = this->shared_from_this(), digits, port] {
         if (!self->closed_) self->Connect({tcp::endpoint(digits, port)});
       });

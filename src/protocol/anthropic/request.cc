@@ -158,7 +158,7 @@ class DialogReader {
     return OkStatus();
   }
 
-  // Before the schema: an image block is refused for what it is, not for its source field.
+  // Checked before the schema, so that an image block is refused as such, not for its source field.
   static Result<std::string_view> CheckType(const Json& value, const std::string& path) {
     if (!value.is_object()) return MustBe(path, "a content block: an object with a type");
     const Json* type = value.get_object().if_contains("type");
@@ -279,7 +279,7 @@ Status ReadToolChoice(const Json& value, bool strict, IgnoredFields* ignored,
   return OkStatus();
 }
 
-// Whether the model is asked to think before it answers; nothing where that is left to it.
+// Whether thinking is requested; nullopt: the model's default.
 Result<std::optional<bool>> ReadThinking(const CheckedObject& object, bool strict,
                                          IgnoredFields* ignored) {
   const Json* value = object.Find("thinking");
@@ -309,7 +309,7 @@ Result<std::string> ReadEffort(const CheckedObject& object, bool strict, Ignored
   return effort == kUsualEffort ? std::string() : effort;
 }
 
-// What both routes have. `object` has been checked against a scope of kAnthropic.
+// The members that both routes have. `object` has been checked against a scope of kAnthropic.
 Result<api::ChatPrompt> ReadChat(const CheckedObject& object, bool strict, IgnoredFields* ignored) {
   DialogReader reader(strict, ignored);
   if (const Json* system = object.Find("system"); system != nullptr)

@@ -1,4 +1,4 @@
-// What clients of the Messages API see, byte for byte.
+// The output for clients of the Messages API, byte for byte.
 #include "protocol/anthropic/response.h"
 
 #include <gmock/gmock.h>

@@ -27,7 +27,7 @@ std::string TypesText() {
   return text;
 }
 
-// A text member of an object; empty where there is none that could be one.
+// A text member of an object; empty if it is missing or unusable.
 std::string Peek(const Json& root, std::string_view name, double most) {
   const Json* value = root.get_object().if_contains(name);
   if (value == nullptr || !value->is_string()) return "";

@@ -15,7 +15,7 @@
 namespace tutti::protocol {
 namespace {
 
-// What older clients expect of a message that does not say.
+// Defaults that older clients expect.
 constexpr double kTemperature = 0.6, kTopP = 0.9;
 constexpr int kMaxTokens = 512;
 constexpr std::string_view kReplies = "/assistant_response/";

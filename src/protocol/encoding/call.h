@@ -29,7 +29,7 @@ struct EncodingCall {
   std::string input_name = "input";  // the client's field that holds the inputs
   bool listed = true;                // in a list; else that field is the one input
   bool base64 = false;               // kEmbeddings
-  int top_n = 0;                     // kRerank: the best so many; 0 = all
+  int top_n = 0;                     // kRerank: number of best results; 0 = all
   std::vector<std::string> texts;    // of rerank kinds: what the answer repeats; none: nothing
   size_t characters = 0;             // of all inputs; of token ids, the ids
   std::vector<std::string> ignored;  // unknown fields, for x-tutti-ignored

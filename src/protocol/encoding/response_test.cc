@@ -1,4 +1,4 @@
-// What encoders answer, in each dialect: that a client reads back what the model gave.
+// Answers of encoders in each dialect: a client reads back the model's values.
 #include "protocol/encoding/response.h"
 
 #include <gtest/gtest.h>

@@ -153,7 +153,7 @@ TEST(TeiRequest, ARefusalOfTheInferenceApiNamesTheClientsField) {
   EXPECT_EQ(blamed(Good(EncodingKind::kTeiEmbed, R"({"inputs":"a"})"), "input[0]"), "inputs");
 }
 
-// It was answered with vectors and status 200.
+// Regression: the request was answered with vectors and status 200.
 TEST(TeiRequest, RefusesTextGenerationAtTheRoot) {
   const auto kind = [](const char* body) { return KindOfRoot(boost::json::parse(body), true); };
   for (const auto& [body, param] : std::initializer_list<std::pair<const char*, const char*>>{

@@ -80,7 +80,7 @@ class Sequences final : public Model {
     std::vector<uint32_t> sums;  // of each item of the batch
   };
 
-  // What each item of the batch gives, in 32 bits that wrap.
+  // The result for each item of the batch, in wrapping 32-bit arithmetic.
   Result<std::vector<uint32_t>> Add(const InferRequest& request, const Tensor& input) {
     const auto items = static_cast<size_t>(input.shape[0]);
     const TimePoint now = clock_.Now();

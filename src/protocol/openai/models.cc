@@ -7,7 +7,7 @@
 namespace tutti::protocol {
 namespace {
 
-// What applies where a request is silent.
+// Writes the sampling defaults of requests.
 void WriteSampling(const api::SamplingDefaults& defaults, JsonWriter* json) {
   json->Key("default_sampling_params").BeginObject();
   if (defaults.temperature) json->Member("temperature", *defaults.temperature);

@@ -32,7 +32,7 @@ Result<TextContent> ReadContent(const Json& content, const std::string& param, b
   for (size_t i = 0; i < content.get_array().size(); ++i) {
     const std::string path = param + "[" + std::to_string(i) + "]";
     const Json& element = content.get_array()[i];
-    // Before the schema: an image part is to be refused for what it is, not for its url field.
+    // Checked before the schema, so that an image part is refused as such, not for its url field.
     const Json* type = element.is_object() ? element.get_object().if_contains("type") : nullptr;
     if (type != nullptr && type->is_string() && TextOf(*type) != "text") {
       return InvalidArgument("unsupported_parameter", path + " is of type " +

@@ -106,7 +106,7 @@ void WriteError(const ResponseState& state, JsonWriter* json) {
   }
 }
 
-// What the response ended with, or has come to.
+// Writes the end of the response, or its current status.
 void WriteOutcome(const ResponseState& state, JsonWriter* json) {
   json->Member("status", ResponseStatusName(state.status)).Member("background", state.background);
   WriteError(state, json);
@@ -118,7 +118,7 @@ void WriteOutcome(const ResponseState& state, JsonWriter* json) {
   }
 }
 
-// What was asked for, and what this server always answers.
+// Writes the requested settings, and those that are fixed on this server.
 void WriteSettings(const ResponseState& state, JsonWriter* json) {
   json->Member("parallel_tool_calls", state.parallel_tool_calls);
   json->MemberOrNull("previous_response_id", state.previous_response_id);

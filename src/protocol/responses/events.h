@@ -113,15 +113,14 @@ std::string_view EventType(const ResponseEvent& event);
 // No event of the response follows it.
 bool IsTerminal(const ResponseEvent& event);
 
-// Bytes that it keeps in memory. What several events share counts for each of them.
+// Memory of an event. Parts shared by several events count for each.
 size_t EventBytes(const ResponseEvent& event);
 
 // Members that only some readers get, behind the others.
 struct EventExtras {
   // The event is several deltas in one, and this is the number of the first.
   std::optional<int64_t> first_sequence = {};
-  // So many characters of padding, so that sizes of network packets do not reveal the words; 0:
-  // none.
+  // Characters of padding, so that sizes of network packets do not reveal the words; 0: none.
   size_t padding = 0;
 };
 

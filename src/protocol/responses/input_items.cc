@@ -93,8 +93,8 @@ Result<InputItem> ReadCallOutput(const Json& value, const std::string& path, boo
   return item;
 }
 
-// The words of a reasoning item, as this server's or another's answers had them. What is encrypted
-// is another server's to read.
+// The text of a reasoning item from an answer of this or another server. Encrypted reasoning
+// belongs to another server and is not read.
 Result<InputItem> ReadReasoning(const Json& value, const std::string& path, bool strict,
                                 IgnoredFields* ignored) {
   ASSIGN_OR_RETURN(const CheckedObject object,

@@ -91,7 +91,7 @@ std::vector<FieldSpec> TurnRows() {
       Refused("prompt_logprobs", kTurn, {}, kLogprobsHint),
       Refused("timings", kTurn),
       Refused("timings_per_token", kTurn),
-      // It counts calls of tools that the server runs, and there are none.
+      // The field limits calls of tools that the server runs, and this server runs none.
       WithoutEffect(Int("max_tool_calls", kTurn, 1, kInt32Max)),
 
       // --- items and their parts ---

@@ -32,7 +32,7 @@ Result<std::string> Unescape(std::string_view text) {
   return out;
 }
 
-// What a list and a response have in common: texts of log-probabilities are not kept.
+// Checks shared by lists and responses: texts of log-probabilities are not stored.
 Status CheckInclude(const QueryParameter& parameter) {
   if (parameter.second != "message.output_text.logprobs") return OkStatus();
   return InvalidArgument("unsupported_parameter", "log-probabilities are not stored")

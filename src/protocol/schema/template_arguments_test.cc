@@ -44,7 +44,7 @@ TEST(TemplateArgumentsTest, ReasoningEffortIsAnOptionOfTheTemplate) {
   EXPECT_EQ(ArgumentsOf(ChatOf(R"("reasoning_effort":"none")")), R"({"enable_thinking":false})");
   EXPECT_EQ(ArgumentsOf(ChatOf(R"("reasoning_effort":"none","enable_thinking":true)")),
             R"({"enable_thinking":true})");
-  // What stands among the options is the more exact word.
+  // The value among the template options takes precedence.
   EXPECT_EQ(ArgumentsOf(ChatOf(
                 R"("reasoning_effort":"low","chat_template_kwargs":{"reasoning_effort":"high"})")),
             R"({"reasoning_effort":"high"})");

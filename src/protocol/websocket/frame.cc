@@ -21,7 +21,7 @@ enum Opcode : uint8_t {
 };
 constexpr size_t kMaxControl = 125;  // section 5.5
 
-// Those that may stand in a frame (section 7.4 and the registry that it founded).
+// Whether a close code is allowed in a frame (section 7.4 and the registry that it founded).
 bool IsCloseCode(int code) {
   return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) ||
          (code >= 3000 && code <= 4999);
