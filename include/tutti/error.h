@@ -85,7 +85,7 @@ class Error {
   std::exception_ptr cause_;
 };
 
-// What Expected::value() throws.
+// The exception that Expected::value() throws.
 class Exception : public std::runtime_error {
  public:
   explicit Exception(Error error)

@@ -10,7 +10,7 @@
 namespace tutti::app {
 namespace {
 
-// Null: there is none.
+// Returns null if no shared cache is configured.
 Result<std::shared_ptr<cache::RedisTier>> TierFrom(const Settings& settings, Duration ttl) {
   constexpr const char* kSecret = "cache.redis_secret_file";
   const auto bad = [](const char* option, std::string why) {

@@ -22,7 +22,7 @@
 namespace tutti::app {
 namespace {
 
-// Those of revoked keys too, for as long as the store knows them.
+// Names of keys, also of revoked ones for as long as the store has them.
 Result<std::map<std::string, std::string>> KeyNames(auth::Accounts& accounts) {
   ASSIGN_OR_RETURN(const std::vector<auth::KeyRecord> keys, accounts.Keys());
   std::map<std::string, std::string> names;
@@ -48,8 +48,8 @@ Result<std::string> TenantOf(auth::Accounts& accounts, const std::string& user) 
   return std::string();
 }
 
-// Those of a user who is deleted go too: another one made under its name would have them. What was
-// running for it ends in these moments; where nothing is served, nothing runs.
+// Deletes the dialogs of a deleted user; otherwise a new user of the same name would get them.
+// Running requests of the user end meanwhile; without a server, none run.
 Status ForgetDialogs(store::Store& store, const std::string& tenant, const std::string& user,
                      bool serving) {
   const std::string owner = auth::CredentialOf(auth::PrincipalKind::kUser, user);

@@ -1,5 +1,5 @@
-// What the parts between the device and MQTT clients carry: chats over sockets of the embedded
-// listener, with the real scheduler, dialogs and store, on a device that takes a fixed time a step.
+// Throughput of the parts between the device and MQTT clients: chats over sockets of the embedded
+// listener, with the real scheduler, dialogs and store, on a device with a fixed time per step.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -37,7 +37,7 @@ constexpr double kGuarded = kAimed / 10;  // of any machine
 
 std::string UserName(int i) { return "u" + std::to_string(i); }
 
-// One who has a connection and several dialogs, and what was heard of them, by topic.
+// A user with one connection and several dialogs, and the received events, by topic.
 struct User {
   struct Dialog {
     std::string spoken, answer;  // by its deltas; by its final

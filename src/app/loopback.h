@@ -24,7 +24,7 @@
 
 namespace tutti::app {
 
-// A store without keys and users: everybody on this machine may call.
+// A store without keys and users: every program on this machine may call.
 struct LoopbackAccounts {
   // `folder`: empty: in memory. Errors: those of the store.
   static Result<LoopbackAccounts> Open(const std::string& folder);

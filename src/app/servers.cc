@@ -145,7 +145,7 @@ void Servers::Drain(Duration limit) {
   std::jthread grpc;
   try {
     grpc = std::jthread([&] { grpc_->Drain(limit); });
-  } catch (const std::system_error&) {  // no thread is to be had: then one after the other
+  } catch (const std::system_error&) {  // the system refused a thread: one after the other
   }
   http_.Drain(limit);
   if (!grpc.joinable()) grpc_->Drain(std::max(end - clock.Now(), Duration::zero()));

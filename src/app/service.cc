@@ -19,7 +19,7 @@
 namespace tutti::app {
 namespace {
 
-// Between tries to write down who was shut out on a full disk.
+// Interval of attempts to store revocations made on a full disk.
 constexpr Duration kRetry = std::chrono::seconds(1);
 constexpr Duration kExpiry = std::chrono::minutes(1);  // of answers that may be asked for again
 
@@ -164,8 +164,8 @@ void Service::Drain(int signal, const std::function<void()>& abandon) {
   const bool clean = DrainAndStop(limit_s, abandon);
   mqtt_->Stop();
   second.reset();
-  // Rows that cannot be written now go with the process: that is no clean end. How many they are is
-  // logged when the ledger ends.
+  // Rows that cannot be written now are lost with the process, so this is not a clean end. The
+  // ledger logs their number when it ends.
   const bool written = state_->WriteUsage().ok();
   watch_.Look();
   log_.Info("drain.end", {{"clean", clean && written ? "yes" : "no"}});

@@ -74,7 +74,7 @@ MetricsRegistry::CollectorHandle CollectSemantic(MetricsRegistry& registry,
   return all.Collect([cache = std::move(cache)] { return cache->stats(); });
 }
 
-// What other servers keep too.
+// Metrics of the cache shared with other servers.
 MetricsRegistry::CollectorHandle CollectTier(MetricsRegistry& registry,
                                              std::shared_ptr<cache::RedisTier> tier) {
   using Stats = cache::RedisTier::Stats;

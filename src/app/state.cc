@@ -201,7 +201,7 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
           });
         }));
     return state;
-  } catch (const std::system_error& error) {  // no thread is to be had
+  } catch (const std::system_error& error) {  // the system refused a thread
     return Unavailable("overloaded", std::string("the services cannot start: ") + error.what());
   }
 }

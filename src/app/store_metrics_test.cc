@@ -81,7 +81,7 @@ class Well final : public api::HealthProbe {
   Status ready() const override { return OkStatus(); }
 };
 
-// It was to be seen in the answers alone.
+// Regression: a failing store was visible in answers only.
 TEST_F(StoreMetricsTest, AStoreThatFailsHasALineAndOneWhenItWorksAgainAndIsNotReady) {
   const auto lines = std::make_shared<WrittenLines>();
   Logger log(LogLevel::kInfo, lines);

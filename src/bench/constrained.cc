@@ -72,7 +72,7 @@ bool Fits(const Field& field, const boost::json::value& value) {
          std::find(field.words.begin(), field.words.end(), value.get_string()) != field.words.end();
 }
 
-// The share of the text that no value could change; 0 where the text is not such a record.
+// The share of the text that is fixed for all values; 0 if the text is not such a record.
 double FixedShareOf(const std::string& text) {
   boost::system::error_code error;
   const boost::json::value parsed = boost::json::parse(text, error);
@@ -145,7 +145,7 @@ struct MaskTimes {
   std::vector<double> cold, warm;  // microseconds of a step; of a masker's first texts, and later
 };
 
-// Masks of all texts, a step at a time, by a masker that knows nothing, and once more.
+// Times the masks of all texts step by step, first with an empty cache and then again.
 Result<MaskTimes> TimeMasks(const grammar::Structure& structure,
                             const std::shared_ptr<const grammar::TokenTrie>& trie,
                             const std::vector<std::vector<TokenId>>& texts, int rounds) {
@@ -201,7 +201,7 @@ std::string TextOfPrompt(const std::string& schema, uint64_t seed, int i) {
 Result<Report> BenchConstrained(const ConstrainedOptions& options,
                                 const std::function<void(const std::string&)>& progress) {
   Flags flags = options.flags;
-  flags["speculate"] = "off";  // forced tokens are proposed all the same
+  flags["speculate"] = "off";  // forced tokens are still drafted
   flags["prefix-cache"] = "off";
   const int most =
       std::max(kTogether, *std::max_element(options.sequences.begin(), options.sequences.end()));

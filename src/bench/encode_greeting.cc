@@ -8,7 +8,7 @@
 namespace tutti::bench {
 namespace {
 
-// Tokens that were read of a text of so many words, each of which is one token or more.
+// Tokens that the server counted for a text of `words` words, each of at least one token.
 Result<int64_t> TokensOf(EncodeTarget& target, EncodeClient& client, int words) {
   Result<EncodeReply> reply = client.Encode({EncodeText(words, 1, 0)});
   if (!reply.ok()) return target.Explain(std::move(reply).status());

@@ -34,7 +34,7 @@ Result<std::vector<float>> Alone(EncodeClient& client, const std::vector<std::st
   return values;
 }
 
-// What all clients of a run share.
+// State shared by all clients of a run.
 class Loop {
  public:
   Loop(const EncodeShape& shape, int requests, uint64_t seed, Duration max_time)

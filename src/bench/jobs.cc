@@ -78,7 +78,7 @@ class JobRun {
     return submitted;
   }
 
-  // A batch of so many lines, uploaded first: how long it ran, and how many lines failed.
+  // A batch, uploaded before the measurement: its duration and its number of failed lines.
   struct Batch {
     double seconds = 0;
     int64_t failed = 0;

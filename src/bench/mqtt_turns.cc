@@ -167,7 +167,7 @@ std::vector<ChatAnswer> ProjectTalker::RunTurns(const std::vector<ChatTurn>& req
     if (!arrived->refused.empty()) return fail(arrived->refused.front().second);
     if (arrived->empty()) return fail(Unavailable("unavailable", "no reply in time"));
     for (const mqtt::Publish& message : arrived->messages) {
-      // The project's topics are everybody's: only what was asked here counts.
+      // All clients share the project's topics, so only answers to this client count.
       if (message.topic.find("/" + client_ + "/") == std::string::npos) continue;
       const json::value reply = Parsed(message.payload);
       ChatAnswer answer;

@@ -28,7 +28,7 @@ Status RedisFailed(const std::string& why) {
   return Unavailable("store_failed", "redis-server: " + why);
 }
 
-// The program of that name in PATH; empty: there is none.
+// The path of the program, searched in PATH; empty if it is missing.
 std::string FindProgram(const std::string& name) {
   const char* const path = std::getenv("PATH");
   std::string_view rest = path == nullptr ? "" : path;

@@ -37,7 +37,7 @@ std::string RequestBody(const ServeOptions& options, const std::string& model, i
   return boost::json::serialize(body);
 }
 
-// What one event of a stream holds for us.
+// The parts of one stream event that the bench needs.
 struct Piece {
   bool text = false;
   int usage_tokens = -1;

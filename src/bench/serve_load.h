@@ -29,7 +29,7 @@ struct ServeOptions {
   bool ignore_eos = true;
   int requests = 100, prompt_tokens = 128, max_tokens = 64;
   std::vector<int> concurrency = {1, 4, 8};
-  double rate = 0;     // > 0: open loop at so many requests a second
+  double rate = 0;     // > 0: open loop at this rate, in requests per second
   bool sweep = false;  // open loop at 0.5, 0.8, 1.0 and 1.2 x what the last closed level reached
   Arrivals arrivals = Arrivals::kPoisson;
   Workload workload = Workload::kRandom;

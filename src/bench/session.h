@@ -103,7 +103,7 @@ class Session {
   Passes passes_ = Passes::kFused;
 };
 
-// What ServeInBatches() measured.
+// Results of ServeInBatches().
 struct ServedBatches {
   double seconds = 0;  // from each batch's first token to its last
   double tokens = 0;   // after the first of each request

@@ -40,7 +40,7 @@ std::string TextOf(const amqp_bytes_t& bytes) {
   return {static_cast<const char*>(bytes.bytes), bytes.len};
 }
 
-// What the broker answered to `what`.
+// Converts the broker's reply to `what` into a status.
 Status Check(const std::string& what, const amqp_rpc_reply_t& reply) {
   switch (reply.reply_type) {
     case AMQP_RESPONSE_NORMAL:

@@ -95,7 +95,7 @@ class RedisBroker final : public ThreadBroker {
       if (!reply) break;
       heard_ = clock_.Now();
       if (reply->is_error()) return redis::RefusedBy(*reply);
-      // Which mailbox, and the packet; or nothing came.
+      // Two items: mailbox and packet; else the wait timed out.
       if (reply->items.size() == 2) Deliver(std::move(reply->items[1].text));
     }
     if (clock_.Now() - heard_ > kPatience)

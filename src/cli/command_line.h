@@ -87,7 +87,7 @@ std::unique_ptr<Command> MakeHelpCommand();
 // Declares every command on `parser`, which must outlive the commands.
 std::vector<std::unique_ptr<Command>> DeclareCommands(CLI::App& parser);
 
-// What `COMMAND --help` prints.
+// The output of `COMMAND --help`.
 std::string HelpOf(const CLI::App& command);
 
 // Parses the command line and runs the command: the whole program except main().

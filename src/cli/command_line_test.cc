@@ -27,7 +27,7 @@ std::set<std::string> Codes(const std::string& cell) {
   return out;
 }
 
-// Those of `command` and of the commands it has, under one name.
+// Adds the options of `command` and of its subcommands under one name.
 void AddOptionsOf(const CLI::App& command, const std::string& name, std::set<std::string>* out) {
   for (const CLI::Option* option : command.get_options()) {
     for (const std::string& each : option->get_lnames()) {
@@ -132,7 +132,8 @@ std::pair<int, std::string> Complaint(std::vector<std::string> arguments) {
   return {status, ::testing::internal::GetCapturedStderr()};
 }
 
-// They were taken and meant nothing: a server has its own.
+// Regression: these options were accepted without effect, because the server has its own model
+// options.
 TEST(CommandLine, ABenchOfAServerRefusesOptionsOfAModelInHereByName) {
   for (const char* const kind : {"encode", "grpc", "knee"}) {
     for (const char* const option : {"--dtype", "--threads", "--encode-batch-items"}) {
@@ -190,7 +191,7 @@ TEST(CommandLine, NamesOfOtherProgramsAreAnsweredWithOurs) {
   }
 }
 
-// `tutti embed "$MODEL" text` without such a variable once loaded the default model.
+// Regression: `tutti embed "$MODEL" text` with an unset variable loaded the default model.
 TEST(CommandLine, AnEmptyNameOfAModelIsRefusedByEveryCommand) {
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"embed", "", "text"},

@@ -77,7 +77,7 @@ class EmbedCommand final : public Command {
   }
 
  private:
-  // What a text is called in errors.
+  // The name of a text in errors.
   std::string NameOf(size_t index) const {
     const std::string name = "text " + std::to_string(index);
     return texts_.empty() ? name + " (line " + std::to_string(index + 1) + " of standard input)"

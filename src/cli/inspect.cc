@@ -54,8 +54,8 @@ std::string ComputedAs(const std::string& type) {
   return packed ? ", computed as " + packed->first + ": " + packed->second : "";
 }
 
-// What the container cannot judge: whether tokenizer, template and hyper-parameters make sense
-// together.
+// Checks beyond the container format: whether tokenizer, template and hyper-parameters are
+// consistent.
 struct Meaning {
   std::vector<std::string> remarks;
   std::vector<std::pair<std::string, std::string>> text;  // TextFacts

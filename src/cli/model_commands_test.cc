@@ -259,7 +259,7 @@ TEST_F(ModelCommandsTest, AModelWithoutAChatTemplateIsAnsweredWithRaw) {
   EXPECT_EQ(Run(base).status, kExitOk);
 }
 
-// Its settings came from the environment alone.
+// Regression: settings came from the environment only.
 TEST_F(ModelCommandsTest, MemoryIsToldForTheOptionsOfServe) {
   const std::string model = Put("m.gguf", Small());
   const auto memory = [&](std::vector<std::string> more) {

@@ -12,8 +12,7 @@
 
 namespace tutti::cli {
 
-// What is wrong with `text` as a number within [min, max], or "". T: int, int64_t, uint64_t,
-// double.
+// The error of `text` as a number within [min, max], or "". T: int, int64_t, uint64_t, double.
 template <typename T>
 std::string NumberFault(std::string_view text, T min, T max);
 // The number of a text without fault; 0 for any other.

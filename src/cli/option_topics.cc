@@ -82,8 +82,7 @@ constexpr std::array kKeys = std::to_array<KeysOfTopic>({
     {"debug", "operation"},
 });
 
-// What most users need: the size and speed of the model, where the server listens, who may use it
-// and where it keeps its data.
+// Options for most users: size and speed of the model, listen address, access, and data folder.
 constexpr std::array<std::string_view, 25> kCommon = {
     "threads",        "context",      "dtype",           "kv-cache-bytes", "kv-dtype",
     "speculate",      "reasoning",    "max-num-seqs",    "queue",          "host",

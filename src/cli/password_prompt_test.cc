@@ -31,7 +31,7 @@ TEST(PasswordPrompt, OneLineOfStandardInputIsThePassword) {
     EXPECT_EQ(Piped(bad).status().reason(), "invalid_value");
 }
 
-// The result is the password, or "!" and why there is none.
+// The result is the password, or "!" and the reason of the failure.
 testing::TerminalSession At(const std::vector<std::string>& lines) {
   return testing::AtATerminal(
       [] {

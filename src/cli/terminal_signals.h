@@ -17,7 +17,7 @@ namespace tutti::cli {
 
 class TerminalSignals {
  public:
-  // Nothing where the system has no pipe left.
+  // Returns null if the system has no pipe left.
   static std::unique_ptr<TerminalSignals> Create();
   ~TerminalSignals();
   TerminalSignals(const TerminalSignals&) = delete;

@@ -15,8 +15,8 @@ namespace tutti::cli {
 namespace {
 
 constexpr size_t kReadBytes = size_t{64} << 10;  // a pipe's
-// A writer that goes on line by line needs less between two of them than a forward pass takes; who
-// waits for an answer does not notice.
+// A writer that produces line by line pauses for less than a forward pass between lines; a user who
+// waits for an answer does not notice this delay.
 constexpr std::chrono::milliseconds kLinger{2};
 
 }  // namespace

@@ -36,7 +36,7 @@ Result<std::string> TextOf(const Result<v1::Update>& answer) {
   return answer->text();
 }
 
-// What a thread waits for.
+// A result that a thread waits for.
 template <typename T>
 class Awaited {
  public:
@@ -149,8 +149,7 @@ Status WorkerPool::AskOne(const QuestionRef& question, const std::string& name) 
   return OkStatus();
 }
 
-// One that is not about to go and works, if there is one; of those the one with the fewest
-// questions.
+// A worker that is not draining and responds, if any; of those, the one with the fewest questions.
 WorkerPool::WorkerRef WorkerPool::ChooseToAsk(const std::string& model) const {
   WorkerRef best;
   std::tuple<bool, size_t, size_t> least;

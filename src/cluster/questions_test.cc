@@ -122,7 +122,7 @@ TEST_F(QuestionsTest, WhatALostWorkerWasAskedAnotherIsAskedOnce) {
   ASSERT_EQ(ids.size(), 1u);
   Reply(second, ids[0], "text");
   EXPECT_EQ(***answer, "text");
-  // It may be what kills them.
+  // The question itself may kill the workers.
   const Answer killing = Ask();
   const auto third = Add("c"), fourth = Add("d");
   pool_.Lost(second);

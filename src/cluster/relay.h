@@ -38,7 +38,7 @@ class Relay {
   ~Relay();
 
   void Receive(const v1::FrontendMessage& message);
-  // Writes what is new since the last call; false: nothing. What does not fit stays for the next
+  // Writes the changes since the last call; false: none. What does not fit is left for the next
   // call.
   bool Next(v1::WorkerMessage* message);
   // The state of the models, for the next message.

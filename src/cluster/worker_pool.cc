@@ -158,7 +158,7 @@ void WorkerPool::Send(const WorkerRef& worker, const WorkRef& work) {
   if (work->on_trial) worker->trial = work;
   if (work->deadline != TimePoint::max()) {  // of which less may be left than when it was written
     const int64_t left = std::max<int64_t>((work->deadline - clock_.Now()).count(), 1);
-    // Another connection may still be sending the message as it was.
+    // Copied, because another connection may still be sending the old message.
     if (work->sent) work->call = std::make_shared<v1::Call>(*work->call);
     v1::WirePlace* place = work->call->has_generate()
                                ? work->call->mutable_generate()->mutable_place()

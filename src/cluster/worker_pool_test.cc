@@ -165,7 +165,7 @@ class WorkerPoolTest : public ::testing::Test {
     EXPECT_TRUE(ended);
     return ended ? generation.stream().status() : Internal("did not end");
   }
-  // Waits for so many events of text.
+  // Waits for `tokens` events with text.
   static void Read(api::Generation& generation, std::string* text, size_t tokens) {
     size_t seen = 0;
     EXPECT_TRUE(Eventually([&] {
@@ -273,7 +273,7 @@ TEST_F(WorkerPoolTest, WhatIsRefusedThereIsRefusedHere) {
   const Status status = ReadAll(generation, &text);
   EXPECT_EQ(status.reason(), "context_length_exceeded");
   EXPECT_EQ(status.param(), "messages");
-  // And what needs no worker is refused before it.
+  // Invalid requests are refused without a worker.
   EXPECT_EQ(pool_.Generate(Ask("x", 5), nullptr).status().param(), "temperature");
   api::GenerateRequest other = Ask("x");
   other.model = "none";

@@ -38,7 +38,7 @@ std::vector<std::vector<TokenId>> TokensOf(const std::vector<Expected<Completion
   return tokens;
 }
 
-// Watches, from a thread of its own, how many requests a model has at once.
+// Records, on a separate thread, the number of concurrent requests of a model.
 class Watch {
  public:
   explicit Watch(const Model& model) : model_(model), thread_([this] { Run(); }) {}
@@ -77,7 +77,7 @@ void ExpectOrderProgressAndRepetition(const Model& model, int count, int tokens,
   ASSERT_EQ(progress.size(), prompts.size());
   for (size_t i = 0; i < progress.size(); ++i)
     EXPECT_EQ(progress[i], i + 1) << "strictly rising by one";
-  // Each result is the one of its prompt with its own seed, and not another's.
+  // Each result belongs to its own prompt and seed.
   std::set<std::vector<TokenId>> different;
   for (size_t i = 0; i < prompts.size(); ++i) {
     different.insert(results[i]->tokens());

@@ -22,12 +22,12 @@ Status Guarded(const Store::Work& work, Database& database) {
   }
 }
 
-// Not the caller's fault, and not a matter of room: the disk cannot be trusted any more.
+// Errors that are neither the caller's nor lack of space: the disk can no longer be trusted.
 bool IsFatal(const Status& status) {
   return status.reason() == "store_failed" || status.reason() == "store_corrupt";
 }
 
-// What a path names; all zero: nothing.
+// The file of a path; all zero if there is none.
 struct stat Look(const std::string& path) {
   struct stat found {};
   return stat(path.c_str(), &found) == 0 ? found : (struct stat){};
@@ -177,8 +177,8 @@ Status Store::RunInGroup(const Task& task, bool* all) {
   return status;
 }
 
-// What is written into a file that has no name any more is lost with the process; one that was cut
-// short cannot be read any more. It never shrinks by itself: nothing vacuums it.
+// Data written to a deleted file is lost with the process, and a truncated file can no longer be
+// read. The file never shrinks by itself, because no vacuum runs.
 Status Store::CheckFile() {
   if (path().empty()) return OkStatus();
   const struct stat found = Look(path());

@@ -47,7 +47,7 @@ class ServingMetrics {
   ~ServingMetrics();
 
   // `read` is called at every scrape until this object is destroyed; a scrape in progress may call
-  // it once more.
+  // it once afterwards.
   void SetEngineGauges(std::function<EngineGauges()> read);
 
   // --- gateway, once per request ---

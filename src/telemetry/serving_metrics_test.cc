@@ -77,7 +77,7 @@ TEST(ServingMetrics, ADroppedModelMayBeTheLastThingAScrapeHeld) {
   MetricsRegistry registry;
   auto metrics = std::make_shared<ServingMetrics>(registry, WithAliases());
   metrics->SetEngineGauges([&] {
-    metrics.reset();  // its owner lets go while the scrape is under way
+    metrics.reset();  // destroyed during the scrape
     return ServingMetrics::EngineGauges{.running = 1};
   });
   EXPECT_THAT(registry.Expose(), HasSubstr("tutti_running_sequences{model=\"m\"} 1"));

@@ -50,7 +50,7 @@ Status CheckName(const std::string& name, const std::string& prefix) {
   if (!protocol::IsTopicLevel(name) || name.size() > kMaxNameBytes) {
     return Bad("must be 1 to 128 of letters, digits, '_', '.' and '-', not " + Quote(name));
   }
-  // Its replies would else lie where the native profile listens.
+  // Otherwise its replies would be published where the native profile listens.
   if (prefix.substr(0, prefix.find('/')) == name)
     return Bad(Quote(name) + " is where the topics of mqtt.prefix (" + prefix + ") begin");
   return OkStatus();

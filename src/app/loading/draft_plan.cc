@@ -19,7 +19,7 @@ namespace {
 // gained.
 constexpr int kDraftStepTokens = std::max(
     engine::kMaxDraftSequences * (engine::kDraftLittleToRead + 1), engine::kDraftReadAtMost);
-// Its KV memory at most, as a part of the model's own.
+// The draft model's KV memory is at most the model's own divided by this.
 constexpr size_t kPartOfKv = 4;
 
 Status NotTheSame(const std::string& how) {

@@ -43,7 +43,7 @@ Status CheckKvFits(const Settings& settings) {
   const auto asked = static_cast<uint64_t>(settings.Int("kv-cache-bytes"));
   const uint64_t available = AvailableMemory();
   if (available == 0 || asked <= available) return OkStatus();
-  // Not a bad value: another machine, or this one later, has the memory.
+  // Not invalid_value: another machine, or this one later, may have the memory.
   return ResourceExhausted("out_of_memory",
                            fmt::format("--kv-cache-bytes {} is more than the {:.1f} GiB of free "
                                        "memory on this machine; lower it",

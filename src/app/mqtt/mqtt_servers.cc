@@ -26,7 +26,7 @@ mqtt::chat::ProjectSettings ProjectOf(const MqttProject& project, const std::str
           .stream = project.stream};
 }
 
-// Those that have none keep what their clients have set.
+// Sets the projects' prompts; projects without one keep the prompt that clients have set.
 void SetPrompts(const std::vector<MqttProject>& projects, const std::string& tenant,
                 sessions::Sessions& sessions, Logger* log) {
   for (const MqttProject& project : projects) {

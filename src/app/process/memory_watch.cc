@@ -40,7 +40,7 @@ Status MemoryWatch::CheckRoom() const {
 }
 
 void MemoryWatch::ModelsAreLoaded(int64_t later) {
-  ports_.shrink();  // what only loading needed is none of theirs
+  ports_.shrink();  // releases memory that only loading needed
   const int64_t planned = ports_.resident() + later;
   planned_.store(planned);
   if (limit_ > 0 && limit_ - planned < kLeastRoom)

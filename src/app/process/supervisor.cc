@@ -35,7 +35,8 @@ timespec Timespec(milliseconds time) {
   return {.tv_sec = time.count() / 1000, .tv_nsec = time.count() % 1000 * 1'000'000};
 }
 
-// Until the child has ended; `*stopped` is set where it was asked to. Its status as waitpid() says.
+// Waits until the child has ended; returns its waitpid() status. `*stopped` is set if a stop was
+// requested.
 int WaitForChild(pid_t child, int* stopped) {
   const sigset_t set = Watched();
   const timespec poll = Timespec(milliseconds(1000));
@@ -83,7 +84,7 @@ int Supervise(const std::function<int()>& work) {
       if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (getppid() != parent) return 128 + SIGTERM;  // it has died already
-        EndBySignalWithoutMemory();  // an exit is taken for a wish, and none follows it
+        EndBySignalWithoutMemory();                     // a normal exit would not be restarted
       }
       return work();
     }

@@ -38,7 +38,7 @@ TEST(LackOfMemory, OnAThreadOfItsOwnEndsTheProcessInAnExit) {
             1);
 }
 
-// Its exit was once taken for a wish, and no other worker was started.
+// Regression: the exit counted as intended, and no other worker was started.
 TEST(Supervisor, AWorkerWhoseMemoryRanOutIsFollowedByAnother) {
   void* shared = mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);

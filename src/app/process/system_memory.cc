@@ -10,7 +10,7 @@
 namespace tutti::app {
 namespace {
 
-// The figure of a line of meminfo, in bytes; 0 = there is none.
+// The value of a line of meminfo, in bytes; 0 if there is no such line.
 uint64_t MemInfo(const std::string& root, const std::string& name) {
   std::ifstream file(root + "/proc/meminfo");
   std::string word;

@@ -176,7 +176,7 @@ class ChannelLink final : public WorkerLink, private broker::Reader {
   LinkState state_;
   std::atomic<bool> stopping_{false};
   std::atomic<bool> settled_{true};  // the frontend has all that was taken from the relay
-  // Of the broker's thread.
+  // Used on the broker's thread.
   BrokerPresence presence_;
   std::optional<ReliableChannel> channel_;
   std::string frontend_;

@@ -21,7 +21,7 @@ constexpr Duration kLookedAway = std::chrono::seconds(2);  // turns come ten tim
 // A worker that is not taken has that long to read why.
 constexpr Duration kRefusalLife = std::chrono::seconds(10);
 
-// One worker. But for what the pool calls, of the broker's thread.
+// One worker. Used on the broker's thread, except for calls by the pool.
 class Session final : public WorkerPool::Connection {
  public:
   Session(broker::Broker& broker, std::string to, std::string from, uint64_t number)
@@ -157,7 +157,7 @@ class Port final : public ChannelPort, private broker::Reader {
       } else if (session->closing.exchange(false, std::memory_order_acq_rel) && !missed) {
         ended.emplace_back(number, WorkerPool::Ended::kSilence);
       } else if (!presence_.connected()) {
-        // Without the broker no worker can be heard, so none counts as silent.
+        // Without the broker no worker can send, so none counts as silent.
         if (session->worker != nullptr) pool_.Receive(session->worker, {});
       } else {
         SendDue(*session, now);

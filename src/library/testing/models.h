@@ -18,8 +18,8 @@ namespace tutti::library::testing {
 
 using support::Amount;
 
-// A generated model of 1 layer and 64 columns with a byte vocabulary: steps of some 10 us, wild
-// text. Its file is gone again when it is loaded.
+// A generated model of 1 layer and 64 columns with a byte vocabulary: steps of about 10 us, random
+// text. Its file is deleted after loading.
 inline Model TinyModel(ModelOptions options = ModelOptions()) {
   gguf::testing::CheckpointSpec spec;
   spec.layers = 1;

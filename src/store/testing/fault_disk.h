@@ -54,7 +54,7 @@ class FaultDisk {
   std::atomic<bool> fails_flushes{false};
   std::atomic<bool> is_full{false};  // what needs more room than there is fails
 
-  // What a power cut now would leave of the files, in a folder of its own.
+  // Writes to a new folder the files as a power cut would leave them now.
   void Cut(const std::string& into, Random* random) {
     const std::lock_guard lock(mutex_);
     const double survive = random->Chance(0.5) ? 0.5 : random->Chance(0.5) ? 0.0 : 1.0;
@@ -68,7 +68,7 @@ class FaultDisk {
       CHECK(out.good()) << into;
     }
   }
-  // What is opened from now on is another machine's.
+  // Forgets all files, as for another machine.
   void Forget() {
     const std::lock_guard lock(mutex_);
     images_.clear();
@@ -207,7 +207,7 @@ class FaultDisk {
       return Of(file).real()->pMethods->xCheckReservedLock(Of(file).real(), out);
     };
     methods.xFileControl = [](sqlite3_file* file, int op, void* value) {
-      // What could change a file past this layer.
+      // Rejects operations that could change a file without this layer.
       if (op == SQLITE_FCNTL_SIZE_HINT || op == SQLITE_FCNTL_CHUNK_SIZE) return SQLITE_NOTFOUND;
       return Of(file).real()->pMethods->xFileControl(Of(file).real(), op, value);
     };
