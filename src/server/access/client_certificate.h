@@ -22,7 +22,7 @@ struct ClientCertificate {
   int64_t expires_s = 0;  // end of validity, in seconds since 1970
 };
 ClientCertificate ReadClientCertificate(const x509_st& certificate);
-// As PEM; nothing where that is no certificate.
+// Parses a PEM certificate; nullopt if it is invalid.
 std::optional<ClientCertificate> ReadClientCertificate(std::string_view pem);
 
 // The PEM text of the file of the option tls-client-ca: the authorities whose certificates are

@@ -1,4 +1,4 @@
-// Where a server's one key comes from. Any thread.
+// Reads a server's single key from a file or the environment. Any thread.
 #pragma once
 
 #include <string>

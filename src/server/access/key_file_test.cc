@@ -33,7 +33,8 @@ TEST(ApiKeyFile, HoldsOneKeyThatOthersCannotRead) {
   EXPECT_FALSE(ReadApiKeyFile(folder.path()).ok());
 }
 
-// An empty variable once meant "no key", and a line break at its end a key that never fits.
+// Regression: an empty variable meant "no key", and a trailing line break gave a key that never
+// matched.
 TEST(ApiKey, OfTheEnvironmentIsCheckedLikeThatOfAFile) {
   EXPECT_EQ(CheckApiKey(" secret\n", "TUTTI_API_KEY").value(), "secret");
   for (const char* bad : {"", " ", "\n", "two words", "caf\xc3\xa9", "a\x01"}) {

@@ -82,7 +82,7 @@ std::string Digits(const Address& address) {
   return text.data();
 }
 
-// As the library's calls name their peer. A mapped address is named as the IPv4 one that it is.
+// The peer's name as the library's calls have it. A mapped address has its IPv4 form.
 std::string PeerName(const Address& address) {
   const std::string port = ":" + std::to_string(PortOf(address));
   if (!IsV6(address)) return "ipv4:" + Digits(address) + port;
@@ -290,8 +290,8 @@ void Acceptor::Forget(int duplicate) {
     close(found->second.held);
   }
   watched_.erase(found);
-  // Taken out by name: while the library has the socket open the entry would outlive the
-  // descriptor, and its hang-ups would be taken for those of the next one with its number.
+  // Removed explicitly: while the library has the socket open, the epoll entry would outlive the
+  // descriptor, and its events would be attributed to the next descriptor with the same number.
   Watch(duplicate, false);
   close(duplicate);
   connections_.fetch_sub(1);

@@ -57,7 +57,7 @@ TEST_F(KeyTest, EveryMethodButHealthAsksForTheKey) {
       12);
 }
 
-// Each row by a key of one scope and by one of all but it.
+// Each row with a key of only its scope, and with a key of all other scopes.
 TEST_F(KeyTest, EveryMethodAsksForAScopeOfItsRow) {
   int allowed = 0, refused = 0;
   for (const auth::RouteClass scope : auth::kAllRouteClasses) {

@@ -194,7 +194,7 @@ TEST_F(StreamTest, RequestsToDecoupledModelsTakeTurns) {
   }
   EXPECT_EQ(count["a"], 20);
   EXPECT_EQ(count["b"], 20);
-  // Neither waits for all of the other once both are there.
+  // Neither response waits for the whole of the other.
   EXPECT_LT(order.find('b'), order.rfind('a'));
 }
 

@@ -13,8 +13,8 @@
 
 namespace {
 
-// While armed, the allocation with this number from now on fails, and so do those behind it until
-// `failures` have: on every thread but the one that armed it.
+// While armed, the allocation with this number fails, and the following ones until `failures` have
+// failed: on every thread except the one that armed it.
 std::atomic<bool> armed{false};
 std::atomic<int> until{0}, failures{0};
 thread_local bool spared = false;

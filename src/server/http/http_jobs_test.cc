@@ -168,7 +168,7 @@ TEST_F(HttpJobsTest, EventsTellEachStateAndEndWithTheResult) {
   EXPECT_EQ(types(""), "job.completed ");
   EXPECT_EQ(types("?starting_after=0"), "job.queued job.running job.completed ");
   EXPECT_EQ(types("?starting_after=2"), "job.completed ");
-  // From behind the last one there is nothing more.
+  // After the last event there are no more.
   const RawResponse rest = Ask(Get("/v1/jobs/" + id + "/events?starting_after=99"));
   EXPECT_EQ(rest.status, 200);
   EXPECT_EQ(rest.body, "");

@@ -363,7 +363,7 @@ TEST_F(KserveInferTest, SizesThatLieAreRefused) {
   both.insert(both.find("\"data\""), R"("parameters":{"binary_data_size":64},)");
   EXPECT_THAT(ErrorOf(PostBinary(kSimple, both, Blobs())),
               StartsWith("400 input 'INPUT0' has both 'data' and binary data"));
-  // A text's length that lies.
+  // A false length of a text.
   std::string text = Texts({"abc"});
   text[0] = 100;
   EXPECT_THAT(ErrorOf(PostBinary(kIdentity,

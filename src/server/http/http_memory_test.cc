@@ -73,7 +73,7 @@ TEST_F(MemoryTest, WorkOfAClientThatLeftIsNotDone) {
   EXPECT_EQ(calls_.load(), 2) << "the one in between is not tokenised for nobody";
 }
 
-// Once they were counted only until their last byte had come.
+// Regression: bodies were counted only until their last byte arrived.
 TEST_F(MemoryTest, BodiesThatWaitForAWorkerStillCount) {
   HoldTokenizer();
   HttpOptions options;

@@ -179,7 +179,7 @@ TEST_F(HttpRepeatsTest, AStreamIsNotKeptAndRefusesItsKeyWhileItRuns) {
   generation->Wake();
   EXPECT_EQ(first.Read().status, 200);
   AnswerAll();
-  // Computed anew; its key is free a moment after its last byte.
+  // Computed again; the key is released shortly after the last byte.
   EXPECT_TRUE(Eventually(
       [&] { return Ask(Post("/v1/chat/completions", kChatStreamBody, kKeyField)).status == 200; }));
   EXPECT_EQ(inference_.generations(), 2u);

@@ -179,7 +179,7 @@ TEST_F(SocketTest, WhatIsNotStoredIsRememberedByTheConnectionForAnyChannel) {
   EXPECT_THAT(Prompt(*Generation(1)), ElementsAre("hi", "one two three", "hi"));
   client.SendText(CreateText(follow));
   EXPECT_EQ(ErrorCode(Answer(client).back()), "invalid_value") << "it would be stored";
-  // Only the last one of a channel.
+  // Only the last response of a channel can be continued.
   client.SendText(CreateText(R"(,"store":false,"stream_id":"a")"));
   Answer(client);
   client.SendText(CreateText(R"(,"store":false,"stream_id":"b")" + follow));

@@ -19,8 +19,7 @@ namespace {
 constexpr std::array<std::string_view, 9> kMethods = {
     "GET", "HEAD", "POST", "OPTIONS", "PUT", "PATCH", "DELETE", "CONNECT", "TRACE"};
 
-// "there is no such route", and the one that was meant when only /v1 or a slash makes the
-// difference.
+// "there is no such route", with a suggestion if only /v1 or a slash differs.
 std::string NoSuchRoute(std::string_view target) {
   std::string message = "there is no such route";
   std::string_view path = target.substr(0, target.find('?'));

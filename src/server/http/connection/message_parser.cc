@@ -36,7 +36,7 @@ namespace {
 
 constexpr std::uint64_t kMaxReserved = 8 << 20;  // longer ones are taken away as they come
 
-// Beast's string_body, but for what it reserves.
+// Like Beast's string_body, except for the reserved memory.
 struct TextBody {
   using value_type = std::string;
   class reader {

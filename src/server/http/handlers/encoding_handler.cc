@@ -245,8 +245,8 @@ class EncodingHandler final : public Handler {
     headers->emplace_back("x-inference-time", ms(answer.timings.inference));
   }
 
-  // Where the time went, in milliseconds, from the first byte of the request to the finished
-  // answer. The handover is what lies between the others: threads that are woken.
+  // Stage times in milliseconds, from the first byte of the request to the finished answer. The
+  // handover is the time between the other stages: thread wake-ups.
   std::string ServerTiming(const EncodedAnswer& answer, TimePoint done) const {
     const api::EncodeTimings& timings = answer.timings;
     const Duration read = parse_start_ - connection_.request_context().start();

@@ -41,7 +41,7 @@ class EventStream {
   void Show(const std::string& events);  // nothing happens if empty
   void End();
 
-  // When a ping is due unless something is sent before; max() = never.
+  // Time of the next ping if nothing else is sent; max() = never.
   TimePoint KeepAliveDue() const;
   void KeepAlive(TimePoint now);  // sends a ping, if it is due
 

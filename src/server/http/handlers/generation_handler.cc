@@ -196,8 +196,7 @@ class GenerationHandler final : public Handler {
     connection_.RespondError(status, Connection::Origin::kInference, numbers);
   }
 
-  // Where the time went, in milliseconds, from the first byte of the request to the finished
-  // answer.
+  // Stage times in milliseconds, from the first byte of the request to the finished answer.
   std::string ServerTiming(TimePoint done) const {
     const double total = ToMillis(clock_.Now() - connection_.request_context().start());
     return fmt::format(

@@ -70,7 +70,7 @@ class RawClient {
     return true;
   }
 
-  // More bytes into the buffer; false at the end of the connection or when nothing comes in time.
+  // Reads more bytes into the buffer; false at the end of the connection or after the timeout.
   bool Fill(int timeout_ms = kPatienceMs) {
     pollfd p{fd_, POLLIN, 0};
     if (poll(&p, 1, timeout_ms) <= 0) return false;

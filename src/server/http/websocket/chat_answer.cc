@@ -64,7 +64,7 @@ Status ChatAnswer::SendFrom(const std::shared_ptr<responses::Response>& response
 Status ChatAnswer::AwaitEnd(const std::shared_ptr<responses::Response>& response,
                             std::string word) {
   word_ = std::move(word);
-  // From the entry before the one to come: of one that has ended, the terminal one.
+  // Starts before the next entry; for an ended response, at its terminal entry.
   return Open(response, std::max<int64_t>(response->log().next() - 2, -1));
 }
 

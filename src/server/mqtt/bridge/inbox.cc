@@ -9,7 +9,7 @@
 namespace tutti::mqtt::bridge {
 namespace {
 
-// From the first refusal to the next offer, doubled by each in a row.
+// Time from the first refusal to the next offer, doubled by each further refusal in a row.
 constexpr Duration kFirstPause = std::chrono::milliseconds(100);
 constexpr Duration kMaxPause = std::chrono::seconds(5);
 constexpr uint64_t kNoSerial = 0;
@@ -44,7 +44,7 @@ bool Inbox::Receive(uint16_t packet_id, Message message, TimePoint now) {
     return true;
   }
   if (used_[packet_id]) {
-    // Some brokers of 3.1.1 send again on the same connection what they wait for too long.
+    // Some 3.1.1 brokers resend unacknowledged messages on the same connection.
     return message.redelivered &&
            std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
              return entry.packet_id == packet_id && entry.message.topic == message.topic;
@@ -159,7 +159,7 @@ void Inbox::Apply(const Verdict& verdict, TimePoint now) {
   }
   entry->state = State::kWaiting;
   waiting_.insert(entry->serial);
-  // Several that were out together count once.
+  // Refusals of concurrent offers count once.
   if (now < paused_until_) return;
   pause_ = std::min(std::max(kFirstPause, pause_ * 2), kMaxPause);
   paused_until_ = now + pause_;

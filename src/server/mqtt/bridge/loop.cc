@@ -51,7 +51,7 @@ Status Bridge::Loop::Stop(Duration limit) {
   return stopped_;
 }
 
-// Where a sink or a library throws, the connection begins anew: what was not acknowledged comes
+// If a sink or a library throws, the connection is reopened, and unacknowledged messages arrive
 // again.
 template <typename Step>
 void Bridge::Loop::Guarded(const Step& step) {
@@ -261,8 +261,9 @@ void Bridge::Loop::BeginStop(Duration limit) {
   Pump();
 }
 
-// Once all is sent, the broker closes the connection. Closed by us while something of the broker's
-// lies unread in the socket, it would be reset, and what the broker has not read yet lost with it.
+// After everything is sent, the broker closes the connection. If this process closed it with unread
+// bytes in the socket, the connection would be reset, and bytes that the broker has not read would
+// be lost.
 void Bridge::Loop::StopWhenDone() {
   if (life_ == Life::kRunning || life_ == Life::kOver) return;
   const bool late = now() >= stop_limit_;
@@ -304,7 +305,7 @@ void Bridge::Loop::End() {
   io_.stop();
 }
 
-// The timer may fire early: what is to be done is asked anew each time.
+// The timer may fire early, so due work is determined at each expiry.
 void Bridge::Loop::Arm() {
   const TimePoint due = std::min({next_try_, connect_limit_, session_.due(),
                                   link_ != nullptr ? inbox_.due() : TimePoint::max(), stop_limit_});

@@ -40,7 +40,7 @@ class OutboxTest : public testing::Test {
     takes.session_resumed = resumed;
     outbox_.Connected(takes);
   }
-  // All that may be sent now.
+  // The messages that may be sent now.
   std::vector<Publish> Sent() {
     std::string out;
     while (outbox_.SendNext(now_, out)) {

@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-// As it comes to a client of MQTT 5.
+// The message as an MQTT 5 client receives it.
 Publish Arrived(const Message& message) {
   Publish publish;
   publish.topic = message.topic;

@@ -33,7 +33,7 @@ class DeltaCoalescer {
   // `sequence` follows that of the delta before, and the item is the same.
   void Add(int64_t sequence, const protocol::TextDeltaEvent& delta, TimePoint now);
   const Deltas* held() const { return held_.has_value() ? &*held_ : nullptr; }
-  // When what is held is to be sent; max(): nothing is held.
+  // Time at which the held text must be sent; max(): no text is held.
   TimePoint due() const { return due_; }
   // The held text has been sent or dropped.
   void Sent(TimePoint now);

@@ -90,7 +90,7 @@ void NativeControl::CancelOf(const NativeAddress& address, const std::string& id
   setup.quota_key = {.user = address.user};
   setup.purpose = ReplyPublisher::Purpose::kEndNotice;
   setup.response = response;
-  // From the entry before the one to come: of one that has ended, the terminal one.
+  // Starts before the next entry; for an ended response, at its terminal entry.
   setup.starting_after = response->log().next() - 2;
   setup.formatter = std::make_shared<EndNotice>(
       EventMessage(address, protocol::CancelledEvent(id, response->id())));

@@ -92,7 +92,7 @@ void ProjectMessages::Submit(const PendingPointer& pending, const ProjectSetting
   const protocol::ProjectReply& reply = address.reply;
   pending->key = {project.tenant, project.name, reply.session};
   sessions::Message submitted = MessageOf(std::move(message), project, reply);
-  // An id that a client gives itself owns nothing: each new one would have a quota of its own.
+  // A client-chosen id gets no quota, because each new id would have a fresh one.
   if (const std::string& user = pending->quota_key.user; !user.empty())
     submitted.owner = sessions::OwnerOf(pending->key) + "/" + user;
   submitted.state.model = submitted.request.model = context_.ModelFor(project.model);

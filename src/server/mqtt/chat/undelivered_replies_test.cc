@@ -28,7 +28,7 @@ class UndeliveredRepliesTest : public testing::ProfileFixture {
     project.tenant = "t";
     profile_options_.projects = {project};
   }
-  // As after kill -9: another process on the same store, whose models are loaded.
+  // As after kill -9: another process opens the same store and loads its models.
   void Crash() {
     Again();
     Resume();

@@ -235,7 +235,7 @@ void Connection::Close() {
   loop_.Settle();
 }
 
-// Where there is no memory for what a client asks, the client is given up, not the others.
+// If memory runs out for a client's request, only this client is disconnected.
 template <typename Work>
 void Connection::Guarded(const Work& work) {
   try {

@@ -16,7 +16,7 @@ class ListenerTransportTest : public ListenerFixture {
     options.tls_key_file = files.key;
     return options;
   }
-  // A turn there and back, larger than any buffer on its way.
+  // A round trip, larger than any buffer on the way.
   void ExpectEcho(std::unique_ptr<Wire> wire, Version version) {
     SocketClient client(std::move(wire), version);
     ASSERT_EQ(client.Connect("alice", "c"), ReasonCode::kSuccess);

@@ -28,7 +28,7 @@ class OutboxTest : public ::testing::Test {
   Outbox::Pushed Push(uint8_t qos, const std::string& payload) {
     return outbox_.Push(Make(qos, payload));
   }
-  // All that may go, as "payload" or "payload#id".
+  // The messages that may be sent, as "payload" or "payload#id".
   std::vector<std::string> Payloads(size_t inflight = 20) {
     std::vector<std::string> all;
     while (const auto next = outbox_.Next(inflight, now_)) {

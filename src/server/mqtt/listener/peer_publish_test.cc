@@ -173,8 +173,8 @@ TEST_P(PeerPublishTest, NothingIsRetainedButTheUsersStatus) {
   EXPECT_EQ(world_.hub.retained(), 1u);
 }
 
-// Sinks were given the publisher's flag, and take no retained messages: a client's status that is
-// to be kept was dropped.
+// Regression: sinks got the publisher's retain flag, and ignore retained messages, so a client's
+// retained status was dropped.
 TEST_P(PeerPublishTest, ASinkTakesALiveMessageAsLiveAlsoWhereItIsToBeRetained) {
   world_.TakeAll("llm/v1/+/status");
   client_.Send(mqtt::Publish{.topic = "llm/v1/alice/status", .payload = "{}", .retain = true});

@@ -21,9 +21,8 @@ class Subscriptions {
   Added Add(const Subscription& subscription, std::optional<uint32_t> id);
   bool Remove(std::string_view filter);  // false: there was none
 
-  // How a message to `topic` is to be delivered: once, at the highest QoS that was asked for, with
-  // the ids of all filters that match (3.3.4). Nothing: not at all. `own`: the session published
-  // it.
+  // The delivery of a message to `topic`: once, at the highest requested QoS, with the ids of all
+  // matching filters (3.3.4). nullopt: no delivery. `own`: the session published it.
   struct Match {
     uint8_t qos = 0;
     bool retain_as_published = false;

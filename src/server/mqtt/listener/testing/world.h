@@ -42,7 +42,7 @@ struct World {
       taken.push_back({std::move(message), std::move(receipt)});
     });
   }
-  // As this process publishes.
+  // Publishes like this process.
   size_t Publish(Message message) {
     const size_t subscribers = hub.Publish(std::move(message), nullptr);
     hub.Flush();
