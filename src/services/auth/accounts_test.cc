@@ -376,7 +376,7 @@ TEST(AccountsOnDisk, NoFileOfTheStoreHoldsASecret) {
     }
     ASSERT_TRUE(accounts->RotateKey("name-of-key-3", kDay, kNow).ok());
     ASSERT_TRUE(accounts->RevokeKeys("name-of-key-4", kNow).ok());
-    // Also while it is open, with its log.
+    // Also checks the open database's log file.
     bool name_found = false;
     for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
       const std::string bytes = BytesOf(file.path());

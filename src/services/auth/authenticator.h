@@ -91,7 +91,7 @@ class Authenticator {
 
  private:
   Authenticator(Accounts* accounts, const Options& options, std::vector<JwtVerifier> verifiers);
-  // One hash, for as long as it lives.
+  // Counts one running hash for its lifetime.
   class Hashing {
    public:
     explicit Hashing(Authenticator& authority);

@@ -57,8 +57,7 @@ std::optional<std::string_view> TextOf(const JsonObject& object, std::string_vie
   return std::string_view(value->get_string());
 }
 
-// Seconds since 1970, of which a fraction means nothing; -1 for what is no time between then and
-// the year 6000.
+// Seconds since 1970, without the fraction; -1 for values outside of 1970 to 6000.
 int64_t TimeOf(const Json& value) {
   double seconds = -1;
   if (value.is_int64()) seconds = static_cast<double>(value.get_int64());

@@ -30,7 +30,7 @@ class TimingTest : public ::testing::Test {
     text_ = key->text;
   }
 
-  // Two texts, each on a line of the cache of its own: where they lie is alike for both.
+  // Two texts, each on a cache line of its own, so that their addresses behave alike.
   struct Texts {
     Texts(const std::string& a, const std::string& b) {
       CHECK(a.size() == b.size() && a.size() <= sizeof texts[0]);

@@ -26,7 +26,7 @@ struct UserRecord {
   int64_t created_s = 0;
 };
 
-// By name.
+// Sorted by name.
 Result<std::vector<UserRecord>> LoadUsers(store::Database& database);
 
 // Errors: name_taken, too_many_users.

@@ -55,7 +55,7 @@ Result<std::vector<protocol::BatchView>> ListBatches(store::Database& database,
                                                      const std::string& owner,
                                                      const std::string& endpoint,
                                                      const std::string& after, int64_t most);
-// All that have not ended, oldest first.
+// Loads the batches that have not ended, oldest first.
 Result<std::vector<BatchRow>> OpenBatches(store::Database& database);
 // Stores the mutable part of a batch: state, times, line counts, model, errors, files, ending.
 Status SaveBatch(store::Database& database, const BatchRow& row);

@@ -281,7 +281,7 @@ std::vector<std::pair<int64_t, int64_t>> Batches::Shares() {
   return shares;
 }
 
-// The ends of lines and the next claims share a write; while it is on its way further ends gather.
+// Ends of lines and new claims share a write; further ends gather while it runs.
 void Batches::Turn() {
   if (turning_) {
     turn_again_ = true;
@@ -342,7 +342,7 @@ void Batches::OnTurned(std::vector<LineEnd> ends, Result<std::vector<ClaimedLine
 void Batches::ReadLines(std::vector<ClaimedLine> claimed) {
   struct Wanted {
     ClaimedLine line;
-    std::shared_ptr<const DiskReader> reader;  // null: it is to be opened
+    std::shared_ptr<const DiskReader> reader;  // null: not opened yet
     std::string path;
     Result<std::string> text = std::string();
   };

@@ -116,7 +116,7 @@ class Batches final : public background::QueueRunner {
 
  private:
   struct Active {
-    BatchRow row;  // as it is stored, but for its counts
+    BatchRow row;  // as stored, except its counts
     std::shared_ptr<const DiskReader> input;
     std::unique_ptr<InputCheck> check;  // while it is read
     int64_t checked_bytes = 0;

@@ -42,7 +42,7 @@ std::string ChatLines(int count, const std::string& prefix = "r") {
   return text;
 }
 
-// Over a scripted model and a store in a folder, under a clock that stands still.
+// Batches with a scripted model, a store in a folder, and a manual clock.
 class BatchesTest : public ::testing::Test {
  protected:
   void SetUp() override { Open(); }

@@ -87,7 +87,7 @@ std::optional<calls::BufferedRequest::Answer> ResponseLine::Poll() {
   return std::nullopt;
 }
 
-// As responses::ResponseWriter has it, so that the record can be shown again.
+// Builds the same record as responses::ResponseWriter, so that it can be shown again.
 void ResponseLine::Add(const api::StreamEvent& event) {
   if (!event.reasoning.empty()) AddReasoning(event.reasoning);
   if (!event.text.empty()) {

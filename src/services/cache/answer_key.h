@@ -58,8 +58,8 @@ struct AnswerKeyHash {
 // chose.
 bool Deterministic(const api::SamplingParams& sampling);
 
-// Whether the prompt lists functions. Such an answer is neither kept nor shared: a key holds the
-// prompt's tokens, and not what tool_choice and schemas allow of the answer.
+// Whether the prompt lists functions. Such an answer is neither stored nor shared, because the key
+// has the prompt's tokens but not the constraints by tool_choice and schemas.
 bool HasTools(const api::Prompt& prompt);
 
 }  // namespace tutti::cache

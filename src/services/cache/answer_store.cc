@@ -82,7 +82,7 @@ void AnswerStore::Remove(const Place& place, Gone* gone) {
 
 AnswerStore::Gone AnswerStore::Flush(std::string_view tenant) {
   Gone gone;
-  // Found anew each time: the last of its answers takes the tenant along.
+  // Looked up each time, because removing its last answer also removes the tenant.
   for (auto found = tenants_.find(tenant); found != tenants_.end(); found = tenants_.find(tenant))
     RemoveLast(found, &gone);
   return gone;

@@ -17,7 +17,7 @@ inline constexpr std::string_view kNegations[] = {
     "fails", "failed",  "nicht",   "kein",   "keine",    "nie",     "ohne",      "ne",
     "pas",   "jamais",  "sans",    "nunca",  "sin",      "non",     "mai",       "senza"};
 
-// Both ways.
+// Antonyms; each pair holds in both directions.
 inline constexpr Pair kAntonyms[] = {{"open", "closed"},
                                      {"open", "close"},
                                      {"opened", "closed"},

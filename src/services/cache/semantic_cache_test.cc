@@ -301,7 +301,7 @@ TEST_F(SemanticCacheTest, AgeFlushAndNoCacheAreHonoured) {
   clock_.Advance(seconds(30));
   api::GenerateRequest fresh = Ask(text);
   fresh.cache.max_age = seconds(10);
-  EXPECT_FALSE(Run(std::move(fresh)).hit);  // and it is kept anew
+  EXPECT_FALSE(Run(std::move(fresh)).hit);  // and it is stored again
   EXPECT_TRUE(Run(text).hit);
   clock_.Advance(seconds(61));
   EXPECT_FALSE(Run(text).hit);

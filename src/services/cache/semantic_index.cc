@@ -10,7 +10,8 @@
 namespace tutti::cache {
 namespace {
 
-// As many bits may differ at `threshold`: what is expected, and six standard deviations.
+// The maximum number of differing bits at `threshold`: the expected number plus six standard
+// deviations.
 size_t MostDifferent(size_t width, double threshold) {
   const double share = std::acos(std::clamp(threshold, -1.0, 1.0)) / std::numbers::pi;
   const auto bits = static_cast<double>(width);

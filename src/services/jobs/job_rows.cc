@@ -22,7 +22,7 @@ constexpr int64_t kTombstoneMs =
 
 int64_t Number(JobState state) { return static_cast<int64_t>(state); }
 
-// All but the three texts, in this order.
+// All columns except the three texts, in this order.
 #define JOB_COLUMNS                                                                             \
   "number, id, owner, caller, kind, state, version, attempt, max_attempts, epoch, created_ms, " \
   "started_ms, finished_ms, run_at_ms, deadline_ms, expires_ms, progress, gone"

@@ -99,7 +99,7 @@ TEST_F(JobRowsTest, WhatGetsItsIdFromItsRowIsFoundByIt) {
   changed.back() = changed.back() == '0' ? '1' : '0';
   EXPECT_FALSE(LoadJob(database_, "t", changed)->has_value());
   EXPECT_FALSE(OwnerOf(database_, changed)->has_value());
-  // The number of a row that is gone is used again, its id is not.
+  // The number of a deleted row is reused, its id is not.
   ASSERT_TRUE(store::Run(database_, "DELETE FROM job WHERE number=4").ok());
   ASSERT_TRUE(*Insert(""));
   EXPECT_EQ(last_.number, 4);
@@ -167,7 +167,7 @@ TEST_F(JobRowsTest, WhatIsReleasedWaitsAgainAsIfItHadNotBegun) {
   EXPECT_EQ(Ids(Claim()), "j0 j1 j2 ");
 }
 
-// Each look at a place counted all that wait: a hundred thousand jobs would have held the store's
+// Regression: each position lookup counted all waiting jobs: 100,000 jobs blocked the store's
 // thread for milliseconds at each submission.
 TEST_F(JobRowsTest, APlaceFarBehindIsTheMostItCanBe) {
   for (int64_t i = 0; i < kCountedBefore + 50; ++i) ASSERT_TRUE(*Insert("j" + std::to_string(i)));
@@ -245,7 +245,7 @@ TEST_F(JobRowsTest, TheOldestResultsGoFirstAndTheirIdsAreKnownAWhile) {
   EXPECT_TRUE(Load("j0").gone);
   EXPECT_FALSE(Load("j1").gone || Load("j2").gone);
   EXPECT_EQ(Total("result_bytes"), 20);
-  // By age.
+  // Results are dropped by age.
   const int64_t later = 202 + limits_.result_ttl_ms;
   EXPECT_EQ(*DropResults(database_, later, 100, limits_), 2);
   EXPECT_TRUE(Load("j1").gone && Load("j2").gone);
@@ -339,7 +339,8 @@ TEST_F(JobRowsTest, APlaceCountsWhatGoesBefore) {
   EXPECT_EQ(place.waiting, 4);
 }
 
-// A store of before: its jobs keep their ids, totals and webhooks, and go back with all of them.
+// A store of an earlier version: its jobs keep their ids, totals and webhooks, also when migrated
+// back.
 TEST(JobTablesTest, JobsOfAnEarlierStoreAreKeptBothWays) {
   Result<store::Database> opened = store::Database::Open("");
   ASSERT_TRUE(opened.ok());

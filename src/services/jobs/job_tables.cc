@@ -125,8 +125,8 @@ const store::Migration kJobTables = {
 const store::Migration kJobNews = {FIRST_NEWS_TRIGGERS,
                                    "DROP TRIGGER job_told; DROP TRIGGER job_untold"};
 
-// A table's UNIQUE cannot be taken from it: the table is made anew, with all that hangs on it. Ids
-// of before (sealed=0) keep their index, which new ones do not enter.
+// SQLite cannot drop a UNIQUE constraint, so the table is recreated with its indices and triggers.
+// Older ids (sealed=0) keep their index, which has no newer ones.
 const store::Migration kLeanJobs = {
     "UPDATE webhook_event SET owner=coalesce((SELECT owner FROM job WHERE id=subject), "
     "'');" MOVE_JOBS_AWAY

@@ -13,7 +13,7 @@
 
 namespace tutti::limits {
 
-// Units of any kind; a request, a token. Also of debts: more is counted as so much.
+// Maximum of units of any kind, such as requests or tokens, and of debts; larger values are capped.
 inline constexpr int64_t kMaxUnits = int64_t{1} << 40;
 
 struct Rate {
@@ -29,7 +29,7 @@ class Gcra {
  public:
   // Takes `units` if they are there.
   bool Take(const Rate& rate, int64_t units, TimePoint now);
-  // Until Take would give `units`: 0 where it would at once, max() where it never will.
+  // Wait until Take would give `units`: 0 for at once, max() for never.
   Duration RetryAfter(const Rate& rate, int64_t units, TimePoint now) const;
   // Takes `units` whether they are there or not; what is missing is a debt.
   void Charge(const Rate& rate, int64_t units, TimePoint now);
@@ -37,7 +37,7 @@ class Gcra {
   // the bucket fuller than full, and nothing is where it has been full since: it came back by
   // itself.
   void Settle(const Rate& rate, int64_t reserved, int64_t used, TimePoint taken_at, TimePoint now);
-  // From now on at another rate of the same period: what is missing stays missing.
+  // Changes the rate, with the same period: missing units stay missing.
   void Change(const Rate& from, const Rate& to, TimePoint now);
 
   int64_t Remaining(const Rate& rate, TimePoint now) const;  // whole units; 0 in debt

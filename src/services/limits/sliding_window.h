@@ -21,7 +21,7 @@ struct Window {
 class SlidingWindow {
  public:
   bool Take(const Window& window, TimePoint now);
-  // Until Take would succeed: 0 where it would at once.
+  // Wait until Take would succeed; 0 for at once.
   Duration RetryAfter(const Window& window, TimePoint now) const;
   void Charge(const Window& window, TimePoint now);  // whether there is room or not
   void Undo(TimePoint taken_at);                     // one that was taken then never was

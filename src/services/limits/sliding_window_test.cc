@@ -31,7 +31,7 @@ TEST(SlidingWindow, The21stWithin60SecondsIsRefusedWithTheWaitUntilTheFirstIsOut
 TEST(SlidingWindow, ItSlides) {
   SlidingWindow window;
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(window.Take(kTwentyAMinute, kWindowStart + seconds(i)));
-  // As each of the first leaves, one more has room.
+  // As each of the first requests leaves the window, one more passes.
   for (int i = 0; i < 20; ++i) {
     const TimePoint out = kWindowStart + seconds(60 + i);
     EXPECT_FALSE(window.Take(kTwentyAMinute, out - nanoseconds(1)));

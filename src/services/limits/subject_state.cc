@@ -42,7 +42,7 @@ Duration UntilNextDay(const Moment& moment) {
   return std::chrono::seconds((DayOf(moment.unix_s) + 1) * 86'400 - moment.unix_s);
 }
 
-// Until all of a shared quota is there again, of which `left` is.
+// Wait until a shared quota, of which `left` is available, is full.
 Duration UntilShared(const Quota& quota, int64_t left, const Moment& moment) {
   if (left >= quota.limit) return Duration(0);
   if (quota.period == Duration(0)) return UntilNextDay(moment);
@@ -166,7 +166,7 @@ std::optional<Refusal> SubjectState::Check(const Estimate& estimate, const Momen
   if (const int64_t most = rules_.tokens_per_day; most > 0) {
     const int64_t used = UsedOn(DayOf(moment.unix_s));
     const Duration wait = UntilNextDay(moment);
-    // Once all is used, one that asks for nothing is refused too.
+    // If the whole quota is used, even a request for 0 tokens is refused.
     reasons.Add(LimitKind::kDayTokens, most, estimate.tokens, most - used, wait,
                 CountRetry(used, std::max<int64_t>(estimate.tokens, 1), most, wait));
   }

@@ -39,7 +39,7 @@ struct Taken {
   int64_t day = 0;  // since 1970, by UTC
   int64_t tokens = 0;
   int64_t queued_tokens = 0;  // those not yet given back
-  // Also of what servers share: requests; tokens.
+  // Whether units of shared limits were taken: requests; tokens.
   bool shared_requests = false, shared_tokens = false;
 };
 

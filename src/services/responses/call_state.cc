@@ -40,7 +40,7 @@ void AddThought(std::string thought, std::string* reasoning) {
   *reasoning += thought;
 }
 
-// More of the same answer: a call, or a text that reasoning stands before.
+// Extends the answer: with a call, or with text after reasoning.
 void Extend(api::ChatMessage* before, api::ChatMessage message) {
   if (!message.content.empty()) {
     before->content += message.content;

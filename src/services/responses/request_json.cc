@@ -263,7 +263,7 @@ void WriteRequestFields(const api::GenerateRequest& request, JsonWriter* json) {
   if (request.constraint.has_value()) WriteConstraint(*request.constraint, json);
   if (request.max_reasoning_tokens.has_value())
     json->Member("max_reasoning_tokens", *request.max_reasoning_tokens);
-  // Here and not with the prompt: a turn of a dialog is stored without its prompt.
+  // Written here, because a turn of a dialog is stored without its prompt.
   if (const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt)) {
     if (!chat->template_arguments.empty())
       json->Member("template_arguments", chat->template_arguments);

@@ -18,7 +18,7 @@ std::string EncodeRequest(const api::GenerateRequest& request);
 // Errors: record_corrupt.
 Result<api::GenerateRequest> DecodeRequest(std::string_view text);
 
-// Parts of the above: everything but the prompt, as members of an open object; messages as a list.
+// Parts of the request: all members except the prompt, in an open object; and messages as a list.
 void WriteRequestFields(const api::GenerateRequest& request, protocol::JsonWriter* json);
 void ReadRequestFields(const StoredObject& fields, api::GenerateRequest* request);
 // Tools and tool choice, as members of an open object; default values are omitted.

@@ -123,7 +123,7 @@ TEST(ResponseLogTest, ReattachingReadersSeeEachEntryOnceDuringWrites) {
     readers.emplace_back([&response, r] {
       int64_t seen = -1;
       bool ended = false;
-      while (!ended) {  // attaches anew each time, where it was cut off
+      while (!ended) {  // attaches again where it was interrupted
         Result<ResponseReader> reader = ResponseReader::Attach(response, seen, nullptr);
         ASSERT_TRUE(reader.ok());
         const auto entries = reader->Next(static_cast<size_t>(r * 7 + 1));

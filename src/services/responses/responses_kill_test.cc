@@ -1,5 +1,5 @@
-// A process that starts responses as fast as it can, and is killed at any time: each whose first
-// event was seen has its answer after the next process has come up, the same as it would have been.
+// A process starts responses as fast as it can and is killed at a random moment: each response
+// whose first event was seen has the same answer in the next process.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>

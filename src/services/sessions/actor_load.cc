@@ -151,8 +151,8 @@ void SessionActor::Resume() {
             });
 }
 
-// Some at a time: all at once would fill the store's queue. Where too many are active, or the disk
-// is behind, the rest comes when these have been answered.
+// Resumes a few turns at a time, because all at once would fill the store's queue. If too many are
+// active, or the disk is behind, the rest follows later.
 void SessionActor::ResumeNext() {
   while (!to_resume_.empty() && resuming_ < kResumedAtOnce) {
     const SessionKey key = std::move(to_resume_.front());

@@ -43,7 +43,7 @@ Result<std::vector<Accepted>> ReadTurns(Statement& rows) {
   }
 }
 
-// Behind all that it has and shares.
+// The place after all own and shared items.
 Result<int64_t> NextPlace(Database& database, int64_t dialog) {
   ASSIGN_OR_RETURN(
       Statement row,

@@ -30,7 +30,7 @@ Status RaiseVersion(Database& database, const Dialog& dialog,
              dialog.id, last_turn, now_s);
 }
 
-// Where an item stands: its place, turn and number within.
+// Position of an item: place, turn and number within the turn.
 struct Position {
   int64_t place = 0, turn = 0, seq = 0;
 };

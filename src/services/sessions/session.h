@@ -30,7 +30,7 @@ struct Turn {
   bool running = false;                   // in the queue's sense
   bool generating = false;                // its inference was taken; shown when it is durable
   Status refused;                         // why it could not begin before it was durable
-  Status unreadable;                      // its record: what is to be answered is not known
+  Status unreadable;                      // the error of a corrupt record
   bool ending = false;                    // without one: it is on its way to its end
   int64_t place = 0;                      // of its items; given when it begins
   int64_t first_place = 1;                // of its prompt
@@ -65,7 +65,7 @@ struct Session {
   bool loaded = false;
   std::vector<std::function<void(Status)>> when_loaded;
 
-  // As the store has it.
+  // State of the dialog in the store.
   int64_t dialog = 0;  // its id; 0: it has no row
   int64_t version = 0;
   int64_t first_place = 1;  // of the last prompt

@@ -30,7 +30,7 @@ Status NoteVersion(store::Database& database, int64_t dialog, int64_t changed_fr
 // Records that the oldest items were deleted.
 Status ForgetPrunedVersions(store::Database& database, int64_t dialog);
 
-// Errors: version_mismatch (there was no such version yet), expired (something of it has gone).
+// Errors: version_mismatch (future version), expired (items of it were deleted).
 Result<ForkPoint> FindVersion(store::Database& database, const Dialog& dialog, int64_t version);
 
 }  // namespace tutti::sessions

@@ -78,8 +78,8 @@ Status Ledger::ready() const {
   return Refusal(health.ok() ? last_ : health, 0);
 }
 
-// Its rows wait to be tried again. What else can fail has lost its rows, and would be tried by
-// nothing but the next request.
+// Whether the disk is full: these rows are retried. Other errors have lost their rows, and only the
+// next request tries again.
 bool Ledger::full() const { return last_.reason() == "store_full"; }
 
 void Ledger::Close() {

@@ -69,7 +69,7 @@ class LedgerTest : public ::testing::Test {
     ledger_->Record(*std::move(place), row, std::move(done));
     return OkStatus();
   }
-  // Over the whole table.
+  // The sums over the whole table.
   Summary Sum() {
     Summary sum;
     EXPECT_TRUE(store_

@@ -41,7 +41,7 @@ std::vector<uint8_t> BytesOf(const asio::ip::address& address) {
   return {bytes.begin(), bytes.end()};
 }
 
-// All of them: a host that has one private address has no business with webhooks.
+// Checks all addresses: a host with any private address is refused.
 Result<std::vector<tcp::endpoint>> EndpointsOf(const Target& target, const Addresses& addresses,
                                                bool trusted) {
   std::vector<tcp::endpoint> endpoints;

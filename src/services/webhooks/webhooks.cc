@@ -117,7 +117,7 @@ Status Webhooks::FindDue(store::Database& rows, int64_t now, const std::string& 
   }
 }
 
-// Takes a due event that no other thread has.
+// Claims a due event that no other thread has claimed.
 std::optional<Event> Webhooks::Take() {
   std::optional<Event> due;
   // One thread at a time reads the rows and marks an event as busy. Otherwise another thread could

@@ -14,14 +14,14 @@ namespace tutti::auth {
 std::string Base64url(std::string_view bytes);
 std::string HmacOf(std::string_view secret, std::string_view message);  // SHA-256
 
-// A key of an issuer, made anew for each.
+// A new key of an issuer for each object.
 class SigningKey {
  public:
   explicit SigningKey(JwtAlgorithm algorithm, int rsa_bits = 2048);
 
   // Key text for the configuration of a verifier: PEM, or the secret.
   const std::string& public_text() const { return public_text_; }
-  // As a token has it: bytes, of ES256 r and s.
+  // The signature in the form of a token; for ES256, the bytes of r and s.
   std::string Sign(std::string_view message) const;
   // `header` and `claims` as JSON texts; three parts.
   std::string Token(std::string_view header, std::string_view claims) const;

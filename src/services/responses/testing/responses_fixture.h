@@ -18,7 +18,7 @@
 
 namespace tutti::responses::testing {
 
-// A folder of its own, gone with it.
+// A temporary folder, deleted with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -109,14 +109,14 @@ class ResponsesFixture : public ::testing::Test {
     responses_->strand()->Post([done = barrier.done()] { done(0); });
     barrier.Get();
   }
-  // Likewise, and what the store had to do for it.
+  // Also waits for the resulting work of the store.
   void Settle() {
     for (int i = 0; i < 4; ++i) {
       Barrier();
       EXPECT_TRUE(store_->ReadNow([](store::Database&) { return OkStatus(); }).ok());
     }
   }
-  // Until the model has nothing to do.
+  // Steps until the model is idle.
   void StepAll() {
     Settle();
     while (inference_->Step()) Settle();
