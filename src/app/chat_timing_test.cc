@@ -109,7 +109,7 @@ class ChatTimingTest : public ::testing::TestWithParam<Prep> {
       while (gateway_.preparing() > 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   }
-  // Until nothing is left to do.
+  // Runs until no work is left.
   void Run() {
     Settle();
     while (true) {

@@ -60,7 +60,7 @@ Result<std::unique_ptr<LocalDialog>> LocalDialog::Open(LocalInference& inference
         new LocalDialog(inference, std::move(options), std::move(store)));
     RETURN_IF_ERROR(dialog->History().status());
     return dialog;
-  } catch (const std::system_error& error) {  // no thread is to be had
+  } catch (const std::system_error& error) {  // the system refused a thread
     return Unavailable("overloaded", std::string("the dialog cannot start: ") + error.what());
   }
 }
@@ -115,7 +115,7 @@ Status LocalDialog::Ask(const Question& question,
     }
     if (ended) return EndOf(state);
     if (!cancelled && stopped()) {
-      // Where it is too late the answer is kept whole, and shown so.
+      // If the turn has already ended, the answer is kept and shown completely.
       cancelled =
           Await<Status>([&](auto done) { sessions_.Cancel(key_, id, std::move(done)); }).ok();
     }

@@ -28,7 +28,7 @@ std::optional<cluster::ChannelPort::Figures> RemoteModels::broker() const {
 
 bool RemoteModels::Drain(Duration limit) {
   const bool clean = pool_.Drain(limit);
-  port_.reset();  // every request has ended when they are gone
+  port_.reset();  // the destructors end every request
   std::shared_ptr<cluster::ChannelPort> channel;
   {
     const MutexLock lock(mutex_);

@@ -30,7 +30,7 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// An XDG variable that is not absolute is to be ignored, as its specification says.
+// The default folder. A relative XDG variable is ignored, as its specification requires.
 std::string UsualFolder() {
   const std::string state = Variable("XDG_STATE_HOME"), home = Variable("HOME");
   if (state.starts_with('/')) return state + "/tutti";

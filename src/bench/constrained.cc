@@ -98,7 +98,7 @@ std::string TextOf(const grammar::TokenTrie& trie, const std::vector<TokenId>& t
   return text;
 }
 
-// As merges make one: each text is two earlier ones, the common ones more often.
+// Like BPE merges: each text joins two earlier ones, common ones more often.
 std::shared_ptr<const grammar::TokenTrie> MakeVocabulary(size_t size, uint64_t seed) {
   constexpr size_t kMaxBytes = 16;
   std::vector<std::string> texts;
@@ -189,7 +189,7 @@ Result<ServedBatches> RunAnswers(Session& session, const std::vector<std::vector
   });
 }
 
-// As a client asks: the model has read the schema that its answer follows.
+// A prompt like a client's: the model reads the schema that its answer follows.
 std::string TextOfPrompt(const std::string& schema, uint64_t seed, int i) {
   return PromptText(Workload::kRandom, kPromptWords, seed, i) +
          ".\n\nWrite a customer's record as JSON that follows this schema:\n" + schema +

@@ -121,7 +121,7 @@ class JobRun {
     }
   }
 
-  // Until all have ended, unless `enough` says otherwise; then whether they had.
+  // Waits until all jobs have ended or `enough` returns true; returns whether all ended.
   Result<bool> AwaitNone(const std::function<bool()>& enough) {
     while (true) {
       bool none = true;
@@ -180,7 +180,7 @@ class JobRun {
     return std::string(made.at("id").as_string());
   }
 
-  // As the interactive prompts, and none of them.
+  // A prompt like the interactive ones, but different from all of them.
   std::string Body() {
     const std::string text =
         PromptText(options_.load.workload, options_.load.prompt_tokens,

@@ -246,8 +246,8 @@ TEST(ServeLoadTest, TheReportHasARowForEachLevelAndFindsTheModelByItself) {
   EXPECT_EQ(rows[0].at("goodput_req_s").as_double(), 0);
 }
 
-// The second level sent the prompts of the first, and a later run those of an earlier one, so that
-// all but the first were measured from the server's prefix cache.
+// Regression: later levels and runs repeated the prompts of earlier ones, so all but the first were
+// measured from the server's prefix cache.
 TEST(ServeLoadTest, NoLevelOrRunIsServedFromWhatAnotherLeftInTheCache) {
   std::set<std::string> all, first_run;
   for (const char* salt : {"run-1", "run-2"}) {

@@ -86,7 +86,7 @@ void ThreadBroker::Wait(Duration longest, bool connected) {
   (void)!read(event_, &pokes, sizeof(pokes));
 }
 
-// Until the connection is lost, or it stops.
+// Serves until the connection is lost or the broker is stopped.
 Status ThreadBroker::Serve() {
   while (!stopping()) {
     RETURN_IF_ERROR(Read());

@@ -129,7 +129,7 @@ std::string NamesOfCommands(const CLI::App& command) {
   return names;
 }
 
-// As the user wrote them, cut and printable.
+// The user's words, truncated and printable.
 std::string Joined(const std::vector<std::string>& words) {
   std::string out;
   for (const std::string& word : words) {

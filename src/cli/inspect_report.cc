@@ -427,7 +427,7 @@ int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool 
   std::printf("KV cache  %9.1f MiB, %zu tokens of %zu bytes in %s (--kv-cache-bytes, --kv-dtype)\n",
               InMiB(facts->kv_pool), facts->kv_pool / facts->kv_token, facts->kv_token,
               std::string(facts->kv_dtype).c_str());
-  // Sequences that do not fit together wait, or begin again: nothing more is taken.
+  // Sequences that do not fit together wait or restart; they use no more memory.
   std::printf("          %9.1f MiB of it, were all %d sequences at the context of %d tokens%s\n",
               InMiB(facts->together()), facts->max_num_seqs, facts->context,
               facts->together() > facts->kv_pool ? ": more than it holds" : "");

@@ -38,7 +38,7 @@ class PlainLines final : public LineReader {
   const std::string prompt_;
 };
 
-// Typed text is taken as UTF-8 even where the locale says ASCII, as on bare machines.
+// Typed text is read as UTF-8 even if the locale is ASCII, as on minimal systems.
 void UseUtf8() {
   if (std::setlocale(LC_CTYPE, "") == nullptr ||
       std::string_view(nl_langinfo(CODESET)) != "UTF-8") {
@@ -161,7 +161,7 @@ class EditedLines final : public LineReader {
     typed_ = L"\x05^C\n";
   }
 
-  // True where the line is given up.
+  // Returns true if the line is discarded.
   bool ActOnSignals() {
     const bool stopped = signals_->Take(SIGTSTP);
     if (stopped) {

@@ -185,8 +185,8 @@ TEST_F(ModelCommandsTest, AFileIsIntroducedByItsTypeAndItsMixture) {
   EXPECT_THAT(Tutti({"inspect", packed}).out, HasSubstr(" MiB as Q4_K_M (Q5_0 "));
 }
 
-// Where both streams went to one file, the remark stood within the answer and the fault within the
-// table.
+// Regression: if both streams went to one file, the remark was inside the answer and the error
+// inside the table.
 TEST_F(ModelCommandsTest, WhatIsSaidOfAResultStandsBehindIt) {
   const auto together = [&](std::vector<std::string> arguments) {
     const std::string path = folder_.File("said.txt");
@@ -301,7 +301,7 @@ TEST_F(ModelCommandsTest, MemoryIsToldWithoutAWeightBeingRead) {
   EXPECT_EQ(memory(nan).out, memory(sound).out);
 }
 
-// Its weights were counted as they lie in the file, which is an eighth where it is served in f32.
+// Regression: weights were counted at their size in the file, which is an eighth of that in f32.
 TEST_F(ModelCommandsTest, MemoryOfASecondModelIsThatOfItsArithmetic) {
   CheckpointSpec spec = Small();
   const std::string model = Put("m.gguf", spec);
@@ -353,7 +353,7 @@ TEST_F(ModelCommandsTest, QuantizeWarnsOfWhatCannotGainAndRefusesWhatItCannotRea
   EXPECT_THAT(empty.err, Not(HasSubstr("Encoders")));
 }
 
-// The model that it was made of was gone.
+// Regression: the report overwrote its own model.
 TEST_F(ModelCommandsTest, AReportTakesThePlaceOfNoModel) {
   const std::string model = Put("m.gguf", Small()), out = folder_.File("out.gguf");
   const auto size = std::filesystem::file_size(model);

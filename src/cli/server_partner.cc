@@ -75,7 +75,7 @@ class ServerPartner final : public ChatPartner {
   }
 
  private:
-  // Only what was asked for: other servers may refuse fields that they do not know.
+  // Sends only options that the user set, because other servers may refuse unknown fields.
   std::string Body(const std::vector<api::ChatMessage>& messages) const {
     json::array list;
     for (const api::ChatMessage& message : messages)

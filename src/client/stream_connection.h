@@ -23,8 +23,8 @@ class StreamConnection {
   StreamConnection(Server server, std::string api_key, std::chrono::milliseconds patience)
       : server_(std::move(server)), api_key_(std::move(api_key)), patience_(patience) {}
 
-  // As PostStream(), on the connection of the request before where the server has left it open. One
-  // that the server closed meanwhile is opened again.
+  // Like PostStream(), but reuses the connection of the previous request if the server left it
+  // open. A connection that the server closed is opened again.
   Status Post(const std::string& path, std::string_view body, const OnEvent& on_event);
 
  private:
@@ -36,7 +36,7 @@ class StreamConnection {
   std::optional<Socket> socket_;
 };
 
-// Reads one answer from the connection; errors as PostStream()'s, but for those of the answer.
+// Reads one answer from the connection. Errors: PostStream()'s, except those of the answer.
 Status ReadStream(const Server& server, const Socket& socket, std::chrono::milliseconds patience,
                   StreamResponse& response, const OnEvent& on_event,
                   const std::function<bool()>& stopped);

@@ -85,7 +85,7 @@ std::string Bytes(const Value& value, TimePoint now) {
   return wire.SerializeAsString();
 }
 
-// Each field of the message is set: one that is forgotten on the way out is seen.
+// Checks that every field is set, so that the encoder forgets none.
 void ExpectAllSet(const google::protobuf::Message& message) {
   const auto* reflection = message.GetReflection();
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {

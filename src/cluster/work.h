@@ -29,7 +29,7 @@ class WorkerPool::Worker {
   std::map<uint64_t, WorkRef> works;
   std::map<uint64_t, QuestionRef> questions;
   std::vector<std::shared_ptr<const v1::Call>> calls;  // not yet sent
-  v1::FrontendMessage outbox;                          // all but calls
+  v1::FrontendMessage outbox;                          // everything except calls
   WorkRef trial;
   v1::Beat beat;
   TimePoint heard;

@@ -169,7 +169,7 @@ class Link final : public WorkerLink {
     }
   }
 
-  // Until the stream has ended. Errors: the frontend does not take this worker.
+  // Serves until the stream has ended. Errors: the frontend refuses this worker.
   Status Serve(const std::shared_ptr<grpc::Channel>& channel) {
     Stream stream(channel, relay_, bell_, state_);
     stream.Begin();

@@ -47,7 +47,7 @@ Result<std::optional<Structure>> AnswerStructure(const ServedModel& model,
   } else if (answer) {
     answer = chat_template::BetweenTags(tags, *std::move(answer));
   }
-  // Where reasoning stays in the text, a constraint holds from the first token on.
+  // If reasoning stays in the text, a constraint holds from the first token on.
   const bool limited = !answer && ReasoningLimitOf(model, request, frame).limited();
   if (limited) answer = Structure{.kind = Structure::Kind::kFreeText};
   // A prompt that is no chat is answered without channels.

@@ -36,7 +36,7 @@ class Thinking {
     tokenizer::TokenizerSpec spec = tokenizer::testing::ByteLevelSpec();
     for (const std::string_view tag :
          {syntax.open, syntax.close, syntax.answer_open, syntax.answer_close}) {
-      // As Gemma's vocabulary has them: the channel's name is no part of the token.
+      // Like in Gemma's vocabulary, the channel's name is not part of the token.
       const std::string token(tag.substr(0, tag.find("thought\n")));
       if (!token.empty() && special_tags)
         tokenizer::testing::AddToken(spec, token, tokenizer::TokenType::kControl);

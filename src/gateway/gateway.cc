@@ -157,7 +157,7 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
         std::move(waker), std::exchange(pending->request.observer, nullptr));
     accepted.generation = api::Generation(pending->stream, control);
   }
-  // Where another machine is asked for the answer, this thread is not the one to wait for it.
+  // If the lookup asks another machine, this thread must not wait for it.
   pending->may_wait = pending->answer != nullptr && answers_->waits();
   if (stepwise || (brief && !pending->may_wait)) {
     const PrepPool::Place place(pool_);
@@ -338,7 +338,7 @@ Status Gateway::Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> c
   out.constraint = std::move(constraint);
   out.reasoning = ReasoningLimitOf(*pending.model, in, pending.frame);
   if (pending.model->engine->proposes() && !in.prediction.empty()) {
-    // As text: what a client writes never becomes a control token, here as in its messages.
+    // Encoded as text: a client's text never becomes a control token, here as in messages.
     out.prediction = pending.model->tokenizer->Encode(in.prediction, {.add_special = false});
     const auto most = static_cast<size_t>(pending.model->engine->max_model_len());
     if (out.prediction.size() > most) out.prediction.resize(most);

@@ -1,4 +1,4 @@
-// From prompts to tokens: whose text may become control tokens, what is cut, what is refused.
+// From prompts to tokens: control tokens in texts, truncation, refusals.
 #include "gateway/prompt.h"
 
 #include <gtest/gtest.h>

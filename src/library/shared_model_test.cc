@@ -52,7 +52,7 @@ struct Pages {
   }
 };
 
-// Anonymous mappings that may be read and not written: where weights lie, once they are loaded.
+// Read-only anonymous mappings, which hold loaded weights.
 std::set<Pages> ReadOnlyAnonymous() {
   std::set<Pages> found;
   std::ifstream maps("/proc/self/maps");
@@ -144,7 +144,7 @@ TEST(GeneratorTest, ReuseAfterAnotherPromptLeavesNoTrace) {
   for (const char* prompt : {"The sea is", "hello", "x", "hello", "The sea is"}) {
     EXPECT_EQ(reused.Generate(Text{prompt}).value().tokens(), fresh(prompt)) << prompt;
   }
-  // Also after a failure, and after one that was broken off in the middle.
+  // Also after a failure, and after an interrupted run.
   EXPECT_FALSE(reused.Generate(Text{""}).ok());
   EXPECT_TRUE(reused.Generate(Text{"x"}, [](const Token&) { return false; }).ok());
   EXPECT_FALSE(reused.Generate(Text{"x"}, [](const Token&) { throw 1; }).ok());

@@ -135,7 +135,7 @@ TEST(StepTest, AStopStringEndsTheStateAsItEndsTheAnswer) {
   Request request = Greedy("The sea is", 40);
   const std::string text = model.Generate(request).value().text();
   ASSERT_GT(text.size(), 12u);
-  // From the middle of the answer, on the borders of characters.
+  // A part from the middle of the answer, on character boundaries.
   size_t from = text.size() / 2, to = from + 4;
   while ((text[from] & 0xC0) == 0x80) --from;
   while (to < text.size() && (text[to] & 0xC0) == 0x80) ++to;

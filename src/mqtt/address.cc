@@ -36,7 +36,7 @@ bool IsName(std::string_view host) {
          host.front() != '-' && host.find("..") == std::string_view::npos;
 }
 
-// Digits and dots alone look like an address and are to be one.
+// A text of digits and dots must be a valid IPv4 address.
 bool LooksLikeIpv4(std::string_view host) {
   return host.find_first_not_of("0123456789.") == std::string_view::npos;
 }

@@ -28,8 +28,8 @@ struct Decoded {
 // 0x97 too many user properties.
 Decoded Decode(Version version, const Frame& frame);
 
-// The version in which a CONNECT is to be answered that Decode() has refused: 5.0 if it names that
-// or a later one, else 3.1.1.
+// The version for the answer to a CONNECT that Decode() has refused: 5.0 if it names that or a
+// later one, else 3.1.1.
 Version VersionToAnswer(const Frame& connect);
 
 // A whole packet with its fixed header. Error: invalid_value, of a field or packet longer than the

@@ -43,7 +43,7 @@ class FrameSplitter {
   bool within() const { return state_ == State::kLength || state_ == State::kBody; }
   size_t held_bytes() const { return frame_.body.capacity(); }
 
-  // From the next packet on.
+  // Takes effect with the next packet.
   void set_limits(const FrameLimits& limits) { limits_ = limits; }
 
  private:

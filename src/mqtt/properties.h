@@ -54,7 +54,7 @@ struct Properties {
   friend bool operator==(const Properties&, const Properties&) = default;
 };
 
-// Where a list of properties stands: in a packet of a type, or with CONNECT's Will.
+// The place of a property list: a packet type, or CONNECT's Will.
 enum class PropertyPlace : uint8_t { kWill = 0 };  // else the number of the packet's type
 constexpr PropertyPlace PlaceIn(PacketType type) { return static_cast<PropertyPlace>(type); }
 

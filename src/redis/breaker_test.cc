@@ -31,7 +31,7 @@ TEST(Breaker, OpensAfterFailuresInARowAndLetsOneTry) {
     EXPECT_TRUE(breaker.MayTry());
     EXPECT_FALSE(breaker.MayTry());  // one at a time
     breaker.Failed();
-    breaker.Failed();  // a late one of before
+    breaker.Failed();  // a late failure
   }
   clock.Advance(milliseconds(300));
   EXPECT_TRUE(breaker.MayTry());

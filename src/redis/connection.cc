@@ -29,7 +29,7 @@ Status Late() { return Unavailable("redis_timeout", "Redis did not answer in tim
 
 TimePoint Now() { return std::chrono::steady_clock::now(); }
 
-// Until `fd` can be read or written (`events`), or an end of it is seen.
+// Waits until `fd` can be read or written (`events`), or has an error.
 Status WaitFor(int fd, short events, TimePoint until) {
   while (true) {
     const Duration left = std::max(until - Now(), Duration::zero());

@@ -29,7 +29,7 @@ struct ReplyReader::Parser {
     if (reader != nullptr) reader->privdata = this;
   }
 
-  // Where the value of `task` goes: into its array, or it is the reply itself.
+  // The target of the value of `task`: an element of its array, or the reply itself.
   static Reply* Place(const redisReadTask* task) {
     auto* self = static_cast<Parser*>(task->privdata);
     if (task->parent == nullptr) return &self->root;
@@ -96,7 +96,7 @@ ReplyReader::~ReplyReader() = default;
 Status ReplyReader::Feed(std::string_view bytes) {
   redisReader* const reader = parser_->reader.get();
   if (reader == nullptr) return NoReply("no memory");
-  // Parsed bytes are hiredis' to drop when it likes: they count as what was made of them.
+  // hiredis may keep parsed bytes; their values are counted instead.
   if (reader->len - reader->pos + bytes.size() > parser_->limits.bytes)
     return NoReply("it is too long");
   if (redisReaderFeed(reader, bytes.data(), bytes.size()) != REDIS_OK)

@@ -68,7 +68,7 @@ TEST(ReplyReader, WhatIsNoReplyOrTooMuchOfOneIsAnError) {
   ASSERT_TRUE(reader.Feed(std::string(32, 'x')).ok());
   EXPECT_FALSE(reader.Next()->has_value());
   EXPECT_EQ(reader.Feed(std::string(64, 'x')).reason(), "redis_protocol");
-  // Nor do many small pieces of one reply pass.
+  // Many small pieces of one reply are refused too.
   ReplyReader pieces(few);
   ASSERT_TRUE(pieces.Feed("*4\r\n").ok());
   Status status;

@@ -11,7 +11,7 @@
 namespace tutti::redis {
 namespace {
 
-// As Redis names scripts.
+// Name of a script in Redis.
 std::string Sha1Hex(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int size = 0;

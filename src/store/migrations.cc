@@ -11,7 +11,7 @@ Result<int64_t> VersionOf(Database* database) {
   return row ? statement.Int(0) : 0;
 }
 
-// All of `sql` and the version, or nothing.
+// Applies all of `sql` and the version, or nothing.
 Status Apply(const std::string& sql, int64_t version, Database* database) {
   const Status status = database->Execute(
       "BEGIN IMMEDIATE;" + sql + ";PRAGMA user_version=" + std::to_string(version) + ";COMMIT;");

@@ -33,7 +33,7 @@ struct stat Look(const std::string& path) {
   return stat(path.c_str(), &found) == 0 ? found : (struct stat){};
 }
 
-// A database is never empty once it was made. Taken for a new one, it would forget every key.
+// An existing database is never empty. Accepting an emptied one as new would forget every key.
 Status CheckNotEmptied(const std::string& path) {
   std::error_code none;
   if (path.empty() || std::filesystem::file_size(path, none) != 0 || none) return OkStatus();
@@ -155,7 +155,7 @@ void Store::Main() {
   }
 }
 
-// An error undoes this work alone, but for those after which SQLite has undone everything.
+// An error undoes this work only, except errors after which SQLite has undone everything.
 Status Store::RunAlone(const Work& work) {
   RETURN_IF_ERROR(Run(database_, "SAVEPOINT work"));
   const Status status = Guarded(work, database_);

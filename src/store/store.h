@@ -94,13 +94,13 @@ class Store {
   Store(const Options& options, std::optional<FolderLock> lock, Database database);
   void Main();
   void Add(Task task);
-  // Some of what waits, in order: writes that share a commit, or reads; empty at the end.
+  // The next queued tasks, in order: writes that share a commit, or reads; empty at the end.
   std::vector<Task> Next();
   void Commit(std::vector<Task> group);
   Status CheckFile();
   std::string path() const;  // "" in memory
   Status RunAlone(const Work& work);
-  // Also whether all of the group are to be undone.
+  // `all`: set if the whole group must be undone.
   Status RunInGroup(const Task& task, bool* all);
   void Note(const Status& status);
   void Fail(const Status& status);

@@ -51,7 +51,7 @@ Result<auth::Authenticator::Options> AuthOptions(const Settings& settings,
                                     issuer.algorithm == auth::JwtAlgorithm::kHs256));
     issuer.keys.push_back(std::move(key));
   }
-  // Here, so that it is refused as a bad value before anything is opened.
+  // Checked here, so that an invalid issuer is refused before any resource is opened.
   if (Status status = auth::JwtVerifier::Create(issuer).status(); !status.ok())
     return std::move(status).WithParam("auth.jwt_key_file");
   options.issuers.push_back(std::move(issuer));

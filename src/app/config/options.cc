@@ -327,8 +327,7 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      3600},
 });
 
-// "kv-cache-bytes" and "sched.itl_target_ms" name themselves the same way everywhere but for the
-// separators.
+// Normalises the separators of names like "kv-cache-bytes" and "sched.itl_target_ms".
 std::string Normalised(std::string_view key, char separator) {
   std::string out;
   for (const char c : key) out += (c == '.' || c == '_' || c == '-') ? separator : c;
@@ -560,7 +559,7 @@ Result<int64_t> ParseSize(std::string_view text) {
 }
 
 std::string Suggestion(std::string_view name, const std::vector<std::string>& known) {
-  // A short name is near only what differs by one slip.
+  // For a short name, only names with one edit count as similar.
   const size_t dashes = std::min(name.find_first_not_of('-'), name.size());
   const size_t limit = std::clamp<size_t>((name.size() - dashes + 1) / 3, 1, 3);
   std::string best;

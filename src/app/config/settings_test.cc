@@ -262,7 +262,8 @@ TEST(Settings, ARefusalSpeaksOfWhatTheUserWrote) {
   }
 }
 
-// Only the start once looked at them: what --print-config showed did not run.
+// Regression: the weight was checked at start only, so --print-config printed settings that did not
+// run.
 TEST(Settings, AWeightThatIsNoneIsRefusedWhereverItStands) {
   for (const char* const bad : {"gold=-1", "gold=0", "gold", "gold=1,gold=2"}) {
     Settings::Inputs inputs;
@@ -474,8 +475,8 @@ TEST(Settings, ABrokenFileNamesItsLine) {
   EXPECT_FALSE(Settings::Resolve(inputs).ok());
 }
 
-// A folder was once taken for an empty file, and a device read for ever.
-// The library's parser ran out of stack on it.
+// Regression: a folder counted as an empty file, a device was read forever, and such a table
+// exhausted the stack of the library's parser.
 TEST(Settings, ATablesNameOfFiftyThousandPartsIsRefused) {
   std::string header = "[a";
   for (int i = 0; i < 50'000; ++i) header += ".a";

@@ -27,7 +27,7 @@ struct LoadedDecoder {
   std::shared_ptr<telemetry::ServingMetrics> metrics;
   std::unique_ptr<gateway::EngineMetrics> observer;
   std::unique_ptr<engine::Engine> engine;
-  // Where it also gives vectors.
+  // Set if the decoder also gives vectors.
   std::unique_ptr<runner::CpuDecoderEmbedder> embedder;
   std::shared_ptr<telemetry::EncoderMetrics> encoder_metrics;
   std::unique_ptr<gateway::EncoderEngineMetrics> encoder_observer;

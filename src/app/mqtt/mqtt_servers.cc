@@ -88,7 +88,7 @@ Result<mqtt::bridge::BridgeOptions> BridgeOf(const Settings& settings,
   return options;
 }
 
-// Also where no MQTT is spoken: what is wrong then is wrong tomorrow.
+// Checked even if MQTT is off, so that errors are found before it is switched on.
 Status CheckSettings(const Settings& settings) {
   if (!settings.IsSet("mqtt.url")) {
     for (const char* const name : {"mqtt.username", "mqtt.password_file", "mqtt.ca_file",

@@ -10,7 +10,7 @@ namespace {
 
 using api::LoadLevel;
 
-// Where `share` puts one that was at `before`: up at once, down with some slack.
+// The level for `share` after the level `before`: rises at once, falls with hysteresis.
 LoadLevel Next(LoadLevel before, double share) {
   return std::max(api::LevelOf(share), std::min(before, api::LevelOf(share + MemoryWatch::kSlack)));
 }
@@ -48,7 +48,7 @@ void MemoryWatch::ModelsAreLoaded(int64_t later) {
 }
 
 double MemoryWatch::Share(int64_t resident) const {
-  // Where the models alone would take more than there is, it is the limit that counts.
+  // If the models alone exceed the limit, the limit minus a minimum counts as planned.
   const int64_t planned = std::min(planned_.load(), limit_ - kLeastRoom);
   return static_cast<double>(resident - planned) / static_cast<double>(limit_ - planned);
 }

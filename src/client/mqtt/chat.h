@@ -28,7 +28,7 @@ namespace tutti::client {
 
 struct MqttChatOptions {
   MqttOptions connection;
-  Duration silence = std::chrono::minutes(10);      // of the server; then the turn is given up
+  Duration silence = std::chrono::minutes(10);      // of the server, after which the turn fails
   Duration absence = std::chrono::seconds(5);       // the same, if the topic has no subscriber
   Duration acceptance = std::chrono::seconds(30);   // for the server to accept the question
   Duration reconnect = std::chrono::seconds(30);    // how long reconnecting is tried

@@ -46,7 +46,7 @@ class MqttChatTest : public ::testing::Test {
     server_.Send("llm/v1/server/n1/status",
                  online ? R"({"online":true,"models":["m"]})" : R"({"online":false})", "");
   }
-  // As the server answers.
+  // Answers like the server.
   void Accept(const mqtt::Publish& message) {
     Send(message, R"({"type":"accepted","response_id":"resp_1","sequence_number":0})");
   }

@@ -18,7 +18,7 @@ constexpr size_t kMaxSessions = 1024;
 // Sessions that have ended, whose packets may still come; the oldest are forgotten.
 constexpr size_t kRememberedSessions = 1024;
 constexpr Duration kLookedAway = std::chrono::seconds(2);  // turns come ten times a second
-// A worker that is not taken has that long to read why.
+// How long a refused worker can read the reason.
 constexpr Duration kRefusalLife = std::chrono::seconds(10);
 
 // One worker. Used on the broker's thread, except for calls by the pool.

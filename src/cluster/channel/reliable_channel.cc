@@ -51,7 +51,7 @@ bool ReliableChannel::Next(TimePoint now, v1::Packet* packet) {
 
 bool ReliableChannel::Receive(const v1::Packet& packet, TimePoint now,
                               std::vector<std::string>* messages) {
-  // Only what was sent at all can have come.
+  // Ignores acknowledgements of packets that were never sent.
   if (packet.received() >= first_ && packet.received() <= highest_) {
     while (first_ <= packet.received()) {
       waiting_bytes_ -= waiting_.front().bytes.size();

@@ -75,7 +75,7 @@ class BlockWriter : public ResponseWriter {
  protected:
   // Begins a block; the one before it is complete. `call` is of kToolUse: its id and name.
   virtual void OpenBlock(BlockKind kind, const api::ToolCallDelta& call, std::string* out) = 0;
-  // More of the block that was begun last.
+  // Continues the block that was begun last.
   virtual void AddToBlock(BlockKind kind, std::string_view piece, std::string* out) = 0;
 
   const GenerationCall& call_;

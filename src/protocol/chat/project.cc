@@ -53,7 +53,7 @@ std::string SessionTopic(std::string_view project, std::string_view session) {
   return std::string(project) + std::string(kReplies) + std::string(session);
 }
 
-// Where answers go by the ids alone.
+// The reply address that follows from the ids.
 ProjectReply AddressOf(std::string_view project, std::string session, const Json* payload) {
   ProjectReply reply;
   reply.session = std::move(session);
@@ -240,7 +240,7 @@ ReceivedMessage ParseProjectMessage(std::string_view project, std::string_view p
   ProjectReply reply = AddressOf(project, session, &root);
   // A person may well say 42, or true.
   if (!root.is_object() && !root.is_array()) return {std::move(reply), ReadText(payload)};
-  // Also for errors: the client listens there.
+  // Read for errors too, because the client listens there.
   std::string topic = TextIn(&root, "replyTopic");
   if (CheckProjectReplyTopic(project, session, topic, "replyTopic").ok())
     reply.topic = std::move(topic);

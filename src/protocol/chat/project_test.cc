@@ -211,7 +211,7 @@ TEST(ProjectVerb, ClearAndDeleteAreOfOneSessionOrOfAll) {
   }
 }
 
-// Otherwise a slip would clear what it was not meant for.
+// Otherwise a mistake would clear another session.
 TEST(ProjectVerb, ContradictionsAreRefused) {
   EXPECT_EQ(ReadVerb(ProjectOp::kClear, R"({"session_id":"s2"})", "s1").verb.status().param(),
             "session_id");

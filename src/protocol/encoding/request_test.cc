@@ -203,7 +203,7 @@ TEST(Rerank, RawScoresInTwoWordsThatMustNotContradict) {
             "invalid_value", "use_activation");
 }
 
-// 2,048 copies of a query of megabytes once would have been gigabytes.
+// Regression: 2,048 copies of a query of megabytes took gigabytes.
 TEST(Rerank, AQueryCountsOnceForEachOfItsDocuments) {
   const std::string query(api::kMaxPairBytes / 2048 - 1, 'q');
   JsonObject body{{"query", query}, {"documents", boost::json::parse(ListOf(2048, "\"d\""))}};

@@ -41,7 +41,7 @@ struct Repository::Entry {
   }
 };
 
-// Counts what becomes of an execution. One that is given up counts as failed.
+// Counts the result of an execution. An abandoned one counts as failed.
 class Repository::Counted final : public Execution {
  public:
   Counted(std::unique_ptr<Execution> inner, std::shared_ptr<Entry> entry, const Clock& clock)

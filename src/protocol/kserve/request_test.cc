@@ -205,7 +205,7 @@ TEST(RequestTest, ReservedParametersAreRead) {
   EXPECT_FALSE(read("timeout", std::string("5")).ok());
   EXPECT_FALSE(read("timeout", int64_t{-1}).ok());
   EXPECT_FALSE(read("triton_other", true).ok());
-  // These are HTTP's, whose server keeps them; no other way in has them.
+  // These parameters belong to HTTP, whose server removes them; other protocols do not have them.
   EXPECT_TRUE(read("binary_data_output", true).ok());
   EXPECT_TRUE(read("headers", std::string("x")).ok());
   EXPECT_EQ(request.parameters.size(), 3u);

@@ -20,7 +20,7 @@ enum class Dialect { kChat, kText, kGenerate, kInfill };
 // several requests; choices are numbered prompt_index * n + choice.
 struct GenerationCall {
   Dialect dialect = Dialect::kChat;
-  std::vector<api::GenerateRequest> requests;  // at least one; equal but for the prompt
+  std::vector<api::GenerateRequest> requests;  // at least one; equal except for the prompt
   std::string model;                           // as asked; empty = the default model
   bool stream = false;
   bool include_usage = false;

@@ -53,7 +53,7 @@ void WriteOutput(const ResponseState& state, JsonWriter* json) {
   json->EndArray();
 }
 
-// As the request had them, in the flat form of the Responses API.
+// Writes the tools of the request, in the flat form of the Responses API.
 void WriteTools(const ResponseState& state, JsonWriter* json) {
   json->Key("tools").BeginArray();
   for (const api::Tool& tool : state.tools) {

@@ -17,8 +17,8 @@ std::string At(const std::string& path, size_t index) {
   return path + "[" + std::to_string(index) + "]";
 }
 
-// The word under `type`; empty where there is none. Looked at before the schema: an image is to be
-// refused for what it is, not for its url field.
+// The text of `type`; empty if it is missing. Read before the schema check, so that an image is
+// refused as such, not for its url field.
 std::string_view TypeOf(const Json& value) {
   const Json* type = value.is_object() ? value.get_object().if_contains("type") : nullptr;
   return type != nullptr && type->is_string() ? TextOf(*type) : std::string_view();

@@ -112,7 +112,7 @@ Result<MaybeConstraint> StructuredOutputs(const Json& value, const std::string& 
     } else if (name == "grammar") {
       ASSIGN_OR_RETURN(one, TextConstraint(inner, Kind::kGrammar, path));
     } else if (name == "structural_tag") {
-      // As an object, or as its text.
+      // The schema may be an object or its text.
       ASSIGN_OR_RETURN(one, SchemaOf(inner, path));
       one->kind = Kind::kStructuralTag;
     } else if (name == "json_object") {

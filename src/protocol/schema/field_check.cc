@@ -102,8 +102,8 @@ Status CheckRefused(const FieldSpec& field, const Json& value, const std::string
 std::optional<int64_t> AsInteger(const Json& value) {
   if (value.is_int64()) return value.get_int64();
   if (value.is_double()) {
-    // From 2^53 on a double may stand for a neighbour of the number that was written:
-    // -9223372036854775809 would become -2^63.
+    // From 2^53 on, a double may stand for a neighbouring integer: -9223372036854775809 would
+    // become -2^63.
     constexpr double kExact = 9007199254740992.0;
     const double number = value.get_double();
     if (number == std::floor(number) && std::abs(number) < kExact) {

@@ -5,7 +5,7 @@
 namespace tutti::protocol {
 
 void ReadSampling(const CheckedObject& object, api::SamplingParams* params) {
-  // Only what the request says is assigned: the rest may come from the model.
+  // Assigns only values of the request; the others may come from the model.
   if (const auto value = object.Number("temperature")) params->temperature = *value;
   if (const auto value = object.Number("top_p")) params->top_p = *value;
   if (const auto value = object.Int("top_k")) params->top_k = static_cast<int>(*value);

@@ -61,7 +61,7 @@ Result<std::string> ReadTemplateArguments(const CheckedObject& object, std::stri
     asked = TextOf(*given_effort);
   const bool no_thinking = asked == "none";
   if (!asked.empty() && !no_thinking) options.emplace("reasoning_effort", asked);
-  // Where hosted servers of Qwen's models take it.
+  // Hosted servers of Qwen's models accept the field here.
   if (const std::optional<bool> enabled = object.Bool("enable_thinking"))
     options.emplace("enable_thinking", *enabled);
   if (thinking.has_value()) options.emplace("enable_thinking", *thinking);

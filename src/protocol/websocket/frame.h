@@ -37,7 +37,7 @@ struct FrameEvent {
     kPing,  // to be answered with the same payload
     kPong,
     kClose,  // the peer's; `code` is kCloseNoStatus where it gave none
-    kFault,  // the connection is to be closed with `code`; nothing follows
+    kFault,  // close the connection with `code`; nothing follows
   };
   Kind kind = Kind::kFault;
   std::string payload;  // of kFault: why, for the peer

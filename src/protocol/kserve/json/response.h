@@ -32,8 +32,8 @@ size_t EstimateInfer(const RequestBody& asked, const InferResponse& response);
 
 std::string ServerMetadataBody(const ServerMetadata& metadata);
 std::string ModelMetadataBody(const ModelConfig& config);
-// As Triton shows the message ModelConfig: names in snake_case, enumerations by name, integers as
-// numbers.
+// The JSON form of Triton's message ModelConfig: names in snake_case, enumerations by name,
+// integers as numbers.
 std::string ModelConfigBody(const ModelConfig& config);
 std::string StatisticsBody(const std::vector<StatisticsSnapshot>& models);
 std::string IndexBody(const std::vector<IndexEntry>& index);
