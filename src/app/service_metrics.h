@@ -1,5 +1,5 @@
-// Prometheus metrics of a service's parts, each read when somebody scrapes. The registry and what
-// is read outlive the handles, but for the caches, which are held.
+// Prometheus metrics of a service's parts, read at each scrape. The registry and the parts must
+// outlive the handles, except for the caches, which the handles own.
 #pragma once
 
 #include <functional>

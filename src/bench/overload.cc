@@ -83,8 +83,8 @@ class Overload {
     return Percentile(level.Ttft(), 50);
   }
 
-  // Requests a second that so many clients get done in about `seconds`, not counting the end, when
-  // fewer are left.
+  // Goodput of `clients` clients in about `seconds`, in requests per second, without the end of the
+  // run, when fewer clients are active.
   Result<double> Peak(double seconds) {
     if (peak_ == 0) {  // the number of requests is unknown yet
       ASSIGN_OR_RETURN(const LevelResult few,

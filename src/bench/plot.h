@@ -22,8 +22,8 @@ struct Plot {
 
 std::string ToSvg(const Plot& plot);
 
-// The smallest of 1, 2, 2.5 and 5 x 10^k that cuts 0..`most` into at most `parts` steps; 1 where
-// nothing is to be cut.
+// The smallest of 1, 2, 2.5 and 5 x 10^k that divides 0..`most` into at most `parts` steps; 1 for
+// an empty range.
 double RoundStep(double most, int parts);
 
 }  // namespace tutti::bench

@@ -1,5 +1,5 @@
-// What the benches compute from their samples: percentiles, spreads, stability, gates. Pure
-// functions over plain values; any thread. Definitions: serve_load.h.
+// Statistics of the benches' samples: percentiles, spreads, stability, gates. Pure functions over
+// plain values; any thread. Definitions: serve_load.h.
 #pragma once
 
 #include <boost/json/object.hpp>

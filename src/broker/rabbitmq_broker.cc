@@ -127,8 +127,8 @@ class RabbitMqBroker final : public ThreadBroker {
     return OkStatus();
   }
 
-  // A queue that ends with who reads it, in the broker's memory alone. Nothing is acknowledged: a
-  // packet that is lost is sent again by who needs it.
+  // Opens a queue in the broker's memory that ends with its reader. Nothing is acknowledged: the
+  // sender repeats a lost packet.
   Status OpenMailbox(const std::string& name, bool shared) {
     const auto life =
         std::chrono::duration_cast<std::chrono::milliseconds>(shared ? kSharedLife : kPacketLife);

@@ -169,8 +169,8 @@ class ChatCommand final : public Command {
   }
 
   void Talk(ChatPartner& partner) {
-    // At a terminal's prompt Ctrl-C is a key (line_reader.h). One that comes between an answer and
-    // the prompt is late for the one and early for the other, and must not end the program.
+    // At a terminal's prompt Ctrl-C is a key (line_reader.h). A Ctrl-C between an answer and the
+    // prompt belongs to neither, and must not end the program.
     std::optional<InterruptScope> between;
     if (OnTerminal()) between.emplace();
     const std::unique_ptr<LineReader> reader = MakeLineReader("> ");

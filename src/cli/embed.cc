@@ -98,8 +98,8 @@ class EmbedCommand final : public Command {
     return texts;
   }
 
-  // Hands the vectors of all texts on, in order and group by group: `take` gets a group's texts,
-  // which it may keep, and their vectors. Those before a text that is refused are handed on too.
+  // Passes on the vectors of all texts, in order and group by group: `take` gets a group's texts,
+  // which it may keep, and their vectors. Vectors before a refused text are passed on too.
   template <typename Take>
   Status ForEachGroup(api::Inference& inference, const Take& take) {
     while (true) {

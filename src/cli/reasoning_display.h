@@ -1,6 +1,5 @@
-// ReasoningDisplay: what a model thinks, dimmed, for somebody who watches a terminal. It goes to
-// standard error: standard output holds the answer alone. Nothing is shown where that is no
-// terminal.
+// ReasoningDisplay: prints the model's reasoning, dimmed, on a terminal. It goes to standard error,
+// because standard output has only the answer. Prints nothing if standard error is not a terminal.
 //
 // Owner and thread: the command.
 #pragma once

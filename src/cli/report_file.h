@@ -9,9 +9,9 @@
 
 namespace tutti::cli {
 
-// Asked before the work, not after minutes of it: whether `file` can be written, and is none of
-// `others`, the files that the command reads or makes (names of models among them count for
-// nothing). What is there stays, and where nothing is nothing comes. Errors: invalid_value.
+// Checks before the work whether `file` can be written, and is none of `others`, the files that the
+// command reads or makes (names of models in `others` are ignored). Neither changes nor creates a
+// file. Errors: invalid_value.
 Status CheckReportFile(const std::string& file, const std::vector<std::string>& others);
 
 // One line of JSON; what was there is replaced. Errors: invalid_value.

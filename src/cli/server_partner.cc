@@ -13,7 +13,8 @@ namespace {
 
 namespace json = boost::json;
 
-// A server may load its model, or hold a request in its queue, for so long before its first byte.
+// Time limit for the first byte of an answer: the server may be loading its model, or the request
+// may be queued.
 constexpr std::chrono::minutes kAnswerPatience{10};
 constexpr std::chrono::seconds kListPatience{30};
 

@@ -29,7 +29,7 @@ bool KeepsSpace(const api::GenerateRequest& request);
 // The tools that the answer may call; null: it may call none.
 const api::ChatPrompt* ToolsOf(const api::GenerateRequest& request);
 
-// What the model and the prompt say about the answer.
+// Properties of the answer that follow from the model and the prompt.
 struct AnswerFrame {
   bool reasons = false;           // it may begin with reasoning, which is returned separately
   bool inside_reasoning = false;  // the prompt ends within reasoning, which the answer continues

@@ -87,7 +87,7 @@ bool UsesTools(const api::ChatPrompt& chat) {
 }
 
 // The functions of a chat's calls by the ids of the calls: some templates print the name with a
-// result. A client that counts its ids anew in each turn means the call before the result.
+// result. If a client reuses ids in each turn, the latest call before the result counts.
 using FunctionNames = std::unordered_map<std::string_view, std::string_view>;
 
 std::string NameOf(const api::ChatMessage& message, const FunctionNames& names) {

@@ -1,5 +1,5 @@
-// What the library takes: making a generator (U80), and a long batch (U79). This file replaces
-// operator new for the whole test program.
+// Memory and allocations of the library: making a generator (U80), and a long batch (U79). This
+// file replaces operator new for the whole test program.
 #include <gtest/gtest.h>
 #include <malloc.h>
 

@@ -11,9 +11,9 @@ namespace {
 
 constexpr size_t kMaxConnackBytes = 64 << 10;
 
-// What Mosquitto 2.0 says of a message that is larger than it takes, before it hangs up: 0x95, a
-// reason that the standard does not know in a PUBACK (5.0, 3.4.2.1). Taken for a fault, the message
-// would be sent again and end every connection.
+// Mosquitto 2.0 answers a message above its size limit with 0x95, a reason that the standard does
+// not allow in a PUBACK (5.0, 3.4.2.1), and disconnects. Treated as a fault, the message would be
+// sent again and end every connection.
 std::optional<Puback> LenientPuback(const Frame& frame) {
   if (frame.type != PacketType::kPuback || frame.body.size() < 3) return std::nullopt;
   const auto byte = [&](size_t at) { return static_cast<uint8_t>(frame.body[at]); };

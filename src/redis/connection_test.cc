@@ -159,7 +159,7 @@ TEST(Connection, WhoIsNotThereOrSilentCostsNoMoreThanTheWait) {
       "redis_timeout");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(2));
   server.Continue();
-  // A late reply must not be taken for that of another command.
+  // A late reply must not be matched to another command.
   EXPECT_EQ(connection->Call({"PING"}, In(seconds(1))).status().reason(), "redis_unreachable");
 }
 

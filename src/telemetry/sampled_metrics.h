@@ -1,5 +1,5 @@
-// SampledMetrics: counters and gauges that are read from a struct of counts when somebody scrapes,
-// as a table of rows. Filled by one thread; what it has collected is read on scraping threads.
+// SampledMetrics: counters and gauges that are read from a struct of counts at each scrape, defined
+// by a table of rows. Filled by one thread; scraping threads read what it has collected.
 #pragma once
 
 #include <functional>

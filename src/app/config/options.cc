@@ -353,7 +353,7 @@ std::string SizeText(int64_t bytes) {
   return std::to_string(bytes) + kNames[unit];
 }
 
-// What the Origin field of a browser can hold: anything else would never match.
+// Whether a browser's Origin field can have this value; any other would never match.
 bool IsOrigin(std::string_view text) {
   if (text == "*") return true;
   const size_t scheme = text.find("://");

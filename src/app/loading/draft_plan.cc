@@ -89,7 +89,7 @@ Result<DraftPlan> DraftPlan::Open(const Settings& settings, const DraftHost& hos
   run.max_step_slices = engine::kMaxDraftSequences;
   const size_t block =
       model::Decoder::KvBlockBytes(config, plan.mode_, *host.kernels, run.kv_dtype);
-  // As much as so many sequences may come to need that it proposes for at once.
+  // The maximum that the sequences need for which the draft model proposes at once.
   const auto wanted = static_cast<size_t>((run.context + kBlockTokens - 1) / kBlockTokens) *
                       static_cast<size_t>(std::min(host.max_num_seqs, engine::kMaxDraftSequences));
   const auto most = static_cast<size_t>(settings.Int("kv-cache-bytes")) / kPartOfKv / block;

@@ -18,7 +18,8 @@ size_t ResidentBytes() {
   return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Many small blocks, of which each hundredth stays: what is freed lies in pieces between them.
+// Many small blocks, of which every hundredth stays allocated, so that the freed memory is
+// fragmented.
 std::vector<std::unique_ptr<char[]>> Crumbs(size_t bytes) {
   constexpr size_t kBlock = 2000;
   std::vector<std::unique_ptr<char[]>> blocks, stay;

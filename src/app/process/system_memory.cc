@@ -21,9 +21,9 @@ uint64_t MemInfo(const std::string& root, const std::string& name) {
   return 0;
 }
 
-// The least limit in files called `name`, in `group` below `mount` and in the groups above it; 0 =
-// there is none. In a container the path may be the host's, which is not to be seen there: then the
-// one at the top, the container's own, is.
+// The lowest limit in files called `name`, in `group` below `mount` and in its parent groups; 0 if
+// there is none. In a container the path may be the host's and not be visible; then the topmost
+// file has the container's own limit.
 int64_t LeastLimit(const std::string& mount, std::string group, const std::string& name) {
   int64_t least = 0;
   while (true) {

@@ -42,7 +42,7 @@ struct TimedModel {
   std::shared_ptr<engine::Engine> engine;
 };
 
-// Of the byte-level vocabulary.
+// Limits for the byte-level vocabulary.
 inline engine::RunnerLimits TimedLimits(int kv_blocks, int slices) {
   return {.kv_blocks = kv_blocks,
           .max_step_tokens = 4096,

@@ -82,7 +82,7 @@ Result<MqttConnection::Arrivals> MqttConnection::Receive(TimePoint until, const 
   do {
     const Status status = Turn(arrived_.empty() ? until : clock_.Now(), stopped);
     TakeRefusals();
-    // What came before the connection broke is given first.
+    // Messages received before the connection broke are returned first.
     if (!status.ok() && arrived_.empty()) return status;
   } while (arrived_.empty() && clock_.Now() < until);
   return std::exchange(arrived_, {});

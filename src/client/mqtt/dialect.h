@@ -48,7 +48,7 @@ class MqttReply {
   virtual Update Take(const mqtt::Publish& message) = 0;
   // Whether the server has accepted the question.
   virtual bool accepted() const = 0;
-  // What to send after the connection was lost: the question again, or a request to continue the
+  // The message to send after a lost connection: the question again, or a request to continue the
   // answer.
   virtual MqttSend AfterLoss() const = 0;
   // The message that cancels the turn; nothing if the profile has none.

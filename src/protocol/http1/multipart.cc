@@ -23,7 +23,7 @@ bool IsBoundaryChar(char c) {
          kOthers.find(c) != std::string_view::npos;
 }
 
-// Reads `; name=value` from the front: a token or a quoted text. Nothing where there is none left.
+// Reads `; name=value` from the front: a token or a quoted text. nullopt if none is left.
 struct Parameter {
   std::string name, value;  // the name in lower case
 };

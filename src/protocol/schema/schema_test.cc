@@ -68,7 +68,7 @@ TEST(Schema, ThePageOfTheServerNamesEveryFieldThatIsTaken) {
     if (field.field_class == FieldClass::kRefused ||
         !(field.scopes & ~(kMessage | kPart | kDocument)))
       continue;
-    // What dialogs share with the routes that have no dialogs stands on their page.
+    // Fields that dialogs share with other routes are documented on the other routes' page.
     const bool in_http = (field.scopes & ((kResponses - 1) | kOfTools | kInfill)) != 0;
     const bool in_dialogs = (field.scopes & ((kSocketEnvelope - 1) | kOfItems)) != 0;
     const std::string& page = in_http                                 ? http

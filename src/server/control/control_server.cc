@@ -131,7 +131,7 @@ void ControlServer::Accept(std::list<Client>& clients) {
     if (clients.size() == limits_.clients) clients.pop_front();
     clients.emplace_back(connection.release(), Steady::now());
   } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
-    (void)Await(stop_, POLLIN, 100);  // none to be had: not again and again at once
+    (void)Await(stop_, POLLIN, 100);  // no descriptor or memory: wait before the next try
   }
 }
 

@@ -1,6 +1,6 @@
-// A connection for which there is no memory is given up alone, and at once. Once it was the last
-// one the server accepted until another closed, or it stayed open for ever: clients waited until
-// they lost patience.
+// A connection without memory is closed alone and at once. Regression: it was the last one that the
+// server accepted until another closed, or it stayed open forever, and clients waited until they
+// timed out.
 #ifndef TUTTI_SANITIZED  // which bring their own operators
 #include <gtest/gtest.h>
 

@@ -79,7 +79,7 @@ class AdmissionTest : public ::testing::Test {
     api::GenerateRequest request;
     request.model = model;
     request.caller = std::move(caller);
-    request.prompt = api::TextPrompt{.text = "four words of prompt"};  // reckoned as 6 tokens
+    request.prompt = api::TextPrompt{.text = "four words of prompt"};  // estimated as 6 tokens
     request.sampling.max_tokens = 10;
     return request;
   }
@@ -247,7 +247,7 @@ TEST_F(AdmissionTest, NothingLeaksWithClientsThatGo) {
   for (int i = 0; i < 100'000; ++i) {
     {
       auto generation = admission_->Generate(Ask(caller), nullptr);
-      // The usage of so many requests is written by another thread, which may fall behind.
+      // Another thread writes the usage of these requests, and may fall behind.
       while (!generation.ok() && generation.status().reason() == "overloaded") {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         generation = admission_->Generate(Ask(caller), nullptr);

@@ -200,7 +200,7 @@ Result<std::string> Authenticator::HashNewPassword(const std::string& password) 
       ++refused_;
       return hash.set_value(start);
     }
-    // The counts are right before anybody goes on with the hash.
+    // The running hash is uncounted before the caller gets the result.
     Result<std::string> made = [&] {
       const Hashing counted(*this);
       return HashPassword(password, hash_);

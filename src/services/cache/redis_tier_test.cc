@@ -252,7 +252,7 @@ TEST(RedisTier, AFlushThatRedisDoesNotHearHoldsHereAndIsToldLater) {
   EXPECT_EQ(second.Get("new"), "new");
   second.Share("whatever", Greedy("another"));  // pending flushes are written first
   TierServer later(redis);
-  EXPECT_NE(later.Get("newer"), "old");  // "new" where Redis had heard of it before "new" was asked
+  EXPECT_NE(later.Get("newer"), "old");  // "new" if Redis got the flush before "new" was asked
 }
 
 TEST(RedisTier, WhatSomebodyPlantsOrChangesIsAMiss) {

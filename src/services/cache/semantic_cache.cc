@@ -24,7 +24,8 @@ AnswerKey OwnKey(uint64_t tag) {
   return key;
 }
 
-// What the model is asked with: nothing that is drawn, counted or cut on the way.
+// Whether the request has one choice, no scoring and no log-probabilities, so that its answer can
+// be shared.
 bool MayBeShared(const api::GenerateRequest& request) {
   return request.n == 1 && !request.score_only && request.sampling.logprobs < 0 &&
          request.sampling.prompt_logprobs < 0;

@@ -239,7 +239,7 @@ void SemanticReader::End(Status status, const api::Usage& usage, const api::Timi
 void SemanticReader::Cancel() noexcept {
   const MutexLock lock(mutex_);
   switch (state_) {
-    case State::kComputing:  // its end is written by who computes it
+    case State::kComputing:  // the computation writes its end
       computed_.Cancel();
       return;
     case State::kEnded:

@@ -54,7 +54,7 @@ void AskForEcho(const protocol::GenerationCall& call, const api::CallerRef& call
                 api::Inference& inference, std::function<void(Result<EchoTexts>)> done) {
   struct Texts {
     EchoTexts texts;
-    std::vector<size_t> missing;  // places of those that are to be decoded
+    std::vector<size_t> missing;  // indices of those to be decoded
     std::vector<api::DetokenizeRequest> questions;
   };
   const auto echo = std::make_shared<Texts>();

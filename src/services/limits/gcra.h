@@ -33,9 +33,8 @@ class Gcra {
   Duration RetryAfter(const Rate& rate, int64_t units, TimePoint now) const;
   // Takes `units` whether they are there or not; what is missing is a debt.
   void Charge(const Rate& rate, int64_t units, TimePoint now);
-  // `reserved` units, taken at `taken_at`, turned out to be `used`. What is given back never makes
-  // the bucket fuller than full, and nothing is where it has been full since: it came back by
-  // itself.
+  // Corrects `reserved` units, taken at `taken_at`, to `used`. Returned units never overfill the
+  // bucket, and are dropped if it has been full since: they were refilled by time.
   void Settle(const Rate& rate, int64_t reserved, int64_t used, TimePoint taken_at, TimePoint now);
   // Changes the rate, with the same period: missing units stay missing.
   void Change(const Rate& from, const Rate& to, TimePoint now);

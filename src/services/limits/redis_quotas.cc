@@ -13,8 +13,9 @@ using std::chrono::milliseconds;
 
 constexpr Duration kMaxWait = milliseconds(50);
 
-// ARGV: limit, microseconds of a period (0: it never fills), charge, want. As gcra.h: what is
-// missing shrinks by limit / period, never below nothing. What is no pair of numbers is as nothing.
+// ARGV: limit, microseconds of a period (0: it never refills), charge, want. As in gcra.h, the
+// missing units shrink by limit / period, to 0 at least. A value that is not a pair of numbers
+// counts as absent.
 constexpr const char* kBucket = R"lua(
 local limit, period = tonumber(ARGV[1]), tonumber(ARGV[2])
 local charge, want = tonumber(ARGV[3]), tonumber(ARGV[4])

@@ -46,8 +46,8 @@ void Responses::RerunNext(int64_t row, bool more) {
   if (more) ResumeBehind(row);
 }
 
-// An error changes nothing: it may pass, or the process ends. What is wrong with the request itself
-// ends it as failed.
+// Runs a response again. An error changes nothing: it may be temporary, or the process ends. An
+// invalid request ends the response as failed.
 Status Responses::Rerun(const Unfinished& unfinished) {
   const ResponseBase& base = unfinished.record.base;
   if (registry_.Find(base.owner, base.state.id) != nullptr) return OkStatus();  // of this process

@@ -363,7 +363,7 @@ TEST_F(ResponsesTest, ShowsAndCancelsEarlierResponsesBeforeModelsAreLoaded) {
     EXPECT_TRUE((*cancelled)->ended());
     EXPECT_EQ((*cancelled)->State().status, ResponseStatus::kCancelled);
   }
-  Restart();  // killed once more before the models are there
+  Restart();  // killed again before the models are loaded
   EXPECT_EQ(look(waits)->status, ResponseStatus::kCancelled);
   responses_->Resume();
   StepAll();

@@ -41,7 +41,7 @@ class StoredObject {
     const protocol::Json* value = Find(name);
     return value != nullptr && value->is_bool() ? value->get_bool() : otherwise;
   }
-  // The elements of a list; none where there is none.
+  // The elements of a list; empty if it is missing.
   const protocol::JsonArray& List(std::string_view name) const {
     static const protocol::JsonArray kNone;
     const protocol::Json* value = Find(name);

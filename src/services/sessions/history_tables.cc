@@ -21,8 +21,8 @@ const store::Migration kHistoryTables = {
          WITHOUT ROWID)",
     "DROP TABLE turn; DROP TABLE item; DROP TABLE dialog"};
 
-// Before it, a turn's place was its number. What a dialog holds is kept by triggers, to be asked
-// for at each turn's end. On the way back a fork gets copies of what it shares.
+// Before this migration, a turn's place was its number. Triggers maintain the dialogs' totals,
+// which are read at each turn's end. Migrating back copies shared items into each fork.
 const store::Migration kBranchTables = {
     R"(ALTER TABLE dialog RENAME COLUMN first_turn TO first_place;
        ALTER TABLE dialog ADD COLUMN parent INTEGER;

@@ -1,5 +1,5 @@
 // Two hundred sessions of fifty rapid turns each, with random policies, cancels and failures,
-// against a simple model of what a dialog may be afterwards: all from one seed but for the timing.
+// compared with a simple model of the possible dialogs; all from one seed except the timing.
 #include <gtest/gtest.h>
 
 #include <map>

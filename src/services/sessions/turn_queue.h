@@ -33,7 +33,7 @@ namespace tutti::sessions {
 
 enum class BusyPolicy { kEnqueue, kReject, kInterrupt, kRollback, kSteer };
 
-// What a turn that is cancelled for another leaves in the history.
+// The part of a turn cancelled for another one that stays in the history.
 enum class CutShort {
   kKeep,    // the partial answer, marked incomplete
   kSteer,   // like kKeep, but no empty answer; the response ends as incomplete

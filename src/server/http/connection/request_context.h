@@ -1,7 +1,6 @@
-// RequestContext: one HTTP request as its handler sees it apart from the bytes: who calls, the id,
-// the route that was chosen, limits and caches that the head of the answer reports, the form of
-// errors, log line and metrics. A connection has one, for one request after the other. Used on the
-// connection's thread only.
+// RequestContext: the properties of one HTTP request other than its bytes: caller, id, route,
+// limits and caches reported in the answer's head, error format, log line and metrics. A connection
+// has one, reused for each request. Used on the connection's thread only.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // POST /v1/embeddings, rerank, score and TEI's routes: JSON -> one encoding -> JSON.
 //
-// Its end is waited for with the loop's waker; destroying the handler cancels it. What of the
-// answer takes longer than an io thread may spend is made on a helper, after its memory has been
+// The loop's waker signals the end of the encoding; destroying the handler cancels it. Answers that
+// take too long to format on an io thread are formatted on a helper, after their memory has been
 // counted.
 #include <fmt/format.h>
 

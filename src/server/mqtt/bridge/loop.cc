@@ -9,9 +9,9 @@
 namespace tutti::mqtt::bridge {
 namespace {
 
-// What may be handed to the connection and not be in the socket: enough to keep it busy. All else
-// waits in the outbox, where it is counted.
-constexpr Duration kGoodbyeTime = std::chrono::seconds(1);  // that the broker has for it
+constexpr Duration kGoodbyeTime = std::chrono::seconds(1);  // for the broker to close
+// Maximum of bytes passed to the connection and not yet in the socket: enough to keep it busy.
+// Other messages wait in the outbox, where they are counted.
 constexpr size_t kUnsentBytes = 256 << 10;
 constexpr size_t kFixedHeaderBytes = 5;  // at most (section 2.1)
 

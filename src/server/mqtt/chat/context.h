@@ -59,7 +59,7 @@ struct Context {
   // The callback for when the answer to a turn has arrived.
   std::function<void()> WhenArrived(const sessions::SessionKey& key, int64_t turn,
                                     const std::string& response_id);
-  // The project with that name and tenant in the settings; null: there is none.
+  // The project with that name and tenant in the settings; null if there is none.
   const ProjectSettings* FindProject(const std::string& tenant, const std::string& name) const;
   // The model for `name`; the default model if `name` is empty.
   std::string ModelFor(const std::string& name) const;

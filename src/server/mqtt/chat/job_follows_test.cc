@@ -167,7 +167,7 @@ TEST_F(JobFollowsTest, WhoNamesANumberIsToldEachStateBehindIt) {
   EXPECT_EQ(testing::Property(port_.sent(Topic("out"))[2].message, "last"), "false")
       << "it was replayed";
   port_.Forget();
-  Subscribe(R"(,"starting_after":1)");  // once more, while the first waits for news
+  Subscribe(R"(,"starting_after":1)");  // again, while the first waits for news
   Put(JobAt(State::kSucceeded, 5));
   EXPECT_THAT(Types(Topic("out")),
               ElementsAre("job.running", "job.failed", "job.queued", "job.completed"));

@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 
 class NativeControlTest : public testing::ProfileFixture {
  protected:
-  // What answers a verb of alice's.
+  // Publishes a verb of `user`, which must be accepted.
   void Control(const std::string& payload, const std::string& user = "alice") {
     EXPECT_TRUE(Accepted(Deliver(Topic("ctl", "s", user), payload, "", "c1")));
   }

@@ -1,5 +1,5 @@
-// TlsSession: the client's end of TLS over a connected socket, for tests. Blocking; it trusts
-// everybody. The socket is its maker's, and outlives it.
+// TlsSession: the client's end of TLS over a connected socket, for tests. Blocking; it accepts any
+// certificate. The socket belongs to its creator, and outlives the session.
 //
 // A client that is refused because of its certificate learns it only when it reads: in TLS 1.3 the
 // client's handshake ends before the server has verified the certificate.
