@@ -52,8 +52,8 @@ struct GrpcOptions {
   // Calls prepared concurrently: read, validated, prompts tokenised. Further calls wait without
   // occupying a thread or a sequence of the model.
   int handlers = 10;
-  bool has_keys = false;  // somebody is known to the authority: an address of a network may be
-                          // listened to
+  bool has_keys = false;                    // credentials exist; required for a network address
+                                            // listened to
   std::string tls_cert_file, tls_key_file;  // PEM; both or neither
   // PEM file of authorities for client certificates, in addition to the server's certificate and
   // key; empty: no certificate is requested. With `tls_client_required`, the handshake fails for

@@ -23,7 +23,7 @@ struct Responses::Active {
   DroppedContext dropped;        // of a turn: messages that its prompt omits
   bool durable = false;          // its end goes to the store
   bool shown = true;             // its request is durable: events may be shown
-  Cut cut = Cut::kNone;          // cut by a caller; kNone: the engine's end counts
+  Cut cut = Cut::kNone;          // by a caller; kNone: an engine error is a failure
   bool deleted = false;          // by its owner: the store keeps nothing of it
   api::FinishReason finish = api::FinishReason::kStop;
 };
