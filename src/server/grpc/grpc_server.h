@@ -53,7 +53,6 @@ struct GrpcOptions {
   // occupying a thread or a sequence of the model.
   int handlers = 10;
   bool has_keys = false;                    // credentials exist; required for a network address
-                                            // listened to
   std::string tls_cert_file, tls_key_file;  // PEM; both or neither
   // PEM file of authorities for client certificates, in addition to the server's certificate and
   // key; empty: no certificate is requested. With `tls_client_required`, the handshake fails for

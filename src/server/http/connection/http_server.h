@@ -89,7 +89,6 @@ struct HttpOptions {
   int prep_threads = 2;            // of the gateway, for GET /info
   std::string api_key;             // from --api-key-file; also in the authority; hidden in logs
   bool has_keys = false;           // credentials exist; required for a network address
-                                   // listened to
   std::string tls_cert_file, tls_key_file;  // PEM; both or neither
   // PEM file of authorities for client certificates, in addition to the server's certificate and
   // key; empty: no certificate is requested. With `tls_client_required`, the handshake fails for

@@ -277,8 +277,7 @@ TEST_F(ProjectMessagesTest, TwoEqualTextsWithDifferentIdsAreTwoTurns) {
   SendMessage(R"({"sessionId":"s","message":"x","requestId":"r1"})");
   SendMessage(R"({"sessionId":"s","message":"x","requestId":"r2"})");
   SendMessage(
-      R"({"sessionId":"s","message":"x","requestId":"r1","clientId":"c"})");  // r1 of another
-                                                                              // client
+      R"({"sessionId":"s","message":"x","requestId":"r1","clientId":"c"})");  // another client
   SendMessage(R"({"sessionId":"s","message":"x"})");
   SendMessage(R"({"sessionId":"s","message":"x"})");
   StepAll();
