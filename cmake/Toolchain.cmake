@@ -42,11 +42,12 @@ elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(tutti_flags INTERFACE -Wthread-safety)
 endif()
 
-# binutils' second linker takes a quarter of the first one's time, for about a hundred programs.
+# binutils' second linker takes a quarter of the first one's time, for about a hundred programs. Not for the library: it
+# shows inline variables of static libraries in spite of --exclude-libs.
 include(CheckLinkerFlag)
 check_linker_flag(CXX -fuse-ld=gold TUTTI_HAS_GOLD)
 if(TUTTI_HAS_GOLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_link_options(tutti_flags INTERFACE -fuse-ld=gold)
+  target_link_options(tutti_flags INTERFACE "$<$<NOT:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>>:-fuse-ld=gold>")
 endif()
 
 set(TUTTI_SANITIZE "" CACHE STRING "Sanitizers for every target, as given to -fsanitize=")

@@ -71,7 +71,7 @@ class ConversationLog::Writer {
     try {
       thread_ = std::thread([this] { Main(); });
     } catch (const std::system_error&) {
-      return Unavailable("overloaded", "no thread is to be had for " + file_);
+      return Unavailable("overloaded", "cannot start a thread for " + file_);
     }
     return OkStatus();
   }

@@ -14,7 +14,7 @@
 namespace tutti::broker {
 
 ThreadBroker::ThreadBroker() : event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  CHECK(event_ >= 0) << "no eventfd is to be had";
+  CHECK(event_ >= 0) << "cannot create an eventfd";
 }
 
 ThreadBroker::~ThreadBroker() {
@@ -31,7 +31,7 @@ Status ThreadBroker::Start(Mailboxes mailboxes, Reader* reader) {
       ended_.store(true, std::memory_order_release);
     });
   } catch (const std::system_error& error) {
-    return Unavailable("overloaded", std::string("no thread is to be had: ") + error.what());
+    return Unavailable("overloaded", std::string("cannot start a thread: ") + error.what());
   }
   return OkStatus();
 }

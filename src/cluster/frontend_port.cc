@@ -238,7 +238,7 @@ class Port final : public FrontendPort {
     try {
       sender_.Start();
     } catch (const std::system_error& error) {
-      return Unavailable("overloaded", std::string("no thread is to be had: ") + error.what());
+      return Unavailable("overloaded", std::string("cannot start a thread: ") + error.what());
     }
     return OkStatus();
   }

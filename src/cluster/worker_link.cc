@@ -244,7 +244,7 @@ Result<std::unique_ptr<WorkerLink>> WorkerLink::Open(const std::string& path, v1
   try {
     link->Start();
   } catch (const std::system_error& error) {
-    return Unavailable("overloaded", std::string("no thread is to be had: ") + error.what());
+    return Unavailable("overloaded", std::string("cannot start a thread: ") + error.what());
   }
   return std::unique_ptr<WorkerLink>(std::move(link));
 }
