@@ -23,6 +23,8 @@ namespace tutti::cli {
 namespace {
 
 constexpr int kHistoryLines = 1000;
+constexpr char32_t kCtrlC = 3;
+constexpr const wchar_t* kDiscardKeys = L"\x05^C\x1e";  // to the end; the mark; Ctrl-^
 
 class PlainLines final : public LineReader {
  public:
@@ -63,12 +65,12 @@ class EditedLines final : public LineReader {
     el_wset(editor_, EL_EDITOR, L"emacs");
     el_wset(editor_, EL_PROMPT, &EditedLines::Prompt);
     el_wset(editor_, EL_GETCFN, &EditedLines::GetCharacter);
-    // Ctrl-S is a key at the prompt, and stops no output.
-    el_wset(editor_, EL_SETTY, L"-d", L"-ixon", nullptr);
+    el_wset(editor_, EL_ADDFN, L"discard-line", L"Discard the line", &EditedLines::Discard);
     using Binding = std::pair<const wchar_t*, const wchar_t*>;
-    // libedit means something else by the first two. Descriptions of terminals lack some others.
+    // libedit has other meanings for some of these. Descriptions of terminals lack some others.
     for (const auto& [key, action] :
-         std::initializer_list<Binding>{{L"^U", L"vi-kill-line-prev"},
+         std::initializer_list<Binding>{{L"^^", L"discard-line"},
+                                        {L"^U", L"vi-kill-line-prev"},
                                         {L"^W", L"ed-delete-prev-word"},
                                         {L"\\e[1~", L"ed-move-to-beg"},
                                         {L"\\e[7~", L"ed-move-to-beg"},
@@ -93,22 +95,20 @@ class EditedLines final : public LineReader {
     if (tcgetattr(STDIN_FILENO, &before) != 0) return false;
     signals_->Begin();
     signals_->PutBackAtEnd(before);
-    bool got = false;
-    do {
-      given_up_ = false;
-      typed_.clear();
-      repair_ = {};
-      int characters = 0;
-      const wchar_t* const text = el_wgets(editor_, &characters);
-      got = text != nullptr && characters > 0;
-      line.clear();
-      for (int i = 0; got && i < characters && text[i] != L'\n'; ++i)
-        AppendUtf8(static_cast<char32_t>(text[i]), line);
-      if (got && !given_up_ && !line.empty()) {
-        HistEventW event;
-        history_w(history_, &event, H_ENTER, std::wstring(text, wcscspn(text, L"\n")).c_str());
-      }
-    } while (got && given_up_);
+    typed_.clear();
+    repair_ = {};
+    // Before the prompt is shown, because a user who sees the prompt may type.
+    ChangeTerminal();
+    int characters = 0;
+    const wchar_t* const text = el_wgets(editor_, &characters);
+    const bool got = text != nullptr && characters > 0;
+    line.clear();
+    for (int i = 0; got && i < characters && text[i] != L'\n'; ++i)
+      AppendUtf8(static_cast<char32_t>(text[i]), line);
+    if (!line.empty()) {
+      HistEventW event;
+      history_w(history_, &event, H_ENTER, std::wstring(text, wcscspn(text, L"\n")).c_str());
+    }
     signals_->Leave();
     signals_->End();
     return got;
@@ -133,7 +133,7 @@ class EditedLines final : public LineReader {
       }
       if (ready[1].revents != 0) {
         signals_->Drain();
-        if (ActOnSignals()) GiveUp();
+        if (ActOnSignals()) typed_ = kDiscardKeys;
         continue;
       }
       // Reads single bytes, so that input after this line is left for the next reader.
@@ -146,8 +146,11 @@ class EditedLines final : public LineReader {
       for (size_t i = 0; i < characters.size();) {
         const CodePoint next = DecodeAt(characters, i);
         i += next.length;
-        if (next.code_point != kReplacementCharacter)  // bytes that are no text
+        if (next.code_point == kCtrlC) {
+          typed_ += kDiscardKeys;
+        } else if (next.code_point != kReplacementCharacter) {  // of bytes that are not text
           typed_ += static_cast<wchar_t>(next.code_point);
+        }
       }
     }
     *out = typed_.front();
@@ -155,10 +158,27 @@ class EditedLines final : public LineReader {
     return 1;
   }
 
-  // Ends the line as if these keys had been typed: to the end, the mark, Enter.
-  void GiveUp() {
-    given_up_ = true;
-    typed_ = L"\x05^C\n";
+  // Ctrl-C and Ctrl-S are keys at the prompt. As a signal, Ctrl-C would drop what was typed before
+  // it; as flow control, Ctrl-S would stop the output.
+  void ChangeTerminal() {
+    el_wset(editor_, EL_PREP_TERM, 1);
+    termios modes{};
+    if (tcgetattr(STDIN_FILENO, &modes) != 0) return;
+    modes.c_iflag &= ~static_cast<tcflag_t>(IXON);
+    modes.c_cc[VINTR] = _POSIX_VDISABLE;
+    while (tcsetattr(STDIN_FILENO, TCSADRAIN, &modes) != 0 && errno == EINTR) continue;
+  }
+
+  // Begins a new line below. The terminal keeps its modes: keys that were typed meanwhile stay
+  // keys.
+  static unsigned char Discard(EditLine* editor, wint_t) {
+    const LineInfoW* const line = el_wline(editor);
+    const auto length = static_cast<int>(line->lastchar - line->buffer);
+    el_cursor(editor, static_cast<int>(line->lastchar - line->cursor));
+    el_wdeletestr(editor, length);
+    std::fputs("\n", stdout);
+    el_wset(editor, EL_REFRESH);
+    return CC_NORM;
   }
 
   // Returns true if the line is discarded.
@@ -169,7 +189,7 @@ class EditedLines final : public LineReader {
       signals_->Act(SIGTSTP);
     }
     if (signals_->Take(SIGCONT) || stopped) {  // others have used the terminal since
-      el_wset(editor_, EL_PREP_TERM, 1);
+      ChangeTerminal();
       el_wset(editor_, EL_REFRESH);
     }
     if (signals_->Take(SIGWINCH)) el_resize(editor_);
@@ -182,7 +202,6 @@ class EditedLines final : public LineReader {
   const std::unique_ptr<TerminalSignals> signals_;
   Utf8Repair repair_;
   std::wstring typed_;  // characters that libedit has not taken yet
-  bool given_up_ = false;
 };
 
 // All terminals understand the editor's output, except those that declare themselves dumb.
