@@ -23,7 +23,7 @@ namespace tutti::cli {
 namespace {
 
 constexpr int kHistoryLines = 1000;
-constexpr char32_t kCtrlC = 3;
+constexpr char32_t kDiscardKey = 3;
 constexpr const wchar_t* kDiscardKeys = L"\x05^C\x1e";  // to the end; the mark; Ctrl-^
 
 class PlainLines final : public LineReader {
@@ -146,7 +146,7 @@ class EditedLines final : public LineReader {
       for (size_t i = 0; i < characters.size();) {
         const CodePoint next = DecodeAt(characters, i);
         i += next.length;
-        if (next.code_point == kCtrlC) {
+        if (next.code_point == kDiscardKey) {
           typed_ += kDiscardKeys;
         } else if (next.code_point != kReplacementCharacter) {  // of bytes that are not text
           typed_ += static_cast<wchar_t>(next.code_point);
