@@ -97,6 +97,7 @@ class EditedLines final : public LineReader {
     signals_->PutBackAtEnd(before);
     typed_.clear();
     repair_ = {};
+    interrupted_ = false;
     // Before the prompt is shown, because a user who sees the prompt may type.
     ChangeTerminal();
     int characters = 0;
@@ -133,7 +134,9 @@ class EditedLines final : public LineReader {
       }
       if (ready[1].revents != 0) {
         signals_->Drain();
-        if (ActOnSignals()) typed_ = kDiscardKeys;
+        // Once until the next key: each new prompt of a burst would wait for the terminal, and the
+        // last ones would discard what the user types meanwhile.
+        if (ActOnSignals() && !std::exchange(interrupted_, true)) typed_ = kDiscardKeys;
         continue;
       }
       // Reads single bytes, so that input after this line is left for the next reader.
@@ -141,6 +144,7 @@ class EditedLines final : public LineReader {
       const ssize_t got = read(STDIN_FILENO, &byte, 1);
       if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
       if (got <= 0) return 0;
+      interrupted_ = false;
       std::string characters;
       repair_.Push({&byte, 1}, characters);
       for (size_t i = 0; i < characters.size();) {
@@ -201,7 +205,8 @@ class EditedLines final : public LineReader {
   std::wstring prompt_;
   const std::unique_ptr<TerminalSignals> signals_;
   Utf8Repair repair_;
-  std::wstring typed_;  // characters that libedit has not taken yet
+  std::wstring typed_;        // characters that libedit has not taken yet
+  bool interrupted_ = false;  // by a signal, since the last key
 };
 
 // All terminals understand the editor's output, except those that declare themselves dumb.
