@@ -14,7 +14,7 @@ HEAD = """\
 // Facts of the format, as tools/make_tensor_grids.py writes them from its own package. Of eight
 // elements two bits each, of four elements four bits each, the first lowest: numbers into the list
 // of magnitudes that transcoded.cc has for the type.
-#include "tensor/iq_codebooks.h"
+#include "tensor/transcoded.h"
 
 namespace tutti::tensor {
 """

@@ -51,7 +51,11 @@ struct Caller {
 using CallerRef = std::shared_ptr<const Caller>;
 
 // The caller of requests that a service makes on its own behalf, such as counting tokens.
-const CallerRef& Ourselves();
+inline const CallerRef& Ourselves() {
+  static const CallerRef ourselves = std::make_shared<const Caller>(
+      Caller{.tenant = {}, .credential = "tutti", .models = {}, .limits = {}});
+  return ourselves;
+}
 
 // State of a caller's tightest limit of each kind after this request; for x-ratelimit headers.
 struct RateLimit {

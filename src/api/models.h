@@ -1,7 +1,8 @@
-// Selection of a served model, by name or for a request without a name. Pure functions; returned
-// pointers point into `models`.
+// Selection of a served model, by name or for a request without a name, and the sampling defaults
+// that a model's publisher recommends. Pure functions; returned pointers point into `models`.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -40,5 +41,13 @@ const ModelInfo* EncoderFor(std::span<const ModelInfo> models, const EncodeReque
 bool MayUse(const Caller& caller, const ModelInfo& model);
 // The models that `caller` may use.
 std::vector<ModelInfo> ModelsFor(const Caller& caller, std::vector<ModelInfo> models);
+
+// Replaces each parameter that the request did not set with the value in `defaults`, if any.
+void ApplyDefaults(const SamplingDefaults& defaults, SamplingParams* params);
+
+// Bit mask of the parameters that the request did not set, for code that stores or transmits
+// requests. MarkSilent() ignores unknown bits.
+uint32_t SilentParameters(const SamplingParams& params);
+void MarkSilent(uint32_t silent, SamplingParams* params);
 
 }  // namespace tutti::api

@@ -1,6 +1,6 @@
-#include "api/role.h"
-
 #include <gtest/gtest.h>
+
+#include "api/names.h"
 
 namespace tutti::api {
 namespace {

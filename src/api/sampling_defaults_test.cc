@@ -1,6 +1,6 @@
-#include "api/sampling_defaults.h"
-
 #include <gtest/gtest.h>
+
+#include "api/models.h"
 
 namespace tutti::api {
 namespace {

@@ -17,7 +17,7 @@
 namespace tutti::api {
 
 // Parameter: a number with a flag for "set by the request". A number that is not set may be
-// replaced by the default of the model (api/sampling_defaults.h). Converts to the number;
+// replaced by the default of the model (api/models.h). Converts to the number;
 // assignment sets it. A plain value.
 template <typename T>
 class Parameter {

@@ -11,8 +11,8 @@
 namespace tutti::api {
 namespace {
 
-Status Bad(const char* param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(param);
+Status Bad(std::string param, std::string message) {
+  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
 }
 
 // "2", "-0.5": limits as people write them.
@@ -37,49 +37,16 @@ std::string Element(const char* list, size_t index) {
   return std::string(list) + "[" + std::to_string(index) + "]";
 }
 
-}  // namespace
-
-Status ValidateTools(const ChatPrompt& chat) {
-  RETURN_IF_ERROR(CheckSize("tools", chat.tools.size(), kMaxTools));
-  std::unordered_set<std::string_view> names;
-  for (size_t i = 0; i < chat.tools.size(); ++i) {
-    const Tool& tool = chat.tools[i];
-    const std::string param = tool.param.empty() ? Element("tools", i) : tool.param;
-    if (!IsToolName(tool.name)) {
-      return InvalidArgument("invalid_value",
-                             "a tool's name must be 1 to 64 of letters, digits, _, . and -")
-          .WithParam(param + ".name");
-    }
-    if (!names.insert(tool.name).second) {
-      return InvalidArgument("invalid_value", "two tools are named " + tool.name)
-          .WithParam(param + ".name");
-    }
-    RETURN_IF_ERROR(CheckUtf8(tool.description, param + ".description"));
-    RETURN_IF_ERROR(CheckUtf8(tool.parameters, param + "." + tool.schema_field));
-  }
-  const ToolChoice& choice = chat.tool_choice;
-  if (choice.kind == ToolChoice::Kind::kRequired && chat.tools.empty())
-    return Bad("tool_choice", "tool_choice required needs at least one tool");
-  if (choice.kind == ToolChoice::Kind::kNamed && !names.contains(choice.name))
-    return Bad("tool_choice", "tool_choice names a function that tools does not list");
-  return OkStatus();
-}
-
-namespace {
-
 Status ValidateToolCalls(const ChatPrompt& chat) {
   for (size_t i = 0; i < chat.messages.size(); ++i) {
     const ChatMessage& message = chat.messages[i];
     const std::string path = Element("messages", i);
     if (message.tool_calls.size() > kMaxToolCalls) {
-      return InvalidArgument("invalid_value",
-                             "a message has at most " + std::to_string(kMaxToolCalls) + " calls")
-          .WithParam(path + ".tool_calls");
+      return Bad(path + ".tool_calls",
+                 "a message has at most " + std::to_string(kMaxToolCalls) + " calls");
     }
-    if (!message.tool_calls.empty() && message.role != Role::kAssistant) {
-      return InvalidArgument("invalid_value", "only messages of role assistant have tool_calls")
-          .WithParam(path + ".tool_calls");
-    }
+    if (!message.tool_calls.empty() && message.role != Role::kAssistant)
+      return Bad(path + ".tool_calls", "only messages of role assistant have tool_calls");
     RETURN_IF_ERROR(CheckUtf8(message.tool_call_id, path + ".tool_call_id"));
     RETURN_IF_ERROR(CheckUtf8(message.reasoning, path + ".reasoning"));
     for (const ToolCall& call : message.tool_calls) {
@@ -92,6 +59,28 @@ Status ValidateToolCalls(const ChatPrompt& chat) {
 }
 
 }  // namespace
+
+Status ValidateTools(const ChatPrompt& chat) {
+  RETURN_IF_ERROR(CheckSize("tools", chat.tools.size(), kMaxTools));
+  std::unordered_set<std::string_view> names;
+  for (size_t i = 0; i < chat.tools.size(); ++i) {
+    const Tool& tool = chat.tools[i];
+    const std::string param = tool.param.empty() ? Element("tools", i) : tool.param;
+    if (!IsToolName(tool.name)) {
+      return Bad(param + ".name", "a tool's name must be 1 to 64 of letters, digits, _, . and -");
+    }
+    if (!names.insert(tool.name).second)
+      return Bad(param + ".name", "two tools are named " + tool.name);
+    RETURN_IF_ERROR(CheckUtf8(tool.description, param + ".description"));
+    RETURN_IF_ERROR(CheckUtf8(tool.parameters, param + "." + tool.schema_field));
+  }
+  const ToolChoice& choice = chat.tool_choice;
+  if (choice.kind == ToolChoice::Kind::kRequired && chat.tools.empty())
+    return Bad("tool_choice", "tool_choice required needs at least one tool");
+  if (choice.kind == ToolChoice::Kind::kNamed && !names.contains(choice.name))
+    return Bad("tool_choice", "tool_choice names a function that tools does not list");
+  return OkStatus();
+}
 
 Status CheckTenantWeight(double weight) {
   return CheckRange("tenant_weight", weight, kMinTenantWeight, kMaxTenantWeight);
@@ -186,11 +175,8 @@ bool IsToolName(std::string_view name) {
 }
 
 Status ValidateLastMessage(const ChatPrompt& chat, const std::string& param) {
-  if (chat.continue_final_message && chat.messages.back().role != Role::kAssistant) {
-    return InvalidArgument("invalid_value",
-                           "continue_final_message needs a last message of role assistant")
-        .WithParam(param);
-  }
+  if (chat.continue_final_message && chat.messages.back().role != Role::kAssistant)
+    return Bad(param, "continue_final_message needs a last message of role assistant");
   return OkStatus();
 }
 
@@ -208,15 +194,13 @@ Status CheckTokens(const std::vector<TokenId>& ids, int vocab_size, const std::s
 
 Status ValidateTokenIds(const SamplingParams& params, int vocab_size) {
   std::vector<TokenId> biased;
-  std::unordered_set<TokenId> banned;
-  for (const auto& [id, bias] : params.logit_bias) {
-    biased.push_back(id);
-  }
+  for (const auto& [id, bias] : params.logit_bias) biased.push_back(id);
   RETURN_IF_ERROR(CheckTokens(biased, vocab_size, "logit_bias"));
   RETURN_IF_ERROR(CheckTokens(params.stop_token_ids, vocab_size, "stop_token_ids"));
   RETURN_IF_ERROR(CheckTokens(params.allowed_token_ids, vocab_size, "allowed_token_ids"));
   RETURN_IF_ERROR(CheckTokens(params.banned_token_ids, vocab_size, "banned_token_ids"));
-  banned.insert(params.banned_token_ids.begin(), params.banned_token_ids.end());
+  const std::unordered_set<TokenId> banned(params.banned_token_ids.begin(),
+                                           params.banned_token_ids.end());
   const bool all_banned =
       params.allowed_token_ids.empty()
           ? banned.size() >= static_cast<size_t>(vocab_size)

@@ -8,7 +8,7 @@
 #include "api/encoding.h"
 #include "api/token_stream.h"
 #include "base/clock.h"
-#include "base/wake_count.h"
+#include "base/mutex.h"
 
 namespace tutti::app {
 

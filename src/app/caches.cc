@@ -3,9 +3,9 @@
 #include <chrono>
 #include <utility>
 
-#include "app/config/redis_options.h"
-#include "app/config/secret_file.h"
-#include "app/config/semantic_options.h"
+#include "app/config/auth_options.h"
+#include "app/config/encoder_options.h"
+#include "app/config/remote_options.h"
 
 namespace tutti::app {
 namespace {

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "app/config/redis_options.h"
-#include "base/thread_name.h"
-#include "base/wall_clock.h"
-#include "services/auth/caller.h"
+#include "app/config/remote_options.h"
+#include "base/clock.h"
+#include "base/threads.h"
+#include "services/auth/principal.h"
 #include "services/usage/ledger_rows.h"
 
 namespace tutti::app {

@@ -15,8 +15,7 @@
 #include "services/admission/admission.h"
 #include "services/auth/authenticator.h"
 #include "services/limits/limiter.h"
-#include "services/limits/redis_quotas.h"
-#include "services/limits/sharing_thread.h"
+#include "services/limits/shared_limits.h"
 #include "services/usage/ledger.h"
 #include "store/store.h"
 

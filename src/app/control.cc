@@ -7,14 +7,14 @@
 #include <string>
 #include <thread>
 
-#include "base/wall_clock.h"
+#include "base/clock.h"
 #include "protocol/control.h"
 #include "protocol/json/json.h"
 #include "protocol/json/json_writer.h"
-#include "services/auth/caller.h"
 #include "services/auth/control.h"
 #include "services/auth/grant.h"
 #include "services/auth/key_text.h"
+#include "services/auth/principal.h"
 #include "services/jobs/control.h"
 #include "services/sessions/dialog_quota.h"
 #include "services/usage/control.h"
@@ -84,6 +84,40 @@ std::string DeleteUser(store::Store& store, auth::Authenticator& authority,
       });
 }
 
+// --- AccountLog ---
+
+constexpr size_t kMaxControlValues = 1024;
+
+const protocol::JsonObject* ObjectOf(const Result<protocol::JsonDocument>& document) {
+  return document.ok() && document->root().is_object() ? &document->root().get_object() : nullptr;
+}
+
+// A client may send a secret key in place of its name: log only the public id of such a key.
+std::string Harmless(const std::string& name) {
+  if (const std::optional<std::string_view> id = auth::KeyIdOf(name)) return std::string(*id);
+  return auth::IsName(name) ? name : "-";
+}
+
+// Public ids of the key that was created, or of the keys that were revoked, with commas; else "-".
+std::string IdsOf(const protocol::JsonObject& answer) {
+  if (const protocol::Json* const key = answer.if_contains("key");
+      key != nullptr && key->is_object())
+    return protocol::MemberText(key->get_object(), "id");
+  std::string ids;
+  if (const protocol::Json* const revoked = answer.if_contains("revoked");
+      revoked != nullptr && revoked->is_array()) {
+    for (const protocol::Json& id : revoked->get_array()) {
+      if (id.is_string()) ids += (ids.empty() ? "" : ",") + std::string(id.get_string());
+    }
+  }
+  return ids.empty() ? "-" : ids;
+}
+
+// Whether it would change an account.
+bool Changes(std::string_view op) {
+  return (op.starts_with("keys.") || op.starts_with("users.")) && !op.ends_with(".list");
+}
+
 }  // namespace
 
 std::string AnswerControl(store::Store& store, auth::Authenticator& authority,
@@ -131,44 +165,6 @@ std::string ModelsAnswer(const std::vector<api::ModelInfo>& models) {
   json.EndArray().EndObject();
   return answer;
 }
-
-// --- AccountLog ---
-
-namespace {
-
-constexpr size_t kMaxControlValues = 1024;
-
-const protocol::JsonObject* ObjectOf(const Result<protocol::JsonDocument>& document) {
-  return document.ok() && document->root().is_object() ? &document->root().get_object() : nullptr;
-}
-
-// A client may send a secret key in place of its name: log only the public id of such a key.
-std::string Harmless(const std::string& name) {
-  if (const std::optional<std::string_view> id = auth::KeyIdOf(name)) return std::string(*id);
-  return auth::IsName(name) ? name : "-";
-}
-
-// Public ids of the key that was created, or of the keys that were revoked, with commas; else "-".
-std::string IdsOf(const protocol::JsonObject& answer) {
-  if (const protocol::Json* const key = answer.if_contains("key");
-      key != nullptr && key->is_object())
-    return protocol::MemberText(key->get_object(), "id");
-  std::string ids;
-  if (const protocol::Json* const revoked = answer.if_contains("revoked");
-      revoked != nullptr && revoked->is_array()) {
-    for (const protocol::Json& id : revoked->get_array()) {
-      if (id.is_string()) ids += (ids.empty() ? "" : ",") + std::string(id.get_string());
-    }
-  }
-  return ids.empty() ? "-" : ids;
-}
-
-// Whether it would change an account.
-bool Changes(std::string_view op) {
-  return (op.starts_with("keys.") || op.starts_with("users.")) && !op.ends_with(".list");
-}
-
-}  // namespace
 
 std::string AccountLog::Answer(std::string_view request,
                                const std::function<std::string(std::string_view)>& answer) {

@@ -1,5 +1,5 @@
 // ConversationLog: debug log of the messages of one session, or of all, as JSON lines in a file.
-// Off unless the operator names a file and a session; secrets are masked (redact.h); logging stops
+// Off unless the operator names a file and a session; secrets are masked (Redact()); logging stops
 // after Options::time.
 //
 //   {"time":"...","tenant":"default","project":"driving","session":"car-1","turn":3,"role":"user",
@@ -20,9 +20,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "services/sessions/turn_watcher.h"
+#include "services/sessions/message.h"
 
 namespace tutti::app {
+
+// Replaces secrets that can be recognized by their form with "***": keys, tokens, values after the
+// word "password", private keys, card numbers, and random-looking words. Best effort: secrets
+// without a recognizable form stay. Pure.
+std::string Redact(std::string_view text);
 
 class ConversationLog final : public sessions::TurnWatcher {
  public:

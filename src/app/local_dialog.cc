@@ -9,8 +9,8 @@
 #include "api/models.h"
 #include "app/blocking_waker.h"
 #include "app/store.h"
-#include "base/random_id.h"
-#include "base/wall_clock.h"
+#include "base/clock.h"
+#include "base/random.h"
 #include "services/responses/response.h"
 
 namespace tutti::app {

@@ -14,7 +14,6 @@
 
 #include "app/backend.h"
 #include "app/config/settings.h"
-#include "app/loading/device.h"
 #include "app/loading/model_loader.h"
 #include "base/clock.h"
 #include "base/log.h"

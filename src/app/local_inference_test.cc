@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "app/blocking_waker.h"
-#include "app/process/system_memory.h"
+#include "app/process/memory.h"
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"
 

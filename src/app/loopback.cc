@@ -6,7 +6,7 @@
 #include "api/caller.h"
 #include "app/store.h"
 #include "app/version.h"
-#include "base/wall_clock.h"
+#include "base/clock.h"
 
 namespace tutti::app {
 namespace {
@@ -26,23 +26,18 @@ sessions::SessionOptions Remembering(size_t resident) {
   return options;
 }
 
-http::HttpOptions FreeHttpPort() {
-  http::HttpOptions options;
+// With a port that the system chooses.
+template <typename Options>
+Options OnFreePort() {
+  Options options;
   options.port = 0;
+  return options;
+}
+
+http::HttpOptions QuietHttp() {
+  http::HttpOptions options = OnFreePort<http::HttpOptions>();
   options.access_log = false;
   options.version = kVersion;
-  return options;
-}
-
-mqtt::listener::ListenerOptions FreeMqttPort() {
-  mqtt::listener::ListenerOptions options;
-  options.port = 0;
-  return options;
-}
-
-rpc::GrpcOptions FreeGrpcPort() {
-  rpc::GrpcOptions options;
-  options.port = 0;
   return options;
 }
 
@@ -78,11 +73,11 @@ GrpcLoopback::GrpcLoopback(LocalInference& inference, LoopbackAccounts accounts)
       repository_(
           {.server_version = kVersion},
           {.inference = &inference.gateway(), .health = &inference, .clock = &inference.clock()}),
-      server_(FreeGrpcPort(), {.inference = &inference.gateway(),
-                               .authority = accounts_.authority.get(),
-                               .health = &inference,
-                               .repository = &repository_,
-                               .clock = &inference.clock()}) {}
+      server_(OnFreePort<rpc::GrpcOptions>(), {.inference = &inference.gateway(),
+                                               .authority = accounts_.authority.get(),
+                                               .health = &inference,
+                                               .repository = &repository_,
+                                               .clock = &inference.clock()}) {}
 
 Result<std::unique_ptr<GrpcLoopback>> GrpcLoopback::Start(LocalInference& inference) {
   ASSIGN_OR_RETURN(LoopbackAccounts accounts, LoopbackAccounts::Open(/*folder=*/""));
@@ -101,16 +96,16 @@ ChatLoopback::ChatLoopback(LocalInference& inference, const Options& options,
       repository_(
           {.server_version = kVersion},
           {.inference = &inference.gateway(), .health = &inference, .clock = &inference.clock()}),
-      http_(FreeHttpPort(), {.inference = &inference.gateway(),
-                             .authority = accounts_.authority.get(),
-                             .health = &inference,
-                             .metrics = &metrics_,
-                             .clock = &inference.clock(),
-                             .repository = &repository_,
-                             .responses = &responses_,
-                             .sessions = &sessions_}),
+      http_(QuietHttp(), {.inference = &inference.gateway(),
+                          .authority = accounts_.authority.get(),
+                          .health = &inference,
+                          .metrics = &metrics_,
+                          .clock = &inference.clock(),
+                          .repository = &repository_,
+                          .responses = &responses_,
+                          .sessions = &sessions_}),
       login_(*accounts_.authority, kPrefix, /*loopback=*/true, Named(options.projects), kTenant),
-      listener_(FreeMqttPort(),
+      listener_(OnFreePort<mqtt::listener::ListenerOptions>(),
                 {.authenticator = &login_, .log = &log_, .clock = &inference.clock()}) {}
 
 ChatLoopback::~ChatLoopback() {

@@ -15,16 +15,16 @@
 #include "app/mqtt/mqtt_login.h"
 #include "app/store.h"
 #include "app/testing/no_lines.h"
-#include "base/wall_clock.h"
+#include "base/clock.h"
 #include "mqtt/topics.h"
 #include "protocol/chat/native.h"
 #include "server/mqtt/chat/profile.h"
-#include "server/mqtt/chat/topic_rules.h"
+#include "server/mqtt/chat/topics.h"
 #include "server/mqtt/listener/listener.h"
 #include "server/mqtt/listener/testing/socket_client.h"
 #include "services/admission/admission.h"
-#include "services/auth/caller.h"
-#include "services/auth/testing/constants.h"
+#include "services/auth/principal.h"
+#include "services/auth/testing/opened_store.h"
 
 namespace tutti::app {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "app/service_metrics.h"
 #include "app/store.h"
-#include "services/auth/testing/constants.h"
+#include "services/auth/testing/opened_store.h"
 
 namespace tutti::app {
 namespace {

@@ -1,9 +1,8 @@
-#include "app/redact.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "app/conversation_log.h"
 #include "base/random.h"
 
 namespace tutti::app {

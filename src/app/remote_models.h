@@ -10,7 +10,7 @@
 #include <string>
 
 #include "app/backend.h"
-#include "app/config/broker_options.h"
+#include "app/config/remote_options.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mutex.h"

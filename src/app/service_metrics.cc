@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "telemetry/sampled_metrics.h"
+#include "telemetry/metrics.h"
 
 namespace tutti::app {
 

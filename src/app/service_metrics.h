@@ -9,7 +9,7 @@
 
 #include "api/inference.h"
 #include "app/caches.h"
-#include "app/process/memory_watch.h"
+#include "app/process/memory.h"
 #include "app/remote_models.h"
 #include "server/mqtt/chat/admission_queue.h"
 #include "services/auth/authenticator.h"

@@ -15,11 +15,11 @@
 #include "app/config/options.h"
 #include "app/control.h"
 #include "app/store.h"
-#include "base/wall_clock.h"
+#include "base/clock.h"
 #include "services/jobs/control.h"
 #include "services/responses/response_rows.h"
 #include "services/sessions/history.h"
-#include "services/webhooks/signature.h"
+#include "services/webhooks/webhooks.h"
 
 namespace tutti::app {
 namespace {

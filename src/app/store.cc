@@ -3,21 +3,19 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 
-#include "services/auth/tables.h"
+#include "services/auth/account_tables.h"
 #include "services/batches/batch_rows.h"
 #include "services/batches/file_rows.h"
-#include "services/idempotency/key_rows.h"
-#include "services/jobs/job_tables.h"
+#include "services/idempotency/keys.h"
+#include "services/jobs/job_rows.h"
 #include "services/responses/response_rows.h"
 #include "services/sessions/dialog_quota.h"
-#include "services/sessions/fingerprint.h"
 #include "services/sessions/history.h"
-#include "services/sessions/owed.h"
+#include "services/sessions/message.h"
 #include "services/sessions/versions.h"
 #include "services/usage/ledger_rows.h"
 #include "services/webhooks/webhook_rows.h"
@@ -25,14 +23,9 @@
 namespace tutti::app {
 namespace {
 
-std::string Variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 // The default folder. A relative XDG variable is ignored, as its specification requires.
 std::string UsualFolder() {
-  const std::string state = Variable("XDG_STATE_HOME"), home = Variable("HOME");
+  const std::string state = EnvironmentText("XDG_STATE_HOME"), home = EnvironmentText("HOME");
   if (state.starts_with('/')) return state + "/tutti";
   return home.empty() ? "" : home + "/.local/state/tutti";
 }
@@ -139,6 +132,40 @@ Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder) {
   }
   if (opened.ok() || why.reason() != "store_locked") return opened;
   return Status(why.code(), why.reason(), why.message() + "; choose another --store");
+}
+
+StoreWatch::StoreWatch(const api::HealthProbe& inner, const store::Store& store,
+                       const usage::Ledger& ledger, const Clock& clock, Logger& log)
+    : inner_(inner), store_(store), ledger_(ledger), clock_(clock), log_(log) {}
+
+void StoreWatch::Look() {
+  if (failed_) return;  // a failed store stays failed
+  const Status health = store_.health();
+  if (!health.ok()) {
+    failed_ = true;
+    log_.Error("store.failed", {{"reason", health.reason()}, {"why", health.message()}});
+    return;
+  }
+  // `overloaded` passes by itself and is returned to the affected callers, so it is not logged
+  // here.
+  const store::Store::Counts now = store_.counts();
+  const TimePoint time = clock_.Now();
+  if (now.is_full || now.full != errors_) last_error_ = time;
+  errors_ = now.full;
+  if (last_error_ == TimePoint::min()) return;
+  const bool failing = time - last_error_ < kQuiet;
+  if (failing == failing_) return;
+  failing_ = failing;
+  if (failing) {
+    log_.Error("store.full", {{"reason", "store_full"}});
+  } else {
+    log_.Info("store.works_again");
+  }
+}
+
+Status StoreWatch::ready() const {
+  RETURN_IF_ERROR(inner_.ready());
+  return ledger_.ready();
 }
 
 }  // namespace tutti::app

@@ -9,7 +9,6 @@
 
 #include "app/service_metrics.h"
 #include "app/store.h"
-#include "app/store_watch.h"
 #include "base/clock.h"
 #include "base/log.h"
 

@@ -1,10 +1,11 @@
-// Functions for ASCII letters, as protocols compare them: case is folded for A-Z and a-z only, and
-// the locale has no effect. Pure.
+// Functions for ASCII text. Letters are compared as protocols do it: case is folded for A-Z and a-z
+// only, and the locale has no effect. Pure.
 #pragma once
 
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tutti {
 
@@ -34,6 +35,17 @@ constexpr std::string_view Trimmed(std::string_view text) {
 inline bool SameLetters(std::string_view text, std::string_view lower) {
   return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
                     [](char a, char b) { return AsciiLower(a) == b; });
+}
+
+// "a|b" at '|' -> {"a", "b"}; "" has no part, and a separator at the end begins none.
+inline std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(separator), text.size());
+    parts.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
 }
 
 }  // namespace tutti

@@ -1,10 +1,11 @@
 // Monotonic time behind an interface, so that every deadline, budget and wait can run under test
-// time.
+// time; and wall-clock time, for stored and displayed times only.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 
 namespace tutti {
 
@@ -55,5 +56,13 @@ class ManualClock final : public Clock {
  private:
   std::atomic<int64_t> ns_{1'000'000'000};
 };
+
+// Wall-clock time since 1970.
+inline int64_t UnixMillis() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+inline int64_t UnixSeconds() { return UnixMillis() / 1000; }
 
 }  // namespace tutti

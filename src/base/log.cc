@@ -7,6 +7,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <time.h>
 
+#include <array>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -14,7 +15,7 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "base/thread_name.h"
+#include "base/threads.h"
 
 namespace tutti {
 namespace {
@@ -28,19 +29,9 @@ bool IsPlain(unsigned char c) {
          kOthers.find(static_cast<char>(c)) != std::string_view::npos;
 }
 
-const char* LevelName(LogLevel level) {
-  switch (level) {
-    case LogLevel::kInfo:
-      return "INFO";
-    case LogLevel::kWarn:
-      return "WARN";
-    case LogLevel::kError:
-      return "ERROR";
-    case LogLevel::kOff:
-      break;
-  }
-  return "OFF";
-}
+// Names of a level as an option has it and as lines have it, by LogLevel.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kLevels = {
+    {{"info", "INFO"}, {"warn", "WARN"}, {"error", "ERROR"}, {"off", "OFF"}}};
 
 class CallbackSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
@@ -78,7 +69,7 @@ std::string TimeStamp() {
 std::string Prefix(LogLevel level, std::string_view event) {
   std::string line = TimeStamp();
   line += ' ';
-  line += LevelName(level);
+  line += kLevels[static_cast<size_t>(level)].second;
   line += ' ';
   line += event;
   return line;
@@ -171,10 +162,9 @@ class LineQueue {
 }  // namespace
 
 Result<LogLevel> ParseLogLevel(std::string_view name) {
-  if (name == "info") return LogLevel::kInfo;
-  if (name == "warn") return LogLevel::kWarn;
-  if (name == "error") return LogLevel::kError;
-  if (name == "off") return LogLevel::kOff;
+  for (size_t i = 0; i < kLevels.size(); ++i) {
+    if (kLevels[i].first == name) return static_cast<LogLevel>(i);
+  }
   return InvalidArgument("invalid_value", "a log level is one of info, warn, error, off");
 }
 

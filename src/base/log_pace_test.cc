@@ -1,6 +1,6 @@
-#include "base/log_pace.h"
-
 #include <gtest/gtest.h>
+
+#include "base/log.h"
 
 namespace tutti {
 namespace {

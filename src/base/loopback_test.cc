@@ -1,8 +1,8 @@
-#include "base/loopback.h"
-
 #include <gtest/gtest.h>
 
 #include <string_view>
+
+#include "base/url.h"
 
 namespace tutti {
 namespace {

@@ -1,9 +1,10 @@
 // Mutex and roles that clang's thread-safety analysis understands (-Wthread-safety, preset
-// `analysis`).
+// `analysis`), and WakeCount, with which a thread waits for changes.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 
 #if defined(__clang__)
@@ -65,6 +66,44 @@ class CondVar {
 
  private:
   std::condition_variable cv_;
+};
+
+// Lets a thread wait for a change that other threads make to shared state.
+//
+// A thread that changes the state raises the count afterwards. A waiter reads the count, checks the
+// state, and waits until the count differs, so that no change between its check and its wait is
+// lost. Any thread.
+class WakeCount {
+ public:
+  void Raise() noexcept {
+    const MutexLock lock(mutex_);
+    ++count_;
+    changed_.NotifyAll();
+  }
+  uint64_t count() {
+    const MutexLock lock(mutex_);
+    return count_;
+  }
+  // Waits until the count differs from `seen`; false when `deadline` passed first.
+  bool Wait(uint64_t seen, std::chrono::steady_clock::time_point deadline =
+                               std::chrono::steady_clock::time_point::max()) {
+    const MutexLock lock(mutex_);
+    while (count_ == seen) {
+      if (deadline == std::chrono::steady_clock::time_point::max()) {
+        changed_.Wait(mutex_);
+        continue;
+      }
+      const auto left = deadline - std::chrono::steady_clock::now();
+      if (left <= left.zero()) return false;
+      changed_.WaitFor(mutex_, left);
+    }
+    return true;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  uint64_t count_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tutti

@@ -1,5 +1,10 @@
 #include "base/random.h"
 
+#include <sys/random.h>
+
+#include <array>
+#include <cstdint>
+
 #include "base/check.h"
 
 namespace tutti {
@@ -12,6 +17,14 @@ constexpr int kRounds = 10;
 double ToUnit(uint32_t high, uint32_t low) {
   const uint64_t bits = (static_cast<uint64_t>(high) << 32 | low) >> 11;
   return static_cast<double>(bits) * 0x1.0p-53;
+}
+
+template <size_t n>
+std::array<unsigned char, n> RandomBytes() {
+  std::array<unsigned char, n> bytes;
+  // Up to 256 bytes are given whole or not at all.
+  CHECK(getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+  return bytes;
 }
 
 }  // namespace
@@ -58,5 +71,23 @@ int64_t Random::Between(int64_t low, int64_t high) {
   CHECK_LE(low, high);
   return low + static_cast<int64_t>(Below(static_cast<uint64_t>(high - low) + 1));
 }
+
+std::string NewId(std::string_view prefix) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string id(prefix);
+  for (const unsigned char byte : RandomBytes<16>()) {
+    id += kDigits[byte >> 4];
+    id += kDigits[byte & 15];
+  }
+  return id;
+}
+
+uint64_t RandomBits() {
+  uint64_t bits = 0;
+  for (const unsigned char byte : RandomBytes<8>()) bits = bits << 8 | byte;
+  return bits;
+}
+
+int64_t NewSeed() { return static_cast<int64_t>(RandomBits() >> 1); }
 
 }  // namespace tutti

@@ -1,13 +1,18 @@
-// Philox4x32-10, a counter-based generator: the k-th number of a stream is a pure function of (key,
-// k), so preemption, retry and batch order cannot change a draw. Source: Salmon, Moraes, Dror,
-// Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC'11.
+// Random numbers: a generator whose draws can be repeated, and the system's own for what nobody may
+// guess.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 namespace tutti {
 
+// Philox4x32-10, a counter-based generator: the k-th number of a stream is a pure function of (key,
+// k), so preemption, retry and batch order cannot change a draw. Source: Salmon, Moraes, Dror,
+// Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC'11.
+//
 // The block of four 32-bit numbers for one counter under one key. Pure.
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
@@ -29,5 +34,14 @@ class Random {
   uint64_t seed_;
   uint64_t counter_ = 0;
 };
+
+// Unguessable, from the system's random generator. Any thread.
+//
+// `prefix` ("resp_") and 32 random hex digits.
+std::string NewId(std::string_view prefix);
+// 64 random bits.
+uint64_t RandomBits();
+// A seed of 0 or more, so that every server can carry it.
+int64_t NewSeed();
 
 }  // namespace tutti

@@ -1,8 +1,7 @@
-#include "base/random_id.h"
-
 #include <gtest/gtest.h>
 
 #include "amount.h"
+#include "base/random.h"
 #include "id_patterns.h"
 
 namespace tutti {

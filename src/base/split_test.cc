@@ -1,7 +1,7 @@
-#include "base/split.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "base/ascii.h"
 
 namespace tutti {
 namespace {

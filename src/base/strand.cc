@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/thread_name.h"
+#include "base/threads.h"
 
 namespace tutti {
 namespace {

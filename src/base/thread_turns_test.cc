@@ -1,10 +1,10 @@
-#include "base/thread_turns.h"
-
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/resource.h>
 
 #include <thread>
+
+#include "base/threads.h"
 
 namespace tutti {
 namespace {

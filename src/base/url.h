@@ -1,5 +1,5 @@
-// The only parser of URLs: [SCHEME://][USER[:PASSWORD]@]HOST[:PORT][/PATH][?QUERY][#FRAGMENT]
-// (RFC 3986). Its users decide which of the parts they accept. Pure functions; any thread.
+// URLs and hosts: the only parser of URLs, and the only definition of which hosts are this machine.
+// Pure functions; any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,9 @@
 
 namespace tutti {
 
+// A URL is [SCHEME://][USER[:PASSWORD]@]HOST[:PORT][/PATH][?QUERY][#FRAGMENT] (RFC 3986). The
+// parser's users decide which of the parts they accept.
+//
 // Parts of a URL in their written form, escapes included: views into the text that was parsed.
 struct Url {
   std::optional<std::string_view> scheme;  // nothing: the text has no "://"
@@ -42,5 +45,17 @@ std::optional<std::string> DecodeUrlPart(std::string_view text);
 
 // "HOST:PORT", with brackets around IPv6.
 std::string HostAndPort(std::string_view host, int port);
+
+// Host names and addresses that mean this machine: for servers that listen, for clients that need
+// no TLS to it, and for the Host header of requests by web pages.
+//
+// Whether `host` is certainly this machine: `localhost`, 127.0.0.0/8 or ::1, without brackets. A
+// host name that starts with "127." is not.
+bool IsLoopback(std::string_view host);
+
+// Whether a request to `host`, in lower case, is for this machine. Also true for names below
+// `localhost`, which no other machine can have (RFC 6761). Clients that send secrets must not rely
+// on it, since a resolver may map such names elsewhere.
+bool IsLocalName(std::string_view host);
 
 }  // namespace tutti

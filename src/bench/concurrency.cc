@@ -9,7 +9,7 @@
 
 #include "api/inference.h"
 #include "app/blocking_waker.h"
-#include "bench/statistics.h"
+#include "bench/report.h"
 #include "bench/strategies.h"
 
 namespace tutti::bench {
@@ -84,8 +84,7 @@ Level RunLevel(api::Inference& inference, int clients, int requests, int new_tok
 
 }  // namespace
 
-Result<Report> BenchConcurrency(const ConcurrencyOptions& options,
-                                const std::function<void(const std::string&)>& progress) {
+Result<Report> BenchConcurrency(const ConcurrencyOptions& options, const Progress& progress) {
   Flags flags = options.flags;
   flags["prefix-cache"] = "off";
   flags["speculate"] = "off";
@@ -95,10 +94,7 @@ Result<Report> BenchConcurrency(const ConcurrencyOptions& options,
                    Session::Load(options.model, flags, Session::Stepping::kOwnThread));
   Calibration calibration(session->kernels().isa, session->threads(), options.gated);
   Report report;
-  const auto say = [&](const std::string& line) {
-    report.text += line + "\n";
-    if (progress) progress(line);
-  };
+  const auto say = [&](const std::string& line) { report.Print(line, progress); };
   say(session->summary());
   say(fmt::format("{:>7} {:>8} {:>9} {:>7} {:>8} {:>22} {:>24}", "clients", "done", "seconds",
                   "req/s", "tok/s", "TTFT ms p50/p95/p99", "E2E ms p50/p95/p99"));
@@ -145,9 +141,8 @@ Result<Report> BenchConcurrency(const ConcurrencyOptions& options,
     const bool stable = IsStable(WindowRates(ends, 3));
     say(fmt::format("{:>7} {:>4}/{} {:>9.2f} {:>7.2f} {:>8.0f} {:>22} {:>24}  texts {}{}", clients,
                     done, options.requests, level.seconds, done / level.seconds, rate,
-                    fmt::format("{:.1f}/{:.1f}/{:.1f}", t.p50 * 1e3, t.p95 * 1e3, t.p99 * 1e3),
-                    fmt::format("{:.0f}/{:.0f}/{:.0f}", e.p50 * 1e3, e.p95 * 1e3, e.p99 * 1e3),
-                    equal ? "equal" : "DIFFER", stable ? "" : "  (unstable)"));
+                    MillisText(t), MillisText(e, 0), equal ? "equal" : "DIFFER",
+                    stable ? "" : "  (unstable)"));
     rows.push_back(boost::json::object{{"concurrency", clients},
                                        {"requests", options.requests},
                                        {"completed", done},

@@ -6,8 +6,6 @@
 // the seed, not on concurrent requests.
 #pragma once
 
-#include <functional>
-
 #include "bench/report.h"
 #include "bench/session.h"
 
@@ -22,7 +20,6 @@ struct ConcurrencyOptions {
   bool gated = true;  // tok/s at 4 >= 2 x and at 8 >= 3 x of 1, capped by what the machine allows
 };
 
-Result<Report> BenchConcurrency(const ConcurrencyOptions& options,
-                                const std::function<void(const std::string&)>& progress);
+Result<Report> BenchConcurrency(const ConcurrencyOptions& options, const Progress& progress);
 
 }  // namespace tutti::bench

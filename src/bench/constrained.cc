@@ -11,9 +11,9 @@
 #include <unordered_set>
 
 #include "base/random.h"
-#include "bench/statistics.h"
+#include "bench/report.h"
 #include "bench/workload.h"
-#include "grammar/compile.h"
+#include "grammar/structure.h"
 
 namespace tutti::bench {
 namespace {
@@ -198,8 +198,7 @@ std::string TextOfPrompt(const std::string& schema, uint64_t seed, int i) {
 
 }  // namespace
 
-Result<Report> BenchConstrained(const ConstrainedOptions& options,
-                                const std::function<void(const std::string&)>& progress) {
+Result<Report> BenchConstrained(const ConstrainedOptions& options, const Progress& progress) {
   Flags flags = options.flags;
   flags["speculate"] = "off";  // forced tokens are still drafted
   flags["prefix-cache"] = "off";
@@ -210,10 +209,7 @@ Result<Report> BenchConstrained(const ConstrainedOptions& options,
   Calibration calibration(session->kernels().isa, session->threads(), options.calibrate);
 
   Report report;
-  const auto say = [&](const std::string& line) {
-    report.text += line + "\n";
-    if (progress) progress(line);
-  };
+  const auto say = [&](const std::string& line) { report.Print(line, progress); };
   say(session->summary());
   const grammar::Structure record = grammar::Structure::Schema(RecordSchema(), "schema");
   const grammar::Structure object{.kind = grammar::Structure::Kind::kJsonObject};

@@ -8,8 +8,6 @@
 // p50 <= 100 us on either; ratio >= 1.5 at 1 sequence, >= 1.0 at 8.
 #pragma once
 
-#include <functional>
-
 #include "bench/report.h"
 #include "bench/session.h"
 
@@ -28,7 +26,6 @@ struct ConstrainedOptions {
   bool gated = true;      // false: figures and the check of the answers only
 };
 
-Result<Report> BenchConstrained(const ConstrainedOptions& options,
-                                const std::function<void(const std::string&)>& progress);
+Result<Report> BenchConstrained(const ConstrainedOptions& options, const Progress& progress);
 
 }  // namespace tutti::bench

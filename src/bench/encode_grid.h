@@ -15,7 +15,6 @@
 //   "encode.window_ms" = [0, 2, 10, 50]
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -50,7 +49,6 @@ struct GridOutputs {
 
 // Errors: of the files and the target. A cell whose answers differ is a failure of the report.
 Result<Report> BenchGrid(const GridPlan& plan, const GridOutputs& outputs,
-                         const std::string& api_key,
-                         const std::function<void(const std::string&)>& progress);
+                         const std::string& api_key, const Progress& progress);
 
 }  // namespace tutti::bench

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 #include "base/mutex.h"
 #include "bench/workload.h"
@@ -56,7 +57,8 @@ class Loop {
     for (int c = 0; c < shape_.clients; ++c) {
       Result<std::unique_ptr<EncodeClient>> client = target.Connect();
       if (!client.ok()) {
-        Fail(client.status().ToString());
+        const MutexLock lock(mutex_);
+        FailLocked(client.status().ToString());
         return run_;
       }
       clients.push_back(*std::move(client));
@@ -116,10 +118,6 @@ class Loop {
     FailLocked(fmt::format("request {}: its vectors differ from those of its texts alone", index));
   }
 
-  void Fail(std::string what) {
-    const MutexLock lock(mutex_);
-    FailLocked(std::move(what));
-  }
   void FailLocked(std::string what) REQUIRES(mutex_) {
     if (run_.failures.size() < 10) run_.failures.push_back(std::move(what));
   }
@@ -135,6 +133,13 @@ class Loop {
   Mutex mutex_;
   EncodeRun run_;  // guarded by mutex_ while clients run
 };
+
+// Tokens that the server counted for a text of `words` words, each of at least one token.
+Result<int64_t> TokensOf(EncodeTarget& target, EncodeClient& client, int words) {
+  Result<EncodeReply> reply = client.Encode({EncodeText(words, 1, 0)});
+  if (!reply.ok()) return target.Explain(std::move(reply).status());
+  return reply->tokens;
+}
 
 }  // namespace
 
@@ -209,13 +214,26 @@ std::string EncodeTableHead() {
 }
 
 std::string EncodeTableRow(const EncodeRun& run) {
-  const Percentiles p = PercentilesOf(run.latency_s);
   return fmt::format("{:>7} {:>6} {:>6} {:>9.0f} {:>24} {:>9.2f} {:>7.1f} {:>5.0f}% {:>24}{}{}",
                      run.shape.clients, run.shape.texts, run.shape.tokens, run.texts_per_s(),
-                     fmt::format("{:.2f}/{:.2f}/{:.2f}", p.p50 * 1e3, p.p95 * 1e3, p.p99 * 1e3),
-                     run.in_flight(), run.batch(), run.busy_share() * 100,
+                     MillisText(run.latency_s, 2), run.in_flight(), run.batch(),
+                     run.busy_share() * 100,
                      fmt::format("{:.2f}/{:.2f}", run.queue_s * 1e3, run.inference_s * 1e3),
                      run.stable() ? "" : "  (unstable)", run.failures.empty() ? "" : "  FAILED");
+}
+
+Result<std::string> Greet(EncodeTarget& target, const EncodeShape& shape) {
+  Result<std::unique_ptr<EncodeClient>> client = target.Connect();
+  if (!client.ok()) return target.Explain(std::move(client).status());
+  const int words = WordsOf(shape);
+  ASSIGN_OR_RETURN(const int64_t read, TokensOf(target, **client, words));
+  if (read == 0 || read >= shape.tokens) return std::string();
+  // The model's special tokens are those that a single word comes with.
+  ASSIGN_OR_RETURN(const int64_t one, TokensOf(target, **client, 1));
+  if (read >= words + one - 1) return std::string();
+  return fmt::format(
+      "texts of about {} tokens are asked for, and the model reads {} of each: the rest is cut",
+      shape.tokens, read);
 }
 
 }  // namespace tutti::bench

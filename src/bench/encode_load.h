@@ -15,8 +15,9 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/status.h"
 #include "bench/encode_target.h"
-#include "bench/statistics.h"
+#include "bench/report.h"
 
 namespace tutti::bench {
 
@@ -59,5 +60,12 @@ boost::json::object EncodeRunJson(const EncodeRun& run);
 // A table's head, and one row of it.
 std::string EncodeTableHead();
 std::string EncodeTableRow(const EncodeRun& run);
+
+// Sends the first request to a target, before anything is measured: a target that cannot work gives
+// one error with advice, and texts longer than the model's limit give a warning.
+//
+// A line for people if texts of the length of `shape` are truncated, by the target's own token
+// count; else "". Errors: of the request, as the target explains them.
+Result<std::string> Greet(EncodeTarget& target, const EncodeShape& shape);
 
 }  // namespace tutti::bench

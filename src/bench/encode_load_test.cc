@@ -11,8 +11,6 @@
 #include <thread>
 
 #include "base/mutex.h"
-#include "bench/encode_greeting.h"
-#include "bench/encode_knee.h"
 #include "bench/encode_levels.h"
 
 namespace tutti::bench {

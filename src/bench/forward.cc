@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 
-#include "bench/statistics.h"
+#include "bench/report.h"
 
 namespace tutti::bench {
 namespace {
@@ -49,8 +49,7 @@ std::vector<double> Rates(double amount, const std::vector<double>& seconds) {
 
 }  // namespace
 
-Result<Report> BenchForward(const ForwardOptions& options,
-                            const std::function<void(const std::string&)>& progress) {
+Result<Report> BenchForward(const ForwardOptions& options, const Progress& progress) {
   const int most = *std::max_element(options.batches.begin(), options.batches.end());
   Flags flags = options.flags;
   flags["prefix-cache"] = "off";
@@ -70,10 +69,7 @@ Result<Report> BenchForward(const ForwardOptions& options,
   Calibration calibration(session->kernels().isa, session->threads(), options.calibrate);
 
   Report report;
-  const auto say = [&](const std::string& line) {
-    report.text += line + "\n";
-    if (progress) progress(line);
-  };
+  const auto say = [&](const std::string& line) { report.Print(line, progress); };
   say(session->summary());
   // A mixture's are not known before its router chose.
   if (session->regions_per_layer(1) > 0) {

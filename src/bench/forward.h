@@ -13,8 +13,6 @@
 // tokens; the report has the ratio of the speeds. Not for mixtures of experts and packed files.
 #pragma once
 
-#include <functional>
-
 #include "bench/report.h"
 #include "bench/session.h"
 
@@ -34,7 +32,6 @@ struct ForwardOptions {
 };
 
 // `progress` receives each row when it is complete. Errors: loading, and requests that do not fit.
-Result<Report> BenchForward(const ForwardOptions& options,
-                            const std::function<void(const std::string&)>& progress);
+Result<Report> BenchForward(const ForwardOptions& options, const Progress& progress);
 
 }  // namespace tutti::bench

@@ -1,7 +1,5 @@
 // The bench over gRPC: on a fake with scripted failures, and on a small generated checkpoint behind
 // the real server.
-#include "bench/grpc_load.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +12,7 @@
 #include "app/loading/model_registry.h"
 #include "app/local_inference.h"
 #include "app/loopback.h"
+#include "bench/encode_levels.h"
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"
 

@@ -4,8 +4,6 @@
 
 #include <filesystem>
 
-#include "bench/redis_stream.h"
-
 namespace tutti::bench {
 namespace {
 

@@ -12,11 +12,10 @@
 #include <thread>
 #include <utility>
 
-#include "base/cpus.h"
 #include "base/mutex.h"
+#include "base/threads.h"
 #include "bench/job_accepts.h"
 #include "bench/machine.h"
-#include "bench/redis_stream.h"
 #include "client/http_client.h"
 #include "client/http_connection.h"
 #include "client/served_models.h"
@@ -200,21 +199,13 @@ class JobRun {
   int levels_ = 0;
 };
 
-std::string Millis(const Percentiles& seconds) {
-  return fmt::format("{:.2f}/{:.2f}/{:.2f}", seconds.p50 * 1e3, seconds.p95 * 1e3,
-                     seconds.p99 * 1e3);
-}
-
 struct Printer {
-  void Print(const std::string& line) {
-    report.text += line + "\n";
-    if (progress) progress(line);
-  }
+  void Print(const std::string& line) { report.Print(line, progress); }
   void Demand(bool met, std::string what) {
     if (!met) report.failures.push_back(std::move(what));
   }
   Report report;
-  const std::function<void(const std::string&)>& progress;
+  const Progress& progress;
 };
 
 // In this process; no server.
@@ -228,7 +219,7 @@ Status Accepts(const JobsOptions& options, Printer* printer, boost::json::object
   printer->Print(fmt::format("{:>26} {:>10} {:>8} {:>22}", "at once", "accepts/s", "x plain",
                              "ms p50/p95/p99"));
   printer->Print(fmt::format("{:>26} {:>10.0f} {:>8} {:>22}", "plain, a commit each", plain.per_s,
-                             "", Millis(PercentilesOf(plain.accept_s))));
+                             "", MillisText(plain.accept_s, 2)));
   boost::json::array rows, redis_rows;
   double best = 0;
   for (const int at_once : options.at_once) {
@@ -236,7 +227,7 @@ Status Accepts(const JobsOptions& options, Printer* printer, boost::json::object
     const double ratio = plain.per_s > 0 ? figures.per_s / plain.per_s : 0;
     best = std::max(best, ratio);
     printer->Print(fmt::format("{:>26} {:>10.0f} {:>8.2f} {:>22}", at_once, figures.per_s, ratio,
-                               Millis(PercentilesOf(figures.accept_s))));
+                               MillisText(figures.accept_s, 2)));
     rows.push_back(boost::json::object{{"at_once", at_once},
                                        {"accepts_per_s", figures.per_s},
                                        {"of_plain", ratio},
@@ -252,7 +243,7 @@ Status Accepts(const JobsOptions& options, Printer* printer, boost::json::object
     const double ratio = plain.per_s > 0 ? figures->per_s / plain.per_s : 0;
     printer->Print(fmt::format("{:>26} {:>10.0f} {:>8.2f} {:>22}",
                                fmt::format("a Redis stream, {}", at_once), figures->per_s, ratio,
-                               Millis(PercentilesOf(figures->accept_s))));
+                               MillisText(figures->accept_s, 2)));
     redis_rows.push_back(boost::json::object{{"at_once", at_once},
                                              {"accepts_per_s", figures->per_s},
                                              {"accept_ms", MillisJson(figures->accept_s)}});
@@ -270,8 +261,7 @@ Status Accepts(const JobsOptions& options, Printer* printer, boost::json::object
 
 }  // namespace
 
-Result<Report> BenchJobs(const JobsOptions& options,
-                         const std::function<void(const std::string&)>& progress) {
+Result<Report> BenchJobs(const JobsOptions& options, const Progress& progress) {
   const ServeOptions& load = options.load;
   ASSIGN_OR_RETURN(const kernels::KernelTable* kernels, kernels::SelectKernels());
   Calibration calibration(kernels->isa, UsableCores(), load.calibrate);
@@ -315,7 +305,7 @@ Result<Report> BenchJobs(const JobsOptions& options,
   printer.Print(
       fmt::format("{} jobs over {} connections during a streamed answer: accepted within {} ms, "
                   "{:.0f} a second",
-                  options.jobs, options.submitters, Millis(accept), accepted->per_s));
+                  options.jobs, options.submitters, MillisText(accept, 2), accepted->per_s));
   printer.Demand(accept.p99 * 1e3 <= options.submit_p99_ms,
                  fmt::format("99 % of the jobs accepted within {:.1f} ms, {:g} ms are asked for",
                              accept.p99 * 1e3, options.submit_p99_ms));
@@ -377,7 +367,7 @@ Result<Report> BenchJobs(const JobsOptions& options,
     const double ratio = first.p99 > 0 ? second.p99 / first.p99 : 0;
     printer.Print(
         fmt::format("first text of {} clients: alone {} ms, with jobs {} ms, p99 {:.2f} x", clients,
-                    Millis(first), Millis(second), ratio));
+                    MillisText(first, 2), MillisText(second, 2), ratio));
     printer.Demand(
         ratio <= options.max_ttft,
         fmt::format("{} clients with jobs: first text at p99 {:.2f} x alone, {:g} asked for",

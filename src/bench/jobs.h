@@ -14,7 +14,6 @@
 // ended).
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -48,7 +47,6 @@ struct JobsOptions {
 };
 
 // Without a URL in `load`, measures the local accepts alone, which need no server.
-Result<Report> BenchJobs(const JobsOptions& options,
-                         const std::function<void(const std::string&)>& progress);
+Result<Report> BenchJobs(const JobsOptions& options, const Progress& progress);
 
 }  // namespace tutti::bench

@@ -8,9 +8,9 @@
 
 #include "app/loading/model_loader.h"
 #include "base/ascii.h"
-#include "base/cpus.h"
 #include "base/quote.h"
 #include "base/random.h"
+#include "base/threads.h"
 #include "bench/machine.h"
 #include "kernels/aligned_buffer.h"
 #include "kernels/bench/measure_attention.h"
@@ -71,8 +71,7 @@ Result<std::vector<kernels::WeightFormat>> FormatsNamed(
 
 }  // namespace
 
-Result<Report> BenchKernels(const KernelsOptions& options,
-                            const std::function<void(const std::string&)>& progress) {
+Result<Report> BenchKernels(const KernelsOptions& options, const Progress& progress) {
   ASSIGN_OR_RETURN(const kernels::KernelTable* table, app::KernelsNamed(options.isa));
   const int threads = options.threads > 0 ? options.threads : UsableCores();
   kernels::GemmBenchOptions gemm;
@@ -93,10 +92,7 @@ Result<Report> BenchKernels(const KernelsOptions& options,
   const kernels::MachineLimits& limits = calibration.best();
 
   Report report;
-  const auto say = [&](const std::string& line) {
-    report.text += line + "\n";
-    if (progress) progress(line);
-  };
+  const auto say = [&](const std::string& line) { report.Print(line, progress); };
   say(MachineLine(limits));
 
   boost::json::array gemm_rows, attention_rows, norm_rows;

@@ -3,7 +3,6 @@
 // from the oracle's has no speed.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,7 +18,6 @@ struct KernelsOptions {
   bool quick = false;                // few points, little time: is everything there and right
 };
 
-Result<Report> BenchKernels(const KernelsOptions& options,
-                            const std::function<void(const std::string&)>& progress);
+Result<Report> BenchKernels(const KernelsOptions& options, const Progress& progress);
 
 }  // namespace tutti::bench

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "base/cpus.h"
+#include "base/threads.h"
 #include "kernels/pack.h"
 #include "model/config.h"
 #include "model/decoder.h"

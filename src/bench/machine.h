@@ -8,7 +8,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/machine_limits.h"
-#include "model/kv_dtype.h"
+#include "model/decoder.h"
 #include "model/weights.h"
 
 namespace tutti::bench {

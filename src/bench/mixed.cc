@@ -14,7 +14,7 @@
 #include "app/loading/model_registry.h"
 #include "app/local_inference.h"
 #include "base/mutex.h"
-#include "bench/statistics.h"
+#include "bench/report.h"
 #include "bench/workload.h"
 
 namespace tutti::bench {
@@ -129,18 +129,14 @@ boost::json::object HalfJson(const Half& half) {
 }
 
 std::string Row(const char* name, const Half& half) {
-  const auto three = [](const std::vector<double>& samples) {
-    const Percentiles p = PercentilesOf(samples);
-    return fmt::format("{:.1f}/{:.1f}/{:.1f}", p.p50 * 1e3, p.p95 * 1e3, p.p99 * 1e3);
-  };
   std::string row = fmt::format("{:>12} {:>8.0f} {:>8.0f} {:>22} {:>22}", name,
                                 static_cast<double>(half.tokens) / half.seconds,
-                                static_cast<double>(half.texts) / half.seconds, three(half.ttft_s),
-                                three(half.itl_s));
+                                static_cast<double>(half.texts) / half.seconds,
+                                MillisText(half.ttft_s), MillisText(half.itl_s));
   if (!half.text_s.empty())
     row += fmt::format(" {:>22}\n{:>12} of a text: sent late {}, queue {}, inference {}",
-                       three(half.text_s), "", three(half.late_s), three(half.queue_s),
-                       three(half.inference_s));
+                       MillisText(half.text_s), "", MillisText(half.late_s),
+                       MillisText(half.queue_s), MillisText(half.inference_s));
   return row;
 }
 
@@ -152,8 +148,7 @@ Status LoadModel(app::LocalInference& inference, const std::string& model) {
 
 }  // namespace
 
-Result<Report> BenchMixed(const MixedOptions& options,
-                          const std::function<void(const std::string&)>& progress) {
+Result<Report> BenchMixed(const MixedOptions& options, const Progress& progress) {
   app::Settings::Inputs inputs;
   inputs.flags = options.flags;
   inputs.flags["max-num-seqs"] = std::to_string(options.streams);
@@ -164,10 +159,7 @@ Result<Report> BenchMixed(const MixedOptions& options,
   RETURN_IF_ERROR(LoadModel(inference, options.encoder));
 
   Report report;
-  const auto say = [&](const std::string& line) {
-    report.text += line + "\n";
-    if (progress) progress(line);
-  };
+  const auto say = [&](const std::string& line) { report.Print(line, progress); };
   MixedOptions warm_up = options;
   warm_up.seconds = std::min(1.0, options.seconds);
   MixedLoad(inference.gateway(), warm_up, true).Run();

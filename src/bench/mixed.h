@@ -6,7 +6,6 @@
 // text counts from its scheduled time.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "bench/report.h"
@@ -24,7 +23,6 @@ struct MixedOptions {
   bool gated = true;    // p99 ITL and p50 TTFT <= 1.5 x alone, p99 of a text <= 50 ms
 };
 
-Result<Report> BenchMixed(const MixedOptions& options,
-                          const std::function<void(const std::string&)>& progress);
+Result<Report> BenchMixed(const MixedOptions& options, const Progress& progress);
 
 }  // namespace tutti::bench

@@ -16,9 +16,8 @@
 
 #include "app/loopback.h"
 #include "bench/machine.h"
-#include "bench/mqtt_figures.h"
 #include "bench/mqtt_turns.h"
-#include "bench/statistics.h"
+#include "bench/report.h"
 #include "services/responses/inference_guard.h"
 
 namespace tutti::bench {
@@ -64,7 +63,7 @@ class TemporaryStore {
 // One run of the bench: its server and its results so far.
 class Run {
  public:
-  Run(const MqttBenchOptions& options, std::function<void(const std::string&)> progress)
+  Run(const MqttBenchOptions& options, Progress progress)
       : options_(options), progress_(std::move(progress)) {}
 
   Result<Report> Main() {
@@ -99,10 +98,7 @@ class Run {
   }
 
  private:
-  void Print(const std::string& line) {
-    report_.text += line + "\n";
-    if (progress_) progress_(line);
-  }
+  void Print(const std::string& line) { report_.Print(line, progress_); }
   void Wrong(const std::string& what) {
     if (report_.failures.size() < 20) report_.failures.push_back(what);
   }
@@ -388,7 +384,7 @@ class Run {
   }
 
   const MqttBenchOptions& options_;
-  const std::function<void(const std::string&)> progress_;
+  const Progress progress_;
   const TemporaryStore folder_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<app::ChatLoopback> server_;  // destroyed first
@@ -400,8 +396,7 @@ class Run {
 
 }  // namespace
 
-Result<Report> BenchMqtt(const MqttBenchOptions& options,
-                         const std::function<void(const std::string&)>& progress) {
+Result<Report> BenchMqtt(const MqttBenchOptions& options, const Progress& progress) {
   return Run(options, progress).Main();
 }
 

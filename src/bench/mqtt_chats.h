@@ -7,7 +7,6 @@
 // the bench. Blocking; one run at a time.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,7 +29,6 @@ struct MqttBenchOptions {
   bool gated = true;  // false where sizes differ from the defaults, for which the gates hold
 };
 
-Result<Report> BenchMqtt(const MqttBenchOptions& options,
-                         const std::function<void(const std::string&)>& progress);
+Result<Report> BenchMqtt(const MqttBenchOptions& options, const Progress& progress);
 
 }  // namespace tutti::bench

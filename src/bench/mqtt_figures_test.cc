@@ -1,7 +1,7 @@
-#include "bench/mqtt_figures.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "bench/mqtt_turns.h"
 
 namespace tutti::bench {
 namespace {

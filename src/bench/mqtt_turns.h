@@ -1,11 +1,13 @@
-// Turns of chats over MQTT, and the same over HTTP, timed from before they are sent; used by `tutti
-// bench mqtt`. Blocking; a client belongs to one thread.
+// Turns of chats over MQTT, and the same over HTTP, timed from before they are sent, and what their
+// samples say; used by `tutti bench mqtt`. Blocking; a client belongs to one thread.
 //
 // Definitions: accepted = the server's event that the message is durable; first = the first delta
 // (MQTT) or piece of text (HTTP); end = the last event. All in seconds since sending.
 #pragma once
 
+#include <boost/json/object.hpp>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -74,5 +76,42 @@ ChatAnswer RunTurnOverHttp(const client::Server& server, const std::string& mode
 
 // Pure: adds one event of the native profile to an incomplete answer; true: the answer has ended.
 bool ReadNativeEvent(std::string_view payload, double since_sent_s, ChatAnswer* answer);
+
+// The rest evaluates samples: pure functions over plain values; any thread.
+//
+// A gate: a ratio and its limit. Times have goals instead, which never fail the bench.
+struct MqttGate {
+  std::string name;
+  double measured = 0, limit = 0;
+  bool at_most = true;  // else at least
+  bool met() const { return at_most ? measured <= limit : measured >= limit; }
+  std::string Line() const;  // "both / (A + B): 0.64, at most 0.75: met"
+  boost::json::object Json() const;
+};
+
+// Answers of one level and transport.
+struct WaySummary {
+  int answers = 0, failed = 0, lossy = 0;  // lossy: deltas were lost, the last event had it all
+  double seconds = 0;                      // from the first sending to the last end
+  double tokens_per_s = 0, events_per_s = 0;
+  std::vector<double> accepted_s, first_s, end_s;  // of successful answers
+};
+WaySummary Summarize(std::span<const ChatAnswer> answers, double seconds);
+// One row of the table.
+std::string WayLine(const std::string& name, const WaySummary& way);
+boost::json::object WayJson(const WaySummary& way);
+
+// Share of a dialog's prompt tokens that came from the prefix cache, over the turns after the first
+// whose history was not cut (whose prompt is not shorter than the one before).
+struct CachedShare {
+  double share = 0;  // cached / prompt tokens
+  int turns = 0, cut = 0;
+};
+CachedShare CachedShareOf(std::span<const ChatAnswer> turns);
+
+// "word-0042": the secret of a client; contained in no other client's.
+std::string SecretOf(int client);
+// The other client whose secret an answer to `client` contains; -1: none.
+int ForeignSecretIn(const std::string& text, int client, int clients);
 
 }  // namespace tutti::bench

@@ -6,7 +6,7 @@
 #include <boost/json/array.hpp>
 #include <cmath>
 
-#include "base/cpus.h"
+#include "base/threads.h"
 #include "bench/machine.h"
 #include "client/served_models.h"
 
@@ -156,8 +156,7 @@ Slices SlicesOf(double seconds, double slice_s) {
   return slices;
 }
 
-Result<Report> BenchOverload(const OverloadOptions& options,
-                             const std::function<void(const std::string&)>& progress) {
+Result<Report> BenchOverload(const OverloadOptions& options, const Progress& progress) {
   const ServeOptions& load = options.load;
   ASSIGN_OR_RETURN(const client::Server server, client::ParseServer(load.url));
   const client::ModelServer at{server, load.api_key, load.patience};
@@ -167,10 +166,7 @@ Result<Report> BenchOverload(const OverloadOptions& options,
 
   Report report;
   boost::json::array rows;
-  const auto say = [&](const std::string& line) {
-    report.text += line + "\n";
-    if (progress) progress(line);
-  };
+  const auto say = [&](const std::string& line) { report.Print(line, progress); };
   const auto demand = [&](bool met, const std::string& what) {
     if (!met) report.failures.push_back(what);
   };
@@ -206,13 +202,10 @@ Result<Report> BenchOverload(const OverloadOptions& options,
     const Percentiles ttft = PercentilesOf(level.ttft_s), refusal = PercentilesOf(level.refusal_s),
                       late = PercentilesOf(level.late_s);
     const double share = level.peak > 0 ? level.goodput / level.peak : 0;
-    say(fmt::format(
-        "{:>6} {:>8.2f} {:>7.2f} {:>5.1f}% {:>8} {:>8} {:>7} {:>21} {:>21} {:>8.1f}{}", name,
-        level.offered, level.goodput, share * 100, level.answered, level.refused, level.failed,
-        fmt::format("{:.1f}/{:.1f}/{:.1f}", ttft.p50 * 1e3, ttft.p95 * 1e3, ttft.p99 * 1e3),
-        fmt::format("{:.2f}/{:.2f}/{:.2f}", refusal.p50 * 1e3, refusal.p95 * 1e3,
-                    refusal.p99 * 1e3),
-        level.back_s, steady ? "" : "  (machine slowed)"));
+    say(fmt::format("{:>6} {:>8.2f} {:>7.2f} {:>5.1f}% {:>8} {:>8} {:>7} {:>21} {:>21} {:>8.1f}{}",
+                    name, level.offered, level.goodput, share * 100, level.answered, level.refused,
+                    level.failed, MillisText(ttft), MillisText(refusal, 2), level.back_s,
+                    steady ? "" : "  (machine slowed)"));
     if (level.failed > 0) {
       report.failures.push_back(fmt::format("{}: {} requests failed, the first with: {}", name,
                                             level.failed, level.first_failure.ToString()));
@@ -244,8 +237,7 @@ Result<Report> BenchOverload(const OverloadOptions& options,
                                        {"back_s", level.back_s},
                                        {"steady", steady}});
     if (late.p99 > 0.05)
-      say(fmt::format("{:>6} sent late by ms p50/p95/p99 {:.1f}/{:.1f}/{:.1f}", "", late.p50 * 1e3,
-                      late.p95 * 1e3, late.p99 * 1e3));
+      say(fmt::format("{:>6} sent late by ms p50/p95/p99 {}", "", MillisText(late)));
   }
   report.json = {{"schema", "tutti.bench.overload.v1"},
                  {"machine", MachineJson(calibration.best())},

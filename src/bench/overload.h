@@ -14,7 +14,6 @@
 // within 10 % of that of the idle server.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -59,7 +58,6 @@ struct Slices {
 };
 Slices SlicesOf(double seconds, double slice_s);
 
-Result<Report> BenchOverload(const OverloadOptions& options,
-                             const std::function<void(const std::string&)>& progress);
+Result<Report> BenchOverload(const OverloadOptions& options, const Progress& progress);
 
 }  // namespace tutti::bench

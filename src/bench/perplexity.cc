@@ -12,7 +12,7 @@
 #include "app/blocking_waker.h"
 #include "base/quote.h"
 #include "base/text_file.h"
-#include "tensor/type_spelling.h"
+#include "tensor/dtype.h"
 
 namespace tutti::bench {
 namespace {
@@ -138,14 +138,10 @@ bool IsDType(const std::string& given) {
 
 }  // namespace
 
-Result<Report> BenchPerplexity(const PerplexityOptions& options,
-                               const std::function<void(const std::string&)>& progress) {
+Result<Report> BenchPerplexity(const PerplexityOptions& options, const Progress& progress) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(options.text));
   Report report;
-  const auto say = [&](const std::string& line) {
-    report.text += line + "\n";
-    if (progress) progress(line);
-  };
+  const auto say = [&](const std::string& line) { report.Print(line, progress); };
   const auto tell = [&](const Scored& scored) {
     say(scored.summary);
     say(fmt::format("perplexity {:.4f} of {} tokens in windows of {}{}, {:.1f} s",

@@ -13,7 +13,6 @@
 // model is loaded, so that memory holds one at a time.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "bench/report.h"
@@ -35,7 +34,6 @@ struct PerplexityOptions {
 // `progress` gets each line as it is known. Errors: loading; model_path for the text;
 // invalid_value for a text of fewer than two tokens, a window beyond the context or models whose
 // tokens of the text differ.
-Result<Report> BenchPerplexity(const PerplexityOptions& options,
-                               const std::function<void(const std::string&)>& progress);
+Result<Report> BenchPerplexity(const PerplexityOptions& options, const Progress& progress);
 
 }  // namespace tutti::bench

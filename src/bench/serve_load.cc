@@ -9,10 +9,10 @@
 #include <boost/json/serialize.hpp>
 #include <thread>
 
-#include "base/cpus.h"
+#include "base/threads.h"
 #include "bench/machine.h"
+#include "client/http_connection.h"
 #include "client/served_models.h"
-#include "client/stream_connection.h"
 
 namespace tutti::bench {
 namespace {
@@ -122,11 +122,6 @@ std::vector<double> Collect(const std::vector<RequestRecord>& records, F add) {
   return out;
 }
 
-std::string LatencyText(std::span<const double> seconds) {
-  const Percentiles p = PercentilesOf(seconds);
-  return fmt::format("{:.1f}/{:.1f}/{:.1f}", p.p50 * 1e3, p.p95 * 1e3, p.p99 * 1e3);
-}
-
 // Requests a second that met every target given.
 double Goodput(const ServeOptions& options, const LevelResult& level) {
   int good = 0;
@@ -230,8 +225,7 @@ LevelResult RunLoad(const ServeOptions& options, const client::Server& server,
   return level;
 }
 
-Result<Report> BenchServe(const ServeOptions& options,
-                          const std::function<void(const std::string&)>& progress) {
+Result<Report> BenchServe(const ServeOptions& options, const Progress& progress) {
   ASSIGN_OR_RETURN(const client::Server server, client::ParseServer(options.url));
   const client::ModelServer at{server, options.api_key, options.patience};
   ASSIGN_OR_RETURN(const std::string model, client::ChooseModel(at, options.model, "generate"));
@@ -240,10 +234,7 @@ Result<Report> BenchServe(const ServeOptions& options,
 
   Report report;
   boost::json::array rows;
-  const auto say = [&](const std::string& line) {
-    report.text += line + "\n";
-    if (progress) progress(line);
-  };
+  const auto say = [&](const std::string& line) { report.Print(line, progress); };
   say(fmt::format("{} at {}, {} requests a level, prompts of about {} tokens, {} tokens out", model,
                   options.url, options.requests, options.prompt_tokens, options.max_tokens));
   say(options.cache_salt.empty()
@@ -280,8 +271,8 @@ Result<Report> BenchServe(const ServeOptions& options,
     }
     const double tok_s = static_cast<double>(level.tokens()) / level.seconds;
     say(fmt::format("{:>12} {:>4}/{} {:>7.2f} {:>7.0f} {:>21} {:>21} {:>21}{}{}", name, done,
-                    options.requests, done / level.seconds, tok_s, LatencyText(level.Ttft()),
-                    LatencyText(level.Itl()), LatencyText(level.EndToEnd()),
+                    options.requests, done / level.seconds, tok_s, MillisText(level.Ttft()),
+                    MillisText(level.Itl()), MillisText(level.EndToEnd()),
                     level.stable() || rate > 0 ? "" : "  (unstable)",
                     steady ? "" : "  (machine slowed)"));
     boost::json::object row{{"requests", options.requests},
@@ -300,7 +291,7 @@ Result<Report> BenchServe(const ServeOptions& options,
       row["rate"] = rate;
       row["sent_rate"] = level.sent_rate();
       row["late_ms"] = MillisJson(level.Late());
-      say(fmt::format("{:>12} sent late by ms p50/p95/p99 {}", "", LatencyText(level.Late())));
+      say(fmt::format("{:>12} sent late by ms p50/p95/p99 {}", "", MillisText(level.Late())));
     } else {
       row["concurrency"] = clients;
     }

@@ -9,13 +9,11 @@
 // is stable when the rates of three windows agree within 10 %.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "bench/report.h"
-#include "bench/statistics.h"
 #include "bench/workload.h"
 #include "client/http_client.h"
 
@@ -53,7 +51,6 @@ struct RequestRecord {
 };
 
 struct LevelResult {
-  std::string name;
   double seconds = 0;  // from the start to the last answer's end
   std::vector<RequestRecord> records;
 
@@ -70,7 +67,6 @@ struct LevelResult {
 LevelResult RunLoad(const ServeOptions& options, const client::Server& server,
                     const std::string& model, int clients, const std::vector<double>& due);
 
-Result<Report> BenchServe(const ServeOptions& options,
-                          const std::function<void(const std::string&)>& progress);
+Result<Report> BenchServe(const ServeOptions& options, const Progress& progress);
 
 }  // namespace tutti::bench

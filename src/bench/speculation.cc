@@ -6,7 +6,7 @@
 #include <array>
 #include <boost/json/array.hpp>
 
-#include "bench/statistics.h"
+#include "bench/report.h"
 #include "bench/workload.h"
 
 namespace tutti::bench {
@@ -38,8 +38,7 @@ std::vector<TokenId> PromptOf(const Session& session, const TextSet& set,
 
 }  // namespace
 
-Result<Report> BenchSpeculation(const SpeculationOptions& options,
-                                const std::function<void(const std::string&)>& progress) {
+Result<Report> BenchSpeculation(const SpeculationOptions& options, const Progress& progress) {
   std::array<std::unique_ptr<Session>, 2> sessions;
   std::array<Flags, 2> all;
   const int most = *std::max_element(options.max_num_seqs.begin(), options.max_num_seqs.end());
@@ -59,10 +58,7 @@ Result<Report> BenchSpeculation(const SpeculationOptions& options,
   Calibration calibration(proposing.kernels().isa, proposing.threads(), options.calibrate);
 
   Report report;
-  const auto say = [&](const std::string& line) {
-    report.text += line + "\n";
-    if (progress) progress(line);
-  };
+  const auto say = [&](const std::string& line) { report.Print(line, progress); };
   say(proposing.summary());
   say(fmt::format("{:>8} {:>6} {:>9} {:>9} {:>20} {:>9} {:>9} {:>7}", "set", "lanes", "off tok/s",
                   "on tok/s", "ratio (range)", "proposed", "accepted", "per step"));

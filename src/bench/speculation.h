@@ -10,8 +10,6 @@
 // at 8 >= 0.97.
 #pragma once
 
-#include <functional>
-
 #include "bench/report.h"
 #include "bench/session.h"
 
@@ -29,7 +27,6 @@ struct SpeculationOptions {
   bool gated = true;      // false: figures and the equality verdict only
 };
 
-Result<Report> BenchSpeculation(const SpeculationOptions& options,
-                                const std::function<void(const std::string&)>& progress);
+Result<Report> BenchSpeculation(const SpeculationOptions& options, const Progress& progress);
 
 }  // namespace tutti::bench

@@ -1,8 +1,8 @@
-#include "bench/statistics.h"
-
 #include <gmock/gmock.h>
 
 #include <numeric>
+
+#include "bench/report.h"
 
 namespace tutti::bench {
 namespace {

@@ -6,7 +6,7 @@
 #include <array>
 #include <boost/json/array.hpp>
 
-#include "bench/statistics.h"
+#include "bench/report.h"
 
 namespace tutti::bench {
 namespace {
@@ -70,8 +70,7 @@ double ContinuousLimitSeconds(const ModelCost& cost, const kernels::MachineLimit
              cost.DecodeSeconds(limits, shape.requests, prompt_tokens + 0.5 * shape.new_tokens);
 }
 
-Result<Report> BenchStrategies(const StrategiesOptions& options,
-                               const std::function<void(const std::string&)>& progress) {
+Result<Report> BenchStrategies(const StrategiesOptions& options, const Progress& progress) {
   std::array<std::unique_ptr<Session>, kStrategies.size()> sessions;
   for (size_t s = 0; s < kStrategies.size(); ++s) {
     Flags flags = options.flags;
@@ -86,10 +85,7 @@ Result<Report> BenchStrategies(const StrategiesOptions& options,
 
   Report report;
   boost::json::array shapes, gates;
-  const auto say = [&](const std::string& line) {
-    report.text += line + "\n";
-    if (progress) progress(line);
-  };
+  const auto say = [&](const std::string& line) { report.Print(line, progress); };
   const auto judge = [&](const std::string& name, const RatioGate& gate) {
     if (options.gated) {
       say(fmt::format("  {}: {:.2f}, needs {:.2f}{}: {}", name, gate.measured, gate.required(),
@@ -165,15 +161,11 @@ Result<Report> BenchStrategies(const StrategiesOptions& options,
     boost::json::object by_strategy;
     for (size_t s = 0; s < kStrategies.size(); ++s) {
       const Measured& m = measured[s];
-      const Percentiles ttft = PercentilesOf(m.ttft_s), tpot = PercentilesOf(m.tpot_s),
-                        e2e = PercentilesOf(m.e2e_s);
       say(fmt::format(
-          "  {:<12} {:>8.1f} ms {:>7.0f} tok/s {:>5.2f}x   TTFT ms {:.1f}/{:.1f}/{:.1f}  TPOT ms "
-          "{:.2f}/{:.2f}/{:.2f}  E2E ms {:.1f}/{:.1f}/{:.1f}",
+          "  {:<12} {:>8.1f} ms {:>7.0f} tok/s {:>5.2f}x   TTFT ms {}  TPOT ms {}  E2E ms {}",
           kStrategies[s], m.Seconds() * 1e3, tokens / m.Seconds(),
-          measured[kBlocking].Seconds() / m.Seconds(), ttft.p50 * 1e3, ttft.p95 * 1e3,
-          ttft.p99 * 1e3, tpot.p50 * 1e3, tpot.p95 * 1e3, tpot.p99 * 1e3, e2e.p50 * 1e3,
-          e2e.p95 * 1e3, e2e.p99 * 1e3));
+          measured[kBlocking].Seconds() / m.Seconds(), MillisText(m.ttft_s),
+          MillisText(m.tpot_s, 2), MillisText(m.e2e_s)));
       by_strategy[kStrategies[s]] =
           boost::json::object{{"total_ms", m.Seconds() * 1e3},
                               {"tok_s", tokens / m.Seconds()},

@@ -7,7 +7,6 @@
 // Unequal outputs fail at any speed.
 #pragma once
 
-#include <functional>
 #include <optional>
 
 #include "bench/report.h"
@@ -31,8 +30,7 @@ struct StrategiesOptions {
   bool gated = true;  // false: figures and the equality verdict only (small machines under test)
 };
 
-Result<Report> BenchStrategies(const StrategiesOptions& options,
-                               const std::function<void(const std::string&)>& progress);
+Result<Report> BenchStrategies(const StrategiesOptions& options, const Progress& progress);
 
 // Minimum time of `shape` at the machine's limits, with requests one at a time or all together.
 double BlockingLimitSeconds(const ModelCost& cost, const kernels::MachineLimits& limits,

@@ -11,7 +11,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -68,5 +72,47 @@ class Broker {
   // Makes the broker call OnTurn() soon. Any thread.
   virtual void Poke() noexcept = 0;
 };
+
+// --- the address of a broker: pure functions over plain values; any thread ---
+
+enum class BrokerKind : uint8_t { kRabbitMq, kRedis };
+
+struct BrokerUrl {
+  BrokerKind kind = BrokerKind::kRabbitMq;
+  bool tls = false;
+  std::string user;  // empty: guest with RabbitMQ, none with Redis
+  std::string host;  // a name, or an address in digits (IPv6 without brackets)
+  int port = 5672;   // 1 to 65,535
+  // The virtual host of RabbitMQ, or the database number of Redis.
+  std::string space = "/";
+  friend bool operator==(const BrokerUrl&, const BrokerUrl&) = default;
+};
+
+// Parses `amqp://[USER@]HOST[:PORT][/VHOST]` (default port 5672; RabbitMQ's URI specification,
+// escapes decoded), `amqps://` (TLS, 5671), or a Redis URL as redis::ParseRedisUrl() does. A
+// password in the URL is refused, because it would be visible in the process's arguments. Error:
+// invalid_value; the message names the accepted form and never contains what may be a password.
+Result<BrokerUrl> ParseBrokerUrl(std::string_view url);
+
+// "amqp://HOST:PORT", for logs; without the user's name.
+std::string RedactedUrl(const BrokerUrl& url);
+
+// --- factories of the supported brokers; any thread ---
+
+struct Access {
+  BrokerUrl url;
+  std::string password;  // empty: none with Redis; `guest` with RabbitMQ if no user is set
+  std::string ca_file;   // PEM authorities of an amqps:// broker; empty: the system's
+};
+
+// Through queues that end with their process: RabbitMQ 3.10 and compatible AMQP 0-9-1 brokers.
+std::unique_ptr<Broker> MakeRabbitMq(Access access);
+// Through lists: Redis 6.2 and compatible servers.
+std::unique_ptr<Broker> MakeRedis(Access access);
+
+inline std::unique_ptr<Broker> MakeBroker(Access access) {
+  return access.url.kind == BrokerKind::kRedis ? MakeRedis(std::move(access))
+                                               : MakeRabbitMq(std::move(access));
+}
 
 }  // namespace tutti::broker

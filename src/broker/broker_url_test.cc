@@ -1,9 +1,9 @@
-#include "broker/broker_url.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include "broker/broker.h"
 
 namespace tutti::broker {
 namespace {

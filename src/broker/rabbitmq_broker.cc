@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "broker/brokers.h"
+#include "broker/broker.h"
 #include "broker/thread_broker.h"
 
 namespace tutti::broker {

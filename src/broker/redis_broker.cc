@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "broker/brokers.h"
+#include "broker/broker.h"
 #include "broker/thread_broker.h"
 #include "redis/connection.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/thread_name.h"
+#include "base/threads.h"
 
 namespace tutti::broker {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "api/token_stream.h"
-#include "grammar/compile.h"
+#include "grammar/structure.h"
 #include "grammar/testing/accepts.h"
 
 namespace tutti::chat_template {

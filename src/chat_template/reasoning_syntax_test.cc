@@ -7,8 +7,7 @@
 #include <sstream>
 
 #include "api/token_stream.h"
-#include "chat_template/answer_tag_parser.h"
-#include "grammar/compile.h"
+#include "grammar/structure.h"
 #include "grammar/testing/accepts.h"
 #include "test_paths.h"
 

@@ -61,11 +61,10 @@ size_t BehindValue(std::string_view text, size_t at) {
   return at;
 }
 
-// Python's literals as JSON, by recursive descent. Source: the Python language reference, section
-// 2.4 (without bytes, raw and formatted strings).
-class PythonReader {
+// The place in a text that is read, and what the readers of both forms have in common.
+class LiteralReader {
  public:
-  explicit PythonReader(std::string_view text) : text_(text) {}
+  explicit LiteralReader(std::string_view text) : text_(text) {}
 
   bool done() {
     SkipSpace();
@@ -77,6 +76,40 @@ class PythonReader {
     ++at_;
     return true;
   }
+
+  // Elements up to `end`, each read by `element`; in the JSON they stand between the two
+  // `brackets`.
+  template <typename Element>  // bool()
+  bool Elements(char end, std::string_view brackets, std::string* json, const Element& element) {
+    *json += brackets[0];
+    for (bool first = true; !Take(end); first = false) {
+      if (!first) {
+        if (!Take(',')) return false;
+        if (Take(end)) break;  // a comma behind the last
+        *json += ", ";
+      }
+      if (!element()) return false;
+    }
+    *json += brackets[1];
+    return true;
+  }
+
+ protected:
+  void SkipSpace() {
+    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string::npos)
+      ++at_;
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+// Python's literals as JSON, by recursive descent. Source: the Python language reference, section
+// 2.4 (without bytes, raw and formatted strings).
+class PythonReader : public LiteralReader {
+ public:
+  using LiteralReader::LiteralReader;
+
   std::string Name() {
     SkipSpace();
     const size_t begin = at_;
@@ -98,10 +131,6 @@ class PythonReader {
  private:
   static bool IsWord(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  }
-  void SkipSpace() {
-    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string::npos)
-      ++at_;
   }
 
   bool Word(std::string* json) {
@@ -172,40 +201,19 @@ class PythonReader {
 
   bool List(char end, std::string* json, int depth) {
     ++at_;
-    *json += '[';
-    for (bool first = true; !Take(end); first = false) {
-      if (!first) {
-        if (!Take(',')) return false;
-        if (Take(end)) break;  // a comma behind the last
-        *json += ", ";
-      }
-      if (!Value(json, depth + 1)) return false;
-    }
-    *json += ']';
-    return true;
+    return Elements(end, "[]", json, [&] { return Value(json, depth + 1); });
   }
 
   bool Dict(std::string* json, int depth) {
     ++at_;
-    *json += '{';
-    for (bool first = true; !Take('}'); first = false) {
-      if (!first) {
-        if (!Take(',')) return false;
-        if (Take('}')) break;
-        *json += ", ";
-      }
+    return Elements('}', "{}", json, [&] {
       SkipSpace();
       if (at_ >= text_.size() || (text_[at_] != '"' && text_[at_] != '\'')) return false;
       if (!String(json) || !Take(':')) return false;
       *json += ": ";
-      if (!Value(json, depth + 1)) return false;
-    }
-    *json += '}';
-    return true;
+      return Value(json, depth + 1);
+    });
   }
-
-  std::string_view text_;
-  size_t at_ = 0;
 };
 
 // Whether a parameter's schema allows strings only.
@@ -233,45 +241,22 @@ bool IsNoText(const Json* schema) {
 
 // {KEY:VALUE,...} as JSON, by recursive descent. Source: the format_argument macro of Gemma 4's
 // chat template.
-class BareReader {
+class BareReader : public LiteralReader {
  public:
-  BareReader(std::string_view text, std::string_view quote) : text_(text), quote_(quote) {}
+  BareReader(std::string_view text, std::string_view quote) : LiteralReader(text), quote_(quote) {}
 
-  bool done() {
-    SkipSpace();
-    return at_ == text_.size();
-  }
   // `properties`: the schemas of the members; null: unknown.
   bool Object(const boost::json::object* properties, std::string* json, int depth = 0) {
-    if (!Take('{')) return false;
-    *json += '{';
-    for (bool first = true; !Take('}'); first = false) {
-      if (!first) {
-        if (!Take(',')) return false;
-        if (Take('}')) break;  // a comma behind the last
-        *json += ", ";
-      }
-      std::string key;
-      if (!Key(&key) || !Take(':')) return false;
-      *json += JsonString(key) + ": ";
-      const Json* schema = properties == nullptr ? nullptr : properties->if_contains(key);
-      if (!Value(schema, json, depth + 1)) return false;
-    }
-    *json += '}';
-    return true;
+    return Take('{') && Elements('}', "{}", json, [&] {
+             std::string key;
+             if (!Key(&key) || !Take(':')) return false;
+             *json += JsonString(key) + ": ";
+             const Json* schema = properties == nullptr ? nullptr : properties->if_contains(key);
+             return Value(schema, json, depth + 1);
+           });
   }
 
  private:
-  void SkipSpace() {
-    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string::npos)
-      ++at_;
-  }
-  bool Take(char c) {
-    SkipSpace();
-    if (at_ >= text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
   // A text between quotes; absent: another value begins here, or the text is not closed.
   std::optional<std::string_view> Quoted() {
     SkipSpace();
@@ -313,18 +298,7 @@ class BareReader {
     return true;
   }
   bool List(std::string* json, int depth) {
-    if (!Take('[')) return false;
-    *json += '[';
-    for (bool first = true; !Take(']'); first = false) {
-      if (!first) {
-        if (!Take(',')) return false;
-        if (Take(']')) break;
-        *json += ", ";
-      }
-      if (!Value(nullptr, json, depth + 1)) return false;
-    }
-    *json += ']';
-    return true;
+    return Take('[') && Elements(']', "[]", json, [&] { return Value(nullptr, json, depth + 1); });
   }
   // Templates print Python's None; other words are texts whose quotes the model forgot.
   static std::string Word(std::string_view word) {
@@ -333,8 +307,7 @@ class BareReader {
     return value.has_value() && value->is_primitive() ? std::string(word) : JsonString(word);
   }
 
-  std::string_view text_, quote_;
-  size_t at_ = 0;
+  std::string_view quote_;
 };
 
 // A value in a tag: a string without quotes, or JSON.
@@ -472,21 +445,15 @@ std::optional<ReadCall> ReadJsonCall(std::string_view text) {
 std::optional<ReadCall> ReadPythonicCall(std::string_view text) {
   PythonReader reader(text);
   ReadCall call{.name = reader.Name()};
-  if (call.name.empty() || !reader.Take('(')) return std::nullopt;
-  call.arguments = "{";
-  for (bool first = true; !reader.Take(')'); first = false) {
-    if (!first) {
-      if (!reader.Take(',')) return std::nullopt;
-      if (reader.Take(')')) break;
-      call.arguments += ", ";
-    }
+  const auto argument = [&] {
     const std::string key = reader.Name();
-    if (key.empty() || !reader.Take('=')) return std::nullopt;
+    if (key.empty() || !reader.Take('=')) return false;
     call.arguments += JsonString(key) + ": ";
-    if (!reader.Value(&call.arguments)) return std::nullopt;
-  }
-  call.arguments += "}";
-  if (!reader.done()) return std::nullopt;
+    return reader.Value(&call.arguments);
+  };
+  if (call.name.empty() || !reader.Take('(') ||
+      !reader.Elements(')', "{}", &call.arguments, argument) || !reader.done())
+    return std::nullopt;
   return call;
 }
 

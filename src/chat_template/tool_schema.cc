@@ -22,9 +22,13 @@ constexpr size_t kMaxCopiedBytes = size_t{8} << 20;
 
 constexpr std::array<std::string_view, 4> kTextKeywords = {"pattern", "format", "minLength",
                                                            "maxLength"};
-// Keywords that BareBuilder enforces, or that do not restrict values. Keywords of numbers are
-// enforced too.
-constexpr std::array<std::string_view, 29> kBareKeywords = {"type",
+// Keywords that do not restrict values.
+constexpr std::array<std::string_view, 12> kAnnotations = {
+    "description", "title",    "default",    "examples", "example", "$schema",
+    "$id",         "$comment", "deprecated", "nullable", "$defs",   "definitions"};
+
+// Keywords that BareBuilder enforces. Keywords of numbers are enforced too.
+constexpr std::array<std::string_view, 17> kBareKeywords = {"type",
                                                             "properties",
                                                             "required",
                                                             "items",
@@ -33,8 +37,6 @@ constexpr std::array<std::string_view, 29> kBareKeywords = {"type",
                                                             "anyOf",
                                                             "oneOf",
                                                             "$ref",
-                                                            "$defs",
-                                                            "definitions",
                                                             "minItems",
                                                             "maxItems",
                                                             "minimum",
@@ -42,25 +44,11 @@ constexpr std::array<std::string_view, 29> kBareKeywords = {"type",
                                                             "exclusiveMinimum",
                                                             "exclusiveMaximum",
                                                             "multipleOf",
-                                                            "additionalProperties",
-                                                            "description",
-                                                            "title",
-                                                            "default",
-                                                            "examples",
-                                                            "example",
-                                                            "$schema",
-                                                            "$id",
-                                                            "$comment",
-                                                            "deprecated",
-                                                            "nullable"};
+                                                            "additionalProperties"};
 
 bool IsAmong(std::span<const std::string_view> words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
-
-constexpr std::array<std::string_view, 12> kAnnotations = {
-    "description", "title",    "default",    "examples", "example", "$schema",
-    "$id",         "$comment", "deprecated", "nullable", "$defs",   "definitions"};
 
 // In a schema of a bare call; `depth` is that of BareBuilder, which knows no more.
 std::string UnenforcedInBare(const Json& schema, const std::string& path, int depth) {
@@ -80,7 +68,7 @@ std::string UnenforcedInBare(const Json& schema, const std::string& path, int de
     const std::string key(member.key());
     const std::string at = path + "." + key;
     const Json& value = member.value();
-    if (!IsAmong(kBareKeywords, key)) return at;
+    if (!IsAmong(kBareKeywords, key) && !IsAmong(kAnnotations, key)) return at;
     // Branches of oneOf may overlap, and lists by position are not known.
     if (key == "oneOf" || (key == "items" && !value.is_object())) return at;
     std::string found;

@@ -9,7 +9,7 @@
 #include "chat_template/tool_parser.h"
 #include "chat_template/tool_prompt.h"
 #include "chat_template/tool_schema.h"
-#include "grammar/compile.h"
+#include "grammar/structure.h"
 #include "grammar/testing/accepts.h"
 #include "grammar/token_masker.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "app/config/api_key.h"
+#include "app/config/auth_options.h"
 #include "bench/concurrency.h"
 #include "bench/constrained.h"
 #include "bench/forward.h"
@@ -25,9 +25,8 @@
 #include "bench/strategies.h"
 #include "cli/bench_encode.h"
 #include "cli/command_line.h"
-#include "cli/exit_status.h"
 #include "cli/number_option.h"
-#include "cli/report_file.h"
+#include "cli/report.h"
 
 namespace tutti::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "app/config/api_key.h"
+#include "app/config/auth_options.h"
 #include "app/config/options.h"
 #include "cli/command_line.h"
 #include "cli/number_option.h"
@@ -57,26 +57,16 @@ Result<bench::Report> EncodeBenches::RunGrpc(const Progress& progress) const {
                    url_.empty()
                        ? bench::LoadGrpcTarget(model_.empty() ? "all-minilm-l6-v2" : model_, flags_)
                        : bench::GrpcEncodeTarget(url_, model_, key));
-  bench::GrpcLoadOptions options;
+  auto options = Shaped(bench::GrpcLoadOptions());
   options.levels = clients_;
-  options.texts = texts_;
-  options.tokens = tokens_;
-  options.requests = requests_;
-  options.warmup = warmup_;
   options.seconds = seconds_;
-  options.seed = seed_;
   return bench::BenchGrpc(*target, options, progress);
 }
 
 Result<bench::Report> EncodeBenches::RunLevels(const Progress& progress) const {
   ASSIGN_OR_RETURN(const auto target, Target());
-  bench::EncodeLevelsOptions options;
+  auto options = Shaped(bench::EncodeLevelsOptions());
   options.levels = clients_;
-  options.texts = texts_;
-  options.tokens = tokens_;
-  options.requests = requests_;
-  options.warmup = warmup_;
-  options.seed = seed_;
   return bench::BenchEncodeLevels(*target, options, progress);
 }
 
@@ -111,12 +101,7 @@ void EncodeBenches::Declare(const Add& add, std::function<Progress()> progress) 
   CLI::App* knee = add("knee", "Where more callers stop paying, and why; what to set for a p99",
                        [this, progress]() -> Result<bench::Report> {
                          ASSIGN_OR_RETURN(const auto target, Target());
-                         bench::KneeOptions options = knee_;
-                         options.texts = texts_;
-                         options.tokens = tokens_;
-                         options.requests = requests_;
-                         options.warmup = warmup_;
-                         options.seed = seed_;
+                         bench::KneeOptions options = Shaped(knee_);
                          std::sort(options.levels.begin(), options.levels.end());
                          return bench::BenchKnee(*target, options, progress());
                        });

@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "bench/encode_grid.h"
-#include "bench/encode_knee.h"
 #include "bench/encode_levels.h"
-#include "bench/grpc_load.h"
 #include "bench/mixed.h"
 #include "bench/report.h"
 
@@ -29,6 +27,16 @@ class EncodeBenches {
   void AddTarget(CLI::App& command);
   std::vector<CLI::Option*> AddOptions(CLI::App& command);  // of the model side
   void AddShape(CLI::App& command);
+  // `options` with the shape that AddShape() declares.
+  template <typename Options>
+  Options Shaped(Options options) const {
+    options.texts = texts_;
+    options.tokens = tokens_;
+    options.requests = requests_;
+    options.warmup = warmup_;
+    options.seed = seed_;
+    return options;
+  }
   Result<std::unique_ptr<bench::EncodeTarget>> Target() const;
   Result<bench::Report> RunLevels(const Progress& progress) const;
   Result<bench::Report> RunGrpc(const Progress& progress) const;

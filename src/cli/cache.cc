@@ -4,8 +4,7 @@
 #include <string>
 
 #include "cli/command_line.h"
-#include "cli/exit_status.h"
-#include "cli/store_request.h"
+#include "cli/store_commands.h"
 #include "protocol/json/json_writer.h"
 
 namespace tutti::cli {
@@ -37,10 +36,7 @@ class CacheCommand final : public Command {
     if (tenant_option_->count() > 0) json.Member("tenant", tenant_);
     json.EndObject();
     ASSIGN_OR_RETURN(const protocol::JsonDocument answer, request_.Ask(asked));
-    if (request_.json()) {
-      std::printf("%s\n", protocol::PrintJson(answer.root()).c_str());
-      return OkStatus();
-    }
+    if (request_.PrintedJson(answer)) return OkStatus();
     const protocol::Json* const answers = answer.root().get_object().if_contains("answers");
     if (answers == nullptr || !answers->is_int64())
       return Internal("the server did not say how many answers there were");

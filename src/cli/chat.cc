@@ -8,15 +8,13 @@
 #include <optional>
 #include <string>
 
-#include "app/config/api_key.h"
+#include "app/config/auth_options.h"
 #include "app/store.h"
 #include "cli/chat_partner.h"
 #include "cli/command_line.h"
-#include "cli/exit_status.h"
+#include "cli/generation.h"
 #include "cli/line_reader.h"
-#include "cli/password_prompt.h"
-#include "cli/reasoning_display.h"
-#include "cli/sampling_options.h"
+#include "cli/terminal.h"
 
 namespace tutti::cli {
 namespace {
@@ -96,10 +94,7 @@ class ChatCommand final : public Command {
     if (!store_.empty()) usual["store"] = store_;
     const Result<app::Settings> settings = options_.Resolve(usual);
     if (!settings.ok()) return FailConfig(settings.status());
-    if (options_.print_config()) {
-      std::fputs(settings->Print(/*with_server_options=*/false).c_str(), stdout);
-      return kExitOk;
-    }
+    if (options_.PrintedConfig(*settings, /*with_server_options=*/false)) return kExitOk;
     if (const Status status = sampling_.Check(); !status.ok()) return FailConfig(status);
     const Result<std::unique_ptr<ChatPartner>> partner = MakePartner(*settings);
     if (!partner.ok()) return Fail(partner.status());

@@ -13,7 +13,7 @@
 
 #include "api/types.h"
 #include "app/config/settings.h"
-#include "cli/sampling_options.h"
+#include "cli/generation.h"
 
 namespace tutti::cli {
 

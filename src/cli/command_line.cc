@@ -3,16 +3,26 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <string>
 
 #include "app/config/options.h"
 #include "app/loading/model_registry.h"
 #include "app/version.h"
 #include "base/check.h"
 #include "base/log.h"
-#include "cli/exit_status.h"
+#include "base/quote.h"
 
 namespace tutti::cli {
 namespace {
+
+void Print(const Status& status) {
+  // The place of the fault, where the sentence does not name it: a path within a schema.
+  const bool placed = status.message().find(status.param()) == std::string::npos;
+  std::fprintf(stderr, "tutti: %s: %s%s\n", status.reason().c_str(),
+               Printable(status.message()).c_str(),
+               placed ? (" (at " + Printable(status.param()) + ")").c_str() : "");
+}
 
 constexpr char kIntroduction[] =
     "Serves language and embedding models to many clients at once from one shared model.\n"
@@ -223,6 +233,17 @@ std::string AllFlags(const app::OptionSpec& option) {
 
 }  // namespace
 
+int Fail(const Status& status) {
+  Print(status);
+  return status.reason() == "invalid_value" || status.reason() == "unknown_parameter" ? kExitConfig
+                                                                                      : kExitFailed;
+}
+
+int FailConfig(const Status& status) {
+  Print(status);
+  return kExitConfig;
+}
+
 void SettingsOptions::AddConfig(CLI::App& command) {
   config_option_ = command.add_option("--config", config_file_, "TOML file with the same keys")
                        ->type_name("FILE");
@@ -339,6 +360,11 @@ Result<app::Settings> SettingsOptions::Resolve(
                      : "");
   }
   return settings;
+}
+
+bool SettingsOptions::PrintedConfig(const app::Settings& settings, bool with_server_options) const {
+  if (print_config_) std::fputs(settings.Print(with_server_options).c_str(), stdout);
+  return print_config_;
 }
 
 std::vector<std::pair<std::string, std::string>> SettingsOptions::Typed() const {

@@ -1,19 +1,48 @@
 // The commands of `tutti` and what they share: options from the table of options, --config,
-// --print-config, --help.
+// --print-config, --help, exit statuses.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "app/config/options.h"
 #include "app/config/settings.h"
-#include "cli/option_topics.h"
+#include "base/status.h"
 
 namespace tutti::cli {
+
+// Topics of the table of options: how `--help` groups options, which of them it shows, and what
+// `tutti help TOPIC` explains. Constant; any thread.
+struct OptionTopic {
+  std::string_view name;   // as in `tutti help NAME`; no command has it
+  std::string_view title;  // heading of the group in `--help`
+};
+
+std::span<const OptionTopic> OptionTopics();  // in the order of `--help-all`
+const OptionTopic* FindTopic(std::string_view name);
+const OptionTopic& TopicOf(const app::OptionSpec& option);
+std::string TopicNames();  // "model, scheduling, ..."
+
+// Whether `--help` shows the option; the others are shown by `--help-all` and by their topic.
+bool IsCommonOption(const app::OptionSpec& option);
+
+// Exit statuses of the command line, a contract of its users' scripts.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;   // at run time, also a refused model file
+inline constexpr int kExitUsage = 2;    // unknown option, missing argument
+inline constexpr int kExitConfig = 78;  // a bad value or key, from any source
+
+// Prints "tutti: <why>" to standard error, in one line without control characters, and returns the
+// status that fits.
+int Fail(const Status& status);
+// The same for configuration, for any reason of the status.
+int FailConfig(const Status& status);
 
 // The table of options on a command. AddTo() adds the groups up to `last`: options of the model, of
 // a serving process, of the servers. `--help` shows the common ones, `--help-all` all.
@@ -34,7 +63,8 @@ class SettingsOptions {
   void ExcludeBeside(CLI::Option& other);
   // Keys and values of the options on the command line, including --config.
   std::vector<std::pair<std::string, std::string>> Typed() const;
-  bool print_config() const { return print_config_; }
+  // Prints every value to standard output if --print-config was given; false without it.
+  bool PrintedConfig(const app::Settings& settings, bool with_server_options) const;
 
  private:
   void AddConfig(CLI::App& command);

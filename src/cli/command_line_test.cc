@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "app/config/options.h"
-#include "cli/exit_status.h"
 #include "test_paths.h"
 
 namespace tutti::cli {

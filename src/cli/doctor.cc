@@ -8,11 +8,10 @@
 
 #include "app/loading/model_loader.h"
 #include "app/loading/model_registry.h"
-#include "app/process/system_memory.h"
+#include "app/process/memory.h"
 #include "app/version.h"
-#include "base/cpus.h"
+#include "base/threads.h"
 #include "cli/command_line.h"
-#include "cli/exit_status.h"
 #include "kernels/kernels.h"
 #include "kernels/machine_limits.h"
 #include "protocol/json/json.h"

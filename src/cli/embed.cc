@@ -13,10 +13,9 @@
 #include "app/loading/loading.h"
 #include "app/local_inference.h"
 #include "cli/command_line.h"
-#include "cli/exit_status.h"
 #include "cli/number_option.h"
 #include "cli/text_lines.h"
-#include "protocol/encoding/input_blame.h"
+#include "protocol/encoding/call.h"
 #include "protocol/json/json_writer.h"
 
 namespace tutti::cli {
@@ -58,10 +57,7 @@ class EmbedCommand final : public Command {
   int Run() override {
     const Result<app::Settings> settings = options_.Resolve({{"encode.decoders", "on"}});
     if (!settings.ok()) return FailConfig(settings.status());
-    if (options_.print_config()) {
-      std::fputs(settings->Print(/*with_server_options=*/false).c_str(), stdout);
-      return kExitOk;
-    }
+    if (options_.PrintedConfig(*settings, /*with_server_options=*/false)) return kExitOk;
     const Result<app::ModelRef> ref = app::ResolveModel(model_);
     if (!ref.ok()) return Fail(ref.status());
     name_ = ref->served_name;

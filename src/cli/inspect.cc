@@ -9,9 +9,7 @@
 
 #include "app/loading/model_registry.h"
 #include "cli/command_line.h"
-#include "cli/exit_status.h"
 #include "cli/inspect_report.h"
-#include "cli/remarks.h"
 #include "gguf/describe.h"
 #include "gguf/file.h"
 #include "kernels/kernels.h"

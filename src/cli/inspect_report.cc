@@ -12,21 +12,17 @@
 
 #include "app/config/settings.h"
 #include "app/loading/draft_plan.h"
-#include "app/loading/kv_memory.h"
 #include "app/loading/model_loader.h"
 #include "app/loading/model_plan.h"
-#include "base/cpus.h"
 #include "base/quote.h"
+#include "base/threads.h"
 #include "chat_template/tool_syntax.h"
 #include "cli/command_line.h"
-#include "cli/exit_status.h"
-#include "cli/remarks.h"
 #include "kernels/kernels.h"
 #include "model/decoder.h"
 #include "model/decoder_checkpoint.h"
 #include "model/encoder_checkpoint.h"
 #include "model/encoder_choice.h"
-#include "model/kv_dtype.h"
 #include "model/weights.h"
 #include "protocol/json/json.h"
 #include "tensor/dtype.h"
@@ -85,6 +81,10 @@ std::string EndsText(const tokenizer::Vocabulary& vocabulary) {
 }
 
 }  // namespace
+
+void PrintRemarks(const std::vector<std::string>& remarks) {
+  for (const std::string& remark : remarks) std::printf("warning: %s\n", Printable(remark).c_str());
+}
 
 std::vector<std::pair<std::string, std::string>> TextFacts(
     const tokenizer::Tokenizer& tokenizer, const model::GenerationDefaults& generation) {

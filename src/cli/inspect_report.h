@@ -41,4 +41,7 @@ int InspectEncoder(const model::ModelFiles& files, std::optional<model::EncoderD
 // it does; the exit status. `ref`: a GGUF, a packed file or a folder. Reads no weights.
 int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool json);
 
+// Prints remarks of a model's files as warnings.
+void PrintRemarks(const std::vector<std::string>& remarks);
+
 }  // namespace tutti::cli

@@ -7,11 +7,8 @@
 #include <vector>
 
 #include "cli/command_line.h"
-#include "cli/exit_status.h"
-#include "cli/grant_options.h"
-#include "cli/store_request.h"
-#include "cli/text_table.h"
-#include "cli/time_span.h"
+#include "cli/report.h"
+#include "cli/store_commands.h"
 #include "protocol/control.h"
 #include "protocol/json/json_writer.h"
 
@@ -94,10 +91,7 @@ class JobsCommand final : public Command {
         .Member(verb.of_tenant ? "tenant" : "id", verb.argument)
         .EndObject();
     ASSIGN_OR_RETURN(const protocol::JsonDocument answer, verb.request.Ask(asked));
-    if (verb.request.json()) {
-      std::printf("%s\n", protocol::PrintJson(answer.root()).c_str());
-      return OkStatus();
-    }
+    if (verb.request.PrintedJson(answer)) return OkStatus();
     if (verb.of_tenant) {
       std::printf("%s: %s\n", verb.argument.c_str(), verb.name == "pause" ? "paused" : "resumed");
       return OkStatus();
@@ -122,10 +116,7 @@ class JobsCommand final : public Command {
     if (!after_.empty()) json.Member("after", after_);
     json.EndObject();
     ASSIGN_OR_RETURN(const protocol::JsonDocument answer, list_request_.Ask(asked));
-    if (list_request_.json()) {
-      std::printf("%s\n", protocol::PrintJson(answer.root()).c_str());
-      return OkStatus();
-    }
+    if (list_request_.PrintedJson(answer)) return OkStatus();
     const protocol::JsonObject& page = answer.root().get_object();
     const protocol::Json* const jobs = page.if_contains("jobs");
     if (jobs == nullptr || !jobs->is_array()) return Internal("the answer has no jobs");
@@ -134,22 +125,20 @@ class JobsCommand final : public Command {
     for (const protocol::Json& each : jobs->get_array()) {
       if (!each.is_object()) continue;
       const protocol::JsonObject& job = each.get_object();
-      const protocol::Json* const dead = job.if_contains("dead_letter");
-      const bool is_dead = dead != nullptr && dead->is_bool() && dead->get_bool();
       const protocol::Json* const error = job.if_contains("error");
-      rows.push_back({protocol::MemberText(job, "id"), protocol::MemberText(job, "tenant"),
-                      protocol::MemberText(job, "kind"),
-                      protocol::MemberText(job, "status") + (is_dead ? " (dead)" : ""),
-                      std::to_string(protocol::MemberNumber(job, "attempt")),
-                      When(protocol::MemberNumber(job, "created_ms")),
-                      When(protocol::MemberNumber(job, "finished_ms")),
-                      error != nullptr && error->is_object()
-                          ? protocol::MemberText(error->get_object(), "code")
-                          : ""});
+      rows.push_back(
+          {protocol::MemberText(job, "id"), protocol::MemberText(job, "tenant"),
+           protocol::MemberText(job, "kind"),
+           protocol::MemberText(job, "status") + (MemberFlag(job, "dead_letter") ? " (dead)" : ""),
+           std::to_string(protocol::MemberNumber(job, "attempt")),
+           When(protocol::MemberNumber(job, "created_ms")),
+           When(protocol::MemberNumber(job, "finished_ms")),
+           error != nullptr && error->is_object()
+               ? protocol::MemberText(error->get_object(), "code")
+               : ""});
     }
     std::fputs(TextTable(rows).c_str(), stdout);
-    const protocol::Json* const more = page.if_contains("more");
-    if (more != nullptr && more->is_bool() && more->get_bool() && !rows.back().empty())
+    if (MemberFlag(page, "more") && !rows.back().empty())
       std::fprintf(stderr, "more: --after %s\n", rows.back()[0].c_str());
     const protocol::Json* const paused = page.if_contains("paused");
     if (paused != nullptr && paused->is_array()) {

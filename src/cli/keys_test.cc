@@ -18,7 +18,7 @@
 #include "cli/command_line.h"
 #include "server/control/control_server.h"
 #include "services/auth/authenticator.h"
-#include "services/auth/testing/constants.h"
+#include "services/auth/testing/opened_store.h"
 #include "services/usage/ledger_rows.h"
 #include "store/store.h"
 #include "temp_folder.h"

@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "cli/terminal_signals.h"
+#include "cli/terminal.h"
 
 namespace tutti::cli {
 namespace {

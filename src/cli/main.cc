@@ -10,8 +10,8 @@
 #include <iostream>
 #include <new>
 
-#include "app/process/lack_of_memory.h"
-#include "base/thread_turns.h"
+#include "app/process/memory.h"
+#include "base/threads.h"
 #include "cli/command_line.h"
 
 namespace {

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "cli/command_line.h"
-#include "cli/exit_status.h"
 #include "gguf/file.h"
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"

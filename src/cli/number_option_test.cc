@@ -7,7 +7,6 @@
 #include <string>
 
 #include "cli/command_line.h"
-#include "cli/exit_status.h"
 #include "temp_folder.h"
 
 namespace tutti::cli {

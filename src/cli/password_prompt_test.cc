@@ -1,10 +1,9 @@
-#include "cli/password_prompt.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <string>
 
+#include "cli/terminal.h"
 #include "cli/testing/terminal_session.h"
 
 namespace tutti::cli {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "api/finish_reason.h"
-#include "api/tool_calls.h"
+#include "api/names.h"
+#include "api/output_parser.h"
 #include "api/types.h"
 #include "app/blocking_waker.h"
 #include "app/loading/loading.h"
@@ -21,13 +21,11 @@
 #include "base/status.h"
 #include "base/text_file.h"
 #include "cli/command_line.h"
-#include "cli/exit_status.h"
-#include "cli/reasoning_display.h"
-#include "cli/sampling_options.h"
+#include "cli/generation.h"
 #include "protocol/json/json.h"
+#include "protocol/schema/chat_fields.h"
 #include "protocol/schema/checked_object.h"
 #include "protocol/schema/schema.h"
-#include "protocol/schema/tool_fields.h"
 
 namespace tutti::cli {
 namespace {
@@ -183,10 +181,7 @@ class RunCommand final : public Command {
   int Run() override {
     const Result<app::Settings> settings = options_.Resolve();
     if (!settings.ok()) return FailConfig(settings.status());
-    if (options_.print_config()) {
-      std::fputs(settings->Print(/*with_server_options=*/false).c_str(), stdout);
-      return kExitOk;
-    }
+    if (options_.PrintedConfig(*settings, /*with_server_options=*/false)) return kExitOk;
     if (const Status status = sampling_.Check(); !status.ok()) return FailConfig(status);
     if (const Status status = answer_.Read(); !status.ok()) return FailConfig(status);
     if (raw_ && answer_.has_tools()) {

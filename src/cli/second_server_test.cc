@@ -1,5 +1,3 @@
-#include "cli/second_server.h"
-
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -7,6 +5,8 @@
 
 #include <map>
 #include <set>
+
+#include "cli/serve.h"
 
 namespace tutti::cli {
 namespace {

@@ -1,6 +1,6 @@
-#include "cli/text_table.h"
-
 #include <gtest/gtest.h>
+
+#include "cli/report.h"
 
 namespace tutti::cli {
 namespace {

@@ -1,6 +1,6 @@
-#include "cli/time_span.h"
-
 #include <gtest/gtest.h>
+
+#include "cli/store_commands.h"
 
 namespace tutti::cli {
 namespace {

@@ -4,16 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "base/wall_clock.h"
+#include "base/clock.h"
 #include "cli/command_line.h"
-#include "cli/exit_status.h"
-#include "cli/grant_options.h"
-#include "cli/store_request.h"
-#include "cli/text_table.h"
-#include "cli/time_span.h"
+#include "cli/report.h"
+#include "cli/store_commands.h"
 #include "protocol/control.h"
 #include "protocol/json/json_writer.h"
-#include "services/usage/export.h"
+#include "services/usage/ledger_rows.h"
 
 namespace tutti::cli {
 namespace {
@@ -29,10 +26,7 @@ class UsageCommand final : public Command {
         ->check(CLI::IsMember({"tenant", "key", "user", "model", "route", "day"}))
         ->capture_default_str();
     app_->add_option("--since", since_, "how far back: 12h, 30d (default: all there is)")
-        ->check([](const std::string& text) {
-          return std::string(
-              ParseSpan(text).has_value() ? "" : "needs a span of time such as 12h or 30d");
-        })
+        ->check(&SpanFault)
         ->type_name("SPAN");
     app_->add_option("--export", form_, "all rows instead, to standard output: json (lines) or csv")
         ->check(CLI::IsMember({"json", "csv"}));
@@ -62,10 +56,7 @@ class UsageCommand final : public Command {
     std::string asked;
     Open("usage.sums", UnixMillis(), &asked).Member("by", by_).EndObject();
     ASSIGN_OR_RETURN(const protocol::JsonDocument answer, request_.Ask(asked));
-    if (request_.json()) {
-      std::printf("%s\n", protocol::PrintJson(answer.root()).c_str());
-      return OkStatus();
-    }
+    if (request_.PrintedJson(answer)) return OkStatus();
     const protocol::Json* const sums = answer.root().get_object().if_contains("sums");
     if (sums == nullptr || !sums->is_array()) return Internal("the answer has no sums");
     std::string name = by_;

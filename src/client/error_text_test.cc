@@ -1,8 +1,8 @@
-#include "client/error_text.h"
-
 #include <gtest/gtest.h>
 
 #include <boost/json/parse.hpp>
+
+#include "client/http_client.h"
 
 namespace tutti::client {
 namespace {

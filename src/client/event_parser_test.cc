@@ -1,6 +1,6 @@
-#include "client/event_parser.h"
-
 #include <gmock/gmock.h>
+
+#include "client/stream_response.h"
 
 namespace tutti::client {
 namespace {

@@ -1,11 +1,11 @@
 #include "client/http_client.h"
 
 #include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 
 #include "base/url.h"
-#include "client/error_text.h"
+#include "client/http_connection.h"
 #include "client/socket.h"
-#include "client/stream_connection.h"
 #include "client/stream_response.h"
 
 namespace tutti::client {
@@ -49,6 +49,10 @@ Status Exchange(const Server& server, const std::string& request,
   RETURN_IF_ERROR(SendAll(server, socket, request));
   RETURN_IF_ERROR(ReadStream(server, socket, patience, response, on_event, stopped));
   return StreamStatus(response);
+}
+
+std::string TextOf(const boost::json::value& value) {
+  return value.is_string() ? std::string(value.get_string()) : boost::json::serialize(value);
 }
 
 }  // namespace
@@ -116,6 +120,24 @@ Result<std::string> Get(const Server& server, const std::string& path, const std
       server, RequestHead("GET", server, path, api_key, /*close=*/true) + "\r\n", patience,
       response, [](std::string_view, TimePoint) {}, nullptr));
   return response.body();
+}
+
+std::string ErrorText(const boost::json::value& answer) {
+  if (!answer.is_object()) return "";
+  const boost::json::object& object = answer.get_object();
+  if (const boost::json::value* error = object.if_contains("error");
+      error != nullptr && !error->is_null()) {
+    const boost::json::value* message =
+        error->is_object() ? error->get_object().if_contains("message") : nullptr;
+    return TextOf(message != nullptr ? *message : *error);
+  }
+  // Answers have choices or data; {"object": "error", "message"} and {"detail"} have neither.
+  if (object.contains("choices") || object.contains("data")) return "";
+  for (const std::string_view name : {"message", "detail"}) {
+    const boost::json::value* text = object.if_contains(name);
+    if (text != nullptr && !text->is_null()) return TextOf(*text);
+  }
+  return "";
 }
 
 }  // namespace tutti::client

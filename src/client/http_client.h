@@ -2,6 +2,7 @@
 // blocking, on the caller's thread, with a limit of time for each wait. Any thread, one call each.
 #pragma once
 
+#include <boost/json/value.hpp>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -42,5 +43,9 @@ Status PostStream(const Server& server, const std::string& path, const std::stri
 // GET of a small document; its body.
 Result<std::string> Get(const Server& server, const std::string& path, const std::string& api_key,
                         std::chrono::milliseconds patience);
+
+// The error message of another vendor's server, in the forms in which OpenAI-compatible servers
+// report errors, in a body or in an event. Empty: `answer` is no error. Pure.
+std::string ErrorText(const boost::json::value& answer);
 
 }  // namespace tutti::client

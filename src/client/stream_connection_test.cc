@@ -1,5 +1,3 @@
-#include "client/stream_connection.h"
-
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -9,6 +7,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "client/http_connection.h"
 
 namespace tutti::client {
 namespace {

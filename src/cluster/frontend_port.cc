@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "base/thread_name.h"
+#include "base/threads.h"
 #include "cluster/frontend_port.h"
 #include "cluster/inference_codec.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "api/sampling_defaults.h"
+#include "api/models.h"
 
 namespace tutti::cluster {
 namespace {

@@ -1,9 +1,9 @@
-#include "cluster/known_models.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include "cluster/placement.h"
 
 namespace tutti::cluster {
 namespace {

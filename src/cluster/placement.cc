@@ -60,4 +60,79 @@ uint64_t AffinityKey(const std::string& tenant, const api::Prompt& prompt, size_
   return std::max<uint64_t>(HashOf(head), 1);
 }
 
+Suspects::Standing Suspects::Of(const Fingerprint& request, TimePoint now) {
+  const auto found = known_.find(request);
+  if (found == known_.end()) return Standing::kClear;
+  if (now < found->second.until) return found->second.standing;
+  ages_.erase(found->second.age);
+  known_.erase(found);
+  return Standing::kClear;
+}
+
+Suspects::Standing Suspects::Died(const Fingerprint& request, bool on_trial, TimePoint now) {
+  if (Of(request, now) == Standing::kClear) {
+    if (known_.size() == kMost) {
+      known_.erase(ages_.front());
+      ages_.pop_front();
+    }
+    ages_.push_back(request);
+    known_[request].age = std::prev(ages_.end());
+  }
+  Entry& entry = known_[request];
+  if (on_trial) entry.standing = Standing::kQuarantined;
+  entry.until = now + (on_trial ? kQuarantine : kRemembered);
+  return entry.standing;
+}
+
+void Suspects::Answered(const Fingerprint& request) {
+  const auto found = known_.find(request);
+  if (found == known_.end() || found->second.standing == Standing::kQuarantined) return;
+  ages_.erase(found->second.age);
+  known_.erase(found);
+}
+
+void KnownModels::Came(const std::vector<api::ModelInfo>& models, TimePoint now) {
+  for (const api::ModelInfo& model : models) {
+    if (std::find(ids_.begin(), ids_.end(), model.id) == ids_.end()) ids_.push_back(model.id);
+    Hold(model.id);
+    for (const std::string& alias : model.aliases) Hold(alias);
+  }
+  Forget(now);
+}
+
+void KnownModels::Left(const std::vector<api::ModelInfo>& models, TimePoint now) {
+  for (const api::ModelInfo& model : models) {
+    Release(model.id, now);
+    for (const std::string& alias : model.aliases) Release(alias, now);
+  }
+  Forget(now);
+}
+
+bool KnownModels::Contains(const std::string& name, TimePoint now) const {
+  const auto known = names_.find(name);
+  if (known == names_.end()) return false;
+  return known->second.holders > 0 || now - known->second.left < kRemembered;
+}
+
+void KnownModels::Hold(const std::string& name) {
+  Name& known = names_[name];
+  if (known.holders++ == 0) gone_.erase({known.left, name});
+}
+
+void KnownModels::Release(const std::string& name, TimePoint now) {
+  Name& known = names_[name];
+  if (--known.holders > 0) return;
+  known.left = now;
+  gone_.emplace(now, name);
+}
+
+void KnownModels::Forget(TimePoint now) {
+  while (!gone_.empty() && (gone_.size() > kMaxGone || now - gone_.begin()->first >= kRemembered)) {
+    const std::string name = gone_.begin()->second;
+    gone_.erase(gone_.begin());
+    names_.erase(name);
+    std::erase(ids_, name);
+  }
+}
+
 }  // namespace tutti::cluster

@@ -5,7 +5,6 @@
 
 #include "api/models.h"
 #include "api/validate.h"
-#include "cluster/endings.h"
 #include "cluster/inference_codec.h"
 #include "cluster/work.h"
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "api/models.h"
-#include "cluster/endings.h"
 #include "cluster/inference_codec.h"
 #include "cluster/work.h"
 

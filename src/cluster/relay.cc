@@ -59,10 +59,8 @@ void Relay::Start(const v1::Call& call) {
   v1::Update refused;
   refused.set_id(call.id());
   std::shared_ptr<Call> started;
-  if (call.has_generate()) {
-    started = StartGenerate(call.generate(), &refused);
-  } else if (call.has_encode()) {
-    started = StartEncode(call.encode(), &refused);
+  if (call.has_generate() || call.has_encode()) {
+    started = StartRequest(call, &refused);
   } else {
     AnswerAtOnce(call, &refused);
   }
@@ -75,26 +73,18 @@ void Relay::Start(const v1::Call& call) {
   waker_->Wake();
 }
 
-std::shared_ptr<Relay::Call> Relay::StartGenerate(const v1::WireGenerate& wire,
-                                                  v1::Update* refused) {
+std::shared_ptr<Relay::Call> Relay::StartRequest(const v1::Call& wire, v1::Update* refused) {
   auto call = std::make_shared<Call>();
   const Status status = OrRefused([&]() -> Status {
-    api::GenerateRequest request = FromWire(wire, ports_.clock->Now());
-    call->report = request.cache_report;
-    ASSIGN_OR_RETURN(call->generation, ports_.inference->Generate(std::move(request), waker_));
-    return OkStatus();
-  });
-  if (status.ok()) return call;
-  ToWire(status, refused->mutable_ended());
-  return nullptr;
-}
-
-std::shared_ptr<Relay::Call> Relay::StartEncode(const v1::WireEncode& wire, v1::Update* refused) {
-  auto call = std::make_shared<Call>();
-  const Status status = OrRefused([&]() -> Status {
-    api::EncodeRequest request = FromWire(wire, ports_.clock->Now());
-    call->report = request.cache_report;
-    ASSIGN_OR_RETURN(call->encoding, ports_.inference->Encode(std::move(request), waker_));
+    if (wire.has_generate()) {
+      api::GenerateRequest request = FromWire(wire.generate(), ports_.clock->Now());
+      call->report = request.cache_report;
+      ASSIGN_OR_RETURN(call->generation, ports_.inference->Generate(std::move(request), waker_));
+    } else {
+      api::EncodeRequest request = FromWire(wire.encode(), ports_.clock->Now());
+      call->report = request.cache_report;
+      ASSIGN_OR_RETURN(call->encoding, ports_.inference->Encode(std::move(request), waker_));
+    }
     return OkStatus();
   });
   if (status.ok()) return call;

@@ -1,17 +1,16 @@
-// Relay: the worker's side of calls from a frontend: turns each call into a request to the models
-// of this process, and their output into messages.
-//
-// Receive() is called by the thread that receives messages, Next() by the one that sends them;
-// Wake() and Drop() by any. Independent of sockets.
+// The worker's side of a frontend: its calls (Relay), and the state of the link (LinkState), for
+// any transport.
 #pragma once
 
 #include <tutti/v1/worker.pb.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "api/inference.h"
 #include "base/clock.h"
@@ -19,6 +18,11 @@
 
 namespace tutti::cluster {
 
+// Turns each call of a frontend into a request to the models of this process, and their output into
+// messages.
+//
+// Receive() is called by the thread that receives messages, Next() by the one that sends them;
+// Wake() and Drop() by any. Independent of sockets.
 class Relay {
  public:
   struct Ports {  // all outlive the relay
@@ -50,8 +54,8 @@ class Relay {
  private:
   struct Call;
   void Start(const v1::Call& call);
-  std::shared_ptr<Call> StartGenerate(const v1::WireGenerate& wire, v1::Update* refused);
-  std::shared_ptr<Call> StartEncode(const v1::WireEncode& wire, v1::Update* refused);
+  // Null if the request was refused, with the reason in `refused`.
+  std::shared_ptr<Call> StartRequest(const v1::Call& wire, v1::Update* refused);
   void AnswerAtOnce(const v1::Call& call, v1::Update* update);
   static size_t Read(Call& call, v1::Update* update);
 
@@ -61,6 +65,42 @@ class Relay {
   std::map<uint64_t, std::shared_ptr<Call>> calls_ GUARDED_BY(mutex_);
   // Complete answers of calls that were refused or answered at once.
   v1::WorkerMessage done_ GUARDED_BY(mutex_);
+};
+
+// State shared by the thread of a worker's link and its owner. Any thread.
+class LinkState {
+ public:
+  // Delay before a frontend that refused this worker is tried again.
+  static constexpr Duration kRefusedWait = std::chrono::seconds(5);
+
+  bool attached() const { return attached_.load(std::memory_order_acquire); }
+  void set_attached(bool attached) { attached_.store(attached, std::memory_order_release); }
+  // The frontend has announced that no new calls come.
+  void NoMore() { no_more_.store(true, std::memory_order_release); }
+
+  // Makes the next heartbeat due now; it announces that this worker leaves.
+  void BeginDrain() {
+    draining_.store(true, std::memory_order_release);
+    beat_now_.store(true, std::memory_order_release);
+  }
+  bool TakeBeatNow() { return beat_now_.exchange(false, std::memory_order_acq_rel); }
+  void Beat(const Relay& relay, v1::WorkerMessage* message) const {
+    relay.FillBeat(message->mutable_beat());
+    message->mutable_beat()->set_draining(draining_.load(std::memory_order_acquire));
+  }
+  // Waits until the frontend sends no new calls and `done` returns true, or the frontend is gone,
+  // or `limit` has passed. Returns whether everything is done.
+  bool AwaitDrained(const Clock& clock, Duration limit, const std::function<bool()>& done) const {
+    const TimePoint deadline = clock.Now() + limit;
+    while (attached() && clock.Now() < deadline) {
+      if (no_more_.load(std::memory_order_acquire) && done()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return done();
+  }
+
+ private:
+  std::atomic<bool> attached_{false}, draining_{false}, beat_now_{false}, no_more_{false};
 };
 
 }  // namespace tutti::cluster

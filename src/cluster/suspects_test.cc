@@ -1,6 +1,6 @@
-#include "cluster/suspects.h"
-
 #include <gtest/gtest.h>
+
+#include "cluster/placement.h"
 
 namespace tutti::cluster {
 namespace {

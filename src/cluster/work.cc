@@ -5,7 +5,6 @@
 
 #include <utility>
 
-#include "cluster/endings.h"
 #include "cluster/inference_codec.h"
 
 namespace tutti::cluster {

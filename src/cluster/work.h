@@ -1,5 +1,5 @@
-// The state that WorkerPool keeps for each worker, request and question. Included by the sources of
-// WorkerPool only.
+// The state that WorkerPool keeps for each worker, request and question, and the errors of requests
+// that end without a worker's reply. Included by the sources of WorkerPool only.
 #pragma once
 
 #include <tutti/v1/worker.pb.h>
@@ -12,9 +12,33 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "cluster/worker_pool.h"
 
 namespace tutti::cluster {
+
+// --- errors, for clients ---
+
+inline Status WorkerLost() {
+  return Unavailable("worker_lost", "the process that computed this ended; ask again");
+}
+inline Status WorkerUnreachable() {
+  return Unavailable("worker_unreachable",
+                     "there is no way any more to the process that computed this; ask again");
+}
+inline Status Nonsense() {
+  return Unavailable("worker_lost", "the worker answered something else than was asked");
+}
+inline Status Quarantined() {
+  return Status(StatusCode::kFailedPrecondition, "request_quarantined",
+                "workers ended while they computed this request; it is refused for an hour");
+}
+inline Status CancelledByCaller() {
+  return Status(StatusCode::kCancelled, "cancelled", "the caller cancelled the request");
+}
+inline Status Draining() { return Unavailable("draining", "the server is shutting down"); }
+
+// --- state ---
 
 // A worker, from its hello until its connection ends. Guarded by the pool's mutex, except for
 // members that never change.

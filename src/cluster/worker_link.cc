@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "base/thread_name.h"
+#include "base/threads.h"
 #include "cluster/frontend_port.h"
 #include "cluster/inference_codec.h"
-#include "cluster/link_state.h"
+#include "cluster/relay.h"
 #include "cluster/worker_link.h"
 #include "cluster/worker_pool.h"
 

@@ -28,8 +28,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mutex.h"
-#include "cluster/known_models.h"
-#include "cluster/suspects.h"
+#include "cluster/placement.h"
 
 namespace tutti::cluster {
 

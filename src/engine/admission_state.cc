@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "engine/policy/wait_estimate.h"
+#include "engine/policy/admission.h"
 
 namespace tutti::engine {
 namespace {
@@ -62,15 +62,9 @@ void AdmissionState::Leave(int n, bool was_aside) {
   idle.NotifyAll();
 }
 
-Status AdmissionState::Full(const std::string& what, Duration wait) {
+Status AdmissionState::Refuse(std::string_view reason, const std::string& what, Duration wait) {
   refused.fetch_add(1, std::memory_order_relaxed);
-  return Unavailable("queue_full", what).WithRetryAfter(RetryAfter(wait, salt++));
-}
-
-Status AdmissionState::ShortOfMemory(Duration wait) {
-  refused.fetch_add(1, std::memory_order_relaxed);
-  return Unavailable("overloaded", "the server's memory is nearly used up")
-      .WithRetryAfter(RetryAfter(wait, salt++));
+  return Unavailable(reason, what).WithRetryAfter(RetryAfter(wait, salt++));
 }
 
 Status AdmissionState::ReserveTokens(api::Priority priority, int64_t tokens, std::string_view what,
@@ -115,16 +109,15 @@ Result<AdmissionPermit> EnterQueue(const std::shared_ptr<AdmissionState>& ledger
   // Uses half of the estimate: refusing a request that would have been served in time is worse than
   // a wait in vain.
   if (entry.deadline != TimePoint::max() && entry.wait / 2 > entry.deadline - now) {
-    ledger->refused.fetch_add(1, std::memory_order_relaxed);
-    return Unavailable("overloaded",
-                       "the expected wait is longer than the request's deadline allows")
-        .WithRetryAfter(RetryAfter(entry.wait / 2, ledger->salt++));
+    return ledger->Refuse("overloaded",
+                          "the expected wait is longer than the request's deadline allows",
+                          entry.wait / 2);
   }
   if (ledger->memory_level != nullptr) {
     const api::LoadLevel memory = ledger->memory_level->load(std::memory_order_relaxed);
     const bool lower = entry.priority != api::Priority::kInteractive;
     if (memory == api::LoadLevel::kRed || (lower && memory == api::LoadLevel::kYellow))
-      return ledger->ShortOfMemory(entry.wait);
+      return ledger->Refuse("overloaded", "the server's memory is nearly used up", entry.wait);
   }
   const auto allowed = [&](int64_t bound) { return Allowed(entry.priority, bound); };
   const auto bytes = static_cast<int64_t>(entry.bytes), items = int64_t{entry.items};

@@ -55,10 +55,10 @@ struct AdmissionState {
   bool TryStepAside(int n, int limit);
   void StepBack(int n);
   void Leave(int n, bool was_aside);
-  // Make and count the errors queue_full and, for a lack of process memory, overloaded; `wait`
-  // becomes the retry-after time.
-  Status Full(const std::string& what, Duration wait);
-  Status ShortOfMemory(Duration wait);
+  // Makes and counts the error of a request that is not accepted; `wait` becomes its retry-after
+  // time.
+  Status Refuse(std::string_view reason, const std::string& what, Duration wait);
+  Status Full(const std::string& what, Duration wait) { return Refuse("queue_full", what, wait); }
   // Takes room for the tokens of a request's `what`; the permit gives it back. Error: queue_full.
   Status ReserveTokens(api::Priority priority, int64_t tokens, std::string_view what,
                        Duration wait);

@@ -1,14 +1,22 @@
 #include "engine/device_loop.h"
 
 #include <algorithm>
+#include <string>
 
 #include "base/check.h"
-#include "base/thread_name.h"
+#include "base/threads.h"
+#include "engine/admission_state.h"
+#include "engine/model_instance.h"
 
 namespace tutti::engine {
 namespace {
+
 // Delay before the loop asks a slot again that was ready but then had nothing to run.
 constexpr Duration kFalseStart = std::chrono::milliseconds(1);
+
+// Minimum time without progress that counts as a stall; also at least 20 average steps.
+constexpr Duration kStuck = std::chrono::seconds(10);
+
 }  // namespace
 
 DeviceLoop::DeviceLoop(const Clock* clock) : clock_(*clock), signal_(std::make_shared<Signal>()) {}
@@ -127,5 +135,90 @@ bool DeviceLoop::RunOnce() {
   if (!ran) next_work_ = std::min(next_work_, now + kFalseStart);
   return ran;
 }
+
+void Pulse::Beat(TimePoint now) {
+  beat_ns_.store(now.time_since_epoch().count(), std::memory_order_release);
+}
+
+void Pulse::StepTook(Duration took) {
+  const auto sample = static_cast<double>(took.count());
+  average_ns_ += average_ns_ == 0 ? sample : (sample - average_ns_) / 16;
+}
+
+void Pulse::Publish(bool has_requests, TimePoint now) {
+  step_ns_.store(static_cast<int64_t>(average_ns_), std::memory_order_relaxed);
+  alive_.store(has_requests, std::memory_order_relaxed);
+  Beat(now);
+}
+
+Heartbeat Pulse::Read(const Mailbox& mailbox) const {
+  Heartbeat beat;
+  // If the loop slept, lateness counts from the arrival of the work, not from the last iteration.
+  const TimePoint pending = mailbox.pending_since();
+  beat.last_round = TimePoint(Duration(beat_ns_.load(std::memory_order_acquire)));
+  beat.busy = alive_.load(std::memory_order_acquire) || pending != TimePoint::max();
+  if (!alive_.load(std::memory_order_acquire) && pending != TimePoint::max()) {
+    beat.last_round = std::max(beat.last_round, pending);
+  }
+  beat.average_step = Duration(step_ns_.load());
+  return beat;
+}
+
+Status LiveBy(const Heartbeat& beat, TimePoint now) {
+  if (!beat.busy) return OkStatus();
+  const Duration silent = now - beat.last_round;
+  if (silent <= std::max(kStuck, beat.average_step * 20)) return OkStatus();
+  return Unavailable(
+      "engine_stalled",
+      "no step has ended for " + std::to_string(static_cast<int64_t>(ToSeconds(silent))) + " s");
+}
+
+EngineBase::EngineBase(const Clock* clock, DeviceLoop* outside)
+    : clock_(*clock),
+      own_loop_(outside == nullptr ? std::make_unique<DeviceLoop>(clock) : nullptr),
+      loop_(outside == nullptr ? *own_loop_ : *outside) {}
+
+EngineBase::~EngineBase() = default;
+
+void EngineBase::Attach(InstanceBase* instance) {
+  instance_ = instance;
+  loop_.Add(instance);
+}
+
+void EngineBase::Detach() {
+  // Submissions that come while the loop lets the instance go are refused.
+  instance_->ledger()->closed.store(true, std::memory_order_release);
+  loop_.Remove(instance_);
+  if (own_loop_ != nullptr) own_loop_->Stop();
+}
+
+void EngineBase::Start() {
+  CHECK(own_loop_ != nullptr) << "an outside loop is started by its owner";
+  own_loop_->Start();
+}
+
+void EngineBase::BeginDrain() {
+  instance_->ledger()->draining.store(true, std::memory_order_release);
+}
+
+bool EngineBase::draining() const {
+  return instance_->ledger()->draining.load(std::memory_order_acquire);
+}
+
+bool EngineBase::Drain(TimePoint deadline) {
+  CHECK(loop_.started()) << "Drain waits for the engine thread";
+  return DrainQueue(*instance_->ledger(), *loop_.signal(), clock_, deadline);
+}
+
+bool EngineBase::RunOneStep() {
+  CHECK(!loop_.started()) << "the engine has a thread of its own";
+  return loop_.RunOnce();
+}
+
+TimePoint EngineBase::NextWork() const { return loop_.next_work(); }
+
+Heartbeat EngineBase::heartbeat() const { return instance_->heartbeat(); }
+
+Status EngineBase::Live() const { return LiveBy(heartbeat(), clock_.Now()); }
 
 }  // namespace tutti::engine

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -17,6 +18,8 @@
 #include "engine/policy/share_device.h"
 
 namespace tutti::engine {
+
+class InstanceBase;
 
 struct InstanceReadiness {
   bool ready = false;                      // Step() has something to do now
@@ -114,6 +117,88 @@ class DeviceLoop {
   std::vector<Change> changes_ GUARDED_BY(mutex_);
   uint64_t asked_ GUARDED_BY(mutex_) = 0, done_ GUARDED_BY(mutex_) = 0;
   std::atomic<bool> has_changes_{false};
+};
+
+// Whether a slot makes progress, for the liveness probe.
+struct Heartbeat {
+  // Last iteration of the loop. While busy the loop iterates at least every 0.5 s between steps.
+  TimePoint last_round{};
+  bool busy = false;         // it has requests
+  Duration average_step{0};  // moving average; zero before the first
+};
+
+// Period of the loop's iterations while it has requests but no step to run.
+inline constexpr Duration kIdleBeat = std::chrono::milliseconds(500);
+
+// Heartbeat of a slot: written by the engine thread, read by any.
+class Pulse {
+ public:
+  // --- engine thread ---
+  void Beat(TimePoint now);
+  // Called as soon as a request arrives: the slot counts as busy from then on.
+  void HasRequests() { alive_.store(true, std::memory_order_release); }
+  void StepTook(Duration took);
+  void Publish(bool has_requests, TimePoint now);  // after each step
+
+  // --- any thread ---
+  Heartbeat Read(const Mailbox& mailbox) const;
+
+ private:
+  double average_ns_ = 0;  // engine thread
+  std::atomic<int64_t> beat_ns_{0}, step_ns_{0};
+  std::atomic<bool> alive_{false};
+};
+
+// Error engine_stalled when the slot has requests and its last iteration is older than 10 s and
+// than 20 average steps.
+Status LiveBy(const Heartbeat& beat, TimePoint now);
+
+// The common part of Engine and EncoderEngine: the DeviceLoop, its start and steps, draining and
+// liveness. Threads: see the comments of the two classes.
+class EngineBase {
+ public:
+  EngineBase(const EngineBase&) = delete;
+  EngineBase& operator=(const EngineBase&) = delete;
+
+  void Start();  // starts the own loop's thread; not with an outside loop
+
+  // Refuses new work from now on; requests in flight continue. Idempotent.
+  void BeginDrain();
+  bool draining() const;
+  // BeginDrain, then waits until nothing is in flight or `deadline` has passed on the engine's
+  // clock; what is left then ends with UNAVAILABLE [draining]. True when everything had finished by
+  // itself. Not from the engine thread. Needs a started loop.
+  bool Drain(TimePoint deadline);
+
+  // Without Start(): takes what was submitted, runs one step or batch, delivers. False when there
+  // was nothing to run.
+  bool RunOneStep();
+  // Without Start(): when RunOneStep() could next do something without a new submission; max() =
+  // never.
+  TimePoint NextWork() const;
+
+  Heartbeat heartbeat() const;
+  // Whether the engine thread makes progress while it has requests. Reports a stall only after
+  // more than max(10 s, 20 average steps) without progress.
+  Status Live() const;
+
+ protected:
+  // With `outside`, shares that device's thread with other slots; without, owns a loop of its own.
+  EngineBase(const Clock* clock, DeviceLoop* outside);
+  ~EngineBase();  // after Detach()
+  // The instance belongs to the derived class: attached in its constructor, detached in its
+  // destructor, before the instance is destroyed.
+  void Attach(InstanceBase* instance);
+  void Detach();
+
+  const Clock& clock() const { return clock_; }
+  DeviceLoop& loop() const { return loop_; }
+
+ private:
+  const Clock& clock_;
+  const std::unique_ptr<DeviceLoop> own_loop_;
+  DeviceLoop& loop_;
+  InstanceBase* instance_ = nullptr;
 };
 
 }  // namespace tutti::engine

@@ -15,7 +15,6 @@
 #include "api/types.h"
 #include "engine/model_runner.h"
 #include "engine/sequence.h"
-#include "engine/step_plan.h"
 
 namespace tutti::engine {
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "engine/device_loop.h"
 #include "engine/encoder_instance.h"
 
 namespace tutti::engine {

@@ -22,17 +22,15 @@
 #include "api/types.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "engine/encoder_observer.h"
+#include "engine/device_loop.h"
 #include "engine/encoder_runner.h"
-#include "engine/encoder_stats.h"
-#include "engine/engine_base.h"
+#include "engine/observer.h"
 #include "engine/options.h"
 #include "engine/request.h"
-#include "engine/tokenized_request.h"
+#include "engine/stats.h"
 
 namespace tutti::engine {
 
-class DeviceLoop;
 class EncoderInstance;
 
 // Collaborators; all outlive the engine. The runner is called on the engine thread only.

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "engine/policy/wait_estimate.h"
+#include "engine/policy/admission.h"
 
 namespace tutti::engine {
 namespace {

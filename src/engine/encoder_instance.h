@@ -13,16 +13,14 @@
 #include "base/clock.h"
 #include "engine/admission_state.h"
 #include "engine/encode_queue.h"
-#include "engine/encode_request_state.h"
 #include "engine/encoder_engine.h"
-#include "engine/encoder_observer.h"
 #include "engine/encoder_runner.h"
-#include "engine/encoder_stats.h"
 #include "engine/model_instance.h"
+#include "engine/observer.h"
 #include "engine/options.h"
-#include "engine/policy/batch_cost.h"
-#include "engine/policy/recent_load.h"
-#include "engine/published.h"
+#include "engine/policy/dispatch.h"
+#include "engine/policy/pick_batch.h"
+#include "engine/stats.h"
 
 namespace tutti::engine {
 

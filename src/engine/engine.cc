@@ -7,7 +7,6 @@
 #include "api/validate.h"
 #include "base/check.h"
 #include "engine/decoder_instance.h"
-#include "engine/device_loop.h"
 
 namespace tutti::engine {
 
@@ -19,14 +18,8 @@ Status CheckPrompt(const Request& request, const RunnerLimits& limits) {
   if (prompt == 0) return InvalidArgument("empty_prompt", "the prompt has no tokens");
   if (request.n < 1 || request.n > api::kMaxChoices)
     return InvalidArgument("invalid_value", "n is out of range").WithParam("n");
-  for (const std::vector<TokenId>* tokens : {&request.prompt, &request.prediction}) {
-    for (const TokenId id : *tokens) {
-      if (id >= 0 && id < limits.vocab_size) continue;
-      return InvalidArgument("token_out_of_range", "token id " + std::to_string(id) +
-                                                       " is outside the vocabulary of " +
-                                                       std::to_string(limits.vocab_size));
-    }
-  }
+  for (const std::vector<TokenId>* tokens : {&request.prompt, &request.prediction})
+    RETURN_IF_ERROR(api::CheckTokens(*tokens, limits.vocab_size, /*param=*/""));
   const int64_t asked =
       request.score_only ? 0 : std::max(request.sampling.max_tokens.value_or(1), 1);
   const auto too_long = [&](int64_t limit) {

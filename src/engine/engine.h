@@ -21,7 +21,7 @@
 #include "api/types.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "engine/engine_base.h"
+#include "engine/device_loop.h"
 #include "engine/model_runner.h"
 #include "engine/observer.h"
 #include "engine/options.h"
@@ -32,7 +32,6 @@
 namespace tutti::engine {
 
 class DecoderInstance;
-class DeviceLoop;
 
 // Collaborators; all outlive the engine. The runner is called on the engine thread only.
 struct EngineDependencies {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/testing/engine_harness.h"
-#include "grammar/compile.h"
+#include "grammar/structure.h"
 
 namespace tutti::engine {
 namespace {

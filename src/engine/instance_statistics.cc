@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/policy/wait_estimate.h"
+#include "engine/policy/admission.h"
 
 namespace tutti::engine {
 

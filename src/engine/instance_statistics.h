@@ -9,7 +9,6 @@
 #include "api/types.h"
 #include "base/clock.h"
 #include "engine/admission_state.h"
-#include "engine/published.h"
 #include "engine/scheduler.h"
 #include "engine/stats.h"
 #include "kv/block_pool.h"

@@ -22,8 +22,7 @@
 #include "engine/admission_state.h"
 #include "engine/device_loop.h"
 #include "engine/mailbox.h"
-#include "engine/policy/wait_estimate.h"
-#include "engine/pulse.h"
+#include "engine/policy/admission.h"
 #include "engine/request.h"
 
 namespace tutti::engine {

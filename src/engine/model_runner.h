@@ -1,13 +1,98 @@
-// ModelRunner: the interface through which the engine runs a decoder model on a device. The engine
-// links no implementation; tests use those of testing/fake_model_runner.h.
+// ModelRunner: the interface through which the engine runs a decoder model on a device, and the
+// plan and result of a step. The engine links no implementation; tests use those of
+// testing/fake_model_runner.h.
+//
+// Plans and results are plain values, made and read on the engine thread; the runner's compute
+// threads only read the plan.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "base/status.h"
-#include "engine/step_plan.h"
+#include "base/types.h"
+#include "engine/options.h"
+#include "grammar/token_mask.h"
+#include "kv/block_table.h"
+#include "sampling/sampler.h"
 
 namespace tutti::engine {
+
+// One sequence's part of a step: consecutive tokens of it, appended to its KV cache in one forward
+// pass. A prefill chunk and a decode row differ only in length.
+struct SequenceSlice {
+  uint32_t sequence = 0;                // engine's id, for traces
+  std::span<const TokenId> tokens;      // [n] tokens to compute, n >= 1 + drafts
+  int start = 0;                        // position of tokens[0] = tokens already in the KV cache
+  std::span<const kv::BlockId> blocks;  // block table; covers start + n tokens
+  bool sample = false;                  // draw the token that follows tokens.back()
+  // Trailing draft tokens, verified in this step, at most kMaxDrafts: if `sample`, the token that
+  // follows each of them is drawn too, as if all tokens before it had been drawn.
+  int drafts = 0;
+  // Parameters and history of the draws; set when sample. `output` includes the draft tokens:
+  // HistoryOf() returns the history of one draw.
+  const sampling::RowState* sampler = nullptr;
+  // Tokens that the sequence's grammar allows at each draw, [0, drafts]; null: all.
+  std::array<const grammar::TokenMask*, kMaxDrafts + 1> masks = {};
+  // >= 0: log-probabilities of the token after each of tokens[0..n-1], with so many alternatives.
+  // The token after the last one is in `next_token`, or kNoToken where the prompt ends here.
+  int prompt_logprobs = -1;
+  TokenId next_token = kNoToken;
+};
+
+// The history of draw `i` in [0, drafts] of a slice that samples: the tokens drawn before, and the
+// first i draft tokens.
+inline sampling::RowState HistoryOf(const SequenceSlice& slice, int i) {
+  sampling::RowState state = *slice.sampler;
+  state.output = state.output.first(state.output.size() - static_cast<size_t>(slice.drafts - i));
+  state.mask = slice.masks[static_cast<size_t>(i)];
+  return state;
+}
+
+// Copies one block's KV in every layer, before the forward pass (copy-on-write of a shared partial
+// block).
+struct BlockCopy {
+  kv::BlockId from = 0;
+  kv::BlockId to = 0;
+};
+
+struct StepPlan {
+  uint64_t step = 0;              // counts up from 1
+  std::vector<BlockCopy> copies;  // in order, all before any slice
+  std::vector<SequenceSlice>
+      slices;              // decode rows first, then prefill chunks; each sequence at most once
+  int tokens = 0;          // sum of slices[i].tokens.size(), draft tokens included
+  bool abortable = false;  // only batch-class sequences: may be aborted for an urgent request
+};
+
+struct SliceResult {
+  Status status;                                  // a failure is this sequence's alone
+  TokenId token = kNoToken;                       // set when sample; with drafts, draw 0
+  std::optional<sampling::RowLogprobs> logprobs;  // set when the sampler asked for them
+  // Draw 1 + i follows draft token i. kNoToken where there is none or the draw failed: a failure
+  // then recurs as draw 0 of a later step, and only there fails the sequence.
+  std::array<TokenId, kMaxDrafts> more_tokens = NoTokens();
+  std::vector<sampling::RowLogprobs> more_logprobs;  // [drafts] when the sampler asked for them
+  std::vector<sampling::RowLogprobs>
+      prompt_logprobs;  // one per token of the slice that has a successor
+
+  static constexpr std::array<TokenId, kMaxDrafts> NoTokens() {
+    std::array<TokenId, kMaxDrafts> none{};
+    none.fill(kNoToken);
+    return none;
+  }
+};
+
+struct StepResult {
+  Status status;                    // not OK: the whole step failed and no KV it wrote counts
+  bool given_up = false;            // aborted for an urgent request: no KV counts, but no failure
+  std::vector<SliceResult> slices;  // same order and size as the plan's, when status is OK
+  Duration forward{0};              // time of the model pass, measured by the runner
+};
 
 struct RunnerLimits {
   int kv_blocks = 0;        // blocks of kBlockTokens in the device's KV memory

@@ -1,9 +1,8 @@
-#include "engine/predicted_text.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "engine/draft_sources.h"
 #include "engine/testing/engine_harness.h"
 
 namespace tutti::engine {

@@ -1,8 +1,8 @@
-#include "engine/prompt_lookup.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "engine/draft_sources.h"
 
 namespace tutti::engine {
 namespace {

@@ -31,26 +31,12 @@ void RequestControl::Notify() noexcept { mailbox_->Touch(this); }
 
 // --- AdmissionPermit ---
 
-AdmissionPermit::AdmissionPermit(AdmissionPermit&& other) noexcept
-    : ledger_(std::move(other.ledger_)),
-      control_(std::move(other.control_)),
-      accepted_at_(other.accepted_at_),
-      n_(other.n_),
-      bytes_(other.bytes_),
-      tokens_(other.tokens_),
-      result_bytes_(other.result_bytes_),
-      items_(other.items_),
-      small_(other.small_),
-      submitted_(other.submitted_),
-      aside_(other.aside_) {
-  other.ledger_ = nullptr;
-}
+AdmissionPermit::AdmissionPermit(AdmissionPermit&& other) noexcept { *this = std::move(other); }
 
 AdmissionPermit& AdmissionPermit::operator=(AdmissionPermit&& other) noexcept {
   if (this != &other) {
     Release();
     ledger_ = std::move(other.ledger_);
-    other.ledger_ = nullptr;
     control_ = std::move(other.control_);
     accepted_at_ = other.accepted_at_;
     n_ = other.n_;

@@ -1,6 +1,7 @@
-// Request: a generation request as the engine gets it, in tokens. Two handles belong to it:
-// AdmissionPermit holds the place in the queue from acceptance on; RequestControl cancels a request
-// or grants a stepwise one more tokens, from any thread.
+// Request: a generation request as the engine gets it, in tokens; TokenizedRequest: one to an
+// encoder. Two handles belong to either: AdmissionPermit holds the place in the queue from
+// acceptance on; RequestControl cancels a request or grants a stepwise one more tokens, from any
+// thread.
 #pragma once
 
 #include <atomic>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "api/encoding.h"
 #include "api/token_stream.h"
 #include "api/types.h"
 #include "base/clock.h"
@@ -133,6 +135,21 @@ class AdmissionPermit {
   bool small_ = false;  // its tokens count as small_tokens too
   bool submitted_ = false;
   bool aside_ = false;
+};
+
+// An api::EncodeRequest after tokenisation. Moved into the engine by EncoderEngine::Submit and
+// immutable from then on.
+struct TokenizedRequest {
+  std::string id;                // for traces and logs
+  std::vector<TokenId> tokens;   // of all items, one item after the other, special tokens included
+  std::vector<uint8_t> types;    // the kind of each token; none: all 0
+  std::vector<int32_t> lengths;  // tokens of each item; 1..api::kMaxEncodeInputs items
+  api::EncodeOutput output = api::EncodeOutput::kPooled;
+  api::Priority priority = api::Priority::kInteractive;
+  TimePoint deadline = TimePoint::max();
+  std::string tenant;          // unit of fair share
+  double tenant_weight = 1.0;  // > 0; of several at once the newest request's holds
+  Duration prepare{0};         // time spent in the tokeniser, for the timings
 };
 
 }  // namespace tutti::engine

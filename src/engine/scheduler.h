@@ -11,7 +11,7 @@
 // sequences. When a slice fails, its blocks are returned and only its own sequence fails. When a
 // step fails as a whole, nothing changes and its sequences are then run one by one, so that a
 // sequence that makes every step fail fails alone. A plan that is never committed is rolled back by
-// the next Plan().
+// the next Plan(). Long, because planning and committing are the two halves of this transaction.
 //
 // Owned by a DecoderInstance; engine thread. Holds pointers to sequences from Add() to Finish();
 // owns none.
@@ -30,9 +30,7 @@
 #include "engine/policy/prefill_chunk.h"
 #include "engine/policy/strategy.h"
 #include "engine/sequence.h"
-#include "engine/sequence_memory.h"
 #include "engine/speculation.h"
-#include "engine/step_plan.h"
 #include "engine/waiting_queue.h"
 #include "kv/block_pool.h"
 

@@ -168,11 +168,8 @@ bool Scheduler::StopsAt(const Sequence& s, TokenId token) const {
 void Scheduler::EndAtToken(const Sequence& s, Outcome& outcome) const {
   outcome.named_stop = Contains(s.request->sampling.stop_token_ids, outcome.token);
   outcome.stop_token = StopsAt(s, outcome.token);
-  if (outcome.stop_token) {
-    outcome.ended = true;
-    outcome.finish_reason = api::FinishReason::kStop;
-  } else if (s.matcher && s.matcher.finished()) {
-    // The grammar allows only an end token now, so that no further step is needed.
+  // A grammar that is finished allows only an end token, so that no further step is needed.
+  if (outcome.stop_token || (s.matcher && s.matcher.finished())) {
     outcome.ended = true;
     outcome.finish_reason = api::FinishReason::kStop;
   } else if (static_cast<int>(s.tokens.size()) >= s.target_tokens) {

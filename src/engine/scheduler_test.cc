@@ -10,7 +10,6 @@
 #include "engine/policy/admission.h"
 #include "engine/policy/order.h"
 #include "engine/policy/prefill_chunk.h"
-#include "engine/policy/wait_estimate.h"
 #include "engine/testing/allocation_count.h"
 #include "engine/testing/engine_harness.h"
 

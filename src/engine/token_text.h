@@ -1,5 +1,5 @@
 // TokenText: the interface through which the engine gets the bytes of a token, so that it needs no
-// vocabulary. The server passes a TokenizerText (gateway/tokenizer_text.h), tests pass a table.
+// vocabulary. The server passes a TokenizerText (gateway/engine_ports.h), tests pass a table.
 #pragma once
 
 #include <string>

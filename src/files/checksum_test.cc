@@ -1,11 +1,11 @@
-#include "files/checksum.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "files/digest.h"
 
 namespace tutti::files {
 namespace {

@@ -1,4 +1,4 @@
-// Sha256: digest of bytes; identifies models. One thread at a time.
+// Sha256, which identifies models, and Xxh64, which detects damage.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,12 @@
 
 namespace tutti::files {
 
+// A checksum at the speed of memory. It detects accidental changes, not intended ones: use Sha256
+// where data must not be forged. Pure; any thread. Source: the xxHash specification, XXH64, version
+// 0.1.1; seed 0.
+uint64_t Xxh64(std::span<const std::byte> bytes);
+
+// Digest of bytes. One thread at a time.
 class Sha256 {
  public:
   Sha256();

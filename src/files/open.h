@@ -1,4 +1,4 @@
-// Opens paths by the rules of source.h and folder.h. Private to the folder `files`. Any thread.
+// Opens paths by the rules of source.h. Private to the folder `files`. Any thread.
 #pragma once
 
 #include <memory>
@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "files/descriptor.h"
 #include "files/source.h"
 
 namespace tutti::files {

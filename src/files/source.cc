@@ -30,14 +30,6 @@ Status CheckRegular(const struct stat& seen) {
                                                    KindName(seen.st_mode)));
 }
 
-// Checks the type before opening, since opening a device may have effects. The type is checked
-// again on the open file, which is the check that counts.
-Status LookFirst(int folder, const std::string& path) {
-  struct stat seen = {};
-  if (fstatat(folder, path.c_str(), &seen, 0) != 0) return OpenError(errno);
-  return CheckRegular(seen);
-}
-
 class FileSource final : public Source {
  public:
   FileSource(Descriptor file, const struct stat& seen, std::string_view truncated)
@@ -105,14 +97,28 @@ class Memory final : public Source {
   const std::string truncated_;
 };
 
+// Whether the text of the path leads out of its folder, without looking at links.
+bool LeadsOut(std::string_view path) {
+  if (path.starts_with('/')) return true;
+  while (true) {
+    const size_t slash = path.find('/');
+    if (path.substr(0, slash) == "..") return true;
+    if (slash == std::string_view::npos) return false;
+    path.remove_prefix(slash + 1);
+  }
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Source>> OpenRegular(int folder, const std::string& path,
                                                   Opener opener, std::string_view truncated) {
   RETURN_IF_ERROR(CheckPath(path));
-  RETURN_IF_ERROR(LookFirst(folder, path));
-  ASSIGN_OR_RETURN(Descriptor file, opener(folder, path, 0));
+  // The type is checked before opening, since opening a device may have effects, and again on the
+  // open file, which is the check that counts.
   struct stat seen = {};
+  if (fstatat(folder, path.c_str(), &seen, 0) != 0) return OpenError(errno);
+  RETURN_IF_ERROR(CheckRegular(seen));
+  ASSIGN_OR_RETURN(Descriptor file, opener(folder, path, 0));
   if (fstat(file.get(), &seen) != 0) return OpenError(errno);
   RETURN_IF_ERROR(CheckRegular(seen));
   posix_fadvise(file.get(), 0, 0,
@@ -142,6 +148,40 @@ Result<std::string> ReadAll(const Source& source, uint64_t limit, std::string_vi
   std::string text(static_cast<size_t>(source.size()), '\0');
   RETURN_IF_ERROR(source.ReadAt(0, std::as_writable_bytes(std::span(text))));
   return text;
+}
+
+Result<Folder> Folder::Open(const std::string& path, const std::string& root) {
+  RETURN_IF_ERROR(CheckPath(path));
+  Descriptor above;
+  if (!root.empty()) {
+    ASSIGN_OR_RETURN(above, OpenRoot(root));
+  }
+  struct stat seen = {};
+  const int base = root.empty() ? AT_FDCWD : above.get();
+  if (fstatat(base, path.c_str(), &seen, 0) == 0 && !S_ISDIR(seen.st_mode)) {
+    return InvalidArgument("model_path", "this is no folder");
+  }
+  if (root.empty()) {
+    ASSIGN_OR_RETURN(Descriptor folder, OpenRoot(path));
+    return Folder(std::move(folder), false);
+  }
+  ASSIGN_OR_RETURN(Descriptor folder, OpenBeneath(base, path, O_DIRECTORY));
+  return Folder(std::move(folder), true);
+}
+
+Result<std::shared_ptr<const Source>> Folder::OpenSource(const std::string& path,
+                                                         std::string_view truncated) const {
+  if (confined_) return OpenRegular(descriptor_.get(), path, OpenBeneath, truncated);
+  if (LeadsOut(path)) return OpenError(EXDEV);
+  auto source = OpenRegular(descriptor_.get(), path, OpenAnywhere, truncated);
+  struct stat seen = {};
+  if (!source.ok() && source.status().reason() == "model_not_found" &&
+      fstatat(descriptor_.get(), path.c_str(), &seen, AT_SYMLINK_NOFOLLOW) == 0 &&
+      S_ISLNK(seen.st_mode)) {
+    return InvalidArgument("model_path",
+                           "this is a link to a file that is gone; fetch the model again");
+  }
+  return source;
 }
 
 }  // namespace tutti::files

@@ -1,4 +1,5 @@
-// Source: the bytes of a model file, by positioned reads that return errors instead of faulting.
+// Source and Folder: the bytes of a model file, by positioned reads that return errors instead of
+// faulting.
 //
 // A file is never mapped. Another process that truncates a mapped file turns the next access into
 // SIGBUS and the server is gone; a read beyond the new end is a Status. Weights are repacked into
@@ -9,12 +10,15 @@
 // the end return it. Messages never contain the path; callers add it where the reader may see it.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/status.h"
 
@@ -36,7 +40,7 @@ class Source {
 // Opens a regular file for reading; never blocks on FIFOs or devices. With a root, `path` is
 // relative to that folder and must stay beneath it, symbolic links included (on kernels without
 // openat2 any link is refused). model_not_found when nothing is there, model_path for everything
-// that is not a readable regular file. To open several files of one folder: files/folder.h.
+// that is not a readable regular file. To open several files of one folder: Folder.
 Result<std::shared_ptr<const Source>> OpenSource(const std::string& path, const std::string& root,
                                                  std::string_view truncated);
 
@@ -46,5 +50,51 @@ std::shared_ptr<const Source> MemorySource(std::span<const std::byte> bytes,
 
 // All of it, if it has at most `limit` bytes; otherwise `too_large` with the numbers.
 Result<std::string> ReadAll(const Source& source, uint64_t limit, std::string_view too_large);
+
+// An open file descriptor, closed with the object. Movable; thread rules are the owner's.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  int get() const { return fd_; }
+  bool ok() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+// A directory held open, to read several files that belong together.
+//
+// Files are read from this very directory even if another directory takes its name meanwhile, so a
+// model of several files is never read from two versions of its folder. Symbolic links in it are
+// the operator's and are followed wherever they lead: a hub's cache, a mounted ConfigMap, a store
+// of shared files. A name whose text leads out of the directory is refused, since names come from
+// untrusted files. Movable; const members may be called from any thread; closed with the object,
+// while sources opened through it stay open.
+class Folder {
+ public:
+  // With a root, `path` is relative to that folder, and it and the files in it must lie beneath
+  // the root, links included. model_not_found when nothing is there, model_path when it is no
+  // directory or cannot be opened.
+  static Result<Folder> Open(const std::string& path, const std::string& root = "");
+
+  // `path` is relative, without "..". Errors: as of files::OpenSource; model_path for a link whose
+  // target is gone too.
+  Result<std::shared_ptr<const Source>> OpenSource(const std::string& path,
+                                                   std::string_view truncated) const;
+
+ private:
+  Folder(Descriptor descriptor, bool confined)
+      : descriptor_(std::move(descriptor)), confined_(confined) {}
+  Descriptor descriptor_;
+  bool confined_;  // it was opened beneath a root
+};
 
 }  // namespace tutti::files

@@ -15,7 +15,6 @@
 #include <fstream>
 #include <functional>
 
-#include "files/folder.h"
 #include "files/open.h"
 #include "temp_folder.h"
 

@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "chat_template/answer_tag_parser.h"
 #include "chat_template/harmony.h"
 #include "chat_template/reasoning_syntax.h"
 #include "chat_template/tool_parser.h"
@@ -13,7 +12,7 @@
 #include "grammar/automaton.h"
 #include "grammar/expression.h"
 #include "grammar/limits.h"
-#include "grammar/outer_space.h"
+#include "grammar/structure.h"
 
 namespace tutti::gateway {
 namespace {

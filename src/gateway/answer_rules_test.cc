@@ -12,8 +12,8 @@
 
 #include "chat_template/reasoning_syntax.h"
 #include "engine/testing/fake_model_runner.h"
+#include "gateway/engine_ports.h"
 #include "gateway/gateway.h"
-#include "gateway/tokenizer_text.h"
 #include "tokenizer/testing/tiny_vocabularies.h"
 
 namespace tutti::gateway {

@@ -4,8 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "grammar/compile.h"
-#include "grammar/structural_tag.h"
+#include "grammar/structure.h"
 
 namespace tutti::gateway {
 namespace {

@@ -6,13 +6,11 @@
 #include <utility>
 
 #include "api/models.h"
-#include "api/sampling_defaults.h"
 #include "api/validate.h"
+#include "base/clock.h"
 #include "base/memory_reserve.h"
-#include "base/wall_clock.h"
 #include "chat_template/tool_arguments.h"
 #include "gateway/answer_rules.h"
-#include "gateway/infill.h"
 #include "gateway/prompt.h"
 
 namespace tutti::gateway {
@@ -227,15 +225,7 @@ Status Gateway::StillWanted(const engine::AdmissionPermit& permit, TimePoint dea
 
 // Long prompts need the most memory of all requests: if memory runs out, only this request is
 // refused.
-Status Gateway::Prepare(Pending& pending) {
-  try {
-    return PrepareOrThrow(pending);
-  } catch (const std::bad_alloc&) {
-    return OutOfMemory();
-  }
-}
-
-Status Gateway::PrepareOrThrow(Pending& pending) {
+Status Gateway::Prepare(Pending& pending) try {
   RETURN_IF_ERROR(ReadPrompt(pending));
   ASSIGN_OR_RETURN(KnownAnswer known,
                    FindAnswer(constraints_, *pending.model, pending.request, pending.frame));
@@ -243,17 +233,17 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   if (pending.stepwise) return CompileAndSubmit(pending);
   Post(compile_pool_, pending.shared_from_this(), &Gateway::CompileAndSubmit);
   return OkStatus();
+} catch (const std::bad_alloc&) {
+  return OutOfMemory();
 }
 
-Status Gateway::CompileAndSubmit(Pending& pending) {
-  try {
-    ASSIGN_OR_RETURN(std::shared_ptr<grammar::TokenMasker> constraint,
-                     CompileAnswer(constraints_, *pending.model, pending.request, pending.frame,
-                                   &pending.permit.control()->cancelled_flag()));
-    return Submit(pending, std::move(constraint));
-  } catch (const std::bad_alloc&) {
-    return OutOfMemory();
-  }
+Status Gateway::CompileAndSubmit(Pending& pending) try {
+  ASSIGN_OR_RETURN(std::shared_ptr<grammar::TokenMasker> constraint,
+                   CompileAnswer(constraints_, *pending.model, pending.request, pending.frame,
+                                 &pending.permit.control()->cancelled_flag()));
+  return Submit(pending, std::move(constraint));
+} catch (const std::bad_alloc&) {
+  return OutOfMemory();
 }
 
 Status Gateway::ReadPrompt(Pending& pending) {

@@ -15,11 +15,9 @@
 #include <vector>
 
 #include "api/answer_cache.h"
-#include "api/encoding_cache.h"
 #include "api/inference.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/log_pace.h"
 #include "base/mutex.h"
 #include "gateway/constraints.h"
 #include "gateway/prep_pool.h"
@@ -85,7 +83,6 @@ class Gateway final : public api::Inference {
   Status StillWanted(const engine::AdmissionPermit& permit, TimePoint deadline) const;
   // Template, tokenizer, Submit(). Out of memory is reported as overloaded.
   Status Prepare(Pending& pending);
-  Status PrepareOrThrow(Pending& pending);              // std::bad_alloc
   static void Refuse(Pending& pending, Status status);  // ends its stream
   // The parts of Prepare(). ReadPrompt() makes the prompt's tokens. CompileAndSubmit() runs on the
   // compile pool if a grammar must be compiled. Submit() hands the request to the engine.
@@ -109,7 +106,6 @@ class Gateway final : public api::Inference {
   Result<std::shared_ptr<PendingEncoding>> Queue(std::shared_ptr<const ServedModel> model,
                                                  api::EncodeRequest request);
   Status Prepare(PendingEncoding& pending);
-  Status PrepareOrThrow(PendingEncoding& pending);  // std::bad_alloc
 
   const GatewayOptions options_;
   const Clock& clock_;

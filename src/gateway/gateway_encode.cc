@@ -36,6 +36,10 @@ struct EncodeTokens {
 
 std::string Param(size_t index) { return fmt::format("input[{}]", index); }
 
+Status Invalid(std::string param, std::string message) {
+  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
+}
+
 bool IsEmpty(const api::EncodeInput& input) {
   if (const auto* text = std::get_if<std::string>(&input)) return text->empty();
   if (const auto* ids = std::get_if<std::vector<TokenId>>(&input)) return ids->empty();
@@ -46,24 +50,21 @@ Status CheckOutput(const ServedModel& model, const api::EncodeRequest& request) 
   const api::EncoderInfo& info = *model.info.encoder;
   const bool scores = request.output == api::EncodeOutput::kScores;
   if (scores ? info.labels.empty() : info.width == 0) {
-    return InvalidArgument("invalid_value", fmt::format("model {} gives no {}", model.info.id,
-                                                        scores ? "scores" : "vectors"))
-        .WithParam("model");
+    return Invalid(
+        "model", fmt::format("model {} gives no {}", model.info.id, scores ? "scores" : "vectors"));
   }
   if (!request.dimensions.has_value()) return OkStatus();
   // Clients often send the model's own width, which every model supports.
   if (!scores && *request.dimensions == info.width) return OkStatus();
   if (request.output != api::EncodeOutput::kPooled || !info.cuts) {
-    return InvalidArgument(
-               "invalid_value",
-               fmt::format("model {} was not trained for vectors of other lengths than its own, {}",
-                           model.info.id, info.width))
-        .WithParam("dimensions");
+    return Invalid(
+        "dimensions",
+        fmt::format("model {} was not trained for vectors of other lengths than its own, {}",
+                    model.info.id, info.width));
   }
   if (*request.dimensions < 1 || *request.dimensions > info.width) {
-    return InvalidArgument("invalid_value",
-                           fmt::format("dimensions must be 1 to {}, the model's own", info.width))
-        .WithParam("dimensions");
+    return Invalid("dimensions",
+                   fmt::format("dimensions must be 1 to {}, the model's own", info.width));
   }
   return OkStatus();
 }
@@ -101,13 +102,10 @@ Status CheckInput(const ServedModel& model, const api::EncodeRequest& request, s
     return CheckIds(model, *ids, index);
   if (!std::holds_alternative<api::TextPair>(input)) return OkStatus();
   if (!model.info.encoder->pairs) {
-    return InvalidArgument("invalid_value",
-                           fmt::format("model {} reads no pairs of texts", model.info.id))
-        .WithParam(Param(index));
+    return Invalid(Param(index), fmt::format("model {} reads no pairs of texts", model.info.id));
   }
   if (request.prompt_name.has_value()) {
-    return InvalidArgument("invalid_value", "prompts are not put before pairs of texts")
-        .WithParam("prompt_name");
+    return Invalid("prompt_name", "prompts are not put before pairs of texts");
   }
   return OkStatus();
 }
@@ -146,9 +144,7 @@ class InputReader {
           .WithExcess(static_cast<int64_t>(read.ids.size()), limit_);
     }
     if (out_.tokens.size() + read.ids.size() > total_) {
-      return InvalidArgument("invalid_value",
-                             fmt::format("the inputs have more than {} tokens together", total_))
-          .WithParam("input");
+      return Invalid("input", fmt::format("the inputs have more than {} tokens together", total_));
     }
     if (!read.types.empty() || !out_.types.empty()) {
       out_.types.resize(out_.tokens.size(), 0);
@@ -204,14 +200,11 @@ Status CheckEncodeRequest(const ServedModel& model, const api::EncodeRequest& re
   }
   RETURN_IF_ERROR(api::CheckTenantWeight(request.tenant_weight));
   if (request.inputs.empty() || request.inputs.size() > api::kMaxEncodeInputs) {
-    return InvalidArgument("invalid_value",
-                           fmt::format("a request holds 1 to {} inputs, not {}",
-                                       api::kMaxEncodeInputs, request.inputs.size()))
-        .WithParam("input");
+    return Invalid("input", fmt::format("a request holds 1 to {} inputs, not {}",
+                                        api::kMaxEncodeInputs, request.inputs.size()));
   }
   if (request.truncate_tokens.has_value() && *request.truncate_tokens < 1) {
-    return InvalidArgument("invalid_value", "at least one token must be left of a text")
-        .WithParam("truncate_prompt_tokens");
+    return Invalid("truncate_prompt_tokens", "at least one token must be left of a text");
   }
   RETURN_IF_ERROR(CheckOutput(model, request));
   RETURN_IF_ERROR(CheckPromptName(model, request));
@@ -298,8 +291,7 @@ Result<std::shared_ptr<const ServedModel>> Gateway::FindEncoder(
   if (AwaitsModels())
     return Unavailable("model_loading", "models that may give this are still being loaded");
   if (request.output == api::EncodeOutput::kScores) {
-    return InvalidArgument("invalid_value", "none of the models here gives such scores")
-        .WithParam("model");
+    return Invalid("model", "none of the models here gives such scores");
   }
   const bool decoders = std::any_of(models.begin(), models.end(),
                                     [](const api::ModelInfo& model) { return model.generates; });
@@ -360,15 +352,7 @@ Result<std::shared_ptr<Gateway::PendingEncoding>> Gateway::Queue(
   return pending;
 }
 
-Status Gateway::Prepare(PendingEncoding& pending) {
-  try {
-    return PrepareOrThrow(pending);
-  } catch (const std::bad_alloc&) {
-    return OutOfMemory();
-  }
-}
-
-Status Gateway::PrepareOrThrow(PendingEncoding& pending) {
+Status Gateway::Prepare(PendingEncoding& pending) try {
   const TimePoint begin = clock_.Now();
   api::EncodeRequest& in = pending.request;
   ASSIGN_OR_RETURN(EncodeTokens inputs, ReadEncodeInputs(*pending.model, in));
@@ -406,6 +390,8 @@ Status Gateway::PrepareOrThrow(PendingEncoding& pending) {
   RETURN_IF_ERROR(encoder.engine->Submit(std::move(pending.permit), std::move(out), pending.state));
   if (encoder.metrics != nullptr) encoder.metrics->RequestAccepted(items, tokens);
   return OkStatus();
+} catch (const std::bad_alloc&) {
+  return OutOfMemory();
 }
 
 }  // namespace tutti::gateway

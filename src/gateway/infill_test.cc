@@ -1,6 +1,4 @@
 // A text with a hole as the tokens that a model was trained to read.
-#include "gateway/infill.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

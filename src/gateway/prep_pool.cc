@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/memory_reserve.h"
-#include "base/thread_name.h"
+#include "base/threads.h"
 
 namespace tutti::gateway {
 

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "api/types.h"
-#include "chat_template/tool_support.h"
+#include "chat_template/tool_prompt.h"
 #include "engine/encoder_engine.h"
 #include "engine/engine.h"
 #include "telemetry/encoder_metrics.h"

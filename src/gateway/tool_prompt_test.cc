@@ -1,12 +1,13 @@
 // Tools, earlier calls and results in prompts, against transformers' rendering of published
 // templates.
+#include "chat_template/tool_prompt.h"
+
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
 #include <fstream>
 #include <sstream>
 
-#include "chat_template/tool_support.h"
 #include "gateway/prompt.h"
 #include "test_paths.h"
 #include "tokenizer/testing/tiny_vocabularies.h"

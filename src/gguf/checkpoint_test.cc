@@ -83,7 +83,8 @@ TEST(Checkpoint, VariantsDifferWhereTheySay) {
   spec.tensors = false;
   EXPECT_TRUE(Open(spec)->tensors().empty());
   spec.rope = RopeScaling::kLinear;
-  EXPECT_EQ(*GetF32(Open(spec)->header(), "llama.rope.scaling.factor"), 4.0f);
+  const auto scaled = Open(spec);
+  EXPECT_EQ(LoadUnaligned<float>(scaled->header().Find("llama.rope.scaling.factor")->data), 4.0f);
 }
 
 TEST(Checkpoint, TheVocabularyIsClosedUnderItsMerges) {

@@ -8,7 +8,7 @@
 #include "base/quote.h"
 #include "files/source.h"
 #include "gguf/file.h"
-#include "gguf/file_type.h"
+#include "gguf/metadata.h"
 
 namespace tutti::gguf {
 namespace {
@@ -23,11 +23,12 @@ std::string TensorTypeName(uint32_t id) {
   return info != nullptr ? std::string(info->name) : fmt::format("type {}", id);
 }
 
-MetadataLine Line(const Entry& entry, size_t max_bytes) {
+MetadataLine Line(const Entry& entry) {
+  constexpr size_t kMaxValueBytes = 80;
   const Value& value = entry.value;
   std::string type = value.is_array() ? fmt::format("array of {}", TypeName(value.element))
                                       : std::string(TypeName(value.type));
-  return {Escaped(entry.key), std::move(type), value.count, RenderValue(value, max_bytes)};
+  return {Escaped(entry.key), std::move(type), value.count, RenderValue(value, kMaxValueBytes)};
 }
 
 TensorLine Line(const TensorInfo& tensor) {
@@ -54,16 +55,14 @@ std::vector<TypeTotal> Totals(std::span<const TensorInfo> tensors) {
   return totals;
 }
 
-void Fill(const Header& header, const DescribeOptions& options, Description* out) {
+void Fill(const Header& header, Description* out) {
   out->file_bytes = header.file_bytes();
   out->version = header.version();
   out->alignment = header.alignment();
   out->data_offset = header.data_offset();
   out->unread_bytes = header.unread_bytes();
   out->file_type = FileTypeName(header);
-  for (size_t i = 0; i < header.entry_count(); ++i) {
-    out->metadata.push_back(Line(header.entry(i), options.max_value_bytes));
-  }
+  for (size_t i = 0; i < header.entry_count(); ++i) out->metadata.push_back(Line(header.entry(i)));
   for (const TensorInfo& tensor : header.tensors()) out->tensors.push_back(Line(tensor));
   out->types = Totals(header.tensors());
   for (const TypeTotal& total : out->types) out->parameters += total.elements;
@@ -76,7 +75,7 @@ Status ScanData(const File& file) {
 
 }  // namespace
 
-Description Describe(const std::string& path, const DescribeOptions& options) {
+Description Describe(const std::string& path) {
   Description out;
   Result<std::shared_ptr<const files::Source>> source = files::OpenSource(path, "", kTruncated);
   if (!source.ok()) {
@@ -86,14 +85,14 @@ Description Describe(const std::string& path, const DescribeOptions& options) {
   // A File exists only for valid headers; an invalid one is parsed again, up to its first fault.
   Result<std::shared_ptr<const File>> file = File::Open(path);
   if (file.ok()) {
-    Fill((*file)->header(), options, &out);
-    if (options.scan_data) out.verdict = ScanData(**file);
+    Fill((*file)->header(), &out);
+    out.verdict = ScanData(**file);
     return out;
   }
   Header partial;
   out.verdict = Header::Parse(*source, &partial);
   if (out.verdict.ok()) out.verdict = file.status();  // the file changed in between
-  Fill(partial, options, &out);
+  Fill(partial, &out);
   return out;
 }
 

@@ -16,7 +16,7 @@ struct MetadataLine {
   std::string key;
   std::string type;   // "uint32", "array of string"
   uint64_t count;     // elements of an array; otherwise 1
-  std::string value;  // rendered, cut to DescribeOptions::max_value_bytes
+  std::string value;  // rendered, cut to about 80 bytes
 };
 
 struct TensorLine {
@@ -35,7 +35,7 @@ struct TypeTotal {
 };
 
 struct Description {
-  Status verdict;  // of the container and, if asked, of the data's finiteness
+  Status verdict;  // of the container and of the data's finiteness
   uint64_t file_bytes = 0;
   uint32_t version = 0;
   uint64_t alignment = 0;
@@ -48,11 +48,7 @@ struct Description {
   std::vector<TypeTotal> types;  // by bytes, largest first
 };
 
-struct DescribeOptions {
-  size_t max_value_bytes = 80;
-  bool scan_data = true;  // read all tensors and report NaN or infinite scales
-};
-
-Description Describe(const std::string& path, const DescribeOptions& options = {});
+// Reads all tensors, for NaN and infinite scales.
+Description Describe(const std::string& path);
 
 }  // namespace tutti::gguf

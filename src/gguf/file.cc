@@ -8,7 +8,6 @@
 #include "files/digest.h"
 #include "gguf/split.h"
 #include "tensor/dequantize.h"
-#include "tensor/finite.h"
 
 namespace tutti::gguf {
 namespace {
@@ -16,10 +15,6 @@ namespace {
 // Tensors are streamed through a buffer of about this size: large enough to hide the call, small
 // for L2.
 constexpr int64_t kChunkBytes = 1 << 20;
-
-size_t RowBytesOf(const TensorInfo& tensor) {
-  return tensor::RowBytes(tensor.dtype(), tensor.shape.columns());
-}
 
 // Calls fn(first_element, elements, blocks) for successive runs of whole blocks, which may begin
 // and end inside rows (rows have no padding); stops at the first failure.
@@ -36,18 +31,6 @@ Status ForEachChunk(const File& file, const TensorInfo& tensor, Fn fn) {
     RETURN_IF_ERROR(fn(first, elements, chunk.data()));
   }
   return OkStatus();
-}
-
-Status CheckFiniteElements(const TensorInfo& tensor, int64_t first, int64_t elements,
-                           const std::byte* blocks) {
-  const int64_t found = tensor::FirstNonFinite(tensor.dtype(), blocks, elements);
-  if (found < 0) return OkStatus();
-  const int64_t columns = tensor.shape.columns();
-  return InvalidArgument(
-      "model_nonfinite",
-      fmt::format("tensor {} has a NaN or infinite {} at row {}, column {}", Quote(tensor.name),
-                  tensor::IsQuantized(tensor.dtype()) ? "scale" : "value",
-                  (first + found) / columns, (first + found) % columns));
 }
 
 }  // namespace
@@ -78,10 +61,10 @@ Result<std::shared_ptr<const File>> File::FromFront(std::shared_ptr<const files:
   RETURN_IF_ERROR(Header::ParseFront(file->source_, file_bytes, &file->header_));
   ASSIGN_OR_RETURN(const uint64_t parts, SplitCount(file->header_));
   if (parts > 1) {
-    return InvalidArgument("gguf_split",
-                           fmt::format("this is one of {} parts of a split model, and the others "
-                                       "cannot be found from here",
-                                       parts));
+    return Refuse(
+        "gguf_split",
+        "this is one of {} parts of a split model, and the others cannot be found from here",
+        parts);
   }
   return std::shared_ptr<const File>(std::move(file));
 }
@@ -115,19 +98,17 @@ Result<std::vector<float>> File::ReadFloats(const TensorInfo& tensor) const {
 
 Status File::CheckFinite(const TensorInfo& tensor) const {
   return ForEachChunk(*this, tensor, [&](int64_t first, int64_t elements, const std::byte* blocks) {
-    return CheckFiniteElements(tensor, first, elements, blocks);
+    const int64_t found = tensor::FirstNonFinite(tensor.dtype(), blocks, elements);
+    if (found < 0) return OkStatus();
+    const int64_t columns = tensor.shape.columns();
+    return Refuse("model_nonfinite", "tensor {} has a NaN or infinite {} at row {}, column {}",
+                  Quote(tensor.name), tensor::IsQuantized(tensor.dtype()) ? "scale" : "value",
+                  (first + found) / columns, (first + found) % columns);
   });
 }
 
 std::shared_ptr<const files::Source> MemorySource(std::span<const std::byte> bytes) {
   return files::MemorySource(bytes, kTruncated);
-}
-
-Status CheckFiniteRows(const TensorInfo& tensor, int64_t first_row,
-                       std::span<const std::byte> rows) {
-  const int64_t columns = tensor.shape.columns();
-  const int64_t count = static_cast<int64_t>(rows.size() / RowBytesOf(tensor)) * columns;
-  return CheckFiniteElements(tensor, first_row * columns, count, rows.data());
 }
 
 }  // namespace tutti::gguf

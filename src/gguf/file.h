@@ -67,8 +67,4 @@ class File {
 // Bytes in memory in place of a file, for tests and fuzzing; copied.
 std::shared_ptr<const files::Source> MemorySource(std::span<const std::byte> bytes);
 
-// CheckFinite() over rows that a loader already holds: `first_row` only names them in the message.
-Status CheckFiniteRows(const TensorInfo& tensor, int64_t first_row,
-                       std::span<const std::byte> rows);
-
 }  // namespace tutti::gguf

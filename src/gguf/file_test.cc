@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -68,12 +67,12 @@ TEST(File, ReadsMetadataOfEveryType) {
   const Header& header = file->header();
   EXPECT_EQ(header.entry_count(), 16u);
   EXPECT_EQ(header.entry(0).key, "u8");
-  EXPECT_EQ(*GetU32(header, "u8"), 200u);
-  EXPECT_EQ(*GetU32(header, "u16"), 60000u);
-  EXPECT_EQ(*GetU32(header, "u32"), 4000000000u);
+  EXPECT_EQ(*GetUint(header, "u8"), 200u);
+  EXPECT_EQ(*GetUint(header, "u16"), 60000u);
+  EXPECT_EQ(*GetUint(header, "u32"), 4000000000u);
   EXPECT_EQ(*GetUint(header, "u64"), uint64_t{1} << 63);
-  EXPECT_EQ(*GetF32(header, "f32"), 0.5f);
-  EXPECT_EQ(*GetF32(header, "f64"), 1e-5f);
+  EXPECT_EQ(LoadUnaligned<float>(header.Find("f32")->data), 0.5f);
+  EXPECT_EQ(LoadUnaligned<double>(header.Find("f64")->data), 1e-5);
   EXPECT_TRUE(*GetBool(header, "yes"));
   EXPECT_FALSE(*GetBool(header, "no"));
   EXPECT_EQ(*GetString(header, "text"), "caf\xc3\xa9");
@@ -86,33 +85,29 @@ TEST(File, ReadsMetadataOfEveryType) {
 
 TEST(File, AnswersEveryMismatchOfMetadataWithACode) {
   Writer writer;
-  writer.String("text", "x").U32("u32", 7).U64("big", uint64_t{1} << 32).F32("inf", INFINITY);
+  writer.String("text", "x").U32("u32", 7);
   writer.Number("negative", ValueType::kInt32, int32_t{-1}).Bool("bool", true);
   writer.Int32s("list", std::vector<int32_t>{1, 2, 3});
   writer.RawArray("unsigned", 4, 1, Bytes(4, std::byte{0xFF}));
   const auto file = MustOpen(writer);
   ASSERT_NE(file, nullptr);
   const Header& header = file->header();
-  EXPECT_EQ(GetU32(header, "absent").status().reason(), "gguf_key");
-  EXPECT_EQ(GetF32(header, "absent").status().reason(), "gguf_key");
+  EXPECT_EQ(GetUint(header, "absent").status().reason(), "gguf_key");
   EXPECT_EQ(GetBool(header, "absent").status().reason(), "gguf_key");
   EXPECT_EQ(GetString(header, "absent").status().reason(), "gguf_key");
   EXPECT_EQ(GetStrings(header, "absent").status().reason(), "gguf_key");
   EXPECT_EQ(GetFloats(header, "absent").status().reason(), "gguf_key");
   EXPECT_EQ(GetInt32s(header, "absent").status().reason(), "gguf_key");
-  EXPECT_EQ(GetU32(header, "text").status().reason(), "gguf_type");
-  EXPECT_EQ(GetU32(header, "list").status().reason(), "gguf_type");
-  EXPECT_EQ(GetU32(header, "bool").status().reason(), "gguf_type");
+  EXPECT_EQ(GetUint(header, "text").status().reason(), "gguf_type");
+  EXPECT_EQ(GetUint(header, "list").status().reason(), "gguf_type");
+  EXPECT_EQ(GetUint(header, "bool").status().reason(), "gguf_type");
   EXPECT_EQ(GetBool(header, "u32").status().reason(), "gguf_type");
-  EXPECT_EQ(GetF32(header, "u32").status().reason(), "gguf_type");
   EXPECT_EQ(GetString(header, "u32").status().reason(), "gguf_type");
   EXPECT_EQ(GetStrings(header, "text").status().reason(), "gguf_type");
   EXPECT_EQ(GetStrings(header, "list").status().reason(), "gguf_type");
   EXPECT_EQ(GetFloats(header, "list").status().reason(), "gguf_type");
   EXPECT_EQ(GetInt32s(header, "text").status().reason(), "gguf_type");
-  EXPECT_EQ(GetU32(header, "big").status().reason(), "gguf_limit");
-  EXPECT_EQ(GetU32(header, "negative").status().reason(), "gguf_limit");
-  EXPECT_EQ(GetF32(header, "inf").status().reason(), "gguf_limit");
+  EXPECT_EQ(GetUint(header, "negative").status().reason(), "gguf_limit");
   EXPECT_EQ(GetInt32s(header, "unsigned").status().reason(), "gguf_limit");
   EXPECT_EQ(*GetStringOr(header, "absent", "none"), "none");
   EXPECT_EQ(GetBoolOr(header, "text", true).status().reason(), "gguf_type")
@@ -250,7 +245,7 @@ TEST(ChangingFile, TruncationAfterOpenIsAStatusAndNoSignal) {
   EXPECT_THAT((*file)->ReadFloats(b).status().message(), ::testing::HasSubstr("b.weight"));
   EXPECT_EQ((*file)->CheckFinite(b).reason(), "gguf_truncated");
   EXPECT_EQ((*file)->CheckUnchanged().reason(), "gguf_truncated");
-  EXPECT_EQ(*GetU32((*file)->header(), "llama.block_count"), 2u) << "metadata is a copy";
+  EXPECT_EQ(*GetUint((*file)->header(), "llama.block_count"), 2u) << "metadata is a copy";
 }
 
 TEST(ChangingFile, OverwritingIsNoticedAndReplacingIsHarmless) {

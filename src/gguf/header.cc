@@ -73,9 +73,8 @@ Status HeaderBuffer::Resize(uint64_t bytes) {
 Status HeaderBuffer::Require(uint64_t end) {
   if (end <= loaded_) return OkStatus();
   if (end > file_bytes()) {
-    return InvalidArgument(
-        "gguf_truncated",
-        fmt::format("the file ends at byte {}, its header needs at least {}", file_bytes(), end));
+    return Refuse("gguf_truncated", "the file ends at byte {}, its header needs at least {}",
+                  file_bytes(), end);
   }
   const uint64_t target = std::min(std::max({end, 2 * loaded_, kFirstRead}), file_bytes());
   RETURN_IF_ERROR(Resize(target));

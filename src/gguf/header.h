@@ -11,18 +11,21 @@
 // Source: the GGUF specification, version 3.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
 #include "files/source.h"
 #include "gguf/value.h"
-#include "tensor/tensor_view.h"
+#include "tensor/dtype.h"
 
 namespace tutti::gguf {
 
@@ -76,6 +79,12 @@ constexpr uint64_t PaddedTo(uint64_t size, uint64_t alignment) {
 
 // The code of a file that ends too early or changes while it is read.
 inline constexpr std::string_view kTruncated = "gguf_truncated";
+
+// The fault of a file, with a formatted message.
+template <typename... Args>
+Status Refuse(std::string_view code, fmt::format_string<Args...> format, Args&&... args) {
+  return InvalidArgument(code, fmt::format(format, std::forward<Args>(args)...));
+}
 
 struct TensorInfo {
   std::string_view name;

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/quote.h"
 
@@ -11,7 +11,7 @@ namespace tutti::gguf {
 namespace {
 
 Status Missing(std::string_view key) {
-  return InvalidArgument("gguf_key", fmt::format("metadata key {} is missing", Quote(key)));
+  return Refuse("gguf_key", "metadata key {} is missing", Quote(key));
 }
 
 std::string Kind(const Value& value) {
@@ -20,54 +20,12 @@ std::string Kind(const Value& value) {
 }
 
 Status WrongType(std::string_view key, const Value& value, std::string_view wanted) {
-  return InvalidArgument("gguf_type", fmt::format("metadata key {} is {}, it must be {}",
-                                                  Quote(key), Kind(value), wanted));
+  return Refuse("gguf_type", "metadata key {} is {}, it must be {}", Quote(key), Kind(value),
+                wanted);
 }
 
 Status OutOfRange(std::string_view key, const std::string& held, std::string_view wanted) {
-  return InvalidArgument(
-      "gguf_limit", fmt::format("metadata key {} is {}, it must be {}", Quote(key), held, wanted));
-}
-
-// The integer at `at`, sign kept.
-__int128 Integer(ValueType type, const std::byte* at) {
-  switch (type) {
-    case ValueType::kUint8:
-      return LoadUnaligned<uint8_t>(at);
-    case ValueType::kInt8:
-      return LoadUnaligned<int8_t>(at);
-    case ValueType::kUint16:
-      return LoadUnaligned<uint16_t>(at);
-    case ValueType::kInt16:
-      return LoadUnaligned<int16_t>(at);
-    case ValueType::kUint32:
-      return LoadUnaligned<uint32_t>(at);
-    case ValueType::kInt32:
-      return LoadUnaligned<int32_t>(at);
-    case ValueType::kUint64:
-      return LoadUnaligned<uint64_t>(at);
-    case ValueType::kInt64:
-      return LoadUnaligned<int64_t>(at);
-    default:
-      break;
-  }
-  CHECK(false) << TypeName(type) << " is not an integer";
-  return 0;
-}
-
-Result<uint64_t> ToUint(std::string_view key, const Value& value, uint64_t i, uint64_t max) {
-  const __int128 number = Integer(value.element, value.at(i));
-  if (number >= 0 && number <= static_cast<__int128>(max)) return static_cast<uint64_t>(number);
-  const std::string held = number < 0 ? fmt::format("{}", static_cast<int64_t>(number))
-                                      : fmt::format("{}", static_cast<uint64_t>(number));
-  return OutOfRange(key, held, fmt::format("0 to {}", max));
-}
-
-Result<uint64_t> UintUpTo(const Header& header, std::string_view key, uint64_t max) {
-  const std::optional<Value> value = header.Find(key);
-  if (!value) return Missing(key);
-  if (!IsInteger(value->type)) return WrongType(key, *value, "an integer");
-  return ToUint(key, *value, 0, max);
+  return Refuse("gguf_limit", "metadata key {} is {}, it must be {}", Quote(key), held, wanted);
 }
 
 template <typename T, typename Get>
@@ -79,35 +37,17 @@ Result<T> Or(const Header& header, std::string_view key, T otherwise, Get get) {
 }  // namespace
 
 Result<uint64_t> GetUint(const Header& header, std::string_view key) {
-  return UintUpTo(header, key, std::numeric_limits<uint64_t>::max());
+  const std::optional<Value> value = header.Find(key);
+  if (!value) return Missing(key);
+  if (!IsInteger(value->type)) return WrongType(key, *value, "an integer");
+  const __int128 number = LoadInteger(value->type, value->data);
+  if (number >= 0) return static_cast<uint64_t>(number);
+  return OutOfRange(key, RenderValue(*value, 64),
+                    fmt::format("0 to {}", std::numeric_limits<uint64_t>::max()));
 }
 
 Result<uint64_t> GetUintOr(const Header& header, std::string_view key, uint64_t otherwise) {
   return Or(header, key, otherwise, GetUint);
-}
-
-Result<uint32_t> GetU32(const Header& header, std::string_view key) {
-  ASSIGN_OR_RETURN(const uint64_t number,
-                   UintUpTo(header, key, std::numeric_limits<uint32_t>::max()));
-  return static_cast<uint32_t>(number);
-}
-
-Result<float> GetF32(const Header& header, std::string_view key) {
-  const std::optional<Value> value = header.Find(key);
-  if (!value) return Missing(key);
-  double number = 0;
-  if (value->type == ValueType::kFloat32) {
-    number = LoadUnaligned<float>(value->data);
-  } else if (value->type == ValueType::kFloat64) {
-    number = LoadUnaligned<double>(value->data);
-  } else {
-    return WrongType(key, *value, "a float");
-  }
-  // Also refuses NaN and infinity: no key of the format means one.
-  if (!(std::fabs(number) <= static_cast<double>(std::numeric_limits<float>::max()))) {
-    return OutOfRange(key, fmt::format("{}", number), "a finite float32");
-  }
-  return static_cast<float>(number);
 }
 
 Result<bool> GetBool(const Header& header, std::string_view key) {
@@ -166,6 +106,28 @@ Result<NumberArray<int32_t>> GetInt32s(const Header& header, std::string_view ke
     }
   }
   return numbers;
+}
+
+std::string_view FileTypeName(uint64_t id) {
+  constexpr std::pair<uint64_t, std::string_view> kNames[] = {
+      {0, "F32"},      {1, "F16"},      {2, "Q4_0"},    {3, "Q4_1"},    {7, "Q8_0"},
+      {8, "Q5_0"},     {9, "Q5_1"},     {10, "Q2_K"},   {11, "Q3_K_S"}, {12, "Q3_K_M"},
+      {13, "Q3_K_L"},  {14, "Q4_K_S"},  {15, "Q4_K_M"}, {16, "Q5_K_S"}, {17, "Q5_K_M"},
+      {18, "Q6_K"},    {19, "IQ2_XXS"}, {20, "IQ2_XS"}, {21, "Q2_K_S"}, {22, "IQ3_XS"},
+      {23, "IQ3_XXS"}, {24, "IQ1_S"},   {25, "IQ4_NL"}, {26, "IQ3_S"},  {27, "IQ3_M"},
+      {28, "IQ2_S"},   {29, "IQ2_M"},   {30, "IQ4_XS"}, {31, "IQ1_M"},  {32, "BF16"},
+      {36, "TQ1_0"},   {37, "TQ2_0"},   {38, "MXFP4"},
+  };
+  for (const auto& [number, name] : kNames) {
+    if (number == id) return name;
+  }
+  return "";
+}
+
+std::string_view FileTypeName(const Header& header) {
+  constexpr uint64_t kNone = ~uint64_t{0};
+  const Result<uint64_t> id = GetUintOr(header, "general.file_type", kNone);
+  return id.ok() ? FileTypeName(*id) : "";
 }
 
 }  // namespace tutti::gguf

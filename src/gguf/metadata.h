@@ -3,7 +3,7 @@
 //
 // Missing required keys: gguf_key. A value of another type: gguf_type. A number that does not fit:
 // gguf_limit. Writers disagree about integer widths, so every integer type is accepted where the
-// value fits, and both float widths. The `Or` forms return the default only when the key is absent,
+// value fits. The `Or` forms return the default only when the key is absent,
 // never when it is wrong. Pure; any thread. Views live as long as the header.
 #pragma once
 
@@ -18,8 +18,6 @@ namespace tutti::gguf {
 
 Result<uint64_t> GetUint(const Header& header, std::string_view key);
 Result<uint64_t> GetUintOr(const Header& header, std::string_view key, uint64_t otherwise);
-Result<uint32_t> GetU32(const Header& header, std::string_view key);
-Result<float> GetF32(const Header& header, std::string_view key);
 Result<bool> GetBool(const Header& header, std::string_view key);
 Result<bool> GetBoolOr(const Header& header, std::string_view key, bool otherwise);
 Result<std::string_view> GetString(const Header& header, std::string_view key);
@@ -31,5 +29,12 @@ Result<NumberArray<float>> GetFloats(const Header& header,
                                      std::string_view key);  // element float32
 Result<NumberArray<int32_t>> GetInt32s(const Header& header,
                                        std::string_view key);  // int32, or uint32 < 2^31
+
+// Name of a file type, such as "Q4_K_M", as used in the names of files; "" for an unknown number. A
+// file type may mix tensor types by the rules of the program that made it: in a Q4_K_M most tensors
+// may have other types. Source: llama.cpp's llama_ftype.
+std::string_view FileTypeName(uint64_t id);
+// Name of the file's own file type; "" if it states none or an unknown number.
+std::string_view FileTypeName(const Header& header);
 
 }  // namespace tutti::gguf

@@ -57,11 +57,10 @@ void Parser::Seal() {
 
 Status Parser::Skip(uint64_t bytes) {
   if (bytes > remaining()) {
-    return InvalidArgument(
-        "gguf_truncated",
-        fmt::format("the file ends at byte {}, but its header needs {} more bytes "
-                    "at byte {}: an interrupted download?",
-                    buffer_.file_bytes(), bytes, at_));
+    return Refuse("gguf_truncated",
+                  "the file ends at byte {}, but its header needs {} more bytes at byte {}: an "
+                  "interrupted download?",
+                  buffer_.file_bytes(), bytes, at_);
   }
   RETURN_IF_ERROR(buffer_.Require(at_ + bytes));
   at_ += bytes;
@@ -99,14 +98,13 @@ Status Parser::ParsePreamble() {
     RETURN_IF_ERROR(buffer_.Require(size));
     const std::string_view all = Bytes(0, size);
     if (!std::string_view("GGUF").starts_with(all))
-      return InvalidArgument("gguf_magic",
-                             fmt::format("not a GGUF file: all it holds is {}", Quote(all)));
+      return Refuse("gguf_magic", "not a GGUF file: all it holds is {}", Quote(all));
   }
   RETURN_IF_ERROR(Read(&magic));
   if (magic != kMagic) {
     const std::string_view start = Bytes(0, 4);
-    return InvalidArgument("gguf_magic", fmt::format("not a GGUF file{}: it begins with {}",
-                                                     LooksLike(start), Quote(start)));
+    return Refuse("gguf_magic", "not a GGUF file{}: it begins with {}", LooksLike(start),
+                  Quote(start));
   }
   uint32_t version = 0;
   RETURN_IF_ERROR(Read(&version));
@@ -117,18 +115,15 @@ Status Parser::ParsePreamble() {
       return InvalidArgument("gguf_endian",
                              "this is a big-endian GGUF; only little-endian files are read");
     }
-    return InvalidArgument("gguf_version",
-                           fmt::format("GGUF version {}; versions 2 and 3 are read", version));
+    return Refuse("gguf_version", "GGUF version {}; versions 2 and 3 are read", version);
   }
   RETURN_IF_ERROR(Read(&tensor_count_));
   RETURN_IF_ERROR(Read(&key_count_));
   if (tensor_count_ > kMaxTensors) {
-    return InvalidArgument("gguf_limit",
-                           fmt::format("{} tensors; at most {}", tensor_count_, kMaxTensors));
+    return Refuse("gguf_limit", "{} tensors; at most {}", tensor_count_, kMaxTensors);
   }
   if (key_count_ > kMaxKeys) {
-    return InvalidArgument("gguf_limit",
-                           fmt::format("{} metadata keys; at most {}", key_count_, kMaxKeys));
+    return Refuse("gguf_limit", "{} metadata keys; at most {}", key_count_, kMaxKeys);
   }
   if (tensor_count_ == 0 && key_count_ == 0) {
     return InvalidArgument("gguf_truncated", "the file holds neither metadata nor tensors");
@@ -141,17 +136,15 @@ Status Parser::ParseEntry() {
   uint64_t key_bytes = 0;
   RETURN_IF_ERROR(Read(&key_bytes));
   if (key_bytes > kMaxKeyBytes) {
-    return InvalidArgument(
-        "gguf_key", fmt::format("metadata key {} has {} bytes; at most {}", header_.entries_.size(),
-                                key_bytes, kMaxKeyBytes));
+    return Refuse("gguf_key", "metadata key {} has {} bytes; at most {}", header_.entries_.size(),
+                  key_bytes, kMaxKeyBytes);
   }
   record.key_at = at_;
   RETURN_IF_ERROR(Skip(key_bytes));
   const std::string key(Bytes(record.key_at, key_bytes));
   if (key.empty() || HasControl(key) || !IsValidUtf8(key)) {
-    return InvalidArgument(
-        "gguf_key", fmt::format("metadata key {} is {}", header_.entries_.size(),
-                                key.empty() ? "empty" : "not plain UTF-8 text: " + Quote(key)));
+    return Refuse("gguf_key", "metadata key {} is {}", header_.entries_.size(),
+                  key.empty() ? "empty" : "not plain UTF-8 text: " + Quote(key));
   }
   record.key_bytes = static_cast<uint32_t>(key_bytes);
   RETURN_IF_ERROR(ParseValue(key, &record));
@@ -163,8 +156,8 @@ Status Parser::ParseValue(std::string_view key, Header::EntryRecord* record) {
   uint32_t type = 0;
   RETURN_IF_ERROR(Read(&type));
   if (type >= kValueTypes) {
-    return InvalidArgument("gguf_type", fmt::format("key {} has value type {}; types are 0 to {}",
-                                                    Quote(key), type, kValueTypes - 1));
+    return Refuse("gguf_type", "key {} has value type {}; types are 0 to {}", Quote(key), type,
+                  kValueTypes - 1);
   }
   record->type = static_cast<ValueType>(type);
   record->element = record->type;
@@ -178,9 +171,8 @@ Status Parser::ParseValue(std::string_view key, Header::EntryRecord* record) {
       uint64_t length = 0;
       RETURN_IF_ERROR(Read(&length));
       if (length > kMaxStringBytes) {
-        return InvalidArgument("gguf_limit",
-                               fmt::format("string of key {} has {} bytes; at most {}", Quote(key),
-                                           length, kMaxStringBytes));
+        return Refuse("gguf_limit", "string of key {} has {} bytes; at most {}", Quote(key), length,
+                      kMaxStringBytes);
       }
       RETURN_IF_ERROR(Skip(length));
       break;
@@ -198,16 +190,15 @@ Status Parser::ParseArray(std::string_view key, Header::EntryRecord* record) {
   uint32_t type = 0;
   RETURN_IF_ERROR(Read(&type));
   if (type >= kValueTypes || type == static_cast<uint32_t>(ValueType::kArray)) {
-    return InvalidArgument(
-        "gguf_type", fmt::format("key {} is an array of {}", Quote(key),
-                                 type < kValueTypes ? "arrays; nesting is not read"
-                                                    : fmt::format("the unknown type {}", type)));
+    return Refuse("gguf_type", "key {} is an array of {}", Quote(key),
+                  type < kValueTypes ? "arrays; nesting is not read"
+                                     : fmt::format("the unknown type {}", type));
   }
   record->element = static_cast<ValueType>(type);
   RETURN_IF_ERROR(Read(&record->count));
   if (record->count > kMaxArrayElements) {
-    return InvalidArgument("gguf_limit", fmt::format("array of key {} has {} elements; at most {}",
-                                                     Quote(key), record->count, kMaxArrayElements));
+    return Refuse("gguf_limit", "array of key {} has {} elements; at most {}", Quote(key),
+                  record->count, kMaxArrayElements);
   }
   record->value_at = at_;
   if (record->element != ValueType::kString) {
@@ -216,17 +207,15 @@ Status Parser::ParseArray(std::string_view key, Header::EntryRecord* record) {
                                                : OkStatus();
   }
   if (record->count * sizeof(uint64_t) > remaining()) {
-    return InvalidArgument("gguf_truncated",
-                           fmt::format("array of key {} has {} strings, but {} bytes remain",
-                                       Quote(key), record->count, remaining()));
+    return Refuse("gguf_truncated", "array of key {} has {} strings, but {} bytes remain",
+                  Quote(key), record->count, remaining());
   }
   for (uint64_t i = 0; i < record->count; ++i) {
     uint64_t length = 0;
     RETURN_IF_ERROR(Read(&length));
     if (length > kMaxStringBytes) {
-      return InvalidArgument(
-          "gguf_limit", fmt::format("string {} of key {} has {} bytes; at most {}", i, Quote(key),
-                                    length, kMaxStringBytes));
+      return Refuse("gguf_limit", "string {} of key {} has {} bytes; at most {}", i, Quote(key),
+                    length, kMaxStringBytes);
     }
     RETURN_IF_ERROR(Skip(length));
   }
@@ -237,8 +226,7 @@ Status Parser::CheckBools(std::string_view key, uint64_t at, uint64_t count) con
   for (uint64_t i = 0; i < count; ++i) {
     const uint8_t value = LoadUnaligned<uint8_t>(buffer_.data() + at + i);
     if (value > 1) {
-      return InvalidArgument("gguf_type", fmt::format("key {} holds the bool {}; bools are 0 or 1",
-                                                      Quote(key), value));
+      return Refuse("gguf_type", "key {} holds the bool {}; bools are 0 or 1", Quote(key), value);
     }
   }
   return OkStatus();
@@ -253,8 +241,7 @@ Status Parser::IndexKeys() {
   const auto twin = std::adjacent_find(sorted.begin(), sorted.end(),
                                        [&](uint32_t a, uint32_t b) { return key(a) == key(b); });
   if (twin == sorted.end()) return OkStatus();
-  return InvalidArgument("gguf_duplicate",
-                         fmt::format("metadata key {} appears twice", Quote(key(*twin))));
+  return Refuse("gguf_duplicate", "metadata key {} appears twice", Quote(key(*twin)));
 }
 
 }  // namespace tutti::gguf

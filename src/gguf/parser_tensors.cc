@@ -29,15 +29,13 @@ Status Parser::ReadSpecialKeys() {
   // the file differently.
   const std::optional<Value> value = header_.Find(kAlignment);
   if (value && value->type != ValueType::kUint32) {
-    return InvalidArgument(
-        "gguf_type", fmt::format("{} is {}, it must be uint32", kAlignment, TypeName(value->type)));
+    return Refuse("gguf_type", "{} is {}, it must be uint32", kAlignment, TypeName(value->type));
   }
   ASSIGN_OR_RETURN(const uint64_t alignment, GetUintOr(header_, kAlignment, kDefaultAlignment));
   if (alignment == 0 || alignment % 8 != 0 || alignment > kMaxAlignment) {
-    return InvalidArgument(
-        "gguf_alignment",
-        fmt::format("general.alignment is {}; it must be a multiple of 8, at most {}", alignment,
-                    kMaxAlignment));
+    return Refuse("gguf_alignment",
+                  "general.alignment is {}; it must be a multiple of 8, at most {}", alignment,
+                  kMaxAlignment);
   }
   header_.alignment_ = alignment;
   return OkStatus();
@@ -48,8 +46,8 @@ Status Parser::ParseTensorInfo() {
   uint64_t name_bytes = 0;
   RETURN_IF_ERROR(Read(&name_bytes));
   if (name_bytes > kMaxTensorNameBytes) {
-    return InvalidArgument("gguf_key", fmt::format("the name of tensor {} has {} bytes; at most {}",
-                                                   index, name_bytes, kMaxTensorNameBytes));
+    return Refuse("gguf_key", "the name of tensor {} has {} bytes; at most {}", index, name_bytes,
+                  kMaxTensorNameBytes);
   }
   const uint64_t name_at = at_;
   RETURN_IF_ERROR(Skip(name_bytes));
@@ -58,9 +56,8 @@ Status Parser::ParseTensorInfo() {
   const bool control = std::any_of(raw.begin(), raw.end(),
                                    [](char c) { return static_cast<unsigned char>(c) < 0x20; });
   if (raw.empty() || control || !IsValidUtf8(raw)) {
-    return InvalidArgument("gguf_key",
-                           fmt::format("the name of tensor {} is {}", index,
-                                       raw.empty() ? "empty" : "not plain UTF-8 text: " + name));
+    return Refuse("gguf_key", "the name of tensor {} is {}", index,
+                  raw.empty() ? "empty" : "not plain UTF-8 text: " + name);
   }
   TensorInfo info;
   RETURN_IF_ERROR(ParseExtents(name, &info));
@@ -78,9 +75,8 @@ Status Parser::ParseExtents(const std::string& name, TensorInfo* info) {
   uint32_t dims = 0;
   RETURN_IF_ERROR(Read(&dims));
   if (dims < 1 || dims > tensor::kMaxDims) {
-    return InvalidArgument("gguf_shape",
-                           fmt::format("tensor {} has {} dimensions; 1 to {} are legal", name, dims,
-                                       tensor::kMaxDims));
+    return Refuse("gguf_shape", "tensor {} has {} dimensions; 1 to {} are legal", name, dims,
+                  tensor::kMaxDims);
   }
   info->shape.dims = static_cast<int>(dims);
   Wide elements = 1;
@@ -88,13 +84,11 @@ Status Parser::ParseExtents(const std::string& name, TensorInfo* info) {
     uint64_t extent = 0;
     RETURN_IF_ERROR(Read(&extent));
     if (extent == 0 || extent > kMaxFilePosition) {
-      return InvalidArgument("gguf_shape",
-                             fmt::format("dimension {} of tensor {} is {}", i, name, extent));
+      return Refuse("gguf_shape", "dimension {} of tensor {} is {}", i, name, extent);
     }
     elements *= extent;  // below 2^63 each, so 128 bits hold one more factor
     if (elements > kMaxFilePosition) {
-      return InvalidArgument("gguf_shape",
-                             fmt::format("tensor {} has more than 2^63 elements", name));
+      return Refuse("gguf_shape", "tensor {} has more than 2^63 elements", name);
     }
     info->shape.ne[i] = static_cast<int64_t>(extent);
   }
@@ -104,30 +98,26 @@ Status Parser::ParseExtents(const std::string& name, TensorInfo* info) {
 Status Parser::ParseSize(const std::string& name, TensorInfo* info) {
   const tensor::DTypeInfo* type = tensor::FindTypeInfo(info->type_id);
   if (type == nullptr || type->block_bytes == 0) {
-    return InvalidArgument(
-        "gguf_unsupported_type",
-        fmt::format("tensor {} has {}", name,
-                    type == nullptr ? fmt::format("the unknown type {}", info->type_id)
-                                    : fmt::format("the removed type {}", type->name)));
+    return Refuse("gguf_unsupported_type", "tensor {} has {}", name,
+                  type == nullptr ? fmt::format("the unknown type {}", info->type_id)
+                                  : fmt::format("the removed type {}", type->name));
   }
   if (!type->readable && unreadable_.ok()) {
-    unreadable_ = InvalidArgument("gguf_unsupported_type",
-                                  fmt::format("tensor {} has type {}, which is not read; a file "
-                                              "of another type works, such as Q8_0 or Q4_K_M",
-                                              name, type->name));
+    unreadable_ = Refuse("gguf_unsupported_type",
+                         "tensor {} has type {}, which is not read; a file of another type works, "
+                         "such as Q8_0 or Q4_K_M",
+                         name, type->name);
   }
   if (info->shape.columns() % type->block_elements != 0) {
-    return InvalidArgument(
-        "gguf_unsupported_type",
-        fmt::format("rows of tensor {} have {} elements, not a multiple of {}'s block of {}", name,
-                    info->shape.columns(), type->name, type->block_elements));
+    return Refuse("gguf_unsupported_type",
+                  "rows of tensor {} have {} elements, not a multiple of {}'s block of {}", name,
+                  info->shape.columns(), type->name, type->block_elements);
   }
   const Wide blocks =
       static_cast<Wide>(info->shape.elements()) / static_cast<Wide>(type->block_elements);
   const Wide bytes = blocks * static_cast<Wide>(type->block_bytes);
   if (AlignUp(bytes, header_.alignment_) > kMaxFilePosition) {
-    return InvalidArgument("gguf_overflow",
-                           fmt::format("tensor {} would have more than 2^63 bytes", name));
+    return Refuse("gguf_overflow", "tensor {} would have more than 2^63 bytes", name);
   }
   info->bytes = static_cast<uint64_t>(bytes);
   quantized_ = quantized_ || type->block_elements > 1;
@@ -146,16 +136,14 @@ Status Parser::IndexNames() {
     return tensors[a].name == tensors[b].name;
   });
   if (twin != sorted.end()) {
-    return InvalidArgument("gguf_tensor_duplicate",
-                           fmt::format("tensor {} appears twice", Quote(tensors[*twin].name)));
+    return Refuse("gguf_tensor_duplicate", "tensor {} appears twice", Quote(tensors[*twin].name));
   }
   if (!quantized_) return OkStatus();
   ASSIGN_OR_RETURN(const uint64_t version,
                    GetUintOr(header_, "general.quantization_version", kQuantizationVersion));
   if (version != kQuantizationVersion) {
-    return InvalidArgument(
-        "gguf_version",
-        fmt::format("quantization version {}; version {} is read", version, kQuantizationVersion));
+    return Refuse("gguf_version", "quantization version {}; version {} is read", version,
+                  kQuantizationVersion);
   }
   return OkStatus();
 }
@@ -177,26 +165,21 @@ Status Parser::CheckLayout() {
     const uint64_t offset = info.file_offset;
     const Wide end = static_cast<Wide>(data) + offset + info.bytes;
     if (AlignUp(end, alignment) > kMaxFilePosition) {
-      return InvalidArgument("gguf_overflow",
-                             fmt::format("tensor {} would end beyond byte 2^63", name));
+      return Refuse("gguf_overflow", "tensor {} would end beyond byte 2^63", name);
     }
     if (offset % alignment != 0) {
-      return InvalidArgument("gguf_tensor_extent",
-                             fmt::format("tensor {} begins at offset {}, not a multiple of {}",
-                                         name, offset, alignment));
+      return Refuse("gguf_tensor_extent", "tensor {} begins at offset {}, not a multiple of {}",
+                    name, offset, alignment);
     }
     if (offset != expected) {
-      return InvalidArgument(
-          "gguf_tensor_extent",
-          fmt::format("tensor {} begins at offset {}, {} byte {} that the tensors before it end at",
-                      name, offset, offset < expected ? "before" : "after", expected));
+      return Refuse("gguf_tensor_extent",
+                    "tensor {} begins at offset {}, {} byte {} that the tensors before it end at",
+                    name, offset, offset < expected ? "before" : "after", expected);
     }
     if (end > header_.file_bytes()) {
-      return InvalidArgument(
-          "gguf_tensor_extent",
-          fmt::format("tensor {} ends at byte {}, the file at {}: an interrupted "
-                      "download?",
-                      name, static_cast<uint64_t>(end), header_.file_bytes()));
+      return Refuse("gguf_tensor_extent",
+                    "tensor {} ends at byte {}, the file at {}: an interrupted download?", name,
+                    static_cast<uint64_t>(end), header_.file_bytes());
     }
     info.file_offset = data + offset;
     expected = static_cast<uint64_t>(AlignUp(offset + info.bytes, alignment));

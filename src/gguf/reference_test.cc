@@ -28,8 +28,8 @@ TEST(ReferenceFile, MetadataIsWhatTheReferenceWrote) {
   EXPECT_EQ(LoadUnaligned<int16_t>(header.Find("test.i16")->data), -32768);
   EXPECT_EQ(LoadUnaligned<int32_t>(header.Find("test.i32")->data), INT32_MIN);
   EXPECT_EQ(LoadUnaligned<int64_t>(header.Find("test.i64")->data), INT64_MIN);
-  EXPECT_EQ(*GetF32(header, "test.f32"), 0.25f);
-  EXPECT_EQ(*GetF32(header, "test.f64"), 1e-3f);
+  EXPECT_EQ(LoadUnaligned<float>(header.Find("test.f32")->data), 0.25f);
+  EXPECT_EQ(LoadUnaligned<double>(header.Find("test.f64")->data), 1e-3);
   EXPECT_TRUE(*GetBool(header, "test.bool"));
   EXPECT_EQ(*GetString(header, "test.text"), "caf\xc3\xa9");
   const StringArray strings = *GetStrings(header, "test.strings");
@@ -63,8 +63,8 @@ TEST(DefaultModel, OpensWithItsShapeAndFiniteWeights) {
   ASSERT_TRUE(file.ok()) << file.status() << ": run `make models`";
   const Header& header = (*file)->header();
   EXPECT_EQ(*GetString(header, "general.architecture"), "llama");
-  EXPECT_EQ(*GetU32(header, "llama.block_count"), 30u);
-  EXPECT_EQ(*GetU32(header, "llama.embedding_length"), 576u);
+  EXPECT_EQ(*GetUint(header, "llama.block_count"), 30u);
+  EXPECT_EQ(*GetUint(header, "llama.embedding_length"), 576u);
   EXPECT_EQ(*GetString(header, "tokenizer.ggml.pre"), "smollm");
   EXPECT_EQ(GetStrings(header, "tokenizer.ggml.tokens")->size(), 49152u);
   EXPECT_EQ((*file)->tensors().size(), 272u);

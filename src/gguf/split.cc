@@ -8,14 +8,16 @@
 #include <vector>
 
 #include "base/quote.h"
-#include "gguf/composed_source.h"
 #include "gguf/header_writer.h"
 #include "gguf/metadata.h"
 
 namespace tutti::gguf {
 namespace {
 
-Status Bad(std::string message) { return InvalidArgument("gguf_split", std::move(message)); }
+template <typename... Args>
+Status Bad(fmt::format_string<Args...> format, Args&&... args) {
+  return Refuse("gguf_split", format, std::forward<Args>(args)...);
+}
 
 // For messages, which name no folder.
 std::string NameOf(std::string_view path) {
@@ -63,8 +65,8 @@ Result<Part> OpenPart(const std::string& path, const std::string& root, uint64_t
   Part part;
   auto source = files::OpenSource(path, root, kTruncated);
   if (!source.ok() && source.status().reason() == "model_not_found") {
-    return Bad(fmt::format("part {} of {} is missing: {} must be in the folder of the first",
-                           number, count, NameOf(path)));
+    return Bad("part {} of {} is missing: {} must be in the folder of the first", number, count,
+               NameOf(path));
   }
   if (!source.ok()) return std::move(source).status().WithContext(NameOf(path));
   part.source = *std::move(source);
@@ -73,8 +75,8 @@ Result<Part> OpenPart(const std::string& path, const std::string& root, uint64_t
   ASSIGN_OR_RETURN(const uint64_t said, GetUintOr(part.header, "split.count", 0));
   ASSIGN_OR_RETURN(const uint64_t no, GetUintOr(part.header, "split.no", 0));
   if (said != count || no + 1 != number) {
-    return Bad(fmt::format("{} is part {} of {} by its keys, not part {} of {}", NameOf(path),
-                           no + 1, said, number, count));
+    return Bad("{} is part {} of {} by its keys, not part {} of {}", NameOf(path), no + 1, said,
+               number, count);
   }
   return part;
 }
@@ -107,21 +109,18 @@ Result<std::shared_ptr<const files::Source>> OpenSplit(const std::string& path,
   ASSIGN_OR_RETURN(const uint64_t count, SplitCount(header));
   ASSIGN_OR_RETURN(const uint64_t no, GetUintOr(header, "split.no", 0));
   if (count > kMaxSplitParts)
-    return Bad(fmt::format("the model is split in {} parts; at most {}", count, kMaxSplitParts));
+    return Bad("the model is split in {} parts; at most {}", count, kMaxSplitParts);
   const std::optional<std::string> start = SplitPath(path, 1, count);
   if (!start) {
-    return Bad(
-        fmt::format("this is part {} of {} of a split model: its name must end in "
-                    "-{:05}-of-{:05}.gguf",
-                    no + 1, count, no + 1, count));
+    return Bad("this is part {} of {} of a split model: its name must end in -{:05}-of-{:05}.gguf",
+               no + 1, count, no + 1, count);
   }
   if (no != 0) {
-    return Bad(fmt::format("this is part {} of {} of a split model: open the first, {}", no + 1,
-                           count, NameOf(*start)));
+    return Bad("this is part {} of {} of a split model: open the first, {}", no + 1, count,
+               NameOf(*start));
   }
   if (*start != path) {
-    return Bad(fmt::format("this is part 1 of {} by its keys and must be called {}", count,
-                           NameOf(*start)));
+    return Bad("this is part 1 of {} by its keys and must be called {}", count, NameOf(*start));
   }
 
   HeaderWriter writer;
@@ -148,12 +147,11 @@ Result<std::shared_ptr<const files::Source>> OpenSplit(const std::string& path,
     parts.push_back(std::move(part));
     add(parts.back().header, parts.back().source);
     if (pieces.size() > kMaxTensors)
-      return InvalidArgument("gguf_limit", fmt::format("more than {} tensors", kMaxTensors));
+      return Refuse("gguf_limit", "more than {} tensors", kMaxTensors);
   }
   ASSIGN_OR_RETURN(const uint64_t tensors, GetUintOr(header, "split.tensors.count", pieces.size()));
   if (tensors != pieces.size()) {
-    return Bad(fmt::format("the {} parts hold {} tensors, the model has {}", count, pieces.size(),
-                           tensors));
+    return Bad("the {} parts hold {} tensors, the model has {}", count, pieces.size(), tensors);
   }
   const uint64_t alignment = header.alignment();
   return std::shared_ptr<const files::Source>(std::make_shared<JoinedSource>(

@@ -60,7 +60,7 @@ TEST_F(SplitTest, PartsAreReadAsOneFile) {
     ASSERT_NE(tensor, nullptr);
     EXPECT_THAT(*(*file)->ReadFloats(*tensor), ::testing::ElementsAre(number, 2, 3));
   }
-  EXPECT_EQ(*GetU32((*file)->header(), "llama.block_count"), 2U);
+  EXPECT_EQ(*GetUint((*file)->header(), "llama.block_count"), 2U);
   EXPECT_FALSE((*file)->header().Find("split.count").has_value());
   EXPECT_TRUE((*file)->CheckUnchanged().ok());
   EXPECT_TRUE((*file)->HeaderDigest().ok());

@@ -10,45 +10,32 @@ namespace {
 struct TypeTraits {
   std::string_view name;
   size_t bytes;
+  bool integer = false;
 };
 
 constexpr TypeTraits kTraits[kValueTypes] = {
-    {"uint8", 1},  {"int8", 1},    {"uint16", 2}, {"int16", 2},  {"uint32", 4},
-    {"int32", 4},  {"float32", 4}, {"bool", 1},   {"string", 0}, {"array", 0},
-    {"uint64", 8}, {"int64", 8},   {"float64", 8}};
+    {"uint8", 1, true},  {"int8", 1, true},  {"uint16", 2, true}, {"int16", 2, true},
+    {"uint32", 4, true}, {"int32", 4, true}, {"float32", 4},      {"bool", 1},
+    {"string", 0},       {"array", 0},       {"uint64", 8, true}, {"int64", 8, true},
+    {"float64", 8}};
 
 const TypeTraits& Traits(ValueType type) { return kTraits[static_cast<size_t>(type)]; }
 
 std::string RenderNumber(ValueType type, const std::byte* at) {
   switch (type) {
-    case ValueType::kUint8:
-      return fmt::format("{}", LoadUnaligned<uint8_t>(at));
-    case ValueType::kInt8:
-      return fmt::format("{}", LoadUnaligned<int8_t>(at));
-    case ValueType::kUint16:
-      return fmt::format("{}", LoadUnaligned<uint16_t>(at));
-    case ValueType::kInt16:
-      return fmt::format("{}", LoadUnaligned<int16_t>(at));
-    case ValueType::kUint32:
-      return fmt::format("{}", LoadUnaligned<uint32_t>(at));
-    case ValueType::kInt32:
-      return fmt::format("{}", LoadUnaligned<int32_t>(at));
-    case ValueType::kUint64:
-      return fmt::format("{}", LoadUnaligned<uint64_t>(at));
-    case ValueType::kInt64:
-      return fmt::format("{}", LoadUnaligned<int64_t>(at));
     case ValueType::kFloat32:
       return fmt::format("{}", LoadUnaligned<float>(at));
     case ValueType::kFloat64:
       return fmt::format("{}", LoadUnaligned<double>(at));
     case ValueType::kBool:
       return LoadUnaligned<uint8_t>(at) != 0 ? "true" : "false";
-    case ValueType::kString:
-    case ValueType::kArray:
+    default:
       break;
   }
-  CHECK(false) << "not a number: " << TypeName(type);
-  return "";
+  CHECK(IsInteger(type)) << "not a number: " << TypeName(type);
+  const __int128 number = LoadInteger(type, at);
+  return number < 0 ? fmt::format("{}", static_cast<int64_t>(number))
+                    : fmt::format("{}", static_cast<uint64_t>(number));
 }
 
 }  // namespace
@@ -56,20 +43,31 @@ std::string RenderNumber(ValueType type, const std::byte* at) {
 std::string_view TypeName(ValueType type) { return Traits(type).name; }
 size_t FixedBytes(ValueType type) { return Traits(type).bytes; }
 
-bool IsInteger(ValueType type) {
+bool IsInteger(ValueType type) { return Traits(type).integer; }
+
+__int128 LoadInteger(ValueType type, const std::byte* at) {
   switch (type) {
     case ValueType::kUint8:
+      return LoadUnaligned<uint8_t>(at);
     case ValueType::kInt8:
+      return LoadUnaligned<int8_t>(at);
     case ValueType::kUint16:
+      return LoadUnaligned<uint16_t>(at);
     case ValueType::kInt16:
+      return LoadUnaligned<int16_t>(at);
     case ValueType::kUint32:
+      return LoadUnaligned<uint32_t>(at);
     case ValueType::kInt32:
+      return LoadUnaligned<int32_t>(at);
     case ValueType::kUint64:
+      return LoadUnaligned<uint64_t>(at);
     case ValueType::kInt64:
-      return true;
+      return LoadUnaligned<int64_t>(at);
     default:
-      return false;
+      break;
   }
+  CHECK(false) << TypeName(type) << " is not an integer";
+  return 0;
 }
 
 std::string RenderValue(const Value& value, size_t max_bytes) {

@@ -44,6 +44,9 @@ T LoadUnaligned(const std::byte* at) {
   return value;
 }
 
+// The integer of `type` at `at`, sign kept.
+__int128 LoadInteger(ValueType type, const std::byte* at);
+
 // The strings of an array, in order. Forward only: the file stores no offsets, and keeping them
 // would cost more memory than the file.
 class StringArray {

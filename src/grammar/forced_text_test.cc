@@ -1,11 +1,10 @@
-#include "grammar/forced_text.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "grammar/compile.h"
+#include "grammar/structure.h"
+#include "grammar/token_masker.h"
 
 namespace tutti::grammar {
 namespace {

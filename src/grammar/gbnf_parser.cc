@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 
 namespace tutti::grammar {
@@ -223,11 +224,7 @@ class GbnfParser {
     const auto hex = [&](int digits) -> Result<char32_t> {
       char32_t value = 0;
       for (int i = 0; i < digits; ++i) {
-        const char c = Peek();
-        const int digit = c >= '0' && c <= '9'   ? c - '0'
-                          : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                          : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                                 : -1;
+        const int digit = tutti::HexDigit(Peek());
         if (digit < 0) return Refuse("escape needs " + std::to_string(digits) + " hex digits");
         value = value * 16 + static_cast<char32_t>(digit);
         ++at_;
@@ -236,29 +233,16 @@ class GbnfParser {
         return Refuse("escape is not a character");
       return value;
     };
+    constexpr std::string_view kEscapes = "nrt\\\"'[]-^/.", kMeanings = "\n\r\t\\\"'[]-^/.";
+    if (const size_t known = kEscapes.find(kind); known != std::string_view::npos)
+      return static_cast<char32_t>(kMeanings[known]);
     switch (kind) {
-      case 'n':
-        return char32_t{'\n'};
-      case 'r':
-        return char32_t{'\r'};
-      case 't':
-        return char32_t{'\t'};
       case 'x':
         return hex(2);
       case 'u':
         return hex(4);
       case 'U':
         return hex(8);
-      case '\\':
-      case '"':
-      case '\'':
-      case '[':
-      case ']':
-      case '-':
-      case '^':
-      case '/':
-      case '.':
-        return static_cast<char32_t>(kind);
       default:
         return Refuse(std::string("unknown escape \\") + kind);
     }

@@ -330,7 +330,7 @@ class SchemaCompiler {
       for (const ObjectPart& part : objects.parts) {
         if (part.additional) value.push_back(WholeElement(*part.additional));
       }
-      Sort(value);
+      Normalise(value);
       add(g_.Call(json_.String()), std::move(value));
       return members;
     }
@@ -338,7 +338,7 @@ class SchemaCompiler {
     if (!objects.names.empty()) {
       Elements elements;
       for (const NodeId node : objects.names) elements.push_back(WholeElement(node));
-      Sort(elements);
+      Normalise(elements);
       ASSIGN_OR_RETURN(names, checker_.Strings(elements));
     }
     if (!declared.empty()) {
@@ -384,17 +384,12 @@ class SchemaCompiler {
         }
         if (!named && part.additional) value.push_back(WholeElement(*part.additional));
       }
-      Sort(value);
+      Normalise(value);
       ASSIGN_OR_RETURN(const ExprId quoted, Quoted(*split.names));
       const RuleId name = g_.AddRule("name", RuleKind::kRegular, quoted);
       add(g_.Call(name), std::move(value));
     }
     return members;
-  }
-
-  static void Sort(Elements& elements) {
-    std::sort(elements.begin(), elements.end());
-    elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
   }
 
   Result<ExprId> Object(const ObjectConstraints& objects) {

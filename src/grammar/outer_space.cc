@@ -1,5 +1,3 @@
-#include "grammar/outer_space.h"
-
 #include <algorithm>
 #include <optional>
 #include <string_view>
@@ -10,6 +8,7 @@
 #include "grammar/gbnf_parser.h"
 #include "grammar/json_text.h"
 #include "grammar/regex_parser.h"
+#include "grammar/structure.h"
 
 namespace tutti::grammar {
 namespace {

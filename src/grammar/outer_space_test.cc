@@ -1,8 +1,8 @@
-#include "grammar/outer_space.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "grammar/structure.h"
 
 namespace tutti::grammar {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 #include "tokenizer/regex/char_set.h"
 
@@ -240,30 +241,12 @@ class RegexParser {
   Result<CodePoints> TakeSet(bool in_class) {
     if (at_ + 1 >= text_.size()) return Refuse("a \\ at its end");
     const char kind = Peek(1);
-    switch (kind) {
-      case 'd':
-        at_ += 2;
-        return Digits();
-      case 'D':
-        at_ += 2;
-        return Digits().Complement();
-      case 'w':
-        at_ += 2;
-        return WordCharacters();
-      case 'W':
-        at_ += 2;
-        return WordCharacters().Complement();
-      case 's':
-        at_ += 2;
-        return Spaces();
-      case 'S':
-        at_ += 2;
-        return Spaces().Complement();
-      case 'p':
-      case 'P':
-        return TakeProperty();
-      default:
-        break;
+    const char lower = AsciiLower(kind);
+    if (lower == 'p') return TakeProperty();
+    if (lower == 'd' || lower == 'w' || lower == 's') {
+      at_ += 2;
+      const CodePoints set = lower == 'd' ? Digits() : lower == 'w' ? WordCharacters() : Spaces();
+      return kind == lower ? set : set.Complement();
     }
     ASSIGN_OR_RETURN(const char32_t c, TakeCharacterEscape(in_class));
     return CodePoints(c, c);
@@ -298,11 +281,7 @@ class RegexParser {
     char32_t value = 0;
     size_t count = 0;
     for (; count < max; ++count) {
-      const char c = Peek();
-      const int digit = c >= '0' && c <= '9'   ? c - '0'
-                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                               : -1;
+      const int digit = tutti::HexDigit(Peek());
       if (digit < 0) break;
       value = value * 16 + static_cast<char32_t>(digit);
       ++at_;
@@ -317,17 +296,10 @@ class RegexParser {
     const char kind = Peek();
     if (static_cast<unsigned char>(kind) >= 0x80) return TakeCodePoint();
     ++at_;
+    constexpr std::string_view kLetters = "tnrvf", kControls = "\t\n\r\v\f";
+    if (const size_t known = kLetters.find(kind); known != std::string_view::npos)
+      return static_cast<char32_t>(kControls[known]);
     switch (kind) {
-      case 't':
-        return char32_t{'\t'};
-      case 'n':
-        return char32_t{'\n'};
-      case 'r':
-        return char32_t{'\r'};
-      case 'v':
-        return char32_t{'\v'};
-      case 'f':
-        return char32_t{'\f'};
       case '0':
         if (Peek() < '0' || Peek() > '9') return char32_t{0};
         break;

@@ -26,39 +26,18 @@ size_t CountCharacters(std::string_view text) {
 }  // namespace
 
 std::string JsonSpelling(std::string_view text) {
-  static constexpr char kHex[] = "0123456789abcdef";
+  constexpr std::string_view kHex = "0123456789abcdef";
+  constexpr std::string_view kSpecial = "\"\\\b\f\n\r\t", kLetters = "\"\\bfnrt";
   std::string out;
   for (const char c : text) {
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\b':
-        out += "\\b";
-        break;
-      case '\f':
-        out += "\\f";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          out += "\\u00";
-          out += kHex[static_cast<unsigned char>(c) / 16];
-          out += kHex[static_cast<unsigned char>(c) % 16];
-        } else {
-          out += c;
-        }
+    const auto byte = static_cast<unsigned char>(c);
+    if (const size_t known = kSpecial.find(c); known != std::string_view::npos) {
+      out += {'\\', kLetters[known]};
+    } else if (byte < 0x20) {
+      out += "\\u00";
+      out += {kHex[byte / 16], kHex[byte % 16]};
+    } else {
+      out += c;
     }
   }
   return out;
@@ -84,10 +63,7 @@ Result<std::vector<Elements>> SchemaChecker::Combinations(const Merged& merged) 
     }
     all = std::move(more);
   }
-  for (Elements& elements : all) {
-    std::sort(elements.begin(), elements.end());
-    elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
-  }
+  for (Elements& elements : all) Normalise(elements);
   return all;
 }
 
@@ -100,8 +76,7 @@ Elements SchemaChecker::Item(const ArrayConstraints& arrays, uint64_t index) {
       elements.push_back(WholeElement(*part.rest));
     }
   }
-  std::sort(elements.begin(), elements.end());
-  elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
+  Normalise(elements);
   return elements;
 }
 
@@ -125,8 +100,7 @@ Result<Elements> SchemaChecker::Property(const ObjectConstraints& objects,
     if (!named && part.additional) elements.push_back(WholeElement(*part.additional));
     if (!budget_.Take(20 + name.size() / 8)) return TooComplex();
   }
-  std::sort(elements.begin(), elements.end());
-  elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
+  Normalise(elements);
   return elements;
 }
 

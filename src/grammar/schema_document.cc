@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 
 namespace tutti::grammar {
@@ -30,20 +31,15 @@ std::string ResolveUri(const std::string& base, std::string_view reference) {
 
 std::optional<std::string> PercentDecode(std::string_view text) {
   std::string decoded;
-  const auto digit = [](char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-  };
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '%') {
       decoded.push_back(text[i]);
       continue;
     }
-    if (i + 2 >= text.size() || digit(text[i + 1]) < 0 || digit(text[i + 2]) < 0)
-      return std::nullopt;
-    decoded.push_back(static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2])));
+    if (i + 2 >= text.size()) return std::nullopt;
+    const int high = tutti::HexDigit(text[i + 1]), low = tutti::HexDigit(text[i + 2]);
+    if (high < 0 || low < 0) return std::nullopt;
+    decoded.push_back(static_cast<char>(high * 16 + low));
     i += 2;
   }
   return decoded;

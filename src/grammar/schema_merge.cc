@@ -24,10 +24,6 @@ std::optional<uint8_t> TypeNamed(std::string_view name) {
   return std::nullopt;
 }
 
-}  // namespace
-
-namespace {
-
 // About what is kept for a set, with what the heap adds.
 size_t BytesOf(const Merged& merged) {
   constexpr size_t kPart = 64;  // a list, a name, a number
@@ -50,6 +46,11 @@ size_t BytesOf(const Merged& merged) {
 }
 
 }  // namespace
+
+void Normalise(Elements& elements) {
+  std::sort(elements.begin(), elements.end());
+  elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
+}
 
 uint8_t TypeOf(const Json& value) {
   if (value.is_null()) return kNull;

@@ -21,6 +21,8 @@ namespace tutti::grammar {
 // one where only the constraints of its own keywords count, as $ref, allOf and choices were already
 // followed.
 using Elements = std::vector<uint32_t>;  // ascending
+// Sorts the elements and removes repetitions.
+void Normalise(Elements& elements);
 
 constexpr uint32_t WholeElement(NodeId node) { return node * 2; }
 constexpr uint32_t OwnElement(NodeId node) { return node * 2 + 1; }

@@ -1,16 +1,20 @@
 // Structure: a text composed of fixed parts, JSON values and free text, such as an answer that may
-// contain tool calls.
+// contain tool calls; and its compilation to an automaton.
 //
 // A value; one thread. Parts come from the server's own formats and from clients' schemas: a
 // Budget bounds what they cost.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
+#include "grammar/automaton.h"
 #include "grammar/expression.h"
 #include "grammar/limits.h"
 
@@ -65,5 +69,33 @@ struct Structure {
 // Adds the rules and returns the one for the whole text. Errors: those of the parts' front ends,
 // `param` beginning with the part's own; grammar_too_complex.
 Result<RuleId> AddStructure(Grammar& grammar, const Structure& structure, Budget& budget);
+
+// Structural tags: free text in which certain strings begin a part that a schema constrains.
+//
+// The form is vLLM's: {"structures": [{"begin": TEXT, "schema": SCHEMA, "end": TEXT}, ...],
+// "triggers": [TEXT, ...]}. Text is free until a trigger; then one of the structures follows whose
+// begin starts with that trigger, and text is free again behind its end. Pure.
+//
+// `param` names the field for errors. Errors: invalid_value, missing_required_parameter.
+Result<Structure> ParseStructuralTag(std::string_view json, const std::string& param);
+
+// Compiles the constraint of a request (schema, expression, grammar, choice) to an automaton. Pure;
+// any thread. Source texts come from clients: every call is bounded by Limits.
+//
+// Errors: those of the front ends (json_schema.h, regex_parser.h, gbnf_parser.h), of AddStructure()
+// and of Automaton::Create().
+Result<std::shared_ptr<const Automaton>> Compile(const Structure& structure,
+                                                 const Limits& limits = {},
+                                                 const std::atomic<bool>* cancelled = nullptr);
+
+// Whether the texts of a constraint may begin or end with white space, which then belongs to the
+// value and may not be dropped together with the white space around a tag. Pure; any thread.
+//
+// True if a text of `structure` may begin or end with a space, tab or line end. Only expressions,
+// grammars and choices are examined: JSON values have no outer white space, and that of free text
+// has no meaning. True as well where the answer is not known, such as in a grammar of very many
+// rules; false where the source cannot be parsed, because compiling it fails anyway. Takes time in
+// proportion to the source, within `limits`.
+bool MayHaveOuterSpace(const Structure& structure, const Limits& limits = {});
 
 }  // namespace tutti::grammar

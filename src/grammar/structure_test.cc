@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "grammar/compile.h"
-#include "grammar/structural_tag.h"
 #include "grammar/testing/accepts.h"
 
 namespace tutti::grammar {

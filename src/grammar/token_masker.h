@@ -1,10 +1,8 @@
-// TokenMasker: computes the tokens that may follow a text under a grammar.
-//
-// One for each compiled grammar and vocabulary, shared by all sequences under them. The mask of a
-// state is computed once and cached for all sequences that reach the state; a sequence's own state
-// is a number. Created on any thread; then used by one thread at a time (the engine thread).
+// The tokens that may follow a text under a grammar: the vocabulary as a trie, masks of tokens,
+// and guesses of the tokens that a grammar forces.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -72,6 +70,11 @@ class TokenTrie {
 class ForcedText;
 class Matcher;
 
+// TokenMasker: computes the tokens that may follow a text under a grammar.
+//
+// One for each compiled grammar and vocabulary, shared by all sequences under them. The mask of a
+// state is computed once and cached for all sequences that reach the state; a sequence's own state
+// is a number. Created on any thread; then used by one thread at a time (the engine thread).
 class TokenMasker {
  public:
   static constexpr size_t kMaxBytes = size_t{8} << 20;
@@ -184,6 +187,36 @@ class Matcher {
   std::shared_ptr<TokenMasker> masker_;
   SetId state_ = StateSets::kDead;
   bool started_ = false;  // it stands in the masker's list
+};
+
+// ForcedText: guesses the tokens that a grammar forces, as draft tokens for speculative decoding:
+// as long as only one byte can follow, it is appended, and the bytes are cut into the longest
+// tokens.
+//
+// A guess never decides an answer: each token is drawn under its mask, and the model may cut the
+// same bytes into other tokens, or write whitespace where the grammar allows it. Whitespace that
+// the text had after an earlier brace, colon or comma is guessed again. One for each sequence;
+// engine thread.
+class ForcedText {
+ public:
+  // Bytes that came, for the habits of whitespace.
+  void Read(std::string_view bytes);
+  // At most `max_tokens` tokens that follow `state`, written to `tokens`.
+  void Guess(TokenMasker& masker, SetId state, size_t max_tokens, std::vector<TokenId>& tokens);
+
+ private:
+  static constexpr size_t kMaxSpace = 32;  // bytes of one run
+
+  // The forced bytes behind `state`, about as many as `max_tokens` tokens have.
+  void FindBytes(StateSets& sets, SetId state, size_t max_bytes);
+  // Where whitespace behind `byte` is remembered; kHabits: nowhere.
+  static size_t HabitOf(char byte);
+
+  static constexpr size_t kHabits = 3;       // behind an opening bracket, a colon, a comma
+  std::array<std::string, kHabits> habits_;  // the last run of whitespace there
+  char last_ = '\0';                         // the last byte that is no whitespace
+  std::string space_;                        // whitespace since then
+  std::string bytes_;                        // of a guess
 };
 
 }  // namespace tutti::grammar

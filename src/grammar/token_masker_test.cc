@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "amount.h"
-#include "grammar/compile.h"
+#include "grammar/structure.h"
 
 namespace tutti::grammar {
 namespace {

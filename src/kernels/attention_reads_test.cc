@@ -1,5 +1,3 @@
-#include "kernels/attention_reads.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>

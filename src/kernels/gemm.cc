@@ -1,6 +1,7 @@
 #include "kernels/gemm.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.h"
 
@@ -11,33 +12,31 @@ constexpr size_t RoundUp(size_t value, size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+// In the order of WeightFormat.
+constexpr struct {
+  const char* name;
+  size_t block_bytes;
+} kFormats[] = {
+    {"Q4_0", 512 + 64},
+    {"Q4_1", 512 + 128},
+    {"Q5_0", 512 + 128 + 64},
+    {"Q5_1", 512 + 128 + 128},
+    {"Q6", 512 + 256 + 128},
+    {"Q8_0", 1024 + 64},
+    {"I8_ROW", 1024},
+    {"BF16x2", 2048},
+    {"F32", 4096},
+    {"F16", 2048},
+    {"BF16", 2048},
+};
+static_assert(std::size(kFormats) == static_cast<size_t>(WeightFormat::kBf16) + 1);
+
 }  // namespace
 
 size_t BlockBytes(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::kQ4_0:
-      return 512 + 64;
-    case WeightFormat::kQ4_1:
-      return 512 + 128;
-    case WeightFormat::kQ5_0:
-      return 512 + 128 + 64;
-    case WeightFormat::kQ5_1:
-      return 512 + 128 + 128;
-    case WeightFormat::kQ6:
-      return 512 + 256 + 128;
-    case WeightFormat::kQ8_0:
-      return 1024 + 64;
-    case WeightFormat::kI8Row:
-      return 1024;
-    case WeightFormat::kF32:
-      return 4096;
-    case WeightFormat::kBf16Pairs:
-    case WeightFormat::kF16:
-    case WeightFormat::kBf16:
-      return 2048;
-  }
-  CHECK(false) << "weight format " << static_cast<int>(format);
-  return 0;
+  CHECK(static_cast<size_t>(format) < std::size(kFormats))
+      << "weight format " << static_cast<int>(format);
+  return kFormats[static_cast<size_t>(format)].block_bytes;
 }
 
 bool IsQuantized(WeightFormat format) { return format < WeightFormat::kF32; }
@@ -48,31 +47,8 @@ ScalePer ActivationScale(WeightFormat format) {
 }
 
 const char* WeightFormatName(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::kQ4_0:
-      return "Q4_0";
-    case WeightFormat::kQ4_1:
-      return "Q4_1";
-    case WeightFormat::kQ5_0:
-      return "Q5_0";
-    case WeightFormat::kQ5_1:
-      return "Q5_1";
-    case WeightFormat::kQ6:
-      return "Q6";
-    case WeightFormat::kQ8_0:
-      return "Q8_0";
-    case WeightFormat::kI8Row:
-      return "I8_ROW";
-    case WeightFormat::kBf16Pairs:
-      return "BF16x2";
-    case WeightFormat::kF32:
-      return "F32";
-    case WeightFormat::kF16:
-      return "F16";
-    case WeightFormat::kBf16:
-      return "BF16";
-  }
-  return "?";
+  const auto index = static_cast<size_t>(format);
+  return index < std::size(kFormats) ? kFormats[index].name : "?";
 }
 
 size_t PanelBytes(const PackedMatrix& matrix) {

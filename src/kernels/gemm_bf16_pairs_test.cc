@@ -10,8 +10,8 @@
 #include "base/random.h"
 #include "kernels/gemm_test_support.h"
 #include "kernels/kernels.h"
+#include "tensor/blocks.h"
 #include "tensor/dequantize.h"
-#include "tensor/half.h"
 
 namespace tutti::kernels {
 namespace {

@@ -13,8 +13,8 @@
 #include "kernels/gemm.h"
 #include "kernels/isa.h"
 #include "kernels/pack.h"
+#include "tensor/dtype.h"
 #include "tensor/quantize.h"
-#include "tensor/tensor_view.h"
 
 namespace tutti::kernels {
 

@@ -17,49 +17,41 @@ std::string SupportedNames() {
   return out;
 }
 
+// Each table is built when first asked for, so that no function compiled for an instruction set
+// runs without it.
+template <auto kGemm, auto kAttention, auto kRows, auto kSpanAttention>
+const KernelTable& TableOf(Isa isa) {
+  static const KernelTable table = {isa, kGemm(), kAttention(), kRows(), kSpanAttention()};
+  return table;
+}
+
 }  // namespace
 
 const KernelTable& KernelsFor(Isa isa) {
-  // Each table is built when first asked for, so that no function compiled for an instruction set
-  // runs without it.
   switch (isa) {
-    case Isa::kScalar: {
-      static const KernelTable table = {isa, ScalarGemmKernels(), ScalarAttentionKernels(),
-                                        ScalarRowKernels(), ScalarSpanAttentionKernels()};
-      return table;
-    }
+    case Isa::kScalar:
+      return TableOf<ScalarGemmKernels, ScalarAttentionKernels, ScalarRowKernels,
+                     ScalarSpanAttentionKernels>(isa);
 #if defined(__x86_64__)
-    case Isa::kAvx2: {
-      static const KernelTable table = {isa, Avx2GemmKernels(), Avx2AttentionKernels(),
-                                        Avx2RowKernels(), Avx2SpanAttentionKernels()};
-      return table;
-    }
-    case Isa::kAvxVnni: {
-      static const KernelTable table = {isa, AvxVnniGemmKernels(), Avx2AttentionKernels(),
-                                        Avx2RowKernels(), Avx2SpanAttentionKernels()};
-      return table;
-    }
-    case Isa::kAvx512Vnni: {
-      static const KernelTable table = {isa, Avx512VnniGemmKernels(), Avx512VnniAttentionKernels(),
-                                        Avx512VnniRowKernels(), Avx512VnniSpanAttentionKernels()};
-      return table;
-    }
-    case Isa::kAvx512Bf16: {
-      static const KernelTable table = {isa, Avx512Bf16GemmKernels(), Avx512VnniAttentionKernels(),
-                                        Avx512VnniRowKernels(), Avx512VnniSpanAttentionKernels()};
-      return table;
-    }
+    case Isa::kAvx2:
+      return TableOf<Avx2GemmKernels, Avx2AttentionKernels, Avx2RowKernels,
+                     Avx2SpanAttentionKernels>(isa);
+    case Isa::kAvxVnni:
+      return TableOf<AvxVnniGemmKernels, Avx2AttentionKernels, Avx2RowKernels,
+                     Avx2SpanAttentionKernels>(isa);
+    case Isa::kAvx512Vnni:
+      return TableOf<Avx512VnniGemmKernels, Avx512VnniAttentionKernels, Avx512VnniRowKernels,
+                     Avx512VnniSpanAttentionKernels>(isa);
+    case Isa::kAvx512Bf16:
+      return TableOf<Avx512Bf16GemmKernels, Avx512VnniAttentionKernels, Avx512VnniRowKernels,
+                     Avx512VnniSpanAttentionKernels>(isa);
 #elif defined(__aarch64__)
-    case Isa::kNeonDot: {
-      static const KernelTable table = {isa, NeonDotGemmKernels(), NeonAttentionKernels(),
-                                        NeonRowKernels(), NeonSpanAttentionKernels()};
-      return table;
-    }
-    case Isa::kI8mm: {
-      static const KernelTable table = {isa, I8mmGemmKernels(), NeonAttentionKernels(),
-                                        NeonRowKernels(), NeonSpanAttentionKernels()};
-      return table;
-    }
+    case Isa::kNeonDot:
+      return TableOf<NeonDotGemmKernels, NeonAttentionKernels, NeonRowKernels,
+                     NeonSpanAttentionKernels>(isa);
+    case Isa::kI8mm:
+      return TableOf<I8mmGemmKernels, NeonAttentionKernels, NeonRowKernels,
+                     NeonSpanAttentionKernels>(isa);
 #endif
     default:  // of another architecture
       break;

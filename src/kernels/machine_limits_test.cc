@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/cpus.h"
+#include "base/threads.h"
 #include "kernels/bench/measure_gemm.h"
 
 namespace tutti::kernels {

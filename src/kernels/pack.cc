@@ -10,7 +10,6 @@
 #include "base/check.h"
 #include "tensor/blocks.h"
 #include "tensor/dequantize.h"
-#include "tensor/half.h"
 #include "tensor/transcoded.h"
 
 namespace tutti::kernels {
@@ -94,39 +93,31 @@ RowBlock KeepIntegers(DType dtype, const std::byte* row, int32_t block) {
   return out;
 }
 
+// Reads four-bit types, and five-bit ones, whose fifth bits are `qh`.
+template <typename Block>
+RowBlock ReadNibbles(const std::byte* row, int32_t block) {
+  const auto& b = reinterpret_cast<const Block*>(row)[block];
+  RowBlock out{};
+  SplitNibbles(b.qs, out.q);
+  if constexpr (requires { b.qh; }) AddFifthBits(b.qh, out.q);
+  out.d = b.d;
+  if constexpr (requires { b.m; }) out.m = b.m;
+  return out;
+}
+
 // Block `block` (of 32) of a row of a type whose integers are kept.
 RowBlock ReadBlock(DType dtype, const std::byte* row, int32_t block) {
   if (KeepsIntegers(dtype)) return KeepIntegers(dtype, row, block);
   RowBlock out{};
   switch (dtype) {
-    case DType::kQ4_0: {
-      const auto& b = reinterpret_cast<const tensor::BlockQ4_0*>(row)[block];
-      SplitNibbles(b.qs, out.q);
-      out.d = b.d;
-      return out;
-    }
-    case DType::kQ4_1: {
-      const auto& b = reinterpret_cast<const tensor::BlockQ4_1*>(row)[block];
-      SplitNibbles(b.qs, out.q);
-      out.d = b.d;
-      out.m = b.m;
-      return out;
-    }
-    case DType::kQ5_0: {
-      const auto& b = reinterpret_cast<const tensor::BlockQ5_0*>(row)[block];
-      SplitNibbles(b.qs, out.q);
-      AddFifthBits(b.qh, out.q);
-      out.d = b.d;
-      return out;
-    }
-    case DType::kQ5_1: {
-      const auto& b = reinterpret_cast<const tensor::BlockQ5_1*>(row)[block];
-      SplitNibbles(b.qs, out.q);
-      AddFifthBits(b.qh, out.q);
-      out.d = b.d;
-      out.m = b.m;
-      return out;
-    }
+    case DType::kQ4_0:
+      return ReadNibbles<tensor::BlockQ4_0>(row, block);
+    case DType::kQ4_1:
+      return ReadNibbles<tensor::BlockQ4_1>(row, block);
+    case DType::kQ5_0:
+      return ReadNibbles<tensor::BlockQ5_0>(row, block);
+    case DType::kQ5_1:
+      return ReadNibbles<tensor::BlockQ5_1>(row, block);
     case DType::kQ8_0: {
       const auto& b = reinterpret_cast<const tensor::BlockQ8_0*>(row)[block];
       for (int i = 0; i < 32; ++i) out.q[i] = static_cast<uint8_t>(b.qs[i] + 128);
@@ -170,11 +161,8 @@ RowBlock ReadBlock(DType dtype, const std::byte* row, int32_t block) {
       out.m = tensor::FloatToHalf(d * static_cast<float>(scales[1]));
       return out;
     }
-    case DType::kF32:
-    case DType::kF16:
-    case DType::kBF16:
     default:
-      break;  // these go through floats
+      break;  // floats have none
   }
   CHECK(false) << "no integer blocks in " << dtype;
   return out;
@@ -484,7 +472,7 @@ PackedMatrix DescribePacked(const PackSpec& spec) {
   PackedMatrix out;
   out.format = spec.format;
   out.used_rows = static_cast<int32_t>(spec.rows.size());
-  out.rows = (out.used_rows + kPanelRows - 1) / kPanelRows * kPanelRows;
+  out.rows = RoundUpToPanel(out.used_rows);
   out.cols = spec.cols;
   return out;
 }

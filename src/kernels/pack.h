@@ -23,6 +23,8 @@
 //   even; what is beyond fp16 is an error. Anything as BF16x2: as BF16. Anything as F32:
 //   exactly w.
 //   Anything as I8_ROW: requantised per row with step max|w| / 127; at most half of that step off.
+//
+// Long, because each type of a file has its own loop.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +37,7 @@
 #include "base/status.h"
 #include "kernels/aligned_buffer.h"
 #include "kernels/gemm.h"
-#include "tensor/tensor_view.h"
+#include "tensor/dtype.h"
 
 namespace tutti::kernels {
 

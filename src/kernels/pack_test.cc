@@ -9,8 +9,6 @@
 #include "kernels/gemm_test_support.h"
 #include "tensor/blocks.h"
 #include "tensor/dequantize.h"
-#include "tensor/finite.h"
-#include "tensor/half.h"
 #include "tensor/testing/random_blocks.h"
 
 namespace tutti::kernels {

@@ -2,7 +2,7 @@
 // sees every row of the same sequence, and nothing else.
 //
 // What: the rows of a batch lie one sequence after another in one matrix that holds q, k and v of
-// all heads; an item is (sequence, heads, query rows), and span_attention_plan.h cuts a batch into
+// all heads; an item is (sequence, heads, query rows), and PlanSpanAttention cuts a batch into
 // them. Plain data and one table of function pointers per instruction set, POD only (attention.h
 // says why). Owner: the caller owns all memory; kernels own nothing, never allocate and never fail.
 // Thread: SPMD. Any worker may run any item, all at once, each with its own scratch; q, k and v of
@@ -21,6 +21,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace tutti::kernels {
 
@@ -79,5 +81,16 @@ const SpanAttentionKernels& ScalarSpanAttentionKernels();
 const SpanAttentionKernels& Avx2SpanAttentionKernels();
 const SpanAttentionKernels& Avx512VnniSpanAttentionKernels();
 const SpanAttentionKernels& NeonSpanAttentionKernels();
+
+// Cuts a batch of sequences into items. Pure; any thread. The cut decides which worker computes an
+// item and when, and never changes a bit.
+//
+// The items of a batch whose sequence i is rows [offsets[i], offsets[i + 1]), the costliest first,
+// so that workers who take them by index end at about the same time; into `items`, whose memory is
+// used again. Empty sequences have none. A sequence stays whole while there are enough others; then
+// its heads are shared out, then its query rows, but never below a few microseconds of work.
+// offsets: ascending, at least one.
+void PlanSpanAttention(const SpanAttentionShape& shape, std::span<const int32_t> offsets,
+                       int workers, std::vector<SpanAttentionItem>& items);
 
 }  // namespace tutti::kernels

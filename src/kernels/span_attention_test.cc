@@ -15,7 +15,6 @@
 #include "base/random.h"
 #include "kernels/aligned_buffer.h"
 #include "kernels/kernels.h"
-#include "kernels/span_attention_plan.h"
 #include "kernels/spmd.h"
 
 namespace tutti::kernels {

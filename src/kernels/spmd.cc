@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/spin_pause.h"
+#include "base/threads.h"
 
 namespace tutti::kernels {
 

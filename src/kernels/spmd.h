@@ -4,8 +4,12 @@
 // microseconds.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <functional>
+
+#include "kernels/machine_limits.h"
 
 namespace tutti::kernels {
 
@@ -25,5 +29,38 @@ class SpinBarrier {
 // Calls body(worker) for worker 0..workers-1, worker 0 on the calling thread, and returns when all
 // have.
 void RunOnThreads(int workers, const std::function<void(int worker)>& body);
+
+// Seconds of one call that all workers make together: the best of many short trials in about
+// `seconds`. make(worker, barrier) gives the worker's function call(number), in which the workers
+// may meet at the barrier.
+template <typename Make>
+double BestSecondsPerCall(int workers, double seconds, const Make& make) {
+  constexpr double kTrialSeconds = 0.004;
+  constexpr int kMinTrials = 4;
+  SpinBarrier barrier(workers);
+  double best = 1e9;
+  int repeats = 1;
+  bool stop = false;
+  RunOnThreads(workers, [&](int worker) {
+    auto call = make(worker, barrier);
+    size_t number = 0;
+    const double deadline = MonotonicSeconds() + seconds;
+    for (int trial = 0;; ++trial) {
+      barrier.Wait();
+      if (stop) return;
+      const int count = repeats;
+      const double begin = MonotonicSeconds();
+      for (int i = 0; i < count; ++i) call(number++);
+      const double end = MonotonicSeconds();
+      if (worker == 0) {
+        const double each = (end - begin) / count;
+        if (trial > 0) best = std::min(best, each);
+        repeats = std::max(1, static_cast<int>(kTrialSeconds / each));
+        stop = trial >= kMinTrials && end > deadline;
+      }
+    }
+  });
+  return best;
+}
 
 }  // namespace tutti::kernels

@@ -7,11 +7,7 @@
 
 namespace tutti::kv {
 
-KvReservation::KvReservation(KvReservation&& other) noexcept
-    : pool_(std::exchange(other.pool_, nullptr)),
-      table_(other.table_),
-      count_(other.count_),
-      from_promise_(other.from_promise_) {}
+KvReservation::KvReservation(KvReservation&& other) noexcept { *this = std::move(other); }
 
 KvReservation& KvReservation::operator=(KvReservation&& other) noexcept {
   if (this != &other) {

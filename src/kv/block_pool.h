@@ -16,7 +16,6 @@
 #include "base/status.h"
 #include "kv/block_table.h"
 #include "kv/prefix_index.h"
-#include "kv/types.h"
 
 namespace tutti::kv {
 

@@ -8,9 +8,10 @@
 #include <span>
 #include <vector>
 
-#include "kv/types.h"
-
 namespace tutti::kv {
+
+using BlockId = int32_t;  // index of a block of kBlockTokens in the device's KV memory, >= 0
+inline constexpr BlockId kNoBlock = -1;
 
 class BlockTable {
  public:

@@ -12,6 +12,7 @@
 // first.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -20,10 +21,16 @@
 #include <vector>
 
 #include "base/types.h"
-#include "kv/siphash.h"
-#include "kv/types.h"
+#include "kv/block_table.h"
 
 namespace tutti::kv {
+
+// SipHash-2-4 with a 128-bit result: a keyed hash whose collisions cannot be made without the key.
+// Pure. Source: Aumasson, Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012; reference
+// code for 128 bits.
+using Hash128 = std::array<uint64_t, 2>;
+
+Hash128 SipHash128(const Hash128& key, std::span<const uint8_t> data);
 
 using RootId = int32_t;  // a partition of the index: one tenant under one salt
 inline constexpr RootId kNoRoot = -1;

@@ -1,9 +1,9 @@
-#include "kv/siphash.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "kv/prefix_index.h"
 
 namespace tutti::kv {
 namespace {

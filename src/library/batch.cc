@@ -4,9 +4,8 @@
 #include <exception>
 #include <utility>
 
-#include "base/cpus.h"
-#include "library/job_state.h"
-#include "library/model_state.h"
+#include "base/threads.h"
+#include "library/state.h"
 
 namespace tutti {
 namespace {

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/cpus.h"
+#include "base/threads.h"
 #include "library/testing/models.h"
 
 namespace tutti {

@@ -97,9 +97,13 @@ tutti_code Guarded(tutti_error** error, Body body) noexcept {
   }
 }
 
+// The same for a body that returns nothing: the code is TUTTI_OK where it ends.
 template <typename Body>
 tutti_code Guarded(Body body) noexcept {
-  return Guarded(nullptr, std::move(body));
+  return Guarded(nullptr, [&] {
+    body();
+    return TUTTI_OK;
+  });
 }
 
 tutti_token View(const tutti::Token& token) {
@@ -203,19 +207,13 @@ void tutti_error_free(tutti_error* error) { delete error; }
 
 tutti_options* tutti_options_new(const char* model) {
   tutti_options* options = nullptr;
-  Guarded([&] {
-    options = new tutti_options{tutti::ModelOptions(model == nullptr ? "" : model)};
-    return TUTTI_OK;
-  });
+  Guarded([&] { options = new tutti_options{tutti::ModelOptions(model == nullptr ? "" : model)}; });
   return options;
 }
 
 tutti_code tutti_options_set(tutti_options* options, const char* name, const char* value) {
   if (options == nullptr || name == nullptr || value == nullptr) return TUTTI_INVALID_ARGUMENT;
-  return Guarded([&] {
-    options->options.Set(name, value);
-    return TUTTI_OK;
-  });
+  return Guarded([&] { options->options.Set(name, value); });
 }
 void tutti_options_free(tutti_options* options) { delete options; }
 
@@ -272,18 +270,13 @@ void tutti_request_free(tutti_request* request) { delete request; }
 
 tutti_code tutti_request_text(tutti_request* request, const char* text) {
   if (request == nullptr || text == nullptr) return TUTTI_INVALID_ARGUMENT;
-  return Guarded([&] {
-    request->request.prompt = tutti::Text{.text = text};
-    return TUTTI_OK;
-  });
+  return Guarded([&] { request->request.prompt = tutti::Text{.text = text}; });
 }
 
 tutti_code tutti_request_tokens(tutti_request* request, const int32_t* ids, size_t count) {
   if (request == nullptr || (ids == nullptr && count > 0)) return TUTTI_INVALID_ARGUMENT;
-  return Guarded([&] {
-    request->request.prompt = tutti::Tokens{std::vector<int32_t>(ids, ids + count)};
-    return TUTTI_OK;
-  });
+  return Guarded(
+      [&] { request->request.prompt = tutti::Tokens{std::vector<int32_t>(ids, ids + count)}; });
 }
 
 tutti_code tutti_request_message(tutti_request* request, tutti_role role, const char* content) {
@@ -294,7 +287,6 @@ tutti_code tutti_request_message(tutti_request* request, tutti_role role, const 
     constexpr tutti::Role kRoles[] = {tutti::Role::kSystem, tutti::Role::kUser,
                                       tutti::Role::kAssistant};
     ChatOf(*request).messages.push_back({kRoles[role], content});
-    return TUTTI_OK;
   });
 }
 
@@ -306,7 +298,6 @@ tutti_code tutti_request_tool(tutti_request* request, const char* name, const ch
                                       .description = description == nullptr ? "" : description,
                                       .parameters = parameters == nullptr ? "" : parameters,
                                       .strict = strict != 0});
-    return TUTTI_OK;
   });
 }
 
@@ -322,7 +313,6 @@ tutti_code tutti_request_tool_choice(tutti_request* request, tutti_tool_choice c
     tutti::Chat& chat = ChatOf(*request);
     chat.tool_choice = {kKinds[choice], name == nullptr ? "" : name};
     chat.parallel_tool_calls = parallel != 0;
-    return TUTTI_OK;
   });
 }
 
@@ -335,7 +325,6 @@ tutti_code tutti_request_tool_call(tutti_request* request, const char* id, const
     if (messages.empty() || messages.back().role != tutti::Role::kAssistant)
       messages.push_back({tutti::Role::kAssistant, ""});
     messages.back().tool_calls.push_back({id, name, arguments});
-    return TUTTI_OK;
   });
 }
 
@@ -344,7 +333,6 @@ tutti_code tutti_request_tool_result(tutti_request* request, const char* id, con
   return Guarded([&] {
     ChatOf(*request).messages.push_back(
         {.role = tutti::Role::kTool, .content = content, .tool_call_id = id});
-    return TUTTI_OK;
   });
 }
 
@@ -361,18 +349,17 @@ tutti_code tutti_request_constrain(tutti_request* request, tutti_constraint kind
     std::optional<tutti::Constraint>& constraint = request->request.constraint;
     if (kind != TUTTI_CHOICE) {
       constraint = tutti::Constraint{kKinds[kind], text == nullptr ? "" : text};
-      return TUTTI_OK;
+      return;
     }
     if (!constraint.has_value() || constraint->kind != Kind::kChoice)
       constraint = tutti::Constraint{Kind::kChoice};
     constraint->choices.emplace_back(text);
-    return TUTTI_OK;
   });
 }
 
 tutti_code tutti_request_set(tutti_request* request, const char* name, double value) {
   if (request == nullptr || name == nullptr) return TUTTI_INVALID_ARGUMENT;
-  return Guarded([&] { return SetByName(request->request, name, value); });
+  return Guarded(nullptr, [&] { return SetByName(request->request, name, value); });
 }
 
 tutti_code tutti_request_seed(tutti_request* request, int64_t seed) {
@@ -383,26 +370,17 @@ tutti_code tutti_request_seed(tutti_request* request, int64_t seed) {
 
 tutti_code tutti_request_stop(tutti_request* request, const char* text) {
   if (request == nullptr || text == nullptr) return TUTTI_INVALID_ARGUMENT;
-  return Guarded([&] {
-    request->request.sampling.stop.emplace_back(text);
-    return TUTTI_OK;
-  });
+  return Guarded([&] { request->request.sampling.stop.emplace_back(text); });
 }
 
 tutti_code tutti_request_stop_token(tutti_request* request, int32_t id) {
   if (request == nullptr) return TUTTI_INVALID_ARGUMENT;
-  return Guarded([&] {
-    request->request.sampling.stop_token_ids.push_back(id);
-    return TUTTI_OK;
-  });
+  return Guarded([&] { request->request.sampling.stop_token_ids.push_back(id); });
 }
 
 tutti_code tutti_request_logit_bias(tutti_request* request, int32_t id, float bias) {
   if (request == nullptr) return TUTTI_INVALID_ARGUMENT;
-  return Guarded([&] {
-    request->request.sampling.logit_bias.emplace_back(id, bias);
-    return TUTTI_OK;
-  });
+  return Guarded([&] { request->request.sampling.logit_bias.emplace_back(id, bias); });
 }
 
 tutti_code tutti_generate(const tutti_model* model, const tutti_request* request,
@@ -444,11 +422,10 @@ int tutti_job_next(tutti_job* job, tutti_token* token) {
   int got = 0;
   Guarded([&] {
     std::optional<tutti::Token> next = job->job.Next();
-    if (!next.has_value()) return TUTTI_OK;
+    if (!next.has_value()) return;
     job->token = *std::move(next);
     *token = View(job->token);
     got = 1;
-    return TUTTI_OK;
   });
   return got;
 }

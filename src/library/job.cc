@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "library/convert.h"
-#include "library/job_state.h"
-#include "library/model_state.h"
+#include "library/state.h"
 
 namespace tutti {
 

@@ -9,10 +9,9 @@
 
 #include "app/loading/model_registry.h"
 #include "app/version.h"
-#include "base/thread_name.h"
+#include "base/threads.h"
 #include "library/convert.h"
-#include "library/job_state.h"
-#include "library/model_state.h"
+#include "library/state.h"
 
 namespace tutti {
 

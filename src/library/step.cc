@@ -5,10 +5,8 @@
 
 #include "engine/request.h"
 #include "gateway/gateway.h"
-#include "library/collector.h"
 #include "library/convert.h"
-#include "library/model_state.h"
-#include "library/waker.h"
+#include "library/state.h"
 #include "tutti/model.h"
 
 namespace tutti {

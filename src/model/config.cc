@@ -13,18 +13,9 @@
 #include "model/families/family.h"
 #include "model/hyper_parameters.h"
 #include "tensor/dtype.h"
-#include "tensor/tensor_view.h"
 
 namespace tutti::model {
 namespace {
-
-// Assigns a ranged integer; INT_MAX bounds every high.
-Status ReadInt(const HyperParameters& metadata, std::string_view name, int64_t low, int64_t high,
-               int* out) {
-  ASSIGN_OR_RETURN(const int64_t value, metadata.Int(name, low, high));
-  *out = static_cast<int>(value);
-  return OkStatus();
-}
 
 Status ReadShape(const HyperParameters& metadata, ModelConfig& config) {
   RETURN_IF_ERROR(ReadInt(metadata, "block_count", 1, kMaxLayers, &config.layers));
@@ -37,23 +28,23 @@ Status ReadShape(const HyperParameters& metadata, ModelConfig& config) {
                    metadata.IntOr("attention.head_count_kv", config.heads, 1, kMaxHeads));
   config.kv_heads = static_cast<int>(kv_heads);
   if (config.kv_heads > config.heads || config.heads % config.kv_heads != 0) {
-    return RefuseParameter(fmt::format("{} attention heads cannot share {} kv heads evenly",
-                                       config.heads, config.kv_heads));
+    return RefuseParameter("{} attention heads cannot share {} kv heads evenly", config.heads,
+                           config.kv_heads);
   }
   if (!metadata.Has("attention.key_length") && config.width % config.heads != 0) {
-    return RefuseParameter(fmt::format("an embedding of {} does not divide into {} attention heads",
-                                       config.width, config.heads));
+    return RefuseParameter("an embedding of {} does not divide into {} attention heads",
+                           config.width, config.heads);
   }
   const int even = config.width / config.heads;
   ASSIGN_OR_RETURN(const int64_t key, metadata.IntOr("attention.key_length", even, 1, kMaxWidth));
   ASSIGN_OR_RETURN(const int64_t value,
                    metadata.IntOr("attention.value_length", key, 1, kMaxWidth));
   if (key != value)
-    return RefuseParameter(fmt::format("keys of {} and values of {} per head differ", key, value));
+    return RefuseParameter("keys of {} and values of {} per head differ", key, value);
   config.head_dim = static_cast<int>(key);
   if (int64_t{config.heads} * config.head_dim > kMaxWidth) {
-    return RefuseParameter(fmt::format("{} heads of {} exceed a width of {}", config.heads,
-                                       config.head_dim, kMaxWidth));
+    return RefuseParameter("{} heads of {} exceed a width of {}", config.heads, config.head_dim,
+                           kMaxWidth);
   }
   const std::string heads_wide = fmt::format("{} x {}", metadata.Spelled("attention.head_count"),
                                              metadata.Spelled("attention.key_length"));
@@ -61,8 +52,7 @@ Status ReadShape(const HyperParameters& metadata, ModelConfig& config) {
                                     {metadata.Spelled("feed_forward_length"), config.feed_forward},
                                     {heads_wide, config.q_rows()}}) {
     if (width % 32 != 0) {
-      return RefuseParameter(
-          fmt::format("{} is {}, not a multiple of 32 as the kernels need", what, width));
+      return RefuseParameter("{} is {}, not a multiple of 32 as the kernels need", what, width);
     }
   }
   ASSIGN_OR_RETURN(const double eps,
@@ -81,8 +71,8 @@ Status ReadYarn(Form form, const HyperParameters& metadata, ModelConfig& config)
   ASSIGN_OR_RETURN(yarn.beta_fast, metadata.FloatOr("rope.scaling.yarn_beta_fast", 32, 1e-3, 1e6));
   ASSIGN_OR_RETURN(yarn.beta_slow, metadata.FloatOr("rope.scaling.yarn_beta_slow", 1, 1e-3, 1e6));
   if (metadata.Has("rope.scaling.mscale")) {
-    return RefuseParameter(fmt::format("{} is not supported: it is of another attention than this",
-                                       metadata.Spelled("rope.scaling.mscale")));
+    return RefuseParameter("{} is not supported: it is of another attention than this",
+                           metadata.Spelled("rope.scaling.mscale"));
   }
   const double magnitude = 0.1 * std::log(yarn.factor) + 1.0;
   const bool whole = form == Form::kTransformers;
@@ -119,12 +109,12 @@ Status ReadLongRope(Form form, const HyperParameters& metadata, const TensorStor
     ASSIGN_OR_RETURN(config.rope_freq_factors, store.ReadFloats(*factors));
     for (const float each : config.rope_freq_factors) {
       if (each >= 1e-6f && each <= 1e6f) continue;
-      return RefuseParameter(fmt::format("rope_factors_short.weight holds the factor {}", each));
+      return RefuseParameter("rope_factors_short.weight holds the factor {}", each);
     }
   }
   if (config.rope_freq_factors.size() != static_cast<size_t>(config.rope_dims / 2)) {
-    return RefuseParameter(fmt::format("longrope has {} factors, {} dimensions rotate",
-                                       config.rope_freq_factors.size(), config.rope_dims));
+    return RefuseParameter("longrope has {} factors, {} dimensions rotate",
+                           config.rope_freq_factors.size(), config.rope_dims);
   }
   config.rope_long = true;
   config.context_length = std::min(config.context_length, static_cast<int>(original));
@@ -160,17 +150,17 @@ Status ReadRopeScaling(const Family& family, Form form, const HyperParameters& m
         metadata.IntOr("rope.scaling.original_context_length",
                        form == Form::kGguf ? 8192 : config.context_length, 1, kMaxContext));
     if (high <= low) {
-      return RefuseParameter(fmt::format("{} {} is not above {} {}",
-                                         metadata.Spelled("rope.scaling.high_freq_factor"), high,
-                                         metadata.Spelled("rope.scaling.low_freq_factor"), low));
+      return RefuseParameter("{} {} is not above {} {}",
+                             metadata.Spelled("rope.scaling.high_freq_factor"), high,
+                             metadata.Spelled("rope.scaling.low_freq_factor"), low);
     }
     config.rope_freq_factors = kernels::Llama3FreqFactors(
         config.rope_dims, config.rope_freq_base, factor, low, high, static_cast<double>(original));
   } else if (type == "yarn") {
     return ReadYarn(form, metadata, config);
   } else {
-    return RefuseParameter(fmt::format(
-        "rope scaling of type {} is not supported (none, linear, llama3, yarn are)", Quote(type)));
+    return RefuseParameter(
+        "rope scaling of type {} is not supported (none, linear, llama3, yarn are)", Quote(type));
   }
   return OkStatus();
 }
@@ -182,7 +172,7 @@ Status ReadRopeTensor(const TensorStore& store, ModelConfig& config) {
   if (info == nullptr) return OkStatus();
   if (info->dtype != tensor::DType::kF32 || info->shape != tensor::Shape{config.rope_dims / 2}) {
     return InvalidArgument(
-        std::string(store.shape_code()),
+        store.shape_code(),
         fmt::format("rope_freqs.weight is {} {}, expected F32 {{{}}}", tensor::Name(info->dtype),
                     info->shape.ToString(), config.rope_dims / 2));
   }
@@ -192,8 +182,7 @@ Status ReadRopeTensor(const TensorStore& store, ModelConfig& config) {
       return InvalidArgument("model_nonfinite",
                              "rope_freqs.weight holds a value that is not finite");
     }
-    if (!(factor >= 1e-6f))
-      return RefuseParameter(fmt::format("rope_freqs.weight holds the factor {}", factor));
+    if (!(factor >= 1e-6f)) return RefuseParameter("rope_freqs.weight holds the factor {}", factor);
   }
   config.rope_freq_factors = std::move(factors);
   return OkStatus();
@@ -204,16 +193,16 @@ Status ReadRope(const Family& family, Form form, const HyperParameters& metadata
   // A folder states the rotating part of a head, a GGUF the number of rotating dimensions.
   ASSIGN_OR_RETURN(const double part, metadata.FloatOr("rope.partial", 1.0, 0.0, 1.0));
   if (part != 1.0 && !family.rope_partial) {
-    return RefuseParameter(fmt::format("{} of {} is not supported in {}",
-                                       metadata.Spelled("rope.partial"), part, family.model_type));
+    return RefuseParameter("{} of {} is not supported in {}", metadata.Spelled("rope.partial"),
+                           part, family.model_type);
   }
   const int rotating = static_cast<int>(config.head_dim * part);
   ASSIGN_OR_RETURN(const int64_t dims,
                    metadata.IntOr("rope.dimension_count", rotating, 0, config.head_dim));
   config.rope_dims = static_cast<int>(dims);
   if (config.rope_dims % 2 != 0) {
-    return RefuseParameter(fmt::format("{} is {}, an odd number",
-                                       metadata.Spelled("rope.dimension_count"), config.rope_dims));
+    return RefuseParameter("{} is {}, an odd number", metadata.Spelled("rope.dimension_count"),
+                           config.rope_dims);
   }
   config.rope_mode = config.rope_dims == 0 ? kernels::RopeMode::kNone
                      : form == Form::kGguf ? family.gguf_rope
@@ -222,18 +211,20 @@ Status ReadRope(const Family& family, Form form, const HyperParameters& metadata
   return ReadRopeScaling(family, form, metadata, store, config);
 }
 
+// Whether the key has a meaning in the family.
+bool Understands(const Family& family, std::string_view key) {
+  return std::find(family.keys.begin(), family.keys.end(), key) != family.keys.end();
+}
+
 // Features that other families have: ignoring them would compute wrong answers.
 Status RefuseUnsupported(const Family& family, const HyperParameters& metadata) {
-  const auto understood = [&](std::string_view key) {
-    return std::find(family.keys.begin(), family.keys.end(), key) != family.keys.end();
-  };
   for (const char* key : {"expert_count", "expert_used_count"}) {
-    if (understood(key)) continue;
+    if (Understands(family, key)) continue;
     ASSIGN_OR_RETURN(const int64_t count,
                      metadata.IntOr(key, 0, 0, std::numeric_limits<int32_t>::max()));
     if (count != 0)
-      return RefuseParameter(fmt::format("{} is {}: mixture of experts is not supported in {}",
-                                         metadata.Spelled(key), count, family.architecture));
+      return RefuseParameter("{} is {}: mixture of experts is not supported in {}",
+                             metadata.Spelled(key), count, family.architecture);
   }
   ASSIGN_OR_RETURN(const bool causal, metadata.BoolOr("attention.causal", true));
   if (!causal) return RefuseParameter("attention that is not causal is not supported");
@@ -247,12 +238,12 @@ Status RefuseUnsupported(const Family& family, const HyperParameters& metadata) 
                                      {"embedding_scale", 1.0},
                                      {"expert_shared_count", 0.0},
                                      {"attention.scale", 0.0}}) {
-    if (understood(key) || !metadata.Has(key)) continue;
+    if (Understands(family, key) || !metadata.Has(key)) continue;
     const double most = std::numeric_limits<double>::max();
     ASSIGN_OR_RETURN(const double value, metadata.FloatOr(key, neutral, -most, most));
     if (value != neutral)
-      return RefuseParameter(fmt::format("{} of {} is not supported in {}", metadata.Spelled(key),
-                                         value, family.architecture));
+      return RefuseParameter("{} of {} is not supported in {}", metadata.Spelled(key), value,
+                             family.architecture);
   }
   return OkStatus();
 }
@@ -261,13 +252,11 @@ Status RefuseUnsupported(const Family& family, const HyperParameters& metadata) 
 Status RefuseWindow(const Family& family, const HyperParameters& metadata,
                     const ModelConfig& config) {
   constexpr std::string_view kKey = "attention.sliding_window";
-  const bool understood =
-      std::find(family.keys.begin(), family.keys.end(), kKey) != family.keys.end();
-  if (understood || !metadata.Has(kKey)) return OkStatus();
+  if (Understands(family, kKey) || !metadata.Has(kKey)) return OkStatus();
   ASSIGN_OR_RETURN(const int64_t window, metadata.IntOr(kKey, 0, 0, kMaxContext));
   if (window == 0 || window >= config.context_length) return OkStatus();
-  return RefuseParameter(fmt::format("sliding-window attention ({} tokens) is not supported in {}",
-                                     window, family.architecture));
+  return RefuseParameter("sliding-window attention ({} tokens) is not supported in {}", window,
+                         family.architecture);
 }
 
 Status ReadVocabulary(const HyperParameters& metadata, const TensorStore& store,
@@ -279,14 +268,13 @@ Status ReadVocabulary(const HyperParameters& metadata, const TensorStore& store,
   }
   const int64_t rows = embedding->shape.rows();
   if (rows < 1 || rows > kMaxVocabulary) {
-    return RefuseParameter(
-        fmt::format("a vocabulary of {} tokens is outside 1..{}", rows, kMaxVocabulary));
+    return RefuseParameter("a vocabulary of {} tokens is outside 1..{}", rows, kMaxVocabulary);
   }
   config.vocab_size = static_cast<int>(rows);
   ASSIGN_OR_RETURN(const int64_t stated, metadata.IntOr("vocab_size", rows, 1, kMaxVocabulary));
   if (stated != rows) {
-    return RefuseParameter(fmt::format("{} is {}, token_embd.weight has {} rows",
-                                       metadata.Spelled("vocab_size"), stated, rows));
+    return RefuseParameter("{} is {}, token_embd.weight has {} rows",
+                           metadata.Spelled("vocab_size"), stated, rows);
   }
   const bool alone = store.Find("output.weight") == nullptr;
   ASSIGN_OR_RETURN(config.tied_head, metadata.BoolOr("tie_word_embeddings", alone));
@@ -318,13 +306,13 @@ Result<ModelConfig> ReadModelConfig(const Family& family, Form form, const Hyper
   RETURN_IF_ERROR(ReadRope(family, form, keys, store, config));
   RETURN_IF_ERROR(family.describe({form, keys, store}, config));
   if (config.feed_forward % 32 != 0) {
-    return RefuseParameter(fmt::format(
-        "experts of {} are not a multiple of 32, as the kernels need", config.feed_forward));
+    return RefuseParameter("experts of {} are not a multiple of 32, as the kernels need",
+                           config.feed_forward);
   }
   if (const char* fault = kernels::AttentionShapeFault(config.attention_shape());
       fault != nullptr) {
-    return RefuseParameter(fmt::format("{} heads, {} kv heads of {} dimensions: {}", config.heads,
-                                       config.kv_heads, config.head_dim, fault));
+    return RefuseParameter("{} heads, {} kv heads of {} dimensions: {}", config.heads,
+                           config.kv_heads, config.head_dim, fault);
   }
   RETURN_IF_ERROR(ReadVocabulary(keys, store, config));
   RETURN_IF_ERROR(ReadRopeTensor(store, config));
@@ -338,8 +326,8 @@ Result<ModelConfig> ReadModelConfig(const gguf::File& file) {
   if (family == nullptr) {
     const auto kind = general.StringOr("type", "model");
     if (kind.ok() && *kind != "model") {
-      return RefuseParameter(fmt::format(
-          "the file is of type {}, not a model: give the model's own file", Quote(*kind)));
+      return RefuseParameter("the file is of type {}, not a model: give the model's own file",
+                             Quote(*kind));
     }
     return RefuseParameter(architecture.empty()
                                ? std::string("the file does not have the key general.architecture")

@@ -1,11 +1,10 @@
-#include "model/config_keys.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
 
 #include "base/quote.h"
+#include "model/config_parameters.h"
 
 namespace tutti::model {
 namespace {
@@ -262,9 +261,8 @@ bool IsNeutral(const boost::json::value& value, double neutral) {
 
 Status Unsupported(const Family& family, const JsonFile& config, std::string_view key,
                    const boost::json::value& value) {
-  return InvalidArgument("model_hparam",
-                         fmt::format("{}: {} of {} is not supported in {}", config.name(), key,
-                                     Excerpt(value), family.model_type));
+  return RefuseParameter("{}: {} of {} is not supported in {}", config.name(), key, Excerpt(value),
+                         family.model_type);
 }
 
 // Keys that have a rule of their own.
@@ -294,7 +292,7 @@ Status CheckRope(const JsonFile& config, const std::string& path, const boost::j
     // A yarn that rounds as it always did.
     const bool rounds = std::string_view(key) == "truncate" && value == true;
     if (!value.is_null() && !rounds && !Among(kRopeKeys, std::string_view(key)))
-      return config.Refuse(at, fmt::format("of {} is not supported", Excerpt(value)));
+      return config.Refuse(at, "of {} is not supported", Excerpt(value));
     if (const boost::json::object* inner = value.if_object())
       RETURN_IF_ERROR(CheckRope(config, at, *inner));
   }

@@ -1,7 +1,5 @@
 #include "model/config_parameters.h"
 
-#include <fmt/format.h>
-
 #include <limits>
 
 namespace tutti::model {
@@ -129,8 +127,7 @@ Result<int64_t> ConfigParameters::Int(std::string_view name, int64_t low, int64_
   if (found.value == nullptr) return file_.Refuse(found.spelled, "is missing");
   const int64_t* number = found.value->if_int64();
   if (number == nullptr || *number < low || *number > high) {
-    return file_.Refuse(found.spelled,
-                        fmt::format("must be a whole number from {} to {}", low, high));
+    return file_.Refuse(found.spelled, "must be a whole number from {} to {}", low, high);
   }
   return *number;
 }
@@ -142,7 +139,7 @@ Result<double> ConfigParameters::Float(std::string_view name, double low, double
   const double number = found.value->is_number() ? found.value->to_number<double>(error)
                                                  : std::numeric_limits<double>::quiet_NaN();
   if (error || !(number >= low && number <= high)) {
-    return file_.Refuse(found.spelled, fmt::format("must be a number from {} to {}", low, high));
+    return file_.Refuse(found.spelled, "must be a number from {} to {}", low, high);
   }
   return number;
 }
@@ -169,8 +166,7 @@ Result<std::vector<bool>> ConfigParameters::Windowed(std::string_view name, int 
   const boost::json::array* kinds = found.value->if_array();
   const auto wanted = static_cast<size_t>(layers);
   if (kinds == nullptr || kinds->size() < wanted) {
-    return file_.Refuse(found.spelled,
-                        fmt::format("must be a list of {} kinds, one for each layer", layers));
+    return file_.Refuse(found.spelled, "must be a list of {} kinds, one for each layer", layers);
   }
   std::vector<bool> windowed(wanted);
   for (size_t i = 0; i < wanted; ++i) {
@@ -179,9 +175,8 @@ Result<std::vector<bool>> ConfigParameters::Windowed(std::string_view name, int 
     if (windowed[i] || kind == "full_attention") continue;
     return file_.Refuse(
         found.spelled,
-        fmt::format("names {} for layer {}, which is not supported (full_attention and "
-                    "sliding_attention are)",
-                    Excerpt(kind), i));
+        "names {} for layer {}, which is not supported (full_attention and sliding_attention are)",
+        Excerpt(kind), i);
   }
   return windowed;
 }

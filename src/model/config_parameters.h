@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/status.h"
+#include "model/families/family.h"
 #include "model/hyper_parameters.h"
 #include "model/json_file.h"
 
@@ -40,5 +42,11 @@ class ConfigParameters final : public HyperParameters {
 
   const JsonFile& file_;
 };
+
+// Checks the keys of a decoder's config.json. Every key is one of: read for `family`; known to
+// change no logits; known from other models to change them, and then model_hparam names it unless
+// its value switches it off; unknown, and then one remark names all of these. Pure; any thread.
+Status CheckConfigKeys(const Family& family, const JsonFile& config,
+                       std::vector<std::string>& remarks);
 
 }  // namespace tutti::model

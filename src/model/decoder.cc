@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/attention_reads.h"
+#include "kernels/attention_plan.h"
 #include "model/bump_allocator.h"
 
 namespace tutti::model {
@@ -369,24 +369,18 @@ kernels::ArgmaxState Decoder::Best(int i) const {
 void Decoder::Embed(const DecoderBatch& batch, Team& team) {
   const auto width = static_cast<size_t>(weights_->config().width);
   const float scale = ScaleOfStream(weights_->config());
-  team.ForEach(static_cast<int>(batch.tokens.size()), 1, [&](int begin, int end) {
-    for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
-      float* x = x_ + row * width;
-      kernels::UnpackRow(weights_->embedding(), batch.tokens[row], x);
-      for (size_t i = 0; scale != 1 && i < width; ++i) x[i] *= scale;
-    }
+  team.ForEachRow(static_cast<int>(batch.tokens.size()), [&](size_t row) {
+    float* x = x_ + row * width;
+    kernels::UnpackRow(weights_->embedding(), batch.tokens[row], x);
+    for (size_t i = 0; scale != 1 && i < width; ++i) x[i] *= scale;
   });
-}
-
-bool Decoder::OwnCopy(int rows, int cols) const {
-  return EachConverts(static_cast<int>(workers_.size()), rows, cols);
 }
 
 // Activations for `consumer`: complete, or pending until the worker's first piece of the consumer's
 // phase.
 Decoder::Activations Decoder::Prepare(const Source& source, const Projection& consumer,
                                       Team& team) {
-  const bool own = OwnCopy(source.rows, source.cols);
+  const bool own = EachConverts(static_cast<int>(workers_.size()), source.rows, source.cols);
   const ActivationMemory& memory = own ? workers_[static_cast<size_t>(team.worker())].own : shared_;
   Activations out;
   out.rows = source.rows;
@@ -494,12 +488,10 @@ void Decoder::AddProduct(const Projection& projection, Activations in, const flo
   if (after_norm == nullptr)
     return Project(projection, std::move(in), Epilogue::kAdd, x_, width, next, team);
   Project(projection, std::move(in), Epilogue::kStore, sum_, width, next, team);
-  team.ForEach(rows, 1, [&](int begin, int end) {
-    for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
-      float* sum = sum_ + row * width;
-      kernels_.rows.rms_norm(sum, after_norm, weights_->config().norm_eps, cols, sum);
-      kernels_.rows.add(x_ + row * width, sum, cols);
-    }
+  team.ForEachRow(rows, [&](size_t row) {
+    float* sum = sum_ + row * width;
+    kernels_.rows.rms_norm(sum, after_norm, weights_->config().norm_eps, cols, sum);
+    kernels_.rows.add(x_ + row * width, sum, cols);
   });
 }
 

@@ -8,13 +8,15 @@
 // allocates afterwards. Bits: a row's result depends on its token, its position and the cached rows
 // before it, never on the other rows, the number of workers or how the step was cut (reasons:
 // gemm.h and attention.h). With weights loaded with fuse = false it runs the same layers one
-// operation at a time (decoder_unfused.cc), to measure the gain of fusion.
+// operation at a time (decoder_unfused.cc), to measure the gain of fusion. Long, because the verbs
+// of a layer share its scratch and its phases.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -22,12 +24,42 @@
 #include "kernels/aligned_buffer.h"
 #include "kernels/kernels.h"
 #include "kernels/rows_rope.h"
-#include "model/kv_dtype.h"
 #include "model/outliers.h"
 #include "model/team.h"
 #include "model/weights.h"
 
 namespace tutti::model {
+
+// The number type of keys and values in the KV cache (`--kv-dtype`).
+enum class KvDtype {
+  kByWeights,  // kInt8; k16Bit for a model served in 16 bits, kF32 for float32
+  k16Bit,      // of the table's own kind
+  kInt8,       // with a float scale per token and head: half of 16 bits
+  kF32,
+};
+
+inline kernels::KvFormat KvFormatOf(KvDtype dtype, WeightMode mode,
+                                    const kernels::KernelTable& kernels) {
+  switch (dtype) {
+    case KvDtype::kInt8:
+      return kernels::KvFormat::kI8;
+    case KvDtype::kF32:
+      return kernels::KvFormat::kF32;
+    case KvDtype::k16Bit:
+      return kernels.attention.native16;
+    case KvDtype::kByWeights:
+      break;
+  }
+  if (mode == WeightMode::kF32) return kernels::KvFormat::kF32;
+  return mode == WeightMode::kInt8 ? kernels::KvFormat::kI8 : kernels.attention.native16;
+}
+
+// The name in the option; fp16 stands for 16 bits of any kind.
+inline std::string_view KvFormatName(kernels::KvFormat format) {
+  return format == kernels::KvFormat::kF32  ? "fp32"
+         : format == kernels::KvFormat::kI8 ? "int8"
+                                            : "fp16";
+}
 
 // The rows of one step. Everything it points to stays unchanged during the step.
 struct DecoderBatch {
@@ -137,7 +169,6 @@ class Decoder {
   void ListExperts(int index, int rows);
   void UnfusedLayer(int index, const DecoderBatch& batch, Team& team);
   void UnfusedHead(const HeadBatch& batch, Team& team);
-  bool OwnCopy(int rows, int cols) const;
   Activations Prepare(const Source& source, const Projection& consumer, Team& team);
   Activations PrepareUnfused(const float* x, int rows, int cols, const Projection& consumer,
                              Team& team);

@@ -1,5 +1,5 @@
 // DecoderCheckpoint: a decoder's open files, whose headers are validated; no weights are read yet.
-// A GGUF, a packed file (packed/format.h), or a folder as transformers writes it: config.json,
+// A GGUF, a packed file (packed/file.h), or a folder as transformers writes it: config.json,
 // model.safetensors or its shards, tokenizer.json, tokenizer_config.json, generation_config.json,
 // chat_template.jinja.
 //

@@ -266,7 +266,7 @@ TEST(FolderGgufTest, AFolderIsAGgufWithItsTokenizerHoweverItIsDivided) {
   ASSERT_TRUE(sharded.ok()) << sharded.status();
   EXPECT_EQ(*gguf::GetString((*sharded)->header(), "general.architecture"), "llama");
   EXPECT_EQ(*gguf::GetString((*sharded)->header(), "general.name"), "decoder_folder_as_gguf");
-  EXPECT_EQ(*gguf::GetU32((*sharded)->header(), "llama.block_count"), 1U);
+  EXPECT_EQ(*gguf::GetUint((*sharded)->header(), "llama.block_count"), 1U);
   EXPECT_EQ((*sharded)->tensors()[0].name, "token_embd.weight");
 
   DecoderFolder other("as_gguf_too");

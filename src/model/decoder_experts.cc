@@ -23,9 +23,7 @@ void Decoder::ExpertLayer(int index, const DecoderBatch& batch, Team& team) {
       layer.router, team);
   Project(layer.router, std::move(in), Epilogue::kStore, router_,
           static_cast<size_t>(layer.router.columns()), nullptr, team);
-  team.ForEach(rows, 1, [&](int begin, int end) {
-    for (int row = begin; row < end; ++row) ChooseExperts(row);
-  });
+  team.ForEachRow(rows, [&](size_t row) { ChooseExperts(static_cast<int>(row)); });
   team.ForEach(1, 1, [&](int, int) { ListExperts(index, rows); });
 
   const int32_t* begin_of = expert_begin_ + index * (config.experts + 1);
@@ -44,14 +42,12 @@ void Decoder::ExpertLayer(int index, const DecoderBatch& batch, Team& team) {
     Project(expert.down, gated, Epilogue::kStore,
             expert_out_ + static_cast<size_t>(begin_of[e]) * width, width, nullptr, team);
   }
-  team.ForEach(rows, 1, [&](int begin, int end) {
-    for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
-      float* x = x_ + row * width;
-      for (size_t i = 0; i < used; ++i) {
-        const ExpertChoice& choice = choices_[row * used + i];
-        const float* out = expert_out_ + static_cast<size_t>(choice.slot) * width;
-        for (size_t k = 0; k < width; ++k) x[k] = std::fma(choice.weight, out[k], x[k]);
-      }
+  team.ForEachRow(rows, [&](size_t row) {
+    float* x = x_ + row * width;
+    for (size_t i = 0; i < used; ++i) {
+      const ExpertChoice& choice = choices_[row * used + i];
+      const float* out = expert_out_ + static_cast<size_t>(choice.slot) * width;
+      for (size_t k = 0; k < width; ++k) x[k] = std::fma(choice.weight, out[k], x[k]);
     }
   });
   ReadKeysAhead(index + 1, batch, team);

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "model/remarks.h"
+#include "model/tensor_store.h"
 
 namespace tutti::model {
 namespace {
@@ -122,16 +122,17 @@ constexpr std::string_view kTables[] = {".rotary_emb.inv_freq", ".rotary_emb.cos
                                         ".rotary_emb.sin_cached", ".self_attn.masked_bias",
                                         ".attn_rot_embd.weight"};
 
-std::optional<int> LayerOf(std::string_view name, std::string_view begin) {
+}  // namespace
+
+std::optional<std::pair<int, std::string_view>> InLayer(std::string_view name,
+                                                        std::string_view begin) {
   if (!name.starts_with(begin)) return std::nullopt;
   int layer = 0;
   const char* const end = name.data() + name.size();
   const auto [at, error] = std::from_chars(name.data() + begin.size(), end, layer);
   if (error != std::errc() || at == end || *at != '.') return std::nullopt;
-  return layer;
+  return std::pair(layer, name.substr(static_cast<size_t>(at + 1 - name.data())));
 }
-
-}  // namespace
 
 bool DecoderTensors::IsNeeded(const StoredTensor& tensor, int layers) const {
   const std::string& name = tensor.name;
@@ -142,12 +143,12 @@ bool DecoderTensors::IsNeeded(const StoredTensor& tensor, int layers) const {
   // layer for predicting several tokens.
   if (form_ == Form::kGguf)
     return !BeginsWithAny(name, kOtherGgufParts) && name.find(".nextn.") == std::string::npos;
-  if (const auto layer = LayerOf(name, "blk.")) return *layer < layers;
+  if (const auto in = InLayer(name)) return in->first < layers;
   // A name that was translated is of the text.
   if (!tensor.in_file.empty()) return true;
   const auto common = CommonName(name, prefix_);
   if (!common) return false;
-  if (const auto layer = LayerOf(*common, "model.layers.")) return *layer < layers;
+  if (const auto in = InLayer(*common, "model.layers.")) return in->first < layers;
   constexpr std::string_view kModel = "model.";
   return !common->starts_with(kModel) ||
          !BeginsWithAny(std::string_view(*common).substr(kModel.size()), kOtherParts);
@@ -214,9 +215,9 @@ Status DecoderTensors::Replace(const std::string& name, const std::vector<Part>&
   int64_t rows = 0;
   for (const Part& part : parts) rows += part.rows;
   if (!whole.unreadable.empty() || whole.shape.dims < 2 || whole.shape.rows() != rows) {
-    return InvalidArgument(std::string(shape_code()),
-                           fmt::format("tensor {} is {}, the hyper-parameters ask for {} rows",
-                                       name, whole.shape.ToString(), rows));
+    return InvalidArgument(
+        shape_code(), fmt::format("tensor {} is {}, the hyper-parameters ask for {} rows", name,
+                                  whole.shape.ToString(), rows));
   }
   const size_t row_bytes = whole.bytes / static_cast<size_t>(rows);
   const size_t source = places_[index].tensor;

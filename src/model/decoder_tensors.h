@@ -8,8 +8,10 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -67,5 +69,9 @@ std::string TextPrefix(const TensorStore& store);
 
 // "blk.2.ffn_gate.5.weight" for "model.layers.2.mlp.experts.5.gate_proj.weight".
 std::string GgufName(const Family& family, std::string_view name);
+
+// Layer and the rest of "blk.N.REST"; `begin`: what stands before the number.
+std::optional<std::pair<int, std::string_view>> InLayer(std::string_view name,
+                                                        std::string_view begin = "blk.");
 
 }  // namespace tutti::model

@@ -6,7 +6,7 @@
 #include "files/source.h"
 #include "gguf/file.h"
 #include "gguf/testing/writer.h"
-#include "model/families/families.h"
+#include "model/families/family.h"
 #include "safetensors/testing/writer.h"
 
 namespace tutti::model {

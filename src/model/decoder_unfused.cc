@@ -47,13 +47,8 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
   const int rows = static_cast<int>(batch.tokens.size());
   const auto width = static_cast<size_t>(config.width);
   const auto ffn = static_cast<size_t>(config.feed_forward);
-  const auto each_row = [&](auto&& work) {
-    team.ForEach(rows, 1, [&](int begin, int end) {
-      for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) work(row);
-    });
-  };
   const auto norm = [&](const float* weight) {
-    each_row([&](size_t row) {
+    team.ForEachRow(rows, [&](size_t row) {
       if (weight == nullptr) {
         std::copy_n(x_ + row * width, width, normed_ + row * width);
       } else {
@@ -67,7 +62,7 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
     Project(projection, in, Epilogue::kStore, out, static_cast<size_t>(stride), nullptr, team);
   };
   const auto add_sum = [&](const float* after_norm) {
-    each_row([&](size_t row) {
+    team.ForEachRow(rows, [&](size_t row) {
       float* sum = sum_ + row * width;
       if (after_norm != nullptr)
         kernels_.rows.rms_norm(sum, after_norm, config.norm_eps, config.width, sum);
@@ -102,7 +97,7 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
   multiply(layer.gate, for_gate, gate_, config.feed_forward);
   const Activations for_up = prepared(for_gate, layer.up);
   multiply(layer.up, for_up, up_, config.feed_forward);
-  each_row([&](size_t row) {
+  team.ForEachRow(rows, [&](size_t row) {
     float* gate = gate_ + row * ffn;
     const float* up = up_ + row * ffn;
     if (config.gate == GateKind::kSilu)
@@ -121,12 +116,10 @@ void Decoder::UnfusedHead(const HeadBatch& batch, Team& team) {
   const int rows = static_cast<int>(batch.rows.size());
   const auto width = static_cast<size_t>(config.width);
   const auto stride = static_cast<size_t>(logits_stride());
-  team.ForEach(rows, 1, [&](int begin, int end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      const auto row = static_cast<size_t>(batch.rows[i]);
-      kernels_.rows.rms_norm(x_ + row * width, weights_->output_norm(), stream_eps_, config.width,
-                             normed_ + i * width);
-    }
+  team.ForEachRow(rows, [&](size_t i) {
+    const auto row = static_cast<size_t>(batch.rows[i]);
+    kernels_.rows.rms_norm(x_ + row * width, weights_->output_norm(), stream_eps_, config.width,
+                           normed_ + i * width);
   });
   Project(head, PrepareUnfused(normed_, rows, config.width, head, team), Epilogue::kStore, logits_,
           stride, nullptr, team);
@@ -136,18 +129,16 @@ void Decoder::UnfusedHead(const HeadBatch& batch, Team& team) {
     workers_[0].best_round = head_round_;
     std::fill_n(workers_[0].best, rows, kernels::ArgmaxState{});
   });
-  team.ForEach(rows, 1, [&](int begin, int end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      const float* row = logits_ + i * stride;
-      const int32_t id = kernels_.rows.argmax(row, config.vocab_size);
-      // A row of NaN has no maximum, so the state stays unchanged.
-      if (row[id] > workers_[0].best[i].value) workers_[0].best[i] = {row[id], id};
-      if (!batch.logits.empty() && batch.logits[i] != nullptr)
-        std::transform(row, row + config.vocab_size, batch.logits[i], [&](float logit) {
-          const float cap = config.logit_softcap;
-          return cap == 0 ? logit : cap * std::tanh(logit / cap);
-        });
-    }
+  team.ForEachRow(rows, [&](size_t i) {
+    const float* row = logits_ + i * stride;
+    const int32_t id = kernels_.rows.argmax(row, config.vocab_size);
+    // A row of NaN has no maximum, so the state stays unchanged.
+    if (row[id] > workers_[0].best[i].value) workers_[0].best[i] = {row[id], id};
+    if (!batch.logits.empty() && batch.logits[i] != nullptr)
+      std::transform(row, row + config.vocab_size, batch.logits[i], [&](float logit) {
+        const float cap = config.logit_softcap;
+        return cap == 0 ? logit : cap * std::tanh(logit / cap);
+      });
   });
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "model/bump_allocator.h"
-#include "model/smooth_quant.h"
+#include "model/weight_arena.h"
 
 namespace tutti::model {
 namespace {
@@ -242,11 +242,9 @@ void Encoder::Score(std::span<const int32_t> first_rows, Team& team) {
   const EncoderHead& head = weights_->head();
   const auto width = static_cast<size_t>(weights_->config().width);
   const int count = static_cast<int>(first_rows.size());
-  team.ForEach(count, 1, [&](int begin, int end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      const float* row = x_ + static_cast<size_t>(first_rows[i]) * width;
-      std::copy(row, row + width, attn_ + i * width);
-    }
+  team.ForEachRow(count, [&](size_t i) {
+    const float* row = x_ + static_cast<size_t>(first_rows[i]) * width;
+    std::copy(row, row + width, attn_ + i * width);
   });
   Apply(head.dense, attn_, attn_, count, Epilogue::kStore, sum_, team);
   team.ForEach(count, 1, [&](int begin, int end) {

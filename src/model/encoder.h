@@ -18,7 +18,7 @@
 #include "base/types.h"
 #include "kernels/aligned_buffer.h"
 #include "kernels/kernels.h"
-#include "kernels/span_attention_plan.h"
+#include "kernels/span_attention.h"
 #include "model/encoder_weights.h"
 #include "model/team.h"
 

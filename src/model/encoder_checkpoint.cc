@@ -6,12 +6,10 @@
 #include <optional>
 #include <utility>
 
-#include "files/folder.h"
+#include "files/source.h"
 #include "model/encoder_gguf.h"
-#include "model/folder_text.h"
-#include "model/folder_tokenizer.h"
 #include "model/json_file.h"
-#include "model/remarks.h"
+#include "model/tensor_store.h"
 #include "model/tokenizer_metadata.h"
 #include "safetensors/checkpoint.h"
 

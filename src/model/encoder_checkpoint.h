@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "files/folder.h"
+#include "files/source.h"
 #include "gguf/file.h"
 #include "model/encoder_config.h"
 #include "model/model_files.h"

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "model/encoder.h"
 #include "model/team.h"
-#include "tensor/type_spelling.h"
+#include "tensor/dtype.h"
 
 namespace tutti::model {
 namespace {

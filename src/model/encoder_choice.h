@@ -47,7 +47,7 @@ struct EncoderChoice {
   std::string ToString() const;
 };
 
-// "f32", "bf16", "int8", in any spelling (tensor/type_spelling.h). Error: invalid_value.
+// "f32", "bf16", "int8", in any spelling (tensor/dtype.h). Error: invalid_value.
 Result<EncoderDType> ParseEncoderDType(std::string_view name);
 
 // Errors: as EncoderWeights::Load; model_nonfinite if float32 itself gives NaN or infinity.

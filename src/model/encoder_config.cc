@@ -39,15 +39,7 @@ Status CheckOnly(const JsonFile& file, std::string_view key, std::string_view su
   const auto value = file.StringOr(key, std::string(supported));
   if (!value.ok()) return value.status();
   if (std::string_view(*value) == supported) return OkStatus();
-  return file.Refuse(key, fmt::format("{} is not supported, only {}", Quote(*value), supported));
-}
-
-// The first of `architectures`; "" if the file has none.
-std::string_view ClassOf(const JsonFile& file) {
-  const json::value* architectures = file.Find("architectures");
-  const json::array* names = architectures == nullptr ? nullptr : architectures->if_array();
-  if (names == nullptr || names->empty() || names->front().if_string() == nullptr) return "";
-  return View(names->front().get_string());
+  return file.Refuse(key, "{} is not supported, only {}", Quote(*value), supported);
 }
 
 // The model_type of a file that has none, derived from its class name.
@@ -74,10 +66,10 @@ Status CheckArchitecture(const JsonFile& file, EncoderConfig& config) {
   if (config.architecture == "camembert") config.architecture = "roberta";
   constexpr std::array<std::string_view, 3> kKnown = {"bert", "roberta", "xlm-roberta"};
   if (std::find(kKnown.begin(), kKnown.end(), config.architecture) == kKnown.end()) {
-    return file.Refuse("model_type", fmt::format("{} is no encoder known here (bert, roberta, "
-                                                 "xlm-roberta, nomic_bert), nor a model that "
-                                                 "generates ({})",
-                                                 Quote(config.architecture), KnownModelTypes()));
+    return file.Refuse("model_type",
+                       "{} is no encoder known here (bert, roberta, xlm-roberta, nomic_bert), nor "
+                       "a model that generates ({})",
+                       Quote(config.architecture), KnownModelTypes());
   }
   RETURN_IF_ERROR(CheckOnly(file, "hidden_act", "gelu"));
   // Such a one attends backwards alone.
@@ -190,14 +182,13 @@ Status ReadLabels(const JsonFile& file, const EncoderFiles& files, EncoderConfig
     return OkStatus();
   }
   if (by_id->empty() || by_id->size() > kMaxLabels) {
-    return file.Refuse("id2label",
-                       fmt::format("has {} entries, not 1 to {}", by_id->size(), kMaxLabels));
+    return file.Refuse("id2label", "has {} entries, not 1 to {}", by_id->size(), kMaxLabels);
   }
   for (size_t i = 0; i < by_id->size(); ++i) {
     const json::value* label = by_id->if_contains(std::to_string(i));
     if (label == nullptr || label->if_string() == nullptr ||
         label->get_string().size() > kMaxLabelBytes) {
-      return file.Refuse("id2label", fmt::format("has no name for {}", i));
+      return file.Refuse("id2label", "has no name for {}", i);
     }
     config.labels.emplace_back(View(label->get_string()));
   }
@@ -211,8 +202,7 @@ Result<ScoreActivation> ActivationOf(const JsonFile& file, std::string_view key,
   if (name == "Sigmoid") return ScoreActivation::kSigmoid;
   if (name == "Identity") return ScoreActivation::kNone;
   if (name == "Softmax") return ScoreActivation::kSoftmax;
-  return file.Refuse(key,
-                     fmt::format("{} is not supported (Sigmoid, Identity, Softmax)", Quote(path)));
+  return file.Refuse(key, "{} is not supported (Sigmoid, Identity, Softmax)", Quote(path));
 }
 
 // The activation that sentence-transformers recorded, in the place that its version uses; else the
@@ -272,14 +262,13 @@ Result<Pooling> PoolingOfWord(const JsonFile& file) {
   constexpr std::string_view kKey = "pooling_mode";
   const json::value* word = file.Find(kKey);
   if (const json::array* list = word->if_array()) {
-    if (list->size() != 1)
-      return file.Refuse(kKey, fmt::format("names {} ways, not one", list->size()));
+    if (list->size() != 1) return file.Refuse(kKey, "names {} ways, not one", list->size());
     word = &list->front();
   }
   for (const PoolingMode& mode : kPoolingModes)
     if (mode.pooling && *word == mode.word) return *mode.pooling;
-  return file.Refuse(kKey, fmt::format("is {}, which is not supported (cls, mean, max, lasttoken)",
-                                       Excerpt(*word)));
+  return file.Refuse(kKey, "is {}, which is not supported (cls, mean, max, lasttoken)",
+                     Excerpt(*word));
 }
 
 Result<Pooling> PoolingOfFlags(const JsonFile& file) {
@@ -292,8 +281,7 @@ Result<Pooling> PoolingOfFlags(const JsonFile& file) {
     chosen = mode.pooling;
     ++count;
   }
-  if (count != 1)
-    return file.Refuse("pooling_mode_*", fmt::format("is set {} times, not once", count));
+  if (count != 1) return file.Refuse("pooling_mode_*", "is set {} times, not once", count);
   return *chosen;
 }
 
@@ -307,8 +295,7 @@ Result<Pooling> ReadPooling(const std::string& text, int width) {
   if (!with_prompt) return file.Refuse("include_prompt", "false is not supported");
   for (const char* key : {"word_embedding_dimension", "embedding_dimension"}) {
     ASSIGN_OR_RETURN(const int said, file.IntOr(key, width, 1, kMaxWidth));
-    if (said != width)
-      return file.Refuse(key, fmt::format("is {}, the model's width {}", said, width));
+    if (said != width) return file.Refuse(key, "is {}, the model's width {}", said, width);
   }
   return pooling;
 }
@@ -317,7 +304,7 @@ Status ReadModules(const std::string& text, VectorModules& modules) {
   if (text.empty()) return OkStatus();
   ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(text, "modules.json", true));
   if (file.items().size() > kMaxModules) {
-    return file.Refuse("the list", fmt::format("has {} modules", file.items().size()));
+    return file.Refuse("the list", "has {} modules", file.items().size());
   }
   for (const json::value& item : file.items()) {
     const std::string_view kind = item.is_object() ? KindOf(item.get_object()) : std::string_view();
@@ -326,9 +313,8 @@ Status ReadModules(const std::string& text, VectorModules& modules) {
     } else if (kind == "Pooling") {
       modules.stated = true;
     } else if (kind != "Transformer") {
-      return file.Refuse("type", fmt::format("{} is not supported (Transformer, Pooling, "
-                                             "Normalize)",
-                                             Quote(kind)));
+      return file.Refuse("type", "{} is not supported (Transformer, Pooling, Normalize)",
+                         Quote(kind));
     }
   }
   return OkStatus();
@@ -372,13 +358,11 @@ Status ReadPrompts(const std::string& text, VectorModules& config) {
   const json::value* prompts = file.Find("prompts");
   if (prompts != nullptr) {
     if (!prompts->is_object() || prompts->get_object().size() > kMaxPrompts) {
-      return file.Refuse("prompts",
-                         fmt::format("must be an object of at most {} texts", kMaxPrompts));
+      return file.Refuse("prompts", "must be an object of at most {} texts", kMaxPrompts);
     }
     for (const auto& [name, prompt] : prompts->get_object()) {
       if (!prompt.is_string() || prompt.get_string().size() > kMaxPromptBytes) {
-        return file.Refuse("prompts",
-                           fmt::format("must hold texts of at most {} bytes", kMaxPromptBytes));
+        return file.Refuse("prompts", "must hold texts of at most {} bytes", kMaxPromptBytes);
       }
       config.prompts.emplace(std::string(name.data(), name.size()), View(prompt.get_string()));
     }
@@ -395,47 +379,27 @@ Status ReadPrompts(const std::string& text, VectorModules& config) {
 }  // namespace
 
 const char* PoolingName(Pooling pooling) {
-  switch (pooling) {
-    case Pooling::kMean:
-      return "mean";
-    case Pooling::kCls:
-      return "cls";
-    case Pooling::kLast:
-      return "last";
-    case Pooling::kMax:
-      return "max";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"mean", "cls", "last", "max"};
+  return kNames[static_cast<size_t>(pooling)];
 }
 
 const char* ScoreActivationName(ScoreActivation activation) {
-  switch (activation) {
-    case ScoreActivation::kNone:
-      return "none";
-    case ScoreActivation::kSigmoid:
-      return "sigmoid";
-    case ScoreActivation::kSoftmax:
-      return "softmax";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"none", "sigmoid", "softmax"};
+  return kNames[static_cast<size_t>(activation)];
 }
 
 Status CheckEncoderShape(const EncoderConfig& config) {
-  const auto refuse = [](std::string message) {
-    return InvalidArgument("model_hparam", std::move(message));
-  };
   for (const auto& [what, columns] : {std::pair<const char*, int>{"hidden_size", config.width},
                                       {"intermediate_size", config.feed_forward}}) {
     if (columns % 32 != 0) {
-      return refuse(
-          fmt::format("{} is {}, not a multiple of 32 as the kernels need", what, columns));
+      return RefuseParameter("{} is {}, not a multiple of 32 as the kernels need", what, columns);
     }
   }
   if (config.width % config.heads != 0 || config.head_dim() % 16 != 0 || config.head_dim() > 256) {
-    return refuse(
-        fmt::format("num_attention_heads of {} cannot share a width of {}: a head has 16 "
-                    "to 256 components, in steps of 16",
-                    config.heads, config.width));
+    return RefuseParameter(
+        "num_attention_heads of {} cannot share a width of {}: a head has 16 to 256 "
+        "components, in steps of 16",
+        config.heads, config.width);
   }
   return OkStatus();
 }

@@ -110,24 +110,18 @@ Result<int> RowsOf(const gguf::File& file, std::string_view name, int limit) {
                            fmt::format("the file does not have the tensor {}", name));
   }
   if (table->shape.dims != 2 || table->shape.rows() < 1 || table->shape.rows() > limit) {
-    return RefuseParameter(fmt::format("tensor {} is {}, not a table of 1 to {} rows", name,
-                                       table->shape.ToString(), limit));
+    return RefuseParameter("tensor {} is {}, not a table of 1 to {} rows", name,
+                           table->shape.ToString(), limit);
   }
   return static_cast<int>(table->shape.rows());
 }
 
-Status ReadInt(const HyperParameters& keys, std::string_view name, int high, int* out) {
-  ASSIGN_OR_RETURN(const int64_t value, keys.Int(name, 1, high));
-  *out = static_cast<int>(value);
-  return OkStatus();
-}
-
 Status ReadShape(const gguf::File& file, const HyperParameters& keys, EncoderConfig& config) {
-  RETURN_IF_ERROR(ReadInt(keys, "block_count", kMaxLayers, &config.layers));
-  RETURN_IF_ERROR(ReadInt(keys, "embedding_length", kMaxWidth, &config.width));
-  RETURN_IF_ERROR(ReadInt(keys, "feed_forward_length", kMaxFeedForward, &config.feed_forward));
-  RETURN_IF_ERROR(ReadInt(keys, "attention.head_count", kMaxHeads, &config.heads));
-  RETURN_IF_ERROR(ReadInt(keys, "context_length", kMaxContext, &config.max_tokens));
+  RETURN_IF_ERROR(ReadInt(keys, "block_count", 1, kMaxLayers, &config.layers));
+  RETURN_IF_ERROR(ReadInt(keys, "embedding_length", 1, kMaxWidth, &config.width));
+  RETURN_IF_ERROR(ReadInt(keys, "feed_forward_length", 1, kMaxFeedForward, &config.feed_forward));
+  RETURN_IF_ERROR(ReadInt(keys, "attention.head_count", 1, kMaxHeads, &config.heads));
+  RETURN_IF_ERROR(ReadInt(keys, "context_length", 1, kMaxContext, &config.max_tokens));
   ASSIGN_OR_RETURN(const double eps, keys.Float("attention.layer_norm_epsilon", 0, 1));
   config.norm_eps = static_cast<float>(eps);
   ASSIGN_OR_RETURN(const bool causal, keys.BoolOr("attention.causal", false));
@@ -153,8 +147,7 @@ Status ReadLabels(const gguf::File& file, const std::string& prefix, bool ranks,
   if (file.header().Find(key)) {
     ASSIGN_OR_RETURN(const gguf::StringArray labels, gguf::GetStrings(file.header(), key));
     if (labels.size() < 1 || labels.size() > kMaxLabels)
-      return RefuseParameter(
-          fmt::format("{} has {} labels, not 1 to {}", key, labels.size(), kMaxLabels));
+      return RefuseParameter("{} has {} labels, not 1 to {}", key, labels.size(), kMaxLabels);
     for (const std::string_view label : labels) config.labels.emplace_back(label);
   } else if (ranks) {
     config.labels.emplace_back("LABEL_0");
@@ -195,8 +188,8 @@ Result<EncoderConfig> ReadGgufEncoderConfig(const gguf::File& file) {
                    gguf::GetString(file.header(), "general.architecture"));
   config.architecture = architecture;
   if (!HoldsEncoder(file.header()))
-    return RefuseParameter(
-        fmt::format("{} is no encoder known here (bert, nomic-bert)", Quote(config.architecture)));
+    return RefuseParameter("{} is no encoder known here (bert, nomic-bert)",
+                           Quote(config.architecture));
   const std::string prefix = config.architecture + ".";
   const GgufParameters keys(file.header(), prefix);
   RETURN_IF_ERROR(ReadShape(file, keys, config));

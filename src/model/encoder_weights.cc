@@ -243,16 +243,8 @@ class EncoderLoader {
 };
 
 const char* EncoderDTypeName(EncoderDType dtype) {
-  switch (dtype) {
-    case EncoderDType::kF32:
-      return "f32";
-    case EncoderDType::kBf16:
-      return "bf16";
-    case EncoderDType::kInt8:
-    case EncoderDType::kInt8Blocks:
-      return "int8";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"f32", "bf16", "int8", "int8"};
+  return kNames[static_cast<size_t>(dtype)];
 }
 
 Result<std::shared_ptr<const EncoderWeights>> EncoderWeights::Load(EncoderConfig config,

@@ -16,9 +16,9 @@
 
 #include "base/check.h"
 #include "base/quote.h"
-#include "gguf/composed_source.h"
 #include "gguf/header_writer.h"
 #include "model/config_parameters.h"
+#include "model/decoder_tensors.h"
 #include "model/families/family.h"
 #include "model/weights.h"
 #include "tensor/dequantize.h"
@@ -60,17 +60,6 @@ struct WholeTensor {
   bool floats = false;  // widened; of one piece
   uint64_t bytes = 0;
 };
-
-// Layer and the rest of "blk.N.REST".
-std::optional<std::pair<int, std::string_view>> InLayer(std::string_view name) {
-  constexpr std::string_view kBlock = "blk.";
-  if (!name.starts_with(kBlock)) return std::nullopt;
-  int layer = 0;
-  const auto [end, error] =
-      std::from_chars(name.data() + kBlock.size(), name.data() + name.size(), layer);
-  if (error != std::errc() || end == name.data() + name.size() || *end != '.') return std::nullopt;
-  return std::pair(layer, name.substr(static_cast<size_t>(end + 1 - name.data())));
-}
 
 // The order of tensors in the GGUF, independent of the folder's.
 std::tuple<int, int, std::string_view> PlaceInFile(std::string_view name) {
@@ -152,7 +141,7 @@ class Layout {
     }
     for (const Piece& piece : whole.pieces) {
       if (piece.tensor->dtype == first.dtype) continue;
-      return InvalidArgument(std::string(checkpoint_.tensors->shape_code()),
+      return InvalidArgument(checkpoint_.tensors->shape_code(),
                              fmt::format("tensors {} and {} are one in a GGUF and have types {} "
                                          "and {}",
                                          first.name, piece.tensor->name, tensor::Name(first.dtype),

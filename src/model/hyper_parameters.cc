@@ -3,41 +3,28 @@
 #include <fmt/format.h>
 
 namespace tutti::model {
+
+Status ReadInt(const HyperParameters& parameters, std::string_view name, int64_t low, int64_t high,
+               int* out) {
+  ASSIGN_OR_RETURN(const int64_t value, parameters.Int(name, low, high));
+  *out = static_cast<int>(value);
+  return OkStatus();
+}
+
 std::optional<int64_t> IntegerAt(const gguf::Value& value, uint64_t index) {
-  const std::byte* at = value.at(index);
-  switch (value.element) {
-    case gguf::ValueType::kUint8:
-      return gguf::LoadUnaligned<uint8_t>(at);
-    case gguf::ValueType::kInt8:
-      return gguf::LoadUnaligned<int8_t>(at);
-    case gguf::ValueType::kUint16:
-      return gguf::LoadUnaligned<uint16_t>(at);
-    case gguf::ValueType::kInt16:
-      return gguf::LoadUnaligned<int16_t>(at);
-    case gguf::ValueType::kUint32:
-      return gguf::LoadUnaligned<uint32_t>(at);
-    case gguf::ValueType::kInt32:
-      return gguf::LoadUnaligned<int32_t>(at);
-    case gguf::ValueType::kInt64:
-      return gguf::LoadUnaligned<int64_t>(at);
-    case gguf::ValueType::kUint64: {
-      const auto number = gguf::LoadUnaligned<uint64_t>(at);
-      if (number > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
-      return static_cast<int64_t>(number);
-    }
-    default:
-      return std::nullopt;
-  }
+  if (!gguf::IsInteger(value.element)) return std::nullopt;
+  const __int128 number = gguf::LoadInteger(value.element, value.at(index));
+  if (number > INT64_MAX) return std::nullopt;
+  return static_cast<int64_t>(number);
 }
 
 Status GgufParameters::Missing(std::string_view name) const {
-  return RefuseParameter(fmt::format("the file does not have the key {}{}", prefix_, name));
+  return RefuseParameter("the file does not have the key {}{}", prefix_, name);
 }
 
 Status GgufParameters::WrongType(std::string_view name, const gguf::Value& value,
                                  std::string_view wanted) const {
-  return RefuseParameter(
-      fmt::format("{}{} is {}, not {}", prefix_, name, gguf::RenderValue(value, 64), wanted));
+  return RefuseParameter("{}{} is {}, not {}", prefix_, name, gguf::RenderValue(value, 64), wanted);
 }
 
 Result<int64_t> GgufParameters::Int(std::string_view name, int64_t low, int64_t high) const {
@@ -47,14 +34,13 @@ Result<int64_t> GgufParameters::Int(std::string_view name, int64_t low, int64_t 
     return WrongType(name, *value, "an integer");
   const std::optional<int64_t> number = IntegerAt(*value, 0);
   if (!number || *number < low || *number > high) {
-    return RefuseParameter(fmt::format("{}{} is {}, outside {}..{}", prefix_, name,
-                                       gguf::RenderValue(*value, 64), low, high));
+    return RefuseParameter("{}{} is {}, outside {}..{}", prefix_, name,
+                           gguf::RenderValue(*value, 64), low, high);
   }
   for (uint64_t i = 1; i < value->count; ++i) {
     if (IntegerAt(*value, i) != number) {
-      return RefuseParameter(
-          fmt::format("{}{} differs from layer to layer ({}), which is not supported", prefix_,
-                      name, gguf::RenderValue(*value, 64)));
+      return RefuseParameter("{}{} differs from layer to layer ({}), which is not supported",
+                             prefix_, name, gguf::RenderValue(*value, 64));
     }
   }
   return *number;
@@ -72,8 +58,7 @@ Result<double> GgufParameters::Float(std::string_view name, double low, double h
     return WrongType(name, *value, "a float");
   }
   if (!(number >= low && number <= high)) {  // NaN too
-    return RefuseParameter(
-        fmt::format("{}{} is {}, outside {}..{}", prefix_, name, number, low, high));
+    return RefuseParameter("{}{} is {}, outside {}..{}", prefix_, name, number, low, high);
   }
   return number;
 }

@@ -5,6 +5,8 @@
 // ConfigParameters (config_parameters.h) those of transformers' config.json.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,6 +22,11 @@ namespace tutti::model {
 // How a setting that cannot be served is refused: model_hparam, with a message that names its key.
 inline Status RefuseParameter(std::string message) {
   return InvalidArgument("model_hparam", std::move(message));
+}
+template <typename First, typename... Rest>
+Status RefuseParameter(fmt::format_string<First, Rest...> format, First&& first, Rest&&... rest) {
+  return RefuseParameter(
+      fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...));
 }
 
 class HyperParameters {
@@ -56,6 +63,10 @@ class HyperParameters {
     return Has(name) ? Bool(name) : Result<bool>(fallback);
   }
 };
+
+// Assigns a ranged integer; INT_MAX bounds every `high`.
+Status ReadInt(const HyperParameters& parameters, std::string_view name, int64_t low, int64_t high,
+               int* out);
 
 class GgufParameters final : public HyperParameters {
  public:

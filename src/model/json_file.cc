@@ -4,8 +4,9 @@
 
 #include <utility>
 
-#include "base/git_lfs.h"
 #include "base/quote.h"
+#include "base/text_file.h"
+#include "files/source.h"
 
 namespace tutti::model {
 namespace {
@@ -55,7 +56,7 @@ Result<int> JsonFile::IntOr(std::string_view key, int fallback, int low, int hig
   if (value == nullptr) return fallback;
   const int64_t* number = value->if_int64();
   if (number == nullptr || *number < low || *number > high) {
-    return Refuse(key, fmt::format("must be a whole number from {} to {}", low, high));
+    return Refuse(key, "must be a whole number from {} to {}", low, high);
   }
   return static_cast<int>(*number);
 }
@@ -67,7 +68,7 @@ Result<double> JsonFile::FloatOr(std::string_view key, double fallback, double l
   boost::system::error_code error;
   const auto number = value->is_number() ? value->to_number<double>(error) : low - 1;
   if (error || !(number >= low && number <= high)) {
-    return Refuse(key, fmt::format("must be a number from {} to {}", low, high));
+    return Refuse(key, "must be a number from {} to {}", low, high);
   }
   return number;
 }
@@ -88,10 +89,35 @@ Result<std::string> JsonFile::StringOr(std::string_view key, std::string fallbac
   return std::string(text->data(), text->size());
 }
 
+std::string_view ClassOf(const JsonFile& file) {
+  const boost::json::value* classes = file.Find("architectures");
+  const boost::json::array* list = classes == nullptr ? nullptr : classes->if_array();
+  if (list == nullptr || list->empty() || !list->front().is_string()) return "";
+  const boost::json::string& name = list->front().get_string();
+  return {name.data(), name.size()};
+}
+
 std::string Excerpt(const boost::json::value& value) {
   if (const double* number = value.if_double()) return fmt::format("{}", *number);
   const std::string text = boost::json::serialize(value);
   return text.size() <= 40 ? text : Quote(text, 40);
+}
+
+Result<std::optional<std::string>> ReadIfThere(const files::Folder& folder, const std::string& name,
+                                               uint64_t limit) {
+  auto source = folder.OpenSource(name, "model_hparam");
+  if (!source.ok() && source.status().reason() == "model_not_found")
+    return std::optional<std::string>();
+  if (!source.ok()) return std::move(source).status().WithContext(name);
+  auto text = files::ReadAll(**source, limit, "model_hparam");
+  if (!text.ok()) return std::move(text).status().WithContext(name);
+  return std::optional<std::string>(*std::move(text));
+}
+
+Result<std::string> ReadOrEmpty(const files::Folder& folder, const std::string& name) {
+  ASSIGN_OR_RETURN(std::optional<std::string> text,
+                   ReadIfThere(folder, name, MaxConfigBytes(name)));
+  return std::move(text).value_or("");
 }
 
 }  // namespace tutti::model

@@ -1,9 +1,11 @@
-// JsonFile: typed, range-checked reads of a checkpoint's JSON file. Errors name the file, the key
-// and the value.
+// JsonFile: typed, range-checked reads of a checkpoint's JSON file; and the texts of a checkpoint's
+// folder. Errors name the file, the key and the value.
 //
 // A value; any thread. Bytes, depth and numbers are bounded: the files are not trusted. Absent and
 // null are the same.
 #pragma once
+
+#include <fmt/format.h>
 
 #include <boost/json.hpp>
 #include <cstddef>
@@ -11,8 +13,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/status.h"
+#include "files/source.h"
 
 namespace tutti::model {
 
@@ -44,6 +48,13 @@ class JsonFile {
   const std::string& name() const { return name_; }
 
   Status Refuse(std::string_view key, std::string_view fault) const;
+  template <typename First, typename... Rest>
+  Status Refuse(std::string_view key, fmt::format_string<First, Rest...> format, First&& first,
+                Rest&&... rest) const {
+    const std::string fault =
+        fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...);
+    return Refuse(key, std::string_view(fault));
+  }
 
  private:
   JsonFile(boost::json::value root, std::string name)
@@ -53,7 +64,19 @@ class JsonFile {
   std::string name_;
 };
 
+// The first of a config.json's `architectures`, a class of transformers; "" if the file has none.
+std::string_view ClassOf(const JsonFile& file);
+
 // A value in a message: as JSON, cut where it is long.
 std::string Excerpt(const boost::json::value& value);
+
+// The text of a file of at most `limit` bytes, or nothing if the file does not exist. Errors:
+// model_hparam, model_path, with the file's name.
+Result<std::optional<std::string>> ReadIfThere(const files::Folder& folder, const std::string& name,
+                                               uint64_t limit);
+
+// The text of a JSON file or template of at most MaxConfigBytes(name), or "" if the file does not
+// exist. Errors: the same.
+Result<std::string> ReadOrEmpty(const files::Folder& folder, const std::string& name);
 
 }  // namespace tutti::model

@@ -13,11 +13,10 @@
 #include <vector>
 
 #include "base/quote.h"
-#include "files/folder.h"
+#include "files/source.h"
 #include "model/config.h"
 #include "model/encoder_config.h"
 #include "model/encoder_gguf.h"
-#include "model/folder_text.h"
 #include "model/json_file.h"
 #include "model/text_config.h"
 #include "packed/file.h"

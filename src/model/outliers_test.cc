@@ -6,7 +6,7 @@
 #include "gguf/file.h"
 #include "gguf/testing/checkpoint.h"
 #include "model/weights.h"
-#include "tensor/half.h"
+#include "tensor/blocks.h"
 
 namespace tutti::model {
 namespace {

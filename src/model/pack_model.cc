@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "gguf/header_writer.h"
-#include "packed/format.h"
+#include "packed/file.h"
 
 namespace tutti::model {
 namespace {

@@ -1,4 +1,4 @@
-// Converts a decoder to the bytes of a packed checkpoint (packed/format.h).
+// Converts a decoder to the bytes of a packed checkpoint (packed/file.h).
 //
 // Functions, each called on one thread, which starts the packing threads. Deterministic: the same
 // model gives the same bytes with any number of threads and on any instruction set.

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "files/checksum.h"
+#include "files/digest.h"
 #include "gguf/testing/checkpoint.h"
 #include "packed/file.h"
 #include "tensor/dtype.h"

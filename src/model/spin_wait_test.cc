@@ -1,10 +1,9 @@
-#include "model/spin_wait.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
 
 #include "cpu_time.h"
+#include "model/team.h"
 
 namespace tutti::model {
 namespace {

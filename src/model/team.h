@@ -11,7 +11,7 @@
 // Between phases a worker yields to threads with short work (base/core_wanted.h).
 //
 // Waiting spins, since a phase takes microseconds and a kernel wake-up tens of them; after a while
-// it yields its time slice and then sleeps in short turns (model/spin_wait.h).
+// it yields its time slice and then sleeps in short turns (SpinWait).
 #pragma once
 
 #include <algorithm>
@@ -24,6 +24,21 @@
 #include "base/core_wanted.h"
 
 namespace tutti::model {
+
+// How a worker waits for other workers that should be done within microseconds.
+//
+// It spins first: a kernel wake-up costs more than the difference between workers of a balanced
+// phase. Then it yields its time slice, so that more workers than free cores make progress. When
+// that has not helped, the other worker was preempted by another process, for milliseconds. Then
+// the waiting worker sleeps in short turns: the kernel moves a preempted thread to an idle core,
+// and a core with a spinning thread never looks idle. One object per wait; any thread.
+class SpinWait {
+ public:
+  void Pause();  // call it between looks
+
+ private:
+  int turns_ = 0;
+};
 
 // State that the workers of a team share. Owner: the compute pool. Counters only grow, over the
 // life of the board: no phase needs to reset anything, and a late worker detects that its phase is
@@ -89,6 +104,14 @@ class Team {
       if (Complete()) return;
     }
     AwaitComplete();
+  }
+
+  // The same for each row of the ranges: work(row).
+  template <typename Work>
+  void ForEachRow(int n, Work&& work) {
+    ForEach(n, 1, [&](int begin, int end) {
+      for (int row = begin; row < end; ++row) work(static_cast<size_t>(row));
+    });
   }
 
   // For items of unequal cost that are best started in order: each idle worker takes the next item;

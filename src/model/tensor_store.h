@@ -15,8 +15,9 @@
 
 #include "base/status.h"
 #include "gguf/file.h"
+#include "gguf/header.h"
 #include "safetensors/checkpoint.h"
-#include "tensor/tensor_view.h"
+#include "tensor/dtype.h"
 
 namespace tutti::model {
 
@@ -63,5 +64,20 @@ std::unique_ptr<TensorStore> MakeTensorStore(std::shared_ptr<const gguf::File> f
 std::unique_ptr<TensorStore> MakeTensorStore(const gguf::File& file);
 std::unique_ptr<TensorStore> MakeTensorStore(
     std::shared_ptr<const safetensors::Checkpoint> checkpoint);
+
+// --- remarks ---
+//
+// Oddities of a model's files that change no answer. A server's start, `run` and `inspect` print
+// them. Each function appends one sentence without a full stop to `remarks`, or nothing where there
+// is nothing odd. Pure; any thread.
+
+// Bytes behind the last tensor.
+void RemarkUnread(const gguf::Header& header, std::vector<std::string>& remarks);
+
+// Tensors that no answer depends on. `names`: as in the file.
+void RemarkUnneeded(std::vector<std::string> names, std::vector<std::string>& remarks);
+
+// Tensors of a folder that model.safetensors.index.json does not name.
+void RemarkUnnamed(std::vector<std::string> names, std::vector<std::string>& remarks);
 
 }  // namespace tutti::model

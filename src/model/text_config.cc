@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/quote.h"
-#include "model/config_keys.h"
+#include "model/config_parameters.h"
 
 namespace tutti::model {
 namespace {
@@ -23,11 +23,7 @@ std::string TypeOf(const JsonFile& config) {
 
 // The family of a file without model_type, by its class: "Qwen3MoeForCausalLM" is qwen3_moe.
 const Family* FamilyOfClass(const JsonFile& config) {
-  const boost::json::value* classes = config.Find("architectures");
-  const boost::json::array* list = classes == nullptr ? nullptr : classes->if_array();
-  if (list == nullptr || list->empty() || !list->front().is_string()) return nullptr;
-  const boost::json::string& name = list->front().get_string();
-  std::string_view left(name.data(), name.size());
+  std::string_view left = ClassOf(config);
   constexpr std::string_view kEnd = "ForCausalLM";
   if (!left.ends_with(kEnd)) return nullptr;
   left.remove_suffix(kEnd.size());
@@ -99,23 +95,20 @@ Result<TextConfig> TextConfig::Read(const JsonFile& config, std::vector<std::str
   if (wrapped) family = FamilyOf(said);
   if (family == nullptr) {
     const std::string inner = wrapped ? TypeOf(said) : "";
-    return config.Refuse(
-        "model_type",
-        fmt::format("is {}{}, which is not supported ({} are)", Quote(type),
-                    inner.empty() ? "" : " with text of " + Quote(inner), KnownModelTypes()));
+    return config.Refuse("model_type", "is {}{}, which is not supported ({} are)", Quote(type),
+                         inner.empty() ? "" : " with text of " + Quote(inner), KnownModelTypes());
   }
   if (wrapped) {
     for (const std::string_view other : kOtherAttention) {
       if (type != other) continue;
-      return config.Refuse("model_type",
-                           fmt::format("is {}, whose texts attend otherwise than a decoder's, "
-                                       "which is not supported",
-                                       Quote(type)));
+      return config.Refuse(
+          "model_type",
+          "is {}, whose texts attend otherwise than a decoder's, which is not supported",
+          Quote(type));
     }
-    remarks.push_back(
-        fmt::format("the text part ({}) of a {} model is served: pictures and other "
-                    "inputs are not read",
-                    family->model_type, Quote(type)));
+    remarks.push_back(fmt::format(
+        "the text part ({}) of a {} model is served: pictures and other inputs are not read",
+        family->model_type, Quote(type)));
   }
   boost::json::object keys = said.members();
   DropWindow(*family, said.name(), keys, remarks);

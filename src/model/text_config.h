@@ -15,7 +15,7 @@ namespace tutti::model {
 
 struct TextConfig {
   const Family* family = nullptr;
-  // Checked by CheckConfigKeys (config_keys.h). Keys that are absent have the defaults of
+  // Checked by CheckConfigKeys (config_parameters.h). Keys that are absent have the defaults of
   // transformers' class: files of models with several parts leave out what is the default.
   JsonFile keys;
   bool wrapped = false;  // it is the text_config of another model

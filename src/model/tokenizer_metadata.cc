@@ -9,9 +9,11 @@
 #include <string_view>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/quote.h"
 #include "gguf/metadata.h"
 #include "model/hyper_parameters.h"
+#include "model/json_file.h"
 #include "tokenizer/huggingface.h"
 
 namespace tutti::model {
@@ -105,9 +107,7 @@ void AddRulesByName(const gguf::Header& header, tokenizer::TokenizerSpec& spec) 
   using tokenizer::TokenType;
   const auto lower = [&](std::string_view key) {
     const auto text = gguf::GetStringOr(header, std::string(key), "");
-    std::string name = text.ok() ? std::string(*text) : std::string();
-    for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-    return name;
+    return text.ok() ? AsciiLower(*text) : std::string();
   };
   const std::string name = lower("general.name"), architecture = lower("general.architecture");
   const auto has = [](std::string_view text, std::initializer_list<std::string_view> parts) {
@@ -138,6 +138,15 @@ void FramePairs(tokenizer::TokenizerSpec& spec) {
   using Place = tokenizer::FramePlace;
   spec.pair = {{*spec.bos, 0}, {Place::kFirstText, 0},  {*spec.eos, 0},
                {*spec.eos, 0}, {Place::kSecondText, 0}, {*spec.eos, 0}};
+}
+
+Status NoTokenizerJson(const files::Folder& folder) {
+  const bool sentencepiece = folder.OpenSource("tokenizer.model", "tokenizer_invalid").ok();
+  return InvalidArgument("tokenizer_invalid",
+                         std::string("the folder has no tokenizer.json") +
+                             (sentencepiece ? ": tokenizer.model is not read; transformers' "
+                                              "AutoTokenizer makes a tokenizer.json of it"
+                                            : ""));
 }
 
 }  // namespace
@@ -232,6 +241,17 @@ void PadTokens(int rows, tokenizer::TokenizerSpec& spec) {
     spec.token_types.push_back(static_cast<int32_t>(tokenizer::TokenType::kUnused));
     if (!spec.scores.empty()) spec.scores.push_back(0);
   }
+}
+
+Result<tokenizer::TokenizerSpec> ReadFolderTokenizer(const files::Folder& folder) {
+  ASSIGN_OR_RETURN(const std::optional<std::string> text,
+                   ReadIfThere(folder, "tokenizer.json", tokenizer::kMaxTokenizerJsonBytes));
+  if (!text) return NoTokenizerJson(folder);
+  ASSIGN_OR_RETURN(const std::string settings, ReadOrEmpty(folder, "tokenizer_config.json"));
+  ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, tokenizer::SpecFromHuggingFace(*text, settings));
+  ASSIGN_OR_RETURN(std::string chat, ReadOrEmpty(folder, "chat_template.jinja"));
+  if (!chat.empty()) spec.chat_template = std::move(chat);
+  return spec;
 }
 
 }  // namespace tutti::model

@@ -1,13 +1,14 @@
-// Reads the tokenizer of a GGUF into a plain TokenizerSpec, which tokenizer::Tokenizer validates,
-// and checks whether a tokenizer's tokens fit its model.
+// Reads the tokenizer of a GGUF or of a folder into a plain TokenizerSpec, which
+// tokenizer::Tokenizer validates, and checks whether a tokenizer's tokens fit its model.
 //
-// Works for vocabulary-only files too. Pure; any thread.
+// Works for vocabulary-only files too. Any thread; the files are not trusted.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "files/source.h"
 #include "gguf/header.h"
 #include "tokenizer/tokenizer_spec.h"
 
@@ -25,5 +26,11 @@ Status CheckRows(int rows, const tokenizer::TokenizerSpec& spec, std::vector<std
 
 // Names the rows behind the last token, as unused tokens "[PAD320]" like the public converters.
 void PadTokens(int rows, tokenizer::TokenizerSpec& spec);
+
+// The tokenizer of a folder as transformers writes it; the model itself need not be supported.
+// Reads tokenizer.json, tokenizer_config.json and chat_template.jinja, which overrides the
+// templates in the other two. Errors: tokenizer_* for faults of the files and for a missing
+// tokenizer.json; those of ReadIfThere.
+Result<tokenizer::TokenizerSpec> ReadFolderTokenizer(const files::Folder& folder);
 
 }  // namespace tutti::model

@@ -13,35 +13,13 @@ namespace tutti::model {
 
 using kernels::WeightFormat;
 
-packed::Arithmetic ArithmeticOf(WeightMode mode) {
-  switch (mode) {
-    case WeightMode::kInt8:
-      return packed::Arithmetic::kInt8;
-    case WeightMode::kF32:
-      return packed::Arithmetic::kF32;
-    case WeightMode::kF16:
-      return packed::Arithmetic::kF16;
-    case WeightMode::kBf16:
-      return packed::Arithmetic::kBf16;
-  }
-  CHECK(false) << "mode";
-  return packed::Arithmetic::kInt8;
-}
-
-WeightMode ModeOf(packed::Arithmetic arithmetic) {
-  switch (arithmetic) {
-    case packed::Arithmetic::kInt8:
-      return WeightMode::kInt8;
-    case packed::Arithmetic::kF32:
-      return WeightMode::kF32;
-    case packed::Arithmetic::kF16:
-      return WeightMode::kF16;
-    case packed::Arithmetic::kBf16:
-      return WeightMode::kBf16;
-  }
-  CHECK(false) << "arithmetic";
-  return WeightMode::kInt8;
-}
+// The modes have the numbers of the format.
+static_assert(static_cast<WeightMode>(packed::Arithmetic::kInt8) == WeightMode::kInt8 &&
+              static_cast<WeightMode>(packed::Arithmetic::kF32) == WeightMode::kF32 &&
+              static_cast<WeightMode>(packed::Arithmetic::kF16) == WeightMode::kF16 &&
+              static_cast<WeightMode>(packed::Arithmetic::kBf16) == WeightMode::kBf16);
+packed::Arithmetic ArithmeticOf(WeightMode mode) { return static_cast<packed::Arithmetic>(mode); }
+WeightMode ModeOf(packed::Arithmetic arithmetic) { return static_cast<WeightMode>(arithmetic); }
 
 int Projection::columns() const { return panels() * kernels::kPanelRows; }
 
@@ -327,9 +305,8 @@ class WeightsLoader {
       rows += length;
     }
     // Rows of padding have a bias of 0.
-    constexpr int64_t kPanel = kernels::kPanelRows;
     arena_.PlanVector(std::move(tensors), &out->bias,
-                      static_cast<size_t>((rows + kPanel - 1) / kPanel * kPanel));
+                      static_cast<size_t>(kernels::RoundUpToPanel(static_cast<int>(rows))));
     return OkStatus();
   }
 

@@ -19,7 +19,7 @@
 #include "kernels/pack.h"
 #include "model/config.h"
 #include "model/decoder_checkpoint.h"
-#include "packed/format.h"
+#include "packed/file.h"
 
 namespace tutti::model {
 

@@ -2,11 +2,11 @@
 
 #include <arpa/inet.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/quote.h"
 #include "base/url.h"
+#include "mqtt/topics.h"
 
 namespace tutti::mqtt {
 namespace {
@@ -15,25 +15,15 @@ constexpr size_t kMaxHostBytes = 253;  // of a name in DNS
 
 Status Bad(std::string message) { return InvalidArgument("invalid_value", std::move(message)); }
 
-bool IsIpv4(const std::string& host) {
-  in_addr address{};
-  return inet_pton(AF_INET, host.c_str(), &address) == 1;
-}
-
-bool IsIpv6(const std::string& host) {
-  in6_addr address{};
-  return inet_pton(AF_INET6, host.c_str(), &address) == 1;
+bool IsAddress(int family, const std::string& host) {
+  in6_addr address{};  // has room for one of IPv4
+  return inet_pton(family, host.c_str(), &address) == 1;
 }
 
 // RFC 1123, with the underscore that names inside of networks have.
 bool IsName(std::string_view host) {
-  const auto fits = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.';
-  };
-  return !host.empty() && host.size() <= kMaxHostBytes &&
-         std::all_of(host.begin(), host.end(), fits) && host.front() != '.' &&
-         host.front() != '-' && host.find("..") == std::string_view::npos;
+  return IsPlainText(host, kMaxHostBytes, "-_.") && host.front() != '.' && host.front() != '-' &&
+         host.find("..") == std::string_view::npos;
 }
 
 // A text of digits and dots must be a valid IPv4 address.
@@ -72,13 +62,13 @@ Result<Address> ParseAddress(std::string_view text) {
   }
   const std::string host(url.host);
   if (fault == UrlFault::kOpenBracket) return Bad("the broker's URL lacks a \"]\"");
-  if (url.bracketed && !IsIpv6(host)) return Bad(Quote(host) + " is no IPv6 address");
+  if (url.bracketed && !IsAddress(AF_INET6, host)) return Bad(Quote(host) + " is no IPv6 address");
   if (fault == UrlFault::kAfterBracket) return Bad("behind \"]\" only :PORT may follow");
   if (fault == UrlFault::kColons) {
     return Bad("an IPv6 address must stand in brackets: mqtts://[::1]:8883");
   }
   if (host.empty()) return Bad("the broker's URL names no host");
-  if (!url.bracketed && (LooksLikeIpv4(host) ? !IsIpv4(host) : !IsName(host))) {
+  if (!url.bracketed && (LooksLikeIpv4(host) ? !IsAddress(AF_INET, host) : !IsName(host))) {
     return Bad(Quote(host) + " is neither an address nor the name of a host");
   }
   if (fault != UrlFault::kNone) {

@@ -14,7 +14,7 @@
 #include <variant>
 
 #include "base/clock.h"
-#include "mqtt/frame_splitter.h"
+#include "mqtt/codec.h"
 #include "mqtt/packet.h"
 
 namespace tutti::mqtt {

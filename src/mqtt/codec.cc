@@ -1,73 +1,17 @@
 #include "mqtt/codec.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "mqtt/packet_codecs.h"
 
 namespace tutti::mqtt {
 namespace {
 
-Packet ReadBody(Version version, const Frame& frame, WireReader& in) {
-  switch (frame.type) {
-    case PacketType::kConnect:
-      return ReadConnect(frame, in);
-    case PacketType::kConnack:
-      return ReadConnack(version, in);
-    case PacketType::kPublish:
-      return ReadPublish(version, frame.flags, in);
-    case PacketType::kPuback:
-      return ReadPublishAck<PacketType::kPuback>(version, in);
-    case PacketType::kPubrec:
-      return ReadPublishAck<PacketType::kPubrec>(version, in);
-    case PacketType::kPubrel:
-      return ReadPublishAck<PacketType::kPubrel>(version, in);
-    case PacketType::kPubcomp:
-      return ReadPublishAck<PacketType::kPubcomp>(version, in);
-    case PacketType::kSubscribe:
-      return ReadSubscribe(version, in);
-    case PacketType::kSuback:
-      return ReadSuback(version, in);
-    case PacketType::kUnsubscribe:
-      return ReadUnsubscribe(version, in);
-    case PacketType::kUnsuback:
-      return ReadUnsuback(version, in);
-    case PacketType::kPingreq:
-      return Pingreq();
-    case PacketType::kPingresp:
-      return Pingresp();
-    case PacketType::kDisconnect:
-      return ReadDisconnect(version, in);
-    case PacketType::kAuth:
-      return ReadAuth(in);
-  }
-  in.Malformed("packet type 0");
-  return Pingreq();
-}
-
-struct WriteBody {
-  Version version;
-  WireWriter& out;
-  void operator()(const Connect& packet) const { WriteConnect(packet, out); }
-  void operator()(const Connack& packet) const { WriteConnack(version, packet, out); }
-  void operator()(const Publish& packet) const { WritePublish(version, packet, out); }
-  template <PacketType kType>
-  void operator()(const PublishAck<kType>& packet) const {
-    WritePublishAck(version, packet, out);
-  }
-  void operator()(const Subscribe& packet) const { WriteSubscribe(version, packet, out); }
-  void operator()(const Suback& packet) const { WriteSuback(version, packet, out); }
-  void operator()(const Unsubscribe& packet) const { WriteUnsubscribe(version, packet, out); }
-  void operator()(const Unsuback& packet) const { WriteUnsuback(version, packet, out); }
-  void operator()(const Pingreq&) const {}
-  void operator()(const Pingresp&) const {}
-  void operator()(const Disconnect& packet) const { WriteDisconnect(version, packet, out); }
-  void operator()(const Auth& packet) const { WriteAuth(packet, out); }
-};
-
-uint8_t FlagsOf(const Packet& packet) {
-  switch (TypeOf(packet)) {
-    case PacketType::kPublish:
-      return PublishFlags(std::get<Publish>(packet));
+// The flags that packets of a type have (table 2-2); PUBLISH has its own.
+uint8_t FixedFlags(PacketType type) {
+  switch (type) {
     case PacketType::kPubrel:
     case PacketType::kSubscribe:
     case PacketType::kUnsubscribe:
@@ -83,20 +27,15 @@ struct IsComplete {
     return (!packet.topic.empty() || packet.properties.topic_alias) && packet.qos <= 2 &&
            (packet.qos == 0 || packet.packet_id != 0);
   }
-  template <PacketType kType>
-  bool operator()(const PublishAck<kType>& packet) const {
-    return packet.packet_id != 0;
-  }
   bool operator()(const Subscribe& packet) const {
     return packet.packet_id != 0 && !packet.subscriptions.empty();
   }
-  bool operator()(const Suback& packet) const { return packet.packet_id != 0; }
   bool operator()(const Unsubscribe& packet) const {
     return packet.packet_id != 0 && !packet.filters.empty();
   }
-  bool operator()(const Unsuback& packet) const { return packet.packet_id != 0; }
   template <typename Other>
-  bool operator()(const Other&) const {
+  bool operator()([[maybe_unused]] const Other& packet) const {
+    if constexpr (requires { packet.packet_id; }) return packet.packet_id != 0;
     return true;
   }
 };
@@ -109,6 +48,67 @@ Status Inexpressible(const Packet& packet) {
 }
 
 }  // namespace
+
+size_t FrameSplitter::Feed(std::string_view bytes) {
+  size_t taken = 0;
+  while (taken < bytes.size() && state_ != State::kDone && state_ != State::kFailed) {
+    if (state_ == State::kBody) {
+      const size_t part = std::min(bytes.size() - taken, length_ - frame_.body.size());
+      // Grows as bytes come, not as they are announced.
+      frame_.body.append(bytes, taken, part);
+      taken += part;
+      if (frame_.body.size() == length_) state_ = State::kDone;
+      continue;
+    }
+    const auto byte = static_cast<uint8_t>(bytes[taken++]);
+    if (state_ == State::kType) {
+      OnType(byte);
+    } else {
+      OnLength(byte);
+    }
+  }
+  return taken;
+}
+
+void FrameSplitter::OnType(uint8_t byte) {
+  frame_.type = static_cast<PacketType>(byte >> 4);
+  frame_.flags = byte & 0x0F;
+  if (byte >> 4 == 0) return Fail(ReasonCode::kMalformedPacket, "packet type 0");
+  if (limits_.only && frame_.type != *limits_.only) {
+    return Fail(ReasonCode::kProtocolError, "a packet of this type may not come now");
+  }
+  if (frame_.type != PacketType::kPublish && frame_.flags != FixedFlags(frame_.type)) {
+    return Fail(ReasonCode::kMalformedPacket, "flags that this type of packet does not have");
+  }
+  state_ = State::kLength;
+}
+
+void FrameSplitter::OnLength(uint8_t byte) {
+  length_ |= static_cast<size_t>(byte & 0x7F) << (7 * length_bytes_);
+  ++length_bytes_;
+  if ((byte & 0x80) != 0) {
+    if (length_bytes_ == 4) Fail(ReasonCode::kMalformedPacket, "a remaining length of five bytes");
+    return;
+  }
+  frame_.minimal_length = byte != 0 || length_bytes_ == 1;
+  if (1 + static_cast<size_t>(length_bytes_) + length_ > limits_.packet_bytes) {
+    return Fail(ReasonCode::kPacketTooLarge, "a packet larger than is taken");
+  }
+  state_ = length_ > 0 ? State::kBody : State::kDone;
+}
+
+void FrameSplitter::Fail(ReasonCode code, std::string_view why) {
+  state_ = State::kFailed;
+  fault_ = Fault{code, why};
+}
+
+Frame FrameSplitter::Take() {
+  CHECK(done());
+  state_ = State::kType;
+  length_ = 0;
+  length_bytes_ = 0;
+  return std::exchange(frame_, Frame());
+}
 
 Decoded Decode(Version version, const Frame& frame) {
   WireReader in(frame.body);
@@ -140,44 +140,15 @@ Result<std::string> Encode(Version version, const Packet& packet) {
     return Inexpressible(packet);
   }
   WireWriter body;
-  std::visit(WriteBody{version, body}, packet);
+  WriteBody(version, packet, body);
   WireWriter out;
-  out.Byte(static_cast<unsigned>(TypeOf(packet)) << 4 | FlagsOf(packet));
+  const auto* const publish = std::get_if<Publish>(&packet);
+  const unsigned flags = publish != nullptr ? PublishFlags(*publish) : FixedFlags(TypeOf(packet));
+  out.Byte(static_cast<unsigned>(TypeOf(packet)) << 4 | flags);
   out.VariableByteInteger(body.bytes().size());
   if (!body.ok() || !out.ok() || !std::visit(IsComplete(), packet)) return Inexpressible(packet);
   out.Raw(body.bytes());
   return out.Release();
-}
-
-uint16_t ReadPacketId(WireReader& in) {
-  const uint16_t id = in.TwoBytes();
-  if (id == 0) in.ProtocolError("packet identifier 0");
-  return id;
-}
-
-ReasonCode ReadReason(PacketType type, WireReader& in) {
-  const uint8_t code = in.Byte();
-  if (!ReasonCodeFits(code, type)) in.ProtocolError("a reason code that this packet cannot have");
-  return static_cast<ReasonCode>(code);
-}
-
-void ReadReasonAndProperties(PacketType type, WireReader& in, ReasonCode& reason,
-                             Properties& properties) {
-  if (in.empty()) return;
-  reason = ReadReason(type, in);
-  if (!in.empty()) properties = ReadProperties(in, PlaceIn(type));
-}
-
-void WriteReasonAndProperties(PacketType type, ReasonCode reason, const Properties& properties,
-                              WireWriter& out) {
-  WireWriter list;
-  WriteProperties(properties, PlaceIn(type), list);
-  const bool bare = list.ok() && list.bytes().size() == 1;  // a length of 0
-  if (bare && reason == ReasonCode::kSuccess) return;
-  out.Byte(static_cast<unsigned>(reason));
-  if (bare) return;
-  if (!list.ok()) return out.VariableByteInteger(kMaxVariableByteInteger + 1);
-  out.Raw(list.bytes());
 }
 
 }  // namespace tutti::mqtt

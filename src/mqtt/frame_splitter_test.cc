@@ -1,7 +1,6 @@
-#include "mqtt/frame_splitter.h"
-
 #include <gtest/gtest.h>
 
+#include "mqtt/codec.h"
 #include "mqtt/testing/conformance_case.h"
 
 namespace tutti::mqtt {

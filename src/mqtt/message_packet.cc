@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "mqtt/properties.h"
+#include "mqtt/packet.h"
 #include "mqtt/topics.h"
 
 namespace tutti::mqtt {

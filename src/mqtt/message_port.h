@@ -12,11 +12,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "mqtt/topics.h"
 
 namespace tutti::mqtt {
 
@@ -90,6 +92,29 @@ class MessagePort {
   // Gives all incoming messages that `filter` matches to `sink`. Before the port is started.
   // Error: invalid_value, for what is no filter.
   virtual Status Subscribe(std::string filter, Sink sink) = 0;
+};
+
+// The sinks of a port. Filled before the port is started; not synchronised.
+class SinkTable {
+ public:
+  void Add(std::string filter, MessagePort::Sink sink) {
+    rows_.push_back({std::move(filter), std::move(sink)});
+  }
+  // Those whose filter matches `topic`.
+  std::vector<const MessagePort::Sink*> Match(std::string_view topic) const {
+    std::vector<const MessagePort::Sink*> found;
+    for (const Row& row : rows_) {
+      if (TopicMatches(row.filter, topic)) found.push_back(&row.sink);
+    }
+    return found;
+  }
+
+ private:
+  struct Row {
+    std::string filter;  // not shared
+    MessagePort::Sink sink;
+  };
+  std::vector<Row> rows_;
 };
 
 }  // namespace tutti::mqtt

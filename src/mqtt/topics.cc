@@ -8,29 +8,11 @@ namespace {
 constexpr size_t kMaxBytes = 65'535;
 constexpr std::string_view kSharePrefix = "$share/";
 
-// Walks over the levels of a topic or filter. "a/" has two, the second of them empty.
-class Levels {
- public:
-  explicit Levels(std::string_view text) : rest_(text) {}
-  bool done() const { return done_; }
-  std::string_view Next() {
-    const size_t slash = rest_.find('/');
-    const std::string_view level = rest_.substr(0, slash);
-    done_ = slash == std::string_view::npos;
-    rest_.remove_prefix(done_ ? rest_.size() : slash + 1);
-    return level;
-  }
-
- private:
-  std::string_view rest_;
-  bool done_ = false;
-};
-
 bool HasWildcard(std::string_view text) { return text.find_first_of("+#") != text.npos; }
 
 bool IsPlainFilter(std::string_view filter) {
   if (filter.empty()) return false;
-  for (Levels levels(filter); !levels.done();) {
+  for (TopicWalk levels(filter); !levels.done();) {
     const std::string_view level = levels.Next();
     if (!HasWildcard(level)) continue;
     if (level == "#" && levels.done()) continue;
@@ -65,31 +47,30 @@ std::optional<SharedFilter> SharedFilterOf(std::string_view filter) {
   return SharedFilter{rest.substr(0, slash), rest.substr(std::min(slash + 1, rest.size()))};
 }
 
-bool TopicMatches(std::string_view filter, std::string_view topic) {
-  if (topic.starts_with('$') && (filter.starts_with('+') || filter.starts_with('#'))) return false;
-  Levels wanted(filter), given(topic);
-  while (!wanted.done()) {
-    const std::string_view level = wanted.Next();
-    if (level == "#") return true;  // also of the level above: "a/#" matches "a"
-    if (given.done()) return false;
-    const std::string_view name = given.Next();
-    if (level != "+" && level != name) return false;
-  }
-  return given.done();
-}
-
 bool FilterCovers(std::string_view outer, std::string_view inner) {
   if (inner.starts_with('$') && (outer.starts_with('+') || outer.starts_with('#'))) return false;
-  Levels wide(outer), narrow(inner);
+  TopicWalk wide(outer), narrow(inner);
   while (!wide.done()) {
     const std::string_view level = wide.Next();
-    if (level == "#") return true;
+    if (level == "#") return true;  // also of the level above: "a/#" covers "a"
     if (narrow.done()) return false;
     const std::string_view name = narrow.Next();
     if (name == "#") return false;  // asks for more levels than one
     if (level != "+" && level != name) return false;
   }
   return narrow.done();
+}
+
+// A topic name is a filter that matches this topic alone.
+bool TopicMatches(std::string_view filter, std::string_view topic) {
+  return FilterCovers(filter, topic);
+}
+
+bool IsPlainText(std::string_view text, size_t most, std::string_view marks) {
+  return !text.empty() && text.size() <= most && std::all_of(text.begin(), text.end(), [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           marks.find(c) != std::string_view::npos;
+  });
 }
 
 }  // namespace tutti::mqtt

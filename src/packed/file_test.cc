@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "files/checksum.h"
+#include "files/digest.h"
 #include "gguf/testing/writer.h"
 
 namespace tutti::packed {

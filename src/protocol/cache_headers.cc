@@ -1,10 +1,10 @@
 #include "protocol/cache_headers.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <string>
 
 #include "base/ascii.h"
 
@@ -25,30 +25,16 @@ std::optional<Duration> Seconds(std::string_view digits) {
 }
 
 // From what is most to what is least an answer of the cache.
-int Rank(CacheOutcome outcome) {
-  switch (outcome) {
-    case CacheOutcome::kHit:
-      return 0;
-    case CacheOutcome::kJoin:
-      return 1;
-    case CacheOutcome::kMiss:
-      return 2;
-    case CacheOutcome::kBypass:
-      return 3;
-    case CacheOutcome::kNone:
-      return 4;
-  }
-  return 4;
-}
+constexpr std::array kRanks = {CacheOutcome::kHit, CacheOutcome::kJoin, CacheOutcome::kMiss,
+                               CacheOutcome::kBypass, CacheOutcome::kNone};
+auto Rank(CacheOutcome outcome) { return std::find(kRanks.begin(), kRanks.end(), outcome); }
 
 }  // namespace
 
 api::CacheControl ReadCacheControl(std::string_view field) {
   api::CacheControl control;
-  while (!field.empty()) {
-    const size_t comma = std::min(field.find(','), field.size());
-    const std::string_view directive = Trimmed(field.substr(0, comma));
-    field.remove_prefix(std::min(comma + 1, field.size()));
+  for (const std::string_view part : SplitAt(field, ',')) {
+    const std::string_view directive = Trimmed(part);
     const size_t equals = directive.find('=');
     const std::string name = AsciiLower(directive.substr(0, equals));
     if (name == "no-store") {

@@ -23,18 +23,16 @@ Status Answer(std::string_view request, size_t max_bytes, size_t max_values,
 
 std::string AnswerControl(std::string_view request, size_t max_bytes, size_t max_values,
                           const ControlWriter& write) {
-  std::string answer;
-  JsonWriter json(&answer);
+  JsonWriter json;
   const Status status = Answer(request, max_bytes, max_values, write, &json);
-  if (status.ok()) return answer;
-  std::string refusal;
-  JsonWriter(&refusal)
+  if (status.ok()) return json.Take();
+  return JsonWriter()
       .BeginObject()
       .Member("ok", false)
       .Member("code", status.reason())
       .Member("message", status.message())
-      .EndObject();
-  return refusal;
+      .EndObject()
+      .Take();
 }
 
 Status BadControl(std::string_view param, std::string message) {

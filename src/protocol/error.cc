@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
 
 #include "protocol/json/json_writer.h"
 
@@ -213,12 +212,11 @@ ErrorView ViewError(const Status& status, const ErrorOptions& options) {
 
 std::string ErrorBody(const ErrorView& error, std::optional<ContextNumbers> context) {
   if (error.form == ErrorForm::kAnthropic) return AnthropicErrorBody(error);
-  std::string body;
-  JsonWriter json(&body);
+  JsonWriter json;
   json.BeginObject();
   if (error.form == ErrorForm::kKserve) {
     json.Member("error", error.message).EndObject();
-    return body;
+    return json.Take();
   }
   const bool nested = error.form == ErrorForm::kOpenAi;
   if (nested) {
@@ -227,21 +225,16 @@ std::string ErrorBody(const ErrorView& error, std::optional<ContextNumbers> cont
   } else {
     json.Member("error", error.message).Member("error_type", error.type);
   }
-  if (error.param.empty()) {
-    json.Member("param", nullptr);
-  } else {
-    json.Member("param", error.param);
-  }
-  json.Member("code", error.code);
+  json.MemberOrNull("param", error.param).Member("code", error.code);
   if (!nested) {
     json.EndObject();
-    return body;
+    return json.Take();
   }
   if (context.has_value()) {
     json.Member("n_prompt_tokens", context->prompt_tokens).Member("n_ctx", context->context);
   }
   json.EndObject().EndObject();
-  return body;
+  return json.Take();
 }
 
 std::string_view AnthropicErrorType(int http) {
@@ -270,19 +263,12 @@ std::string_view AnthropicErrorType(int http) {
 std::string AnthropicErrorBody(const ErrorView& error) {
   // This format has no member for the parameter, so the message must name it.
   const bool named = error.param.empty() || error.message.find(error.param) != std::string::npos;
-  std::string body;
-  JsonWriter json(&body);
+  JsonWriter json;
   json.BeginObject().Member("type", "error").Key("error").BeginObject();
   json.Member("type", error.type);
   json.Member("message", named ? error.message : error.param + ": " + error.message);
-  json.EndObject();
-  if (error.request_id.empty()) {
-    json.Member("request_id", nullptr);
-  } else {
-    json.Member("request_id", error.request_id);
-  }
-  json.EndObject();
-  return body;
+  json.EndObject().MemberOrNull("request_id", error.request_id).EndObject();
+  return json.Take();
 }
 
 }  // namespace tutti::protocol

@@ -8,7 +8,7 @@
 #include "protocol/error.h"
 #include "protocol/json/json.h"
 #include "protocol/json/json_writer.h"
-#include "protocol/openai/page_json.h"
+#include "protocol/openai/parts.h"
 
 namespace tutti::protocol {
 namespace {
@@ -16,14 +16,6 @@ namespace {
 constexpr std::array kStates = {JobState::kQueued,    JobState::kRunning, JobState::kSucceeded,
                                 JobState::kCancelled, JobState::kExpired, JobState::kFailed,
                                 JobState::kDead};  // of one word side by side
-
-void WriteSeconds(std::string_view key, int64_t unix_ms, JsonWriter* json) {
-  if (unix_ms == 0) {
-    json->Member(key, nullptr);
-  } else {
-    json->Member(key, unix_ms / 1000);
-  }
-}
 
 void WriteJob(const JobView& job, JsonWriter* json) {
   json->BeginObject().Member("id", job.id).Member("object", "job");
@@ -33,12 +25,12 @@ void WriteJob(const JobView& job, JsonWriter* json) {
   if (job.paused) json->Member("paused", true);
   json->Member("attempt", job.attempt).Member("max_attempts", job.max_attempts);
   if (job.state == JobState::kDead) json->Member("dead_letter", true);
-  WriteSeconds("created_at", job.created_ms, json);
-  if (job.run_at_ms > job.created_ms) WriteSeconds("run_at", job.run_at_ms, json);
-  WriteSeconds("started_at", job.started_ms, json);
-  WriteSeconds("finished_at", job.finished_ms, json);
-  WriteSeconds("deadline", job.deadline_ms, json);
-  WriteSeconds("expires_at", job.expires_ms, json);
+  WriteMoment("created_at", job.created_ms, json);
+  if (job.run_at_ms > job.created_ms) WriteMoment("run_at", job.run_at_ms, json);
+  WriteMoment("started_at", job.started_ms, json);
+  WriteMoment("finished_at", job.finished_ms, json);
+  WriteMoment("deadline", job.deadline_ms, json);
+  WriteMoment("expires_at", job.expires_ms, json);
   json->Key("progress").BeginObject().Member("tokens", job.progress_tokens).EndObject();
   json->Key("result").Raw(job.result.empty() ? "null" : job.result);
   json->Key("error").Raw(job.error.empty() ? "null" : job.error);
@@ -58,22 +50,9 @@ void WriteJob(const JobView& job, JsonWriter* json) {
 }  // namespace
 
 std::string_view JobStateName(JobState state) {
-  switch (state) {
-    case JobState::kQueued:
-      return "queued";
-    case JobState::kRunning:
-      return "running";
-    case JobState::kSucceeded:
-      return "completed";
-    case JobState::kFailed:
-    case JobState::kDead:
-      return "failed";
-    case JobState::kCancelled:
-      return "cancelled";
-    case JobState::kExpired:
-      return "expired";
-  }
-  return "failed";
+  static constexpr std::array<std::string_view, 7> kNames = {
+      "queued", "running", "completed", "failed", "cancelled", "expired", "failed"};
+  return kNames[static_cast<size_t>(state)];
 }
 
 std::span<const JobState> StatesNamed(std::string_view word) {
@@ -83,10 +62,9 @@ std::span<const JobState> StatesNamed(std::string_view word) {
 }
 
 std::string JobJson(const JobView& job) {
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   WriteJob(job, &json);
-  return out;
+  return json.Take();
 }
 
 std::string JobEventType(const JobView& job) {
@@ -94,13 +72,12 @@ std::string JobEventType(const JobView& job) {
 }
 
 std::string JobEvent(const JobView& job) {
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   json.BeginObject().Member("type", JobEventType(job)).Member("sequence_number", job.version);
   json.Key("job");
   WriteJob(job, &json);
   json.EndObject();
-  return out;
+  return json.Take();
 }
 
 std::string JobListJson(std::span<const JobView> jobs, bool more) {
@@ -109,24 +86,16 @@ std::string JobListJson(std::span<const JobView> jobs, bool more) {
 
 std::string JobErrorJson(const Status& status) {
   const ErrorView view = ViewError(status);
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   json.BeginObject().Member("code", view.code).Member("message", view.message);
-  if (view.param.empty()) {
-    json.Member("param", nullptr);
-  } else {
-    json.Member("param", view.param);
-  }
-  json.EndObject();
-  return out;
+  json.MemberOrNull("param", view.param).EndObject();
+  return json.Take();
 }
 
 Status JobErrorOf(std::string_view text) {
   const Result<JsonDocument> document = ParseJson(text);
-  const JsonObject* const object = document.ok() ? document->root().if_object() : nullptr;
   const auto member = [&](std::string_view name) -> std::string {
-    const Json* value = object == nullptr ? nullptr : object->if_contains(name);
-    return value != nullptr && value->is_string() ? std::string(TextOf(*value)) : "";
+    return document.ok() ? std::string(TextMember(document->root(), name)) : "";
   };
   const std::string code = member("code");
   constexpr std::string_view kUnlisted = "internal_error";
@@ -138,11 +107,9 @@ Status JobErrorOf(std::string_view text) {
 
 Preference ReadPrefer(std::string_view field) {
   Preference preference;
-  while (!field.empty()) {
-    const size_t comma = std::min(field.find(','), field.size());
-    std::string_view token = field.substr(0, comma);
-    field.remove_prefix(std::min(comma + 1, field.size()));
-    token = Trimmed(token.substr(0, token.find(';')));  // parameters have no meaning here
+  for (const std::string_view part : SplitAt(field, ',')) {
+    const std::string_view token =
+        Trimmed(part.substr(0, part.find(';')));  // parameters have no meaning here
     const size_t equals = token.find('=');
     const std::string name = AsciiLower(Trimmed(token.substr(0, equals)));
     if (name == "respond-async") preference.respond_async = true;

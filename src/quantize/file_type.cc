@@ -1,6 +1,4 @@
-#include "quantize/file_type.h"
-
-#include "tensor/type_spelling.h"
+#include "quantize/requantize.h"
 
 namespace tutti::quantize {
 namespace {

@@ -15,8 +15,7 @@
 #include "gguf/metadata.h"
 #include "quantize/output_file.h"
 #include "tensor/dequantize.h"
-#include "tensor/finite.h"
-#include "tensor/quantize_search.h"
+#include "tensor/quantize.h"
 
 namespace tutti::quantize {
 namespace {
@@ -209,8 +208,6 @@ Result<RequantizeReport> Requantize(const gguf::File& file, const FileType& type
 }
 
 namespace {
-
-using tensor::DType;
 
 bool Has(std::string_view name, std::string_view part) {
   return name.find(part) != std::string_view::npos;

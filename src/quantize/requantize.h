@@ -4,21 +4,45 @@
 // Metadata is copied byte by byte, except for general.file_type and general.quantization_version,
 // which are set, and the keys of split models, which are removed. Tensors keep their names, shapes
 // and order. A tensor that already has its target type is copied; all others are converted through
-// float32 and the searching encoders (tensor/quantize_search.h), and the error is measured. Memory:
+// float32 and the searching encoders (tensor/quantize.h), and the error is measured. Memory:
 // 12 MiB for each thread, and the header; the model's size does not matter. The output does not
 // depend on the number of threads.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "gguf/file.h"
 #include "gguf/header.h"
-#include "quantize/file_type.h"
+#include "tensor/dtype.h"
 
 namespace tutti::quantize {
+
+// What `tutti quantize` can make of a model, by the names the field gives such files. The number is
+// general.file_type of a GGUF. Most name the form of every matrix; the _K_M mix two, as
+// PlanTensors() decides.
+struct FileType {
+  std::string_view name;     // "Q4_K_M"
+  uint32_t id = 0;           // general.file_type
+  tensor::DType form;        // of a matrix that no rule excepts
+  bool mixed = false;        // some matrices get more bits than `form` has
+  std::string_view summary;  // a line of help
+};
+
+// From many bits to few.
+std::span<const FileType> FileTypes();
+
+// By name, in capitals or not, FP16 for F16.
+std::optional<FileType> FileTypeByName(std::string_view name);
+
+// "F32, F16, ...", for messages.
+std::string FileTypeNames();
 
 // The form that a tensor of a file gets, and why. Views live as long as the header.
 struct TensorPlan {

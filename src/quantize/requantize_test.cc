@@ -128,8 +128,8 @@ TEST_F(RequantizeTest, CarriesMetadataOverAndEveryTensorWithinItsFormsError) {
     const auto made = gguf::File::Open(Path());
     ASSERT_TRUE(made.ok()) << type.name << " " << made.status();
     const gguf::Header& header = (*made)->header();
-    EXPECT_EQ(*gguf::GetU32(header, "general.file_type"), type.id);
-    EXPECT_EQ(*gguf::GetU32(header, "general.quantization_version"), 2u);
+    EXPECT_EQ(*gguf::GetUint(header, "general.file_type"), type.id);
+    EXPECT_EQ(*gguf::GetUint(header, "general.quantization_version"), 2u);
     EXPECT_EQ(*gguf::GetString(header, "made.up"), "kept \xff as it is");
     EXPECT_EQ(gguf::GetStrings(header, "tokenizer.ggml.tokens")->size(),
               gguf::GetStrings(file->header(), "tokenizer.ggml.tokens")->size());

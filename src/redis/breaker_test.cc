@@ -1,6 +1,6 @@
-#include "redis/breaker.h"
-
 #include <gtest/gtest.h>
+
+#include "redis/pool.h"
 
 namespace tutti::redis {
 namespace {

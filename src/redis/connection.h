@@ -14,6 +14,8 @@
 //
 // After any error the connection is broken, because a reply still on its way would be taken for the
 // reply to a later command.
+//
+// ParseRedisUrl() reads the address of a server.
 #pragma once
 
 #include <cstddef>
@@ -26,10 +28,27 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "redis/redis_url.h"
 #include "redis/reply.h"
 
 namespace tutti::redis {
+
+// --- the address of a Redis server: pure functions over plain values; any thread ---
+
+struct RedisUrl {
+  std::string user;  // empty: Redis' user "default"
+  std::string host;  // a name, or an address in digits (IPv6 without brackets)
+  int port = 6379;   // 1 to 65,535
+  int database = 0;
+  friend bool operator==(const RedisUrl&, const RedisUrl&) = default;
+};
+
+// Parses `redis://[USER@]HOST[:PORT][/DATABASE]`. A password in the URL is refused, because it
+// would be visible in the process's arguments. Error: invalid_value; the message names the accepted
+// form and never contains what may be a password.
+Result<RedisUrl> ParseRedisUrl(std::string_view url);
+
+// "redis://HOST:PORT/DATABASE", for logs; without the user's name.
+std::string RedactedUrl(const RedisUrl& url);
 
 struct ConnectionOptions {
   RedisUrl url;

@@ -1,8 +1,8 @@
-#include "redis/redis_url.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "redis/connection.h"
 
 namespace tutti::redis {
 namespace {

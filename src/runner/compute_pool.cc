@@ -1,49 +1,14 @@
 #include "runner/compute_pool.h"
 
-#include <pthread.h>
-#include <sched.h>
-
 #include <utility>
 
-#include "base/spin_pause.h"
-#include "base/thread_name.h"
-#include "base/thread_turns.h"
-#include "model/spin_wait.h"
+#include "base/threads.h"
+#include "model/team.h"
 
 namespace tutti::runner {
-namespace {
-
-std::vector<int> AllowedCpus() {
-  std::vector<int> cpus;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-  }
-  return cpus;
-}
-
-std::vector<int> CpusFor(const ComputePoolOptions& options) {
-  if (!options.pin) return {};
-  std::vector<int> cpus = AllowedCpus();
-  if (cpus.size() < static_cast<size_t>(options.workers)) return {};
-  return cpus;
-}
-
-void BindSelf(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  // Best effort: a refusal (a CPU taken offline, a stricter sandbox) costs speed only.
-  (void)pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
-}
-
-}  // namespace
 
 ComputePool::ComputePool(const ComputePoolOptions& options, NoThreadsYet)
     : workers_(options.workers),
-      cpus_(CpusFor(options)),
       board_(options.workers),
       seats_(new Seat[static_cast<size_t>(options.workers)]) {}
 
@@ -65,10 +30,7 @@ ComputePool::~ComputePool() {
 }
 
 void ComputePool::RunErased(Function function, void* context) {
-  if (!std::exchange(caller_prepared_, true)) {
-    if (!cpus_.empty()) BindSelf(cpus_[0]);
-    PreferLongTurns();
-  }
+  if (!std::exchange(caller_prepared_, true)) PreferLongTurns();
   function_ = function;
   context_ = context;
   const uint64_t epoch = epoch_.load(std::memory_order_relaxed) + 1;
@@ -115,7 +77,6 @@ uint64_t ComputePool::AwaitEpoch(uint64_t seen) const {
 }
 
 void ComputePool::WorkerMain(int worker) {
-  if (!cpus_.empty()) BindSelf(cpus_[static_cast<size_t>(worker)]);
   NameThread("tutti-compute");
   PreferLongTurns();
   std::atomic<uint64_t>& seat = seats_[static_cast<size_t>(worker)].value;

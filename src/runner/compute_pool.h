@@ -22,9 +22,6 @@ namespace tutti::runner {
 
 struct ComputePoolOptions {
   int workers = 1;  // >= 1, the calling thread included
-  // Binds each worker to a CPU of its own, taken in order from those the process may use. The
-  // calling thread is bound by its first Run(). Ignored where there are fewer CPUs than workers.
-  bool pin = false;
 };
 
 class ComputePool {
@@ -67,7 +64,6 @@ class ComputePool {
   uint64_t AwaitEpoch(uint64_t seen) const;
 
   const int workers_;
-  const std::vector<int> cpus_;  // to bind worker i to; empty = not bound
   bool caller_prepared_ = false;
 
   // Written by the caller while no worker is inside a job; read inside.

@@ -114,7 +114,7 @@ TEST(ComputePoolTest, AnIdlePoolUsesNoCpuAndWakesAgain) {
 
 TEST(ComputePoolTest, MoreWorkersThanCoresStillFinish) {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  ComputePool pool({.workers = 3 * cores + 1, .pin = true});  // pinning is ignored here
+  ComputePool pool({.workers = 3 * cores + 1});
   std::atomic<int> items{0};
   pool.Run([&](model::Team& team) {
     for (int i = 0; i < 50; ++i) {

@@ -20,7 +20,6 @@
 
 #include "base/types.h"
 #include "engine/model_runner.h"
-#include "engine/step_plan.h"
 #include "kernels/attention_plan.h"
 #include "kernels/kernels.h"
 #include "model/decoder.h"

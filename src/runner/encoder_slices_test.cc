@@ -1,10 +1,9 @@
-#include "runner/encoder_slices.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "base/random.h"
+#include "runner/cpu_encoder_runner.h"
 
 namespace tutti::runner {
 namespace {

@@ -6,17 +6,47 @@
 // read through their File. Immutable; any thread; the files are closed with the last reference.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
-#include "files/folder.h"
+#include "files/source.h"
 #include "safetensors/file.h"
+#include "safetensors/json_stream.h"
 
 namespace tutti::safetensors {
+
+// Caps. The largest known models have about 10^5 tensors in 200 files; each file stays open while
+// the model is loaded.
+inline constexpr uint64_t kMaxIndexBytes = uint64_t{32} << 20;
+inline constexpr size_t kMaxIndexTensors = 262144;
+inline constexpr size_t kMaxShards = 512;
+
+// model.safetensors.index.json, which maps each tensor to one of several files.
+//
+// Untrusted until parsed: strict JSON, unique names, and paths whose text stays inside the model's
+// folder (symbolic links in the folder are the operator's). Members other than "weight_map" are
+// ignored. A value; any thread.
+struct ShardIndex {
+  struct Place {
+    std::string tensor;
+    uint32_t shard;  // index into shards
+  };
+  std::vector<std::string> shards;  // paths relative to the folder, each once, in order of names
+  std::vector<Place> places;        // by name of the tensor; none twice
+
+  // The shard of a tensor. O(log n).
+  std::optional<uint32_t> Find(std::string_view tensor) const;
+
+  // Errors: st_json for anything but a JSON object with a weight_map of that kind, st_duplicate for
+  // a name that appears twice, st_index_path for an invalid path or a count beyond its limit.
+  static Result<ShardIndex> Parse(const files::Source& source, size_t chunk = kJsonChunk);
+};
 
 class Checkpoint {
  public:
@@ -33,9 +63,6 @@ class Checkpoint {
   // file does not have, model_path and model_not_found for the folder and the files in it. Messages
   // name files as the folder or the index do.
   static Result<std::shared_ptr<const Checkpoint>> Open(const files::Folder& folder);
-  // `root` as in files::Folder::Open.
-  static Result<std::shared_ptr<const Checkpoint>> Open(const std::string& folder,
-                                                        const std::string& root = "");
 
   // A file on its own, as from memory.
   static std::shared_ptr<const Checkpoint> Of(std::shared_ptr<const File> file);

@@ -10,7 +10,6 @@
 #include <filesystem>
 
 #include "files/digest.h"
-#include "safetensors/index.h"
 #include "safetensors/testing/writer.h"
 #include "temp_folder.h"
 
@@ -43,7 +42,7 @@ class Folder : public ::testing::Test {
   }
   void PutIndex(std::string_view text) const { WriteFile(Path(kIndex), text); }
   Result<std::shared_ptr<const Checkpoint>> Open() const {
-    return Checkpoint::Open(folder_.File("model"));
+    return testing::OpenCheckpoint(folder_.File("model"));
   }
   Status StatusOf() const {
     const auto opened = Open();
@@ -148,7 +147,7 @@ TEST_F(Folder, BeneathARootNothingElseIsReached) {
   std::filesystem::create_directory(folder_.File("root"));
   std::filesystem::create_symlink("../model", folder_.File("root/outside"));
   const auto code = [](const std::string& path, const std::string& root) {
-    const auto opened = Checkpoint::Open(path, root);
+    const auto opened = testing::OpenCheckpoint(path, root);
     return opened.ok() ? "ok" : opened.status().reason();
   };
   EXPECT_EQ(code("model", folder_.path()), "ok");
@@ -215,7 +214,7 @@ TEST_F(Folder, IndexAndFilesAgree) {
 TEST_F(Folder, WhatTheIndexDoesNotNameIsLeftOut) {
   PutShards();
   PutIndex(IndexOf({{"a", "one.safetensors"}, {"c", "deep/two.safetensors"}}));
-  auto left = Checkpoint::Open(folder_.File("model"));
+  auto left = testing::OpenCheckpoint(folder_.File("model"));
   ASSERT_TRUE(left.ok()) << left.status();
   EXPECT_EQ((*left)->FindTensor("b"), nullptr);
   EXPECT_EQ((*left)->tensors().size(), 2U);
@@ -223,7 +222,7 @@ TEST_F(Folder, WhatTheIndexDoesNotNameIsLeftOut) {
   // The same tensor in two files: the index says which one counts.
   Put("deep/two.safetensors", Writer().Floats("c", {1}, {3}).Floats("a", {1}, {7}));
   PutIndex(IndexOf(kPlaces));
-  left = Checkpoint::Open(folder_.File("model"));
+  left = testing::OpenCheckpoint(folder_.File("model"));
   ASSERT_TRUE(left.ok()) << left.status();
   const Checkpoint::Tensor* a = (*left)->FindTensor("a");
   ASSERT_NE(a, nullptr);

@@ -12,7 +12,6 @@
 #include "files/digest.h"
 #include "tensor/dequantize.h"
 #include "tensor/dtype.h"
-#include "tensor/finite.h"
 
 namespace tutti::safetensors {
 namespace {
@@ -22,9 +21,8 @@ namespace {
 constexpr size_t kChunkBytes = 1 << 18;
 
 Status Unreadable(const TensorInfo& tensor) {
-  return InvalidArgument("st_shape",
-                         fmt::format("tensor {} has type {}, which cannot be read as floats",
-                                     Quote(tensor.name), Name(tensor.dtype)));
+  return Refuse("st_shape", "tensor {} has type {}, which cannot be read as floats",
+                Quote(tensor.name), Name(tensor.dtype));
 }
 
 // `bytes` is aligned for 8 bytes.
@@ -56,12 +54,6 @@ std::string PlaceOf(int64_t element, const Shape& shape) {
 }
 
 }  // namespace
-
-Result<std::shared_ptr<const File>> File::Open(const std::string& path, const std::string& root) {
-  ASSIGN_OR_RETURN(std::shared_ptr<const files::Source> source,
-                   files::OpenSource(path, root, kTruncated));
-  return FromSource(std::move(source));
-}
 
 Result<std::shared_ptr<const File>> File::FromSource(std::shared_ptr<const files::Source> source,
                                                      size_t chunk) {
@@ -127,9 +119,8 @@ Status CheckFiniteFloats(const TensorInfo& tensor, int64_t first, std::span<cons
   const int64_t found =
       tensor::FirstNonFinite(tensor::DType::kF32, values.data(), std::ssize(values));
   if (found < 0) return OkStatus();
-  return InvalidArgument("model_nonfinite",
-                         fmt::format("tensor {} has a NaN or infinite value at {}",
-                                     Quote(tensor.name), PlaceOf(first + found, tensor.shape)));
+  return Refuse("model_nonfinite", "tensor {} has a NaN or infinite value at {}",
+                Quote(tensor.name), PlaceOf(first + found, tensor.shape));
 }
 
 std::shared_ptr<const files::Source> MemorySource(std::span<const std::byte> bytes) {

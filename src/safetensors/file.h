@@ -21,11 +21,8 @@ namespace tutti::safetensors {
 
 class File {
  public:
-  // Codes: st_* for the contents, model_path and model_not_found for the path; messages do not name
-  // it. `root` as in files::OpenSource. Tensor data is not read (see CheckFinite).
-  static Result<std::shared_ptr<const File>> Open(const std::string& path,
-                                                  const std::string& root = "");
-  // `source` should answer with kTruncated where it ends too early.
+  // Codes: st_* for the contents; messages do not name the file. Tensor data is not read (see
+  // CheckFinite). `source` should answer with kTruncated where it ends too early.
   static Result<std::shared_ptr<const File>> FromSource(std::shared_ptr<const files::Source> source,
                                                         size_t chunk = kJsonChunk);
 
@@ -52,8 +49,8 @@ class File {
   // all of it. Codes as for Read.
   Result<std::string> HeaderDigest() const;
 
-  // st_offsets when the file was written or cut since Open. A file replaced by rename is not
-  // noticed and does no harm: this one still reads the old contents.
+  // st_offsets when the file was written or cut since it was opened. A file replaced by rename is
+  // not noticed and does no harm: this one still reads the old contents.
   Status CheckUnchanged() const { return source_->CheckUnchanged(); }
 
  private:

@@ -16,7 +16,7 @@
 #include "files/digest.h"
 #include "safetensors/testing/writer.h"
 #include "temp_folder.h"
-#include "tensor/half.h"
+#include "tensor/blocks.h"
 
 namespace tutti::safetensors {
 namespace {
@@ -302,7 +302,7 @@ class OnDisk : public ::testing::Test {
  protected:
   OnDisk() { testing::WriteFile(path_, Small().Build()); }
   static std::string CodeOf(const std::string& path, const std::string& root = "") {
-    const auto file = File::Open(path, root);
+    const auto file = testing::OpenFile(path, root);
     return file.ok() ? "ok" : file.status().reason();
   }
   const support::TempFolder folder_;
@@ -324,7 +324,7 @@ TEST_F(OnDisk, OnlyReadableRegularFilesBeneathTheRootAreOpened) {
 }
 
 TEST_F(OnDisk, TruncationAfterOpenIsAStatusAndNoSignal) {
-  const auto file = File::Open(path_).value();
+  const auto file = testing::OpenFile(path_).value();
   EXPECT_TRUE(file->CheckUnchanged().ok());
   const TensorInfo& ids = *file->FindTensor("ids");
   const TensorInfo& b = *file->FindTensor("b");
@@ -337,14 +337,14 @@ TEST_F(OnDisk, TruncationAfterOpenIsAStatusAndNoSignal) {
 }
 
 TEST_F(OnDisk, OverwritingIsNoticedAndReplacingIsHarmless) {
-  const auto old = File::Open(path_).value();
+  const auto old = testing::OpenFile(path_).value();
   testing::WriteFile(folder_.File("new"), std::string_view("another file"));
   std::filesystem::rename(folder_.File("new"), path_);
   EXPECT_TRUE(old->ReadFloats(*old->FindTensor("a.weight")).ok());
   EXPECT_TRUE(old->CheckUnchanged().ok());
 
   testing::WriteFile(path_, Small().Build());
-  const auto file = File::Open(path_).value();
+  const auto file = testing::OpenFile(path_).value();
   const timespec times[2] = {{1, 0}, {1, 0}};  // a write long enough ago to show in the times
   ASSERT_EQ(utimensat(AT_FDCWD, path_.c_str(), times, 0), 0);
   EXPECT_EQ(file->CheckUnchanged().reason(), "st_offsets");

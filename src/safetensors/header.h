@@ -9,18 +9,21 @@
 // Source: the format's description and its reference implementation, version 0.6.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
 #include "files/source.h"
 #include "safetensors/json_stream.h"
-#include "tensor/tensor_view.h"
+#include "tensor/dtype.h"
 
 namespace tutti::safetensors {
 
@@ -80,6 +83,12 @@ inline constexpr uint64_t kMaxJsonInteger = uint64_t{1} << 53;
 
 // The code of a file that ends too early or changes while it is read.
 inline constexpr std::string_view kTruncated = "st_offsets";
+
+// The fault of a file, with a formatted message.
+template <typename... Args>
+Status Refuse(std::string_view code, fmt::format_string<Args...> format, Args&&... args) {
+  return InvalidArgument(code, fmt::format(format, std::forward<Args>(args)...));
+}
 
 // Extents in C order: the last one is contiguous, so a weight matrix is [out, in]. Rank 0 is one
 // number.

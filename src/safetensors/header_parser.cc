@@ -1,14 +1,17 @@
-#include "safetensors/header_parser.h"
-
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "base/quote.h"
+#include "safetensors/header.h"
+#include "safetensors/json_stream.h"
 
 namespace tutti::safetensors {
 namespace {
@@ -34,6 +37,48 @@ std::string_view LooksLike(std::string_view start) {
 }
 
 }  // namespace
+
+// The rules of the format, applied to a header's JSON while it passes by.
+class HeaderParser final : public JsonEvents {
+ public:
+  HeaderParser(const files::Source& source, Header* header) : source_(source), header_(*header) {}
+  Status Run(size_t chunk);
+
+ private:
+  enum class Level { kOutside, kRoot, kMetadata, kEntry, kShape, kOffsets };
+  enum class Field { kNone, kDType, kShape, kOffsets };
+
+  Status OnObjectBegin() override;
+  Status OnObjectEnd() override;
+  Status OnArrayBegin() override;
+  Status OnArrayEnd() override;
+  Status OnKey(std::string key) override;
+  Status OnString(std::string text) override;
+  Status OnUint(uint64_t number) override;
+  Status OnOther() override { return Misplaced(); }
+
+  Status CheckLength();  // of the header, from the file's first bytes
+  Status Misplaced() const;
+  Status StartMember(std::string key);
+  Status StartField(std::string_view key);
+  Status FinishTensor();
+  Status SortMetadata();
+  Status IndexNames();
+  Status CheckLayout() const;
+
+  const files::Source& source_;
+  Header& header_;
+  uint64_t length_ = 0;  // of the JSON
+  Level level_ = Level::kOutside;
+  bool metadata_seen_ = false;
+  std::string key_;  // last of the root or of the metadata
+
+  // The tensor that is being read.
+  Field field_ = Field::kNone;
+  std::optional<DType> dtype_;
+  std::optional<Shape> shape_;
+  std::optional<std::vector<uint64_t>> offsets_;
+};
 
 Result<Header> Header::Parse(const files::Source& source, size_t chunk) {
   Header header;
@@ -61,22 +106,19 @@ Status HeaderParser::CheckLength() {
   RETURN_IF_ERROR(source_.ReadAt(0, std::as_writable_bytes(std::span(start.data(), size))));
   const std::string_view hint = LooksLike({start.data(), size});
   if (size < kLengthBytes) {
-    return InvalidArgument("st_header",
-                           fmt::format("the file has {} bytes, too few for the length of a "
-                                       "header{}",
-                                       file_bytes, hint));
+    return Refuse("st_header", "the file has {} bytes, too few for the length of a header{}",
+                  file_bytes, hint);
   }
   std::memcpy(&length_, start.data(), sizeof(length_));
   if (length_ < kShortestJson || length_ > kMaxHeaderBytes) {
-    return InvalidArgument(
-        "st_header", fmt::format("the header would have {} bytes; {} to {} are legal{}", length_,
-                                 kShortestJson, kMaxHeaderBytes, hint));
+    return Refuse("st_header", "the header would have {} bytes; {} to {} are legal{}", length_,
+                  kShortestJson, kMaxHeaderBytes, hint);
   }
   if (length_ > file_bytes - kLengthBytes) {
-    return InvalidArgument("st_header",
-                           fmt::format("the header has {} bytes, the file has only {} behind its "
-                                       "length: an interrupted download?",
-                                       length_, file_bytes - kLengthBytes));
+    return Refuse(
+        "st_header",
+        "the header has {} bytes, the file has only {} behind its length: an interrupted download?",
+        length_, file_bytes - kLengthBytes);
   }
   char first = 0;
   RETURN_IF_ERROR(source_.ReadAt(kLengthBytes, std::as_writable_bytes(std::span(&first, 1))));
@@ -138,10 +180,10 @@ Status HeaderParser::StartMember(std::string key) {
     if (metadata_seen_) return InvalidArgument("st_duplicate", "\"__metadata__\" appears twice");
     metadata_seen_ = true;
   } else if (key.size() > kMaxNameBytes) {
-    return InvalidArgument("st_header", fmt::format("a tensor's name has {} bytes; at most {}: {}",
-                                                    key.size(), kMaxNameBytes, Quote(key)));
+    return Refuse("st_header", "a tensor's name has {} bytes; at most {}: {}", key.size(),
+                  kMaxNameBytes, Quote(key));
   } else if (header_.tensors_.size() == kMaxTensors) {
-    return InvalidArgument("st_header", fmt::format("more than {} tensors", kMaxTensors));
+    return Refuse("st_header", "more than {} tensors", kMaxTensors);
   }
   key_ = std::move(key);
   return OkStatus();
@@ -151,8 +193,7 @@ Status HeaderParser::StartField(std::string_view key) {
   const bool twice = (key == "dtype" && dtype_) || (key == "shape" && shape_) ||
                      (key == "data_offsets" && offsets_);
   if (twice) {
-    return InvalidArgument("st_duplicate",
-                           fmt::format("tensor {} has two {}", Quote(key_), Quote(key)));
+    return Refuse("st_duplicate", "tensor {} has two {}", Quote(key_), Quote(key));
   }
   if (key == "dtype") {
     field_ = Field::kDType;
@@ -161,8 +202,7 @@ Status HeaderParser::StartField(std::string_view key) {
   } else if (key == "data_offsets") {
     field_ = Field::kOffsets;
   } else {
-    return InvalidArgument(
-        "st_json", fmt::format("tensor {} has the unknown field {}", Quote(key_), Quote(key)));
+    return Refuse("st_json", "tensor {} has the unknown field {}", Quote(key_), Quote(key));
   }
   return OkStatus();
 }
@@ -170,8 +210,7 @@ Status HeaderParser::StartField(std::string_view key) {
 Status HeaderParser::OnString(std::string text) {
   if (level_ == Level::kMetadata) {
     if (header_.metadata_.size() == kMaxMetadataEntries) {
-      return InvalidArgument("st_metadata",
-                             fmt::format("more than {} entries", kMaxMetadataEntries));
+      return Refuse("st_metadata", "more than {} entries", kMaxMetadataEntries);
     }
     header_.metadata_.push_back({std::move(key_), std::move(text)});
     return OkStatus();
@@ -179,8 +218,7 @@ Status HeaderParser::OnString(std::string text) {
   if (level_ != Level::kEntry || field_ != Field::kDType) return Misplaced();
   const DType* dtype = FindDType(text);
   if (dtype == nullptr) {
-    return InvalidArgument(
-        "st_shape", fmt::format("tensor {} has the unknown type {}", Quote(key_), Quote(text)));
+    return Refuse("st_shape", "tensor {} has the unknown type {}", Quote(key_), Quote(text));
   }
   dtype_ = *dtype;
   return OkStatus();
@@ -189,12 +227,11 @@ Status HeaderParser::OnString(std::string text) {
 Status HeaderParser::OnUint(uint64_t number) {
   if (level_ == Level::kShape) {
     if (shape_->rank == kMaxRank) {
-      return InvalidArgument(
-          "st_shape", fmt::format("tensor {} has more than {} dimensions", Quote(key_), kMaxRank));
+      return Refuse("st_shape", "tensor {} has more than {} dimensions", Quote(key_), kMaxRank);
     }
     if (number > kMaxJsonInteger) {
-      return InvalidArgument("st_shape", fmt::format("dimension {} of tensor {} is {}",
-                                                     shape_->rank, Quote(key_), number));
+      return Refuse("st_shape", "dimension {} of tensor {} is {}", shape_->rank, Quote(key_),
+                    number);
     }
     shape_->extents[static_cast<size_t>(shape_->rank++)] = static_cast<int64_t>(number);
     return OkStatus();
@@ -216,62 +253,53 @@ Status HeaderParser::Misplaced() const {
     case Level::kRoot:
       if (key_ == kMetadataKey)
         return InvalidArgument("st_metadata", "\"__metadata__\" is no object");
-      return InvalidArgument("st_json", fmt::format("the entry of tensor {} is no object", name));
+      return Refuse("st_json", "the entry of tensor {} is no object", name);
     case Level::kMetadata:
-      return InvalidArgument("st_metadata", fmt::format("the value of {} is no string", name));
+      return Refuse("st_metadata", "the value of {} is no string", name);
     case Level::kShape:
-      return InvalidArgument(
-          "st_shape",
-          fmt::format("the shape of tensor {} holds something other than whole numbers", name));
+      return Refuse("st_shape", "the shape of tensor {} holds something other than whole numbers",
+                    name);
     case Level::kOffsets:
       break;
     case Level::kEntry:
       if (field_ == Field::kDType) {
-        return InvalidArgument("st_shape",
-                               fmt::format("the dtype of tensor {} is no string", name));
+        return Refuse("st_shape", "the dtype of tensor {} is no string", name);
       }
       if (field_ == Field::kShape) {
-        return InvalidArgument("st_shape", fmt::format("the shape of tensor {} is no list", name));
+        return Refuse("st_shape", "the shape of tensor {} is no list", name);
       }
       break;
   }
-  return InvalidArgument("st_offsets",
-                         fmt::format("the data_offsets of tensor {} are not two whole numbers "
-                                     "up to 2^53",
-                                     name));
+  return Refuse("st_offsets", "the data_offsets of tensor {} are not two whole numbers up to 2^53",
+                name);
 }
 
 // ---- What it means
 
 Status HeaderParser::FinishTensor() {
   const std::string name = Quote(key_);
-  if (!dtype_) return InvalidArgument("st_shape", fmt::format("tensor {} has no dtype", name));
-  if (!shape_) return InvalidArgument("st_shape", fmt::format("tensor {} has no shape", name));
-  if (!offsets_)
-    return InvalidArgument("st_offsets", fmt::format("tensor {} has no data_offsets", name));
-  if (offsets_->size() != 2)
-    return InvalidArgument("st_offsets", fmt::format("tensor {} has no end", name));
+  if (!dtype_) return Refuse("st_shape", "tensor {} has no dtype", name);
+  if (!shape_) return Refuse("st_shape", "tensor {} has no shape", name);
+  if (!offsets_) return Refuse("st_offsets", "tensor {} has no data_offsets", name);
+  if (offsets_->size() != 2) return Refuse("st_offsets", "tensor {} has no end", name);
   const uint64_t begin = offsets_->front();
   const uint64_t end = offsets_->back();
   if (begin > end) {
-    return InvalidArgument("st_offsets", fmt::format("tensor {} begins at offset {} and ends at {}",
-                                                     name, begin, end));
+    return Refuse("st_offsets", "tensor {} begins at offset {} and ends at {}", name, begin, end);
   }
   Wide product = 1;  // of the dimensions that are not 0, so that strides cannot overflow either
   for (const int64_t extent : shape_->dims()) {
     product *= static_cast<Wide>(std::max<int64_t>(extent, 1));  // below 2^63 and 2^54
     if (product > kMaxElements) {
-      return InvalidArgument("st_shape",
-                             fmt::format("tensor {} of shape {} has more than 2^63 elements", name,
-                                         shape_->ToString()));
+      return Refuse("st_shape", "tensor {} of shape {} has more than 2^63 elements", name,
+                    shape_->ToString());
     }
   }
   const Wide bits = static_cast<Wide>(shape_->elements()) * Info(*dtype_).bits;
   if (bits != static_cast<Wide>(end - begin) * 8) {
-    return InvalidArgument("st_shape",
-                           fmt::format("tensor {} of type {} and shape {} does not have the {} "
-                                       "bytes it is given",
-                                       name, Name(*dtype_), shape_->ToString(), end - begin));
+    return Refuse("st_shape",
+                  "tensor {} of type {} and shape {} does not have the {} bytes it is given", name,
+                  Name(*dtype_), shape_->ToString(), end - begin);
   }
   header_.tensors_.push_back(
       {std::move(key_), *dtype_, *shape_, header_.data_offset_ + begin, end - begin});
@@ -286,8 +314,7 @@ Status HeaderParser::SortMetadata() {
       entries.begin(), entries.end(),
       [](const MetadataEntry& a, const MetadataEntry& b) { return a.key == b.key; });
   if (twin == entries.end()) return OkStatus();
-  return InvalidArgument("st_duplicate",
-                         fmt::format("the metadata name {} twice", Quote(twin->key)));
+  return Refuse("st_duplicate", "the metadata name {} twice", Quote(twin->key));
 }
 
 Status HeaderParser::IndexNames() {
@@ -301,8 +328,7 @@ Status HeaderParser::IndexNames() {
     return tensors[a].name == tensors[b].name;
   });
   if (twin == sorted.end()) return OkStatus();
-  return InvalidArgument("st_duplicate",
-                         fmt::format("tensor {} appears twice", Quote(tensors[*twin].name)));
+  return Refuse("st_duplicate", "tensor {} appears twice", Quote(tensors[*twin].name));
 }
 
 // Checks that tensors cover the data. Tensors without elements may be at any border between others.
@@ -311,21 +337,18 @@ Status HeaderParser::CheckLayout() const {
   uint64_t expected = header_.data_offset_;
   for (const TensorInfo& info : header_.tensors_) {
     if (info.file_offset != expected) {
-      return InvalidArgument(
-          "st_offsets", fmt::format("tensor {} begins at byte {}, the tensors before it end at {}",
-                                    Quote(info.name), info.file_offset, expected));
+      return Refuse("st_offsets", "tensor {} begins at byte {}, the tensors before it end at {}",
+                    Quote(info.name), info.file_offset, expected);
     }
     expected = info.file_offset + info.bytes;  // below 2^54 each
     if (expected > file_bytes) {
-      return InvalidArgument(
-          "st_offsets",
-          fmt::format("tensor {} ends at byte {}, the file at {}: an interrupted download?",
-                      Quote(info.name), expected, file_bytes));
+      return Refuse("st_offsets",
+                    "tensor {} ends at byte {}, the file at {}: an interrupted download?",
+                    Quote(info.name), expected, file_bytes);
     }
   }
   if (expected == file_bytes) return OkStatus();
-  return InvalidArgument("st_offsets", fmt::format("the tensors end at byte {}, the file at {}",
-                                                   expected, file_bytes));
+  return Refuse("st_offsets", "the tensors end at byte {}, the file at {}", expected, file_bytes);
 }
 
 }  // namespace tutti::safetensors

@@ -47,3 +47,7 @@ size_t AllRowOps(const RowOps* const** list) {
 }
 
 }  // namespace tutti::sampling
+
+// The variant that every processor can execute.
+#define TUTTI_ROW_OPS baseline
+#include "sampling/row_ops_impl.inc"

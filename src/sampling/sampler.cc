@@ -408,9 +408,4 @@ RowLogprobs RowLogprobsOf(std::span<const float> logits, TokenId chosen, int top
   return result;
 }
 
-RowLogprobs RowLogprobsOf(std::span<const float> logits, TokenId chosen, int top) {
-  SamplerScratch scratch;
-  return RowLogprobsOf(logits, chosen, top, scratch);
-}
-
 }  // namespace tutti::sampling

@@ -81,6 +81,5 @@ Draw SampleRow(std::span<float> logits, const RowState& state, SamplerScratch& s
 // sequence.
 RowLogprobs RowLogprobsOf(std::span<const float> logits, TokenId chosen, int top,
                           SamplerScratch& scratch);
-RowLogprobs RowLogprobsOf(std::span<const float> logits, TokenId chosen, int top);
 
 }  // namespace tutti::sampling

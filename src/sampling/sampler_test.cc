@@ -364,7 +364,8 @@ TEST(RowLogprobs, EqualTheLogSoftmaxOfTheRow) {
     const std::vector<float> row = RandomRow(vocab, vocab, 5.0);
     double sum = 0;
     for (const float x : row) sum += std::exp(static_cast<double>(x));
-    const RowLogprobs got = RowLogprobsOf(row, static_cast<TokenId>(vocab / 2), 20);
+    SamplerScratch scratch;
+    const RowLogprobs got = RowLogprobsOf(row, static_cast<TokenId>(vocab / 2), 20, scratch);
     EXPECT_NEAR(got.chosen.logprob, static_cast<double>(row[vocab / 2]) - std::log(sum), 2e-6);
     ASSERT_EQ(got.top.size(), std::min<size_t>(20, vocab));
     std::vector<float> sorted = row;
@@ -379,8 +380,10 @@ TEST(RowLogprobs, EqualTheLogSoftmaxOfTheRow) {
 TEST(RowLogprobs, OfARowThatIsNotFiniteAreNaN) {
   std::vector<float> row(100, 0.0F);
   row[70] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_TRUE(std::isnan(RowLogprobsOf(row, 3, 5).chosen.logprob));
-  EXPECT_TRUE(RowLogprobsOf(row, 3, 5).top.empty());
+  SamplerScratch scratch;
+  const RowLogprobs got = RowLogprobsOf(row, 3, 5, scratch);
+  EXPECT_TRUE(std::isnan(got.chosen.logprob));
+  EXPECT_TRUE(got.top.empty());
 }
 
 // One arithmetic: a machine with fewer instructions draws the same tokens.

@@ -1,5 +1,3 @@
-#include "store/migrations.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -8,6 +6,7 @@
 #include <csignal>
 #include <string>
 
+#include "store/database.h"
 #include "temp_folder.h"
 
 namespace tutti::store {

@@ -7,59 +7,50 @@ namespace tutti::telemetry {
 
 struct EncoderMetrics::Impl {
   Impl(MetricsRegistry& r, const Options& o)
-      : registry(r), model({{"model", o.model}}), beside_decoder(o.beside_decoder) {}
+      : make{r, {{"model", o.model}}}, beside_decoder(o.beside_decoder) {}
 
-  MetricLabels With(MetricLabels labels) const {
-    labels.insert(model.begin(), model.end());
-    return labels;
-  }
   Counter Dispatched(DispatchCause cause) {
-    return registry.GetCounter("tutti_encode_dispatch_total", "Encoder batches started, by reason",
-                               With({{"reason", LabelOf(cause)}}));
+    return make.Counter("tutti_encode_dispatch_total", "Encoder batches started, by reason",
+                        {{"reason", LabelOf(cause)}});
   }
   Counter Finished(FinishKind reason) {
-    return registry.GetCounter("tutti_requests_finished_total", "Requests finished, by reason",
-                               With({{"finish_reason", LabelOf(reason)}}));
+    return make.Counter("tutti_requests_finished_total", "Requests finished, by reason",
+                        {{"finish_reason", LabelOf(reason)}});
   }
 
-  MetricsRegistry& registry;
-  const MetricLabels model;
+  const SeriesMaker make;
   const bool beside_decoder;
   MetricsRegistry::CollectorHandle collector;
 
-  Histogram request_items = registry.GetHistogram("tutti_encode_request_items", "Texts per request",
-                                                  BatchBuckets(), model);
-  Histogram request_tokens = registry.GetHistogram("tutti_encode_request_tokens",
-                                                   "Tokens per request", BatchBuckets(), model);
-  Histogram batch_items = registry.GetHistogram("tutti_encode_batch_items",
-                                                "Texts per encoder batch", BatchBuckets(), model);
-  Histogram batch_tokens = registry.GetHistogram("tutti_encode_batch_tokens",
-                                                 "Tokens per encoder batch", BatchBuckets(), model);
-  Histogram batch_time =
-      registry.GetHistogram("tutti_encode_batch_seconds", "Time per encoder batch, in seconds",
-                            ShortLatencyBuckets(), model);
-  Histogram tokenize =
-      registry.GetHistogram("tutti_tokenize_seconds", "Time to tokenise a request, in seconds",
-                            ShortLatencyBuckets(), model);
-  Histogram queue_wait = registry.GetHistogram(
+  Histogram request_items =
+      make.Histogram("tutti_encode_request_items", "Texts per request", BatchBuckets());
+  Histogram request_tokens =
+      make.Histogram("tutti_encode_request_tokens", "Tokens per request", BatchBuckets());
+  Histogram batch_items =
+      make.Histogram("tutti_encode_batch_items", "Texts per encoder batch", BatchBuckets());
+  Histogram batch_tokens =
+      make.Histogram("tutti_encode_batch_tokens", "Tokens per encoder batch", BatchBuckets());
+  Histogram batch_time = make.Histogram(
+      "tutti_encode_batch_seconds", "Time per encoder batch, in seconds", ShortLatencyBuckets());
+  Histogram tokenize = make.Histogram(
+      "tutti_tokenize_seconds", "Time to tokenise a request, in seconds", ShortLatencyBuckets());
+  Histogram queue_wait = make.Histogram(
       "tutti_queue_wait_seconds", "Time between acceptance and the first step, in seconds",
-      ShortLatencyBuckets(), With({{"lane", "interactive"}, {"priority", "interactive"}}));
+      ShortLatencyBuckets(), {{"lane", "interactive"}, {"priority", "interactive"}});
   Histogram inference =
-      registry.GetHistogram("tutti_encode_inference_seconds",
-                            "Time between a request's first batch and its last result, in seconds",
-                            ShortLatencyBuckets(), model);
-  Counter busy = registry.GetCounter("tutti_engine_busy_seconds_total",
-                                     "Time the engine spent in steps, in seconds", model);
-  Counter items = registry.GetCounter("tutti_encode_items_total", "Texts encoded", model);
-  Counter tokens = registry.GetCounter(
-      "tutti_prompt_tokens_total", "Prompt tokens, by source (computed or from the prefix cache)",
-      With({{"source", "computed"}}));
-  Counter padding =
-      registry.GetCounter("tutti_encode_padding_tokens_total",
-                          "Tokens that padding would have added; they are not computed", model);
-  Counter wasted =
-      registry.GetCounter("tutti_wasted_tokens_total", "Tokens computed in vain, by cause",
-                          With({{"cause", LabelOf(WasteCause::kCancelled)}}));
+      make.Histogram("tutti_encode_inference_seconds",
+                     "Time between a request's first batch and its last result, in seconds",
+                     ShortLatencyBuckets());
+  Counter busy =
+      make.Counter("tutti_engine_busy_seconds_total", "Time the engine spent in steps, in seconds");
+  Counter items = make.Counter("tutti_encode_items_total", "Texts encoded");
+  Counter tokens = make.Counter("tutti_prompt_tokens_total",
+                                "Prompt tokens, by source (computed or from the prefix cache)",
+                                {{"source", "computed"}});
+  Counter padding = make.Counter("tutti_encode_padding_tokens_total",
+                                 "Tokens that padding would have added; they are not computed");
+  Counter wasted = make.Counter("tutti_wasted_tokens_total", "Tokens computed in vain, by cause",
+                                {{"cause", LabelOf(WasteCause::kCancelled)}});
   std::array<Counter, 4> dispatched = {
       Dispatched(DispatchCause::kFull), Dispatched(DispatchCause::kIdle),
       Dispatched(DispatchCause::kDeadline), Dispatched(DispatchCause::kAge)};
@@ -74,12 +65,12 @@ EncoderMetrics::EncoderMetrics(MetricsRegistry& registry, Options options)
       .GetGauge("tutti_build_info", "Always 1; the labels describe the build",
                 {{"version", options.version}, {"isa", options.isa}})
       .Set(1);
-  registry
-      .GetGauge("tutti_model_info", "Always 1; the labels describe the model",
-                impl_->With({{"arch", options.architecture},
-                             {"quant", options.quantisation},
-                             {"digest", options.digest},
-                             {"ctx", std::to_string(options.max_tokens)}}))
+  impl_->make
+      .Gauge("tutti_model_info", "Always 1; the labels describe the model",
+             {{"arch", options.architecture},
+              {"quant", options.quantisation},
+              {"digest", options.digest},
+              {"ctx", std::to_string(options.max_tokens)}})
       .Set(1);
 }
 
@@ -87,27 +78,26 @@ EncoderMetrics::~EncoderMetrics() = default;
 
 void EncoderMetrics::SetGauges(std::function<Gauges()> read) {
   Impl& i = *impl_;
-  const auto gauge = [&](const char* name, const char* help, MetricLabels labels = {}) {
-    return i.registry.GetGauge(name, help, i.With(std::move(labels)));
-  };
+  const SeriesMaker& make = i.make;
   const MetricLabels priority = {{"lane", "interactive"}, {"priority", "interactive"}};
-  Gauge items = gauge("tutti_encode_waiting_items", "Texts waiting for a batch");
+  Gauge items = make.Gauge("tutti_encode_waiting_items", "Texts waiting for a batch");
   if (i.beside_decoder) {
-    i.collector = i.registry.AddCollector([read = std::move(read), items]() mutable {
+    i.collector = make.registry.AddCollector([read = std::move(read), items]() mutable {
       items.Set(static_cast<double>(read().waiting_items));
     });
     return;
   }
-  i.collector = i.registry.AddCollector(
+  i.collector = make.registry.AddCollector(
       [read = std::move(read), items,
-       requests = gauge("tutti_queue_requests", "Requests in the queue", priority),
-       tokens = gauge("tutti_queue_tokens", "Prompt tokens in the queue", priority),
-       oldest = gauge("tutti_queue_oldest_seconds",
-                      "Age of the oldest request in the queue, in seconds", priority),
-       wait = gauge("tutti_predicted_wait_seconds",
-                    "Predicted queue wait of a new request, in seconds", priority),
-       heartbeat = gauge("tutti_engine_heartbeat_age_seconds",
-                         "Time since the step loop last made progress, in seconds")]() mutable {
+       requests = make.Gauge("tutti_queue_requests", "Requests in the queue", priority),
+       tokens = make.Gauge("tutti_queue_tokens", "Prompt tokens in the queue", priority),
+       oldest = make.Gauge("tutti_queue_oldest_seconds",
+                           "Age of the oldest request in the queue, in seconds", priority),
+       wait = make.Gauge("tutti_predicted_wait_seconds",
+                         "Predicted queue wait of a new request, in seconds", priority),
+       heartbeat =
+           make.Gauge("tutti_engine_heartbeat_age_seconds",
+                      "Time since the step loop last made progress, in seconds")]() mutable {
         const Gauges now = read();
         requests.Set(now.requests);
         tokens.Set(static_cast<double>(now.waiting_tokens));
@@ -124,9 +114,9 @@ void EncoderMetrics::RequestAccepted(int64_t items, int64_t tokens) {
 }
 
 void EncoderMetrics::RequestRejected(std::string_view code) {
-  impl_->registry
-      .GetCounter("tutti_requests_rejected_total", "Requests refused, by error code",
-                  impl_->With({{"code", std::string(code)}}))
+  impl_->make
+      .Counter("tutti_requests_rejected_total", "Requests refused, by error code",
+               {{"code", std::string(code)}})
       .Add();
 }
 

@@ -10,7 +10,6 @@
 #include <set>
 
 #include "base/check.h"
-#include "base/mutex.h"
 #include "base/utf8.h"
 
 namespace tutti::telemetry {

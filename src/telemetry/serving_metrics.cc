@@ -10,82 +10,57 @@
 
 namespace tutti::telemetry {
 struct ServingMetrics::Impl {
-  Impl(MetricsRegistry& r, Options o)
-      : registry(r), options(std::move(o)), model({{"model", options.model}}) {
-    if (options.vllm_aliases) vllm.emplace(registry, options);
+  Impl(MetricsRegistry& r, Options o) : options(std::move(o)), make{r, {{"model", options.model}}} {
+    if (options.vllm_aliases) vllm.emplace(r, options);
   }
 
-  MetricLabels With(MetricLabels labels) const {
-    labels.insert(model.begin(), model.end());
-    return labels;
-  }
-  Counter Count(const std::string& name, const std::string& help, MetricLabels labels) {
-    return registry.GetCounter(name, help, With(std::move(labels)));
-  }
-
-  MetricsRegistry& registry;
   const Options options;
-  const MetricLabels model;
+  const SeriesMaker make;
   std::optional<VllmMetrics> vllm;
   MetricsRegistry::CollectorHandle collector;
 
   // Hot ones, made at once so that they stand at zero before the first request.
-  Histogram ttft = registry.GetHistogram("tutti_time_to_first_token_seconds",
-                                         "Time between acceptance and the first token, in seconds",
-                                         LatencyBuckets(), model);
-  Histogram itl = registry.GetHistogram("tutti_inter_token_latency_seconds",
-                                        "Time between two tokens of a sequence, in seconds",
-                                        LatencyBuckets(), model);
-  Histogram tpot = registry.GetHistogram("tutti_time_per_output_token_seconds",
-                                         "Mean time per output token of a request, in seconds",
-                                         LatencyBuckets(), model);
-  Histogram queue_wait = registry.GetHistogram(
+  Histogram ttft =
+      make.Histogram("tutti_time_to_first_token_seconds",
+                     "Time between acceptance and the first token, in seconds", LatencyBuckets());
+  Histogram itl =
+      make.Histogram("tutti_inter_token_latency_seconds",
+                     "Time between two tokens of a sequence, in seconds", LatencyBuckets());
+  Histogram tpot =
+      make.Histogram("tutti_time_per_output_token_seconds",
+                     "Mean time per output token of a request, in seconds", LatencyBuckets());
+  Histogram queue_wait = make.Histogram(
       "tutti_queue_wait_seconds", "Time between acceptance and the first step, in seconds",
-      ShortLatencyBuckets(), With({{"lane", "interactive"}, {"priority", "interactive"}}));
-  Histogram prefill = registry.GetHistogram(
-      "tutti_prefill_seconds", "Time between the first step and the first token, in seconds",
-      LatencyBuckets(), model);
-  Histogram decode = registry.GetHistogram("tutti_decode_seconds",
-                                           "Time between the first token and the last, in seconds",
-                                           LatencyBuckets(), model);
-  Histogram prompt_size =
-      registry.GetHistogram("tutti_request_prompt_tokens", "Prompt tokens per request",
-                            SizeBuckets(options.max_model_len), model);
-  Histogram output_size =
-      registry.GetHistogram("tutti_request_output_tokens", "Output tokens per request",
-                            SizeBuckets(options.max_model_len), model);
-  Histogram max_tokens = registry.GetHistogram("tutti_request_max_tokens", "max_tokens per request",
-                                               SizeBuckets(options.max_model_len), model);
-  Histogram choices =
-      registry.GetHistogram("tutti_request_n", "Choices (n) per request", ChoiceBuckets(), model);
-  Histogram step_tokens =
-      registry.GetHistogram("tutti_step_tokens", "Tokens per step", BatchBuckets(), model);
+      ShortLatencyBuckets(), {{"lane", "interactive"}, {"priority", "interactive"}});
+  Histogram prefill = make.Histogram("tutti_prefill_seconds",
+                                     "Time between the first step and the first token, in seconds",
+                                     LatencyBuckets());
+  Histogram decode =
+      make.Histogram("tutti_decode_seconds",
+                     "Time between the first token and the last, in seconds", LatencyBuckets());
+  Histogram prompt_size = make.Histogram("tutti_request_prompt_tokens", "Prompt tokens per request",
+                                         SizeBuckets(options.max_model_len));
+  Histogram output_size = make.Histogram("tutti_request_output_tokens", "Output tokens per request",
+                                         SizeBuckets(options.max_model_len));
+  Histogram max_tokens = make.Histogram("tutti_request_max_tokens", "max_tokens per request",
+                                        SizeBuckets(options.max_model_len));
+  Histogram choices = make.Histogram("tutti_request_n", "Choices (n) per request", ChoiceBuckets());
+  Histogram step_tokens = make.Histogram("tutti_step_tokens", "Tokens per step", BatchBuckets());
   Histogram step_sequences =
-      registry.GetHistogram("tutti_step_sequences", "Sequences per step", BatchBuckets(), model);
-  Counter busy = registry.GetCounter("tutti_engine_busy_seconds_total",
-                                     "Time the engine spent in steps, in seconds", model);
-  Counter output_tokens =
-      registry.GetCounter("tutti_output_tokens_total", "Tokens generated", model);
-  std::array<Counter, 2> prompt_tokens = {
-      registry.GetCounter("tutti_prompt_tokens_total",
-                          "Prompt tokens, by source (computed or from the prefix cache)",
-                          With({{"source", "computed"}})),
-      registry.GetCounter("tutti_prompt_tokens_total",
-                          "Prompt tokens, by source (computed or from the prefix cache)",
-                          With({{"source", "prefix"}}))};
-  Counter not_finite =
-      registry.GetCounter("tutti_logits_not_finite_total",
-                          "Requests ended because their logits were not finite", model);
-  Counter prefix_queried = registry.GetCounter(
-      "tutti_prefix_queried_tokens_total", "Prompt tokens looked up in the prefix cache", model);
-  Counter prefix_hit = registry.GetCounter("tutti_prefix_hit_tokens_total",
-                                           "Prompt tokens found in the prefix cache", model);
-  Counter kv_evicted =
-      registry.GetCounter("tutti_kv_evicted_blocks_total", "Cached KV blocks evicted", model);
-  Counter drafts =
-      registry.GetCounter("tutti_spec_drafts_total", "Steps that verified draft tokens", model);
-  Counter draft_tokens =
-      registry.GetCounter("tutti_spec_draft_tokens_total", "Draft tokens verified", model);
+      make.Histogram("tutti_step_sequences", "Sequences per step", BatchBuckets());
+  Counter busy =
+      make.Counter("tutti_engine_busy_seconds_total", "Time the engine spent in steps, in seconds");
+  Counter output_tokens = make.Counter("tutti_output_tokens_total", "Tokens generated");
+  std::array<Counter, 2> prompt_tokens = {PromptTokens("computed"), PromptTokens("prefix")};
+  Counter not_finite = make.Counter("tutti_logits_not_finite_total",
+                                    "Requests ended because their logits were not finite");
+  Counter prefix_queried = make.Counter("tutti_prefix_queried_tokens_total",
+                                        "Prompt tokens looked up in the prefix cache");
+  Counter prefix_hit =
+      make.Counter("tutti_prefix_hit_tokens_total", "Prompt tokens found in the prefix cache");
+  Counter kv_evicted = make.Counter("tutti_kv_evicted_blocks_total", "Cached KV blocks evicted");
+  Counter drafts = make.Counter("tutti_spec_drafts_total", "Steps that verified draft tokens");
+  Counter draft_tokens = make.Counter("tutti_spec_draft_tokens_total", "Draft tokens verified");
   std::array<Counter, kDraftPlaces> accepted_tokens = AcceptedTokens();
   std::array<Histogram, 3> steps = {Step(StepKind::kPrefill), Step(StepKind::kDecode),
                                     Step(StepKind::kMixed)};
@@ -98,35 +73,41 @@ struct ServingMetrics::Impl {
   std::array<Counter, 2> preemptions = {Preemptions(PreemptionCause::kBlocks),
                                         Preemptions(PreemptionCause::kPriority)};
 
+  Counter PromptTokens(const char* source) {
+    return make.Counter("tutti_prompt_tokens_total",
+                        "Prompt tokens, by source (computed or from the prefix cache)",
+                        {{"source", source}});
+  }
   Counter Finished(FinishKind reason) {
-    return Count("tutti_requests_finished_total", "Requests finished, by reason",
-                 {{"finish_reason", LabelOf(reason)}});
+    return make.Counter("tutti_requests_finished_total", "Requests finished, by reason",
+                        {{"finish_reason", LabelOf(reason)}});
   }
   std::array<Counter, 3> Cancelled(CancelCause cause) {
     const auto in = [&](RequestPhase phase) {
-      return Count("tutti_requests_cancelled_total", "Requests cancelled",
-                   {{"cause", LabelOf(cause)}, {"phase", LabelOf(phase)}});
+      return make.Counter("tutti_requests_cancelled_total", "Requests cancelled",
+                          {{"cause", LabelOf(cause)}, {"phase", LabelOf(phase)}});
     };
     return {in(RequestPhase::kQueued), in(RequestPhase::kPrefill), in(RequestPhase::kDecode)};
   }
   Counter Preemptions(PreemptionCause cause) {
-    return Count("tutti_preemptions_total", "Sequences preempted", {{"reason", LabelOf(cause)}});
+    return make.Counter("tutti_preemptions_total", "Sequences preempted",
+                        {{"reason", LabelOf(cause)}});
   }
   std::array<Counter, kDraftPlaces> AcceptedTokens() {
     std::array<Counter, kDraftPlaces> out;
     for (size_t i = 0; i < out.size(); ++i) {
-      out[i] = Count("tutti_spec_accepted_tokens_total", "Draft tokens accepted",
-                     {{"position", std::to_string(i)}});
+      out[i] = make.Counter("tutti_spec_accepted_tokens_total", "Draft tokens accepted",
+                            {{"position", std::to_string(i)}});
     }
     return out;
   }
   Counter Wasted(WasteCause cause) {
-    return Count("tutti_wasted_tokens_total", "Tokens computed in vain, by cause",
-                 {{"cause", LabelOf(cause)}});
+    return make.Counter("tutti_wasted_tokens_total", "Tokens computed in vain, by cause",
+                        {{"cause", LabelOf(cause)}});
   }
   Histogram Step(StepKind kind) {
-    return registry.GetHistogram("tutti_step_seconds", "Time per step, in seconds",
-                                 ShortLatencyBuckets(), With({{"kind", LabelOf(kind)}}));
+    return make.Histogram("tutti_step_seconds", "Time per step, in seconds", ShortLatencyBuckets(),
+                          {{"kind", LabelOf(kind)}});
   }
 };
 
@@ -137,17 +118,17 @@ ServingMetrics::ServingMetrics(MetricsRegistry& registry, Options options)
       .GetGauge("tutti_build_info", "Always 1; the labels describe the build",
                 {{"version", o.version}, {"isa", o.isa}})
       .Set(1);
-  registry
-      .GetGauge("tutti_model_info", "Always 1; the labels describe the model",
-                impl_->With({{"arch", o.architecture},
-                             {"quant", o.quantisation},
-                             {"digest", o.digest},
-                             {"ctx", std::to_string(o.max_model_len)}}))
+  impl_->make
+      .Gauge("tutti_model_info", "Always 1; the labels describe the model",
+             {{"arch", o.architecture},
+              {"quant", o.quantisation},
+              {"digest", o.digest},
+              {"ctx", std::to_string(o.max_model_len)}})
       .Set(1);
-  registry
-      .GetGauge("tutti_cache_config_info", "Always 1; the labels describe the KV cache",
-                impl_->With({{"block_size", std::to_string(o.block_tokens)},
-                             {"blocks", std::to_string(o.kv_blocks)}}))
+  impl_->make
+      .Gauge(
+          "tutti_cache_config_info", "Always 1; the labels describe the KV cache",
+          {{"block_size", std::to_string(o.block_tokens)}, {"blocks", std::to_string(o.kv_blocks)}})
       .Set(1);
 }
 
@@ -155,29 +136,29 @@ ServingMetrics::~ServingMetrics() = default;
 
 void ServingMetrics::SetEngineGauges(std::function<EngineGauges()> read) {
   Impl& i = *impl_;
-  const auto gauge = [&](const char* name, const char* help, MetricLabels labels = {}) {
-    return i.registry.GetGauge(name, help, i.With(std::move(labels)));
-  };
+  const SeriesMaker& make = i.make;
   // Owns what it touches, handles of the registry all of it: a scrape may be under way when the
   // model is unloaded.
-  i.collector = i.registry.AddCollector(
+  i.collector = make.registry.AddCollector(
       [read = std::move(read), vllm = i.vllm,
-       running = gauge("tutti_running_sequences", "Running sequences"),
-       waiting = gauge("tutti_waiting_sequences", "Waiting sequences", {{"reason", "capacity"}}),
-       deferred = gauge("tutti_waiting_sequences", "Waiting sequences", {{"reason", "deferred"}}),
-       queue = gauge("tutti_queue_requests", "Requests in the queue",
-                     {{"lane", "interactive"}, {"priority", "interactive"}}),
-       tokens = gauge("tutti_queue_tokens", "Prompt tokens in the queue",
-                      {{"lane", "interactive"}, {"priority", "interactive"}}),
-       oldest =
-           gauge("tutti_queue_oldest_seconds", "Age of the oldest request in the queue, in seconds",
-                 {{"lane", "interactive"}, {"priority", "interactive"}}),
-       free = gauge("tutti_kv_blocks", "KV blocks, by state", {{"state", "free"}}),
-       active = gauge("tutti_kv_blocks", "KV blocks, by state", {{"state", "active"}}),
-       cached = gauge("tutti_kv_blocks", "KV blocks, by state", {{"state", "cached"}}),
-       usage = gauge("tutti_kv_usage_ratio", "Share of the KV blocks in use, 0 to 1"),
-       heartbeat = gauge("tutti_engine_heartbeat_age_seconds",
-                         "Time since the step loop last made progress, in seconds"),
+       running = make.Gauge("tutti_running_sequences", "Running sequences"),
+       waiting =
+           make.Gauge("tutti_waiting_sequences", "Waiting sequences", {{"reason", "capacity"}}),
+       deferred =
+           make.Gauge("tutti_waiting_sequences", "Waiting sequences", {{"reason", "deferred"}}),
+       queue = make.Gauge("tutti_queue_requests", "Requests in the queue",
+                          {{"lane", "interactive"}, {"priority", "interactive"}}),
+       tokens = make.Gauge("tutti_queue_tokens", "Prompt tokens in the queue",
+                           {{"lane", "interactive"}, {"priority", "interactive"}}),
+       oldest = make.Gauge("tutti_queue_oldest_seconds",
+                           "Age of the oldest request in the queue, in seconds",
+                           {{"lane", "interactive"}, {"priority", "interactive"}}),
+       free = make.Gauge("tutti_kv_blocks", "KV blocks, by state", {{"state", "free"}}),
+       active = make.Gauge("tutti_kv_blocks", "KV blocks, by state", {{"state", "active"}}),
+       cached = make.Gauge("tutti_kv_blocks", "KV blocks, by state", {{"state", "cached"}}),
+       usage = make.Gauge("tutti_kv_usage_ratio", "Share of the KV blocks in use, 0 to 1"),
+       heartbeat = make.Gauge("tutti_engine_heartbeat_age_seconds",
+                              "Time since the step loop last made progress, in seconds"),
        evicted = i.kv_evicted, told = std::make_shared<std::atomic<int64_t>>(0)]() mutable {
         const EngineGauges now = read();
         const auto total =
@@ -210,9 +191,9 @@ void ServingMetrics::RequestAccepted(int64_t prompt_tokens, int64_t max_tokens, 
 }
 
 void ServingMetrics::RequestRejected(std::string_view code) {
-  impl_
-      ->Count("tutti_requests_rejected_total", "Requests refused, by error code",
-              {{"code", std::string(code)}})
+  impl_->make
+      .Counter("tutti_requests_rejected_total", "Requests refused, by error code",
+               {{"code", std::string(code)}})
       .Add();
 }
 
@@ -258,9 +239,9 @@ void ServingMetrics::PromptTokens(PromptSource source, int64_t tokens) {
 }
 
 void ServingMetrics::BrokenToolCall(std::string_view reason) {
-  impl_
-      ->Count("tutti_broken_tool_calls_total", "Tool calls that could not be parsed, by reason",
-              {{"reason", std::string(reason)}})
+  impl_->make
+      .Counter("tutti_broken_tool_calls_total", "Tool calls that could not be parsed, by reason",
+               {{"reason", std::string(reason)}})
       .Add();
 }
 

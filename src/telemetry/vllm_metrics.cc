@@ -2,7 +2,6 @@
 
 #include <numeric>
 #include <string>
-#include <utility>
 
 namespace tutti::telemetry {
 namespace {
@@ -15,30 +14,10 @@ const Buckets kItlBuckets = {.01, .025, .05, .075, .1,  .15, .2, .3, .4, .5,
 const Buckets kLatencyBuckets = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
                                  30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
 
-// Series of one served model: the prefix and the two labels that all of them have.
-struct Maker {
-  MetricsRegistry& registry;
-  MetricLabels labels;
-
-  MetricLabels With(MetricLabels more) const {
-    more.insert(labels.begin(), labels.end());
-    return more;
-  }
-  auto Gauge(const std::string& name, const std::string& help, MetricLabels more = {}) const {
-    return registry.GetGauge("vllm:" + name, help, With(std::move(more)));
-  }
-  auto Counter(const std::string& name, const std::string& help, MetricLabels more = {}) const {
-    return registry.GetCounter("vllm:" + name, help, With(std::move(more)));
-  }
-  auto Histogram(const std::string& name, const std::string& help, const Buckets& buckets) const {
-    return registry.GetHistogram("vllm:" + name, help, buckets, labels);
-  }
-};
-
 }  // namespace
 
 VllmMetrics::VllmMetrics(MetricsRegistry& registry, const ServingMetrics::Options& options) {
-  const Maker make{registry, {{"model_name", options.model}, {"engine", "0"}}};
+  const SeriesMaker make{registry, {{"model_name", options.model}, {"engine", "0"}}, "vllm:"};
   const Buckets sizes = SizeBuckets(options.max_model_len);
   running_ = make.Gauge("num_requests_running", "Requests in the running batch");
   waiting_ = make.Gauge("num_requests_waiting", "Requests waiting to be scheduled");

@@ -1,7 +1,9 @@
 #include "tensor/dtype.h"
 
 #include <iterator>
+#include <utility>
 
+#include "base/ascii.h"
 #include "base/check.h"
 
 namespace tutti::tensor {
@@ -75,19 +77,33 @@ const DTypeInfo& Info(DType dtype) {
 
 std::string_view Name(DType dtype) { return Info(dtype).name; }
 
-std::optional<DType> TypeByName(std::string_view name) {
-  for (DType dtype : kReadableTypes) {
-    if (Name(dtype) == name) return dtype;
-  }
-  return std::nullopt;
-}
-
 bool IsQuantized(DType dtype) { return Info(dtype).block_elements > 1; }
 
 size_t RowBytes(DType dtype, int64_t n) {
   const DTypeInfo& info = Info(dtype);
   CHECK(n >= 0 && n % info.block_elements == 0) << info.name << " row of " << n << " elements";
   return static_cast<size_t>(n / info.block_elements) * static_cast<size_t>(info.block_bytes);
+}
+
+std::string CommonSpelling(std::string_view name) {
+  std::string lower = AsciiLower(name);
+  constexpr std::pair<std::string_view, std::string_view> kSame[] = {
+      {"fp16", "f16"},    {"fp32", "f32"},      {"float16", "f16"},
+      {"float32", "f32"}, {"bfloat16", "bf16"},
+  };
+  for (const auto& [spelling, common] : kSame) {
+    if (lower == spelling) return std::string(common);
+  }
+  return lower;
+}
+
+std::string Shape::ToString() const {
+  std::string text = "{";
+  for (int i = 0; i < dims; ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(ne[static_cast<size_t>(i)]);
+  }
+  return text + "}";
 }
 
 }  // namespace tutti::tensor

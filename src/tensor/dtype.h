@@ -1,4 +1,5 @@
-// The element types a weight file can name, and how each packs numbers into blocks.
+// The element types a weight file can name, how each packs numbers into blocks, and the shape of a
+// tensor of them.
 //
 // Values of DType are the type ids of GGUF (ggml_type in its specification): a file's id needs no
 // table of its own. Every id ever assigned has a name here. The types that Tutti computes with have
@@ -6,11 +7,16 @@
 // Source: the GGUF specification and ggml's type traits.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <ostream>
+#include <string>
 #include <string_view>
+
+#include "base/check.h"
 
 namespace tutti::tensor {
 
@@ -69,7 +75,6 @@ std::optional<DType> ReadableType(uint32_t id);
 // Traits of a readable type, transcoded or not.
 const DTypeInfo& Info(DType dtype);
 std::string_view Name(DType dtype);
-std::optional<DType> TypeByName(std::string_view name);  // of kReadableTypes; exact spelling
 
 // True when a block stores scales along with its quants (everything but F32, F16 and BF16).
 bool IsQuantized(DType dtype);
@@ -79,5 +84,47 @@ bool IsQuantized(DType dtype);
 size_t RowBytes(DType dtype, int64_t n);
 
 inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << Name(dtype); }
+
+// Normalises the spellings of a number type; all commands compare the type names in their options
+// in this form, so that all accept the same. Returns the name in lower case, with "f16" for fp16
+// and float16, "f32" for fp32 and float32, and "bf16" for bfloat16. Text that names no type is only
+// lower-cased. ASCII; never fails.
+std::string CommonSpelling(std::string_view name);
+
+inline constexpr int kMaxDims = 4;
+
+// Dimensions are in the order of GGUF: ne[0] is the contiguous one (a row), so a weight matrix
+// [out, in] has ne = {in, out}.
+struct Shape {
+  int dims = 0;                                     // 1..4 for a real tensor
+  std::array<int64_t, kMaxDims> ne = {1, 1, 1, 1};  // unused dimensions are 1
+
+  Shape() = default;
+  Shape(std::initializer_list<int64_t> extents) : dims(static_cast<int>(extents.size())) {
+    CHECK_LE(extents.size(), static_cast<size_t>(kMaxDims));
+    size_t i = 0;
+    for (int64_t extent : extents) ne[i++] = extent;
+  }
+
+  int64_t columns() const { return ne[0]; }  // elements of a row
+  // Cannot overflow: the reader of the file checked the product of all extents.
+  int64_t rows() const { return ne[1] * ne[2] * ne[3]; }
+  int64_t elements() const { return columns() * rows(); }
+  std::string ToString() const;  // "{576, 49152}"
+  friend bool operator==(const Shape&, const Shape&) = default;
+};
+
+// A tensor's type, extent and bytes, owned by someone else; the bytes must outlive the view.
+struct TensorView {
+  DType dtype = DType::kF32;
+  Shape shape;
+  const std::byte* data = nullptr;  // rows() rows of row_bytes() each, no padding between them
+
+  size_t row_bytes() const { return RowBytes(dtype, shape.columns()); }
+  size_t bytes() const { return row_bytes() * static_cast<size_t>(shape.rows()); }
+  const std::byte* row(int64_t index) const {
+    return data + static_cast<size_t>(index) * row_bytes();
+  }
+};
 
 }  // namespace tutti::tensor

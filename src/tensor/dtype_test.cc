@@ -6,7 +6,6 @@
 #include <set>
 
 #include "tensor/blocks.h"
-#include "tensor/tensor_view.h"
 
 namespace tutti::tensor {
 namespace {
@@ -32,9 +31,6 @@ TEST(DType, ExactlyTheListedTypesAreReadable) {
   for (uint32_t id = 0; id < 64; ++id) {
     EXPECT_EQ(ReadableType(id).has_value(), listed.count(id) == 1) << id;
   }
-  EXPECT_EQ(TypeByName("Q4_K"), DType::kQ4_K);
-  EXPECT_EQ(TypeByName("Q2_K"), std::nullopt);
-  EXPECT_EQ(TypeByName("q4_0"), std::nullopt);
 }
 
 TEST(DType, BlockBytesAreThoseOfTheStructs) {

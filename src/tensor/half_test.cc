@@ -1,9 +1,9 @@
-#include "tensor/half.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+
+#include "tensor/blocks.h"
 
 namespace tutti::tensor {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "tensor/blocks.h"
-#include "tensor/half.h"
 
 namespace tutti::tensor {
 namespace {
@@ -130,17 +129,13 @@ void CodesK(const float* in, int top, uint16_t* d_bits, uint16_t* dmin_bits, uin
 void Quantize(const float* in, BlockQ4_K* block) {
   uint8_t q[256];
   CodesK(in, 15, &block->d, &block->dmin, block->scales, q);
-  PackNibblesK(q, block->qs);
+  PackCodes(q, block);
 }
 
 void Quantize(const float* in, BlockQ5_K* block) {
   uint8_t q[256];
   CodesK(in, 31, &block->d, &block->dmin, block->scales, q);
-  PackNibblesK(q, block->qs);
-  std::memset(block->qh, 0, sizeof(block->qh));
-  for (int i = 0; i < kSuperBlock; ++i) {
-    block->qh[i % 32] = static_cast<uint8_t>(block->qh[i % 32] | ((q[i] >> 4) << (i / 32)));
-  }
+  PackCodes(q, block);
 }
 
 void Quantize(const float* in, BlockQ6_K* block) {
@@ -155,6 +150,38 @@ void Quantize(const float* in, BlockQ6_K* block) {
     const float inverse = InverseOfScale(d * scale);
     for (int i = 16 * j; i < 16 * (j + 1); ++i) q[i] = Truncate(in[i] * inverse + 32.5f, 63);
   }
+  PackCodes(q, block);
+}
+
+// The low four bits of 256 codes, as Q4_K and Q5_K store them.
+void PackNibblesK(const uint8_t q[256], uint8_t qs[128]) {
+  for (int group = 0; group < 4; ++group) {
+    for (int l = 0; l < 32; ++l) {
+      qs[group * 32 + l] =
+          static_cast<uint8_t>((q[group * 64 + l] & 15) | ((q[group * 64 + 32 + l] & 15) << 4));
+    }
+  }
+}
+
+template <typename Block>
+void QuantizeBlocks(const float* in, void* blocks, int64_t n, int block_elements) {
+  Block* block = static_cast<Block*>(blocks);
+  for (int64_t i = 0; i < n; i += block_elements) Quantize(in + i, block++);
+}
+
+}  // namespace
+
+void PackCodes(const uint8_t q[256], BlockQ4_K* block) { PackNibblesK(q, block->qs); }
+
+void PackCodes(const uint8_t q[256], BlockQ5_K* block) {
+  PackNibblesK(q, block->qs);
+  std::memset(block->qh, 0, sizeof(block->qh));
+  for (int i = 0; i < kSuperBlock; ++i) {
+    block->qh[i % 32] = static_cast<uint8_t>(block->qh[i % 32] | ((q[i] >> 4) << (i / 32)));
+  }
+}
+
+void PackCodes(const uint8_t q[256], BlockQ6_K* block) {
   std::memset(block->ql, 0, sizeof(block->ql));
   std::memset(block->qh, 0, sizeof(block->qh));
   for (int i = 0; i < kSuperBlock; ++i) {
@@ -166,14 +193,6 @@ void Quantize(const float* in, BlockQ6_K* block) {
     high = static_cast<uint8_t>(high | ((q[i] >> 4) << (quarter * 2)));
   }
 }
-
-template <typename Block>
-void QuantizeBlocks(const float* in, void* blocks, int64_t n, int block_elements) {
-  Block* block = static_cast<Block*>(blocks);
-  for (int64_t i = 0; i < n; i += block_elements) Quantize(in + i, block++);
-}
-
-}  // namespace
 
 void QuantizeRow(DType dtype, const float* in, void* blocks, int64_t n) {
   const size_t bytes = RowBytes(dtype, n);

@@ -1,11 +1,7 @@
-#include "tensor/quantize_search.h"
-
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "tensor/blocks.h"
-#include "tensor/half.h"
 #include "tensor/quantize.h"
 
 namespace tutti::tensor {
@@ -184,29 +180,15 @@ void SearchK(const float* in, int top_code, uint16_t* d_bits, uint16_t* dmin_bit
 }
 
 void Search(const float* in, BlockQ4_K* block) {
-  if (HoldsTooLarge(in)) {
-    *block = {};
-    block->d = kInfiniteHalf;
-    return;
-  }
   uint8_t q[256];
   SearchK(in, 15, &block->d, &block->dmin, block->scales, q);
-  PackNibblesK(q, block->qs);
+  PackCodes(q, block);
 }
 
 void Search(const float* in, BlockQ5_K* block) {
-  if (HoldsTooLarge(in)) {
-    *block = {};
-    block->d = kInfiniteHalf;
-    return;
-  }
   uint8_t q[256];
   SearchK(in, 31, &block->d, &block->dmin, block->scales, q);
-  PackNibblesK(q, block->qs);
-  std::memset(block->qh, 0, sizeof(block->qh));
-  for (int i = 0; i < kSuperBlock; ++i) {
-    block->qh[i % 32] = static_cast<uint8_t>(block->qh[i % 32] | ((q[i] >> 4) << (i / 32)));
-  }
+  PackCodes(q, block);
 }
 
 constexpr int kPart = 16;  // elements that share a scale of Q6_K
@@ -248,11 +230,6 @@ float SearchSymmetric(const float* x, const float* w) {
 }
 
 void Search(const float* in, BlockQ6_K* block) {
-  if (HoldsTooLarge(in)) {
-    *block = {};
-    block->d = kInfiniteHalf;
-    return;
-  }
   float w[kSuperBlock];
   float steps[16];
   float extreme = 0;
@@ -286,22 +263,20 @@ void Search(const float* in, BlockQ6_K* block) {
     Codes<kPart>(x, 32.0f * step, InverseOfScale(step), 63.0f, codes);
     for (int i = 0; i < kPart; ++i) q[kPart * j + i] = static_cast<uint8_t>(codes[i]);
   }
-  std::memset(block->ql, 0, sizeof(block->ql));
-  std::memset(block->qh, 0, sizeof(block->qh));
-  for (int i = 0; i < kSuperBlock; ++i) {
-    const int half = i / 128;
-    const int quarter = (i % 128) / 32;
-    uint8_t& low = block->ql[half * 64 + (quarter % 2) * 32 + i % 32];
-    uint8_t& high = block->qh[half * 32 + i % 32];
-    low = static_cast<uint8_t>(low | ((q[i] & 15) << ((quarter / 2) * 4)));
-    high = static_cast<uint8_t>(high | ((q[i] >> 4) << (quarter * 2)));
-  }
+  PackCodes(q, block);
 }
 
 template <typename Block>
 void SearchBlocks(const float* in, void* blocks, int64_t n) {
   Block* block = static_cast<Block*>(blocks);
-  for (int64_t i = 0; i < n; i += kSuperBlock) Search(in + i, block++);
+  for (int64_t i = 0; i < n; i += kSuperBlock, ++block) {
+    if (HoldsTooLarge(in + i)) {
+      *block = {};
+      block->d = kInfiniteHalf;
+    } else {
+      Search(in + i, block);
+    }
+  }
 }
 
 }  // namespace

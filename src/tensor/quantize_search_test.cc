@@ -1,5 +1,3 @@
-#include "tensor/quantize_search.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +9,6 @@
 #include <vector>
 
 #include "tensor/dequantize.h"
-#include "tensor/finite.h"
 #include "tensor/quantize.h"
 #include "test_paths.h"
 

@@ -1,12 +1,13 @@
 #include "tensor/transcoded.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "base/check.h"
-#include "tensor/half.h"
-#include "tensor/iq_codebooks.h"
+#include "tensor/blocks.h"
 
 namespace tutti::tensor {
 namespace {
@@ -225,10 +226,8 @@ void ReadIq1M(const uint8_t* b, int part, Block32* out) {
 }  // namespace
 
 bool IsTranscoded(DType dtype) {
-  for (const DType type : kTranscodedTypes) {
-    if (type == dtype) return true;
-  }
-  return false;
+  return std::find(std::begin(kTranscodedTypes), std::end(kTranscodedTypes), dtype) !=
+         std::end(kTranscodedTypes);
 }
 
 bool HasOneScale(DType dtype) {

@@ -32,4 +32,13 @@ void ReadBlock32(DType dtype, const std::byte* row, int64_t block, Block32* out)
 // The scale of a stored block is finite, and so are the elements under it.
 bool TranscodedBlockIsFinite(DType dtype, const std::byte* block);
 
+// The codebooks of the IQ types; iq_codebooks.cc describes how they are packed. Source: ggml's
+// tables, by way of the format's Python package.
+extern const uint16_t kGridIq1[2048];
+extern const uint16_t kGridIq2Xxs[256];
+extern const uint16_t kGridIq2Xs[512];
+extern const uint16_t kGridIq2S[1024];
+extern const uint16_t kGridIq3Xxs[256];
+extern const uint16_t kGridIq3S[512];
+
 }  // namespace tutti::tensor

@@ -1,6 +1,6 @@
-#include "tensor/type_spelling.h"
-
 #include <gtest/gtest.h>
+
+#include "tensor/dtype.h"
 
 namespace tutti::tensor {
 namespace {

@@ -1,8 +1,7 @@
-#include "tokenizer/character_bpe.h"
-
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "tokenizer/bpe.h"
 #include "tokenizer/testing/tiny_vocabularies.h"
 
 namespace tutti::tokenizer {

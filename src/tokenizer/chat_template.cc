@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/utf8.h"
-#include "tokenizer/jinja/interpreter.h"
-#include "tokenizer/jinja/parser.h"
+#include "tokenizer/jinja/engine.h"
 #include "tokenizer/jinja/unicode.h"
 
 namespace tutti::tokenizer {
@@ -205,6 +205,16 @@ bool Flag(const jinja::Program& program, const std::vector<bool>& flags,
   return found != program.names.end() && flags[static_cast<size_t>(found - program.names.begin())];
 }
 
+// A word that no template writes itself.
+constexpr std::string_view kAnswer = "Zwq7";
+
+ChatMessage Message(std::string role, std::string_view content) {
+  ChatMessage message;
+  message.role = std::move(role);
+  message.content = Value::String(std::string(content));
+  return message;
+}
+
 }  // namespace
 
 struct ChatTemplate::Compiled {
@@ -322,6 +332,21 @@ ChatTemplate::ContentForm ChatTemplate::content_form(std::string_view role) cons
 const std::string& ChatTemplate::source() const { return compiled_->source; }
 const std::vector<std::string>& ChatTemplate::warnings() const {
   return compiled_->program.warnings;
+}
+
+std::string TextBehindAnswer(std::string source, SpecialTokens tokens) {
+  const auto compiled = ChatTemplate::Compile(std::move(source), std::move(tokens));
+  if (!compiled.ok()) return "";
+  ChatInput input;
+  input.messages = {Message("user", "x"), Message("assistant", kAnswer)};
+  input.add_generation_prompt = false;
+  const auto prompt = compiled->Render(input, {});
+  if (!prompt.ok()) return "";
+  const std::string text = prompt->Text();
+  const size_t answer = text.rfind(kAnswer);
+  if (answer == std::string::npos) return "";
+  const size_t end = text.find_first_not_of(" \t\r\n", answer + kAnswer.size());
+  return end == std::string::npos ? "" : text.substr(end);
 }
 
 }  // namespace tutti::tokenizer

@@ -114,4 +114,9 @@ class ChatTemplate {
   std::shared_ptr<const Compiled> compiled_;
 };
 
+// Returns the text that a chat template writes after an assistant's message, without leading white
+// space. It shows how the model ends a turn, independently of the end tokens that the file states.
+// Empty if the template writes nothing there or cannot be rendered. Pure; any thread.
+std::string TextBehindAnswer(std::string source, SpecialTokens tokens);
+
 }  // namespace tutti::tokenizer

@@ -23,6 +23,23 @@ class Encoder {
 
   // Merges of the file that name a piece that is no token.
   virtual size_t unusable_merges() const { return 0; }
+
+ protected:
+  // Calls `take` with each word that `splitter` cuts from `text`.
+  template <typename Take>  // void(std::string_view word)
+  static void ForEachWord(std::string_view text, const PreTokenizer& splitter, bool at_start,
+                          const Take& take) {
+    class Words final : public WordSink {
+     public:
+      explicit Words(const Take& each) : each_(each) {}
+      void OnWord(std::string_view word) override { each_(word); }
+
+     private:
+      const Take& each_;
+    };
+    Words words(take);
+    splitter.Split(text, at_start, words);
+  }
 };
 
 }  // namespace tutti::tokenizer

@@ -1,5 +1,3 @@
-#include "tokenizer/encoder_input.h"
-
 #include <gtest/gtest.h>
 
 #include "tokenizer/testing/tiny_vocabularies.h"

@@ -8,10 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/git_lfs.h"
 #include "base/quote.h"
+#include "base/text_file.h"
 #include "tokenizer/huggingface_json.h"
-#include "tokenizer/huggingface_steps.h"
 #include "tokenizer/pre_tokenizer_names.h"
 #include "tokenizer/vocabulary.h"
 
@@ -56,8 +55,8 @@ class Reader {
     const json::object* model = ObjectAt(root_, "model");
     if (model == nullptr) return Invalid("it has no model");
     RETURN_IF_ERROR(ReadTokens(*model));
-    if (ArrayAt(*model, "merges") != nullptr) RETURN_IF_ERROR(ReadMerges(*model));
-    return OkStatus();
+    const json::array* merges = ArrayAt(*model, "merges");
+    return merges != nullptr ? ReadMerges(*merges) : OkStatus();
   }
 
   Status ReadConfig(const json::object& config) {
@@ -161,16 +160,14 @@ class Reader {
     return OkStatus();
   }
 
-  Status ReadMerges(const json::object& model) {
-    const json::array* merges = ArrayAt(model, "merges");
-    if (merges == nullptr) return Invalid("the model has no merges");
-    if (merges->size() > kMaxMerges) {
+  Status ReadMerges(const json::array& merges) {
+    if (merges.size() > kMaxMerges) {
       return InvalidArgument(
           "tokenizer_limit",
-          std::to_string(merges->size()) + " merges; the limit is " + std::to_string(kMaxMerges));
+          std::to_string(merges.size()) + " merges; the limit is " + std::to_string(kMaxMerges));
     }
-    spec_.merges.reserve(merges->size());
-    for (const json::value& merge : *merges) RETURN_IF_ERROR(ReadMerge(merge));
+    spec_.merges.reserve(merges.size());
+    for (const json::value& merge : merges) RETURN_IF_ERROR(ReadMerge(merge));
     return OkStatus();
   }
 

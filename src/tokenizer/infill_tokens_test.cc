@@ -1,6 +1,4 @@
 // Tests which tokens of a vocabulary mark the parts of a fill-in-the-middle prompt.
-#include "tokenizer/infill_tokens.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "tokenizer/testing/tiny_vocabularies.h"
+#include "tokenizer/vocabulary.h"
 
 namespace tutti::tokenizer {
 namespace {

@@ -1,11 +1,10 @@
-#include "tokenizer/merge_list.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <utility>
 
 #include "base/random.h"
+#include "tokenizer/merge_table.h"
 
 namespace tutti::tokenizer {
 namespace {

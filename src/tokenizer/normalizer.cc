@@ -6,12 +6,8 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "tokenizer/bert_text.h"
-#include "tokenizer/byte_alphabet.h"
-#include "tokenizer/grapheme.h"
+#include "tokenizer/character_rules.h"
 #include "tokenizer/normal_form.h"
-#include "tokenizer/text_marks.h"
-#include "tokenizer/unicode_class.h"
 
 namespace tutti::tokenizer {
 namespace {
@@ -44,21 +40,8 @@ bool IsDroppedByNmt(char32_t c) {
          c == 0x8F || c == 0x9F;
 }
 bool IsSpaceForNmt(char32_t c) {
-  switch (c) {
-    case 0x09:
-    case 0x0A:
-    case 0x0C:
-    case 0x0D:
-    case 0x1680:
-    case 0x2028:
-    case 0x2029:
-    case 0x2581:
-    case 0xFEFF:
-    case 0xFFFD:
-      return true;
-    default:
-      return c >= 0x200B && c <= 0x200F;
-  }
+  constexpr std::u32string_view kSpaces = U"\t\n\f\r\u1680\u2028\u2029\u2581\uFEFF\uFFFD";
+  return (c >= 0x200B && c <= 0x200F) || kSpaces.find(c) != std::u32string_view::npos;
 }
 
 class ReplaceMatches final : public MatchSink {
@@ -340,10 +323,6 @@ std::optional<std::string_view> PrecompiledCharsmap::Find(std::string_view stret
   return std::nullopt;
 }
 
-void PrecompiledCharsmap::ApplyTo(std::string_view character, std::string& out) const {
-  out.append(Find(character).value_or(character));
-}
-
 void PrecompiledCharsmap::Apply(std::string_view text, std::string& out, TextMarks& marks) const {
   for (size_t at = 0; at < text.size();) {
     marks.Reach(at, out.size());
@@ -357,9 +336,9 @@ void PrecompiledCharsmap::Apply(std::string_view text, std::string& out, TextMar
       }
     }
     for (size_t i = 0; i < cluster.size();) {
-      const size_t length = DecodeAt(cluster, i).length;
-      ApplyTo(cluster.substr(i, length), out);
-      i += length;
+      const std::string_view character = cluster.substr(i, DecodeAt(cluster, i).length);
+      out.append(Find(character).value_or(character));
+      i += character.size();
     }
   }
   marks.Reach(text.size(), out.size());

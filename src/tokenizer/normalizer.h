@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "tokenizer/normal_form.h"
 #include "tokenizer/regex/regex.h"
-#include "tokenizer/text_marks.h"
 #include "tokenizer/tokenizer_spec.h"
 
 namespace tutti::tokenizer {
@@ -42,7 +42,6 @@ class PrecompiledCharsmap {
 
  private:
   std::optional<std::string_view> Find(std::string_view stretch) const;
-  void ApplyTo(std::string_view character, std::string& out) const;
 
   std::vector<uint32_t> units_;
   std::string replacements_;

@@ -6,9 +6,7 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "tokenizer/bert_text.h"
-#include "tokenizer/byte_alphabet.h"
-#include "tokenizer/unicode_class.h"
+#include "tokenizer/character_rules.h"
 
 namespace tutti::tokenizer {
 namespace {

@@ -6,9 +6,9 @@
 #include "amount.h"
 #include "cpu_time.h"
 #include "linear_time.h"
-#include "tokenizer/stream_decoder.h"
 #include "tokenizer/testing/reference_data.h"
 #include "tokenizer/testing/tiny_vocabularies.h"
+#include "tokenizer/tokenizer.h"
 
 namespace tutti::tokenizer {
 namespace {

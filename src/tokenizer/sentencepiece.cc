@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "tokenizer/merge_list.h"
+#include "tokenizer/merge_table.h"
 
 namespace tutti::tokenizer {
 namespace {

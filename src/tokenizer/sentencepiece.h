@@ -16,7 +16,7 @@
 #include "base/status.h"
 #include "tokenizer/encoder.h"
 #include "tokenizer/flat_table.h"
-#include "tokenizer/stretch_cutter.h"
+#include "tokenizer/merge_table.h"
 #include "tokenizer/vocabulary.h"
 
 namespace tutti::tokenizer {

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "base/utf8.h"
-#include "tokenizer/unicode_class.h"
+#include "tokenizer/character_rules.h"
 
 namespace tutti::tokenizer {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "tokenizer/unicode_class.h"
+#include "tokenizer/character_rules.h"
 
 namespace tutti::tokenizer {
 namespace {
@@ -52,23 +52,23 @@ bool IsDeepseekLetter(char32_t c) {
   return range != std::end(kDeepseekLetters) && c >= range->first;
 }
 
-// End of the run of symbols of `classes` that begins at `at`.
-size_t RunEnd(std::string_view text, size_t at, uint8_t classes) {
+// End of the run, from `at` on, of symbols that `member` accepts.
+template <typename Member>  // bool(const Symbol&)
+size_t EndOfRun(std::string_view text, size_t at, const Member& member) {
   while (at < text.size()) {
     const Symbol s = SymbolAt(text, at);
-    if (!s.Is(classes)) break;
+    if (!member(s)) break;
     at += s.length;
   }
   return at;
 }
 
+size_t RunEnd(std::string_view text, size_t at, uint8_t classes) {
+  return EndOfRun(text, at, [classes](const Symbol& s) { return s.Is(classes); });
+}
+
 size_t OtherRunEnd(std::string_view text, size_t at) {
-  while (at < text.size()) {
-    const Symbol s = SymbolAt(text, at);
-    if (!s.IsOther()) break;
-    at += s.length;
-  }
-  return at;
+  return EndOfRun(text, at, [](const Symbol& s) { return s.IsOther(); });
 }
 
 // 's 't 're 've 'm 'll 'd. End of the match, or `at`.
@@ -206,14 +206,8 @@ size_t OneNumber(std::string_view text, size_t at) {
 template <typename Member>
 size_t SpaceThenRun(std::string_view text, size_t at, const Member& member) {
   const Symbol first = SymbolAt(text, at);
-  size_t end = at;
-  if (first.Is(kSpace) && !member(first)) end += first.length;
-  const size_t run = end;
-  while (end < text.size()) {
-    const Symbol s = SymbolAt(text, end);
-    if (!member(s)) break;
-    end += s.length;
-  }
+  const size_t run = first.Is(kSpace) && !member(first) ? at + first.length : at;
+  const size_t end = EndOfRun(text, run, member);
   return end == run ? at : end;
 }
 
@@ -242,27 +236,20 @@ size_t SpaceThenDeepseekMarks(std::string_view text, size_t at) {
 
 // [一-龥ࠀ-一가-퟿]+
 size_t DeepseekIdeographs(std::string_view text, size_t at) {
-  while (at < text.size()) {
-    const Symbol s = SymbolAt(text, at);
+  return EndOfRun(text, at, [](const Symbol& s) {
     const char32_t c = s.code_point;
-    if (!((c >= 0x800 && c <= 0x9FA5) || (c >= 0xAC00 && c <= 0xD7FF))) break;
-    at += s.length;
-  }
-  return at;
+    return (c >= 0x800 && c <= 0x9FA5) || (c >= 0xAC00 && c <= 0xD7FF);
+  });
 }
 
 // [\p{P}\$\+<=>\^~\|`]+
 size_t FalconPunctuation(std::string_view text, size_t at) {
-  while (at < text.size()) {
-    const Symbol s = SymbolAt(text, at);
+  return EndOfRun(text, at, [](const Symbol& s) {
     const char32_t c = s.code_point;
     // In ASCII, punctuation and symbols; nothing printable else is neither letter, number nor
     // space.
-    const bool member = c < 0x80 ? c > 0x20 && c < 0x7F && s.IsOther() : IsPunctuationInUnicode8(c);
-    if (!member) break;
-    at += s.length;
-  }
-  return at;
+    return c < 0x80 ? c > 0x20 && c < 0x7F && s.IsOther() : IsPunctuationInUnicode8(c);
+  });
 }
 
 void SplitByStages(std::span<const Stage> stages, std::string_view text, WordSink& sink);

@@ -1,10 +1,9 @@
-#include "tokenizer/stream_decoder.h"
-
 #include <gtest/gtest.h>
 
 #include "base/random.h"
 #include "tokenizer/testing/reference_data.h"
 #include "tokenizer/testing/tiny_vocabularies.h"
+#include "tokenizer/tokenizer.h"
 
 namespace tutti::tokenizer {
 namespace {

@@ -9,17 +9,20 @@
 #include "base/check.h"
 #include "base/quote.h"
 #include "base/utf8.h"
-#include "tokenizer/byte_bpe.h"
-#include "tokenizer/character_bpe.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/chat_template.h"
 #include "tokenizer/pre_tokenizer_names.h"
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/special_matcher.h"
-#include "tokenizer/turn_end.h"
 #include "tokenizer/unigram.h"
 #include "tokenizer/wordpiece.h"
 
 namespace tutti::tokenizer {
 namespace {
+
+std::span<const TokenId> Keep(std::span<const TokenId> ids, size_t count, CutSide cut) {
+  return cut == CutSide::kRight ? ids.first(count) : ids.last(count);
+}
 
 // Hugging Face's WordPiece decoder writes these without the space that separates other words.
 bool ClingsToTheLeft(std::string_view piece) {
@@ -42,6 +45,49 @@ SpecialTokens TemplateTokens(const TokenizerSpec& spec) {
 }
 
 }  // namespace
+
+std::pair<size_t, size_t> CutLongestFirst(size_t first, size_t second, size_t room) {
+  if (first + second <= room) return {first, second};
+  size_t shorter = std::min(first, second);
+  size_t longer = shorter > room ? shorter : std::max(shorter, room - shorter);
+  if (shorter + longer > room) {
+    shorter = room / 2;
+    longer = shorter + room % 2;
+  }
+  return first > second ? std::pair{longer, shorter} : std::pair{shorter, longer};
+}
+
+EncoderInput FillFrame(std::span<const FramePlace> frame, std::span<const TokenId> first,
+                       std::span<const TokenId> second, const InputOptions& options) {
+  EncoderInput input;
+  size_t special = 0;
+  bool typed = false, has_first = false, has_second = false;
+  for (const FramePlace& place : frame) {
+    has_first |= place.token == FramePlace::kFirstText;
+    has_second |= place.token == FramePlace::kSecondText;
+    special += place.token >= 0;
+    typed |= place.type != 0;
+  }
+  if (!has_first) first = {};
+  if (!has_second) second = {};
+  input.whole = special + first.size() + second.size();
+  const auto limit = static_cast<size_t>(std::max(options.max_tokens, 0));
+  const auto [keep_first, keep_second] =
+      CutLongestFirst(first.size(), second.size(), limit > special ? limit - special : 0);
+  first = Keep(first, keep_first, options.cut);
+  second = Keep(second, keep_second, options.cut);
+  input.ids.reserve(special + first.size() + second.size());
+  for (const FramePlace& place : frame) {
+    if (place.token >= 0) {
+      input.ids.push_back(static_cast<TokenId>(place.token));
+    } else {
+      const auto text = place.token == FramePlace::kFirstText ? first : second;
+      input.ids.insert(input.ids.end(), text.begin(), text.end());
+    }
+    if (typed) input.types.resize(input.ids.size(), place.type);
+  }
+  return input;
+}
 
 Tokenizer::Tokenizer(Vocabulary vocabulary, std::string chat_template)
     : vocabulary_(std::move(vocabulary)), chat_template_(std::move(chat_template)) {}
@@ -351,6 +397,33 @@ std::string Tokenizer::Decode(std::span<const TokenId> ids, DecodeOptions option
   repair.Push(DecodeBytes(ids, options), text);
   repair.Finish(text);
   return text;
+}
+
+StreamDecoder::StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer, DecodeOptions options)
+    : tokenizer_(std::move(tokenizer)), options_(options) {}
+
+void StreamDecoder::Push(TokenId id, std::string& out) {
+  bytes_.clear();
+  if (!tokenizer_->AppendPiece(id, first_, options_, bytes_)) return;
+  first_ = false;
+  repair_.Push(bytes_, out);
+}
+
+std::string StreamDecoder::Push(TokenId id) {
+  std::string out;
+  Push(id, out);
+  return out;
+}
+
+void StreamDecoder::Finish(std::string& out) {
+  repair_.Finish(out);
+  first_ = true;
+}
+
+std::string StreamDecoder::Finish() {
+  std::string out;
+  Finish(out);
+  return out;
 }
 
 }  // namespace tutti::tokenizer

@@ -1,21 +1,20 @@
-// Tokenizer: text to token ids and back, for one model.
-//
-// Immutable after Create() and safe to share over threads; every call is a pure function of its
-// arguments. Encoding is O(n log n) in the bytes of the text for any text, valid UTF-8 or not: a
-// byte that is no UTF-8 counts as one symbol of its own. No regular-expression engine sees the
-// input.
+// Text to token ids and back, for one model: Tokenizer, the input of encoder models, and
+// StreamDecoder.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
+#include "base/utf8.h"
 #include "tokenizer/encoder.h"
-#include "tokenizer/encoder_input.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/special_matcher.h"
@@ -23,6 +22,39 @@
 #include "tokenizer/vocabulary.h"
 
 namespace tutti::tokenizer {
+
+// The end at which a text that is too long is truncated.
+enum class CutSide : uint8_t {
+  kRight,  // keep the beginning
+  kLeft,   // keep the end
+};
+
+struct InputOptions {
+  bool parse_special = true;  // as EncodeOptions; encoders' reference implementations do
+  // Limit of the result, special tokens included. Special tokens are always kept, so the result has
+  // at least them.
+  int max_tokens = std::numeric_limits<int>::max();
+  CutSide cut = CutSide::kRight;
+};
+
+// EncoderInput: the tokens of a text, or of a pair of texts, for an encoder model: with special
+// tokens, a type for every token, and truncated to the model's length. Tokenizer::EncodeInput and
+// EncodePair make them.
+struct EncoderInput {
+  std::vector<TokenId> ids;
+  std::vector<uint8_t> types;  // as many; empty: all 0
+  size_t whole = 0;            // tokens before cutting, special ones included
+};
+
+// To how many tokens two texts of `first` and `second` are cut so that `room` holds both: the
+// longer one loses until both are equally long, then both lose. Source: "longest_first" of Hugging
+// Face tokenizers.
+std::pair<size_t, size_t> CutLongestFirst(size_t first, size_t second, size_t room);
+
+// Puts the texts' ids in their places of the frame, cut according to the options. A frame of one
+// text uses only `first`.
+EncoderInput FillFrame(std::span<const FramePlace> frame, std::span<const TokenId> first,
+                       std::span<const TokenId> second, const InputOptions& options);
 
 struct EncodeOptions {
   bool add_special =
@@ -45,6 +77,12 @@ struct DecodeOptions {
   bool strip_space_prefix = true;
 };
 
+// Tokenizer: text to token ids and back, for one model.
+//
+// Immutable after Create() and safe to share over threads; every call is a pure function of its
+// arguments. Encoding is O(n log n) in the bytes of the text for any text, valid UTF-8 or not: a
+// byte that is no UTF-8 counts as one symbol of its own. No regular-expression engine sees the
+// input.
 class Tokenizer {
  public:
   // Errors: tokenizer_invalid, tokenizer_unsupported (model or pre-tokenizer, by name),
@@ -123,6 +161,38 @@ class Tokenizer {
   std::string chat_template_;
   std::vector<FramePlace> single_, pair_;   // frames of one text and of two; no pair_: not read
   std::unique_ptr<const Encoder> encoder_;  // refers to vocabulary_
+};
+
+// StreamDecoder: turns the tokens of one generation into text as they arrive, without splitting
+// characters.
+//
+// A value that belongs to one sequence (copyable; not for two threads at once). For any tokens,
+// each returned string is valid UTF-8, and joined they equal Tokenizer::Decode() of all tokens with
+// the same options. At most three bytes are held back.
+class StreamDecoder {
+ public:
+  // By default decodes the continuation of a prompt: a leading space is the model's own and stays.
+  explicit StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer,
+                         DecodeOptions options = {.skip_special = true,
+                                                  .strip_space_prefix = false});
+
+  // Appends to `out` the text that `id` completes; nothing while a character is unfinished.
+  void Push(TokenId id, std::string& out);
+  std::string Push(TokenId id);
+
+  // Appends U+FFFD if the last character never became whole, and starts anew. Call once at the end.
+  void Finish(std::string& out);
+  std::string Finish();
+
+  // True while bytes of an unfinished character are held back.
+  bool pending() const { return repair_.pending(); }
+
+ private:
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  DecodeOptions options_;
+  bool first_ = true;  // no token has left text yet
+  Utf8Repair repair_;
+  std::string bytes_;  // scratch of Push
 };
 
 }  // namespace tutti::tokenizer

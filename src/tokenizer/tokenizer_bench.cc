@@ -3,8 +3,8 @@
 // benchmark checks its answer before it reports a time.
 #include <benchmark/benchmark.h>
 
-#include "tokenizer/stream_decoder.h"
 #include "tokenizer/testing/reference_data.h"
+#include "tokenizer/tokenizer.h"
 
 namespace tutti::tokenizer {
 namespace {

@@ -1,7 +1,6 @@
-#include "tokenizer/turn_end.h"
-
 #include <gtest/gtest.h>
 
+#include "tokenizer/chat_template.h"
 #include "tokenizer/testing/tiny_vocabularies.h"
 
 namespace tutti::tokenizer {

@@ -1,9 +1,8 @@
 // Character classes and BERT's text rules against the references, for every code point there is.
 #include <gtest/gtest.h>
 
-#include "tokenizer/bert_text.h"
+#include "tokenizer/character_rules.h"
 #include "tokenizer/testing/reference_data.h"
-#include "tokenizer/unicode_class.h"
 
 namespace tutti::tokenizer {
 namespace {

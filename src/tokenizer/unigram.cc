@@ -30,17 +30,6 @@ struct Unigram::Scratch {
   std::vector<Cut> cuts;
 };
 
-class Unigram::Words final : public WordSink {
- public:
-  Words(const Unigram& unigram, std::vector<TokenId>& ids) : unigram_(unigram), ids_(ids) {}
-  void OnWord(std::string_view word) override { unigram_.EncodeWord(word, scratch_, ids_); }
-
- private:
-  const Unigram& unigram_;
-  std::vector<TokenId>& ids_;
-  Scratch scratch_;
-};
-
 Result<std::unique_ptr<const Encoder>> Unigram::Create(const Vocabulary& vocabulary,
                                                        std::vector<double> scores,
                                                        bool byte_fallback) {
@@ -87,8 +76,9 @@ Status Unigram::IndexPieces() {
 
 void Unigram::Encode(std::string_view text, const PreTokenizer& splitter, bool at_start,
                      std::vector<TokenId>& ids) const {
-  Words words(*this, ids);
-  splitter.Split(text, at_start, words);
+  Scratch scratch;
+  ForEachWord(text, splitter, at_start,
+              [&](std::string_view word) { EncodeWord(word, scratch, ids); });
 }
 
 void Unigram::EncodeWord(std::string_view word, Scratch& scratch, std::vector<TokenId>& ids) const {

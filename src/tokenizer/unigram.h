@@ -67,8 +67,6 @@ class Unigram final : public Encoder {
   struct Best;     // the best way to a place in a word
   struct Scratch;  // of one call
 
-  class Words;
-
   Unigram(const Vocabulary& vocabulary, std::vector<double> scores)
       : vocabulary_(vocabulary), scores_(std::move(scores)) {}
   Status IndexPieces();

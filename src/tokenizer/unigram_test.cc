@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/random.h"
-#include "tokenizer/grapheme.h"
+#include "tokenizer/normal_form.h"
 #include "tokenizer/testing/tiny_vocabularies.h"
 
 namespace tutti::tokenizer {

@@ -13,10 +13,24 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "tokenizer/flat_table.h"
-#include "tokenizer/infill_tokens.h"
 #include "tokenizer/tokenizer_spec.h"
 
 namespace tutti::tokenizer {
+
+// InfillTokens: the tokens that mark the prefix, the suffix and the middle of a text whose middle a
+// model fills in (fill-in-the-middle, FIM). Found once, when a vocabulary is created.
+struct InfillTokens {
+  TokenId prefix = kNoToken;      // comes before the text in front of the hole
+  TokenId suffix = kNoToken;      // comes before the text behind the hole
+  TokenId middle = kNoToken;      // comes before the model's answer; kNoToken: no such token
+  TokenId repository = kNoToken;  // comes before the name of a project; kNoToken: no such token
+  TokenId file = kNoToken;        // comes before the name of a file; kNoToken: no such token
+  TokenId pad = kNoToken;         // kNoToken: no such token
+  bool suffix_first = false;  // the order is suffix, prefix, middle; else prefix, suffix, middle
+
+  // All of them, without kNoToken. A model that writes one has filled the hole.
+  std::vector<TokenId> All() const;
+};
 
 // Bounds of what a model file may ask for; beyond them the file is refused with tokenizer_limit.
 inline constexpr size_t kMaxTokens = size_t{1} << 20;  // largest published vocabularies: 262,144
@@ -57,8 +71,8 @@ class Vocabulary {
   // Validates all but pre-tokenizer and merges, and moves the strings out of `spec`. Errors:
   // tokenizer_invalid (lists of unequal length, unknown type),
   // tokenizer_unsupported (model name), tokenizer_limit.
-  // `behind_answer`: what the chat template writes behind an answer (turn_end.h); a token that it
-  // begins with ends a generation.
+  // `behind_answer`: what the chat template writes behind an answer (TextBehindAnswer); a token
+  // that it begins with ends a generation.
   static Result<Vocabulary> Create(TokenizerSpec& spec, std::string_view behind_answer = {});
 
   ModelKind kind() const { return kind_; }

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "tokenizer/bert_text.h"
+#include "tokenizer/character_rules.h"
 
 namespace tutti::tokenizer {
 namespace {
@@ -62,25 +62,14 @@ Status WordPiece::Insert(int32_t root, std::string_view spelling, TokenId id) {
   return OkStatus();
 }
 
-class WordPiece::Words final : public WordSink {
- public:
-  Words(const WordPiece& encoder, std::vector<TokenId>& ids) : encoder_(encoder), ids_(ids) {}
-  void OnWord(std::string_view word) override {
-    size_t characters = 0;
-    for (size_t at = 0; at < word.size(); at += DecodeAt(word, at).length) ++characters;
-    encoder_.EncodeWord(word, characters, ids_);
-  }
-
- private:
-  const WordPiece& encoder_;
-  std::vector<TokenId>& ids_;
-};
-
 void WordPiece::Encode(std::string_view text, const PreTokenizer& splitter, bool at_start,
                        std::vector<TokenId>& ids) const {
   if (options_.own_words) return EncodeOwnWords(text, ids);
-  Words words(*this, ids);
-  splitter.Split(text, at_start, words);
+  ForEachWord(text, splitter, at_start, [&](std::string_view word) {
+    size_t characters = 0;
+    for (size_t at = 0; at < word.size(); at += DecodeAt(word, at).length) ++characters;
+    EncodeWord(word, characters, ids);
+  });
 }
 
 // BertNormalizer, BertPreTokenizer and the model in one pass.

@@ -39,8 +39,6 @@ class WordPiece final : public Encoder {
     TokenId id = kNoToken;  // the token spelled by the path to here
   };
 
-  class Words;
-
   WordPiece(const Vocabulary& vocabulary, WordPieceOptions options)
       : vocabulary_(vocabulary), options_(std::move(options)) {}
   Status IndexTokens();

@@ -9,8 +9,8 @@
 #include "fuzz_input.h"
 #include "protocol/anthropic/request.h"
 #include "protocol/error.h"
+#include "protocol/json/field_error.h"
 #include "protocol/json/json.h"
-#include "protocol/json/utf8.h"
 
 namespace {
 

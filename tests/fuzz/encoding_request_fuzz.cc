@@ -12,10 +12,9 @@
 #include "fuzz_input.h"
 #include "protocol/encoding/request.h"
 #include "protocol/encoding/response.h"
-#include "protocol/encoding/tei_request.h"
 #include "protocol/error.h"
+#include "protocol/json/field_error.h"
 #include "protocol/json/json.h"
-#include "protocol/json/utf8.h"
 #include "protocol/openai/tokenizer_routes.h"
 
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "grammar/compile.h"
+#include "grammar/structure.h"
 #include "grammar/token_masker.h"
 
 namespace tutti::fuzz {

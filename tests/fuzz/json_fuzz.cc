@@ -4,8 +4,8 @@
 #include <string>
 
 #include "base/check.h"
+#include "protocol/json/field_error.h"
 #include "protocol/json/json.h"
-#include "protocol/json/utf8.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

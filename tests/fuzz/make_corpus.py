@@ -391,7 +391,7 @@ def gguf_tokenizers():
 
 
 def packed_file(description, whole, weights=b"\1" * 64, version=1, arithmetic=0, changed=None):
-    """A packed checkpoint (src/packed/format.h) of one piece without sums: the target makes them right."""
+    """A packed checkpoint (src/packed/file.h) of one piece without sums: the target makes them right."""
     front = bytes(128 + 8)
     front += bytes(-len(front) % 64) + description
     front += bytes(-len(front) % 4096)

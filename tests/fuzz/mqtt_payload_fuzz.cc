@@ -10,11 +10,10 @@
 #include "fuzz_input.h"
 #include "protocol/chat/native.h"
 #include "protocol/chat/project.h"
-#include "protocol/chat/project_reply.h"
 #include "protocol/chat/topic.h"
 #include "protocol/error.h"
+#include "protocol/json/field_error.h"
 #include "protocol/json/json.h"
-#include "protocol/json/utf8.h"
 #include "protocol/responses/events.h"
 
 namespace {

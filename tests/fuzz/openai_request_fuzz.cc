@@ -5,8 +5,8 @@
 #include "base/check.h"
 #include "fuzz_input.h"
 #include "protocol/error.h"
+#include "protocol/json/field_error.h"
 #include "protocol/json/json.h"
-#include "protocol/json/utf8.h"
 #include "protocol/openai/request.h"
 #include "protocol/openai/tokenizer_routes.h"
 

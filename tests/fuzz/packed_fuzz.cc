@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "files/checksum.h"
+#include "files/digest.h"
 #include "files/source.h"
 #include "packed/file.h"
 

@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
+#include "safetensors/checkpoint.h"
 #include "safetensors/file.h"
-#include "safetensors/index.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "fuzz_input.h"
 #include "tokenizer/chat_template.h"
-#include "tokenizer/jinja/json.h"
+#include "tokenizer/jinja/value.h"
 
 namespace {
 

@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "fuzz_input.h"
-#include "tokenizer/stream_decoder.h"
 #include "tokenizer/testing/tiny_vocabularies.h"
 #include "tokenizer/tokenizer.h"
 

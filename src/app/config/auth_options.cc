@@ -1,21 +1,60 @@
 #include "app/config/auth_options.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "app/config/secret_file.h"
-#include "base/split.h"
+#include "base/ascii.h"
+#include "server/access/key_file.h"
 
 namespace tutti::app {
 namespace {
+
+constexpr size_t kMaxFileBytes = 16384;
 
 Status Bad(const char* option, std::string message) {
   return InvalidArgument("invalid_value", std::move(message)).WithParam(option);
 }
 
 }  // namespace
+
+Result<std::string> ReadOptionFile(const char* option, const std::string& path, bool secret) {
+  const auto bad = [&](const char* why) {
+    return InvalidArgument("invalid_value", std::string(option) + " " + path + " " + why)
+        .WithParam(option);
+  };
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return bad("is no readable file");
+  if (secret && (info.st_mode & (S_IROTH | S_IRGRP)) != 0)
+    return bad("can be read by others: chmod 600 it");
+  if (static_cast<size_t>(info.st_size) > kMaxFileBytes) return bad("is longer than 16 KiB");
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file) return bad("cannot be read");
+  if (secret && text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+Result<std::string> ApiKey(const std::string& file) {
+  const char* const variable = std::getenv("TUTTI_API_KEY");
+  if (!file.empty()) {
+    Result<std::string> key = access::ReadApiKeyFile(file);
+    if (key.ok() && variable != nullptr && *key != variable) {
+      std::fprintf(stderr,
+                   "tutti: the key of --api-key-file is used; TUTTI_API_KEY holds another one\n");
+    }
+    return key;
+  }
+  if (variable != nullptr) return access::CheckApiKey(variable, "TUTTI_API_KEY");
+  return std::string();
+}
 
 Result<auth::Authenticator::Options> AuthOptions(const Settings& settings,
                                                  const std::string& configured_key) {

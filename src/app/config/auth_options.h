@@ -1,5 +1,6 @@
-// Authentication options from the settings: the configured key, the trusted issuer of signed
-// tokens, and client certificates.
+// Authentication: the reading of secrets, the key that Tutti's own clients send, and the options of
+// a server: the configured key, the trusted issuer of signed tokens, and client certificates.
+// Any thread.
 #pragma once
 
 #include <string>
@@ -9,6 +10,16 @@
 #include "services/auth/authenticator.h"
 
 namespace tutti::app {
+
+// Reads the file that `option` names (at most 16 KiB). For a secret, removes one final newline and
+// requires that only the owner can read the file. Errors: invalid_value for the option; never
+// contains any of the text.
+Result<std::string> ReadOptionFile(const char* option, const std::string& path, bool secret);
+
+// The API key that Tutti's own clients send: the key in `file`, else that of TUTTI_API_KEY, else
+// "". Prints a warning to standard error if both exist and differ. Errors: invalid_value (file
+// missing or readable by others; malformed key).
+Result<std::string> ApiKey(const std::string& file);
 
 // `configured_key`: from ApiKey(), or "". Reads the issuer's key files. Errors: invalid_value, for
 // the option at fault: key without issuer or audience, unreadable file, secret readable by others,

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "services/limits/sliding_window.h"
+#include "services/limits/rate.h"
 
 namespace tutti::app {
 

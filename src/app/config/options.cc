@@ -6,10 +6,10 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/ascii.h"
 #include "base/quote.h"
-#include "base/split.h"
-#include "services/admission/policy.h"
-#include "tensor/type_spelling.h"
+#include "services/admission/admission.h"
+#include "tensor/dtype.h"
 
 namespace tutti::app {
 namespace {
@@ -400,6 +400,16 @@ std::string_view ChoiceMeant(const OptionSpec& option, std::string_view text) {
   return "";
 }
 
+// `needs`: what the items of a list must be, for the message.
+template <typename Legal>
+Status CheckEach(const OptionSpec& option, std::string_view text, Legal legal,
+                 const std::string& needs) {
+  for (const std::string& item : SplitList(text)) {
+    if (!legal(item)) return Bad(option, needs + ", not " + Quote(item));
+  }
+  return OkStatus();
+}
+
 // Whether from_chars read all of `text`, be it as a number too large for its type.
 bool IsNumber(std::string_view text, std::from_chars_result read) {
   return read.ptr == text.data() + text.size() && read.ec != std::errc::invalid_argument;
@@ -427,8 +437,6 @@ const OptionSpec* FindOption(std::string_view key) {
 }
 
 std::string FlagName(const OptionSpec& option) { return FlagNames(option).front(); }
-
-std::string EnvironmentName(const OptionSpec& option) { return EnvironmentNames(option).front(); }
 
 std::vector<std::string> FlagNames(const OptionSpec& option) {
   std::vector<std::string> names;
@@ -473,38 +481,22 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text) {
       if (!ChoiceMeant(option, text).empty()) return OkStatus();
       return Bad(option, "must be one of " + std::string(option.choices) + ", not " + Quote(text));
     case kHosts:
-      for (const std::string& host : SplitList(text)) {
-        if (!IsHostName(host)) {
-          return Bad(option,
-                     "needs names without port such as llm.example,llm.local, not " + Quote(host));
-        }
-      }
-      return OkStatus();
+      return CheckEach(option, text, IsHostName,
+                       "needs names without port such as llm.example,llm.local");
     case kWeights:
       if (Status status = admission::ReadWeights(text).status(); !status.ok())
         return std::move(status).WithContext(FlagName(option)).WithParam(option.key);
       return OkStatus();
     case kOrigins:
-      for (const std::string& origin : SplitList(text)) {
-        if (!IsOrigin(origin)) {
-          return Bad(option,
-                     "needs origins such as https://app.example, or *, not " + Quote(origin));
-        }
-      }
-      return OkStatus();
+      return CheckEach(option, text, IsOrigin, "needs origins such as https://app.example, or *");
     case kChoices:
-      for (const std::string& choice : SplitList(text)) {
-        if (ChoiceMeant(option, choice).empty()) {
-          return Bad(option, "takes " + std::string(option.choices) +
-                                 ", separated by commas, not " + Quote(choice));
-        }
-      }
-      return OkStatus();
+      return CheckEach(
+          option, text,
+          [&](const std::string& choice) { return !ChoiceMeant(option, choice).empty(); },
+          "takes " + std::string(option.choices) + ", separated by commas");
     case kText:
-      for (const char c : text) {
-        if (static_cast<unsigned char>(c) < 32)
-          return Bad(option, "must not hold control characters");
-      }
+      if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 32; }))
+        return Bad(option, "must not hold control characters");
       return OkStatus();
   }
   return OkStatus();
@@ -517,14 +509,10 @@ std::string PlainOptionValue(const OptionSpec& option, std::string_view text) {
 
 std::vector<std::string> SplitList(std::string_view text) {
   std::vector<std::string> hosts;
-  while (!text.empty()) {
-    const size_t comma = std::min(text.find(','), text.size());
-    std::string_view host = text.substr(0, comma);
+  for (std::string_view host : SplitAt(text, ',')) {
     while (host.starts_with(' ')) host.remove_prefix(1);
     while (host.ends_with(' ')) host.remove_suffix(1);
-    hosts.emplace_back(host);
-    for (char& c : hosts.back()) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-    text.remove_prefix(std::min(comma + 1, text.size()));
+    hosts.push_back(AsciiLower(host));
   }
   return hosts;
 }

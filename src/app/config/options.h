@@ -18,7 +18,7 @@ enum class OptionType {
   kSize,     // bytes: 512MiB, 1GiB, 1073741824; within [min, max]
   kNumber,   // decimal fraction, within [min, max], or between them
   kChoice,   // one of `choices`, separated by '|'; in any case, and FP16 is f16
-             // (tensor/type_spelling.h)
+             // (tensor/dtype.h)
   kText,     // anything without control characters; empty = unset
   kOrigins,  // scheme://host[:port] as browsers send them, or *, separated by commas; empty =
              // unset
@@ -56,11 +56,10 @@ std::span<const OptionSpec> AllOptions();
 // By key, alias or another name; null when unknown.
 const OptionSpec* FindOption(std::string_view key);
 
-std::string FlagName(const OptionSpec& option);         // "--sched-itl-target-ms"
-std::string EnvironmentName(const OptionSpec& option);  // "TUTTI_SCHED_ITL_TARGET_MS"
-// All of them, the one above first.
+std::string FlagName(const OptionSpec& option);  // "--sched-itl-target-ms"
+// All of them, the first in the table's words.
 std::vector<std::string> FlagNames(const OptionSpec& option);
-std::vector<std::string> EnvironmentNames(const OptionSpec& option);
+std::vector<std::string> EnvironmentNames(const OptionSpec& option);  // "TUTTI_..."
 
 // OK if `text` is a valid value, else an error that describes the valid ones. Quotes at most 64
 // bytes of `text`.

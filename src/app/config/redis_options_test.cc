@@ -1,5 +1,3 @@
-#include "app/config/redis_options.h"
-
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -7,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "app/config/remote_options.h"
 #include "temp_folder.h"
 
 namespace tutti::app {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -26,13 +27,9 @@ constexpr std::string_view kReservedPrefixes[] = {"TUTTI_TEST_", "TUTTI_SOURCE_"
                                                   "TUTTI_BENCH_"};
 
 bool IsReserved(std::string_view name) {
-  for (const std::string_view reserved : kReserved) {
-    if (name == reserved) return true;
-  }
-  for (const std::string_view prefix : kReservedPrefixes) {
-    if (name.starts_with(prefix)) return true;
-  }
-  return false;
+  return std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved) ||
+         std::any_of(std::begin(kReservedPrefixes), std::end(kReservedPrefixes),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
 // Variables that Kubernetes and Docker links set in all containers that can reach a service called
@@ -257,17 +254,8 @@ std::string TomlValue(const OptionSpec& option, const std::string& text) {
 }
 
 std::string_view SourceName(Source source) {
-  switch (source) {
-    case Source::kDefault:
-      return "default";
-    case Source::kFile:
-      return "file";
-    case Source::kEnvironment:
-      return "environment";
-    case Source::kFlag:
-      return "flag";
-  }
-  return "default";
+  constexpr std::string_view kNames[] = {"default", "file", "environment", "flag"};
+  return kNames[static_cast<size_t>(source)];
 }
 
 }  // namespace
@@ -411,6 +399,11 @@ std::string Settings::Print(bool with_server_options) const {
     }
   }
   return out;
+}
+
+std::string EnvironmentText(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
 }
 
 std::map<std::string, std::string> TuttiEnvironment() {

@@ -58,6 +58,8 @@ class Settings {
   std::vector<MqttProject> mqtt_projects_;
 };
 
+// A variable of this process's environment; "" if it is not set.
+std::string EnvironmentText(const char* name);
 // The TUTTI_* variables of this process.
 std::map<std::string, std::string> TuttiEnvironment();
 

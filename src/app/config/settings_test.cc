@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "app/testing/toml_file.h"
-#include "base/split.h"
+#include "base/ascii.h"
 #include "temp_folder.h"
 #include "test_paths.h"
 
@@ -52,7 +52,7 @@ TEST(Settings, EveryOptionCanBeSetInAllThreePlacesAndTheLaterOneWins) {
     Settings::Inputs inputs;
     inputs.file = WriteToml(std::string(option.key) + " = \"" + value + "\"\n");
     EXPECT_EQ(Settings::Resolve(inputs).value().SourceOf(option.key), Source::kFile) << option.key;
-    inputs.environment[EnvironmentName(option)] = value;
+    inputs.environment[EnvironmentNames(option).front()] = value;
     EXPECT_EQ(Settings::Resolve(inputs).value().SourceOf(option.key), Source::kEnvironment)
         << option.key;
     inputs.flags[option.key] = value;

@@ -3,25 +3,32 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "app/config/encoder_options.h"
 #include "app/config/settings.h"
 #include "app/loading/draft_plan.h"
-#include "app/loading/kv_memory.h"
-#include "app/loading/loaded_decoder.h"
+#include "app/loading/model_loader.h"
 #include "app/loading/model_plan.h"
-#include "base/wall_clock.h"
-#include "chat_template/tool_support.h"
+#include "base/clock.h"
+#include "chat_template/tool_prompt.h"
+#include "engine/encoder_engine.h"
 #include "engine/engine.h"
 #include "engine/options.h"
-#include "gateway/engine_metrics.h"
+#include "gateway/engine_ports.h"
+#include "gateway/served_model.h"
+#include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "model/decoder.h"
 #include "model/decoder_checkpoint.h"
+#include "model/encoder_config.h"
 #include "model/weights.h"
-#include "packed/format.h"
+#include "packed/file.h"
+#include "runner/cpu_decoder_embedder.h"
 #include "runner/cpu_model_runner.h"
 #include "tensor/dtype.h"
 #include "tensor/transcoded.h"
@@ -29,6 +36,82 @@
 
 namespace tutti::app {
 namespace {
+
+// All objects of one served decoder. Made by its plan; shared, and destroyed with the last user.
+// Destroyed from the last member up: the engines first, then the objects that they use.
+struct LoadedDecoder {
+  std::shared_ptr<Device> device;
+  std::shared_ptr<const model::Weights> weights;
+  std::unique_ptr<runner::CpuModelRunner> runner, draft;
+  std::unique_ptr<gateway::TokenizerText> text;
+  std::shared_ptr<telemetry::ServingMetrics> metrics;
+  std::unique_ptr<gateway::EngineMetrics> observer;
+  std::unique_ptr<engine::Engine> engine;
+  // Set if the decoder also gives vectors.
+  std::unique_ptr<runner::CpuDecoderEmbedder> embedder;
+  std::shared_ptr<telemetry::EncoderMetrics> encoder_metrics;
+  std::unique_ptr<gateway::EncoderEngineMetrics> encoder_observer;
+  std::unique_ptr<engine::EncoderEngine> encoder;
+};
+
+// Adds embeddings to a decoder: the normalized hidden state of the last token. Call it before the
+// model is served. Errors: out_of_memory.
+Status AddVectors(const LoadContext& context, const model::VectorModules& modules,
+                  const kernels::KernelTable* table, const std::shared_ptr<LoadedDecoder>& instance,
+                  gateway::ServedModel& served) {
+  engine::EncoderOptions options = EncodeOptionsFrom(*context.settings);
+  runner::DecoderEmbedderOptions run;
+  run.kernels = table;
+  run.pool = instance->device->pool();
+  if (modules.stated) run.pooling = modules.pooling;
+  run.max_items = options.batch_items;
+  run.max_tokens = options.batch_tokens;
+  run.max_item_tokens = std::min(run.max_item_tokens, served.info.max_model_len);
+  ASSIGN_OR_RETURN(instance->embedder, runner::CpuDecoderEmbedder::Create(instance->weights, run));
+  const engine::EncoderLimits limits = instance->embedder->limits();
+  options.batch_tokens = std::max(options.batch_tokens, limits.max_item_tokens);
+  if (context.metrics != nullptr) {
+    instance->encoder_metrics = std::make_shared<telemetry::EncoderMetrics>(
+        *context.metrics,
+        telemetry::EncoderMetrics::Options{
+            .model = served.info.id, .max_tokens = limits.max_item_tokens, .beside_decoder = true});
+    instance->encoder_observer =
+        std::make_unique<gateway::EncoderEngineMetrics>(*instance->encoder_metrics);
+  }
+  instance->encoder = std::make_unique<engine::EncoderEngine>(
+      options,
+      engine::EncoderDependencies{.runner = instance->embedder.get(),
+                                  .clock = context.clock,
+                                  .observer = instance->encoder_observer.get(),
+                                  .memory_level = &instance->device->memory_level()},
+      &instance->device->loop());
+  auto encoder = std::make_shared<gateway::ServedEncoder>();
+  encoder->engine = std::shared_ptr<engine::EncoderEngine>(instance, instance->encoder.get());
+  // A model that says nothing of vectors gives such of length 1, of its last rows.
+  encoder->normalize = !modules.stated || modules.normalize;
+  encoder->prompts = modules.prompts;
+  encoder->default_prompt = modules.default_prompt;
+  encoder->max_tokens = limits.max_item_tokens;
+  encoder->metrics = instance->encoder_metrics;
+  if (instance->encoder_metrics != nullptr) {
+    instance->encoder_metrics->SetGauges(
+        [weak = std::weak_ptr<LoadedDecoder>(instance), clock = context.clock] {
+          const std::shared_ptr<LoadedDecoder> alive = weak.lock();
+          return alive == nullptr ? telemetry::EncoderMetrics::Gauges{}
+                                  : gateway::ReadGauges(*alive->encoder, *clock);
+        });
+  }
+  served.encoder = std::move(encoder);
+  api::EncoderInfo& info = served.info.encoder.emplace();
+  info.width = limits.width;
+  for (const auto& [name, text] : modules.prompts) info.prompts.push_back(name);
+  info.cuts = context.settings->Text("encode.dimensions") == "any";
+  info.pooling = model::PoolingName(run.pooling);
+  info.batch_items = options.batch_items;
+  info.batch_tokens = options.batch_tokens;
+  info.batch_window = options.window;
+  return OkStatus();
+}
 
 // Scheduling options of decoders from the settings, except those of speculative decoding
 // (draft_plan.h).

@@ -8,7 +8,7 @@
 #include "app/loading/model_loader.h"
 #include "app/loading/model_plan.h"
 #include "base/quote.h"
-#include "engine/draft_limits.h"
+#include "engine/options.h"
 #include "model/decoder.h"
 
 namespace tutti::app {

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "app/config/encode_options.h"
+#include "app/config/encoder_options.h"
 #include "app/loading/model_plan.h"
-#include "base/wall_clock.h"
+#include "base/clock.h"
 #include "engine/encoder_engine.h"
-#include "gateway/engine_metrics.h"
+#include "gateway/engine_ports.h"
 #include "model/encoder_checkpoint.h"
 #include "model/encoder_choice.h"
 #include "runner/cpu_encoder_runner.h"
@@ -28,15 +28,10 @@ struct LoadedEncoder {
 };
 
 gateway::ScoreScale ScaleOf(model::ScoreActivation activation) {
-  switch (activation) {
-    case model::ScoreActivation::kNone:
-      return gateway::ScoreScale::kRaw;
-    case model::ScoreActivation::kSigmoid:
-      return gateway::ScoreScale::kSigmoid;
-    case model::ScoreActivation::kSoftmax:
-      return gateway::ScoreScale::kSoftmax;
-  }
-  return gateway::ScoreScale::kRaw;
+  using enum model::ScoreActivation;
+  return activation == kSigmoid   ? gateway::ScoreScale::kSigmoid
+         : activation == kSoftmax ? gateway::ScoreScale::kSoftmax
+                                  : gateway::ScoreScale::kRaw;
 }
 
 class EncoderPlan final : public ModelPlan {

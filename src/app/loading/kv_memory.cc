@@ -1,12 +1,11 @@
-#include "app/loading/kv_memory.h"
-
+// The size of a decoder's KV cache and the context that fits into it.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "app/loading/model_plan.h"
-#include "app/process/system_memory.h"
+#include "app/process/memory.h"
 #include "base/types.h"
 
 namespace tutti::app {

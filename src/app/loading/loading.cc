@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/quote.h"
-#include "base/thread_name.h"
+#include "base/threads.h"
 
 namespace tutti::app {
 namespace {

@@ -7,10 +7,21 @@
 #include <utility>
 
 #include "app/loading/model_plan.h"
-#include "base/cpus.h"
+#include "base/threads.h"
 #include "model/model_files.h"
 
 namespace tutti::app {
+
+const std::shared_ptr<runner::ComputePool>& Device::pool() {
+  if (pool_ == nullptr) {
+    pool_ = std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = threads_});
+  }
+  return pool_;
+}
+
+void Device::Start() {
+  if (!loop_.started()) loop_.Start();
+}
 
 namespace {
 

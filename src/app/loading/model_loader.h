@@ -1,23 +1,53 @@
 // OpenedModel: a model file or folder that can be loaded into a running engine (weights, runner,
-// tokenizer, template). The kind of model selects the plan (model_plan.h) that does this.
+// tokenizer, template). The kind of model selects the plan (model_plan.h) that does this. Device:
+// what all loaded models share.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "api/types.h"
 #include "app/config/settings.h"
 #include "app/loading/model_registry.h"
 #include "base/clock.h"
+#include "engine/device_loop.h"
 #include "gateway/served_model.h"
 #include "kernels/kernels.h"
-#include "model/kv_dtype.h"
+#include "model/decoder.h"
+#include "runner/compute_pool.h"
 #include "telemetry/metrics.h"
 #include "telemetry/serving_metrics.h"
 
 namespace tutti::app {
 
-class Device;
+// Compute threads and engine loop that all models of a process share, so that they neither
+// oversubscribe the cores nor run at the same time.
+//
+// Made by LocalInference and shared by its models. For use by one thread at a time, except where
+// loop() itself allows more.
+class Device {
+ public:
+  // `clock` outlives it. No thread is started yet.
+  Device(const Clock* clock, int threads) : threads_(threads), loop_(clock) {}
+
+  int threads() const { return threads_; }
+  // The compute threads, started by the first call. Throws std::system_error where the system has
+  // no more of them.
+  const std::shared_ptr<runner::ComputePool>& pool();
+  engine::DeviceLoop& loop() { return loop_; }
+  // Memory level of the process; admission of requests to any model reads it. Any thread.
+  std::atomic<api::LoadLevel>& memory_level() { return memory_level_; }
+  void Start();  // the loop's thread; idempotent
+
+ private:
+  const int threads_;
+  std::shared_ptr<runner::ComputePool> pool_;
+  engine::DeviceLoop loop_;
+  std::atomic<api::LoadLevel> memory_level_{api::LoadLevel::kGreen};
+};
+
 class ModelPlan;
 
 struct LoadContext {

@@ -1,16 +1,16 @@
 #include "app/loading/model_registry.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <vector>
 
 #include "app/config/options.h"
+#include "app/config/settings.h"
 #include "base/ascii.h"
 #include "base/quote.h"
 #include "base/utf8.h"
-#include "tensor/type_spelling.h"
+#include "tensor/dtype.h"
 
 namespace tutti::app {
 namespace {
@@ -107,11 +107,6 @@ std::string TakeDType(std::string_view& argument) {
   return dtype;
 }
 
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 // Default name of a model: the file name without extension, or the folder name. A snapshot folder
 // in a hub cache is named by a hash, so the name comes from the folder above it:
 // .../models--ORG--NAME/snapshots/HASH.
@@ -172,8 +167,8 @@ Status CannotLook(const std::string& path, const std::error_code& error) {
 }  // namespace
 
 std::string ModelCacheFolder() {
-  std::string cache = Environment("TUTTI_CACHE");
-  if (cache.empty()) cache = Environment("HOME") + "/.cache/tutti";
+  std::string cache = EnvironmentText("TUTTI_CACHE");
+  if (cache.empty()) cache = EnvironmentText("HOME") + "/.cache/tutti";
   return cache + "/models";
 }
 
@@ -201,7 +196,7 @@ Result<ModelRef> ResolveModel(std::string_view argument) {
   std::error_code error;
   if (const KnownModel* const known = FindKnown(argument); known != nullptr) {
     const std::string override =
-        known->name == kDefaultModel ? Environment("TUTTI_MODEL_FILE") : std::string();
+        known->name == kDefaultModel ? EnvironmentText("TUTTI_MODEL_FILE") : std::string();
     ref.path = override.empty() ? ModelCacheFolder() + "/" + std::string(known->file) : override;
     if (ref.served_name.empty()) ref.served_name = std::string(known->name);
     if (!std::filesystem::exists(ref.path, error)) {

@@ -3,9 +3,9 @@
 #include <ctime>
 #include <utility>
 
-#include "server/mqtt/chat/topic_rules.h"
-#include "services/auth/caller.h"
+#include "server/mqtt/chat/topics.h"
 #include "services/auth/key_text.h"
+#include "services/auth/principal.h"
 
 namespace tutti::app {
 namespace {

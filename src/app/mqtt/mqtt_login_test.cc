@@ -9,8 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "services/auth/caller.h"
-#include "services/auth/testing/constants.h"
+#include "services/auth/principal.h"
 #include "services/auth/testing/opened_store.h"
 
 namespace tutti::app {

@@ -1,8 +1,8 @@
-#include "app/mqtt/mqtt_rates.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
+
+#include "app/mqtt/mqtt_servers.h"
 
 namespace tutti::app {
 namespace {

@@ -1,28 +1,58 @@
-// MqttServers: chat over MQTT, made from the settings: through the built-in listener, an external
-// broker, or both, each with the configured profiles.
-//
-// Made before the servers start; the services must outlive it. For use by one thread.
+// Chat over MQTT, made from the settings: its servers (MqttServers), and the rates of its sessions
+// (MqttRates).
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "app/config/mqtt_projects.h"
 #include "app/config/settings.h"
 #include "app/mqtt/mqtt_login.h"
 #include "app/service_metrics.h"
 #include "app/state.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "server/mqtt/bridge/bridge.h"
 #include "server/mqtt/chat/profile.h"
 #include "server/mqtt/listener/listener.h"
+#include "services/limits/limiter.h"
+#include "services/sessions/history.h"
 #include "services/sessions/message.h"
 #include "telemetry/metrics.h"
 
 namespace tutti::app {
 
+// Rate limits of sessions, from the `rate` of their project in the settings.
+//
+// All protocols share one object, so that a session cannot double its rate by using two of them.
+// Sessions of other tenants or without a configured project are not limited. Used on the sessions'
+// strand only.
+class MqttRates {
+ public:
+  // `tenant`: the projects'. `clock` outlives it; `unix_s`: the wall clock.
+  MqttRates(const std::vector<MqttProject>& projects, std::string tenant, const Clock* clock,
+            std::function<int64_t()> unix_s);
+
+  // Counts one message of the session. The count becomes final when the returned function is called
+  // and is reverted if that function is destroyed without a call. Errors: rate_limit_exceeded, with
+  // retry-after; overloaded (too many sessions).
+  Result<sessions::Admitted> Admit(const sessions::SessionKey& key);
+
+ private:
+  const std::string tenant_;
+  std::map<std::string, limits::Window> rates_;  // by project; those that have one
+  const Clock& clock_;
+  limits::Limiter limiter_;
+  TimePoint tidied_;
+};
+
+// The built-in listener, the client of an external broker, or both, each with the configured
+// profiles. Made before the servers start; the services must outlive it. For use by one thread.
 class MqttServers {
  public:
   struct Dependencies {  // all outlive the servers

@@ -1,5 +1,3 @@
-#include "app/process/idle_memory.h"
-
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -8,6 +6,8 @@
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include "app/process/memory.h"
 
 namespace tutti::app {
 namespace {

@@ -1,5 +1,3 @@
-#include "app/process/memory_watch.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "app/process/memory.h"
 
 namespace tutti::app {
 namespace {

@@ -1,11 +1,12 @@
 // Signals that end a server or worker process: blocked in all threads; the main thread waits for
-// them.
+// them. Supervise(): restarts a process that a signal has killed.
 #pragma once
 
 #include <signal.h>
 
 #include <atomic>
 #include <ctime>
+#include <functional>
 #include <thread>
 
 #include "base/log.h"
@@ -55,5 +56,12 @@ class SecondSignal {
   std::atomic<bool> over_{false};
   std::thread thread_;
 };
+
+// Calls `work` in a child process and restarts it after a crash; parent and child both return its
+// result. A child that is killed by a signal is restarted after 0.2 s, and after up to 30 s if
+// children die early. SIGTERM and SIGINT are forwarded and end the restarts; a child that a signal
+// has ended then gives 128 + the signal. If the parent is killed, the child gets SIGTERM. Call it
+// before any thread exists. If fork() fails, `work` runs in this process.
+int Supervise(const std::function<int()>& work);
 
 }  // namespace tutti::app

@@ -1,4 +1,3 @@
-#include "app/process/supervisor.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -9,7 +8,7 @@
 #include <new>
 #include <thread>
 
-#include "app/process/lack_of_memory.h"
+#include "app/process/memory.h"
 #include "app/process/process_signals.h"
 
 namespace tutti::app {

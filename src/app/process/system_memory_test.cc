@@ -1,10 +1,10 @@
-#include "app/process/system_memory.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "app/process/memory.h"
 
 namespace tutti::app {
 namespace {

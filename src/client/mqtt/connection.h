@@ -1,22 +1,40 @@
-// MqttConnection: an MQTT 5 client on one connection. Blocking, with a time limit for each wait;
-// used by one thread at a time. Nothing happens between calls: to stay connected, call Receive()
-// within the keep-alive time.
+// A connection to an MQTT server: its bytes (MqttTransport), and an MQTT 5 client on it
+// (MqttConnection). Blocking, with a time limit for each wait; used by one thread at a time.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "client/mqtt/session.h"
-#include "client/mqtt/transport.h"
 #include "mqtt/address.h"
 
 namespace tutti::client {
+
+// One connection to an MQTT server as a byte stream: a mqtt::Link for callers that block.
+class MqttTransport {
+ public:
+  virtual ~MqttTransport() = default;
+
+  // Sends all bytes. Errors: unreachable, if the peer is gone or accepts nothing for 30 s.
+  virtual Status Send(std::string_view bytes) = 0;
+  // Returns received bytes, about 64 KiB at most; "" if none arrive within `wait`. Errors:
+  // unreachable, if the peer has closed.
+  virtual Result<std::string> Receive(std::chrono::milliseconds wait) = 0;
+};
+
+// Over TLS the server's certificate and name are verified, by the authorities of `ca_file` (PEM)
+// or, without one, those of the system. Errors: unreachable; tls_failed; invalid_value, of
+// `ca_file`.
+Result<std::unique_ptr<MqttTransport>> OpenMqttTransport(const mqtt::Address& address,
+                                                         const std::string& ca_file);
 
 struct MqttOptions {
   mqtt::Address address;
@@ -25,6 +43,7 @@ struct MqttOptions {
   Duration patience = std::chrono::seconds(30);  // for CONNACK and SUBACK
 };
 
+// Nothing happens between calls: to stay connected, call Receive() within the keep-alive time.
 class MqttConnection {
  public:
   // Called a few times a second; returning true ends the call with `cancelled`. May be empty.

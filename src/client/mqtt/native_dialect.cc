@@ -3,7 +3,6 @@
 #include <boost/json/serialize.hpp>
 
 #include "client/mqtt/dialect.h"
-#include "client/mqtt/payload.h"
 
 namespace tutti::client {
 namespace {

@@ -23,7 +23,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "mqtt/client_protocol.h"
-#include "mqtt/frame_splitter.h"
+#include "mqtt/codec.h"
 #include "mqtt/packet.h"
 
 namespace tutti::client {

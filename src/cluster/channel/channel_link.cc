@@ -5,10 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "cluster/channel/mailbox_names.h"
 #include "cluster/channel/reliable_channel.h"
 #include "cluster/inference_codec.h"
-#include "cluster/link_state.h"
+#include "cluster/relay.h"
 #include "cluster/worker_pool.h"
 
 namespace tutti::cluster {
@@ -34,7 +35,7 @@ class ChannelLink final : public WorkerLink, private broker::Reader {
   ChannelLink(std::shared_ptr<broker::Broker> broker, ChannelLinkOptions options, v1::Hello hello,
               Relay::Ports ports, Logger* log)
       : options_(std::move(options)),
-        own_(WorkerMailbox(options_.name, RandomMailboxId())),
+        own_(WorkerMailbox(options_.name, NewId(""))),
         hello_(std::move(hello)),
         clock_(*ports.clock),
         log_(log),

@@ -1,12 +1,9 @@
 #include "cluster/channel/mailbox_names.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
-#include <array>
 #include <utility>
 
-#include "base/check.h"
+#include "base/random.h"
 
 namespace tutti::cluster {
 namespace {
@@ -20,11 +17,6 @@ std::string Prefix(const std::string& name, const char* kind) {
 bool IsMailbox(const std::string& prefix, std::string_view mailbox) {
   return mailbox.size() > prefix.size() && mailbox.size() <= kLongestMailbox &&
          mailbox.starts_with(prefix);
-}
-
-template <typename Bytes>
-void FillRandom(Bytes* bytes) {
-  CHECK(getrandom(bytes->data(), sizeof(*bytes), 0) == static_cast<ssize_t>(sizeof(*bytes)));
 }
 
 }  // namespace
@@ -53,21 +45,10 @@ Status CheckQueueName(const std::string& name) {
   return InvalidArgument("invalid_value", "a queue's name has 1 to 64 letters, digits, _ and -");
 }
 
-std::string RandomMailboxId() {
-  std::array<uint8_t, 16> bytes{};
-  FillRandom(&bytes);
-  std::string id;
-  for (const uint8_t byte : bytes) {
-    id += "0123456789abcdef"[byte >> 4];
-    id += "0123456789abcdef"[byte & 15];
-  }
-  return id;
-}
-
 uint64_t RandomSession() {
-  std::array<uint64_t, 1> number{};
-  while (number[0] == 0) FillRandom(&number);
-  return number[0];
+  uint64_t number = 0;
+  while (number == 0) number = RandomBits();
+  return number;
 }
 
 void Post(broker::Broker& broker, const std::string& mailbox, const v1::Packet& packet) {

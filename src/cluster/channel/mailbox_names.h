@@ -32,8 +32,7 @@ bool IsFrontendMailbox(const std::string& name, std::string_view mailbox);
 // Checks for 1 to 64 of a-z, A-Z, 0-9, '_' and '-'. Error: invalid_value.
 Status CheckQueueName(const std::string& name);
 
-// 32 hexadecimal digits that cannot be guessed.
-std::string RandomMailboxId();
+// The number of a new session, which cannot be guessed; never 0.
 uint64_t RandomSession();
 
 void Post(broker::Broker& broker, const std::string& mailbox, const v1::Packet& packet);

@@ -1,8 +1,7 @@
-#include "engine/policy/batch_cost.h"
-
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "engine/policy/pick_batch.h"
 
 namespace tutti::engine {
 namespace {

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/policy/recent_load.h"
-
 namespace tutti::engine {
 namespace {
 

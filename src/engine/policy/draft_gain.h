@@ -8,7 +8,7 @@
 #include <span>
 
 #include "base/clock.h"
-#include "engine/draft_limits.h"
+#include "engine/options.h"
 
 namespace tutti::engine {
 

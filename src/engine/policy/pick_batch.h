@@ -1,4 +1,5 @@
-// Selects the waiting items of an encoder's next batch. Pure, over plain values.
+// Selects the waiting items of an encoder's next batch, by a prediction of the batch's time. Plain
+// values; engine thread; PickBatch is pure.
 //
 // Items wait in two lines. Singles are items of small interactive requests; they go ahead of bulk
 // items, which are guaranteed a share of every batch. Within a line, items of a length similar to
@@ -6,13 +7,50 @@
 // well; but each item may be passed over only a limited number of times.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "base/clock.h"
-#include "engine/policy/batch_cost.h"
 
 namespace tutti::engine {
+
+struct BatchShape {
+  int items = 0;
+  int64_t tokens = 0;
+  int64_t squares = 0;  // sum of length^2
+  void Add(int length) {
+    ++items;
+    tokens += length;
+    squares += int64_t{length} * length;
+  }
+};
+
+// Predicts the time of an encoder's batch on this machine, fitted to measured batches:
+//   time = fixed + per_token * tokens + per_square * sum(length^2)
+// (the head of every batch, the matrix products, attention).
+class BatchCost {
+ public:
+  // Refits to the least squares of relative errors, older batches counting less (by half after 32).
+  void Observe(const BatchShape& batch, Duration took);
+  bool known() const { return known_; }              // false before the first observation
+  Duration Estimate(const BatchShape& batch) const;  // zero while unknown
+  Duration fixed() const { return Duration(static_cast<int64_t>(terms_[0])); }
+
+ private:
+  static constexpr int kTerms = 3;
+  using Vector = std::array<double, kTerms>;
+  static Vector Features(const BatchShape& batch);
+  void Fit();
+
+  // Normal equations, decayed; features are scaled to be of about equal size.
+  std::array<Vector, kTerms> products_{};
+  Vector targets_{};
+  Vector terms_{};  // ns per feature, none negative
+  double weight_ = 0;
+  bool known_ = false;
+};
 
 struct Candidate {
   int tokens = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 namespace tutti::engine {
@@ -10,11 +11,7 @@ namespace {
 void Average(double& average, double sample) {
   // Quick at first, then over about the last eight. A single slow step (a busy host) must not
   // shrink chunks for long, so a sample counts at most as twice the average.
-  if (average == 0) {
-    average = sample;
-    return;
-  }
-  average += (std::min(sample, 2 * average) - average) / 8;
+  average += average == 0 ? sample : (std::min(sample, 2 * average) - average) / 8;
 }
 
 }  // namespace
@@ -42,17 +39,13 @@ void StepCost::Observe(int decode_rows, int prefill_tokens, Duration took) {
 
 Duration StepCost::Decode(int rows) const {
   if (rows <= 0) return Duration(0);
-  const int own = BucketOf(rows);
+  const auto own = decode_ns_.begin() + BucketOf(rows);
+  const auto known = [](double ns) { return ns > 0; };
   // The nearest known number of rows; larger ones first, which errs towards smaller chunks.
-  for (int b = own; b < kBuckets; ++b) {
-    if (decode_ns_[static_cast<size_t>(b)] > 0)
-      return Duration(static_cast<int64_t>(decode_ns_[static_cast<size_t>(b)]));
-  }
-  for (int b = own - 1; b >= 0; --b) {
-    if (decode_ns_[static_cast<size_t>(b)] > 0)
-      return Duration(static_cast<int64_t>(decode_ns_[static_cast<size_t>(b)]));
-  }
-  return Duration(0);
+  if (const auto found = std::find_if(own, decode_ns_.end(), known); found != decode_ns_.end())
+    return Duration(static_cast<int64_t>(*found));
+  const auto found = std::find_if(std::reverse_iterator(own), decode_ns_.rend(), known);
+  return Duration(found == decode_ns_.rend() ? 0 : static_cast<int64_t>(*found));
 }
 
 void ShareChunk(int budget, std::span<int> wanted, int waiting) {

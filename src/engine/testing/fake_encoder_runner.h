@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "engine/encoder_runner.h"
-#include "engine/tokenized_request.h"
+#include "engine/request.h"
 
 namespace tutti::engine::testing {
 

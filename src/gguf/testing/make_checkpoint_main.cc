@@ -1,9 +1,11 @@
 // make_checkpoint OUT.gguf [TYPE [SEED [tied|separate [none|linear|llama3]]]]
 //
 // Writes a generated checkpoint to disk, for comparing with outside programs by hand.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 
 #include "gguf/testing/checkpoint.h"
 
@@ -12,8 +14,11 @@ int main(int argc, char** argv) {
   CheckpointSpec spec;
   const auto argument = [&](int i) { return std::string(i < argc ? argv[i] : ""); };
   if (argc > 2) {
-    const auto type = tutti::tensor::TypeByName(argument(2));
-    if (!type) {
+    const auto& types = tutti::tensor::kReadableTypes;
+    const auto* const type = std::find_if(std::begin(types), std::end(types), [&](auto each) {
+      return tutti::tensor::Name(each) == argument(2);
+    });
+    if (type == std::end(types)) {
       std::fprintf(stderr, "make_checkpoint: unknown type %s\n", argv[2]);
       return 2;
     }

@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include "grammar/compile.h"
 #include "grammar/state_sets.h"
+#include "grammar/structure.h"
 
 namespace tutti::grammar::testing {
 

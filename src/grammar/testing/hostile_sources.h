@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "grammar/compile.h"
+#include "grammar/structure.h"
 
 namespace tutti::grammar::testing {
 

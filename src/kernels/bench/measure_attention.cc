@@ -63,23 +63,15 @@ void FillRandom(std::vector<float>& x, uint64_t seed) {
 }
 
 // Block tables with the first `shared` tokens in common; ids one after the other, as prompts take
-// them from a pool, or in random order.
-std::vector<std::vector<int32_t>> DrawTables(const AttentionPoint& point, bool scattered,
-                                             int32_t* block_count) {
+// them from a pool.
+std::vector<std::vector<int32_t>> DrawTables(const AttentionPoint& point, int32_t* block_count) {
   const int32_t per_sequence = (point.context + point.rows + kBlockTokens - 1) / kBlockTokens;
   const int32_t common = point.shared / kBlockTokens;
   *block_count = common + point.sequences * (per_sequence - common);
-  std::vector<int32_t> ids(static_cast<size_t>(*block_count));
-  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i);
-  Random random(7);
-  for (size_t i = scattered ? ids.size() : 0; i > 1; --i)
-    std::swap(ids[i - 1], ids[random.Below(i)]);
   std::vector<std::vector<int32_t>> tables(static_cast<size_t>(point.sequences));
-  auto next = ids.begin() + common;
+  int32_t next = common;
   for (std::vector<int32_t>& table : tables) {
-    table.assign(ids.begin(), ids.begin() + common);
-    table.insert(table.end(), next, next + (per_sequence - common));
-    next += per_sequence - common;
+    for (int32_t i = 0; i < per_sequence; ++i) table.push_back(i < common ? i : next++);
   }
   return tables;
 }
@@ -92,7 +84,7 @@ Result<Setup> MakeSetup(const AttentionKernels& kernels, const AttentionBenchOpt
   s.layout = MakeKvLayout(options.format, s.shape.kv_heads, s.shape.head_dim);
   s.width = static_cast<size_t>((s.shape.heads + 2 * s.shape.kv_heads) * s.shape.head_dim);
   int32_t block_count = 0;
-  s.tables = DrawTables(point, options.scattered, &block_count);
+  s.tables = DrawTables(point, &block_count);
   s.blocks = static_cast<size_t>(block_count);
   s.layer_bytes = s.layout.layer_bytes * s.blocks;
   s.layers = std::max<size_t>(1, options.cold_bytes / s.layer_bytes);
@@ -224,36 +216,15 @@ Status CheckAnswer(const AttentionKernels& kernels, const AttentionBenchOptions&
   return OkStatus();
 }
 
-// Seconds of one layer: the best of many short trials.
+// Seconds of one layer.
 double TimeLayer(const AttentionKernels& kernels, const AttentionBenchOptions& options, Setup& s,
                  bool append, bool attend, double seconds) {
-  constexpr double kTrialSeconds = 0.004;
-  constexpr int kMinTrials = 4;
-  SpinBarrier barrier(options.threads);
   std::atomic<int32_t> next{0};
-  double best = 1e9;
-  int repeats = 1;
-  bool stop = false;
-  RunOnThreads(options.threads, [&](int worker) {
-    size_t layer = 0;
-    const double deadline = MonotonicSeconds() + seconds;
-    for (int trial = 0;; ++trial) {
-      barrier.Wait();
-      if (stop) return;
-      const int count = repeats;
-      const double begin = MonotonicSeconds();
-      for (int i = 0; i < count; ++i, ++layer) {
-        RunLayer(kernels, s, layer, worker, options.threads, barrier, next, append, attend);
-      }
-      const double end = MonotonicSeconds();
-      if (worker == 0) {
-        if (trial > 0) best = std::min(best, (end - begin) / count);
-        repeats = std::max(1, static_cast<int>(kTrialSeconds * count / (end - begin)));
-        stop = trial >= kMinTrials && end > deadline;
-      }
-    }
+  return BestSecondsPerCall(options.threads, seconds, [&](int worker, SpinBarrier& barrier) {
+    return [&, worker](size_t layer) {
+      RunLayer(kernels, s, layer, worker, options.threads, barrier, next, append, attend);
+    };
   });
-  return best;
 }
 
 }  // namespace

@@ -2,10 +2,10 @@
 // rows.
 //
 // Every point first compares its answer with the scalar float oracle; a wrong kernel has no speed.
-// Blocks lie at random, and the cache is cycled through more memory than the caches hold, as a
-// model's layers are. One unit of work is one layer. Thread: one caller; starts options.threads - 1
-// more. Errors: internal_error if an answer differs, kResourceExhausted if the cache does not fit.
-// Time: about seconds_per_point for each point.
+// Blocks lie one after the other, as prompts take them from a pool, and the cache is cycled through
+// more memory than the caches hold, as a model's layers are. One unit of work is one layer. Thread:
+// one caller; starts options.threads - 1 more. Errors: internal_error if an answer differs,
+// kResourceExhausted if the cache does not fit. Time: about seconds_per_point for each point.
 #pragma once
 
 #include <vector>
@@ -32,7 +32,6 @@ struct AttentionBenchOptions {
   std::vector<AttentionPoint> points = {{1, 511, 1},  {1, 2047, 1},        {8, 511, 1},
                                         {32, 511, 1}, {16, 1087, 1},       {16, 1087, 1, 1024},
                                         {1, 0, 512},  {1, 0, 512, 0, 128}, {1, 0, 2048}};
-  bool scattered = false;                 // block ids in random order
   size_t cold_bytes = size_t{160} << 20;  // 0: one layer, as hot as it gets
   double seconds_per_point = 0.15;
 };

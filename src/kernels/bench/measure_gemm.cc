@@ -99,7 +99,6 @@ Result<Operands> MakeOperands(const GemmKernels& kernels, const PackedMatrix& we
   op.args.x_stride = static_cast<size_t>(weight.cols);
   op.args.out = op.out.data();
   op.args.out_stride = static_cast<size_t>(weight.rows);
-  op.args.path = options.path;
   if (IsQuantized(weight.format)) {
     ASSIGN_OR_RETURN(op.quantized, AlignedBuffer::Allocate(QuantizedRowsBytes(rows, weight.cols)));
     op.args.x =
@@ -140,44 +139,21 @@ Status CheckAnswer(const GemmKernels& kernels, Operands& op) {
   return OkStatus();
 }
 
-// Seconds of one product: the best of many short trials, each of a few matrices with a barrier
-// after every one.
+// Seconds of one product, with a barrier after every one.
 double TimeProduct(const GemmKernels& kernels, const WeightPool& pool, const Operands& op,
                    const GemmBenchOptions& options) {
-  constexpr double kTrialSeconds = 0.004;
-  constexpr int kMinTrials = 4;
-  SpinBarrier barrier(options.threads);
-  double best = 1e9;
-  int repeats = 1;
-  bool stop = false;
-  RunOnThreads(options.threads, [&](int worker) {
-    GemmArgs args = op.args;
-    const PanelRange range = WorkerPanels(args.weight, worker, options.threads, 1);
+  const auto make = [&](int worker, SpinBarrier& barrier) {
+    const PanelRange range = WorkerPanels(op.args.weight, worker, options.threads, 1);
     std::byte* scratch = const_cast<std::byte*>(op.scratch[static_cast<size_t>(worker)].data());
-    size_t matrix = 0;
-    const double deadline = MonotonicSeconds() + options.seconds_per_point;
-    for (int trial = 0;; ++trial) {
+    return [&, range, scratch, args = op.args](size_t matrix) mutable {
+      args.weight = pool.At(matrix);
+      args.next =
+          pool.At(matrix + 1).data + static_cast<size_t>(range.begin) * PanelBytes(args.weight);
+      kernels.gemm(args, range.begin, range.end, scratch);
       barrier.Wait();
-      if (stop) return;
-      const int count = repeats;
-      const double begin = MonotonicSeconds();
-      for (int i = 0; i < count; ++i, ++matrix) {
-        args.weight = pool.At(matrix);
-        args.next =
-            pool.At(matrix + 1).data + static_cast<size_t>(range.begin) * PanelBytes(args.weight);
-        kernels.gemm(args, range.begin, range.end, scratch);
-        barrier.Wait();
-      }
-      const double end = MonotonicSeconds();
-      if (worker == 0) {
-        const double each = (end - begin) / count;
-        if (trial > 0) best = std::min(best, each);
-        repeats = std::max(1, static_cast<int>(kTrialSeconds / each));
-        stop = trial >= kMinTrials && end > deadline;
-      }
-    }
-  });
-  return best;
+    };
+  };
+  return BestSecondsPerCall(options.threads, options.seconds_per_point, make);
 }
 
 }  // namespace

@@ -33,7 +33,6 @@ struct GemmBenchOptions {
   size_t cold_bytes =
       size_t{160} << 20;  // weights are cycled over so much; 0: one matrix, as hot as it gets
   double seconds_per_point = 0.15;
-  GemmPath path = GemmPath::kAuto;
 };
 
 struct GemmBenchRow {

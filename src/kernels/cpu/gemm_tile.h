@@ -1,7 +1,8 @@
 // TileArgs: what one register tile computes, passed between the driver and the tile kernels of one
 // instruction set.
 //
-// Plain data only, so that translation units with different instruction sets may share it.
+// Plain data and functions of an unnamed namespace, so that translation units with different
+// instruction sets may share it.
 #pragma once
 
 #include <cstddef>
@@ -43,3 +44,22 @@ struct TileArgs {
 using TileKernel = void (*)(const TileArgs& args);
 
 }  // namespace tutti::kernels
+
+// Software prefetch of the next panel, a few lines per block. In an unnamed namespace: each
+// translation unit has its own.
+namespace {
+
+// Prefetches `lines` cache lines from `p` on into the cache level `to`.
+inline void PrefetchLines(const uint8_t* p, int32_t lines, tutti::kernels::PrefetchTo to) {
+  if (to == tutti::kernels::PrefetchTo::kL1) {
+    for (int32_t i = 0; i < lines; ++i, p += 64) __builtin_prefetch(p, 0, 3);
+  } else {
+    for (int32_t i = 0; i < lines; ++i, p += 64) __builtin_prefetch(p, 0, 2);
+  }
+}
+
+inline void PrefetchRange(const uint8_t* begin, size_t bytes) {
+  PrefetchLines(begin, static_cast<int32_t>(bytes / 64), tutti::kernels::PrefetchTo::kL2);
+}
+
+}  // namespace

@@ -3,7 +3,7 @@
 //
 // Constant data; any thread. Each family has a file in this folder, which reads a model's settings
 // into ModelConfig's traits; the forward pass reads only the traits. A new dense architecture over
-// the same operations needs such a file and a line in registry.cc. Keys and tensors have GGUF's
+// the same operations needs such a file and a line in family.cc. Keys and tensors have GGUF's
 // names; families whose safetensors folders name tensors differently from llama list the
 // differences.
 #pragma once
@@ -85,5 +85,13 @@ Status ReadWindow(const FamilySource& source, ModelConfig& config);
 Status ReadWindowedLayers(const FamilySource& source, ModelConfig& config);
 // attention.bias: biases of queries, keys, values and of the output projection.
 Status ReadAttentionBias(const FamilySource& source, ModelConfig& config);
+
+// The supported families: each is defined in a file of its own, and family.cc lists them.
+extern const Family kLlama, kMistral, kMixtral;
+extern const Family kQwen2, kQwen3, kQwen3Moe;
+extern const Family kGranite;
+extern const Family kOlmo2;
+extern const Family kPhi3;
+extern const Family kGemma2, kGemma3;
 
 }  // namespace tutti::model

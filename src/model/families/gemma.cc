@@ -1,11 +1,9 @@
 // Gemma 2 and 3: norms before and behind, embeddings times the root of the width, GELU, windows in
 // some layers. 2: soft caps. 3: norms of each head, and another base of rotation where a window is.
-#include <fmt/format.h>
-
 #include <cmath>
 
 #include "base/quote.h"
-#include "model/families/families.h"
+#include "model/families/family.h"
 
 namespace tutti::model {
 namespace {
@@ -81,9 +79,8 @@ Status DescribeGemma3(const FamilySource& source, ModelConfig& config) {
                    source.keys.FloatOr("rope.freq_base_swa", 10000.0, 1.0, 1e12));
   ASSIGN_OR_RETURN(const std::string scaled, source.keys.StringOr("rope.scaling_swa", "default"));
   if (scaled != "default") {
-    return InvalidArgument("model_hparam",
-                           fmt::format("{} is {}, which is not supported (default is)",
-                                       source.keys.Spelled("rope.scaling_swa"), Quote(scaled)));
+    return RefuseParameter("{} is {}, which is not supported (default is)",
+                           source.keys.Spelled("rope.scaling_swa"), Quote(scaled));
   }
   return OkStatus();
 }

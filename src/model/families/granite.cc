@@ -1,6 +1,6 @@
 // Granite 3: llama with multipliers of embedding, residuals, scores and logits. A GGUF's rows
 // rotate as llama's.
-#include "model/families/families.h"
+#include "model/families/family.h"
 
 namespace tutti::model {
 namespace {

@@ -1,7 +1,7 @@
 // llama and the families with its file format: Mistral, SmolLM, TinyLlama; Mixtral, whose GGUF is a
 // llama with experts. A GGUF's queries and keys are in the order in which adjacent values rotate
 // together.
-#include "model/families/families.h"
+#include "model/families/family.h"
 
 namespace tutti::model {
 namespace {

@@ -1,5 +1,5 @@
 // OLMo 2: norms behind attention and feed-forward instead of before, and of all queries, all keys.
-#include "model/families/families.h"
+#include "model/families/family.h"
 
 namespace tutti::model {
 namespace {

@@ -1,11 +1,9 @@
 // Qwen 2 and 2.5: biases of queries, keys and values. Qwen 3: norms of each head instead; its
 // mixture of experts.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "model/families/families.h"
+#include "model/families/family.h"
 
 namespace tutti::model {
 namespace {
@@ -46,9 +44,8 @@ Status ReadQwenWindow(const FamilySource& source, ModelConfig& config) {
     RETURN_IF_ERROR(ReadWindow(source, config));
     if (config.window == 0) return OkStatus();
     if (source.keys.Has(kLayers)) return ReadWindowedLayers(source, config);
-    return InvalidArgument(
-        "model_hparam", fmt::format("sliding-window attention ({} tokens) is not supported in {}",
-                                    config.window, config.architecture));
+    return RefuseParameter("sliding-window attention ({} tokens) is not supported in {}",
+                           config.window, config.architecture);
   }
   ASSIGN_OR_RETURN(const bool windows, source.keys.BoolOr("use_sliding_window", false));
   const bool has_layers = source.keys.Has(kLayers);
@@ -62,9 +59,8 @@ Status ReadQwenWindow(const FamilySource& source, ModelConfig& config) {
   const auto& layers = config.windowed;
   const bool some = std::find(layers.begin(), layers.end(), true) != layers.end();
   if (has_layers && some && !windows) {
-    return InvalidArgument("model_hparam",
-                           fmt::format("{} names layers with a window, use_sliding_window is false",
-                                       source.keys.Spelled(kLayers)));
+    return RefuseParameter("{} names layers with a window, use_sliding_window is false",
+                           source.keys.Spelled(kLayers));
   }
   if (!some && config.experts == 0) config.window = 0;
   if (config.window == 0) config.windowed.clear();
@@ -88,7 +84,7 @@ Status DescribeQwen3Moe(const FamilySource& source, ModelConfig& config) {
   RETURN_IF_ERROR(ReadExperts(source, config));
   RETURN_IF_ERROR(DescribeQwen3(source, config));
   if (config.experts == 0)
-    return InvalidArgument("model_hparam", source.keys.Spelled("expert_count") + " is missing");
+    return RefuseParameter(source.keys.Spelled("expert_count") + " is missing");
   ASSIGN_OR_RETURN(const int64_t wide,
                    source.keys.Int("expert_feed_forward_length", 1, kMaxFeedForward));
   config.feed_forward = static_cast<int>(wide);
@@ -96,10 +92,8 @@ Status DescribeQwen3Moe(const FamilySource& source, ModelConfig& config) {
   for (const auto& [key, dense] : {std::pair{"decoder_sparse_step", step != 1},
                                    {"mlp_only_layers", source.keys.HasItems("mlp_only_layers")}}) {
     if (!dense) continue;
-    return InvalidArgument("model_hparam",
-                           fmt::format("{} asks for layers without experts, which are not "
-                                       "supported in a mixture",
-                                       key));
+    return RefuseParameter(
+        "{} asks for layers without experts, which are not supported in a mixture", key);
   }
   ASSIGN_OR_RETURN(config.expert_weights_sum_to_1,
                    source.keys.BoolOr("expert_weights_norm", source.form == Form::kGguf));

@@ -11,8 +11,6 @@
 #include "protocol/job.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/json_writer.h"
-#include "protocol/json/utf8.h"
-#include "protocol/schema/checked_object.h"
 #include "protocol/schema/schema.h"
 
 namespace tutti::protocol {
@@ -69,26 +67,18 @@ void WriteMessageBatch(const BatchView& batch, JsonWriter* json) {
   json->Member("archived_at", nullptr);
   WriteTime("cancel_initiated_at", batch.cancelling_ms, json);
   // Relative: below which address the server is known to its clients is theirs to say.
-  if (batch.output_file.empty()) {
-    json->Member("results_url", nullptr);
-  } else {
-    json->Member("results_url", "/v1/messages/batches/" + batch.id + "/results");
-  }
+  json->MemberOrNull("results_url", batch.output_file.empty()
+                                        ? std::string()
+                                        : "/v1/messages/batches/" + batch.id + "/results");
   json->EndObject();
 }
 
 // A line as ReadBatchLine() reads it.
 std::string InputLine(const std::string& custom_id, const Json& params) {
-  std::string line;
-  JsonWriter(&line)
-      .BeginObject()
-      .Member("custom_id", custom_id)
-      .Member("method", "POST")
-      .Member("url", kMessagesEndpoint)
-      .Key("body")
-      .Raw(PrintJson(params))
-      .EndObject();
-  return line + "\n";
+  JsonWriter json;
+  json.BeginObject().Member("custom_id", custom_id).Member("method", "POST");
+  json.Member("url", kMessagesEndpoint).Key("body").Raw(PrintJson(params)).EndObject();
+  return json.Take() + "\n";
 }
 
 // Checks one request; its model.
@@ -101,9 +91,8 @@ Result<std::string> CheckParams(const Json& params, const std::string& path,
     return call.status().WithParam(inner.empty() ? path : path + "." + inner);
   }
   if (call->stream) {
-    return InvalidArgument("unsupported_parameter",
-                           path + ".stream: an answer that is fetched later does not stream")
-        .WithParam(path + ".stream");
+    return NotSupported(path + ".stream",
+                        path + ".stream: an answer that is fetched later does not stream");
   }
   for (const std::string& name : call->ignored) ignored->Add(path + "." + name);
   return call->model;
@@ -154,8 +143,7 @@ Result<ListQuery> ParseMessageBatchListQuery(std::span<const QueryParameter> par
       if (value.size() > kMaxCursorBytes) return BadValue("after_id", "after_id is no id");
       query.after = value;
     } else if (name == "before_id") {
-      return InvalidArgument("unsupported_parameter", "before_id is not supported: use after_id")
-          .WithParam("before_id");
+      return NotSupported("before_id", "before_id is not supported: use after_id");
     } else if (options.strict) {
       return InvalidArgument("unknown_parameter", "unknown parameter " + Excerpt(name))
           .WithParam(Excerpt(name));
@@ -167,41 +155,33 @@ Result<ListQuery> ParseMessageBatchListQuery(std::span<const QueryParameter> par
 }
 
 std::string MessageBatchJson(const BatchView& batch) {
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   WriteMessageBatch(batch, &json);
-  return out;
+  return json.Take();
 }
 
 std::string MessageBatchListJson(std::span<const BatchView> batches, bool more) {
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   json.BeginObject().Key("data").BeginArray();
   for (const BatchView& batch : batches) WriteMessageBatch(batch, &json);
   json.EndArray().Member("has_more", more);
-  if (batches.empty()) {
-    json.Member("first_id", nullptr).Member("last_id", nullptr);
-  } else {
-    json.Member("first_id", batches.front().id).Member("last_id", batches.back().id);
-  }
-  json.EndObject();
-  return out;
+  json.MemberOrNull("first_id", batches.empty() ? std::string() : batches.front().id);
+  json.MemberOrNull("last_id", batches.empty() ? std::string() : batches.back().id).EndObject();
+  return json.Take();
 }
 
 std::string MessageBatchDeletedJson(const std::string& id) {
-  std::string out;
-  JsonWriter(&out)
+  return JsonWriter()
       .BeginObject()
       .Member("id", id)
       .Member("type", "message_batch_deleted")
-      .EndObject();
-  return out;
+      .EndObject()
+      .Take();
 }
 
 std::string MessageBatchResultLine(const std::string& custom_id, int status_code,
                                    const std::string& body, BatchState ending) {
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   json.BeginObject().Member("custom_id", custom_id).Key("result").BeginObject();
   if (status_code == 0) {
     json.Member("type", ending == BatchState::kExpired ? "expired" : "canceled");
@@ -216,7 +196,7 @@ std::string MessageBatchResultLine(const std::string& custom_id, int status_code
     json.Key("error").Raw(ErrorBody(ViewError(status, {.form = ErrorForm::kAnthropic})));
   }
   json.EndObject().EndObject();
-  return out + "\n";
+  return json.Take() + "\n";
 }
 
 }  // namespace tutti::protocol

@@ -11,8 +11,8 @@
 #include "base/status.h"
 #include "protocol/json/json.h"
 #include "protocol/openai/batch.h"
+#include "protocol/schema/checked_object.h"
 #include "protocol/schema/query_parameters.h"
-#include "protocol/schema/request_placement.h"
 
 namespace tutti::protocol {
 

@@ -9,12 +9,9 @@
 #include "protocol/json/field_error.h"
 #include "protocol/json/json_writer.h"
 #include "protocol/json/text_content.h"
-#include "protocol/json/utf8.h"
-#include "protocol/schema/checked_object.h"
-#include "protocol/schema/constraint_fields.h"
+#include "protocol/schema/chat_fields.h"
 #include "protocol/schema/sampling_fields.h"
 #include "protocol/schema/schema.h"
-#include "protocol/schema/template_arguments.h"
 
 namespace tutti::protocol {
 namespace {
@@ -168,10 +165,8 @@ class DialogReader {
          {"text", "tool_use", "tool_result", "thinking", "redacted_thinking"}) {
       if (TextOf(*type) == known) return known;
     }
-    return InvalidArgument("unsupported_parameter",
-                           path + " is of type " + Excerpt(TextOf(*type)) +
-                               "; use text, tool_use, tool_result or thinking")
-        .WithParam(path);
+    return NotSupported(path, path + " is of type " + Excerpt(TextOf(*type)) +
+                                  "; use text, tool_use, tool_result or thinking");
   }
 
   static Result<std::string> RequiredText(const CheckedObject& block, const char* name) {
@@ -235,10 +230,8 @@ Result<api::Tool> ReadTool(const Json& value, const std::string& path, bool stri
   // and no schema.
   const Json* type = value.is_object() ? value.get_object().if_contains("type") : nullptr;
   if (type != nullptr && type->is_string() && TextOf(*type) != "custom") {
-    return InvalidArgument("unsupported_parameter",
-                           path + " is of type " + Excerpt(TextOf(*type)) +
-                               "; define a tool with name and input_schema")
-        .WithParam(path);
+    return NotSupported(path, path + " is of type " + Excerpt(TextOf(*type)) +
+                                  "; define a tool with name and input_schema");
   }
   ASSIGN_OR_RETURN(const CheckedObject object,
                    CheckedObject::Check(kMessagesTool, value, path, strict, ignored));
@@ -410,12 +403,11 @@ Result<CountTokensCall> ParseCountTokens(const Json& body, const ParseOptions& o
 }
 
 std::string CountTokensBody(const api::TokenizeResult& result) {
-  std::string body;
-  JsonWriter(&body)
+  return JsonWriter()
       .BeginObject()
       .Member("input_tokens", static_cast<int64_t>(result.tokens.size()))
-      .EndObject();
-  return body;
+      .EndObject()
+      .Take();
 }
 
 }  // namespace tutti::protocol

@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "protocol/json/json.h"
 #include "protocol/openai/request.h"
-#include "protocol/schema/request_placement.h"
+#include "protocol/schema/checked_object.h"
 
 namespace tutti::protocol {
 

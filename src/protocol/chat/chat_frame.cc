@@ -6,7 +6,6 @@
 #include "protocol/chat/topic.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/json.h"
-#include "protocol/schema/dialogs.h"
 #include "protocol/schema/schema.h"
 
 namespace tutti::protocol {
@@ -15,7 +14,7 @@ namespace {
 using FrameVerb = ChatFrame::Verb;
 
 Status MissingMember(const std::string& type, const char* name) {
-  return InvalidArgument("missing_required_parameter", type + " needs " + name).WithParam(name);
+  return IsMissing(name, type + " needs " + name);
 }
 
 constexpr std::array<std::string_view, 9> kTypes = {
@@ -29,9 +28,8 @@ std::string TypesText() {
 
 // A text member of an object; empty if it is missing or unusable.
 std::string Peek(const Json& root, std::string_view name, double most) {
-  const Json* value = root.get_object().if_contains(name);
-  if (value == nullptr || !value->is_string()) return "";
-  return static_cast<double>(value->get_string().size()) <= most ? std::string(TextOf(*value)) : "";
+  const std::string_view text = TextMember(root, name);
+  return static_cast<double>(text.size()) <= most ? std::string(text) : "";
 }
 std::string Peek(const Json& root, std::string_view name) {
   return Peek(root, name, FindField(kChatControl, name)->high);

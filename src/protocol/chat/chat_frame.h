@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 #include "protocol/chat/native.h"
-#include "protocol/schema/request_placement.h"
+#include "protocol/schema/checked_object.h"
 
 namespace tutti::protocol {
 

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <array>
 
-#include "api/role.h"
+#include "api/names.h"
 #include "base/check.h"
 #include "protocol/chat/topic.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/json.h"
 #include "protocol/json/json_writer.h"
-#include "protocol/schema/dialogs.h"
 #include "protocol/schema/schema.h"
 
 namespace tutti::protocol {
@@ -49,13 +48,11 @@ Status CheckBelongs(const CheckedObject& object, MqttControl::Verb verb) {
 }
 
 Status Missing(const char* name, const char* verb) {
-  return InvalidArgument("missing_required_parameter",
-                         std::string(verb) + " needs " + std::string(name))
-      .WithParam(name);
+  return IsMissing(name, std::string(verb) + " needs " + std::string(name));
 }
 
-JsonWriter Open(std::string_view type, std::string_view id, std::string* out) {
-  JsonWriter json(out);
+JsonWriter Open(std::string_view type, std::string_view id) {
+  JsonWriter json;
   json.BeginObject().Member("type", type);
   if (!id.empty()) json.Member("id", id);
   return json;
@@ -117,59 +114,43 @@ Result<MqttControl> ReadMqttControl(const CheckedObject& object) {
 
 std::string MessageIdOf(std::string_view payload) {
   const Result<JsonDocument> document = ParseJson(payload);
-  if (!document.ok() || !document->root().is_object()) return "";
-  const Json* id = document->root().get_object().if_contains("id");
-  if (id == nullptr || !id->is_string()) return "";
-  if (static_cast<double>(id->get_string().size()) > kIdBytes) return "";
-  return std::string(TextOf(*id));
+  if (!document.ok()) return "";
+  const std::string_view id = TextMember(document->root(), "id");
+  return static_cast<double>(id.size()) <= kIdBytes ? std::string(id) : "";
 }
 
 std::string PongEvent(std::string_view id, int64_t now_ms) {
-  std::string out;
-  Open("pong", id, &out).Member("time_ms", now_ms).EndObject();
-  return out;
+  return Open("pong", id).Member("time_ms", now_ms).EndObject().Take();
 }
 
 std::string HistoryEvent(std::string_view id, std::string_view session, int64_t version,
                          std::span<const HistoryItem> items) {
-  std::string out;
-  JsonWriter json = Open("history", id, &out);
+  JsonWriter json = Open("history", id);
   json.Member("session", session).Member("version", version).Key("items").BeginArray();
   for (const HistoryItem& item : items) {
     json.BeginObject().Member("role", api::RoleName(item.role)).Member("content", item.content);
     json.Member("turn", item.turn).EndObject();
   }
   json.EndArray().EndObject();
-  return out;
+  return json.Take();
 }
 
 std::string ForkedEvent(std::string_view id, std::string_view session, std::string_view into,
                         int64_t version) {
-  std::string out;
-  Open("forked", id, &out)
+  return Open("forked", id)
       .Member("session", session)
       .Member("into", into)
       .Member("version", version)
-      .EndObject();
-  return out;
+      .EndObject()
+      .Take();
 }
 
 std::string ClearedEvent(std::string_view id, std::string_view session) {
-  std::string out;
-  Open("cleared", id, &out).Member("session", session).EndObject();
-  return out;
+  return Open("cleared", id).Member("session", session).EndObject().Take();
 }
 
 std::string CancelledEvent(std::string_view id, std::string_view response_id) {
-  std::string out;
-  JsonWriter json = Open("cancelled", id, &out);
-  if (response_id.empty()) {
-    json.Member("response_id", nullptr);
-  } else {
-    json.Member("response_id", response_id);
-  }
-  json.EndObject();
-  return out;
+  return Open("cancelled", id).MemberOrNull("response_id", response_id).EndObject().Take();
 }
 
 }  // namespace tutti::protocol

@@ -14,7 +14,7 @@
 #include "api/types.h"
 #include "base/status.h"
 #include "protocol/responses/request.h"
-#include "protocol/schema/request_placement.h"
+#include "protocol/schema/checked_object.h"
 
 namespace tutti::protocol {
 

@@ -5,11 +5,11 @@
 
 #include "api/validate.h"
 #include "protocol/chat/topic.h"
+#include "protocol/error.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/json.h"
-#include "protocol/json/utf8.h"
-#include "protocol/schema/checked_object.h"
-#include "protocol/schema/dialogs.h"
+#include "protocol/json/json_writer.h"
+#include "protocol/openai/parts.h"
 #include "protocol/schema/schema.h"
 
 namespace tutti::protocol {
@@ -37,10 +37,7 @@ bool IsBlank(std::string_view text) {
 // The string member `name` of a payload that has not been validated; empty if it is missing or not
 // a string.
 std::string TextIn(const Json* payload, std::string_view name) {
-  if (payload == nullptr || !payload->is_object()) return "";
-  const Json* value = payload->get_object().if_contains(name);
-  if (value == nullptr || !value->is_string()) return "";
-  return std::string(TextOf(*value));
+  return payload == nullptr ? "" : std::string(TextMember(*payload, name));
 }
 
 // The string member `name` of the payload if it is a valid id, else empty.
@@ -155,8 +152,7 @@ Status ReadTemplate(const CheckedObject& object, ProjectVerb* verb) {
     return BadValue("reset", "reset has no meaning for " + std::string(ProjectOpName(verb->op)));
   verb->clears = reset && verb->system_prompt.has_value();
   if (verb->op == ProjectOp::kTemplate && !reset && !verb->system_prompt.has_value()) {
-    return InvalidArgument("missing_required_parameter", "template or reset is needed")
-        .WithParam("template");
+    return IsMissing("template", "template or reset is needed");
   }
   return OkStatus();
 }
@@ -173,6 +169,13 @@ Result<ProjectVerb> ReadVerb(ProjectOp op, std::string_view topic_session, const
   RETURN_IF_ERROR(ReadTemplate(object, &verb));
   verb.ignored = ignored.names();
   return verb;
+}
+
+// The ids that every reply repeats.
+void WriteIds(const ProjectReply& reply, int64_t seq, JsonWriter* json) {
+  json->Member("sessionId", reply.session);
+  if (!reply.client.empty()) json->Member("clientId", reply.client);
+  json->MemberOrNull("requestId", reply.request_id).Member("seq", seq);
 }
 
 }  // namespace
@@ -272,6 +275,56 @@ ReceivedVerb ParseProjectVerb(std::string_view project, ProjectOp op,
   ProjectReply reply = AddressOf(project, std::move(session), root);
   if (root == nullptr) return {std::move(reply), document.status()};
   return {std::move(reply), ReadVerb(op, topic_session, *root, options)};
+}
+
+std::string ProjectChunkJson(const ProjectReply& reply, int64_t seq, int64_t index,
+                             std::string_view text) {
+  JsonWriter json;
+  json.BeginObject();
+  WriteIds(reply, seq, &json);
+  json.Member("index", index).Member("text", text).Member("final", false).EndObject();
+  return json.Take();
+}
+
+std::string ProjectReplyJson(const ProjectReply& reply, int64_t seq, std::optional<int64_t> index,
+                             std::string_view text, const api::Usage& usage) {
+  JsonWriter json;
+  json.BeginObject();
+  WriteIds(reply, seq, &json);
+  if (index.has_value()) json.Member("index", *index);
+  json.Member("text", text).Key("usage");
+  WriteUsage(usage, &json);
+  json.Member("final", true).EndObject();
+  return json.Take();
+}
+
+std::string ProjectErrorJson(const ProjectReply& reply, const Status& error) {
+  const ErrorView view = ViewError(error);
+  JsonWriter json;
+  json.BeginObject().Key("error").BeginObject();
+  json.Member("code", view.code).Member("message", view.message);
+  if (!view.param.empty()) json.Member("param", view.param);
+  if (view.retry_after.has_value())
+    json.Member("retry_after_ms", static_cast<int64_t>(view.retry_after->count()));
+  if (!reply.request_id.empty()) json.Member("requestId", reply.request_id);
+  json.EndObject().EndObject();
+  return json.Take();
+}
+
+std::string ProjectAckJson(const ProjectReply& reply, ProjectOp op, int64_t seq) {
+  JsonWriter json;
+  json.BeginObject().Member("type", "ack").Member("op", ProjectOpName(op));
+  json.Member("session_id", reply.session).Member("seq", seq);
+  if (!reply.request_id.empty()) json.Member("requestId", reply.request_id);
+  json.EndObject();
+  return json.Take();
+}
+
+std::string ProjectStatusJson(std::string_view service, bool online, int64_t now_s) {
+  JsonWriter json;
+  json.BeginObject().Member("service", service);
+  json.Member("status", online ? "online" : "offline").Member("ts", now_s).EndObject();
+  return json.Take();
 }
 
 }  // namespace tutti::protocol

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "protocol/chat/project_reply.h"
 #include "protocol/error.h"
 #include "protocol/json/json.h"
 

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "protocol/json/field_error.h"
-#include "protocol/json/utf8.h"
 
 namespace tutti::protocol {
 namespace {
@@ -80,9 +79,7 @@ std::string BuildNativeTopic(const NativeTopic& topic) {
 Status CheckResponseTopic(std::string_view user, std::string_view topic) {
   const std::string param = "response_topic";
   if (!IsTopicName(topic)) {
-    return InvalidArgument("invalid_value",
-                           "the response topic is no topic that can be written: " + Excerpt(topic))
-        .WithParam(param);
+    return BadValue(param, "the response topic is no topic that can be written: " + Excerpt(topic));
   }
   const std::string own = std::string(kRoot) + std::string(user) + "/";
   const bool below = IsTopicLevel(user) && !IsReserved(user) && topic.starts_with(own);
@@ -94,9 +91,7 @@ Status CheckResponseTopic(std::string_view user, std::string_view topic) {
   const std::optional<NativeTopic> channel = ParseNativeTopic(topic);
   const bool spoken = channel.has_value() && channel->channel != NativeChannel::kOut;
   if (spoken || topic.substr(own.size()) == "status") {
-    return InvalidArgument("invalid_value",
-                           "the response topic is one that its client publishes to")
-        .WithParam(param);
+    return BadValue(param, "the response topic is one that its client publishes to");
   }
   return OkStatus();
 }

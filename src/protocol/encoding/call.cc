@@ -1,12 +1,45 @@
 #include "protocol/encoding/call.h"
 
-#include <optional>
+#include <charconv>
 #include <utility>
 
 #include "api/models.h"
-#include "protocol/encoding/input_blame.h"
+#include "api/validate.h"
+#include "protocol/json/field_error.h"
+#include "protocol/schema/field_check.h"
 
 namespace tutti::protocol {
+namespace {
+
+std::string Copy(const Json& text) { return std::string(TextOf(text)); }
+
+Status AddIds(const JsonArray& array, const std::string& param, EncodingCall* call) {
+  if (array.empty()) return EmptyInput(param);
+  ASSIGN_OR_RETURN(std::vector<TokenId> ids, ReadTokenIds(array, param));
+  call->characters += ids.size();
+  call->request.inputs.emplace_back(std::move(ids));
+  return OkStatus();
+}
+
+}  // namespace
+
+std::optional<size_t> BlamedInput(std::string_view param) {
+  constexpr std::string_view kOne = "input[";
+  if (!param.starts_with(kOne)) return std::nullopt;
+  param.remove_prefix(kOne.size());
+  size_t index = 0;
+  const auto [end, fault] = std::from_chars(param.data(), param.data() + param.size(), index);
+  if (fault != std::errc() || std::string_view(end, param.data() + param.size()) != "]")
+    return std::nullopt;
+  return index;
+}
+
+Status BlameList(const std::string& list, Status status) {
+  if (status.param() == "input") return std::move(status).WithParam(list);
+  const std::optional<size_t> index = BlamedInput(status.param());
+  if (!index.has_value()) return status;
+  return std::move(status).WithParam(list + "[" + std::to_string(*index) + "]");
+}
 
 std::string InputParam(const EncodingCall& call, size_t index) {
   if (call.kind == EncodingKind::kTeiSimilarity) {
@@ -25,9 +58,7 @@ Status BlameInput(const EncodingCall& call, Status status) {
 
 Result<const api::ModelInfo*> ChooseModel(const EncodingCall& call,
                                           std::span<const api::ModelInfo> models) {
-  const auto refuse = [](std::string message) {
-    return InvalidArgument("invalid_value", std::move(message)).WithParam("model");
-  };
+  const auto refuse = [](std::string message) { return BadValue("model", std::move(message)); };
   const bool named = !call.request.model.empty();
   const api::ModelInfo* model = api::EncoderFor(models, call.request);
   // A score of several labels is no measure of how well two texts fit.
@@ -38,6 +69,90 @@ Result<const api::ModelInfo*> ChooseModel(const EncodingCall& call,
   const bool scores = call.request.output == api::EncodeOutput::kScores;
   return refuse(std::string("none of the models served here gives ") +
                 (scores ? "such scores" : "vectors"));
+}
+
+Status EmptyInput(const std::string& param) {
+  return InvalidArgument("empty_prompt", param + " is empty").WithParam(param);
+}
+
+Status TooManyInputs(const std::string& param) {
+  return MustBe(param, "a list of at most " + std::to_string(api::kMaxEncodeInputs));
+}
+
+Result<EncodingCall> BeginCall(EncodingKind kind, std::string input_name,
+                               const CheckedObject& object, const ParseOptions& options) {
+  EncodingCall call;
+  call.kind = kind;
+  call.input_name = std::move(input_name);
+  call.request.model = object.Text("model").value_or("");
+  ASSIGN_OR_RETURN(Placement placement, ReadPlacement(object, options));
+  if (!call.tei()) call.request.user = object.Text("user").value_or("");
+  call.request.request_id = std::move(placement.request_id);
+  call.request.priority = placement.priority;
+  call.request.deadline = placement.deadline;
+  return call;
+}
+
+Status AddText(std::string text, const std::string& param, EncodingCall* call) {
+  if (text.empty()) return EmptyInput(param);
+  call->characters += CountCharacters(text);
+  call->request.inputs.emplace_back(std::move(text));
+  return OkStatus();
+}
+
+void AddPair(std::string first, std::string second, EncodingCall* call) {
+  call->characters += CountCharacters(first) + CountCharacters(second);
+  call->request.inputs.emplace_back(api::TextPair{std::move(first), std::move(second)});
+}
+
+Status ReadInputs(const Json& value, bool mixed, EncodingCall* call) {
+  const std::string& name = call->input_name;
+  const bool alone =
+      !value.is_array() || (!value.get_array().empty() && value.get_array().front().is_number());
+  call->listed = !alone;
+  if (value.is_string()) return AddText(Copy(value), name, call);
+  if (!value.is_array()) return MustBe(name, "a string, or a list of strings or token ids");
+  const JsonArray& array = value.get_array();
+  if (alone) return AddIds(array, name, call);
+  if (array.empty()) return EmptyInput(name);
+  if (array.size() > api::kMaxEncodeInputs) return TooManyInputs(name);
+  call->request.inputs.reserve(array.size());
+  for (size_t i = 0; i < array.size(); ++i) {
+    const std::string param = InputParam(*call, i);
+    if (!array[i].is_string() && !array[i].is_array())
+      return MustBe(param, "a string or a list of token ids");
+    if (!mixed && array[i].kind() != array[0].kind())
+      return MustBe(param, "of the same kind as the elements before it");
+    RETURN_IF_ERROR(array[i].is_string() ? AddText(Copy(array[i]), param, call)
+                                         : AddIds(array[i].get_array(), param, call));
+  }
+  return OkStatus();
+}
+
+Result<std::vector<std::string>> ReadTexts(const Json& value, const std::string& name) {
+  if (!value.is_array()) return MustBe(name, "a list of strings");
+  const JsonArray& array = value.get_array();
+  if (array.empty()) return EmptyInput(name);
+  if (array.size() > api::kMaxEncodeInputs) return TooManyInputs(name);
+  std::vector<std::string> texts;
+  texts.reserve(array.size());
+  for (size_t i = 0; i < array.size(); ++i) {
+    const std::string param = name + "[" + std::to_string(i) + "]";
+    if (!array[i].is_string()) return MustBe(param, "a string");
+    if (array[i].get_string().empty()) return EmptyInput(param);
+    texts.push_back(Copy(array[i]));
+  }
+  return texts;
+}
+
+Status AddPairs(const std::string& query, const std::vector<std::string>& texts,
+                EncodingCall* call) {
+  size_t bytes = 0;
+  for (const std::string& text : texts) bytes += text.size();
+  RETURN_IF_ERROR(api::CheckPairBytes(query.size(), texts.size(), bytes, call->input_name));
+  call->request.inputs.reserve(texts.size());
+  for (const std::string& text : texts) AddPair(query, text, call);
+  return OkStatus();
 }
 
 }  // namespace tutti::protocol

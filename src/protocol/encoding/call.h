@@ -1,16 +1,34 @@
 // EncodingCall: a parsed call of an encoder's route, in any dialect: the request, and the format of
-// the answer. Values; pure.
+// the answer. How its inputs are read, and how errors name them. Values; pure.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/encoding.h"
 #include "api/types.h"
 #include "base/status.h"
+#include "protocol/json/json.h"
+#include "protocol/schema/checked_object.h"
 
 namespace tutti::protocol {
+
+// --- names of inputs in errors ---
+//
+// api::Inference calls the inputs "input" and "input[3]"; clients get the name of the field in
+// their request.
+
+// 3 for "input[3]"; nullopt for any other `param`.
+std::optional<size_t> BlamedInput(std::string_view param);
+
+// Replaces "input" by `list` and "input[3]" by "list[3]"; other errors are not changed.
+Status BlameList(const std::string& list, Status status);
+
+// --- the call ---
 
 enum class EncodingKind {
   kEmbeddings,     // POST /v1/embeddings
@@ -53,5 +71,33 @@ Status BlameInput(const EncodingCall& call, Status status);
 // is asked for.
 Result<const api::ModelInfo*> ChooseModel(const EncodingCall& call,
                                           std::span<const api::ModelInfo> models);
+
+// --- reading texts, token ids and pairs to api::EncodeInput ---
+//
+// Errors: invalid_value, empty_prompt, token_out_of_range, request_too_large; each names the
+// invalid element ("input[3]").
+
+// Makes a call with the fields common to all kinds: model, priority, deadline. `input_name`: name
+// of the inputs' field.
+Result<EncodingCall> BeginCall(EncodingKind kind, std::string input_name,
+                               const CheckedObject& object, const ParseOptions& options);
+
+// Parses string | [string] | [int] | [[int]] to the inputs of the call. `mixed`: a list may contain
+// both strings and lists of ids.
+Status ReadInputs(const Json& value, bool mixed, EncodingCall* call);
+
+// 1 to kMaxEncodeInputs strings, none empty.
+Result<std::vector<std::string>> ReadTexts(const Json& value, const std::string& name);
+
+// Adds an input; `param` is its name in the error for an empty one.
+Status AddText(std::string text, const std::string& param, EncodingCall* call);
+void AddPair(std::string first, std::string second, EncodingCall* call);
+
+// Pairs the query with each text, at most api::kMaxPairBytes in total. `texts` are not changed.
+Status AddPairs(const std::string& query, const std::vector<std::string>& texts,
+                EncodingCall* call);
+
+Status EmptyInput(const std::string& param);     // empty_prompt
+Status TooManyInputs(const std::string& param);  // invalid_value
 
 }  // namespace tutti::protocol

@@ -1,6 +1,6 @@
-#include "protocol/encoding/input_blame.h"
-
 #include <gtest/gtest.h>
+
+#include "protocol/encoding/call.h"
 
 namespace tutti::protocol {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <span>
 
 #include "protocol/json/base64.h"
 #include "protocol/json/json_writer.h"

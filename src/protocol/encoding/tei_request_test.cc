@@ -1,13 +1,12 @@
 // The dialect of Text Embeddings Inference, inbound, and its errors. Each field at its limits:
 // schema_test.cc.
-#include "protocol/encoding/tei_request.h"
-
 #include <gtest/gtest.h>
 
 #include <boost/json/parse.hpp>
 #include <string>
 #include <vector>
 
+#include "protocol/encoding/request.h"
 #include "protocol/error.h"
 
 namespace tutti::protocol {

@@ -64,18 +64,11 @@ std::string ExtendedValue(const std::string& value) {
   if (mark == std::string::npos) return value;
   std::string out;
   for (size_t i = mark + 2; i < value.size(); ++i) {
-    const auto digit = [&](size_t at) -> int {
-      if (at >= value.size()) return -1;
-      const char c = AsciiLower(value[at]);
-      if (c >= '0' && c <= '9') return c - '0';
-      return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-    };
-    if (value[i] == '%' && digit(i + 1) >= 0 && digit(i + 2) >= 0) {
-      out += static_cast<char>(digit(i + 1) * 16 + digit(i + 2));
-      i += 2;
-    } else {
-      out += value[i];
-    }
+    const bool escape = value[i] == '%' && i + 2 < value.size() && HexDigit(value[i + 1]) >= 0 &&
+                        HexDigit(value[i + 2]) >= 0;
+    out +=
+        escape ? static_cast<char>(HexDigit(value[i + 1]) * 16 + HexDigit(value[i + 2])) : value[i];
+    if (escape) i += 2;
   }
   return out;
 }

@@ -1,10 +1,14 @@
-// Errors for invalid values of request fields. Pure.
+// Errors for invalid values of request fields; the excerpts that they show, and the lengths that
+// they are about. Pure; linear in the input.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/status.h"
+#include "base/utf8.h"
 
 namespace tutti::protocol {
 
@@ -18,14 +22,31 @@ inline Status MustBe(const std::string& param, const std::string& rule) {
   return BadValue(param, param + " must be " + rule);
 }
 
-// missing_required_parameter for field `param`.
+// missing_required_parameter for field `param`; `message` is a complete sentence.
+inline Status IsMissing(std::string param, std::string message) {
+  return InvalidArgument("missing_required_parameter", std::move(message))
+      .WithParam(std::move(param));
+}
 inline Status IsMissing(const std::string& param) {
-  return InvalidArgument("missing_required_parameter", param + " is missing").WithParam(param);
+  return IsMissing(param, param + " is missing");
+}
+
+// unsupported_parameter for field `param`; `message` is a complete sentence.
+inline Status NotSupported(std::string param, std::string message) {
+  return InvalidArgument("unsupported_parameter", std::move(message)).WithParam(std::move(param));
 }
 
 // The path of an element of a list: "messages[3]".
 inline std::string ElementPath(const std::string& list, size_t index) {
   return list + "[" + std::to_string(index) + "]";
 }
+
+// Excerpt of client input for an error message: at most 64 bytes; control characters and malformed
+// bytes become '?'; "..." marks a cut.
+std::string Excerpt(std::string_view input);
+
+// Number of characters (code points) of well-formed text; otherwise the number of bytes that are
+// not continuation bytes.
+size_t CountCharacters(std::string_view text);
 
 }  // namespace tutti::protocol

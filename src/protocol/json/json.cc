@@ -4,11 +4,10 @@
 #include <boost/json/monotonic_resource.hpp>
 #include <charconv>
 #include <cmath>
-#include <string>
 #include <vector>
 
+#include "base/utf8.h"
 #include "protocol/json/json_writer.h"
-#include "protocol/json/utf8.h"
 
 namespace tutti::protocol {
 namespace {
@@ -247,11 +246,15 @@ Result<JsonDocument> ParseJson(std::string_view text, size_t max_values) {
   return JsonDocument(storage, parser.handler().Take());
 }
 
+std::string_view TextMember(const Json& value, std::string_view name) {
+  const Json* member = value.is_object() ? value.get_object().if_contains(name) : nullptr;
+  return member != nullptr && member->is_string() ? TextOf(*member) : std::string_view();
+}
+
 std::string PrintJson(const Json& value) {
-  std::string out;
-  JsonWriter writer(&out);
+  JsonWriter writer;
   Print(value, &writer);
-  return out;
+  return writer.Take();
 }
 
 }  // namespace tutti::protocol

@@ -47,6 +47,10 @@ inline std::string_view TextOf(const Json& string) {
   return {string.get_string().data(), string.get_string().size()};
 }
 
+// View of a text in an object; empty if `value` is no object, has no such member, or the member is
+// no text. Valid as TextOf().
+std::string_view TextMember(const Json& value, std::string_view name);
+
 // Compact JSON, with numbers as JsonWriter writes them (4.5, and not boost's 4.5E0).
 std::string PrintJson(const Json& value);
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "protocol/json/field_error.h"
 #include "protocol/json/json.h"
-#include "protocol/json/utf8.h"
 
 namespace tutti::protocol {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "cpu_time.h"
+#include "protocol/json/field_error.h"
 #include "protocol/json/json_writer.h"
-#include "protocol/json/utf8.h"
 
 namespace tutti::protocol {
 namespace {

@@ -5,12 +5,14 @@
 #include <charconv>
 #include <cmath>
 
-#include "protocol/json/utf8.h"
+#include "base/utf8.h"
 
 namespace tutti::protocol {
 namespace {
 
 constexpr char kHex[] = "0123456789abcdef";
+// The characters with an escape of one letter, and these letters.
+constexpr std::string_view kEscaped = "\"\\\b\f\n\r\t", kEscapes = "\"\\bfnrt";
 
 void AppendEscaped(std::string_view text, std::string* out) {
   size_t plain = 0;  // start of the run that needs no escape
@@ -19,32 +21,13 @@ void AppendEscaped(std::string_view text, std::string* out) {
     if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7F) continue;
     out->append(text, plain, i - plain);
     plain = i + 1;
-    switch (c) {
-      case '"':
-        *out += "\\\"";
-        break;
-      case '\\':
-        *out += "\\\\";
-        break;
-      case '\b':
-        *out += "\\b";
-        break;
-      case '\f':
-        *out += "\\f";
-        break;
-      case '\n':
-        *out += "\\n";
-        break;
-      case '\r':
-        *out += "\\r";
-        break;
-      case '\t':
-        *out += "\\t";
-        break;
-      default:
-        *out += "\\u00";
-        *out += kHex[c >> 4];
-        *out += kHex[c & 15];
+    const size_t known = kEscaped.find(text[i]);
+    *out += known == std::string_view::npos ? "\\u00" : "\\";
+    if (known != std::string_view::npos) {
+      *out += kEscapes[known];
+    } else {
+      *out += kHex[c >> 4];
+      *out += kHex[c & 15];
     }
   }
   out->append(text, plain, text.size() - plain);

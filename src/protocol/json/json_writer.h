@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -18,7 +20,16 @@ void AppendJsonString(std::string_view text, std::string* out);
 
 class JsonWriter {
  public:
+  // Appends to `out`, which outlives the writer.
   explicit JsonWriter(std::string* out) : out_(out) {}
+  // Writes a text of its own.
+  JsonWriter() : out_(&own_) {}
+  JsonWriter(JsonWriter&& other) noexcept
+      : own_(std::move(other.own_)),
+        out_(other.out_ == &other.own_ ? &own_ : other.out_),
+        comma_(other.comma_),
+        depth_(other.depth_) {}
+  std::string Take() { return std::move(own_); }  // the writer's own text; call it last
 
   JsonWriter& BeginObject() { return Open('{'); }
   JsonWriter& EndObject() { return Close('}'); }
@@ -46,9 +57,13 @@ class JsonWriter {
   JsonWriter& Member(std::string_view key, double number) { return Key(key).Double(number); }
   JsonWriter& Member(std::string_view key, bool value) { return Key(key).Bool(value); }
   JsonWriter& Member(std::string_view key, std::nullptr_t) { return Key(key).Null(); }
-  // null if `text` is empty.
+  // null if `text` is empty, or there is no value.
   JsonWriter& MemberOrNull(std::string_view key, std::string_view text) {
     return text.empty() ? Member(key, nullptr) : Member(key, text);
+  }
+  template <typename T>
+  JsonWriter& MemberOrNull(std::string_view key, const std::optional<T>& value) {
+    return value.has_value() ? Member(key, *value) : Member(key, nullptr);
   }
 
  private:
@@ -56,6 +71,7 @@ class JsonWriter {
   JsonWriter& Close(char bracket);
   void Separate();  // a comma where one belongs
 
+  std::string own_;  // empty where the writer appends to another text
   std::string* const out_;
   bool comma_ = false;  // a value stands before, in the same container
   int depth_ = 0;

@@ -1,7 +1,6 @@
 #include "protocol/json/metadata.h"
 
 #include "protocol/json/field_error.h"
-#include "protocol/json/utf8.h"
 
 namespace tutti::protocol {
 Result<Metadata> ReadMetadata(const Json& object, const std::string& param) {

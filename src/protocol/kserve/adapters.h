@@ -2,13 +2,12 @@
 //
 //   kind           field                 class            file               made by
 //   decoder        generates             GenerationModel  generation_model   MakeGenerationModel
-//   cross-encoder  encoder->labels,      ScoringModel     scoring_model      MakeScoringModel
+//   cross-encoder  encoder->labels,      ScoringModel     encoding_model     MakeScoringModel
 //                  encoder->pairs
-//   classifier     encoder->labels       ScoringModel     scoring_model      MakeScoringModel
-//   encoder        encoder->width > 0    EmbeddingModel   embedding_model    MakeEmbeddingModel
+//   classifier     encoder->labels       ScoringModel     encoding_model     MakeScoringModel
+//   encoder        encoder->width > 0    EmbeddingModel   encoding_model     MakeEmbeddingModel
 //
-// The first that fits counts. ScoringModel and EmbeddingModel are EncodingModels
-// (encoding_model.h).
+// The first that fits counts. ScoringModel and EmbeddingModel are EncodingModels.
 //
 // - Encoders: text BYTES [-1] or token_ids INT32 [-1,-1] -> embedding FP32 [-1,D]. Negative ids at
 //   the end of a row are padding. Also taken: text_input for text, [-1,1] for texts, INT64 for

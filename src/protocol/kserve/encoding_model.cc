@@ -1,16 +1,45 @@
-#include "protocol/kserve/encoding_model.h"
-
+// The KServe models that use api::Inference::Encode: encoders that give vectors, and cross-encoders
+// and classifiers (adapters.h).
+#include <algorithm>
 #include <chrono>
+#include <vector>
 
 #include "api/validate.h"
-#include "protocol/encoding/input_blame.h"
-#include "protocol/json/utf8.h"
+#include "protocol/encoding/call.h"
+#include "protocol/json/field_error.h"
 #include "protocol/kserve/adapters.h"
-#include "protocol/kserve/refusal.h"
 #include "protocol/kserve/request.h"
 #include "protocol/schema/checked_object.h"
 
 namespace tutti::kserve {
+namespace {
+
+// Common part of the KServe models that use api::Inference::Encode.
+class EncodingModel : public Model {
+ public:
+  EncodingModel(ModelConfig config, api::Inference& inference, const Clock& clock)
+      : config_(std::move(config)), inference_(inference), clock_(clock) {}
+
+  const ModelConfig& config() const final { return config_; }
+  Result<std::unique_ptr<Execution>> Start(InferRequest request,
+                                           std::shared_ptr<Waker> waker) final;
+  std::optional<std::pair<uint64_t, uint64_t>> Executed() const final;
+
+ protected:
+  // A configuration with what every encoder's says: batches are formed across requests.
+  static ModelConfig ConfigOf(const api::ModelInfo& info, std::string platform);
+  // Sets inputs and output of `encode` from the tensors; takes what it needs from them. The name of
+  // the tensor that holds the inputs, as the client has it.
+  virtual Result<std::string> Read(InferRequest& request, api::EncodeRequest* encode) const = 0;
+  // The output tensor; `items` rows.
+  virtual Tensor Output(api::EncodeResult& result, size_t items) const = 0;
+
+ private:
+  const ModelConfig config_;
+  api::Inference& inference_;
+  const Clock& clock_;
+  friend class EncodingExecution;
+};
 
 class EncodingExecution final : public Execution {
  public:
@@ -53,8 +82,6 @@ class EncodingExecution final : public Execution {
   const size_t items_;
 };
 
-namespace {
-
 // The parameters that change what an encoder gives, by the names they have elsewhere; the others'
 // names are added to `unread`.
 Status ReadParameters(const Parameters& parameters, bool strict, api::EncodeRequest* encode,
@@ -94,8 +121,6 @@ Status ReadParameters(const Parameters& parameters, bool strict, api::EncodeRequ
   }
   return OkStatus();
 }
-
-}  // namespace
 
 ModelConfig EncodingModel::ConfigOf(const api::ModelInfo& info, std::string platform) {
   ModelConfig config;
@@ -138,14 +163,21 @@ std::optional<std::pair<uint64_t, uint64_t>> EncodingModel::Executed() const {
   return ExecutedOf(inference_, config_.name);
 }
 
+Status BadInput(const Tensor& input, std::string message) {
+  return InvalidArgument("invalid_value", "input '" + input.name + "' " + std::move(message))
+      .WithParam(input.name);
+}
+
+Status CheckTextCount(const Tensor& input, uint64_t count) {
+  if (count >= 1 && count <= api::kMaxEncodeInputs) return OkStatus();
+  return BadInput(input, "must hold 1 to " + std::to_string(api::kMaxEncodeInputs) +
+                             " texts, not " + std::to_string(count));
+}
+
+// The texts of a BYTES tensor that has passed CheckRequest(); at most api::kMaxEncodeInputs.
 Result<std::vector<std::string>> Texts(const Tensor& tensor) {
   const uint64_t count = *CountElements(tensor.shape);
-  if (count < 1 || count > api::kMaxEncodeInputs) {
-    return InvalidArgument("invalid_value", "input '" + tensor.name + "' must hold 1 to " +
-                                                std::to_string(api::kMaxEncodeInputs) +
-                                                " texts, not " + std::to_string(count))
-        .WithParam(tensor.name);
-  }
+  RETURN_IF_ERROR(CheckTextCount(tensor, count));
   std::vector<std::string> texts;
   texts.reserve(count);
   const auto elements = SplitBytes(tensor.data, count);
@@ -155,6 +187,178 @@ Result<std::vector<std::string>> Texts(const Tensor& tensor) {
     texts.push_back(std::move(text));
   }
   return texts;
+}
+
+// --- encoders that give vectors ---
+
+int64_t IdAt(const Tensor& tensor, size_t index) {
+  return tensor.type == DataType::kInt32 ? ElementAt<int32_t>(tensor.data, index)
+                                         : ElementAt<int64_t>(tensor.data, index);
+}
+
+// Rows of ids without the padding at their ends: negative ids, or those that `mask` leaves out.
+Result<std::vector<api::EncodeInput>> Ids(const Tensor& ids, const Tensor* mask) {
+  if (mask != nullptr && mask->shape != ids.shape) {
+    return BadInput(*mask, "must have the shape of '" + ids.name + "'");
+  }
+  const auto rows = static_cast<uint64_t>(ids.shape[0]);
+  const auto length = static_cast<size_t>(ids.shape[1]);
+  RETURN_IF_ERROR(CheckTextCount(ids, rows));
+  std::vector<api::EncodeInput> inputs;
+  for (size_t row = 0; row < rows; ++row) {
+    const auto padding = [&](size_t i) {
+      const size_t at = row * length + i;
+      return mask != nullptr ? ElementAt<int64_t>(mask->data, at) == 0 : IdAt(ids, at) < 0;
+    };
+    size_t end = length;
+    while (end > 0 && padding(end - 1)) --end;
+    std::vector<TokenId> tokens;
+    tokens.reserve(end);
+    for (size_t i = 0; i < end; ++i) {
+      const int64_t id = IdAt(ids, row * length + i);
+      if (padding(i)) return BadInput(ids, "may be padded at the end of a row only");
+      if (id < 0 || id > INT32_MAX) {
+        return InvalidArgument("token_out_of_range", "input '" + ids.name + "' holds " +
+                                                         std::to_string(id) + ", which is no token")
+            .WithParam(ids.name);
+      }
+      tokens.push_back(static_cast<TokenId>(id));
+    }
+    inputs.emplace_back(std::move(tokens));
+  }
+  return inputs;
+}
+
+class EmbeddingModel final : public EncodingModel {
+ public:
+  EmbeddingModel(const api::ModelInfo& info, api::Inference& inference, const Clock& clock)
+      : EncodingModel(Config(info), inference, clock) {}
+
+ private:
+  static ModelConfig Config(const api::ModelInfo& info) {
+    ModelConfig config = ConfigOf(info, "tutti_embedding");
+    config.task = ModelConfig::Task::kEmbed;
+    config.inputs = {
+        {.name = "text", .type = DataType::kBytes, .dims = {-1}, .optional = true},
+        {.name = "token_ids", .type = DataType::kInt32, .dims = {-1, -1}, .optional = true}};
+    const auto alias = [&](const char* name, DataType type, Shape dims) {
+      config.inputs.push_back({name, type, std::move(dims), true, true});
+    };
+    alias("text", DataType::kBytes, {-1, 1});
+    alias("text_input", DataType::kBytes, {-1});
+    alias("text_input", DataType::kBytes, {-1, 1});
+    alias("token_ids", DataType::kInt64, {-1, -1});
+    alias("input_ids", DataType::kInt64, {-1, -1});
+    alias("input_ids", DataType::kInt32, {-1, -1});
+    alias("attention_mask", DataType::kInt64, {-1, -1});
+    config.outputs = {{"embedding", DataType::kFp32, {-1, info.encoder->width}}};
+    return config;
+  }
+
+  Result<std::string> Read(InferRequest& request, api::EncodeRequest* encode) const override {
+    const Tensor *texts = nullptr, *ids = nullptr;
+    int given = 0;
+    for (const Tensor& input : request.inputs) {
+      if (input.name == "attention_mask") continue;
+      (input.type == DataType::kBytes ? texts : ids) = &input;
+      ++given;
+    }
+    if (given != 1) {
+      return InvalidArgument("invalid_value", "model '" + config().name +
+                                                  "' takes one of the inputs 'text' and "
+                                                  "'token_ids', not " +
+                                                  std::to_string(given))
+          .WithParam("text");
+    }
+    const Tensor* mask = FindInput(request, "attention_mask");
+    if (ids != nullptr) {
+      ASSIGN_OR_RETURN(encode->inputs, Ids(*ids, mask));
+      return ids->name;
+    }
+    if (mask != nullptr) return BadInput(*mask, "belongs to token ids");
+    ASSIGN_OR_RETURN(std::vector<std::string> list, Texts(*texts));
+    for (std::string& text : list) encode->inputs.emplace_back(std::move(text));
+    return texts->name;
+  }
+
+  Tensor Output(api::EncodeResult& result, size_t items) const override {
+    Tensor tensor{"embedding", DataType::kFp32, {static_cast<int64_t>(items), result.width}, {}};
+    tensor.data.assign(reinterpret_cast<const char*>(result.values.data()),
+                       result.values.size() * sizeof(float));
+    return tensor;
+  }
+};
+
+// --- cross-encoders and classifiers ---
+
+class ScoringModel final : public EncodingModel {
+ public:
+  ScoringModel(const api::ModelInfo& info, api::Inference& inference, const Clock& clock)
+      : EncodingModel(Config(info), inference, clock), pairs_(info.encoder->pairs) {}
+
+ private:
+  static ModelConfig Config(const api::ModelInfo& info) {
+    const bool pairs = info.encoder->pairs;
+    ModelConfig config = ConfigOf(info, pairs ? "tutti_rerank" : "tutti_classify");
+    config.task = ModelConfig::Task::kScore;
+    const auto labels = static_cast<int64_t>(info.encoder->labels.size());
+    if (pairs) {
+      config.inputs = {{"query", DataType::kBytes, {1}},
+                       {"documents", DataType::kBytes, {-1}},
+                       {"documents", DataType::kBytes, {-1, 1}, false, true}};
+      config.outputs = {{"score", DataType::kFp32, labels == 1 ? Shape{-1} : Shape{-1, labels}}};
+    } else {
+      config.inputs = {{"text", DataType::kBytes, {-1}},
+                       {"text", DataType::kBytes, {-1, 1}, false, true}};
+      config.outputs = {{"score", DataType::kFp32, {-1, labels}}};
+    }
+    return config;
+  }
+
+  Result<std::string> Read(InferRequest& request, api::EncodeRequest* encode) const override {
+    encode->output = api::EncodeOutput::kScores;
+    const std::string name = pairs_ ? "documents" : "text";
+    ASSIGN_OR_RETURN(std::vector<std::string> texts, Texts(*FindInput(request, name)));
+    if (pairs_) {
+      ASSIGN_OR_RETURN(const std::vector<std::string> query, Texts(*FindInput(request, "query")));
+      RETURN_IF_ERROR(AddPairs(query.front(), std::move(texts), encode));
+    } else {
+      for (std::string& text : texts) encode->inputs.emplace_back(std::move(text));
+    }
+    return name;
+  }
+
+  static Status AddPairs(const std::string& query, std::vector<std::string> documents,
+                         api::EncodeRequest* encode) {
+    size_t bytes = 0;
+    for (const std::string& document : documents) bytes += document.size();
+    RETURN_IF_ERROR(api::CheckPairBytes(query.size(), documents.size(), bytes, "documents"));
+    for (std::string& document : documents)
+      encode->inputs.emplace_back(api::TextPair{query, std::move(document)});
+    return OkStatus();
+  }
+
+  Tensor Output(api::EncodeResult& result, size_t items) const override {
+    Tensor tensor{"score", DataType::kFp32, {static_cast<int64_t>(items)}, {}};
+    if (config().outputs.front().dims.size() > 1) tensor.shape.push_back(result.width);
+    tensor.data.assign(reinterpret_cast<const char*>(result.values.data()),
+                       result.values.size() * sizeof(float));
+    return tensor;
+  }
+
+  const bool pairs_;
+};
+
+}  // namespace
+
+std::shared_ptr<Model> MakeEmbeddingModel(const api::ModelInfo& info, api::Inference& inference,
+                                          const Clock& clock) {
+  return std::make_shared<EmbeddingModel>(info, inference, clock);
+}
+
+std::shared_ptr<Model> MakeScoringModel(const api::ModelInfo& info, api::Inference& inference,
+                                        const Clock& clock) {
+  return std::make_shared<ScoringModel>(info, inference, clock);
 }
 
 }  // namespace tutti::kserve

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "api/finish_reason.h"
+#include "api/names.h"
 #include "api/validate.h"
 #include "protocol/json/json.h"
 #include "protocol/kserve/adapters.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "protocol/kserve/refusal.h"
+#include "protocol/json/field_error.h"
 
 namespace tutti::kserve {
 namespace {
@@ -318,6 +318,12 @@ void KeepWanted(const std::vector<std::string>& wanted, std::vector<Tensor>* out
 
 int64_t BatchOf(const ModelConfig& config, const InferRequest& request) {
   return config.max_batch_size > 0 && !request.inputs.empty() ? request.inputs[0].shape[0] : 1;
+}
+
+Status Bad(std::string message) { return InvalidArgument("invalid_value", std::move(message)); }
+
+std::string Quoted(std::string_view client_text) {
+  return "'" + protocol::Excerpt(client_text) + "'";
 }
 
 }  // namespace tutti::kserve

@@ -1,5 +1,5 @@
 // Checks of an inference request before the model sees it, with the error texts that KServe clients
-// expect. Pure.
+// expect; the gRPC and HTTP servers share them. Pure.
 #pragma once
 
 #include <string>
@@ -43,5 +43,11 @@ void KeepWanted(const std::vector<std::string>& wanted, std::vector<Tensor>* out
 
 // The batch of a request to a model that has one: the first dimension of its inputs.
 int64_t BatchOf(const ModelConfig& config, const InferRequest& request);
+
+// invalid_value with that text.
+Status Bad(std::string message);
+
+// A client's words as a text repeats them: in quotes, at most 64 bytes, printable.
+std::string Quoted(std::string_view client_text);
 
 }  // namespace tutti::kserve

@@ -14,8 +14,13 @@
 //
 // The outputs of the sequence models follow the examples simple_grpc_sequence_stream_infer_client
 // and simple_grpc_sequence_sync_infer_client: the first two do not sum up, the third does.
+//
+// A sequence lives from the request with its start flag to the one with its end flag, at most
+// kMaxSequences of a model at once and kSequenceIdle long without a request. Any thread; the
+// requests of one sequence are in the order in which Start() was called.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -24,6 +29,9 @@
 #include "protocol/kserve/model.h"
 
 namespace tutti::kserve {
+
+inline constexpr size_t kMaxSequences = 1024;
+inline constexpr Duration kSequenceIdle = std::chrono::seconds(60);
 
 // Whether a test model has that name.
 bool IsTestModel(std::string_view name);

@@ -1,21 +1,17 @@
 #include "protocol/openai/batch.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "protocol/json/field_error.h"
 #include "protocol/json/json_writer.h"
-#include "protocol/json/utf8.h"
-#include "protocol/openai/page_json.h"
-#include "protocol/schema/checked_object.h"
+#include "protocol/openai/parts.h"
 #include "protocol/schema/schema.h"
 
 namespace tutti::protocol {
 namespace {
 
-void WriteMoment(const char* name, int64_t unix_ms, JsonWriter* json) {
-  unix_ms == 0 ? json->Member(name, nullptr) : json->Member(name, unix_ms / 1000);
-}
 void WriteRaw(const char* name, const std::string& value, JsonWriter* json) {
   json->Key(name).Raw(value.empty() ? "null" : value);
 }
@@ -70,25 +66,10 @@ Status BadLine(std::string_view code, std::string param, std::string message) {
 }  // namespace
 
 std::string_view BatchStateName(BatchState state) {
-  switch (state) {
-    case BatchState::kValidating:
-      return "validating";
-    case BatchState::kInProgress:
-      return "in_progress";
-    case BatchState::kFinalizing:
-      return "finalizing";
-    case BatchState::kCancelling:
-      return "cancelling";
-    case BatchState::kCompleted:
-      return "completed";
-    case BatchState::kFailed:
-      return "failed";
-    case BatchState::kExpired:
-      return "expired";
-    case BatchState::kCancelled:
-      return "cancelled";
-  }
-  return "failed";
+  static constexpr std::array<std::string_view, 8> kNames = {
+      "validating", "in_progress", "finalizing", "cancelling",
+      "completed",  "failed",      "expired",    "cancelled"};
+  return kNames[static_cast<size_t>(state)];
 }
 
 Result<BatchCreate> ParseBatchCreate(const Json& body, const ParseOptions& options) {
@@ -157,8 +138,7 @@ Result<BatchLine> ReadBatchLine(std::string_view text, std::string_view endpoint
 }
 
 std::string BatchErrorsJson(std::span<const BatchError> errors) {
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   json.BeginArray();
   for (const BatchError& error : errors) {
     json.BeginObject().Member("code", error.code).Member("message", error.message);
@@ -167,14 +147,13 @@ std::string BatchErrorsJson(std::span<const BatchError> errors) {
     json.EndObject();
   }
   json.EndArray();
-  return out;
+  return json.Take();
 }
 
 std::string BatchJson(const BatchView& batch) {
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   WriteBatch(batch, &json);
-  return out;
+  return json.Take();
 }
 
 std::string BatchListJson(std::span<const BatchView> batches, bool more) {
@@ -183,23 +162,21 @@ std::string BatchListJson(std::span<const BatchView> batches, bool more) {
 
 std::string BatchAnswerLine(const std::string& id, const std::string& custom_id, int status_code,
                             const std::string& request_id, const std::string& body) {
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   json.BeginObject().Member("id", id).Member("custom_id", custom_id).Key("response");
   json.BeginObject().Member("status_code", status_code).Member("request_id", request_id);
   json.Key("body").Raw(body.empty() ? "null" : body).EndObject().Member("error", nullptr);
   json.EndObject();
-  return out + "\n";
+  return json.Take() + "\n";
 }
 
 std::string BatchErrorLine(const std::string& id, const std::string& custom_id,
                            std::string_view code, std::string_view message) {
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   json.BeginObject().Member("id", id).Member("custom_id", custom_id).Member("response", nullptr);
   json.Key("error").BeginObject().Member("code", code).Member("message", message).EndObject();
   json.EndObject();
-  return out + "\n";
+  return json.Take() + "\n";
 }
 
 }  // namespace tutti::protocol

@@ -2,8 +2,7 @@
 
 #include "protocol/json/field_error.h"
 #include "protocol/json/json_writer.h"
-#include "protocol/json/utf8.h"
-#include "protocol/openai/page_json.h"
+#include "protocol/openai/parts.h"
 
 namespace tutti::protocol {
 namespace {
@@ -13,11 +12,8 @@ constexpr int64_t kMaxFiles = 10'000;  // of a page, as OpenAI's
 void WriteFile(const FileView& file, JsonWriter* json) {
   json->BeginObject().Member("id", file.id).Member("object", "file").Member("bytes", file.bytes);
   json->Member("created_at", file.created_s);
-  if (file.expires_s > 0) {
-    json->Member("expires_at", file.expires_s);
-  } else {
-    json->Member("expires_at", nullptr);
-  }
+  file.expires_s > 0 ? json->Member("expires_at", file.expires_s)
+                     : json->Member("expires_at", nullptr);
   json->Member("filename", file.filename).Member("purpose", file.purpose);
   json->Member("status", "processed").Member("status_details", nullptr).EndObject();
 }
@@ -26,9 +22,8 @@ Status CheckPurpose(std::string_view purpose) {
   if (purpose == kBatchPurpose) return OkStatus();
   for (const std::string_view known : {"assistants", "fine-tune", "vision", "user_data", "evals"}) {
     if (purpose != known) continue;
-    return InvalidArgument("unsupported_parameter",
-                           "purpose: of those only batch is served here, not " + std::string(known))
-        .WithParam("purpose");
+    return NotSupported("purpose",
+                        "purpose: of those only batch is served here, not " + std::string(known));
   }
   return BadValue("purpose", "purpose must be batch");
 }
@@ -36,10 +31,9 @@ Status CheckPurpose(std::string_view purpose) {
 }  // namespace
 
 std::string FileJson(const FileView& file) {
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   WriteFile(file, &json);
-  return out;
+  return json.Take();
 }
 
 std::string FileListJson(std::span<const FileView> files, bool more) {
@@ -47,10 +41,9 @@ std::string FileListJson(std::span<const FileView> files, bool more) {
 }
 
 std::string FileDeletedJson(std::string_view id) {
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   json.BeginObject().Member("id", id).Member("object", "file").Member("deleted", true).EndObject();
-  return out;
+  return json.Take();
 }
 
 Result<FileListQuery> ParseFileListQuery(std::span<const QueryParameter> parameters,
@@ -111,13 +104,11 @@ Status FileForm::Set(const std::string& name, std::string_view value) {
 
 Status FileForm::Check() const {
   if (!purpose_) {
-    return InvalidArgument("missing_required_parameter", "purpose is required: batch")
-        .WithParam("purpose");
+    return IsMissing("purpose", "purpose is required: batch");
   }
   if (anchor_ != expires_after_s_.has_value()) {
-    return InvalidArgument("missing_required_parameter",
-                           "expires_after needs both its anchor and its seconds")
-        .WithParam(anchor_ ? "expires_after[seconds]" : "expires_after[anchor]");
+    return IsMissing(anchor_ ? "expires_after[seconds]" : "expires_after[anchor]",
+                     "expires_after needs both its anchor and its seconds");
   }
   return OkStatus();
 }

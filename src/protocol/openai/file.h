@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "protocol/schema/checked_object.h"
 #include "protocol/schema/query_parameters.h"
-#include "protocol/schema/request_placement.h"
 
 namespace tutti::protocol {
 

@@ -8,7 +8,6 @@
 #include "protocol/json/field_error.h"
 #include "protocol/json/json.h"
 #include "protocol/json/json_writer.h"
-#include "protocol/json/utf8.h"
 #include "protocol/openai/parts.h"
 
 namespace tutti::protocol {
@@ -44,8 +43,7 @@ Result<api::ContextFile> ReadContextFile(const Json& value, const std::string& p
     has_text = has_text || name == "text";
   }
   if (!has_text) {
-    return InvalidArgument("missing_required_parameter", path + ".text is missing")
-        .WithParam(path + ".text");
+    return IsMissing(path + ".text", path + ".text is missing");
   }
   return file;
 }

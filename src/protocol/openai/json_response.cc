@@ -1,11 +1,10 @@
 // Answers in one JSON object: events are gathered per choice and written at the end.
 #include <utility>
 
-#include "api/finish_reason.h"
-#include "api/tool_calls.h"
+#include "api/names.h"
+#include "api/output_parser.h"
 #include "protocol/openai/infill.h"
 #include "protocol/openai/parts.h"
-#include "protocol/openai/tool_calls.h"
 
 namespace tutti::protocol {
 namespace {

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/random.h"
+#include "protocol/json/field_error.h"
 #include "protocol/json/json.h"
-#include "protocol/json/utf8.h"
 #include "protocol/response_writer.h"
 
 namespace tutti::protocol {

@@ -80,28 +80,25 @@ std::vector<std::string_view> TasksOf(const api::ModelInfo& model) {
 }
 
 std::string ModelListBody(std::span<const api::ModelInfo> models) {
-  std::string body;
-  JsonWriter json(&body);
+  JsonWriter json;
   json.BeginObject().Member("object", "list").Key("data").BeginArray();
   for (const api::ModelInfo& model : models) WriteModel(model, model.id, &json);
   for (const api::ModelInfo& model : models) {
     for (const std::string& alias : model.aliases) WriteModel(model, alias, &json);
   }
   json.EndArray().EndObject();
-  return body;
+  return json.Take();
 }
 
 std::string ModelBody(const api::ModelInfo& model, std::string_view id) {
-  std::string body;
-  JsonWriter json(&body);
+  JsonWriter json;
   WriteModel(model, id, &json);
-  return body;
+  return json.Take();
 }
 
 std::string TokenizerInfoBody(const api::ModelInfo& model) {
   const api::TokenizerInfo& info = *model.tokenizer;
-  std::string body;
-  JsonWriter json(&body);
+  JsonWriter json;
   json.BeginObject().Member("tokenizer_class", "PreTrainedTokenizerFast");
   json.Member("model_max_length", model.max_model_len);
   json.Member("add_bos_token", info.add_bos).Member("add_eos_token", info.add_eos);
@@ -111,12 +108,11 @@ std::string TokenizerInfoBody(const api::ModelInfo& model) {
   json.MemberOrNull("pad_token", info.pad);
   json.MemberOrNull("chat_template", info.chat_template);
   json.EndObject();
-  return body;
+  return json.Take();
 }
 
 std::string InfoBody(const api::ModelInfo& model, const InfoLimits& limits) {
-  std::string body;
-  JsonWriter json(&body);
+  JsonWriter json;
   json.BeginObject().Member("model_id", model.id).Member("model_sha", model.digest);
   json.Member("model_dtype", model.quantisation).Member("served_model_name", model.id);
   WriteModelType(model, &json);
@@ -129,7 +125,7 @@ std::string InfoBody(const api::ModelInfo& model, const InfoLimits& limits) {
   json.Member("tokenization_workers", limits.tokenizers);
   json.Member("version", limits.version).Member("sha", nullptr).Member("docker_label", nullptr);
   json.EndObject();
-  return body;
+  return json.Take();
 }
 
 }  // namespace tutti::protocol

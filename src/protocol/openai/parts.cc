@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "protocol/json/utf8.h"
+#include "protocol/json/field_error.h"
 
 namespace tutti::protocol {
 namespace {
@@ -228,6 +228,24 @@ void AddTimings(const api::Timings& more, api::Timings* sum) {
   sum->queue = std::max(sum->queue, more.queue);
   sum->prefill = std::max(sum->prefill, more.prefill);
   sum->decode = std::max(sum->decode, more.decode);
+}
+
+void WriteToolCalls(std::span<const api::ToolCall> calls, JsonWriter* json) {
+  json->BeginArray();
+  for (const api::ToolCall& call : calls) {
+    json->BeginObject().Member("id", call.id).Member("type", "function");
+    json->Key("function").BeginObject().Member("name", call.name);
+    json->Member("arguments", call.arguments).EndObject().EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteToolCallDelta(const api::ToolCallDelta& delta, JsonWriter* json) {
+  json->BeginArray().BeginObject().Member("index", delta.index);
+  if (!delta.id.empty()) json->Member("id", delta.id).Member("type", "function");
+  json->Key("function").BeginObject();
+  if (!delta.name.empty()) json->Member("name", delta.name);
+  json->Member("arguments", delta.arguments).EndObject().EndObject().EndArray();
 }
 
 }  // namespace tutti::protocol

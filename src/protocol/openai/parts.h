@@ -1,8 +1,8 @@
-// Pieces shared by the JSON and the streamed answers of the OpenAI dialect. Internal to protocol.
-// Pure.
+// Pieces that several answers of the OpenAI dialect share. Internal to protocol. Pure.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +13,8 @@
 #include "protocol/response_writer.h"
 
 namespace tutti::protocol {
+
+// --- tokens, usage and times, in JSON and streamed answers ---
 
 // One token of a logprobs list.
 struct ShownToken {
@@ -61,5 +63,36 @@ std::unique_ptr<ResponseWriter> MakeChatStream(const GenerationCall& call, Respo
 std::unique_ptr<ResponseWriter> MakeTextStream(const GenerationCall& call, ResponseHead head,
                                                std::vector<std::string> echo_texts);
 std::unique_ptr<ResponseWriter> MakeGenerateStream(const GenerationCall& call, ResponseHead head);
+
+// --- tool calls, in the format of chat completions ---
+
+// Value of a message's tool_calls.
+void WriteToolCalls(std::span<const api::ToolCall> calls, JsonWriter* json);
+
+// Value of a streamed delta's tool_calls, with one element. The first delta of a call has its id,
+// type and name.
+void WriteToolCallDelta(const api::ToolCallDelta& delta, JsonWriter* json);
+
+// --- times and lists ---
+
+// A time as a member, in whole seconds; null for 0, which is not yet or never.
+inline void WriteMoment(std::string_view key, int64_t unix_ms, JsonWriter* json) {
+  unix_ms == 0 ? json->Member(key, nullptr) : json->Member(key, unix_ms / 1000);
+}
+
+// One page of a list: {"object":"list","data":[...],"first_id","last_id","has_more"}. `write`
+// writes one element; an element has an `id`. `more`: elements follow behind this page.
+template <typename View>
+std::string PageJson(std::span<const View> page, bool more,
+                     void (*write)(const View&, JsonWriter*)) {
+  JsonWriter json;
+  json.BeginObject().Member("object", "list").Key("data").BeginArray();
+  for (const View& view : page) write(view, &json);
+  json.EndArray();
+  json.Member("first_id", page.empty() ? std::string() : page.front().id);
+  json.Member("last_id", page.empty() ? std::string() : page.back().id);
+  json.Member("has_more", more).EndObject();
+  return json.Take();
+}
 
 }  // namespace tutti::protocol

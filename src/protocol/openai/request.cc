@@ -2,19 +2,16 @@
 
 #include <algorithm>
 
-#include "api/role.h"
+#include "api/names.h"
 #include "api/validate.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/text_content.h"
-#include "protocol/json/utf8.h"
 #include "protocol/openai/infill.h"
-#include "protocol/schema/constraint_fields.h"
+#include "protocol/schema/chat_fields.h"
 #include "protocol/schema/field_check.h"
 #include "protocol/schema/neutral_values.h"
 #include "protocol/schema/sampling_fields.h"
 #include "protocol/schema/schema.h"
-#include "protocol/schema/template_arguments.h"
-#include "protocol/schema/tool_fields.h"
 
 namespace tutti::protocol {
 namespace {
@@ -35,10 +32,8 @@ Result<TextContent> ReadContent(const Json& content, const std::string& param, b
     // Checked before the schema, so that an image part is refused as such, not for its url field.
     const Json* type = element.is_object() ? element.get_object().if_contains("type") : nullptr;
     if (type != nullptr && type->is_string() && TextOf(*type) != "text") {
-      return InvalidArgument("unsupported_parameter", path + " is of type " +
-                                                          Excerpt(TextOf(*type)) +
-                                                          "; this model reads text parts only")
-          .WithParam(path);
+      return NotSupported(path, path + " is of type " + Excerpt(TextOf(*type)) +
+                                    "; this model reads text parts only");
     }
     ASSIGN_OR_RETURN(const CheckedObject part,
                      CheckedObject::Check(kPart, element, path, strict, ignored));
@@ -57,9 +52,7 @@ Result<api::ChatMessage> ReadMessage(const Json& value, const std::string& path,
   message.role = api::FindRole(*object.Text("role")).value_or(api::Role::kSystem);
   message.name = object.Text("name").value_or("");
   if (message.role == api::Role::kTool && !object.Has("tool_call_id")) {
-    return InvalidArgument("missing_required_parameter",
-                           path + " answers a tool call but has no tool_call_id")
-        .WithParam(path + ".tool_call_id");
+    return IsMissing(path + ".tool_call_id", path + " answers a tool call but has no tool_call_id");
   }
   message.tool_call_id = object.Text("tool_call_id").value_or("");
   if (const Json* calls = object.Find("tool_calls"); calls != nullptr) {
@@ -101,24 +94,18 @@ Status ReadLengths(Dialect dialect, const CheckedObject& object, GenerationCall*
                    api::SamplingParams* params, bool* score_only) {
   std::optional<int64_t> most = object.Int("max_tokens");
   const char* name = "max_tokens";
-  if (dialect == Dialect::kChat) {
-    const std::optional<int64_t> newer = object.Int("max_completion_tokens");
+  if (dialect == Dialect::kChat || dialect == Dialect::kInfill) {
+    const bool chat = dialect == Dialect::kChat;
+    const char* const newer_name = chat ? "max_completion_tokens" : "n_predict";
+    const std::optional<int64_t> newer = object.Int(newer_name);
     if (most.has_value() && newer.has_value() && *most != *newer) {
-      return BadValue("max_completion_tokens",
-                      "max_tokens and max_completion_tokens are both given and differ");
+      return BadValue(newer_name,
+                      chat ? "max_tokens and max_completion_tokens are both given and differ"
+                           : "n_predict and max_tokens are both given and differ");
     }
     if (newer.has_value()) {
       most = newer;
-      name = "max_completion_tokens";
-    }
-  }
-  if (dialect == Dialect::kInfill) {
-    const std::optional<int64_t> newer = object.Int("n_predict");
-    if (most.has_value() && newer.has_value() && *most != *newer)
-      return BadValue("n_predict", "n_predict and max_tokens are both given and differ");
-    if (newer.has_value()) {
-      most = newer;
-      name = "n_predict";
+      name = newer_name;
     }
   }
   if (dialect == Dialect::kText && !most.has_value()) most = kDefaultCompletionTokens;
@@ -184,7 +171,7 @@ Status ReadStreaming(Dialect dialect, const CheckedObject& object, bool strict,
   return OkStatus();
 }
 
-Status EmptyInput(std::string param) {
+Status EmptyPrompt(std::string param) {
   return InvalidArgument("empty_prompt", param + " is empty; a prompt needs at least one token")
       .WithParam(param);
 }
@@ -200,7 +187,7 @@ api::Prompt MakeText(const CheckedObject& object, std::string text) {
 
 Result<api::Prompt> MakeTokens(const CheckedObject& object, const JsonArray& array,
                                const std::string& param) {
-  if (array.empty()) return EmptyInput(param);
+  if (array.empty()) return EmptyPrompt(param);
   if (object.scope() == kText && object.Has("suffix"))
     return BadValue("suffix", "suffix needs a prompt of text; token ids have no hole");
   ASSIGN_OR_RETURN(std::vector<TokenId> ids, ReadTokenIds(array, param));
@@ -213,14 +200,14 @@ Result<std::vector<api::Prompt>> ReadTextPrompts(const CheckedObject& object) {
   const bool may_be_empty = object.Has("suffix");  // the hole is then where the text begins
   std::vector<api::Prompt> prompts;
   if (value.is_string()) {
-    if (value.get_string().empty() && !may_be_empty) return EmptyInput("prompt");
+    if (value.get_string().empty() && !may_be_empty) return EmptyPrompt("prompt");
     prompts.push_back(MakeText(object, std::string(TextOf(value))));
     return prompts;
   }
   if (!value.is_array())
     return BadValue("prompt", "prompt must be a string, a list of strings or token ids");
   const JsonArray& array = value.get_array();
-  if (array.empty()) return EmptyInput("prompt");
+  if (array.empty()) return EmptyPrompt("prompt");
   if (array[0].is_number()) {
     ASSIGN_OR_RETURN(api::Prompt tokens, MakeTokens(object, array, "prompt"));
     prompts.push_back(std::move(tokens));
@@ -234,7 +221,7 @@ Result<std::vector<api::Prompt>> ReadTextPrompts(const CheckedObject& object) {
     if (array[i].kind() != array[0].kind())
       return BadValue(param, "prompt must not mix kinds of elements");
     if (array[i].is_string()) {
-      if (array[i].get_string().empty() && !may_be_empty) return EmptyInput(param);
+      if (array[i].get_string().empty() && !may_be_empty) return EmptyPrompt(param);
       prompts.push_back(MakeText(object, std::string(TextOf(array[i]))));
     } else if (array[i].is_array()) {
       ASSIGN_OR_RETURN(api::Prompt tokens, MakeTokens(object, array[i].get_array(), param));
@@ -259,13 +246,12 @@ Result<std::vector<api::Prompt>> ReadPrompts(Dialect dialect, const CheckedObjec
     const std::optional<std::string> text = object.Text("prompt");
     if (text.has_value() == object.Has("messages")) {
       if (!text.has_value()) {
-        return InvalidArgument("missing_required_parameter", "one of prompt and messages is needed")
-            .WithParam("prompt");
+        return IsMissing("prompt", "one of prompt and messages is needed");
       }
       return BadValue("prompt", "prompt and messages exclude each other");
     }
     if (text.has_value()) {
-      if (text->empty()) return EmptyInput("prompt");
+      if (text->empty()) return EmptyPrompt("prompt");
       RETURN_IF_ERROR(RefuseTemplateArguments(object));
       RETURN_IF_ERROR(RefuseTools(object));
       prompts.push_back(MakeText(object, *text));
@@ -386,9 +372,8 @@ Result<api::GenerateRequest> ParseSampling(const Json& fields, const ParseOption
     const Json* given = fields.is_object() ? fields.get_object().if_contains(elsewhere) : nullptr;
     if (given == nullptr || given->is_null() || AsksForNothing(elsewhere, *given)) continue;
     if (given->is_bool() && !given->get_bool()) continue;  // stream: false
-    return InvalidArgument("unsupported_parameter",
-                           std::string(elsewhere) + " is no sampling parameter of this server")
-        .WithParam(elsewhere);
+    return NotSupported(elsewhere,
+                        std::string(elsewhere) + " is no sampling parameter of this server");
   }
   ASSIGN_OR_RETURN(const CheckedObject object,
                    CheckedObject::CheckPart(kText, fields, "", options.strict, ignored));

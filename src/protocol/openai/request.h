@@ -10,7 +10,6 @@
 #include "base/status.h"
 #include "protocol/json/json.h"
 #include "protocol/schema/checked_object.h"
-#include "protocol/schema/request_placement.h"
 
 namespace tutti::protocol {
 

@@ -4,10 +4,9 @@
 #include <functional>
 #include <utility>
 
-#include "api/finish_reason.h"
+#include "api/names.h"
 #include "base/random.h"
 #include "protocol/openai/parts.h"
-#include "protocol/openai/tool_calls.h"
 
 namespace tutti::protocol {
 namespace {

@@ -5,14 +5,12 @@
 #include "api/encoding.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/json_writer.h"
-#include "protocol/json/utf8.h"
 #include "protocol/response_writer.h"
 #include "protocol/responses/request.h"
+#include "protocol/schema/chat_fields.h"
 #include "protocol/schema/checked_object.h"
 #include "protocol/schema/field_check.h"
 #include "protocol/schema/schema.h"
-#include "protocol/schema/template_arguments.h"
-#include "protocol/schema/tool_fields.h"
 
 namespace tutti::protocol {
 namespace {
@@ -107,9 +105,7 @@ Result<TokenizeCall> ParseTokenize(const Json& body, const ParseOptions& options
   const int given =
       object.Has("prompt") + object.Has("messages") + object.Has("content") + object.Has("inputs");
   if (given == 0) {
-    return InvalidArgument("missing_required_parameter",
-                           "one of prompt, messages, content and inputs is needed")
-        .WithParam("prompt");
+    return IsMissing("prompt", "one of prompt, messages, content and inputs is needed");
   }
   if (given > 1)
     return BadValue("prompt", "prompt, messages, content and inputs exclude each other");
@@ -118,10 +114,9 @@ Result<TokenizeCall> ParseTokenize(const Json& body, const ParseOptions& options
   const std::string model = object.Text("model").value_or("");
   if (object.Has("messages")) {
     if (object.Bool("add_special_tokens").value_or(false)) {
-      return InvalidArgument("unsupported_parameter",
-                             "add_special_tokens is not supported with messages: the chat "
-                             "template writes them")
-          .WithParam("add_special_tokens");
+      return NotSupported("add_special_tokens",
+                          "add_special_tokens is not supported with messages: the chat "
+                          "template writes them");
     }
     ASSIGN_OR_RETURN(api::ChatPrompt chat, ParseChatPrompt(object, options.strict, &ignored));
     call.requests.push_back({model, std::move(chat)});
@@ -150,8 +145,7 @@ Result<TokenizeCall> ParseTokenize(const Json& body, const ParseOptions& options
 }
 
 std::string TokenizeBody(const TokenizeCall& call, std::span<const api::TokenizeResult> results) {
-  std::string body;
-  JsonWriter json(&body);
+  JsonWriter json;
   switch (call.dialect) {
     case TokenizeDialect::kVllm:
       WriteVllm(call, results[0], &json);
@@ -163,7 +157,7 @@ std::string TokenizeBody(const TokenizeCall& call, std::span<const api::Tokenize
       WriteTei(results, &json);
       break;
   }
-  return body;
+  return json.Take();
 }
 
 Result<DetokenizeCall> ParseDetokenize(const Json& body, const ParseOptions& options) {
@@ -175,9 +169,9 @@ Result<DetokenizeCall> ParseDetokenize(const Json& body, const ParseOptions& opt
 }
 
 std::string DetokenizeBody(std::string_view text) {
-  std::string body;
-  JsonWriter(&body).BeginObject().Member("prompt", text).Member("content", text).EndObject();
-  return body;
+  JsonWriter json;
+  json.BeginObject().Member("prompt", text).Member("content", text).EndObject();
+  return json.Take();
 }
 
 Result<ApplyTemplateCall> ParseApplyTemplate(const Json& body, const ParseOptions& options) {
@@ -189,14 +183,13 @@ Result<ApplyTemplateCall> ParseApplyTemplate(const Json& body, const ParseOption
 }
 
 std::string ApplyTemplateBody(const api::TokenizeResult& result) {
-  std::string body;
-  JsonWriter(&body)
+  return JsonWriter()
       .BeginObject()
       .Member("prompt", result.text)
       .Member("count", static_cast<int64_t>(result.tokens.size()))
       .Member("max_model_len", result.max_model_len)
-      .EndObject();
-  return body;
+      .EndObject()
+      .Take();
 }
 
 Result<InputTokensCall> ParseInputTokens(const Json& body, const ParseOptions& options) {
@@ -205,9 +198,7 @@ Result<InputTokensCall> ParseInputTokens(const Json& body, const ParseOptions& o
                              : !call.previous_response_id.empty() ? "previous_response_id"
                                                                   : nullptr;
   if (dialog != nullptr) {
-    return InvalidArgument("unsupported_parameter",
-                           std::string(dialog) + " is not counted; send its items as input")
-        .WithParam(dialog);
+    return NotSupported(dialog, std::string(dialog) + " is not counted; send its items as input");
   }
   InputTokensCall counted;
   counted.request.model = std::move(call.model);
@@ -217,13 +208,12 @@ Result<InputTokensCall> ParseInputTokens(const Json& body, const ParseOptions& o
 }
 
 std::string InputTokensBody(const api::TokenizeResult& result) {
-  std::string body;
-  JsonWriter(&body)
+  return JsonWriter()
       .BeginObject()
       .Member("object", "response.input_tokens")
       .Member("input_tokens", static_cast<int64_t>(result.tokens.size()))
-      .EndObject();
-  return body;
+      .EndObject()
+      .Take();
 }
 
 Result<DecodeCall> ParseDecode(const Json& body, const ParseOptions& options) {
@@ -258,12 +248,11 @@ Result<DecodeCall> ParseDecode(const Json& body, const ParseOptions& options) {
 }
 
 std::string DecodeBody(std::span<const std::string> texts) {
-  std::string body;
-  JsonWriter json(&body);
+  JsonWriter json;
   json.BeginArray();
   for (const std::string& text : texts) json.String(text);
   json.EndArray();
-  return body;
+  return json.Take();
 }
 
 }  // namespace tutti::protocol

@@ -1,10 +1,10 @@
 #include "protocol/responses/conversations.h"
 
-#include "api/role.h"
+#include "api/names.h"
+#include "base/ascii.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/json_writer.h"
-#include "protocol/openai/page_json.h"
-#include "protocol/schema/dialogs.h"
+#include "protocol/openai/parts.h"
 #include "protocol/schema/query_parameters.h"
 #include "protocol/schema/schema.h"
 
@@ -100,8 +100,7 @@ Result<ConversationFork> ParseConversationFork(const Json& body, const ParseOpti
 }
 
 Result<std::optional<int64_t>> ParseIfMatch(std::string_view field) {
-  while (!field.empty() && (field.front() == ' ' || field.front() == '\t')) field.remove_prefix(1);
-  while (!field.empty() && (field.back() == ' ' || field.back() == '\t')) field.remove_suffix(1);
+  field = Trimmed(field);
   if (field == "*") return std::optional<int64_t>();
   if (field.size() >= 4 && field.starts_with("\"v") && field.back() == '"') {
     const auto version = ReadWholeNumber(field.substr(2, field.size() - 3));
@@ -114,8 +113,7 @@ Result<std::optional<int64_t>> ParseIfMatch(std::string_view field) {
 std::string EntityTag(int64_t version) { return "\"v" + std::to_string(version) + "\""; }
 
 std::string ConversationJson(const ConversationView& conversation) {
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   json.BeginObject().Member("id", conversation.id).Member("object", "conversation");
   json.Member("created_at", conversation.created_s).Key("metadata");
   WriteMetadata(conversation.metadata, &json);
@@ -125,14 +123,13 @@ std::string ConversationJson(const ConversationView& conversation) {
     json.Member("version", conversation.parent_version).EndObject();
   }
   json.EndObject();
-  return out;
+  return json.Take();
 }
 
 std::string ItemJson(const ItemView& item) {
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   WriteItem(item, &json);
-  return out;
+  return json.Take();
 }
 
 std::string ItemListJson(std::span<const ItemView> items, bool has_more) {
@@ -140,11 +137,10 @@ std::string ItemListJson(std::span<const ItemView> items, bool has_more) {
 }
 
 std::string DeletedJson(std::string_view id, std::string_view kind) {
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   json.BeginObject().Member("id", id).Member("object", std::string(kind) + ".deleted");
   json.Member("deleted", true).EndObject();
-  return out;
+  return json.Take();
 }
 
 }  // namespace tutti::protocol

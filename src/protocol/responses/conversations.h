@@ -17,7 +17,7 @@
 #include "protocol/json/json.h"
 #include "protocol/json/metadata.h"
 #include "protocol/responses/input_items.h"
-#include "protocol/schema/request_placement.h"
+#include "protocol/schema/checked_object.h"
 
 namespace tutti::protocol {
 

@@ -1,6 +1,6 @@
 #include "protocol/responses/events.h"
 
-#include <string>
+#include <array>
 #include <utility>
 
 #include "base/check.h"
@@ -59,11 +59,7 @@ void WriteTools(const ResponseState& state, JsonWriter* json) {
   for (const api::Tool& tool : state.tools) {
     json->BeginObject().Member("type", "function").Member("name", tool.name);
     json->MemberOrNull("description", tool.description).Key("parameters");
-    if (tool.parameters.empty()) {
-      json->Null();
-    } else {
-      json->Raw(tool.parameters);
-    }
+    json->Raw(tool.parameters.empty() ? std::string_view("null") : tool.parameters);
     json->Member("strict", tool.strict).EndObject();
   }
   json->EndArray().Key("tool_choice");
@@ -140,25 +136,10 @@ void WriteSettings(const ResponseState& state, JsonWriter* json) {
 
 void WriteResponse(const ResponseState& state, JsonWriter* json) {
   json->BeginObject().Member("id", state.id).Member("object", "response");
-  json->Member("created_at", state.created_s).Key("completed_at");
-  if (state.completed_s.has_value()) {
-    json->Int(*state.completed_s);
-  } else {
-    json->Null();
-  }
+  json->Member("created_at", state.created_s).MemberOrNull("completed_at", state.completed_s);
   WriteOutcome(state, json);
-  json->Key("instructions");
-  if (state.instructions.has_value()) {
-    json->String(*state.instructions);
-  } else {
-    json->Null();
-  }
-  json->Key("max_output_tokens");
-  if (state.max_output_tokens.has_value()) {
-    json->Int(*state.max_output_tokens);
-  } else {
-    json->Null();
-  }
+  json->MemberOrNull("instructions", state.instructions);
+  json->MemberOrNull("max_output_tokens", state.max_output_tokens);
   json->Member("model", state.model).Key("output");
   WriteOutput(state, json);
   WriteSettings(state, json);
@@ -324,28 +305,16 @@ std::string_view ResponseStatusName(ResponseStatus status) {
 }
 
 std::string_view LifecycleType(ResponseStatus status) {
-  switch (status) {
-    case ResponseStatus::kQueued:
-      return "response.queued";
-    case ResponseStatus::kInProgress:
-      return "response.in_progress";
-    case ResponseStatus::kCompleted:
-      return "response.completed";
-    case ResponseStatus::kIncomplete:
-      return "response.incomplete";
-    case ResponseStatus::kFailed:
-      return "response.failed";
-    case ResponseStatus::kCancelled:
-      return "response.cancelled";
-  }
-  return "response.failed";
+  static constexpr std::array<std::string_view, 6> kTypes = {
+      "response.queued",     "response.in_progress", "response.completed",
+      "response.incomplete", "response.failed",      "response.cancelled"};
+  return kTypes[static_cast<size_t>(status)];
 }
 
 std::string ResponseJson(const ResponseState& state) {
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   WriteResponse(state, &json);
-  return out;
+  return json.Take();
 }
 
 std::string_view EventType(const ResponseEvent& event) {
@@ -362,22 +331,20 @@ size_t EventBytes(const ResponseEvent& event) {
 }
 
 std::string EventJson(const ResponseEvent& event, int64_t sequence, const EventExtras& extras) {
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   json.BeginObject();
   std::visit(EventWriter(sequence, &json), event);
   if (extras.first_sequence.has_value())
     json.Member("first_sequence_number", *extras.first_sequence);
   if (extras.padding > 0) json.Member("obfuscation", std::string(extras.padding, 'x'));
   json.EndObject();
-  return out;
+  return json.Take();
 }
 
 std::string ErrorEvent(std::optional<int64_t> sequence, const Status& error,
                        std::string_view message_id) {
   const ErrorView view = ViewError(error);
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   json.BeginObject().Member("type", "error");
   if (sequence.has_value()) json.Member("sequence_number", *sequence);
   json.Member("code", view.code).Member("message", view.message);
@@ -386,7 +353,7 @@ std::string ErrorEvent(std::optional<int64_t> sequence, const Status& error,
     json.Member("retry_after_ms", static_cast<int64_t>(view.retry_after->count()));
   if (!message_id.empty()) json.Member("id", message_id);
   json.EndObject();
-  return out;
+  return json.Take();
 }
 
 }  // namespace tutti::protocol

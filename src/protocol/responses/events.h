@@ -17,7 +17,7 @@
 //   response.completed | .incomplete | .failed | .cancelled
 //
 // An answer without calls and reasoning is one message at output_index 0; a message or reasoning
-// has one part, at content_index 0. output.h defines the output of a response. Pure.
+// has one part, at content_index 0. state.h defines the output of a response. Pure.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,6 @@
 #include <variant>
 
 #include "base/status.h"
-#include "protocol/responses/output.h"
 #include "protocol/responses/state.h"
 
 namespace tutti::protocol {

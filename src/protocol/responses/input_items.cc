@@ -2,32 +2,22 @@
 
 #include <algorithm>
 
-#include "api/role.h"
+#include "api/names.h"
 #include "api/validate.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/text_content.h"
-#include "protocol/json/utf8.h"
+#include "protocol/schema/chat_fields.h"
 #include "protocol/schema/schema.h"
-#include "protocol/schema/tool_fields.h"
 
 namespace tutti::protocol {
 namespace {
 
-std::string At(const std::string& path, size_t index) {
-  return path + "[" + std::to_string(index) + "]";
-}
-
 // The text of `type`; empty if it is missing. Read before the schema check, so that an image is
 // refused as such, not for its url field.
-std::string_view TypeOf(const Json& value) {
-  const Json* type = value.is_object() ? value.get_object().if_contains("type") : nullptr;
-  return type != nullptr && type->is_string() ? TextOf(*type) : std::string_view();
-}
+std::string_view TypeOf(const Json& value) { return TextMember(value, "type"); }
 
 Status UnknownKind(const std::string& path, std::string_view type, std::string_view hint) {
-  return InvalidArgument("unsupported_parameter",
-                         path + " is of type " + Excerpt(type) + "; " + std::string(hint))
-      .WithParam(path);
+  return NotSupported(path, path + " is of type " + Excerpt(type) + "; " + std::string(hint));
 }
 
 std::string_view HintFor(std::string_view type) {
@@ -45,7 +35,7 @@ Result<TextContent> ReadItemContent(const Json& content, const std::string& para
   if (content.get_array().empty()) return BadValue(param, param + " must hold at least one part");
   TextContent joined;
   for (size_t i = 0; i < content.get_array().size(); ++i) {
-    const std::string path = At(param, i);
+    const std::string path = ElementPath(param, i);
     const Json& element = content.get_array()[i];
     const std::string_view type = TypeOf(element);
     if (!type.empty() && type != "input_text" && type != "output_text" && type != "text")
@@ -106,7 +96,7 @@ Result<InputItem> ReadReasoning(const Json& value, const std::string& path, bool
   const JsonArray& parts = content->get_array();
   TextContent joined;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const std::string at = At(path + ".content", i);
+    const std::string at = ElementPath(path + ".content", i);
     const std::string_view type = TypeOf(parts[i]);
     if (!type.empty() && type != "reasoning_text")
       return UnknownKind(at, type, "reasoning has parts of type reasoning_text");
@@ -160,7 +150,7 @@ Result<std::vector<InputItem>> ReadInputItems(const Json& value, const std::stri
   std::vector<InputItem> items;
   items.reserve(array.size());
   for (size_t i = 0; i < array.size(); ++i) {
-    const std::string path = At(param, i);
+    const std::string path = ElementPath(param, i);
     ASSIGN_OR_RETURN(InputItem item, ReadInputItem(array[i], path, strict, ignored));
     const bool unread = TypeOf(array[i]) == "reasoning" && item.reasoning.empty();
     if (!unread) items.push_back(std::move(item));

@@ -1,12 +1,8 @@
 #include "protocol/responses/request.h"
 
 #include "protocol/json/field_error.h"
-#include "protocol/json/utf8.h"
-#include "protocol/schema/constraint_fields.h"
+#include "protocol/schema/chat_fields.h"
 #include "protocol/schema/sampling_fields.h"
-#include "protocol/schema/schema.h"
-#include "protocol/schema/template_arguments.h"
-#include "protocol/schema/tool_fields.h"
 
 namespace tutti::protocol {
 namespace {
@@ -24,10 +20,7 @@ api::ChatPrompt PromptOf(const ResponsesCall& call) {
 // The effort within `reasoning`, which CheckSettings() checks; empty: the field has none.
 std::string EffortOf(const CheckedObject& object) {
   const Json* reasoning = object.scope() & kResponses ? object.FindNeutral("reasoning") : nullptr;
-  if (reasoning == nullptr || !reasoning->is_object()) return "";
-  const Json* effort = reasoning->get_object().if_contains("effort");
-  if (effort == nullptr || !effort->is_string()) return "";
-  return std::string(TextOf(*effort));
+  return reasoning == nullptr ? "" : std::string(TextMember(*reasoning, "effort"));
 }
 
 Status ReadLength(const CheckedObject& object, api::SamplingParams* params) {
@@ -104,9 +97,7 @@ Status CheckInclude(const Json& value) {
     if (!words[i].is_string()) return BadValue(path, path + " must be a string");
     const std::string_view word = TextOf(words[i]);
     if (word == "message.output_text.logprobs") {
-      return InvalidArgument("unsupported_parameter",
-                             path + " asks for log-probabilities: use /v1/chat/completions")
-          .WithParam(path);
+      return NotSupported(path, path + " asks for log-probabilities: use /v1/chat/completions");
     }
     bool known = false;
     for (const std::string_view vacuous :

@@ -15,7 +15,6 @@
 #include "protocol/json/metadata.h"
 #include "protocol/responses/input_items.h"
 #include "protocol/schema/checked_object.h"
-#include "protocol/schema/request_placement.h"
 #include "protocol/schema/schema.h"
 
 namespace tutti::protocol {

@@ -36,9 +36,8 @@ Result<ResponsesCall> ReadCreate(const Json& body, const CheckedObject& object,
   if (object.Has("stream") && !*object.Bool("stream"))
     return BadValue("stream", "answers are streams here: leave stream out");
   if (object.Bool("background").value_or(false)) {
-    return InvalidArgument("unsupported_parameter",
-                           "background is for HTTP: over WebSocket subscribe to the response again")
-        .WithParam("background");
+    return NotSupported("background",
+                        "background is for HTTP: over WebSocket subscribe to the response again");
   }
   ASSIGN_OR_RETURN(ResponsesCall call, ParseResponses(body, options, kSocketCreate));
   call.stream = true;
@@ -51,8 +50,7 @@ Status CheckBelongs(const CheckedObject& object, SocketVerb verb) {
     if (here == object.Has(name) || (here && !needed)) return OkStatus();
     const std::string type = *object.Text("type");
     if (!here) return BadValue(name, std::string(name) + " has no meaning for " + type);
-    return InvalidArgument("missing_required_parameter", type + " needs " + std::string(name))
-        .WithParam(name);
+    return IsMissing(name, type + " needs " + std::string(name));
   };
   const bool subscribes = verb == SocketVerb::kSubscribe;
   RETURN_IF_ERROR(only("job_id", subscribes, false));
@@ -64,12 +62,6 @@ Status CheckBelongs(const CheckedObject& object, SocketVerb verb) {
   RETURN_IF_ERROR(only("stream_id", subscribes, false));
   RETURN_IF_ERROR(only("id", verb == SocketVerb::kPing, false));
   return only("token", verb == SocketVerb::kAuth, true);
-}
-
-// A member as it stands, before anything is checked; empty: it is no string.
-std::string_view TextMember(const Json& root, std::string_view name) {
-  const Json* value = root.is_object() ? root.get_object().if_contains(name) : nullptr;
-  return value != nullptr && value->is_string() ? TextOf(*value) : std::string_view();
 }
 
 Status CheckType(std::string_view type) {
@@ -135,12 +127,11 @@ std::string SocketError(const ErrorView& error, std::string_view stream_id,
 }
 
 std::string SocketPong(std::string_view id) {
-  std::string out;
-  JsonWriter json(&out);
+  JsonWriter json;
   json.BeginObject().Member("type", "pong");
   if (!id.empty()) json.Member("id", id);
   json.EndObject();
-  return out;
+  return json.Take();
 }
 
 }  // namespace tutti::protocol

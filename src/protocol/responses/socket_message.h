@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "protocol/error.h"
 #include "protocol/responses/request.h"
-#include "protocol/schema/request_placement.h"
+#include "protocol/schema/checked_object.h"
 
 namespace tutti::protocol {
 

@@ -1,10 +1,13 @@
-// ResponseState: the public state of one response of the Responses API, as a plain value. The owner
-// of the response keeps it up to date; responses/events.h renders it. One writer at a time.
+// ResponseState: the public state of one response of the Responses API, as a plain value, and its
+// output as a list of items. The owner of the response keeps the state up to date;
+// responses/events.h renders it. One writer at a time; the functions are pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/types.h"
@@ -53,12 +56,36 @@ struct ResponseState {
   api::ToolChoice tool_choice;
   bool parallel_tool_calls = true;
   std::string text;                        // of the output messages, so far
-  std::vector<OutputCall> calls;           // tool calls so far, in order; output.h renders them
+  std::vector<OutputCall> calls;           // tool calls so far, in order; OutputOf() lists them
   std::vector<OutputReasoning> reasoning;  // in its order
   std::string incomplete_reason;           // "max_output_tokens"; of an incomplete one
   std::string error_code, error_message;   // of a failed one; both empty: none
   std::string error_param;                 // the field that is to blame; empty: none
   std::optional<api::Usage> usage;         // known at the end
 };
+
+// --- the output as a list of items ---
+//
+// Reasoning, messages and function calls, in the order of generation. Text that calls or reasoning
+// interrupt becomes several messages.
+
+struct OutputItem {
+  std::string id;         // "msg_..." of a message, "fc_..." of a call, "rs_..." of reasoning
+  std::string text = {};  // of a message or of reasoning
+  std::optional<api::ToolCall> call = {};  // absent: a message or reasoning
+  bool reasoning = false;
+};
+
+// The items so far. A completed response has at least one message or call, and an incomplete one at
+// least one item; if needed, an empty message is appended.
+std::vector<OutputItem> OutputOf(const ResponseState& state);
+
+// Ids of the n-th message, call and reasoning item, from 0; the same for every call.
+std::string MessageItemId(const ResponseState& state, size_t n);
+std::string CallItemId(const ResponseState& state, size_t n);
+std::string ReasoningItemId(const ResponseState& state, size_t n);
+
+// Status of the last output item; all earlier items are "completed".
+std::string_view LastItemStatus(ResponseStatus status);
 
 }  // namespace tutti::protocol

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <charconv>
 
+#include "api/validate.h"
 #include "base/check.h"
 #include "protocol/json/field_error.h"
-#include "protocol/json/utf8.h"
 #include "protocol/schema/field_check.h"
 #include "protocol/schema/neutral_values.h"
-#include "protocol/schema/schema.h"
 
 namespace tutti::protocol {
+
 void IgnoredFields::Add(std::string_view path) {
   constexpr size_t kMaxNames = 32, kMaxBytes = 64;
   std::string name;
@@ -39,7 +39,7 @@ Result<CheckedObject> CheckedObject::CheckPart(Scope scope, const Json& value, s
                                                bool strict, IgnoredFields* ignored) {
   if (!value.is_object()) {
     if (path.empty()) return InvalidArgument("invalid_json", "the body must be a JSON object");
-    return InvalidArgument("invalid_value", path + " must be an object").WithParam(path);
+    return BadValue(path, path + " must be an object");
   }
   CheckedObject checked(scope, &value.get_object(), path);
   const std::string prefix = path.empty() ? "" : path + ".";
@@ -145,6 +145,31 @@ std::vector<std::pair<TokenId, float>> CheckedObject::Bias(std::string_view name
     out.emplace_back(id, member.value().to_number<float>());
   }
   return out;
+}
+
+bool IsRequestId(std::string_view id) {
+  return !id.empty() && id.size() <= api::kMaxRequestIdBytes &&
+         std::all_of(id.begin(), id.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '.' || c == '_' || c == '-';
+         });
+}
+
+Result<Placement> ReadPlacement(const CheckedObject& object, const ParseOptions& options) {
+  Placement placement;
+  placement.service_tier = object.Text("service_tier").value_or("auto");
+  // vLLM's priority is a number, lower first; here it picks a priority class.
+  if (placement.service_tier == "flex" || object.Int("priority").value_or(0) > 0)
+    placement.priority = api::Priority::kFlex;
+  placement.request_id = object.Text("request_id").value_or("");
+  if (!placement.request_id.empty() && !IsRequestId(placement.request_id)) {
+    return BadValue("request_id", "request_id may hold letters, digits, '.', '_' and '-'");
+  }
+  if (const std::optional<int64_t> ms = object.Int("deadline_ms"); ms.has_value()) {
+    placement.deadline =
+        options.now + std::min<Duration>(std::chrono::milliseconds(*ms), options.deadline_cap);
+  }
+  return placement;
 }
 
 }  // namespace tutti::protocol

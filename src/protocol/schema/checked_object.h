@@ -1,5 +1,6 @@
-// CheckedObject: a JSON object of a request after validation against the schema. Pure; error codes
-// are those of the schema's rows, unknown_parameter, missing_required_parameter and invalid_json.
+// CheckedObject: a JSON object of a request after validation against the schema; and the fields
+// that all routes with inference share. Pure; error codes are those of the schema's rows,
+// unknown_parameter, missing_required_parameter and invalid_json.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "api/types.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "base/types.h"
 #include "protocol/json/json.h"
@@ -66,5 +69,26 @@ class CheckedObject {
   std::string path_;
   std::vector<const Json*> neutral_;  // members that count as absent
 };
+
+// --- request id, priority and deadline ---
+
+struct ParseOptions {
+  bool strict = false;  // unknown fields are 400 unknown_parameter
+  TimePoint now{};      // deadline_ms counts from here
+  Duration deadline_cap = std::chrono::hours(24);
+};
+
+struct Placement {
+  std::string request_id;  // "" = none was given
+  std::string service_tier = "auto";
+  api::Priority priority = api::Priority::kInteractive;
+  TimePoint deadline = TimePoint::max();
+};
+
+// Reads request_id, service_tier, priority and deadline_ms of an object whose scope has them.
+Result<Placement> ReadPlacement(const CheckedObject& object, const ParseOptions& options);
+
+// [A-Za-z0-9._-], 1..128 bytes.
+bool IsRequestId(std::string_view id);
 
 }  // namespace tutti::protocol

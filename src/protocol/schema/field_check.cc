@@ -7,9 +7,8 @@
 #include <cmath>
 #include <string_view>
 
-#include "base/split.h"
+#include "base/ascii.h"
 #include "protocol/json/field_error.h"
-#include "protocol/json/utf8.h"
 
 namespace tutti::protocol {
 namespace {
@@ -38,9 +37,7 @@ bool InRange(const FieldSpec& field, double value) {
          value <= field.high;
 }
 
-Status Empty(const std::string& param) {
-  return InvalidArgument("invalid_value", param + " must not be empty").WithParam(param);
-}
+Status Empty(const std::string& param) { return BadValue(param, param + " must not be empty"); }
 
 Status CheckText(const FieldSpec& field, const Json& value, const std::string& param) {
   if (!value.is_string()) return MustBe(param, "a string");
@@ -64,9 +61,7 @@ Status CheckBias(const FieldSpec& field, const Json& value, const std::string& p
     const bool whole = end == key.data() + key.size() && !key.empty();
     if (!whole || (fault != std::errc() && fault != std::errc::result_out_of_range) ||
         (key.size() > 1 && key[0] == '0')) {
-      return InvalidArgument("invalid_value",
-                             param + " has a key that is not a token id: " + Excerpt(key))
-          .WithParam(param);
+      return BadValue(param, param + " has a key that is not a token id: " + Excerpt(key));
     }
     if (fault != std::errc() || id < 0 || id > static_cast<int64_t>(kInt32Max)) {
       return InvalidArgument("token_out_of_range", param + " names token id " + Excerpt(key) +
@@ -77,9 +72,8 @@ Status CheckBias(const FieldSpec& field, const Json& value, const std::string& p
                                            ? std::optional(member.value().to_number<double>())
                                            : std::nullopt;
     if (!bias.has_value() || !InRange(field, *bias)) {
-      return InvalidArgument("invalid_value", param + " of token " + std::to_string(id) +
-                                                  " must be " + RangeText(field))
-          .WithParam(param);
+      return BadValue(param,
+                      param + " of token " + std::to_string(id) + " must be " + RangeText(field));
     }
   }
   return OkStatus();
@@ -94,7 +88,7 @@ Status CheckRefused(const FieldSpec& field, const Json& value, const std::string
   if (IsNeutral(field, value)) return OkStatus();
   std::string message = param + " is not supported";
   if (!field.hint.empty()) message += ": " + std::string(field.hint);
-  return InvalidArgument("unsupported_parameter", std::move(message)).WithParam(param);
+  return NotSupported(param, std::move(message));
 }
 
 }  // namespace
@@ -119,12 +113,11 @@ Result<std::vector<TokenId>> ReadTokenIds(const JsonArray& array, const std::str
   for (size_t i = 0; i < array.size(); ++i) {
     const std::string element = param + "[" + std::to_string(i) + "]";
     if (!array[i].is_number()) {
-      return InvalidArgument("invalid_value", element + " must be a token id").WithParam(element);
+      return BadValue(element, element + " must be a token id");
     }
     const std::optional<int64_t> id = AsInteger(array[i]);
     if (!id.has_value() && array[i].is_double() && std::abs(array[i].get_double()) < kInt64High) {
-      return InvalidArgument("invalid_value", element + " must be a whole number")
-          .WithParam(element);
+      return BadValue(element, element + " must be a whole number");
     }
     if (!id.has_value() || *id < 0 || *id > static_cast<int64_t>(kInt32Max)) {
       return InvalidArgument("token_out_of_range",

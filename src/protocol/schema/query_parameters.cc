@@ -6,8 +6,7 @@
 #include "base/ascii.h"
 #include "protocol/job.h"
 #include "protocol/json/field_error.h"
-#include "protocol/json/utf8.h"
-#include "protocol/schema/dialogs.h"
+#include "protocol/schema/schema.h"
 
 namespace tutti::protocol {
 namespace {
@@ -35,8 +34,7 @@ Result<std::string> Unescape(std::string_view text) {
 // Checks shared by lists and responses: texts of log-probabilities are not stored.
 Status CheckInclude(const QueryParameter& parameter) {
   if (parameter.second != "message.output_text.logprobs") return OkStatus();
-  return InvalidArgument("unsupported_parameter", "log-probabilities are not stored")
-      .WithParam("include");
+  return NotSupported("include", "log-probabilities are not stored");
 }
 
 Status NoteUnknown(const std::string& name, const ParseOptions& options, IgnoredFields* ignored) {

@@ -15,6 +15,9 @@ namespace tutti::protocol {
 std::vector<FieldSpec> EncodingRows();
 // Rows of Anthropic's Messages API: /v1/messages, its token count, and nested objects.
 std::vector<FieldSpec> AnthropicRows();
+// Rows of dialogs: the Responses API, conversations and their export, and the payloads of both MQTT
+// profiles.
+std::vector<FieldSpec> DialogRows();
 
 inline constexpr double kNameBytes = 256;               // model, user and other names
 inline constexpr double kTextBytes = 64.0 * (1 << 20);  // prompts: the body limit binds first

@@ -5,9 +5,8 @@
 #include "api/encoding.h"
 #include "api/validate.h"
 #include "protocol/openai/file.h"
-#include "protocol/schema/dialogs.h"
+#include "protocol/schema/chat_fields.h"
 #include "protocol/schema/rows.h"
-#include "protocol/schema/template_arguments.h"
 
 namespace tutti::protocol {
 namespace {
@@ -109,7 +108,7 @@ std::vector<FieldSpec> GenerationRows() {
 
       Row("prediction", kChat, FieldType::kAny),
 
-      // --- what the answer must satisfy (protocol/schema/constraint_fields.h) ---
+      // --- what the answer must satisfy (protocol/schema/sampling_fields.h) ---
       Row("response_format", kAnyGeneration | kSessionTurn, FieldType::kAny),
       Row("structured_outputs", kSampled, FieldType::kAny),
       Row("guided_json", kSampled, FieldType::kAny),
@@ -122,7 +121,7 @@ std::vector<FieldSpec> GenerationRows() {
       Row("json_schema", kSampled, FieldType::kAny),
       Row("format", kSampled, FieldType::kAny),
 
-      // --- functions that the model may call (protocol/schema/tool_fields.h) ---
+      // --- functions that the model may call (protocol/schema/chat_fields.h) ---
       Row("tools", kPrompted | kTurn, FieldType::kArray, 0, api::kMaxTools),
       KeepsNeutral(Row("tool_choice", kPrompted | kTurn, FieldType::kAny)),
       KeepsNeutral(Flag("parallel_tool_calls", kPrompted | kTurn)),

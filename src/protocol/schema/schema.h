@@ -108,6 +108,11 @@ using ScopeSet = uint64_t;  // of Scope;
 constexpr double kInt32Max = 2147483647.0;
 constexpr double kInt64Low = -9223372036854775808.0, kInt64High = 9223372036854775807.0;
 
+// Bounds of dialogs that their readers also need.
+inline constexpr double kIdBytes = 128;  // ids that clients give: messages, requests, sessions
+inline constexpr size_t kMaxItemsAtOnce = 20;  // of a conversation, in one call
+inline constexpr double kMaxPage = 100;        // items of one page of a list
+
 enum class FieldType {
   kBool,
   kInteger,   // low..high

@@ -14,7 +14,7 @@
 #include <set>
 
 #include "protocol/error.h"
-#include "protocol/json/utf8.h"
+#include "protocol/json/field_error.h"
 #include "protocol/openai/request.h"
 #include "protocol/schema/checked_object.h"
 #include "protocol/schema/field_check.h"

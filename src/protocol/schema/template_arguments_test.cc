@@ -1,5 +1,3 @@
-#include "protocol/schema/template_arguments.h"
-
 #include <gtest/gtest.h>
 
 #include <boost/json/parse.hpp>
@@ -8,6 +6,7 @@
 #include "protocol/openai/request.h"
 #include "protocol/openai/tokenizer_routes.h"
 #include "protocol/responses/request.h"
+#include "protocol/schema/chat_fields.h"
 
 namespace tutti::protocol {
 namespace {

@@ -1,9 +1,8 @@
-#include "protocol/schema/tool_fields.h"
-
 #include <gtest/gtest.h>
 
 #include "protocol/openai/request.h"
 #include "protocol/openai/tokenizer_routes.h"
+#include "protocol/schema/chat_fields.h"
 
 namespace tutti::protocol {
 namespace {

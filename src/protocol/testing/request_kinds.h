@@ -16,7 +16,6 @@
 #include "protocol/chat/native.h"
 #include "protocol/chat/project.h"
 #include "protocol/encoding/request.h"
-#include "protocol/encoding/tei_request.h"
 #include "protocol/json/json.h"
 #include "protocol/openai/batch.h"
 #include "protocol/openai/request.h"
@@ -24,7 +23,7 @@
 #include "protocol/responses/conversations.h"
 #include "protocol/responses/request.h"
 #include "protocol/responses/socket_message.h"
-#include "protocol/schema/request_placement.h"
+#include "protocol/schema/checked_object.h"
 #include "protocol/schema/schema.h"
 
 namespace tutti::protocol {

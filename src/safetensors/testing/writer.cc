@@ -6,8 +6,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "base/check.h"
+#include "files/source.h"
 
 namespace tutti::safetensors::testing {
 
@@ -59,6 +61,18 @@ void WriteFile(const std::string& path, std::span<const std::byte> bytes) {
 
 void WriteFile(const std::string& path, std::string_view text) {
   WriteFile(path, std::as_bytes(std::span(text)));
+}
+
+Result<std::shared_ptr<const File>> OpenFile(const std::string& path, const std::string& root) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const files::Source> source,
+                   files::OpenSource(path, root, kTruncated));
+  return File::FromSource(std::move(source));
+}
+
+Result<std::shared_ptr<const Checkpoint>> OpenCheckpoint(const std::string& path,
+                                                         const std::string& root) {
+  ASSIGN_OR_RETURN(const files::Folder folder, files::Folder::Open(path, root));
+  return Checkpoint::Open(folder);
 }
 
 }  // namespace tutti::safetensors::testing

@@ -8,11 +8,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/status.h"
+#include "safetensors/checkpoint.h"
+#include "safetensors/file.h"
 
 namespace tutti::safetensors::testing {
 
@@ -59,5 +64,10 @@ Bytes Frame(std::string_view json, const Bytes& data = {},
 // CHECKs that the file could be written; makes the folders above it.
 void WriteFile(const std::string& path, std::span<const std::byte> bytes);
 void WriteFile(const std::string& path, std::string_view text);
+
+// Opens a file or folder by its path. `root` as in files::OpenSource.
+Result<std::shared_ptr<const File>> OpenFile(const std::string& path, const std::string& root = "");
+Result<std::shared_ptr<const Checkpoint>> OpenCheckpoint(const std::string& path,
+                                                         const std::string& root = "");
 
 }  // namespace tutti::safetensors::testing

@@ -1,6 +1,6 @@
-#include "server/access/bind_rule.h"
-
 #include <gtest/gtest.h>
+
+#include "server/access/listen_rules.h"
 
 namespace tutti::access {
 namespace {

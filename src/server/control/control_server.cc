@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/thread_name.h"
+#include "base/threads.h"
 
 namespace tutti::control {
 namespace {

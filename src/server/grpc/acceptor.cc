@@ -20,8 +20,8 @@
 #include <system_error>
 #include <utility>
 
-#include "base/thread_name.h"
-#include "server/access/bind_rule.h"
+#include "base/threads.h"
+#include "server/access/listen_rules.h"
 
 namespace tutti::rpc {
 namespace {

@@ -3,9 +3,9 @@
 //
 // The gRPC library of Debian 12 has no limit on connections, so this class accepts them: one
 // thread, which blocks in epoll only. Each connection is passed to the library, after a delay if
-// others of its address were shut down for abuse (address_penalties.h). The acceptor keeps a
+// others of its address were shut down for abuse (abuse_limits.h). The acceptor keeps a
 // duplicate of the descriptor, to notice the end of the connection (the library shuts a socket down
-// before it closes it), and to check the number of received bytes (connection_account.h). A second
+// before it closes it), and to check the number of received bytes (ConnectionAccount). A second
 // thread passes connections to the library, because the library may use that thread to read from a
 // connection for as long as it sends. Start and Stop belong to one thread.
 #pragma once
@@ -24,8 +24,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
-#include "server/grpc/address_penalties.h"
-#include "server/grpc/connection_account.h"
+#include "server/grpc/abuse_limits.h"
 
 namespace tutti::rpc {
 

@@ -124,7 +124,7 @@ TEST_F(KeyTest, HealthOfTheServerIsOpenAndThatOfAModelIsNot) {
   EXPECT_EQ(Check("nobody", Bearer("Bearer sk-test-0123456789")), -kNotFound);
 }
 
-// Which addresses count as loopback; the rule itself is tested with access/bind_rule.
+// Which addresses count as loopback; the rule itself is tested with access/listen_rules.
 TEST(GrpcBindTest, ANetworkIsServedWithKeyAndTlsOnly) {
   GrpcOptions options;
   EXPECT_TRUE(CheckBind(options).ok());

@@ -1,6 +1,6 @@
-#include "server/grpc/address_penalties.h"
-
 #include <gtest/gtest.h>
+
+#include "server/grpc/abuse_limits.h"
 
 namespace tutti::rpc {
 namespace {

@@ -1,5 +1,5 @@
 // A gRPC call as seen by the services: incoming messages, outgoing messages, and one status at the
-// end.
+// end, with its form on the wire.
 //
 // The gRPC library owns a Call, and the Call owns its CallHandler. All events of a call are
 // serialised by the call's lock, so an exchange needs no lock of its own. This header uses no type
@@ -80,5 +80,23 @@ class CallHandler {
  protected:
   Call& call_;
 };
+using HandlerPtr = std::unique_ptr<CallHandler>;
+
+// --- a Status in gRPC's form: code, message, and the details that client libraries read; pure ---
+
+struct WireStatus {
+  int code = 0;  // google.rpc.Code
+  std::string message;
+  std::string reason;   // machine code, the trailer `tutti-error-code`
+  std::string details;  // a serialised google.rpc.Status: RetryInfo, ErrorInfo
+  std::optional<std::chrono::milliseconds> retry_after;
+};
+
+// Uses the table that all servers share (protocol/error.h). An internal error becomes INTERNAL
+// without its text.
+WireStatus ToWire(const Status& status);
+
+// The public text of an error, for protocols whose errors are only a text.
+std::string PublicMessage(const Status& status);
 
 }  // namespace tutti::rpc

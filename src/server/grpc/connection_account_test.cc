@@ -1,7 +1,7 @@
 // The bytes that a connection may send in addition to those that its calls explain.
-#include "server/grpc/connection_account.h"
-
 #include <gtest/gtest.h>
+
+#include "server/grpc/abuse_limits.h"
 
 namespace tutti::rpc {
 namespace {

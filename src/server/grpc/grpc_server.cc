@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/log_pace.h"
-#include "server/access/bind_rule.h"
+#include "base/log.h"
 #include "server/access/client_certificate.h"
+#include "server/access/listen_rules.h"
 #include "server/grpc/acceptor.h"
 #include "server/grpc/grpc_server.h"
 #include "server/grpc/reactor.h"
@@ -148,9 +148,9 @@ void SetLimits(const GrpcLimits& limits, grpc::ServerBuilder* builder) {
   set(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  // The account of a connection shuts it down if it pings too much (connection_account.h). The
-  // library itself answers each excess ping with a GOAWAY of 500 bytes, held for as long as the
-  // peer does not read: two MiB of pings took 63 MiB.
+  // The account of a connection shuts it down if it pings too much (abuse_limits.h). The library
+  // itself answers each excess ping with a GOAWAY of 500 bytes, held for as long as the peer does
+  // not read: two MiB of pings took 63 MiB.
   set(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   grpc::ResourceQuota quota("tutti");
   quota.Resize(static_cast<size_t>(limits.library_bytes));

@@ -18,8 +18,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "protocol/kserve/repository.h"
-#include "server/grpc/address_penalties.h"
-#include "server/grpc/connection_account.h"
+#include "server/grpc/abuse_limits.h"
 #include "telemetry/server_metrics.h"
 
 namespace tutti::auth {
@@ -63,7 +62,7 @@ struct GrpcOptions {
   GrpcLimits limits;
 };
 
-// Checks whether the server may listen with these options (access/bind_rule.h).
+// Checks whether the server may listen with these options (access/listen_rules.h).
 Status CheckBind(const GrpcOptions& options);
 
 class GrpcServer {

@@ -1,14 +1,16 @@
-// Calls of inference.GRPCInferenceService that ask about the server and its models.
+// Calls of inference.GRPCInferenceService with one response: those that ask about the server and
+// its models, and ModelInfer.
 #include <inference/grpc_service.pb.h>
 
 #include <chrono>
 #include <string>
 #include <utility>
 
+#include "protocol/kserve/model.h"
 #include "protocol/kserve/request.h"
-#include "protocol/kserve/sequence_models.h"
-#include "server/grpc/services.h"
-#include "server/grpc/unary.h"
+#include "protocol/kserve/test_models.h"
+#include "server/grpc/kserve_run.h"
+#include "server/grpc/router.h"
 
 namespace tutti::rpc {
 namespace {
@@ -225,56 +227,80 @@ class Refusal final : public CallHandler {
   void OnEnd() override { call_.Finish(kserve::NotOffered("this method")); }
 };
 
+// --- ModelInfer ---
+
+class InferHandler final : public CallHandler {
+ public:
+  using CallHandler::CallHandler;
+
+  void OnMessage(google::protobuf::io::ZeroCopyInputStream& message) override {
+    inference::ModelInferRequest request;
+    if (!request.ParseFromZeroCopyStream(&message)) return call_.Finish(Unreadable());
+    run_ = Run::Begin(call_, request, call_.NewCacheReport());
+    if (run_.execution == nullptr) return call_.Finish(run_.failure);
+    Pump();
+  }
+  void OnEnd() override {
+    if (run_.execution == nullptr) call_.Finish(Unreadable());
+  }
+
+  bool waits() const override { return run_.execution != nullptr; }
+  TimePoint due() const override {
+    return run_.execution == nullptr ? TimePoint::max() : run_.execution->due();
+  }
+  int unprepared() const override {
+    return run_.execution != nullptr && !run_.execution->prepared() ? 1 : 0;
+  }
+
+  void Pump() override {
+    if (run_.execution == nullptr) return;
+    Result<std::optional<kserve::InferResponse>> response =
+        only_.Take(*run_.execution,
+                   "ModelInfer RPC doesn't support models with decoupled transaction policy: '" +
+                       run_.model + "' gives more than one response; use ModelStreamInfer");
+    if (!response.ok()) return End(response.status());
+    if (!response->has_value()) return;
+    run_.execution.reset();
+    run_.RecordStages(call_, (*response)->spent);
+    inference::ModelInferResponse message;
+    run_.Fill(**response, &message);
+    call_.Reply(message);
+  }
+
+ private:
+  void End(const Status& status) {
+    run_.execution.reset();
+    call_.Finish(status);
+  }
+
+  Run run_;
+  kserve::OneResponse only_;
+};
+
 }  // namespace
 
-std::unique_ptr<CallHandler> MakeServerLive(Call& call) {
-  return Unary<inference::ServerLiveRequest, inference::ServerLiveResponse, ServerLive>::Make(call);
-}
-std::unique_ptr<CallHandler> MakeServerReady(Call& call) {
-  return Unary<inference::ServerReadyRequest, inference::ServerReadyResponse, ServerReady>::Make(
-      call);
-}
-std::unique_ptr<CallHandler> MakeModelReady(Call& call) {
-  return Unary<inference::ModelReadyRequest, inference::ModelReadyResponse, ModelReady>::Make(call);
-}
-std::unique_ptr<CallHandler> MakeServerMetadata(Call& call) {
-  return Unary<inference::ServerMetadataRequest, inference::ServerMetadataResponse,
-               ServerMetadata>::Make(call);
-}
-std::unique_ptr<CallHandler> MakeModelMetadata(Call& call) {
-  return Unary<inference::ModelMetadataRequest, inference::ModelMetadataResponse,
-               ModelMetadata>::Make(call);
-}
-std::unique_ptr<CallHandler> MakeModelConfig(Call& call) {
-  return Unary<inference::ModelConfigRequest, inference::ModelConfigResponse, ModelConfig>::Make(
-      call);
-}
-std::unique_ptr<CallHandler> MakeModelStatistics(Call& call) {
-  return Unary<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse,
-               ModelStatistics>::Make(call);
-}
-std::unique_ptr<CallHandler> MakeRepositoryIndex(Call& call) {
-  return Unary<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse,
-               RepositoryIndex>::Make(call);
-}
-std::unique_ptr<CallHandler> MakeModelLoad(Call& call) {
-  return Unary<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse,
-               ModelLoad>::Make(call);
-}
-std::unique_ptr<CallHandler> MakeModelUnload(Call& call) {
-  return Unary<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse,
-               ModelUnload>::Make(call);
-}
-std::unique_ptr<CallHandler> MakeSystemUnregister(Call& call) {
+HandlerPtr MakeServerLive(Call& call) { return Unary<ServerLive>::Make(call); }
+HandlerPtr MakeServerReady(Call& call) { return Unary<ServerReady>::Make(call); }
+HandlerPtr MakeModelReady(Call& call) { return Unary<ModelReady>::Make(call); }
+HandlerPtr MakeServerMetadata(Call& call) { return Unary<ServerMetadata>::Make(call); }
+HandlerPtr MakeModelMetadata(Call& call) { return Unary<ModelMetadata>::Make(call); }
+HandlerPtr MakeModelConfig(Call& call) { return Unary<ModelConfig>::Make(call); }
+HandlerPtr MakeModelStatistics(Call& call) { return Unary<ModelStatistics>::Make(call); }
+HandlerPtr MakeRepositoryIndex(Call& call) { return Unary<RepositoryIndex>::Make(call); }
+HandlerPtr MakeModelLoad(Call& call) { return Unary<ModelLoad>::Make(call); }
+HandlerPtr MakeModelUnload(Call& call) { return Unary<ModelUnload>::Make(call); }
+HandlerPtr MakeSystemUnregister(Call& call) {
   using Request = inference::SystemSharedMemoryUnregisterRequest;
   using Response = inference::SystemSharedMemoryUnregisterResponse;
-  return Unary<Request, Response, Unregister<Request, Response>>::Make(call);
+  return Unary<Unregister<Request, Response>>::Make(call);
 }
-std::unique_ptr<CallHandler> MakeCudaUnregister(Call& call) {
+HandlerPtr MakeCudaUnregister(Call& call) {
   using Request = inference::CudaSharedMemoryUnregisterRequest;
   using Response = inference::CudaSharedMemoryUnregisterResponse;
-  return Unary<Request, Response, Unregister<Request, Response>>::Make(call);
+  return Unary<Unregister<Request, Response>>::Make(call);
 }
-std::unique_ptr<CallHandler> MakeNotOffered(Call& call) { return std::make_unique<Refusal>(call); }
+HandlerPtr MakeNotOffered(Call& call) { return std::make_unique<Refusal>(call); }
+
+HandlerPtr MakeModelInfer(Call& call) { return std::make_unique<InferHandler>(call); }
 
 }  // namespace tutti::rpc

@@ -1,7 +1,7 @@
-#include "server/grpc/kserve_convert.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "server/grpc/kserve_run.h"
 
 namespace tutti::rpc {
 namespace {

@@ -1,16 +1,31 @@
-// One inference request of a call, from its message to its last response. Used by the unary call
-// and, several at once, by the stream.
+// One inference request of a call, from its message to its last response, and the conversion of
+// both to the KServe core's types. Used by the unary call and, several at once, by the stream.
 #pragma once
+
+#include <inference/infer.pb.h>
 
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
+#include "base/status.h"
 #include "protocol/kserve/model.h"
 #include "server/grpc/call.h"
-#include "server/grpc/kserve_convert.h"
 
 namespace tutti::rpc {
+
+// --- messages of inference/infer.proto as requests and responses of the KServe core; pure ---
+
+// Takes the tensors' bytes out of `message`. Parameters that mean something over HTTP alone
+// (binary_data_output, headers) are ordinary ones here, as with Triton: the model's. Errors:
+// invalid_value, unsupported_parameter.
+Result<kserve::InferRequest> ToRequest(inference::ModelInferRequest& message, TimePoint now);
+
+// Takes the tensors' bytes out of `response`.
+void FromResponse(kserve::InferResponse& response, inference::ModelInferResponse* message);
+
+// --- one request ---
 
 struct Run {
   std::string id;                                    // the client's

@@ -13,10 +13,9 @@
 
 #include "base/ascii.h"
 #include "protocol/cache_headers.h"
+#include "server/grpc/call.h"
 #include "server/grpc/kserve_run.h"
-#include "server/grpc/services.h"
-#include "server/grpc/unary.h"
-#include "server/grpc/wire_status.h"
+#include "server/grpc/router.h"
 
 namespace tutti::rpc {
 namespace {
@@ -154,8 +153,6 @@ class StreamHandler final : public CallHandler {
 
 }  // namespace
 
-std::unique_ptr<CallHandler> MakeModelStreamInfer(Call& call) {
-  return std::make_unique<StreamHandler>(call);
-}
+HandlerPtr MakeModelStreamInfer(Call& call) { return std::make_unique<StreamHandler>(call); }
 
 }  // namespace tutti::rpc

@@ -17,10 +17,8 @@
 #include "protocol/openai/request.h"
 #include "server/grpc/call.h"
 #include "server/grpc/router.h"
-#include "server/grpc/unary.h"
-#include "server/grpc/wire_status.h"
-#include "services/auth/caller.h"
-#include "services/auth/resolve_caller.h"
+#include "services/auth/authenticator.h"
+#include "services/auth/principal.h"
 
 namespace tutti::rpc {
 namespace {

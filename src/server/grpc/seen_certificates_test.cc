@@ -1,5 +1,3 @@
-#include "server/grpc/seen_certificates.h"
-
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -7,6 +5,7 @@
 #include <string>
 
 #include "server/access/testing/certificate.h"
+#include "server/grpc/server_context.h"
 
 namespace tutti::rpc {
 namespace {

@@ -6,22 +6,34 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
-#include <random>
 #include <utility>
 
 #include "base/check.h"
 #include "base/random.h"
+#include "server/access/client_certificate.h"
 #include "server/grpc/acceptor.h"
 
 namespace tutti::rpc {
-namespace {
 
-uint64_t DrawKey() {
-  std::random_device device;
-  return uint64_t{device()} << 32 | device();
+std::optional<auth::CertifiedName> SeenCertificates::NameOf(std::string_view pem) {
+  const auth::Digest digest = auth::DigestOf(pem);
+  {
+    const MutexLock lock(mutex_);
+    if (const auto found = seen_.find(digest); found != seen_.end()) return found->second;
+  }
+  auto read = access::ReadClientCertificate(pem);
+  if (!read.has_value()) return std::nullopt;
+  auth::CertifiedName name{.name = std::move(read->name), .expires_s = read->expires_s};
+  const MutexLock lock(mutex_);
+  if (seen_.size() >= kMost) seen_.clear();
+  seen_[digest] = name;
+  return name;
 }
 
-}  // namespace
+size_t SeenCertificates::size() const {
+  const MutexLock lock(mutex_);
+  return seen_.size();
+}
 
 GrpcContext::GrpcContext(GrpcOptions server_options, const GrpcServer::Dependencies& dependencies)
     : options(std::move(server_options)),
@@ -32,7 +44,7 @@ GrpcContext::GrpcContext(GrpcOptions server_options, const GrpcServer::Dependenc
       handlers(options.handlers, options.limits.waiting_calls, options.limits.waiting_bytes,
                [this](std::function<void()> run) { pump.Post(std::move(run)); }),
       window(*dependencies.clock),
-      id_key_(DrawKey()) {
+      id_key_(RandomBits()) {
   CHECK(deps.authority != nullptr) << "a server that asks nobody who may call";
 }
 

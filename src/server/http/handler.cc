@@ -30,14 +30,12 @@ class ImmediateHandler final : public Handler {
         return Health(deps.health->ready());
       case RouteId::kStarted:
         return Health(deps.health->started());
-      case RouteId::kVersion: {
-        std::string body;
-        protocol::JsonWriter(&body)
-            .BeginObject()
-            .Member("version", connection_.context().options.version)
-            .EndObject();
-        return Json(std::move(body));
-      }
+      case RouteId::kVersion:
+        return Json(protocol::JsonWriter()
+                        .BeginObject()
+                        .Member("version", connection_.context().options.version)
+                        .EndObject()
+                        .Take());
       case RouteId::kLoad:
         return Json(LoadBody(deps.inference->Load()));
       case RouteId::kMetrics:
@@ -97,10 +95,9 @@ class ImmediateHandler final : public Handler {
                         std::move(body));
   }
   static std::string LoadBody(const api::LoadSnapshot& load) {
-    std::string body;
-    protocol::JsonWriter json(&body);
+    protocol::JsonWriter json;
     protocol::WriteLoad(load, &json);
-    return body;
+    return json.Take();
   }
 
   const RouteId route_;

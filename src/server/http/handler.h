@@ -56,12 +56,11 @@ std::unique_ptr<Handler> MakeImmediateHandler(RouteId route, Connection& connect
 std::unique_ptr<Handler> MakeGenerationHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeEncodingHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeTokenizerHandler(RouteId route, Connection& connection);
-// Responses API: creation (responses_handler.cc), and operations on a stored response
-// (stored_response_handler.cc).
+// Responses API: creation, and operations on a stored response (responses_handler.cc).
 std::unique_ptr<Handler> MakeResponsesHandler(RouteId route, Connection& connection);
+std::unique_ptr<Handler> MakeStoredResponseHandler(RouteId route, Connection& connection);
 // Responses API and chat over WebSocket (socket_handler.cc).
 std::unique_ptr<Handler> MakeSocketHandler(RouteId route, Connection& connection);
-std::unique_ptr<Handler> MakeStoredResponseHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeConversationsHandler(RouteId route, Connection& connection);
 // Durable jobs: a call that is accepted to run later (respond_async_handler.cc), and operations on
 // existing jobs (jobs_handler.cc).
@@ -71,8 +70,8 @@ std::unique_ptr<Handler> MakeRespondAsyncHandler(RouteId route, Connection& conn
 bool TakesIdempotencyKey(const Route& route, Connection& connection);
 std::unique_ptr<Handler> MakeIdempotencyHandler(const Route& route, Connection& connection);
 std::unique_ptr<Handler> MakeJobsHandler(RouteId route, Connection& connection);
-// Files: uploads and downloads (file_transfer_handler.cc), the rest of their routes and those of
-// batches (batches_handler.cc).
+// Files: uploads, downloads and the rest of their routes (files_handler.cc); batches
+// (batches_handler.cc).
 std::unique_ptr<Handler> MakeUploadHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeFileContentHandler(RouteId route, Connection& connection);
 // Answers with a file of that media type. `open` is called once, and passes the file to its
@@ -83,11 +82,10 @@ std::unique_ptr<Handler> MakeDownloadHandler(Connection& connection, std::string
                                              OpenDownload open);
 std::unique_ptr<Handler> MakeFilesHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeBatchesHandler(RouteId route, Connection& connection);
-// Anthropic's message batches (message_batches_handler.cc).
+// Anthropic's message batches (batches_handler.cc).
 std::unique_ptr<Handler> MakeMessageBatchesHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeMessageBatchResultsHandler(RouteId route, Connection& connection);
-// KServe v2: metadata (kserve_handler.cc), one answer (kserve_infer_handler.cc), a stream
-// (kserve_stream_handler.cc).
+// KServe v2: metadata, one answer, a stream (kserve_handler.cc).
 std::unique_ptr<Handler> MakeKserveHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeKserveInferHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeKserveStreamHandler(RouteId route, Connection& connection);

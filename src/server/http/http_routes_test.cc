@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/http/connection/request_path.h"
+#include "server/http/connection/message_parser.h"
 #include "server/http/router.h"
 #include "server/http/testing/server_fixture.h"
-#include "services/auth/rules.h"
+#include "services/auth/grant.h"
 
 namespace tutti::http::testing {
 namespace {
@@ -569,7 +569,7 @@ TEST_F(RoutesTest, TokenizerRoutesAnswerSmallAndLargeTexts) {
   EXPECT_EQ(CodeOf(bad), "token_out_of_range");
 }
 
-// Which addresses count as loopback; the rule itself is tested with access/bind_rule.
+// Which addresses count as loopback; the rule itself is tested with access/listen_rules.
 TEST(CheckBind, OnlyLoopbackMayBeOpen) {
   HttpOptions options;
   for (const char* host : {"127.0.0.1", "127.1.2.3", "localhost", "::1"}) {

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
-#include <optional>
 
 #include "base/ascii.h"
 #include "protocol/http1/multipart.h"
-#include "protocol/json/utf8.h"
+#include "protocol/json/field_error.h"
 #include "server/http/connection/content_coding.h"
-#include "server/http/connection/request_path.h"
 #include "server/http/websocket/socket_upgrade.h"
-#include "services/auth/resolve_caller.h"
+#include "services/auth/authenticator.h"
 
 namespace tutti::http {
 namespace {
@@ -78,13 +76,6 @@ struct MediaType {
   std::string name;
   std::vector<std::string> charsets;
 };
-
-std::string_view Trimmed(std::string_view text) {
-  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 MediaType ParseMediaType(std::string_view field) {
   const std::string lower = AsciiLower(field);

@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "protocol/error.h"
-#include "server/access/web_rule.h"
+#include "server/access/listen_rules.h"
 #include "server/http/connection/http_server.h"
 #include "server/http/connection/message_parser.h"
 #include "server/http/routes.h"

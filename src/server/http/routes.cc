@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
-#include "server/http/connection/request_path.h"
+#include "server/http/connection/message_parser.h"
 #include "server/http/handler.h"
-#include "services/auth/rules.h"
+#include "services/auth/grant.h"
 
 namespace tutti::http {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "protocol/error.h"
-#include "services/auth/scopes.h"
-#include "services/calls/call_kind.h"
+#include "services/auth/grant.h"
+#include "services/calls/generation_call.h"
 #include "telemetry/labels.h"
 
 namespace tutti::http {

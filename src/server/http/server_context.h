@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "base/check.h"
-#include "base/log_pace.h"
+#include "base/log.h"
 #include "base/mutex.h"
 #include "server/http/connection/http_server.h"
 #include "server/http/memory_budget.h"

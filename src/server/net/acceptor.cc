@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/memory_reserve.h"
+#include "server/access/listen_rules.h"
 
 namespace tutti::sockets {
 namespace {
@@ -105,6 +106,13 @@ void Tune(tcp::socket& socket, Duration reader_stall, int send_buffer_bytes) {
   const auto ms = static_cast<unsigned>(
       std::chrono::duration_cast<std::chrono::milliseconds>(patience).count());
   setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+}
+
+Result<boost::asio::ip::address> ParseAddress(const std::string& host) {
+  boost::system::error_code ec;
+  const auto address = boost::asio::ip::make_address(access::AddressOf(host), ec);
+  if (ec) return access::BadHost();
+  return address;
 }
 
 }  // namespace tutti::sockets

@@ -1,11 +1,12 @@
 // Acceptor: one listening socket. Accepts the next connection while there is room for one, and
-// retries after a pause if accepting failed.
+// retries after a pause if accepting failed. And the address on which to listen.
 //
 // Used on the context's thread, except Listen(), which is called before the context runs, and the
 // destructor, which runs after it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
@@ -53,5 +54,8 @@ class Acceptor {
 // peer that does not read. `send_buffer_bytes`: SO_SNDBUF; 0 = the system's, which grows to
 // megabytes for a reader that stopped.
 void Tune(boost::asio::ip::tcp::socket& socket, Duration reader_stall, int send_buffer_bytes);
+
+// An address in digits, or "localhost". Errors: those of access::BadHost().
+Result<boost::asio::ip::address> ParseAddress(const std::string& host);
 
 }  // namespace tutti::sockets

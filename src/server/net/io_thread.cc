@@ -3,7 +3,7 @@
 #include <exception>
 
 #include "base/memory_reserve.h"
-#include "base/thread_name.h"
+#include "base/threads.h"
 
 namespace tutti::sockets {
 

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
+#include <cstdlib>
 #include <exception>
 #include <optional>
 #include <span>
-#include <utility>
 
 #include "api/models.h"
 #include "api/validate.h"
@@ -14,6 +15,28 @@
 
 namespace tutti::admission {
 namespace {
+
+// Reads "TENANT=VALUE,...". `form`: how an entry is written; `parse`: nullopt for a wrong value.
+template <typename Value>
+Result<std::map<std::string, Value, std::less<>>> ReadByTenant(
+    std::string_view text, const std::string& what, const std::string& form,
+    std::optional<Value> (*parse)(const std::string& value)) {
+  std::map<std::string, Value, std::less<>> values;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    const std::string_view entry = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    const size_t equals = entry.find('=');
+    std::optional<Value> value;
+    if (equals != std::string_view::npos && equals > 0)
+      value = parse(std::string(entry.substr(equals + 1)));
+    if (!value.has_value()) return InvalidArgument("invalid_value", form + ", not " + Quote(entry));
+    const std::string_view tenant = entry.substr(0, equals);
+    if (!values.emplace(tenant, *std::move(value)).second)
+      return InvalidArgument("invalid_value", "two " + what + " for the tenant " + Quote(tenant));
+  }
+  return values;
+}
 
 Status NobodyAsks() { return Internal("request has no caller"); }
 
@@ -88,6 +111,101 @@ std::optional<api::RateLimit> ToRateLimit(const std::optional<limits::LimitView>
 }
 
 }  // namespace
+
+Result<std::map<std::string, double, std::less<>>> ReadWeights(std::string_view text) {
+  return ReadByTenant<double>(
+      text, "weights", "a weight is written TENANT=NUMBER, from 0.01 to 100",
+      [](const std::string& number) -> std::optional<double> {
+        char* end = nullptr;
+        const double weight = std::strtod(number.c_str(), &end);
+        const bool whole = !number.empty() && *end == '\0' && std::isfinite(weight);
+        if (!whole || !api::CheckTenantWeight(weight).ok()) return std::nullopt;
+        return weight;
+      });
+}
+
+Result<std::map<std::string, std::string, std::less<>>> ReadScopes(std::string_view text) {
+  return ReadByTenant<std::string>(
+      text, "scopes", "scopes are TENANT=SCOPE, separated by commas",
+      [](const std::string& scope) { return scope.empty() ? std::nullopt : std::optional(scope); });
+}
+
+limits::Rules RulesOf(const api::CallerLimits& own, const limits::Rules& policy) {
+  limits::Rules rules = policy;
+  rules.requests_per_minute = own.requests_per_minute.value_or(rules.requests_per_minute);
+  rules.tokens_per_minute = own.tokens_per_minute.value_or(rules.tokens_per_minute);
+  rules.concurrency = own.concurrency.value_or(rules.concurrency);
+  rules.queued_tokens = own.queued_tokens.value_or(rules.queued_tokens);
+  rules.tokens_per_day = own.daily_tokens.value_or(rules.tokens_per_day);
+  return rules;
+}
+
+void Endable::SetControl(const std::shared_ptr<api::Cancellable>& control) {
+  {
+    const MutexLock lock(mutex_);
+    control_ = control;
+  }
+  if (revoked() && control != nullptr) control->Cancel();
+}
+
+void Endable::Revoke() {
+  revoked_.store(true, std::memory_order_release);
+  std::shared_ptr<api::Cancellable> control;
+  {
+    const MutexLock lock(mutex_);
+    control = control_.lock();
+  }
+  if (control != nullptr) control->Cancel();
+}
+
+void Running::Add(const std::shared_ptr<Endable>& request) {
+  const MutexLock lock(mutex_);
+  of_[request->credential()].emplace(request.get(), request);
+}
+
+void Running::Remove(const Endable& request) {
+  const MutexLock lock(mutex_);
+  const auto found = of_.find(request.credential());
+  if (found == of_.end()) return;
+  found->second.erase(&request);
+  if (found->second.empty()) of_.erase(found);
+}
+
+size_t Running::Revoke(std::string_view credential) {
+  std::vector<std::shared_ptr<Endable>> ended;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = of_.find(std::string(credential));
+    if (found == of_.end()) return 0;
+    for (const auto& [address, request] : found->second) {
+      if (std::shared_ptr<Endable> held = request.lock()) ended.push_back(std::move(held));
+    }
+  }
+  for (const std::shared_ptr<Endable>& request : ended) request->Revoke();
+  return ended.size();
+}
+
+size_t Running::size() const {
+  const MutexLock lock(mutex_);
+  size_t size = 0;
+  for (const auto& [credential, requests] : of_) size += requests.size();
+  return size;
+}
+
+void Running::Hold() {
+  const MutexLock lock(mutex_);
+  ++held_;
+}
+
+void Running::LetGo() {
+  const MutexLock lock(mutex_);
+  if (--held_ == 0) none_.NotifyAll();
+}
+
+void Running::WaitUntilNoneIsHeld() {
+  const MutexLock lock(mutex_);
+  while (held_ > 0) none_.Wait(mutex_);
+}
 
 // Resources that one request holds until its end.
 class Admission::Request final : public api::RequestObserver {

@@ -10,22 +10,105 @@
 // Any thread; no call blocks. The dependencies must outlive the Admission.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
+#include "api/caller.h"
 #include "api/inference.h"
+#include "api/token_stream.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/status.h"
-#include "services/admission/policy.h"
-#include "services/admission/running.h"
 #include "services/limits/limiter.h"
+#include "services/limits/rules.h"
 #include "services/usage/ledger.h"
 
 namespace tutti::admission {
+
+// Policy: the operator's settings for all callers: default limits, fair-share weights of tenants
+// and groups of tenants that share a cache. Plain values.
+struct Policy {
+  limits::Rules tenant;  // of each tenant, all its keys together
+  limits::Rules key;     // of each key, user or token; limits in its grant take precedence
+  limits::Rules model;   // of each tenant at each model
+  std::map<std::string, double, std::less<>> weights;  // of tenants; others: 1
+
+  // Tenant to cache scope. Tenants with the same scope share cached answers; others share nothing.
+  std::map<std::string, std::string, std::less<>> cache_scopes;
+
+  // Unknown model names select the generating model, if there is only one.
+  bool any_model_name = false;
+
+  std::string ScopeOf(std::string_view name) const {
+    const auto found = cache_scopes.find(name);
+    return found == cache_scopes.end() ? std::string() : found->second;
+  }
+  double WeightOf(std::string_view name) const {
+    const auto found = weights.find(name);
+    return found == weights.end() ? 1.0 : found->second;
+  }
+};
+
+// "gold=4,trial=0.5". Errors: invalid_value.
+Result<std::map<std::string, double, std::less<>>> ReadWeights(std::string_view text);
+
+// "home=family,work=family". Errors: invalid_value.
+Result<std::map<std::string, std::string, std::less<>>> ReadScopes(std::string_view text);
+
+// The rules of `policy`, overridden by the caller's own limits.
+limits::Rules RulesOf(const api::CallerLimits& own, const limits::Rules& policy);
+
+// One request that can be ended from outside. Any thread.
+class Endable {
+ public:
+  explicit Endable(std::string credential) : credential_(std::move(credential)) {}
+  const std::string& credential() const { return credential_; }
+  bool revoked() const { return revoked_.load(std::memory_order_acquire); }
+
+  // Called once, when the request has begun; ends it if its credential was revoked meanwhile.
+  void SetControl(const std::shared_ptr<api::Cancellable>& control);
+  void Revoke();
+
+ private:
+  const std::string credential_;
+  std::atomic<bool> revoked_{false};
+  Mutex mutex_;
+  std::weak_ptr<api::Cancellable> control_ GUARDED_BY(mutex_);
+};
+
+// The running requests by credential, so that those of a revoked credential can be ended. Any
+// thread.
+class Running {
+ public:
+  void Add(const std::shared_ptr<Endable>& request);
+  void Remove(const Endable& request);
+  // Ends all requests of `credential` and returns their number. Does not affect requests that are
+  // added later.
+  size_t Revoke(std::string_view credential);
+  size_t size() const;
+
+  // Counts users of the objects that the requests need, until the end of each request has been
+  // processed. The destructor of Admission waits until the count is 0.
+  void Hold();
+  void LetGo();
+  void WaitUntilNoneIsHeld();
+
+ private:
+  using Requests = std::unordered_map<const Endable*, std::weak_ptr<Endable>>;
+  mutable Mutex mutex_;
+  CondVar none_;
+  size_t held_ GUARDED_BY(mutex_) = 0;
+  std::unordered_map<std::string, Requests> of_ GUARDED_BY(mutex_);  // by credential
+};
 
 // The output that is reserved for a request that does not say how long it may become.
 inline constexpr int64_t kExpectedOutput = 256;

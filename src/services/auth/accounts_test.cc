@@ -13,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "services/auth/testing/constants.h"
 #include "services/auth/testing/opened_store.h"
 #include "temp_folder.h"
 

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "services/auth/testing/constants.h"
 #include "services/auth/testing/opened_store.h"
 #include "services/auth/testing/signed_token.h"
 

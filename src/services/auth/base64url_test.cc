@@ -1,10 +1,9 @@
-#include "services/auth/base64url.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "base/random.h"
+#include "services/auth/jwt.h"
 #include "services/auth/testing/signed_token.h"
 
 namespace tutti::auth {

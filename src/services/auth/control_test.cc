@@ -7,7 +7,6 @@
 
 #include "base/random.h"
 #include "protocol/json/json.h"
-#include "services/auth/testing/constants.h"
 #include "services/auth/testing/opened_store.h"
 
 namespace tutti::auth {

@@ -1,6 +1,7 @@
 #include "services/auth/grant.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/quote.h"
@@ -68,6 +69,25 @@ Status Corrupt(const Status& why) {
 }
 
 }  // namespace
+
+std::string_view RouteClassName(RouteClass route) {
+  constexpr std::array<std::string_view, 7> kRouteNames = {
+      "public", "generate", "embed", "tokenize", "models", "metrics", "admin"};
+  static_assert(kRouteNames.size() == kAllRouteClasses.size());
+  return kRouteNames[static_cast<size_t>(route)];
+}
+
+std::optional<RouteClass> FindRouteClass(std::string_view name) {
+  for (const RouteClass route : kAllRouteClasses) {
+    if (RouteClassName(route) == name) return route;
+  }
+  return std::nullopt;
+}
+
+bool HasModel(const Scopes& scopes, std::string_view model) {
+  return scopes.models.empty() ||
+         std::find(scopes.models.begin(), scopes.models.end(), model) != scopes.models.end();
+}
 
 bool IsName(std::string_view name) {
   return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {

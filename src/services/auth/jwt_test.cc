@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "services/auth/base64url.h"
-#include "services/auth/testing/constants.h"
+#include "services/auth/testing/opened_store.h"
 #include "services/auth/testing/signed_token.h"
 
 namespace tutti::auth {

@@ -1,11 +1,10 @@
-#include "services/auth/password_hash.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "services/auth/testing/constants.h"
+#include "services/auth/password.h"
+#include "services/auth/testing/opened_store.h"
 
 namespace tutti::auth {
 namespace {

@@ -1,11 +1,11 @@
-#include "services/auth/password_pool.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <future>
 #include <thread>
 #include <vector>
+
+#include "services/auth/password.h"
 
 namespace tutti::auth {
 namespace {

@@ -1,8 +1,21 @@
 #include "services/auth/principal.h"
 
+#include <array>
+
 #include "base/quote.h"
 
 namespace tutti::auth {
+namespace {
+
+bool IsPerson(PrincipalKind kind) {
+  return kind == PrincipalKind::kUser || kind == PrincipalKind::kToken;
+}
+
+// By PrincipalKind.
+constexpr std::array<std::string_view, 4> kCredentials = {kOpenCredential, kKeyCredential,
+                                                          kUserCredential, kTokenCredential};
+
+}  // namespace
 
 const PrincipalRef& OpenPrincipal() {
   static const PrincipalRef open = std::make_shared<const Principal>();
@@ -23,6 +36,29 @@ Status Authorize(const Principal& who, RouteClass route, std::string_view model)
 Status NotAuthenticated() {
   return {StatusCode::kUnauthenticated, "invalid_api_key",
           "a valid key is needed: Authorization: Bearer <key>"};
+}
+
+std::string CredentialOf(PrincipalKind kind, std::string_view id) {
+  std::string text(kCredentials[static_cast<size_t>(kind)]);
+  return text += id;
+}
+
+std::string LogNameOf(const PrincipalRef& who, std::string_view claim) {
+  if (who != nullptr) return CredentialOf(who->kind, who->id);
+  return claim == "-" ? "-" : "refused:" + std::string(claim);
+}
+
+std::string LogTenantOf(const PrincipalRef& who) {
+  return who == nullptr ? "-" : who->grant.tenant;
+}
+
+api::CallerRef CallerOf(const Principal& who) {
+  return std::make_shared<const api::Caller>(
+      api::Caller{.tenant = who.grant.tenant,
+                  .credential = CredentialOf(who.kind, who.id),
+                  .user = IsPerson(who.kind) ? who.name : std::string(),
+                  .models = who.grant.scopes.models,
+                  .limits = who.grant.limits});
 }
 
 }  // namespace tutti::auth

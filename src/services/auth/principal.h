@@ -1,4 +1,5 @@
-// Principal: an authenticated caller and its grant; the same for all servers.
+// Principal: an authenticated caller and its grant; the same for all servers. Its conversion to
+// api::Caller, the form that admission and the services use.
 //
 // The Authenticator makes one per credential; immutable; shared by all requests of the credential.
 // The functions are pure; any thread.
@@ -10,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/caller.h"
 #include "base/status.h"
 #include "services/auth/grant.h"
 
@@ -47,5 +49,18 @@ constexpr bool IsOpenTo(bool loopback, bool anyone_is_known) {
 
 // The one error for all callers without a valid credential.
 Status NotAuthenticated();
+
+// Credential strings "open", "key:ID", "user:NAME", "token:ID", as used in requests, the ledger and
+// the store.
+inline constexpr std::string_view kOpenCredential = "open", kKeyCredential = "key:",
+                                  kUserCredential = "user:", kTokenCredential = "token:";
+std::string CredentialOf(PrincipalKind kind, std::string_view id);
+
+// Credential of `who` for the log; `claim` if authentication failed; "-" without authentication.
+std::string LogNameOf(const PrincipalRef& who, std::string_view claim = "-");
+// Their tenant, or "-".
+std::string LogTenantOf(const PrincipalRef& who);
+
+api::CallerRef CallerOf(const Principal& who);
 
 }  // namespace tutti::auth

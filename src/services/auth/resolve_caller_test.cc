@@ -1,10 +1,9 @@
-#include "services/auth/resolve_caller.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "services/auth/authenticator.h"
 #include "services/auth/key_text.h"
 #include "services/auth/testing/one_key.h"
 

@@ -1,6 +1,6 @@
-#include "services/background/fair_order.h"
-
 #include <gtest/gtest.h>
+
+#include "services/background/queue_runner.h"
 
 namespace tutti::background {
 namespace {

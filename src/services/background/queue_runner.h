@@ -11,11 +11,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -25,6 +28,21 @@
 #include "store/store.h"
 
 namespace tutti::background {
+
+// The order in which owners are served, one item each in turn. Pure.
+//
+// `waiting`: items of each owner, in the order of their turns. Returns the owner of each item that
+// is served next, as an index of `waiting`, at most `room` items.
+inline std::vector<size_t> FairOrder(std::span<const int64_t> waiting, int64_t room) {
+  std::vector<size_t> order;
+  for (int64_t round = 0, served = -1; served != std::ssize(order); ++round) {
+    served = std::ssize(order);
+    for (size_t i = 0; i < waiting.size() && std::ssize(order) < room; ++i) {
+      if (round < waiting[i]) order.push_back(i);
+    }
+  }
+  return order;
+}
 
 inline int64_t Millis(Duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "base/random_id.h"
+#include "base/random.h"
 
 namespace tutti::background {
 namespace {

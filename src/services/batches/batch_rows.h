@@ -18,7 +18,6 @@
 #include "services/batches/file_rows.h"
 #include "services/responses/response_writer.h"
 #include "store/database.h"
-#include "store/migrations.h"
 
 namespace tutti::batches {
 

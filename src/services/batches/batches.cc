@@ -9,13 +9,13 @@
 #include <set>
 #include <utility>
 
-#include "base/random_id.h"
+#include "base/random.h"
 #include "protocol/anthropic/message_batch.h"
 #include "protocol/error.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/json_writer.h"
-#include "services/background/fair_order.h"
-#include "services/responses/caller_json.h"
+#include "services/background/queue_runner.h"
+#include "services/responses/request_json.h"
 #include "services/responses/responses.h"
 
 namespace tutti::batches {

@@ -22,6 +22,8 @@
 // counted. Lines without an end are written to the result files as expired or cancelled. A line of
 // /v1/responses with `store` becomes a stored response in the transaction that ends the line.
 //
+// Long, because each arrow above is a call over the same batches and lines.
+//
 // All work, and every `done`, runs on a strand of its own. Only ReleaseLeases() blocks.
 // Thread-safe. The inference, store, files and clock must outlive it.
 #pragma once

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "services/batches/batches.h"
-#include "services/responses/caller_json.h"
+#include "services/responses/request_json.h"
 #include "services/responses/responses.h"
 
 namespace tutti::batches {

@@ -12,7 +12,6 @@
 #include "base/status.h"
 #include "protocol/openai/file.h"
 #include "store/database.h"
-#include "store/migrations.h"
 
 namespace tutti::batches {
 

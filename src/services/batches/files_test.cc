@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "services/batches/disk_file.h"
 #include "services/responses/testing/responses_fixture.h"
 #include "store/testing/fault_disk.h"
 #include "waiting.h"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "base/random_id.h"
+#include "base/random.h"
 #include "protocol/anthropic/message_batch.h"
 #include "protocol/openai/batch.h"
 #include "services/responses/responses.h"

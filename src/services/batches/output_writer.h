@@ -15,7 +15,6 @@
 
 #include "base/status.h"
 #include "services/batches/batch_rows.h"
-#include "services/batches/disk_file.h"
 #include "services/batches/files.h"
 #include "store/store.h"
 

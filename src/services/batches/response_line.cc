@@ -5,7 +5,7 @@
 
 #include "api/models.h"
 #include "api/validate.h"
-#include "base/random_id.h"
+#include "base/random.h"
 #include "protocol/json/json.h"
 #include "protocol/responses/events.h"
 #include "services/responses/call_state.h"

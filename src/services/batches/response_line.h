@@ -15,7 +15,7 @@
 
 #include "protocol/responses/request.h"
 #include "services/calls/buffered_request.h"
-#include "services/responses/response_end.h"
+#include "services/responses/call_state.h"
 #include "services/responses/response_writer.h"
 
 namespace tutti::batches {

@@ -6,12 +6,11 @@
 
 #include <bit>
 #include <optional>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "api/sampling_defaults.h"
+#include "api/models.h"
 #include "base/check.h"
 
 namespace tutti::cache {
@@ -114,12 +113,7 @@ void Write(const api::GenerateRequest& request, const api::SamplingParams& sampl
 AnswerKey Hashed(std::string words, const HashKey& secret) {
   AnswerKey key;
   key.words = std::move(words);
-  unsigned int size = 0;
-  CHECK(HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-             reinterpret_cast<const unsigned char*>(key.words.data()), key.words.size(),
-             key.hash.data(), &size) != nullptr)
-      << "no SHA-256";
-  CHECK_EQ(size, key.hash.size());
+  key.hash = HmacOf(secret, key.words);
   return key;
 }
 
@@ -129,6 +123,21 @@ HashKey DrawHashKey() {
   HashKey key;
   CHECK_EQ(RAND_bytes(key.data(), static_cast<int>(key.size())), 1) << "no random numbers";
   return key;
+}
+
+std::array<unsigned char, 32> HmacOf(std::span<const char> secret, std::string_view text) {
+  std::array<unsigned char, 32> mac{};
+  unsigned int size = 0;
+  CHECK(HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+             reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac.data(),
+             &size) != nullptr)
+      << "no SHA-256";
+  CHECK_EQ(size, mac.size());
+  return mac;
+}
+
+std::array<unsigned char, 32> HmacOf(const HashKey& secret, std::string_view text) {
+  return HmacOf(std::span(reinterpret_cast<const char*>(secret.data()), secret.size()), text);
 }
 
 AnswerKey KeyOf(const api::RenderedRequest& rendered, const HashKey& secret) {

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "api/answer_cache.h"
-#include "api/encoding_cache.h"
 
 namespace tutti::cache {
 
@@ -21,6 +21,10 @@ inline constexpr uint32_t kKeyVersion = 3;
 // Clients that do not know it cannot construct two requests that collide.
 using HashKey = std::array<unsigned char, 32>;
 HashKey DrawHashKey();
+
+// HMAC-SHA-256 (RFC 2104).
+std::array<unsigned char, 32> HmacOf(std::span<const char> secret, std::string_view text);
+std::array<unsigned char, 32> HmacOf(const HashKey& secret, std::string_view text);
 
 // Cache key of an answer. Two requests have equal `words` if and only if nothing that can change
 // the answer differs: tenant (or its cache scope) and salt, model, tokens of the prompt, every

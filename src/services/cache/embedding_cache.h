@@ -11,7 +11,7 @@
 #include <memory>
 #include <string_view>
 
-#include "api/encoding_cache.h"
+#include "api/answer_cache.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "services/cache/answer_key.h"

@@ -18,8 +18,8 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "services/cache/answer_key.h"
-#include "services/cache/answer_reader.h"
 #include "services/cache/answer_store.h"
+#include "services/cache/shared_answer.h"
 
 namespace tutti::cache {
 

@@ -1,8 +1,6 @@
 #include "services/cache/redis_tier.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
@@ -13,8 +11,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/thread_name.h"
-#include "base/wall_clock.h"
+#include "base/clock.h"
+#include "base/threads.h"
 #include "cluster/inference_codec.h"
 #include "services/cache/shared_answer.h"
 
@@ -41,17 +39,6 @@ std::string RandomEra() {
   std::array<unsigned char, kEraBytes> bytes{};
   CHECK_EQ(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())), 1) << "no random numbers";
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-HashKey Derived(std::string_view secret, std::string_view purpose) {
-  HashKey key{};
-  unsigned int size = 0;
-  CHECK(HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-             reinterpret_cast<const unsigned char*>(purpose.data()), purpose.size(), key.data(),
-             &size) != nullptr)
-      << "no SHA-256";
-  CHECK_EQ(size, key.size());
-  return key;
 }
 
 std::string Hex(std::span<const unsigned char> bytes) {
@@ -113,8 +100,8 @@ Result<std::string> MakeEras(redis::Connection& connection, const std::string& t
 
 RedisTier::RedisTier(Options options)
     : options_(std::move(options)),
-      key_secret_(Derived(options_.secret, "tutti answers: keys")),
-      value_secret_(Derived(options_.secret, "tutti answers: values")),
+      key_secret_(HmacOf(options_.secret, "tutti answers: keys")),
+      value_secret_(HmacOf(options_.secret, "tutti answers: values")),
       pool_({.connection = options_.connection,
              .connections = options_.connections,
              .breaker = {},
@@ -207,13 +194,7 @@ RedisTier::Mac RedisTier::MacOf(std::string_view key, std::string_view body) con
   PutNumber(key.size(), &all);
   all += key;
   all += body;
-  Mac mac{};
-  unsigned int size = 0;
-  CHECK(HMAC(EVP_sha256(), value_secret_.data(), static_cast<int>(value_secret_.size()),
-             reinterpret_cast<const unsigned char*>(all.data()), all.size(), mac.data(),
-             &size) != nullptr)
-      << "no SHA-256";
-  return mac;
+  return HmacOf(value_secret_, all);
 }
 
 std::string RedisTier::ValueOf(const SharedAnswer& answer) const {

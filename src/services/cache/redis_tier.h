@@ -30,7 +30,7 @@
 #include "base/status.h"
 #include "redis/pool.h"
 #include "services/cache/answer_key.h"
-#include "services/cache/shared_cache_backend.h"
+#include "services/cache/shared_answer.h"
 
 namespace tutti::cache {
 

@@ -15,9 +15,9 @@
 #include "api/inference.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "protocol/schema/request_placement.h"
+#include "protocol/schema/checked_object.h"
 #include "services/background/retry.h"
-#include "services/calls/call_kind.h"
+#include "services/calls/generation_call.h"
 
 namespace tutti::calls {
 

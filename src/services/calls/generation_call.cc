@@ -1,6 +1,6 @@
 #include "services/calls/generation_call.h"
 
-#include <memory>
+#include <array>
 #include <utility>
 
 #include "api/models.h"
@@ -13,41 +13,41 @@
 namespace tutti::calls {
 namespace {
 
-protocol::Dialect DialectOf(CallKind kind) {
-  switch (kind) {
-    case CallKind::kText:
-      return protocol::Dialect::kText;
-    case CallKind::kGenerate:
-      return protocol::Dialect::kGenerate;
-    case CallKind::kInfill:
-      return protocol::Dialect::kInfill;
-    default:
-      return protocol::Dialect::kChat;
-  }
-}
+struct KindRow {
+  CallKind kind;
+  std::string_view name;
+  std::string_view id_prefix = "chatcmpl-";  // of responses
+  protocol::Dialect dialect = protocol::Dialect::kChat;
+};
+constexpr std::array<KindRow, 8> kKinds = {{
+    {CallKind::kChat, "chat.completions"},
+    {CallKind::kText, "completions", "cmpl-", protocol::Dialect::kText},
+    {CallKind::kGenerate, "generate", "gen-", protocol::Dialect::kGenerate},
+    {CallKind::kMessages, "messages", "msg_"},
+    {CallKind::kInfill, "infill", "infill-", protocol::Dialect::kInfill},
+    {CallKind::kEmbeddings, "embeddings"},
+    {CallKind::kRerank, "rerank"},
+    {CallKind::kScore, "score"},
+}};
 
-const char* IdPrefix(CallKind kind) {
-  switch (kind) {
-    case CallKind::kText:
-      return "cmpl-";
-    case CallKind::kGenerate:
-      return "gen-";
-    case CallKind::kMessages:
-      return "msg_";
-    case CallKind::kInfill:
-      return "infill-";
-    default:
-      return "chatcmpl-";
-  }
-}
+const KindRow& RowOf(CallKind kind) { return kKinds[static_cast<size_t>(kind)]; }
 
 }  // namespace
+
+std::string_view NameOf(CallKind kind) { return RowOf(kind).name; }
+
+std::optional<CallKind> KindNamed(std::string_view name) {
+  for (const KindRow& row : kKinds) {
+    if (row.name == name) return row.kind;
+  }
+  return std::nullopt;
+}
 
 Result<protocol::GenerationCall> ParseGeneration(CallKind kind, std::string_view body,
                                                  const protocol::ParseOptions& options) {
   ASSIGN_OR_RETURN(const protocol::JsonDocument document, protocol::ParseJson(body));
   if (kind == CallKind::kMessages) return protocol::ParseMessages(document.root(), options);
-  return protocol::ParseGeneration(DialectOf(kind), document.root(), options);
+  return protocol::ParseGeneration(RowOf(kind).dialect, document.root(), options);
 }
 
 void AskForEcho(const protocol::GenerationCall& call, const api::CallerRef& caller,
@@ -88,7 +88,7 @@ GenerationHead HeadOf(CallKind kind, const protocol::GenerationCall& call,
   const api::ModelInfo* model =
       call.model.empty() ? api::DefaultGenerator(models) : api::FindGenerator(models, call.model);
   GenerationHead made;
-  made.head.id = IdPrefix(kind) + random;
+  made.head.id = std::string(RowOf(kind).id_prefix) + random;
   made.head.model = !call.model.empty() ? call.model : model == nullptr ? "" : model->id;
   made.head.created_s = unix_s;
   made.head.fingerprint =

@@ -1,11 +1,12 @@
-// Helpers for calls of generating routes, shared by the servers, jobs and batches: parse the body,
-// resolve `echo`, make the response head and writer, and attribute errors to fields. Pure except
-// for AskForEcho() and HeadOf(), which query the inference; any thread.
+// The kinds of calls, and helpers for those of generating routes, shared by the servers, jobs and
+// batches: parse the body, resolve `echo`, make the response head and writer, and attribute errors
+// to fields. Pure except for AskForEcho() and HeadOf(), which query the inference; any thread.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,10 +16,27 @@
 #include "base/status.h"
 #include "protocol/openai/request.h"
 #include "protocol/response_writer.h"
-#include "protocol/schema/request_placement.h"
-#include "services/calls/call_kind.h"
+#include "protocol/schema/checked_object.h"
 
 namespace tutti::calls {
+
+// The generating or embedding route that a call belongs to.
+enum class CallKind : uint8_t {
+  kChat,
+  kText,
+  kGenerate,
+  kMessages,
+  kInfill,
+  // Calls of encoders.
+  kEmbeddings,
+  kRerank,
+  kScore,
+};
+constexpr bool Generates(CallKind kind) { return kind < CallKind::kEmbeddings; }
+
+// Name of the route in the usage ledger and in stored jobs, such as "chat.completions".
+std::string_view NameOf(CallKind kind);
+std::optional<CallKind> KindNamed(std::string_view name);
 
 // `kind` generates, here and below. Errors: those of the schema.
 Result<protocol::GenerationCall> ParseGeneration(CallKind kind, std::string_view body,

@@ -1,6 +1,6 @@
-#include "services/idempotency/body_hash.h"
-
 #include <gtest/gtest.h>
+
+#include "services/idempotency/keys.h"
 
 namespace tutti::idempotency {
 namespace {

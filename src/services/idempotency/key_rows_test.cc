@@ -1,10 +1,9 @@
-#include "services/idempotency/key_rows.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "base/check.h"
+#include "services/idempotency/keys.h"
 
 namespace tutti::idempotency {
 namespace {

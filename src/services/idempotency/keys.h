@@ -21,15 +21,68 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/mutex.h"
 #include "base/status.h"
-#include "services/idempotency/key_rows.h"
+#include "store/database.h"
 #include "store/store.h"
 
 namespace tutti::idempotency {
+
+// --- database rows of stored answers; all functions run on the store's thread, inside a
+// Store::Work; their errors are the database's; times are unix milliseconds ---
+
+extern const store::Migration kKeyTables;
+
+// Limits on the stored answers of each tenant.
+struct KeyLimits {
+  int64_t rows = 10'000;                     // of a tenant; the oldest go first
+  int64_t bytes = int64_t{64} << 20;         // of a tenant's heads and bodies; the oldest go first
+  int64_t answer_bytes = int64_t{4} << 20;   // of one; a longer one is not stored
+  int64_t ttl_ms = int64_t{24} * 3'600'000;  // after it was stored
+};
+
+struct StoredAnswer {
+  int status = 200;
+  std::string head;  // header fields, "name: value\n" each
+  std::string body;
+
+  int64_t bytes() const { return static_cast<int64_t>(head.size() + body.size()); }
+};
+
+struct KeyRow {
+  std::string id;         // hash of tenant, method, path and key: 32 bytes
+  std::string tenant;     // whose limits it counts against
+  std::string body_hash;  // CanonicalBodyHash() of the request
+  StoredAnswer answer;
+};
+
+// Returns nullopt if there is no answer, or it is too old.
+Result<std::optional<KeyRow>> LoadAnswer(store::Database& database, const std::string& id,
+                                         int64_t now_ms, const KeyLimits& limits);
+// Inserts or replaces an answer, and deletes the tenant's oldest ones beyond the limits.
+Status SaveAnswer(store::Database& database, const KeyRow& row, int64_t now_ms,
+                  const KeyLimits& limits);
+// Deletes at most `most` answers that are too old; returns their number.
+Result<int64_t> ExpireAnswers(store::Database& database, int64_t now_ms, int64_t most,
+                              const KeyLimits& limits);
+
+// --- the keys ---
+
+// Hash of a request body, to compare requests with the same idempotency key; for stored answers and
+// for jobs. Any thread.
+//
+// SHA-256 (32 bytes) of the canonical form of a JSON body, or of the bytes of any other body. Long
+// bodies take some tens of milliseconds.
+std::string CanonicalBodyHash(std::string_view body);
+
+// Compares the hash of the body that came first with a key and that of another request with this
+// key. Errors: idempotency_key_mismatch.
+Status CheckSameBody(std::string_view first_hash, std::string_view hash);
 
 struct RequestIdentity {
   std::string tenant, method, path, key;

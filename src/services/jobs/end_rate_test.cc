@@ -1,6 +1,6 @@
-#include "services/jobs/end_rate.h"
-
 #include <gtest/gtest.h>
+
+#include "services/jobs/jobs.h"
 
 namespace tutti::jobs {
 namespace {

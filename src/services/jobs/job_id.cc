@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/random_id.h"
+#include "base/random.h"
 
 namespace tutti::jobs {
 namespace {

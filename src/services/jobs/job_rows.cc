@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "services/background/fair_order.h"
+#include "services/background/queue_runner.h"
 #include "services/background/retry.h"
-#include "services/idempotency/body_hash.h"
+#include "services/idempotency/keys.h"
 #include "services/jobs/job_id.h"
 #include "services/webhooks/webhook_rows.h"
 

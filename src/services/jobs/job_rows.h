@@ -1,5 +1,5 @@
 // Database rows of jobs: queued, running under a lease, or ended with a result. All SQL about jobs
-// is here.
+// is here, and therefore the file is long.
 //
 // Fencing: each claim increases the epoch of a job, and every later update carries the epoch of its
 // claim, so that a runner that has lost its lease changes nothing. All functions run on the store's
@@ -17,6 +17,19 @@
 #include "store/database.h"
 
 namespace tutti::jobs {
+
+extern const store::Migration kJobTables;
+// Trigger: the end of a job with a webhook inserts an event into webhooks::kWebhookTables, in the
+// same transaction.
+extern const store::Migration kJobNews;
+// Accepts at a fraction of what they cost: ids that need no index (job_id.h), fewer indexes, totals
+// of what is new by the statement that adds it. Requests that are kept of what failed count as
+// results, and events have their job's owner (behind webhooks::kWebhookOwners).
+extern const store::Migration kLeanJobs;
+// History of jobs: one row per earlier version, at most 64 per job, kept as long as its result.
+extern const store::Migration kJobEvents;
+// All migrations that jobs need, in order; for tests.
+std::vector<store::Migration> JobMigrations();
 
 using protocol::JobState;
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/check.h"
-#include "services/jobs/job_tables.h"
 
 namespace tutti::jobs {
 namespace {

@@ -1,5 +1,5 @@
-#include "services/jobs/job_tables.h"
-
+// The tables of jobs, from one version to the next.
+#include "services/jobs/job_rows.h"
 #include "services/webhooks/webhook_rows.h"
 
 namespace tutti::jobs {

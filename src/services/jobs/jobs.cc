@@ -8,7 +8,7 @@
 #include "protocol/error.h"
 #include "protocol/json/json.h"
 #include "protocol/json/json_writer.h"
-#include "services/responses/caller_json.h"
+#include "services/responses/request_json.h"
 #include "services/responses/responses.h"
 #include "services/webhooks/webhook_rows.h"
 
@@ -274,19 +274,12 @@ JobStats Jobs::stats() const {
 
 void Jobs::CountEnd(JobState state, bool mine) {
   Count([&](JobStats& stats) {
-    if (!mine) {
-      ++stats.fenced;
-    } else if (state == JobState::kSucceeded) {
-      ++stats.completed;
-    } else if (state == JobState::kCancelled) {
-      ++stats.cancelled;
-    } else if (state == JobState::kExpired) {
-      ++stats.expired;
-    } else if (state == JobState::kDead) {
-      ++stats.dead;
-    } else {
-      ++stats.failed;
-    }
+    ++(!mine                           ? stats.fenced
+       : state == JobState::kSucceeded ? stats.completed
+       : state == JobState::kCancelled ? stats.cancelled
+       : state == JobState::kExpired   ? stats.expired
+       : state == JobState::kDead      ? stats.dead
+                                       : stats.failed);
   });
 }
 

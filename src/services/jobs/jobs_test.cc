@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "amount.h"
-#include "services/idempotency/body_hash.h"
-#include "services/jobs/job_tables.h"
+#include "services/idempotency/keys.h"
+#include "services/jobs/job_rows.h"
 #include "services/responses/testing/responses_fixture.h"
 #include "services/responses/testing/scripted_inference.h"
 #include "waiting.h"

@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "services/jobs/job_rows.h"
-#include "services/jobs/job_tables.h"
 #include "services/webhooks/webhook_rows.h"
 
 namespace tutti::jobs {

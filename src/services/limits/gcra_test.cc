@@ -1,11 +1,10 @@
-#include "services/limits/gcra.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <vector>
 
 #include "base/random.h"
+#include "services/limits/rate.h"
 
 namespace tutti::limits {
 namespace {

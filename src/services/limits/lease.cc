@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "services/limits/gcra.h"
+#include "services/limits/rate.h"
 
 namespace tutti::limits {
 namespace {

@@ -31,9 +31,8 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
-#include "services/limits/rate_limit_view.h"
+#include "services/limits/lease.h"
 #include "services/limits/rules.h"
-#include "services/limits/shared_quotas.h"
 #include "services/limits/subject_state.h"
 
 namespace tutti::limits {
@@ -44,7 +43,7 @@ namespace tutti::limits {
 struct Subject {
   SubjectKind kind = SubjectKind::kTenant;
   std::string_view name;  // at most kMaxNameBytes
-  Rules rules;            // that CheckRules accepts; they may differ from call to call
+  Rules rules;            // may differ from call to call
   // Tenant, if the limits are shared with other servers; empty: limits of this server only.
   std::string_view tenant = {};
 };

@@ -1,8 +1,8 @@
-#include "services/limits/rate_limit_view.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
+
+#include "services/limits/rules.h"
 
 namespace tutti::limits {
 namespace {
@@ -63,18 +63,6 @@ TEST(Refusal, BecomesAStatusWithItsNumbersAndWhenToTryAgain) {
   refusal.retry_after = seconds(5);
   EXPECT_EQ(ToStatus(refusal).reason(), "insufficient_quota");
   EXPECT_EQ(ToStatus(refusal).retry_after(), seconds(5));
-}
-
-TEST(Rules, OutOfRangeAreRefusedByName) {
-  EXPECT_TRUE(CheckRules({}).ok());
-  EXPECT_TRUE(CheckRules({.requests_per_minute = kMaxUnits, .tokens_per_day = 1}).ok());
-  EXPECT_EQ(CheckRules({.tokens_per_minute = -1}).param(), "tokens_per_minute");
-  EXPECT_EQ(CheckRules({.requests_per_minute = kMaxUnits + 1}).param(), "requests_per_minute");
-  EXPECT_EQ(CheckRules({.concurrency = -1}).param(), "concurrency");
-  EXPECT_EQ(CheckRules({.queued_tokens = -1}).param(), "queued_tokens");
-  EXPECT_EQ(CheckRules({.tokens_per_day = -1}).param(), "tokens_per_day");
-  EXPECT_EQ(CheckRules({.window = {.limit = kMaxInWindow + 1}}).param(), "window");
-  EXPECT_EQ(CheckRules({.window = {.limit = 1, .period = Duration(0)}}).param(), "window");
 }
 
 TEST(LimitKind, HasANameAndAType) {

@@ -1,5 +1,6 @@
 #include "services/limits/rules.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 
@@ -22,11 +23,10 @@ constexpr std::array<std::string_view, kSubjectKinds> kSubjects = {"tenant", "ke
 
 const KindRow& RowOf(LimitKind kind) { return kKinds[static_cast<size_t>(kind)]; }
 
-Status CheckRule(LimitKind kind, int64_t limit, int64_t most) {
-  if (limit >= 0 && limit <= most) return OkStatus();
-  return InvalidArgument("invalid_value", std::string(NameOf(kind)) + " must be 0 (no limit) to " +
-                                              std::to_string(most))
-      .WithParam(std::string(NameOf(kind)));
+void Tighten(std::optional<LimitView>* view, const LimitView& limit) {
+  const bool tighter = !view->has_value() || limit.remaining < (*view)->remaining ||
+                       (limit.remaining == (*view)->remaining && limit.reset > (*view)->reset);
+  if (tighter) *view = limit;
 }
 
 }  // namespace
@@ -34,20 +34,6 @@ Status CheckRule(LimitKind kind, int64_t limit, int64_t most) {
 std::string_view NameOf(LimitKind kind) { return RowOf(kind).name; }
 std::string_view TypeOf(LimitKind kind) { return RowOf(kind).type; }
 std::string_view NameOf(SubjectKind kind) { return kSubjects[static_cast<size_t>(kind)]; }
-
-Status CheckRules(const Rules& rules) {
-  RETURN_IF_ERROR(CheckRule(LimitKind::kRequests, rules.requests_per_minute, kMaxUnits));
-  RETURN_IF_ERROR(CheckRule(LimitKind::kTokens, rules.tokens_per_minute, kMaxUnits));
-  RETURN_IF_ERROR(CheckRule(LimitKind::kConcurrency, rules.concurrency, kMaxUnits));
-  RETURN_IF_ERROR(CheckRule(LimitKind::kQueuedTokens, rules.queued_tokens, kMaxUnits));
-  RETURN_IF_ERROR(CheckRule(LimitKind::kDayTokens, rules.tokens_per_day, kMaxUnits));
-  RETURN_IF_ERROR(CheckRule(LimitKind::kWindow, rules.window.limit, kMaxInWindow));
-  if (rules.window.period <= Duration(0) || rules.window.period > std::chrono::hours(24)) {
-    return InvalidArgument("invalid_value", "a window must be longer than 0 and at most a day")
-        .WithParam("window");
-  }
-  return OkStatus();
-}
 
 Status ToStatus(const Refusal& refusal) {
   const std::string limit =
@@ -72,6 +58,26 @@ Status ToStatus(const Refusal& refusal) {
                                std::to_string(refusal.asked) + " asked for")
       .WithExcess(refusal.asked, refusal.remaining)
       .WithRetryAfter(std::chrono::ceil<std::chrono::milliseconds>(refusal.retry_after));
+}
+
+void RateLimitView::LowerRequests(const LimitView& limit) { Tighten(&requests, limit); }
+void RateLimitView::LowerTokens(const LimitView& limit) { Tighten(&tokens, limit); }
+
+std::string ResetText(Duration reset) {
+  using std::chrono::milliseconds;
+  using std::chrono::seconds;
+  reset = std::clamp<Duration>(reset, Duration(0), std::chrono::hours(24 * 365));
+  if (reset == Duration(0)) return "0s";
+  const int64_t ms = std::chrono::ceil<milliseconds>(reset).count();
+  if (ms < 1000) return std::to_string(ms) + "ms";
+  if (ms < 60'000) {
+    std::string digits = std::to_string(ms % 1000 + 1000).substr(1);
+    digits.erase(digits.find_last_not_of('0') + 1);
+    return std::to_string(ms / 1000) + (digits.empty() ? "" : "." + digits) + "s";
+  }
+  const int64_t s = std::chrono::ceil<seconds>(reset).count();
+  const std::string rest = std::to_string(s / 60 % 60) + "m" + std::to_string(s % 60) + "s";
+  return s < 3600 ? rest : std::to_string(s / 3600) + "h" + rest;
 }
 
 }  // namespace tutti::limits

@@ -1,5 +1,5 @@
 // Rules: the limits of one subject (tenant, key, model, session, address). Refusal: the limit that
-// refused a request. Plain values.
+// refused a request. RateLimitView: the limits shown to a caller. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "services/limits/gcra.h"
-#include "services/limits/sliding_window.h"
+#include "services/limits/rate.h"
 
 namespace tutti::limits {
 
-// 0: no limit. Tokens are uncached prompt tokens plus output tokens.
+// 0: no limit; each is at most kMaxUnits, `window.limit` kMaxInWindow. Tokens are uncached prompt
+// tokens plus output tokens.
 struct Rules {
   int64_t requests_per_minute = 0;  // also the burst size of an idle subject
   int64_t tokens_per_minute = 0;    // also the burst size of an idle subject
@@ -24,9 +24,6 @@ struct Rules {
   Window window = {};               // of requests: exact sliding window
   friend bool operator==(const Rules&, const Rules&) = default;
 };
-
-// Errors: invalid_value, with the rule's name.
-Status CheckRules(const Rules& rules);
 
 enum class LimitKind : uint8_t {
   kRequests,      // requests_per_minute
@@ -62,5 +59,25 @@ struct Refusal {
 // (daily tokens used up); request_exceeds_limit (the request can never pass); overloaded (the store
 // of shared quotas is unreachable).
 Status ToStatus(const Refusal& refusal);
+
+// One limit as shown to a caller: in the x-ratelimit-* headers of an answer, or in a refusal.
+struct LimitView {
+  int64_t limit = 0;
+  int64_t remaining = 0;  // 0..limit
+  Duration reset{0};      // until the limit is full again, without further use
+};
+
+// The tightest of all subjects' limits: least remaining, then longest reset.
+struct RateLimitView {
+  std::optional<LimitView> requests, tokens;  // none: no such limit
+  std::optional<Refusal> refused;             // set if a limit refused the request
+
+  void LowerRequests(const LimitView& limit);
+  void LowerTokens(const LimitView& limit);
+};
+
+// The value of an x-ratelimit-reset-* header: "17ms", "7.66s", "6m0s", "1h2m3s". Rounded up, to
+// milliseconds below a minute and to seconds above.
+std::string ResetText(Duration reset);
 
 }  // namespace tutti::limits

@@ -1,4 +1,6 @@
 // Limits that several servers share: limiters of one process over a real Redis.
+#include "services/limits/shared_limits.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,8 +13,6 @@
 
 #include "redis/testing/redis_server.h"
 #include "services/limits/limiter.h"
-#include "services/limits/redis_quotas.h"
-#include "services/limits/sharing_thread.h"
 
 namespace tutti::limits {
 namespace {

@@ -12,11 +12,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "services/limits/gcra.h"
 #include "services/limits/lease.h"
-#include "services/limits/rate_limit_view.h"
+#include "services/limits/rate.h"
 #include "services/limits/rules.h"
-#include "services/limits/sliding_window.h"
 
 namespace tutti::limits {
 

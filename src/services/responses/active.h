@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "api/token_stream.h"
-#include "services/responses/response_end.h"
+#include "services/responses/call_state.h"
 #include "services/responses/response_writer.h"
 #include "services/responses/responses.h"
 

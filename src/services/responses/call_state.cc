@@ -1,12 +1,16 @@
 #include "services/responses/call_state.h"
 
-#include <string>
 #include <utility>
 
-#include "base/random_id.h"
-#include "protocol/responses/output.h"
+#include "base/random.h"
+#include "protocol/error.h"
+#include "protocol/responses/state.h"
+#include "services/responses/responses.h"
 
 namespace tutti::responses {
+
+using protocol::ResponseState;
+using protocol::ResponseStatus;
 
 std::vector<api::ChatMessage> MessagesOf(std::span<const protocol::InputItem> items) {
   std::vector<api::ChatMessage> messages;
@@ -132,6 +136,40 @@ void SettleSeed(api::GenerateRequest* request) {
   if (request->sampling.seed.has_value() || request->sampling.temperature == 0) return;
   request->sampling.seed = NewSeed();
   request->cache.no_store = true;
+}
+
+ResponseState Failed(ResponseState state, const Status& why) {
+  const protocol::ErrorView view = protocol::ViewError(why);
+  state.status = ResponseStatus::kFailed;
+  state.error_code = view.code;
+  state.error_message = view.message;
+  state.error_param = view.param;
+  return state;
+}
+
+ResponseState Steered(ResponseState state) {
+  state.status = ResponseStatus::kIncomplete;
+  state.incomplete_reason = kSteered;
+  return state;
+}
+
+ResponseState EndOf(ResponseState state, const api::TokenStream& stream,
+                    const api::StreamEvent& end, api::FinishReason finish, Cut cut, int64_t now_s) {
+  state.usage = end.usage;
+  if (cut == Cut::kCancel) {
+    state.status = ResponseStatus::kCancelled;
+  } else if (cut == Cut::kSteer && !stream.status().ok()) {
+    return Steered(std::move(state));
+  } else if (!stream.status().ok()) {
+    return Failed(std::move(state), stream.status());
+  } else if (finish == api::FinishReason::kLength) {
+    state.status = ResponseStatus::kIncomplete;
+    state.incomplete_reason = "max_output_tokens";
+  } else {
+    state.status = ResponseStatus::kCompleted;
+    state.completed_s = now_s;
+  }
+  return state;
 }
 
 }  // namespace tutti::responses

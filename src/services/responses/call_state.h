@@ -1,11 +1,14 @@
-// Converts a call of the Responses API into the initial state of its response. Pure.
+// Initial state of a response, from a call of the Responses API; and its final states. Pure.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "api/token_stream.h"
 #include "api/types.h"
+#include "base/status.h"
 #include "protocol/responses/input_items.h"
 #include "protocol/responses/request.h"
 #include "protocol/responses/state.h"
@@ -40,5 +43,20 @@ void NameState(int64_t now_s, protocol::ResponseState* state);
 // Makes `request` repeatable: gives a seed to a sampling request that has none. The response cache
 // does not store such answers, because no other request has this seed. Temperature 0 needs no seed.
 void SettleSeed(api::GenerateRequest* request);
+
+// How a client ended a running answer.
+enum class Cut {
+  kNone,
+  kCancel,
+  kSteer,  // a steering message ended it early
+};
+
+// Final state of a response from the engine's status and finish reason. `state`: the state so far,
+// with the whole text.
+protocol::ResponseState EndOf(protocol::ResponseState state, const api::TokenStream& stream,
+                              const api::StreamEvent& end, api::FinishReason finish, Cut cut,
+                              int64_t now_s);
+protocol::ResponseState Steered(protocol::ResponseState state);
+protocol::ResponseState Failed(protocol::ResponseState state, const Status& why);
 
 }  // namespace tutti::responses

@@ -1,6 +1,6 @@
-#include "services/responses/registry.h"
-
 #include <gtest/gtest.h>
+
+#include "services/responses/responses.h"
 
 namespace tutti::responses {
 namespace {

@@ -1,5 +1,3 @@
-#include "services/responses/response_log.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,13 +1,18 @@
 #include "services/responses/response_rows.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "protocol/responses/events.h"
 #include "services/responses/call_state.h"
-#include "services/responses/record_json.h"
 
 namespace tutti::responses {
 namespace {
 
+using protocol::Json;
+using protocol::JsonWriter;
+using protocol::ResponseState;
+using protocol::ResponseStatus;
 using store::Database;
 using store::Statement;
 
@@ -18,6 +23,89 @@ Result<bool> WithinLimits(Database& database, const std::string& owner,
                                                    "WHERE owner=?1"));
   ASSIGN_OR_RETURN(const bool found, row.Bind(owner).Step());
   return !found || (row.Int(0) <= limits.responses && row.Int(1) <= limits.bytes);
+}
+
+ResponseStatus StatusOf(std::string_view name) {
+  for (const ResponseStatus status :
+       {ResponseStatus::kQueued, ResponseStatus::kInProgress, ResponseStatus::kCompleted,
+        ResponseStatus::kIncomplete, ResponseStatus::kCancelled}) {
+    if (protocol::ResponseStatusName(status) == name) return status;
+  }
+  return ResponseStatus::kFailed;
+}
+
+void WriteUsage(const api::Usage& usage, JsonWriter* json) {
+  json->Key("usage").BeginArray().Int(usage.prompt_tokens).Int(usage.cached_tokens);
+  json->Int(usage.completion_tokens).EndArray();
+}
+
+std::optional<api::Usage> ReadUsage(const protocol::JsonArray& list) {
+  if (list.size() != 3) return std::nullopt;
+  const auto at = [&](size_t i) {
+    return list[i].is_int64() ? static_cast<int>(list[i].get_int64()) : 0;
+  };
+  return api::Usage{at(0), at(1), at(2)};
+}
+
+// Usage has three numbers; those that were not there from the first have members of their own.
+void WriteReasoning(const ResponseState& state, JsonWriter* json) {
+  if (state.usage.has_value() && state.usage->reasoning_tokens > 0)
+    json->Member("reasoning_tokens", state.usage->reasoning_tokens);
+  if (state.reasoning.empty()) return;
+  json->Key("reasoning").BeginArray();
+  for (const protocol::OutputReasoning& each : state.reasoning) {
+    json->BeginObject().Member("text", each.text);
+    json->Member("text_before", static_cast<int64_t>(each.text_before));
+    json->Member("calls_before", static_cast<int64_t>(each.calls_before)).EndObject();
+  }
+  json->EndArray();
+}
+
+size_t SizeIn(const StoredObject& fields, std::string_view name) {
+  return static_cast<size_t>(std::max<int64_t>(fields.Int(name), 0));
+}
+
+// Writes the members that differ between beginning and end of a response.
+void WriteEnd(const ResponseState& state, JsonWriter* json) {
+  json->Member("status", protocol::ResponseStatusName(state.status)).Member("text", state.text);
+  if (state.completed_s.has_value()) json->Member("completed_s", *state.completed_s);
+  json->Member("incomplete_reason", state.incomplete_reason);
+  json->Member("error_code", state.error_code).Member("error_message", state.error_message);
+  if (!state.error_param.empty()) json->Member("error_param", state.error_param);
+  if (!state.calls.empty()) {
+    json->Key("calls").BeginArray();
+    for (const protocol::OutputCall& each : state.calls) {
+      json->BeginObject().Member("id", each.call.id).Member("name", each.call.name);
+      json->Member("arguments", each.call.arguments);
+      json->Member("text_before", static_cast<int64_t>(each.text_before)).EndObject();
+    }
+    json->EndArray();
+  }
+  if (state.usage.has_value()) WriteUsage(*state.usage, json);
+  WriteReasoning(state, json);
+}
+
+void ReadEnd(const StoredObject& fields, ResponseState* state) {
+  state->status = StatusOf(fields.Text("status"));
+  state->text = fields.Text("text");
+  if (fields.Has("completed_s")) state->completed_s = fields.Int("completed_s");
+  state->incomplete_reason = fields.Text("incomplete_reason");
+  state->error_code = fields.Text("error_code");
+  state->error_message = fields.Text("error_message");
+  state->error_param = fields.Text("error_param");
+  for (const Json& each : fields.List("calls")) {
+    const StoredObject call(each);
+    state->calls.push_back({{call.Text("id"), call.Text("name"), call.Text("arguments")},
+                            SizeIn(call, "text_before")});
+  }
+  for (const Json& each : fields.List("reasoning")) {
+    const StoredObject thought(each);
+    state->reasoning.push_back(
+        {thought.Text("text"), SizeIn(thought, "text_before"), SizeIn(thought, "calls_before")});
+  }
+  state->usage = ReadUsage(fields.List("usage"));
+  if (state->usage.has_value())
+    state->usage->reasoning_tokens = static_cast<int>(fields.Int("reasoning_tokens"));
 }
 
 }  // namespace
@@ -161,6 +249,99 @@ Result<int64_t> DropExpired(Database& database, int64_t now_s, int64_t most) {
                       "ended=1 AND expires_s<=?1 LIMIT ?2)",
                       now_s, most));
   return database.changes();
+}
+
+void WriteState(const ResponseState& state, JsonWriter* json) {
+  json->BeginObject().Member("id", state.id).Member("item_id", state.item_id);
+  json->Member("created_s", state.created_s).Member("background", state.background);
+  json->Member("store", state.store).Member("model", state.model);
+  if (state.instructions.has_value()) json->Member("instructions", *state.instructions);
+  if (state.max_output_tokens.has_value())
+    json->Member("max_output_tokens", *state.max_output_tokens);
+  json->Member("temperature", state.temperature).Member("top_p", state.top_p);
+  json->Member("service_tier", state.service_tier).Member("truncation", state.truncation);
+  json->Key("metadata").BeginArray();
+  for (const auto& [key, value] : state.metadata) json->String(key).String(value);
+  json->EndArray().Member("previous", state.previous_response_id);
+  json->Member("conversation", state.conversation);
+  WriteTools(state.tools, state.tool_choice, state.parallel_tool_calls, json);
+  WriteEnd(state, json);
+  json->EndObject();
+}
+
+ResponseState ReadState(const StoredObject& fields) {
+  ResponseState state;
+  state.id = fields.Text("id");
+  state.item_id = fields.Text("item_id");
+  state.created_s = fields.Int("created_s");
+  state.background = fields.Flag("background");
+  state.store = fields.Flag("store");
+  state.model = fields.Text("model");
+  if (fields.Has("instructions")) state.instructions = fields.Text("instructions");
+  if (fields.Has("max_output_tokens"))
+    state.max_output_tokens = static_cast<int>(fields.Int("max_output_tokens"));
+  state.temperature = fields.Real("temperature", 1);
+  state.top_p = fields.Real("top_p", 1);
+  state.service_tier = fields.Text("service_tier");
+  state.truncation = fields.Text("truncation");
+  const protocol::JsonArray& metadata = fields.List("metadata");
+  const auto text = [](const Json& value) {
+    return value.is_string() ? std::string(protocol::TextOf(value)) : std::string();
+  };
+  for (size_t i = 0; i + 1 < metadata.size(); i += 2)
+    state.metadata.emplace_back(text(metadata[i]), text(metadata[i + 1]));
+  state.previous_response_id = fields.Text("previous");
+  state.conversation = fields.Text("conversation");
+  ReadTools(fields, &state.tools, &state.tool_choice, &state.parallel_tool_calls);
+  ReadEnd(fields, &state);
+  return state;
+}
+
+std::string EncodeRecord(const ResponseRecord& record) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject().Member("owner", record.base.owner).Key("first");
+  WriteState(record.base.state, &json);
+  json.Key("input");
+  WriteMessages(record.base.input, &json);
+  if (record.base.turn.has_value()) {
+    json.Member("message_id", record.base.turn->message_id).Member("turn", record.base.turn->turn);
+    json.Member("position", record.base.turn->position);
+  }
+  json.Key("end").BeginObject();
+  WriteEnd(record.end, &json);
+  json.EndObject().Member("begun", record.begun).Member("dropped_turns", record.dropped.turns);
+  json.Member("dropped_items", record.dropped.items);
+  json.Key("pieces").BeginArray();
+  for (const uint32_t bytes : record.pieces) json.Int(bytes);
+  json.EndArray().EndObject();
+  return out;
+}
+
+Result<ResponseRecord> DecodeRecord(std::string_view text) {
+  Result<protocol::JsonDocument> document = protocol::ParseJson(text);
+  if (!document.ok()) return CorruptRecord("a response that is no JSON");
+  const StoredObject fields(document->root());
+  const Json* first = fields.Find("first");
+  const Json* end = fields.Find("end");
+  if (first == nullptr || end == nullptr) return CorruptRecord("a response without its state");
+  ResponseRecord record;
+  record.base.owner = fields.Text("owner");
+  record.base.state = ReadState(StoredObject(*first));
+  record.base.input = ReadMessages(fields.List("input"));
+  if (fields.Has("turn")) {
+    record.base.turn = TurnNote{.message_id = fields.Text("message_id"),
+                                .turn = fields.Int("turn"),
+                                .position = fields.Int("position")};
+  }
+  record.end = record.base.state;
+  ReadEnd(StoredObject(*end), &record.end);
+  record.begun = fields.Flag("begun");
+  record.dropped = {.turns = fields.Int("dropped_turns"), .items = fields.Int("dropped_items")};
+  for (const Json& bytes : fields.List("pieces")) {
+    if (bytes.is_int64()) record.pieces.push_back(static_cast<uint32_t>(bytes.get_int64()));
+  }
+  return record;
 }
 
 }  // namespace tutti::responses

@@ -1,18 +1,21 @@
-// Database rows of responses: running ones with the request to run them again, and ended ones.
+// Database rows of responses: running ones with the request to run them again, and ended ones; and
+// their records as JSON.
 //
-// All functions run on the store's thread, inside a Store::Work; their errors are the database's
-// and record_corrupt.
+// All functions with a database run on the store's thread, inside a Store::Work; their errors are
+// the database's and record_corrupt.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
+#include "protocol/json/json_writer.h"
+#include "services/responses/request_json.h"
 #include "services/responses/response_writer.h"
 #include "store/database.h"
-#include "store/migrations.h"
 
 namespace tutti::responses {
 
@@ -66,5 +69,15 @@ Result<int64_t> CountRunning(store::Database& database);
 
 // Deletes at most `most` expired responses; returns their number.
 Result<int64_t> DropExpired(store::Database& database, int64_t now_s, int64_t most);
+
+// --- JSON of a record: initial data and final state; pure ---
+
+std::string EncodeRecord(const ResponseRecord& record);
+// Errors: record_corrupt.
+Result<ResponseRecord> DecodeRecord(std::string_view text);
+
+// A protocol::ResponseState as one JSON value.
+void WriteState(const protocol::ResponseState& state, protocol::JsonWriter* json);
+protocol::ResponseState ReadState(const StoredObject& fields);
 
 }  // namespace tutti::responses

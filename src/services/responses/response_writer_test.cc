@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "protocol/responses/events.h"
-#include "services/responses/record_json.h"
+#include "services/responses/response_rows.h"
 
 namespace tutti::responses {
 namespace {

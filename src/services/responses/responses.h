@@ -17,20 +17,23 @@
 // running when it is destroyed stay as they are in the store.
 #pragma once
 
+#include <cstddef>
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "api/inference.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "base/strand.h"
-#include "services/responses/registry.h"
 #include "services/responses/response.h"
 #include "services/responses/response_rows.h"
 #include "services/responses/response_writer.h"
@@ -38,6 +41,48 @@
 #include "store/store.h"
 
 namespace tutti::responses {
+
+// Registry: the responses in memory, by id and owner.
+//
+// Bounded per owner and in total. Without room, the owner's oldest ended response is evicted
+// (readers keep it alive); if all responses of the owner are running, the new one is refused.
+// Thread-safe; no call blocks for longer than a lookup.
+class Registry {
+ public:
+  struct Limits {
+    size_t per_owner = 1000;
+    size_t all = 20'000;
+  };
+  explicit Registry(const Limits& limits) : limits_(limits) {}
+
+  // Errors: tenant_concurrency, overloaded; store_conflict (the id is taken).
+  Status Add(const std::shared_ptr<Response>& response);
+  // nullptr if there is none, or if it has another owner.
+  std::shared_ptr<Response> Find(const std::string& owner, const std::string& id) const;
+  // Marks a response as ended, so that it can be evicted.
+  void Ended(const Response& response);
+  void Remove(const std::string& id);
+  void RemoveEnded(const std::string& owner);  // all of them
+
+  size_t size() const;
+
+ private:
+  struct Entry {
+    std::shared_ptr<Response> response;
+    bool ended = false;
+    std::list<std::string>::iterator place = {};  // among its owner's that ended
+  };
+  struct Owner {
+    size_t responses = 0;
+    std::list<std::string> ended;  // ids, the oldest first
+  };
+  void RemoveLocked(const std::string& id) REQUIRES(mutex_);
+
+  const Limits limits_;
+  mutable Mutex mutex_;
+  std::unordered_map<std::string, Entry> entries_ GUARDED_BY(mutex_);
+  std::unordered_map<std::string, Owner> owners_ GUARDED_BY(mutex_);
+};
 
 enum class OnLeave { kCancel, kDetach };
 
@@ -198,8 +243,6 @@ class Responses {
   void Save(const ActivePointer& active, const protocol::ResponseState& end, bool again);
   void Announce(Active& active, const protocol::ResponseState& end, const Status& stored);
   int64_t ExpiresAt(const ResponseBase& base) const;
-
-  // responses_resume.cc: of the strand
   void ResumeBehind(int64_t row);
   void RerunNext(int64_t row, bool more);
   Status Rerun(const Unfinished& unfinished);

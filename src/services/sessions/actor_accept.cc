@@ -2,13 +2,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/random_id.h"
+#include "base/random.h"
 #include "services/responses/call_state.h"
 #include "services/sessions/conversations.h"
-#include "services/sessions/fingerprint.h"
-#include "services/sessions/owed.h"
+#include "services/sessions/message.h"
 #include "services/sessions/session_actor.h"
-#include "services/sessions/turn_record.h"
 
 namespace tutti::sessions {
 namespace {

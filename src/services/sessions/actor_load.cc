@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "services/sessions/message.h"
 #include "services/sessions/session_actor.h"
-#include "services/sessions/turn_record.h"
 
 namespace tutti::sessions {
 namespace {

@@ -3,9 +3,9 @@
 #include <numeric>
 #include <utility>
 
-#include "base/random_id.h"
+#include "base/random.h"
 #include "protocol/responses/input_items.h"
-#include "protocol/responses/output.h"
+#include "protocol/responses/state.h"
 #include "services/sessions/conversations.h"
 #include "services/sessions/session_actor.h"
 

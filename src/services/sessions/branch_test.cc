@@ -1,5 +1,3 @@
-#include "services/sessions/branch.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +5,8 @@
 #include <vector>
 
 #include "services/sessions/dialog_quota.h"
-#include "services/sessions/fingerprint.h"
+#include "services/sessions/message.h"
+#include "services/sessions/versions.h"
 
 namespace tutti::sessions {
 namespace {

@@ -1,6 +1,6 @@
-#include "services/sessions/call_message.h"
-
 #include <gtest/gtest.h>
+
+#include "services/sessions/message.h"
 
 namespace tutti::sessions {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "protocol/json/utf8.h"
+#include "protocol/json/field_error.h"
 
 namespace tutti::sessions {
 namespace {

@@ -1,8 +1,8 @@
-#include "services/sessions/context_window.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "services/sessions/turn_prompt.h"
 
 namespace tutti::sessions {
 namespace {

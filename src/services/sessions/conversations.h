@@ -1,9 +1,10 @@
-// Conversations of the Conversations API. A conversation is a dialog of project "", which no client
-// of the sessions can name, so that both have the same history, turns, forks and limits. All
-// functions run on the store's thread.
+// Conversations of the Conversations API, and the items of a dialog: lists, single items, changes.
+// A conversation is a dialog of project "", which no client of the sessions can name, so that both
+// have the same history, turns, forks and limits. All functions run on the store's thread.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,32 @@
 #include "store/database.h"
 
 namespace tutti::sessions {
+
+struct ItemPage {
+  int64_t limit = 20;      // 1..100
+  bool ascending = false;  // oldest first
+  std::string after;       // id of the item before the first; empty: from the beginning
+};
+
+struct ItemList {
+  int64_t version = 0;  // of the dialog
+  std::vector<Item> items;
+  bool has_more = false;
+};
+
+// Errors: not_found (the dialog, or the item that the page begins behind).
+Result<ItemList> ListItems(store::Database& database, const SessionKey& key, const ItemPage& page);
+Result<Item> LoadItem(store::Database& database, const SessionKey& key, const std::string& item_id);
+// Appends items, gives turn numbers, places and ids to those that have none, and increases the
+// version. Errors: not_found, version_mismatch, request_too_large.
+Result<ItemList> AddItems(store::Database& database, const SessionKey& key,
+                          std::optional<int64_t> expected_version, std::vector<Item> items,
+                          int64_t now_s);
+// Deletes an item. Errors: invalid_value (a fork shares the item with its original), not_found,
+// version_mismatch.
+Status RemoveItem(store::Database& database, const SessionKey& key,
+                  std::optional<int64_t> expected_version, const std::string& item_id,
+                  int64_t now_s);
 
 inline constexpr const char* kConversations = "";  // the project
 

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "services/sessions/branch.h"
 #include "services/sessions/conversations.h"
+#include "services/sessions/versions.h"
 
 namespace tutti::sessions {
 
@@ -28,17 +28,14 @@ const store::Migration kOwnerTables = {
 namespace {
 
 Result<int64_t> CountOf(Database& database, const std::string& tenant, const std::string& owner) {
-  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT count(*) FROM dialog WHERE tenant=?1 "
-                                                   "AND owner=?2 AND hidden=0"));
-  ASSIGN_OR_RETURN(const bool found, row.Bind(tenant, owner).Step());
-  return found ? row.Int(0) : int64_t{0};
+  return AskInt(database, "SELECT count(*) FROM dialog WHERE tenant=?1 AND owner=?2 AND hidden=0",
+                tenant, owner);
 }
 
 Status TenantHasRoom(Database& database, const std::string& tenant, int64_t most) {
-  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT count(*) FROM dialog WHERE tenant=?1 "
-                                                   "AND hidden=0"));
-  ASSIGN_OR_RETURN(const bool found, row.Bind(tenant).Step());
-  const int64_t dialogs = found ? row.Int(0) : 0;
+  ASSIGN_OR_RETURN(
+      const int64_t dialogs,
+      AskInt(database, "SELECT count(*) FROM dialog WHERE tenant=?1 AND hidden=0", tenant));
   if (dialogs < most) return OkStatus();
   return ResourceExhausted("insufficient_quota", "the tenant has " + std::to_string(dialogs) +
                                                      " dialogs, limit " + std::to_string(most) +
@@ -49,14 +46,11 @@ Status TenantHasRoom(Database& database, const std::string& tenant, int64_t most
 // Returns 0 if no dialog may be deleted.
 Result<int64_t> LeastUsed(Database& database, const std::string& tenant, const std::string& owner,
                           int64_t spared) {
-  ASSIGN_OR_RETURN(
-      Statement row,
-      database.Prepare("SELECT id FROM dialog WHERE tenant=?1 AND owner=?2 AND hidden=0 AND "
-                       "project<>'' AND id<>?3 AND NOT EXISTS (SELECT 1 FROM turn "
-                       "WHERE turn.dialog=dialog.id AND ended=0) "
-                       "ORDER BY used_s LIMIT 1"));
-  ASSIGN_OR_RETURN(const bool found, row.Bind(tenant, owner, spared).Step());
-  return found ? row.Int(0) : int64_t{0};
+  return AskInt(database,
+                "SELECT id FROM dialog WHERE tenant=?1 AND owner=?2 AND hidden=0 AND "
+                "project<>'' AND id<>?3 AND NOT EXISTS (SELECT 1 FROM turn "
+                "WHERE turn.dialog=dialog.id AND ended=0) ORDER BY used_s LIMIT 1",
+                tenant, owner, spared);
 }
 
 Result<bool> HasSessions(Database& database, const std::string& tenant, const std::string& owner,
@@ -115,11 +109,7 @@ Result<int64_t> RemoveDialogsOf(Database& database, const std::string& tenant,
                          "(?3 OR NOT EXISTS (SELECT 1 FROM turn "
                          "WHERE turn.dialog=dialog.id AND ended=0))"));
     rows.Bind(tenant, owner, waiting);
-    while (true) {
-      ASSIGN_OR_RETURN(const bool found, rows.Step());
-      if (!found) break;
-      going.push_back(rows.Int(0));
-    }
+    ASSIGN_OR_RETURN(going, Collect(rows, [&] { return rows.Int(0); }));
   }
   for (const int64_t dialog : going) RETURN_IF_ERROR(RemoveDialog(database, dialog));
   return CountOf(database, tenant, owner);

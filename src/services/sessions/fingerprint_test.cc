@@ -1,8 +1,8 @@
-#include "services/sessions/fingerprint.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
+
+#include "services/sessions/message.h"
 
 namespace tutti::sessions {
 namespace {

@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <string_view>
-#include <utility>
 
-#include "api/role.h"
+#include "api/names.h"
 #include "base/check.h"
 #include "protocol/json/json_writer.h"
 #include "protocol/responses/input_items.h"
 #include "services/responses/request_json.h"
-#include "services/responses/stored_json.h"
-#include "services/sessions/branch.h"
 #include "services/sessions/versions.h"
 
 namespace tutti::sessions {
@@ -31,16 +28,13 @@ bool IsName(const std::string& name) {
 }
 
 Result<std::vector<Accepted>> ReadTurns(Statement& rows) {
-  std::vector<Accepted> turns;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool row, rows.Step());
-    if (!row) return turns;
-    turns.push_back({.turn = rows.Int(0),
-                     .message_id = std::string(rows.Text(1)),
-                     .request = std::string(rows.Text(2)),
-                     .response_id = std::string(rows.Text(3)),
-                     .fingerprint = rows.Int(4)});
-  }
+  return Collect(rows, [&] {
+    return Accepted{.turn = rows.Int(0),
+                    .message_id = std::string(rows.Text(1)),
+                    .request = std::string(rows.Text(2)),
+                    .response_id = std::string(rows.Text(3)),
+                    .fingerprint = rows.Int(4)};
+  });
 }
 
 // The place after all own and shared items.
@@ -189,11 +183,8 @@ Result<std::optional<Dialog>> LoadDialog(Database& database, const SessionKey& k
 }
 
 Result<int64_t> FindDialog(Database& database, const SessionKey& key) {
-  ASSIGN_OR_RETURN(Statement row,
-                   database.Prepare("SELECT id FROM dialog WHERE tenant=?1 AND project=?2 AND "
-                                    "session=?3"));
-  ASSIGN_OR_RETURN(const bool found, row.Bind(key.tenant, key.project, key.session).Step());
-  return found ? row.Int(0) : int64_t{0};
+  return AskInt(database, "SELECT id FROM dialog WHERE tenant=?1 AND project=?2 AND session=?3",
+                key.tenant, key.project, key.session);
 }
 
 Result<int64_t> CreateDialog(Database& database, const SessionKey& key, int64_t now_s,
@@ -250,19 +241,14 @@ Result<std::vector<SessionKey>> PendingSessions(Database& database) {
   ASSIGN_OR_RETURN(Statement rows,
                    database.Prepare("SELECT tenant, project, session FROM dialog WHERE id IN "
                                     "(SELECT dialog FROM turn WHERE ended=0) ORDER BY used_s"));
-  std::vector<SessionKey> keys;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool row, rows.Step());
-    if (!row) return keys;
-    keys.push_back(
-        {std::string(rows.Text(0)), std::string(rows.Text(1)), std::string(rows.Text(2))});
-  }
+  return Collect(rows, [&] {
+    return SessionKey{std::string(rows.Text(0)), std::string(rows.Text(1)),
+                      std::string(rows.Text(2))};
+  });
 }
 
 Result<int64_t> CountPending(Database& database) {
-  ASSIGN_OR_RETURN(Statement count, database.Prepare("SELECT count(*) FROM turn WHERE ended=0"));
-  RETURN_IF_ERROR(count.Step().status());
-  return count.Int(0);
+  return AskInt(database, "SELECT count(*) FROM turn WHERE ended=0");
 }
 
 Status CheckVersion(int64_t now, std::optional<int64_t> expected) {
@@ -358,14 +344,42 @@ Result<int64_t> DeleteUnused(Database& database, int64_t before_s, int64_t conve
             "used_s<iif(project='', ?2, ?1) AND NOT EXISTS "
             "(SELECT 1 FROM turn WHERE turn.dialog=dialog.id AND ended=0) LIMIT 1000"));
     rows.Bind(before_s, conversations_before_s);
-    while (true) {
-      ASSIGN_OR_RETURN(const bool row, rows.Step());
-      if (!row) break;
-      unused.push_back(rows.Int(0));
-    }
+    ASSIGN_OR_RETURN(unused, Collect(rows, [&] { return rows.Int(0); }));
   }
   for (const int64_t dialog : unused) RETURN_IF_ERROR(RemoveDialog(database, dialog));
   return static_cast<int64_t>(unused.size());
+}
+
+Result<Profile> LoadProfile(Database& database, const std::string& tenant,
+                            const std::string& project) {
+  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT version, system_prompt FROM profile "
+                                                   "WHERE tenant=?1 AND project=?2"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(tenant, project).Step());
+  if (!found) return Profile();
+  return Profile{row.Int(0), std::string(row.Text(1))};
+}
+
+Status HasRoomForProfile(Database& database, const std::string& tenant, const std::string& project,
+                         int64_t most) {
+  ASSIGN_OR_RETURN(Statement others, database.Prepare("SELECT count(*) FROM profile WHERE "
+                                                      "tenant=?1 AND project<>?2"));
+  ASSIGN_OR_RETURN(const bool row, others.Bind(tenant, project).Step());
+  if (!row || others.Int(0) < most) return OkStatus();
+  return ResourceExhausted("tenant_concurrency",
+                           "there are " + std::to_string(most) + " projects already");
+}
+
+Result<int64_t> SetProfile(Database& database, const std::string& tenant,
+                           const std::string& project, const std::string& prompt, int64_t most) {
+  ASSIGN_OR_RETURN(const Profile before, LoadProfile(database, tenant, project));
+  if (before.version > 0 && before.system_prompt == prompt) return before.version;
+  RETURN_IF_ERROR(HasRoomForProfile(database, tenant, project, most));
+  RETURN_IF_ERROR(Run(database,
+                      "INSERT INTO profile VALUES(?1, ?2, 1, ?3) ON CONFLICT(tenant, project) "
+                      "DO UPDATE SET "
+                      "version=version+1, system_prompt=excluded.system_prompt",
+                      tenant, project, prompt));
+  return before.version + 1;
 }
 
 }  // namespace tutti::sessions

@@ -1,11 +1,12 @@
-// Database rows of dialogs: their items (history), and accepted messages that are not answered yet.
+// Database rows of dialogs: their items (history), and accepted messages that are not answered yet;
+// and of projects: the default system prompt of their dialogs.
 //
 // A dialog has a list of items, ordered by the places that its turns got when they began, and a
 // version that each change increases by one. An accepted message is stored before its sender gets
 // the acceptance, so that it is answered even after a crash; its answer and its end are stored in
 // one transaction. Items never change.
 //
-// A fork of a dialog (branch.h) shares the rows of the original up to the fork.
+// A fork of a dialog (versions.h) shares the rows of the original up to the fork.
 //
 // All functions run on the store's thread, inside a Store::Work; their errors are the database's
 // and those listed.
@@ -15,19 +16,20 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "api/types.h"
 #include "base/status.h"
 #include "store/database.h"
-#include "store/migrations.h"
 
 namespace tutti::sessions {
 
 extern const store::Migration kHistoryTables;
 extern const store::Migration kBranchTables;  // behind it: forks, places, ids of items, projects
-// Behind that also kVersionTables (versions.h), kFingerprintTables (fingerprint.h) and kOwnerTables
+// Behind that also kVersionTables (versions.h), kFingerprintTables (message.h) and kOwnerTables
 // (dialog_quota.h).
 
 // The same session id in two projects, or of two tenants, is two dialogs. The project "" is that of
@@ -69,7 +71,7 @@ struct Dialog {
   int64_t id = 0;
   int64_t version = 0;        // of the history: changes so far
   int64_t turns = 0;          // numbers given to messages so far
-  int64_t first_place = 1;    // that goes into prompts (context_window.h)
+  int64_t first_place = 1;    // that goes into prompts (turn_prompt.h)
   int64_t next_place = 1;     // of the turn that begins next
   std::string system_prompt;  // of this session; empty: the project's
   std::vector<Item> items;    // in order of place, the user's before the assistant's
@@ -84,7 +86,7 @@ struct Accepted {
   int64_t turn = 0;
   std::string message_id, request;
   std::string response_id = {};
-  int64_t fingerprint = 0;  // of the message (fingerprint.h)
+  int64_t fingerprint = 0;  // of the message (message.h)
 };
 
 struct Outcome {
@@ -151,7 +153,24 @@ Status CheckRoom(store::Database& database, int64_t dialog, int64_t items, int64
 // Number of latest turns whose message ids are remembered.
 inline constexpr int64_t kRememberedTurns = 64;
 
-// For other files with SQL: reads the items from a query of kItemColumns.
+// For other files with SQL: `take()` of each row of a query.
+template <typename Take>
+Result<std::vector<std::invoke_result_t<Take&>>> Collect(store::Statement& rows, Take take) {
+  std::vector<std::invoke_result_t<Take&>> values;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, rows.Step());
+    if (!row) return values;
+    values.push_back(take());
+  }
+}
+// The first column of the first row; 0: there is none.
+template <typename... Values>
+Result<int64_t> AskInt(store::Database& database, std::string_view sql, const Values&... values) {
+  ASSIGN_OR_RETURN(store::Statement row, database.Prepare(sql));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(values...).Step());
+  return found ? row.Int(0) : int64_t{0};
+}
+// Reads the items from a query of kItemColumns.
 inline constexpr std::string_view kItemColumns =
     "i.turn, i.role, i.content, i.tokens, i.incomplete, i.item_id, i.place";
 Result<std::vector<Item>> ReadItems(store::Statement& rows);
@@ -164,5 +183,21 @@ inline constexpr std::string_view kItemsOfLine =
 
 // Checks the expected version of a change. Errors: version_mismatch.
 Status CheckVersion(int64_t now, std::optional<int64_t> expected);
+
+// The prompt of a project. Its version is part of cache keys.
+struct Profile {
+  int64_t version = 0;  // each change increases it by one; 0: none was ever set
+  std::string system_prompt;
+};
+
+Result<Profile> LoadProfile(store::Database& database, const std::string& tenant,
+                            const std::string& project);
+// Errors: tenant_concurrency (more projects than `most`).
+Status HasRoomForProfile(store::Database& database, const std::string& tenant,
+                         const std::string& project, int64_t most);
+// Sets the prompt and returns its version, which increases only if the prompt changed. Errors:
+// those of HasRoomForProfile.
+Result<int64_t> SetProfile(store::Database& database, const std::string& tenant,
+                           const std::string& project, const std::string& prompt, int64_t most);
 
 }  // namespace tutti::sessions

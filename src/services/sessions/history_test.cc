@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "services/sessions/dialog_quota.h"
-#include "services/sessions/fingerprint.h"
+#include "services/sessions/message.h"
 #include "services/sessions/versions.h"
 
 namespace tutti::sessions {

@@ -1,9 +1,7 @@
-#include "services/sessions/owed.h"
-
 #include <gtest/gtest.h>
 
 #include "services/sessions/dialog_quota.h"
-#include "services/sessions/fingerprint.h"
+#include "services/sessions/message.h"
 #include "services/sessions/versions.h"
 
 namespace tutti::sessions {

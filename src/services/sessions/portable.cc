@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "api/role.h"
+#include "api/names.h"
 #include "protocol/json/json_writer.h"
 #include "services/responses/request_json.h"
-#include "services/responses/stored_json.h"
 #include "services/sessions/versions.h"
 
 namespace tutti::sessions {
@@ -139,12 +138,9 @@ Result<std::vector<SessionKey>> SessionsOf(Database& database, const Subject& su
                                     "hidden=0 AND substr(session, 1, length(?2))=?2 "
                                     "ORDER BY project, session"));
   rows.Bind(subject.tenant, subject.session_prefix);
-  std::vector<SessionKey> keys;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool row, rows.Step());
-    if (!row) return keys;
-    keys.push_back({subject.tenant, std::string(rows.Text(0)), std::string(rows.Text(1))});
-  }
+  return Collect(rows, [&] {
+    return SessionKey{subject.tenant, std::string(rows.Text(0)), std::string(rows.Text(1))};
+  });
 }
 
 Result<ExportedLines> ExportDialogs(Database& database, const Subject& subject,

@@ -11,7 +11,6 @@
 #include "base/status.h"
 #include "services/sessions/dialog_quota.h"
 #include "services/sessions/history.h"
-#include "services/sessions/profiles.h"
 #include "store/database.h"
 
 namespace tutti::sessions {

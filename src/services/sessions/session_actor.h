@@ -22,10 +22,8 @@
 #include "services/responses/inference_guard.h"
 #include "services/responses/responses.h"
 #include "services/sessions/dialog_quota.h"
-#include "services/sessions/residency.h"
 #include "services/sessions/session.h"
 #include "services/sessions/sessions.h"
-#include "services/sessions/token_counter.h"
 #include "services/sessions/turn_prompt.h"
 #include "store/ask_store.h"
 
@@ -63,8 +61,6 @@ class SessionActor {
                         const std::string& prompt, Done<int64_t> done);
   void Fork(const SessionKey& from, const SessionKey& to, const ForkBegin& begin,
             Done<Conversation> done);
-
-  // actor_items.cc
   void AppendItems(const SessionKey& key, std::vector<api::ChatMessage> messages,
                    std::optional<int64_t> expected_version, Done<ItemList> done);
   void DeleteItem(const SessionKey& key, const std::string& item_id,
@@ -123,15 +119,13 @@ class SessionActor {
   void AddBarrier(const SessionPointer& session, int64_t after, std::function<void()> begin);
   void BarrierEnded(const SessionPointer& session);
 
-  // actor_items.cc
-  Result<std::vector<Item>> ItemsOf(const std::vector<api::ChatMessage>& messages);
-  void Refresh(const Imported& imported);
-
   // actor_verbs.cc
   void CancelAll(const SessionPointer& session);
   void SetProfiles(const std::string& tenant, const std::string& project, const Profile& profile);
   void Forget(Session& session, bool whole);
   void Leave(const SessionPointer& session);
+  Result<std::vector<Item>> ItemsOf(const std::vector<api::ChatMessage>& messages);
+  void Refresh(const Imported& imported);
 
   const SessionOptions options_;
   const store::AskStore ask_;

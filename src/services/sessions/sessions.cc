@@ -8,10 +8,13 @@
 namespace tutti::sessions {
 namespace {
 
-// Runs a call to the actor on its strand; refuses it if too many calls wait. A caller on the strand
-// calls the actor directly.
-template <typename Done, typename Task>
-void Ask(Strand& strand, Done done, Task task) {
+// Calls a function of the actor with these arguments and `done`, on its strand; refuses the call if
+// too many wait. A caller on the strand calls the actor directly.
+template <typename Call, typename Done, typename... Arguments>
+void Ask(Strand& strand, SessionActor& actor, Call call, Done done, Arguments... arguments) {
+  const auto task = [&actor, call, ... arguments = std::move(arguments)](const Done& told) {
+    (actor.*call)(arguments..., told);
+  };
   if (strand.OnThisThread()) return task(done);
   if (strand.TryPost([done, task] { task(done); })) return;
   done(Unavailable("overloaded", "too many calls to the sessions wait"));
@@ -43,10 +46,7 @@ void Sessions::Resume() {
 }
 
 void Sessions::Submit(const SessionKey& key, Message message, Done<Acceptance> done) {
-  Ask(*strand_, std::move(done),
-      [actor = actor_.get(), key, message = std::move(message)](const Done<Acceptance>& told) {
-        actor->Submit(key, message, told);
-      });
+  Ask(*strand_, *actor_, &SessionActor::Submit, std::move(done), key, std::move(message));
 }
 
 void Sessions::Owed(const OwedPlace& after, int64_t most, Done<std::vector<OwedAnswer>> done) {
@@ -55,10 +55,7 @@ void Sessions::Owed(const OwedPlace& after, int64_t most, Done<std::vector<OwedA
 }
 
 void Sessions::Again(const SessionKey& key, const std::string& message_id, Done<Acceptance> done) {
-  Ask(*strand_, std::move(done),
-      [actor = actor_.get(), key, message_id](const Done<Acceptance>& told) {
-        actor->Again(key, message_id, told);
-      });
+  Ask(*strand_, *actor_, &SessionActor::Again, std::move(done), key, message_id);
 }
 
 void Sessions::Arrived(const SessionKey& key, int64_t turn) {
@@ -71,61 +68,44 @@ void Sessions::Arrived(const SessionKey& key, int64_t turn) {
 }
 
 void Sessions::Cancel(const SessionKey& key, const std::string& message_id, Callback done) {
-  Ask(*strand_, std::move(done), [actor = actor_.get(), key, message_id](const Callback& told) {
-    actor->Cancel(key, message_id, told);
-  });
+  Ask(*strand_, *actor_, &SessionActor::Cancel, std::move(done), key, message_id);
 }
 
 void Sessions::Clear(const SessionKey& key, Callback done) {
-  Ask(*strand_, std::move(done), [actor = actor_.get(), key](const Callback& told) {
-    actor->Clear(key, std::nullopt, false, told);
-  });
+  Ask(*strand_, *actor_, &SessionActor::Clear, std::move(done), key, std::nullopt, /*whole=*/false);
 }
 
 void Sessions::Delete(const SessionKey& key, std::optional<int64_t> expected_version,
                       Callback done) {
-  Ask(*strand_, std::move(done),
-      [actor = actor_.get(), key, expected_version](const Callback& told) {
-        actor->Clear(key, expected_version, true, told);
-      });
+  Ask(*strand_, *actor_, &SessionActor::Clear, std::move(done), key, expected_version,
+      /*whole=*/true);
 }
 
 void Sessions::SetSystemPrompt(const SessionKey& key, std::string prompt, Callback done) {
-  Ask(*strand_, std::move(done),
-      [actor = actor_.get(), key, prompt = std::move(prompt)](const Callback& told) {
-        actor->SetSystemPrompt(key, prompt, told);
-      });
+  Ask(*strand_, *actor_, &SessionActor::SetSystemPrompt, std::move(done), key, std::move(prompt));
 }
 
 void Sessions::ClearProject(const std::string& tenant, const std::string& project,
                             Done<int64_t> done) {
-  Ask(*strand_, std::move(done),
-      [actor = actor_.get(), which = OfProject(tenant, project)](const Done<int64_t>& told) {
-        actor->ClearAll(which, /*whole=*/false, told);
-      });
+  Ask(*strand_, *actor_, &SessionActor::ClearAll, std::move(done), OfProject(tenant, project),
+      /*whole=*/false);
 }
 
 void Sessions::DeleteProject(const std::string& tenant, const std::string& project,
                              Done<int64_t> done) {
-  Ask(*strand_, std::move(done),
-      [actor = actor_.get(), which = OfProject(tenant, project)](const Done<int64_t>& told) {
-        actor->ClearAll(which, /*whole=*/true, told);
-      });
+  Ask(*strand_, *actor_, &SessionActor::ClearAll, std::move(done), OfProject(tenant, project),
+      /*whole=*/true);
 }
 
 void Sessions::SetProjectPrompt(const std::string& tenant, const std::string& project,
                                 std::string prompt, Done<int64_t> done) {
-  Ask(*strand_, std::move(done),
-      [actor = actor_.get(), tenant, project, prompt = std::move(prompt)](
-          const Done<int64_t>& told) { actor->SetProjectPrompt(tenant, project, prompt, told); });
+  Ask(*strand_, *actor_, &SessionActor::SetProjectPrompt, std::move(done), tenant, project,
+      std::move(prompt));
 }
 
 void Sessions::Fork(const SessionKey& from, const SessionKey& to, const ForkBegin& begin,
                     Done<Conversation> done) {
-  Ask(*strand_, std::move(done),
-      [actor = actor_.get(), from, to, begin](const Done<Conversation>& told) {
-        actor->Fork(from, to, begin, told);
-      });
+  Ask(*strand_, *actor_, &SessionActor::Fork, std::move(done), from, to, begin);
 }
 
 void Sessions::History(const SessionKey& key, const ItemPage& page, Done<ItemList> done) {
@@ -140,27 +120,21 @@ void Sessions::GetItem(const SessionKey& key, const std::string& item_id, Done<I
 
 void Sessions::AppendItems(const SessionKey& key, std::vector<api::ChatMessage> items,
                            std::optional<int64_t> expected_version, Done<ItemList> done) {
-  Ask(*strand_, std::move(done),
-      [actor = actor_.get(), key, items = std::move(items), expected_version](
-          const Done<ItemList>& told) { actor->AppendItems(key, items, expected_version, told); });
+  Ask(*strand_, *actor_, &SessionActor::AppendItems, std::move(done), key, std::move(items),
+      expected_version);
 }
 
 void Sessions::DeleteItem(const SessionKey& key, const std::string& item_id,
                           std::optional<int64_t> expected_version, Done<Conversation> done) {
-  Ask(*strand_, std::move(done),
-      [actor = actor_.get(), key, item_id, expected_version](const Done<Conversation>& told) {
-        actor->DeleteItem(key, item_id, expected_version, told);
-      });
+  Ask(*strand_, *actor_, &SessionActor::DeleteItem, std::move(done), key, item_id,
+      expected_version);
 }
 
 void Sessions::CreateConversation(const std::string& tenant, const std::string& owner,
                                   std::string metadata, std::vector<api::ChatMessage> items,
                                   Done<Conversation> done) {
-  Ask(*strand_, std::move(done),
-      [actor = actor_.get(), tenant, owner, metadata = std::move(metadata),
-       messages = std::move(items)](const Done<Conversation>& told) {
-        actor->CreateConversation(tenant, owner, metadata, messages, told);
-      });
+  Ask(*strand_, *actor_, &SessionActor::CreateConversation, std::move(done), tenant, owner,
+      std::move(metadata), std::move(items));
 }
 
 void Sessions::GetConversation(const SessionKey& key, Done<Conversation> done) {
@@ -170,11 +144,8 @@ void Sessions::GetConversation(const SessionKey& key, Done<Conversation> done) {
 
 void Sessions::SetMetadata(const SessionKey& key, std::string metadata,
                            std::optional<int64_t> expected_version, Done<Conversation> done) {
-  Ask(*strand_, std::move(done),
-      [actor = actor_.get(), key, metadata = std::move(metadata),
-       expected_version](const Done<Conversation>& told) {
-        actor->SetMetadata(key, metadata, expected_version, told);
-      });
+  Ask(*strand_, *actor_, &SessionActor::SetMetadata, std::move(done), key, std::move(metadata),
+      expected_version);
 }
 
 void Sessions::Export(const Subject& subject, const ExportPage& page, Done<ExportedLines> done) {
@@ -184,16 +155,11 @@ void Sessions::Export(const Subject& subject, const ExportPage& page, Done<Expor
 }
 
 void Sessions::Import(const Subject& subject, std::string line, Callback done) {
-  Ask(*strand_, std::move(done),
-      [actor = actor_.get(), subject, line = std::move(line)](const Callback& told) {
-        actor->Import(subject, line, told);
-      });
+  Ask(*strand_, *actor_, &SessionActor::Import, std::move(done), subject, std::move(line));
 }
 
 void Sessions::DeleteAll(const Subject& subject, Done<int64_t> done) {
-  Ask(*strand_, std::move(done), [actor = actor_.get(), subject](const Done<int64_t>& told) {
-    actor->DeleteAll(subject, told);
-  });
+  Ask(*strand_, *actor_, &SessionActor::DeleteAll, std::move(done), subject);
 }
 
 const responses::HoldTimes& Sessions::hold_times() const { return actor_->hold_times(); }

@@ -31,16 +31,13 @@
 #include "base/status.h"
 #include "services/responses/inference_guard.h"
 #include "services/responses/responses.h"
-#include "services/sessions/context_window.h"
 #include "services/sessions/conversations.h"
 #include "services/sessions/dialog_quota.h"
 #include "services/sessions/history.h"
-#include "services/sessions/items.h"
 #include "services/sessions/message.h"
-#include "services/sessions/owed.h"
 #include "services/sessions/portable.h"
+#include "services/sessions/turn_prompt.h"
 #include "services/sessions/turn_queue.h"
-#include "services/sessions/turn_watcher.h"
 #include "store/store.h"
 
 namespace tutti::sessions {

@@ -1,5 +1,3 @@
-#include "services/sessions/token_counter.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "api/inference.h"
+#include "services/sessions/turn_prompt.h"
 
 namespace tutti::sessions {
 namespace {

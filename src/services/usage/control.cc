@@ -11,7 +11,6 @@
 #include "protocol/control.h"
 #include "protocol/json/json.h"
 #include "protocol/json/json_writer.h"
-#include "services/usage/export.h"
 #include "services/usage/ledger_rows.h"
 
 namespace tutti::usage {
@@ -34,12 +33,6 @@ constexpr auto kGroups = std::to_array<std::pair<std::string_view, GroupBy>>({
     {"day", GroupBy::kDay},
 });
 
-std::string_view TextOf(const JsonObject& request, std::string_view name) {
-  const Json* const value = request.if_contains(name);
-  return value != nullptr && value->is_string() ? std::string_view(value->get_string())
-                                                : std::string_view();
-}
-
 Result<int64_t> NumberOf(const JsonObject& request, std::string_view name, int64_t otherwise) {
   const Json* const value = request.if_contains(name);
   if (value == nullptr) return otherwise;
@@ -61,7 +54,7 @@ Result<Stretch> StretchOf(const JsonObject& request) {
 
 Status Sums(store::Store& store, const KeyNames& names, const JsonObject& request,
             JsonWriter* json) {
-  const std::string_view by = TextOf(request, "by");
+  const std::string by = protocol::MemberText(request, "by");
   const auto group = std::find_if(kGroups.begin(), kGroups.end(),
                                   [&](const auto& each) { return each.first == by; });
   if (group == kGroups.end())
@@ -95,7 +88,7 @@ Status Sums(store::Store& store, const KeyNames& names, const JsonObject& reques
 }
 
 Status Rows(store::Store& store, const JsonObject& request, JsonWriter* json) {
-  const std::string_view form = TextOf(request, "form");
+  const std::string form = protocol::MemberText(request, "form");
   if (form != "csv" && form != "json")
     return BadControl("form", "rows are written as csv or json, not " + Quote(form));
   ASSIGN_OR_RETURN(const Stretch stretch, StretchOf(request));

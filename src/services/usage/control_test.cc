@@ -9,7 +9,6 @@
 #include <string>
 
 #include "protocol/json/json.h"
-#include "services/usage/export.h"
 #include "services/usage/ledger_rows.h"
 
 namespace tutti::usage {

@@ -1,5 +1,3 @@
-#include "services/usage/export.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 
 #include "base/random.h"
 #include "protocol/json/json.h"
+#include "services/usage/ledger_rows.h"
 
 namespace tutti::usage {
 namespace {

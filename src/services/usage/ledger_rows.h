@@ -1,7 +1,8 @@
-// Database table of the usage ledger: one row per ended request, and sums over the rows.
+// Database table of the usage ledger: one row per ended request, and sums over the rows; and the
+// rows as text for other programs.
 //
-// All functions run on the store's thread, inside a Store::Work; their errors are the database's.
-// Times are milliseconds since 1970; a period is [from, to).
+// All functions with a database run on the store's thread, inside a Store::Work; their errors are
+// the database's. Times are milliseconds since 1970; a period is [from, to).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,6 @@
 
 #include "base/status.h"
 #include "store/database.h"
-#include "store/migrations.h"
 
 namespace tutti::usage {
 
@@ -81,5 +81,18 @@ Result<std::vector<Row>> ReadRows(store::Database& database, int64_t to_ms, int 
 
 // Deletes at most `most` older rows, oldest first; returns their number.
 Result<int64_t> DeleteBefore(store::Database& database, int64_t before_ms, int most);
+
+// --- text: JSON, a line each, or CSV ---
+//
+// Both hold the same fields in the same order under the same names, and every number as stored, so
+// that sums over either are those of the ledger. Pure.
+
+// {"time":"2026-01-31T12:00:00.123Z","tenant":...}, and a line feed.
+void AppendJsonLine(const Row& row, std::string* out);
+
+// The first line of a CSV file; like all its lines it ends with CR LF.
+void AppendCsvHeader(std::string* out);
+// Texts with a comma, a quote or a line break are quoted (RFC 4180, section 2).
+void AppendCsvLine(const Row& row, std::string* out);
 
 }  // namespace tutti::usage

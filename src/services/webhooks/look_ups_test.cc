@@ -1,5 +1,3 @@
-#include "services/webhooks/look_ups.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -7,6 +5,8 @@
 #include <future>
 #include <string>
 #include <thread>
+
+#include "services/webhooks/target.h"
 
 namespace tutti::webhooks {
 namespace {

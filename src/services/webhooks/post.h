@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/status.h"
-#include "services/webhooks/look_ups.h"
 #include "services/webhooks/target.h"
 
 namespace tutti::webhooks {

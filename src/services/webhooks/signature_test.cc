@@ -1,9 +1,9 @@
-#include "services/webhooks/signature.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
 #include <string>
+
+#include "services/webhooks/webhooks.h"
 
 namespace tutti::webhooks {
 namespace {

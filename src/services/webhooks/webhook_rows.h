@@ -13,7 +13,6 @@
 
 #include "base/status.h"
 #include "store/database.h"
-#include "store/migrations.h"
 
 namespace tutti::webhooks {
 

@@ -24,7 +24,9 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -32,12 +34,24 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "services/background/retry.h"
-#include "services/webhooks/look_ups.h"
 #include "services/webhooks/post.h"
+#include "services/webhooks/target.h"
 #include "services/webhooks/webhook_rows.h"
 #include "store/store.h"
 
 namespace tutti::webhooks {
+
+// --- signatures: HMAC-SHA256 over "{id}.{timestamp}.{body}" (standardwebhooks.com), with one
+// secret, or with several during a secret rotation; pure ---
+
+// The bytes of "whsec_" and base64 of 24 to 64 bytes. Errors: invalid_value.
+Result<std::string> ReadSecret(std::string_view text);
+
+// The value of webhook-signature: "v1,BASE64" under each secret, separated by blanks.
+std::string Sign(std::span<const std::string> secrets, std::string_view id, int64_t unix_s,
+                 std::string_view body);
+
+// --- deliveries ---
 
 // Delays between the first attempt and the ninth; a tenth more or less.
 inline constexpr std::array<std::chrono::seconds, 8> kRetries = {

@@ -16,8 +16,6 @@
 #include <thread>
 #include <vector>
 
-#include "services/webhooks/signature.h"
-
 namespace tutti::webhooks {
 namespace {
 

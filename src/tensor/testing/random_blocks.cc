@@ -4,8 +4,8 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "tensor/blocks.h"
 #include "tensor/dequantize.h"
-#include "tensor/half.h"
 #include "tensor/transcoded.h"
 
 namespace tutti::tensor::testing {

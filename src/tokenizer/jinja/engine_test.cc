@@ -1,4 +1,6 @@
 // The template language against the reference implementation, and its limits.
+#include "tokenizer/jinja/engine.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -7,8 +9,6 @@
 
 #include "cpu_time.h"
 #include "test_paths.h"
-#include "tokenizer/jinja/interpreter.h"
-#include "tokenizer/jinja/parser.h"
 #include "tokenizer/jinja/testing/template_cases.h"
 
 namespace tutti::tokenizer::jinja {

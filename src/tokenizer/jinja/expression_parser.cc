@@ -41,50 +41,14 @@ std::optional<std::string> Unescape(std::string_view quoted) {
       continue;
     }
     const char c = text[++i];
-    size_t hex_digits = 0;
-    switch (c) {
-      case '\n':
-        continue;
-      case 'a':
-        out.push_back('\a');
-        continue;
-      case 'b':
-        out.push_back('\b');
-        continue;
-      case 'f':
-        out.push_back('\f');
-        continue;
-      case 'n':
-        out.push_back('\n');
-        continue;
-      case 'r':
-        out.push_back('\r');
-        continue;
-      case 't':
-        out.push_back('\t');
-        continue;
-      case 'v':
-        out.push_back('\v');
-        continue;
-      case '\\':
-      case '\'':
-      case '"':
-        out.push_back(c);
-        continue;
-      case 'x':
-        hex_digits = 2;
-        break;
-      case 'u':
-        hex_digits = 4;
-        break;
-      case 'U':
-        hex_digits = 8;
-        break;
-      case 'N':
-        return std::nullopt;  // \N{name}: no table of names here
-      default:
-        break;
+    if (c == '\n') continue;
+    constexpr std::string_view kLetters = "abfnrtv\\'\"", kMeanings = "\a\b\f\n\r\t\v\\'\"";
+    if (const size_t known = kLetters.find(c); known != std::string_view::npos) {
+      out.push_back(kMeanings[known]);
+      continue;
     }
+    if (c == 'N') return std::nullopt;  // \N{name}: no table of names here
+    const size_t hex_digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
     uint32_t code = 0;
     if (hex_digits > 0) {
       if (i + hex_digits >= text.size()) return std::nullopt;

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "tokenizer/jinja/arguments.h"
 #include "tokenizer/jinja/builtins.h"
 #include "tokenizer/jinja/format.h"
 #include "tokenizer/jinja/operations.h"
@@ -33,20 +32,11 @@ Value Trim(Runtime& rt, const Value& input, const Arguments& args) {
   return StripText(rt, text.text(), true, true, chars ? &*chars : nullptr);
 }
 
-Value Cased(Runtime& rt, const Value& input, const Arguments& args, CaseChange change) {
+template <CaseChange kChange>
+Value Cased(Runtime& rt, const Value& input, const Arguments& args) {
   if (!ArgReader(rt, args, "a case filter", {}).ok()) return Value();
   const Value text = ToStringValue(rt, input);
-  return rt.failed() ? Value() : ChangeCase(rt, text.text(), change);
-}
-
-Value Upper(Runtime& rt, const Value& v, const Arguments& a) {
-  return Cased(rt, v, a, CaseChange::kUpper);
-}
-Value Lower(Runtime& rt, const Value& v, const Arguments& a) {
-  return Cased(rt, v, a, CaseChange::kLower);
-}
-Value Capitalize(Runtime& rt, const Value& v, const Arguments& a) {
-  return Cased(rt, v, a, CaseChange::kCapitalize);
+  return rt.failed() ? Value() : ChangeCase(rt, text.text(), kChange);
 }
 
 // Jinja's own title filter: words begin at the start and after white space and - ( { [ <.
@@ -279,13 +269,18 @@ Value Attr(Runtime& rt, const Value& input, const Arguments& args) {
   return HasMethod(input, method) ? rt.NewObject<MethodObject>(input, method) : Value();
 }
 
+constexpr auto kCapitalize = Cased<CaseChange::kCapitalize>;
+constexpr auto kLower = Cased<CaseChange::kLower>;
+constexpr auto kUpper = Cased<CaseChange::kUpper>;
+
 constexpr std::array<FilterEntry, 21> kValueFilters{{
-    {"abs", Absolute},       {"attr", Attr},       {"capitalize", Capitalize}, {"d", Default},
-    {"default", Default},    {"e", Escape},        {"escape", Escape},         {"float", FloatOf},
-    {"forceescape", Escape}, {"format", Format},   {"indent", Indent},         {"int", IntOf},
-    {"lower", Lower},        {"replace", Replace}, {"round", Round},           {"safe", Safe},
-    {"string", StringOf},    {"title", Title},     {"tojson", ToJsonFilter},   {"trim", Trim},
-    {"upper", Upper},
+    {"abs", Absolute},        {"attr", Attr},       {"capitalize", kCapitalize},
+    {"d", Default},           {"default", Default}, {"e", Escape},
+    {"escape", Escape},       {"float", FloatOf},   {"forceescape", Escape},
+    {"format", Format},       {"indent", Indent},   {"int", IntOf},
+    {"lower", kLower},        {"replace", Replace}, {"round", Round},
+    {"safe", Safe},           {"string", StringOf}, {"title", Title},
+    {"tojson", ToJsonFilter}, {"trim", Trim},       {"upper", kUpper},
 }};
 
 const FilterEntry* FindFilter(std::string_view name) {

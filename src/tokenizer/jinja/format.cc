@@ -22,8 +22,7 @@ class Repr {
     if (!rt_.Spend(1) || !rt_.Grow(*out_, 4)) return false;
     switch (value.kind()) {
       case Kind::kUndefined:
-        Own("Undefined");
-        return true;
+        return Own("Undefined");
       case Kind::kString:
         return Quote(value.text());
       case Kind::kList:
@@ -36,7 +35,10 @@ class Repr {
   }
 
  private:
-  void Own(std::string_view text) { out_->Append(text, Origin::kTemplate); }
+  bool Own(std::string_view text) {
+    out_->Append(text, Origin::kTemplate);
+    return true;
+  }
 
   bool List(const Value& value) {
     const std::vector<Value>& items = value.items();
@@ -46,8 +48,7 @@ class Repr {
       if (!Write(items[i])) return false;
     }
     if (value.is_tuple() && items.size() == 1) Own(",");
-    Own(value.is_tuple() ? ")" : "]");
-    return true;
+    return Own(value.is_tuple() ? ")" : "]");
   }
 
   bool Dict(const Value& value) {
@@ -60,8 +61,7 @@ class Repr {
       Own(": ");
       if (!Write(member)) return false;
     }
-    Own("}");
-    return true;
+    return Own("}");
   }
 
   bool Quote(const Text& text) {
@@ -82,8 +82,7 @@ class Repr {
       }
       pos += c.length;
     }
-    Own(mark);
-    return true;
+    return Own(mark);
   }
 
   static std::string Escape(char32_t c, char quote) {
@@ -114,17 +113,13 @@ class JsonWriter {
       return false;
     switch (value.kind()) {
       case Kind::kNone:
-        Own("null");
-        return true;
+        return Own("null");
       case Kind::kBool:
-        Own(value.bool_value() ? "true" : "false");
-        return true;
+        return Own(value.bool_value() ? "true" : "false");
       case Kind::kInt:
-        Own(std::to_string(value.int_value()));
-        return true;
+        return Own(std::to_string(value.int_value()));
       case Kind::kFloat:
-        Own(Number(value.float_value()));
-        return true;
+        return Own(Number(value.float_value()));
       case Kind::kString:
         return Quote(value.text());
       case Kind::kList:
@@ -139,7 +134,10 @@ class JsonWriter {
   Text Take() { return std::move(out_); }
 
  private:
-  void Own(std::string_view text) { out_.Append(text, Origin::kTemplate); }
+  bool Own(std::string_view text) {
+    out_.Append(text, Origin::kTemplate);
+    return true;
+  }
 
   static std::string Number(double value) {
     if (std::isnan(value)) return "NaN";
@@ -157,10 +155,7 @@ class JsonWriter {
   }
 
   bool List(const Value& value, int level) {
-    if (value.items().empty()) {
-      Own("[]");
-      return true;
-    }
+    if (value.items().empty()) return Own("[]");
     Own("[");
     bool first = true;
     for (const Value& item : value.items()) {
@@ -169,16 +164,12 @@ class JsonWriter {
       if (!NewLine(level + 1) || !Write(item, level + 1)) return false;
     }
     if (!NewLine(level)) return false;
-    Own("]");
-    return true;
+    return Own("]");
   }
 
   bool Dict(const Value& value, int level) {
     const auto& members = value.members();
-    if (members.empty()) {
-      Own("{}");
-      return true;
-    }
+    if (members.empty()) return Own("{}");
     std::vector<const DictRep::Item*> order;
     for (const auto& member : members) order.push_back(&member);
     if (style_.sort_keys) {
@@ -196,16 +187,13 @@ class JsonWriter {
       if (!Write(member->second, level + 1)) return false;
     }
     if (!NewLine(level)) return false;
-    Own("}");
-    return true;
+    return Own("}");
   }
 
   bool Key(const Value& key) {
     if (key.is_string()) return Quote(key.text());
     Own("\"");
-    if (!Write(key, 0)) return false;
-    Own("\"");
-    return true;
+    return Write(key, 0) && Own("\"");
   }
 
   bool Quote(const Text& text) {
@@ -226,29 +214,13 @@ class JsonWriter {
       plain = pos;
     }
     out_.AppendRange(text, plain, bytes.size());
-    Own("\"");
-    return true;
+    return Own("\"");
   }
 
   static std::string Escape(char32_t c) {
-    switch (c) {
-      case '"':
-        return "\\\"";
-      case '\\':
-        return "\\\\";
-      case '\n':
-        return "\\n";
-      case '\r':
-        return "\\r";
-      case '\t':
-        return "\\t";
-      case '\b':
-        return "\\b";
-      case '\f':
-        return "\\f";
-      default:
-        break;
-    }
+    constexpr std::string_view kSpecial = "\"\\\n\r\t\b\f", kLetters = "\"\\nrtbf";
+    const size_t known = c < 0x80 ? kSpecial.find(static_cast<char>(c)) : std::string_view::npos;
+    if (known != std::string_view::npos) return std::string("\\") + kLetters[known];
     std::array<char, 16> text;
     if (c <= 0xFFFF) {
       std::snprintf(text.data(), text.size(), "\\u%04x", static_cast<unsigned>(c));
@@ -298,21 +270,21 @@ std::string FormatFloat(double value) {
 }
 
 bool AppendText(Runtime& rt, const Value& value, Text* out) {
+  const auto own = [out](std::string_view text) {
+    out->Append(text, Origin::kTemplate);
+    return true;
+  };
   switch (value.kind()) {
     case Kind::kUndefined:
       return !rt.failed();
     case Kind::kNone:
-      out->Append("None", Origin::kTemplate);
-      return true;
+      return own("None");
     case Kind::kBool:
-      out->Append(value.bool_value() ? "True" : "False", Origin::kTemplate);
-      return true;
+      return own(value.bool_value() ? "True" : "False");
     case Kind::kInt:
-      out->Append(std::to_string(value.int_value()), Origin::kTemplate);
-      return true;
+      return own(std::to_string(value.int_value()));
     case Kind::kFloat:
-      out->Append(FormatFloat(value.float_value()), Origin::kTemplate);
-      return true;
+      return own(FormatFloat(value.float_value()));
     case Kind::kString:
       if (!rt.Grow(*out, value.text().size())) return false;
       out->Append(value.text());
@@ -320,17 +292,13 @@ bool AppendText(Runtime& rt, const Value& value, Text* out) {
     case Kind::kObject:
       switch (value.object()->kind()) {
         case ObjectKind::kNamespace:
-          out->Append("<Namespace>", Origin::kTemplate);
-          return true;
+          return own("<Namespace>");
         case ObjectKind::kLoop:
-          out->Append("<LoopContext>", Origin::kTemplate);
-          return true;
+          return own("<LoopContext>");
         case ObjectKind::kMacro:
-          out->Append("<Macro>", Origin::kTemplate);
-          return true;
+          return own("<Macro>");
         default:
-          out->Append("<function>", Origin::kTemplate);
-          return true;
+          return own("<function>");
       }
     case Kind::kList:
     case Kind::kDict:

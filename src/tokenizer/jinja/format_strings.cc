@@ -1,8 +1,10 @@
 // The formatting mini-languages of Python's str: "%", str.format and strftime.
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <optional>
 
 #include "tokenizer/jinja/format.h"
 
@@ -15,13 +17,12 @@ std::string_view View(const Text& text, size_t begin, size_t end) {
   return std::string_view(text.bytes()).substr(begin, end - begin);
 }
 
+constexpr std::string_view kFlags = "-0+ #";
+
 // One conversion of "%": "%-08.3f".
 struct Conversion {
-  bool left = false;
-  bool zero = false;
-  bool plus = false;
-  bool space = false;
-  bool alternate = false;
+  bool Has(char flag) const { return flags.find(flag) != std::string_view::npos; }
+  std::string_view flags;  // of kFlags, in any order and number
   int width = 0;
   int precision = -1;
   char type = 0;
@@ -30,20 +31,9 @@ struct Conversion {
 
 // False when it is not one this engine knows.
 bool ParseConversion(std::string_view text, size_t pos, Conversion* out) {
-  for (; pos < text.size(); ++pos) {
-    if (text[pos] == '-')
-      out->left = true;
-    else if (text[pos] == '0')
-      out->zero = true;
-    else if (text[pos] == '+')
-      out->plus = true;
-    else if (text[pos] == ' ')
-      out->space = true;
-    else if (text[pos] == '#')
-      out->alternate = true;
-    else
-      break;
-  }
+  const size_t begin = pos;
+  pos = std::min(text.find_first_not_of(kFlags, pos), text.size());
+  out->flags = text.substr(begin, pos - begin);
   const auto number = [&](int* value) {
     *value = 0;
     for (int digits = 0; pos < text.size() && IsFormatDigit(text[pos]); ++pos, ++digits) {
@@ -83,11 +73,9 @@ bool AppendNumber(Runtime& rt, const Conversion& c, const Value& value, Text* ou
     integer = static_cast<int64_t>(real);
   }
   std::string pattern = "%";
-  if (c.left) pattern += '-';
-  if (c.zero) pattern += '0';
-  if (c.plus) pattern += '+';
-  if (c.space) pattern += ' ';
-  if (c.alternate) pattern += '#';
+  for (const char flag : kFlags) {
+    if (c.Has(flag)) pattern += flag;
+  }
   if (c.width > 0) pattern += std::to_string(c.width);
   if (c.precision >= 0) pattern += "." + std::to_string(c.precision);
   std::array<char, 512> text;  // 308 digits of a double, 99 of precision, 99 of width
@@ -125,9 +113,9 @@ bool AppendPadded(Runtime& rt, const Conversion& c, const Value& value, Text* ou
   const auto width = static_cast<size_t>(c.width);
   const std::string padding(width > text.size() ? width - text.size() : 0, ' ');
   if (!rt.Grow(*out, text.size() + padding.size())) return false;
-  if (!c.left) out->Append(padding, Origin::kTemplate);
+  if (!c.Has('-')) out->Append(padding, Origin::kTemplate);
   out->Append(text);
-  if (c.left) out->Append(padding, Origin::kTemplate);
+  if (c.Has('-')) out->Append(padding, Origin::kTemplate);
   return true;
 }
 
@@ -232,6 +220,74 @@ std::string FormatTime(std::string_view format, int64_t unix_s) {
   };
   const int hour12 = tm.tm_hour % 12 == 0 ? 12 : tm.tm_hour % 12;
   const char* const half = tm.tm_hour < 12 ? "AM" : "PM";
+  // What a conversion stands for; nothing if there is no such conversion.
+  const auto written = [&](char conversion, bool pad) -> std::optional<std::string> {
+    switch (conversion) {
+      case 'a':
+        return std::string(kDays[static_cast<size_t>(tm.tm_wday)]).substr(0, 3);
+      case 'A':
+        return kDays[static_cast<size_t>(tm.tm_wday)];
+      case 'b':
+      case 'h':
+        return std::string(kMonths[static_cast<size_t>(tm.tm_mon)]).substr(0, 3);
+      case 'B':
+        return kMonths[static_cast<size_t>(tm.tm_mon)];
+      case 'd':
+        return padded(tm.tm_mday, 2, pad);
+      case 'e':
+        return padded(tm.tm_mday, 2, pad, ' ');
+      case 'm':
+        return padded(tm.tm_mon + 1, 2, pad);
+      case 'y':
+        return padded(tm.tm_year % 100, 2, pad);
+      case 'Y':
+        return std::to_string(tm.tm_year + 1900);
+      case 'H':
+        return padded(tm.tm_hour, 2, pad);
+      case 'I':
+        return padded(hour12, 2, pad);
+      case 'M':
+        return padded(tm.tm_min, 2, pad);
+      case 'S':
+        return padded(tm.tm_sec, 2, pad);
+      case 'p':
+        return half;
+      case 'j':
+        return padded(tm.tm_yday + 1, 3, pad);
+      case 'u':
+        return std::to_string(tm.tm_wday == 0 ? 7 : tm.tm_wday);
+      case 'w':
+        return std::to_string(tm.tm_wday);
+      case 's':
+        return std::to_string(unix_s);
+      case 'z':
+        return "+0000";
+      case 'Z':
+        return "UTC";
+      case 'n':
+        return "\n";
+      case 't':
+        return "\t";
+      case '%':
+        return "%";
+      case 'F':
+        return FormatTime("%Y-%m-%d", unix_s);
+      case 'D':
+      case 'x':
+        return FormatTime("%m/%d/%y", unix_s);
+      case 'T':
+      case 'X':
+        return FormatTime("%H:%M:%S", unix_s);
+      case 'R':
+        return FormatTime("%H:%M", unix_s);
+      case 'r':
+        return FormatTime("%I:%M:%S %p", unix_s);
+      case 'c':
+        return FormatTime("%a %b %e %H:%M:%S %Y", unix_s);
+      default:
+        return std::nullopt;
+    }
+  };
   std::string out;
   for (size_t i = 0; i < format.size(); ++i) {
     if (format[i] != '%' || i + 1 == format.size()) {
@@ -241,101 +297,8 @@ std::string FormatTime(std::string_view format, int64_t unix_s) {
     const size_t start = i++;
     const bool pad = format[i] != '-';  // glibc's "no padding"
     if (!pad && i + 1 < format.size()) ++i;
-    switch (format[i]) {
-      case 'a':
-        out += std::string(kDays[static_cast<size_t>(tm.tm_wday)]).substr(0, 3);
-        break;
-      case 'A':
-        out += kDays[static_cast<size_t>(tm.tm_wday)];
-        break;
-      case 'b':
-      case 'h':
-        out += std::string(kMonths[static_cast<size_t>(tm.tm_mon)]).substr(0, 3);
-        break;
-      case 'B':
-        out += kMonths[static_cast<size_t>(tm.tm_mon)];
-        break;
-      case 'd':
-        out += padded(tm.tm_mday, 2, pad);
-        break;
-      case 'e':
-        out += padded(tm.tm_mday, 2, pad, ' ');
-        break;
-      case 'm':
-        out += padded(tm.tm_mon + 1, 2, pad);
-        break;
-      case 'y':
-        out += padded(tm.tm_year % 100, 2, pad);
-        break;
-      case 'Y':
-        out += std::to_string(tm.tm_year + 1900);
-        break;
-      case 'H':
-        out += padded(tm.tm_hour, 2, pad);
-        break;
-      case 'I':
-        out += padded(hour12, 2, pad);
-        break;
-      case 'M':
-        out += padded(tm.tm_min, 2, pad);
-        break;
-      case 'S':
-        out += padded(tm.tm_sec, 2, pad);
-        break;
-      case 'p':
-        out += half;
-        break;
-      case 'j':
-        out += padded(tm.tm_yday + 1, 3, pad);
-        break;
-      case 'u':
-        out += std::to_string(tm.tm_wday == 0 ? 7 : tm.tm_wday);
-        break;
-      case 'w':
-        out += std::to_string(tm.tm_wday);
-        break;
-      case 's':
-        out += std::to_string(unix_s);
-        break;
-      case 'z':
-        out += "+0000";
-        break;
-      case 'Z':
-        out += "UTC";
-        break;
-      case 'n':
-        out += '\n';
-        break;
-      case 't':
-        out += '\t';
-        break;
-      case '%':
-        out += '%';
-        break;
-      case 'F':
-        out += FormatTime("%Y-%m-%d", unix_s);
-        break;
-      case 'D':
-      case 'x':
-        out += FormatTime("%m/%d/%y", unix_s);
-        break;
-      case 'T':
-      case 'X':
-        out += FormatTime("%H:%M:%S", unix_s);
-        break;
-      case 'R':
-        out += FormatTime("%H:%M", unix_s);
-        break;
-      case 'r':
-        out += FormatTime("%I:%M:%S %p", unix_s);
-        break;
-      case 'c':
-        out += FormatTime("%a %b %e %H:%M:%S %Y", unix_s);
-        break;
-      default:
-        out += format.substr(start, i - start + 1);
-        break;
-    }
+    const std::optional<std::string> text = written(format[i], pad);
+    out += text ? std::string_view(*text) : format.substr(start, i - start + 1);
   }
   return out;
 }

@@ -1,10 +1,9 @@
-#include "tokenizer/jinja/interpreter.h"
-
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tokenizer/jinja/builtins.h"
+#include "tokenizer/jinja/engine.h"
 #include "tokenizer/jinja/format.h"
 #include "tokenizer/jinja/interpreter_state.h"
 #include "tokenizer/jinja/operations.h"
@@ -106,8 +105,7 @@ Flow Interpreter::Output(const OutputStmt& statement) {
     if (Fits(value.text().size())) out_->Append(value.text());
     return Next();
   }
-  Text text;
-  if (AppendText(rt_, value, &text) && Fits(text.size())) out_->Append(text);
+  Write(value);
   return Next();
 }
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 
-#include "tokenizer/jinja/arguments.h"
 #include "tokenizer/jinja/builtins.h"
 #include "tokenizer/jinja/format.h"
 #include "tokenizer/jinja/operations.h"

@@ -1,11 +1,9 @@
-#include "tokenizer/jinja/parser.h"
-
 #include <initializer_list>
 #include <optional>
 
+#include "tokenizer/jinja/engine.h"
 #include "tokenizer/jinja/expression_parser.h"
 #include "tokenizer/jinja/lexer.h"
-#include "tokenizer/jinja/parser_state.h"
 
 namespace tutti::tokenizer::jinja {
 namespace {

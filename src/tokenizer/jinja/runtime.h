@@ -14,7 +14,6 @@
 
 #include "base/status.h"
 #include "tokenizer/jinja/object.h"
-#include "tokenizer/jinja/rep.h"
 #include "tokenizer/jinja/value.h"
 
 namespace tutti::tokenizer::jinja {

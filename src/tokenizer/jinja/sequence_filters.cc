@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 
-#include "tokenizer/jinja/arguments.h"
 #include "tokenizer/jinja/builtins.h"
 #include "tokenizer/jinja/format.h"
 #include "tokenizer/jinja/operations.h"
@@ -119,26 +118,29 @@ struct Keyed {
   Value item;
 };
 
-// Sorts by key, which must be all numbers or all strings: then the order is total and the sort is
-// sound.
-bool SortKeyed(Runtime& rt, std::vector<Keyed>* keyed, bool reverse) {
+// The items sorted by key, which must be all numbers or all strings: then the order is total and
+// the sort is sound.
+Value SortedItems(Runtime& rt, std::vector<Keyed> keyed, bool reverse) {
   int first_class = 0;
   size_t bytes = 0;
-  for (const Keyed& k : *keyed) {
+  for (const Keyed& k : keyed) {
     int kind = 0;
     if (!SortClass(k.key, &kind) || (first_class != 0 && kind != first_class)) {
-      return rt.FailType("sort among others", k.key), false;
+      return rt.FailType("sort among others", k.key);
     }
     first_class = kind;
     if (k.key.is_string()) bytes += k.key.text().size();
   }
   uint64_t rounds = 1;
-  while ((size_t{1} << rounds) < keyed->size()) ++rounds;
-  if (!rt.Spend(rounds * (keyed->size() + bytes / Runtime::kBytesPerStep))) return false;
-  std::stable_sort(keyed->begin(), keyed->end(), [reverse](const Keyed& a, const Keyed& b) {
+  while ((size_t{1} << rounds) < keyed.size()) ++rounds;
+  if (!rt.Spend(rounds * (keyed.size() + bytes / Runtime::kBytesPerStep))) return Value();
+  std::stable_sort(keyed.begin(), keyed.end(), [reverse](const Keyed& a, const Keyed& b) {
     return reverse ? CompareKeys(b.key, a.key) < 0 : CompareKeys(a.key, b.key) < 0;
   });
-  return true;
+  std::vector<Value> sorted;
+  sorted.reserve(keyed.size());
+  for (Keyed& k : keyed) sorted.push_back(std::move(k.item));
+  return rt.NewList(std::move(sorted));
 }
 
 Value Sort(Runtime& rt, const Value& input, const Arguments& args) {
@@ -150,11 +152,7 @@ Value Sort(Runtime& rt, const Value& input, const Arguments& args) {
     keyed.push_back({SortKey(rt, item, reader.Get(2), reader.Bool(1, false)), item});
     if (!reader.ok()) return Value();
   }
-  if (!reader.ok() || !SortKeyed(rt, &keyed, reader.Bool(0, false))) return Value();
-  std::vector<Value> sorted;
-  sorted.reserve(keyed.size());
-  for (Keyed& k : keyed) sorted.push_back(std::move(k.item));
-  return rt.NewList(std::move(sorted));
+  return reader.ok() ? SortedItems(rt, std::move(keyed), reader.Bool(0, false)) : Value();
 }
 
 Value DictSort(Runtime& rt, const Value& input, const Arguments& args) {
@@ -168,11 +166,7 @@ Value DictSort(Runtime& rt, const Value& input, const Arguments& args) {
                      rt.NewList({key, value}, /*tuple=*/true)});
     if (!reader.ok()) return Value();
   }
-  if (!reader.ok() || !SortKeyed(rt, &keyed, reader.Bool(2, false))) return Value();
-  std::vector<Value> sorted;
-  sorted.reserve(keyed.size());
-  for (Keyed& k : keyed) sorted.push_back(std::move(k.item));
-  return rt.NewList(std::move(sorted));
+  return reader.ok() ? SortedItems(rt, std::move(keyed), reader.Bool(2, false)) : Value();
 }
 
 Value Unique(Runtime& rt, const Value& input, const Arguments& args) {
@@ -194,8 +188,9 @@ Value Unique(Runtime& rt, const Value& input, const Arguments& args) {
   return rt.NewList(std::move(kept));
 }
 
-Value Extreme(Runtime& rt, const Value& input, const Arguments& args, bool want_max) {
-  const ArgReader reader(rt, args, want_max ? "max" : "min", {"case_sensitive", "attribute"});
+template <bool kWantMax>
+Value Extreme(Runtime& rt, const Value& input, const Arguments& args) {
+  const ArgReader reader(rt, args, kWantMax ? "max" : "min", {"case_sensitive", "attribute"});
   Value holder;
   const auto& items = Items(rt, input, &holder);
   Value best;
@@ -204,16 +199,13 @@ Value Extreme(Runtime& rt, const Value& input, const Arguments& args, bool want_
     const Value key = SortKey(rt, item, reader.Get(1), reader.Bool(0, false));
     if (!reader.ok()) return Value();
     const bool better =
-        !best_key.defined() || (want_max ? Less(rt, best_key, key) : Less(rt, key, best_key));
+        !best_key.defined() || (kWantMax ? Less(rt, best_key, key) : Less(rt, key, best_key));
     if (!better) continue;
     best = item;
     best_key = key;
   }
   return best;
 }
-
-Value Minimum(Runtime& rt, const Value& v, const Arguments& a) { return Extreme(rt, v, a, false); }
-Value Maximum(Runtime& rt, const Value& v, const Arguments& a) { return Extreme(rt, v, a, true); }
 
 Value Sum(Runtime& rt, const Value& input, const Arguments& args) {
   const ArgReader reader(rt, args, "sum", {"attribute", "start"});
@@ -265,11 +257,12 @@ Value Map(Runtime& rt, const Value& input, const Arguments& args) {
 }
 
 // select, reject, selectattr, rejectattr
-Value Pick(Runtime& rt, const Value& input, const Arguments& args, bool by_attribute, bool keep) {
+template <bool kByAttribute, bool kKeep>
+Value Pick(Runtime& rt, const Value& input, const Arguments& args) {
   Value holder;
   const auto& items = ItemsIfAny(rt, input, &holder);
-  const size_t skip = by_attribute ? 1 : 0;
-  if (by_attribute && args.positional.empty())
+  const size_t skip = kByAttribute ? 1 : 0;
+  if (kByAttribute && args.positional.empty())
     return rt.Fail("selectattr: the attribute is missing");
   Arguments rest;
   std::string test;
@@ -282,35 +275,27 @@ Value Pick(Runtime& rt, const Value& input, const Arguments& args, bool by_attri
   }
   std::vector<Value> picked;
   for (const Value& item : items) {
-    const Value subject = by_attribute ? FollowPath(rt, item, args.positional[0]) : item;
+    const Value subject = kByAttribute ? FollowPath(rt, item, args.positional[0]) : item;
     if (!rt.Spend(1)) return Value();
     const bool holds = test.empty() ? Truthy(subject) : ApplyPredicate(rt, test, subject, rest);
     if (rt.failed()) return Value();
-    if (holds == keep) picked.push_back(item);
+    if (holds == kKeep) picked.push_back(item);
   }
   return rt.NewList(std::move(picked));
 }
 
-Value Select(Runtime& rt, const Value& v, const Arguments& a) {
-  return Pick(rt, v, a, false, true);
-}
-Value Reject(Runtime& rt, const Value& v, const Arguments& a) {
-  return Pick(rt, v, a, false, false);
-}
-Value SelectAttr(Runtime& rt, const Value& v, const Arguments& a) {
-  return Pick(rt, v, a, true, true);
-}
-Value RejectAttr(Runtime& rt, const Value& v, const Arguments& a) {
-  return Pick(rt, v, a, true, false);
-}
+constexpr auto kSelect = Pick<false, true>;
+constexpr auto kReject = Pick<false, false>;
+constexpr auto kSelectAttr = Pick<true, true>;
+constexpr auto kRejectAttr = Pick<true, false>;
 
 constexpr std::array<FilterEntry, 19> kSequenceFilters{{
-    {"count", LengthOf},        {"dictsort", DictSort}, {"first", First},
-    {"items", ItemsOf},         {"join", Join},         {"last", Last},
-    {"length", LengthOf},       {"list", ListOf},       {"map", Map},
-    {"max", Maximum},           {"min", Minimum},       {"reject", Reject},
-    {"rejectattr", RejectAttr}, {"reverse", Reverse},   {"select", Select},
-    {"selectattr", SelectAttr}, {"sort", Sort},         {"sum", Sum},
+    {"count", LengthOf},         {"dictsort", DictSort},  {"first", First},
+    {"items", ItemsOf},          {"join", Join},          {"last", Last},
+    {"length", LengthOf},        {"list", ListOf},        {"map", Map},
+    {"max", Extreme<true>},      {"min", Extreme<false>}, {"reject", kReject},
+    {"rejectattr", kRejectAttr}, {"reverse", Reverse},    {"select", kSelect},
+    {"selectattr", kSelectAttr}, {"sort", Sort},          {"sum", Sum},
     {"unique", Unique},
 }};
 

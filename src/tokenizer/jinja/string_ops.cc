@@ -1,6 +1,7 @@
 #include "tokenizer/jinja/string_ops.h"
 
 #include <algorithm>
+#include <array>
 
 #include "tokenizer/jinja/format.h"
 #include "tokenizer/jinja/unicode.h"
@@ -63,12 +64,7 @@ class Pieces {
   std::vector<Value> pieces_;
 };
 
-size_t FindLast(std::string_view text, std::string_view needle) {
-  // rfind compares at every place; the needles of templates are short, and the caller pays for the
-  // product.
-  return text.rfind(needle);
-}
-
+// rfind compares at every place; the needles of templates are short, and this pays for the product.
 bool PayForRfind(Runtime& rt, const Text& text, const Text& needle) {
   return rt.SpendBytes(text.size()) &&
          rt.Spend(text.size() * std::min<size_t>(needle.size(), 4096) / 256);
@@ -188,7 +184,7 @@ Value SplitText(Runtime& rt, const Text& text, const Text* separator, int64_t li
   if (!PayForRfind(rt, text, *separator)) return Value();
   size_t end = bytes.size();
   for (int64_t made = 0; limit < 0 || made < limit; ++made) {
-    const size_t found = FindLast(bytes.substr(0, end), separator->bytes());
+    const size_t found = bytes.substr(0, end).rfind(separator->bytes());
     if (found == std::string_view::npos) break;
     if (!pieces.Add(found + separator->size(), end)) return Value();
     end = found;
@@ -218,8 +214,8 @@ Value SplitLines(Runtime& rt, const Text& text, bool keep_ends) {
 Value PartitionText(Runtime& rt, const Text& text, const Text& separator, bool from_right) {
   if (separator.empty()) return rt.Fail("partition with an empty separator");
   if (!PayForRfind(rt, text, separator)) return Value();
-  const size_t found = from_right ? FindLast(text.bytes(), separator.bytes())
-                                  : Find(text.bytes(), separator.bytes());
+  const size_t found =
+      from_right ? text.bytes().rfind(separator.bytes()) : Find(text.bytes(), separator.bytes());
   Pieces pieces(rt, text);
   const size_t size = text.size();
   if (found != std::string_view::npos) {
@@ -253,28 +249,13 @@ Value EscapeHtml(Runtime& rt, const Text& text) {
   Text out;
   size_t plain = 0;
   for (size_t pos = 0; pos < text.size(); ++pos) {
-    std::string_view escape;
-    switch (text.bytes()[pos]) {
-      case '&':
-        escape = "&amp;";
-        break;
-      case '<':
-        escape = "&lt;";
-        break;
-      case '>':
-        escape = "&gt;";
-        break;
-      case '\'':
-        escape = "&#39;";
-        break;
-      case '"':
-        escape = "&#34;";
-        break;
-      default:
-        continue;
-    }
+    constexpr std::string_view kSpecial = "&<>'\"";
+    constexpr std::array<std::string_view, 5> kEscapes = {"&amp;", "&lt;", "&gt;", "&#39;",
+                                                          "&#34;"};
+    const size_t special = kSpecial.find(text.bytes()[pos]);
+    if (special == std::string_view::npos) continue;
     out.AppendRange(text, plain, pos);
-    out.Append(escape, text.OriginAt(pos));
+    out.Append(kEscapes[special], text.OriginAt(pos));
     plain = pos + 1;
   }
   out.AppendRange(text, plain, text.size());

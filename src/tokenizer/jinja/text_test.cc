@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "tokenizer/jinja/interpreter.h"
-#include "tokenizer/jinja/parser.h"
+#include "tokenizer/jinja/engine.h"
 
 namespace tutti::tokenizer::jinja {
 namespace {

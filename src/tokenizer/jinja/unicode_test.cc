@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tokenizer/jinja/format.h"
-#include "tokenizer/jinja/json.h"
+#include "tokenizer/jinja/value.h"
 
 namespace tutti::tokenizer::jinja {
 namespace {

@@ -1,13 +1,13 @@
 #include "tokenizer/jinja/value.h"
 
 #include <algorithm>
+#include <boost/json.hpp>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
 #include "base/check.h"
 #include "tokenizer/jinja/object.h"
-#include "tokenizer/jinja/rep.h"
 
 namespace tutti::tokenizer::jinja {
 namespace {
@@ -39,6 +39,53 @@ int Order(const T& a, const T& b) {
 int64_t AsInteger(const Value& v) { return v.is_bool() ? (v.bool_value() ? 1 : 0) : v.int_value(); }
 double AsReal(const Value& v) {
   return v.is_float() ? v.float_value() : static_cast<double>(AsInteger(v));
+}
+
+// The member whose key `compare` places neither before (< 0) nor after (> 0) the one sought.
+template <typename Compare>
+const Value* FindIn(const DictRep& dict, const Compare& compare) {
+  if (dict.order.empty()) {
+    for (const DictRep::Item& item : dict.items) {
+      if (compare(item.first) == 0) return &item.second;
+    }
+    return nullptr;
+  }
+  const auto found = std::partition_point(dict.order.begin(), dict.order.end(), [&](uint32_t at) {
+    return compare(dict.items[at].first) < 0;
+  });
+  if (found == dict.order.end() || compare(dict.items[*found].first) != 0) return nullptr;
+  return &dict.items[*found].second;
+}
+
+Value FromJson(const boost::json::value& json) {
+  switch (json.kind()) {
+    case boost::json::kind::null:
+      return Value::None();
+    case boost::json::kind::bool_:
+      return Value::Bool(json.get_bool());
+    case boost::json::kind::int64:
+      return Value::Int(json.get_int64());
+    case boost::json::kind::uint64:
+      return Value::Float(static_cast<double>(json.get_uint64()));
+    case boost::json::kind::double_:
+      return Value::Float(json.get_double());
+    case boost::json::kind::string:
+      return Value::String(std::string(json.get_string()));
+    case boost::json::kind::array: {
+      std::vector<Value> items;
+      items.reserve(json.get_array().size());
+      for (const boost::json::value& item : json.get_array()) items.push_back(FromJson(item));
+      return Value::List(std::move(items));
+    }
+    case boost::json::kind::object: {
+      std::vector<Value::Member> members;
+      members.reserve(json.get_object().size());
+      for (const auto& member : json.get_object())
+        members.emplace_back(member.key(), FromJson(member.value()));
+      return Value::Dict(std::move(members));
+    }
+  }
+  return Value();
 }
 
 }  // namespace
@@ -106,61 +153,19 @@ void DictRep::Index() {
 
 const Value* DictRep::Find(const Value& key) const {
   if (!Hashable(key)) return nullptr;
-  if (order.empty()) {
-    for (const Item& item : items) {
-      if (CompareKeys(item.first, key) == 0) return &item.second;
-    }
-    return nullptr;
-  }
-  const auto found = std::lower_bound(
-      order.begin(), order.end(), key,
-      [this](uint32_t at, const Value& k) { return CompareKeys(items[at].first, k) < 0; });
-  if (found == order.end() || CompareKeys(items[*found].first, key) != 0) return nullptr;
-  return &items[*found].second;
+  return FindIn(*this, [&](const Value& item) { return CompareKeys(item, key); });
 }
 
 const Value* DictRep::Find(std::string_view key) const {
-  const auto compare = [key](const Value& item) {
+  return FindIn(*this, [key](const Value& item) {
     return item.is_string() ? item.text().bytes().compare(key) : -1;
-  };
-  if (order.empty()) {
-    for (const Item& item : items) {
-      if (compare(item.first) == 0) return &item.second;
-    }
-    return nullptr;
-  }
-  const auto found = std::partition_point(
-      order.begin(), order.end(), [&](uint32_t at) { return compare(items[at].first) < 0; });
-  if (found == order.end() || compare(items[*found].first) != 0) return nullptr;
-  return &items[*found].second;
+  });
 }
 
-Value Value::None() {
-  Value v;
-  v.kind_ = Kind::kNone;
-  return v;
-}
-
-Value Value::Bool(bool value) {
-  Value v;
-  v.kind_ = Kind::kBool;
-  v.scalar_.boolean = value;
-  return v;
-}
-
-Value Value::Int(int64_t value) {
-  Value v;
-  v.kind_ = Kind::kInt;
-  v.scalar_.integer = value;
-  return v;
-}
-
-Value Value::Float(double value) {
-  Value v;
-  v.kind_ = Kind::kFloat;
-  v.scalar_.real = value;
-  return v;
-}
+Value Value::None() { return {Kind::kNone, {.name = nullptr}}; }
+Value Value::Bool(bool value) { return {Kind::kBool, {.boolean = value}}; }
+Value Value::Int(int64_t value) { return {Kind::kInt, {.integer = value}}; }
+Value Value::Float(double value) { return {Kind::kFloat, {.real = value}}; }
 
 Value Value::String(std::string value, Origin origin) {
   return String(Text(std::move(value), origin));
@@ -191,38 +196,19 @@ Value Value::Dict(std::vector<Member> members) {
   return Of(std::shared_ptr<const DictRep>(std::move(rep)));
 }
 
-Value Value::UndefinedNamed(const std::string* name) {
-  Value v;
-  v.scalar_.name = name;
-  return v;
-}
+Value Value::UndefinedNamed(const std::string* name) { return {Kind::kUndefined, {.name = name}}; }
 
 Value Value::Of(std::shared_ptr<const StringRep> rep) {
-  Value v;
-  v.kind_ = Kind::kString;
-  v.rep_ = std::move(rep);
-  return v;
+  return {Kind::kString, {.name = nullptr}, std::move(rep)};
 }
-
 Value Value::Of(std::shared_ptr<const ListRep> rep) {
-  Value v;
-  v.kind_ = Kind::kList;
-  v.rep_ = std::move(rep);
-  return v;
+  return {Kind::kList, {.name = nullptr}, std::move(rep)};
 }
-
 Value Value::Of(std::shared_ptr<const DictRep> rep) {
-  Value v;
-  v.kind_ = Kind::kDict;
-  v.rep_ = std::move(rep);
-  return v;
+  return {Kind::kDict, {.name = nullptr}, std::move(rep)};
 }
-
 Value Value::Of(std::shared_ptr<Object> object) {
-  Value v;
-  v.kind_ = Kind::kObject;
-  v.rep_ = std::move(object);
-  return v;
+  return {Kind::kObject, {.name = nullptr}, std::move(object)};
 }
 
 bool Value::bool_value() const {
@@ -295,6 +281,20 @@ bool Value::SameAs(const Value& other) const {
     default:
       return rep_ == other.rep_;
   }
+}
+
+Result<Value> ParseJson(std::string_view text) {
+  boost::json::error_code error;
+  boost::json::parse_options options;
+  options.max_depth = Value::kMaxDepth;
+  boost::json::value json;
+  try {  // the allocator may throw; syntax errors come in `error`
+    json = boost::json::parse({text.data(), text.size()}, error, {}, options);
+  } catch (const std::exception&) {
+    return ResourceExhausted("invalid_json", "JSON text too large");
+  }
+  if (error) return InvalidArgument("invalid_json", "malformed JSON");
+  return FromJson(json);
 }
 
 }  // namespace tutti::tokenizer::jinja

@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
 #include "tokenizer/jinja/text.h"
 
 namespace tutti::tokenizer::jinja {
 
-class Heap;
 class Object;
 struct ListRep;
 struct DictRep;
@@ -101,9 +101,17 @@ class Value {
     double real;
     const std::string* name;
   };
+  Value(Kind kind, Scalar scalar, std::shared_ptr<const void> rep = nullptr)
+      : kind_(kind), scalar_(scalar), rep_(std::move(rep)) {}
+
   Kind kind_ = Kind::kUndefined;
   Scalar scalar_{.name = nullptr};
   std::shared_ptr<const void> rep_;
 };
+
+// JSON text to Value, for tool schemas, tool arguments and test data. Strict JSON, at most
+// Value::kMaxDepth deep. All text is Origin::kClient. Whole numbers outside 64
+// bits become floats. Errors: invalid_json.
+Result<Value> ParseJson(std::string_view text);
 
 }  // namespace tutti::tokenizer::jinja

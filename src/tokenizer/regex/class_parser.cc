@@ -1,10 +1,67 @@
 #include "tokenizer/regex/class_parser.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "base/ascii.h"
+#include "base/quote.h"
+#include "base/utf8.h"
 #include "tokenizer/regex/syntax.h"
 
 namespace tutti::tokenizer::regex {
+
+bool PatternReader::Take(char c) {
+  if (at_end() || text_[position_] != c) return false;
+  ++position_;
+  return true;
+}
+
+bool PatternReader::TakeAll(std::string_view expected) {
+  if (!rest().starts_with(expected)) return false;
+  position_ += expected.size();
+  return true;
+}
+
+char32_t PatternReader::TakeCodePoint() {
+  const CodePoint c = DecodeAt(text_, position_);
+  position_ += c.length;
+  return c.code_point;
+}
+
+std::optional<uint32_t> PatternReader::TakeNumber() {
+  std::optional<uint32_t> number;
+  for (char c = Peek(); c >= '0' && c <= '9'; c = Peek()) {
+    number =
+        std::min<uint32_t>(number.value_or(0) * 10 + static_cast<uint32_t>(c - '0'), 1'000'000);
+    Skip(1);
+  }
+  return number;
+}
+
+std::optional<char32_t> PatternReader::TakeHex(size_t min_digits, size_t max_digits) {
+  char32_t value = 0;
+  size_t digits = 0;
+  for (; digits < max_digits; ++digits) {
+    const int digit = HexDigit(Peek());
+    if (digit < 0) break;
+    value = value * 16 + static_cast<char32_t>(digit);
+    Skip(1);
+  }
+  if (digits < min_digits) return std::nullopt;
+  return value;
+}
+
+Status PatternReader::Refuse(std::string_view what, size_t begin, size_t length) const {
+  return InvalidArgument("tokenizer_regex", "split expression has " + std::string(what) + ": " +
+                                                Quote(text_.substr(begin, length), 32) + " at " +
+                                                std::to_string(begin) + ", not supported");
+}
+
+Status PatternReader::TooDeep() const {
+  return InvalidArgument("tokenizer_limit", "split expression nests deeper than " +
+                                                std::to_string(kMaxNesting) + " at " +
+                                                std::to_string(position_));
+}
 
 // One item of a bracket class: a character, which may begin or end a range, or a set.
 struct ClassParser::Item {
@@ -212,21 +269,10 @@ Result<char32_t> TakeCharacterEscape(PatternReader& in, bool in_brackets) {
   };
   if (static_cast<unsigned char>(c) >= 0x80) return in.TakeCodePoint();
   in.Skip(1);
+  constexpr std::string_view kLetters = "tvnrfae", kControls = "\t\v\n\r\f\a\x1B";
+  if (const size_t at = kLetters.find(c); at != std::string_view::npos)
+    return static_cast<char32_t>(kControls[at]);
   switch (c) {
-    case 't':
-      return U'\t';
-    case 'v':
-      return U'\v';
-    case 'n':
-      return U'\n';
-    case 'r':
-      return U'\r';
-    case 'f':
-      return U'\f';
-    case 'a':
-      return U'\a';
-    case 'e':
-      return U'\x1B';
     case 'b':
       if (in_brackets) return U'\b';
       break;

@@ -1,23 +1,60 @@
-// ClassParser: bracket classes and the escapes that stand for sets, inside and outside of them.
-//
-// Bounds what their sets cost, as a short expression can name large ones many times. A value, not
-// for two threads at once; the reader must outlive it.
+// Readers of an expression's text: PatternReader for its characters, ClassParser for its classes.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "base/status.h"
 #include "tokenizer/regex/char_set.h"
-#include "tokenizer/regex/pattern_reader.h"
 
 namespace tutti::tokenizer::regex {
+
+// PatternReader: the place in an expression that a parser has come to. A value, not for two threads
+// at once. The text must outlive it and be UTF-8.
+class PatternReader {
+ public:
+  explicit PatternReader(std::string_view text) : text_(text) {}
+
+  bool at_end() const { return position_ == text_.size(); }
+  size_t position() const { return position_; }
+  // Zero where there is no character.
+  char Peek() const { return PeekAt(0); }
+  char PeekAt(ptrdiff_t ahead) const {
+    const size_t at = position_ + static_cast<size_t>(ahead);
+    return at < text_.size() ? text_[at] : '\0';
+  }
+  std::string_view rest() const { return text_.substr(position_); }
+
+  void Skip(size_t bytes) { position_ += std::min(bytes, text_.size() - position_); }
+  void Rewind(size_t position) { position_ = position; }
+  bool Take(char c);
+  bool TakeAll(std::string_view expected);
+  char32_t TakeCodePoint();              // needs !at_end()
+  std::optional<uint32_t> TakeNumber();  // decimal; 1,000,000 for all greater numbers
+  std::optional<char32_t> TakeHex(size_t min_digits, size_t max_digits);
+
+  // tokenizer_regex: the expression has `what`, quoted with its place.
+  Status Refuse(std::string_view what, size_t begin, size_t length) const;
+  Status TooDeep() const;
+
+ private:
+  std::string_view text_;
+  size_t position_ = 0;
+};
 
 // Ranges of code points that the operations on sets may go through, all together. The largest
 // published expressions need 30,000.
 inline constexpr size_t kMaxSetWork = 1'000'000;
 
+// ClassParser: bracket classes and the escapes that stand for sets, inside and outside of them.
+//
+// Bounds what their sets cost, as a short expression can name large ones many times. A value, not
+// for two threads at once; the reader must outlive it.
 class ClassParser {
  public:
   explicit ClassParser(PatternReader& in) : in_(in) {}

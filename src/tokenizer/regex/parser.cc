@@ -5,9 +5,7 @@
 
 #include "base/utf8.h"
 #include "tokenizer/regex/class_parser.h"
-#include "tokenizer/regex/pattern_reader.h"
 #include "tokenizer/regex/syntax.h"
-#include "tokenizer/regex/syntax_builder.h"
 
 namespace tutti::tokenizer::regex {
 namespace {

@@ -1,7 +1,7 @@
-#include "tokenizer/regex/program.h"
-
 #include <string>
 #include <utility>
+
+#include "tokenizer/regex/automaton.h"
 
 namespace tutti::tokenizer::regex {
 namespace {

@@ -3,8 +3,6 @@
 #include <utility>
 
 #include "tokenizer/regex/automaton.h"
-#include "tokenizer/regex/program.h"
-#include "tokenizer/regex/symbols.h"
 #include "tokenizer/regex/syntax.h"
 
 namespace tutti::tokenizer {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "tokenizer/byte_alphabet.h"
+#include "tokenizer/character_rules.h"
 #include "tokenizer/tokenizer.h"
 
 namespace tutti::tokenizer::testing {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "client/mqtt/transport.h"
+#include "client/mqtt/connection.h"
 #include "mqtt/codec.h"
 
 namespace tutti::client::testing {

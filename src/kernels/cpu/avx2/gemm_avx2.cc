@@ -1,6 +1,5 @@
 // The GEMM table of AVX2 without VNNI.
 #include "kernels/cpu/avx2/gemm_vec.h"
-#include "kernels/cpu/gemm_prefetch.h"
 #include "kernels/cpu/gemm_tile.h"
 #include "kernels/cpu/unroll.h"
 #include "kernels/gemm.h"

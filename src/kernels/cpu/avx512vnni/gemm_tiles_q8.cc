@@ -2,7 +2,7 @@
 #include <immintrin.h>
 
 #include "kernels/cpu/avx512vnni/gemm_tiles.h"
-#include "kernels/cpu/gemm_prefetch.h"
+#include "kernels/cpu/gemm_tile.h"
 #include "kernels/cpu/unroll.h"
 
 namespace tutti::kernels::avx512vnni {

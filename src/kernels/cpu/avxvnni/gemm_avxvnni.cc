@@ -3,7 +3,6 @@
 // gemm_avxvnni_evex_test.cc compiles the same text with the EVEX encoding of the same instruction,
 // which is what the tests run on machines that have AVX-512 but not AVX-VNNI.
 #include "kernels/cpu/avx2/gemm_vec.h"
-#include "kernels/cpu/gemm_prefetch.h"
 #include "kernels/cpu/gemm_tile.h"
 #include "kernels/cpu/unroll.h"
 #include "kernels/gemm.h"

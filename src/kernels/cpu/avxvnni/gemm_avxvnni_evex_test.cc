@@ -1,6 +1,5 @@
 // The text of gemm_avxvnni.cc with EVEX encodings (AVX-512 VL + VNNI), for gemm_test.cc: see there.
 #include "kernels/cpu/avx2/gemm_vec.h"
-#include "kernels/cpu/gemm_prefetch.h"
 #include "kernels/cpu/gemm_tile.h"
 #include "kernels/cpu/unroll.h"
 #include "kernels/gemm.h"

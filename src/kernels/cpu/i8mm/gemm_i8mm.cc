@@ -1,6 +1,5 @@
 // The GEMM table of Arm's 8-bit matrix products: those of neondot with smmla where a tile has two
 // rows or more.
-#include "kernels/cpu/gemm_prefetch.h"
 #include "kernels/cpu/gemm_tile.h"
 #include "kernels/cpu/neon/gemm_vec.h"
 #include "kernels/cpu/unroll.h"

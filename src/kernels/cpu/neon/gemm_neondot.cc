@@ -1,5 +1,4 @@
 // The GEMM table of Armv8.2 with dot products.
-#include "kernels/cpu/gemm_prefetch.h"
 #include "kernels/cpu/gemm_tile.h"
 #include "kernels/cpu/neon/gemm_vec.h"
 #include "kernels/cpu/unroll.h"

@@ -1,7 +1,7 @@
 // Attention in plain C++: the oracle. Float32 arithmetic; the cache in float, half precision or
 // int8.
 #include "kernels/attention.h"
-#include "tensor/half.h"
+#include "tensor/blocks.h"
 
 namespace tutti::kernels {
 namespace {

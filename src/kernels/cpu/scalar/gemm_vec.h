@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "tensor/half.h"
+#include "tensor/blocks.h"
 
 namespace {
 

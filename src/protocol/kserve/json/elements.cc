@@ -1,5 +1,7 @@
 #include "protocol/kserve/json/elements.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -9,7 +11,7 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "protocol/kserve/refusal.h"
+#include "protocol/kserve/request.h"
 
 namespace tutti::kserve {
 namespace {
@@ -86,38 +88,6 @@ bool AppendText(const Json& value, std::string* data) {
 
 using Append = bool (*)(const Json&, std::string*);
 
-// Null for a type without a JSON form.
-Append AppendOf(DataType type) {
-  switch (type) {
-    case DataType::kBool:
-      return &AppendBool;
-    case DataType::kUint8:
-      return &AppendInteger<uint8_t>;
-    case DataType::kUint16:
-      return &AppendInteger<uint16_t>;
-    case DataType::kUint32:
-      return &AppendInteger<uint32_t>;
-    case DataType::kUint64:
-      return &AppendInteger<uint64_t>;
-    case DataType::kInt8:
-      return &AppendInteger<int8_t>;
-    case DataType::kInt16:
-      return &AppendInteger<int16_t>;
-    case DataType::kInt32:
-      return &AppendInteger<int32_t>;
-    case DataType::kInt64:
-      return &AppendInteger<int64_t>;
-    case DataType::kFp32:
-      return &AppendReal<float>;
-    case DataType::kFp64:
-      return &AppendReal<double>;
-    case DataType::kBytes:
-      return &AppendText;
-    default:
-      return nullptr;
-  }
-}
-
 Status ReadOne(const Json& value, Append append, Tensor* tensor) {
   if (append(value, &tensor->data)) return OkStatus();
   return Bad("'data' of input " + Quoted(tensor->name) + " holds a value that is no " +
@@ -140,19 +110,25 @@ Status ReadNested(const Json& value, Append append, size_t at, Tensor* tensor) {
 // --- elements to JSON ---
 
 template <typename T, typename Write>
-void WriteEach(std::string_view data, Write write) {
+Status WriteEach(const Tensor& tensor, Write write) {
+  const std::string_view data = tensor.data;
   for (size_t i = 0; i < data.size() / sizeof(T); ++i) write(ElementAt<T>(data, i));
+  return OkStatus();
 }
 
 template <typename T>
-void WriteIntegers(std::string_view data, protocol::JsonWriter* json) {
-  WriteEach<T>(data, [json](T number) {
+Status WriteIntegers(const Tensor& tensor, protocol::JsonWriter* json) {
+  return WriteEach<T>(tensor, [json](T number) {
     if constexpr (std::is_same_v<T, uint64_t>) {
       json->Raw(std::to_string(number));
     } else {
       json->Int(int64_t{number});
     }
   });
+}
+
+Status WriteBools(const Tensor& tensor, protocol::JsonWriter* json) {
+  return WriteEach<uint8_t>(tensor, [json](uint8_t flag) { json->Bool(flag != 0); });
 }
 
 Status WriteTexts(const Tensor& tensor, protocol::JsonWriter* json) {
@@ -182,6 +158,18 @@ Status CheckFinite(const Tensor& tensor) {
   return OkStatus();
 }
 
+template <typename T>
+Status WriteReals(const Tensor& tensor, protocol::JsonWriter* json) {
+  RETURN_IF_ERROR(CheckFinite<T>(tensor));
+  return WriteEach<T>(tensor, [json](T number) {
+    if constexpr (std::is_same_v<T, float>) {
+      json->Float(number);
+    } else {
+      json->Double(number);
+    }
+  });
+}
+
 Status WriteFloats(const Tensor& tensor, protocol::JsonWriter* json) {
   RETURN_IF_ERROR(CheckFinite<float>(tensor));
   std::vector<float> numbers(tensor.data.size() / sizeof(float));
@@ -190,56 +178,47 @@ Status WriteFloats(const Tensor& tensor, protocol::JsonWriter* json) {
   return OkStatus();
 }
 
+// How elements of a type are read and written; both null for a type without a JSON form.
+struct JsonForm {
+  Append append = nullptr;
+  Status (*write)(const Tensor&, protocol::JsonWriter*) = nullptr;
+};
+template <typename T>
+constexpr JsonForm kInteger = {&AppendInteger<T>, &WriteIntegers<T>};
+template <typename T>
+constexpr JsonForm kReal = {&AppendReal<T>, &WriteReals<T>};
+
+// In the order of DataType.
+constexpr auto kForms = std::to_array<JsonForm>({
+    {},  // kInvalid
+    {&AppendBool, &WriteBools},
+    kInteger<uint8_t>,
+    kInteger<uint16_t>,
+    kInteger<uint32_t>,
+    kInteger<uint64_t>,
+    kInteger<int8_t>,
+    kInteger<int16_t>,
+    kInteger<int32_t>,
+    kInteger<int64_t>,
+    {},  // kFp16
+    kReal<float>,
+    kReal<double>,
+    {&AppendText, &WriteTexts},
+    {},  // kBf16
+});
+
+const JsonForm& FormOf(DataType type) { return kForms[static_cast<size_t>(type)]; }
+
 Status WriteEachElement(const Tensor& tensor, protocol::JsonWriter* json) {
-  const std::string_view data = tensor.data;
-  switch (tensor.type) {
-    case DataType::kBool:
-      WriteEach<uint8_t>(data, [json](uint8_t flag) { json->Bool(flag != 0); });
-      return OkStatus();
-    case DataType::kUint8:
-      WriteIntegers<uint8_t>(data, json);
-      return OkStatus();
-    case DataType::kUint16:
-      WriteIntegers<uint16_t>(data, json);
-      return OkStatus();
-    case DataType::kUint32:
-      WriteIntegers<uint32_t>(data, json);
-      return OkStatus();
-    case DataType::kUint64:
-      WriteIntegers<uint64_t>(data, json);
-      return OkStatus();
-    case DataType::kInt8:
-      WriteIntegers<int8_t>(data, json);
-      return OkStatus();
-    case DataType::kInt16:
-      WriteIntegers<int16_t>(data, json);
-      return OkStatus();
-    case DataType::kInt32:
-      WriteIntegers<int32_t>(data, json);
-      return OkStatus();
-    case DataType::kInt64:
-      WriteIntegers<int64_t>(data, json);
-      return OkStatus();
-    case DataType::kFp32:
-      RETURN_IF_ERROR(CheckFinite<float>(tensor));
-      WriteEach<float>(data, [json](float number) { json->Float(number); });
-      return OkStatus();
-    case DataType::kFp64:
-      RETURN_IF_ERROR(CheckFinite<double>(tensor));
-      WriteEach<double>(data, [json](double number) { json->Double(number); });
-      return OkStatus();
-    case DataType::kBytes:
-      return WriteTexts(tensor, json);
-    default:
-      return Bad("output " + Quoted(tensor.name) + " is " + std::string(NameOf(tensor.type)) +
-                 ", which JSON does not hold; ask for it as binary data (binary_data)");
-  }
+  if (const auto write = FormOf(tensor.type).write) return write(tensor, json);
+  return Bad("output " + Quoted(tensor.name) + " is " + std::string(NameOf(tensor.type)) +
+             ", which JSON does not hold; ask for it as binary data (binary_data)");
 }
 
 }  // namespace
 
 Status ReadElements(const Json& data, Tensor* tensor) {
-  const Append append = AppendOf(tensor->type);
+  const Append append = FormOf(tensor->type).append;
   if (append == nullptr) {
     return Bad("sending " + std::string(NameOf(tensor->type)) +
                " as JSON is not supported: send input " + Quoted(tensor->name) + " as binary data");

@@ -45,6 +45,15 @@ Result<RequestBody> ReadRawInput(const ModelConfig& config, std::string body);
 // Inference-Header-Content-Length: digits, at most `body_bytes`.
 Result<size_t> ReadHeaderLength(std::string_view field, size_t body_bytes);
 
+// POST .../generate and .../generate_stream (Triton's generate extension): one flat JSON object.
+//
+// A member named as an input of the model is that tensor, of batch 1: a scalar or a list. `id` is
+// the request's id. `parameters` is an object whose members are read like the members at the top
+// level; a member that names no input is a parameter of the request. `stream`: if the model has an
+// input of that name, it is true unless the client sets it.
+Result<RequestBody> ReadGenerate(const ModelConfig& config, std::string_view body, bool stream,
+                                 const JsonReadOptions& options);
+
 // Reads the members of `parameters`, which must be an object; null members are absent. HTTP's own
 // parameters (binary_data_output, headers) do not reach the model.
 Status ReadParameters(const protocol::Json& parameters, TimePoint now, RequestBody* body);

@@ -4,8 +4,8 @@
 
 #include "protocol/json/json_writer.h"
 #include "protocol/kserve/json/elements.h"
-#include "protocol/kserve/sequence_models.h"
 #include "protocol/kserve/tensor.h"
+#include "protocol/kserve/test_models.h"
 
 namespace tutti::kserve {
 namespace {
@@ -66,6 +66,21 @@ size_t EstimateInfer(const RequestBody& asked, const InferResponse& response) {
     bytes += asked.Binary(output.name) ? output.data.size() : EstimateElements(output);
   }
   return bytes;
+}
+
+Result<std::string> GenerateBody(const std::string& id, const std::string& model,
+                                 const InferResponse& response) {
+  protocol::JsonWriter json;
+  json.BeginObject();
+  if (!id.empty()) json.Member("id", id);
+  json.Member("model_name", model).Member("model_version", kModelVersion);
+  for (const auto& [name, value] : response.parameters) WriteParameter(name, value, &json);
+  for (const Tensor& output : response.outputs) {
+    json.Key(output.name);
+    RETURN_IF_ERROR(WriteElements(output, true, &json));
+  }
+  json.EndObject();
+  return json.Take();
 }
 
 namespace {
@@ -190,19 +205,17 @@ void WriteStatistics(const StatisticsSnapshot& model, JsonWriter* json) {
 }  // namespace
 
 std::string ServerMetadataBody(const ServerMetadata& metadata) {
-  std::string body;
-  JsonWriter json(&body);
+  JsonWriter json;
   json.BeginObject().Member("name", metadata.name).Member("version", metadata.version);
   json.Key("extensions").BeginArray();
   for (const std::string& extension : metadata.extensions) json.String(extension);
   json.EndArray().EndObject();
-  return body;
+  return json.Take();
 }
 
 std::string ModelMetadataBody(const ModelConfig& config) {
   const bool batched = config.max_batch_size > 0;
-  std::string body;
-  JsonWriter json(&body);
+  JsonWriter json;
   json.BeginObject().Member("name", config.name);
   json.Key("versions").BeginArray().String(kModelVersion).EndArray();
   json.Member("platform", config.platform);
@@ -213,12 +226,11 @@ std::string ModelMetadataBody(const ModelConfig& config) {
   json.EndArray().Key("outputs").BeginArray();
   for (const TensorSpec& output : config.outputs) WriteMetadata(output, batched, &json);
   json.EndArray().EndObject();
-  return body;
+  return json.Take();
 }
 
 std::string ModelConfigBody(const ModelConfig& config) {
-  std::string body;
-  JsonWriter json(&body);
+  JsonWriter json;
   json.BeginObject();
   json.Member("name", config.name)
       .Member("platform", config.platform)
@@ -245,21 +257,19 @@ std::string ModelConfigBody(const ModelConfig& config) {
   json.Key("model_transaction_policy").BeginObject();
   json.Member("decoupled", config.decoupled).EndObject();
   json.EndObject();
-  return body;
+  return json.Take();
 }
 
 std::string StatisticsBody(const std::vector<StatisticsSnapshot>& models) {
-  std::string body;
-  JsonWriter json(&body);
+  JsonWriter json;
   json.BeginObject().Key("model_stats").BeginArray();
   for (const StatisticsSnapshot& model : models) WriteStatistics(model, &json);
   json.EndArray().EndObject();
-  return body;
+  return json.Take();
 }
 
 std::string IndexBody(const std::vector<IndexEntry>& index) {
-  std::string body;
-  JsonWriter json(&body);
+  JsonWriter json;
   json.BeginArray();
   for (const IndexEntry& entry : index) {
     json.BeginObject().Member("name", entry.name).Member("version", entry.version);
@@ -267,16 +277,15 @@ std::string IndexBody(const std::vector<IndexEntry>& index) {
     json.EndObject();
   }
   json.EndArray();
-  return body;
+  return json.Take();
 }
 
 std::string TruthBody(std::string_view model, const char* what, bool holds) {
-  std::string body;
-  JsonWriter json(&body);
+  JsonWriter json;
   json.BeginObject();
   if (!model.empty()) json.Member("name", model);
   json.Member(what, holds).EndObject();
-  return body;
+  return json.Take();
 }
 
 }  // namespace tutti::kserve

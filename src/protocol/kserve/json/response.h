@@ -12,7 +12,6 @@
 #include "protocol/kserve/json/request.h"
 #include "protocol/kserve/model.h"
 #include "protocol/kserve/repository.h"
-#include "protocol/kserve/statistics.h"
 
 namespace tutti::kserve {
 
@@ -27,6 +26,11 @@ Result<ResponseBody> WriteInfer(const std::string& model, const RequestBody& ask
 
 // About what that takes.
 size_t EstimateInfer(const RequestBody& asked, const InferResponse& response);
+
+// The flat object that answers .../generate, or one of the stream of them: each output is a member,
+// a scalar if it has one element, else a list. Errors: as WriteElements().
+Result<std::string> GenerateBody(const std::string& id, const std::string& model,
+                                 const InferResponse& response);
 
 // --- the server and its models ---
 

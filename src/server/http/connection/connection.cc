@@ -6,7 +6,6 @@
 #include <exception>
 #include <iterator>
 #include <new>
-#include <utility>
 
 #include "base/memory_reserve.h"
 #include "protocol/response_writer.h"

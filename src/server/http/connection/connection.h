@@ -7,6 +7,7 @@
 // answers; to detect whether it has left entirely, interim bytes are written while an answer is
 // computed, which reset the connection of a client that left. Invariants: one request at a time; at
 // most one write in flight; after a framing error no more requests are read.
+// Long, because every phase reads and changes the same few fields.
 #pragma once
 
 #include <array>

@@ -26,10 +26,7 @@ std::optional<ContentCoding> ParseCoding(std::string_view content_encoding) {
 }
 
 std::optional<protocol::Coding> AcceptedCoding(std::string_view accept_encoding) {
-  while (!accept_encoding.empty()) {
-    const size_t comma = std::min(accept_encoding.find(','), accept_encoding.size());
-    const std::string_view element = accept_encoding.substr(0, comma);
-    accept_encoding.remove_prefix(std::min(comma + 1, accept_encoding.size()));
+  for (const std::string_view element : SplitAt(accept_encoding, ',')) {
     const size_t semicolon = std::min(element.find(';'), element.size());
     const std::string_view name = Trimmed(element.substr(0, semicolon));
     if (semicolon < element.size() && Unwanted(element.substr(semicolon + 1))) continue;

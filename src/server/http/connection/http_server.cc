@@ -8,13 +8,12 @@
 
 #include "base/memory_reserve.h"
 #include "base/mutex.h"
-#include "base/thread_name.h"
-#include "server/access/bind_rule.h"
+#include "base/threads.h"
+#include "server/access/listen_rules.h"
 #include "server/http/connection/connection.h"
 #include "server/http/connection/io_loop.h"
 #include "server/http/server_context.h"
 #include "server/net/acceptor.h"
-#include "server/net/address.h"
 #include "server/net/tls.h"
 #include "server/net/transport.h"
 

@@ -114,7 +114,7 @@ struct HttpOptions {
   SocketLimits socket;
 };
 
-// Checks whether the server may listen with these options (access/bind_rule.h).
+// Checks whether the server may listen with these options (access/listen_rules.h).
 Status CheckBind(const HttpOptions& options);
 
 class HttpServer {

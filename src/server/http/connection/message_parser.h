@@ -1,9 +1,12 @@
 // MessageParser: parses the bytes of a connection into an HttpRequest. Two parsers read every byte:
 // protocol::FramingGuard decides what is allowed and where the message ends, Boost.Beast what it
 // means; a message is valid only if both agree. One object per message; one thread.
+//
+// And the path of a request's target, which may contain anything.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,5 +62,20 @@ class MessageParser {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// --- the path of a target; pure ---
+
+// The path of a request target without its query, or nothing when it is not in canonical form: no
+// empty, "." or ".." segments, no escapes of characters that need none, nothing outside printable
+// ASCII.
+std::optional<std::string> CanonicalPath(std::string_view target);
+
+// The path of `target` for logs, as sent, without scheme, authority and query. "-" if there is no
+// path, or if the path contains `key` or a text like one of our keys, escaped or not; an empty
+// `key` matches nothing.
+std::string PathForLog(std::string_view target, std::string_view key);
+
+// Decodes the escapes of a path, or of a part of one. A percent sign that begins none is kept.
+std::string DecodedPath(std::string_view text);
 
 }  // namespace tutti::http

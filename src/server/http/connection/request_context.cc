@@ -5,11 +5,10 @@
 #include <new>
 #include <utility>
 
+#include "base/ascii.h"
 #include "protocol/cache_headers.h"
-#include "protocol/schema/request_placement.h"
-#include "server/http/connection/request_path.h"
-#include "services/auth/caller.h"
-#include "services/limits/rate_limit_view.h"
+#include "services/auth/principal.h"
+#include "services/limits/rules.h"
 
 namespace tutti::http {
 namespace {
@@ -34,19 +33,14 @@ std::string AllowedHeaders(const HttpRequest& request) {
       "x-api-key"};
   const std::string* asked = request.Find("access-control-request-headers");
   if (asked == nullptr) return out;
-  std::string_view rest = *asked;
-  for (int names = 0; !rest.empty() && names < 32; ++names) {
-    const size_t comma = std::min(rest.find(','), rest.size());
-    std::string_view part = rest.substr(0, comma);
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
-    while (part.starts_with(' ') || part.starts_with('\t')) part.remove_prefix(1);
-    while (part.ends_with(' ') || part.ends_with('\t')) part.remove_suffix(1);
-    std::string name(part.substr(0, 64));
-    bool plain = part.size() <= 64;
-    for (char& c : name) {
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-      plain = plain && ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-');
-    }
+  std::vector<std::string_view> parts = SplitAt(*asked, ',');
+  if (parts.size() > 32) parts.resize(32);
+  for (const std::string_view each : parts) {
+    const std::string_view part = Trimmed(each);
+    const std::string name = AsciiLower(part.substr(0, 64));
+    const bool plain = part.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+                         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+                       });
     const bool known =
         std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
         std::any_of(std::begin(kPrefixes), std::end(kPrefixes),

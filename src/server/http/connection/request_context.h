@@ -11,6 +11,7 @@
 
 #include "api/caller.h"
 #include "protocol/error.h"
+#include "protocol/schema/checked_object.h"
 #include "server/http/connection/io_loop.h"
 #include "server/http/connection/message_parser.h"
 #include "server/http/connection/response.h"
@@ -44,6 +45,10 @@ class RequestContext {
     request->rate_limits = rate_limits_;
     if constexpr (requires { request->cache_report; })
       SignForCache(&request->cache, &request->cache_report);
+  }
+  // How bodies of this request are parsed.
+  protocol::ParseOptions parse_options() const {
+    return {server_.options.strict, start_, server_.options.limits.deadline_cap};
   }
   // The route's name in usage records.
   std::string usage_route() const { return UsageName(*decision_.route); }

@@ -2,6 +2,8 @@
 
 #include <time.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "base/check.h"
@@ -36,64 +38,38 @@ void AppendHeader(std::string_view name, std::string_view value, std::string* ou
 }  // namespace
 
 std::string_view ReasonPhrase(int status) {
-  switch (status) {
-    case 101:
-      return "Switching Protocols";
-    case 200:
-      return "OK";
-    case 202:
-      return "Accepted";
-    case 204:
-      return "No Content";
-    case 304:
-      return "Not Modified";
-    case 400:
-      return "Bad Request";
-    case 401:
-      return "Unauthorized";
-    case 403:
-      return "Forbidden";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 408:
-      return "Request Timeout";
-    case 409:
-      return "Conflict";
-    case 410:
-      return "Gone";
-    case 412:
-      return "Precondition Failed";
-    case 413:
-      return "Content Too Large";
-    case 414:
-      return "URI Too Long";
-    case 415:
-      return "Unsupported Media Type";
-    case 417:
-      return "Expectation Failed";
-    case 422:
-      return "Unprocessable Content";
-    case 426:
-      return "Upgrade Required";
-    case 429:
-      return "Too Many Requests";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 500:
-      return "Internal Server Error";
-    case 501:
-      return "Not Implemented";
-    case 503:
-      return "Service Unavailable";
-    case 504:
-      return "Gateway Timeout";
-    case 505:
-      return "HTTP Version Not Supported";
-    default:
-      return "Status";
-  }
+  static constexpr auto kPhrases = std::to_array<std::pair<int, std::string_view>>({
+      {101, "Switching Protocols"},
+      {200, "OK"},
+      {202, "Accepted"},
+      {204, "No Content"},
+      {304, "Not Modified"},
+      {400, "Bad Request"},
+      {401, "Unauthorized"},
+      {403, "Forbidden"},
+      {404, "Not Found"},
+      {405, "Method Not Allowed"},
+      {408, "Request Timeout"},
+      {409, "Conflict"},
+      {410, "Gone"},
+      {412, "Precondition Failed"},
+      {413, "Content Too Large"},
+      {414, "URI Too Long"},
+      {415, "Unsupported Media Type"},
+      {417, "Expectation Failed"},
+      {422, "Unprocessable Content"},
+      {426, "Upgrade Required"},
+      {429, "Too Many Requests"},
+      {431, "Request Header Fields Too Large"},
+      {500, "Internal Server Error"},
+      {501, "Not Implemented"},
+      {503, "Service Unavailable"},
+      {504, "Gateway Timeout"},
+      {505, "HTTP Version Not Supported"},
+  });
+  const auto* const found = std::find_if(kPhrases.begin(), kPhrases.end(),
+                                         [status](const auto& row) { return row.first == status; });
+  return found == kPhrases.end() ? "Status" : found->second;
 }
 
 std::string SerializeHead(const HeadSpec& head) {

@@ -1,20 +1,24 @@
-// The routes below /v1/batches: one is made of a file, looked at, cancelled; a list of them.
+// The routes below /v1/batches and /v1/messages/batches, over the same service.
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "protocol/anthropic/message_batch.h"
 #include "protocol/json/json.h"
 #include "protocol/openai/batch.h"
 #include "protocol/schema/query_parameters.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/body_work.h"
-#include "server/http/handlers/request_query.h"
+#include "server/http/handlers/request_fields.h"
 #include "services/batches/batches.h"
+#include "services/calls/buffered_request.h"
 
 namespace tutti::http {
 namespace {
+
+// --- /v1/batches: one is made of a file, looked at, cancelled; a list of them ---
 
 using protocol::BatchView;
 
@@ -85,10 +89,187 @@ class BatchesHandler final : public Handler {
   std::vector<std::string> names_;  // of unknown fields
 };
 
+// --- /v1/messages/batches: Anthropic's message batches ---
+//
+// The requests of a new one become its input file, which goes once the batch has its own hold of
+// it; the results are a file that the batch makes.
+
+using batches::Batches;
+using batches::Files;
+using protocol::MessageBatchCreate;
+
+constexpr int64_t kResultsKeptSeconds = int64_t{29} * 24 * 3600;  // as Anthropic keeps them
+
+// Batches of other endpoints are not there on these routes.
+Result<BatchView> IfOfMessages(Result<BatchView> batch) {
+  if (batch.ok() && batch->endpoint != protocol::kMessagesEndpoint)
+    return NotFound("not_found", "there is no such batch");
+  return batch;
+}
+
+Status NoResultsYet(const BatchView& batch) {
+  return NotFound("not_found", protocol::Ended(batch.state) ? "the batch has no results"
+                                                            : "the batch has not ended yet");
+}
+
+class MessageBatchesHandler final : public Handler {
+ public:
+  MessageBatchesHandler(RouteId route, Connection& connection)
+      : route_(route), connection_(connection) {}
+
+  void Start() override {
+    switch (route_) {
+      case RouteId::kMessageBatchCreate:
+        return Create();
+      case RouteId::kMessageBatches:
+        return List();
+      case RouteId::kMessageBatchCancel:
+        return WithBatch([this](const BatchView& batch) {
+          Service().Cancel(connection_.request_context().tenant(), batch.id, ThenBatch());
+        });
+      case RouteId::kMessageBatchDelete:
+        return WithBatch([this](const BatchView& batch) { Delete(batch); });
+      default:
+        return WithBatch([this](const BatchView& batch) { Show(batch); });
+    }
+  }
+
+ private:
+  void Create() {
+    WithBody(
+        connection_, kInlineJsonBytes, connection_.context().json_helper,
+        [options = connection_.request_context().parse_options(),
+         caller = connection_.request_context().caller(),
+         &inference = *connection_.context().deps.inference](
+            std::string_view body) -> Result<MessageBatchCreate> {
+          ASSIGN_OR_RETURN(const protocol::JsonDocument document, protocol::ParseJson(body));
+          ASSIGN_OR_RETURN(MessageBatchCreate create,
+                           protocol::ParseMessageBatch(document.root(), options));
+          for (const std::string& model : create.models)
+            RETURN_IF_ERROR(calls::CheckModel(model, /*generates=*/true, caller, inference));
+          return create;
+        },
+        [this](Result<MessageBatchCreate> create) { OnParsed(std::move(create)); });
+  }
+
+  void OnParsed(Result<MessageBatchCreate> create) {
+    if (!create.ok()) return connection_.RespondError(create.status());
+    if (!connection_.HoldAnswer(create->input.size())) {
+      return connection_.RespondError(
+          Unavailable("overloaded", "too many large requests are being read"));
+    }
+    names_ = std::move(create->ignored);
+    // Continues if the client disconnects meanwhile, so that the input file is not left behind.
+    Kept().Put(
+        connection_.request_context().tenant(), "messages.jsonl", std::move(create->input),
+        [&files = Kept(), &service = Service(), owner = connection_.request_context().tenant(),
+         caller = connection_.request_context().caller(),
+         respond = ThenBatch()](const Result<protocol::FileView>& file) {
+          if (!file.ok()) return respond(file.status());
+          batches::NewBatch batch{.owner = owner, .caller = caller};
+          batch.create.endpoint = protocol::kMessagesEndpoint;
+          batch.create.input_file_id = file->id;
+          batch.create.output_expires_s = kResultsKeptSeconds;
+          service.Create(std::move(batch), ThenDeleteInput(files, owner, file->id, respond));
+        });
+  }
+
+  // The batch has its own copy of the lines.
+  static Batches::Callback ThenDeleteInput(Files& files, const std::string& owner,
+                                           const std::string& file, Batches::Callback respond) {
+    return [&files, owner, file, respond = std::move(respond)](Result<BatchView> made) {
+      files.Delete(owner, file, [](const Status&) {});
+      respond(std::move(made));
+    };
+  }
+
+  void List() {
+    protocol::IgnoredFields ignored;
+    const auto query = ReadQuery(connection_, &protocol::ParseMessageBatchListQuery, &ignored);
+    if (!query.ok()) return connection_.RespondError(query.status());
+    names_ = ignored.names();
+    const auto most = static_cast<size_t>(query->limit);
+    Service().List(connection_.request_context().tenant(), std::string(protocol::kMessagesEndpoint),
+                   query->after, query->limit,
+                   connection_.Later([this, most](Result<std::vector<BatchView>> batches) {
+                     if (!batches.ok()) return connection_.RespondError(batches.status());
+                     const bool more = CutPage(&*batches, most);
+                     Json(protocol::MessageBatchListJson(*batches, more));
+                   }));
+  }
+
+  // The results first: a batch without them can be deleted again.
+  void Delete(const BatchView& batch) {
+    if (!protocol::Ended(batch.state) || batch.output_file.empty()) return DeleteBatch(batch.id);
+    Kept().Delete(connection_.request_context().tenant(), batch.output_file,
+                  connection_.Later([this, id = batch.id](const Status& status) {
+                    if (!status.ok() && status.reason() != "not_found")
+                      return connection_.RespondError(status);
+                    DeleteBatch(id);
+                  }));
+  }
+
+  void DeleteBatch(const std::string& id) {
+    Service().Delete(connection_.request_context().tenant(), id,
+                     connection_.Later([this, id](const Status& status) {
+                       if (!status.ok()) return connection_.RespondError(status);
+                       Json(protocol::MessageBatchDeletedJson(id));
+                     }));
+  }
+
+  template <typename Then>
+  void WithBatch(Then then) {
+    Service().Get(connection_.request_context().tenant(),
+                  connection_.request_context().decision().argument,
+                  connection_.Later([this, then](Result<BatchView> found) {
+                    const Result<BatchView> batch = IfOfMessages(std::move(found));
+                    if (!batch.ok()) return connection_.RespondError(batch.status());
+                    then(*batch);
+                  }));
+  }
+
+  Batches::Callback ThenBatch() {
+    return connection_.Later([this](const Result<BatchView>& batch) {
+      if (!batch.ok()) return connection_.RespondError(batch.status());
+      Show(*batch);
+    });
+  }
+
+  void Show(const BatchView& batch) { Json(protocol::MessageBatchJson(batch)); }
+  void Json(std::string body) { connection_.Respond(200, JsonHeaders(names_), std::move(body)); }
+  Batches& Service() { return *connection_.context().deps.batches; }
+  Files& Kept() { return *connection_.context().deps.files; }
+
+  const RouteId route_;
+  Connection& connection_;
+  std::vector<std::string> names_;  // of unknown fields
+};
+
 }  // namespace
 
 std::unique_ptr<Handler> MakeBatchesHandler(RouteId route, Connection& connection) {
   return std::make_unique<BatchesHandler>(route, connection);
+}
+
+std::unique_ptr<Handler> MakeMessageBatchesHandler(RouteId route, Connection& connection) {
+  return std::make_unique<MessageBatchesHandler>(route, connection);
+}
+
+std::unique_ptr<Handler> MakeMessageBatchResultsHandler(RouteId /*route*/, Connection& connection) {
+  Batches& service = *connection.context().deps.batches;
+  Files& files = *connection.context().deps.files;
+  return MakeDownloadHandler(
+      connection, "application/x-jsonl",
+      [&service, &files, owner = connection.request_context().tenant(),
+       id = connection.request_context().decision().argument](
+          std::function<void(Result<Files::Content>)> done) {
+        service.Get(owner, id, [&files, owner, done = std::move(done)](Result<BatchView> found) {
+          const Result<BatchView> batch = IfOfMessages(std::move(found));
+          if (!batch.ok()) return done(batch.status());
+          if (batch->output_file.empty()) return done(NoResultsYet(*batch));
+          files.OpenContent(owner, batch->output_file, done);
+        });
+      });
 }
 
 }  // namespace tutti::http

@@ -1,16 +1,21 @@
-// Parses the body of a request: on the I/O thread if that takes well under a millisecond, else on a
-// helper thread. Called by handlers, on their thread.
+// Work on bodies, on the I/O thread if that takes well under a millisecond, else on a helper
+// thread: parses the body of a request; makes the body of a long answer, with its share of the
+// server's memory. Called by handlers, on their thread.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/status.h"
 #include "server/http/connection/connection.h"
+#include "server/http/connection/response.h"
+#include "server/http/memory_budget.h"
 
 namespace tutti::http {
 
@@ -93,6 +98,35 @@ void AskWithBody(Connection& connection, size_t inline_bytes, boost::asio::threa
       [then](std::optional<Made> made) {
         if (made.has_value()) then(*std::move(made));
       });
+}
+
+// The body of a long answer with its share of the server's memory, which is reserved before the
+// body is made. One thread at a time; may move.
+class HeldAnswer {
+ public:
+  HeldAnswer() = default;
+  explicit HeldAnswer(MemoryBudget* budget) : budget_(budget), share_(budget) {}
+
+  // Before: counts what is held while the body is made, about. Errors: as NoRoomForAnswer().
+  Status Reserve(size_t bytes);
+  // After: the body is held, and counts instead. Errors: as above.
+  Status Keep(std::string body);
+
+  // The answer; what it counts is given back when it has left.
+  void Send(Connection& connection, HeaderList headers) &&;
+
+ private:
+  MemoryBudget* budget_ = nullptr;
+  BudgetShare share_;
+  std::string body_;
+};
+
+// Passes the result of `work` to `then`: both run here, or `work` runs on the helper and, unless
+// the handler has ended, `then` here. `work` is copied, and must not refer to the handler.
+template <typename Work, typename Then>
+void WithAnswer(Connection& connection, bool here, Work work, Then then) {
+  if (here) return then(work());
+  OnHelper(connection, connection.context().answer_helper, std::move(work), std::move(then));
 }
 
 }  // namespace tutti::http

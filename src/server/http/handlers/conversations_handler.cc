@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/random_id.h"
+#include "base/random.h"
 #include "protocol/json/json.h"
 #include "protocol/responses/conversations.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/body_work.h"
-#include "server/http/handlers/request_query.h"
-#include "services/auth/caller.h"
+#include "server/http/handlers/request_fields.h"
+#include "services/auth/principal.h"
 #include "services/responses/call_state.h"
 #include "services/sessions/sessions.h"
 
@@ -36,10 +36,9 @@ protocol::Metadata MetadataOf(const std::string& json) {
 }
 
 std::string MetadataText(const protocol::Metadata& metadata) {
-  std::string text;
-  protocol::JsonWriter json(&text);
+  protocol::JsonWriter json;
   protocol::WriteMetadata(metadata, &json);
-  return text;
+  return json.Take();
 }
 
 class ConversationsHandler final : public Handler {

@@ -15,16 +15,14 @@
 #include <vector>
 
 #include "api/models.h"
-#include "base/wall_clock.h"
+#include "base/clock.h"
 #include "protocol/encoding/request.h"
 #include "protocol/encoding/response.h"
-#include "protocol/encoding/tei_request.h"
 #include "protocol/json/json.h"
 #include "server/counting/request_counts.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/body_work.h"
-#include "server/http/handlers/held_answer.h"
-#include "server/http/handlers/request_deadline.h"
+#include "server/http/handlers/request_fields.h"
 
 namespace tutti::http {
 namespace {
@@ -117,17 +115,16 @@ class EncodingHandler final : public Handler {
   ~EncodingHandler() override { connection_.WatchStreams(false); }
 
   void Start() override {
-    const HttpOptions& options = connection_.context().options;
     parse_start_ = clock_.Now();
-    const protocol::ParseOptions parse{options.strict, connection_.request_context().start(),
-                                       options.limits.deadline_cap};
     const bool vectors =
         route_ == RouteId::kTeiRoot &&
         api::DefaultEncoder(inference().Models(), api::EncodeOutput::kPooled) != nullptr;
     WithBody(
         connection_, kInlineJsonBytes, connection_.context().json_helper,
         [route = route_, errors = connection_.request_context().decision().errors(), vectors,
-         parse](std::string_view body) { return Parse(route, errors, vectors, body, parse); },
+         parse = connection_.request_context().parse_options()](std::string_view body) {
+          return Parse(route, errors, vectors, body, parse);
+        },
         [this](ParsedEncoding parsed) { OnParsed(std::move(parsed)); });
   }
 
@@ -145,9 +142,7 @@ class EncodingHandler final : public Handler {
     connection_.request_context().set_error_form(parsed.errors);
     if (!parsed.call.ok()) return connection_.RespondError(parsed.call.status());
     const auto call = std::make_shared<protocol::EncodingCall>(*std::move(parsed.call));
-    const Result<TimePoint> deadline =
-        HeaderDeadline(connection_.request(), connection_.request_context().start(),
-                       connection_.context().options.limits.deadline_cap);
+    const Result<TimePoint> deadline = HeaderDeadline(connection_);
     if (!deadline.ok()) return connection_.RespondError(deadline.status());
     connection_.request_context().AdoptId(call->request.request_id);
     call->request.request_id = connection_.request_context().id();

@@ -14,14 +14,14 @@
 #include <vector>
 
 #include "api/validate.h"
-#include "base/wall_clock.h"
+#include "base/clock.h"
 #include "protocol/anthropic/response.h"
 #include "protocol/response_writer.h"
 #include "server/counting/request_counts.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/body_work.h"
 #include "server/http/handlers/event_stream.h"
-#include "server/http/handlers/request_deadline.h"
+#include "server/http/handlers/request_fields.h"
 #include "services/calls/generation_call.h"
 
 namespace tutti::http {
@@ -38,15 +38,11 @@ class GenerationHandler final : public Handler {
   ~GenerationHandler() override { connection_.WatchStreams(false); }
 
   void Start() override {
-    const HttpOptions& options = connection_.context().options;
     parse_start_ = clock_.Now();
-    const protocol::ParseOptions parse{options.strict, connection_.request_context().start(),
-                                       options.limits.deadline_cap};
     WithBody(
         connection_, kInlineJsonBytes, connection_.context().json_helper,
-        [kind = kind_, parse](std::string_view body) {
-          return calls::ParseGeneration(kind, body, parse);
-        },
+        [kind = kind_, parse = connection_.request_context().parse_options()](
+            std::string_view body) { return calls::ParseGeneration(kind, body, parse); },
         [this](Result<protocol::GenerationCall> call) { OnParsed(std::move(call)); });
   }
 
@@ -103,9 +99,7 @@ class GenerationHandler final : public Handler {
       serving->Stage("parse", parse_took_);
     if (!echo.ok()) return connection_.RespondError(echo.status());
 
-    const HttpOptions& options = connection_.context().options;
-    const Result<TimePoint> deadline = HeaderDeadline(
-        connection_.request(), connection_.request_context().start(), options.limits.deadline_cap);
+    const Result<TimePoint> deadline = HeaderDeadline(connection_);
     if (!deadline.ok()) return connection_.RespondError(deadline.status());
     connection_.request_context().AdoptId(call_->requests.front().request_id);
     size_t call_bytes = 0;
@@ -119,7 +113,7 @@ class GenerationHandler final : public Handler {
       request.call_bytes = call_bytes;
       request.deadline = std::min(request.deadline, *deadline);
     }
-    keepalive_ = options.keepalive.value_or(
+    keepalive_ = connection_.context().options.keepalive.value_or(
         kind_ == calls::CallKind::kGenerate ? std::chrono::seconds(5) : std::chrono::seconds(15));
     Submit(*std::move(echo));
   }

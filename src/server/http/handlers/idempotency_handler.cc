@@ -12,10 +12,9 @@
 
 #include "base/ascii.h"
 #include "server/http/connection/connection.h"
-#include "server/http/connection/request_path.h"
+#include "server/http/connection/message_parser.h"
 #include "server/http/handler.h"
-#include "server/http/handlers/idempotency_key.h"
-#include "services/idempotency/body_hash.h"
+#include "server/http/handlers/request_fields.h"
 #include "services/idempotency/keys.h"
 
 namespace tutti::http {

@@ -17,7 +17,7 @@
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/event_stream.h"
 #include "server/http/handlers/job_follow.h"
-#include "server/http/handlers/request_query.h"
+#include "server/http/handlers/request_fields.h"
 #include "services/jobs/jobs.h"
 
 namespace tutti::http {
@@ -70,13 +70,12 @@ class JobsHandler final : public Handler {
   void Pause(bool paused) {
     Jobs().Pause(Owner(), paused, connection_.Later([this, paused](const Status& status) {
       if (!status.ok()) return connection_.RespondError(status);
-      std::string body;
-      protocol::JsonWriter(&body)
-          .BeginObject()
-          .Member("object", "job_queue")
-          .Member("paused", paused)
-          .EndObject();
-      Json(std::move(body));
+      Json(protocol::JsonWriter()
+               .BeginObject()
+               .Member("object", "job_queue")
+               .Member("paused", paused)
+               .EndObject()
+               .Take());
     }));
   }
 

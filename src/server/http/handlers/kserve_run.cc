@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "protocol/kserve/json/generate.h"
 #include "server/counting/request_counts.h"
 #include "server/http/handler.h"
-#include "server/http/handlers/request_deadline.h"
+#include "server/http/handlers/request_fields.h"
 
 namespace tutti::http {
 namespace {
@@ -45,8 +44,7 @@ Result<KserveHead> KserveHead::Of(RouteId route, Connection& connection) {
   if (const std::string* field = request.Find(kJsonBytes)) head.json_bytes = *field;
   head.max_bytes = context.options.limits.framing.body_bytes;
   head.read = {connection.request_context().start(), context.options.strict};
-  ASSIGN_OR_RETURN(head.deadline, HeaderDeadline(request, connection.request_context().start(),
-                                                 context.options.limits.deadline_cap));
+  ASSIGN_OR_RETURN(head.deadline, HeaderDeadline(connection));
   head.request_id = connection.request_context().id();
   connection.request_context().Sign(&head);
   head.usage_route = connection.request_context().usage_route();

@@ -1,5 +1,5 @@
 // One inference request of KServe v2 over HTTP, from its head and body to its execution. Used by
-// the handlers that answer it (kserve_infer_handler.cc, kserve_stream_handler.cc).
+// the handlers that answer it (kserve_handler.cc).
 #pragma once
 
 #include <memory>

@@ -8,15 +8,14 @@
 #include <string>
 #include <utility>
 
-#include "base/wall_clock.h"
+#include "base/clock.h"
 #include "protocol/job.h"
 #include "protocol/json/field_error.h"
 #include "protocol/schema/query_parameters.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/body_work.h"
-#include "server/http/handlers/idempotency_key.h"
-#include "server/http/handlers/request_deadline.h"
-#include "services/idempotency/body_hash.h"
+#include "server/http/handlers/request_fields.h"
+#include "services/idempotency/keys.h"
 #include "services/jobs/jobs.h"
 
 namespace tutti::http {
@@ -55,11 +54,8 @@ class RespondAsyncHandler final : public Handler {
 
   void Start() override {
     if (const Status status = ReadFields(); !status.ok()) return connection_.RespondError(status);
-    const HttpOptions& options = connection_.context().options;
-    const calls::CallContext context{
-        .caller = connection_.request_context().caller(),
-        .parse = {options.strict, connection_.request_context().start(),
-                  options.limits.deadline_cap}};
+    const calls::CallContext context{.caller = connection_.request_context().caller(),
+                                     .parse = connection_.request_context().parse_options()};
     api::Inference& inference = *connection_.context().deps.inference;
     WithBody(
         connection_, kInlineJsonBytes, connection_.context().json_helper,
@@ -83,9 +79,7 @@ class RespondAsyncHandler final : public Handler {
     ASSIGN_OR_RETURN(job_.run_at_ms, ReadMoment(request, "x-tutti-run-at"));
     ASSIGN_OR_RETURN(job_.deadline_ms, ReadMoment(request, "x-tutti-deadline"));
     ASSIGN_OR_RETURN(job_.webhook, ReadWebhook(request));
-    ASSIGN_OR_RETURN(const TimePoint deadline,
-                     HeaderDeadline(request, connection_.request_context().start(),
-                                    connection_.context().options.limits.deadline_cap));
+    ASSIGN_OR_RETURN(const TimePoint deadline, HeaderDeadline(connection_));
     if (deadline != TimePoint::max()) {
       const Duration left = deadline - connection_.loop()->clock().Now();
       const int64_t by =

@@ -1,18 +1,17 @@
 #include "server/http/handlers/response_feed.h"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <variant>
 
-#include "protocol/responses/events.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handler.h"
 
 namespace tutti::http {
 namespace {
+
+constexpr size_t kEventsAtOnce = 16;
 
 constexpr uint64_t kMaxPadding = 32;  // as in the streams of chats
 // The model has the prompt, and a cache of answers has been asked before (api::CacheReport).
@@ -27,6 +26,35 @@ void AppendEvent(std::string_view type, std::string_view json, std::string* fram
 }
 
 }  // namespace
+
+Result<ResponseCursor> ResponseCursor::Open(const std::shared_ptr<responses::Response>& response,
+                                            int64_t starting_after, std::shared_ptr<Waker> waker,
+                                            Numbers numbers) {
+  const bool skips = numbers == Numbers::kResponses && response->base().turn.has_value();
+  const int64_t first = skips ? 1 : 0;
+  ASSIGN_OR_RETURN(
+      responses::ResponseReader reader,
+      responses::ResponseReader::Attach(
+          response, std::min(starting_after, INT64_MAX - first) + first, std::move(waker)));
+  ResponseCursor cursor(std::move(reader), starting_after, first);
+  RETURN_IF_ERROR(cursor.Place());
+  return cursor;
+}
+
+Status ResponseCursor::Place() const {
+  return responses::CheckPlace(*response(), starting_after_, first_);
+}
+
+Result<std::vector<ResponseCursor::Event>> ResponseCursor::Next() {
+  const bool interrupted = response()->log().interrupted();
+  ASSIGN_OR_RETURN(const std::vector<responses::ResponseLog::Entry> entries,
+                   reader_.Next(kEventsAtOnce));
+  if (entries.empty() && interrupted && !ended()) return Interrupted();
+  std::vector<Event> events;
+  events.reserve(entries.size());
+  for (const auto& entry : entries) events.push_back({entry, entry->sequence - first_});
+  return events;
+}
 
 ResponseFeed::~ResponseFeed() { Stop(); }
 

@@ -1,11 +1,10 @@
 #include "server/http/handlers/response_start.h"
 
-#include <utility>
 #include <vector>
 
 #include "api/models.h"
 #include "protocol/responses/conversations.h"
-#include "services/sessions/call_message.h"
+#include "services/sessions/message.h"
 
 namespace tutti::http {
 

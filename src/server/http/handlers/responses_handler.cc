@@ -1,21 +1,31 @@
-// POST /v1/responses: one turn, answered as an object or as events; what is stored or runs in the
-// background outlives the connection.
+// The routes of /v1/responses: one turn, answered as an object or as events; and those of a
+// response that is there.
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "protocol/json/json.h"
+#include "protocol/responses/conversations.h"
+#include "protocol/responses/events.h"
 #include "protocol/responses/request.h"
+#include "protocol/schema/query_parameters.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/body_work.h"
-#include "server/http/handlers/request_deadline.h"
+#include "server/http/handlers/request_fields.h"
 #include "server/http/handlers/response_feed.h"
 #include "server/http/handlers/response_start.h"
+#include "services/responses/responses.h"
 
 namespace tutti::http {
 namespace {
+
+// --- POST /v1/responses ---
+//
+// What is stored or runs in the background outlives the connection.
 
 Result<protocol::ResponsesCall> Parse(std::string_view body,
                                       const protocol::ParseOptions& options) {
@@ -28,12 +38,11 @@ class ResponsesHandler final : public Handler {
   explicit ResponsesHandler(Connection& connection) : connection_(connection), feed_(connection) {}
 
   void Start() override {
-    const HttpOptions& options = connection_.context().options;
-    const protocol::ParseOptions parse{options.strict, connection_.request_context().start(),
-                                       options.limits.deadline_cap};
     WithBody(
         connection_, kInlineJsonBytes, connection_.context().json_helper,
-        [parse](std::string_view body) { return Parse(body, parse); },
+        [parse = connection_.request_context().parse_options()](std::string_view body) {
+          return Parse(body, parse);
+        },
         [this](Result<protocol::ResponsesCall> call) { OnParsed(std::move(call)); });
   }
 
@@ -44,9 +53,7 @@ class ResponsesHandler final : public Handler {
  private:
   void OnParsed(Result<protocol::ResponsesCall> parsed) {
     if (!parsed.ok()) return connection_.RespondError(parsed.status());
-    const Result<TimePoint> deadline =
-        HeaderDeadline(connection_.request(), connection_.request_context().start(),
-                       connection_.context().options.limits.deadline_cap);
+    const Result<TimePoint> deadline = HeaderDeadline(connection_);
     if (!deadline.ok()) return connection_.RespondError(deadline.status());
     api::GenerateRequest& request = parsed->request;
     connection_.request_context().AdoptId(request.request_id);
@@ -78,10 +85,117 @@ class ResponsesHandler final : public Handler {
   ResponseFeed feed_;
 };
 
+// --- a response that is there ---
+//
+// GET (also its events again, from any place), cancel, DELETE, and what it was asked (input_items).
+
+using Found = Result<std::shared_ptr<responses::Response>>;
+
+// Puts the items, oldest first, in the order that is asked for; the index of the first of the page.
+Result<size_t> FirstOfPage(const protocol::ListQuery& query,
+                           std::vector<protocol::ItemView>* items) {
+  if (!query.ascending) std::reverse(items->begin(), items->end());
+  if (query.after.empty()) return size_t{0};
+  for (size_t i = 0; i < items->size(); ++i) {
+    if ((*items)[i].id == query.after) return i + 1;
+  }
+  return NotFound("not_found", "after: there is no such item").WithParam("after");
+}
+
+class StoredResponseHandler final : public Handler {
+ public:
+  StoredResponseHandler(RouteId route, Connection& connection)
+      : route_(route), connection_(connection), feed_(connection) {}
+
+  void Start() override {
+    const std::string& id = connection_.request_context().decision().argument;
+    const std::string owner = connection_.request_context().tenant();
+    responses::Responses& responses = *connection_.context().deps.responses;
+    if (route_ == RouteId::kResponseDelete) {
+      return responses.Delete(
+          owner, id, connection_.Later([this](const Status& status) { OnDeleted(status); }));
+    }
+    const auto found = connection_.Later([this](const Found& response) { OnFound(response); });
+    if (route_ == RouteId::kResponseCancel) return responses.Cancel(owner, id, found);
+    if (route_ != RouteId::kResponseInput) {
+      const auto asked = ReadQuery(connection_, &protocol::ParseRetrieveQuery, &ignored_);
+      if (!asked.ok()) return connection_.RespondError(asked.status());
+      asked_ = *asked;
+      if (!asked_.stream) {
+        return responses.Look(
+            owner, id, connection_.Later([this](const Result<protocol::ResponseState>& state) {
+              OnLooked(state);
+            }));
+      }
+    }
+    responses.Find(owner, id, found);
+  }
+
+  void Pump() override { feed_.Pump(); }
+  TimePoint Due() const override { return feed_.Due(); }
+  void OnTimer(TimePoint now) override { feed_.OnTimer(now); }
+
+ private:
+  void OnDeleted(const Status& status) {
+    if (!status.ok()) return connection_.RespondError(status);
+    Json(protocol::DeletedJson(connection_.request_context().decision().argument, "response"));
+  }
+
+  void OnFound(const Found& found) {
+    if (!found.ok()) return connection_.RespondError(found.status());
+    const std::shared_ptr<responses::Response>& response = *found;
+    if (route_ == RouteId::kResponseInput) return Input(*response);
+    if (route_ == RouteId::kResponseCancel)
+      return feed_.Whole(response, ignored_.names(), ResponseFeed::Failed::kObject);
+    feed_.Stream(response, asked_.starting_after.value_or(-1), ignored_.names(),
+                 asked_.obfuscation);
+  }
+
+  void OnLooked(const Result<protocol::ResponseState>& state) {
+    if (!state.ok()) return connection_.RespondError(state.status());
+    Json(protocol::ResponseJson(*state));
+  }
+
+  // The items' ids are the response's, with their place: the same at every look.
+  void Input(const responses::Response& response) {
+    const auto list = ReadQuery(connection_, &protocol::ParseListQuery, &ignored_);
+    if (!list.ok()) return connection_.RespondError(list.status());
+    std::vector<protocol::ItemView> items;
+    const std::vector<api::ChatMessage>& input = response.base().input;
+    const std::string stem = response.id().substr(response.id().find('_') + 1) + "_";
+    for (size_t i = 0; i < input.size(); ++i) {
+      items.push_back({std::string(protocol::ItemIdPrefix(input[i])) + stem + std::to_string(i),
+                       input[i].role, input[i].content});
+      if (!input[i].tool_calls.empty()) items.back().call = input[i].tool_calls.front();
+      items.back().tool_call_id = input[i].tool_call_id;
+      if (protocol::IsReasoning(input[i])) items.back().reasoning = input[i].reasoning;
+    }
+    const Result<size_t> first = FirstOfPage(*list, &items);
+    if (!first.ok()) return connection_.RespondError(first.status());
+    const auto rest = std::span(std::as_const(items)).subspan(*first);
+    const auto page = rest.first(std::min(rest.size(), static_cast<size_t>(list->limit)));
+    Json(protocol::ItemListJson(page, page.size() < rest.size()));
+  }
+
+  void Json(std::string body) {
+    connection_.Respond(200, JsonHeaders(ignored_.names()), std::move(body));
+  }
+
+  const RouteId route_;
+  Connection& connection_;
+  protocol::RetrieveQuery asked_;  // of GET
+  protocol::IgnoredFields ignored_;
+  ResponseFeed feed_;
+};
+
 }  // namespace
 
 std::unique_ptr<Handler> MakeResponsesHandler(RouteId /*route*/, Connection& connection) {
   return std::make_unique<ResponsesHandler>(connection);
+}
+
+std::unique_ptr<Handler> MakeStoredResponseHandler(RouteId route, Connection& connection) {
+  return std::make_unique<StoredResponseHandler>(route, connection);
 }
 
 }  // namespace tutti::http

@@ -11,7 +11,7 @@
 #include "api/question_series.h"
 #include "api/validate.h"
 #include "protocol/anthropic/request.h"
-#include "protocol/encoding/tei_request.h"
+#include "protocol/encoding/request.h"
 #include "protocol/json/json.h"
 #include "protocol/openai/models.h"
 #include "protocol/openai/tokenizer_routes.h"

@@ -18,7 +18,7 @@
 #include "protocol/responses/request.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/job_follow.h"
-#include "server/http/handlers/response_cursor.h"
+#include "server/http/handlers/response_feed.h"
 #include "server/http/handlers/response_start.h"
 #include "server/http/memory_budget.h"
 #include "services/sessions/history.h"

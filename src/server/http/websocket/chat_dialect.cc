@@ -6,7 +6,7 @@
 #include "protocol/chat/topic.h"
 #include "protocol/responses/events.h"
 #include "protocol/responses/socket_message.h"
-#include "server/http/handlers/request_query.h"
+#include "server/http/handlers/request_fields.h"
 #include "services/auth/principal.h"
 
 namespace tutti::http {

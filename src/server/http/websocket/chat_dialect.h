@@ -16,8 +16,8 @@
 
 #include "base/status.h"
 #include "protocol/chat/chat_frame.h"
+#include "protocol/schema/checked_object.h"
 #include "protocol/schema/query_parameters.h"
-#include "protocol/schema/request_placement.h"
 #include "server/http/connection/connection.h"
 #include "server/http/memory_budget.h"
 #include "server/http/websocket/chat_answer.h"

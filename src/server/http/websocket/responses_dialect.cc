@@ -1,8 +1,6 @@
 #include "server/http/websocket/responses_dialect.h"
 
 #include <algorithm>
-#include <optional>
-#include <utility>
 
 #include "services/responses/call_state.h"
 

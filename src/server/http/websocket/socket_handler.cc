@@ -12,12 +12,12 @@
 #include "protocol/websocket/frame.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handler.h"
-#include "server/http/handlers/response_cursor.h"
+#include "server/http/handlers/response_feed.h"
 #include "server/http/websocket/chat_dialect.h"
 #include "server/http/websocket/responses_dialect.h"
 #include "server/http/websocket/socket_host.h"
 #include "server/http/websocket/socket_upgrade.h"
-#include "services/auth/resolve_caller.h"
+#include "services/auth/authenticator.h"
 
 namespace tutti::http {
 namespace {

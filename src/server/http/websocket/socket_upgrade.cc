@@ -18,14 +18,8 @@ namespace {
 bool HasToken(const HttpRequest& request, std::string_view name, std::string_view token) {
   for (const auto& [field, value] : request.fields) {
     if (field != name) continue;
-    std::string_view rest = value;
-    while (!rest.empty()) {
-      const size_t comma = std::min(rest.find(','), rest.size());
-      std::string_view part = rest.substr(0, comma);
-      rest.remove_prefix(std::min(comma + 1, rest.size()));
-      while (part.starts_with(' ') || part.starts_with('\t')) part.remove_prefix(1);
-      while (part.ends_with(' ') || part.ends_with('\t')) part.remove_suffix(1);
-      if (AsciiLower(part) == token) return true;
+    for (const std::string_view part : SplitAt(value, ',')) {
+      if (AsciiLower(Trimmed(part)) == token) return true;
     }
   }
   return false;

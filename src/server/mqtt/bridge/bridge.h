@@ -1,7 +1,7 @@
 // Bridge: the MessagePort of an MQTT broker, to which it connects as a client.
 //
-// The bridge's own thread owns the connection, opens it again when it is lost
-// (reconnect_backoff.h), and calls sinks, `done` callbacks and OnConnected. Publish never blocks:
+// The bridge's own thread owns the connection, opens it again when it is lost (ReconnectBackoff),
+// and calls sinks, `done` callbacks and OnConnected. Publish never blocks:
 // it puts the message into a bounded queue (outbox.h) and wakes that thread. For the guarantees of
 // delivery see README.md.
 //
@@ -43,7 +43,7 @@ struct BridgeStatistics {
   Status last_failure;        // why the last attempt or connection ended; OK = none has
 };
 
-class Bridge final : public MessagePort {
+class Bridge : public MessagePort {
  public:
   struct Dependencies {            // outlive the bridge
     Logger* log = nullptr;         // may be null
@@ -51,31 +51,22 @@ class Bridge final : public MessagePort {
     uint64_t seed = 0;             // of the delays between attempts; different on every server
   };
 
-  // Reads the files named in the options. Errors: invalid_value, naming the option at fault.
+  // Reads the files named in the options. Errors: invalid_value, naming the option at fault. The
+  // destructor is Stop(0). Additional errors of Publish: request_too_large; draining, after Stop().
   static Result<std::unique_ptr<Bridge>> Create(BridgeOptions options,
                                                 const Dependencies& dependencies);
-  ~Bridge() override;  // Stop(0)
-
-  // Additional errors: request_too_large; draining, after Stop().
-  Status Publish(Message message, Published done = nullptr) override;
-  Status Subscribe(std::string filter, Sink sink) override;
   // `connected` is called after each connect, when the subscriptions are made, to publish the
   // online status that the Will has replaced meanwhile.
-  void OnConnected(std::function<void()> connected);
+  virtual void OnConnected(std::function<void()> connected) = 0;
 
   // Starts connecting, and tries forever. An unreachable broker is no error of Start().
-  void Start();
+  virtual void Start() = 0;
   // Accepts no more messages, sends waiting ones, waits for the receipts of offered ones, and
   // disconnects without the Will, all within `limit`. Error: deadline_exceeded, with the number of
   // unpublished messages (their `done` gets draining).
-  Status Stop(Duration limit);
+  virtual Status Stop(Duration limit) = 0;
 
-  BridgeStatistics Statistics() const;
-
- private:
-  class Loop;
-  explicit Bridge(std::unique_ptr<Loop> loop);
-  std::unique_ptr<Loop> loop_;
+  virtual BridgeStatistics Statistics() const = 0;
 };
 
 }  // namespace tutti::mqtt::bridge

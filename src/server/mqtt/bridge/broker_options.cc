@@ -7,9 +7,10 @@
 #include <string_view>
 #include <utility>
 
-#include "base/loopback.h"
+#include "base/url.h"
 #include "mqtt/link/link.h"
 #include "mqtt/message_packet.h"
+#include "mqtt/topics.h"
 #include "server/net/tls.h"
 
 namespace tutti::mqtt::bridge {
@@ -23,14 +24,6 @@ constexpr size_t kMaxWillBytes = 65'535;  // of its payload; so much for all of 
 
 Status Bad(const char* option, std::string message) {
   return InvalidArgument("invalid_value", std::move(message)).WithParam(option);
-}
-
-bool IsClientId(std::string_view id) {
-  const auto fits = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.' || c == ':';
-  };
-  return !id.empty() && id.size() <= kMaxClientIdBytes && std::all_of(id.begin(), id.end(), fits);
 }
 
 Status CheckTls(const BridgeOptions& options, const Address& broker) {
@@ -57,7 +50,7 @@ Result<Address> CheckOptions(const BridgeOptions& options) {
   if (!parsed.ok()) return std::move(parsed).status().WithParam("mqtt.url");
   const Address& broker = *parsed;
   RETURN_IF_ERROR(CheckTls(options, broker));
-  if (!IsClientId(options.client_id)) {
+  if (!IsPlainText(options.client_id, kMaxClientIdBytes, "-_.:")) {
     return Bad(
         "mqtt.client_id",
         "mqtt.client_id must have 1 to 128 letters, digits, '_', '.', ':' or '-'; the broker "

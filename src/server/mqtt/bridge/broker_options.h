@@ -11,15 +11,20 @@
 #include "base/status.h"
 #include "mqtt/address.h"
 #include "mqtt/message_port.h"
-#include "mqtt/reason_code.h"
+#include "mqtt/packet.h"
 #include "server/mqtt/bridge/outbox.h"
-#include "server/mqtt/bridge/reconnect_backoff.h"
 
 namespace boost::asio::ssl {
 class context;
 }
 
 namespace tutti::mqtt::bridge {
+
+struct BackoffLimits {
+  Duration first = std::chrono::seconds(1);
+  Duration most = std::chrono::seconds(120);
+  Duration stable = std::chrono::minutes(1);
+};
 
 struct BridgeOptions {
   std::string broker;             // mqtt://HOST[:PORT] or mqtts://HOST[:PORT]

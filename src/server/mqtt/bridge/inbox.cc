@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "mqtt/message_packet.h"
+#include "mqtt/packet.h"
 #include "mqtt/topics.h"
 
 namespace tutti::mqtt::bridge {
@@ -13,6 +14,10 @@ namespace {
 constexpr Duration kFirstPause = std::chrono::milliseconds(100);
 constexpr Duration kMaxPause = std::chrono::seconds(5);
 constexpr uint64_t kNoSerial = 0;
+
+uint16_t Number(const std::string& two) {
+  return static_cast<uint16_t>(static_cast<uint8_t>(two[0]) << 8 | static_cast<uint8_t>(two[1]));
+}
 
 }  // namespace
 
@@ -24,7 +29,7 @@ Status Inbox::Subscribe(std::string filter, MessagePort::Sink sink) {
         .WithParam("filter");
   }
   const auto shared = SharedFilterOf(filter);
-  routes_.push_back({std::string(shared ? shared->filter : filter), std::move(sink)});
+  sinks_.Add(std::string(shared ? shared->filter : filter), std::move(sink));
   if (std::find(filters_.begin(), filters_.end(), filter) == filters_.end()) {
     filters_.push_back(std::move(filter));
   }
@@ -38,7 +43,7 @@ bool Inbox::Receive(uint16_t packet_id, Message message, TimePoint now) {
     Entry entry;
     entry.serial = kNoSerial;
     entry.message = std::move(message);
-    const auto sinks = SinksOf(entry.message.topic);
+    const auto sinks = sinks_.Match(entry.message.topic);
     if (sinks.empty()) ++counts_.unmatched;
     if (offering_) Offer(entry, sinks);
     return true;
@@ -99,14 +104,6 @@ void Inbox::Lost() {
   while (!entries_.empty()) Drop();
   waiting_.clear();
   offered_ = 0;
-}
-
-std::vector<const MessagePort::Sink*> Inbox::SinksOf(const std::string& topic) const {
-  std::vector<const MessagePort::Sink*> sinks;
-  for (const Route& route : routes_) {
-    if (TopicMatches(route.filter, topic)) sinks.push_back(&route.sink);
-  }
-  return sinks;
 }
 
 Inbox::Entry* Inbox::Find(uint64_t serial) {
@@ -173,7 +170,7 @@ void Inbox::OfferWaiting(TimePoint now) {
     if (pause_ > Duration::zero() && offered_ > 0) return;
     Entry& entry = *Find(*waiting_.begin());
     waiting_.erase(waiting_.begin());
-    const auto sinks = SinksOf(entry.message.topic);
+    const auto sinks = sinks_.Match(entry.message.topic);
     if (sinks.empty()) {
       ++counts_.unmatched;
       entry.state = State::kAccepted;
@@ -190,6 +187,46 @@ void Inbox::Drop() {
   held_bytes_ -= entry.bytes;
   used_.reset(entry.packet_id);
   entries_.pop_front();
+}
+
+std::optional<OversizeSkip> OversizeSkip::Of(std::string_view fixed_header) {
+  if (fixed_header.size() < 2 || fixed_header.size() > 5) return std::nullopt;
+  const auto first = static_cast<uint8_t>(fixed_header[0]);
+  if (first >> 4 != static_cast<int>(PacketType::kPublish)) return std::nullopt;
+  size_t length = 0;
+  for (size_t i = 1; i < fixed_header.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(fixed_header[i]);
+    length |= static_cast<size_t>(byte & 0x7F) << (7 * (i - 1));
+    const bool last = i + 1 == fixed_header.size();
+    if (last != ((byte & 0x80) == 0)) return std::nullopt;
+  }
+  return OversizeSkip((first & 0x06) != 0, length);
+}
+
+size_t OversizeSkip::Feed(std::string_view bytes) {
+  bytes = bytes.substr(0, left_);
+  left_ -= bytes.size();
+  const size_t taken = bytes.size();
+  const auto fill = [&bytes](std::string& two) {
+    const size_t part = std::min(bytes.size(), 2 - two.size());
+    two += bytes.substr(0, part);
+    bytes.remove_prefix(part);
+    return two.size() == 2;
+  };
+  if (start_.size() < 2) {
+    if (!fill(start_)) return taken;
+    topic_left_ = Number(start_);
+  }
+  const size_t of_topic = std::min(bytes.size(), topic_left_);
+  topic_left_ -= of_topic;
+  bytes.remove_prefix(of_topic);
+  if (topic_left_ == 0 && id_.size() < 2) fill(id_);
+  return taken;
+}
+
+std::optional<uint16_t> OversizeSkip::packet_id() const {
+  if (!has_id_ || id_.size() < 2 || Number(id_) == 0) return std::nullopt;
+  return Number(id_);
 }
 
 }  // namespace tutti::mqtt::bridge

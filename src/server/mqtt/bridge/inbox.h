@@ -9,7 +9,7 @@
 // Meanwhile later messages wait behind it: the server refuses when it is overloaded. Only the
 // expiry of the message ends the repetition.
 //
-// The caller bounds the number of held messages by pausing reads (loop.cc).
+// The caller bounds the number of held messages by pausing reads (bridge.cc).
 //
 // Owned by the bridge's thread. Receipts arrive from other threads, through a Desk of their own.
 #pragma once
@@ -24,6 +24,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -102,7 +103,6 @@ class Inbox {
   };
 
   Entry& Hold(uint16_t packet_id, Message message);
-  std::vector<const MessagePort::Sink*> SinksOf(const std::string& topic) const;
   // The entry of a serial, if it is still held.
   Entry* Find(uint64_t serial);
   void Offer(Entry& entry, const std::vector<const MessagePort::Sink*>& sinks);
@@ -112,11 +112,7 @@ class Inbox {
   void Drop();  // drops the first entry
 
   std::vector<std::string> filters_;  // as subscribed to
-  struct Route {
-    std::string filter;  // without $share/NAME/
-    MessagePort::Sink sink;
-  };
-  std::vector<Route> routes_;
+  SinkTable sinks_;                   // their filters without $share/NAME/
   std::shared_ptr<Desk> desk_;
   std::deque<Entry> entries_;   // in the order they came
   uint64_t next_serial_ = 1;    // serials increase along entries_, across connections
@@ -129,6 +125,34 @@ class Inbox {
   std::atomic<size_t> held_ = 0;
   size_t held_bytes_ = 0;
   Counts counts_;
+};
+
+// OversizeSkip: skips one PUBLISH that exceeds the size limit, and extracts its packet id.
+//
+// In MQTT 3.1.1 a client cannot announce a maximum packet size. If an oversized packet ended the
+// connection, the broker would send the packet again on the next one: one message of any publisher
+// could keep the server away from its broker. So the packet is read without being stored,
+// acknowledged and counted. Holds a few bytes for a packet of any size.
+class OversizeSkip {
+ public:
+  // `fixed_header`: a complete fixed header (type and flags, remaining length). Nothing if it is
+  // incomplete or not that of a PUBLISH.
+  static std::optional<OversizeSkip> Of(std::string_view fixed_header);
+
+  // Consumes bytes after the header. Returns their number: all, unless the packet ends among them.
+  size_t Feed(std::string_view bytes);
+  bool done() const { return left_ == 0; }
+  // Needs done(). Nothing: QoS 0, or the packet is too malformed to have an id.
+  std::optional<uint16_t> packet_id() const;
+
+ private:
+  OversizeSkip(bool has_id, size_t left) : has_id_(has_id), left_(left) {}
+
+  bool has_id_;
+  size_t left_;        // bytes left of the packet
+  std::string start_;  // first two bytes: the length of the topic
+  size_t topic_left_ = 0;
+  std::string id_;  // the two bytes after the topic
 };
 
 }  // namespace tutti::mqtt::bridge

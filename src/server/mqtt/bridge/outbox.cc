@@ -1,6 +1,7 @@
 #include "server/mqtt/bridge/outbox.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -93,17 +94,13 @@ void Outbox::Lost() {
   {
     MutexLock lock(mutex_);
     connected_ = false;
-    std::deque<Item> kept(std::make_move_iterator(in_flight_.begin()),
-                          std::make_move_iterator(in_flight_.end()));
+    const auto lost = std::stable_partition(waiting_.begin(), waiting_.end(),
+                                            [](const Item& item) { return item.message.qos > 0; });
+    std::move(lost, waiting_.end(), std::back_inserter(given_up));
+    waiting_.erase(lost, waiting_.end());
+    waiting_.insert(waiting_.begin(), std::make_move_iterator(in_flight_.begin()),
+                    std::make_move_iterator(in_flight_.end()));
     in_flight_.clear();
-    for (Item& item : waiting_) {
-      if (item.message.qos == 0) {
-        given_up.push_back(std::move(item));
-      } else {
-        kept.push_back(std::move(item));
-      }
-    }
-    waiting_ = std::move(kept);
   }
   for (Item& item : given_up) {
     Finish(std::move(item), Unavailable("overloaded", "the connection to the broker was lost"));
@@ -113,17 +110,17 @@ void Outbox::Lost() {
 std::optional<Outbox::Item> Outbox::Pop(TimePoint now) {
   for (;;) {
     Item item;
+    Status obstacle;
     {
       MutexLock lock(mutex_);
       if (!connected_ || waiting_.empty()) return std::nullopt;
-      const bool room = in_flight_.size() < takes_.in_flight;
+      obstacle = Obstacle(waiting_.front().message, now);
       // A message that will not be sent needs no room in the window.
-      const bool obstacle = !Obstacle(waiting_.front().message, now).ok();
-      if (waiting_.front().message.qos > 0 && !room && !obstacle) return std::nullopt;
+      const bool room = in_flight_.size() < takes_.in_flight;
+      if (waiting_.front().message.qos > 0 && !room && obstacle.ok()) return std::nullopt;
       item = std::move(waiting_.front());
       waiting_.pop_front();
     }
-    const Status obstacle = Obstacle(item.message, now);
     if (obstacle.ok()) return item;
     Finish(std::move(item), obstacle);
   }

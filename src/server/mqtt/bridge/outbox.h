@@ -25,7 +25,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "mqtt/message_port.h"
-#include "mqtt/reason_code.h"
+#include "mqtt/packet.h"
 
 namespace tutti::mqtt::bridge {
 

@@ -1,10 +1,9 @@
-#include "server/mqtt/bridge/oversize_skip.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "mqtt/codec.h"
+#include "server/mqtt/bridge/inbox.h"
 
 namespace tutti::mqtt::bridge {
 namespace {

@@ -1,9 +1,9 @@
-#include "server/mqtt/bridge/reconnect_backoff.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
+
+#include "server/mqtt/bridge/session.h"
 
 namespace tutti::mqtt::bridge {
 namespace {

@@ -202,4 +202,11 @@ void Session::Lost() {
   deps_.outbox->Lost();
 }
 
+Duration ReconnectBackoff::Lost(TimePoint now) {
+  const bool stable = connected_ != TimePoint::max() && now - connected_ >= limits_.stable;
+  connected_ = TimePoint::max();
+  due_ = stable || due_ == Duration::zero() ? limits_.first : std::min(due_ * 2, limits_.most);
+  return Duration(random_.Between((due_ / 2).count(), due_.count()));
+}
+
 }  // namespace tutti::mqtt::bridge

@@ -10,13 +10,15 @@
 // before it is closed.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/status.h"
 #include "mqtt/client_protocol.h"
-#include "mqtt/frame_splitter.h"
+#include "mqtt/codec.h"
 #include "mqtt/packet.h"
 #include "server/mqtt/bridge/broker_options.h"
 #include "server/mqtt/bridge/inbox.h"
@@ -67,6 +69,29 @@ class Session {
   ClientProtocol protocol_;
   bool resumed_ = false;
   size_t subscribes_left_ = 0;  // SUBSCRIBE packets without an answer
+};
+
+// ReconnectBackoff: the delay before the next connection attempt to the broker. Pure.
+//
+// The maximum delay starts at 1 s and doubles with each failed attempt, up to 120 s. The delay is
+// random within the upper half of the maximum, so that clients which lost their connections in the
+// same restart do not return together. After a connection that lasted for a minute, the maximum
+// starts at 1 s again; after a shorter one it does not, so that a broker which accepts and then
+// disconnects is not tried every second.
+class ReconnectBackoff {
+ public:
+  ReconnectBackoff(const BackoffLimits& limits, uint64_t seed) : limits_(limits), random_(seed) {}
+
+  void Connected(TimePoint now) { connected_ = now; }
+  // The delay after an attempt or connection that ended at `now`: random in [w/2, w], where w is
+  // the current maximum.
+  Duration Lost(TimePoint now);
+
+ private:
+  const BackoffLimits limits_;
+  Random random_;
+  Duration due_{0};                         // the last w; 0 = none yet
+  TimePoint connected_ = TimePoint::max();  // max = not connected
 };
 
 }  // namespace tutti::mqtt::bridge

@@ -18,13 +18,13 @@ void AdmissionQueue::Permit::Leave(Outcome outcome, TimePoint now) {
 
 Result<AdmissionQueue::Permit> AdmissionQueue::Enter(QuotaKey quota_key, TimePoint now) {
   const MutexLock lock(mutex_);
-  if (waiting_ >= limits_.all) {
-    return Unavailable("overloaded", std::to_string(waiting_) +
+  if (counts_.waiting >= limits_.all) {
+    return Unavailable("overloaded", std::to_string(counts_.waiting) +
                                          " messages wait to be answered, which is the most");
   }
   RETURN_IF_ERROR(quota_counts_.RoomFor(quota_key, "messages"));
   quota_counts_.Add(quota_key);
-  ++waiting_;
+  ++counts_.waiting;
   Permit permit;
   permit.room_ = this;
   permit.quota_key_ = std::move(quota_key);
@@ -33,9 +33,9 @@ Result<AdmissionQueue::Permit> AdmissionQueue::Enter(QuotaKey quota_key, TimePoi
 }
 
 void AdmissionQueue::CountLocked(Outcome outcome) {
-  if (outcome == Outcome::kProcessed) ++processed_;
-  if (outcome == Outcome::kError) ++errors_;
-  if (outcome == Outcome::kRejected) ++rejected_;
+  if (outcome == Outcome::kProcessed) ++counts_.processed;
+  if (outcome == Outcome::kError) ++counts_.errors;
+  if (outcome == Outcome::kRejected) ++counts_.rejected;
 }
 
 void AdmissionQueue::Count(Outcome outcome) {
@@ -45,27 +45,23 @@ void AdmissionQueue::Count(Outcome outcome) {
 
 void AdmissionQueue::Leave(const Permit& permit, Outcome outcome, TimePoint now) {
   const MutexLock lock(mutex_);
-  --waiting_;
+  --counts_.waiting;
   quota_counts_.Remove(permit.quota_key_);
   CountLocked(outcome);
-  if (outcome == Outcome::kProcessed) total_ += now - permit.entered_;
+  if (outcome == Outcome::kProcessed) counts_.total += now - permit.entered_;
 }
 
 Statistics AdmissionQueue::statistics() const {
   const MutexLock lock(mutex_);
-  Statistics statistics{.processed = processed_,
-                        .errors = errors_,
-                        .rejected = rejected_,
-                        .waiting = waiting_,
-                        .total = total_,
-                        .average = Duration(0)};
-  if (processed_ > 0) statistics.average = total_ / static_cast<int64_t>(processed_);
+  Statistics statistics = counts_;
+  if (statistics.processed > 0)
+    statistics.average = statistics.total / static_cast<int64_t>(statistics.processed);
   return statistics;
 }
 
 int AdmissionQueue::CrowdingChange() {
   const MutexLock lock(mutex_);
-  const bool crowded = waiting_ * 10 >= limits_.all * 7;
+  const bool crowded = counts_.waiting * 10 >= limits_.all * 7;
   return static_cast<int>(crowded) - static_cast<int>(std::exchange(crowded_, crowded));
 }
 

@@ -6,14 +6,62 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
-#include "server/mqtt/chat/quota_key.h"
 
 namespace tutti::mqtt::chat {
+
+// The user for whose limits a message or an answer counts; or, behind a broker that does not
+// identify the users of a project, all users of that project together. Both empty: not limited.
+struct QuotaKey {
+  std::string user = {};
+  std::string project = {};  // empty if the user is known
+
+  bool empty() const { return user.empty() && project.empty(); }
+  friend bool operator<(const QuotaKey& a, const QuotaKey& b) {
+    return std::tie(a.user, a.project) < std::tie(b.user, b.project);
+  }
+};
+
+struct QuotaKeyLimits {
+  size_t per_user;
+  size_t per_project;  // for projects with unknown users
+};
+
+// The number of things that count for each key. Not synchronised.
+class QuotaKeyCounts {
+ public:
+  explicit QuotaKeyCounts(const QuotaKeyLimits& limits) : limits_(limits) {}
+
+  // Checks whether one more is allowed. `what`: name of the counted things, for messages. Error:
+  // tenant_concurrency.
+  Status RoomFor(const QuotaKey& quota_key, const char* what) const {
+    const auto known = counts_.find(quota_key);
+    const bool user = !quota_key.user.empty();
+    if (known == counts_.end() || known->second < (user ? limits_.per_user : limits_.per_project))
+      return OkStatus();
+    return ResourceExhausted("tenant_concurrency", std::to_string(known->second) + " " + what +
+                                                       " of this " + (user ? "user" : "project") +
+                                                       " wait, which is the most");
+  }
+  void Add(const QuotaKey& quota_key) {
+    if (!quota_key.empty()) ++counts_[quota_key];
+  }
+  void Remove(const QuotaKey& quota_key) {
+    const auto known = counts_.find(quota_key);
+    if (known != counts_.end() && --known->second == 0) counts_.erase(known);
+  }
+
+ private:
+  const QuotaKeyLimits limits_;
+  std::map<QuotaKey, size_t> counts_;
+};
 
 struct Statistics {
   uint64_t processed = 0;  // answered messages
@@ -72,11 +120,8 @@ class AdmissionQueue {
 
   const Limits limits_;
   mutable Mutex mutex_;
-  size_t waiting_ GUARDED_BY(mutex_) = 0;
   QuotaKeyCounts quota_counts_ GUARDED_BY(mutex_);
-  uint64_t processed_ GUARDED_BY(mutex_) = 0, errors_ GUARDED_BY(mutex_) = 0,
-                      rejected_ GUARDED_BY(mutex_) = 0;
-  Duration total_ GUARDED_BY(mutex_){0};
+  Statistics counts_ GUARDED_BY(mutex_);  // without `average`
   bool crowded_ GUARDED_BY(mutex_) = false;
 };
 

@@ -10,14 +10,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "mqtt/message_port.h"
 #include "server/mqtt/chat/context.h"
-#include "server/mqtt/chat/reply_formatter.h"
+#include "server/mqtt/chat/reply_publisher.h"
 #include "services/sessions/message.h"
-#include "services/sessions/owed.h"
 
 namespace tutti::mqtt::chat {
 
@@ -48,8 +49,10 @@ class Answering {
 
   // Adds the caller to `message`, and submits it to its session.
   void Submit(const PendingPointer& pending, sessions::Message message);
-  // Sends an answer that an earlier process owed: `pending` has an `again`.
-  void Restore(const PendingPointer& pending, const std::string& message_id);
+  // Sends an answer that an earlier process owed. `place`: its place in the order of the dialog.
+  // `again` is called if the answer cannot be sent now.
+  void Restore(const PendingPointer& pending, const sessions::OwedAnswer& owed,
+               ReplyOrder::Place place, std::function<void()> again);
   void Refuse(const PendingPointer& pending, const Status& error);
   void Clear() { open_.clear(); }
 
@@ -63,5 +66,19 @@ class Answering {
   Context& context_;
   std::set<PendingPointer> open_;  // not yet accepted; their receipts end with this object
 };
+
+// ReplyTo: the destination of an answer, stored with the message (sessions::Message::reply_to) for
+// a later process. Pure.
+struct ReplyTo {
+  std::string server;  // ProfileOptions::server of the profile that accepted the message
+  bool native = false;
+  std::string topic;
+  std::optional<std::string> correlation = {};  // not stored beyond kMaxCorrelationBytes
+  std::string client = {}, request_id = {};     // of the project profile
+};
+
+std::string EncodeReplyTo(const ReplyTo& reply_to);
+// Returns nullopt if `text` has another format.
+std::optional<ReplyTo> DecodeReplyTo(std::string_view text);
 
 }  // namespace tutti::mqtt::chat

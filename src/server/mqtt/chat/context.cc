@@ -1,12 +1,53 @@
 #include "server/mqtt/chat/context.h"
 
 #include <algorithm>
+#include <atomic>
+#include <future>
+#include <utility>
 #include <vector>
 
 #include "api/models.h"
 #include "protocol/error.h"
 
 namespace tutti::mqtt::chat {
+namespace {
+
+class OnceWaker final : public Waker, public std::enable_shared_from_this<OnceWaker> {
+ public:
+  OnceWaker(std::shared_ptr<Strand> strand, std::function<void()> task)
+      : strand_(std::move(strand)), task_(std::move(task)) {}
+
+  void Wake() noexcept override {
+    if (posted_.exchange(true)) return;
+    strand_->Post([self = shared_from_this()] {
+      self->posted_.store(false);
+      self->task_();
+    });
+  }
+
+ private:
+  const std::shared_ptr<Strand> strand_;
+  const std::function<void()> task_;
+  std::atomic<bool> posted_{false};
+};
+
+}  // namespace
+
+std::shared_ptr<Waker> StrandTasks::MakeWaker(std::function<void()> task) const {
+  return std::make_shared<OnceWaker>(strand_, WhileAlive(std::move(task)));
+}
+
+// A stopped strand drops the task without running it. Either way the wait ends with the task, whose
+// promise is broken then.
+void StrandTasks::Stop(std::function<void()> last) {
+  auto promise = std::make_shared<std::promise<void>>();
+  const std::future<void> passed = promise->get_future();
+  strand_->Post([this, promise = std::move(promise), last = std::move(last)] {
+    last();
+    *alive_ = false;
+  });
+  passed.wait();
+}
 
 void Context::Publish(Message message) {
   const std::string topic = message.topic;
@@ -72,6 +113,16 @@ std::string Context::ModelFor(const std::string& name) const {
   const std::vector<api::ModelInfo> models = services.inference.Models();
   const api::ModelInfo* model = api::DefaultGenerator(models);
   return model == nullptr ? name : model->id;
+}
+
+Message JsonMessage(std::string topic, std::string payload) {
+  Message message;
+  message.topic = std::move(topic);
+  message.payload = std::move(payload);
+  message.qos = 1;
+  message.payload_is_text = true;
+  message.content_type = "application/json";
+  return message;
 }
 
 AdmissionQueue::Outcome OutcomeOf(const Status& refusal) {

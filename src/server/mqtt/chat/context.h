@@ -3,19 +3,60 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <unordered_set>
 #include <utility>
 
-#include "protocol/schema/request_placement.h"
+#include "base/strand.h"
+#include "protocol/schema/checked_object.h"
 #include "server/mqtt/chat/admission_queue.h"
-#include "server/mqtt/chat/native_topics.h"
-#include "server/mqtt/chat/options.h"
+#include "server/mqtt/chat/profile.h"
 #include "server/mqtt/chat/reply_publisher.h"
-#include "server/mqtt/chat/strand_tasks.h"
+#include "server/mqtt/chat/topics.h"
 #include "services/sessions/chat.h"
 
 namespace tutti::mqtt::chat {
+
+// StrandTasks: runs the tasks of a profile on the strand of the responses, until Stop(). Callbacks
+// that were given to others (the port, the services, the clock) may be called at any time; once
+// Stop() has returned they do nothing.
+class StrandTasks {
+ public:
+  explicit StrandTasks(std::shared_ptr<Strand> strand) : strand_(std::move(strand)) {}
+  StrandTasks(const StrandTasks&) = delete;
+  StrandTasks& operator=(const StrandTasks&) = delete;
+
+  // Wraps `task`, to be called on the strand: it does nothing after Stop().
+  template <typename Task>
+  auto WhileAlive(Task task) const {
+    return [alive = std::weak_ptr<bool>(alive_), task = std::move(task)](auto&&... args) mutable {
+      const std::shared_ptr<bool> held = alive.lock();
+      if (held != nullptr && *held) task(std::forward<decltype(args)>(args)...);
+    };
+  }
+  // Any thread.
+  template <typename Task>
+  void Post(Task task) const {
+    strand_->Post(WhileAlive(std::move(task)));
+  }
+  template <typename Task>
+  void PostAt(TimePoint when, Task task) const {
+    strand_->PostAt(when, WhileAlive(std::move(task)));
+  }
+  // Returns a waker that runs `task` on the strand; several wake-ups before the run cause one run.
+  std::shared_ptr<Waker> MakeWaker(std::function<void()> task) const;
+
+  const std::shared_ptr<Strand>& strand() const { return strand_; }
+
+  // Runs `last` on the strand, unless the strand has stopped; afterwards no task runs. Blocks; must
+  // not be called on the strand. Called once.
+  void Stop(std::function<void()> last);
+
+ private:
+  const std::shared_ptr<Strand> strand_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // value: strand only
+};
 
 // DeliveredIds: ids of the responses whose answers are known to have arrived, the latest few
 // thousand. Used on the strand.
@@ -77,6 +118,9 @@ struct Context {
   static sessions::ChatOptions ChatOf(const ProfileOptions& options, const Services& services);
   void NoteCrowding();
 };
+
+// A message of JSON, at QoS 1.
+Message JsonMessage(std::string topic, std::string payload);
 
 // Outcome of a refusal: rejected if the same message may be accepted later.
 AdmissionQueue::Outcome OutcomeOf(const Status& refusal);

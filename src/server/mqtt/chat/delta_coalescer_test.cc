@@ -1,6 +1,6 @@
-#include "server/mqtt/chat/delta_coalescer.h"
-
 #include <gtest/gtest.h>
+
+#include "server/mqtt/chat/reply_publisher.h"
 
 namespace tutti::mqtt::chat {
 namespace {

@@ -1,6 +1,4 @@
 // The native profile's `subscribe` on `.../ctl`: the states of durable jobs.
-#include "server/mqtt/chat/job_follows.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "server/mqtt/chat/native_profile.h"
 #include "server/mqtt/chat/testing/profile_fixture.h"
 
 namespace tutti::mqtt::chat {

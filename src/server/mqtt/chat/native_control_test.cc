@@ -1,9 +1,8 @@
 // The native profile's `.../ctl`: cancel, resume, history, fork, clear, ping.
-#include "server/mqtt/chat/native_control.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/mqtt/chat/native_profile.h"
 #include "server/mqtt/chat/testing/profile_fixture.h"
 
 namespace tutti::mqtt::chat {

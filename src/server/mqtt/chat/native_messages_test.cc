@@ -1,9 +1,8 @@
 // The native profile's `.../in`: acceptance, answers, refusals.
-#include "server/mqtt/chat/native_messages.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/mqtt/chat/native_profile.h"
 #include "server/mqtt/chat/testing/profile_fixture.h"
 
 namespace tutti::mqtt::chat {

@@ -1,8 +1,6 @@
-#include "server/mqtt/chat/native_topics.h"
-
 #include <gtest/gtest.h>
 
-#include "server/mqtt/chat/native_address.h"
+#include "server/mqtt/chat/topics.h"
 
 namespace tutti::mqtt::chat {
 namespace {

@@ -1,9 +1,8 @@
 // The project profile's `user_input`: topic forms, payloads, replies.
-#include "server/mqtt/chat/project_messages.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/mqtt/chat/project_profile.h"
 #include "server/mqtt/chat/testing/profile_fixture.h"
 
 namespace tutti::mqtt::chat {

@@ -1,8 +1,7 @@
-#include "server/mqtt/chat/project_verbs.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/mqtt/chat/project_profile.h"
 #include "server/mqtt/chat/testing/profile_fixture.h"
 
 namespace tutti::mqtt::chat {

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <deque>
-#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "api/token_stream.h"
-#include "protocol/responses/events.h"
+#include "server/mqtt/chat/context.h"
 
 namespace tutti::mqtt::chat {
 namespace {
@@ -29,18 +27,33 @@ Duration RetryWait(int tries) {
 
 }  // namespace
 
+void DeltaCoalescer::Add(int64_t sequence, const protocol::TextDeltaEvent& delta, TimePoint now) {
+  if (held_.has_value()) {
+    held_->last = sequence;
+    held_->event.text += delta.text;
+  } else {
+    held_ = Deltas{.first = sequence, .last = sequence, .event = delta};
+    const bool paused = !sent_.has_value() || now - *sent_ >= options_.hold;
+    due_ = paused ? now : now + options_.hold;
+  }
+  if (held_->event.text.size() >= options_.bytes) due_ = now;
+}
+
+void DeltaCoalescer::Sent(TimePoint now) {
+  held_.reset();
+  due_ = TimePoint::max();
+  sent_ = now;
+}
+
 // One answer that is being sent.
 class ReplyPublisher::Stream {
  public:
   // Like MessagePort::Publish; the result comes through OnPublished(), except for QoS 0.
   using Publish = std::function<Status(Message message, bool last)>;
 
-  // Uses the response, starting_after, formatter and owed of `setup`. `waker` is woken when the log
-  // grows.
-  // Errors: those of ResponseReader::Attach.
-  static Result<std::unique_ptr<Stream>> Open(const Setup& setup, std::shared_ptr<Waker> waker,
-                                              const DeltaCoalescer::Options& coalescing,
-                                              Publish publish);
+  // Uses the formatter and owed of `setup`. `waker` is woken when the log grows.
+  Stream(responses::ResponseReader reader, std::shared_ptr<Waker> waker, const Setup& setup,
+         const DeltaCoalescer::Options& coalescing, Publish publish);
 
   enum class Progress {
     kIdle,   // nothing to do until the log grows, due() comes or OnPublished is called
@@ -62,8 +75,6 @@ class ReplyPublisher::Stream {
   bool last_is_out() const { return last_.has_value() && !last_waits_ && !ended_; }
 
  private:
-  Stream(responses::ResponseReader reader, std::shared_ptr<Waker> waker, const Setup& setup,
-         const DeltaCoalescer::Options& coalescing, Publish publish);
   bool Refill(TimePoint now);  // false: nothing to read yet
   bool Take(TimePoint now, bool may_end);
   bool SendHeld(TimePoint now);
@@ -71,7 +82,6 @@ class ReplyPublisher::Stream {
   bool SendEvent(const responses::LogEntry& entry, TimePoint now);
   bool Send(Message message, TimePoint now);
   void SendLast(TimePoint now);
-  void Finish() { ended_ = true; }
 
   const std::shared_ptr<responses::Response> response_;
   std::optional<responses::ResponseReader> reader_;
@@ -91,15 +101,6 @@ class ReplyPublisher::Stream {
   int tries_ = 0;
   bool ended_ = false, delivered_ = false;
 };
-
-Result<std::unique_ptr<ReplyPublisher::Stream>> ReplyPublisher::Stream::Open(
-    const Setup& setup, std::shared_ptr<Waker> waker, const DeltaCoalescer::Options& coalescing,
-    Publish publish) {
-  ASSIGN_OR_RETURN(responses::ResponseReader reader,
-                   responses::ResponseReader::Attach(setup.response, setup.starting_after, waker));
-  return std::unique_ptr<Stream>(
-      new Stream(std::move(reader), std::move(waker), setup, coalescing, std::move(publish)));
-}
 
 ReplyPublisher::Stream::Stream(responses::ResponseReader reader, std::shared_ptr<Waker> waker,
                                const Setup& setup, const DeltaCoalescer::Options& coalescing,
@@ -146,7 +147,7 @@ bool ReplyPublisher::Stream::Refill(TimePoint now) {
     Result<responses::ResponseReader> rest =
         responses::ResponseReader::Attach(response_, response_->log().first() - 1, waker_);
     if (!rest.ok()) {
-      Finish();
+      ended_ = true;
       return false;
     }
     reader_.emplace(*std::move(rest));
@@ -197,7 +198,7 @@ bool ReplyPublisher::Stream::SendEvent(const responses::LogEntry& entry, TimePoi
   if (!entry.terminal()) return !message.has_value() || Send(*std::move(message), now);
   if (!message.has_value()) {
     delivered_ = true;
-    Finish();
+    ended_ = true;
     return true;
   }
   last_ = std::move(message);
@@ -223,7 +224,7 @@ void ReplyPublisher::Stream::SendLast(TimePoint now) {
   if (MayPass(status)) return;
   if (std::optional<Message> message = formatter_->OfError(status); message.has_value())
     (void)publish_(*std::move(message), /*last=*/false);
-  Finish();
+  ended_ = true;
 }
 
 void ReplyPublisher::Stream::OnPublished(bool last, const Status& status, TimePoint now) {
@@ -233,7 +234,7 @@ void ReplyPublisher::Stream::OnPublished(bool last, const Status& status, TimePo
   if (!last || !last_.has_value() || ended_) return;
   if (status.ok() || absent || !MayPass(status) || ++tries_ >= kMaxTries) {
     delivered_ = status.ok() || absent;
-    Finish();
+    ended_ = true;
     return;
   }
   last_waits_ = true;
@@ -259,26 +260,23 @@ Status ReplyPublisher::Open(Setup setup) {
   RETURN_IF_ERROR(quota_counts_.RoomFor(setup.quota_key, "answers"));
   const Key key(setup.topic, setup.response->id(), setup.purpose);
   const uint64_t serial = ++serial_;
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<Stream> stream,
-      Stream::Open(setup, waker_, coalescing_, [this, key, serial](Message message, bool last) {
-        return Publish(key, serial, std::move(message), last);
-      }));
+  ASSIGN_OR_RETURN(responses::ResponseReader reader,
+                   responses::ResponseReader::Attach(setup.response, setup.starting_after, waker_));
+  auto stream = std::make_unique<Stream>(std::move(reader), waker_, setup, coalescing_,
+                                         [this, key, serial](Message message, bool last) {
+                                           return Publish(key, serial, std::move(message), last);
+                                         });
   if (const auto older = streams_.find(key); older != streams_.end()) {
-    if (!setup.arrived) setup.arrived = std::move(older->second.arrived);
-    if (setup.turn == 0) setup.turn = older->second.turn;
+    if (!setup.arrived) setup.arrived = std::move(older->second.setup.arrived);
+    if (setup.turn == 0) setup.turn = older->second.setup.turn;
     Close(older);
   }
   quota_counts_.Add(setup.quota_key);
   ReplyOrder::Place place = Reserve(setup.topic, setup.dialog, setup.turn);
   streams_[key] = {.stream = std::move(stream),
-                   .quota_key = std::move(setup.quota_key),
-                   .dialog = std::move(setup.dialog),
+                   .setup = std::move(setup),
                    .serial = serial,
-                   .turn = setup.turn,
-                   .place = std::move(place),
-                   .arrived = std::move(setup.arrived),
-                   .ended = std::move(setup.ended)};
+                   .place = std::move(place)};
   order_[serial] = key;
   waker_->Wake();  // what was in the log before
   return OkStatus();
@@ -306,7 +304,7 @@ void ReplyPublisher::PumpAll() {
     const Place here = streams_.find((next++)->second);
     const Entry& entry = here->second;
     const bool may_end =
-        order_of_turns_->IsFirst({std::get<0>(here->first), entry.dialog, entry.turn});
+        order_of_turns_->IsFirst({entry.setup.topic, entry.setup.dialog, entry.setup.turn});
     switch (entry.stream->Pump(now, may_end)) {
       case Stream::Progress::kIdle:
         due = std::min(due, entry.stream->due());
@@ -336,9 +334,9 @@ void ReplyPublisher::Close(Place place) {
   const Entry entry = std::move(place->second);
   streams_.erase(place);
   order_.erase(entry.serial);
-  quota_counts_.Remove(entry.quota_key);
-  if (entry.arrived && entry.stream->delivered()) entry.arrived();
-  if (entry.ended) entry.ended(entry.stream->delivered());
+  quota_counts_.Remove(entry.setup.quota_key);
+  if (entry.setup.arrived && entry.stream->delivered()) entry.setup.arrived();
+  if (entry.setup.ended) entry.setup.ended(entry.stream->delivered());
   if (when_settled_ && Settled()) std::exchange(when_settled_, nullptr)();
 }
 
@@ -362,7 +360,7 @@ std::shared_ptr<responses::Response> ReplyPublisher::RunningOf(const std::string
   const Stream* first = nullptr;
   uint64_t serial = 0;
   for (const auto& [key, entry] : streams_) {
-    if (entry.dialog != dialog || entry.stream->response()->ended()) continue;
+    if (entry.setup.dialog != dialog || entry.stream->response()->ended()) continue;
     const auto& response = entry.stream->response();
     if (response->State().status == protocol::ResponseStatus::kInProgress) return response;
     if (first == nullptr || entry.serial < serial) {

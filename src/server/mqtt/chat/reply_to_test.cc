@@ -1,6 +1,6 @@
-#include "server/mqtt/chat/reply_to.h"
-
 #include <gtest/gtest.h>
+
+#include "server/mqtt/chat/answering.h"
 
 namespace tutti::mqtt::chat {
 namespace {

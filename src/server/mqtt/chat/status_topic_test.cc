@@ -1,8 +1,7 @@
-#include "server/mqtt/chat/status_topic.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/mqtt/chat/profile.h"
 #include "server/mqtt/chat/testing/profile_fixture.h"
 
 namespace tutti::mqtt::chat {

@@ -1,13 +1,12 @@
 // Answers that an earlier process has accepted but not sent are sent by the next process, to their
 // topics.
-#include "server/mqtt/chat/undelivered_replies.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <thread>
 
+#include "server/mqtt/chat/profile.h"
 #include "server/mqtt/chat/testing/profile_fixture.h"
 
 namespace tutti::mqtt::chat {

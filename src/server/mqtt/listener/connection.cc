@@ -87,12 +87,16 @@ void Connection::Write(std::string bytes) {
   } else {
     pending_ += bytes;
   }
-  if (write_in_flight_ || std::exchange(write_posted_, true)) return;
-  if (writing_.empty()) last_progress_ = loop_.clock.Now();
+  if (PostWrite() && writing_.empty()) last_progress_ = loop_.clock.Now();
+}
+
+bool Connection::PostWrite() {
+  if (write_in_flight_ || std::exchange(write_posted_, true)) return false;
   boost::asio::post(loop_.context(), [self = shared_from_this()] {
     self->write_posted_ = false;
     self->StartWrite();
   });
+  return true;
 }
 
 void Connection::StartWrite() {
@@ -193,11 +197,7 @@ void Connection::End(ReasonCode why) {
   loop_.NoteEnd({address_, user_, asked_name_}, why);
   if (phase_ != Phase::kOpen && phase_ != Phase::kHandshake) return;
   phase_ = Phase::kFlushing;
-  if (write_in_flight_ || std::exchange(write_posted_, true)) return;
-  boost::asio::post(loop_.context(), [self = shared_from_this()] {
-    self->write_posted_ = false;
-    self->StartWrite();
-  });
+  PostWrite();
 }
 
 void Connection::Revoke(std::string_view credential) {
@@ -217,8 +217,6 @@ void Connection::Shutdown() {
   peer_.Shutdown();
   Event();
 }
-
-void Connection::Abort() { Close(); }
 
 void Connection::LeaveGate() {
   if (std::exchange(in_gate_, false)) loop_.Leave(*this);

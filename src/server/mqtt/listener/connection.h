@@ -13,7 +13,8 @@
 #include <string>
 #include <string_view>
 
-#include "mqtt/frame_splitter.h"
+#include "mqtt/codec.h"
+#include "server/access/listen_rules.h"
 #include "server/mqtt/listener/loop.h"
 #include "server/mqtt/listener/peer.h"
 #include "server/net/transport.h"
@@ -30,7 +31,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void Revoke(std::string_view credential);  // ends it if it logged in with that
   void CheckLogin();                         // ends the connection if its client may not stay
   void Shutdown();                           // sends DISCONNECT because the server ends, and closes
-  void Abort();                              // closes at once
+  void Close();                              // at once
   const std::string& address() const { return address_; }
   bool has_asked() const { return has_asked_; }  // CONNECT has arrived
 
@@ -57,11 +58,11 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void Guarded(const Work& work);
   void Read();
   void OnRead(bool ok, size_t bytes);
-  void Advance();  // processes the bytes that were read
+  void Advance();    // processes the bytes that were read
+  bool PostWrite();  // false: a write is on its way already
   void StartWrite();
   void OnWritten(bool ok, size_t bytes);
   void Finish();  // called when everything is written
-  void Close();
   void LeaveGate();
   void Event();  // called after every event: serves others, sets the timer
   TimePoint Due() const;
@@ -92,5 +93,13 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   boost::asio::steady_timer timer_;
   TimePoint armed_for_ = TimePoint::max();
 };
+
+// The transport of a connection whose packets come in binary messages of WebSocket (section 6 of
+// both versions; RFC 6455), at /mqtt, with the sub-protocol mqtt, on top of TCP or TLS. Every other
+// request is answered in HTTP and closed. A browser opens WebSockets for pages of any origin, so
+// `rule`, which outlives the transport, is checked first. `tls` null: without.
+std::shared_ptr<sockets::Transport> MakeWebSocket(sockets::Transport::Socket socket,
+                                                  std::shared_ptr<sockets::TlsContext> tls,
+                                                  const access::WebRule& rule);
 
 }  // namespace tutti::mqtt::listener

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "mqtt/topics.h"
+#include "server/mqtt/listener/peer.h"
 
 namespace tutti::mqtt::listener {
 namespace {
@@ -16,14 +16,100 @@ std::string KeyOf(const Principal& principal, const std::string& client_id) {
 
 }  // namespace
 
+Subscriptions::Added Subscriptions::Add(const Subscription& subscription,
+                                        std::optional<uint32_t> id) {
+  for (Entry& entry : entries_) {
+    if (entry.subscription.filter != subscription.filter) continue;
+    entry = {subscription, id};
+    return Added::kReplaced;
+  }
+  if (entries_.size() >= max_) return Added::kFull;
+  entries_.push_back({subscription, id});
+  return Added::kNew;
+}
+
+bool Subscriptions::Remove(std::string_view filter) {
+  return std::erase_if(entries_, [filter](const Entry& entry) {
+           return entry.subscription.filter == filter;
+         }) > 0;
+}
+
+std::optional<Subscriptions::Match> Subscriptions::Find(std::string_view topic, bool own) const {
+  std::optional<Match> match;
+  for (const Entry& entry : entries_) {
+    if ((own && entry.subscription.no_local) || !TopicMatches(entry.subscription.filter, topic)) {
+      continue;
+    }
+    if (!match) match.emplace();
+    match->qos = std::max(match->qos, entry.subscription.qos);
+    match->retain_as_published |= entry.subscription.retain_as_published;
+    if (entry.id) match->ids.push_back(*entry.id);
+  }
+  return match;
+}
+
+void TopicIndex::Add(std::string_view filter, Session* session) {
+  Node* node = &root_;
+  for (TopicWalk walk(filter); !walk.done();) {
+    std::unique_ptr<Node>& child = node->children[std::string(walk.Next())];
+    if (child == nullptr) child = std::make_unique<Node>();
+    node = child.get();
+  }
+  node->sessions.push_back(session);
+}
+
+void TopicIndex::Remove(std::string_view filter, Session* session) {
+  RemoveBelow(root_, TopicWalk(filter), session);
+}
+
+// True when nothing is left of `node`. At most as deep as a filter has levels, which is bounded.
+bool TopicIndex::RemoveBelow(Node& node, TopicWalk walk, Session* session) {
+  if (walk.done()) {
+    const auto found = std::find(node.sessions.begin(), node.sessions.end(), session);
+    if (found != node.sessions.end()) node.sessions.erase(found);
+  } else {
+    const auto child = node.children.find(walk.Next());
+    if (child != node.children.end() && RemoveBelow(*child->second, walk, session)) {
+      node.children.erase(child);
+    }
+  }
+  return node.children.empty() && node.sessions.empty();
+}
+
+void TopicIndex::FindBelow(const Node& node, TopicWalk walk, bool wild,
+                           std::vector<Session*>& found) {
+  const auto collect = [&found](const Node& at) {
+    found.insert(found.end(), at.sessions.begin(), at.sessions.end());
+  };
+  if (const auto all = node.children.find("#"); wild && all != node.children.end()) {
+    collect(*all->second);
+  }
+  if (walk.done()) return collect(node);
+  const std::string_view level = walk.Next();
+  for (const std::string_view next : {std::string_view("+"), level}) {
+    const auto child = node.children.find(next);
+    if (child != node.children.end() && (wild || next != "+")) {
+      FindBelow(*child->second, walk, /*wild=*/true, found);
+    }
+  }
+}
+
+std::vector<Session*> TopicIndex::Find(std::string_view topic) const {
+  std::vector<Session*> found;
+  FindBelow(root_, TopicWalk(topic), /*wild=*/!topic.starts_with('$'), found);  // section 4.7.2
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
 Hub::Opened Hub::Open(const Principal& principal, const std::string& client_id, bool clean_start,
-                      uint32_t expiry_s, std::optional<StoredWill> will, SessionLink* link) {
+                      uint32_t expiry_s, std::optional<StoredWill> will, Peer* link) {
   const std::string key = KeyOf(principal, client_id);
   auto found = sessions_.find(key);
   bool present = false;
   if (found != sessions_.end()) {
     Session* old = found->second.get();
-    SessionLink* before = std::exchange(old->link, nullptr);
+    Peer* before = std::exchange(old->link, nullptr);
     if (before != nullptr) before->OnTakenOver();
     // A session without expiry ends with its connection, for any reason.
     const bool ends = clean_start || old->overflow || (before != nullptr && old->expiry_s == 0);
@@ -167,23 +253,10 @@ void Hub::PublishWill(Session* session) {
   Publish(std::move(will.message), session);
 }
 
-void Hub::AddSink(std::string filter, MessagePort::Sink sink) {
-  sinks_.push_back({std::move(filter), std::move(sink)});
-}
-
-std::vector<const MessagePort::Sink*> Hub::SinksOf(std::string_view topic) const {
-  std::vector<const MessagePort::Sink*> found;
-  for (const SinkEntry& entry : sinks_) {
-    if (TopicMatches(entry.filter, topic)) found.push_back(&entry.sink);
-  }
-  return found;
-}
-
 void Hub::End(Session* session) {
   CHECK(session->link == nullptr);
-  std::vector<std::string> filters;
-  session->subscriptions.ForEach([&](const std::string& filter) { filters.push_back(filter); });
-  for (const std::string& filter : filters) index_.Remove(filter, session);
+  session->subscriptions.ForEach(
+      [&](const std::string& filter) { index_.Remove(filter, session); });
   timers_.erase({session->timer, session});
   std::erase(ready_, session);
   sessions_.erase(session->key);
@@ -208,15 +281,13 @@ void Hub::MakeRoom(const Principal& principal) {
     }
     return std::pair(count, first);
   };
+  const auto evict = [this](Session* session) {
+    if (session->will) PublishWill(session);
+    End(session);
+  };
   const auto [of_user, first_of_user] = most(KeyOf(principal, ""));
-  if (of_user >= limits_.sessions_per_user) {
-    if (first_of_user->will) PublishWill(first_of_user);
-    End(first_of_user);
-  }
-  if (timers_.size() < limits_.sessions) return;
-  Session* first = timers_.begin()->second;
-  if (first->will) PublishWill(first);
-  End(first);
+  if (of_user >= limits_.sessions_per_user) evict(first_of_user);
+  if (timers_.size() >= limits_.sessions) evict(timers_.begin()->second);
 }
 
 void Hub::OnTime() {

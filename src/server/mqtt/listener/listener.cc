@@ -6,16 +6,13 @@
 #include <string>
 #include <utility>
 
-#include "base/wake_count.h"
+#include "base/mutex.h"
 #include "mqtt/message_packet.h"
 #include "mqtt/topics.h"
-#include "server/access/bind_rule.h"
-#include "server/access/web_rule.h"
+#include "server/access/listen_rules.h"
 #include "server/mqtt/listener/connection.h"
 #include "server/mqtt/listener/loop.h"
-#include "server/mqtt/listener/websocket.h"
 #include "server/net/acceptor.h"
-#include "server/net/address.h"
 #include "server/net/tls.h"
 #include "server/net/transport.h"
 

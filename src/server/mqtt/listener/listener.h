@@ -24,7 +24,7 @@ struct ListenerOptions {
   // -1 = none, 0 = any free port. Both ports are equivalent: with TLS if there is a certificate.
   int port = 1883;
   int websocket_port = -1;  // path /mqtt, sub-protocol mqtt
-  // As for HTTP (access/web_rule.h), for the WebSocket handshake.
+  // As for HTTP (access/listen_rules.h), for the WebSocket handshake.
   std::vector<std::string> cors_origins, allowed_hosts;
   std::string tls_cert_file, tls_key_file;  // PEM; both or neither
   // PEM file of authorities for client certificates, in addition to the server's certificate and

@@ -60,7 +60,7 @@ void Loop::Do(const std::function<void()>& work) {
 void Loop::Stop() {
   Do([this] {
     inbox_->Close();
-    ForEach([](Connection& connection) { connection.Abort(); });
+    ForEach([](Connection& connection) { connection.Close(); });
     hub_timer_.cancel();
     login_timer_.cancel();
   });
@@ -75,7 +75,7 @@ bool Loop::Enter(const std::string& address) {
     return !each->has_asked() && (of_any || each->address() == address);
   });
   if (silent == newcomers_.end()) return false;
-  (*silent)->Abort();  // it leaves
+  (*silent)->Close();  // it leaves
   return gate_.Enter(address);
 }
 

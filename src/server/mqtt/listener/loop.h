@@ -9,21 +9,52 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/log_pace.h"
 #include "base/work_inbox.h"
 #include "server/mqtt/listener/authenticator.h"
 #include "server/mqtt/listener/hub.h"
 #include "server/mqtt/listener/limits.h"
-#include "server/mqtt/listener/login_gate.h"
 #include "server/net/io_thread.h"
 
 namespace tutti::mqtt::listener {
 
 class Connection;
+
+// LoginGate: limits the connections without a login, in total and per address, so that clients
+// which never log in take a bounded share of memory and connections. Pure counting.
+class LoginGate {
+ public:
+  explicit LoginGate(const Limits& limits) : limits_(limits) {}
+
+  bool Enter(const std::string& address) {  // false: there is no room
+    if (inside_ >= limits_.logins || IsFull(address)) return false;
+    ++of_address_[address];
+    ++inside_;
+    return true;
+  }
+  // Whether the limit of that address is reached.
+  bool IsFull(const std::string& address) const {
+    const auto known = of_address_.find(address);
+    return known != of_address_.end() && known->second >= limits_.logins_per_address;
+  }
+  void Leave(const std::string& address) {
+    const auto known = of_address_.find(address);
+    CHECK(known != of_address_.end());
+    if (--known->second == 0) of_address_.erase(known);
+    --inside_;
+  }
+  int inside() const { return inside_; }
+
+ private:
+  const Limits& limits_;
+  int inside_ = 0;
+  std::unordered_map<std::string, int> of_address_;  // at most one entry for each connection inside
+};
 
 // The user name of a login, for logs. A name longer than those of people may be a key or a token in
 // the wrong field, so only its length is logged.
@@ -75,7 +106,6 @@ class Loop {
   // --- any thread ---
   const std::shared_ptr<WorkInbox>& inbox() const { return inbox_; }
   int connections() const { return count_.load(); }
-  Logger* log() const { return log_; }
 
  private:
   void CheckLogins();  // now, and repeatedly while there are connections

@@ -27,7 +27,7 @@
 
 namespace tutti::mqtt::listener {
 
-class Peer final : public SessionLink {
+class Peer final {
  public:
   class Host {
    public:
@@ -47,18 +47,20 @@ class Peer final : public SessionLink {
   };
 
   Peer(Host& host, Hub& hub, const Limits& limits, const Clock& clock);
-  ~Peer() override;
+  ~Peer();
 
   // --- input ---
   void OnFrame(const Frame& frame);
   void OnFramingFault(const Fault& fault);
   void OnAuthenticated(const Result<Principal>& result);
   void OnReceipt(uint64_t serial, const Status& status);
-  void OnTime();          // due() has come
-  void OnGone();          // the connection is closed
-  void Serve() override;  // also called when the socket accepts more
-  void Shutdown();        // the server stops: 0x8B
-  void OnTakenOver() override;
+  void OnTime();  // due() has come
+  void OnGone();  // the connection is closed
+  // Sends what the session has to send: when the Hub flushes, and when the socket accepts more.
+  void Serve();
+  void Shutdown();  // the server stops: 0x8B
+  // Another connection has taken the session over. Does not call the Hub, which calls this.
+  void OnTakenOver();
 
   // --- state ---
   void Revoke(std::string_view credential);  // ends it if it logged in with that
@@ -79,7 +81,7 @@ class Peer final : public SessionLink {
     TimePoint due;
   };
 
-  // peer_connect.cc
+  // peer.cc: CONNECT
   void OnConnect(Connect connect);
   ReasonCode CheckConnect(const Connect& connect) const;
   ReasonCode CheckWill(const Principal& principal) const;
@@ -97,7 +99,7 @@ class Peer final : public SessionLink {
   void SendDelivery(const Delivery& delivery);
   bool DueReceipts(TimePoint now);
 
-  // peer.cc
+  // peer.cc: all other packets
   void OnPacket(Packet packet);
   void OnSubscribe(const Subscribe& packet);
   void OnUnsubscribe(const Unsubscribe& packet);

@@ -3,10 +3,9 @@
 
 #include "base/random.h"
 #include "mqtt/topics.h"
-#include "server/mqtt/listener/login_gate.h"
-#include "server/mqtt/listener/principal.h"
-#include "server/mqtt/listener/subscriptions.h"
-#include "server/mqtt/listener/topic_index.h"
+#include "server/mqtt/listener/authenticator.h"
+#include "server/mqtt/listener/hub.h"
+#include "server/mqtt/listener/loop.h"
 
 namespace tutti::mqtt::listener {
 namespace {

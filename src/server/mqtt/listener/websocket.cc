@@ -1,5 +1,4 @@
-#include "server/mqtt/listener/websocket.h"
-
+// WebSocketTransport: MQTT over WebSocket, as MakeWebSocket (connection.h) describes it.
 #include <array>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -14,6 +13,8 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+
+#include "server/mqtt/listener/connection.h"
 
 namespace tutti::mqtt::listener {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/check.h"
+#include "services/auth/account_tables.h"
 #include "services/auth/authenticator.h"
-#include "services/auth/tables.h"
 #include "store/store.h"
 
 namespace tutti::auth::testing {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "services/auth/jwt_key.h"
+#include "services/auth/jwt.h"
 
 struct evp_pkey_st;
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "services/responses/testing/responses_fixture.h"
-#include "services/sessions/fingerprint.h"
+#include "services/sessions/message.h"
 #include "services/sessions/sessions.h"
 #include "services/sessions/versions.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "tokenizer/chat_template.h"
-#include "tokenizer/jinja/json.h"
+#include "tokenizer/jinja/value.h"
 
 namespace tutti::tokenizer::testing {
 

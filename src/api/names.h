@@ -1,0 +1,48 @@
+// Names of conversation roles and finish reasons, as in the OpenAI API; those of roles also in chat
+// templates and stored records. Pure.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "api/types.h"
+
+namespace tutti::api {
+
+inline constexpr std::array<std::pair<Role, std::string_view>, 4> kRoleNames = {
+    {{Role::kSystem, "system"},
+     {Role::kUser, "user"},
+     {Role::kAssistant, "assistant"},
+     {Role::kTool, "tool"}}};
+
+inline std::string_view RoleName(Role role) {
+  for (const auto& [each, name] : kRoleNames) {
+    if (each == role) return name;
+  }
+  return "user";
+}
+
+// Role of a name; "developer" is an alias of "system", as in the OpenAI API. nullopt if unknown.
+inline std::optional<Role> FindRole(std::string_view word) {
+  if (word == "developer") return Role::kSystem;
+  for (const auto& [role, name] : kRoleNames) {
+    if (name == word) return role;
+  }
+  return std::nullopt;
+}
+
+constexpr std::string_view FinishReasonName(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kToolCalls:
+      return "tool_calls";
+  }
+  return "stop";
+}
+
+}  // namespace tutti::api

@@ -1,0 +1,276 @@
+#include "app/roles.h"
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "app/caches.h"
+#include "app/config/encoder_options.h"
+#include "app/config/options.h"
+#include "app/config/remote_options.h"
+#include "app/loading/loading.h"
+#include "app/local_inference.h"
+#include "app/process/memory.h"
+#include "app/process/process_signals.h"
+#include "app/remote_models.h"
+#include "app/service.h"
+#include "app/service_metrics.h"
+#include "app/store.h"
+#include "app/version.h"
+#include "base/log.h"
+#include "cluster/channel/channel_link.h"
+#include "cluster/inference_codec.h"
+#include "cluster/worker_link.h"
+#include "kernels/kernels.h"
+#include "protocol/kserve/test_models.h"
+#include "telemetry/metrics.h"
+
+namespace tutti::app {
+namespace {
+
+Status CheckTestModels(const std::vector<ModelRef>& models) {
+  for (const ModelRef& model : models) {
+    if (kserve::IsTestModel(model.served_name)) {
+      return InvalidArgument("invalid_value", "--kserve-test-models brings a model called " +
+                                                  model.served_name +
+                                                  "; give yours another name: NAME=MODEL");
+    }
+  }
+  return OkStatus();
+}
+
+std::vector<ServedName> NamesOf(const std::vector<ModelRef>& models,
+                                const std::vector<OpenedModel>& opened) {
+  std::vector<ServedName> names;
+  for (size_t i = 0; i < models.size(); ++i)
+    names.push_back({models[i].served_name, opened[i].generates()});
+  return names;
+}
+
+// --- the frontend ---
+
+Status CheckFlags(const Settings& settings) {
+  for (const OptionSpec& option : AllOptions()) {
+    const std::string_view key = option.key;
+    const bool workers = option.group == OptionGroup::kModel ||
+                         (key.starts_with("cache.") && !key.starts_with("cache.semantic."));
+    if (!workers || settings.SourceOf(key) != Source::kFlag) continue;
+    return InvalidArgument(
+               "invalid_value",
+               FlagName(option) + " means nothing to a frontend: give it to tutti worker")
+        .WithParam(option.key);
+  }
+  return OkStatus();
+}
+
+// --- the worker ---
+
+std::string NameOfThisProcess() {
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  return std::string(host.data()) + ":" + std::to_string(getpid());
+}
+
+v1::Hello HelloOf(const Settings& settings, LocalInference& inference) {
+  v1::Hello hello;
+  hello.set_protocol(cluster::kProtocol);
+  hello.set_name(NameOfThisProcess());
+  hello.set_version(kVersion);
+  int64_t places = 0;
+  for (const api::ModelInfo& model : inference.gateway().Models()) {
+    v1::WireModel* wire = hello.add_models();
+    cluster::ToWire(model, wire);
+    if (model.generates) places += settings.Int("max-num-seqs") + settings.Int("queue");
+    if (model.encoder) places += settings.Int("encode.queue");
+  }
+  hello.set_places(static_cast<int>(std::min<int64_t>(places, 1 << 20)));
+  hello.set_max_num_seqs(std::max(inference.gateway().Load().max_num_seqs, 1));
+  if (const auto table = KernelsFromSettings(settings); table.ok())
+    hello.set_arithmetic(std::string(kernels::IsaName((*table)->isa)) + " " + kVersion);
+  return hello;
+}
+
+}  // namespace
+
+Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
+  PrepareProcess();
+  ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(settings.Text("log-level")));
+  if (settings.Text("broker.backend") != "store") {
+    return InvalidArgument(
+               "invalid_value",
+               "broker.backend is for --role frontend, whose models are in tutti worker")
+        .WithParam("broker.backend");
+  }
+  Logger log(level);
+  telemetry::MetricsRegistry metrics;
+  LocalInference inference(settings, &metrics, &log);
+  ASSIGN_OR_RETURN(Caches caches, Caches::Open(settings, inference));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Service> service,
+                   Service::Create(settings, inference, std::move(caches), metrics, log));
+  RETURN_IF_ERROR(CheckModelNames(models));
+  RETURN_IF_ERROR(CheckSemanticModels(settings, ServedNames(models)));
+  if (settings.On("kserve.test_models")) RETURN_IF_ERROR(CheckTestModels(models));
+  inference.Expect(ServedNames(models));
+  ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
+  RETURN_IF_ERROR(CheckProjectModels(settings.mqtt_projects(), NamesOf(models, opened)));
+
+  RETURN_IF_ERROR(service->Start());
+  // The port answers health probes while the weights are read.
+  // KV memory is the system's to give when it is first used.
+  const auto decoders = std::count_if(opened.begin(), opened.end(),
+                                      [](const OpenedModel& model) { return model.generates(); });
+  const int64_t kv_bytes = decoders * settings.Int("kv-cache-bytes");
+  Loading loading(inference, models, std::move(opened),
+                  {.served =
+                       [&](const ModelRef& model) {
+                         RETURN_IF_ERROR(service->memory().CheckRoom());
+                         const auto served = inference.gateway().Find(model.served_name);
+                         service->Announce(model.served_name,
+                                           served.ok() ? (*served)->summary : "");
+                         return OkStatus();
+                       },
+                   .all_served =
+                       [&] {
+                         service->memory().ModelsAreLoaded(kv_bytes);
+                         service->Resume();
+                       }});
+  const int signal = service->WaitForSignal(loading.failed());
+  if (signal == 0) {
+    const Status status = loading.Wait();
+    service->Stop();
+    return status;
+  }
+  loading.Abandon();
+  service->Drain(signal, [&] { (void)loading.Wait(); });
+  return OkStatus();
+}
+
+Status ServeFrontend(const Settings& settings) {
+  RETURN_IF_ERROR(CheckFlags(settings));
+  PrepareProcess();
+  ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(settings.Text("log-level")));
+  ASSIGN_OR_RETURN(const std::string socket, WorkersSocket(settings));
+  ASSIGN_OR_RETURN(const std::optional<BrokerOptions> broker, BrokerFromSettings(settings));
+  ASSIGN_OR_RETURN(const std::string folder, StoreFolder(settings));
+  Logger log(level);
+  telemetry::MetricsRegistry metrics;
+  RemoteModels models(&log);
+  const Collectors worker_metrics = CollectWorkers(metrics, models, broker.has_value());
+  Caches caches;  // the workers' own
+  caches.elsewhere = [&models](const std::optional<std::string>& tenant) {
+    return static_cast<size_t>(models.pool().Flush(tenant ? &*tenant : nullptr));
+  };
+  ASSIGN_OR_RETURN(const std::unique_ptr<Service> service,
+                   Service::Create(settings, models, std::move(caches), metrics, log));
+  RETURN_IF_ERROR(service->Start());
+  RETURN_IF_ERROR(models.Open(socket));
+  if (broker) RETURN_IF_ERROR(models.OpenBroker(*broker, folder));
+  RETURN_IF_ERROR(service->memory().CheckRoom());
+  service->memory().ModelsAreLoaded(0);
+  const std::string also = broker ? " and through " + broker::RedactedUrl(broker->access.url) : "";
+  std::printf("tutti: waiting for workers at %s%s\n", socket.c_str(), also.c_str());
+  std::fflush(stdout);
+  std::set<std::string> announced;
+  const int signal = service->WaitForSignal(std::atomic<bool>(false), [&] {
+    const bool first = announced.empty();
+    for (const api::ModelInfo& model : models.pool().Models()) {
+      if (announced.insert(model.id).second) service->Announce(model.id, "in workers");
+    }
+    if (first && !announced.empty()) service->Resume();
+  });
+  service->Drain(signal, [] {});
+  return OkStatus();
+}
+
+Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) {
+  PrepareProcess();
+  ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(settings.Text("log-level")));
+  ASSIGN_OR_RETURN(const std::optional<BrokerOptions> broker, BrokerFromSettings(settings));
+  // With a broker the frontend need not be on this machine, and no socket of it.
+  std::string frontend;
+  if (broker) {
+    frontend = broker::RedactedUrl(broker->access.url);
+  } else {
+    ASSIGN_OR_RETURN(frontend, WorkersSocket(settings));
+  }
+  RETURN_IF_ERROR(CheckModelNames(models));
+  Logger log(level);
+  LocalInference inference(settings, nullptr, &log);
+  ASSIGN_OR_RETURN(const Caches caches, Caches::Open(settings, inference));
+  inference.Expect(ServedNames(models));
+  ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
+  const auto decoders = std::count_if(opened.begin(), opened.end(),
+                                      [](const OpenedModel& model) { return model.generates(); });
+  MemoryWatch memory(inference, MemoryLimitFrom(settings),
+                     {.resident = ResidentMemory,
+                      .shrink =
+                          [&caches] {
+                            caches.Halve();
+                            malloc_trim(0);
+                          }},
+                     inference.memory_level(), inference.clock(), log);
+  std::atomic<bool> loaded{false};
+  Loading loading(inference, models, std::move(opened),
+                  {.served = [&](const ModelRef&) { return memory.CheckRoom(); },
+                   .all_served = [&] { loaded.store(true); }});
+  std::unique_ptr<cluster::WorkerLink> link;
+  Status opening;
+  IdleMemory idle;
+  std::atomic<bool> stop{false};
+  const int signal = WaitForSignal(stop, &log, [&] {
+    memory.Look();
+    idle.Look(inference.gateway().Load().running > 0, inference.clock().Now());
+    if (loading.failed().load()) stop.store(true);
+    if (link != nullptr || !loaded.load()) return;
+    memory.ModelsAreLoaded(decoders * settings.Int("kv-cache-bytes"));
+    cluster::Relay::Ports ports = {
+        .inference = &inference.gateway(),
+        .health = &memory,
+        .clock = &inference.clock(),
+        .flush = [&caches](const std::string* tenant) {
+          return static_cast<uint64_t>(
+              caches.Flush(tenant == nullptr ? std::nullopt : std::optional(*tenant)));
+        }};
+    v1::Hello hello = HelloOf(settings, inference);
+    auto made = broker
+                    ? cluster::OpenChannelLink(broker::MakeBroker(broker->access),
+                                               {.name = broker->name, .broker = frontend},
+                                               std::move(hello), std::move(ports), &log)
+                    : cluster::WorkerLink::Open(frontend, std::move(hello), std::move(ports), &log);
+    if (!made.ok()) {
+      opening = made.status();
+      return stop.store(true);
+    }
+    link = *std::move(made);
+    for (const ModelRef& model : models) {
+      const auto served = inference.gateway().Find(model.served_name);
+      std::printf("tutti: worker %s brings %s to %s (%s)\n", NameOfThisProcess().c_str(),
+                  model.served_name.c_str(), frontend.c_str(),
+                  served.ok() ? (*served)->summary.c_str() : "");
+    }
+    std::fflush(stdout);
+  });
+  loading.Abandon();
+  const Status load = loading.Wait();
+  RETURN_IF_ERROR(opening);
+  if (signal == 0) return load;
+  const SecondSignal second;
+  const double limit_s = settings.Number("drain_s");
+  log.Info("drain.begin", {{"limit_s", limit_s}});
+  EndAtLatestIn(limit_s + kLastResortS);
+  const bool clean = link == nullptr || link->Drain(FromSeconds(limit_s));
+  link.reset();
+  (void)inference.Drain(Duration::zero());
+  log.Info("drain.end", {{"clean", clean ? "yes" : "no"}});
+  return OkStatus();
+}
+
+}  // namespace tutti::app

@@ -1,0 +1,79 @@
+#include "model/families/family.h"
+
+#include <set>
+
+#include "base/quote.h"
+
+namespace tutti::model {
+namespace {
+
+// If several families share an architecture, a GGUF of it belongs to the first one here.
+constexpr const Family* kFamilies[] = {&kLlama, &kMistral,  &kMixtral, &kQwen2,
+                                       &kQwen3, &kQwen3Moe, &kGranite, &kOlmo2,
+                                       &kPhi3,  &kGemma2,   &kGemma3};
+
+std::string ListOf(std::string_view Family::*name) {
+  std::set<std::string_view> names;
+  for (const Family* family : kFamilies) names.insert(family->*name);
+  std::string list;
+  for (const std::string_view each : names) list.append(list.empty() ? "" : ", ").append(each);
+  return list;
+}
+
+}  // namespace
+
+const Family* FamilyOfArchitecture(std::string_view architecture) {
+  for (const Family* family : kFamilies)
+    if (family->architecture == architecture) return family;
+  return nullptr;
+}
+
+const Family* FamilyOfModelType(std::string_view model_type) {
+  for (const Family* family : kFamilies)
+    if (family->model_type == model_type) return family;
+  return nullptr;
+}
+
+std::string KnownArchitectures() { return ListOf(&Family::architecture); }
+std::string KnownModelTypes() { return ListOf(&Family::model_type); }
+
+Status RefuseUnlessActivation(const FamilySource& source, std::string_view wanted) {
+  ASSIGN_OR_RETURN(const std::string activation,
+                   source.keys.StringOr("activation", std::string(wanted)));
+  // A synonym.
+  if (activation == wanted || (activation == "swish" && wanted == "silu")) return OkStatus();
+  return RefuseParameter("{} is {}, which is not supported here ({} is)",
+                         source.keys.Spelled("activation"), Quote(activation), wanted);
+}
+
+Status ReadExperts(const FamilySource& source, ModelConfig& config) {
+  ASSIGN_OR_RETURN(const int64_t experts, source.keys.IntOr("expert_count", 0, 0, kMaxExperts));
+  if (experts == 0) return OkStatus();
+  ASSIGN_OR_RETURN(const int64_t used, source.keys.Int("expert_used_count", 1, experts));
+  config.experts = static_cast<int>(experts);
+  config.experts_used = static_cast<int>(used);
+  return OkStatus();
+}
+
+Status ReadWindow(const FamilySource& source, ModelConfig& config) {
+  ASSIGN_OR_RETURN(const int64_t window,
+                   source.keys.IntOr("attention.sliding_window", 0, 0, kMaxContext));
+  // A window as long as the context has no effect.
+  config.window = window < config.context_length ? static_cast<int>(window) : 0;
+  return OkStatus();
+}
+
+Status ReadWindowedLayers(const FamilySource& source, ModelConfig& config) {
+  constexpr std::string_view kKey = "attention.sliding_window_pattern";
+  if (!source.keys.Has(kKey)) return OkStatus();
+  ASSIGN_OR_RETURN(config.windowed, source.keys.Windowed(kKey, config.layers));
+  return OkStatus();
+}
+
+Status ReadAttentionBias(const FamilySource& source, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.qkv_bias, source.keys.BoolOr("attention.bias", false));
+  config.output_bias = config.qkv_bias;
+  return OkStatus();
+}
+
+}  // namespace tutti::model
