@@ -185,12 +185,14 @@ class Workers(unittest.TestCase):
 
             prober = threading.Thread(target=probe)
             prober.start()
+            begun = [stream for stream in streams if stream.begun.is_set()]
             killed = time.monotonic()
             world.workers[0].kill_engine()
             for stream in streams:
                 stream.join()
                 self.assertIsNone(stream.failure)
-                self.assertEqual(stream.error["code"], "worker_lost")
+                # A request that comes while there is no worker is told so.
+                self.assertIn(stream.error["code"], ("worker_lost",) if stream in begun else ("worker_lost", "model_loading"))
             last = max(stream.ended_at for stream in streams) - killed
             figure(f"frontend: 64 streams ended {last * 1000:.0f} ms after their worker was killed; slowest probe {slowest[0] * 1000:.1f} ms")
             self.assertLess(last, 1.0 * SLOWER)
