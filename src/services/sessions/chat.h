@@ -61,7 +61,8 @@ class Chat {
   std::function<Result<Admitted>()> AdmissionOf(const SessionKey& key) const;
 
   // Executes history, fork, clear or ping, and passes the answering event to `told`. The servers
-  // themselves implement cancel and resume. Errors: those of Sessions; request_too_large.
+  // themselves implement cancel, resume and subscribe. Errors: those of Sessions;
+  // request_too_large.
   using Callback = std::function<void(Result<std::string> event)>;
   void Carry(const ChatUser& user, const std::string& session, const protocol::MqttControl& control,
              Callback told) const;
