@@ -4,7 +4,7 @@
 // Fencing: each claim increases the epoch of a job, and every later update carries the epoch of its
 // claim, so that a runner that has lost its lease changes nothing. All functions run on the store's
 // thread, inside a Store::Work; their errors are the database's and record_corrupt. Times are unix
-// milliseconds.
+// milliseconds. Long, because every state change of a job is a statement here.
 #pragma once
 
 #include <cstdint>
