@@ -3,6 +3,13 @@
 // oversubscribe its cores.
 //
 // An idle loop waits on one eventfd, with the next deadline as timeout, and uses no CPU.
+//
+// Also here:
+//   Slot        what the loop runs: the interface of a model on the device
+//   Pulse       records the progress of a slot; Heartbeat is a copy of it for other threads, and
+//               LiveBy() turns a heartbeat into the result of the liveness probe
+//   EngineBase  the base of Engine and EncoderEngine: a loop with one model, its start, steps,
+//               draining and liveness
 #pragma once
 
 #include <atomic>

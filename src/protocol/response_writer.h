@@ -1,9 +1,11 @@
-// OpenAI dialect, outbound: renders stream events as response objects or SSE events. Pure; one
-// object per call.
+// ResponseWriter: the interface that renders the events of a call's generations as the HTTP answer
+// of a dialect (OpenAI's, Anthropic's, `/generate`, `/infill`). It gets the events of each
+// generation in order and appends output for the client: whole SSE events for a stream, or nothing
+// until the end for a JSON answer. Pure; one object per call; its connection owns and uses it.
 //
-// A ResponseWriter gets the events of each generation of its call in order and appends output for
-// the client: whole SSE events for a stream, or nothing until the end for a JSON answer. One
-// connection owns and uses it.
+// Also here: the factory for the dialects of protocol/openai (Anthropic's is in
+// anthropic/response.h), and what all dialects share. Not responses::ResponseWriter, which writes
+// the log of a stored response.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +38,7 @@ class ResponseWriter {
   virtual void OnError(const ErrorView& error, std::string* out) = 0;
 };
 
+// The writer of a call that protocol/openai has parsed, in the call's dialect.
 // `echo_texts`: for completions with echo, the text of each prompt. The call must outlive the
 // writer.
 std::unique_ptr<ResponseWriter> MakeResponseWriter(const GenerationCall& call, ResponseHead head,

@@ -1,5 +1,6 @@
-// The state that all calls of a server share. Immutable or with its own synchronisation; any
-// thread.
+// GrpcContext: the state that all calls of a server share. Immutable or with its own
+// synchronisation; any thread. Also here are two of its members: SeenCertificates, the cache of
+// parsed client certificates, and LatencyWindow, the histograms of call latencies by method.
 #pragma once
 
 #include <array>

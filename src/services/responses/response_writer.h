@@ -1,6 +1,7 @@
 // ResponseWriter: writes the events of a response to its log. The events depend only on the calls
 // to the writer. A log can therefore be rebuilt with the same event numbers from the stored record
-// (Replay), and a run repeated after a crash with the same seed writes the same log.
+// (Replay), and a run repeated after a crash with the same seed writes the same log. Not
+// protocol::ResponseWriter, which renders the answer of one call for its client.
 //
 //   [accepted] created [queued] [context.truncated] [in_progress]
 //   [item added, part added, text delta ..., [text done, part done, item done]] ...

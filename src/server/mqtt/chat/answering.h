@@ -5,6 +5,10 @@
 // A message is acknowledged once it is durable, or once its error was given to the port. A
 // repetition by the transport (DUP), or an answer owed by an earlier process, is not answered again
 // while its answer is on its way to the same topic, or after that answer has arrived.
+//
+// Also here: ReplyTo, the destination of an answer, which is stored with the message as JSON so
+// that a later process can send the answer (EncodeReplyTo, DecodeReplyTo). The JSON has correlation
+// data in hex.
 #pragma once
 
 #include <cstdint>
