@@ -131,7 +131,7 @@ struct TokenPrompt {
 using Prompt = std::variant<ChatPrompt, TextPrompt, TokenPrompt>;
 
 // Order of the chain: allowed / banned / min_tokens mask, logit_bias, penalties, temperature,
-// top_k, top_p, min_p, draw. Ranges are checked by ValidateSampling() (api/validate.h).
+// top_k, top_p, min_p, draw. Ranges are checked by ValidateRequest() (api/validate.h).
 struct SamplingParams {
   // A model may have defaults for these five (SamplingDefaults).
   Parameter<double> temperature = Parameter<double>::Default(1.0);  // 0..2; 0 = argmax

@@ -1,5 +1,5 @@
-// Control requests of the operator's commands (keys, users, usage), from a server's control socket
-// or from a command that has opened the store itself.
+// Control requests of the operator's commands (keys, users, usage, jobs), from a server's control
+// socket or from a command that has opened the store itself.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,9 @@
 
 namespace tutti::app {
 
-// Executes a request: one JSON object in, one out (services/auth/control.h,
-// services/usage/control.h). Blocks for the disk and for password hashing.
+// Executes a request: one JSON object in, one out (control.h of services/auth, services/usage and
+// services/jobs). Blocks for the disk and for password hashing. A server executes requests of jobs
+// itself (app/state.cc), because there they change jobs that are running.
 std::string AnswerControl(store::Store& store, auth::Authenticator& authority,
                           std::string_view request);
 
@@ -25,9 +26,9 @@ std::string AnswerControl(store::Store& store, auth::Authenticator& authority,
 inline constexpr std::string_view kModelsRequest = R"({"op":"models.list"})";
 std::string ModelsAnswer(const std::vector<api::ModelInfo>& models);
 
-// {"op":"cache.flush","tenant":"..."}, without a tenant of all: {"ok":true,"answers":n}, so many
-// were kept, rows of encoders among them. Where nothing is kept, as without a server, it is
-// refused.
+// {"op":"cache.flush","tenant":"..."} -> {"ok":true,"answers":n}: the number of removed answers and
+// encoder rows. Without `tenant`, the caches of all tenants are flushed. Refused where there is no
+// cache, for example without a server.
 bool IsCacheRequest(std::string_view request);
 std::string AnswerCacheControl(const Caches& caches, std::string_view request);
 

@@ -1,4 +1,4 @@
-// Access control over MQTT: every topic of the table (chat/topic_rules) and every verb, by every
+// Access control over MQTT: every topic of the table (chat/topics) and every verb, by every
 // kind of caller, through the listener's sockets, with the logins, services and profiles of a
 // server.
 #include <gmock/gmock.h>

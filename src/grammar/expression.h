@@ -1,5 +1,5 @@
-// Grammar: rules whose bodies are expressions over bytes, characters and other rules. What every
-// front end (JSON schema, regular expression, GBNF) makes, and what MakeAutomaton() compiles.
+// Grammar: rules whose bodies are expressions over bytes, characters and other rules. Every front
+// end (JSON schema, regular expression, GBNF) returns one, and Automaton::Create() compiles it.
 //
 // One thread. Expressions are immutable once added and may be shared by several parents.
 #pragma once

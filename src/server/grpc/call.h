@@ -2,7 +2,7 @@
 // end, with its form on the wire.
 //
 // The gRPC library owns a Call, and the Call owns its CallHandler. All events of a call are
-// serialised by the call's lock, so an exchange needs no lock of its own. This header uses no type
+// serialised by the call's lock, so a handler needs no lock of its own. This header uses no type
 // of the gRPC library.
 #pragma once
 
@@ -41,17 +41,17 @@ class Call {
   virtual ~Call() = default;
   virtual const CallInfo& info() const = 0;
   virtual GrpcContext& context() const = 0;
-  // Woken when a stream grows; the pump then calls the exchange's Pump().
+  // Woken when a stream grows; the pump then calls the handler's Pump().
   virtual std::shared_ptr<Waker> waker() const = 0;
   // Sets the operation under which the call is counted, if its method does not determine it. The
   // first value other than `other` counts.
   virtual void CountAs(telemetry::OpKind op) = 0;
-  // The client's options for kept answers; and a report of how the cache treated the request, which
-  // is sent in the initial metadata.
+  // The client's options for the response cache; and a report of how the cache treated the request,
+  // which is sent in the initial metadata.
   virtual const api::CacheControl& cache_control() const = 0;
   virtual std::shared_ptr<api::CacheReport> NewCacheReport() = 0;
 
-  // Called by the exchange only, from inside one of its methods.
+  // Called by the handler only, from inside one of its methods.
   virtual void Read() = 0;                                               // then OnMessage or OnEnd
   virtual void Write(const google::protobuf::MessageLite& message) = 0;  // then OnWritten
   virtual void Reply(const google::protobuf::MessageLite& message) = 0;  // the last; then OK
@@ -70,11 +70,12 @@ class CallHandler {
   virtual void OnMessage(google::protobuf::io::ZeroCopyInputStream& message) = 0;
   virtual void OnEnd() {}      // the client has sent its last message
   virtual void OnWritten() {}  // another message may be written
-  virtual void Pump() {}       // something that the exchange waits for may be ready
+  virtual void Pump() {}       // something that the handler waits for may be ready
   // When to call Pump() without a wake-up. Read after each event; max(): never.
   virtual TimePoint due() const { return TimePoint::max(); }
   virtual bool waits() const { return false; }  // whether it waits for a waker or for due()
-  // Number of received messages whose requests are still being prepared; each occupies a handler.
+  // Number of received messages whose requests are still being prepared; each occupies a
+  // handler place (pump.h).
   virtual int unprepared() const { return 0; }
 
  protected:

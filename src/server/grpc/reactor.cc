@@ -350,8 +350,8 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     Settle();
   }
 
-  // Updates the state after an event: destroys the exchange of an ended call, returns handlers that
-  // are no longer needed, and gives the pump the next due time.
+  // Updates the state after an event: destroys the handler of an ended call, returns handler
+  // places that are no longer needed, and gives the pump the next due time.
   void Settle() REQUIRES(mutex_) {
     if (ended_) {
       exchange_.reset();

@@ -18,7 +18,7 @@ namespace tutti::webhooks {
 
 extern const store::Migration kWebhookTables;
 // Adds the owner column of events. The writer of an event sets it, or a trigger of the writer's
-// tables does (jobs::kJobEventOwners).
+// tables does (jobs::kLeanJobs).
 extern const store::Migration kWebhookOwners;
 
 struct Event {
