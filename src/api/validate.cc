@@ -33,14 +33,10 @@ Status CheckSize(const char* param, size_t size, size_t limit) {
                         std::to_string(limit) + " are allowed");
 }
 
-std::string Element(const char* list, size_t index) {
-  return std::string(list) + "[" + std::to_string(index) + "]";
-}
-
 Status ValidateToolCalls(const ChatPrompt& chat) {
   for (size_t i = 0; i < chat.messages.size(); ++i) {
     const ChatMessage& message = chat.messages[i];
-    const std::string path = Element("messages", i);
+    const std::string path = ElementPath("messages", i);
     if (message.tool_calls.size() > kMaxToolCalls) {
       return Bad(path + ".tool_calls",
                  "a message has at most " + std::to_string(kMaxToolCalls) + " calls");
@@ -65,7 +61,7 @@ Status ValidateTools(const ChatPrompt& chat) {
   std::unordered_set<std::string_view> names;
   for (size_t i = 0; i < chat.tools.size(); ++i) {
     const Tool& tool = chat.tools[i];
-    const std::string param = tool.param.empty() ? Element("tools", i) : tool.param;
+    const std::string param = tool.param.empty() ? ElementPath("tools", i) : tool.param;
     if (!IsToolName(tool.name)) {
       return Bad(param + ".name", "a tool's name must be 1 to 64 of letters, digits, _, . and -");
     }

@@ -12,6 +12,14 @@
 
 namespace tutti::api {
 
+// The path of an element of a list, for errors: "messages[3]".
+inline std::string ElementPath(std::string list, size_t index) {
+  list += '[';
+  list += std::to_string(index);
+  list += ']';
+  return list;
+}
+
 // Input contract; each bounds what an untrusted client could cost.
 inline constexpr int kMaxChoices = 8;             // n: admission counts each as a sequence
 inline constexpr int kMaxLogprobs = 20;           // top_logprobs

@@ -75,9 +75,9 @@ Status Caches::OpenSemantic(const Settings& settings, api::Inference& models, co
 
 size_t Caches::Flush(const std::optional<std::string>& tenant) const {
   size_t gone = 0;
-  if (answers != nullptr) gone += tenant ? answers->Flush(*tenant) : answers->FlushAll();
-  if (rows != nullptr) gone += tenant ? rows->Flush(*tenant) : rows->FlushAll();
-  if (questions != nullptr) gone += tenant ? questions->Flush(*tenant) : questions->FlushAll();
+  if (answers != nullptr) gone += answers->Flush(tenant);
+  if (rows != nullptr) gone += rows->Flush(tenant);
+  if (questions != nullptr) gone += questions->Flush(tenant);
   if (elsewhere != nullptr) gone += elsewhere(tenant);
   return gone;
 }

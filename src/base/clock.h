@@ -19,6 +19,9 @@ inline Duration FromSeconds(double seconds) {
   return Duration(static_cast<int64_t>(seconds * 1e9));
 }
 inline double ToMillis(Duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
+inline int64_t WholeMillis(Duration d) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
+}
 
 // `now` + `wait` for a `wait` from outside, without overflow: negative counts as zero, and more
 // than a century as never.

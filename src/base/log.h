@@ -93,15 +93,15 @@ class LogPace {
     const int64_t second =
         std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();
     if (last_line_.exchange(second) == second) {
-      untold_.fetch_add(1);
+      unreported_.fetch_add(1);
       return std::nullopt;
     }
-    return untold_.exchange(0);
+    return unreported_.exchange(0);
   }
 
  private:
   std::atomic<int64_t> last_line_{-1};  // second of the clock
-  std::atomic<int64_t> untold_{0};
+  std::atomic<int64_t> unreported_{0};
 };
 
 }  // namespace tutti

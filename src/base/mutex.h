@@ -1,5 +1,6 @@
 // Mutex and roles that clang's thread-safety analysis understands (-Wthread-safety, preset
-// `analysis`), and WakeCount, with which a thread waits for changes.
+// `analysis`), Synchronized, a value with its mutex, and WakeCount, with which a thread waits for
+// changes.
 #pragma once
 
 #include <chrono>
@@ -42,6 +43,26 @@ class SCOPED_CAPABILITY MutexLock {
 
  private:
   Mutex& mutex_;
+};
+
+// A value with a mutex of its own. Any thread.
+template <typename T>
+class Synchronized {
+ public:
+  // `change` takes a T&, under the mutex.
+  template <typename Change>
+  void Update(const Change& change) {
+    const MutexLock lock(mutex_);
+    change(value_);
+  }
+  T Copy() const {
+    const MutexLock lock(mutex_);
+    return value_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  T value_ GUARDED_BY(mutex_) = {};
 };
 
 // Waits atomically release the mutex and hold it again on return. Always wait in a loop over the

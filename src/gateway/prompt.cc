@@ -229,7 +229,7 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& 
         .WithParam("messages");
   }
   for (size_t i = 0; i < chat.messages.size(); ++i) {
-    const std::string param = "messages[" + std::to_string(i) + "]";
+    const std::string param = api::ElementPath("messages", i);
     RETURN_IF_ERROR(api::CheckUtf8(chat.messages[i].content, param + ".content"));
     RETURN_IF_ERROR(api::CheckUtf8(chat.messages[i].name, param + ".name"));
   }

@@ -51,6 +51,18 @@ bool HasOperation(std::string_view request, std::string_view prefix) {
          ControlOperation(document->root().get_object()).starts_with(prefix);
 }
 
+Result<std::string> ControlText(const Json& value, std::string_view name) {
+  if (!value.is_string()) return BadControl(name, std::string(name) + " must be a string");
+  return std::string(TextOf(value));
+}
+
+Result<int64_t> ControlNumber(const Json& value, std::string_view name, int64_t low, int64_t high,
+                              const std::string& rule) {
+  if (!value.is_int64() || value.get_int64() < low || value.get_int64() > high)
+    return BadControl(name, std::string(name) + " must be " + rule);
+  return value.get_int64();
+}
+
 std::string MemberText(const JsonObject& object, std::string_view name) {
   const Json* const value = object.if_contains(name);
   return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();

@@ -29,6 +29,12 @@ std::string_view ControlOperation(const JsonObject& request);
 // Whether `request` is one whose operation begins with `prefix`, such as "cache.".
 bool HasOperation(std::string_view request, std::string_view prefix);
 
+// The value of member `name` of a request, a text or a whole number from `low` to `high`. Errors:
+// invalid_value; `rule` completes "<name> must be ".
+Result<std::string> ControlText(const Json& value, std::string_view name);
+Result<int64_t> ControlNumber(const Json& value, std::string_view name, int64_t low, int64_t high,
+                              const std::string& rule);
+
 // A member of a request or an answer; "" or 0: absent, or of another type.
 std::string MemberText(const JsonObject& object, std::string_view name);
 int64_t MemberNumber(const JsonObject& object, std::string_view name);

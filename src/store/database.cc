@@ -144,6 +144,15 @@ void Statement::BindOne(int index, std::nullptr_t) {
   if (const int code = sqlite3_bind_null(statement_, index)) bound_ = code;
 }
 
+Result<std::vector<std::string>> FirstColumn(Statement* rows) {
+  std::vector<std::string> texts;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, rows->Step());
+    if (!more) return texts;
+    texts.emplace_back(rows->Text(0));
+  }
+}
+
 Result<Database> Database::Open(const std::string& path) {
   if (!path.empty()) {
     // SQLite would create the file with the permissions that the umask leaves. The write-ahead log

@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 
@@ -111,6 +112,9 @@ Status Run(Database& database, std::string_view sql, const Values&... values) {
   ASSIGN_OR_RETURN(Statement statement, database.Prepare(sql));
   return statement.Bind(values...).Run();
 }
+
+// The texts of the first column of all rows.
+Result<std::vector<std::string>> FirstColumn(Statement* rows);
 
 // A step from one version of the store's tables to the next, and back by one version.
 //

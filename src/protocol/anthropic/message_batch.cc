@@ -108,7 +108,7 @@ Result<MessageBatchCreate> ParseMessageBatch(const Json& body, const ParseOption
   std::unordered_set<std::string> names;
   const JsonArray& requests = object.Find("requests")->get_array();
   for (size_t i = 0; i < requests.size(); ++i) {
-    const std::string path = "requests[" + std::to_string(i) + "]";
+    const std::string path = ElementPath("requests", i);
     ASSIGN_OR_RETURN(
         const CheckedObject request,
         CheckedObject::Check(kMessageBatchRequest, requests[i], path, options.strict, &ignored));

@@ -332,18 +332,6 @@ Status ReadStops(const CheckedObject& object, api::SamplingParams* params) {
   return OkStatus();
 }
 
-Status ReadMaxTokens(const CheckedObject& object, api::SamplingParams* params) {
-  const int64_t most = *object.Int("max_tokens");
-  const int64_t least = object.Int("min_tokens").value_or(0);
-  if (least > most) {
-    return BadValue("min_tokens", "min_tokens (" + std::to_string(least) +
-                                      ") exceeds max_tokens (" + std::to_string(most) + ")");
-  }
-  params->max_tokens = static_cast<int>(most);
-  params->min_tokens = static_cast<int>(least);
-  return OkStatus();
-}
-
 // The caller's own user, for the ledger: Anthropic's metadata.user_id, or OpenAI's user.
 Result<std::string> ReadUser(const CheckedObject& object, bool strict, IgnoredFields* ignored) {
   std::string user = object.Text("user").value_or("");
@@ -369,7 +357,7 @@ Result<GenerationCall> ParseMessages(const Json& body, const ParseOptions& optio
   request.model = call.model;
   ReadSampling(object, &request.sampling);
   RETURN_IF_ERROR(ReadStops(object, &request.sampling));
-  RETURN_IF_ERROR(ReadMaxTokens(object, &request.sampling));
+  RETURN_IF_ERROR(SetLengths(object, object.Int("max_tokens"), "max_tokens", &request.sampling));
   ASSIGN_OR_RETURN(request.constraint, ReadConstraint(object));
   call.skip_special_tokens = request.sampling.skip_special_tokens;
 

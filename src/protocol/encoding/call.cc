@@ -38,15 +38,15 @@ Status BlameList(const std::string& list, Status status) {
   if (status.param() == "input") return std::move(status).WithParam(list);
   const std::optional<size_t> index = BlamedInput(status.param());
   if (!index.has_value()) return status;
-  return std::move(status).WithParam(list + "[" + std::to_string(*index) + "]");
+  return std::move(status).WithParam(ElementPath(list, *index));
 }
 
 std::string InputParam(const EncodingCall& call, size_t index) {
   if (call.kind == EncodingKind::kTeiSimilarity) {
     if (index == 0) return call.input_name + ".source_sentence";
-    return call.input_name + ".sentences[" + std::to_string(index - 1) + "]";
+    return ElementPath(call.input_name + ".sentences", index - 1);
   }
-  return call.listed ? call.input_name + "[" + std::to_string(index) + "]" : call.input_name;
+  return call.listed ? ElementPath(call.input_name, index) : call.input_name;
 }
 
 Status BlameInput(const EncodingCall& call, Status status) {
@@ -137,7 +137,7 @@ Result<std::vector<std::string>> ReadTexts(const Json& value, const std::string&
   std::vector<std::string> texts;
   texts.reserve(array.size());
   for (size_t i = 0; i < array.size(); ++i) {
-    const std::string param = name + "[" + std::to_string(i) + "]";
+    const std::string param = ElementPath(name, i);
     if (!array[i].is_string()) return MustBe(param, "a string");
     if (array[i].get_string().empty()) return EmptyInput(param);
     texts.push_back(Copy(array[i]));

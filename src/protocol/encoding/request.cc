@@ -65,7 +65,7 @@ Result<std::vector<std::string>> ReadDocuments(const Json& value, const std::str
   if (array.size() > api::kMaxEncodeInputs) return TooManyInputs(name);
   texts.reserve(array.size());
   for (size_t i = 0; i < array.size(); ++i) {
-    ASSIGN_OR_RETURN(std::string one, text(array[i], name + "[" + std::to_string(i) + "]"));
+    ASSIGN_OR_RETURN(std::string one, text(array[i], ElementPath(name, i)));
     texts.push_back(std::move(one));
   }
   return texts;
@@ -168,7 +168,7 @@ Status ReadPredict(const CheckedObject& object, EncodingCall* call) {
     return AddSequence(std::move(texts), name, call);
   }
   for (size_t i = 0; i < array.size(); ++i) {
-    const std::string param = name + "[" + std::to_string(i) + "]";
+    const std::string param = ElementPath(name, i);
     if (!array[i].is_array()) return MustBe(param, "a list of one text or two");
     ASSIGN_OR_RETURN(std::vector<std::string> texts, ReadTexts(array[i], param));
     RETURN_IF_ERROR(AddSequence(std::move(texts), param, call));

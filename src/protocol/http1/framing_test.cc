@@ -5,7 +5,7 @@
 #include "base/random.h"
 #include "cpu_time.h"
 #include "protocol/error.h"
-#include "protocol/http1/framing_cases.h"
+#include "protocol/testing/framing_cases.h"
 
 namespace tutti::protocol {
 namespace {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "api/validate.h"
 #include "base/status.h"
 #include "base/utf8.h"
 
@@ -36,10 +37,7 @@ inline Status NotSupported(std::string param, std::string message) {
   return InvalidArgument("unsupported_parameter", std::move(message)).WithParam(std::move(param));
 }
 
-// The path of an element of a list: "messages[3]".
-inline std::string ElementPath(const std::string& list, size_t index) {
-  return list + "[" + std::to_string(index) + "]";
-}
+using api::ElementPath;  // "messages[3]"
 
 // Excerpt of client input for an error message: at most 64 bytes; control characters and malformed
 // bytes become '?'; "..." marks a cut.

@@ -183,7 +183,7 @@ Result<std::vector<std::string>> Texts(const Tensor& tensor) {
   const auto elements = SplitBytes(tensor.data, count);
   for (size_t i = 0; i < elements->size(); ++i) {
     std::string text((*elements)[i]);
-    RETURN_IF_ERROR(api::CheckUtf8(text, tensor.name + "[" + std::to_string(i) + "]"));
+    RETURN_IF_ERROR(api::CheckUtf8(text, api::ElementPath(tensor.name, i)));
     texts.push_back(std::move(text));
   }
   return texts;

@@ -18,30 +18,23 @@ namespace {
 
 constexpr int kDefaultCompletionTokens = 16;
 
-// A string, or text parts joined with a line break.
 Result<TextContent> ReadContent(const Json& content, const std::string& param, bool strict,
                                 IgnoredFields* ignored) {
-  if (content.is_string()) return TextContent{.text = std::string(TextOf(content))};
-  if (!content.is_array())
-    return BadValue(param, param + " must be a string or a list of text parts");
-  if (content.get_array().empty()) return BadValue(param, param + " must hold at least one part");
-  TextContent joined;
-  for (size_t i = 0; i < content.get_array().size(); ++i) {
-    const std::string path = param + "[" + std::to_string(i) + "]";
-    const Json& element = content.get_array()[i];
-    // Checked before the schema, so that an image part is refused as such, not for its url field.
-    const Json* type = element.is_object() ? element.get_object().if_contains("type") : nullptr;
-    if (type != nullptr && type->is_string() && TextOf(*type) != "text") {
-      return NotSupported(path, path + " is of type " + Excerpt(TextOf(*type)) +
-                                    "; this model reads text parts only");
-    }
-    ASSIGN_OR_RETURN(const CheckedObject part,
-                     CheckedObject::Check(kPart, element, path, strict, ignored));
-    const std::optional<std::string> text = part.Text("text");
-    if (!text.has_value()) return IsMissing(path + ".text");
-    joined.Append(*text);
-  }
-  return joined;
+  return ReadTextContent(
+      content, param, [&](const Json& element, const std::string& path) -> Result<std::string> {
+        // Checked before the schema, so that an image part is refused as such, not for its url
+        // field.
+        const Json* type = element.is_object() ? element.get_object().if_contains("type") : nullptr;
+        if (type != nullptr && type->is_string() && TextOf(*type) != "text") {
+          return NotSupported(path, path + " is of type " + Excerpt(TextOf(*type)) +
+                                        "; this model reads text parts only");
+        }
+        ASSIGN_OR_RETURN(const CheckedObject part,
+                         CheckedObject::Check(kPart, element, path, strict, ignored));
+        std::optional<std::string> text = part.Text("text");
+        if (!text.has_value()) return IsMissing(path + ".text");
+        return *std::move(text);
+      });
 }
 
 Result<api::ChatMessage> ReadMessage(const Json& value, const std::string& path, bool strict,
@@ -109,18 +102,11 @@ Status ReadLengths(Dialect dialect, const CheckedObject& object, GenerationCall*
     }
   }
   if (dialect == Dialect::kText && !most.has_value()) most = kDefaultCompletionTokens;
-  params->min_tokens = static_cast<int>(object.Int("min_tokens").value_or(0));
   if (most == 0 && dialect != Dialect::kInfill) {
     if (!call->echo) return BadValue("max_tokens", "max_tokens may be 0 only together with echo");
     *score_only = true;
   }
-  if (most.has_value()) {
-    if (params->min_tokens > *most) {
-      return BadValue("min_tokens", "min_tokens (" + std::to_string(params->min_tokens) +
-                                        ") exceeds " + name + " (" + std::to_string(*most) + ")");
-    }
-    params->max_tokens = static_cast<int>(*most);
-  }
+  RETURN_IF_ERROR(SetLengths(object, most, name, params));
   if (most == 0 && dialect == Dialect::kInfill) {
     call->prompt_only = true;
     params->max_tokens = 1;
@@ -160,14 +146,12 @@ Status ReadStreaming(Dialect dialect, const CheckedObject& object, bool strict,
                      IgnoredFields* ignored, GenerationCall* call) {
   call->stream = object.Bool("stream").value_or(dialect == Dialect::kGenerate);
   if (!IsOpenAi(dialect)) return OkStatus();
-  const Json* value = object.Find("stream_options");
-  if (value == nullptr) return OkStatus();
-  if (!call->stream) return BadValue("stream_options", "stream_options needs stream: true");
-  ASSIGN_OR_RETURN(const CheckedObject options,
-                   CheckedObject::Check(kStreamOptions, *value, "stream_options", strict, ignored));
-  call->include_usage = options.Bool("include_usage").value_or(false);
-  call->continuous_usage = options.Bool("continuous_usage_stats").value_or(false);
-  call->obfuscation = options.Bool("include_obfuscation").value_or(false);
+  ASSIGN_OR_RETURN(const std::optional<CheckedObject> options,
+                   ReadStreamOptions(object, kStreamOptions, call->stream, strict, ignored));
+  if (!options.has_value()) return OkStatus();
+  call->include_usage = options->Bool("include_usage").value_or(false);
+  call->continuous_usage = options->Bool("continuous_usage_stats").value_or(false);
+  call->obfuscation = options->Bool("include_obfuscation").value_or(false);
   return OkStatus();
 }
 
@@ -217,7 +201,7 @@ Result<std::vector<api::Prompt>> ReadTextPrompts(const CheckedObject& object) {
   if (array.size() > most)
     return BadValue("prompt", "prompt must hold at most " + std::to_string(most) + " prompts");
   for (size_t i = 0; i < array.size(); ++i) {
-    const std::string param = "prompt[" + std::to_string(i) + "]";
+    const std::string param = ElementPath("prompt", i);
     if (array[i].kind() != array[0].kind())
       return BadValue(param, "prompt must not mix kinds of elements");
     if (array[i].is_string()) {
@@ -327,7 +311,7 @@ Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict
   chat.messages.reserve(array.size());
   for (size_t i = 0; i < array.size(); ++i) {
     ASSIGN_OR_RETURN(api::ChatMessage message,
-                     ReadMessage(array[i], "messages[" + std::to_string(i) + "]", strict, ignored));
+                     ReadMessage(array[i], ElementPath("messages", i), strict, ignored));
     chat.messages.push_back(std::move(message));
   }
   chat.continue_final_message = object.Bool("continue_final_message").value_or(false);
@@ -338,7 +322,7 @@ Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict
   chat.add_generation_prompt =
       object.Bool("add_generation_prompt").value_or(!chat.continue_final_message);
   RETURN_IF_ERROR(
-      api::ValidateLastMessage(chat, "messages[" + std::to_string(array.size() - 1) + "].role"));
+      api::ValidateLastMessage(chat, ElementPath("messages", array.size() - 1) + ".role"));
   ASSIGN_OR_RETURN(chat.template_arguments, ReadTemplateArguments(object));
   RETURN_IF_ERROR(ReadTools(object, strict, ignored, &chat));
   return chat;

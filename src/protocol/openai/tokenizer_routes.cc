@@ -36,7 +36,7 @@ Status ReadTeiInputs(const CheckedObject& object, const std::string& model, Toke
         "inputs", "inputs must be a string or a list of 1 to " + std::to_string(most) + " strings");
   }
   for (size_t i = 0; i < array.size(); ++i)
-    RETURN_IF_ERROR(add(array[i], "inputs[" + std::to_string(i) + "]"));
+    RETURN_IF_ERROR(add(array[i], ElementPath("inputs", i)));
   return OkStatus();
 }
 
@@ -238,7 +238,7 @@ Result<DecodeCall> ParseDecode(const Json& body, const ParseOptions& options) {
                     "ids must hold at most " + std::to_string(api::kMaxEncodeInputs) + " lists");
   }
   for (size_t i = 0; call.listed && i < array.size(); ++i) {
-    const std::string param = "ids[" + std::to_string(i) + "]";
+    const std::string param = ElementPath("ids", i);
     if (!array[i].is_array()) return BadValue(param, param + " must be a list of token ids");
     ASSIGN_OR_RETURN(std::vector<TokenId> one, ReadTokenIds(array[i].get_array(), param));
     call.ids.push_back(std::move(one));

@@ -29,22 +29,15 @@ std::string_view HintFor(std::string_view type) {
 
 Result<TextContent> ReadItemContent(const Json& content, const std::string& param, bool strict,
                                     IgnoredFields* ignored) {
-  if (content.is_string()) return TextContent{.text = std::string(TextOf(content))};
-  if (!content.is_array())
-    return BadValue(param, param + " must be a string or a list of text parts");
-  if (content.get_array().empty()) return BadValue(param, param + " must hold at least one part");
-  TextContent joined;
-  for (size_t i = 0; i < content.get_array().size(); ++i) {
-    const std::string path = ElementPath(param, i);
-    const Json& element = content.get_array()[i];
-    const std::string_view type = TypeOf(element);
-    if (!type.empty() && type != "input_text" && type != "output_text" && type != "text")
-      return UnknownKind(path, type, "this model reads text parts only");
-    ASSIGN_OR_RETURN(const CheckedObject part,
-                     CheckedObject::Check(kInputPart, element, path, strict, ignored));
-    joined.Append(*part.Text("text"));
-  }
-  return joined;
+  return ReadTextContent(
+      content, param, [&](const Json& element, const std::string& path) -> Result<std::string> {
+        const std::string_view type = TypeOf(element);
+        if (!type.empty() && type != "input_text" && type != "output_text" && type != "text")
+          return UnknownKind(path, type, "this model reads text parts only");
+        ASSIGN_OR_RETURN(const CheckedObject part,
+                         CheckedObject::Check(kInputPart, element, path, strict, ignored));
+        return *part.Text("text");
+      });
 }
 
 Result<InputItem> ReadMessageItem(const Json& value, const std::string& path, bool strict,

@@ -36,14 +36,7 @@ Status ReadLength(const CheckedObject& object, api::SamplingParams* params) {
     most = other;
     name = "max_tokens";
   }
-  params->min_tokens = static_cast<int>(object.Int("min_tokens").value_or(0));
-  if (!most.has_value()) return OkStatus();
-  if (params->min_tokens > *most) {
-    return BadValue("min_tokens", "min_tokens (" + std::to_string(params->min_tokens) +
-                                      ") exceeds " + name + " (" + std::to_string(*most) + ")");
-  }
-  params->max_tokens = static_cast<int>(*most);
-  return OkStatus();
+  return SetLengths(object, most, name, params);
 }
 
 // "conv_..." or {"id": "conv_..."}
@@ -93,7 +86,7 @@ Status CheckInclude(const Json& value) {
   if (!value.is_array()) return BadValue("include", "include must be a list");
   const JsonArray& words = value.get_array();
   for (size_t i = 0; i < words.size(); ++i) {
-    const std::string path = "include[" + std::to_string(i) + "]";
+    const std::string path = ElementPath("include", i);
     if (!words[i].is_string()) return BadValue(path, path + " must be a string");
     const std::string_view word = TextOf(words[i]);
     if (word == "message.output_text.logprobs") {
@@ -115,13 +108,11 @@ Status CheckInclude(const Json& value) {
 Status ReadStreaming(const CheckedObject& object, bool strict, IgnoredFields* ignored,
                      ResponsesCall* call) {
   call->stream = object.Bool("stream").value_or(false);
-  const Json* value = object.Find("stream_options");
-  if (value == nullptr) return OkStatus();
-  if (!call->stream) return BadValue("stream_options", "stream_options needs stream: true");
   ASSIGN_OR_RETURN(
-      const CheckedObject options,
-      CheckedObject::Check(kResponseStreamOptions, *value, "stream_options", strict, ignored));
-  call->obfuscation = options.Bool("include_obfuscation").value_or(false);
+      const std::optional<CheckedObject> options,
+      ReadStreamOptions(object, kResponseStreamOptions, call->stream, strict, ignored));
+  if (!options.has_value()) return OkStatus();
+  call->obfuscation = options->Bool("include_obfuscation").value_or(false);
   return OkStatus();
 }
 

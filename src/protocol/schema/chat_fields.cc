@@ -143,6 +143,21 @@ Result<std::string> Canonical(const JsonObject& options, const std::string& para
 
 }  // namespace
 
+Result<TextContent> ReadTextContent(const Json& content, const std::string& param,
+                                    const PartReader& read_part) {
+  if (content.is_string()) return TextContent{.text = std::string(TextOf(content))};
+  if (!content.is_array())
+    return BadValue(param, param + " must be a string or a list of text parts");
+  const JsonArray& parts = content.get_array();
+  if (parts.empty()) return BadValue(param, param + " must hold at least one part");
+  TextContent joined;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    ASSIGN_OR_RETURN(const std::string text, read_part(parts[i], ElementPath(param, i)));
+    joined.Append(text);
+  }
+  return joined;
+}
+
 Status ReadTools(const CheckedObject& object, bool strict, IgnoredFields* ignored,
                  api::ChatPrompt* chat) {
   const bool flat = (object.scope() & kTurn) != 0;

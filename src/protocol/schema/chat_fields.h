@@ -1,8 +1,9 @@
-// Fields of requests with messages: tools and the calls in earlier messages; options of the chat
-// template. Pure.
+// Fields of requests with messages: text parts of their content; tools and the calls in earlier
+// messages; options of the chat template. Pure.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,9 +12,19 @@
 #include "api/types.h"
 #include "base/status.h"
 #include "protocol/json/json.h"
+#include "protocol/json/text_content.h"
 #include "protocol/schema/checked_object.h"
 
 namespace tutti::protocol {
+
+// --- content of messages ---
+
+// The text of one part of a list; `path` names it in errors.
+using PartReader = std::function<Result<std::string>(const Json& part, const std::string& path)>;
+// A string, or text parts joined with a line break. `param` names `content` in errors, which are
+// invalid_value and those of `read_part`.
+Result<TextContent> ReadTextContent(const Json& content, const std::string& param,
+                                    const PartReader& read_part);
 
 // --- tools, tool_choice and parallel_tool_calls; tool calls in earlier messages ---
 //

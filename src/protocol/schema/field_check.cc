@@ -111,7 +111,7 @@ Result<std::vector<TokenId>> ReadTokenIds(const JsonArray& array, const std::str
   std::vector<TokenId> ids;
   ids.reserve(array.size());
   for (size_t i = 0; i < array.size(); ++i) {
-    const std::string element = param + "[" + std::to_string(i) + "]";
+    const std::string element = ElementPath(param, i);
     if (!array[i].is_number()) {
       return BadValue(element, element + " must be a token id");
     }
@@ -164,7 +164,7 @@ Status CheckValue(const FieldSpec& field, const Json& value, const std::string& 
       if (array.size() > field.count)
         return MustBe(param, "a list of at most " + std::to_string(field.count));
       for (size_t i = 0; i < array.size(); ++i) {
-        RETURN_IF_ERROR(CheckText(field, array[i], param + "[" + std::to_string(i) + "]"));
+        RETURN_IF_ERROR(CheckText(field, array[i], ElementPath(param, i)));
       }
       return OkStatus();
     }

@@ -164,6 +164,29 @@ Result<std::optional<int>> ReadReasoningBudget(const CheckedObject& object) {
   return std::optional<int>(static_cast<int>(*budget));
 }
 
+Status SetLengths(const CheckedObject& object, std::optional<int64_t> most, const std::string& name,
+                  api::SamplingParams* params) {
+  params->min_tokens = static_cast<int>(object.Int("min_tokens").value_or(0));
+  if (!most.has_value()) return OkStatus();
+  if (params->min_tokens > *most) {
+    return BadValue("min_tokens", "min_tokens (" + std::to_string(params->min_tokens) +
+                                      ") exceeds " + name + " (" + std::to_string(*most) + ")");
+  }
+  params->max_tokens = static_cast<int>(*most);
+  return OkStatus();
+}
+
+Result<std::optional<CheckedObject>> ReadStreamOptions(const CheckedObject& object, Scope scope,
+                                                       bool stream, bool strict,
+                                                       IgnoredFields* ignored) {
+  const Json* value = object.Find("stream_options");
+  if (value == nullptr) return std::optional<CheckedObject>();
+  if (!stream) return BadValue("stream_options", "stream_options needs stream: true");
+  ASSIGN_OR_RETURN(CheckedObject options,
+                   CheckedObject::Check(scope, *value, "stream_options", strict, ignored));
+  return std::optional<CheckedObject>(std::move(options));
+}
+
 Result<std::optional<api::Constraint>> ReadConstraint(const CheckedObject& object) {
   MaybeConstraint found;
   const auto read = [&](const char* name, auto reader) -> Status {

@@ -1,7 +1,10 @@
-// Fields of all generating routes: the sampling chain, and constraints on the answer. Pure.
+// Fields of all generating routes: the sampling chain, the answer's length, options of its stream,
+// and constraints on it. Pure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
 
 #include "api/types.h"
 #include "base/status.h"
@@ -18,6 +21,17 @@ void ReadSampling(const CheckedObject& object, api::SamplingParams* params);
 // Maximum number of reasoning tokens, under the names that vLLM's and Qwen's clients use. Errors:
 // invalid_value if both are given and differ.
 Result<std::optional<int>> ReadReasoningBudget(const CheckedObject& object);
+
+// Sets min_tokens of `object`, and max_tokens to `most` if it is given; `name` is the field that it
+// came from. Errors: invalid_value if min_tokens exceeds `most`.
+Status SetLengths(const CheckedObject& object, std::optional<int64_t> most, const std::string& name,
+                  api::SamplingParams* params);
+
+// The member stream_options, checked against `scope`; nullopt if absent. Errors: those of
+// CheckedObject::Check(), and invalid_value if the answer is not streamed.
+Result<std::optional<CheckedObject>> ReadStreamOptions(const CheckedObject& object, Scope scope,
+                                                       bool stream, bool strict,
+                                                       IgnoredFields* ignored);
 
 // --- constraints on the answer, in all dialects ---
 //

@@ -77,9 +77,7 @@ Result<std::shared_ptr<grpc::ServerCredentials>> Credentials(const GrpcOptions& 
   return grpc::SslServerCredentials(ssl);
 }
 
-int Millis(Duration duration) {
-  return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
-}
+int Millis(Duration duration) { return static_cast<int>(WholeMillis(duration)); }
 
 // The libraries log malformed bytes of clients to standard error, without a rate limit.
 void SilenceLibraries() {

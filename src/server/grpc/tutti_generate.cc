@@ -29,14 +29,10 @@ Status Missing(const std::string& param, const std::string& why) {
       .WithParam(param);
 }
 
-std::string At(const char* list, int index) {
-  return std::string(list) + "[" + std::to_string(index) + "]";
-}
-
 Result<std::vector<api::ToolCall>> ReadCalls(v1::ChatMessage& message, const std::string& path) {
   std::vector<api::ToolCall> calls;
   for (v1::ToolCall& call : *message.mutable_tool_calls()) {
-    const std::string at = path + "." + At("tool_calls", static_cast<int>(calls.size()));
+    const std::string at = path + "." + api::ElementPath("tool_calls", calls.size());
     if (call.id().empty()) return Missing(at + ".id", "");
     if (call.name().empty()) return Missing(at + ".name", "");
     calls.push_back({std::move(*call.mutable_id()), std::move(*call.mutable_name()),
@@ -84,7 +80,7 @@ Result<api::ToolChoice> ReadToolChoice(v1::ToolChoice& choice) {
 
 Status ReadTools(v1::Conversation& conversation, api::ChatPrompt* chat) {
   for (v1::Tool& tool : *conversation.mutable_tools()) {
-    const std::string path = At("tools", static_cast<int>(chat->tools.size()));
+    const std::string path = api::ElementPath("tools", chat->tools.size());
     chat->tools.push_back({.name = std::move(*tool.mutable_name()),
                            .description = std::move(*tool.mutable_description()),
                            .parameters = std::move(*tool.mutable_parameters()),
@@ -145,7 +141,7 @@ Result<api::ChatPrompt> ToChat(v1::Conversation& conversation) {
   api::ChatPrompt chat;
   for (v1::ChatMessage& message : *conversation.mutable_messages()) {
     ASSIGN_OR_RETURN(api::ChatMessage read,
-                     ReadMessage(message, At("messages", static_cast<int>(chat.messages.size()))));
+                     ReadMessage(message, api::ElementPath("messages", chat.messages.size())));
     chat.messages.push_back(std::move(read));
   }
   RETURN_IF_ERROR(ReadTools(conversation, &chat));

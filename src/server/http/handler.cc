@@ -1,6 +1,7 @@
 #include "server/http/handler.h"
 
 #include <utility>
+#include <vector>
 
 #include "api/models.h"
 #include "api/validate.h"
@@ -128,18 +129,6 @@ Status CheckNoJobs(const HttpRequest& request) {
   return OkStatus();
 }
 
-}  // namespace
-
-std::unique_ptr<Handler> MakeHandler(const Route& route, Connection& connection) {
-  if (WantsJob(route, connection)) return MakeRespondAsyncHandler(route.id, connection);
-  if (Status status = CheckNoJobs(connection.request()); !status.ok())
-    return std::make_unique<RefusalHandler>(std::move(status), connection);
-  if (TakesIdempotencyKey(route, connection)) return MakeIdempotencyHandler(route, connection);
-  return MakeRouteHandler(route, connection);
-}
-
-namespace {
-
 bool Has(const HttpServer::Dependencies& deps, Needs needs) {
   const bool dialogs = deps.responses != nullptr && deps.sessions != nullptr;
   switch (needs) {
@@ -161,6 +150,14 @@ bool Has(const HttpServer::Dependencies& deps, Needs needs) {
 
 }  // namespace
 
+std::unique_ptr<Handler> MakeHandler(const Route& route, Connection& connection) {
+  if (WantsJob(route, connection)) return MakeRespondAsyncHandler(route.id, connection);
+  if (Status status = CheckNoJobs(connection.request()); !status.ok())
+    return std::make_unique<RefusalHandler>(std::move(status), connection);
+  if (TakesIdempotencyKey(route, connection)) return MakeIdempotencyHandler(route, connection);
+  return MakeRouteHandler(route, connection);
+}
+
 std::unique_ptr<Handler> MakeRouteHandler(const Route& route, Connection& connection) {
   if (Has(connection.context().deps, route.handler.needs))
     return route.handler.make(route.id, connection);
@@ -172,28 +169,6 @@ std::unique_ptr<Handler> MakeRouteHandler(const Route& route, Connection& connec
 
 std::unique_ptr<Handler> MakeImmediateHandler(RouteId route, Connection& connection) {
   return std::make_unique<ImmediateHandler>(route, connection);
-}
-
-void AddIgnored(const std::vector<std::string>& names, HeaderList* headers) {
-  if (names.empty()) return;
-  std::string joined;
-  for (const std::string& name : names) joined += (joined.empty() ? "" : ", ") + name;
-  headers->emplace_back("x-tutti-ignored", std::move(joined));
-}
-
-Status NoRoomForAnswer(size_t bytes, const MemoryBudget& budget) {
-  if (static_cast<int64_t>(bytes) > budget.limit()) {
-    return ResourceExhausted(
-        "request_too_large",
-        "the answer would take about " + std::to_string(bytes) + " bytes; ask for less at once");
-  }
-  return Unavailable("overloaded", "too many long answers wait for their readers");
-}
-
-HeaderList JsonHeaders(const std::vector<std::string>& ignored) {
-  HeaderList headers = {{"Content-Type", "application/json"}};
-  AddIgnored(ignored, &headers);
-  return headers;
 }
 
 }  // namespace tutti::http

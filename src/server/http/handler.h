@@ -6,11 +6,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/clock.h"
 #include "server/http/connection/response.h"
-#include "server/http/memory_budget.h"
 #include "server/http/routes.h"
 #include "services/batches/files.h"
 
@@ -89,15 +87,5 @@ std::unique_ptr<Handler> MakeMessageBatchResultsHandler(RouteId route, Connectio
 std::unique_ptr<Handler> MakeKserveHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeKserveInferHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeKserveStreamHandler(RouteId route, Connection& connection);
-
-// Size up to which the I/O thread parses JSON itself.
-inline constexpr size_t kInlineJsonBytes = 16 << 10;
-
-// Adds x-tutti-ignored with the names of unknown fields: "a, b".
-void AddIgnored(const std::vector<std::string>& names, HeaderList* headers);
-// The error for an answer of `bytes` bytes, for which there is no memory.
-Status NoRoomForAnswer(size_t bytes, const MemoryBudget& budget);
-// Head fields of an answer in JSON.
-HeaderList JsonHeaders(const std::vector<std::string>& ignored);
 
 }  // namespace tutti::http

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "protocol/http1/framing_cases.h"
+#include "protocol/testing/framing_cases.h"
 #include "server/http/connection/message_parser.h"
 #include "server/http/testing/server_fixture.h"
 

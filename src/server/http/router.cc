@@ -133,19 +133,6 @@ Status CheckMedia(const HttpRequest& request, BodyKind kind) {
   return OkStatus();
 }
 
-}  // namespace
-
-bool IsKnownMethod(std::string_view method) {
-  return std::find(kMethods.begin(), kMethods.end(), method) != kMethods.end();
-}
-
-Router::Router(const HttpOptions& options, bool loopback, const auth::Authenticator& authority)
-    : web_rule_(options.cors_origins, options.allowed_hosts, loopback),
-      loopback_(loopback),
-      authority_(authority) {}
-
-namespace {
-
 // `ask` of what the request and its connection show.
 template <typename Ask>
 auto OfShown(const HttpRequest& request, const auth::CertifiedName* certificate, const Ask& ask) {
@@ -173,6 +160,15 @@ std::string Claim(const HttpRequest& request, const auth::CertifiedName* certifi
 }
 
 }  // namespace
+
+bool IsKnownMethod(std::string_view method) {
+  return std::find(kMethods.begin(), kMethods.end(), method) != kMethods.end();
+}
+
+Router::Router(const HttpOptions& options, bool loopback, const auth::Authenticator& authority)
+    : web_rule_(options.cors_origins, options.allowed_hosts, loopback),
+      loopback_(loopback),
+      authority_(authority) {}
 
 Result<auth::PrincipalRef> Router::ResolveCaller(const HttpRequest& request,
                                                  const auth::CertifiedName* certificate) const {

@@ -103,8 +103,7 @@ void Tune(tcp::socket& socket, Duration reader_stall, int send_buffer_bytes) {
   }
   // A peer that vanished; a little later than the owner's own rule for readers, which knows why.
   const Duration patience = reader_stall + std::chrono::seconds(5);
-  const auto ms = static_cast<unsigned>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(patience).count());
+  const auto ms = static_cast<unsigned>(WholeMillis(patience));
   setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
 }
 

@@ -44,9 +44,9 @@ Status Revoked() {
   return {StatusCode::kUnauthenticated, "key_revoked", "the key of this request was revoked"};
 }
 
-int64_t Millis(Duration duration) {
-  return std::clamp<int64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(duration).count(), 0, usage::kMaxInRow);
+// As the ledger stores it.
+int64_t RowMillis(Duration duration) {
+  return std::clamp<int64_t>(WholeMillis(duration), 0, usage::kMaxInRow);
 }
 
 // Estimate of a prompt's tokens, before it is tokenized.
@@ -253,8 +253,8 @@ class Admission::Request final : public api::RequestObserver {
     if (reservation_) reservation_.Settle(charged);
     if (place_) {
       row_.outcome = status.ok() ? "ok" : status.reason();
-      row_.queue_ms = Millis(timings.queue);
-      row_.compute_ms = Millis(timings.prefill + timings.decode);
+      row_.queue_ms = RowMillis(timings.queue);
+      row_.compute_ms = RowMillis(timings.prefill + timings.decode);
       ledger_->Record(std::move(place_), std::move(row_));
     }
     return status;
@@ -334,7 +334,8 @@ Result<limits::Reservation> Admission::Reserve(const Asked& asked) {
   limits::RateLimitView view;
   Result<limits::Reservation> reserved =
       deps_.limiter->Reserve(std::span(limited.data(), count), estimate, &view);
-  if (asked.told != nullptr) *asked.told = {ToRateLimit(view.requests), ToRateLimit(view.tokens)};
+  if (asked.rate_limits != nullptr)
+    *asked.rate_limits = {ToRateLimit(view.requests), ToRateLimit(view.tokens)};
   return reserved;
 }
 

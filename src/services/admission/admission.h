@@ -166,7 +166,7 @@ class Admission final : public api::Inference {
     std::string_view user, route;  // as the request says; may be empty
     std::string_view kind;         // of call, in place of a route
     limits::Estimate estimate;
-    api::RateLimits* told = nullptr;  // may be null
+    api::RateLimits* rate_limits = nullptr;  // may be null
   };
   // Whether the caller may use it; the model's name as served, or `name` where it is not known.
   Result<std::string> ModelFor(const api::CallerRef& caller, const std::string& name,

@@ -33,8 +33,7 @@ class Members {
     if (value == nullptr)
       return InvalidArgument("missing_required_parameter", std::string(name) + " is needed")
           .WithParam(std::string(name));
-    if (!value->is_string()) return BadControl(name, std::string(name) + " must be a string");
-    return std::string(value->get_string());
+    return protocol::ControlText(*value, name);
   }
 
   // False where it is absent.
@@ -49,10 +48,11 @@ class Members {
   Result<std::optional<int64_t>> Span(std::string_view name) const {
     const Json* const value = Find(name);
     if (value == nullptr) return std::optional<int64_t>();
-    if (!value->is_int64() || value->get_int64() < 1 || value->get_int64() > kMaxSpanS)
-      return BadControl(
-          name, std::string(name) + " must be from 1 to " + std::to_string(kMaxSpanS) + " seconds");
-    return std::optional(value->get_int64());
+    ASSIGN_OR_RETURN(
+        const int64_t seconds,
+        protocol::ControlNumber(*value, name, 1, kMaxSpanS,
+                                "from 1 to " + std::to_string(kMaxSpanS) + " seconds"));
+    return std::optional<int64_t>(seconds);
   }
 
   Result<Grant> ReadGrant() const {

@@ -44,10 +44,6 @@ inline std::vector<size_t> FairOrder(std::span<const int64_t> waiting, int64_t r
   return order;
 }
 
-inline int64_t Millis(Duration time) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
-}
-
 class QueueRunner {
  public:
   QueueRunner(const QueueRunner&) = delete;

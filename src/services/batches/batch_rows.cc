@@ -57,6 +57,22 @@ BatchRow BatchOf(const Statement& row) {
   return batch;
 }
 
+constexpr int64_t kAnyState = -1;
+
+Result<bool> Save(Database& database, const BatchRow& row, int64_t from) {
+  const protocol::BatchView& view = row.view;
+  RETURN_IF_ERROR(Run(
+      database,
+      "UPDATE batch SET model=?3, output_file=?4, error_file=?5, state=?6, ending=?7, "
+      "errors=?8, in_progress_ms=?9, finalizing_ms=?10, completed_ms=?11, failed_ms=?12, "
+      "expired_ms=?13, cancelling_ms=?14, cancelled_ms=?15, total=?16 "
+      "WHERE number=?1 AND (?2=-1 OR state=?2)",
+      row.number, from, view.model, view.output_file, view.error_file, Number(view.state),
+      Number(row.ending), view.errors, view.in_progress_ms, view.finalizing_ms, view.completed_ms,
+      view.failed_ms, view.expired_ms, view.cancelling_ms, view.cancelled_ms, view.total));
+  return database.changes() > 0;
+}
+
 }  // namespace
 
 // Ends of lines and the first of what waits are found by indexes of those alone: a batch of fifty
@@ -176,26 +192,6 @@ Result<std::vector<BatchRow>> OpenBatches(Database& database) {
     open.push_back(BatchOf(rows));
   }
 }
-
-namespace {
-
-constexpr int64_t kAnyState = -1;
-
-Result<bool> Save(Database& database, const BatchRow& row, int64_t from) {
-  const protocol::BatchView& view = row.view;
-  RETURN_IF_ERROR(Run(
-      database,
-      "UPDATE batch SET model=?3, output_file=?4, error_file=?5, state=?6, ending=?7, "
-      "errors=?8, in_progress_ms=?9, finalizing_ms=?10, completed_ms=?11, failed_ms=?12, "
-      "expired_ms=?13, cancelling_ms=?14, cancelled_ms=?15, total=?16 "
-      "WHERE number=?1 AND (?2=-1 OR state=?2)",
-      row.number, from, view.model, view.output_file, view.error_file, Number(view.state),
-      Number(row.ending), view.errors, view.in_progress_ms, view.finalizing_ms, view.completed_ms,
-      view.failed_ms, view.expired_ms, view.cancelling_ms, view.cancelled_ms, view.total));
-  return database.changes() > 0;
-}
-
-}  // namespace
 
 Status SaveBatch(Database& database, const BatchRow& row) {
   return Save(database, row, kAnyState).status();

@@ -21,7 +21,6 @@
 namespace tutti::batches {
 namespace {
 
-using background::Millis;
 using calls::BufferedRequest;
 using protocol::BatchView;
 using store::Database;
@@ -102,7 +101,7 @@ void Batches::Create(NewBatch batch, Callback done) {
   row->view.input_file = create.input_file_id;
   row->view.metadata = MetadataText(create.metadata);
   row->view.created_ms = unix_ms_();
-  row->view.expires_ms = row->view.created_ms + Millis(options_.window);
+  row->view.expires_ms = row->view.created_ms + WholeMillis(options_.window);
   row->owner = std::move(batch.owner);
   row->caller = responses::CallerText(batch.caller);
   row->kind = *kind;
@@ -118,7 +117,7 @@ void Batches::Create(NewBatch batch, Callback done) {
                 [path = files_.PathOf(Files::InputName(row->view.id))] { unlink(path.c_str()); });
             return done(status);
           }
-          Count([](BatchStats& stats) { ++stats.created; });
+          stats_.Update([](BatchStats& stats) { ++stats.created; });
           done(row->view);
           if (started_ && !stopped_) Open(*row);
         });
@@ -216,10 +215,7 @@ void Batches::Delete(const std::string& owner, const std::string& id,
       });
 }
 
-BatchStats Batches::stats() const {
-  const MutexLock lock(mutex_);
-  return stats_;
-}
+BatchStats Batches::stats() const { return stats_.Copy(); }
 
 // --- running lines ---
 
@@ -316,7 +312,7 @@ void Batches::OnTurned(std::vector<LineEnd> ends, Result<std::vector<ClaimedLine
                            [this] { Turn(); });
   }
   for (const LineEnd& end : ends) {
-    Count([&](BatchStats& stats) {
+    stats_.Update([&](BatchStats& stats) {
       ++(!end.again    ? end.status_code == 200 ? stats.lines_completed : stats.lines_failed
          : end.counted ? stats.lines_retried
                        : stats.lines_put_off);
@@ -334,7 +330,7 @@ void Batches::OnTurned(std::vector<LineEnd> ends, Result<std::vector<ClaimedLine
     ++active->held;
     running_[{line.batch, line.line}].line = line;
   }
-  Count([&](BatchStats& stats) { stats.running = std::ssize(running_); });
+  stats_.Update([&](BatchStats& stats) { stats.running = std::ssize(running_); });
   if (!claimed->empty()) ReadLines(*std::move(claimed));
   if (turn_again_ || !ends.empty()) Turn();
 }

@@ -138,11 +138,6 @@ class Batches final : public background::QueueRunner {
     ResponseLine* response = nullptr;              // the same, of /v1/responses
   };
 
-  template <typename Change>
-  void Count(const Change& change) {
-    const MutexLock lock(mutex_);
-    change(stats_);
-  }
   // All functions below run on the strand.
   Active* Find(int64_t batch);
   // --- checking the input (batches_check.cc) ---
@@ -188,8 +183,7 @@ class Batches final : public background::QueueRunner {
   std::string owner_last_;            // whose line was claimed last
   std::map<Key, Running> running_;
   std::vector<LineEnd> ended_;  // not handed to the store yet
-  mutable Mutex mutex_;
-  BatchStats stats_ GUARDED_BY(mutex_);
+  Synchronized<BatchStats> stats_;
 };
 
 }  // namespace tutti::batches

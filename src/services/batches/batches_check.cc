@@ -16,6 +16,13 @@ constexpr int64_t kPiece = 256 << 10;
 constexpr Duration kFirstReadRetry = std::chrono::milliseconds(250);
 constexpr int kMaxDoublings = 5;  // 8 s
 
+// Sorts errors by line number: duplicate custom_ids are found later than faults of a single line.
+std::vector<protocol::BatchError> InOrder(std::vector<protocol::BatchError> errors) {
+  std::stable_sort(errors.begin(), errors.end(),
+                   [](const auto& a, const auto& b) { return a.line < b.line; });
+  return errors;
+}
+
 }  // namespace
 
 // Registers a new batch, or an unfinished one of the previous process.
@@ -24,7 +31,7 @@ void Batches::Open(BatchRow row) {
   if (active_.contains(number)) return;
   Active& active = active_[number];
   active.row = std::move(row);
-  Count([&](BatchStats& stats) { stats.open = std::ssize(active_); });
+  stats_.Update([&](BatchStats& stats) { stats.open = std::ssize(active_); });
   TickIn(options_.tick);
   const protocol::BatchView& view = active.row.view;
   switch (view.state) {
@@ -123,17 +130,6 @@ void Batches::StoreLines(int64_t batch, std::vector<NewLine> lines, bool last) {
                      last ? EndCheck(*active) : CheckNext(batch);
                    });
 }
-
-namespace {
-
-// Sorts errors by line number: duplicate custom_ids are found later than faults of a single line.
-std::vector<protocol::BatchError> InOrder(std::vector<protocol::BatchError> errors) {
-  std::stable_sort(errors.begin(), errors.end(),
-                   [](const auto& a, const auto& b) { return a.line < b.line; });
-  return errors;
-}
-
-}  // namespace
 
 void Batches::EndCheck(Active& active) {
   const std::unique_ptr<InputCheck>& check = active.check;

@@ -107,7 +107,7 @@ void Batches::CloseBatch(const BatchRow& row) {
   files_.strand()->Post(
       [path = files_.PathOf(Files::InputName(row.view.id))] { unlink(path.c_str()); });
   active_.erase(row.number);
-  Count([&](BatchStats& stats) {
+  stats_.Update([&](BatchStats& stats) {
     stats.open = std::ssize(active_);
     stats.running = std::ssize(running_);
     ++(row.view.state == BatchState::kCompleted ? stats.completed
@@ -142,7 +142,7 @@ void Batches::Tick() {
       EndEarly(active, BatchState::kExpired);
   }
   if (TakeSweep()) {
-    store_.Write([before_ms = now_ms - background::Millis(options_.keep)](
+    store_.Write([before_ms = now_ms - WholeMillis(options_.keep)](
                      Database& rows) { return DropBatches(rows, before_ms, kDroppedAtOnce); },
                  [](const Status&) {});
     DropNext();

@@ -25,15 +25,6 @@ FileRow RowOf(const Statement& row) {
   return file;
 }
 
-Result<std::vector<std::string>> Names(Statement* rows) {
-  std::vector<std::string> names;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool more, rows->Step());
-    if (!more) return names;
-    names.emplace_back(rows->Text(0));
-  }
-}
-
 }  // namespace
 
 const store::Migration kFileTables = {
@@ -116,7 +107,7 @@ Result<std::vector<std::string>> ExpireFiles(Database& database, int64_t now_s, 
     ASSIGN_OR_RETURN(Statement rows,
                      database.Prepare("SELECT id FROM file WHERE expires_s>0 AND expires_s<=?1 "
                                       "ORDER BY expires_s LIMIT ?2"));
-    ASSIGN_OR_RETURN(ids, Names(&rows.Bind(now_s, most)));
+    ASSIGN_OR_RETURN(ids, store::FirstColumn(&rows.Bind(now_s, most)));
   }
   for (const std::string& id : ids)
     RETURN_IF_ERROR(Run(database, "DELETE FROM file WHERE id=?1", id));
@@ -125,7 +116,7 @@ Result<std::vector<std::string>> ExpireFiles(Database& database, int64_t now_s, 
 
 Result<std::vector<std::string>> FileIds(Database& database) {
   ASSIGN_OR_RETURN(Statement rows, database.Prepare("SELECT id FROM file"));
-  return Names(&rows);
+  return store::FirstColumn(&rows);
 }
 
 }  // namespace tutti::batches

@@ -80,17 +80,12 @@ void AnswerStore::Remove(const Place& place, Gone* gone) {
   if (tenant->second.entries.empty()) tenants_.erase(tenant);
 }
 
-AnswerStore::Gone AnswerStore::Flush(std::string_view tenant) {
+AnswerStore::Gone AnswerStore::Flush(std::optional<std::string_view> tenant) {
+  ++era_;
   Gone gone;
   // Looked up each time, because removing its last answer also removes the tenant.
-  for (auto found = tenants_.find(tenant); found != tenants_.end(); found = tenants_.find(tenant))
-    RemoveLast(found, &gone);
-  return gone;
-}
-
-AnswerStore::Gone AnswerStore::FlushAll() {
-  Gone gone;
-  while (!tenants_.empty()) RemoveLast(tenants_.begin(), &gone);
+  const auto next = [&] { return tenant.has_value() ? tenants_.find(*tenant) : tenants_.begin(); };
+  for (auto found = next(); found != tenants_.end(); found = next()) RemoveLast(found, &gone);
   return gone;
 }
 

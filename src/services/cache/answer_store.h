@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <map>
 #include <memory>
@@ -51,11 +52,14 @@ class AnswerStore {
   // outside its lock.
   using Gone = std::vector<std::shared_ptr<const Kept>>;
   Gone Insert(std::shared_ptr<const Kept> answer, TimePoint now);
-  Gone Flush(std::string_view tenant);
-  Gone FlushAll();
+  // Removes the entries of a tenant; nullopt: all.
+  Gone Flush(std::optional<std::string_view> tenant);
   // Evicts entries until at most `bytes` remain.
   Gone ShrinkTo(size_t bytes);
+  Gone Halve() { return ShrinkTo(bytes_ / 2); }
 
+  // Counted up by every flush: an answer whose computation began in an earlier era is not kept.
+  uint64_t era() const { return era_; }
   size_t entries() const { return by_key_.size(); }
   size_t bytes() const { return bytes_; }
   size_t tenant_bytes(std::string_view tenant) const;
@@ -83,6 +87,7 @@ class AnswerStore {
   Tenants tenants_;  // none without an entry
   std::unordered_map<AnswerKey, Place, AnswerKeyHash> by_key_;
   size_t bytes_ = 0;
+  uint64_t era_ = 0;
 };
 
 }  // namespace tutti::cache

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "services/cache/shared_answer.h"
@@ -107,7 +108,7 @@ TEST_F(AnswerStoreTest, AFlushTakesOneTenantsAndNoOthers) {
   EXPECT_EQ(store_.entries(), 3u);
   EXPECT_FALSE(Has("a", 4));
   EXPECT_TRUE(Has("b", 2));
-  EXPECT_EQ(store_.FlushAll().size(), 3u);
+  EXPECT_EQ(store_.Flush(std::nullopt).size(), 3u);
   EXPECT_EQ(store_.bytes(), 0u);
 }
 

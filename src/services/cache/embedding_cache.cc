@@ -111,7 +111,7 @@ std::shared_ptr<api::KnownRows> EmbeddingCache::Look(const api::RenderedInputs& 
   uint64_t era = 0;
   {
     const MutexLock lock(mutex_);
-    era = era_;
+    era = store_.era();
   }
   auto rows = std::make_shared<Rows>(shared_from_this(), request.tenant, era);
   std::unordered_map<AnswerKey, size_t, AnswerKeyHash> computed;  // of this request
@@ -150,29 +150,20 @@ void EmbeddingCache::Keep(std::shared_ptr<const Row> row, uint64_t era) {
   AnswerStore::Gone gone;  // freed after the lock
   const TimePoint now = clock_.Now();
   const MutexLock lock(mutex_);
-  if (era == era_) gone = store_.Insert(std::move(row), now);
+  if (era == store_.era()) gone = store_.Insert(std::move(row), now);
 }
 
-size_t EmbeddingCache::Flush(std::string_view tenant) {
+size_t EmbeddingCache::Flush(std::optional<std::string_view> tenant) {
   AnswerStore::Gone gone;
   const MutexLock lock(mutex_);
-  ++era_;
   gone = store_.Flush(tenant);
-  return gone.size();
-}
-
-size_t EmbeddingCache::FlushAll() {
-  AnswerStore::Gone gone;
-  const MutexLock lock(mutex_);
-  ++era_;
-  gone = store_.FlushAll();
   return gone.size();
 }
 
 void EmbeddingCache::Halve() {
   AnswerStore::Gone gone;
   const MutexLock lock(mutex_);
-  gone = store_.ShrinkTo(store_.bytes() / 2);
+  gone = store_.Halve();
 }
 
 RowStats EmbeddingCache::stats() const {

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "api/answer_cache.h"
@@ -32,9 +33,9 @@ class EmbeddingCache final : public api::EncodingCache,
 
   std::shared_ptr<api::KnownRows> Look(const api::RenderedInputs& inputs) override;
 
-  // Drops all rows of a tenant; running computations are not kept. Returns the number of rows.
-  size_t Flush(std::string_view tenant);
-  size_t FlushAll();
+  // Drops all rows of a tenant (nullopt: of all); running computations are not kept. Returns the
+  // number of rows.
+  size_t Flush(std::optional<std::string_view> tenant);
   // Evicts half of the cache; called when memory is short.
   void Halve();
   RowStats stats() const;
@@ -51,7 +52,6 @@ class EmbeddingCache final : public api::EncodingCache,
   std::atomic<uint64_t> hits_{0}, misses_{0}, bypasses_{0};
   mutable Mutex mutex_;
   AnswerStore store_ GUARDED_BY(mutex_);
-  uint64_t era_ GUARDED_BY(mutex_) = 0;  // counted up by every flush
 };
 
 }  // namespace tutti::cache

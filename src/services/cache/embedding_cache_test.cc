@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -151,7 +152,7 @@ TEST_F(EmbeddingCacheTest, AFlushForgetsAndWhatWasUnderWayIsNotKept) {
   between_ = nullptr;
   EXPECT_EQ(cache_->stats().entries, 0u);
   EXPECT_EQ(Ask({{3}}).computed, 1u);
-  EXPECT_EQ(cache_->FlushAll(), 1u);
+  EXPECT_EQ(cache_->Flush(std::nullopt), 1u);
   EXPECT_EQ(cache_->stats().bytes, 0u);
 }
 

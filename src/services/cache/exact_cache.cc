@@ -48,7 +48,7 @@ std::shared_ptr<const TierPlace> ExactCache::Fetch(const api::RenderedRequest& r
   uint64_t era = 0;
   {
     const MutexLock lock(mutex_);
-    era = era_;
+    era = store_.era();
     if (!request.cache.no_cache) {
       if (store_.Find(key, clock_.Now(), request.cache.max_age)) return nullptr;
       if (flights_.contains(FlightOf(key, request))) return nullptr;
@@ -61,7 +61,7 @@ std::shared_ptr<const TierPlace> ExactCache::Fetch(const api::RenderedRequest& r
       SharedAnswer::Whole(std::move(key), request.tenant, era, std::move(looked.found->events));
   AnswerStore::Gone gone;
   const MutexLock lock(mutex_);
-  if (era == era_) gone = store_.Insert(std::move(answer), since);
+  if (era == store_.era()) gone = store_.Insert(std::move(answer), since);
   // The place is returned too: if the answer is too old, a new one is stored there.
   return std::move(looked.place);
 }
@@ -90,9 +90,9 @@ AnswerDesk::Seat ExactCache::SeatFor(const api::RenderedRequest& rendered,
   }
   ReportOutcome(request, asked ? api::CacheOutcome::kMiss : api::CacheOutcome::kBypass,
                 Duration(0));
-  auto answer =
-      std::make_shared<SharedAnswer>(std::move(key), std::move(flight), request.tenant, era_,
-                                     control, std::exchange(*observer, nullptr), std::move(place));
+  auto answer = std::make_shared<SharedAnswer>(std::move(key), std::move(flight), request.tenant,
+                                               store_.era(), control,
+                                               std::exchange(*observer, nullptr), std::move(place));
   if (!answer->flight().empty()) flights_[answer->flight()] = answer;
   return {.shared = std::move(answer), .leads = true};
 }
@@ -104,7 +104,7 @@ void ExactCache::Complete(const std::shared_ptr<SharedAnswer>& answer) {
   // and the next request would be computed again.
   const bool whole = answer->TakeForKeeping();
   RemoveFlight(*answer);
-  if (!whole || answer->era() != era_) return;
+  if (!whole || answer->era() != store_.era()) return;
   gone = store_.Insert(answer, clock_.Now());
   if (answer->place() != nullptr) tier_->Keep(answer);
 }
@@ -119,31 +119,20 @@ void ExactCache::RemoveFlight(const SharedAnswer& answer) {
   if (found != flights_.end() && found->second.get() == &answer) flights_.erase(found);
 }
 
-size_t ExactCache::Flush(std::string_view tenant) {
+size_t ExactCache::Flush(std::optional<std::string_view> tenant) {
   AnswerStore::Gone gone;
   // The tier is flushed first, so that answers fetched from it earlier are flushed below.
   if (tier_ != nullptr) tier_->Flush(tenant);
   const MutexLock lock(mutex_);
-  ++era_;
   flights_.clear();
   gone = store_.Flush(tenant);
-  return gone.size();
-}
-
-size_t ExactCache::FlushAll() {
-  AnswerStore::Gone gone;
-  if (tier_ != nullptr) tier_->Flush(std::nullopt);
-  const MutexLock lock(mutex_);
-  ++era_;
-  flights_.clear();
-  gone = store_.FlushAll();
   return gone.size();
 }
 
 void ExactCache::Halve() {
   AnswerStore::Gone gone;
   const MutexLock lock(mutex_);
-  gone = store_.ShrinkTo(store_.bytes() / 2);
+  gone = store_.Halve();
 }
 
 CacheStats ExactCache::stats() const {

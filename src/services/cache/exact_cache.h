@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -44,11 +45,10 @@ class ExactCache final : public api::AnswerCache,
                                           std::shared_ptr<api::Cancellable> control) override;
   bool waits() const override { return tier_ != nullptr && tier_->asks(); }
 
-  // Drops all answers of a tenant ("": requests without a tenant). Running computations are neither
-  // kept nor joined any more. Returns the number of answers dropped here. Also flushes the tier,
-  // which may take a second, but not the memory of other servers.
-  size_t Flush(std::string_view tenant);
-  size_t FlushAll();
+  // Drops all answers of a tenant ("": requests without a tenant; nullopt: all). Running
+  // computations are neither kept nor joined any more. Returns the number of answers dropped here.
+  // Also flushes the tier, which may take a second, but not the memory of other servers.
+  size_t Flush(std::optional<std::string_view> tenant);
   // Evicts half of the cache; called when memory is short.
   void Halve();
   CacheStats stats() const;
@@ -72,7 +72,6 @@ class ExactCache final : public api::AnswerCache,
   std::array<std::atomic<uint64_t>, 5> outcomes_{};  // by api::CacheOutcome
   mutable Mutex mutex_;
   AnswerStore store_ GUARDED_BY(mutex_);
-  uint64_t era_ GUARDED_BY(mutex_) = 0;  // counted up by every flush
   // Running computations that may be joined, by SharedAnswer::flight().
   std::unordered_map<std::string, std::shared_ptr<SharedAnswer>> flights_ GUARDED_BY(mutex_);
 };

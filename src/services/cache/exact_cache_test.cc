@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -263,7 +264,7 @@ TEST_F(ExactCacheTest, WhoHasADeadlineOrAnotherUrgencyIsComputedByItself) {
   api::GenerateRequest request = Greedy();
   request.deadline = clock_.Now() + seconds(1);
   EXPECT_EQ(OutcomeOf(request), CacheOutcome::kMiss);
-  cache_->FlushAll();
+  cache_->Flush(std::nullopt);
   Asked again = Ask(*cache_, Greedy());
   request = Greedy();
   request.priority = api::Priority::kBatch;

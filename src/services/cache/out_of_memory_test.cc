@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "services/cache/answer_store.h"
@@ -68,7 +69,7 @@ TEST(OutOfMemory, AnAnswerThatCannotBeKeptLeavesTheTablesWhole) {
   const auto answer = Whole("a tenant whose name is not short", 2);
   const int failed = FailingEach([&] {
     store.Insert(answer, TimePoint{});
-    store.FlushAll();  // of a tenant without entries it would take what is not there
+    store.Flush(std::nullopt);  // of a tenant without entries it would take what is not there
     store.Insert(Whole("somebody", 1), TimePoint{});
   });
 #ifndef TUTTI_SANITIZED
@@ -77,7 +78,7 @@ TEST(OutOfMemory, AnAnswerThatCannotBeKeptLeavesTheTablesWhole) {
   EXPECT_EQ(failed, 0);
 #endif
   EXPECT_EQ(store.entries(), 1u);
-  store.FlushAll();
+  store.Flush(std::nullopt);
   EXPECT_EQ(store.entries(), 0u);
   EXPECT_EQ(store.bytes(), 0u);
 }

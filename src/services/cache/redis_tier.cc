@@ -221,10 +221,10 @@ std::optional<SharedCacheBackend::Found> RedisTier::Read(const TierPlace& place,
     return std::nullopt;
   };
   if (value.size() < kMacBytes) return rejected();
-  const std::string_view told = value.substr(value.size() - kMacBytes);
+  const std::string_view given = value.substr(value.size() - kMacBytes);
   value.remove_suffix(kMacBytes);
   const Mac mac = MacOf(place.key, value);
-  if (CRYPTO_memcmp(mac.data(), told.data(), kMacBytes) != 0) return rejected();
+  if (CRYPTO_memcmp(mac.data(), given.data(), kMacBytes) != 0) return rejected();
   // The MAC is valid: a server with this secret wrote the value.
   std::string_view magic, era, words;
   uint64_t written_ms = 0, words_size = 0;
@@ -293,8 +293,8 @@ bool RedisTier::WriteFlushes(TimePoint until) {
     // A flush that came during the call must be sent again: it also covers answers begun since.
     if (all != 0) {
       if (flush_all_ == number) flush_all_ = 0;
-    } else if (const auto told = flushes_.find(tenant); told->second == number) {
-      flushes_.erase(told);
+    } else if (const auto written = flushes_.find(tenant); written->second == number) {
+      flushes_.erase(written);
     }
   }
 }

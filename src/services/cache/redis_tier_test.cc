@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -237,7 +238,7 @@ TEST(RedisTier, AFlushIsOneForAllServersThatAskLater) {
   Answer(*same.written, {"anew"});
   EXPECT_EQ(ReadAll(same.generation), "anew");
   TierServer fourth(redis);
-  (void)fourth.cache->FlushAll();
+  (void)fourth.cache->Flush(std::nullopt);
   EXPECT_EQ(fourth.Get("newest", Greedy("b")), "newest");
 }
 

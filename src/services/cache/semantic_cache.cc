@@ -84,7 +84,7 @@ std::optional<SemanticCache::Question> SemanticCache::QuestionOf(
   question.max_age = request.cache.max_age;
   question.may_hit = !request.cache.no_cache;
   const MutexLock lock(mutex_);
-  question.era = era_;
+  question.era = store_.era();
   return question;
 }
 
@@ -165,7 +165,7 @@ void SemanticCache::Keep(const Question& question, const std::vector<float>& vec
   if (entry.text.size() + entry.reasoning.size() > kMaxAnswerBytes) return;
   AnswerStore::Gone gone;
   const MutexLock lock(mutex_);
-  if (question.era != era_) return;  // flushed since it was asked
+  if (question.era != store_.era()) return;  // flushed since it was asked
   entry.tag = next_tag_++;
   entry.own = OwnKey(entry.tag);
   entry.id = "sem_" + std::to_string(entry.tag);
@@ -209,28 +209,22 @@ void SemanticCache::Observe(bool right) {
   Count([right](SemanticStats& stats) { ++(right ? stats.right : stats.wrong); });
 }
 
-size_t SemanticCache::Flush(std::string_view tenant) {
+size_t SemanticCache::Flush(std::optional<std::string_view> tenant) {
   AnswerStore::Gone gone;
   const MutexLock lock(mutex_);
-  ++era_;
   gone = store_.Flush(tenant);
-  Forget(gone);
-  return gone.size();
-}
-
-size_t SemanticCache::FlushAll() {
-  AnswerStore::Gone gone;
-  const MutexLock lock(mutex_);
-  ++era_;
-  gone = store_.FlushAll();
-  partitions_.clear();
+  if (tenant.has_value()) {
+    Forget(gone);
+  } else {
+    partitions_.clear();
+  }
   return gone.size();
 }
 
 void SemanticCache::Halve() {
   AnswerStore::Gone gone;
   const MutexLock lock(mutex_);
-  gone = store_.ShrinkTo(store_.bytes() / 2);
+  gone = store_.Halve();
   Forget(gone);
 }
 

@@ -99,8 +99,7 @@ class SemanticCache final : public api::Inference {
   }
 
   // As ExactCache's.
-  size_t Flush(std::string_view tenant);
-  size_t FlushAll();
+  size_t Flush(std::optional<std::string_view> tenant);
   void Halve();
   SemanticStats stats() const;
 
@@ -171,7 +170,7 @@ class SemanticCache final : public api::Inference {
   AnswerStore store_ GUARDED_BY(mutex_);
   std::unordered_map<AnswerKey, std::unique_ptr<Partition>, AnswerKeyHash> partitions_
       GUARDED_BY(mutex_);
-  uint64_t next_tag_ GUARDED_BY(mutex_) = 1, era_ GUARDED_BY(mutex_) = 0;
+  uint64_t next_tag_ GUARDED_BY(mutex_) = 1;
   uint64_t sampled_ GUARDED_BY(mutex_) = 0;
   SemanticStats stats_ GUARDED_BY(mutex_);
 };

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -214,7 +215,7 @@ TEST_F(SemanticCacheTest, At985ItHitsAndAt975ItMissesAndAClientMayOnlyTighten) {
   api::GenerateRequest strict = Ask("what's the capital of France");
   strict.cache.least_similarity = 0.99;
   EXPECT_FALSE(Run(std::move(strict)).hit);
-  cache_->FlushAll();
+  cache_->Flush(std::nullopt);
   AtCosine(1);
   Run("What is the capital of France?");
   AtCosine(0.975);
@@ -311,7 +312,7 @@ TEST_F(SemanticCacheTest, AgeFlushAndNoCacheAreHonoured) {
   EXPECT_EQ(cache_->Flush("other"), 0u);
   EXPECT_TRUE(Run(text).hit);
   cache_->Halve();
-  cache_->FlushAll();
+  cache_->Flush(std::nullopt);
   EXPECT_EQ(cache_->stats().entries, 0u);
 }
 
@@ -382,7 +383,7 @@ TEST_F(SemanticCacheTest, ACrossEncoderDecidesWhereWordsDiffer) {
   scores_ = {0.95f, 0.5f};
   EXPECT_FALSE(Run(other).hit);
   EXPECT_EQ(cache_->stats().unverified, 1u);
-  cache_->FlushAll();
+  cache_->Flush(std::nullopt);
   Run(one);
   scores_ = {0.95f, 0.97f};
   const Got got = Run(other);
@@ -399,7 +400,7 @@ TEST_F(SemanticCacheTest, TheModelDecidesInOneWord) {
   Run(one);
   judgement_ = "No.";
   EXPECT_FALSE(Run(other).hit);
-  cache_->FlushAll();
+  cache_->Flush(std::nullopt);
   Run(one);
   judgement_ = " yes";
   EXPECT_TRUE(Run(other).hit);

@@ -28,8 +28,8 @@ constexpr int64_t kDayMs = 86'400'000;
 Result<std::optional<std::string>> TextOf(const JsonObject& asked, std::string_view name) {
   const Json* const value = asked.if_contains(name);
   if (value == nullptr) return std::optional<std::string>();
-  if (!value->is_string()) return BadControl(name, std::string(name) + " must be a string");
-  return std::optional(std::string(protocol::TextOf(*value)));
+  ASSIGN_OR_RETURN(std::string text, protocol::ControlText(*value, name));
+  return std::optional<std::string>(std::move(text));
 }
 
 Result<std::string> Needed(const JsonObject& asked, std::string_view name) {
@@ -54,9 +54,8 @@ Status List(store::Store& store, const JsonObject& asked, JsonWriter* json) {
   ASSIGN_OR_RETURN(const std::optional<std::string> after, TextOf(asked, "after"));
   query.after = after.value_or("");
   if (const Json* limit = asked.if_contains("limit"); limit != nullptr) {
-    if (!limit->is_int64() || limit->get_int64() < 1 || limit->get_int64() > kMaxListed)
-      return BadControl("limit", "limit must be a whole number from 1 to 1000");
-    query.limit = limit->get_int64();
+    ASSIGN_OR_RETURN(query.limit, protocol::ControlNumber(*limit, "limit", 1, kMaxListed,
+                                                          "a whole number from 1 to 1000"));
   }
   const int64_t most = query.limit++;
   std::vector<JobRow> rows;

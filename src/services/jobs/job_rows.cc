@@ -81,16 +81,6 @@ Result<std::optional<int64_t>> NumberOf(Database& database, const std::string& i
   return found ? std::optional(row.Int(0)) : std::nullopt;
 }
 
-// The texts of the first column.
-Result<std::vector<std::string>> Names(Statement* rows) {
-  std::vector<std::string> names;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool more, rows->Step());
-    if (!more) return names;
-    names.emplace_back(rows->Text(0));
-  }
-}
-
 // The data that InsertJob() needs, read in one statement, because each costs a microsecond.
 struct Before {
   int64_t last_number = 0;
@@ -141,6 +131,56 @@ Status KeepWithin(Database& database, const JobLimits& limits) {
   }
 }
 
+// Owners after `owner`, in order of names, that have queued jobs and are not paused.
+Result<std::vector<std::string>> OwnersBehind(Database& database,
+                                              const std::optional<std::string>& owner) {
+  ASSIGN_OR_RETURN(
+      Statement rows,
+      database.Prepare(
+          "SELECT owner FROM job_total WHERE queued>0 AND "
+          "(?1 IS NULL OR owner>?1) AND owner NOT IN (SELECT owner FROM job_paused) ORDER BY owner "
+          "LIMIT ?2"));
+  return store::FirstColumn(&rows.Bind(owner, kOwnersAtOnce));
+}
+
+Result<std::vector<int64_t>> DueOf(Database& database, const std::string& owner, int64_t now_ms,
+                                   int64_t most) {
+  ASSIGN_OR_RETURN(Statement rows,
+                   database.Prepare("SELECT number FROM job WHERE state=0 AND owner=?1 AND "
+                                    "run_at_ms<=?2 ORDER BY deadline_ms, number LIMIT ?3"));
+  rows.Bind(owner, now_ms, most);
+  std::vector<int64_t> numbers;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, rows.Step());
+    if (!more) return numbers;
+    numbers.push_back(rows.Int(0));
+  }
+}
+
+Result<JobRow> Claim(Database& database, int64_t number, int64_t now_ms, int64_t lease_ms) {
+  RETURN_IF_ERROR(Run(database,
+                      "UPDATE job SET state=1, epoch=epoch+1, attempt=attempt+1, "
+                      "lease_until_ms=?2, started_ms=?3, progress=0, version=version+1 "
+                      "WHERE number=?1 AND state=0",
+                      number, now_ms + lease_ms, now_ms));
+  ASSIGN_OR_RETURN(Statement row,
+                   database.Prepare("SELECT " JOB_COLUMNS ", request FROM job WHERE number=?1"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(number).Step());
+  if (!found) return Internal("a job went while it was claimed");
+  JobRow job = RowOf(row);
+  job.request = row.Text(kTextsFrom);
+  return job;
+}
+
+// Whether the job is the last of its owner's queue, as most new jobs are.
+Result<bool> IsLast(Database& database, const JobRow& job) {
+  ASSIGN_OR_RETURN(Statement row,
+                   database.Prepare("SELECT 1 FROM job WHERE state=0 AND owner=?1 AND "
+                                    "(deadline_ms, number)>(?2, ?3) LIMIT 1"));
+  ASSIGN_OR_RETURN(const bool behind, row.Bind(job.owner, job.deadline_ms, job.number).Step());
+  return !behind;
+}
+
 }  // namespace
 
 Result<bool> InsertJob(Database& database, JobRow* row, const std::optional<IdempotencyKey>& key,
@@ -186,51 +226,6 @@ Result<bool> InsertJob(Database& database, JobRow* row, const std::optional<Idem
   if (!row->webhook.empty()) RETURN_IF_ERROR(webhooks::AddWish(database, row->id, row->webhook));
   return true;
 }
-
-namespace {
-
-// Owners after `owner`, in order of names, that have queued jobs and are not paused.
-Result<std::vector<std::string>> OwnersBehind(Database& database,
-                                              const std::optional<std::string>& owner) {
-  ASSIGN_OR_RETURN(
-      Statement rows,
-      database.Prepare(
-          "SELECT owner FROM job_total WHERE queued>0 AND "
-          "(?1 IS NULL OR owner>?1) AND owner NOT IN (SELECT owner FROM job_paused) ORDER BY owner "
-          "LIMIT ?2"));
-  return Names(&rows.Bind(owner, kOwnersAtOnce));
-}
-
-Result<std::vector<int64_t>> DueOf(Database& database, const std::string& owner, int64_t now_ms,
-                                   int64_t most) {
-  ASSIGN_OR_RETURN(Statement rows,
-                   database.Prepare("SELECT number FROM job WHERE state=0 AND owner=?1 AND "
-                                    "run_at_ms<=?2 ORDER BY deadline_ms, number LIMIT ?3"));
-  rows.Bind(owner, now_ms, most);
-  std::vector<int64_t> numbers;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool more, rows.Step());
-    if (!more) return numbers;
-    numbers.push_back(rows.Int(0));
-  }
-}
-
-Result<JobRow> Claim(Database& database, int64_t number, int64_t now_ms, int64_t lease_ms) {
-  RETURN_IF_ERROR(Run(database,
-                      "UPDATE job SET state=1, epoch=epoch+1, attempt=attempt+1, "
-                      "lease_until_ms=?2, started_ms=?3, progress=0, version=version+1 "
-                      "WHERE number=?1 AND state=0",
-                      number, now_ms + lease_ms, now_ms));
-  ASSIGN_OR_RETURN(Statement row,
-                   database.Prepare("SELECT " JOB_COLUMNS ", request FROM job WHERE number=?1"));
-  ASSIGN_OR_RETURN(const bool found, row.Bind(number).Step());
-  if (!found) return Internal("a job went while it was claimed");
-  JobRow job = RowOf(row);
-  job.request = row.Text(kTextsFrom);
-  return job;
-}
-
-}  // namespace
 
 Result<std::vector<JobRow>> ClaimJobs(Database& database, int64_t now_ms, int64_t lease_ms,
                                       int64_t most, std::optional<std::string>* owner) {
@@ -494,21 +489,8 @@ Result<bool> IsPaused(Database& database, const std::string& owner) {
 
 Result<std::vector<std::string>> PausedOwners(Database& database) {
   ASSIGN_OR_RETURN(Statement rows, database.Prepare("SELECT owner FROM job_paused ORDER BY owner"));
-  return Names(&rows);
+  return store::FirstColumn(&rows);
 }
-
-namespace {
-
-// Whether the job is the last of its owner's queue, as most new jobs are.
-Result<bool> IsLast(Database& database, const JobRow& job) {
-  ASSIGN_OR_RETURN(Statement row,
-                   database.Prepare("SELECT 1 FROM job WHERE state=0 AND owner=?1 AND "
-                                    "(deadline_ms, number)>(?2, ?3) LIMIT 1"));
-  ASSIGN_OR_RETURN(const bool behind, row.Bind(job.owner, job.deadline_ms, job.number).Step());
-  return !behind;
-}
-
-}  // namespace
 
 Result<QueuePlace> PlaceOf(Database& database, const JobRow& job) {
   QueuePlace place;

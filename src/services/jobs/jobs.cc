@@ -15,7 +15,6 @@
 namespace tutti::jobs {
 namespace {
 
-using background::Millis;
 using calls::BufferedRequest;
 using protocol::JobView;
 using store::Database;
@@ -86,7 +85,7 @@ void Jobs::Submit(NewJob job, std::function<void(Result<JobView>, bool)> done) {
   row->created_ms = now_ms;
   row->run_at_ms = job.run_at_ms.value_or(0);
   row->deadline_ms =
-      job.deadline_ms.value_or(std::max(row->run_at_ms, now_ms) + Millis(options_.window));
+      job.deadline_ms.value_or(std::max(row->run_at_ms, now_ms) + WholeMillis(options_.window));
   std::optional<IdempotencyKey> key;
   if (!job.idempotency_key.empty())
     key = IdempotencyKey{row->kind + " " + job.idempotency_key, std::move(job.body_hash)};
@@ -109,7 +108,7 @@ void Jobs::Submit(NewJob job, std::function<void(Result<JobView>, bool)> done) {
         Overlay(&outcome->view);
         done(std::move(outcome->view), !outcome->added);
         if (!outcome->added) return;
-        Count([](JobStats& stats) { ++stats.accepted; });
+        stats_.Update([](JobStats& stats) { ++stats.accepted; });
         Claim();
         TickIn(options_.tick);
       },
@@ -244,7 +243,7 @@ void Jobs::Replay(const std::string& owner, const std::string& id, Callback done
   ask_.Write(
       [this, owner, id](Database& rows) -> Status {
         ASSIGN_OR_RETURN(const bool replayed,
-                         ReplayJob(rows, owner, id, unix_ms_() + Millis(options_.window)));
+                         ReplayJob(rows, owner, id, unix_ms_() + WholeMillis(options_.window)));
         if (replayed) return OkStatus();
         ASSIGN_OR_RETURN(const JobRow row, Find(rows, owner, id, unix_ms_()));
         return Finished(row);
@@ -267,13 +266,10 @@ void Jobs::Pause(const std::string& owner, bool paused, std::function<void(Statu
              });
 }
 
-JobStats Jobs::stats() const {
-  const MutexLock lock(mutex_);
-  return stats_;
-}
+JobStats Jobs::stats() const { return stats_.Copy(); }
 
 void Jobs::CountEnd(JobState state, bool mine) {
-  Count([&](JobStats& stats) {
+  stats_.Update([&](JobStats& stats) {
     ++(!mine                           ? stats.fenced
        : state == JobState::kSucceeded ? stats.completed
        : state == JobState::kCancelled ? stats.cancelled
@@ -310,7 +306,7 @@ void Jobs::Claim() {
   claim_again_ = false;
   ask_.Write(
       [this, room](Database& rows) {
-        return ClaimJobs(rows, unix_ms_(), Millis(options_.lease), room, &claimed_last_);
+        return ClaimJobs(rows, unix_ms_(), WholeMillis(options_.lease), room, &claimed_last_);
       },
       [this, room](Result<std::vector<JobRow>> claimed) {
         claiming_ = false;
@@ -435,7 +431,8 @@ void Jobs::Save(JobRow row) {
 void Jobs::Requeue(const JobRow& row, const background::RetryDecision& decision) {
   WriteUntilStored(
       [this, row, decision](Database& rows) {
-        const int64_t at_ms = decision.wait > Duration(0) ? unix_ms_() + Millis(decision.wait) : 0;
+        const int64_t at_ms =
+            decision.wait > Duration(0) ? unix_ms_() + WholeMillis(decision.wait) : 0;
         return RequeueJob(rows, row, at_ms, decision.counted()).status();
       },
       [this, row, counted = decision.counted()] {
@@ -445,7 +442,7 @@ void Jobs::Requeue(const JobRow& row, const background::RetryDecision& decision)
         Forget(row);
         // The attempt ended just when the owner cancelled the job, which must not run again.
         if (cancelled) Cancel(row.owner, row.id, [](const Result<protocol::JobView>&) {});
-        Count([&](JobStats& stats) { ++(counted ? stats.retried : stats.put_off); });
+        stats_.Update([&](JobStats& stats) { ++(counted ? stats.retried : stats.put_off); });
         NotifyWaiters(row.id);
         Claim();
         TickIn(options_.tick);
@@ -468,7 +465,7 @@ void Jobs::Heartbeat() {
   ask_.Write(
       [this, running](Database& rows) -> Result<std::vector<std::string>> {
         std::vector<std::string> lost;
-        const int64_t until_ms = unix_ms_() + Millis(options_.lease);
+        const int64_t until_ms = unix_ms_() + WholeMillis(options_.lease);
         for (const auto& [row, progress] : *running) {
           ASSIGN_OR_RETURN(const bool mine, RenewLease(rows, row, until_ms, progress));
           if (!mine) lost.push_back(row.id);
@@ -489,9 +486,9 @@ void Jobs::Heartbeat() {
 // expired.
 bool Jobs::ClockHasJumped(TimePoint now) {
   const int64_t now_ms = unix_ms_();
-  const int64_t ahead_ms =
-      (now_ms - std::exchange(seen_unix_ms_, now_ms)) - Millis(now - std::exchange(seen_, now));
-  return ahead_ms > Millis(options_.heartbeat);
+  const int64_t ahead_ms = (now_ms - std::exchange(seen_unix_ms_, now_ms)) -
+                           WholeMillis(now - std::exchange(seen_, now));
+  return ahead_ms > WholeMillis(options_.heartbeat);
 }
 
 // Runs each options_.tick while a job waits or runs, and once a minute otherwise, to drop old
@@ -519,7 +516,7 @@ void Jobs::Tick() {
         bool busy = true;
         if (found.ok()) {
           for (const std::string& id : found->expired) NotifyWaiters(id);
-          Count([&](JobStats& stats) {
+          stats_.Update([&](JobStats& stats) {
             stats.queued = found->counts.queued;
             stats.running = found->counts.running;
             stats.result_bytes = found->counts.result_bytes;

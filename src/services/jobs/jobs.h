@@ -179,11 +179,6 @@ class Jobs final : public background::QueueRunner {
     bool each = false;  // version by version
   };
 
-  template <typename Change>
-  void Count(const Change& change) {
-    const MutexLock lock(mutex_);
-    change(stats_);
-  }
   void CountEnd(JobState state, bool mine);
   // All functions below run on the strand.
   void Claim();
@@ -220,8 +215,7 @@ class Jobs final : public background::QueueRunner {
   std::map<std::string, Running> running_;   // by id
   std::multimap<std::string, std::shared_ptr<Waiter>> waiters_;
   EndRate ends_;  // for estimates of waiting times
-  mutable Mutex mutex_;
-  JobStats stats_ GUARDED_BY(mutex_);
+  Synchronized<JobStats> stats_;
 };
 
 }  // namespace tutti::jobs

@@ -118,6 +118,36 @@ class Limiter::Locks {
   const uint64_t set_;
 };
 
+Reservation::Reservation(Reservation&& other) noexcept { *this = std::move(other); }
+
+Reservation& Reservation::operator=(Reservation&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  limiter_ = std::exchange(other.limiter_, nullptr);
+  taken_ = other.taken_;
+  held_ = other.held_;
+  subjects_ = other.subjects_;
+  return *this;
+}
+
+void Reservation::LeaveQueue() {
+  if (limiter_ == nullptr || taken_.queued_tokens == 0) return;
+  for (int i = 0; i < subjects_; ++i) {
+    const Held& held = held_[static_cast<size_t>(i)];
+    const MutexLock guard(limiter_->shards_[held.shard]->mutex);
+    static_cast<Limiter::Entry*>(held.entry)->state.LeaveQueue(taken_.queued_tokens);
+  }
+  taken_.queued_tokens = 0;
+}
+
+void Reservation::Settle(int64_t tokens) {
+  if (limiter_ != nullptr) std::exchange(limiter_, nullptr)->Settle(*this, false, tokens);
+}
+
+void Reservation::Release() {
+  if (limiter_ != nullptr) std::exchange(limiter_, nullptr)->Settle(*this, true, 0);
+}
+
 Limiter::Limiter(const Options& options, const Clock* clock, std::function<int64_t()> unix_s)
     : options_(options),
       max_in_shard_(std::max<size_t>(options.max_subjects / options.shards, kSubjectKinds)),
@@ -381,38 +411,6 @@ void Limiter::Settle(Reservation& reservation, bool undo, int64_t used) {
     }
     --entry.holders;
   }
-}
-
-// --- Reservation ---
-
-Reservation::Reservation(Reservation&& other) noexcept { *this = std::move(other); }
-
-Reservation& Reservation::operator=(Reservation&& other) noexcept {
-  if (this == &other) return *this;
-  Release();
-  limiter_ = std::exchange(other.limiter_, nullptr);
-  taken_ = other.taken_;
-  held_ = other.held_;
-  subjects_ = other.subjects_;
-  return *this;
-}
-
-void Reservation::LeaveQueue() {
-  if (limiter_ == nullptr || taken_.queued_tokens == 0) return;
-  for (int i = 0; i < subjects_; ++i) {
-    const Held& held = held_[static_cast<size_t>(i)];
-    const MutexLock guard(limiter_->shards_[held.shard]->mutex);
-    static_cast<Limiter::Entry*>(held.entry)->state.LeaveQueue(taken_.queued_tokens);
-  }
-  taken_.queued_tokens = 0;
-}
-
-void Reservation::Settle(int64_t tokens) {
-  if (limiter_ != nullptr) std::exchange(limiter_, nullptr)->Settle(*this, false, tokens);
-}
-
-void Reservation::Release() {
-  if (limiter_ != nullptr) std::exchange(limiter_, nullptr)->Settle(*this, true, 0);
 }
 
 }  // namespace tutti::limits

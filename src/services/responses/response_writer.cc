@@ -14,6 +14,30 @@ using protocol::ResponseStatus;
 
 bool Waits(const ResponseBase& base) { return base.state.background || base.turn.has_value(); }
 
+// A record is not trusted: what its pieces do not fit to is left out.
+void ReplayOutput(const ResponseRecord& record, ResponseWriter* writer) {
+  auto piece = record.pieces.begin();
+  int calls = 0;
+  for (const protocol::OutputItem& item : protocol::OutputOf(record.end)) {
+    api::ToolCallDelta more{.index = calls};
+    if (item.call.has_value()) {
+      writer->Call({.index = calls++, .id = item.call->id, .name = item.call->name});
+    }
+    std::string_view left = item.call.has_value() ? item.call->arguments : item.text;
+    const auto say = [&](std::string_view text) {
+      if (item.reasoning) return writer->Reason(text);
+      if (!item.call.has_value()) return writer->Piece(text);
+      more.arguments = text;
+      writer->Call(more);
+    };
+    while (!left.empty()) {
+      if (piece == record.pieces.end() || *piece == 0 || *piece > left.size()) return;
+      say(left.substr(0, *piece));
+      left.remove_prefix(*piece++);
+    }
+  }
+}
+
 }  // namespace
 
 void ResponseWriter::Add(protocol::ResponseEvent event) {
@@ -184,34 +208,6 @@ ResponseRecord ResponseWriter::Record(const ResponseState& end) const {
           .begun = begun_,
           .dropped = response_->dropped()};
 }
-
-namespace {
-
-// A record is not trusted: what its pieces do not fit to is left out.
-void ReplayOutput(const ResponseRecord& record, ResponseWriter* writer) {
-  auto piece = record.pieces.begin();
-  int calls = 0;
-  for (const protocol::OutputItem& item : protocol::OutputOf(record.end)) {
-    api::ToolCallDelta more{.index = calls};
-    if (item.call.has_value()) {
-      writer->Call({.index = calls++, .id = item.call->id, .name = item.call->name});
-    }
-    std::string_view left = item.call.has_value() ? item.call->arguments : item.text;
-    const auto say = [&](std::string_view text) {
-      if (item.reasoning) return writer->Reason(text);
-      if (!item.call.has_value()) return writer->Piece(text);
-      more.arguments = text;
-      writer->Call(more);
-    };
-    while (!left.empty()) {
-      if (piece == record.pieces.end() || *piece == 0 || *piece > left.size()) return;
-      say(left.substr(0, *piece));
-      left.remove_prefix(*piece++);
-    }
-  }
-}
-
-}  // namespace
 
 std::shared_ptr<Response> Replay(const ResponseRecord& record, size_t log_bytes) {
   auto response = std::make_shared<Response>(record.base, log_bytes);

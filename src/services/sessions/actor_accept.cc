@@ -70,22 +70,22 @@ Status SessionActor::CheckExpectations(const Session& session, const Message& me
 
 // A repeated message id returns the same turn and response, in any state.
 void SessionActor::Repeat(Session& session, int64_t number, Done<Acceptance> done) {
-  const auto told = [done](Result<Acceptance> acceptance) {
+  const auto reply = [done](Result<Acceptance> acceptance) {
     if (acceptance.ok()) acceptance->repeated = true;
     done(std::move(acceptance));
   };
   if (const auto turn = session.turns.find(number); turn != session.turns.end()) {
-    if (!turn->second.durable) return turn->second.senders.push_back(told);
+    if (!turn->second.durable) return turn->second.senders.push_back(reply);
     Acceptance acceptance = AcceptanceOf(turn->second);
     acceptance.position = session.queue->PositionOf(number);
-    return told(std::move(acceptance));
+    return reply(std::move(acceptance));
   }
   const std::string& id = session.known[number].response_id;
-  told(Acceptance{.turn = number,
-                  .response_id = id,
-                  .position = 0,
-                  .repeated = true,
-                  .response = responses_.FindInMemory(session.key.tenant, id)});
+  reply(Acceptance{.turn = number,
+                   .response_id = id,
+                   .position = 0,
+                   .repeated = true,
+                   .response = responses_.FindInMemory(session.key.tenant, id)});
 }
 
 // A steered turn without output leaves its question, which the new message then directly follows.

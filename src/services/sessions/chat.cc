@@ -48,28 +48,28 @@ std::function<Result<Admitted>()> Chat::AdmissionOf(const SessionKey& key) const
 }
 
 void Chat::Carry(const ChatUser& user, const std::string& session,
-                 const protocol::MqttControl& control, Callback told) const {
+                 const protocol::MqttControl& control, Callback done) const {
   using Verb = protocol::MqttControl::Verb;
   const SessionKey key = KeyOf(user, control.project, session);
   switch (control.verb) {
     case Verb::kHistory:
-      return SendHistory(key, session, control, std::move(told));
+      return SendHistory(key, session, control, std::move(done));
     case Verb::kFork:
       return sessions_.Fork(
           key, KeyOf(user, control.project, control.into),
           {.version = control.version, .expected_version = {}},
-          [control, session, told = std::move(told)](const Result<Conversation>& made) {
-            if (!made.ok()) return told(made.status());
-            told(protocol::ForkedEvent(control.id, session, control.into, made->version));
+          [control, session, done = std::move(done)](const Result<Conversation>& made) {
+            if (!made.ok()) return done(made.status());
+            done(protocol::ForkedEvent(control.id, session, control.into, made->version));
           });
     case Verb::kClear:
       return sessions_.Clear(
-          key, [id = control.id, session, told = std::move(told)](const Status& cleared) {
-            if (!cleared.ok()) return told(cleared);
-            told(protocol::ClearedEvent(id, session));
+          key, [id = control.id, session, done = std::move(done)](const Status& cleared) {
+            if (!cleared.ok()) return done(cleared);
+            done(protocol::ClearedEvent(id, session));
           });
     case Verb::kPing:
-      return told(protocol::PongEvent(control.id, options_.unix_ms()));
+      return done(protocol::PongEvent(control.id, options_.unix_ms()));
     case Verb::kCancel:
     case Verb::kResume:
     case Verb::kSubscribe:
@@ -79,18 +79,18 @@ void Chat::Carry(const ChatUser& user, const std::string& session,
 }
 
 void Chat::SendHistory(const SessionKey& key, const std::string& session,
-                       const protocol::MqttControl& control, Callback told) const {
+                       const protocol::MqttControl& control, Callback done) const {
   sessions_.History(key, {.limit = control.limit, .ascending = false, .after = {}},
-                    [id = control.id, session, told = std::move(told)](Result<ItemList> list) {
-                      if (!list.ok()) return told(list.status());
+                    [id = control.id, session, done = std::move(done)](Result<ItemList> list) {
+                      if (!list.ok()) return done(list.status());
                       std::vector<protocol::HistoryItem> items;
                       for (auto item = list->items.rbegin(); item != list->items.rend(); ++item) {
                         if (!item->reasoning.empty()) continue;  // no part of the history
                         items.push_back({item->role, std::move(item->content), item->turn});
                       }
                       std::string event = protocol::HistoryEvent(id, session, list->version, items);
-                      if (event.size() <= kMaxHistoryBytes) return told(std::move(event));
-                      told(ResourceExhausted("request_too_large", "so many items have " +
+                      if (event.size() <= kMaxHistoryBytes) return done(std::move(event));
+                      done(ResourceExhausted("request_too_large", "so many items have " +
                                                                       std::to_string(event.size()) +
                                                                       " bytes; ask for fewer")
                                .WithParam("limit"));

@@ -2,7 +2,7 @@
 // user's session to its dialog, checks access to responses, and executes the verbs that one event
 // answers. Each protocol implements its own frames, topics and response events.
 //
-// Immutable; any thread. `told` is called once, on the responses' strand or at once, and never
+// Immutable; any thread. `done` is called once, on the responses' strand or at once, and never
 // after the Sessions are destroyed. The Sessions must outlive it.
 #pragma once
 
@@ -60,16 +60,16 @@ class Chat {
   // The Message::admit callback for messages of that session; empty: no limit.
   std::function<Result<Admitted>()> AdmissionOf(const SessionKey& key) const;
 
-  // Executes history, fork, clear or ping, and passes the answering event to `told`. The servers
+  // Executes history, fork, clear or ping, and passes the answering event to `done`. The servers
   // themselves implement cancel, resume and subscribe. Errors: those of Sessions;
   // request_too_large.
   using Callback = std::function<void(Result<std::string> event)>;
   void Carry(const ChatUser& user, const std::string& session, const protocol::MqttControl& control,
-             Callback told) const;
+             Callback done) const;
 
  private:
   void SendHistory(const SessionKey& key, const std::string& session,
-                   const protocol::MqttControl& control, Callback told) const;
+                   const protocol::MqttControl& control, Callback done) const;
 
   const ChatOptions options_;
   Sessions& sessions_;

@@ -12,8 +12,8 @@ namespace {
 // too many wait. A caller on the strand calls the actor directly.
 template <typename Call, typename Done, typename... Arguments>
 void Ask(Strand& strand, SessionActor& actor, Call call, Done done, Arguments... arguments) {
-  const auto task = [&actor, call, ... arguments = std::move(arguments)](const Done& told) {
-    (actor.*call)(arguments..., told);
+  const auto task = [&actor, call, ... arguments = std::move(arguments)](const Done& reply) {
+    (actor.*call)(arguments..., reply);
   };
   if (strand.OnThisThread()) return task(done);
   if (strand.TryPost([done, task] { task(done); })) return;

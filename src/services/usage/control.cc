@@ -36,9 +36,8 @@ constexpr auto kGroups = std::to_array<std::pair<std::string_view, GroupBy>>({
 Result<int64_t> NumberOf(const JsonObject& request, std::string_view name, int64_t otherwise) {
   const Json* const value = request.if_contains(name);
   if (value == nullptr) return otherwise;
-  if (!value->is_int64() || value->get_int64() < 0)
-    return BadControl(name, std::string(name) + " must be a whole number from 0");
-  return value->get_int64();
+  return protocol::ControlNumber(*value, name, 0, std::numeric_limits<int64_t>::max(),
+                                 "a whole number from 0");
 }
 
 struct Stretch {

@@ -184,7 +184,7 @@ Result<Addresses> LookUps::Find(const std::string& host, const std::string& owne
       NameThread("tutti-lookup");
       Result<Addresses> answer = ask(host);
       {
-        const std::lock_guard told(shared->mutex);
+        const std::lock_guard guard(shared->mutex);
         --shared->running;
         if (!asked->given_up) {
           asked->answer = std::move(answer);
@@ -192,14 +192,14 @@ Result<Addresses> LookUps::Find(const std::string& host, const std::string& owne
           shared->late.erase(late);
         }
       }
-      shared->told.notify_all();
+      shared->answered.notify_all();
     }).detach();
   } catch (const std::system_error&) {
     return Unavailable("unavailable", "no thread is left to look the host up");
   }
   ++shared_->running;
   const auto time = std::min(options_.time, within);
-  if (shared_->told.wait_for(lock, time, [&] { return asked->answer.has_value(); }))
+  if (shared_->answered.wait_for(lock, time, [&] { return asked->answer.has_value(); }))
     return *std::move(asked->answer);
   asked->given_up = true;
   ++shared_->late[owner];

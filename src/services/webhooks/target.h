@@ -76,7 +76,7 @@ class LookUps {
  private:
   struct Shared {
     std::mutex mutex;
-    std::condition_variable told;
+    std::condition_variable answered;
     int running = 0;
     std::map<std::string, int> late;
   };

@@ -66,10 +66,10 @@ void Connection::NoteHandshake() {
   const std::string fault = transport_->HandshakeFault();
   if (fault.empty() || context_.deps.log == nullptr || !context_.options.access_log) return;
   // The rate of these lines is limited, because scanners and misconfigured clients retry endlessly.
-  const std::optional<int64_t> untold = context_.handshake_lines.Next(loop_->clock().Now());
-  if (!untold.has_value()) return;
+  const std::optional<int64_t> unreported = context_.handshake_lines.Next(loop_->clock().Now());
+  if (!unreported.has_value()) return;
   context_.deps.log->Info("tls.handshake_failed",
-                          {{"peer", peer_}, {"why", fault}, {"suppressed", *untold}});
+                          {{"peer", peer_}, {"why", fault}, {"suppressed", *unreported}});
 }
 
 void Connection::Abort() { Close(true); }

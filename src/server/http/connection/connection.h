@@ -134,7 +134,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool AsksHandler() const { return phase_ == Phase::kUpload || phase_ == Phase::kBusy; }
   void OnPeerDone();  // the peer has shut its sending side; it may still read
   void AwaitGone();   // while a handler runs
-  void Probe();       // writes interim bytes, which reset the connection of a gone peer
+  void Probe();       // writes interim bytes, which a disconnected peer answers with a reset
   TimePoint ProbeDue() const;
   void Advance();  // processes the bytes that were read
   void OnHead();

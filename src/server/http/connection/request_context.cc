@@ -58,9 +58,9 @@ void AddRateLimitHeader(const std::string& kind, const std::optional<api::RateLi
   headers->emplace_back("x-ratelimit-reset-" + kind, limits::ResetText(limit->reset));
 }
 
-void AddRateLimitHeaders(const api::RateLimits& told, HeaderList* headers) {
-  AddRateLimitHeader("requests", told.requests, headers);
-  AddRateLimitHeader("tokens", told.tokens, headers);
+void AddRateLimitHeaders(const api::RateLimits& rate_limits, HeaderList* headers) {
+  AddRateLimitHeader("requests", rate_limits.requests, headers);
+  AddRateLimitHeader("tokens", rate_limits.tokens, headers);
 }
 
 }  // namespace

@@ -37,6 +37,19 @@ void AppendHeader(std::string_view name, std::string_view value, std::string* ou
 
 }  // namespace
 
+void AddIgnored(const std::vector<std::string>& names, HeaderList* headers) {
+  if (names.empty()) return;
+  std::string joined;
+  for (const std::string& name : names) joined += (joined.empty() ? "" : ", ") + name;
+  headers->emplace_back("x-tutti-ignored", std::move(joined));
+}
+
+HeaderList JsonHeaders(const std::vector<std::string>& ignored) {
+  HeaderList headers = {{"Content-Type", "application/json"}};
+  AddIgnored(ignored, &headers);
+  return headers;
+}
+
 std::string_view ReasonPhrase(int status) {
   static constexpr auto kPhrases = std::to_array<std::pair<int, std::string_view>>({
       {101, "Switching Protocols"},

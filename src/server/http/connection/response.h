@@ -1,4 +1,4 @@
-// Response heads as bytes. Pure.
+// Response heads: header fields that many answers have, and heads as bytes. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,11 @@
 namespace tutti::http {
 
 using HeaderList = std::vector<std::pair<std::string, std::string>>;
+
+// Adds x-tutti-ignored with the names of unknown fields: "a, b".
+void AddIgnored(const std::vector<std::string>& names, HeaderList* headers);
+// Head fields of an answer in JSON.
+HeaderList JsonHeaders(const std::vector<std::string>& ignored);
 
 enum class BodyFraming { kLength, kChunked, kUntilClose, kNone };
 

@@ -8,23 +8,22 @@
 #include "protocol/anthropic/message_batch.h"
 #include "protocol/json/json.h"
 #include "protocol/openai/batch.h"
-#include "protocol/schema/query_parameters.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/body_work.h"
-#include "server/http/handlers/request_fields.h"
+#include "server/http/handlers/json_handler.h"
 #include "services/batches/batches.h"
 #include "services/calls/buffered_request.h"
 
 namespace tutti::http {
 namespace {
 
-// --- /v1/batches: one is made of a file, looked at, cancelled; a list of them ---
+// --- /v1/batches: creation from a file, state, cancellation, list ---
 
 using protocol::BatchView;
 
-class BatchesHandler final : public Handler {
+class BatchesHandler final : public JsonHandler {
  public:
-  BatchesHandler(RouteId route, Connection& connection) : route_(route), connection_(connection) {}
+  BatchesHandler(RouteId route, Connection& connection) : JsonHandler(connection), route_(route) {}
 
   void Start() override {
     switch (route_) {
@@ -33,9 +32,9 @@ class BatchesHandler final : public Handler {
       case RouteId::kBatches:
         return List();
       case RouteId::kBatchCancel:
-        return Service().Cancel(connection_.request_context().tenant(), Id(), ThenBatch());
+        return Service().Cancel(Owner(), Id(), ThenJson<BatchView>(&protocol::BatchJson));
       default:
-        return Service().Get(connection_.request_context().tenant(), Id(), ThenBatch());
+        return Service().Get(Owner(), Id(), ThenJson<BatchView>(&protocol::BatchJson));
     }
   }
 
@@ -50,49 +49,30 @@ class BatchesHandler final : public Handler {
         },
         [this](Result<protocol::BatchCreate> create) {
           if (!create.ok()) return connection_.RespondError(create.status());
-          names_ = create->ignored;
-          Service().Create({.owner = connection_.request_context().tenant(),
+          ignored_ = create->ignored;
+          Service().Create({.owner = Owner(),
                             .caller = connection_.request_context().caller(),
                             .create = *std::move(create)},
-                           ThenBatch());
+                           ThenJson<BatchView>(&protocol::BatchJson));
         });
   }
 
   void List() {
-    protocol::IgnoredFields ignored;
-    const auto query = ReadQuery(connection_, &protocol::ParseListQuery, &ignored);
+    const auto query = TakeQuery(&protocol::ParseListQuery);
     if (!query.ok()) return connection_.RespondError(query.status());
-    names_ = ignored.names();
-    const auto most = static_cast<size_t>(query->limit);
-    Service().List(connection_.request_context().tenant(), /*endpoint=*/"", query->after,
-                   query->limit,
-                   connection_.Later([this, most](Result<std::vector<BatchView>> batches) {
-                     if (!batches.ok()) return connection_.RespondError(batches.status());
-                     const bool more = CutPage(&*batches, most);
-                     Json(protocol::BatchListJson(*batches, more));
-                   }));
+    Service().List(Owner(), /*endpoint=*/"", query->after, query->limit,
+                   ThenPage<BatchView>(query->limit, &protocol::BatchListJson));
   }
 
-  batches::Batches::Callback ThenBatch() {
-    return connection_.Later([this](const Result<BatchView>& batch) {
-      if (!batch.ok()) return connection_.RespondError(batch.status());
-      Json(protocol::BatchJson(*batch));
-    });
-  }
-
-  void Json(std::string body) { connection_.Respond(200, JsonHeaders(names_), std::move(body)); }
-  const std::string& Id() const { return connection_.request_context().decision().argument; }
   batches::Batches& Service() { return *connection_.context().deps.batches; }
 
   const RouteId route_;
-  Connection& connection_;
-  std::vector<std::string> names_;  // of unknown fields
 };
 
 // --- /v1/messages/batches: Anthropic's message batches ---
 //
-// The requests of a new one become its input file, which goes once the batch has its own hold of
-// it; the results are a file that the batch makes.
+// The requests of a new batch become its input file, which is deleted once the batch has its own
+// copy of the lines; the results are a file that the batch writes.
 
 using batches::Batches;
 using batches::Files;
@@ -112,10 +92,10 @@ Status NoResultsYet(const BatchView& batch) {
                                                             : "the batch has not ended yet");
 }
 
-class MessageBatchesHandler final : public Handler {
+class MessageBatchesHandler final : public JsonHandler {
  public:
   MessageBatchesHandler(RouteId route, Connection& connection)
-      : route_(route), connection_(connection) {}
+      : JsonHandler(connection), route_(route) {}
 
   void Start() override {
     switch (route_) {
@@ -124,13 +104,13 @@ class MessageBatchesHandler final : public Handler {
       case RouteId::kMessageBatches:
         return List();
       case RouteId::kMessageBatchCancel:
-        return WithBatch([this](const BatchView& batch) {
-          Service().Cancel(connection_.request_context().tenant(), batch.id, ThenBatch());
-        });
+        return WithBatch(
+            [this](const BatchView& batch) { Service().Cancel(Owner(), batch.id, ThenBatch()); });
       case RouteId::kMessageBatchDelete:
         return WithBatch([this](const BatchView& batch) { Delete(batch); });
       default:
-        return WithBatch([this](const BatchView& batch) { Show(batch); });
+        return WithBatch(
+            [this](const BatchView& batch) { Json(protocol::MessageBatchJson(batch)); });
     }
   }
 
@@ -158,20 +138,19 @@ class MessageBatchesHandler final : public Handler {
       return connection_.RespondError(
           Unavailable("overloaded", "too many large requests are being read"));
     }
-    names_ = std::move(create->ignored);
+    ignored_ = std::move(create->ignored);
     // Continues if the client disconnects meanwhile, so that the input file is not left behind.
-    Kept().Put(
-        connection_.request_context().tenant(), "messages.jsonl", std::move(create->input),
-        [&files = Kept(), &service = Service(), owner = connection_.request_context().tenant(),
-         caller = connection_.request_context().caller(),
-         respond = ThenBatch()](const Result<protocol::FileView>& file) {
-          if (!file.ok()) return respond(file.status());
-          batches::NewBatch batch{.owner = owner, .caller = caller};
-          batch.create.endpoint = protocol::kMessagesEndpoint;
-          batch.create.input_file_id = file->id;
-          batch.create.output_expires_s = kResultsKeptSeconds;
-          service.Create(std::move(batch), ThenDeleteInput(files, owner, file->id, respond));
-        });
+    Kept().Put(Owner(), "messages.jsonl", std::move(create->input),
+               [&files = Kept(), &service = Service(), owner = Owner(),
+                caller = connection_.request_context().caller(),
+                respond = ThenBatch()](const Result<protocol::FileView>& file) {
+                 if (!file.ok()) return respond(file.status());
+                 batches::NewBatch batch{.owner = owner, .caller = caller};
+                 batch.create.endpoint = protocol::kMessagesEndpoint;
+                 batch.create.input_file_id = file->id;
+                 batch.create.output_expires_s = kResultsKeptSeconds;
+                 service.Create(std::move(batch), ThenDeleteInput(files, owner, file->id, respond));
+               });
   }
 
   // The batch has its own copy of the lines.
@@ -184,24 +163,16 @@ class MessageBatchesHandler final : public Handler {
   }
 
   void List() {
-    protocol::IgnoredFields ignored;
-    const auto query = ReadQuery(connection_, &protocol::ParseMessageBatchListQuery, &ignored);
+    const auto query = TakeQuery(&protocol::ParseMessageBatchListQuery);
     if (!query.ok()) return connection_.RespondError(query.status());
-    names_ = ignored.names();
-    const auto most = static_cast<size_t>(query->limit);
-    Service().List(connection_.request_context().tenant(), std::string(protocol::kMessagesEndpoint),
-                   query->after, query->limit,
-                   connection_.Later([this, most](Result<std::vector<BatchView>> batches) {
-                     if (!batches.ok()) return connection_.RespondError(batches.status());
-                     const bool more = CutPage(&*batches, most);
-                     Json(protocol::MessageBatchListJson(*batches, more));
-                   }));
+    Service().List(Owner(), std::string(protocol::kMessagesEndpoint), query->after, query->limit,
+                   ThenPage<BatchView>(query->limit, &protocol::MessageBatchListJson));
   }
 
   // The results first: a batch without them can be deleted again.
   void Delete(const BatchView& batch) {
     if (!protocol::Ended(batch.state) || batch.output_file.empty()) return DeleteBatch(batch.id);
-    Kept().Delete(connection_.request_context().tenant(), batch.output_file,
+    Kept().Delete(Owner(), batch.output_file,
                   connection_.Later([this, id = batch.id](const Status& status) {
                     if (!status.ok() && status.reason() != "not_found")
                       return connection_.RespondError(status);
@@ -210,39 +181,23 @@ class MessageBatchesHandler final : public Handler {
   }
 
   void DeleteBatch(const std::string& id) {
-    Service().Delete(connection_.request_context().tenant(), id,
-                     connection_.Later([this, id](const Status& status) {
-                       if (!status.ok()) return connection_.RespondError(status);
-                       Json(protocol::MessageBatchDeletedJson(id));
-                     }));
+    Service().Delete(Owner(), id, ThenDone([id] { return protocol::MessageBatchDeletedJson(id); }));
   }
 
   template <typename Then>
   void WithBatch(Then then) {
-    Service().Get(connection_.request_context().tenant(),
-                  connection_.request_context().decision().argument,
-                  connection_.Later([this, then](Result<BatchView> found) {
-                    const Result<BatchView> batch = IfOfMessages(std::move(found));
-                    if (!batch.ok()) return connection_.RespondError(batch.status());
-                    then(*batch);
-                  }));
-  }
-
-  Batches::Callback ThenBatch() {
-    return connection_.Later([this](const Result<BatchView>& batch) {
+    Service().Get(Owner(), Id(), connection_.Later([this, then](Result<BatchView> found) {
+      const Result<BatchView> batch = IfOfMessages(std::move(found));
       if (!batch.ok()) return connection_.RespondError(batch.status());
-      Show(*batch);
-    });
+      then(*batch);
+    }));
   }
 
-  void Show(const BatchView& batch) { Json(protocol::MessageBatchJson(batch)); }
-  void Json(std::string body) { connection_.Respond(200, JsonHeaders(names_), std::move(body)); }
+  Batches::Callback ThenBatch() { return ThenJson<BatchView>(&protocol::MessageBatchJson); }
   Batches& Service() { return *connection_.context().deps.batches; }
   Files& Kept() { return *connection_.context().deps.files; }
 
   const RouteId route_;
-  Connection& connection_;
-  std::vector<std::string> names_;  // of unknown fields
 };
 
 }  // namespace

@@ -1,8 +1,15 @@
 #include "server/http/handlers/body_work.h"
 
-#include "server/http/handler.h"
-
 namespace tutti::http {
+
+Status NoRoomForAnswer(size_t bytes, const MemoryBudget& budget) {
+  if (static_cast<int64_t>(bytes) > budget.limit()) {
+    return ResourceExhausted(
+        "request_too_large",
+        "the answer would take about " + std::to_string(bytes) + " bytes; ask for less at once");
+  }
+  return Unavailable("overloaded", "too many long answers wait for their readers");
+}
 
 Status HeldAnswer::Reserve(size_t bytes) {
   if (share_.GrowTo(static_cast<int64_t>(bytes))) return OkStatus();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,6 +19,9 @@
 #include "server/http/memory_budget.h"
 
 namespace tutti::http {
+
+// Size up to which the I/O thread parses JSON itself.
+inline constexpr size_t kInlineJsonBytes = 16 << 10;
 
 // Runs `work` on `helper`, then `then` with its result here, unless the handler has ended. `work`
 // must not refer to the handler.
@@ -50,28 +54,28 @@ void WithBody(Connection& connection, size_t inline_bytes, boost::asio::thread_p
 }
 
 // Hands over a value that another thread may deliver before or after the receiver stops waiting.
-template <typename Told>
-class Meeting {
+template <typename T>
+class Handover {
  public:
   // Delivers the value. Returns nothing if the receiver will take it; returns the value if the
   // receiver has already left.
-  std::optional<Told> Deliver(Told told) {
+  std::optional<T> Deliver(T value) {
     const MutexLock lock(mutex_);
-    if (left_) return told;
-    told_ = std::move(told);
+    if (left_) return value;
+    value_ = std::move(value);
     return std::nullopt;
   }
   // Stops waiting; returns the value if it was delivered.
-  std::optional<Told> Leave() {
+  std::optional<T> Leave() {
     const MutexLock lock(mutex_);
     left_ = true;
-    return std::move(told_);
+    return std::move(value_);
   }
 
  private:
   Mutex mutex_;
   bool left_ GUARDED_BY(mutex_) = false;
-  std::optional<Told> told_ GUARDED_BY(mutex_);
+  std::optional<T> value_ GUARDED_BY(mutex_);
 };
 
 // WithBody() for work whose answer may come later (api::Inference::TokenizeLater()). `work(body,
@@ -87,11 +91,12 @@ void AskWithBody(Connection& connection, size_t inline_bytes, boost::asio::threa
   WithBody(
       connection, inline_bytes, helper,
       [work, later](std::string_view body) -> std::optional<Made> {
-        const auto meeting = std::make_shared<Meeting<Make>>();
-        work(body, [meeting, later](Make make) {
-          if (std::optional<Make> mine = meeting->Deliver(std::move(make))) later(*std::move(mine));
+        const auto handover = std::make_shared<Handover<Make>>();
+        work(body, [handover, later](Make make) {
+          if (std::optional<Make> mine = handover->Deliver(std::move(make)))
+            later(*std::move(mine));
         });
-        const std::optional<Make> make = meeting->Leave();
+        const std::optional<Make> make = handover->Leave();
         if (!make.has_value()) return std::nullopt;
         return (*make)();
       },
@@ -99,6 +104,9 @@ void AskWithBody(Connection& connection, size_t inline_bytes, boost::asio::threa
         if (made.has_value()) then(*std::move(made));
       });
 }
+
+// The error for an answer of `bytes` bytes, for which there is no memory.
+Status NoRoomForAnswer(size_t bytes, const MemoryBudget& budget);
 
 // The body of a long answer with its share of the server's memory, which is reserved before the
 // body is made. One thread at a time; may move.

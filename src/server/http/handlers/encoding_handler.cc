@@ -226,9 +226,7 @@ class EncodingHandler final : public Handler {
 
   // Whole milliseconds, as TEI has them.
   void AddTeiHeaders(const EncodedAnswer& answer, TimePoint done, HeaderList* headers) const {
-    const auto ms = [](Duration took) {
-      return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(took).count());
-    };
+    const auto ms = [](Duration took) { return std::to_string(WholeMillis(took)); };
     const Duration total = done - connection_.request_context().start();
     headers->emplace_back("x-compute-type", "cpu");
     headers->emplace_back("x-compute-time", ms(total));

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "server/http/connection/connection.h"
-#include "server/http/handler.h"
+#include "server/http/connection/response.h"
 
 namespace tutti::http {
 

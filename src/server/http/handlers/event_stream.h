@@ -1,10 +1,9 @@
 // EventStream: writes server-sent events to one connection whose reader may be slow.
 //
 // The status line is sent with the first event or keep-alive, so that an earlier failure can be an
-// ordinary HTTP error. If the head must report the result of the look-up of kept answers, events
-// that come before this result wait with it (Hold()). While too many bytes wait for the socket,
-// HasRoom() is false, and the owner takes no more output from the model. Owned by a handler; used
-// on its thread.
+// ordinary HTTP error. If the head must report the result of the cache look-up, events that come
+// before this result wait with it (Hold()). While too many bytes wait for the socket, HasRoom() is
+// false, and the owner takes no more output from the model. Owned by a handler; used on its thread.
 #pragma once
 
 #include <string>

@@ -8,17 +8,17 @@
 #include "protocol/http1/multipart.h"
 #include "protocol/openai/file.h"
 #include "server/http/connection/connection.h"
-#include "server/http/handlers/request_fields.h"
+#include "server/http/handlers/json_handler.h"
 #include "services/batches/files.h"
 
 namespace tutti::http {
 namespace {
 
-// --- routes that carry no file: one, a list, the end of one ---
+// --- a file's description, the list of files, deletion ---
 
-class FilesHandler final : public Handler {
+class FilesHandler final : public JsonHandler {
  public:
-  FilesHandler(RouteId route, Connection& connection) : route_(route), connection_(connection) {}
+  FilesHandler(RouteId route, Connection& connection) : JsonHandler(connection), route_(route) {}
 
   void Start() override {
     switch (route_) {
@@ -27,44 +27,25 @@ class FilesHandler final : public Handler {
       case RouteId::kFileDelete:
         return Delete();
       default:
-        return Files().Get(connection_.request_context().tenant(), Id(),
-                           connection_.Later([this](const Result<protocol::FileView>& file) {
-                             if (!file.ok()) return connection_.RespondError(file.status());
-                             Json(protocol::FileJson(*file));
-                           }));
+        return Files().Get(Owner(), Id(), ThenJson<protocol::FileView>(&protocol::FileJson));
     }
   }
 
  private:
   void List() {
-    const auto query = ReadQuery(connection_, &protocol::ParseFileListQuery, &ignored_);
+    const auto query = TakeQuery(&protocol::ParseFileListQuery);
     if (!query.ok()) return connection_.RespondError(query.status());
-    const auto most = static_cast<size_t>(query->page.limit);
-    Files().List(connection_.request_context().tenant(), *query,
-                 connection_.Later([this, most](Result<std::vector<protocol::FileView>> files) {
-                   if (!files.ok()) return connection_.RespondError(files.status());
-                   const bool more = CutPage(&*files, most);
-                   Json(protocol::FileListJson(*files, more));
-                 }));
+    Files().List(Owner(), *query,
+                 ThenPage<protocol::FileView>(query->page.limit, &protocol::FileListJson));
   }
 
   void Delete() {
-    Files().Delete(connection_.request_context().tenant(), Id(),
-                   connection_.Later([this](const Status& status) {
-                     if (!status.ok()) return connection_.RespondError(status);
-                     Json(protocol::FileDeletedJson(Id()));
-                   }));
+    Files().Delete(Owner(), Id(), ThenDone([this] { return protocol::FileDeletedJson(Id()); }));
   }
 
-  void Json(std::string body) {
-    connection_.Respond(200, JsonHeaders(ignored_.names()), std::move(body));
-  }
-  const std::string& Id() const { return connection_.request_context().decision().argument; }
   batches::Files& Files() { return *connection_.context().deps.files; }
 
   const RouteId route_;
-  Connection& connection_;
-  protocol::IgnoredFields ignored_;
 };
 
 // --- uploads and downloads ---

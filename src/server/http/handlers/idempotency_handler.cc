@@ -14,6 +14,7 @@
 #include "server/http/connection/connection.h"
 #include "server/http/connection/message_parser.h"
 #include "server/http/handler.h"
+#include "server/http/handlers/body_work.h"
 #include "server/http/handlers/request_fields.h"
 #include "services/idempotency/keys.h"
 

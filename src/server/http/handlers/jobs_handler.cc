@@ -17,6 +17,7 @@
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/event_stream.h"
 #include "server/http/handlers/job_follow.h"
+#include "server/http/handlers/json_handler.h"
 #include "server/http/handlers/request_fields.h"
 #include "services/jobs/jobs.h"
 
@@ -25,9 +26,9 @@ namespace {
 
 using protocol::JobView;
 
-class JobsHandler final : public Handler {
+class JobsHandler final : public JsonHandler {
  public:
-  JobsHandler(RouteId route, Connection& connection) : route_(route), connection_(connection) {}
+  JobsHandler(RouteId route, Connection& connection) : JsonHandler(connection), route_(route) {}
 
   void Start() override {
     switch (route_) {
@@ -48,7 +49,7 @@ class JobsHandler final : public Handler {
 
  private:
   void List() {
-    const auto asked = ReadQuery(connection_, &protocol::ParseJobListQuery, &ignored_);
+    const auto asked = TakeQuery(&protocol::ParseJobListQuery);
     if (!asked.ok()) return connection_.RespondError(asked.status());
     jobs::JobQuery query;
     if (!asked->status.empty()) {
@@ -58,29 +59,22 @@ class JobsHandler final : public Handler {
     query.after = asked->page.after;
     query.ascending = asked->page.ascending;
     query.limit = asked->page.limit;
-    Jobs().List(Owner(), query,
-                connection_.Later([this, most = static_cast<size_t>(query.limit)](
-                                      Result<std::vector<JobView>> jobs) {
-                  if (!jobs.ok()) return connection_.RespondError(jobs.status());
-                  const bool more = CutPage(&*jobs, most);
-                  Json(protocol::JobListJson(*jobs, more));
-                }));
+    Jobs().List(Owner(), query, ThenPage<JobView>(query.limit, &protocol::JobListJson));
   }
 
   void Pause(bool paused) {
-    Jobs().Pause(Owner(), paused, connection_.Later([this, paused](const Status& status) {
-      if (!status.ok()) return connection_.RespondError(status);
-      Json(protocol::JsonWriter()
-               .BeginObject()
-               .Member("object", "job_queue")
-               .Member("paused", paused)
-               .EndObject()
-               .Take());
-    }));
+    Jobs().Pause(Owner(), paused, ThenDone([paused] {
+                   return protocol::JsonWriter()
+                       .BeginObject()
+                       .Member("object", "job_queue")
+                       .Member("paused", paused)
+                       .EndObject()
+                       .Take();
+                 }));
   }
 
   void Look() {
-    const auto asked = ReadQuery(connection_, &protocol::ParseJobQuery, &ignored_);
+    const auto asked = TakeQuery(&protocol::ParseJobQuery);
     if (!asked.ok()) return connection_.RespondError(asked.status());
     if (asked->wait_s == 0) return Jobs().Get(Owner(), Id(), ThenJob());
     Jobs().Watch(Owner(), Id(), jobs::Jobs::kUntilEnd,
@@ -94,7 +88,7 @@ class JobsHandler final : public Handler {
 
   void OnJob(const Result<JobView>& job) {
     if (!job.ok()) return connection_.RespondError(job.status());
-    HeaderList headers = JsonHeaders(ignored_.names());
+    HeaderList headers = JsonHeaders(ignored_);
     const std::string tag = protocol::EntityTag(job->version);
     headers.emplace_back("ETag", tag);
     const std::string* const known = connection_.request().Find("if-none-match");
@@ -104,17 +98,9 @@ class JobsHandler final : public Handler {
     connection_.Respond(200, std::move(headers), protocol::JobJson(*job));
   }
 
-  void Json(std::string body) {
-    connection_.Respond(200, JsonHeaders(ignored_.names()), std::move(body));
-  }
-
-  const std::string& Owner() const { return connection_.request_context().tenant(); }
-  const std::string& Id() const { return connection_.request_context().decision().argument; }
   jobs::Jobs& Jobs() { return *connection_.context().deps.jobs; }
 
   const RouteId route_;
-  Connection& connection_;
-  protocol::IgnoredFields ignored_;
 };
 
 // GET /v1/jobs/{id}/events: each state that is seen as an event with the job's version as its

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "server/counting/request_counts.h"
-#include "server/http/handler.h"
+#include "server/http/handlers/body_work.h"
 #include "server/http/handlers/request_fields.h"
 
 namespace tutti::http {

@@ -70,7 +70,7 @@ class RespondAsyncHandler final : public Handler {
 
  private:
   struct Understood {
-    std::string body, print;  // print: body hash, if there is a key
+    std::string body, body_hash;  // body_hash: empty without a key
   };
 
   Status ReadFields() {
@@ -82,8 +82,7 @@ class RespondAsyncHandler final : public Handler {
     ASSIGN_OR_RETURN(const TimePoint deadline, HeaderDeadline(connection_));
     if (deadline != TimePoint::max()) {
       const Duration left = deadline - connection_.loop()->clock().Now();
-      const int64_t by =
-          UnixMillis() + std::chrono::duration_cast<std::chrono::milliseconds>(left).count();
+      const int64_t by = UnixMillis() + WholeMillis(left);
       job_.deadline_ms = std::min(job_.deadline_ms.value_or(by), by);
     }
     const int64_t begin = std::max(job_.run_at_ms.value_or(0), UnixMillis());
@@ -99,7 +98,7 @@ class RespondAsyncHandler final : public Handler {
     job_.owner = connection_.request_context().tenant();
     job_.caller = connection_.request_context().caller();
     job_.body = std::move(body->body);
-    job_.body_hash = std::move(body->print);
+    job_.body_hash = std::move(body->body_hash);
     Jobs().Submit(std::move(job_),
                   connection_.Later([this](const Result<protocol::JobView>& job, bool again) {
                     OnAccepted(job, again);

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "server/http/connection/connection.h"
-#include "server/http/handler.h"
+#include "server/http/connection/response.h"
 
 namespace tutti::http {
 namespace {

@@ -77,7 +77,7 @@ class ResponseFeed {
   // Streams server-sent events after number `starting_after` (-1: from the first) up to the
   // terminal one. Error: there is no such number (CheckPlace). `ignored`: names of unknown fields,
   // for the head. `obfuscated`: deltas get random padding. `asked`: the head waits for the result
-  // of the look-up of kept answers.
+  // of the cache look-up.
   void Stream(const std::shared_ptr<responses::Response>& response, int64_t starting_after,
               std::vector<std::string> ignored, bool obfuscated, bool asked = false);
   // Sends the response object when it has ended. A failed response gives its error as the HTTP

@@ -15,6 +15,7 @@
 #include "protocol/schema/query_parameters.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/body_work.h"
+#include "server/http/handlers/json_handler.h"
 #include "server/http/handlers/request_fields.h"
 #include "server/http/handlers/response_feed.h"
 #include "server/http/handlers/response_start.h"
@@ -85,7 +86,7 @@ class ResponsesHandler final : public Handler {
   ResponseFeed feed_;
 };
 
-// --- a response that is there ---
+// --- operations on a stored response ---
 //
 // GET (also its events again, from any place), cancel, DELETE, and what it was asked (input_items).
 
@@ -102,33 +103,29 @@ Result<size_t> FirstOfPage(const protocol::ListQuery& query,
   return NotFound("not_found", "after: there is no such item").WithParam("after");
 }
 
-class StoredResponseHandler final : public Handler {
+class StoredResponseHandler final : public JsonHandler {
  public:
   StoredResponseHandler(RouteId route, Connection& connection)
-      : route_(route), connection_(connection), feed_(connection) {}
+      : JsonHandler(connection), route_(route), feed_(connection) {}
 
   void Start() override {
-    const std::string& id = connection_.request_context().decision().argument;
-    const std::string owner = connection_.request_context().tenant();
     responses::Responses& responses = *connection_.context().deps.responses;
     if (route_ == RouteId::kResponseDelete) {
-      return responses.Delete(
-          owner, id, connection_.Later([this](const Status& status) { OnDeleted(status); }));
+      return responses.Delete(Owner(), Id(),
+                              ThenDone([this] { return protocol::DeletedJson(Id(), "response"); }));
     }
     const auto found = connection_.Later([this](const Found& response) { OnFound(response); });
-    if (route_ == RouteId::kResponseCancel) return responses.Cancel(owner, id, found);
+    if (route_ == RouteId::kResponseCancel) return responses.Cancel(Owner(), Id(), found);
     if (route_ != RouteId::kResponseInput) {
-      const auto asked = ReadQuery(connection_, &protocol::ParseRetrieveQuery, &ignored_);
+      const auto asked = TakeQuery(&protocol::ParseRetrieveQuery);
       if (!asked.ok()) return connection_.RespondError(asked.status());
       asked_ = *asked;
       if (!asked_.stream) {
-        return responses.Look(
-            owner, id, connection_.Later([this](const Result<protocol::ResponseState>& state) {
-              OnLooked(state);
-            }));
+        return responses.Look(Owner(), Id(),
+                              ThenJson<protocol::ResponseState>(&protocol::ResponseJson));
       }
     }
-    responses.Find(owner, id, found);
+    responses.Find(Owner(), Id(), found);
   }
 
   void Pump() override { feed_.Pump(); }
@@ -136,29 +133,18 @@ class StoredResponseHandler final : public Handler {
   void OnTimer(TimePoint now) override { feed_.OnTimer(now); }
 
  private:
-  void OnDeleted(const Status& status) {
-    if (!status.ok()) return connection_.RespondError(status);
-    Json(protocol::DeletedJson(connection_.request_context().decision().argument, "response"));
-  }
-
   void OnFound(const Found& found) {
     if (!found.ok()) return connection_.RespondError(found.status());
     const std::shared_ptr<responses::Response>& response = *found;
     if (route_ == RouteId::kResponseInput) return Input(*response);
     if (route_ == RouteId::kResponseCancel)
-      return feed_.Whole(response, ignored_.names(), ResponseFeed::Failed::kObject);
-    feed_.Stream(response, asked_.starting_after.value_or(-1), ignored_.names(),
-                 asked_.obfuscation);
-  }
-
-  void OnLooked(const Result<protocol::ResponseState>& state) {
-    if (!state.ok()) return connection_.RespondError(state.status());
-    Json(protocol::ResponseJson(*state));
+      return feed_.Whole(response, ignored_, ResponseFeed::Failed::kObject);
+    feed_.Stream(response, asked_.starting_after.value_or(-1), ignored_, asked_.obfuscation);
   }
 
   // The items' ids are the response's, with their place: the same at every look.
   void Input(const responses::Response& response) {
-    const auto list = ReadQuery(connection_, &protocol::ParseListQuery, &ignored_);
+    const auto list = TakeQuery(&protocol::ParseListQuery);
     if (!list.ok()) return connection_.RespondError(list.status());
     std::vector<protocol::ItemView> items;
     const std::vector<api::ChatMessage>& input = response.base().input;
@@ -177,14 +163,8 @@ class StoredResponseHandler final : public Handler {
     Json(protocol::ItemListJson(page, page.size() < rest.size()));
   }
 
-  void Json(std::string body) {
-    connection_.Respond(200, JsonHeaders(ignored_.names()), std::move(body));
-  }
-
   const RouteId route_;
-  Connection& connection_;
   protocol::RetrieveQuery asked_;  // of GET
-  protocol::IgnoredFields ignored_;
   ResponseFeed feed_;
 };
 

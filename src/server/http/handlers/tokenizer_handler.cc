@@ -96,7 +96,7 @@ Result<Questions> OfDecode(const api::Inference& inference, const protocol::Json
   };
   questions.blame = [listed = call.listed](size_t index, Status status) {
     if (status.param() != "tokens") return status;
-    return std::move(status).WithParam(listed ? "ids[" + std::to_string(index) + "]" : "ids");
+    return std::move(status).WithParam(listed ? api::ElementPath("ids", index) : "ids");
   };
   return questions;
 }

@@ -27,9 +27,9 @@ void ChatAnswer::OnStarted(const Status& why, Connection::Origin origin) {
   share_.Release();  // the dialog has it
   const std::shared_ptr<ResponseStart> start = std::move(start_);
   if (why.ok()) {
-    const Status told = SendFrom(start->response(), -1);
-    if (!told.ok()) host_.SendError(told, Connection::Origin::kServer, tag_);
-    return told.ok() ? host_.Changed() : End();
+    const Status sent = SendFrom(start->response(), -1);
+    if (!sent.ok()) host_.SendError(sent, Connection::Origin::kServer, tag_);
+    return sent.ok() ? host_.Changed() : End();
   }
   const std::optional<sessions::Acceptance>& accepted = start->acceptance();
   if (!accepted.has_value()) {
@@ -92,14 +92,14 @@ bool ChatAnswer::Pump() {
     if (!word_.has_value()) read_.assign(events->begin(), events->end());
   }
   const ChatHost::May may = host_.MaySend(*this);
-  bool told = false;
+  bool sent = false;
   while (!read_.empty() && (may == ChatHost::May::kAll ||
                             (may == ChatHost::May::kBegin && Begins(read_.front().type())))) {
     host_.Send(read_.front().Json(), tag_);
     read_.pop_front();
-    begun_ = told = true;
+    begun_ = sent = true;
   }
-  if (!read_.empty() || !cursor_->ended()) return told;
+  if (!read_.empty() || !cursor_->ended()) return sent;
   ended_ = true;
   if (const Status place = cursor_->Place(); !place.ok()) {
     host_.SendError(place, Connection::Origin::kServer, tag_);

@@ -230,10 +230,10 @@ void ChatDialect::Resume(const protocol::ChatFrame& frame, Tag tag) {
           const std::shared_ptr<responses::Response>& response) {
         const std::shared_ptr<ChatAnswer> answer = AddAnswer(tag);
         answer->set_key(key);
-        const Status told = answer->SendFrom(response, starting_after);
-        if (!told.ok()) {
+        const Status sent = answer->SendFrom(response, starting_after);
+        if (!sent.ok()) {
           answer->GiveUp();
-          SendError(told, tag);
+          SendError(sent, tag);
         }
         Pump();
       });

@@ -12,6 +12,7 @@
 #include "protocol/websocket/frame.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handler.h"
+#include "server/http/handlers/body_work.h"
 #include "server/http/handlers/response_feed.h"
 #include "server/http/websocket/chat_dialect.h"
 #include "server/http/websocket/responses_dialect.h"

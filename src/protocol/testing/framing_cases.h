@@ -1,5 +1,5 @@
 // Requests that two HTTP readers could read differently, with what this server answers. Used
-// against the framing alone and through a socket. Test data.
+// against the framing alone and through a socket.
 #pragma once
 
 #include <string>
