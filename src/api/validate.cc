@@ -6,14 +6,11 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 
 namespace tutti::api {
 namespace {
-
-Status Bad(std::string param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
-}
 
 // "2", "-0.5": limits as people write them.
 std::string Figure(double number) {
@@ -23,14 +20,14 @@ std::string Figure(double number) {
 
 Status CheckRange(const char* param, double value, double low, double high) {
   if (std::isfinite(value) && value >= low && value <= high) return OkStatus();
-  return Bad(param,
-             std::string(param) + " must be between " + Figure(low) + " and " + Figure(high));
+  return BadValue(param,
+                  std::string(param) + " must be between " + Figure(low) + " and " + Figure(high));
 }
 
 Status CheckSize(const char* param, size_t size, size_t limit) {
   if (size <= limit) return OkStatus();
-  return Bad(param, std::string(param) + " has " + std::to_string(size) + " entries; at most " +
-                        std::to_string(limit) + " are allowed");
+  return BadValue(param, std::string(param) + " has " + std::to_string(size) +
+                             " entries; at most " + std::to_string(limit) + " are allowed");
 }
 
 Status ValidateToolCalls(const ChatPrompt& chat) {
@@ -38,11 +35,11 @@ Status ValidateToolCalls(const ChatPrompt& chat) {
     const ChatMessage& message = chat.messages[i];
     const std::string path = ElementPath("messages", i);
     if (message.tool_calls.size() > kMaxToolCalls) {
-      return Bad(path + ".tool_calls",
-                 "a message has at most " + std::to_string(kMaxToolCalls) + " calls");
+      return BadValue(path + ".tool_calls",
+                      "a message has at most " + std::to_string(kMaxToolCalls) + " calls");
     }
     if (!message.tool_calls.empty() && message.role != Role::kAssistant)
-      return Bad(path + ".tool_calls", "only messages of role assistant have tool_calls");
+      return BadValue(path + ".tool_calls", "only messages of role assistant have tool_calls");
     RETURN_IF_ERROR(CheckUtf8(message.tool_call_id, path + ".tool_call_id"));
     RETURN_IF_ERROR(CheckUtf8(message.reasoning, path + ".reasoning"));
     for (const ToolCall& call : message.tool_calls) {
@@ -63,18 +60,19 @@ Status ValidateTools(const ChatPrompt& chat) {
     const Tool& tool = chat.tools[i];
     const std::string param = tool.param.empty() ? ElementPath("tools", i) : tool.param;
     if (!IsToolName(tool.name)) {
-      return Bad(param + ".name", "a tool's name must be 1 to 64 of letters, digits, _, . and -");
+      return BadValue(param + ".name",
+                      "a tool's name must be 1 to 64 of letters, digits, _, . and -");
     }
     if (!names.insert(tool.name).second)
-      return Bad(param + ".name", "two tools are named " + tool.name);
+      return BadValue(param + ".name", "two tools are named " + tool.name);
     RETURN_IF_ERROR(CheckUtf8(tool.description, param + ".description"));
     RETURN_IF_ERROR(CheckUtf8(tool.parameters, param + "." + tool.schema_field));
   }
   const ToolChoice& choice = chat.tool_choice;
   if (choice.kind == ToolChoice::Kind::kRequired && chat.tools.empty())
-    return Bad("tool_choice", "tool_choice required needs at least one tool");
+    return BadValue("tool_choice", "tool_choice required needs at least one tool");
   if (choice.kind == ToolChoice::Kind::kNamed && !names.contains(choice.name))
-    return Bad("tool_choice", "tool_choice names a function that tools does not list");
+    return BadValue("tool_choice", "tool_choice names a function that tools does not list");
   return OkStatus();
 }
 
@@ -88,9 +86,10 @@ Status ValidateRequest(const GenerateRequest& request) {
   RETURN_IF_ERROR(CheckRange("temperature", p.temperature, 0, kMaxTemperature));
   RETURN_IF_ERROR(CheckRange("top_p", p.top_p, 0, 1));
   RETURN_IF_ERROR(CheckRange("min_p", p.min_p, 0, 1));
-  if (p.top_k < -1) return Bad("top_k", "top_k must be -1, 0 (both: off) or positive");
+  if (p.top_k < -1) return BadValue("top_k", "top_k must be -1, 0 (both: off) or positive");
   if (!(p.repetition_penalty > 0) || !(p.repetition_penalty <= kMaxRepetitionPenalty)) {
-    return Bad("repetition_penalty", "repetition_penalty must be greater than 0 and at most 10");
+    return BadValue("repetition_penalty",
+                    "repetition_penalty must be greater than 0 and at most 10");
   }
   RETURN_IF_ERROR(CheckRange("presence_penalty", p.presence_penalty, -kMaxPenalty, kMaxPenalty));
   RETURN_IF_ERROR(CheckRange("frequency_penalty", p.frequency_penalty, -kMaxPenalty, kMaxPenalty));
@@ -104,32 +103,32 @@ Status ValidateRequest(const GenerateRequest& request) {
   RETURN_IF_ERROR(CheckSize("stop", p.stop.size(), kMaxStops));
   for (const std::string& stop : p.stop) {
     if (stop.empty() || stop.size() > kMaxStopBytes) {
-      return Bad("stop",
-                 "a stop string must hold 1 to " + std::to_string(kMaxStopBytes) + " bytes");
+      return BadValue("stop",
+                      "a stop string must hold 1 to " + std::to_string(kMaxStopBytes) + " bytes");
     }
     RETURN_IF_ERROR(CheckUtf8(stop, "stop"));
   }
   if (p.logprobs < -1 || p.logprobs > kMaxLogprobs)
-    return Bad("logprobs", "at most 20 log-probabilities per token");
+    return BadValue("logprobs", "at most 20 log-probabilities per token");
   if (p.prompt_logprobs < -1 || p.prompt_logprobs > kMaxLogprobs) {
-    return Bad("prompt_logprobs", "at most 20 log-probabilities per token");
+    return BadValue("prompt_logprobs", "at most 20 log-probabilities per token");
   }
   if (request.score_only) {
     if (p.max_tokens.value_or(0) != 0)
-      return Bad("max_tokens", "scoring generates no tokens: max_tokens must be 0");
+      return BadValue("max_tokens", "scoring generates no tokens: max_tokens must be 0");
   } else if (p.max_tokens.has_value() && *p.max_tokens < 1) {
-    return Bad("max_tokens", "max_tokens must be at least 1");
+    return BadValue("max_tokens", "max_tokens must be at least 1");
   }
-  if (p.min_tokens < 0) return Bad("min_tokens", "min_tokens must not be negative");
+  if (p.min_tokens < 0) return BadValue("min_tokens", "min_tokens must not be negative");
   if (p.max_tokens.has_value() && p.min_tokens > *p.max_tokens) {
-    return Bad("min_tokens", "min_tokens must not exceed max_tokens");
+    return BadValue("min_tokens", "min_tokens must not exceed max_tokens");
   }
   if (request.n < 1 || request.n > kMaxChoices)
-    return Bad("n", "n must be between 1 and " + std::to_string(kMaxChoices));
+    return BadValue("n", "n must be between 1 and " + std::to_string(kMaxChoices));
   if (request.request_id.size() > kMaxRequestIdBytes)
-    return Bad("request_id", "request_id is longer than 128 bytes");
+    return BadValue("request_id", "request_id is longer than 128 bytes");
   if (request.max_reasoning_tokens.has_value() && *request.max_reasoning_tokens < 0)
-    return Bad("max_reasoning_tokens", "max_reasoning_tokens must not be negative");
+    return BadValue("max_reasoning_tokens", "max_reasoning_tokens must not be negative");
   RETURN_IF_ERROR(CheckUtf8(request.prediction, "prediction"));
   if (request.constraint) {
     const Constraint& constraint = *request.constraint;
@@ -138,23 +137,26 @@ Status ValidateRequest(const GenerateRequest& request) {
       RETURN_IF_ERROR(CheckUtf8(choice, constraint.param));
   }
   if (request.truncate_prompt_tokens.has_value() && *request.truncate_prompt_tokens < 1) {
-    return Bad("truncate_prompt_tokens", "truncate_prompt_tokens must be at least 1");
+    return BadValue("truncate_prompt_tokens", "truncate_prompt_tokens must be at least 1");
   }
   if (const TextPrompt* text = std::get_if<TextPrompt>(&request.prompt)) {
     // The first tokens of such a prompt mark its parts: without them it is another prompt.
     if (text->suffix.has_value() && request.truncate_prompt_tokens.has_value()) {
-      return Bad("truncate_prompt_tokens",
-                 "truncate_prompt_tokens and suffix exclude each other; shorten the texts instead");
+      return BadValue(
+          "truncate_prompt_tokens",
+          "truncate_prompt_tokens and suffix exclude each other; shorten the texts instead");
     }
     if (!text->files.empty() && !text->suffix.has_value())
-      return Bad("suffix", "context files need a suffix, which may be empty");
+      return BadValue("suffix", "context files need a suffix, which may be empty");
     RETURN_IF_ERROR(CheckSize("files", text->files.size(), kMaxContextFiles));
   }
   if (const ChatPrompt* chat = std::get_if<ChatPrompt>(&request.prompt)) {
-    if (chat->messages.empty()) return Bad("messages", "messages must hold at least one message");
+    if (chat->messages.empty())
+      return BadValue("messages", "messages must hold at least one message");
     RETURN_IF_ERROR(CheckSize("messages", chat->messages.size(), kMaxMessages));
     if (chat->add_generation_prompt && chat->continue_final_message) {
-      return Bad("continue_final_message", "continue_final_message excludes add_generation_prompt");
+      return BadValue("continue_final_message",
+                      "continue_final_message excludes add_generation_prompt");
     }
     RETURN_IF_ERROR(ValidateLastMessage(*chat, "messages"));
     RETURN_IF_ERROR(ValidateTools(*chat));
@@ -172,7 +174,7 @@ bool IsToolName(std::string_view name) {
 
 Status ValidateLastMessage(const ChatPrompt& chat, const std::string& param) {
   if (chat.continue_final_message && chat.messages.back().role != Role::kAssistant)
-    return Bad(param, "continue_final_message needs a last message of role assistant");
+    return BadValue(param, "continue_final_message needs a last message of role assistant");
   return OkStatus();
 }
 
@@ -210,10 +212,8 @@ Status ValidateTokenIds(const SamplingParams& params, int vocab_size) {
 Status CheckUtf8(std::string_view text, const std::string& param) {
   const size_t good = ValidUtf8Prefix(text);
   if (good == text.size()) return OkStatus();
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  const auto byte = static_cast<unsigned char>(text[good]);
-  return InvalidArgument("invalid_utf8", param + " is not UTF-8: byte 0x" + kDigits[byte >> 4] +
-                                             kDigits[byte & 15] + " at offset " +
+  return InvalidArgument("invalid_utf8", param + " is not UTF-8: byte 0x" +
+                                             ToHex(text.substr(good, 1)) + " at offset " +
                                              std::to_string(good))
       .WithParam(param);
 }

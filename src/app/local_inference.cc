@@ -102,7 +102,7 @@ Status LocalInference::live() const {
 }
 
 Status LocalInference::ready() const {
-  if (draining_.load()) return Unavailable("draining", "the server is shutting down");
+  if (draining_.load()) return Draining();
   RETURN_IF_ERROR(started());
   return live();
 }

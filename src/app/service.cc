@@ -27,12 +27,8 @@ constexpr size_t kFormBytes = 64 << 10;  // of a form, around its file
 // Options that both servers have.
 template <typename Options>
 void SetCommon(const Settings& settings, bool has_keys, Options& options) {
-  options.host = settings.Text("host");
+  SetHostAndTls(settings, options);
   options.has_keys = has_keys;
-  options.tls_cert_file = settings.Text("tls-cert");
-  options.tls_key_file = settings.Text("tls-key");
-  options.tls_client_ca_file = settings.Text("tls-client-ca");
-  options.tls_client_required = settings.Text("tls-client-auth") == "required";
   options.access_log = settings.On("http.access_log");
 }
 
@@ -145,10 +141,8 @@ Result<std::unique_ptr<Servers>> Servers::Create(const Settings& settings,
   http.tells_cache = dependencies.tells_cache;
   ASSIGN_OR_RETURN(const rpc::GrpcOptions grpc, GrpcOptionsFrom(settings, has_keys));
   if (grpc.port != 0 && grpc.port == http.port) {
-    return InvalidArgument("invalid_value",
-                           "--grpc-port and --port are both " + std::to_string(http.port) +
-                               "; give one of them another, or --grpc-port 0 for no gRPC")
-        .WithParam("grpc-port");
+    return BadValue("grpc-port", "--grpc-port and --port are both " + std::to_string(http.port) +
+                                     "; give one of them another, or --grpc-port 0 for no gRPC");
   }
   const kserve::RepositoryOptions repository{.server_version = kVersion,
                                              .test_models = settings.On("kserve.test_models")};

@@ -3,8 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace tutti {
@@ -22,6 +26,33 @@ constexpr int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   const char lower = AsciiLower(c);
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+// Two hexadecimal digits, in lower case, for each byte.
+inline std::string ToHex(std::span<const unsigned char> bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string hex;
+  hex.reserve(2 * bytes.size());
+  for (const unsigned char byte : bytes) {
+    hex += kDigits[byte >> 4];
+    hex += kDigits[byte & 15];
+  }
+  return hex;
+}
+inline std::string ToHex(std::string_view bytes) {
+  return ToHex(std::span(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
+}
+
+// The number that all of `text` spells; nothing if there are other characters, or if T cannot hold
+// it. As std::from_chars reads it: no '+', no spaces, '-' only for a signed T. `format`: the base
+// of a whole number; 10 by default.
+template <typename T, typename... Format>
+std::optional<T> ParseNumber(std::string_view text, Format... format) {
+  T number{};
+  const char* const end = text.data() + text.size();
+  const std::from_chars_result read = std::from_chars(text.data(), end, number, format...);
+  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
+  return number;
 }
 
 // Without the spaces and tabs around it (OWS of RFC 9110, section 5.6.3).

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/ascii.h"
 #include "base/check.h"
 
 namespace tutti {
@@ -73,13 +74,7 @@ int64_t Random::Between(int64_t low, int64_t high) {
 }
 
 std::string NewId(std::string_view prefix) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string id(prefix);
-  for (const unsigned char byte : RandomBytes<16>()) {
-    id += kDigits[byte >> 4];
-    id += kDigits[byte & 15];
-  }
-  return id;
+  return std::string(prefix) + ToHex(RandomBytes<16>());
 }
 
 uint64_t RandomBits() {

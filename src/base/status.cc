@@ -32,6 +32,9 @@ std::string Status::ToString() const {
 Status InvalidArgument(std::string_view reason, std::string message) {
   return Status(StatusCode::kInvalidArgument, reason, std::move(message));
 }
+Status BadValue(std::string param, std::string message) {
+  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
+}
 Status NotFound(std::string_view reason, std::string message) {
   return Status(StatusCode::kNotFound, reason, std::move(message));
 }
@@ -40,6 +43,8 @@ Status Unavailable(std::string_view reason, std::string message) {
 }
 // Short enough for the strings' inline storage, since memory may be exhausted.
 Status OutOfMemory() { return Unavailable("overloaded", "out of memory"); }
+Status Draining() { return Unavailable("draining", "the server is shutting down"); }
+Status Cancelled() { return {StatusCode::kCancelled, "cancelled", "the request was cancelled"}; }
 Status ResourceExhausted(std::string_view reason, std::string message) {
   return Status(StatusCode::kResourceExhausted, reason, std::move(message));
 }

@@ -103,11 +103,15 @@ class [[nodiscard]] Status {
 
 inline Status OkStatus() { return Status(); }
 Status InvalidArgument(std::string_view reason, std::string message);
+// invalid_value, for the request field or the option `param`; `message` is a complete sentence.
+Status BadValue(std::string param, std::string message);
 Status NotFound(std::string_view reason, std::string message);
 Status Unavailable(std::string_view reason, std::string message);
 Status ResourceExhausted(std::string_view reason, std::string message);
 Status Internal(std::string message);  // reason internal_error
 Status OutOfMemory();                  // std::bad_alloc, to a caller: overloaded; takes no memory
+Status Draining();                     // a request that the shutdown of the server ends
+Status Cancelled();                    // a request that its caller cancelled
 
 // A value or the Status that explains its absence. std::expected needs -std=c++2b on GCC 12 and is
 // empty for clang 14, so this is our own, with just what we use.

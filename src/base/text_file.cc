@@ -7,19 +7,13 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/descriptor.h"
 #include "base/quote.h"
 
 namespace tutti {
 namespace {
 
 constexpr size_t kShownPath = 255;
-
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) close(fd);
-  }
-};
 
 }  // namespace
 
@@ -28,10 +22,10 @@ Result<std::string> ReadTextFile(const std::string& path, uint64_t most, std::st
     return InvalidArgument(code, Quote(path, kShownPath) + " " + why);
   };
   // Not blocking: opening a FIFO would wait for its writer.
-  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.fd < 0) return refuse(std::string("cannot be read: ") + std::strerror(errno));
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.ok()) return refuse(std::string("cannot be read: ") + std::strerror(errno));
   struct stat info {};
-  if (fstat(file.fd, &info) != 0 || !S_ISREG(info.st_mode)) return refuse("is no regular file");
+  if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return refuse("is no regular file");
   const auto bytes = static_cast<uint64_t>(info.st_size);
   if (bytes > most) {
     return refuse("has " + std::to_string(bytes) + " bytes; at most " + std::to_string(most) +
@@ -40,7 +34,7 @@ Result<std::string> ReadTextFile(const std::string& path, uint64_t most, std::st
   std::string text(bytes, '\0');
   size_t done = 0;
   while (done < text.size()) {
-    const ssize_t got = read(file.fd, text.data() + done, text.size() - done);
+    const ssize_t got = read(file.get(), text.data() + done, text.size() - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return refuse(std::string("cannot be read: ") + std::strerror(errno));
     if (got == 0) break;  // it has become shorter

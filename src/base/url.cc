@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 
 #include "base/ascii.h"
@@ -24,10 +23,8 @@ bool IsHost(std::string_view text) {
 
 // 0: not the number of a port.
 int PortOf(std::string_view digits) {
-  int port = 0;
-  const char* const last = digits.data() + digits.size();
-  const auto [end, error] = std::from_chars(digits.data(), last, port);
-  return error == std::errc() && end == last && port >= 1 && port <= 65'535 ? port : 0;
+  const int port = ParseNumber<int>(digits).value_or(0);
+  return port >= 1 && port <= 65'535 ? port : 0;
 }
 
 // HOST[:PORT]

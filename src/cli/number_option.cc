@@ -2,28 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
-#include <system_error>
+#include <optional>
 
+#include "base/ascii.h"
 #include "base/log.h"
 
 namespace tutti::cli {
-namespace {
-
-template <typename T>
-bool Parse(std::string_view text, T& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-}  // namespace
 
 template <typename T>
 std::string NumberFault(std::string_view text, T min, T max) {
-  T value{};
-  bool good = Parse(text, value) && value >= min && value <= max;
-  if constexpr (!std::numeric_limits<T>::is_integer) good = good && std::isfinite(value);
+  const std::optional<T> value = ParseNumber<T>(text);
+  bool good = value.has_value() && *value >= min && *value <= max;
+  if constexpr (!std::numeric_limits<T>::is_integer) good = good && std::isfinite(*value);
   if (good) return "";
   return fmt::format("needs a {} from {} to {}, not \"{}\"",
                      std::numeric_limits<T>::is_integer ? "whole number" : "number", min, max,
@@ -32,8 +23,7 @@ std::string NumberFault(std::string_view text, T min, T max) {
 
 template <typename T>
 T ToNumber(std::string_view text) {
-  T value{};
-  return Parse(text, value) ? value : T{};
+  return ParseNumber<T>(text).value_or(T{});
 }
 
 template std::string NumberFault(std::string_view, int, int);

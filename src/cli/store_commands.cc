@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -13,6 +12,7 @@
 
 #include "app/control.h"
 #include "app/store.h"
+#include "base/ascii.h"
 #include "base/log.h"
 #include "client/control_client.h"
 #include "protocol/control.h"
@@ -202,12 +202,10 @@ std::string MemberDate(const protocol::JsonObject& object, std::string_view name
 
 std::optional<int64_t> ParseSpan(std::string_view text) {
   if (text.size() < 2) return std::nullopt;
-  int64_t number = 0;
-  const char* const end = text.data() + text.size() - 1;
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end || number < 1) return std::nullopt;
+  const std::optional<int64_t> number = ParseNumber<int64_t>(text.substr(0, text.size() - 1));
+  if (!number.has_value() || *number < 1) return std::nullopt;
   for (const auto& [letter, seconds] : kUnits) {
-    if (letter == text.back() && number <= kMaxSpanS / seconds) return number * seconds;
+    if (letter == text.back() && *number <= kMaxSpanS / seconds) return *number * seconds;
   }
   return std::nullopt;
 }

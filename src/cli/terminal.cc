@@ -33,7 +33,7 @@ uint64_t Bit(int number) { return uint64_t{1} << static_cast<unsigned>(number); 
 
 constexpr size_t kMaxPasswordBytes = 1024;
 
-Status Cancelled() { return {StatusCode::kCancelled, "cancelled", "no password was given"}; }
+Status NoPasswordGiven() { return {StatusCode::kCancelled, "cancelled", "no password was given"}; }
 
 bool SetTerminal(const termios& modes) {
   while (tcsetattr(STDIN_FILENO, TCSADRAIN, &modes) != 0) {
@@ -55,14 +55,14 @@ Result<std::string> ReadKeys(TerminalSignals& signals) {
   std::string line;
   while (true) {
     std::array<pollfd, 2> ready = {{{STDIN_FILENO, POLLIN, 0}, {signals.fd(), POLLIN, 0}}};
-    if (poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR) return Cancelled();
+    if (poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR) return NoPasswordGiven();
     signals.Drain();
-    if (signals.Take(SIGINT)) return Cancelled();
+    if (signals.Take(SIGINT)) return NoPasswordGiven();
     if (ready[0].revents == 0) continue;
     char key = 0;
     const ssize_t got = read(STDIN_FILENO, &key, 1);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (got <= 0 || key == kCtrlC || key == kCtrlD) return Cancelled();
+    if (got <= 0 || key == kCtrlC || key == kCtrlD) return NoPasswordGiven();
     if (key == '\n' || key == '\r') return line;
     if (key == kDeleteKey || key == '\b') {
       RubOut(&line);
@@ -86,7 +86,7 @@ Result<std::string> Typed(const char* prompt, const char* otherwise) {
   hidden.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG | IEXTEN);
   hidden.c_cc[VMIN] = 1;
   hidden.c_cc[VTIME] = 0;
-  Result<std::string> line = Cancelled();
+  Result<std::string> line = NoPasswordGiven();
   // Changes the terminal before the prompt is shown, because a user who sees the prompt may type.
   if (SetTerminal(hidden)) {
     std::fputs(prompt, stderr);
@@ -99,9 +99,7 @@ Result<std::string> Typed(const char* prompt, const char* otherwise) {
   return line;
 }
 
-Status Bad(std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam("password");
-}
+Status Bad(std::string message) { return BadValue("password", std::move(message)); }
 
 }  // namespace
 

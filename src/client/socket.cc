@@ -1,17 +1,15 @@
 #include "client/socket.h"
 
 #include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <string>
 
+#include "base/addresses.h"
 #include "base/clock.h"
 
 namespace tutti::client {
@@ -22,20 +20,14 @@ Status Unreachable(const Server& server, const char* why) {
 }
 
 Result<Socket> Connect(const Server& server) {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  if (const int error = getaddrinfo(server.host.c_str(), server.port.c_str(), &hints, &found);
-      error != 0) {
-    return Unreachable(server, gai_strerror(error));
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, &freeaddrinfo);
   int error = 0;
-  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+  const AddressList all = LookUpTcp(server.host.c_str(), server.port.c_str(), &error);
+  if (error != 0) return Unreachable(server, gai_strerror(error));
+  for (const addrinfo* address = all.get(); address != nullptr; address = address->ai_next) {
     Socket socket(
         ::socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC, address->ai_protocol));
     if (socket.fd() >= 0 && connect(socket.fd(), address->ai_addr, address->ai_addrlen) == 0) {
-      const int on = 1;
-      setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+      SetNoDelay(socket.fd());
       return Result<Socket>(std::move(socket));
     }
     error = errno;

@@ -2,13 +2,11 @@
 // thread at a time.
 #pragma once
 
-#include <unistd.h>
-
 #include <chrono>
 #include <functional>
 #include <string_view>
-#include <utility>
 
+#include "base/descriptor.h"
 #include "base/status.h"
 #include "client/http_client.h"
 
@@ -16,16 +14,11 @@ namespace tutti::client {
 
 class Socket {
  public:
-  explicit Socket(int fd) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&&) = delete;
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int fd() const { return fd_; }
+  explicit Socket(int fd) : descriptor_(fd) {}
+  int fd() const { return descriptor_.get(); }
 
  private:
-  int fd_;
+  Descriptor descriptor_;
 };
 
 // "unreachable", naming the server.

@@ -1,7 +1,7 @@
 #include "client/stream_response.h"
 
 #include <algorithm>
-#include <charconv>
+#include <optional>
 #include <utility>
 
 #include "base/ascii.h"
@@ -25,11 +25,6 @@ std::string_view Trimmed(std::string_view text) {
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r'))
     text.remove_suffix(1);
   return text;
-}
-
-bool ParseNumber(std::string_view text, int base, uint64_t& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out, base);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
 }  // namespace
@@ -76,12 +71,11 @@ void EventParser::Finish(std::vector<std::string>& events) {
 }
 
 Status StreamResponse::ParseHeader(std::string_view header) {
-  uint64_t code = 0;
-  if (!header.starts_with("HTTP/1.") || header.size() < 12 ||
-      !ParseNumber(header.substr(9, 3), 10, code)) {
-    return Malformed("does not begin with an HTTP/1.1 status line");
-  }
-  status_code_ = static_cast<int>(code);
+  const bool http = header.starts_with("HTTP/1.") && header.size() >= 12;
+  const std::optional<uint64_t> code =
+      http ? ParseNumber<uint64_t>(header.substr(9, 3)) : std::nullopt;
+  if (!code.has_value()) return Malformed("does not begin with an HTTP/1.1 status line");
+  status_code_ = static_cast<int>(*code);
   keeps_connection_ = !header.starts_with("HTTP/1.0");
   state_ = State::kUntilClose;
   size_t begin = header.find('\n');
@@ -95,12 +89,16 @@ Status StreamResponse::ParseHeader(std::string_view header) {
     const std::string value = AsciiLower(Trimmed(line.substr(colon + 1)));
     if (name == "content-type") event_stream_ = value.starts_with("text/event-stream");
     if (name == "connection" && value.find("close") != std::string::npos) keeps_connection_ = false;
-    if (uint64_t seconds = 0; name == "retry-after" && ParseNumber(value, 10, seconds))
-      retry_after_ = std::chrono::seconds(std::min<uint64_t>(seconds, 86'400));
+    if (name == "retry-after") {
+      if (const auto seconds = ParseNumber<uint64_t>(value))
+        retry_after_ = std::chrono::seconds(std::min<uint64_t>(*seconds, 86'400));
+    }
     if (name == "transfer-encoding" && value.find("chunked") != std::string::npos)
       state_ = State::kChunkSize;
     if (name == "content-length" && state_ != State::kChunkSize) {
-      if (!ParseNumber(value, 10, remaining_)) return Malformed("has a bad content-length");
+      const std::optional<uint64_t> length = ParseNumber<uint64_t>(value);
+      if (!length.has_value()) return Malformed("has a bad content-length");
+      remaining_ = *length;
       state_ = remaining_ == 0 ? State::kDone : State::kLength;
     }
   }
@@ -112,12 +110,13 @@ Status StreamResponse::ParseHeader(std::string_view header) {
 Status StreamResponse::TakeLine(std::string_view line) {
   line = Trimmed(line);
   switch (state_) {
-    case State::kChunkSize:
-      if (!ParseNumber(line.substr(0, std::min(line.find(';'), line.size())), 16, remaining_)) {
-        return Malformed("has a bad chunk size");
-      }
+    case State::kChunkSize: {
+      const auto size = ParseNumber<uint64_t>(line.substr(0, line.find(';')), 16);
+      if (!size.has_value()) return Malformed("has a bad chunk size");
+      remaining_ = *size;
       state_ = remaining_ == 0 ? State::kTrailer : State::kChunk;
       return OkStatus();
+    }
     case State::kChunkEnd:
       if (!line.empty()) return Malformed("has a chunk longer than it says");
       state_ = State::kChunkSize;

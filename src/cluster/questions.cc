@@ -25,7 +25,7 @@ Result<api::TokenizeResult> TokensOf(bool pieces_asked, const Result<v1::Update>
   const bool pieces =
       reply.pieces_size() == reply.tokens_size() && reply.special_size() == reply.tokens_size();
   if (!pieces && (pieces_asked || reply.pieces_size() + reply.special_size() > 0))
-    return Nonsense();
+    return MismatchedReply();
   return FromWire(reply);
 }
 

@@ -53,7 +53,7 @@ void WorkerPool::Work::Take(const v1::Update& update) {
     if (!update.has_ended()) return;
     const Status status = EndOf(update);
     if (!status.ok()) return Finish(status);
-    if (!Fits(call->encode(), update.encoded())) return Finish(Nonsense());
+    if (!Fits(call->encode(), update.encoded())) return Finish(MismatchedReply());
     return encoding->Finish(FromWire(update.encoded()));
   }
   for (const v1::WireEvent& wire : update.events()) {
@@ -96,8 +96,8 @@ void WorkerPool::Work::BeginAnew() {
   seen_hash = 0;
 }
 
-void WorkerPool::Work::TakePrint() {
-  if (print) return;
+void WorkerPool::Work::ComputeFingerprint() {
+  if (fingerprint) return;
   std::string asked = model;
   if (call->has_generate()) {
     asked += call->generate().prompt().SerializeAsString();
@@ -106,8 +106,8 @@ void WorkerPool::Work::TakePrint() {
     for (const v1::WireEncodeInput& input : call->encode().inputs())
       asked += input.SerializeAsString();
   }
-  print.emplace();
-  SHA256(reinterpret_cast<const uint8_t*>(asked.data()), asked.size(), print->data());
+  fingerprint.emplace();
+  SHA256(reinterpret_cast<const uint8_t*>(asked.data()), asked.size(), fingerprint->data());
 }
 
 }  // namespace tutti::cluster

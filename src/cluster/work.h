@@ -26,7 +26,7 @@ inline Status WorkerUnreachable() {
   return Unavailable("worker_unreachable",
                      "there is no way any more to the process that computed this; ask again");
 }
-inline Status Nonsense() {
+inline Status MismatchedReply() {
   return Unavailable("worker_lost", "the worker answered something else than was asked");
 }
 inline Status Quarantined() {
@@ -36,7 +36,6 @@ inline Status Quarantined() {
 inline Status CancelledByCaller() {
   return Status(StatusCode::kCancelled, "cancelled", "the caller cancelled the request");
 }
-inline Status Draining() { return Unavailable("draining", "the server is shutting down"); }
 
 // --- state ---
 
@@ -86,7 +85,7 @@ struct WorkerPool::Work {
   api::Usage usage;
   api::Timings timings;
   bool diverged = false;
-  std::optional<Fingerprint> print;  // TakePrint()
+  std::optional<Fingerprint> fingerprint;  // ComputeFingerprint()
 
   // --- guarded ---
   WorkerRef worker;                // null: the request waits for its trial
@@ -98,9 +97,9 @@ struct WorkerPool::Work {
   void Take(const v1::Update& update);
   void Finish(Status status);
   void BeginAnew();  // another worker computes the whole output again
-  // Computes `print`, which identifies the request among suspects. Reads the whole request: do not
-  // call with the pool's mutex held.
-  void TakePrint();
+  // Computes `fingerprint`, which identifies the request among suspects. Reads the whole request:
+  // do not call with the pool's mutex held.
+  void ComputeFingerprint();
 };
 
 // A call with one answer, such as tokenize. Guarded by the pool's mutex.

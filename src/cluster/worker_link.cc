@@ -26,25 +26,25 @@ constexpr milliseconds kFirstWait(50), kLongestWait(1000);
 // Longest that the channel takes to connect to a socket of this machine.
 constexpr milliseconds kConnect(2000);
 
-// Wakes the link's thread; rung by the models' threads and the library's.
-class Bell final : public Waker {
+// Wakes the link's thread. Called by the models' threads and by those of the gRPC library.
+class LinkWaker final : public Waker {
  public:
   void Wake() noexcept override {
-    if (rung_.exchange(true, std::memory_order_acq_rel)) return;
+    if (woken_.exchange(true, std::memory_order_acq_rel)) return;
     {
       const MutexLock lock(mutex_);  // so that no thread is about to wait
     }
     changed_.NotifyAll();
   }
-  // Waits until it is rung or `longest` has passed.
+  // Waits for Wake() or until `longest` has passed.
   void Wait(Duration longest) {
     const MutexLock lock(mutex_);
-    if (!rung_.load(std::memory_order_acquire)) changed_.WaitFor(mutex_, longest);
-    rung_.store(false, std::memory_order_release);
+    if (!woken_.load(std::memory_order_acquire)) changed_.WaitFor(mutex_, longest);
+    woken_.store(false, std::memory_order_release);
   }
 
  private:
-  std::atomic<bool> rung_{false};
+  std::atomic<bool> woken_{false};
   Mutex mutex_;
   CondVar changed_;
 };
@@ -53,9 +53,9 @@ class Bell final : public Waker {
 class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   // `state` is notified when the frontend has announced that no more requests come.
-  Stream(const std::shared_ptr<grpc::Channel>& channel, Relay& relay, std::shared_ptr<Bell> bell,
-         LinkState& state)
-      : stub_(channel), relay_(relay), bell_(std::move(bell)), state_(state) {}
+  Stream(const std::shared_ptr<grpc::Channel>& channel, Relay& relay,
+         std::shared_ptr<LinkWaker> waker, LinkState& state)
+      : stub_(channel), relay_(relay), waker_(std::move(waker)), state_(state) {}
 
   void Begin() {
     stub_.PrepareBidiStreamingCall(&context_, kAttachMethod, grpc::StubOptions(), this);
@@ -92,24 +92,24 @@ class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
   void OnWriteDone(bool ok) override {
     writing_.store(false, std::memory_order_release);
     if (!ok) return Break();
-    bell_->Wake();
+    waker_->Wake();
   }
   void OnDone(const grpc::Status&) override {
-    const std::shared_ptr<Bell> bell = bell_;
+    const std::shared_ptr<LinkWaker> waker = waker_;
     done_.store(true, std::memory_order_release);  // from here on the stream may be gone
-    bell->Wake();
+    waker->Wake();
   }
 
  private:
   void Break() {
     broken_.store(true, std::memory_order_release);
-    bell_->Wake();
+    waker_->Wake();
   }
 
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
   grpc::ClientContext context_;
   Relay& relay_;
-  const std::shared_ptr<Bell> bell_;
+  const std::shared_ptr<LinkWaker> waker_;
   LinkState& state_;
   grpc::ByteBuffer incoming_, outgoing_;
   Status refused_;
@@ -123,11 +123,11 @@ class Link final : public WorkerLink {
         hello_(std::move(hello)),
         clock_(*ports.clock),
         log_(log),
-        bell_(std::make_shared<Bell>()),
-        relay_(std::move(ports), bell_) {}
+        waker_(std::make_shared<LinkWaker>()),
+        relay_(std::move(ports), waker_) {}
   ~Link() override {
     stop_.store(true, std::memory_order_release);
-    bell_->Wake();
+    waker_->Wake();
     if (thread_.joinable()) thread_.join();
   }
   void Start() {
@@ -137,7 +137,7 @@ class Link final : public WorkerLink {
   bool attached() const override { return state_.attached(); }
   bool Drain(Duration limit) override {
     state_.BeginDrain();
-    bell_->Wake();
+    waker_->Wake();
     return state_.AwaitDrained(clock_, limit, [this] { return relay_.calls() == 0; });
   }
 
@@ -171,7 +171,7 @@ class Link final : public WorkerLink {
 
   // Serves until the stream has ended. Errors: the frontend refuses this worker.
   Status Serve(const std::shared_ptr<grpc::Channel>& channel) {
-    Stream stream(channel, relay_, bell_, state_);
+    Stream stream(channel, relay_, waker_, state_);
     stream.Begin();
     v1::WorkerMessage first;
     *first.mutable_hello() = hello_;
@@ -194,7 +194,7 @@ class Link final : public WorkerLink {
           continue;  // more may have come meanwhile
         }
       }
-      bell_->Wait(std::max(next_beat - clock_.Now(), Duration(milliseconds(1))));
+      waker_->Wait(std::max(next_beat - clock_.Now(), Duration(milliseconds(1))));
     }
     if (stopping()) {  // what was written last leaves first
       for (int i = 0; i < 100 && !stream.idle() && !stream.broken(); ++i)
@@ -203,7 +203,7 @@ class Link final : public WorkerLink {
     state_.set_attached(false);
     stream.Leave();
     stream.RemoveLinkHold();
-    while (!stream.done()) bell_->Wait(milliseconds(100));
+    while (!stream.done()) waker_->Wait(milliseconds(100));
     relay_.Drop();
     return stream.refused();
   }
@@ -217,14 +217,14 @@ class Link final : public WorkerLink {
   }
   void Pause(Duration longest) {
     const TimePoint end = clock_.Now() + longest;
-    while (!stopping() && clock_.Now() < end) bell_->Wait(end - clock_.Now());
+    while (!stopping() && clock_.Now() < end) waker_->Wait(end - clock_.Now());
   }
 
   const std::string path_;
   const v1::Hello hello_;
   const Clock& clock_;
   Logger* const log_;
-  const std::shared_ptr<Bell> bell_;
+  const std::shared_ptr<LinkWaker> waker_;
   Relay relay_;
   LinkState state_;
   std::atomic<bool> stop_{false};

@@ -42,8 +42,7 @@ Result<api::Generation> WorkerPool::Generate(api::GenerateRequest request,
       request.model.empty() ? api::DefaultGenerator(models) : api::FindModel(models, request.model);
   if (model == nullptr) return Absent(request.model);
   if (!model->generates) {
-    return InvalidArgument("invalid_value", "model " + model->id + " generates no text")
-        .WithParam("model");
+    return BadValue("model", "model " + model->id + " generates no text");
   }
   RETURN_IF_ERROR(api::ValidateTokenIds(request.sampling, model->vocab_size));
   auto work = std::make_shared<Work>();
@@ -68,7 +67,7 @@ Result<api::Encoding> WorkerPool::Encode(api::EncodeRequest request, std::shared
   const api::ModelInfo* model = api::EncoderFor(models, request);
   if (model == nullptr) {
     if (models.empty() || !request.model.empty()) return Absent(request.model);
-    return InvalidArgument("invalid_value", "no model gives what is asked for").WithParam("model");
+    return BadValue("model", "no model gives what is asked for");
   }
   auto work = std::make_shared<Work>();
   work->model = model->id;
@@ -98,7 +97,7 @@ Status WorkerPool::Begin(const WorkRef& work) {
   while (true) {
     {
       const MutexLock lock(mutex_);
-      if (suspects_.size() == 0 || work->print) {
+      if (suspects_.size() == 0 || work->fingerprint) {
         work->id = next_id_++;
         work->call->set_id(work->id);
         ++works_;
@@ -107,7 +106,7 @@ Status WorkerPool::Begin(const WorkRef& work) {
         return status;
       }
     }
-    work->TakePrint();  // and again, as everything may be different now
+    work->ComputeFingerprint();  // and again, as everything may be different now
   }
 }
 
@@ -132,7 +131,7 @@ WorkerPool::WorkerRef WorkerPool::Choose(const Work& work) const {
 
 Status WorkerPool::Place(const WorkRef& work) {
   if (suspects_.size() > 0) {
-    const Suspects::Standing standing = suspects_.Of(*work->print, clock_.Now());
+    const Suspects::Standing standing = suspects_.Of(*work->fingerprint, clock_.Now());
     if (standing == Suspects::Standing::kQuarantined) return Quarantined();
     work->on_trial = standing == Suspects::Standing::kSuspect;
   }
@@ -224,11 +223,11 @@ void WorkerPool::Apply(const WorkerRef& worker, const v1::Update& update,
   const bool over = update.has_ended() || work->diverged;
   if (!over && !behind) return;
   if (over && !update.has_ended()) work->Finish(WorkerLost());
-  if (over && suspects) work->TakePrint();
+  if (over && suspects) work->ComputeFingerprint();
   const MutexLock lock(mutex_);
   if (over) {
     if (!update.has_ended()) worker->outbox.add_cancelled(work->id);
-    if (work->print) suspects_.Answered(*work->print);
+    if (work->fingerprint) suspects_.Answered(*work->fingerprint);
     Forget(work);
   } else if (!work->paused) {
     work->paused = true;

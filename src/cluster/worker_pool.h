@@ -131,7 +131,7 @@ class WorkerPool final : public api::Inference {
   Status Refusal(api::Priority priority) const;
   Status Begin(const WorkRef& work);
   // Assigns `work` to a worker, or adds it to those that wait for their trial. While there are
-  // suspects, `work` must have its print. Errors: queue_full, request_quarantined, those of
+  // suspects, `work` must have its fingerprint. Errors: queue_full, request_quarantined, those of
   // Absent().
   Status Place(const WorkRef& work) REQUIRES(mutex_);
   WorkerRef Choose(const Work& work) const REQUIRES(mutex_);

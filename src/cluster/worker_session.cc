@@ -140,7 +140,7 @@ void WorkerPool::Lost(const WorkerRef& worker, Ended ended_what) {
     }
   }
   for (const QuestionRef& question : unanswered) question->told(ours ? Draining() : WorkerLost());
-  for (const WorkRef& work : works) work->TakePrint();
+  for (const WorkRef& work : works) work->ComputeFingerprint();
   std::vector<std::pair<WorkRef, Status>> ended;
   size_t resumed = 0;
   {
@@ -172,7 +172,7 @@ void WorkerPool::Lost(const WorkerRef& worker, Ended ended_what) {
 Status WorkerPool::AfterLoss(const WorkRef& work, Worker& died, bool was_on_trial, Ended what) {
   // A worker that was draining or is unreachable was not killed by its requests.
   if (!died.draining && what == Ended::kWorker &&
-      suspects_.Died(*work->print, was_on_trial, clock_.Now()) ==
+      suspects_.Died(*work->fingerprint, was_on_trial, clock_.Now()) ==
           Suspects::Standing::kQuarantined) {
     ++figures_.quarantined;
     return Quarantined();

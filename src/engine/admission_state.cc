@@ -17,7 +17,7 @@ std::string Bound(api::Priority priority, int64_t bound) {
 
 }  // namespace
 
-Status Draining() {
+Status RefusedByDrain() {
   return Unavailable("draining", "the server is shutting down and takes no new requests");
 }
 

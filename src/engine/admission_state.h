@@ -88,7 +88,7 @@ Result<AdmissionPermit> EnterQueue(const std::shared_ptr<AdmissionState>& ledger
                                    const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
                                    TimePoint now);
 
-Status Draining();         // for requests that arrive during a drain
+Status RefusedByDrain();   // for requests that arrive during a drain
 Status DeadlinePassed();   // for requests whose deadline passed before they were served
 Status DrainedUnserved();  // for requests left at the deadline of a drain
 

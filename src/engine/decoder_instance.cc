@@ -101,7 +101,7 @@ void DecoderInstance::Enter(RequestState& work, TimePoint now) {
   started.usage = work.usage;
   work.stream->Append(std::move(started));
   wakers_.Add(work.stream->waker().get());
-  if (work.control->cancelled()) return EndRequest(work, CancelledByCaller(), now);
+  if (work.control->cancelled()) return EndRequest(work, Cancelled(), now);
   // The first prompt token has no log-probability; where it is the only one, or none are asked for,
   // there is nothing to compute for the prompt.
   const bool unscored = work.request.sampling.prompt_logprobs < 0;

@@ -82,7 +82,7 @@ Duration EncoderEngine::PredictedWait(bool small) const {
 
 Result<AdmissionPermit> EncoderEngine::Admit(const AdmitEncoding& request) {
   const std::shared_ptr<AdmissionState>& ledger = encoder_->ledger();
-  if (ledger->draining.load(std::memory_order_acquire)) return Draining();
+  if (ledger->draining.load(std::memory_order_acquire)) return RefusedByDrain();
   if (request.items > ledger->item_limit || request.bytes > ledger->limits.bytes) {
     return InvalidArgument("request_exceeds_capacity",
                            "the request has " + std::to_string(request.items) + " inputs and " +
@@ -122,7 +122,7 @@ Status EncoderEngine::Submit(AdmissionPermit permit, TokenizedRequest request,
                              std::shared_ptr<api::EncodingState> state) {
   CHECK(permit && state != nullptr);
   AdmissionState& ledger = *encoder_->ledger();
-  if (ledger.closed.load(std::memory_order_acquire)) return Draining();
+  if (ledger.closed.load(std::memory_order_acquire)) return RefusedByDrain();
   const EncoderLimits& limits = encoder_->limits();
   RETURN_IF_ERROR(CheckRequest(request, limits));
   if (static_cast<int64_t>(request.lengths.size()) > permit.items_)

@@ -65,7 +65,7 @@ void EncoderInstance::Enter(EncodeRequestState& work, TimePoint now) {
   const auto items = static_cast<int>(work.items.size());
   returns_.Came(items, work.submitted_at);
   if (work.submitted_at <= last_end_) piled_up_ += items;
-  if (work.control->cancelled()) EndRequest(work, CancelledByCaller(), now);
+  if (work.control->cancelled()) EndRequest(work, Cancelled(), now);
 }
 
 bool EncoderInstance::MustStartSoon(const EncodeRequestState& work) const {

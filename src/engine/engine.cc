@@ -16,8 +16,7 @@ namespace {
 Status CheckPrompt(const Request& request, const RunnerLimits& limits) {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   if (prompt == 0) return InvalidArgument("empty_prompt", "the prompt has no tokens");
-  if (request.n < 1 || request.n > api::kMaxChoices)
-    return InvalidArgument("invalid_value", "n is out of range").WithParam("n");
+  if (request.n < 1 || request.n > api::kMaxChoices) return BadValue("n", "n is out of range");
   for (const std::vector<TokenId>* tokens : {&request.prompt, &request.prediction})
     RETURN_IF_ERROR(api::CheckTokens(*tokens, limits.vocab_size, /*param=*/""));
   const int64_t asked =
@@ -56,7 +55,7 @@ Engine::~Engine() { Detach(); }
 
 Result<AdmissionPermit> Engine::Admit(const AdmitRequest& request) {
   const std::shared_ptr<AdmissionState>& ledger = decoder_->ledger();
-  if (ledger->draining.load(std::memory_order_acquire)) return Draining();
+  if (ledger->draining.load(std::memory_order_acquire)) return RefusedByDrain();
   const int n = std::max(request.n, 1);
   const int limit = ledger->max_num_seqs + ledger->limits.requests;
   if (n > limit || request.bytes > ledger->limits.bytes) {
@@ -79,10 +78,10 @@ Status Engine::Submit(AdmissionPermit permit, Request request,
                       std::shared_ptr<api::TokenStream> stream) {
   CHECK(permit && stream != nullptr);
   AdmissionState& ledger = *decoder_->ledger();
-  if (ledger.closed.load(std::memory_order_acquire)) return Draining();
+  if (ledger.closed.load(std::memory_order_acquire)) return RefusedByDrain();
   RETURN_IF_ERROR(CheckPrompt(request, decoder_->limits()));
   if (request.n != permit.n_) {
-    return InvalidArgument("invalid_value", "n differs from what was admitted").WithParam("n");
+    return BadValue("n", "n differs from what was admitted");
   }
   if (request.deadline <= clock().Now()) return DeadlinePassed();
   const auto tokens = static_cast<int64_t>(request.prompt.size());

@@ -123,7 +123,7 @@ class ModelInstance : public InstanceBase {
 
   // For destructors: the hooks above are called.
   void ShutDown() {
-    EndAll(Unavailable("draining", "the server is shutting down"));
+    EndAll(Draining());
     mailbox_->Close();
   }
 
@@ -173,7 +173,7 @@ class ModelInstance : public InstanceBase {
   void ApplyTouch(RequestControl& control, TimePoint now) {
     auto* work = static_cast<State*>(control.work_);
     if (work == nullptr) return;  // not submitted yet, or ended
-    if (control.cancelled()) return EndRequest(*work, CancelledByCaller(), now);
+    if (control.cancelled()) return EndRequest(*work, Cancelled(), now);
     OnGrant(*work);
   }
 

@@ -7,10 +7,6 @@
 
 namespace tutti::engine {
 
-Status CancelledByCaller() {
-  return {StatusCode::kCancelled, "cancelled", "the request was cancelled"};
-}
-
 // --- RequestControl ---
 
 RequestControl::RequestControl(std::shared_ptr<Mailbox> mailbox) : mailbox_(std::move(mailbox)) {}

@@ -29,9 +29,6 @@ struct Submission;
 template <typename State>
 class ModelInstance;
 
-// How a request ends that its caller cancelled, in whichever phase.
-Status CancelledByCaller();
-
 // Moved into the engine by Submit and immutable from then on.
 struct Request {
   std::string id;                   // for traces and logs

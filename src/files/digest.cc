@@ -1,13 +1,14 @@
 #include "files/digest.h"
 
-#include <fmt/format.h>
 #include <openssl/evp.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/check.h"
 
 namespace tutti::files {
@@ -86,9 +87,7 @@ std::string Sha256::FinishHex() {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int length = 0;
   CHECK(EVP_DigestFinal_ex(context_->hash, digest, &length) == 1);
-  std::string hex;
-  for (unsigned int i = 0; i < length; ++i) hex += fmt::format("{:02x}", digest[i]);
-  return hex;
+  return ToHex(std::span<const unsigned char>(digest, length));
 }
 
 Result<std::string> DigestFront(const Source& source, uint64_t end) {

@@ -10,8 +10,6 @@
 // the end return it. Messages never contain the path; callers add it where the reader may see it.
 #pragma once
 
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,6 +18,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/descriptor.h"
 #include "base/status.h"
 
 namespace tutti::files {
@@ -50,25 +49,6 @@ std::shared_ptr<const Source> MemorySource(std::span<const std::byte> bytes,
 
 // All of it, if it has at most `limit` bytes; otherwise `too_large` with the numbers.
 Result<std::string> ReadAll(const Source& source, uint64_t limit, std::string_view too_large);
-
-// An open file descriptor, closed with the object. Movable; thread rules are the owner's.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  int get() const { return fd_; }
-  bool ok() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 // A directory held open, to read several files that belong together.
 //

@@ -129,8 +129,7 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
                                           std::shared_ptr<Waker> waker, bool stepwise) {
   ASSIGN_OR_RETURN(std::shared_ptr<const ServedModel> model, Find(request.model));
   if (model->engine == nullptr) {
-    return InvalidArgument("invalid_value", "model " + model->info.id + " generates no text")
-        .WithParam("model");
+    return BadValue("model", "model " + model->info.id + " generates no text");
   }
   const auto reject = [model](Status status) {
     if (model->metrics != nullptr) model->metrics->RequestRejected(status.reason());
@@ -214,7 +213,7 @@ void Gateway::Refuse(Pending& pending, Status status) {
 // Asked before a long prompt is prepared: its client may have left, or its time be up.
 Status Gateway::StillWanted(const engine::AdmissionPermit& permit, TimePoint deadline) const {
   if (permit.control()->cancelled()) {
-    return engine::CancelledByCaller();
+    return Cancelled();
   }
   if (clock_.Now() >= deadline) {
     return Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",

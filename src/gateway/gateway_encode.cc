@@ -36,10 +36,6 @@ struct EncodeTokens {
 
 std::string Param(size_t index) { return fmt::format("input[{}]", index); }
 
-Status Invalid(std::string param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
-}
-
 bool IsEmpty(const api::EncodeInput& input) {
   if (const auto* text = std::get_if<std::string>(&input)) return text->empty();
   if (const auto* ids = std::get_if<std::vector<TokenId>>(&input)) return ids->empty();
@@ -50,21 +46,21 @@ Status CheckOutput(const ServedModel& model, const api::EncodeRequest& request) 
   const api::EncoderInfo& info = *model.info.encoder;
   const bool scores = request.output == api::EncodeOutput::kScores;
   if (scores ? info.labels.empty() : info.width == 0) {
-    return Invalid(
+    return BadValue(
         "model", fmt::format("model {} gives no {}", model.info.id, scores ? "scores" : "vectors"));
   }
   if (!request.dimensions.has_value()) return OkStatus();
   // Clients often send the model's own width, which every model supports.
   if (!scores && *request.dimensions == info.width) return OkStatus();
   if (request.output != api::EncodeOutput::kPooled || !info.cuts) {
-    return Invalid(
+    return BadValue(
         "dimensions",
         fmt::format("model {} was not trained for vectors of other lengths than its own, {}",
                     model.info.id, info.width));
   }
   if (*request.dimensions < 1 || *request.dimensions > info.width) {
-    return Invalid("dimensions",
-                   fmt::format("dimensions must be 1 to {}, the model's own", info.width));
+    return BadValue("dimensions",
+                    fmt::format("dimensions must be 1 to {}, the model's own", info.width));
   }
   return OkStatus();
 }
@@ -75,10 +71,9 @@ Status CheckPromptName(const ServedModel& model, const api::EncodeRequest& reque
   if (prompts.contains(*request.prompt_name)) return OkStatus();
   std::string known;
   for (const auto& [name, text] : prompts) known += (known.empty() ? "" : ", ") + name;
-  return InvalidArgument("invalid_value",
-                         fmt::format("the model has no prompt {}; it has {}",
-                                     Quote(*request.prompt_name), known.empty() ? "none" : known))
-      .WithParam("prompt_name");
+  return BadValue("prompt_name",
+                  fmt::format("the model has no prompt {}; it has {}", Quote(*request.prompt_name),
+                              known.empty() ? "none" : known));
 }
 
 // LangChain's OpenAIEmbeddings sends token ids of OpenAI's tokenizer by default. Most are outside
@@ -102,10 +97,10 @@ Status CheckInput(const ServedModel& model, const api::EncodeRequest& request, s
     return CheckIds(model, *ids, index);
   if (!std::holds_alternative<api::TextPair>(input)) return OkStatus();
   if (!model.info.encoder->pairs) {
-    return Invalid(Param(index), fmt::format("model {} reads no pairs of texts", model.info.id));
+    return BadValue(Param(index), fmt::format("model {} reads no pairs of texts", model.info.id));
   }
   if (request.prompt_name.has_value()) {
-    return Invalid("prompt_name", "prompts are not put before pairs of texts");
+    return BadValue("prompt_name", "prompts are not put before pairs of texts");
   }
   return OkStatus();
 }
@@ -144,7 +139,7 @@ class InputReader {
           .WithExcess(static_cast<int64_t>(read.ids.size()), limit_);
     }
     if (out_.tokens.size() + read.ids.size() > total_) {
-      return Invalid("input", fmt::format("the inputs have more than {} tokens together", total_));
+      return BadValue("input", fmt::format("the inputs have more than {} tokens together", total_));
     }
     if (!read.types.empty() || !out_.types.empty()) {
       out_.types.resize(out_.tokens.size(), 0);
@@ -192,19 +187,17 @@ class InputReader {
 // empty_prompt, token_out_of_range.
 Status CheckEncodeRequest(const ServedModel& model, const api::EncodeRequest& request) {
   if (!model.info.encoder.has_value() || model.encoder == nullptr) {
-    return InvalidArgument("invalid_value",
-                           fmt::format("model {} generates text and gives no vectors or scores; "
-                                       "--encode-decoders on lets it give vectors",
-                                       model.info.id))
-        .WithParam("model");
+    return BadValue("model", fmt::format("model {} generates text and gives no vectors or scores; "
+                                         "--encode-decoders on lets it give vectors",
+                                         model.info.id));
   }
   RETURN_IF_ERROR(api::CheckTenantWeight(request.tenant_weight));
   if (request.inputs.empty() || request.inputs.size() > api::kMaxEncodeInputs) {
-    return Invalid("input", fmt::format("a request holds 1 to {} inputs, not {}",
-                                        api::kMaxEncodeInputs, request.inputs.size()));
+    return BadValue("input", fmt::format("a request holds 1 to {} inputs, not {}",
+                                         api::kMaxEncodeInputs, request.inputs.size()));
   }
   if (request.truncate_tokens.has_value() && *request.truncate_tokens < 1) {
-    return Invalid("truncate_prompt_tokens", "at least one token must be left of a text");
+    return BadValue("truncate_prompt_tokens", "at least one token must be left of a text");
   }
   RETURN_IF_ERROR(CheckOutput(model, request));
   RETURN_IF_ERROR(CheckPromptName(model, request));
@@ -291,7 +284,7 @@ Result<std::shared_ptr<const ServedModel>> Gateway::FindEncoder(
   if (AwaitsModels())
     return Unavailable("model_loading", "models that may give this are still being loaded");
   if (request.output == api::EncodeOutput::kScores) {
-    return Invalid("model", "none of the models here gives such scores");
+    return BadValue("model", "none of the models here gives such scores");
   }
   const bool decoders = std::any_of(models.begin(), models.end(),
                                     [](const api::ModelInfo& model) { return model.generates; });

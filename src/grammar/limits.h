@@ -47,8 +47,7 @@ class Budget {
   // grammar_too_complex, or cancelled.
   Status status() const {
     if (!exhausted_) return OkStatus();
-    if (cancelled_ != nullptr && cancelled_->load())
-      return {StatusCode::kCancelled, "cancelled", "the request was cancelled"};
+    if (cancelled_ != nullptr && cancelled_->load()) return Cancelled();
     return InvalidArgument("grammar_too_complex",
                            "grammar is too complex to compile; simplify it or lower its counts");
   }

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
 #include "base/ascii.h"
 
@@ -49,11 +50,9 @@ api::CacheControl ReadCacheControl(std::string_view field) {
 }
 
 double ReadSimilarity(std::string_view field) {
-  field = Trimmed(field);
-  double value = 0;
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-  const bool good = error == std::errc() && end == field.data() + field.size() && value >= 0;
-  return good ? std::min(value, 2.0) : 0;  // above 1: nothing is that near
+  const std::optional<double> value = ParseNumber<double>(Trimmed(field));
+  const bool good = value.has_value() && *value >= 0;
+  return good ? std::min(*value, 2.0) : 0;  // above 1: nothing is that near
 }
 
 void AppendCacheHeaders(std::span<const std::shared_ptr<api::CacheReport>> reports,

@@ -36,7 +36,7 @@ std::string AnswerControl(std::string_view request, size_t max_bytes, size_t max
 }
 
 Status BadControl(std::string_view param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::string(param));
+  return BadValue(std::string(param), std::move(message));
 }
 
 std::string_view ControlOperation(const JsonObject& request) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "base/ascii.h"
 #include "protocol/error.h"
@@ -114,12 +113,8 @@ Preference ReadPrefer(std::string_view field) {
     const std::string name = AsciiLower(Trimmed(token.substr(0, equals)));
     if (name == "respond-async") preference.respond_async = true;
     if (name != "wait" || equals == std::string_view::npos || preference.wait.has_value()) continue;
-    const std::string_view digits = Trimmed(token.substr(equals + 1));
-    uint32_t seconds = 0;
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), seconds);
-    if (error == std::errc() && end == digits.data() + digits.size())
-      preference.wait = std::chrono::seconds(seconds);
+    if (const auto seconds = ParseNumber<uint32_t>(Trimmed(token.substr(equals + 1))))
+      preference.wait = std::chrono::seconds(*seconds);
   }
   return preference;
 }

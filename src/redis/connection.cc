@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,12 +10,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <utility>
 #include <vector>
 
+#include "base/addresses.h"
+#include "base/ascii.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "base/url.h"
 
@@ -57,22 +57,6 @@ Status WaitFor(int fd, short events, TimePoint until) {
   }
 }
 
-// A socket, closed with the object unless it is taken.
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int get() const { return fd_; }
-  int Take() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
 Status ConnectTo(int fd, const addrinfo& address, TimePoint until) {
   if (connect(fd, address.ai_addr, address.ai_addrlen) == 0) return OkStatus();
   if (errno != EINPROGRESS) return Unreachable(std::strerror(errno));
@@ -85,23 +69,20 @@ Status ConnectTo(int fd, const addrinfo& address, TimePoint until) {
 
 // The first of the host's addresses that takes a connection.
 Result<int> Dial(const RedisUrl& url, TimePoint until) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(url.host.c_str(), std::to_string(url.port).c_str(), &hints, &found);
+  int error = 0;
+  const AddressList addresses =
+      LookUpTcp(url.host.c_str(), std::to_string(url.port).c_str(), &error);
   if (error != 0) return Unreachable(std::string("its name: ") + gai_strerror(error));
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
   Status why = Unreachable("its name has no address");
-  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-    Socket dialled(socket(address->ai_family, address->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC,
-                          address->ai_protocol));
-    if (dialled.get() < 0) return Unreachable(std::strerror(errno));
+  for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
+    Descriptor dialled(socket(address->ai_family,
+                              address->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC,
+                              address->ai_protocol));
+    if (!dialled.ok()) return Unreachable(std::strerror(errno));
     why = ConnectTo(dialled.get(), *address, until);
     if (!why.ok()) continue;
-    const int on = 1;
-    (void)setsockopt(dialled.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return dialled.Take();
+    SetNoDelay(dialled.get());
+    return dialled.Release();
   }
   return why;
 }
@@ -136,10 +117,8 @@ Result<RedisUrl> ParseRedisUrl(std::string_view url) {
                .port = parts.port != 0 ? parts.port : 6379,
                .database = 0};
   if (database->empty()) return out;
-  const char* const last = database->data() + database->size();
-  const auto [end, ec] = std::from_chars(database->data(), last, out.database);
-  if (ec != std::errc() || end != last || out.database < 0 || out.database > kMaxDatabase)
-    return NoUrl();
+  out.database = ParseNumber<int>(*database).value_or(-1);
+  if (out.database < 0 || out.database > kMaxDatabase) return NoUrl();
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/check.h"
 
 namespace tutti::redis {
@@ -17,13 +18,7 @@ std::string Sha1Hex(std::string_view text) {
   unsigned int size = 0;
   CHECK(EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha1(), nullptr) == 1)
       << "no SHA-1";
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string hex;
-  for (unsigned int i = 0; i < size; ++i) {
-    hex += kDigits[digest[i] >> 4];
-    hex += kDigits[digest[i] & 15];
-  }
-  return hex;
+  return ToHex(std::span<const unsigned char>(digest).first(size));
 }
 
 }  // namespace

@@ -1,14 +1,15 @@
 // engine_sim: runs seeded schedules of the engine (simulation.h) and prints what occurred in them.
 // A failure prints its seed and the command that replays it with a trace. See kUsage.
 #include <atomic>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/clock.h"
 #include "simulation.h"
 
@@ -40,9 +41,9 @@ bool ParseOptions(int argc, char** argv, Options* options) {
                             : name == "--replay"  ? &options->replay
                                                   : nullptr;
     if (place == nullptr || i + 1 == argc) return false;
-    const char* const end = argv[i + 1] + std::strlen(argv[i + 1]);
-    const auto parsed = std::from_chars(argv[i + 1], end, *place);
-    if (parsed.ec != std::errc() || parsed.ptr != end) return false;
+    const std::optional<uint64_t> parsed = tutti::ParseNumber<uint64_t>(argv[i + 1]);
+    if (!parsed.has_value()) return false;
+    *place = *parsed;
     options->replays |= place == &options->replay;
   }
   return options->schedules > 0 && options->threads > 0 && options->threads <= 64;

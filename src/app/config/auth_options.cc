@@ -19,16 +19,11 @@ namespace {
 
 constexpr size_t kMaxFileBytes = 16384;
 
-Status Bad(const char* option, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(option);
-}
-
 }  // namespace
 
 Result<std::string> ReadOptionFile(const char* option, const std::string& path, bool secret) {
   const auto bad = [&](const char* why) {
-    return InvalidArgument("invalid_value", std::string(option) + " " + path + " " + why)
-        .WithParam(option);
+    return BadValue(option, std::string(option) + " " + path + " " + why);
   };
   struct stat info {};
   if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return bad("is no readable file");
@@ -62,19 +57,19 @@ Result<auth::Authenticator::Options> AuthOptions(const Settings& settings,
   options.configured_key = configured_key;
   options.client_certificates = settings.IsSet("tls-client-ca");
   if (settings.Text("tls-client-auth") == "required" && !options.client_certificates)
-    return Bad("tls-client-ca",
-               "--tls-client-auth required also needs --tls-client-ca: whose "
-               "certificates are to be shown?");
+    return BadValue("tls-client-ca",
+                    "--tls-client-auth required also needs --tls-client-ca: whose "
+                    "certificates are to be shown?");
   for (const char* const option : {"auth.jwt_audience", "auth.jwt_key_file",
                                    "auth.jwt_tenant_claim", "auth.jwt_scope_claim"}) {
     if (settings.IsSet(option) && !settings.IsSet("auth.jwt_issuer"))
-      return Bad("auth.jwt_issuer", std::string("without auth.jwt_issuer ") + option +
-                                        " means nothing: whose tokens are they?");
+      return BadValue("auth.jwt_issuer", std::string("without auth.jwt_issuer ") + option +
+                                             " means nothing: whose tokens are they?");
   }
   if (!settings.IsSet("auth.jwt_issuer")) return options;
   for (const char* const option : {"auth.jwt_audience", "auth.jwt_key_file"}) {
     if (!settings.IsSet(option))
-      return Bad(option, std::string("auth.jwt_issuer needs ") + option + " as well");
+      return BadValue(option, std::string("auth.jwt_issuer needs ") + option + " as well");
   }
   auth::JwtIssuer issuer;
   issuer.issuer = settings.Text("auth.jwt_issuer");

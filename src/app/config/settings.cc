@@ -13,6 +13,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/check.h"
 
 extern char** environ;
@@ -142,7 +143,7 @@ Status SetTwice(const OptionSpec& option, const FileEntry& first, const FileEntr
       first.key == second.key
           ? fmt::format("{} is set in line {} already", second.key, first.line)
           : fmt::format("{} and {} (line {}) are one setting", second.key, first.key, first.line);
-  return InvalidArgument("invalid_value", what + "; leave one of them out").WithParam(option.key);
+  return BadValue(option.key, what + "; leave one of them out");
 }
 
 // Depth-first walk over tables: "sched" { "itl_target_ms" = 50 } becomes sched.itl_target_ms.
@@ -239,17 +240,16 @@ std::string TomlString(std::string_view text) {
 // The value as TOML. A number that TOML would normalise (1e3, 007) is printed as a string, so that
 // the output equals the input.
 std::string TomlValue(const OptionSpec& option, const std::string& text) {
-  const char* const end = text.data() + text.size();
-  int64_t integer = 0;
-  double number = 0;
-  if (option.type == OptionType::kInt &&
-      std::from_chars(text.data(), end, integer).ec == std::errc() &&
-      fmt::to_string(integer) == text)
-    return text;
-  if (option.type == OptionType::kNumber &&
-      std::from_chars(text.data(), end, number).ec == std::errc() &&
-      fmt::format("{}", number) == text && text.find('e') == std::string::npos)
-    return text;
+  if (option.type == OptionType::kInt) {
+    const std::optional<int64_t> integer = ParseNumber<int64_t>(text);
+    if (integer.has_value() && fmt::to_string(*integer) == text) return text;
+  }
+  if (option.type == OptionType::kNumber) {
+    const std::optional<double> number = ParseNumber<double>(text);
+    if (number.has_value() && fmt::format("{}", *number) == text &&
+        text.find('e') == std::string::npos)
+      return text;
+  }
   return TomlString(text);
 }
 
@@ -312,10 +312,9 @@ Result<Settings> Settings::Resolve(const Inputs& inputs) {
       return UnknownKey("environment", name, meant.empty() ? "" : std::string(kPrefix) + meant);
     }
     if (const auto [first, fresh] = variable_of.emplace(found, name); !fresh) {
-      return InvalidArgument("invalid_value", fmt::format("{} and {} are one setting; leave one of "
-                                                          "them out",
-                                                          first->second, name))
-          .WithParam(found->key);
+      return BadValue(found->key, fmt::format("{} and {} are one setting; leave one of "
+                                              "them out",
+                                              first->second, name));
     }
     RETURN_IF_ERROR(assign(*found, text, Source::kEnvironment, name));
   }

@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "app/config/auth_options.h"
 #include "app/config/options.h"
 #include "app/version.h"
 #include "base/clock.h"
@@ -84,7 +85,7 @@ mqtt::chat::ProfileOptions ProfileOf(const Settings& settings,
 
 mqtt::listener::ListenerOptions ListenerOf(const Settings& settings) {
   mqtt::listener::ListenerOptions options;
-  options.host = settings.Text("host");
+  SetHostAndTls(settings, options);
   const auto port_of = [&](const char* key) {
     const int port = static_cast<int>(settings.Int(key));
     return port == 0 ? -1 : port;
@@ -93,10 +94,6 @@ mqtt::listener::ListenerOptions ListenerOf(const Settings& settings) {
   options.websocket_port = port_of("mqtt.websocket_port");
   options.cors_origins = SplitList(settings.Text("cors-origin"));
   options.allowed_hosts = SplitList(settings.Text("allowed-hosts"));
-  options.tls_cert_file = settings.Text("tls-cert");
-  options.tls_key_file = settings.Text("tls-key");
-  options.tls_client_ca_file = settings.Text("tls-client-ca");
-  options.tls_client_required = settings.Text("tls-client-auth") == "required";
   return options;
 }
 
@@ -122,9 +119,7 @@ Status CheckSettings(const Settings& settings) {
     for (const char* const name : {"mqtt.username", "mqtt.password_file", "mqtt.ca_file",
                                    "mqtt.cert_file", "mqtt.key_file"}) {
       if (!settings.IsSet(name)) continue;
-      return InvalidArgument("invalid_value",
-                             std::string(name) + " is for a broker: it needs mqtt.url")
-          .WithParam(name);
+      return BadValue(name, std::string(name) + " is for a broker: it needs mqtt.url");
     }
   }
   if (Status status = auth::CheckName(settings.Text("mqtt.tenant"), "tenant"); !status.ok())

@@ -17,12 +17,12 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/url.h"
 #include "client/grpc/grpc_channel.h"
 
@@ -133,9 +133,7 @@ class Channel final : public GrpcChannel {
     std::error_code failed;
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", failed)) {
       const std::string name = entry.path().filename();
-      int fd = -1;
-      std::from_chars(name.data(), name.data() + name.size(), fd);
-      if (ConnectedTo(target_.port, fd)) ++count;
+      if (ConnectedTo(target_.port, ParseNumber<int>(name).value_or(-1))) ++count;
     }
     return count;
   }

@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kMaxSessions = 1024;
 // Sessions that have ended, whose packets may still come; the oldest are forgotten.
 constexpr size_t kRememberedSessions = 1024;
-constexpr Duration kLookedAway = std::chrono::seconds(2);  // turns come ten times a second
+constexpr Duration kMaxTurnGap = std::chrono::seconds(2);  // turns come ten times a second
 // How long a refused worker can read the reason.
 constexpr Duration kRefusalLife = std::chrono::seconds(10);
 
@@ -148,7 +148,7 @@ class Port final : public ChannelPort, private broker::Reader {
     uint64_t repeated = 0;
     // If this thread itself was blocked for that long, by a broker that did not answer, silence of
     // a worker proves nothing.
-    const bool missed = now - std::exchange(last_turn_, now) > kLookedAway;
+    const bool missed = now - std::exchange(last_turn_, now) > kMaxTurnGap;
     for (const auto& [number, session] : sessions_) {
       if (presence_.away_too_long(now)) {
         ended.emplace_back(number, WorkerPool::Ended::kWay);

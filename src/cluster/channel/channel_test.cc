@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "api/testing/fake_inference.h"
-#include "broker/testing/post_office.h"
+#include "broker/testing/fake_broker.h"
 #include "cluster/channel/channel_link.h"
 #include "cluster/channel/channel_port.h"
 #include "cluster/channel/mailbox_names.h"
@@ -47,7 +47,7 @@ FakeModel ModelM() {
 }
 
 struct FarWorker {
-  FarWorker(broker::testing::PostOffice& office, const std::string& name,
+  FarWorker(broker::testing::FakeBroker& fake_broker, const std::string& name,
             uint32_t protocol = kProtocol)
       : inference({ModelM()}) {
     v1::Hello hello;
@@ -58,7 +58,7 @@ struct FarWorker {
     hello.set_max_num_seqs(4);
     hello.set_arithmetic("scalar");
     auto opened =
-        OpenChannelLink(office.MakeBroker(), {.name = "q", .broker = "office"}, std::move(hello),
+        OpenChannelLink(fake_broker.MakeBroker(), {.name = "q", .broker = "fake"}, std::move(hello),
                         {.inference = &inference,
                          .health = &inference,
                          .clock = &clock,
@@ -81,14 +81,15 @@ class ChannelTest : public ::testing::Test {
     port_.reset();
   }
   void OpenPort(const std::string& id) {
-    auto port = ChannelPort::Open(office_.MakeBroker(), {.name = "q", .id = id, .broker = "office"},
-                                  pool_, clock_, nullptr);
+    auto port =
+        ChannelPort::Open(fake_broker_.MakeBroker(), {.name = "q", .id = id, .broker = "fake"},
+                          pool_, clock_, nullptr);
     ASSERT_TRUE(port.ok()) << port.status();
     port_ = *std::move(port);
   }
   FarWorker& Add(const std::string& name) {
     const int before = pool_.figures().workers;
-    workers_.push_back(std::make_unique<FarWorker>(office_, name));
+    workers_.push_back(std::make_unique<FarWorker>(fake_broker_, name));
     EXPECT_TRUE(Soon([&] { return pool_.figures().workers == before + 1; }));
     return *workers_.back();
   }
@@ -115,7 +116,7 @@ class ChannelTest : public ::testing::Test {
   SteadyClock clock_;
   std::atomic<api::LoadLevel> level_{api::LoadLevel::kGreen};
   WorkerPool pool_{clock_, level_, nullptr};
-  broker::testing::PostOffice office_;
+  broker::testing::FakeBroker fake_broker_;
   std::unique_ptr<ChannelPort> port_;
   std::vector<std::unique_ptr<FarWorker>> workers_;
 };
@@ -143,7 +144,7 @@ TEST_F(ChannelTest, AReaderThatGoesAwayCancelsAtTheWorker) {
 }
 
 TEST_F(ChannelTest, AWorkerOfAnotherBuildIsRefused) {
-  FarWorker other(office_, "old", kProtocol + 1);
+  FarWorker other(fake_broker_, "old", kProtocol + 1);
   std::this_thread::sleep_for(milliseconds(800));
   EXPECT_EQ(pool_.figures().workers, 0);
   Add("new");
@@ -160,13 +161,13 @@ TEST_F(ChannelTest, ABrokerThatIsWipedAndComesBackLosesNothing) {
     worker.inference.Generation(i)->Wake();
   }
   for (int times = 0; times < 3; ++times) {
-    office_.GoDown();
+    fake_broker_.GoDown();
     for (int i = 0; i < 8; ++i) {
       worker.inference.Generation(i)->Token("more ");
       worker.inference.Generation(i)->Wake();
     }
     std::this_thread::sleep_for(milliseconds(300));
-    office_.ComeBack();
+    fake_broker_.ComeBack();
     std::this_thread::sleep_for(milliseconds(200));
   }
   for (int i = 0; i < 8; ++i) {
@@ -184,7 +185,7 @@ TEST_F(ChannelTest, ABrokerThatIsWipedAndComesBackLosesNothing) {
 }
 
 TEST_F(ChannelTest, PacketsThatAreLostOrDoubledChangeNothing) {
-  office_.SetFaults(/*lost=*/10, /*doubled=*/10);
+  fake_broker_.SetFaults(/*lost=*/10, /*doubled=*/10);
   FarWorker& worker = Add("a");
   std::vector<api::Generation> generations;
   for (int i = 0; i < 20; ++i) generations.push_back(Generate(std::to_string(i)));
@@ -267,8 +268,8 @@ TEST_F(ChannelTest, RubbishInTheMailboxesChangesNothing) {
     rubbish.push_back(std::move(bytes));
   }
   for (const std::string& each : rubbish) {
-    office_.Put(FrontendMailbox("q", "one"), each);
-    office_.Put(SharedMailbox("q"), each);
+    fake_broker_.Put(FrontendMailbox("q", "one"), each);
+    fake_broker_.Put(SharedMailbox("q"), each);
   }
   api::Generation generation = Generate("x");
   ASSERT_TRUE(Soon([&] { return worker.inference.Generation(0) != nullptr; }));

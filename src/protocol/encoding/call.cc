@@ -1,10 +1,10 @@
 #include "protocol/encoding/call.h"
 
-#include <charconv>
 #include <utility>
 
 #include "api/models.h"
 #include "api/validate.h"
+#include "base/ascii.h"
 #include "protocol/json/field_error.h"
 #include "protocol/schema/field_check.h"
 
@@ -25,13 +25,10 @@ Status AddIds(const JsonArray& array, const std::string& param, EncodingCall* ca
 
 std::optional<size_t> BlamedInput(std::string_view param) {
   constexpr std::string_view kOne = "input[";
-  if (!param.starts_with(kOne)) return std::nullopt;
+  if (!param.starts_with(kOne) || !param.ends_with(']')) return std::nullopt;
   param.remove_prefix(kOne.size());
-  size_t index = 0;
-  const auto [end, fault] = std::from_chars(param.data(), param.data() + param.size(), index);
-  if (fault != std::errc() || std::string_view(end, param.data() + param.size()) != "]")
-    return std::nullopt;
-  return index;
+  param.remove_suffix(1);
+  return ParseNumber<size_t>(param);
 }
 
 Status BlameList(const std::string& list, Status status) {

@@ -13,11 +13,6 @@
 
 namespace tutti::protocol {
 
-// invalid_value for field `param`; `message` is a complete sentence.
-inline Status BadValue(std::string param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
-}
-
 // invalid_value for a field that must be `rule`.
 inline Status MustBe(const std::string& param, const std::string& rule) {
   return BadValue(param, param + " must be " + rule);

@@ -15,10 +15,6 @@ namespace {
 
 using Json = protocol::Json;
 
-Status BadParameter(const char* param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(param);
-}
-
 Json JsonOf(const ParameterValue& value) {
   return std::visit([](const auto& held) { return Json(held); }, value);
 }
@@ -32,7 +28,7 @@ Result<protocol::JsonObject> SamplingFields(const InferRequest& request) {
     const auto elements = SplitBytes(tensor->data, 1);
     ASSIGN_OR_RETURN(const protocol::JsonDocument document, protocol::ParseJson(elements->front()));
     if (!document.root().is_object()) {
-      return BadParameter("sampling_parameters", "sampling_parameters must hold a JSON object");
+      return BadValue("sampling_parameters", "sampling_parameters must hold a JSON object");
     }
     for (const auto& member : document.root().get_object()) object[member.key()] = member.value();
   }
@@ -147,8 +143,8 @@ class GenerationModel final : public Model {
     const bool stream = Flag(request, "stream", false);
     const bool exclude = Flag(request, "exclude_input_in_output", stream);
     if (stream && !exclude) {
-      return BadParameter("exclude_input_in_output",
-                          "When streaming, exclude_input_in_output = False is not allowed.");
+      return BadValue("exclude_input_in_output",
+                      "When streaming, exclude_input_in_output = False is not allowed.");
     }
     const Tensor& input = *FindInput(request, "text_input");
     std::string text(SplitBytes(input.data, 1)->front());

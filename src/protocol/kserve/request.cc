@@ -1,11 +1,11 @@
 #include "protocol/kserve/request.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <optional>
 #include <utility>
 
+#include "base/ascii.h"
 #include "protocol/json/field_error.h"
 
 namespace tutti::kserve {
@@ -228,19 +228,17 @@ Status NotOffered(std::string_view what) {
 
 Status CheckVersion(std::string_view model, std::string_view version) {
   if (version.empty() || version == kModelVersion) return OkStatus();
-  int64_t number = 0;
-  const auto [end, error] =
-      std::from_chars(version.data(), version.data() + version.size(), number);
-  if (error != std::errc() || end != version.data() + version.size()) {
+  const std::optional<int64_t> number = ParseNumber<int64_t>(version);
+  if (!number.has_value()) {
     return Bad("failed to get model version from specified version string " + Quoted(version) +
                ", version should be an integral value > 0");
   }
-  if (number < 1) {
+  if (*number < 1) {
     return Bad("invalid model version specified " + Quoted(version) +
                ", version should be an integral value > 0");
   }
   return NotFound("model_not_found", "Request for unknown model: " + Quoted(model) + " version " +
-                                         std::to_string(number) + " is not found")
+                                         std::to_string(*number) + " is not found")
       .WithParam("model");
 }
 

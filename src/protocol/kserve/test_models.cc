@@ -4,9 +4,11 @@
 #include <charconv>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/mutex.h"
 #include "protocol/kserve/request.h"
 
@@ -224,14 +226,13 @@ class AddSubText final : public ImmediateModel {
     std::vector<int64_t> numbers;
     const auto elements = SplitBytes(input.data, *CountElements(input.shape));
     for (const std::string_view text : *elements) {
-      int32_t number = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-      if (error != std::errc() || end != text.data() + text.size()) {
+      const std::optional<int32_t> number = ParseNumber<int32_t>(text);
+      if (!number.has_value()) {
         return InvalidArgument("invalid_value", "input '" + input.name +
                                                     "' for model 'simple_string' must hold "
                                                     "decimal numbers of 32 bits");
       }
-      numbers.push_back(number);
+      numbers.push_back(*number);
     }
     return numbers;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ascii.h"
 #include "protocol/json/field_error.h"
 
 namespace tutti::protocol {
@@ -42,13 +43,8 @@ void WriteTopObject(const api::TokenLogprobs& token, int depth, JsonWriter* json
 
 std::string TokenBytesAsText(std::string_view bytes) {
   if (IsValidUtf8(bytes)) return std::string(bytes);
-  constexpr char kHex[] = "0123456789abcdef";
   std::string text = "bytes:";
-  for (const char c : bytes) {
-    text += "\\x";
-    text += kHex[static_cast<unsigned char>(c) >> 4];
-    text += kHex[static_cast<unsigned char>(c) & 15];
-  }
+  for (size_t i = 0; i < bytes.size(); ++i) text += "\\x" + ToHex(bytes.substr(i, 1));
   return text;
 }
 

@@ -1,7 +1,6 @@
 #include "protocol/schema/query_parameters.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/ascii.h"
 #include "protocol/job.h"
@@ -94,10 +93,7 @@ Result<std::vector<QueryParameter>> DecodeQuery(std::string_view query) {
 
 std::optional<int64_t> ReadWholeNumber(std::string_view text) {
   if (text.empty() || text[0] == '-' || (text[0] == '0' && text.size() > 1)) return std::nullopt;
-  int64_t number = 0;
-  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (fault != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return ParseNumber<int64_t>(text);
 }
 
 Result<ListQuery> ParseListQuery(std::span<const QueryParameter> parameters,

@@ -34,8 +34,7 @@ BioRef Reading(std::string_view text) {
 }
 
 Status BadCaFile(const std::string& file, const char* why) {
-  return InvalidArgument("invalid_value", "--tls-client-ca " + file + " " + why)
-      .WithParam("tls-client-ca");
+  return BadValue("tls-client-ca", "--tls-client-ca " + file + " " + why);
 }
 
 // The DNS name in the subjectAltName; empty unless there is exactly one such extension with exactly

@@ -11,9 +11,7 @@ namespace {
 
 constexpr size_t kMaxKeyBytes = 4096;
 
-Status Bad(std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam("api-key-file");
-}
+Status Bad(std::string message) { return BadValue("api-key-file", std::move(message)); }
 
 }  // namespace
 

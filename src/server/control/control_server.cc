@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "base/threads.h"
 
 namespace tutti::control {
@@ -26,23 +27,8 @@ Status Failed(const std::string& path, int error) {
   return Unavailable("control_failed", path + ": " + std::generic_category().message(error));
 }
 
-// Owns a descriptor, and closes it.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
-bool MayAsk(int fd) {
+// Whether the client of a connection runs as the user of this process, or as root.
+bool IsOwnerOrRoot(int fd) {
   ucred peer{};
   socklen_t size = sizeof peer;
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
@@ -60,14 +46,14 @@ Result<std::unique_ptr<ControlServer>> ControlServer::Open(const std::string& fo
   std::memcpy(address.sun_path, path.c_str(), path.size());
   Descriptor listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   Descriptor stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (listener.get() < 0 || stop.get() < 0) return Failed(path, errno);
+  if (!listener.ok() || !stop.ok()) return Failed(path, errno);
   if (unlink(path.c_str()) != 0 && errno != ENOENT) return Failed(path, errno);
   // No client can connect before listen(), and the mode is set by then.
   if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       chmod(path.c_str(), 0600) != 0 || listen(listener.get(), kMaxWaiting) != 0)
     return Failed(path, errno);
   return std::unique_ptr<ControlServer>(
-      new ControlServer(path, listener.release(), stop.release(), std::move(handler), limits));
+      new ControlServer(path, listener.Release(), stop.Release(), std::move(handler), limits));
 }
 
 ControlServer::ControlServer(std::string path, int listener, int stop, Handler handler,
@@ -126,10 +112,10 @@ void ControlServer::Main() {
 
 void ControlServer::Accept(std::list<Client>& clients) {
   Descriptor connection(accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (connection.get() >= 0) {
-    if (!MayAsk(connection.get())) return;
+  if (connection.ok()) {
+    if (!IsOwnerOrRoot(connection.get())) return;
     if (clients.size() == limits_.clients) clients.pop_front();
-    clients.emplace_back(connection.release(), Steady::now());
+    clients.emplace_back(connection.Release(), Steady::now());
   } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
     (void)Await(stop_, POLLIN, 100);  // no descriptor or memory: wait before the next try
   }

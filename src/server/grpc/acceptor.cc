@@ -20,6 +20,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/addresses.h"
 #include "base/threads.h"
 #include "server/access/listen_rules.h"
 
@@ -115,8 +116,7 @@ std::optional<int64_t> TakenFrom(int fd) {
 }
 
 void Tune(int fd) {
-  const int on = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  SetNoDelay(fd);
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
   setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes, sizeof kSendBufferBytes);
 }

@@ -28,15 +28,11 @@
 namespace tutti::rpc {
 namespace {
 
-Status BadTlsOption(const char* option, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(option);
-}
-
 Result<std::string> ReadPem(const char* option, const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (!file || !(text << file.rdbuf())) {
-    return BadTlsOption(option, "--" + std::string(option) + " " + path + " cannot be read");
+    return BadValue(option, "--" + std::string(option) + " " + path + " cannot be read");
   }
   return std::move(text).str();
 }
@@ -48,14 +44,14 @@ Status CheckCertificate(const GrpcOptions& options) {
                                                              SSL_CTX_free);
   if (context == nullptr) return OutOfMemory();
   if (SSL_CTX_use_certificate_chain_file(context.get(), options.tls_cert_file.c_str()) != 1) {
-    return BadTlsOption("tls-cert",
-                        "--tls-cert " + options.tls_cert_file + " holds no PEM certificate");
+    return BadValue("tls-cert",
+                    "--tls-cert " + options.tls_cert_file + " holds no PEM certificate");
   }
   if (SSL_CTX_use_PrivateKey_file(context.get(), options.tls_key_file.c_str(), SSL_FILETYPE_PEM) !=
           1 ||
       SSL_CTX_check_private_key(context.get()) != 1) {
-    return BadTlsOption("tls-key", "--tls-key " + options.tls_key_file +
-                                       " holds no PEM key of the certificate in --tls-cert");
+    return BadValue("tls-key", "--tls-key " + options.tls_key_file +
+                                   " holds no PEM key of the certificate in --tls-cert");
   }
   return OkStatus();
 }

@@ -102,7 +102,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
       context_.active.fetch_add(1);
     }
     if (context_.draining.load()) {
-      return End(Unavailable("draining", "the server is shutting down"));
+      return End(Draining());
     }
     context_.pump.Watch(self_);
     exchange_ = method_->make(*this);
@@ -228,7 +228,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     const GrpcLimits& limits = context_.options.limits;
     const bool idle = exchange_ != nullptr && !exchange_->waits() && !writing_ && !in_line_;
     if (idle && context_.draining.load()) {  // no work of this call is pending
-      End(Unavailable("draining", "the server is shutting down"));
+      End(Draining());
       return Settle();
     }
     if (done_ || !writing_ || context_.deps.clock->Now() - write_began_ < limits.reader_stall)

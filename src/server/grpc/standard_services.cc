@@ -104,7 +104,7 @@ class WatchHandler final : public CallHandler {
       return call_.Write(response);
     }
     if (call_.context().draining.load()) {
-      call_.Finish(Unavailable("draining", "the server is shutting down"));
+      call_.Finish(Draining());
     }
   }
 

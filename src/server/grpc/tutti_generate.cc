@@ -20,10 +20,6 @@ namespace {
 
 constexpr int kDefaultPromptTokens = 16;  // as on HTTP's /v1/completions
 
-Status Bad(std::string param, const std::string& message) {
-  return InvalidArgument("invalid_value", message).WithParam(std::move(param));
-}
-
 Status Missing(const std::string& param, const std::string& why) {
   return InvalidArgument("missing_required_parameter", param + " is missing" + why)
       .WithParam(param);
@@ -45,14 +41,14 @@ Result<api::ChatMessage> ReadMessage(v1::ChatMessage& message, const std::string
   api::ChatMessage out;
   const std::optional<api::Role> role = api::FindRole(message.role());
   if (!role.has_value())
-    return Bad(path + ".role", "role must be system, developer, user, assistant or tool");
+    return BadValue(path + ".role", "role must be system, developer, user, assistant or tool");
   out.role = *role;
   RETURN_IF_ERROR(api::CheckUtf8(message.content(), "conversation"));
   out.content = std::move(*message.mutable_content());
   out.name = std::move(*message.mutable_name());
   if (out.role != api::Role::kAssistant &&
       (message.tool_calls_size() > 0 || !message.reasoning().empty())) {
-    return Bad(path, "tool_calls and reasoning need role assistant");
+    return BadValue(path, "tool_calls and reasoning need role assistant");
   }
   ASSIGN_OR_RETURN(out.tool_calls, ReadCalls(message, path));
   out.reasoning = std::move(*message.mutable_reasoning());
@@ -74,7 +70,7 @@ Result<api::ToolChoice> ReadToolChoice(v1::ToolChoice& choice) {
     case v1::ToolChoice::REQUIRED:
       return api::ToolChoice{Kind::kRequired};
     default:
-      return Bad("tool_choice", "tool_choice.mode must be AUTO, NONE or REQUIRED");
+      return BadValue("tool_choice", "tool_choice.mode must be AUTO, NONE or REQUIRED");
   }
 }
 
@@ -109,7 +105,7 @@ Result<std::optional<api::Constraint>> ReadConstraint(v1::GenerateRequest& messa
           {.kind = Kind::kRegex, .text = std::move(*message.mutable_regex()), .param = "regex"});
     case v1::GenerateRequest::kChoice: {
       if (message.choice().values_size() == 0)
-        return Bad("choice", "choice must hold at least one text");
+        return BadValue("choice", "choice must hold at least one text");
       api::Constraint constraint{.kind = Kind::kChoice, .param = "choice"};
       for (std::string& value : *message.mutable_choice()->mutable_values())
         constraint.choices.push_back(std::move(value));
@@ -135,8 +131,8 @@ Result<api::ChatPrompt> ToChat(v1::Conversation& conversation) {
         .WithParam("conversation");
   }
   if (static_cast<size_t>(conversation.messages_size()) > api::kMaxMessages) {
-    return Bad("conversation",
-               "a conversation holds at most " + std::to_string(api::kMaxMessages) + " messages");
+    return BadValue("conversation", "a conversation holds at most " +
+                                        std::to_string(api::kMaxMessages) + " messages");
   }
   api::ChatPrompt chat;
   for (v1::ChatMessage& message : *conversation.mutable_messages()) {
@@ -155,7 +151,7 @@ Result<api::ChatPrompt> ToChat(v1::Conversation& conversation) {
 // The inference API checks ranges for all servers.
 Status ReadSampling(v1::GenerateRequest& message, api::SamplingParams* out) {
   if (message.has_max_tokens()) {
-    if (message.max_tokens() < 1) return Bad("max_tokens", "max_tokens must be at least 1");
+    if (message.max_tokens() < 1) return BadValue("max_tokens", "max_tokens must be at least 1");
     out->max_tokens = message.max_tokens();
   } else if (message.input_case() == v1::GenerateRequest::kPrompt) {
     out->max_tokens = kDefaultPromptTokens;
@@ -202,14 +198,14 @@ Result<api::GenerateRequest> ReadGenerateRequest(v1::GenerateRequest& message) {
   }
   RETURN_IF_ERROR(ReadSampling(message, &request.sampling));
   if (message.n() < 0 || message.n() > api::kMaxChoices) {
-    return Bad("n", "n must be 1 to " + std::to_string(api::kMaxChoices));
+    return BadValue("n", "n must be 1 to " + std::to_string(api::kMaxChoices));
   }
   request.n = message.n() == 0 ? 1 : message.n();
   request.model = message.model();
   ASSIGN_OR_RETURN(request.constraint, ReadConstraint(message));
   if (message.has_thinking_token_budget()) {
     if (message.thinking_token_budget() < 0)
-      return Bad("thinking_token_budget", "thinking_token_budget must not be negative");
+      return BadValue("thinking_token_budget", "thinking_token_budget must not be negative");
     request.max_reasoning_tokens = message.thinking_token_budget();
   }
   return request;

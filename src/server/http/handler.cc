@@ -5,7 +5,6 @@
 
 #include "api/models.h"
 #include "api/validate.h"
-#include "protocol/json/field_error.h"
 #include "protocol/json/json_writer.h"
 #include "protocol/load.h"
 #include "protocol/openai/models.h"
@@ -121,10 +120,9 @@ class RefusalHandler final : public Handler {
 Status CheckNoJobs(const HttpRequest& request) {
   for (const char* field : {"x-tutti-run-at", "x-tutti-deadline", "x-tutti-webhook"}) {
     if (request.Find(field) == nullptr) continue;
-    return protocol::BadValue(field,
-                              std::string(field) +
-                                  " is a job's: it needs Prefer: respond-async, on a route that "
-                                  "takes jobs, of a server with a store");
+    return BadValue(field, std::string(field) +
+                               " is a job's: it needs Prefer: respond-async, on a route that "
+                               "takes jobs, of a server with a store");
   }
   return OkStatus();
 }

@@ -13,10 +13,6 @@
 namespace tutti::sockets {
 namespace {
 
-Status Bad(const char* option, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(option);
-}
-
 // Longer ones are refused: verifying takes time of an io thread.
 constexpr int kMaxAuthoritiesOfAChain = 8;
 
@@ -24,7 +20,7 @@ Status AskForCertificates(TlsContext& context, const std::string& ca_file, bool 
   ASSIGN_OR_RETURN(const std::string authorities, access::ReadClientAuthorities(ca_file));
   boost::system::error_code ec;
   context.add_certificate_authority(boost::asio::buffer(authorities), ec);
-  if (ec) return Bad("tls-client-ca", "--tls-client-ca " + ca_file + ": " + ec.message());
+  if (ec) return BadValue("tls-client-ca", "--tls-client-ca " + ca_file + ": " + ec.message());
   SSL_CTX* const native = context.native_handle();
   // Every certificate in the file is trusted, also an intermediate one.
   X509_STORE_set_flags(SSL_CTX_get_cert_store(native), X509_V_FLAG_PARTIAL_CHAIN);
@@ -56,23 +52,26 @@ Status UseCertificate(TlsContext& context, const CertificateFiles& files) {
     std::error_code ignored;  // a pipe would be waited at for ever
     if (std::filesystem::exists(*path, ignored) &&
         !std::filesystem::is_regular_file(*path, ignored))
-      return Bad(*option, *path + " must be a regular file");
+      return BadValue(*option, *path + " must be a regular file");
   }
   boost::system::error_code ec;
   context.use_certificate_chain_file(cert, ec);
   if (ec) {
-    return Bad(files.cert_option, "cannot use the certificate chain " + cert + ": " + ec.message());
+    return BadValue(files.cert_option,
+                    "cannot use the certificate chain " + cert + ": " + ec.message());
   }
   struct stat info {};
   if (stat(key.c_str(), &info) == 0 && (info.st_mode & (S_IROTH | S_IWOTH)) != 0) {
-    return Bad(files.key_option, "the private key " + key + " can be read by others: chmod 600 it");
+    return BadValue(files.key_option,
+                    "the private key " + key + " can be read by others: chmod 600 it");
   }
   context.use_private_key_file(key, TlsContext::pem, ec);
   if (ec) {
-    return Bad(files.key_option, "cannot use the private key " + key + ": " + ec.message());
+    return BadValue(files.key_option, "cannot use the private key " + key + ": " + ec.message());
   }
   if (SSL_CTX_check_private_key(context.native_handle()) != 1) {
-    return Bad(files.key_option, "the private key " + key + " does not belong to the certificate");
+    return BadValue(files.key_option,
+                    "the private key " + key + " does not belong to the certificate");
   }
   return OkStatus();
 }

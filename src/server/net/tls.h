@@ -37,6 +37,15 @@ struct ServerFiles {
 };
 // Errors: those of UseCertificate() and of ReadClientAuthorities().
 Result<std::shared_ptr<TlsContext>> LoadServerTls(const ServerFiles& files);
+// LoadServerTls() with the files that the options of a server name; null if they name none.
+template <typename Options>
+Result<std::shared_ptr<TlsContext>> LoadTlsOf(const Options& options) {
+  if (options.tls_cert_file.empty()) return std::shared_ptr<TlsContext>();
+  return LoadServerTls({.cert_file = options.tls_cert_file,
+                        .key_file = options.tls_key_file,
+                        .client_ca_file = options.tls_client_ca_file,
+                        .client_required = options.tls_client_required});
+}
 
 // Reason of a failed handshake, for logs; empty if the peer just disconnected, as probes do.
 // kPlainText: the reason for bytes that are plain text instead of TLS.

@@ -13,10 +13,6 @@ namespace {
 using protocol::Json;
 using protocol::JsonWriter;
 
-Status Bad(std::string_view param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::string(param));
-}
-
 Status Unknown(std::string_view scope, std::string_view name) {
   return InvalidArgument("unknown_parameter", std::string(scope) + " has no member " + Quote(name))
       .WithParam(std::string(scope));
@@ -32,14 +28,14 @@ std::string RouteNames() {
 }
 
 Result<RouteClasses> ReadRoutes(const Json& value) {
-  if (!value.is_array()) return Bad("routes", "routes must be a list");
+  if (!value.is_array()) return BadValue("routes", "routes must be a list");
   if (value.get_array().empty()) return kAllButAdmin;
   RouteClasses routes;
   for (const Json& each : value.get_array()) {
     const std::optional<RouteClass> route =
         each.is_string() ? FindRouteClass(std::string_view(each.get_string())) : std::nullopt;
     if (!route.has_value() || *route == RouteClass::kPublic)
-      return Bad("routes", "a route class is one of " + RouteNames());
+      return BadValue("routes", "a route class is one of " + RouteNames());
     routes.Add(*route);
   }
   return routes;
@@ -47,15 +43,15 @@ Result<RouteClasses> ReadRoutes(const Json& value) {
 
 Result<std::vector<std::string>> ReadModels(const Json& value) {
   if (!value.is_array() || value.get_array().size() > kMaxModelsOfAScope)
-    return Bad("models",
-               "models must be a list of at most " + std::to_string(kMaxModelsOfAScope) + " names");
+    return BadValue("models", "models must be a list of at most " +
+                                  std::to_string(kMaxModelsOfAScope) + " names");
   std::vector<std::string> models;
   for (const Json& each : value.get_array()) {
     const std::string_view name =
         each.is_string() ? std::string_view(each.get_string()) : std::string_view();
     if (name.empty() || name.size() > kMaxModelNameBytes || !IsValidUtf8(name))
-      return Bad("models", "a model's name has 1 to " + std::to_string(kMaxModelNameBytes) +
-                               " bytes of UTF-8");
+      return BadValue("models", "a model's name has 1 to " + std::to_string(kMaxModelNameBytes) +
+                                    " bytes of UTF-8");
     models.emplace_back(name);
   }
   std::sort(models.begin(), models.end());
@@ -98,16 +94,17 @@ bool IsName(std::string_view name) {
 
 Status CheckName(std::string_view name, std::string_view param) {
   if (IsName(name)) return OkStatus();
-  return Bad(param, "a " + std::string(param) +
-                        " has 1 to 64 characters of A-Z a-z 0-9 _ . -, not " + Quote(name));
+  return BadValue(std::string(param), "a " + std::string(param) +
+                                          " has 1 to 64 characters of A-Z a-z 0-9 _ . -, not " +
+                                          Quote(name));
 }
 
 Status CheckNewName(std::string_view name) {
   RETURN_IF_ERROR(CheckName(name, "name"));
   if (name != "server" && name != "jobs") return OkStatus();
-  return Bad("name", Quote(name) +
-                         " is a level of the server's own topics over MQTT; choose "
-                         "another name");
+  return BadValue("name", Quote(name) +
+                              " is a level of the server's own topics over MQTT; choose "
+                              "another name");
 }
 
 void WriteScopes(const Scopes& scopes, JsonWriter* json) {
@@ -132,7 +129,7 @@ void WriteLimits(const Limits& limits, JsonWriter* json) {
 }
 
 Result<Scopes> ReadScopes(const Json& value) {
-  if (!value.is_object()) return Bad("scopes", "scopes must be an object");
+  if (!value.is_object()) return BadValue("scopes", "scopes must be an object");
   Scopes scopes;
   for (const auto& [name, each] : value.get_object()) {
     if (each.is_null() && (name == "routes" || name == "models"))
@@ -149,7 +146,7 @@ Result<Scopes> ReadScopes(const Json& value) {
 }
 
 Result<Limits> ReadLimits(const Json& value) {
-  if (!value.is_object()) return Bad("limits", "limits must be an object");
+  if (!value.is_object()) return BadValue("limits", "limits must be an object");
   Limits limits;
   for (const auto& [name, each] : value.get_object()) {
     const auto found = std::find_if(
@@ -158,8 +155,9 @@ Result<Limits> ReadLimits(const Json& value) {
     if (found == api::kCallerLimits.end()) return Unknown("limits", std::string_view(name));
     if (each.is_null()) continue;
     if (!each.is_int64() || each.get_int64() < 1 || each.get_int64() > kMaxOfALimit)
-      return Bad(found->first, std::string(found->first) + " must be a whole number from 1 to " +
-                                   std::to_string(kMaxOfALimit));
+      return BadValue(std::string(found->first), std::string(found->first) +
+                                                     " must be a whole number from 1 to " +
+                                                     std::to_string(kMaxOfALimit));
     limits.*found->second = each.get_int64();
   }
   return limits;

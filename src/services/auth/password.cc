@@ -61,9 +61,7 @@ Status TooMany(size_t waiting) {
 }  // namespace
 
 Status CheckNewPassword(std::string_view password) {
-  const auto bad = [](std::string message) {
-    return InvalidArgument("invalid_value", std::move(message)).WithParam("password");
-  };
+  const auto bad = [](std::string message) { return BadValue("password", std::move(message)); };
   if (password.size() < kLeastPasswordBytes || password.size() > kMaxPasswordBytes)
     return bad("a password has " + std::to_string(kLeastPasswordBytes) + " to " +
                std::to_string(kMaxPasswordBytes) + " bytes");

@@ -12,7 +12,6 @@
 #include "base/random.h"
 #include "protocol/anthropic/message_batch.h"
 #include "protocol/error.h"
-#include "protocol/json/field_error.h"
 #include "protocol/json/json_writer.h"
 #include "services/background/queue_runner.h"
 #include "services/responses/request_json.h"
@@ -92,7 +91,7 @@ void Batches::Create(NewBatch batch, Callback done) {
   const std::optional<std::string> kind = KindNameOf(create.endpoint);
   if (!kind.has_value()) {
     return strand_->Post([done = std::move(done)] {
-      done(protocol::BadValue("endpoint", "endpoint is none that a batch may have"));
+      done(BadValue("endpoint", "endpoint is none that a batch may have"));
     });
   }
   const bool messages = create.endpoint == protocol::kMessagesEndpoint;
@@ -139,7 +138,7 @@ void Batches::Create(NewBatch batch, Callback done) {
         if (!file.has_value())
           return NotFound("not_found", "there is no such file").WithParam("input_file_id");
         if (file->view.purpose != protocol::kBatchPurpose)
-          return protocol::BadValue("input_file_id", "the file's purpose is not batch");
+          return BadValue("input_file_id", "the file's purpose is not batch");
         row->lines = row->view.input_lines = file->lines;
         row->bytes = file->view.bytes;
         return OkStatus();

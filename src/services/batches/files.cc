@@ -16,7 +16,6 @@
 
 #include "base/random.h"
 #include "protocol/http1/multipart.h"
-#include "protocol/json/field_error.h"
 #include "services/responses/responses.h"
 
 namespace tutti::batches {
@@ -152,7 +151,7 @@ Status Upload::OnPart(const protocol::PartHead& head) {
     field_ = head.name;
     return OkStatus();
   }
-  if (file_.has_value()) return protocol::BadValue("file", "file is given twice");
+  if (file_.has_value()) return BadValue("file", "file is given twice");
   filename_ = head.filename.value_or("");
   if (filename_.empty()) filename_ = "upload";
   ASSIGN_OR_RETURN(DiskFile file, DiskFile::Create(path_));

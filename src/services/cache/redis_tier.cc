@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/threads.h"
@@ -39,16 +40,6 @@ std::string RandomEra() {
   std::array<unsigned char, kEraBytes> bytes{};
   CHECK_EQ(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())), 1) << "no random numbers";
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-std::string Hex(std::span<const unsigned char> bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string hex;
-  for (const unsigned char byte : bytes) {
-    hex += kDigits[byte >> 4];
-    hex += kDigits[byte & 15];
-  }
-  return hex;
 }
 
 // A value is a sequence of numbers and texts; these functions write and read it.
@@ -156,7 +147,7 @@ SharedCacheBackend::Looked RedisTier::Look(const api::RenderedRequest& rendered)
   auto place = std::make_shared<TierPlace>();
   AnswerKey key = SharedKeyOf(rendered, key_secret_);
   place->tenant = request.tenant;
-  place->key = "{" + request.tenant + "}:tutti:answers:" + Hex(key.hash);
+  place->key = "{" + request.tenant + "}:tutti:answers:" + ToHex(key.hash);
   place->words = std::move(key.words);
 
   const auto ask = [&]() -> Result<redis::Reply> {

@@ -13,10 +13,6 @@ using Kind = api::StreamEvent::Kind;
 
 constexpr int kComputedAtOnce = 16;
 
-Status QuestionCancelled() {
-  return {StatusCode::kCancelled, "cancelled", "the request was cancelled"};
-}
-
 // Whether the first letters are "yes", in any case.
 bool IsYes(const std::string& text) {
   const std::string lower = AsciiLower(text);
@@ -247,7 +243,7 @@ void SemanticReader::Cancel() noexcept {
     default:
       encoding_ = {};
       judgement_ = {};
-      End(QuestionCancelled(), {}, {});
+      End(Cancelled(), {}, {});
   }
 }
 

@@ -11,11 +11,6 @@ using Kind = api::StreamEvent::Kind;
 
 constexpr int kEventsAtOnce = 16;  // events per chunk, which a reader buffers
 
-// The engine's status for a cancelled request.
-Status CancelledByCaller() {
-  return {StatusCode::kCancelled, "cancelled", "the request was cancelled"};
-}
-
 }  // namespace
 
 // Each reader's waker once, however many readers it has. Known to the log and to the answer, so
@@ -146,7 +141,7 @@ std::shared_ptr<api::TokenStream> AnswerReader::Resolve(const api::RenderedReque
   {
     const MutexLock lock(mutex_);
     if (cancelled_) {  // during preparation
-      End(CancelledByCaller(), {}, {});
+      End(Cancelled(), {}, {});
     } else {
       seat_ = desk_->SeatFor(rendered, control_, &observer_, std::move(place));
       state_ = State::kReading;
@@ -260,7 +255,7 @@ void AnswerReader::Cancel() noexcept {
       cancelled_ = true;
       // If this reader leads and is the last, the engine's end, with its usage, is passed on.
       // Otherwise no further event comes, so the end is written here.
-      if (!seat_.leads || alone == nullptr) End(CancelledByCaller(), usage_, {});
+      if (!seat_.leads || alone == nullptr) End(Cancelled(), usage_, {});
     }
   }
   if (alone != nullptr) alone->Cancel();

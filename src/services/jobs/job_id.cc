@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/random.h"
 
@@ -15,7 +16,6 @@ namespace tutti::jobs {
 namespace {
 
 constexpr std::string_view kIdPrefix = "job_";
-constexpr std::string_view kHexDigits = "0123456789abcdef";
 using Block = std::array<unsigned char, 16>;
 
 // One direction under one key. Making it costs more than using it, and a store has one key.
@@ -63,13 +63,8 @@ std::string SealedId(store::Blob key, int64_t number) {
   Block block;
   PutNumber(static_cast<uint64_t>(number), 0, &block);
   PutNumber(RandomBits(), 8, &block);
-  std::string id(kIdPrefix);
   thread_local BlockCipher sealing(/*seals=*/true);
-  for (const unsigned char byte : sealing(key, block)) {
-    id += kHexDigits[byte >> 4];
-    id += kHexDigits[byte & 15];
-  }
-  return id;
+  return std::string(kIdPrefix) + ToHex(sealing(key, block));
 }
 
 std::optional<int64_t> NumberIn(store::Blob key, std::string_view id) {
@@ -77,8 +72,9 @@ std::optional<int64_t> NumberIn(store::Blob key, std::string_view id) {
   id.remove_prefix(kIdPrefix.size());
   Block block{};
   if (id.size() != 2 * block.size()) return std::nullopt;
+  constexpr std::string_view kDigits = "0123456789abcdef";  // no capitals: an id has one spelling
   for (size_t i = 0; i < id.size(); ++i) {
-    const size_t digit = kHexDigits.find(id[i]);
+    const size_t digit = kDigits.find(id[i]);
     if (digit == std::string_view::npos) return std::nullopt;
     block[i / 2] = static_cast<unsigned char>(block[i / 2] << 4 | digit);
   }

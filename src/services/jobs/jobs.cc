@@ -28,7 +28,6 @@ constexpr int64_t kExpiredAtOnce = 256, kDroppedAtOnce = 1024;
 constexpr size_t kEndsPerSlot = 8;  // for estimates of waiting times
 
 Status NoSuchJob() { return NotFound("not_found", "there is no such job"); }
-Status Draining() { return Unavailable("draining", "the server is shutting down"); }
 Status ResultGone() {
   return {StatusCode::kNotFound, "expired", "the job has ended, and its result is not kept"};
 }

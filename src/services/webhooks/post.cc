@@ -18,9 +18,12 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
-#include <charconv>
 #include <exception>
+#include <optional>
 #include <span>
+#include <string_view>
+
+#include "base/ascii.h"
 
 namespace tutti::webhooks {
 namespace {
@@ -69,10 +72,10 @@ asio::awaitable<PostAnswer> Exchange(Stream& stream, http::request<http::string_
   PostAnswer answer;
   answer.status = parser.get().result_int();
   const auto wait = parser.get()[http::field::retry_after];
-  int64_t seconds = 0;
-  const auto [end, error] = std::from_chars(wait.data(), wait.data() + wait.size(), seconds);
-  if (!wait.empty() && error == std::errc() && end == wait.data() + wait.size() && seconds >= 0)
-    answer.retry_after = std::chrono::seconds(std::min<int64_t>(seconds, 86'400));
+  const std::optional<int64_t> seconds =
+      ParseNumber<int64_t>(std::string_view(wait.data(), wait.size()));
+  if (seconds.has_value() && *seconds >= 0)
+    answer.retry_after = std::chrono::seconds(std::min<int64_t>(*seconds, 86'400));
   co_return answer;
 }
 

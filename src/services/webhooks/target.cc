@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/addresses.h"
 #include "base/ascii.h"
 #include "base/threads.h"
 #include "base/url.h"
@@ -70,8 +71,7 @@ std::optional<std::array<uint8_t, 4>> Embedded(std::span<const uint8_t> address)
 }
 
 Status Bad(std::string why) {
-  return InvalidArgument("invalid_value", "the webhook's address " + std::move(why))
-      .WithParam("x-tutti-webhook");
+  return BadValue("x-tutti-webhook", "the webhook's address " + std::move(why));
 }
 
 bool IsHostCharacter(char c) {
@@ -148,21 +148,19 @@ Result<Target> ParseTarget(std::string_view url, const std::set<std::string>& tr
 }
 
 Result<Addresses> AskSystem(const std::string& host) {
-  addrinfo wanted{};
-  wanted.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (const int failed = getaddrinfo(host.c_str(), nullptr, &wanted, &found); failed != 0) {
+  int error = 0;
+  const AddressList found = LookUpTcp(host.c_str(), nullptr, &error);
+  if (error != 0) {
     return Unavailable("unavailable",
-                       std::string("the host cannot be found: ") + gai_strerror(failed));
+                       std::string("the host cannot be found: ") + gai_strerror(error));
   }
   Addresses addresses;
-  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+  for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
     std::array<char, NI_MAXHOST> text{};
     if (getnameinfo(each->ai_addr, each->ai_addrlen, text.data(), text.size(), nullptr, 0,
                     NI_NUMERICHOST) == 0)
       addresses.emplace_back(text.data());
   }
-  freeaddrinfo(found);
   return addresses;
 }
 

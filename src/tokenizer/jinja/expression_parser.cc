@@ -1,9 +1,9 @@
 #include "tokenizer/jinja/expression_parser.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
+#include "base/ascii.h"
 #include "tokenizer/jinja/builtins.h"
 #include "tokenizer/jinja/unicode.h"
 
@@ -24,11 +24,7 @@ std::optional<int64_t> ParseInteger(std::string_view text) {
     base = kind == 'x' ? 16 : (kind == 'o' ? 8 : (kind == 'b' ? 2 : 10));
     if (base != 10) digits.erase(0, 2);
   }
-  int64_t value = 0;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
+  return ParseNumber<int64_t>(digits, base);
 }
 
 // Python's escapes in a quoted string; nothing if one is malformed.
@@ -52,9 +48,9 @@ std::optional<std::string> Unescape(std::string_view quoted) {
     uint32_t code = 0;
     if (hex_digits > 0) {
       if (i + hex_digits >= text.size()) return std::nullopt;
-      const char* const begin = text.data() + i + 1;
-      const auto [end, error] = std::from_chars(begin, begin + hex_digits, code, 16);
-      if (error != std::errc() || end != begin + hex_digits || code > 0x10FFFF) return std::nullopt;
+      const auto number = ParseNumber<uint32_t>(text.substr(i + 1, hex_digits), 16);
+      if (!number.has_value() || *number > 0x10FFFF) return std::nullopt;
+      code = *number;
       i += hex_digits;
     } else if (c >= '0' && c <= '7') {
       size_t digits = 0;
@@ -261,14 +257,9 @@ ExprPtr ExpressionParser::Primary() {
       return Literal(token.line, Value::Int(*value));
     }
     case TokenType::kFloat: {
-      const std::string digits = WithoutUnderscores(state_.Next().text);
-      double value = 0;
-      const auto [end, error] =
-          std::from_chars(digits.data(), digits.data() + digits.size(), value);
-      if (error != std::errc() || end != digits.data() + digits.size()) {
-        return state_.Fail("number out of range"), nullptr;
-      }
-      return Literal(token.line, Value::Float(value));
+      const auto value = ParseNumber<double>(WithoutUnderscores(state_.Next().text));
+      if (!value.has_value()) return state_.Fail("number out of range"), nullptr;
+      return Literal(token.line, Value::Float(*value));
     }
     case TokenType::kOperator:
       if (token.text == "(") return Parenthesised();

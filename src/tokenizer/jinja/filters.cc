@@ -2,11 +2,12 @@
 // sequence_filters.cc.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
+#include "base/ascii.h"
 #include "tokenizer/jinja/builtins.h"
 #include "tokenizer/jinja/format.h"
 #include "tokenizer/jinja/operations.h"
@@ -125,19 +126,17 @@ Value Indent(Runtime& rt, const Value& input, const Arguments& args) {
 
 // The number a text spells, as int() or float() read it: white space around and "_" between digits
 // are allowed.
-bool ReadReal(std::string_view text, double* value) {
+std::optional<double> ReadReal(std::string_view text) {
   const Span span = Strip(text, true, true);
   std::string digits;
   for (size_t i = span.begin; i < span.end; ++i) {
     if (text[i] != '_') digits.push_back(text[i]);
   }
-  if (digits.empty() || digits.size() > 400) return false;
-  const char* const begin = digits.data() + (digits[0] == '+' ? 1 : 0);
-  const auto [end, error] = std::from_chars(begin, digits.data() + digits.size(), *value);
-  return error == std::errc() && end == digits.data() + digits.size();
+  if (digits.empty() || digits.size() > 400) return std::nullopt;
+  return ParseNumber<double>(std::string_view(digits).substr(digits[0] == '+' ? 1 : 0));
 }
 
-bool ReadInteger(std::string_view text, int base, int64_t* value) {
+std::optional<int64_t> ReadInteger(std::string_view text, int base) {
   const Span span = Strip(text, true, true);
   bool negative = false;
   std::string digits;
@@ -152,10 +151,10 @@ bool ReadInteger(std::string_view text, int base, int64_t* value) {
     if ((base == 16 && kind == 'x') || (base == 8 && kind == 'o') || (base == 2 && kind == 'b'))
       rest.remove_prefix(2);
   }
-  if (rest.empty() || rest[0] == '-') return false;
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), *value, base);
-  if (negative) *value = -*value;
-  return error == std::errc() && end == rest.data() + rest.size();
+  if (rest.empty() || rest[0] == '-') return std::nullopt;
+  const std::optional<int64_t> value = ParseNumber<int64_t>(rest, base);
+  if (!value.has_value()) return std::nullopt;
+  return negative ? -*value : *value;
 }
 
 Value IntOfReal(double value, const Value& otherwise) {
@@ -174,10 +173,10 @@ Value IntOf(Runtime& rt, const Value& input, const Arguments& args) {
   if (input.is_float()) return IntOfReal(input.float_value(), otherwise);
   if (!input.is_string()) return otherwise;
   if (!rt.SpendBytes(input.text().size())) return Value();
-  int64_t whole = 0;
-  if (ReadInteger(input.text().bytes(), static_cast<int>(base), &whole)) return Value::Int(whole);
-  double real = 0;
-  return ReadReal(input.text().bytes(), &real) ? IntOfReal(real, otherwise) : otherwise;
+  if (const auto whole = ReadInteger(input.text().bytes(), static_cast<int>(base)))
+    return Value::Int(*whole);
+  const std::optional<double> real = ReadReal(input.text().bytes());
+  return real.has_value() ? IntOfReal(*real, otherwise) : otherwise;
 }
 
 Value FloatOf(Runtime& rt, const Value& input, const Arguments& args) {
@@ -186,9 +185,9 @@ Value FloatOf(Runtime& rt, const Value& input, const Arguments& args) {
   if (!reader.ok()) return Value();
   if (!input.defined()) return rt.FailType("make a number of", input);
   if (IsNumber(input)) return Value::Float(ToDouble(input));
-  double real = 0;
   if (!input.is_string() || !rt.SpendBytes(input.text().size())) return otherwise;
-  return ReadReal(input.text().bytes(), &real) ? Value::Float(real) : otherwise;
+  const std::optional<double> real = ReadReal(input.text().bytes());
+  return real.has_value() ? Value::Float(*real) : otherwise;
 }
 
 Value Round(Runtime& rt, const Value& input, const Arguments& args) {

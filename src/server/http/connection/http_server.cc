@@ -38,13 +38,7 @@ struct HttpServer::Impl {
   Status Start() {
     RETURN_IF_ERROR(CheckBind(options));
     ASSIGN_OR_RETURN(const auto address, sockets::ParseAddress(options.host));
-    if (!options.tls_cert_file.empty()) {
-      ASSIGN_OR_RETURN(tls,
-                       sockets::LoadServerTls({.cert_file = options.tls_cert_file,
-                                               .key_file = options.tls_key_file,
-                                               .client_ca_file = options.tls_client_ca_file,
-                                               .client_required = options.tls_client_required}));
-    }
+    ASSIGN_OR_RETURN(tls, sockets::LoadTlsOf(options));
     context = std::make_unique<ServerContext>(options, deps, address.is_loopback());
     const int threads = std::clamp(options.io_threads, 1, 4);
     for (int i = 0; i < threads; ++i)

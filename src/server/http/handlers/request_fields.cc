@@ -2,8 +2,6 @@
 
 #include <chrono>
 
-#include "protocol/json/field_error.h"
-
 namespace tutti::http {
 
 Result<TimePoint> HeaderDeadline(Connection& connection) {
@@ -14,9 +12,8 @@ Result<TimePoint> HeaderDeadline(Connection& connection) {
       std::all_of(text->begin(), text->end(), [](char c) { return c >= '0' && c <= '9'; });
   const int64_t ms = digits ? std::stoll(*text) : 0;
   if (ms < 1) {
-    return InvalidArgument("invalid_value",
-                           "X-Request-Timeout-Ms must be a positive number of milliseconds")
-        .WithParam("X-Request-Timeout-Ms");
+    return BadValue("X-Request-Timeout-Ms",
+                    "X-Request-Timeout-Ms must be a positive number of milliseconds");
   }
   return connection.request_context().start() +
          std::min<Duration>(std::chrono::milliseconds(ms),
@@ -31,8 +28,8 @@ Result<std::string> ReadIdempotencyKey(const HttpRequest& request) {
       std::all_of(field->begin(), field->end(), [](char c) { return c > ' ' && c < '\x7f'; });
   if (field->empty() || field->size() > kMaxKeyBytes || !printable ||
       request.Count(kIdempotencyKey) > 1) {
-    return protocol::BadValue("Idempotency-Key",
-                              "Idempotency-Key must be 1 to 255 printable characters, once");
+    return BadValue("Idempotency-Key",
+                    "Idempotency-Key must be 1 to 255 printable characters, once");
   }
   return *field;
 }

@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "protocol/job.h"
-#include "protocol/json/field_error.h"
 #include "protocol/schema/query_parameters.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/body_work.h"
@@ -32,7 +31,7 @@ Result<std::optional<int64_t>> ReadMoment(const HttpRequest& request, const std:
   const std::optional<int64_t> seconds = protocol::ReadWholeNumber(*field);
   constexpr int64_t kMost = int64_t{1} << 40;
   if (!seconds.has_value() || *seconds > kMost || request.Count(name) > 1)
-    return protocol::BadValue(name, name + " must be a time in whole seconds since 1970");
+    return BadValue(name, name + " must be a time in whole seconds since 1970");
   return std::optional(*seconds * 1000);
 }
 
@@ -41,7 +40,7 @@ Result<std::string> ReadWebhook(const HttpRequest& request) {
   const std::string* const field = request.Find("x-tutti-webhook");
   if (field == nullptr) return std::string();
   if (field->empty() || request.Count("x-tutti-webhook") > 1)
-    return protocol::BadValue("x-tutti-webhook", "X-Tutti-Webhook must be one URL");
+    return BadValue("x-tutti-webhook", "X-Tutti-Webhook must be one URL");
   return *field;
 }
 
@@ -87,8 +86,7 @@ class RespondAsyncHandler final : public Handler {
     }
     const int64_t begin = std::max(job_.run_at_ms.value_or(0), UnixMillis());
     if (job_.deadline_ms.has_value() && *job_.deadline_ms <= begin) {
-      return protocol::BadValue("x-tutti-deadline",
-                                "the job's deadline is over before it may begin");
+      return BadValue("x-tutti-deadline", "the job's deadline is over before it may begin");
     }
     return OkStatus();
   }

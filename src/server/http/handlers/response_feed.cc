@@ -49,7 +49,7 @@ Result<std::vector<ResponseCursor::Event>> ResponseCursor::Next() {
   const bool interrupted = response()->log().interrupted();
   ASSIGN_OR_RETURN(const std::vector<responses::ResponseLog::Entry> entries,
                    reader_.Next(kEventsAtOnce));
-  if (entries.empty() && interrupted && !ended()) return Interrupted();
+  if (entries.empty() && interrupted && !ended()) return Draining();
   std::vector<Event> events;
   events.reserve(entries.size());
   for (const auto& entry : entries) events.push_back({entry, entry->sequence - first_});
@@ -183,7 +183,7 @@ void ResponseFeed::PumpBegun() {
 void ResponseFeed::Leave(const responses::Response& response) {
   if (!response.log().interrupted()) return;
   Stop();
-  connection_.RespondError(ResponseCursor::Interrupted(), Connection::Origin::kInference);
+  connection_.RespondError(Draining(), Connection::Origin::kInference);
 }
 
 TimePoint ResponseFeed::Due() const {

@@ -49,16 +49,13 @@ class ResponseCursor {
     }
   };
   // The next few events; empty: none yet. Errors: expired (the events are no longer stored),
-  // draining (Interrupted).
+  // draining (the server stops, and the next process continues the response).
   Result<std::vector<Event>> Next();
   bool ended() const { return reader_.ended(); }  // there are no more events
   // Checks, after the end, that the response reached the position where this cursor began; a
   // response that was computed again may have ended earlier. Errors: invalid_value.
   Status Place() const;
   const std::shared_ptr<responses::Response>& response() const { return reader_.response(); }
-
-  // The error when the server stops; the next process continues the response.
-  static Status Interrupted() { return Unavailable("draining", "the server is shutting down"); }
 
  private:
   ResponseCursor(responses::ResponseReader reader, int64_t starting_after, int64_t first)

@@ -36,8 +36,7 @@ class SocketHandler final : public Handler, private SocketHost {
   void Start() override {
     if (const Status may = CheckUpgrade(connection_.request()); !may.ok())
       return connection_.RespondError(may);
-    if (connection_.context().draining.load())
-      return connection_.RespondError(ResponseCursor::Interrupted());
+    if (connection_.context().draining.load()) return connection_.RespondError(Draining());
     if (const Status may = dialect_.Open(); !may.ok()) return connection_.RespondError(may);
     identified_ = !connection_.request_context().decision().asks_later;
     if (identified_) {
@@ -98,7 +97,7 @@ class SocketHandler final : public Handler, private SocketHost {
 
   // Replaces an earlier reason for leaving; the server's own limit ends the wait.
   void OnDrain() override {
-    leaving_ = ResponseCursor::Interrupted();
+    leaving_ = Draining();
     leave_code_ = protocol::kCloseGoingAway;
     leave_by_ = TimePoint::max();
     Idle();

@@ -22,23 +22,20 @@ constexpr size_t kMaxPasswordBytes = 4096;
 constexpr size_t kMaxClientIdBytes = 128;
 constexpr size_t kMaxWillBytes = 65'535;  // of its payload; so much for all of it
 
-Status Bad(const char* option, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(option);
-}
-
 Status CheckTls(const BridgeOptions& options, const Address& broker) {
   if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
-    return Bad("mqtt.cert_file", "mqtt.cert_file and mqtt.key_file must be set together");
+    return BadValue("mqtt.cert_file", "mqtt.cert_file and mqtt.key_file must be set together");
   }
   if (broker.tls) return OkStatus();
   if (!options.tls_ca_file.empty() || !options.tls_cert_file.empty()) {
-    return Bad("mqtt.url",
-               "mqtt.ca_file and mqtt.cert_file need TLS; set mqtt.url to mqtts://" + broker.host);
+    return BadValue(
+        "mqtt.url",
+        "mqtt.ca_file and mqtt.cert_file need TLS; set mqtt.url to mqtts://" + broker.host);
   }
   if (!IsLoopback(broker.host)) {
-    return Bad("mqtt.url", "the connection to broker " + broker.host +
-                               " would be unencrypted; mqtt.url must be mqtts://" + broker.host +
-                               " (mqtt:// is for loopback only)");
+    return BadValue("mqtt.url", "the connection to broker " + broker.host +
+                                    " would be unencrypted; mqtt.url must be mqtts://" +
+                                    broker.host + " (mqtt:// is for loopback only)");
   }
   return OkStatus();
 }
@@ -51,28 +48,28 @@ Result<Address> CheckOptions(const BridgeOptions& options) {
   const Address& broker = *parsed;
   RETURN_IF_ERROR(CheckTls(options, broker));
   if (!IsPlainText(options.client_id, kMaxClientIdBytes, "-_.:")) {
-    return Bad(
+    return BadValue(
         "mqtt.client_id",
         "mqtt.client_id must have 1 to 128 letters, digits, '_', '.', ':' or '-'; the broker "
         "keeps messages under it");
   }
   if (!IsMqttText(options.username)) {
-    return Bad("mqtt.username", "mqtt.username must be UTF-8 of at most 65,535 bytes");
+    return BadValue("mqtt.username", "mqtt.username must be UTF-8 of at most 65,535 bytes");
   }
   if (options.username.empty() != options.password_file.empty()) {
-    return Bad("mqtt.username", "mqtt.username and mqtt.password_file must be set together");
+    return BadValue("mqtt.username", "mqtt.username and mqtt.password_file must be set together");
   }
   if (options.keep_alive < seconds(5) || options.keep_alive > seconds(300)) {
-    return Bad("mqtt.keepalive_s", "mqtt.keepalive_s must be 5 to 300");
+    return BadValue("mqtt.keepalive_s", "mqtt.keepalive_s must be 5 to 300");
   }
   for (const size_t bytes : {options.packet_bytes, options.publish_bytes}) {
     if (bytes < 1024 || bytes > (256u << 20)) {
-      return Bad("mqtt.packet_bytes", "mqtt.packet_bytes must be 1 KiB to 256 MiB");
+      return BadValue("mqtt.packet_bytes", "mqtt.packet_bytes must be 1 KiB to 256 MiB");
     }
   }
   for (const uint16_t window : {options.in_flight, options.receive_maximum}) {
     if (window < 1 || window > 10'000)
-      return Bad("mqtt.inflight", "mqtt.inflight must be 1 to 10000");
+      return BadValue("mqtt.inflight", "mqtt.inflight must be 1 to 10000");
   }
   if (options.will) {
     Status status = CheckMessage(*options.will, kMaxWillBytes);
@@ -87,7 +84,7 @@ Result<Credentials> ReadCredentials(const BridgeOptions& options) {
   if (options.password_file.empty()) return credentials;
   const std::string& path = options.password_file;
   const auto bad = [&](const std::string& why) {
-    return Bad("mqtt.password_file", "mqtt.password_file " + path + " " + why);
+    return BadValue("mqtt.password_file", "mqtt.password_file " + path + " " + why);
   };
   struct stat info {};
   if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))

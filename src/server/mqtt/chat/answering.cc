@@ -4,31 +4,19 @@
 #include <optional>
 #include <utility>
 
+#include "base/ascii.h"
 #include "protocol/json/json.h"
 #include "protocol/json/json_writer.h"
 
 namespace tutti::mqtt::chat {
 namespace {
 
-constexpr std::string_view kDigits = "0123456789abcdef";
-
-// Correlation data is bytes, and JSON holds text.
-std::string ToHex(std::string_view bytes) {
-  std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
-
 std::optional<std::string> FromHex(std::string_view text) {
   if (text.size() % 2 != 0) return std::nullopt;
   std::string bytes;
   for (size_t i = 0; i < text.size(); i += 2) {
-    const size_t high = kDigits.find(text[i]), low = kDigits.find(text[i + 1]);
-    if (high == std::string_view::npos || low == std::string_view::npos) return std::nullopt;
+    const int high = HexDigit(text[i]), low = HexDigit(text[i + 1]);
+    if (high < 0 || low < 0) return std::nullopt;
     bytes += static_cast<char>(high * 16 + low);
   }
   return bytes;
@@ -134,6 +122,7 @@ std::string EncodeReplyTo(const ReplyTo& reply_to) {
   protocol::JsonWriter json(&out);
   json.BeginObject().Member("server", reply_to.server).Member("native", reply_to.native);
   json.Member("topic", reply_to.topic);
+  // Correlation data is bytes, and JSON holds text.
   if (reply_to.correlation.has_value() && reply_to.correlation->size() <= kMaxCorrelationBytes)
     json.Member("correlation", ToHex(*reply_to.correlation));
   if (!reply_to.client.empty()) json.Member("client", reply_to.client);

@@ -99,14 +99,7 @@ struct Listener::Impl {
                                        .tls_cert_file = options.tls_cert_file,
                                        .tls_key_file = options.tls_key_file,
                                        .tls_client_ca_file = options.tls_client_ca_file}));
-    std::shared_ptr<sockets::TlsContext> tls;
-    if (!options.tls_cert_file.empty()) {
-      ASSIGN_OR_RETURN(tls,
-                       sockets::LoadServerTls({.cert_file = options.tls_cert_file,
-                                               .key_file = options.tls_key_file,
-                                               .client_ca_file = options.tls_client_ca_file,
-                                               .client_required = options.tls_client_required}));
-    }
+    ASSIGN_OR_RETURN(const std::shared_ptr<sockets::TlsContext> tls, sockets::LoadTlsOf(options));
     if (options.port >= 0) {
       plain = std::make_unique<Port>(loop, tls, nullptr);
       RETURN_IF_ERROR(plain->Listen(address, options.port, "mqtt-port"));

@@ -186,8 +186,7 @@ class ScriptedInference final : public api::Inference {
   // Whether it has ended.
   static bool Advance(Generation& generation, bool cancelled) {
     if (cancelled) {
-      generation.stream->Finish({StatusCode::kCancelled, "cancelled", "the request was cancelled"},
-                                generation.usage, {});
+      generation.stream->Finish(Cancelled(), generation.usage, {});
       return true;
     }
     api::StreamEvent event;

@@ -1,5 +1,5 @@
-// PostOffice: a broker in this process, for tests of what uses one: it loses and doubles packets,
-// goes down, and forgets. Any thread.
+// FakeBroker: a broker in this process, for tests of code that uses one. It loses and doubles
+// packets, goes down, and forgets. Any thread.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace tutti::broker::testing {
 
-class PostOffice {
+class FakeBroker {
  public:
   // Its ends must have been destroyed before it.
   std::unique_ptr<Broker> MakeBroker() { return std::make_unique<End>(*this); }
@@ -51,44 +51,44 @@ class PostOffice {
  private:
   class End final : public ThreadBroker {
    public:
-    explicit End(PostOffice& office) : office_(office) {
-      const MutexLock lock(office_.mutex_);
-      office_.ends_.push_back(this);
+    explicit End(FakeBroker& fake) : fake_(fake) {
+      const MutexLock lock(fake_.mutex_);
+      fake_.ends_.push_back(this);
     }
     ~End() override {
       Stop();
-      const MutexLock lock(office_.mutex_);
-      std::erase(office_.ends_, this);
+      const MutexLock lock(fake_.mutex_);
+      std::erase(fake_.ends_, this);
     }
 
    private:
-    Status Up() const REQUIRES(office_.mutex_) {
-      return office_.up_ ? OkStatus() : Unavailable("broker_lost", "the office is closed");
+    Status Up() const REQUIRES(fake_.mutex_) {
+      return fake_.up_ ? OkStatus() : Unavailable("broker_lost", "the broker is down");
     }
     Status Connect(const Mailboxes& mailboxes) override {
       mailboxes_ = mailboxes;
-      const MutexLock lock(office_.mutex_);
+      const MutexLock lock(fake_.mutex_);
       return Up();
     }
     void Disconnect() override {}
     Status Write(std::span<const Outgoing> packets) override {
-      const MutexLock lock(office_.mutex_);
+      const MutexLock lock(fake_.mutex_);
       RETURN_IF_ERROR(Up());
       for (const Outgoing& each : packets) {
-        if (office_.Chance(office_.lost_)) continue;
-        office_.PutLocked(each.mailbox, each.packet);
-        if (office_.Chance(office_.doubled_)) office_.PutLocked(each.mailbox, each.packet);
+        if (fake_.Chance(fake_.lost_)) continue;
+        fake_.PutLocked(each.mailbox, each.packet);
+        if (fake_.Chance(fake_.doubled_)) fake_.PutLocked(each.mailbox, each.packet);
       }
       return OkStatus();
     }
     Status Read() override {
       std::deque<std::string> packets;
       {
-        const MutexLock lock(office_.mutex_);
+        const MutexLock lock(fake_.mutex_);
         RETURN_IF_ERROR(Up());
-        packets.swap(office_.boxes_[mailboxes_.own]);
+        packets.swap(fake_.boxes_[mailboxes_.own]);
         if (!mailboxes_.shared.empty()) {
-          std::deque<std::string>& shared = office_.boxes_[mailboxes_.shared];
+          std::deque<std::string>& shared = fake_.boxes_[mailboxes_.shared];
           if (!shared.empty()) {
             packets.push_back(std::move(shared.front()));
             shared.pop_front();
@@ -101,7 +101,7 @@ class PostOffice {
     void Interrupt() override {}
     void Descriptors(std::pair<int, int>*) const override {}
 
-    PostOffice& office_;
+    FakeBroker& fake_;
     Mailboxes mailboxes_;
   };
 
